@@ -11,7 +11,7 @@ from fake_host import ENGINE_ROOT, FakeHost
 from msgspec import structs
 from virtual_time import VirtualClock, settle
 
-from podtui.api.names import CONFIG_HASH
+from podtui.api.names import CONFIG_HASH, CONFIG_SEEN, CONFIG_SOURCE
 from podtui.api.v1 import (
     ConfigMap,
     Container,
@@ -27,6 +27,7 @@ from podtui.kubelet.base.config import KubeletConfig
 from podtui.kubelet.containers.killer import Hooks
 from podtui.kubelet.kubelet import Kubelet
 from podtui.kubelet.prober.state import Probes
+from podtui.manifest.identity import seen_text, with_seen
 from podtui.manifest.types import Folder
 from podtui.runtime.memory import Behaviour, MemoryEngine, MemoryRuntime, Say
 from podtui.runtime.memory.images import invent
@@ -94,7 +95,10 @@ def pod(
         apiVersion="v1",
         kind="Pod",
         metadata=ObjectMeta(
-            name=name, namespace=namespace, uid=uid, annotations={CONFIG_HASH: uid}
+            name=name,
+            namespace=namespace,
+            uid=uid,
+            annotations={CONFIG_HASH: uid, CONFIG_SOURCE: "file"},
         ),
         spec=PodSpec(
             containers=containers or (container(),),
@@ -238,7 +242,11 @@ class World:
     # --- the folder
 
     def add(self, *pods: Pod) -> None:
-        self.pods.update({p.metadata.uid: p for p in pods})
+        for one in pods:
+            uid = one.metadata.uid
+            before = self.pods.get(uid)
+            seen = before.metadata.annotations.get(CONFIG_SEEN) if before is not None else None
+            self.pods[uid] = with_seen(one, seen or seen_text(self.clock.now()))
         self._changed.set()
 
     def remove(self, *uids: str) -> None:

@@ -19,18 +19,16 @@ from podtui.api.local import Diagnostic, ManifestState, Severity
 from podtui.api.places import FieldPlace, field_path
 from podtui.errors import PodtuiError, UsageError
 from podtui.manifest.check import check_paths
-from podtui.manifest.contents import opened
 from podtui.manifest.diagnose import read_manifest
 from podtui.manifest.document import MAX_BYTES, Document, UnreadableText, source_lines
-from podtui.manifest.reader import read_document, read_documents
+from podtui.manifest.reader import opened, read_document, read_documents
 from podtui.manifest.result import ReadResult
 from podtui.settings import Settings
 from podtui.terminal_text import lines
 from podtui.tui.commands.manifest_file import read_manifest_file, write_manifest_file
 from podtui.why.edits import EditError, apply_edits
 from podtui.why.folder import mechanical_edits
-from podtui.why.source import Source
-from podtui.why.types import Edit
+from podtui.why.source import Edit, Source
 
 STDIN: Final = "-"
 _MOST_ROUNDS: Final = 20

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Generator, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Generator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from typing import Final
 
@@ -10,11 +10,27 @@ from podtui.api.local import NodeMetrics, PodMetrics
 from podtui.api.pods import all_containers
 from podtui.api.summary import Summary
 from podtui.api.v1 import ContainerStatus, EphemeralContainer, Pod, PodStatus
-from podtui.errors import EngineConflict, EngineNotFound, LogError, SessionError
+from podtui.errors import EngineConflict, EngineNotFound, LogError, RestartRefused, SessionError
+from podtui.kubelet.admission.admissions import Admissions
+from podtui.kubelet.containers.ephemeral import Ephemerals
+from podtui.kubelet.containers.killer import effective_grace
+from podtui.kubelet.containers.restart import restarts_in_place, to_restart
 from podtui.kubelet.insight.metrics import Metrics
+from podtui.kubelet.pleg.pleg import Engine
+from podtui.kubelet.pods.pod_manager import PodManager
+from podtui.kubelet.pods.pod_workers import PodWorkers
+from podtui.kubelet.pods.sync import Syncer
+from podtui.kubelet.pods.sync_loop import SyncLoop
 from podtui.kubelet.status.status_manager import StatusManager
-from podtui.runtime.protocol import ContainerState, LogLine, LogOptions, Runtime, SandboxState
-from podtui.runtime.sessions import Duplex, Session
+from podtui.runtime.protocol import (
+    ContainerState,
+    Duplex,
+    LogLine,
+    LogOptions,
+    Runtime,
+    SandboxState,
+    Session,
+)
 
 _PULLING: Final = {
     "ErrImagePull": "image can't be pulled",
@@ -28,22 +44,27 @@ class Endpoints:
     def __init__(
         self,
         *,
-        runtime: Runtime,
+        engine: Engine,
         statuses: StatusManager,
         metrics: Metrics,
-        health: Callable[[], tuple[bool, str]],
-        retry: Callable[[str, str], Awaitable[None]],
-        restart: Callable[[str, str, str], Awaitable[None]],
-        set_ephemeral: Callable[[str, str, tuple[EphemeralContainer, ...]], Awaitable[Pod]],
+        manager: PodManager,
+        workers: PodWorkers,
+        admissions: Admissions,
+        ephemerals: Ephemerals,
+        syncer: Syncer,
+        loop: SyncLoop,
     ) -> None:
-        self._runtime = runtime
+        self._runtime = engine.runtime
+        self._cache = engine.cache
         self._statuses = statuses
         self._metrics = metrics
-        self._health = health
-        self._retry = retry
-        self._restart = restart
-        self._set_ephemeral = set_ephemeral
-        self.sessions = PodSessions(runtime, statuses)
+        self._manager = manager
+        self._workers = workers
+        self._admissions = admissions
+        self._ephemerals = ephemerals
+        self._syncer = syncer
+        self._loop = loop
+        self.sessions = PodSessions(engine.runtime, statuses)
 
     async def container_logs(
         self, namespace: str, pod: str, container: str, *, previous: bool, options: LogOptions
@@ -67,25 +88,60 @@ class Endpoints:
         """Return the figures for ``/stats/summary``. Raises `EngineUnavailable`."""
         return await self._metrics.summary()
 
-    async def retry(self, namespace: str, pod: str) -> None:
-        """Retry the admission of a rejected pod; others are not affected. Raises `LookupError` if
-        there is no such pod."""
-        await self._retry(namespace, pod)
+    def healthy(self) -> tuple[bool, str]:
+        return self._loop.health()
 
-    async def restart(self, namespace: str, pod: str, container: str) -> None:
-        """Restart a pod or, with ``container``, one of its containers. Raises `LookupError` if
-        there is no such pod or container, and `RestartRefused`."""
-        await self._restart(namespace, pod, container)
+    # --- requests of users
+
+    async def retry(self, namespace: str, pod: str) -> None:
+        """Admit a rejected pod again (departure 6); leave any other pod alone."""
+        found = self._find(namespace, pod)
+        if self._admissions.forget_rejection(found.metadata.uid):
+            await self._loop.add(found)
+
+    async def restart(self, namespace: str, pod: str, container: str = "") -> None:
+        """Restart a pod, or one of its containers, with its current manifest.
+
+        Containers that always restart are stopped with their grace period. A pod that has other
+        containers or is ending starts over as a whole. A rejected pod is admitted again. Raises
+        `LookupError` for an unknown pod or container, and `RestartRefused` for a container that
+        would not run again.
+        """
+        found = self._find(namespace, pod)
+        uid = found.metadata.uid
+        if self._admissions.forget_rejection(uid):
+            await self._loop.add(found)
+        elif not container and (self._workers.ending(uid) or not restarts_in_place(found)):
+            self._statuses.mark_deleted(uid, effective_grace(found))
+            self._workers.start_over(found)
+        else:
+            if self._workers.ending(uid):
+                raise RestartRefused(f'pod "{pod}" has ended or is ending: restart the pod')
+            self._syncer.restart(uid, to_restart(found, self._cache.get(uid), container))
+            self._workers.wake(uid)
 
     async def set_ephemeral_containers(
         self, namespace: str, pod: str, wanted: tuple[EphemeralContainer, ...]
     ) -> Pod:
-        """Set the pod's ephemeral containers. Raises `LookupError` if there is no such pod, and
-        `InvalidUpdate`."""
-        return await self._set_ephemeral(namespace, pod, wanted)
+        """Set the ephemeral containers of a pod and return its new record.
 
-    def healthy(self) -> tuple[bool, str]:
-        return self._health()
+        Raises `InvalidUpdate` if the change is not allowed.
+        """
+        found = self._find(namespace, pod)
+        changed = self._ephemerals.change(found, wanted)
+        uid = found.metadata.uid
+        self._manager.set(changed)
+        self._statuses.set(changed, self._statuses.get(uid) or changed.status)
+        if not self._admissions.is_rejected(uid):
+            self._workers.update(changed)
+        record = self._statuses.record_of(uid)
+        return changed if record is None else record
+
+    def _find(self, namespace: str, name: str) -> Pod:
+        pod = self._manager.by_name(namespace, name)
+        if pod is None:
+            raise LookupError(f'pods "{name}" not found')
+        return pod
 
 
 class PodSessions:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 import random
 from collections.abc import AsyncIterator, Callable
 from typing import Final
@@ -20,7 +19,7 @@ from podtui.kubelet.base.types import ProbeResult, WorkerState
 from podtui.kubelet.containers.ephemeral import Ephemerals
 from podtui.kubelet.containers.killer import Hooks, Killer
 from podtui.kubelet.containers.log_files import LogFiles
-from podtui.kubelet.containers.starter import ContainerStarter, ReasonCache
+from podtui.kubelet.containers.starter import ContainerStarter
 from podtui.kubelet.endpoints import Endpoints
 from podtui.kubelet.events.recorder import NORMAL, EventRecorder
 from podtui.kubelet.events.timelines import Timelines
@@ -35,32 +34,32 @@ from podtui.kubelet.node.host import Host, Listener, LocalHost
 from podtui.kubelet.node.link import EngineLink
 from podtui.kubelet.node.node_manager import NodeManager
 from podtui.kubelet.node_care import NodeCare
-from podtui.kubelet.pleg.pleg import Pleg
+from podtui.kubelet.pleg.pleg import Engine, Pleg
 from podtui.kubelet.pleg.pod_cache import PodCache
 from podtui.kubelet.pods.housekeeping import Housekeeping
 from podtui.kubelet.pods.pod_manager import PodManager
 from podtui.kubelet.pods.pod_workers import PodWorkers
-from podtui.kubelet.pods.requests import PodRequests
-from podtui.kubelet.pods.sources import ManifestRecorder
-from podtui.kubelet.pods.sync import Syncer
-from podtui.kubelet.pods.sync_loop import FolderProvider, SyncLoop
+from podtui.kubelet.pods.sources import FolderProvider, FolderReader
+from podtui.kubelet.pods.sync import ContainerServices, Syncer, VolumeServices
+from podtui.kubelet.pods.sync_loop import SyncLoop
 from podtui.kubelet.prober.address import PodAddresses
 from podtui.kubelet.prober.handlers import Handlers
 from podtui.kubelet.prober.hooks import HookRunner
 from podtui.kubelet.prober.prober import Prober
 from podtui.kubelet.prober.state import ProbeKind, Probes
 from podtui.kubelet.resize.allocations import Allocations
-from podtui.kubelet.resize.resizes import Resizes
+from podtui.kubelet.resize.resizes import PodResources, ResizeActuator, Resizes
 from podtui.kubelet.sandbox.dns import Resolvers
+from podtui.kubelet.sandbox.sandbox import SandboxMaker
 from podtui.kubelet.shutdown import NodeShutdown, shutdown_steps
-from podtui.kubelet.status.status_manager import StatusManager
+from podtui.kubelet.status.status_manager import PodRecords, StatusManager
+from podtui.kubelet.status.status_reporter import StatusReporter
 from podtui.kubelet.volumes.documents import Documents
 from podtui.kubelet.volumes.volume_manager import VolumeManager
 from podtui.manifest.types import Folder
 from podtui.runtime.protocol import Runtime
 from podtui.store.protocol import Records
 
-_LOG = logging.getLogger(__name__)
 LAST_WORDS: Final = 1.0
 
 
@@ -87,17 +86,15 @@ class Kubelet:
         jitter: Callable[[], float] = random.random,
         usage: UsageRecords | None = None,
     ) -> None:
-        self._runtime = runtime
         self._clock = clock
         self._config = config
+        self._host = host = host or (None if config.simulated else LocalHost())
         documents = Documents()
 
         self._events = EventRecorder(records, clock, config.node_name)
         self._timelines = Timelines(records, clock)
         self._link = EngineLink(runtime, clock, config)
         self._cache = PodCache()
-        self._manager = PodManager()
-        self._reasons = ReasonCache()
         self._pleg = Pleg(
             runtime,
             self._cache,
@@ -107,9 +104,7 @@ class Kubelet:
             on_change=self._on_observed,
             is_busy=lambda uid: self._workers.busy(uid),
         )
-        if host is None and not config.simulated:
-            host = LocalHost()
-        self._host = host
+        engine = Engine(runtime=runtime, link=self._link, pleg=self._pleg, cache=self._cache)
         self._node = NodeManager(
             runtime=runtime,
             records=records,
@@ -122,6 +117,11 @@ class Kubelet:
             on_resources=self._on_room,
         )
         self._statuses = StatusManager(records, clock, config.node_name, lambda: self._node.uid)
+        pod_records = PodRecords(
+            statuses=self._statuses, events=self._events, timelines=self._timelines
+        )
+
+        self._manager = PodManager()
         ephemerals = Ephemerals(self._statuses.seed, strict=config.strict)
         self._allocations = Allocations(config.root_dir, clock)
         self._admissions = Admissions(
@@ -142,12 +142,18 @@ class Kubelet:
             events=self._events,
             clock=clock,
         )
+        resources = PodResources(
+            allocations=self._allocations,
+            resizes=self._resizes,
+            actuator=ResizeActuator(runtime, self._allocations, config),
+        )
+
         addresses = PodAddresses(self._cache.get, lambda: self._link.info)
         self._probes: Probes = probes or Prober(
             handlers=Handlers(runtime, addresses, simulated=config.simulated),
             observe=self._cache.get,
             recorded=self._statuses.seed,
-            turned=self._on_probe,
+            on_result=self._on_probe,
             events=self._events,
             clock=clock,
             jitter=jitter,
@@ -159,7 +165,6 @@ class Kubelet:
             clock=clock,
             simulated=config.simulated,
         )
-        killer = Killer(runtime, self._events, self._hooks, clock, self._statuses.record_kill)
         self._pulled = PulledImages(config.root_dir)
         self.images = ImageWork(
             runtime,
@@ -179,94 +184,86 @@ class Kubelet:
             timelines=self._timelines,
             on_progress=self._on_pull_progress,
         )
-        self._resolvers = Resolvers(config, self._events, lambda: self._node.host_ips)
-        logs = LogFiles(config.root_dir, local=self._engine_is_here)
-        self._syncer = Syncer(
-            runtime=runtime,
-            starter=ContainerStarter(
-                runtime,
-                images,
-                killer,
-                self._events,
-                self._hooks,
-                documents,
-                self._timelines,
-                clock,
-                config,
-            ),
-            killer=killer,
-            statuses=self._statuses,
-            reasons=self._reasons,
-            events=self._events,
-            pleg=self._pleg,
-            cache=self._cache,
-            node=self._node,
-            link=self._link,
-            resolvers=self._resolvers,
-            probes=self._probes,
-            hooks=self._hooks,
-            volumes=VolumeManager(runtime, documents, self._events, clock, strict=config.strict),
-            image_volumes=ImageVolumes(runtime, images),
-            allocations=self._allocations,
-            resizes=self._resizes,
-            timelines=self._timelines,
-            clock=clock,
-            config=config,
-            logs=logs,
-            on_gone=self._on_gone,
+        killer = Killer(runtime, self._events, self._hooks, clock, self._statuses.record_kill)
+        starter = ContainerStarter(
+            runtime,
+            images,
+            killer,
+            self._events,
+            self._hooks,
+            documents,
+            self._timelines,
+            clock,
+            config,
         )
-        self._housekeeping = Housekeeping(
-            runtime=runtime,
-            manager=self._manager,
-            cache=self._cache,
-            events=self._events,
-            link=self._link,
+        logs = LogFiles(config.root_dir, local=self._engine_is_here)
+        volumes = VolumeManager(runtime, documents, self._events, clock, strict=config.strict)
+        self._resolvers = Resolvers(config, self._events, lambda: self._node.host_ips)
+        self._reporter = StatusReporter(
+            engine=engine,
+            records=pod_records,
+            resources=resources,
+            reasons=starter.reasons,
+            probes=self._probes,
+            node=self._node,
             clock=clock,
             config=config,
-            sources_ready=lambda: self._loop.sources_ready,
-            on_turn=lambda: self._loop.turn(),
-            forget_backoffs=self._syncer.collect,
-            logs=logs,
+        )
+        self._syncer = Syncer(
+            engine=engine,
+            records=pod_records,
+            resources=resources,
+            containers=ContainerServices(starter=starter, killer=killer, logs=logs),
+            volumes=VolumeServices(manager=volumes, images=ImageVolumes(runtime, images)),
+            sandboxes=SandboxMaker(
+                runtime=runtime,
+                resolvers=self._resolvers,
+                volumes=volumes,
+                events=self._events,
+                pleg=self._pleg,
+                config=config,
+            ),
+            reporter=self._reporter,
+            probes=self._probes,
+            node=self._node,
+            clock=clock,
+            config=config,
         )
         self._workers = PodWorkers(
             syncer=self._syncer,
-            pleg=self._pleg,
-            cache=self._cache,
-            link=self._link,
+            reporter=self._reporter,
+            engine=engine,
             clock=clock,
             config=config,
             jitter=jitter,
             on_restart=self._on_restart,
             on_stopped=self._on_stopped,
         )
+        self._housekeeping = Housekeeping(
+            engine=engine,
+            manager=self._manager,
+            workers=self._workers,
+            events=self._events,
+            logs=logs,
+            forget_backoffs=starter.collect,
+            config=config,
+        )
+        self._reader = FolderReader(folders, records)
         self._loop = SyncLoop(
-            folders=folders,
-            manifests=ManifestRecorder(records),
+            reader=self._reader,
             documents=documents,
             manager=self._manager,
             workers=self._workers,
             admissions=self._admissions,
-            resizes=self._resizes,
             ephemerals=ephemerals,
-            allocations=self._allocations,
-            statuses=self._statuses,
-            timelines=self._timelines,
+            resources=resources,
+            records=pod_records,
             housekeeping=self._housekeeping,
-            events=self._events,
             link=self._link,
             clock=clock,
             config=config,
         )
-        self.requests = PodRequests(
-            manager=self._manager,
-            workers=self._workers,
-            admissions=self._admissions,
-            statuses=self._statuses,
-            ephemerals=ephemerals,
-            syncer=self._syncer,
-            cache=self._cache,
-            loop=self._loop,
-        )
+
         self._shutdown = NodeShutdown(
             steps=shutdown_steps(
                 config.shutdown_grace_period,
@@ -282,10 +279,8 @@ class Kubelet:
         if host is not None:
             self._care = NodeCare(
                 host=host,
-                runtime=runtime,
-                link=self._link,
+                engine=engine,
                 node=self._node,
-                cache=self._cache,
                 events=self._events,
                 clock=clock,
                 config=config,
@@ -304,13 +299,15 @@ class Kubelet:
             clock=clock,
         )
         self.endpoints = Endpoints(
-            runtime=runtime,
+            engine=engine,
             statuses=self._statuses,
             metrics=self._metrics,
-            health=self._loop.health,
-            retry=self.requests.retry,
-            restart=self.requests.restart,
-            set_ephemeral=self.requests.set_ephemeral,
+            manager=self._manager,
+            workers=self._workers,
+            admissions=self._admissions,
+            ephemerals=ephemerals,
+            syncer=self._syncer,
+            loop=self._loop,
         )
 
     # --- life
@@ -341,26 +338,23 @@ class Kubelet:
             async def link() -> None:
                 await self._link.run(self._take_up, self._node.refresh_soon)
 
-            async def keep_house() -> None:
-                await self._housekeeping.run(self._workers)
-
             tasks = {
                 "event records": self._events.run,
                 "pod records": self._statuses.run,
                 "engine link": link,
                 "relists": self._pleg.run_relists,
                 "engine events": self._pleg.run_events,
-                "looks": self._pleg.run_refreshes,
+                "refreshes": self._pleg.run_refreshes,
                 "node status": self._node.run,
                 "node images": self._node.run_images,
                 "probes": self._probes.run,
-                "folder": self._loop.read,
+                "folder": self._reader.run,
                 "allocations": self._allocations.run,
                 "resizes": self._resizes.run,
                 "timelines": self._timelines.run,
                 "usage": self._metrics.run,
-                "sync loop": self._loop.consume,
-                "housekeeping": keep_house,
+                "sync loop": self._loop.run,
+                "housekeeping": self._loop.keep_house,
                 **({} if self._care is None else self._care.tasks()),
             }
             for name, task in tasks.items():
@@ -393,7 +387,7 @@ class Kubelet:
         return [pod for pod in self._manager if state(pod.metadata.uid) is WorkerState.SYNC]
 
     async def _collect_dead(self) -> None:
-        await self._housekeeping.collect(self._workers, ended=True)
+        await self._housekeeping.collect(ended=True)
         # Removed containers no longer use their images.
         await self._pleg.relist()
 
@@ -421,7 +415,7 @@ class Kubelet:
             and workers.state(uid) is WorkerState.SYNC
         ):
             # The pass may wait for another container's image; show the running ones meanwhile.
-            self._syncer.publish(pod)
+            self._reporter.publish(pod)
 
     def _engine_is_here(self) -> bool:
         return self._link.info is not None and self._link.info.local
@@ -430,7 +424,7 @@ class Kubelet:
         pod = self._manager.get(uid)
         if pod is not None and kind is ProbeKind.READINESS:
             # Show it at once, even if the pod's worker is busy.
-            self._syncer.show_readiness(pod, container_id, ready=result is ProbeResult.SUCCESS)
+            self._reporter.show_readiness(pod, container_id, ready=result is ProbeResult.SUCCESS)
         self._on_observed(uid)
 
     def _on_pull_progress(self, uid: str, text: str | None) -> None:
@@ -439,17 +433,14 @@ class Kubelet:
             self._node.images_changed()
 
     def _on_restart(self, pod: Pod) -> None:
-        self._syncer.begin_anew(pod.metadata.uid)
+        self._syncer.forget_run(pod.metadata.uid)
         self._allocations.allocate(pod)
-        self._admissions.let_in(pod)
+        self._admissions.mark_admitted(pod)
         self._statuses.claim(pod)
 
     def _on_stopped(self, uid: str) -> None:
-        self._admissions.let_go(uid)
+        self._admissions.mark_stopped(uid)
         self._on_room()
-
-    def _on_gone(self, uid: str) -> None:
-        _LOG.debug("nothing is left of pod %s", uid)
 
     def _on_room(self) -> None:
         self._admissions.review()

@@ -12,11 +12,9 @@ from podtui.kubelet.images.image_gc import ImageCollector
 from podtui.kubelet.images.pulled_images import PulledImages
 from podtui.kubelet.node.eviction import EvictionManager
 from podtui.kubelet.node.host import Host
-from podtui.kubelet.node.link import EngineLink
 from podtui.kubelet.node.node_manager import NodeManager
 from podtui.kubelet.node.oom import watch_oom
-from podtui.kubelet.pleg.pod_cache import PodCache
-from podtui.runtime.protocol import Runtime
+from podtui.kubelet.pleg.pleg import Engine
 
 
 class NodeCare:
@@ -27,10 +25,8 @@ class NodeCare:
         self,
         *,
         host: Host,
-        runtime: Runtime,
-        link: EngineLink,
+        engine: Engine,
         node: NodeManager,
-        cache: PodCache,
         events: EventRecorder,
         clock: Clock,
         config: KubeletConfig,
@@ -39,14 +35,14 @@ class NodeCare:
         collect: Callable[[], Awaitable[None]],
     ) -> None:
         self._host = host
-        self._cache = cache
+        self._cache = engine.cache
         self._collect = collect
-        self._link = link
+        self._link = engine.link
         self._events = events
         self._images = ImageCollector(
             host=host,
-            runtime=runtime,
-            link=link,
+            runtime=engine.runtime,
+            link=engine.link,
             events=events,
             clock=clock,
             config=config,
@@ -56,8 +52,8 @@ class NodeCare:
         )
         self._eviction = EvictionManager(
             host=host,
-            runtime=runtime,
-            link=link,
+            runtime=engine.runtime,
+            link=engine.link,
             node=node,
             events=events,
             clock=clock,
@@ -71,7 +67,7 @@ class NodeCare:
         return {
             "eviction": self._eviction.run,
             "image collection": self._images.run,
-            "kernel log": self._hear_kernel,
+            "kernel log": self._watch_kernel_log,
         }
 
     def _used_images(self) -> frozenset[str]:
@@ -83,7 +79,7 @@ class NodeCare:
         await self._collect()
         await self._images.delete_unused()
 
-    async def _hear_kernel(self) -> None:
+    async def _watch_kernel_log(self) -> None:
         await self._link.wait_ready()
         info = self._link.info
         if info is not None and info.local:

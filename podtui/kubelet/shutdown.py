@@ -16,7 +16,7 @@ from podtui.kubelet.base.resources import SYSTEM_CRITICAL_PRIORITY
 from podtui.kubelet.events.recorder import NORMAL, EventRecorder
 from podtui.kubelet.node.node_manager import NodeManager
 from podtui.kubelet.pods.pod_workers import PodWorkers
-from podtui.kubelet.status.pod_status import ended_status
+from podtui.kubelet.status.pod_status import status_ended_by
 
 _LOG = logging.getLogger(__name__)
 REASON: Final = "Terminated"
@@ -105,7 +105,7 @@ class NodeShutdown:
             pod.metadata.uid,
             grace=grace,
             decorate=partial(
-                ended_status,
+                status_ended_by,
                 pod,
                 reason=REASON,
                 message=MESSAGE,

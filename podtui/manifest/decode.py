@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 import re
+from collections.abc import Container, Iterable
 from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any, Final, cast
@@ -15,12 +16,88 @@ from typing import Any, Final, cast
 from podtui.api import v1
 from podtui.api.local import Severity
 from podtui.api.nearest import closest
+from podtui.api.places import field_path
 from podtui.api.quantity import SYNTAX, canonical
-from podtui.api.shape import Form, Shape, empty, fields, required_names, shape_at
-from podtui.manifest.document import Document, MapKey, Path, Problem, printable, quoted
+from podtui.api.shape import (
+    LIST_STEP,
+    Form,
+    Shape,
+    empty,
+    fields,
+    places_of_names,
+    required_names,
+    shape_at,
+)
+from podtui.manifest.document import Document, MapKey, Path, Problem, path_text, printable, quoted
 from podtui.manifest.foreign import foreign_list, foreign_object, kind_advice, plain_text
 from podtui.manifest.scalars import number_text
-from podtui.manifest.unknown import unknown_field
+
+_SURE = 0.85
+
+
+def _common(place: tuple[str, ...], path: Path) -> int:
+    count = 0
+    for step, here in zip(place, path, strict=False):
+        if step != here and not (step == LIST_STEP and isinstance(here, int)):
+            break
+        count += 1
+    return count
+
+
+def belongs_at(name: str, path: Path, written: Container[Path] = ()) -> str:
+    """Return where in a Pod a field of this name belongs, relative to ``path``; empty if unknown.
+
+    Preferred are, in this order: a place in an object around ``path``, one in an object that is
+    ``written``, the one that shares most steps with ``path``, the one nearest to the root. Its
+    indexes are taken from ``path`` as far as both agree.
+    """
+    places = places_of_names().get(name, ())
+    if not places:
+        return ""
+
+    def rank(place: tuple[str, ...]) -> tuple[bool, bool, int, int]:
+        common = _common(place, path)
+        parent = (*path[:common], *place[common:-1])
+        return common == len(place) - 1, parent in written, common, -len(place)
+
+    best = max(places, key=rank)
+    shared = _common(best, path)
+    text = path_text((*path[:shared],))
+    for step in best[shared:]:
+        text += step if step == LIST_STEP else (f".{step}" if text else step)
+    return text
+
+
+def unknown_field(
+    name: str,
+    path: Path,
+    known: Iterable[str],
+    *,
+    written: Container[Path] = (),
+    in_pod: bool = True,
+) -> Problem:
+    """Return the problem for the field ``name`` of the object at ``path``. ``written`` are the
+    paths that the document has."""
+    siblings = tuple(known)
+    message, fix = f"unknown field {quoted(name)}", ""
+    sibling = closest(name, siblings, _SURE)
+    place = "" if sibling or not in_pod else belongs_at(name, path, written)
+    if place:
+        message += f"; it belongs at {place}"
+        fix = f"move it to {place}"
+    else:
+        sibling = sibling or closest(name, siblings)
+        if sibling:
+            fix = f'did you mean "{sibling}"?'
+    return Problem(
+        code="UnknownField",
+        message=message,
+        path=(*path, name),
+        fix=fix,
+        at_key=True,
+        stands_for=field_path(place) if place else (*path, sibling),
+    )
+
 
 _TIME: Final = re.compile(
     r"(?P<day>\d{4}-\d\d-\d\d)T(?P<hour>\d\d?):(?P<rest>\d\d:\d\d)(?:[.,]\d+)?"
@@ -302,7 +379,7 @@ def decode(
     if any(p.path == ("kind",) and p.code == "FieldValueNotSupported" for p in problems):
         return None, problems
     if struct is v1.Pod and (status := tree.get("status")):
-        message = "the kubelet writes the status; what the file says of it is ignored"
+        message = "the kubelet writes the status; the status in the file is ignored"
         problems.append(
             Problem(
                 code="IgnoredField",

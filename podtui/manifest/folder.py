@@ -22,14 +22,15 @@ from podtui.api.local import Diagnostic, Severity
 from podtui.api.v1 import Pod
 from podtui.clock import Clock
 from podtui.manifest.diagnose import read_manifest
-from podtui.manifest.identity import seen_text
-from podtui.manifest.ignore import being_edited, edit_signs
+from podtui.manifest.identity import from_record, seen_text
 from podtui.manifest.ledger import Ledger
 from podtui.manifest.listing import (
     FolderStamp,
     Listed,
     Listing,
     Stamp,
+    being_edited,
+    edit_signs,
     folder_stamp,
     list_names,
     list_path,
@@ -80,8 +81,8 @@ class _Unquiet:
 class ManifestFolder:
     """Reads ``path``, a folder or a single file, and follows its changes.
 
-    ``last_good`` are pods of an earlier run by manifest path: a file that is broken when the agent
-    starts keeps its earlier pod (departure 1). ``strict`` is ``kubeletStrict``.
+    ``last_good`` are records of an earlier run by manifest path: a file that is broken when the
+    agent starts keeps its earlier pod (departure 1). ``strict`` is ``kubeletStrict``.
     """
 
     def __init__(
@@ -99,7 +100,8 @@ class ManifestFolder:
         self._clock = clock
         self._strict = strict
         self._full_seconds = full_list_seconds
-        self._ledger = Ledger(strict=strict, previous=last_good or {})
+        previous = {name: from_record(pod) for name, pod in (last_good or {}).items()}
+        self._ledger = Ledger(strict=strict, previous=previous)
         self._looks = 0
         self._single = False
         self._around: set[str] = set()

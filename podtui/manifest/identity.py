@@ -15,6 +15,10 @@ from msgspec.structs import replace
 from podtui.api import names
 from podtui.api.v1 import Pod, PodStatus, Toleration
 
+_OF_RECORDS: Final = frozenset(
+    {names.CONFIG_MIRROR, names.KILLS, names.PULL_PROGRESS, names.WOULD_FIT, names.LACKS}
+)
+"""Annotations that the kubelet adds to records."""
 _FNV_OFFSET: Final = 0x6C62272E07BB014262B821756295C58D
 _FNV_PRIME: Final = 0x0000000001000000000000000000013B
 _FNV_MASK: Final = 2**128 - 1
@@ -80,3 +84,22 @@ def with_seen(pod: Pod, seen: str) -> Pod:
     """Return the pod annotated with the time at which it was first seen."""
     annotations = {**pod.metadata.annotations, names.CONFIG_SEEN: seen}
     return replace(pod, metadata=replace(pod.metadata, annotations=annotations))
+
+
+def from_record(record: Pod) -> Pod:
+    """Return the pod of a manifest from its record, without what only the record has."""
+    meta = record.metadata
+    annotations = {key: text for key, text in meta.annotations.items() if key not in _OF_RECORDS}
+    return replace(
+        record,
+        metadata=replace(
+            meta,
+            annotations=annotations,
+            ownerReferences=(),
+            resourceVersion="",
+            creationTimestamp=None,
+            deletionTimestamp=None,
+            deletionGracePeriodSeconds=None,
+        ),
+        status=PodStatus(phase="Pending"),
+    )

@@ -6,12 +6,10 @@ import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from podtui.manifest.contents import sorted_out
 from podtui.manifest.diagnose import read_manifest
 from podtui.manifest.document import Path, Place, UnreadableText
-from podtui.manifest.ignore import ignore_reason
-from podtui.manifest.listing import read_file, shown_path
-from podtui.manifest.reader import read_document, read_documents
+from podtui.manifest.listing import ignore_reason, read_file, shown_path
+from podtui.manifest.reader import read_document, read_documents, split_documents
 from podtui.manifest.result import ReadResult
 from podtui.manifest.types import Folder
 
@@ -65,7 +63,7 @@ def read_preview(path: str, data: bytes | None, *, node_name: str, strict: bool)
 def field_places(data: bytes, *, strict: bool) -> Places:
     """Return the positions of the fields of a manifest's pod; empty if the text has no pod."""
     try:
-        pod = read_document(data) if strict else sorted_out(read_documents(data)).pod
+        pod = read_document(data) if strict else split_documents(read_documents(data)).pod
     except UnreadableText:
         return {}
     return {} if pod is None else {**pod.values, **pod.keys}

@@ -1,13 +1,137 @@
-"""Parses bytes into documents: JSON if they begin with ``{``, otherwise YAML (§1.1)."""
+"""The documents of a file, JSON if it begins with ``{``, otherwise YAML (reference §1.1), and the
+selection of those that are read (departure 7)."""
 
 from __future__ import annotations
 
-from dataclasses import replace
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field, replace
 from typing import Any, Final, cast
 
-from podtui.manifest.document import Document, UnreadableText, decode_text
+from podtui.api import v1
+from podtui.api.local import Severity
+from podtui.api.nearest import closest
+from podtui.manifest.decode import found_text
+from podtui.manifest.document import (
+    FURTHER_DOCUMENT,
+    Document,
+    Place,
+    Problem,
+    UnreadableText,
+    decode_text,
+    within,
+)
+from podtui.manifest.foreign import kind_advice, unsupported_kind
 from podtui.manifest.json_reader import read_json
+from podtui.manifest.objects import OBJECT_KINDS
 from podtui.manifest.yaml_reader import read_all_yaml, read_yaml
+
+_MOST_DOCUMENTS: Final = 200
+_OWN_FILE: Final = "put each pod into its own file"
+
+
+@dataclass(slots=True)
+class Contents:
+    """``pod`` is the document to read as the pod, if any; ``objects`` are the ConfigMaps and
+    Secrets; ``problems`` are the findings about all other documents."""
+
+    pod: Document | None = None
+    objects: list[tuple[Document, type[v1.ConfigMap] | type[v1.Secret]]] = field(
+        default_factory=list[tuple[Document, type[v1.ConfigMap] | type[v1.Secret]]]
+    )
+    problems: list[Problem] = field(default_factory=list[Problem])
+
+
+def split_documents(documents: Iterable[Document]) -> Contents:
+    """Select the first Pod of a file and all ConfigMaps and Secrets, including those in Lists.
+
+    A kubelet reads only the first document. Here too, other documents only cause warnings; but
+    if the file contains nothing else, the first one is read as the pod, and its errors are
+    reported.
+    """
+    contents = Contents()
+    others: list[Document] = []
+    for document in opened(documents, contents.problems):
+        kind = _kind(document)
+        if kind in OBJECT_KINDS:
+            contents.objects.append((document, OBJECT_KINDS[kind]))
+        elif contents.pod is None and kind == "Pod":
+            contents.pod = document
+        else:
+            others.append(document)
+    if contents.pod is None:
+        contents.pod = next((one for one in others if closest(_kind(one), ("Pod",), 0.8)), None)
+        if contents.pod is not None:
+            others.remove(contents.pod)
+    if contents.pod is None and not contents.objects:
+        contents.pod = others.pop(0) if others else Document(None)
+    contents.problems += (_not_read(document) for document in others)
+    contents.problems += (problem for document in others for problem in _warnings(document))
+    return contents
+
+
+def opened(documents: Iterable[Document], problems: list[Problem]) -> Iterator[Document]:
+    """Yield the documents, with each List replaced by its items."""
+    count = 0
+    for document in documents:
+        for item in _items(document):
+            count += 1
+            if count > _MOST_DOCUMENTS:
+                message = f"more than {_MOST_DOCUMENTS} objects; those from here on are not read"
+                problems.append(_remark(message, item.place(())))
+                return
+            yield item
+        if _is_list(document):
+            problems += document.problems
+
+
+def _map(document: Document) -> dict[str, Any]:
+    value: object = document.value
+    return cast("dict[str, Any]", value) if isinstance(value, dict) else {}
+
+
+def _kind(document: Document) -> str:
+    kind = _map(document).get("kind")
+    return kind if isinstance(kind, str) else ""
+
+
+def _is_list(document: Document) -> bool:
+    found = _map(document)
+    listed = (found.get("apiVersion"), found.get("kind")) == ("v1", "List")
+    return listed and isinstance(found.get("items"), list)
+
+
+def _items(document: Document) -> Iterator[Document]:
+    if not _is_list(document):
+        yield document
+        return
+    for index, item in enumerate(cast("list[Any]", document.value["items"])):
+        if item is not None:
+            yield within(document, ("items", index))
+
+
+def _warnings(document: Document) -> Iterator[Problem]:
+    """Return the warnings of a skipped document about unread text that follows it."""
+    return (p for p in document.problems if p.code == FURTHER_DOCUMENT)
+
+
+def _not_read(document: Document) -> Problem:
+    value: object = document.value
+    if not isinstance(value, dict):
+        return _remark(f"found {found_text(value)} here, which is not read", document.place(()))
+    kind, place = _kind(document), document.place(("kind",))
+    if kind == "Pod":
+        message = "the first Pod of a file is run, and this is a further one"
+        return _remark(message, place, _OWN_FILE)
+    if not kind:
+        return _remark("an object without a kind; ignored", place)
+    return _remark(f"{unsupported_kind(kind)}; ignored", place, kind_advice(kind, ()))
+
+
+def _remark(message: str, place: Place | None, fix: str = "") -> Problem:
+    return Problem(
+        code=FURTHER_DOCUMENT, message=message, place=place, fix=fix, severity=Severity.WARNING
+    )
+
 
 _HEADER: Final = {"apiversion": "apiVersion", "kind": "kind"}
 

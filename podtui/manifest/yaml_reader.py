@@ -39,9 +39,56 @@ from podtui.manifest.document import (
     printable,
     quoted,
     require_yaml_characters,
+    source_lines,
 )
 from podtui.manifest.scalars import number_text, plain_number, resolve, resolve_tagged
-from podtui.manifest.yaml_errors import place_of, syntax_problem
+
+_FIXES: Final = (
+    ("mapping values are not allowed", "check the indentation here, or put the text in quotes"),
+    ("did not find expected key", "check the indentation of this line and of the one before it"),
+    ("did not find expected '-'", "check the indentation of this line and of the one before it"),
+    ("could not find expected ':'", "end the key with ':' and a space"),
+    ("did not find expected ',' or '}'", "close the map with '}'"),
+    ("did not find expected ',' or ']'", "close the list with ']'"),
+    ("found unexpected end of stream", "close the quotes"),
+    ("did not find expected node content", "write a value here"),
+    ("cannot start any token", "put the text in quotes"),
+    ("found unexpected ':'", "put the text in quotes"),
+)
+
+
+def place_of(mark: Any) -> Place:
+    """Return line and column of a libyaml mark, from 1."""
+    return (mark.line + 1, mark.column + 1)
+
+
+def _within(place: Place, lines: list[str]) -> Place:
+    """Return the place, moved to the end of the text if it is in the blank lines after it."""
+    last = next((n for n in range(len(lines), 0, -1) if lines[n - 1].strip()), 1)
+    return place if place[0] <= last else (last, len(lines[last - 1]) + 1)
+
+
+def syntax_problem(error: yaml.YAMLError, text: str) -> Problem:
+    """Return a problem for a syntax error in the text."""
+    mark: Any = getattr(error, "problem_mark", None)
+    said: str = getattr(error, "problem", None) or getattr(error, "reason", None) or "not YAML"
+    lines = source_lines(text)
+    place = _within(place_of(mark), lines) if mark is not None else (1, 1)
+    fix = next((fix for start, fix in _FIXES if start in said), "")
+    if "tab character" in said:
+        said, fix = "a tab cannot indent YAML", "indent with spaces"
+    elif "cannot start any token" in said:
+        line = lines[place[0] - 1] if place[0] <= len(lines) else ""
+        if "\t" in line[: place[1]]:
+            said, fix = "a tab cannot indent YAML", "indent with spaces"
+    context: str | None = getattr(error, "context", None)
+    begin: Any = getattr(error, "context_mark", None)
+    if context and begin is not None and begin.line + 1 != place[0]:
+        said += f" ({context} that begins on line {begin.line + 1})"
+    elif context:
+        said += f" ({context})"
+    return Problem(code="InvalidYAML", message=printable(said), place=place, fix=fix)
+
 
 _ESCAPE: Final = re.compile(r"\\.", re.DOTALL)
 # After an odd number of backslashes, this backslash is itself escaped.
@@ -375,7 +422,7 @@ def _further_document(events: Generator[Event, None, None]) -> Problem | None:
                     code=FURTHER_DOCUMENT,
                     message="only the first document of a manifest is read; this one is not",
                     place=place_of(event.start_mark),
-                    fix="put each pod into a file of its own",
+                    fix="put each pod into its own file",
                     severity=Severity.WARNING,
                 )
     except yaml.YAMLError as error:

@@ -23,7 +23,7 @@ from podtui.kubelet.pleg.observer import PodObserver
 from podtui.kubelet.prober.address import PodAddresses
 from podtui.kubelet.prober.handlers import Handlers
 from podtui.kubelet.prober.hooks import HookRunner
-from podtui.kubelet.prober.state import Outcome, Verdict
+from podtui.kubelet.prober.state import ProbeOutcome, ProbeVerdict
 from podtui.runtime.protocol import NamespaceMode
 
 pytestmark = pytest.mark.engine
@@ -41,7 +41,7 @@ class Prober:
         self._addresses = addresses
         self._pod = make_pod(**spec)
 
-    async def probe(self, timeout: int = 10, **action: Any) -> Outcome:
+    async def probe(self, timeout: int = 10, **action: Any) -> ProbeOutcome:
         handlers = Handlers(self._bench.runtime, self._addresses)
         probe = Probe(**action, timeoutSeconds=timeout)
         return await handlers.run(self._pod, Container(name="c"), "c-0", probe)
@@ -72,7 +72,7 @@ async def serving(bench: Bench, sandbox: str, script: str, **spec: Any) -> tuple
 
 def succeeds(prober: Prober, **action: Any) -> Callable[[], Any]:
     async def succeeded() -> bool:
-        return (await prober.probe(**action)).verdict is Verdict.SUCCESS
+        return (await prober.probe(**action)).verdict is ProbeVerdict.SUCCESS
 
     return succeeded
 
@@ -86,22 +86,22 @@ async def test_ports_of_a_pod_are_probed(engine_bench: Bench) -> None:
     await until(succeeds(prober, tcpSocket=TCPSocketAction(port=8080)))
     await until(succeeds(prober, httpGet=get))
     redirected = replace_path(get, "/dir")
-    assert (await prober.probe(httpGet=redirected)).verdict is Verdict.SUCCESS
+    assert (await prober.probe(httpGet=redirected)).verdict is ProbeVerdict.SUCCESS
     missing = await prober.probe(httpGet=replace_path(get, "/missing"))
-    assert missing == Outcome(Verdict.FAILURE, "HTTP probe failed with statuscode: 404")
+    assert missing == ProbeOutcome(ProbeVerdict.FAILURE, "HTTP probe failed with statuscode: 404")
     refused = f"dial tcp {ip}:8082: connect: connection refused"
     found = await prober.probe(tcpSocket=TCPSocketAction(port=8082))
-    assert found == Outcome(Verdict.FAILURE, refused)
+    assert found == ProbeOutcome(ProbeVerdict.FAILURE, refused)
     found = await prober.probe(httpGet=HTTPGetAction(port=8082, path="/", scheme="HTTP"))
-    assert found == Outcome(Verdict.FAILURE, f'Get "http://{ip}:8082/": {refused}')
+    assert found == ProbeOutcome(ProbeVerdict.FAILURE, f'Get "http://{ip}:8082/": {refused}')
     await until(succeeds(prober, tcpSocket=TCPSocketAction(port=8081)))
     silent = HTTPGetAction(port=8081, path="/", scheme="HTTP")
     found = await prober.probe(timeout=1, httpGet=silent)
-    assert found.verdict is Verdict.FAILURE
+    assert found.verdict is ProbeVerdict.FAILURE
     assert found.text.startswith(f'Get "http://{ip}:8081/": ')
     found = await prober.probe(timeout=1, grpc=GRPCAction(port=8082))
     said = f'timeout: failed to connect service "{ip}:8082" within 1s: context deadline exceeded'
-    assert found == Outcome(Verdict.FAILURE, said)
+    assert found == ProbeOutcome(ProbeVerdict.FAILURE, said)
     assert await prober.post_start(replace_path(get, "/missing")) == ""
     assert refused in await prober.post_start(HTTPGetAction(port=8082, path="/", scheme="HTTP"))
 

@@ -7,6 +7,7 @@ import contextlib
 import time
 import uuid
 from collections.abc import AsyncIterator, Callable
+from datetime import UTC, datetime
 
 from podtui.api.v1 import Event, Pod, PodStatus
 from podtui.clock import SystemClock
@@ -14,6 +15,7 @@ from podtui.errors import EngineError
 from podtui.kubelet.base.config import KubeletConfig
 from podtui.kubelet.kubelet import Kubelet
 from podtui.manifest.diagnose import read_manifest
+from podtui.manifest.identity import seen_text, with_seen
 from podtui.manifest.types import Folder
 from podtui.runtime.docker import DockerRuntime
 from podtui.runtime.protocol import LogOptions
@@ -76,7 +78,8 @@ class EngineWorld:
         """A manifest's text; it is to be without fault."""
         result = read_manifest(f"/m/{len(self._pods)}.yaml", text.encode(), node_name=NODE)
         assert result.pods, [d.message for d in result.diagnostics]
-        self._pods.update({pod.metadata.uid: pod for pod in result.pods})
+        seen = seen_text(datetime.now(UTC))
+        self._pods.update({pod.metadata.uid: with_seen(pod, seen) for pod in result.pods})
         self._changed.set()
 
     # --- looking

@@ -150,7 +150,7 @@ async def test_a_debugger_sees_what_its_target_runs(world: EngineWorld) -> None:
         )
 
     wanted = (joining("alone", ""), joining("beside", "c"))
-    await world.kubelet.requests.set_ephemeral("default", "sized-n1", wanted)
+    await world.kubelet.endpoints.set_ephemeral_containers("default", "sized-n1", wanted)
     status = await world.until(
         lambda s: (
             [bool(one.state.terminated) for one in s.ephemeralContainerStatuses] == [True, True]

@@ -25,7 +25,7 @@ def debugger(name: str = "debug", **fields: object) -> EphemeralContainer:
 
 
 async def join(world: World, *wanted: EphemeralContainer, name: str = "web-n1") -> Pod:
-    return await world.kubelet.requests.set_ephemeral("default", name, wanted)
+    return await world.kubelet.endpoints.set_ephemeral_containers("default", name, wanted)
 
 
 def config(world: World, name: str = "debug"):

@@ -6,9 +6,7 @@ import pytest
 from kubelet_world import World, container, pod, with_env
 
 from podtui.api.names import CONFIG_MIRROR, CONFIG_SEEN, CONFIG_SOURCE
-from podtui.api.v1 import ExecAction, Lifecycle, LifecycleHandler, Probe
-from podtui.kubelet.containers.killer import NoHooks
-from podtui.kubelet.prober.state import NoProbes
+from podtui.api.v1 import Lifecycle
 from podtui.runtime.memory import Behaviour
 
 pytestmark = pytest.mark.virtual_time
@@ -199,7 +197,7 @@ async def test_the_same_pod_comes_back_while_it_ends() -> None:
         assert status.containerStatuses[0].state.running is not None
         changed = await world.events("web-n1", "SandboxChanged")
         assert [e.message for e in changed] == [
-            "Pod sandbox changed, it will be killed and re-created."
+            "Pod sandbox changed, it will be killed and recreated."
         ]
         record = await world.record()
         assert record is not None
@@ -328,20 +326,15 @@ async def test_a_dead_sandbox_is_made_again() -> None:
         assert len(await world.events("web-n1", "SandboxChanged")) == 1
 
 
-async def test_what_is_not_done_is_said_once() -> None:
-    probe = Probe(exec=ExecAction(command=("true",)))
-    hook = Lifecycle(preStop=LifecycleHandler(exec=ExecAction(command=("true",))))
-    world = World(probes=NoProbes(), hooks=NoHooks())
+async def test_an_unsupported_feature_is_reported_once() -> None:
+    world = World()
     async with world.running():
-        world.add(pod("web-n1", "", container(readinessProbe=probe, lifecycle=hook)))
+        world.add(pod("web-n1", "", container(lifecycle=Lifecycle(stopSignal="SIGUSR1"))))
         await world.until(lambda: world.phase() == "Running")
         await world.sleep(200.0)
-        probes = await world.events("web-n1", "ProbesNotRun")
-        assert [(e.type, e.message, e.count) for e in probes] == [
-            ("Warning", "probes are not run by this version", 1)
-        ]
-        assert len(await world.events("web-n1", "HooksNotRun")) == 1
-        assert (await world.status()).containerStatuses[0].ready
+        (event,) = await world.events("web-n1", "NotSupported")
+        assert (event.type, event.count) == ("Warning", 1)
+        assert "the feature gate ContainerStopSignals is off" in event.message
 
 
 async def test_the_same_pod_comes_back_while_it_is_being_removed() -> None:

@@ -11,11 +11,11 @@ import aiohttp
 import pytest
 from fake_host import FakeHost
 from kubelet_world import World, container, pod, with_env
-from msgspec import structs
 
 from podtui.api.v1 import ContainerPort, Pod, ResourceRequirements
 from podtui.errors import EngineUnavailable, LogError
 from podtui.manifest.diagnose import read_manifest
+from podtui.manifest.identity import from_record
 from podtui.manifest.types import Folder
 from podtui.runtime.memory import Behaviour
 from podtui.runtime.protocol import EngineInfo, LogOptions
@@ -68,7 +68,7 @@ async def test_a_pod_that_does_not_fit_is_rejected_for_good() -> None:
         assert record is not None
         assert "podtui.dev/would-fit" not in record.metadata.annotations
         with pytest.raises(LookupError, match='pods "nope" not found'):
-            await world.kubelet.requests.retry("default", "nope")
+            await world.kubelet.endpoints.retry("default", "nope")
 
 
 async def test_an_edit_of_a_rejected_pod_is_another_chance() -> None:
@@ -568,21 +568,6 @@ async def test_a_loop_that_is_stuck_is_told_over_http(tmp_path: Path) -> None:
         assert await ask("/syncloop") == (200, "ok")
 
 
-async def test_a_duplicate_is_dropped_and_said() -> None:
-    world = World()
-    async with world.running():
-        world.add(pod())
-        await world.until(world.runs(UID))
-        world.add(with_env(pod(), "second"))
-        await world.sleep(2.0)
-        assert not world.containers("second")
-        told = await world.events("web-n1", "FailedValidation")
-        assert told[0].message == (
-            "Error validating pod web-n1_default(second) from file due to duplicate pod name "
-            '"web-n1", ignoring'
-        )
-
-
 async def test_a_record_taken_for_a_manifest_brings_nothing_along() -> None:
     """A broken file's last good version comes from the records."""
     world = World()
@@ -595,7 +580,7 @@ async def test_a_record_taken_for_a_manifest_brings_nothing_along() -> None:
         assert record is not None
         for stale in world.containers(UID):
             await world.runtime.remove_container(stale.id)
-        world.pods = {UID: structs.replace(record)}
+        world.pods = {UID: from_record(record)}
         world.behaviours["c"] = Behaviour()
         await world.start_kubelet()
         await world.until(world.runs(UID))

@@ -16,7 +16,7 @@ from podtui.api.v1 import ContainerStatus, Pod, PodStatus
 from podtui.errors import EngineConflict, EngineError, EngineUnavailable
 from podtui.kubelet.base.config import KubeletConfig
 from podtui.kubelet.base.tasks import gather_all
-from podtui.kubelet.base.types import ObservedContainer, ObservedPod, PodOperation
+from podtui.kubelet.base.types import ObservedContainer, ObservedPod
 from podtui.kubelet.containers.restart import RestartCounts
 from podtui.kubelet.node.link import EngineLink
 from podtui.kubelet.pleg.pleg import Pleg
@@ -36,7 +36,7 @@ def folder(*pods: Pod) -> dict[str, Pod]:
 
 
 def operations(source: FolderSource, *pods: Pod) -> list[tuple[str, list[str]]]:
-    updates = source.diff(folder(*pods), NOW)
+    updates = source.diff(folder(*pods))
     return [(u.operation.value, [p.metadata.uid for p in u.pods]) for u in updates]
 
 
@@ -56,25 +56,11 @@ def test_removals_come_before_additions_and_updates() -> None:
     assert operations(source, changed, c) == []
 
 
-def test_the_time_of_first_sight_is_kept() -> None:
-    source = FolderSource()
-    one = pod("a", "a")
-    first = source.diff(folder(one), NOW)[0].pods[0].metadata.annotations
-    assert first["kubernetes.io/config.seen"] == "2026-01-01T12:00:00.123456000Z"
-    labelled = structs.replace(one, metadata=structs.replace(one.metadata, labels={"a": "b"}))
-    update = source.diff(folder(labelled), datetime(2027, 1, 1, tzinfo=UTC))[0]
-    assert update.operation is PodOperation.UPDATE
-    assert (
-        update.pods[0].metadata.annotations["kubernetes.io/config.seen"]
-        == first["kubernetes.io/config.seen"]
-    )
-
-
 @pytest.mark.parametrize("key", ["kubernetes.io/config.source", "kubernetes.io/config.mirror"])
 def test_local_annotations_are_no_change(key: str) -> None:
     source = FolderSource()
     one = pod("a", "a")
-    source.diff(folder(one), NOW)
+    source.diff(folder(one))
     annotations = {**one.metadata.annotations, key: "other"}
     other = structs.replace(one, metadata=structs.replace(one.metadata, annotations=annotations))
     assert operations(source, other) == []
@@ -82,18 +68,8 @@ def test_local_annotations_are_no_change(key: str) -> None:
 
 def test_a_fixed_uid_under_another_name_is_another_pod() -> None:
     source = FolderSource()
-    source.diff(folder(pod("a", "fixed")), NOW)
+    source.diff(folder(pod("a", "fixed")))
     assert operations(source, pod("b", "fixed")) == [("REMOVE", ["fixed"]), ("ADD", ["fixed"])]
-
-
-def test_of_two_with_one_name_the_one_that_is_known_stays() -> None:
-    source = FolderSource()
-    known, late = pod("a", "known"), pod("a", "late")
-    source.diff(folder(known), NOW)
-    assert operations(source, late, known) == []
-    assert [p.metadata.uid for p in source.duplicates] == ["late"]
-    assert operations(source, late) == [("REMOVE", ["known"]), ("ADD", ["late"])]
-    assert source.duplicates == ()
 
 
 def test_the_manager_knows_pods_by_either_name() -> None:

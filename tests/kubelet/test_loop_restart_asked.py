@@ -35,7 +35,7 @@ async def test_a_container_is_stopped_with_its_grace_and_runs_again_alone() -> N
         world.add(pod("web-n1", "", container("slow"), container("other")))
         await world.until(world.runs(UID, 2))
         before = {one.name: one.id for one in world.running_containers(UID)}
-        await world.kubelet.requests.restart("default", "web-n1", "slow")
+        await world.kubelet.endpoints.restart("default", "web-n1", "slow")
         took = await world.until(lambda: len(world.containers(UID, "slow")) == 2)
         assert 4.0 <= took < 6.0
         await world.until(world.runs(UID, 2))
@@ -54,7 +54,7 @@ async def test_a_pod_restarts_with_its_sidecars_in_the_same_sandbox() -> None:
         world.behaviours["i"] = Behaviour(exit_after=0.1, exit_code=0)
         await world.until(world.runs(UID, 2))
         (sandbox,) = world.sandboxes(UID)
-        await world.kubelet.requests.restart("default", "web-n1")
+        await world.kubelet.endpoints.restart("default", "web-n1")
         await world.until(lambda: len(world.containers(UID, "a")) == 2)
         await world.until(world.runs(UID, 2))
         assert world.sandboxes(UID) == [sandbox]
@@ -67,8 +67,8 @@ async def test_asking_twice_restarts_once() -> None:
     async with world.running():
         world.add(pod())
         await world.until(world.runs(UID))
-        await world.kubelet.requests.restart("default", "web-n1")
-        await world.kubelet.requests.restart("default", "web-n1")
+        await world.kubelet.endpoints.restart("default", "web-n1")
+        await world.kubelet.endpoints.restart("default", "web-n1")
         await world.sleep(30)
         assert await counts(world) == {"c": 1}
 
@@ -81,7 +81,7 @@ async def test_a_crash_loop_is_tried_at_once() -> None:
         await world.until(lambda: "CrashLoopBackOff" in waiting(world), 100)
         await world.sleep(2)
         world.behaviours["c"] = Behaviour()
-        await world.kubelet.requests.restart("default", "web-n1", "c")
+        await world.kubelet.endpoints.restart("default", "web-n1", "c")
         assert await world.until(world.runs(UID)) < 1.0
 
 
@@ -93,7 +93,7 @@ async def test_a_pod_that_is_over_runs_once_more_as_if_new() -> None:
         await world.until(lambda: world.phase() == "Succeeded")
         (first,) = world.containers(UID)
         await world.sleep(5)
-        await world.kubelet.requests.restart("default", "web-n1")
+        await world.kubelet.endpoints.restart("default", "web-n1")
         await world.until(world.runs(UID))
         (second,) = world.containers(UID)
         assert second.id != first.id
@@ -108,7 +108,7 @@ async def test_a_running_pod_that_would_not_come_back_starts_over() -> None:
         world.add(pod(policy="OnFailure"))
         await world.until(world.runs(UID))
         (first,) = world.containers(UID)
-        await world.kubelet.requests.restart("default", "web-n1")
+        await world.kubelet.endpoints.restart("default", "web-n1")
         record = await world.record()
         assert record is not None
         assert record.metadata.deletionTimestamp is not None
@@ -125,7 +125,7 @@ async def test_a_manifest_that_goes_while_its_pod_starts_over_ends_it_for_good()
     async with world.running():
         world.add(pod(policy="Never"))
         await world.until(world.runs(UID))
-        await world.kubelet.requests.restart("default", "web-n1")
+        await world.kubelet.endpoints.restart("default", "web-n1")
         await world.sleep(1)
         world.remove(UID)
         await world.until(world.gone(UID))
@@ -140,11 +140,11 @@ async def test_a_container_that_would_not_come_back_is_let_be() -> None:
         world.add(pod(policy="Never"))
         await world.until(world.runs(UID))
         with pytest.raises(RestartRefused, match='"c" would not come back'):
-            await world.kubelet.requests.restart("default", "web-n1", "c")
+            await world.kubelet.endpoints.restart("default", "web-n1", "c")
         with pytest.raises(LookupError, match='container "x" not found in pod "web-n1"'):
-            await world.kubelet.requests.restart("default", "web-n1", "x")
+            await world.kubelet.endpoints.restart("default", "web-n1", "x")
         with pytest.raises(LookupError, match='pods "no" not found'):
-            await world.kubelet.requests.restart("default", "no")
+            await world.kubelet.endpoints.restart("default", "no")
         await world.sleep(5)
         assert len(world.running_containers(UID)) == 1
 
@@ -157,7 +157,7 @@ async def test_an_init_container_at_work_is_let_be() -> None:
         world.add(pod("web-n1", "", container("c"), init=(sidecar("s"), container("i"))))
         await world.until(world.runs(UID, 2))
         (working,) = world.containers(UID, "i")
-        await world.kubelet.requests.restart("default", "web-n1")
+        await world.kubelet.endpoints.restart("default", "web-n1")
         await world.until(lambda: bool(world.containers(UID, "c")), 60)
         await world.until(world.runs(UID, 2))
         assert [one.id for one in world.containers(UID, "i")] == [working.id]

@@ -19,7 +19,14 @@ from virtual_time import run_virtual
 from podtui.api.v1 import Container, ExecAction, Pod, Probe
 from podtui.kubelet.base.backoff import RESET_AFTER, Backoff
 from podtui.kubelet.prober.prober import Prober
-from podtui.kubelet.prober.state import SUCCESS, Outcome, ProbeKind, Verdict, failure, probe_of
+from podtui.kubelet.prober.state import (
+    SUCCESS,
+    ProbeKind,
+    ProbeOutcome,
+    ProbeVerdict,
+    failure,
+    probe_of,
+)
 from podtui.runtime.memory import Behaviour
 from podtui.runtime.memory.cells import ContainerCell
 from podtui.runtime.protocol import ContainerConfig, ContainerState
@@ -32,7 +39,7 @@ PROBES = (
     ("x", ProbeKind.READINESS),
     ("y", ProbeKind.READINESS),
 )
-OUTCOMES = (SUCCESS, failure("no"), Outcome(Verdict.ERROR, "cannot ask"))
+OUTCOMES = (SUCCESS, failure("no"), ProbeOutcome(ProbeVerdict.ERROR, "cannot ask"))
 
 pauses = st.sampled_from([0.0, 0.1, 0.4, 1.0, 3.0, 12.0, 40.0])
 steps = st.one_of(
@@ -68,11 +75,13 @@ class Answers:
     """Probe handlers that say what the script says; the engine decides whether anybody hears."""
 
     def __init__(self) -> None:
-        self.outcomes: dict[tuple[str, ProbeKind], Outcome] = {}
+        self.outcomes: dict[tuple[str, ProbeKind], ProbeOutcome] = {}
         self.passed: set[str] = set()
         """Containers of which a startup probe succeeded."""
 
-    async def run(self, pod: Pod, container: Container, container_id: str, probe: Probe) -> Outcome:
+    async def run(
+        self, pod: Pod, container: Container, container_id: str, probe: Probe
+    ) -> ProbeOutcome:
         kind = next(kind for kind in ProbeKind if probe_of(container, kind) is probe)
         outcome = self.outcomes.get((container.name, kind), SUCCESS)
         if kind is ProbeKind.STARTUP and outcome is SUCCESS:

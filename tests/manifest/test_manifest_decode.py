@@ -9,13 +9,12 @@ from manifests import NODE, pod_text
 from podtui.api.local import Diagnostic, Severity
 from podtui.api.shape import places_of_names
 from podtui.api.v1 import Pod
-from podtui.manifest.decode import decode
+from podtui.manifest.decode import belongs_at, decode
 from podtui.manifest.diagnose import read_manifest
 from podtui.manifest.document import Document
 from podtui.manifest.problems import MAX_DIAGNOSTICS
 from podtui.manifest.reader import read_document
 from podtui.manifest.result import ReadResult
-from podtui.manifest.unknown import belongs_at
 
 
 def read(text: str | bytes, *, strict: bool = False) -> ReadResult:

@@ -170,7 +170,7 @@ def test_a_bug_of_ours_is_a_diagnostic_and_not_a_crash(
     def broken(_: object) -> list[object]:
         raise ZeroDivisionError("oops")
 
-    monkeypatch.setattr("podtui.manifest.pod_document.validate_pod", broken)
+    monkeypatch.setattr("podtui.manifest.diagnose.validate_pod", broken)
     (found,) = read(pod_text()).diagnostics
     assert found.code == "InternalError"
     assert "ZeroDivisionError: oops" in found.message

@@ -25,7 +25,7 @@ from tree_scene import rich
 from tui_scene import FOLDER, FakeClient, event, full_client, gallery, manifests, node, usage
 
 from podtui.api.v1 import Pod
-from podtui.client.capabilities import CLUSTER, Server
+from podtui.client.protocol import CLUSTER, Server
 from podtui.tui.commands import copy_files, custom_runner, edit_manifest, restart
 from podtui.tui.commands import images as image_commands
 from podtui.tui.commands.agent import switch_dialog

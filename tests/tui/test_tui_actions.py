@@ -21,7 +21,7 @@ from podtui.api.local import Manifest
 from podtui.api.plan import FieldChange, Outcome, Plan, PodPlan
 from podtui.api.v1 import EphemeralContainer, ObjectMeta, Pod
 from podtui.cli import build_parser
-from podtui.client.talking import ExecQuery
+from podtui.client.protocol import ExecQuery
 from podtui.errors import AgentUnavailable
 from podtui.tui.app import PodtuiApp
 from podtui.tui.commands import edit_manifest, shell

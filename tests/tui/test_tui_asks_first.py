@@ -16,7 +16,7 @@ from textual.screen import ModalScreen, Screen
 from tui_app import main, running, wait_for
 from tui_scene import FakeClient
 
-from podtui.client.talking import Copied
+from podtui.client.protocol import Copied
 from podtui.errors import ApiError
 from podtui.tui.app import PodtuiApp
 from podtui.tui.commands import delete, edit_manifest, shell

@@ -13,7 +13,7 @@ from why_world import one, spec
 
 from podtui.api.v1 import ContainerPort, ResourceRequirements
 from podtui.errors import ContainerCreateError, EngineConflict, EngineError, ImagePullError
-from podtui.kubelet.prober.state import SUCCESS, Outcome, ProbeKind, failure, probe_of
+from podtui.kubelet.prober.state import SUCCESS, ProbeKind, ProbeOutcome, failure, probe_of
 from podtui.runtime.memory import Behaviour
 
 Setting = Callable[[World], object]
@@ -61,10 +61,10 @@ class Scripted:
     """Probes that say what they are told to, by kind, until they ask for the right port, or with
     patience."""
 
-    def __init__(self, outcomes: Mapping[ProbeKind, Outcome]) -> None:
+    def __init__(self, outcomes: Mapping[ProbeKind, ProbeOutcome]) -> None:
         self._outcomes = outcomes
 
-    async def run(self, pod: Any, container: Any, container_id: str, probe: Any) -> Outcome:
+    async def run(self, pod: Any, container: Any, container_id: str, probe: Any) -> ProbeOutcome:
         kind = next(kind for kind in ProbeKind if probe_of(container, kind) is probe)
         port = probe.httpGet.port if probe.httpGet else 0
         return SUCCESS if port == 80 or probe.timeoutSeconds == 5 else self._outcomes[kind]

@@ -14,16 +14,16 @@ from podtui.api.v1 import Pod
 from podtui.api.what_if import WhatIf
 from podtui.clock import Clock
 from podtui.kubelet.admission.predicates import admit
-from podtui.kubelet.admission.what_if import Ground, what_if
+from podtui.kubelet.admission.what_if import AdmissionContext, what_if
 from podtui.kubelet.base.config import KubeletConfig
 from podtui.kubelet.base.resources import pod_requests
-from podtui.kubelet.base.types import Decorate, Verdict
+from podtui.kubelet.base.types import AdmitResult, Decorate
 from podtui.kubelet.containers.killer import effective_grace
 from podtui.kubelet.events.recorder import WARNING, EventRecorder
 from podtui.kubelet.node.host import Listener
 from podtui.kubelet.node.node_manager import NodeManager
 from podtui.kubelet.resize.allocations import Allocations
-from podtui.kubelet.status.pod_status import ended_status, rejected_status
+from podtui.kubelet.status.pod_status import rejected_status, status_ended_by
 from podtui.kubelet.status.status_manager import StatusManager
 
 _LOG = logging.getLogger(__name__)
@@ -64,23 +64,23 @@ class Admissions:
         self._allocations = allocations
         self._clock = clock
         self._config = config
-        self._rejected: dict[str, Verdict] = {}
-        self._let_in = AdmittedPods()
+        self._rejected: dict[str, AdmitResult] = {}
+        self._admitted = AdmittedPods()
 
     def is_rejected(self, uid: str) -> bool:
         return uid in self._rejected
 
-    def forgive(self, uid: str) -> bool:
+    def forget_rejection(self, uid: str) -> bool:
         """Forget a rejection. Return whether there was one."""
         return self._rejected.pop(uid, None) is not None
 
-    def let_in(self, pod: Pod) -> None:
+    def mark_admitted(self, pod: Pod) -> None:
         """Count the pod's allocated resources from now on, until it stops."""
-        self._let_in.add(self._allocations.allocated(pod))
+        self._admitted.add(self._allocations.allocated(pod))
 
-    def let_go(self, uid: str) -> None:
+    def mark_stopped(self, uid: str) -> None:
         """Stop counting the pod's requests: the pod has stopped, or its manifest is gone."""
-        self._let_in.drop(uid)
+        self._admitted.drop(uid)
 
     async def admit(self, pod: Pod) -> bool:
         """Admit or reject the pod, and set the status of a rejected pod. Waits until preempted pods
@@ -93,7 +93,7 @@ class Admissions:
         verdict = await self.fits(allocated)
         if verdict.admitted:
             self._allocations.allocate(allocated)
-            self.let_in(pod)
+            self.mark_admitted(pod)
             return True
         self._rejected[pod.metadata.uid] = verdict
         _LOG.info("%s was rejected: %s: %s", pod_ref(pod), verdict.reason, verdict.message)
@@ -107,7 +107,7 @@ class Admissions:
             self._statuses.annotate(pod.metadata.uid, LACKS, text)
         return False
 
-    async def fits(self, pod: Pod) -> Verdict:
+    async def fits(self, pod: Pod) -> AdmitResult:
         """Check whether the node accepts the pod with its current requests. Returns after the pods
         to preempt have stopped."""
         verdict = self._judge(pod)
@@ -118,12 +118,12 @@ class Admissions:
     def what_if(self, pod: Pod, listeners: Sequence[Listener]) -> WhatIf:
         """Return how the node would decide about the pod; ``listeners`` are the listening sockets
         of the machine."""
-        let_in = self._let_in
-        ground = Ground(
+        admitted = self._admitted
+        ground = AdmissionContext(
             node=self._node.view(),
-            active=let_in.pods(),
+            active=admitted.pods(),
             listeners=listeners,
-            requests=let_in.requests,
+            requests=admitted.requests,
             gates=self._config.feature_gates,
         )
         return what_if(pod, ground)
@@ -139,13 +139,13 @@ class Admissions:
                 fits = verdict.admitted and not verdict.preempt
                 self._statuses.annotate(uid, WOULD_FIT, "true" if fits else None)
 
-    def _judge(self, pod: Pod) -> Verdict:
-        let_in = self._let_in
+    def _judge(self, pod: Pod) -> AdmitResult:
+        admitted = self._admitted
         return admit(
             pod,
             self._node.view(),
-            let_in.pods(),
-            requests=let_in.requests,
+            admitted.pods(),
+            requests=admitted.requests,
             gates=self._config.feature_gates,
         )
 
@@ -158,7 +158,7 @@ class Admissions:
         stopped = self._kill(
             uid,
             partial(
-                ended_status,
+                status_ended_by,
                 victim,
                 reason="Preempting",
                 message=PREEMPTED,

@@ -148,7 +148,7 @@ def _grace(pod: Pod) -> int:
     return 30 if given is None else given
 
 
-def _is_written(one: Difference, preview: Preview) -> bool:
+def _is_written(one: FieldDifference, preview: Preview) -> bool:
     """Return True if the field is written in a manifest, not only derived by defaulting."""
     if not preview.old or not preview.new:
         return True
@@ -159,7 +159,7 @@ def _place(path: Path, places: Places) -> tuple[int, int] | None:
     return places.get(tuple(str(s) if isinstance(s, str) else s for s in path))
 
 
-def _change(one: Difference, effect: _Effect, preview: Preview) -> FieldChange:
+def _change(one: FieldDifference, effect: _Effect, preview: Preview) -> FieldChange:
     place = _place(one.path, preview.new) if not one.gone else None
     gone = place is None and _place(one.path, preview.old) is not None
     if gone:
@@ -176,7 +176,7 @@ def _change(one: Difference, effect: _Effect, preview: Preview) -> FieldChange:
     )
 
 
-def _effect(one: Difference, old: Pod, new: Pod) -> _Effect:
+def _effect(one: FieldDifference, old: Pod, new: Pod) -> _Effect:
     """Return the effect of a changed field on a pod that keeps running."""
     root, *steps = one.path
     if root == "metadata" or not steps:
@@ -196,7 +196,7 @@ def _effect(one: Difference, old: Pod, new: Pod) -> _Effect:
     return _Effect(STARTS_OVER)
 
 
-def _of_container(one: Difference, container: Container, path: Path) -> _Effect:
+def _of_container(one: FieldDifference, container: Container, path: Path) -> _Effect:
     name = container.name
     if not path:
         if one.new is None:
@@ -265,7 +265,7 @@ def _files(
 
 
 @dataclass(frozen=True, slots=True)
-class Difference:
+class FieldDifference:
     """A field that differs; ``old`` or ``new`` is None where the field is absent.
 
     ``path`` belongs to the new pod or, if ``gone`` is set, to the old one.
@@ -281,7 +281,7 @@ class Difference:
         return path_text(self.path)
 
 
-def pod_differences(old: Pod, new: Pod) -> list[Difference]:
+def pod_differences(old: Pod, new: Pod) -> list[FieldDifference]:
     """Return the fields that differ between two defaulted pods, in the order of the new pod.
 
     Fields added by the node are ignored.
@@ -310,7 +310,7 @@ def _said(pod: Pod) -> _Tree:
     }
 
 
-def _compare(path: Path, old: Any, new: Any) -> Iterator[Difference]:
+def _compare(path: Path, old: Any, new: Any) -> Iterator[FieldDifference]:
     if old == new:
         return
     if isinstance(old, dict) and isinstance(new, dict):
@@ -318,28 +318,28 @@ def _compare(path: Path, old: Any, new: Any) -> Iterator[Difference]:
     elif isinstance(old, list) and isinstance(new, list):
         yield from _compare_lists(path, cast("list[Any]", old), cast("list[Any]", new))
     else:
-        yield Difference(path, old, new, gone=new is None)
+        yield FieldDifference(path, old, new, gone=new is None)
 
 
-def _compare_maps(path: Path, old: _Tree, new: _Tree) -> Iterator[Difference]:
+def _compare_maps(path: Path, old: _Tree, new: _Tree) -> Iterator[FieldDifference]:
     free = bool(path) and path[-1] in _FREE_MAPS
     for key in dict.fromkeys((*new, *old)):
         step = MapKey(key) if free else key
         yield from _compare((*path, step), old.get(key), new.get(key))
 
 
-def _compare_lists(path: Path, old: list[Any], new: list[Any]) -> Iterator[Difference]:
+def _compare_lists(path: Path, old: list[Any], new: list[Any]) -> Iterator[FieldDifference]:
     """Match list items by an identifying key; without such a key, compare the lists as a whole."""
     key = next((k for k in _KEYS if _is_key(k, old) and _is_key(k, new)), None)
     if key is None:
-        yield Difference(path, old, new)
+        yield FieldDifference(path, old, new)
         return
     before = {item[key]: (index, item) for index, item in enumerate(old)}
     for index, item in enumerate(new):
         found = before.pop(item[key], None)
         yield from _compare((*path, index), None if found is None else found[1], item)
     for index, item in before.values():
-        yield Difference((*path, index), item, None, gone=True)
+        yield FieldDifference((*path, index), item, None, gone=True)
 
 
 def _is_key(key: str, items: list[Any]) -> bool:

@@ -17,7 +17,7 @@ from podtui.kubelet.base.resources import (
     pod_requests,
     qos_class,
 )
-from podtui.kubelet.base.types import NodeView, Verdict
+from podtui.kubelet.base.types import AdmitResult, NodeView
 from podtui.kubelet.containers.restart import has_restart_all_rule
 from podtui.kubelet.containers.security import wants_apparmor
 from podtui.kubelet.sandbox.sandbox import forbidden_sysctl
@@ -106,11 +106,11 @@ def _misfits(pod: Pod, node: NodeView, others: Sequence[Pod]) -> Iterator[tuple[
         yield "NodePorts", "node(s) didn't have free ports for the requested pod ports"
 
 
-def _refused(reason: str, message: str) -> Verdict:
-    return Verdict(admitted=False, reason=reason, message=message)
+def _refused(reason: str, message: str) -> AdmitResult:
+    return AdmitResult(admitted=False, reason=reason, message=message)
 
 
-def _pressure(pod: Pod, node: NodeView) -> Verdict | None:
+def _pressure(pod: Pod, node: NodeView) -> AdmitResult | None:
     """Reject the pod if the node is under pressure. Critical pods always pass; memory pressure
     alone rejects BestEffort pods only."""
     if not node.conditions or is_critical(pod):
@@ -120,7 +120,7 @@ def _pressure(pod: Pod, node: NodeView) -> Verdict | None:
     return _refused("Evicted", f"The node had condition: [{' '.join(node.conditions)}]. ")
 
 
-def _system(pod: Pod, node: NodeView) -> Verdict | None:
+def _system(pod: Pod, node: NodeView) -> AdmitResult | None:
     """Check the operating system and ``supplementalGroupsPolicy``, which not every engine
     supports."""
     spec = pod.spec
@@ -143,7 +143,7 @@ def _system(pod: Pod, node: NodeView) -> Verdict | None:
     return None
 
 
-def _fit(pod: Pod, node: NodeView, others: Sequence[Pod], requests_of: RequestsOf) -> Verdict:
+def _fit(pod: Pod, node: NodeView, others: Sequence[Pod], requests_of: RequestsOf) -> AdmitResult:
     lacks = tuple(lacks_of(pod, node, others, requests_of))
     figures = tuple((one.resource, one.requested, one.used, one.capacity) for one in lacks)
     misfits = [
@@ -154,14 +154,14 @@ def _fit(pod: Pod, node: NodeView, others: Sequence[Pod], requests_of: RequestsO
     failures = misfits if critical else [*map(_lack_verdict, lacks), *misfits]
     if failures:
         reason, message = failures[0]
-        return Verdict(admitted=False, reason=reason, message=message, lacks=figures)
+        return AdmitResult(admitted=False, reason=reason, message=message, lacks=figures)
     if not lacks:
-        return Verdict(admitted=True)
+        return AdmitResult(admitted=True)
     needs = {one.resource: one.missing for one in lacks}
     outcome = preempt(pod, others, needs)
     if outcome.short:
         missing = "".join(f"(res: {name}, q: {amount}), " for name, amount in outcome.short)
-        return Verdict(
+        return AdmitResult(
             admitted=False,
             reason=UNEXPECTED,
             message=(
@@ -172,10 +172,10 @@ def _fit(pod: Pod, node: NodeView, others: Sequence[Pod], requests_of: RequestsO
             lacks=figures,
         )
     victims = tuple(victim.metadata.uid for victim in outcome.victims)
-    return Verdict(admitted=True, preempt=victims, lacks=figures)
+    return AdmitResult(admitted=True, preempt=victims, lacks=figures)
 
 
-def _features(pod: Pod, gates: Mapping[str, bool]) -> Verdict | None:
+def _features(pod: Pod, gates: Mapping[str, bool]) -> AdmitResult | None:
     """Reject a pod that uses a feature whose feature gate is off."""
     own = pod.spec.resources
     named = () if own is None else (*own.requests, *own.limits)
@@ -196,7 +196,7 @@ def admit(
     *,
     requests: RequestsOf = pod_requests,
     gates: Mapping[str, bool] | None = None,
-) -> Verdict:
+) -> AdmitResult:
     """Run the kubelet's admission handlers in their order; the first rejection counts.
 
     ``active`` are the pods that were admitted before and have not ended; ``pod`` itself is ignored

@@ -18,7 +18,7 @@ from podtui.api.what_if import Lack, Leaver, PortHolder, WhatIf
 from podtui.kubelet.admission.predicates import admit, host_ports, lacks_of, ports_clash
 from podtui.kubelet.admission.preemption import PODS
 from podtui.kubelet.base.resources import RequestsOf, pod_requests
-from podtui.kubelet.base.types import NodeView, Verdict
+from podtui.kubelet.base.types import AdmitResult, NodeView
 from podtui.kubelet.node.host import Listener
 
 SETS_TRIED: Final = 5000
@@ -90,7 +90,7 @@ def _greedy(useful: Sequence[Candidate], needs: Mapping[str, int]) -> list[Candi
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Ground:
+class AdmissionContext:
     """The node on which a pod is tried. ``active`` are the pods that count on the node,
     ``listeners`` the programs that occupy its ports."""
 
@@ -101,7 +101,7 @@ class Ground:
     gates: Mapping[str, bool] = field(default_factory=dict[str, bool])
 
 
-def what_if(pod: Pod, on: Ground) -> WhatIf:
+def what_if(pod: Pod, on: AdmissionContext) -> WhatIf:
     """Try ``pod`` as if its manifest were in the manifest folder; nothing is changed."""
     others = [one for one in on.active if not _same_name(one, pod)]
     verdict = admit(pod, on.node, others, requests=on.requests, gates=on.gates)
@@ -143,7 +143,7 @@ def _pod_holders(pod: Pod, others: Iterable[Pod]) -> Iterator[PortHolder]:
                 )
 
 
-def _programs(pod: Pod, on: Ground) -> Iterator[PortHolder]:
+def _programs(pod: Pod, on: AdmissionContext) -> Iterator[PortHolder]:
     """Yield the conflicting listeners that do not belong to a pod. `_pod_holders` covers ports that
     a pod declares."""
     mine = host_ports(pod)
@@ -170,7 +170,7 @@ def _leavers(
     lacks: Sequence[Lack],
     holders: Sequence[PortHolder],
     others: Sequence[Pod],
-    verdict: Verdict,
+    verdict: AdmitResult,
     requests: RequestsOf,
 ) -> tuple[Leaver, ...]:
     """Return the pods that would have to end: all pods that hold a needed port, plus the fewest
@@ -216,7 +216,7 @@ def _full_name(pod: Pod) -> tuple[str, str]:
 
 
 def _remarks(
-    verdict: Verdict,
+    verdict: AdmitResult,
     lacks: Sequence[Lack],
     programs: Sequence[PortHolder],
     leave: Sequence[Leaver],
@@ -228,8 +228,8 @@ def _remarks(
         yield "The kubelet ends no pod for the sake of a port."
     elif leave and not verdict.admitted:
         yield (
-            "None of these is ended by itself: a static pod gives way to one of a higher"
-            " spec.priority alone, where both have one."
+            "None of these would be preempted: a static pod yields only to a higher spec.priority,"
+            " if both pods set it."
         )
     if leave and verdict.admitted:
         yield "The kubelet would end these pods to make room for it."
@@ -241,4 +241,4 @@ def _remarks(
             " could not start while they have the port."
         )
     elif programs:
-        yield "Other programs have ports that it wants, too: its sandbox could not start."
+        yield "Other programs use ports that it needs: its sandbox could not start."

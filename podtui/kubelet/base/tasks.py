@@ -51,19 +51,19 @@ async def keep_running(name: str, task: Callable[[], Awaitable[None]], clock: Cl
 
 
 class Broadcast:
-    """``number`` counts the changes, so that a late caller can detect missed ones."""
+    """``count`` is the number of changes, so that a late caller can detect missed ones."""
 
     def __init__(self) -> None:
-        self.number = 0
+        self.count = 0
         self._event = asyncio.Event()
 
-    def over(self) -> None:
+    def notify(self) -> None:
         """Wake all waiting tasks."""
-        self.number += 1
+        self.count += 1
         before, self._event = self._event, asyncio.Event()
         before.set()
 
-    async def next(self, seconds: float) -> None:
+    async def wait(self, seconds: float) -> None:
         """Wait for the next change, for at most ``seconds``."""
         try:
             async with asyncio.timeout(seconds):

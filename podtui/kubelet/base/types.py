@@ -203,7 +203,7 @@ class NodeView:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Verdict:
+class AdmitResult:
     """The result of admission; ``preempt`` holds the UIDs to kill first (reference §5.2).
 
     ``lacks`` shows how much was missing, for the screen: (resource, requested, used, capacity), in

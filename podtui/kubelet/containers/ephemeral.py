@@ -13,11 +13,8 @@ from msgspec import structs
 from podtui.api.v1 import EphemeralContainer, Pod
 from podtui.errors import InvalidUpdate
 from podtui.kubelet.base.types import ConfigError
-from podtui.manifest.validation.ephemeral import (
-    refused_for_static_pods,
-    validate_ephemeral_update,
-)
 from podtui.manifest.validation.errors import FieldError
+from podtui.manifest.validation.pod import refused_for_static_pods, validate_ephemeral_update
 
 
 class Ephemerals:

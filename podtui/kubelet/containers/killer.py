@@ -217,15 +217,3 @@ class Hooks(Protocol):
     ) -> None:
         """Run the handler for at most ``grace`` seconds."""
         ...
-
-
-class NoHooks:
-    """Runs no hooks; `podtui.kubelet.pods.sync` reports this."""
-
-    async def post_start(self, pod: Pod, container: Container, container_id: str) -> str:
-        return ""
-
-    async def pre_stop(
-        self, pod: Pod, container: Container, container_id: str, grace: float
-    ) -> None:
-        return None

@@ -117,7 +117,7 @@ def restart_all_triggers(pod: Pod, observed: ObservedPod) -> tuple[str, ...]:
 # --- restarts on request
 
 
-class Restarts:
+class RestartRequests:
     """Engine ids of the containers to restart on request, by pod UID.
 
     An id is forgotten once its container is no longer the newest of its name, so that two requests

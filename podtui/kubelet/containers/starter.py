@@ -57,7 +57,7 @@ class StartFailure:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Place:
+class StartContext:
     """The context in which a container starts: its pod's sandbox and the node."""
 
     sandbox_id: str
@@ -94,6 +94,8 @@ class ContainerStarter:
         self._clock = clock
         self._config = config
         self._backoff = Backoff(*crash_limits(config))
+        self.reasons = ReasonCache()
+        """The last failed start of each container, for its status."""
 
     def crash_backoff(
         self, pod: Pod, container: Container, newest: ObservedContainer | None
@@ -112,7 +114,7 @@ class ContainerStarter:
         if left <= 0:
             self._backoff.next(key, now, since)
             return None
-        self._tell(pod, container, WARNING, "BackOff", crash_event(pod, container))
+        self._event(pod, container, WARNING, "BackOff", crash_event(pod, container))
         message = crash_message(pod, container, self._backoff.delay(key))
         return StartFailure("CrashLoopBackOff", message, left)
 
@@ -121,9 +123,9 @@ class ContainerStarter:
         self._backoff.discard(lambda key: cast("CrashKey", key)[2] == uid)
         self._images.forget(uid)
 
-    def tell_missing_secrets(self, pod: Pod) -> None:
+    def report_missing_secrets(self, pod: Pod) -> None:
         """Report the missing pull secrets of the pod's images."""
-        self._images.tell_missing_secrets(pod)
+        self._images.report_missing_secrets(pod)
 
     def collect(self) -> None:
         """Drop the expired back-offs."""
@@ -134,7 +136,7 @@ class ContainerStarter:
         self,
         pod: Pod,
         container: Container,
-        place: Place,
+        context: StartContext,
         *,
         newest: ObservedContainer | None,
         restart_count: int,
@@ -147,7 +149,7 @@ class ContainerStarter:
         failure = self.crash_backoff(pod, container, newest)
         if failure is not None:
             return failure
-        lost = failed_mount(container, place.volume_failures)
+        lost = failed_mount(container, context.volume_failures)
         if lost is not None:
             return self._failed(pod, container, lost.reason, lost.message, text=lost.event)
         image = await self._images.ensure(pod, container, stopping)
@@ -160,31 +162,31 @@ class ContainerStarter:
             config = container_config(
                 pod,
                 container,
-                place.node,
+                context.node,
                 image=image,
                 restart_count=restart_count,
-                pod_ips=place.pod_ips,
-                host_ips=place.host_ips,
+                pod_ips=context.pod_ips,
+                host_ips=context.host_ips,
                 hosts=await hosts_file(
                     pod,
                     container,
-                    place.pod_ips,
-                    local=place.engine.local,
+                    context.pod_ips,
+                    local=context.engine.local,
                     cluster_domain=self._config.cluster_domain,
                 ),
                 seccomp_default=self._config.seccomp_default,
-                rules=cgroup_rules(self._config, lower_oom=place.engine.supports_lower_oom_score),
+                rules=cgroup_rules(self._config, lower_oom=context.engine.supports_lower_oom_score),
                 config_maps=self._documents.config_maps,
                 secrets=self._documents.secrets,
-                env_files=await self._env_files(pod, container, place.sandbox_id),
-                recursive_read_only=place.engine.recursive_read_only,
+                env_files=await self._env_files(pod, container, context.sandbox_id),
+                recursive_read_only=context.engine.recursive_read_only,
                 stop_signals=self._config.gate(STOP_SIGNALS),
-                target_container_id=target_id(pod, container.name, place.container_ids),
+                target_container_id=target_id(pod, container.name, context.container_ids),
             )
         except ConfigError as error:
             return self._failed(pod, container, "CreateContainerConfigError", str(error))
         try:
-            created = await self._runtime.create_container(place.sandbox_id, config)
+            created = await self._runtime.create_container(context.sandbox_id, config)
         except EngineUnavailable:
             raise
         except SubPathError as error:
@@ -194,7 +196,7 @@ class ContainerStarter:
             return self._failed(pod, container, "CreateContainerConfigError", text)
         except EngineError as error:
             return self._failed(pod, container, "CreateContainerError", str(error))
-        self._tell(pod, container, NORMAL, "Created", "Container created")
+        self._event(pod, container, NORMAL, "Created", "Container created")
         try:
             started = await self._runtime.start_container(created.id)
         except EngineUnavailable:
@@ -202,7 +204,7 @@ class ContainerStarter:
         except EngineError as error:
             text = str(error).replace(created.id, container.name)
             return self._failed(pod, container, "RunContainerError", text)
-        self._tell(pod, container, NORMAL, "Started", "Container started")
+        self._event(pod, container, NORMAL, "Started", "Container started")
         self._timelines.started(pod, container, started.id, init=_ends_first(pod, container))
         self._degraded(pod, container, created, started)
         return await self._post_start(pod, container, started.id)
@@ -231,7 +233,7 @@ class ContainerStarter:
     def _degraded(self, pod: Pod, container: Container, *steps: Started) -> None:
         lost = dict.fromkeys(warning for step in steps for warning in step.warnings)
         if lost:
-            self._tell(pod, container, WARNING, "Degraded", "; ".join(lost))
+            self._event(pod, container, WARNING, "Degraded", "; ".join(lost))
 
     async def _post_start(
         self, pod: Pod, container: Container, container_id: str
@@ -243,7 +245,7 @@ class ContainerStarter:
         self._timelines.ended(pod, StepKind.POST_START, container.name, failed=bool(problem))
         if not problem:
             return None
-        self._tell(pod, container, WARNING, "FailedPostStartHook", "PostStartHook failed")
+        self._event(pod, container, WARNING, "FailedPostStartHook", "PostStartHook failed")
         try:
             await self._killer.kill_container(
                 pod,
@@ -262,11 +264,11 @@ class ContainerStarter:
     def _failed(
         self, pod: Pod, container: Container, reason: str, message: str, *, text: str = ""
     ) -> StartFailure:
-        self._tell(pod, container, WARNING, "Failed", f"Error: {text or message}")
+        self._event(pod, container, WARNING, "Failed", f"Error: {text or message}")
         self._timelines.ended(pod, StepKind.CREATE, container.name, failed=True, note=reason)
         return StartFailure(reason, message)
 
-    def _tell(self, pod: Pod, container: Container, kind: str, reason: str, message: str) -> None:
+    def _event(self, pod: Pod, container: Container, kind: str, reason: str, message: str) -> None:
         self._events.pod(pod, kind, reason, message, field_path(pod, container.name))
 
 

@@ -28,7 +28,7 @@ _LOG = logging.getLogger(__name__)
 SETTLE: Final = 0.2
 """Seconds in which further steps are combined into one write."""
 PRUNE_SECONDS: Final = 3600.0
-ANOTHER_SANDBOX: Final = "the sandbox was made anew"
+ANOTHER_SANDBOX: Final = "the sandbox was recreated"
 _Name = tuple[str, str]
 STARTS_KEPT: Final = 4
 FIRST_KEPT: Final = 1
@@ -51,7 +51,7 @@ class Timelines:
         """By pod UID and container name: the engine's id of the running container."""
         self._dirty: dict[_Name, None] = {}
         self._wake = asyncio.Event()
-        self.turn = Broadcast()
+        self.changed = Broadcast()
         """Signals each step of any pod."""
         self._pruned = clock.monotonic()
 
@@ -155,7 +155,7 @@ class Timelines:
         self._starts[name] = starts
         self._dirty[name] = None
         self._wake.set()
-        self.turn.over()
+        self.changed.notify()
 
     # --- storage
 

@@ -131,7 +131,7 @@ class ImageCollector:
 
     async def _collect(self, engine_root: str) -> None:
         async with self._lock:
-            now = await self._look()
+            now = await self._scan()
             config = self._config
             free = removable(self._known.values(), now, config.image_minimum_gc_age)
             old = outdated(free, now, config.image_maximum_gc_age, self._began)
@@ -164,11 +164,11 @@ class ImageCollector:
     async def delete_unused(self) -> int:
         """Delete every removable image and return the bytes freed. Raises `EngineError`."""
         async with self._lock:
-            now = await self._look()
+            now = await self._scan()
             free = removable(self._known.values(), now, self._config.image_minimum_gc_age)
             return await self._remove(free, None)
 
-    async def _look(self) -> float:
+    async def _scan(self) -> float:
         """List the images and update which of them are in use. Return the time of the scan."""
         images = await self._runtime.list_images()
         now = self._clock.monotonic()

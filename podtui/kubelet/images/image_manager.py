@@ -111,7 +111,7 @@ class ImageManager:
             self._events.pod(pod, WARNING, "InspectFailed", text, path)
             return ImageFailure("InvalidImageName", text)
         if wish.policy != "Always":
-            found = await self._look(pod, wish, name)
+            found = await self._inspect(pod, wish, name)
             if found is not None:
                 return found
         key = image_key(pod, name)
@@ -122,7 +122,7 @@ class ImageManager:
             return ImageFailure("ImagePullBackOff", f"{text}: {last}" if last else text)
         return await self._pull(pod, wish, name, key, stopping)
 
-    async def _look(
+    async def _inspect(
         self, pod: Pod, wish: ImageWish, name: str
     ) -> ImageRecord | ImageFailure | None:
         path = wish.field_path
@@ -160,14 +160,14 @@ class ImageManager:
         self._events.pod(pod, NORMAL, "Pulling", f'Pulling image "{image}"', path)
         reporter = _Reporter(pod.metadata.uid, wish.label, self._clock, self._on_progress)
         self._timelines.began(pod, StepKind.PULL, image)
-        reporter.say("Waiting")
+        reporter.report("Waiting")
         if not await self._take_slot(stopping):
             reporter.end()
             text = "the pod is being stopped"
             self._timelines.ended(pod, StepKind.PULL, image, failed=True, note=text)
             return ImageFailure("ErrImagePull", text)
         began = self._clock.monotonic()
-        reporter.say("Pulling")
+        reporter.report("Pulling")
         try:
             record = await self._fetch(pod, name, reporter)
         except EngineUnavailable:
@@ -228,7 +228,7 @@ class ImageManager:
                 errors.append(str(error))
         raise ImagePullError(aggregated(errors))
 
-    def tell_missing_secrets(self, pod: Pod) -> None:
+    def report_missing_secrets(self, pod: Pod) -> None:
         """Record an event that lists the pod's missing pull secrets; the pull is tried without
         them."""
         if pod.spec.imagePullSecrets:
@@ -289,7 +289,7 @@ class _Reporter:
         self._next = 0.0
         self._over = False
 
-    def say(self, status: str) -> None:
+    def report(self, status: str) -> None:
         self._report(self._uid, f"{self._label}: {status}")
 
     def take(self, progress: PullProgress) -> None:

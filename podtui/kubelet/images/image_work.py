@@ -45,7 +45,7 @@ class ImageWork:
 
     async def list(self) -> NodeImageList:
         """Return the engine's images. Raises `EngineError`."""
-        return self._told(await self._runtime.list_images())
+        return self._listed(await self._runtime.list_images())
 
     async def remove(self, image_id: str) -> None:
         """Remove an unused image with all its names, even if podtui did not pull it.
@@ -102,9 +102,9 @@ class ImageWork:
         if not self._strict:
             await self._pulled.note(record, before)
         self._on_change()
-        return self._told((record,)).items[0]
+        return self._listed((record,)).items[0]
 
-    def _told(self, images: Iterable[ImageRecord]) -> NodeImageList:
+    def _listed(self, images: Iterable[ImageRecord]) -> NodeImageList:
         return disk_images(images, self._pods, lambda one: self._strict or self._pulled.owns(one))
 
     async def _changed(self, present: Iterable[str]) -> None:

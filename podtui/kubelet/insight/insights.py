@@ -29,7 +29,7 @@ from podtui.kubelet.insight.metrics import Metrics
 from podtui.kubelet.insight.usage_history import UsageHistory
 from podtui.kubelet.prober.state import Probes
 
-PROBES_LOOKED_AT: Final = 0.5
+PROBE_POLL_PERIOD: Final = 0.5
 """Seconds between two checks of the probes for a waiting client."""
 LONGEST_WAIT: Final = 60.0
 OF_HOST: Final = "the pod is on the node's network, whose traffic is not its own"
@@ -69,7 +69,7 @@ class Insights:
         while True:
             version = self._version(namespace, name, query.part)
             if version != query.seen:
-                return self._tell(namespace, name, query, version)
+                return self._answer(namespace, name, query, version)
             left = until - self._clock.monotonic()
             if left <= 0:
                 return None
@@ -78,11 +78,11 @@ class Insights:
     async def node(self, query: InsightQuery = AT_ONCE) -> NodeInsight | None:
         """Return the details of the node; None if nothing changed within the query's wait time."""
         until = self._clock.monotonic() + min(query.wait, LONGEST_WAIT)
-        while (version := str(self._history.turn.number)) == query.seen:
+        while (version := str(self._history.changed.count)) == query.seen:
             left = until - self._clock.monotonic()
             if left <= 0:
                 return None
-            await self._history.turn.next(left)
+            await self._history.changed.wait(left)
         now = self._clock.now().timestamp()
         points = self._history.points((), now - query.span, query.span)
         cpu, memory, pods, storage = points.columns
@@ -93,13 +93,13 @@ class Insights:
             cpu=_rounded(cpu),
             memory=tuple(map(int, memory)),
             pods=tuple(map(int, pods)),
-            storage=_told(storage),
+            storage=_known(storage),
         )
 
     async def run_probe(self, namespace: str, name: str, container: str, probe: str) -> ProbeRun:
         """Run a probe now; its result is not counted."""
         pod = self._pod(namespace, name)
-        return await self._probes.look(pod.metadata.uid, container, probe)
+        return await self._probes.run_once(pod.metadata.uid, container, probe)
 
     def _pod(self, namespace: str, name: str) -> Pod:
         pod = self._find(namespace, name)
@@ -114,7 +114,7 @@ class Insights:
         if part is InsightPart.STARTS:
             return _sum(self._starts(namespace, name))
         uid = self._pod(namespace, name).metadata.uid
-        usage = f"{uid}.{self._history.turn.number}"
+        usage = f"{uid}.{self._history.changed.count}"
         if part is InsightPart.USAGE:
             return usage
         reports = (msgspec.structs.replace(r, nextIn=None) for r in self._reports(namespace, name))
@@ -126,16 +126,16 @@ class Insights:
     async def _news(self, part: InsightPart, seconds: float) -> None:
         """Wait for a possible change, for at most ``seconds``."""
         if part is InsightPart.STARTS:
-            await self._timelines.turn.next(seconds)
+            await self._timelines.changed.wait(seconds)
         elif part is InsightPart.USAGE:
-            await self._history.turn.next(seconds)
+            await self._history.changed.wait(seconds)
         else:
             # Probes run so often that polling costs less than notifications.
-            await self._clock.sleep(min(seconds, PROBES_LOOKED_AT))
+            await self._clock.sleep(min(seconds, PROBE_POLL_PERIOD))
 
     # --- answers
 
-    def _tell(self, namespace: str, name: str, query: InsightQuery, version: str) -> PodInsight:
+    def _answer(self, namespace: str, name: str, query: InsightQuery, version: str) -> PodInsight:
         part, now = query.part, self._clock.now().timestamp()
         every = part is InsightPart.ALL
         found = PodInsight(time=now, version=version)
@@ -172,7 +172,7 @@ class Insights:
         if running and all(stats.read is None for stats in running):
             found["disk"] = UNTOLD_DISK
         sizes = self._metrics.sizes
-        if running and sizes.looked and all(sizes.of(one.id).layer is None for one in running):
+        if running and sizes.measured and all(sizes.of(one.id).layer is None for one in running):
             found["storage"] = UNTOLD_STORAGE
         return found
 
@@ -190,9 +190,9 @@ def _usage(
                 times=points.times,
                 cpu=_rounded(cpu),
                 memory=tuple(map(int, memory)),
-                read=_told(read),
-                written=_told(written),
-                storage=_told(storage),
+                read=_known(read),
+                written=_known(written),
+                storage=_known(storage),
             )
         )
     return tuple(found)
@@ -203,14 +203,14 @@ def _network(
 ) -> NetworkSeries:
     points = history.points((namespace, name), since, span)
     received, sent = points.columns
-    return NetworkSeries(times=points.times, received=_told(received), sent=_told(sent))
+    return NetworkSeries(times=points.times, received=_known(received), sent=_known(sent))
 
 
 def _rounded(values: Iterable[float]) -> tuple[float, ...]:
     return tuple(round(value, 3) for value in values)
 
 
-def _told(values: Iterable[float]) -> tuple[float | None, ...]:
+def _known(values: Iterable[float]) -> tuple[float | None, ...]:
     return tuple(None if math.isnan(value) else round(value, 3) for value in values)
 
 

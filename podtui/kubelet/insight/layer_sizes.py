@@ -46,13 +46,13 @@ class LayerSizes:
         self._due = self._soonest = 0.0
         self._asked: frozenset[str] = frozenset()
         """The containers that ran at the last scan, measured or not."""
-        self.looked = False
+        self.measured = False
         """True after the first scan."""
 
     def of(self, container_id: str) -> Kept:
         return self._kept.get(container_id, Kept())
 
-    async def look(self, running: Iterable[str], *, local: bool) -> None:
+    async def measure(self, running: Iterable[str], *, local: bool) -> None:
         """Measure all running containers if a scan is due; containers started since the last scan
         shorten the pause. ``local``: the engine's files are on this machine. Raises
         `EngineError`."""
@@ -71,7 +71,7 @@ class LayerSizes:
             identity: Kept(layers.get(identity), logs.get(identity))
             for identity in layers.keys() | logs.keys()
         }
-        self.looked, self._asked = True, ids
+        self.measured, self._asked = True, ids
         now = self._clock.monotonic()
         self._soonest = now + _SHARE * (now - began)
         self._due = max(now + EVERY, self._soonest)

@@ -17,7 +17,7 @@ from podtui.api.v1 import ObjectMeta
 from podtui.clock import Clock
 from podtui.errors import EngineError
 from podtui.kubelet.insight.layer_sizes import LayerSizes
-from podtui.kubelet.insight.summary import Look, pod_summary
+from podtui.kubelet.insight.summary import PodSample, pod_summary
 from podtui.kubelet.insight.usage_history import (
     NOT_MEASURED,
     SPACING,
@@ -69,7 +69,7 @@ class Metrics:
         self.sizes = LayerSizes(runtime, cache, clock)
         self._book = UsageBook(table, self.history, clock)
         self._node_reader = NodeReader(clock, CACHED_FOR, disk)
-        self._readings: dict[tuple[str, str], Reading] = {}
+        self._readings: dict[tuple[str, str], CounterReading] = {}
         self._pods: tuple[PodMetrics, ...] = ()
         self._pods_at: float | None = None
         self._networks_at: float | None = None
@@ -88,14 +88,14 @@ class Metrics:
             if self._pods_at is None or now - self._pods_at >= CACHED_FOR:
                 window = CACHED_FOR if self._pods_at is None else now - self._pods_at
                 stats = await self._runtime.stats()
-                networks = await self._look_at_networks(now)
+                networks = await self._sample_networks(now)
                 self.stats = stats
                 self._pods = await self._take(stats, networks, window)
                 self._pods_at = now
                 await self._write()
             return self._pods
 
-    async def _look_at_networks(self, now: float) -> tuple[SandboxStats, ...]:
+    async def _sample_networks(self, now: float) -> tuple[SandboxStats, ...]:
         """Sample the networks, or return an empty tuple until the next sample is due. Network usage
         is sampled only as often as the history stores it."""
         if self._networks_at is not None and now - self._networks_at < SPACING - _SLACK:
@@ -112,7 +112,7 @@ class Metrics:
         would block it noticeably."""
         at = self._clock.now().timestamp()
         by_pod: dict[str, list[ContainerMetrics]] = {}
-        readings: dict[tuple[str, str], Reading] = {}
+        readings: dict[tuple[str, str], CounterReading] = {}
         for part in slices(stats):
             for one in part:
                 by_pod.setdefault(one.pod_uid, []).append(self._container(one, at, readings))
@@ -128,12 +128,12 @@ class Metrics:
         self._readings = readings
         found: list[PodMetrics] = []
         for part in slices(tuple(by_pod.items())):
-            found += self._told(part, window)
+            found += self._pod_metrics(part, window)
             await asyncio.sleep(0)
         return tuple(found)
 
     def _container(
-        self, stats: ContainerStats, at: float, readings: dict[tuple[str, str], Reading]
+        self, stats: ContainerStats, at: float, readings: dict[tuple[str, str], CounterReading]
     ) -> ContainerMetrics:
         cores = self._cores(stats, readings)
         read = self._rate(stats.id, "read", stats.read, stats, readings)
@@ -149,7 +149,7 @@ class Metrics:
         return ContainerMetrics(name=stats.name, usage=usage)
 
     def _network(
-        self, stats: SandboxStats, at: float, readings: dict[tuple[str, str], Reading]
+        self, stats: SandboxStats, at: float, readings: dict[tuple[str, str], CounterReading]
     ) -> None:
         observed = self._cache.get(stats.pod_uid)
         if stats.interfaces is None or observed is None:
@@ -168,24 +168,26 @@ class Metrics:
         name: str,
         value: int | None,
         stats: ContainerStats | SandboxStats,
-        readings: dict[tuple[str, str], Reading],
+        readings: dict[tuple[str, str], CounterReading],
     ) -> float | None:
         if value is None:
             return None
-        now = readings[identity, name] = Reading(value, stats.timestamp)
+        now = readings[identity, name] = CounterReading(value, stats.timestamp)
         return rate(self._readings.get((identity, name)), now)
 
-    def _cores(self, stats: ContainerStats, readings: dict[tuple[str, str], Reading]) -> float:
-        now = readings[stats.id, "cpu"] = Reading(stats.cpu, stats.timestamp)
+    def _cores(
+        self, stats: ContainerStats, readings: dict[tuple[str, str], CounterReading]
+    ) -> float:
+        now = readings[stats.id, "cpu"] = CounterReading(stats.cpu, stats.timestamp)
         before = self._readings.get((stats.id, "cpu"))
         if before is None:
             observed = self._cache.get(stats.pod_uid)
             containers = () if observed is None else observed.containers
             started = next((c.started_at for c in containers if c.id == stats.id), None)
-            before = Reading(0, started or stats.timestamp)
+            before = CounterReading(0, started or stats.timestamp)
         return (rate(before, now) or 0.0) / _NANO
 
-    def _told(
+    def _pod_metrics(
         self, pods: Iterable[tuple[str, list[ContainerMetrics]]], window: float
     ) -> Iterator[PodMetrics]:
         stamp = rfc3339(self._clock.now())
@@ -218,7 +220,7 @@ class Metrics:
                 if observed is not None:
                     own = cores.get((observed.namespace, observed.name), {})
                     network = self.networks.get(uid)
-                    look = Look(observed, tuple(stats), network, own.get, self.sizes.of)
+                    look = PodSample(observed, tuple(stats), network, own.get, self.sizes.of)
                     found.append(pod_summary(look))
             await asyncio.sleep(0)
         return Summary(node=self._node_summary(node), pods=tuple(found))
@@ -243,13 +245,13 @@ class Metrics:
         while True:
             await self._link.wait_ready()
             here = self._link.info is not None and self._link.info.local
-            await self._look(here=here)
+            await self._sample(here=here)
             names = {(observed.namespace, observed.name) for observed in self._cache}
             now = self._clock.now().timestamp()
             self.history.keep(names, now)
             await self._clock.sleep(SPACING)
 
-    async def _look(self, *, here: bool) -> None:
+    async def _sample(self, *, here: bool) -> None:
         busy = any(observed.containers for observed in self._cache)
         try:
             if here:
@@ -258,15 +260,15 @@ class Metrics:
                 await self.pods()
             else:
                 await self._write()
-            if busy and (here or self._asked_lately()):
-                await self.sizes.look((stats.id for stats in self.stats), local=here)
+            if busy and (here or self._requested_lately()):
+                await self.sizes.measure((stats.id for stats in self.stats), local=here)
         except EngineError as error:
             self._link.suspect(error)
 
     async def _write(self) -> None:
         await self._book.write(self.history.drain())
 
-    def _asked_lately(self) -> bool:
+    def _requested_lately(self) -> bool:
         at = self._pods_at
         return at is not None and self._clock.monotonic() - at < SPACING
 
@@ -362,7 +364,7 @@ class NodeReader:
         before = self._last
         if self._figures is not None and before is not None and now - before[1] < self._least:
             return self._figures
-        usage, disk = await asyncio.to_thread(self._look, engine_root)
+        usage, disk = await asyncio.to_thread(self._read, engine_root)
         window, cores = self._least, None
         if before is not None:
             window = max(1e-3, now - before[1])
@@ -372,7 +374,7 @@ class NodeReader:
         self._figures = NodeFigures(cores, usage.memory, storage, window)
         return self._figures
 
-    def _look(self, engine_root: str) -> tuple[NodeUsage, Disk | None]:
+    def _read(self, engine_root: str) -> tuple[NodeUsage, Disk | None]:
         return read_node_usage(), self._disk(engine_root or "/")
 
 
@@ -380,12 +382,12 @@ class NodeReader:
 
 
 @dataclass(frozen=True, slots=True)
-class Reading:
+class CounterReading:
     value: int
     at: datetime
 
 
-def rate(before: Reading | None, now: Reading) -> float | None:
+def rate(before: CounterReading | None, now: CounterReading) -> float | None:
     """Return units per second. Return None before the second reading, if the readings are too
     close, or if the counter decreased because it was reset."""
     if before is None or now.value < before.value:

@@ -22,7 +22,7 @@ from podtui.runtime.protocol import ContainerStats, SandboxStats
 
 
 @dataclass(frozen=True, slots=True)
-class Look:
+class PodSample:
     """The samples of one pod. ``cores`` returns the cores in use by container name, None if
     unknown; ``kept`` returns a container's disk usage by its id."""
 
@@ -33,7 +33,7 @@ class Look:
     kept: Callable[[str], Kept]
 
 
-def pod_summary(look: Look) -> PodSummary:
+def pod_summary(look: PodSample) -> PodSummary:
     """Return the summary of a pod with at least one running container."""
     observed = look.observed
     newest = max(look.containers, key=lambda one: one.timestamp)
@@ -58,7 +58,7 @@ def pod_summary(look: Look) -> PodSummary:
     )
 
 
-def _container(look: Look, stats: ContainerStats) -> ContainerSummary:
+def _container(look: PodSample, stats: ContainerStats) -> ContainerSummary:
     time, kept, cores = rfc3339(stats.timestamp), look.kept(stats.id), look.cores(stats.name)
     started = next((c.started_at for c in look.observed.containers if c.id == stats.id), None)
     return ContainerSummary(

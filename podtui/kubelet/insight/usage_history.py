@@ -45,7 +45,7 @@ _SLICE: Final = 20
 
 
 @dataclass(frozen=True, slots=True)
-class Level:
+class Resolution:
     """At most ``kept`` points, ``spacing`` seconds apart."""
 
     spacing: float
@@ -56,11 +56,11 @@ class Level:
         return self.spacing * self.kept
 
 
-LEVELS: Final = (Level(SPACING, 360), Level(60.0, 360), Level(600.0, 1008))
+LEVELS: Final = (Resolution(SPACING, 360), Resolution(60.0, 360), Resolution(600.0, 1008))
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class PointRow:
     """The points of all series at one time and level (of `LEVELS`), to be stored."""
 
     level: int
@@ -198,7 +198,7 @@ class UsageHistory:
         self._tracks: dict[Key, _Track] = {}
         self._fresh = False
         self._over: dict[tuple[int, int], dict[Key, Sequence[float]]] = {}
-        self.turn = Broadcast()
+        self.changed = Broadcast()
         """Signals each scan that added points."""
 
     def add(self, at: float, key: Key, values: Sequence[float]) -> None:
@@ -213,16 +213,16 @@ class UsageHistory:
         for level, begin, over in track.add(int(at), values):
             self._over.setdefault((level, begin), {})[key] = over
 
-    def drain(self) -> tuple[Row, ...]:
+    def drain(self) -> tuple[PointRow, ...]:
         """Return the rows completed since the last call, to be stored. Called at the end of a scan:
         also wakes waiting tasks if the scan added points."""
         over, self._over = self._over, {}
         if self._fresh:
             self._fresh = False
-            self.turn.over()
-        return tuple(Row(level, at, values) for (level, at), values in over.items())
+            self.changed.notify()
+        return tuple(PointRow(level, at, values) for (level, at), values in over.items())
 
-    def restore(self, row: Row) -> None:
+    def restore(self, row: PointRow) -> None:
         """Restore a stored row. Call it for the coarsest level first, and in time order within each
         level. Values with another number of columns, from another podtui version, are ignored."""
         for key, values in row.values.items():
@@ -262,20 +262,20 @@ class UsageRecords(Protocol):
     def write(self, rows: Sequence[UsageRow], oldest: Mapping[int, int]) -> None: ...
 
 
-def encode(row: Row) -> UsageRow:
+def encode(row: PointRow) -> UsageRow:
     """Encode a row: keys joined with slashes, values as 4-byte floats."""
     told = {"/".join(key): array("f", values).tobytes() for key, values in row.values.items()}
     return UsageRow(row.level, row.at, msgspec.msgpack.encode(told))
 
 
-def decode(row: UsageRow) -> Row | None:
+def decode(row: UsageRow) -> PointRow | None:
     """Decode a row; None for an unknown format."""
     try:
         told = _DECODER.decode(row.data)
         values = {_key(text): array("f", data) for text, data in told.items()}
     except (msgspec.MsgspecError, ValueError):
         return None
-    return Row(row.level, row.at, values) if 0 < row.level < len(LEVELS) else None
+    return PointRow(row.level, row.at, values) if 0 < row.level < len(LEVELS) else None
 
 
 def _key(text: str) -> Key:
@@ -299,7 +299,7 @@ class UsageBook:
         try:
             rows = await asyncio.to_thread(self._table.load)
         except PodtuiError as error:
-            _LOG.warning("the history of usage begins anew: %s", error)
+            _LOG.warning("the usage history starts empty: %s", error)
             return
         now = self._clock.now().timestamp()
         wanted = [row for row in rows if row.level in _oldest(now) and row.at <= now]
@@ -311,7 +311,7 @@ class UsageBook:
             if number % _SLICE == _SLICE - 1:
                 await asyncio.sleep(0)
 
-    async def write(self, rows: Sequence[Row]) -> None:
+    async def write(self, rows: Sequence[PointRow]) -> None:
         """Store the completed rows of the history."""
         if self._table is None or not rows:
             return
@@ -324,7 +324,9 @@ class UsageBook:
                 _LOG.warning("the history of usage is not on record: %s", error)
             self._broken = True
 
-    def _write(self, table: UsageRecords, rows: Sequence[Row], oldest: Mapping[int, int]) -> None:
+    def _write(
+        self, table: UsageRecords, rows: Sequence[PointRow], oldest: Mapping[int, int]
+    ) -> None:
         table.write([encode(row) for row in rows], oldest)
 
 

@@ -100,12 +100,12 @@ class EvictionManager:
             info = self._link.info
             if info is not None and info.local:
                 try:
-                    await self._look(info.root_dir)
+                    await self._check(info.root_dir)
                 except EngineError as error:
                     self._link.suspect(error)
             await self._clock.sleep(MONITORING_PERIOD)
 
-    async def _look(self, engine_root: str) -> None:
+    async def _check(self, engine_root: str) -> None:
         observed = await self._observe(engine_root)
         self._pressure = advance(
             self._pressure,
@@ -119,7 +119,7 @@ class EvictionManager:
         if not due or await self._relieved(due[0], engine_root):
             self._node.set_would_evict("")
             return
-        await self._name_who_would_go(RESOURCES[due[0].signal])
+        await self._name_first_candidate(RESOURCES[due[0].signal])
 
     async def _observe(self, engine_root: str) -> Observations:
         root = self._config.root_dir or engine_root
@@ -160,7 +160,7 @@ class EvictionManager:
         engines = await asyncio.to_thread(self._host.disk, engine_root)
         return ours is not None and engines is not None and ours.device == engines.device
 
-    async def _name_who_would_go(self, resource: str) -> None:
+    async def _name_first_candidate(self, resource: str) -> None:
         pods = tuple(self._pods())
         usage = await self._usage(pods) if resource == "memory" else {}
         order = ranked(resource, pods, usage)

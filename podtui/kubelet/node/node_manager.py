@@ -19,8 +19,8 @@ from podtui.kubelet.events.recorder import NORMAL, WARNING, EventRecorder
 from podtui.kubelet.node.host import Host, HostFacts
 from podtui.kubelet.node.link import EngineLink
 from podtui.kubelet.node.node_status import (
-    Health,
     Machine,
+    NodeHealth,
     condition_events,
     node_labels,
     node_resources,
@@ -181,10 +181,10 @@ class NodeManager:
             self._node, self._status = found, found.status
             return
         status = self._compute(())
-        self._tell(status)
+        self._record_changes(status)
         await self._put(status)
 
-    def _tell(self, status: NodeStatus) -> None:
+    def _record_changes(self, status: NodeStatus) -> None:
         """Record the events of the changes in a new status."""
         name = self._config.node_name
         if (text := reboot_event(name, self._status, status)) is not None:
@@ -218,7 +218,7 @@ class NodeManager:
             now - self._reported_at >= self._config.node_report_period
         )
         changed = self._status is None or not same_but_heartbeat(self._status, status)
-        self._tell(status)
+        self._record_changes(status)
         if changed or overdue or self._node is None or self._metadata_differs(self._node):
             if overdue:
                 self._images_due.set()
@@ -259,7 +259,7 @@ class NodeManager:
             resources=self._view.resources,
             now=self._clock.now(),
             previous=self._status,
-            health=Health(pressures=self._view.conditions, errors=problems),
+            health=NodeHealth(pressures=self._view.conditions, errors=problems),
             images=self._images,
             machine=Machine(
                 machine_id=facts.machine_id,

@@ -137,7 +137,7 @@ class Machine:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Health:
+class NodeHealth:
     """The pressure conditions that hold, and the errors that keep the node from being ready."""
 
     pressures: Collection[str] = field(default_factory=frozenset[str])
@@ -151,7 +151,7 @@ def aggregated(errors: Sequence[str]) -> str:
 
 
 def _conditions(
-    health: Health, previous: NodeStatus | None, now: datetime
+    health: NodeHealth, previous: NodeStatus | None, now: datetime
 ) -> tuple[NodeCondition, ...]:
     stamp = rfc3339(now)
     before = {one.type: one for one in (previous.conditions if previous is not None else ())}
@@ -204,7 +204,7 @@ def node_status(
     resources: NodeResources,
     now: datetime,
     previous: NodeStatus | None = None,
-    health: Health | None = None,
+    health: NodeHealth | None = None,
     images: Sequence[ImageRecord] = (),
     machine: Machine | None = None,
     port: int | None = None,
@@ -216,7 +216,7 @@ def node_status(
     condition's status does. ``port`` is the API's port.
     """
     ids = machine or Machine()
-    health = health or Health()
+    health = health or NodeHealth()
     addresses = [NodeAddress(type="InternalIP", address=ip) for ip in ids.addresses]
     addresses.append(NodeAddress(type="Hostname", address=name))
     info = None if previous is None else previous.nodeInfo

@@ -55,12 +55,12 @@ async def watch_oom(events: EventRecorder, path: str) -> None:
         return
     try:
         os.lseek(descriptor, 0, os.SEEK_END)
-        await hear(events, descriptor)
+        await watch_log(events, descriptor)
     finally:
         os.close(descriptor)
 
 
-async def hear(events: EventRecorder, descriptor: int) -> None:
+async def watch_log(events: EventRecorder, descriptor: int) -> None:
     """Read an open non-blocking log from its current position and record the kills."""
     parser = OomParser()
     async with aclosing(_records(descriptor)) as records:

@@ -12,6 +12,7 @@ import asyncio
 import logging
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 
 from podtui.clock import Clock
 from podtui.errors import EngineError, EngineUnavailable
@@ -252,10 +253,10 @@ class Pleg:
             busy = [uid for uid in uids if self._is_busy(uid)]
             if busy:
                 loop = asyncio.get_running_loop()
-                loop.call_later(BUSY_DELAY, self._look_again, busy, self._cache.order)
+                loop.call_later(BUSY_DELAY, self._refresh_unseen, busy, self._cache.order)
             looked = [uid for uid in uids if uid not in set(busy)]
             looked += self._forced
-            await self._look(looked)
+            await self._refresh_all(looked)
             for uid in looked:
                 self._echo(uid)
 
@@ -283,7 +284,7 @@ class Pleg:
         self._forced.update(dict.fromkeys(uids))
         self._marked.set()
 
-    def _look_again(self, uids: Sequence[str], order: int) -> None:
+    def _refresh_unseen(self, uids: Sequence[str], order: int) -> None:
         """Refresh pods not observed since ``order``, or not as events reported, even if busy."""
         unseen = [
             uid for uid in uids if self._cache.seen(uid) <= order or not self._shows_ends(uid)
@@ -291,7 +292,7 @@ class Pleg:
         if unseen:
             self._force(unseen)
 
-    async def _look(self, uids: Sequence[str]) -> None:
+    async def _refresh_all(self, uids: Sequence[str]) -> None:
         self._forced.clear()
         try:
             if len(uids) > REFRESH_LIMIT:
@@ -299,7 +300,7 @@ class Pleg:
             elif uids:
                 async with asyncio.TaskGroup() as group:
                     for uid in uids:
-                        group.create_task(self._refresh_quietly(uid), name=f"look at {uid}")
+                        group.create_task(self._refresh_quietly(uid), name=f"refresh {uid}")
         except EngineError as error:
             self._link.suspect(error)
             _LOG.warning("relist: %s", error)
@@ -324,3 +325,13 @@ class Pleg:
             f"PLEG is not healthy: pleg was last seen active {minutes}m{seconds}s ago; "
             "threshold is 3m0s"
         )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Engine:
+    """The engine: its runtime, the connection to it, and what was observed through it."""
+
+    runtime: Runtime
+    link: EngineLink
+    pleg: Pleg
+    cache: PodCache

@@ -21,9 +21,8 @@ from podtui.errors import EngineError, EngineUnavailable, PodtuiError
 from podtui.kubelet.base.config import KubeletConfig
 from podtui.kubelet.base.types import Decorate, ObservedPod, WorkerState
 from podtui.kubelet.containers.killer import MINIMUM_GRACE, effective_grace
-from podtui.kubelet.node.link import EngineLink
-from podtui.kubelet.pleg.pleg import Pleg
-from podtui.kubelet.pleg.pod_cache import PodCache
+from podtui.kubelet.pleg.pleg import Engine
+from podtui.kubelet.status.status_reporter import StatusReporter
 
 _LOG = logging.getLogger(__name__)
 # Seconds until the next step after the engine became unavailable; it then waits for the link.
@@ -67,18 +66,6 @@ class PodSyncer(Protocol):
     async def sync_terminated(
         self, pod: Pod, observed: ObservedPod | None, *, decorate: Decorate | None, remove: bool
     ) -> None: ...
-
-    def cannot_observe(self, pod: Pod, error: EngineError) -> None:
-        """Report that the state of the pod's containers cannot be determined."""
-        ...
-
-    def publish(self, pod: Pod) -> None:
-        """Publish the status that follows from the current observation."""
-        ...
-
-    def waiting_for_name(self, pod: Pod) -> None:
-        """Report that the pod waits until its predecessor is gone."""
-        ...
 
 
 @dataclass(slots=True, eq=False)
@@ -130,9 +117,8 @@ class PodWorkers:
         self,
         *,
         syncer: PodSyncer,
-        pleg: Pleg,
-        cache: PodCache,
-        link: EngineLink,
+        reporter: StatusReporter,
+        engine: Engine,
         clock: Clock,
         config: KubeletConfig,
         jitter: Callable[[], float],
@@ -141,9 +127,10 @@ class PodWorkers:
     ) -> None:
         self._group: asyncio.TaskGroup | None = None
         self._syncer = syncer
-        self._pleg = pleg
-        self._cache = cache
-        self._link = link
+        self._reporter = reporter
+        self._pleg = engine.pleg
+        self._cache = engine.cache
+        self._link = engine.link
         self._clock = clock
         self._config = config
         self._jitter = jitter
@@ -303,7 +290,7 @@ class PodWorkers:
 
     async def _sync(self, worker: _Worker) -> float | None:
         if not self._take_name(worker):
-            self._syncer.waiting_for_name(worker.pod)
+            self._reporter.waiting_for_name(worker.pod)
             return None
         await self._link.wait_ready()
         if worker.stopping.is_set():
@@ -313,7 +300,7 @@ class PodWorkers:
         except EngineUnavailable:
             raise
         except EngineError as error:
-            self._syncer.cannot_observe(worker.pod, error)
+            self._reporter.cannot_observe(worker.pod, error)
             raise
         worker.started = True
         try:
@@ -330,7 +317,7 @@ class PodWorkers:
             # Run another pass at once to update the status.
             worker.wake.set()
         if outcome.retry_in is not None and not self._config.strict:
-            self._syncer.publish(worker.pod)
+            self._reporter.publish(worker.pod)
         delay = self._config.sync_frequency
         if outcome.retry_in is not None:
             delay = min(max(outcome.retry_in, 0.0), delay)

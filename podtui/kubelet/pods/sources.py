@@ -2,118 +2,102 @@
 
 from __future__ import annotations
 
-import logging
-from collections.abc import Mapping
-from datetime import UTC, datetime
-from typing import Final
-
-from msgspec import structs
+import asyncio
+from collections.abc import AsyncIterator, Mapping
+from typing import Final, Protocol
 
 from podtui.api.local import Manifest
-from podtui.api.names import (
-    CONFIG_MIRROR,
-    CONFIG_SEEN,
-    CONFIG_SOURCE,
-    KILLS,
-    LACKS,
-    PULL_PROGRESS,
-    WOULD_FIT,
-)
+from podtui.api.names import CONFIG_MIRROR, CONFIG_SEEN, CONFIG_SOURCE
 from podtui.api.pods import full_name
-from podtui.api.v1 import Pod, PodStatus
+from podtui.api.v1 import Pod
 from podtui.kubelet.base.types import PodOperation, PodUpdate
+from podtui.manifest.types import Folder
 from podtui.store.protocol import Records
 
-_LOG = logging.getLogger(__name__)
 SOURCE: Final = "file"
-_OF_RECORDS: Final = (CONFIG_MIRROR, KILLS, PULL_PROGRESS, WOULD_FIT, LACKS)
 _LOCAL: Final = frozenset({CONFIG_SOURCE, CONFIG_MIRROR, CONFIG_SEEN})
+
+
+class FolderProvider(Protocol):
+    """A source of folder snapshots."""
+
+    def snapshots(self) -> AsyncIterator[Folder]: ...
+
+
+class FolderReader:
+    """Receives folder snapshots and records their manifests.
+
+    Each snapshot is complete, so only the newest one counts. ``changed`` is set when there is one
+    that was not taken.
+    """
+
+    def __init__(self, folders: AsyncIterator[Folder] | FolderProvider, records: Records) -> None:
+        self._folders = folders
+        self._manifests = ManifestRecorder(records)
+        self._newest = Folder()
+        self.changed = asyncio.Event()
+
+    async def run(self) -> None:
+        """Receive snapshots until there are no more."""
+        folders = self._folders
+        if not isinstance(folders, AsyncIterator):
+            folders = folders.snapshots()
+        async for folder in folders:
+            self._newest = folder
+            self.changed.set()
+            await self._manifests.record(folder.manifests)
+
+    def take(self) -> Folder:
+        """Return the newest snapshot."""
+        self.changed.clear()
+        return self._newest
 
 
 class FolderSource:
     """Compares each set of pods with the one before.
 
-    Updates come in the order REMOVE, ADD, UPDATE, RECONCILE. ``duplicates`` holds the pods that the
-    last call dropped because another pod has the same full name.
+    Updates come in the order REMOVE, ADD, UPDATE, RECONCILE. The folder gives no two pods the same
+    full name.
     """
 
     def __init__(self) -> None:
-        self._raw: dict[str, Pod] = {}
-        self._stamped: dict[str, Pod] = {}
-        self._names: dict[str, str] = {}
-        self.duplicates: tuple[Pod, ...] = ()
+        self._pods: dict[str, Pod] = {}
 
-    def diff(self, pods: Mapping[str, Pod], now: datetime) -> tuple[PodUpdate, ...]:
+    def diff(self, pods: Mapping[str, Pod]) -> tuple[PodUpdate, ...]:
         """Replace the known pods by ``pods`` (by UID) and return the resulting updates."""
-        changed = [uid for uid, pod in pods.items() if self._raw.get(uid) is not pod]
-        gone = self._raw.keys() - pods.keys()
-        # A renamed pod with a fixed UID cannot be updated: its containers have the old name.
-        renamed = [
-            uid
-            for uid in changed
-            if (old := self._raw.get(uid)) is not None and full_name(old) != full_name(pods[uid])
+        before, self._pods = self._pods, dict(pods)
+        changed = [
+            (before.get(uid), pod) for uid, pod in pods.items() if before.get(uid) is not pod
         ]
-        removed = tuple([self._forget(uid) for uid in (*gone, *renamed)])
+        removed = [pod for uid, pod in before.items() if uid not in pods]
         added: list[Pod] = []
         updated: list[Pod] = []
         reconciled: list[Pod] = []
-        duplicates: list[Pod] = []
-        for uid in changed:
-            pod, before = pods[uid], self._raw.get(uid)
-            if self._names.setdefault(full_name(pod), uid) != uid:
-                duplicates.append(pod)
-                continue
-            self._raw[uid] = pod
-            if before is None:
-                self._stamped[uid] = _stamp(pod, seen_now(now))
-                added.append(self._stamped[uid])
-                continue
-            seen = self._stamped[uid].metadata.annotations[CONFIG_SEEN]
-            self._stamped[uid] = _stamp(pod, seen)
-            if _differs(before, pod):
-                updated.append(self._stamped[uid])
-            elif before.status != pod.status:
-                reconciled.append(self._stamped[uid])
-        self.duplicates = tuple(duplicates)
+        for old, new in changed:
+            if old is None:
+                added.append(new)
+            elif full_name(old) != full_name(new):
+                # A renamed pod with a fixed UID cannot be updated: its containers have the old
+                # name.
+                removed.append(old)
+                added.append(new)
+            elif _differs(old, new):
+                updated.append(new)
+            elif old.status != new.status:
+                reconciled.append(new)
         groups = (
             (PodOperation.REMOVE, removed),
-            (PodOperation.ADD, tuple(added)),
-            (PodOperation.UPDATE, tuple(updated)),
-            (PodOperation.RECONCILE, tuple(reconciled)),
+            (PodOperation.ADD, added),
+            (PodOperation.UPDATE, updated),
+            (PodOperation.RECONCILE, reconciled),
         )
         return tuple(
-            [PodUpdate(operation=op, pods=group, source=SOURCE) for op, group in groups if group]
+            [
+                PodUpdate(operation=operation, pods=tuple(group), source=SOURCE)
+                for operation, group in groups
+                if group
+            ]
         )
-
-    def _forget(self, uid: str) -> Pod:
-        self._names.pop(full_name(self._raw.pop(uid)), None)
-        return self._stamped.pop(uid)
-
-
-def seen_now(now: datetime) -> str:
-    """Format a time like ``config.seen``: RFC 3339 with nine digits of a second."""
-    return f"{now.astimezone(UTC):%Y-%m-%dT%H:%M:%S.%f}000Z"
-
-
-def _stamp(pod: Pod, seen: str) -> Pod:
-    """Mark a pod as read from the folder and drop the fields that only its record has."""
-    meta = pod.metadata
-    annotations = {CONFIG_SEEN: seen, **meta.annotations, CONFIG_SOURCE: SOURCE}
-    for ours in _OF_RECORDS:
-        annotations.pop(ours, None)
-    return structs.replace(
-        pod,
-        metadata=structs.replace(
-            meta,
-            annotations=annotations,
-            ownerReferences=(),
-            resourceVersion="",
-            creationTimestamp=None,
-            deletionTimestamp=None,
-            deletionGracePeriodSeconds=None,
-        ),
-        status=PodStatus(phase="Pending"),
-    )
 
 
 def _differs(old: Pod, new: Pod) -> bool:

@@ -8,49 +8,53 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Final
 
 from podtui.api.insight import StepKind
 from podtui.api.kills import Kill, KillReason
-from podtui.api.pods import all_containers
-from podtui.api.v1 import Pod, PodStatus
+from podtui.api.pods import all_containers, is_sidecar, pod_ref
+from podtui.api.v1 import Container, Pod, PodStatus
 from podtui.clock import Clock
 from podtui.errors import EngineError, EngineUnavailable, PodtuiError
 from podtui.kubelet.base.config import STOP_SIGNALS, KubeletConfig
 from podtui.kubelet.base.tasks import gather_all
-from podtui.kubelet.base.types import ContainerToKill, Decorate, ObservedPod, PodActions
+from podtui.kubelet.base.types import (
+    ContainerToKill,
+    Decorate,
+    ObservedContainer,
+    ObservedPod,
+    PodActions,
+)
 from podtui.kubelet.containers.container_config import stop_signal
 from podtui.kubelet.containers.container_gc import dead_init_containers, garbage
-from podtui.kubelet.containers.killer import ALIVE, Hooks, Killer, NoHooks
+from podtui.kubelet.containers.killer import ALIVE, Killer, container_spec
 from podtui.kubelet.containers.log_files import LogFiles
-from podtui.kubelet.containers.restart import RestartCounts, Restarts
-from podtui.kubelet.containers.starter import ContainerStarter, Place, ReasonCache, StartFailure
-from podtui.kubelet.events.recorder import NORMAL, WARNING, EventRecorder
-from podtui.kubelet.events.timelines import Timelines
+from podtui.kubelet.containers.restart import RestartRequests
+from podtui.kubelet.containers.starter import (
+    ContainerStarter,
+    StartContext,
+    StartFailure,
+)
+from podtui.kubelet.events.recorder import NORMAL, WARNING
 from podtui.kubelet.images.image_volumes import ImageVolumes, VolumeFailure
-from podtui.kubelet.node.link import EngineLink
 from podtui.kubelet.node.node_manager import NodeManager
-from podtui.kubelet.pleg.pleg import Pleg
-from podtui.kubelet.pleg.pod_cache import PodCache
+from podtui.kubelet.pleg.pleg import Engine
 from podtui.kubelet.pods.actions import compute_pod_actions
-from podtui.kubelet.pods.pass_starts import PassStarts
 from podtui.kubelet.pods.pod_workers import SyncOutcome
-from podtui.kubelet.prober.state import NoProbes, ProbeKind, Probes
-from podtui.kubelet.resize.allocations import Allocations
-from podtui.kubelet.resize.resizes import ResizeActuator, Resizes
-from podtui.kubelet.sandbox.dns import Resolvers
+from podtui.kubelet.prober.state import ProbeKind, Probes
+from podtui.kubelet.resize.resizes import PodResources
 from podtui.kubelet.sandbox.sandbox import SandboxMaker, sorted_pod_ips
 from podtui.kubelet.status.phase import TERMINAL
 from podtui.kubelet.status.pod_status import (
     deadline,
 )
-from podtui.kubelet.status.status_manager import StatusManager
+from podtui.kubelet.status.status_manager import PodRecords
 from podtui.kubelet.status.status_reporter import StatusReporter
 from podtui.kubelet.volumes.pod_volumes import OWN_DIRECTORY, used_volumes, volume_type
 from podtui.kubelet.volumes.volume_manager import VolumeManager
-from podtui.runtime.protocol import ContainerState, Runtime
+from podtui.runtime.protocol import ContainerState
 
 _LOG = logging.getLogger(__name__)
 _PROBES: Final = {
@@ -78,108 +82,74 @@ class _Failures:
         return min(waits)
 
 
+@dataclass(slots=True)
+class _Starts:
+    """The result of the start steps of one pass; ``aborted`` means that the rest was skipped."""
+
+    acted: bool = False
+    aborted: bool = False
+    failures: list[StartFailure] = field(default_factory=list[StartFailure])
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ContainerServices:
+    """Starts, stops and logs of containers."""
+
+    starter: ContainerStarter
+    killer: Killer
+    logs: LogFiles
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class VolumeServices:
+    """Volumes of all types, and those filled from images."""
+
+    manager: VolumeManager
+    images: ImageVolumes
+
+
 class Syncer:
     """Implements `podtui.kubelet.pods.pod_workers.PodSyncer`."""
 
     def __init__(
         self,
         *,
-        runtime: Runtime,
-        starter: ContainerStarter,
-        killer: Killer,
-        statuses: StatusManager,
-        reasons: ReasonCache,
-        events: EventRecorder,
-        pleg: Pleg,
-        cache: PodCache,
-        node: NodeManager,
-        link: EngineLink,
-        resolvers: Resolvers,
+        engine: Engine,
+        records: PodRecords,
+        resources: PodResources,
+        containers: ContainerServices,
+        volumes: VolumeServices,
+        sandboxes: SandboxMaker,
+        reporter: StatusReporter,
         probes: Probes,
-        hooks: Hooks,
-        volumes: VolumeManager,
-        image_volumes: ImageVolumes,
-        allocations: Allocations,
-        resizes: Resizes,
-        timelines: Timelines,
-        logs: LogFiles,
+        node: NodeManager,
         clock: Clock,
         config: KubeletConfig,
-        on_gone: Callable[[str], None],
     ) -> None:
-        self._runtime = runtime
-        self._starter = starter
-        self._killer = killer
-        self._statuses = statuses
-        self._reasons = reasons
-        self._events = events
-        self._pleg = pleg
-        self._cache = cache
-        self._node = node
-        self._link = link
+        self._runtime = engine.runtime
+        self._link = engine.link
+        self._pleg = engine.pleg
+        self._cache = engine.cache
+        self._statuses = records.statuses
+        self._events = records.events
+        self._timelines = records.timelines
+        self._allocations = resources.allocations
+        self._resizes = resources.resizes
+        self._actuator = resources.actuator
+        self._starter = containers.starter
+        self._killer = containers.killer
+        self._logs = containers.logs
+        self._volumes = volumes.manager
+        self._image_volumes = volumes.images
+        self._sandboxes = sandboxes
+        self._reporter = reporter
         self._probes = probes
-        self._hooks = hooks
-        self._volumes = volumes
-        self._image_volumes = image_volumes
-        self._allocations = allocations
-        self._resizes = resizes
-        self._timelines = timelines
-        self._logs = logs
+        self._node = node
         self._clock = clock
         self._config = config
-        self._on_gone = on_gone
-        self._restarts = Restarts()
-        self._counts = RestartCounts()
-        self._told: set[str] = set()
-        self._reporter = StatusReporter(
-            statuses=statuses,
-            reasons=reasons,
-            events=events,
-            cache=cache,
-            node=node,
-            link=link,
-            probes=probes,
-            allocations=allocations,
-            resizes=resizes,
-            timelines=timelines,
-            counts=self._counts,
-            clock=clock,
-            config=config,
-        )
-        self._sandboxes = SandboxMaker(
-            runtime=runtime,
-            resolvers=resolvers,
-            volumes=volumes,
-            events=events,
-            pleg=pleg,
-            config=config,
-        )
-        self._starts = PassStarts(
-            starter=starter,
-            actuator=ResizeActuator(runtime, allocations, config),
-            allocations=allocations,
-            resizes=resizes,
-            reasons=reasons,
-            counts=self._counts,
-            logs=logs,
-            pleg=pleg,
-            clock=clock,
-            config=config,
-        )
-
-    # --- status
-
-    def publish(self, pod: Pod) -> None:
-        self._reporter.publish(pod)
-
-    def cannot_observe(self, pod: Pod, error: EngineError) -> None:
-        self._reporter.cannot_observe(pod, error)
-
-    def waiting_for_name(self, pod: Pod) -> None:
-        self._reporter.waiting_for_name(pod)
-
-    def show_readiness(self, pod: Pod, container_id: str, *, ready: bool) -> None:
-        self._reporter.show_readiness(pod, container_id, ready=ready)
+        self._restarts = RestartRequests()
+        self._warned: set[str] = set()
+        """UIDs of the pods whose unsupported features were reported."""
 
     # --- running
 
@@ -187,14 +157,14 @@ class Syncer:
         self, pod: Pod, observed: ObservedPod | None, stopping: asyncio.Event
     ) -> SyncOutcome:
         observed = observed or self._reporter.observed(pod)
-        self._resizes.look(self._allocations.allocated(pod), observed)
+        self._resizes.observe(self._allocations.allocated(pod), observed)
         status = self._reporter.of_pass(pod, observed)
         if status.phase in TERMINAL:
             return SyncOutcome(terminal=True)
         # Containers get the allocated resources, even if the manifest already asks for others.
         pod = self._allocations.allocated(pod)
-        self._tell_unsupported(pod)
-        self._starter.tell_missing_secrets(pod)
+        self._warn_unsupported(pod)
+        self._starter.report_missing_secrets(pod)
         self._timelines.began(pod, StepKind.VOLUMES)
         volumes = await self._volumes.set_up(pod, self._node.view())
         if not volumes.ready:
@@ -223,16 +193,10 @@ class Syncer:
         found = [due for due in (ends, self._volumes.next_try(pod.metadata.uid)) if due is not None]
         return min(found, default=None)
 
-    def _tell_unsupported(self, pod: Pod) -> None:
-        if pod.metadata.uid not in self._told:
-            self._told.add(pod.metadata.uid)
-            said = not_done(
-                pod,
-                probes=self._probes,
-                hooks=self._hooks,
-                stop_signals=self._config.gate(STOP_SIGNALS),
-            )
-            for reason, message in said:
+    def _warn_unsupported(self, pod: Pod) -> None:
+        if pod.metadata.uid not in self._warned:
+            self._warned.add(pod.metadata.uid)
+            for reason, message in unsupported(pod, stop_signals=self._config.gate(STOP_SIGNALS)):
                 self._events.pod(pod, WARNING, reason, message)
 
     async def _carry_out(
@@ -243,7 +207,7 @@ class Syncer:
         if actions.kill_pod:
             acted = bool(observed.sandboxes or observed.containers)
             if actions.create_sandbox and observed.sandboxes:
-                text = "Pod sandbox changed, it will be killed and re-created."
+                text = "Pod sandbox changed, it will be killed and recreated."
                 self._events.pod(pod, NORMAL, "SandboxChanged", text)
             reason = KillReason.SANDBOX_CHANGED if actions.create_sandbox else KillReason.POD
             self._record_ends(pod, observed, actions)
@@ -288,7 +252,7 @@ class Syncer:
             if actions.reset:
                 return True, none
             return acted, none
-        place = Place(
+        context = StartContext(
             sandbox_id=sandbox_id,
             pod_ips=sorted_pod_ips(ips, self._node.host_ips)
             or (self._node.host_ips if pod.spec.hostNetwork else ()),
@@ -298,9 +262,114 @@ class Syncer:
             volume_failures=filled,
             container_ids=_newest_ids(observed),
         )
-        starts = await self._starts.run(pod, observed, actions, place, stopping)
+        starts = await self._start(pod, observed, actions, context, stopping)
         failures = _Failures(tuple(starts.failures), self._config.error_backoff)
         return acted or starts.acted, failures
+
+    # --- starting
+
+    async def _start(
+        self,
+        pod: Pod,
+        observed: ObservedPod,
+        actions: PodActions,
+        context: StartContext,
+        stopping: asyncio.Event,
+    ) -> _Starts:
+        """Start ephemeral and init containers, resize, start regular ones (reference §6.4)."""
+        starts = _Starts()
+
+        async def start(names: tuple[str, ...]) -> None:
+            for name in names:
+                container = container_spec(pod, name)
+                if container is None or stopping.is_set():
+                    starts.aborted = True
+                if container is None or starts.aborted:
+                    return
+                failure = await self._start_one(pod, container, observed, context, stopping)
+                if failure is None:
+                    starts.acted = True
+                    continue
+                starts.failures.append(failure)
+                # The container may have been created before the start failed.
+                starts.acted = starts.acted or failure.retry_in is None
+                starts.aborted = name in actions.start_init and not is_sidecar(container)
+
+        await start(actions.start_ephemeral)
+        await start(actions.start_init)
+        if (actions.update or actions.resize_pod) and not starts.aborted:
+            await self._resize(pod, actions, context, starts)
+        await start(actions.start)
+        return starts
+
+    async def _resize(
+        self, pod: Pod, actions: PodActions, context: StartContext, starts: _Starts
+    ) -> None:
+        error = await self._actuator.apply(pod, actions.update, context)
+        self._pleg.reinspect(pod.metadata.uid)
+        starts.acted = True
+        if error:
+            starts.failures.append(StartFailure("ResizeError", error))
+            self._resizes.failed(pod, error)
+        else:
+            self._resizes.done(pod)
+
+    async def _start_one(
+        self,
+        pod: Pod,
+        container: Container,
+        observed: ObservedPod,
+        context: StartContext,
+        stopping: asyncio.Event,
+    ) -> StartFailure | None:
+        uid = pod.metadata.uid
+        failure = self._stuck(pod, container, observed)
+        if failure is not None:
+            return failure
+        self._allocations.actuate(pod, container)
+        failure = await self._starter.start(
+            pod,
+            container,
+            context,
+            # A container killed by a probe in this pass still runs in ``observed``. Back-off needs
+            # the instance that ended last.
+            newest=_last_ended(observed, container.name),
+            restart_count=await self._next_count(pod, container.name, observed),
+            stopping=stopping,
+        )
+        if failure is None:
+            self._starter.reasons.clear(uid, container.name)
+            return None
+        self._starter.reasons.fail(uid, container.name, failure.reason, failure.message)
+        _LOG.info("%s: %s: %s: %s", pod_ref(pod), container.name, failure.reason, failure.message)
+        return failure
+
+    async def _next_count(self, pod: Pod, container: str, observed: ObservedPod) -> int:
+        """Return the restart count of the next instance (reference §6.5).
+
+        It comes from the labels of existing instances or, if there are none, from the names of the
+        log files. It is never less than the count shown before.
+        """
+        meta = pod.metadata
+        known = self._reporter.counts.next(meta.uid, container)
+        if observed.newest(container) is not None:
+            return known
+        logged = await self._logs.next_count(meta.namespace, meta.name, meta.uid, container)
+        return max(known, logged)
+
+    def _stuck(self, pod: Pod, container: Container, observed: ObservedPod) -> StartFailure | None:
+        """Delay the retry of a container that was created but could not be started.
+
+        It is retried ``error_backoff`` seconds after its creation.
+        """
+        newest = observed.newest(container.name)
+        reason = self._starter.reasons.of(pod.metadata.uid).get(container.name)
+        if reason is None or newest is None or newest.state is not ContainerState.CREATED:
+            return None
+        left = self._config.error_backoff - (self._clock.now() - newest.created_at).total_seconds()
+        return StartFailure(*reason, retry_in=left) if left > 0 else None
+
+    # --- stopping
 
     def _record_ends(self, pod: Pod, observed: ObservedPod, actions: PodActions) -> None:
         """Record why containers end when the whole pod is stopped.
@@ -432,7 +501,7 @@ class Syncer:
             await self._logs.remove(pod.metadata.namespace, pod.metadata.name, uid)
             self.forget(uid)
             self._statuses.remove(uid)
-            self._on_gone(uid)
+            _LOG.debug("nothing is left of pod %s", uid)
             return
         self._reporter.ended(pod, decorate=decorate)
 
@@ -444,20 +513,21 @@ class Syncer:
     def forget(self, uid: str) -> None:
         """Drop everything remembered of a pod that was removed completely."""
         self._pleg.forget(uid)
-        self._counts.forget(uid)
-        self._told.discard(uid)
-        self.begin_anew(uid)
+        self._reporter.counts.forget(uid)
+        self._warned.discard(uid)
+        self.forget_run(uid)
 
-    def begin_anew(self, uid: str) -> None:
+    def forget_run(self, uid: str) -> None:
         """Drop the back-offs and reasons of the pod's earlier run; keep its restart counts."""
-        self._reasons.forget(uid)
+        self._starter.reasons.forget(uid)
         self._starter.forget(uid)
         self._volumes.forget(uid)
         self._restarts.forget(uid)
 
-    def collect(self) -> None:
-        """Drop expired back-offs."""
-        self._starter.collect()
+
+def _last_ended(observed: ObservedPod, name: str) -> ObservedContainer | None:
+    ended = (c for c in observed.containers if c.state is ContainerState.EXITED)
+    return next((c for c in ended if c.name == name), None)
 
 
 def _ips_of(observed: ObservedPod, sandbox_id: str) -> tuple[str, ...]:
@@ -469,28 +539,17 @@ def _newest_ids(observed: ObservedPod) -> dict[str, str]:
     return {one.name: one.id for one in reversed(observed.containers)}
 
 
-def not_done(
-    pod: Pod, *, probes: Probes, hooks: Hooks, stop_signals: bool = False
-) -> tuple[tuple[str, str], ...]:
-    """Return (reason, message) of Warning events on the pod. ``stop_signals``: the gate is on."""
+def unsupported(pod: Pod, *, stop_signals: bool = False) -> tuple[tuple[str, str], ...]:
+    """Return (reason, message) of Warning events on requested features that are not supported.
+
+    ``stop_signals``: the gate is on.
+    """
     found: list[tuple[str, str]] = []
-    containers = [container for _, container in all_containers(pod)]
-    if isinstance(probes, NoProbes) and any(
-        container.startupProbe or container.livenessProbe or container.readinessProbe
-        for container in containers
-    ):
-        found.append(("ProbesNotRun", "probes are not run by this version"))
-    if isinstance(hooks, NoHooks) and any(
-        container.lifecycle and (container.lifecycle.postStart or container.lifecycle.preStop)
-        for container in containers
-    ):
-        found.append(("HooksNotRun", "postStart and preStop hooks are not run by this version"))
-    if not stop_signals:
-        for container in containers:
-            if stop_signal(container):
-                text = f"lifecycle.stopSignal of container {container.name} has no effect"
-                text += f": the feature gate {STOP_SIGNALS} is off"
-                found.append(("NotSupported", text))
+    for _, container in () if stop_signals else all_containers(pod):
+        if stop_signal(container):
+            text = f"lifecycle.stopSignal of container {container.name} has no effect"
+            text += f": the feature gate {STOP_SIGNALS} is off"
+            found.append(("NotSupported", text))
     for volume in used_volumes(pod):
         kind = volume_type(volume)
         if kind != "hostPath" and kind not in OWN_DIRECTORY:

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import asyncio
 import logging
-from collections.abc import AsyncIterator
-from typing import Final, Protocol
+from typing import Final
 
 from podtui.api.insight import StepKind
-from podtui.api.pods import pod_ref
 from podtui.api.v1 import Pod
 from podtui.clock import Clock
 from podtui.kubelet.admission.admissions import Admissions
@@ -16,16 +13,13 @@ from podtui.kubelet.base.config import KubeletConfig
 from podtui.kubelet.base.types import PodOperation, PodUpdate
 from podtui.kubelet.containers.ephemeral import Ephemerals
 from podtui.kubelet.containers.killer import effective_grace
-from podtui.kubelet.events.recorder import WARNING, EventRecorder
-from podtui.kubelet.events.timelines import Timelines
 from podtui.kubelet.node.link import EngineLink
 from podtui.kubelet.pods.housekeeping import Housekeeping
 from podtui.kubelet.pods.pod_manager import PodManager
 from podtui.kubelet.pods.pod_workers import PodWorkers
-from podtui.kubelet.pods.sources import FolderSource, ManifestRecorder
-from podtui.kubelet.resize.allocations import Allocations
-from podtui.kubelet.resize.resizes import Resizes
-from podtui.kubelet.status.status_manager import StatusManager
+from podtui.kubelet.pods.sources import FolderReader, FolderSource
+from podtui.kubelet.resize.resizes import PodResources
+from podtui.kubelet.status.status_manager import PodRecords
 from podtui.kubelet.volumes.documents import Documents
 from podtui.manifest.objects import ObjectKey, references
 from podtui.manifest.types import Folder
@@ -34,65 +28,51 @@ _LOG = logging.getLogger(__name__)
 LOOP_LIMIT: Final = 300.0
 
 
-class FolderProvider(Protocol):
-    """A source of folder snapshots."""
-
-    def snapshots(self) -> AsyncIterator[Folder]: ...
-
-
 class SyncLoop:
     """Passes the pods of the folder to the pod workers while an engine answers.
 
-    Each snapshot is complete, so only the newest one counts. ``sources_ready`` is False until a
+    ``sources_ready`` is False until a
     folder was read; before that, running pods must not be treated as unwanted.
     """
 
     def __init__(
         self,
         *,
-        folders: AsyncIterator[Folder] | FolderProvider,
-        manifests: ManifestRecorder,
+        reader: FolderReader,
         documents: Documents,
         manager: PodManager,
         workers: PodWorkers,
         admissions: Admissions,
-        resizes: Resizes,
         ephemerals: Ephemerals,
-        allocations: Allocations,
-        statuses: StatusManager,
-        timelines: Timelines,
+        resources: PodResources,
+        records: PodRecords,
         housekeeping: Housekeeping,
-        events: EventRecorder,
         link: EngineLink,
         clock: Clock,
         config: KubeletConfig,
     ) -> None:
-        self._folders = folders
-        self._manifests = manifests
+        self._reader = reader
         self._documents = documents
         self._manager = manager
         self._workers = workers
         self._admissions = admissions
-        self._resizes = resizes
         self._ephemerals = ephemerals
-        self._allocations = allocations
-        self._statuses = statuses
-        self._timelines = timelines
+        self._allocations = resources.allocations
+        self._resizes = resources.resizes
+        self._statuses = records.statuses
+        self._timelines = records.timelines
         self._housekeeping = housekeeping
-        self._events = events
         self._link = link
         self._clock = clock
         self._config = config
         self._source = FolderSource()
-        self._folder: Folder | None = None
-        self._changed = asyncio.Event()
         self._last_turn: float | None = None
         self.sources_ready = False
 
     # --- health
 
     def turn(self) -> None:
-        """Record that the loop is alive; housekeeping calls this, too."""
+        """Record that the loop is alive."""
         self._last_turn = self._clock.monotonic()
 
     def health(self) -> tuple[bool, str]:
@@ -106,25 +86,29 @@ class SyncLoop:
 
     # --- tasks
 
-    async def read(self) -> None:
-        """Receive folder snapshots and record their manifests."""
-        folders = self._folders
-        if not isinstance(folders, AsyncIterator):
-            folders = folders.snapshots()
-        async for folder in folders:
-            self._folder = folder
-            self._changed.set()
-            await self._manifests.record(folder.manifests)
-
-    async def consume(self) -> None:
+    async def run(self) -> None:
         """Apply the newest folder after each change."""
         while True:
-            await self._changed.wait()
+            await self._reader.changed.wait()
             await self._link.wait_ready()
-            self._changed.clear()
-            if self._folder is not None:
-                await self._apply(self._folder)
+            await self._apply(self._reader.take())
             self.turn()
+
+    async def keep_house(self) -> None:
+        """Sweep every two seconds and collect every minute, after the folder was first read."""
+        # Collect at once after the start: the leftovers of a killed kubelet are old enough.
+        next_collection = self._clock.monotonic()
+        while True:
+            await self._clock.sleep(self._config.housekeeping_period)
+            await self._link.wait_ready()
+            if not self.sources_ready:
+                continue
+            self.turn()
+            self._housekeeping.sweep()
+            if self._clock.monotonic() >= next_collection:
+                next_collection = self._clock.monotonic() + self._config.container_gc_period
+                await self._housekeeping.collect()
+                await self._housekeeping.collect_data()
 
     async def _apply(self, folder: Folder) -> None:
         if folder.error:
@@ -133,13 +117,7 @@ class SyncLoop:
                 # The folder was never read: running pods may still be wanted.
                 return
         changed = self._documents.take(folder)
-        updates = self._source.diff(folder.pods, self._clock.now())
-        for pod in self._source.duplicates:
-            text = (
-                f"Error validating pod {pod_ref(pod)} from file due to duplicate pod name "
-                f'"{pod.metadata.name}", ignoring'
-            )
-            self._events.pod(pod, WARNING, "FailedValidation", text)
+        updates = self._source.diff(folder.pods)
         if not self.sources_ready:
             self._begin(folder)
         for update in updates:
@@ -157,7 +135,7 @@ class SyncLoop:
     def _begin(self, folder: Folder) -> None:
         """Clean up after the first folder was read: end unwanted pods before new ones start."""
         self.sources_ready = True
-        self._housekeeping.sweep(self._workers, wanted=folder.pods.keys())
+        self._housekeeping.sweep(wanted=folder.pods.keys())
         self._statuses.remove_orphans(folder.pods.keys())
         self._allocations.keep_only(folder.pods.keys())
         self._timelines.keep_only(folder.pods.keys())
@@ -191,7 +169,7 @@ class SyncLoop:
         self._timelines.seen(pod)
         # A pod that comes back while it is still ending is not admitted again: it never left.
         if self._workers.ending(uid):
-            self._admissions.let_in(pod)
+            self._admissions.mark_admitted(pod)
             self._timelines.ended(pod, StepKind.ADMIT)
             self._workers.update(pod)
             return
@@ -209,15 +187,15 @@ class SyncLoop:
             return
         if not self._workers.ending(uid):
             await self._resizes.updated(before, pod)
-            self._admissions.let_in(pod)
+            self._admissions.mark_admitted(pod)
         self._workers.update(pod)
 
     def _remove(self, pod: Pod) -> None:
         uid = pod.metadata.uid
         self._manager.remove(uid)
         self._timelines.removed(pod)
-        self._admissions.forgive(uid)
-        self._admissions.let_go(uid)
+        self._admissions.forget_rejection(uid)
+        self._admissions.mark_stopped(uid)
         self._allocations.forget(uid)
         self._resizes.forget(uid)
         self._ephemerals.forget(uid)

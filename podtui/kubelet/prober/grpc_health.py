@@ -32,7 +32,7 @@ from h2.exceptions import ProtocolError
 from podtui.kubelet.base.go_format import go_duration, quoted
 from podtui.kubelet.prober.address import Address
 from podtui.kubelet.prober.http_get import PROBE_AGENT
-from podtui.kubelet.prober.state import SUCCESS, Outcome, failure
+from podtui.kubelet.prober.state import SUCCESS, ProbeOutcome, failure
 from podtui.kubelet.prober.tcp import OpenSocket, from_here, open_connection, read_error
 
 PATH: Final = "/grpc.health.v1.Health/Check"
@@ -83,7 +83,7 @@ _RESETS: Final[Mapping[int, str]] = {
 
 async def check(
     address: Address, service: str, timeout: float, open_socket: OpenSocket = from_here
-) -> Outcome:
+) -> ProbeOutcome:
     """Query a service's health; ``timeout`` in seconds covers the connection and the call.
 
     A failed connection is retried until the timeout, as a gRPC client does. Raises `EngineError`.
@@ -250,7 +250,7 @@ def request(service: str) -> bytes:
     return b"\x00" + len(message).to_bytes(4, "big") + message
 
 
-def judge(reply: Reply, timeout: float) -> Outcome:
+def judge(reply: Reply, timeout: float) -> ProbeOutcome:
     """Return the probe outcome of a reply. ``timeout`` is the probe's timeout in seconds."""
     problem = _http_problem(reply.headers)
     if problem is not None:
@@ -276,7 +276,7 @@ def code_name(number: str) -> str:
     return f"Code({number})"
 
 
-def rpc_failed(code: str, text: str, timeout: float) -> Outcome:
+def rpc_failed(code: str, text: str, timeout: float) -> ProbeOutcome:
     """Return the outcome of a call that ended with this status code."""
     if code == "Unimplemented":
         words = "error: this server does not implement the grpc health protocol"
@@ -286,7 +286,7 @@ def rpc_failed(code: str, text: str, timeout: float) -> Outcome:
     return failure(f"error: health rpc probe failed: rpc error: code = {code} desc = {text}")
 
 
-def not_connected(address: Address, timeout: float) -> Outcome:
+def not_connected(address: Address, timeout: float) -> ProbeOutcome:
     """Return the outcome if no connection was established in time, for any reason."""
     words = f'timeout: failed to connect service "{address}" within {go_duration(timeout)}'
     return failure(f"{words}: context deadline exceeded")

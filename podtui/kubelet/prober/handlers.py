@@ -19,7 +19,14 @@ from podtui.errors import EngineError, EngineUnavailable, ExecTimeout
 from podtui.kubelet.base.go_format import go_duration, quoted
 from podtui.kubelet.prober.address import PodAddresses, Unreachable, probe_port
 from podtui.kubelet.prober.http_get import PROBE_AGENT, HttpProblem, get, request_for
-from podtui.kubelet.prober.state import SUCCESS, Outcome, Verdict, error, failure, rules_of
+from podtui.kubelet.prober.state import (
+    SUCCESS,
+    ProbeOutcome,
+    ProbeVerdict,
+    error,
+    failure,
+    rules_of,
+)
 from podtui.kubelet.prober.tcp import connect, pod_sockets
 from podtui.runtime.protocol import Runtime
 
@@ -29,7 +36,9 @@ OUTPUT_LIMIT: Final = 10 * 1024
 class ProbeHandlers(Protocol):
     """Runs a probe's handler once."""
 
-    async def run(self, pod: Pod, container: Container, container_id: str, probe: Probe) -> Outcome:
+    async def run(
+        self, pod: Pod, container: Container, container_id: str, probe: Probe
+    ) -> ProbeOutcome:
         """Run the handler within the probe's timeout; never raises."""
         ...
 
@@ -49,7 +58,9 @@ class Handlers:
         self._simulated = simulated
         self._open_socket = pod_sockets(runtime)
 
-    async def run(self, pod: Pod, container: Container, container_id: str, probe: Probe) -> Outcome:
+    async def run(
+        self, pod: Pod, container: Container, container_id: str, probe: Probe
+    ) -> ProbeOutcome:
         timeout = rules_of(probe).timeout
         if probe.exec is not None:
             return await self._exec(container, container_id, probe.exec, timeout)
@@ -63,14 +74,14 @@ class Handlers:
             if probe.grpc is not None:
                 return await self._grpc(pod, probe.grpc, timeout)
         except EngineUnavailable as lost:
-            return Outcome(Verdict.NO_ENGINE, str(lost))
+            return ProbeOutcome(ProbeVerdict.NO_ENGINE, str(lost))
         except EngineError as problem:
             return error(str(problem))
         return error(f"missing probe handler for {pod_ref(pod)}:{container.name}")
 
     async def _exec(
         self, container: Container, container_id: str, action: ExecAction, timeout: float
-    ) -> Outcome:
+    ) -> ProbeOutcome:
         literal = {one.name: one.value for one in container.env if one.valueFrom is None}
         command = [expand(word, literal) for word in action.command]
         try:
@@ -81,7 +92,7 @@ class Handlers:
             said = quoted(" ".join(command))
             return failure(f"command timed out: {said} timed out after {go_duration(timeout)}")
         except EngineUnavailable as lost:
-            return Outcome(Verdict.NO_ENGINE, str(lost))
+            return ProbeOutcome(ProbeVerdict.NO_ENGINE, str(lost))
         except EngineError as problem:
             return error(str(problem))
         text = result.output.decode(errors="replace")
@@ -89,7 +100,7 @@ class Handlers:
 
     async def _http_get(
         self, pod: Pod, container: Container, action: HTTPGetAction, timeout: float
-    ) -> Outcome:
+    ) -> ProbeOutcome:
         port = probe_port(action.port, container)
         if isinstance(port, Unreachable):
             return error(port.text)
@@ -104,11 +115,13 @@ class Handlers:
         if answer.status < 300:
             return SUCCESS
         body = answer.body.decode(errors="replace")
-        return Outcome(Verdict.WARNING, f"Probe terminated redirects, Response body: {body}")
+        return ProbeOutcome(
+            ProbeVerdict.WARNING, f"Probe terminated redirects, Response body: {body}"
+        )
 
     async def _tcp_socket(
         self, pod: Pod, container: Container, action: TCPSocketAction, timeout: float
-    ) -> Outcome:
+    ) -> ProbeOutcome:
         port = probe_port(action.port, container)
         if isinstance(port, Unreachable):
             return error(port.text)
@@ -117,7 +130,7 @@ class Handlers:
             return error(address.text)
         return await connect(address, timeout, self._open_socket)
 
-    async def _grpc(self, pod: Pod, action: GRPCAction, timeout: float) -> Outcome:
+    async def _grpc(self, pod: Pod, action: GRPCAction, timeout: float) -> ProbeOutcome:
         from podtui.kubelet.prober.grpc_health import check
 
         address = self._addresses.find(pod, action.port)

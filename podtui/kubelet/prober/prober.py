@@ -15,7 +15,14 @@ from podtui.kubelet.base.types import ObservedContainer, ObservedPod, ProbeResul
 from podtui.kubelet.containers.killer import container_spec
 from podtui.kubelet.events.recorder import EventRecorder
 from podtui.kubelet.prober.handlers import ProbeHandlers
-from podtui.kubelet.prober.state import ProbeKind, ProbeState, Rules, Turned, probe_of, rules_of
+from podtui.kubelet.prober.state import (
+    OnProbeResult,
+    ProbeKind,
+    ProbeState,
+    Rules,
+    probe_of,
+    rules_of,
+)
 from podtui.kubelet.prober.worker import ProbeWorker, Ticker, report
 from podtui.runtime.protocol import ContainerState
 
@@ -54,7 +61,7 @@ class Prober:
         *,
         handlers: ProbeHandlers,
         observe: Callable[[str], ObservedPod | None],
-        turned: Turned,
+        on_result: OnProbeResult,
         events: EventRecorder,
         clock: Clock,
         recorded: Callable[[str], Pod | None] = lambda uid: None,
@@ -69,7 +76,7 @@ class Prober:
             newest=self._newest,
             started=self._started,
             known_good=self._known_good,
-            turned=turned,
+            on_result=on_result,
             events=events,
             clock=clock,
         )
@@ -195,13 +202,13 @@ class Prober:
             runs=worker.log.runs,
         )
 
-    async def look(self, uid: str, container: str, probe: str) -> ProbeRun:
+    async def run_once(self, uid: str, container: str, probe: str) -> ProbeRun:
         """Run a probe once, out of turn and without counting it. Raises `LookupError`, with a
         message for the user, if there is no such probe or its container does not run."""
         workers = self._pods.get(uid, {})
         for (name, kind), worker in workers.items():
             if (name, kind.value) == (container, probe):
-                return await self._ticker.look(worker)
+                return await self._ticker.run_once(worker)
         raise LookupError(f'container "{container}" has no {probe} probe under way')
 
     def _poke(self, pod: Pod, newest: ObservedContainer) -> None:

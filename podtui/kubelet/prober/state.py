@@ -12,10 +12,8 @@ from enum import StrEnum
 from typing import Final, Protocol
 
 from podtui.api.insight import ProbeReport, ProbeRun
-from podtui.api.pods import all_containers
 from podtui.api.v1 import Container, Pod, Probe
 from podtui.kubelet.base.types import ObservedPod, ProbeResult, ProbeView
-from podtui.runtime.protocol import ContainerState
 
 
 class Probes(Protocol):
@@ -42,7 +40,7 @@ class Probes(Protocol):
         """Return a user-facing report of each probe of the pod."""
         ...
 
-    async def look(self, uid: str, container: str, probe: str) -> ProbeRun:
+    async def run_once(self, uid: str, container: str, probe: str) -> ProbeRun:
         """Run a probe once without counting it. Raises `LookupError`."""
         ...
 
@@ -58,7 +56,7 @@ class ProbeKind(StrEnum):
     READINESS = "Readiness"
 
 
-Turned = Callable[[str, str, ProbeKind, ProbeResult], None]
+OnProbeResult = Callable[[str, str, ProbeKind, ProbeResult], None]
 """Callback for a changed result: pod UID, container id, kind, result."""
 
 
@@ -162,7 +160,7 @@ class ProbeState:
 # --- one run
 
 
-class Verdict(StrEnum):
+class ProbeVerdict(StrEnum):
     SUCCESS = "success"
     WARNING = "warning"
     """Success with a warning event."""
@@ -174,52 +172,17 @@ class Verdict(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
-    verdict: Verdict
+class ProbeOutcome:
+    verdict: ProbeVerdict
     text: str = ""
 
 
-SUCCESS = Outcome(Verdict.SUCCESS)
+SUCCESS = ProbeOutcome(ProbeVerdict.SUCCESS)
 
 
-def failure(text: str) -> Outcome:
-    return Outcome(Verdict.FAILURE, text)
+def failure(text: str) -> ProbeOutcome:
+    return ProbeOutcome(ProbeVerdict.FAILURE, text)
 
 
-def error(text: str) -> Outcome:
-    return Outcome(Verdict.ERROR, text)
-
-
-class NoProbes:
-    """Runs no probes and reports every running container as healthy, so that no pod waits forever.
-    `podtui.kubelet.pods.sync` warns about it."""
-
-    def view(self, pod: Pod, observed: ObservedPod) -> ProbeView:
-        probed = {
-            container.name
-            for _, container in all_containers(pod)
-            if container.startupProbe or container.livenessProbe or container.readinessProbe
-        }
-        if not probed:
-            return ProbeView()
-        healthy = {
-            container.id: ProbeResult.SUCCESS
-            for container in observed.containers
-            if container.name in probed and container.state is ContainerState.RUNNING
-        }
-        return ProbeView(startup=healthy, liveness=healthy, readiness=healthy)
-
-    async def run(self) -> None:
-        return None
-
-    def start(self, pod: Pod) -> None:
-        return None
-
-    def stop(self, uid: str, *, readiness: bool) -> None:
-        return None
-
-    def reports(self, pod: Pod) -> tuple[ProbeReport, ...]:
-        return ()
-
-    async def look(self, uid: str, container: str, probe: str) -> ProbeRun:
-        raise LookupError("no probes are run here")
+def error(text: str) -> ProbeOutcome:
+    return ProbeOutcome(ProbeVerdict.ERROR, text)

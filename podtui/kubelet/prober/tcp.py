@@ -12,7 +12,7 @@ from collections.abc import Awaitable, Callable
 from contextlib import ExitStack
 
 from podtui.kubelet.prober.address import Address
-from podtui.kubelet.prober.state import SUCCESS, Outcome, failure
+from podtui.kubelet.prober.state import SUCCESS, ProbeOutcome, failure
 from podtui.runtime.protocol import Runtime
 
 OpenSocket = Callable[[Address], Awaitable[socket.socket | None]]
@@ -49,7 +49,9 @@ async def open_connection(
         return opened
 
 
-async def connect(address: Address, timeout: float, open_socket: OpenSocket = from_here) -> Outcome:
+async def connect(
+    address: Address, timeout: float, open_socket: OpenSocket = from_here
+) -> ProbeOutcome:
     """Open a connection and close it. ``timeout`` is in seconds. Raises `EngineError`."""
     sock = await open_socket(address)
     try:

@@ -21,12 +21,12 @@ from podtui.kubelet.events.recorder import WARNING, EventRecorder, field_path
 from podtui.kubelet.events.timelines import stamp
 from podtui.kubelet.prober.handlers import ProbeHandlers
 from podtui.kubelet.prober.state import (
-    Outcome,
+    OnProbeResult,
     ProbeKind,
+    ProbeOutcome,
     ProbeState,
+    ProbeVerdict,
     Rules,
-    Turned,
-    Verdict,
     probe_of,
     rules_of,
 )
@@ -95,7 +95,7 @@ class Ticker:
         newest: Callable[[str, str], ObservedContainer | None],
         started: Callable[[Pod, str, str], bool],
         known_good: Callable[[ProbeKind, str, str], bool],
-        turned: Turned,
+        on_result: OnProbeResult,
         events: EventRecorder,
         clock: Clock,
     ) -> None:
@@ -103,7 +103,7 @@ class Ticker:
         self._newest = newest
         self._started = started
         self._known_good = known_good
-        self._turned = turned
+        self._on_result = on_result
         self._events = events
         self._clock = clock
 
@@ -156,7 +156,7 @@ class Ticker:
 
     async def _ask(
         self, worker: ProbeWorker, container: Container, container_id: str, probe: Probe
-    ) -> Outcome:
+    ) -> ProbeOutcome:
         worker.running = True
         began, clock = self._clock.now(), self._clock.monotonic()
         try:
@@ -168,14 +168,14 @@ class Ticker:
 
     async def _try(
         self, worker: ProbeWorker, container: Container, container_id: str, probe: Probe
-    ) -> Outcome:
+    ) -> ProbeOutcome:
         for _ in range(TRIES - 1):
             outcome = await self._handlers.run(worker.pod, container, container_id, probe)
-            if outcome.verdict is not Verdict.ERROR:
+            if outcome.verdict is not ProbeVerdict.ERROR:
                 return outcome
         return await self._handlers.run(worker.pod, container, container_id, probe)
 
-    async def look(self, worker: ProbeWorker) -> ProbeRun:
+    async def run_once(self, worker: ProbeWorker) -> ProbeRun:
         """Run the handler once on a user's request; the result is not counted.
 
         Raises `LookupError` if the probe is gone or the container does not run.
@@ -192,35 +192,35 @@ class Ticker:
         worker: ProbeWorker,
         container: Container,
         container_id: str,
-        outcome: Outcome,
+        outcome: ProbeOutcome,
         rules: Rules,
     ) -> None:
         kind = worker.kind
-        if outcome.verdict is Verdict.NO_ENGINE:
+        if outcome.verdict is ProbeVerdict.NO_ENGINE:
             _LOG.debug("%s probe of %s: %s", kind, pod_ref(worker.pod), outcome.text)
             return
-        if outcome.verdict is Verdict.ERROR:
+        if outcome.verdict is ProbeVerdict.ERROR:
             worker.totals["unknown"] += 1
             text = f"{kind} probe errored and resulted in unknown state: {outcome.text}"
-            self._tell(worker, container, "Unhealthy", text)
+            self._event(worker, container, "Unhealthy", text)
             return
-        if outcome.verdict is Verdict.FAILURE:
+        if outcome.verdict is ProbeVerdict.FAILURE:
             worker.totals["failed"] += 1
-            self._tell(worker, container, "Unhealthy", f"{kind} probe failed: {outcome.text}")
+            self._event(worker, container, "Unhealthy", f"{kind} probe failed: {outcome.text}")
             result = ProbeResult.FAILURE
         else:
             worker.totals["successful"] += 1
-            if outcome.verdict is Verdict.WARNING:
-                self._tell(
+            if outcome.verdict is ProbeVerdict.WARNING:
+                self._event(
                     worker, container, "ProbeWarning", f"{kind} probe warning: {outcome.text}"
                 )
             result = ProbeResult.SUCCESS
         before = worker.state
         worker.state = before.observe(result, rules)
         if worker.state.result is not before.result:
-            self._turned(worker.uid, container_id, kind, result)
+            self._on_result(worker.uid, container_id, kind, result)
 
-    def _tell(self, worker: ProbeWorker, container: Container, reason: str, text: str) -> None:
+    def _event(self, worker: ProbeWorker, container: Container, reason: str, text: str) -> None:
         path = field_path(worker.pod, container.name)
         self._events.pod(worker.pod, WARNING, reason, text, path)
 
@@ -228,7 +228,7 @@ class Ticker:
 # --- reports to the user
 
 
-def probe_run(outcome: Outcome, began: datetime, seconds: float) -> ProbeRun:
+def probe_run(outcome: ProbeOutcome, began: datetime, seconds: float) -> ProbeRun:
     """Return the record of one run, with the output cut."""
     lines = outcome.text[:_OUTPUT_LIMIT].splitlines()[:_OUTPUT_LINES]
     return ProbeRun(

@@ -118,7 +118,7 @@ def _everyone(pod: Pod) -> tuple[Container, ...]:
     return (*pod.spec.initContainers, *pod.spec.containers)
 
 
-def amounts_to_say(update: ContainerUpdate, current: ContainerAmounts) -> ContainerAmounts:
+def amounts_to_update(update: ContainerUpdate, current: ContainerAmounts) -> ContainerAmounts:
     """Return the desired amounts of the updated resource, with the current amounts of the other
     one."""
     desired = update.desired

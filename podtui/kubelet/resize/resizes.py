@@ -17,16 +17,16 @@ from podtui.clock import Clock
 from podtui.errors import EngineError, EngineUnavailable
 from podtui.kubelet.base.config import KubeletConfig
 from podtui.kubelet.base.resources import GUARANTEED, pod_requests, qos_class
-from podtui.kubelet.base.types import ContainerAmounts, ContainerUpdate, ObservedPod, Verdict
+from podtui.kubelet.base.types import AdmitResult, ContainerAmounts, ContainerUpdate, ObservedPod
 from podtui.kubelet.containers.cgroups import cgroup_rules, container_resources
-from podtui.kubelet.containers.starter import Place
+from podtui.kubelet.containers.starter import StartContext
 from podtui.kubelet.events.recorder import NORMAL, WARNING, EventRecorder
 from podtui.kubelet.resize.allocations import Allocations, allocated_pod, asks_for_resize
 from podtui.kubelet.resize.resize import (
     COMPLETED,
     FAILED,
     STARTED,
-    amounts_to_say,
+    amounts_to_update,
     container_amounts,
     lowers_memory,
     memory_problem,
@@ -50,11 +50,11 @@ LIFT: Final = -1
 class Judge(Protocol):
     """Decides whether the node accepts a pod."""
 
-    async def fits(self, pod: Pod) -> Verdict:
+    async def fits(self, pod: Pod) -> AdmitResult:
         """Check whether the pod fits. Other pods may have been ended for it before this returns."""
         ...
 
-    def let_in(self, pod: Pod) -> None: ...
+    def mark_admitted(self, pod: Pod) -> None: ...
 
 
 class Resizes:
@@ -152,7 +152,7 @@ class Resizes:
         verdict = await self._judge.fits(pod)
         if verdict.admitted:
             self._allocations.allocate(pod)
-            self._judge.let_in(pod)
+            self._judge.mark_admitted(pod)
             self._conditions.clear_pending(uid)
             self._conditions.clear_in_progress(uid)
             self._conditions.set_in_progress(uid, generation)
@@ -162,7 +162,7 @@ class Resizes:
             self._put_off(pod, verdict, generation)
         self._wake(uid)
 
-    def _put_off(self, pod: Pod, verdict: Verdict, generation: int) -> None:
+    def _put_off(self, pod: Pod, verdict: AdmitResult, generation: int) -> None:
         infeasible = verdict.reason == INFEASIBLE
         if not infeasible:
             self._pending.append(pod.metadata.uid)
@@ -178,7 +178,7 @@ class Resizes:
 
     # --- running resizes
 
-    def look(self, pod: Pod, observed: ObservedPod) -> None:
+    def observe(self, pod: Pod, observed: ObservedPod) -> None:
         """Update the progress of the pod's resize from the observed containers; ``pod`` has the
         allocated resources."""
         uid = pod.metadata.uid
@@ -326,7 +326,9 @@ class ResizeActuator:
         self._allocations = allocations
         self._config = config
 
-    async def carry_out(self, pod: Pod, updates: Sequence[ContainerUpdate], place: Place) -> str:
+    async def apply(
+        self, pod: Pod, updates: Sequence[ContainerUpdate], context: StartContext
+    ) -> str:
         """Apply the updates. Return the error message, empty on success; ``pod`` has the allocated
         resources. Updates before a failure stay applied. Raises `EngineUnavailable`."""
         try:
@@ -334,7 +336,7 @@ class ResizeActuator:
             if problem:
                 return problem
             for update in updates:
-                await self._say(pod, update, place)
+                await self._update(pod, update, context)
         except EngineUnavailable:
             raise
         except EngineError as error:
@@ -354,13 +356,13 @@ class ResizeActuator:
         """Return the pod with the resources last applied through the engine."""
         return allocated_pod(pod, self._allocations.actuated(pod.metadata.uid))
 
-    async def _say(self, pod: Pod, update: ContainerUpdate, place: Place) -> None:
+    async def _update(self, pod: Pod, update: ContainerUpdate, context: StartContext) -> None:
         held = self._held(pod)
         current = container_amounts(held, _container(held, update.name))
-        amounts = amounts_to_say(update, current)
+        amounts = amounts_to_update(update, current)
         container = structs.replace(_container(pod, update.name), resources=requirements(amounts))
-        rules = cgroup_rules(self._config, lower_oom=place.engine.supports_lower_oom_score)
-        resources = container_resources(pod, container, place.node.resources, rules)
+        rules = cgroup_rules(self._config, lower_oom=context.engine.supports_lower_oom_score)
+        resources = container_resources(pod, container, context.node.resources, rules)
         await self._runtime.update_container(update.id, _lifting(resources, current))
         self._allocations.actuate(pod, container)
 
@@ -378,3 +380,12 @@ def _lifting(resources: Resources, current: ContainerAmounts) -> Resources:
 def _container(pod: Pod, name: str) -> Container:
     everyone = (*pod.spec.initContainers, *pod.spec.containers)
     return next(one for one in everyone if one.name == name)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PodResources:
+    """The resources of pods: what they hold, and how that changes."""
+
+    allocations: Allocations
+    resizes: Resizes
+    actuator: ResizeActuator

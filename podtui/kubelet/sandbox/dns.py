@@ -55,7 +55,7 @@ class Resolvers:
         self._events = events
         self._node_ips = node_ips
         self._checked = False
-        self._told_node = False
+        self._node_reported = False
 
     async def check(self, engine: EngineInfo) -> None:
         """Record a node event about a problem of the node's resolver file; checks only once."""
@@ -81,18 +81,18 @@ class Resolvers:
             host=await self._host(pod, engine),
         )
         if found.missing_cluster_dns:
-            self.tell_missing(pod)
+            self.report_missing(pod)
         for text in found.cuts:
             self._events.pod(pod, WARNING, "DNSConfigForming", text)
         return found.config
 
-    def tell_missing(self, pod: Pod) -> None:
+    def report_missing(self, pod: Pod) -> None:
         """Record that the pod asks for a cluster's resolver and there is none. The node event is
         recorded once, the pod event only for pods with ``ClusterFirstWithHostNet``; under
         ``strict`` both are recorded each time."""
         strict = self._config.strict
-        if strict or not self._told_node:
-            self._told_node = True
+        if strict or not self._node_reported:
+            self._node_reported = True
             self._events.node(WARNING, _MISSING, MISSING_CLUSTER_DNS)
         if strict or pod.spec.dnsPolicy == "ClusterFirstWithHostNet":
             text = f'pod: "{pod_ref(pod)}". {MISSING_CLUSTER_DNS}'

@@ -77,7 +77,7 @@ class _View:
     waiting: Mapping[str, tuple[str, str]]
     runtime_name: str
     recursive_read_only: bool
-    initialized: bool
+    regular_created: bool
     stop_signals: bool
     actuated: Mapping[str, ResourceRequirements]
 
@@ -159,7 +159,7 @@ def _base(container: Container, view: _View, init: bool) -> ContainerStatus:
         )
     if old is not None and old.state.terminated is not None:
         return old
-    if init and view.initialized and not is_sidecar(container):
+    if init and view.regular_created and not is_sidecar(container):
         state = ContainerState(
             terminated=ContainerStateTerminated(
                 exitCode=0, reason="Completed", message=INIT_FORGOTTEN
@@ -218,7 +218,7 @@ def _to_be_started(
 ) -> bool:
     if newest is None or not init or is_sidecar(container):
         return should_restart(view.pod, container, newest)
-    if newest.state is Observed.RUNNING or view.initialized:
+    if newest.state is Observed.RUNNING or view.regular_created:
         return False
     if newest.state is Observed.EXITED:
         again = init_restarts_after(view.pod, container, newest.exit_code)
@@ -293,7 +293,7 @@ def container_statuses(
     waiting: Mapping[str, tuple[str, str]],
     runtime_name: str,
     recursive_read_only: bool,
-    initialized: bool,
+    regular_created: bool,
     stop_signals: bool = False,
     actuated: Mapping[str, ResourceRequirements] | None = None,
 ) -> tuple[Statuses, Statuses, Statuses]:
@@ -302,7 +302,7 @@ def container_statuses(
     Init containers are in spec order, the others sorted by name.
 
     The newest instance gives the state, the one before it ``lastState``. ``waiting`` holds, by
-    container, why its last start failed. ``initialized``: a regular container was created.
+    container, why its last start failed. ``regular_created``: a regular container was created.
     ``recursive_read_only``: the engine supports such mounts. ``actuated`` holds, by container, the
     resources last sent to the engine. ``stop_signals``: the feature gate ``ContainerStopSignals``
     is on.
@@ -327,7 +327,7 @@ def container_statuses(
         waiting=waiting,
         runtime_name=runtime_name,
         recursive_read_only=recursive_read_only,
-        initialized=initialized,
+        regular_created=regular_created,
         stop_signals=stop_signals,
         actuated=actuated or {},
     )

@@ -91,12 +91,12 @@ def pod_phase(
     pod: Pod,
     statuses: Iterable[ContainerStatus],
     *,
-    initialized: bool,
+    created_in_newest_sandbox: bool,
     terminal: bool = False,
 ) -> str:
     """Compute the phase from the containers' statuses, init containers included.
 
-    ``initialized``: a regular container was created in the newest sandbox. ``terminal``: this is
+    ``created_in_newest_sandbox``: a regular container was. ``terminal``: this is
     the last status of a pod that is being torn down, which decides between Succeeded and Failed
     for every pod but a static one.
     """
@@ -106,7 +106,11 @@ def pod_phase(
     _count_regular(pod, by_name, counts)
     if counts.failed_for_good:
         return FAILED
-    if counts.pending_init or (counts.pending_sidecars and not initialized) or counts.waiting:
+    if (
+        counts.pending_init
+        or (counts.pending_sidecars and not created_in_newest_sandbox)
+        or counts.waiting
+    ):
         return PENDING
     if counts.running and not counts.unknown:
         return RUNNING

@@ -13,7 +13,7 @@ from podtui.api.pods import is_sidecar
 from podtui.api.times import parse_time, rfc3339
 from podtui.api.v1 import ContainerStatus, HostIP, Pod, PodCondition, PodIP, PodStatus
 from podtui.kubelet.base.resources import is_static, pod_resources, qos_class
-from podtui.kubelet.base.types import ObservedPod, ProbeView, Verdict
+from podtui.kubelet.base.types import AdmitResult, ObservedPod, ProbeView
 from podtui.kubelet.containers.restart import restart_all_triggers
 from podtui.kubelet.resize.allocations import Allocation
 from podtui.kubelet.sandbox.sandbox import sandbox_changed, sorted_pod_ips
@@ -57,7 +57,7 @@ def past_deadline(pod: Pod, status: PodStatus | None, now: datetime) -> bool:
     return moment is not None and now >= moment
 
 
-def _created_in_newest(pod: Pod, observed: ObservedPod) -> bool:
+def _created_in_newest_sandbox(pod: Pod, observed: ObservedPod) -> bool:
     """Return True if a regular container was ever created in the newest sandbox."""
     if not observed.sandboxes:
         return False
@@ -116,7 +116,6 @@ def pod_status(
     ``ContainerStopSignals`` is on.
     """
     node_ips = () if strict else host_ips
-    regular_known = _any_regular(pod, observed)
     init, regular, ephemeral = container_statuses(
         pod,
         observed,
@@ -125,14 +124,14 @@ def pod_status(
         waiting=waiting,
         runtime_name=runtime_name,
         recursive_read_only=recursive_read_only,
-        initialized=regular_known,
+        regular_created=_any_regular(pod, observed),
         stop_signals=stop_signals,
         actuated=None if actuated is None else actuated.containers,
     )
     phase = pod_phase(
         pod,
         (*init, *regular),
-        initialized=_created_in_newest(pod, observed),
+        created_in_newest_sandbox=_created_in_newest_sandbox(pod, observed),
         terminal=terminal,
     )
     reason, message = "", ""
@@ -176,7 +175,7 @@ def pod_status(
     )
 
 
-def rejected_status(pod: Pod, verdict: Verdict, now: datetime) -> PodStatus:
+def rejected_status(pod: Pod, verdict: AdmitResult, now: datetime) -> PodStatus:
     """Return the status of a pod that was not admitted and never runs (reference §5.3)."""
     return PodStatus(
         phase=FAILED,
@@ -188,7 +187,7 @@ def rejected_status(pod: Pod, verdict: Verdict, now: datetime) -> PodStatus:
     )
 
 
-def ended_status(
+def status_ended_by(
     pod: Pod,
     status: PodStatus,
     *,
@@ -233,11 +232,11 @@ def _ever_started(status: ContainerStatus) -> bool:
     return status.state.waiting is None or status.lastState.terminated is not None
 
 
-def _pod_initialized(pod: Pod) -> bool:
+def _regulars_were_due(pod: Pod) -> bool:
     """Return True if the pod's regular containers were due to start.
 
     The kubelet reads this from the pod as given by its source, so a static pod with init containers
-    never counts as initialized: the regular containers that did not start stay waiting.
+    never counts: the regular containers that did not start stay waiting.
     """
     if not pod.spec.initContainers:
         return True
@@ -252,10 +251,10 @@ def _pod_initialized(pod: Pod) -> bool:
     return any(end is not None and end.exitCode == 0 for end in ends)
 
 
-def terminated_status(pod: Pod, status: PodStatus) -> PodStatus:
+def final_status(pod: Pod, status: PodStatus) -> PodStatus:
     """Return the status after everything of the pod is gone (reference §7.6).
 
-    Regular containers of an initialized pod and init containers up to the last one that started
+    Regular containers that were due and init containers up to the last one that started
     (always the first one) are reported as terminated. The phase becomes Failed unless it is
     terminal, or the pod static.
     """
@@ -271,7 +270,7 @@ def terminated_status(pod: Pod, status: PodStatus) -> PodStatus:
         initContainerStatuses=tuple(
             _finished(one) if index <= reached else one for index, one in enumerate(init)
         ),
-        containerStatuses=tuple(map(_finished, regular)) if _pod_initialized(pod) else regular,
+        containerStatuses=tuple(map(_finished, regular)) if _regulars_were_due(pod) else regular,
     )
 
 

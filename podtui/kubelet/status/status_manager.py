@@ -20,6 +20,8 @@ from podtui.api.times import rfc3339
 from podtui.api.v1 import OwnerReference, Pod, PodStatus
 from podtui.clock import Clock
 from podtui.errors import PodtuiError
+from podtui.kubelet.events.recorder import EventRecorder
+from podtui.kubelet.events.timelines import Timelines
 from podtui.store.protocol import Records
 
 _LOG = logging.getLogger(__name__)
@@ -240,6 +242,15 @@ class StatusManager:
     def _mark(self, key: _Key) -> None:
         self._dirty[key] = None
         self._wake.set()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PodRecords:
+    """What the kubelet publishes about pods."""
+
+    statuses: StatusManager
+    events: EventRecorder
+    timelines: Timelines
 
 
 def _key(pod: Pod) -> _Key:

@@ -9,62 +9,55 @@ from podtui.kubelet.base.config import STOP_SIGNALS, KubeletConfig
 from podtui.kubelet.base.types import Decorate, ObservedPod
 from podtui.kubelet.containers.restart import RestartCounts
 from podtui.kubelet.containers.starter import ReasonCache
-from podtui.kubelet.events.recorder import NORMAL, WARNING, EventRecorder
-from podtui.kubelet.events.timelines import Timelines
-from podtui.kubelet.node.link import EngineLink
+from podtui.kubelet.events.recorder import NORMAL, WARNING
 from podtui.kubelet.node.node_manager import NodeManager
-from podtui.kubelet.pleg.pod_cache import PodCache
+from podtui.kubelet.pleg.pleg import Engine
 from podtui.kubelet.prober.state import Probes
-from podtui.kubelet.resize.allocations import Allocations
-from podtui.kubelet.resize.resizes import Resizes
+from podtui.kubelet.resize.resizes import PodResources
 from podtui.kubelet.status.pod_status import (
     DEADLINE_MESSAGE,
     DEADLINE_REASON,
+    final_status,
     merge_readiness,
     past_deadline,
     pod_status,
     sandbox_made,
-    terminated_status,
 )
-from podtui.kubelet.status.status_manager import StatusManager
+from podtui.kubelet.status.status_manager import PodRecords
 
 
 class StatusReporter:
     """Computes statuses from observations and passes them to the status manager.
 
-    ``counts`` are the restart counts shown so far; they never decrease.
+    ``reasons`` holds the last failed start of each container. ``counts`` are the restart counts
+    shown so far; they never decrease.
     """
 
     def __init__(
         self,
         *,
-        statuses: StatusManager,
+        engine: Engine,
+        records: PodRecords,
+        resources: PodResources,
         reasons: ReasonCache,
-        events: EventRecorder,
-        cache: PodCache,
-        node: NodeManager,
-        link: EngineLink,
         probes: Probes,
-        allocations: Allocations,
-        resizes: Resizes,
-        timelines: Timelines,
-        counts: RestartCounts,
+        node: NodeManager,
         clock: Clock,
         config: KubeletConfig,
     ) -> None:
-        self._statuses = statuses
+        self._link = engine.link
+        self._cache = engine.cache
+        self._statuses = records.statuses
+        self._events = records.events
+        self._timelines = records.timelines
+        self._allocations = resources.allocations
+        self._resizes = resources.resizes
         self._reasons = reasons
-        self._events = events
-        self._cache = cache
-        self._node = node
-        self._link = link
         self._probes = probes
-        self._allocations = allocations
-        self._resizes = resizes
-        self._timelines = timelines
-        self._counts = counts
+        self._node = node
         self._clock = clock
         self._config = config
+        self.counts = RestartCounts()
 
     def observed(self, pod: Pod) -> ObservedPod:
         """Return the pod from the cache, without sandboxes and containers if it was never seen."""
@@ -103,7 +96,7 @@ class StatusReporter:
     def ended(self, pod: Pod, *, decorate: Decorate | None) -> None:
         """Publish the final status of a pod that ended and stays listed (reference §7.6)."""
         status = self.of_pass(pod, self.observed(pod), terminal=True, decorate=decorate)
-        self._statuses.set(pod, terminated_status(pod, status))
+        self._statuses.set(pod, final_status(pod, status))
 
     def show_readiness(self, pod: Pod, container_id: str, *, ready: bool) -> None:
         """Publish a readiness result at once, without a pass (reference §7.3)."""
@@ -129,7 +122,7 @@ class StatusReporter:
         decorate: Decorate | None = None,
     ) -> PodStatus:
         uid = pod.metadata.uid
-        self._counts.observe(observed)
+        self.counts.observe(observed)
         status = pod_status(
             self._allocations.allocated(pod),
             observed,
@@ -146,7 +139,7 @@ class StatusReporter:
             resize=self._resizes.conditions(uid, terminal=terminal),
             actuated=self._allocations.actuated(uid),
         )
-        status = self._counts.show(uid, status, seed=self._seed(uid))
+        status = self.counts.show(uid, status, seed=self._seed(uid))
         if decorate is not None:
             status = decorate(status)
         self._statuses.set(pod, status)

@@ -118,7 +118,7 @@ class VolumeManager:
         await gather_all(partial(self._check, pod, known, check) for check in due)
         missing = _missing(pod, plan, known)
         if plan.foreign:
-            self._say_foreign(pod, plan.foreign, missing)
+            self._report_foreign(pod, plan.foreign, missing)
         return SetUp(ready=not missing, foreign=bool(plan.foreign))
 
     def directories(self, uid: str) -> tuple[PodVolume, ...]:
@@ -203,7 +203,7 @@ class VolumeManager:
             failing.remove(name)
             self._backoff.forget((uid, name))
 
-    def _say_foreign(self, pod: Pod, foreign: tuple[str, ...], missing: list[str]) -> None:
+    def _report_foreign(self, pod: Pod, foreign: tuple[str, ...], missing: list[str]) -> None:
         why = "; ".join(_NO_PLUGIN.format(name) for name in foreign)
         text = (
             f"Unable to attach or mount volumes: unmounted volumes=[{' '.join(missing)}],"

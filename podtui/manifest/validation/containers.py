@@ -12,10 +12,10 @@ from podtui.api.v1 import (
     ResourceRequirements,
 )
 from podtui.manifest.validation import (
+    containers,
     environment,
     formats,
     handlers,
-    images,
     mounts,
     resources,
     restarts,
@@ -26,6 +26,7 @@ from podtui.manifest.validation.errors import (
     Errors,
     duplicate,
     forbidden,
+    invalid,
     invalid_each,
     not_found,
     not_supported,
@@ -68,7 +69,7 @@ def _common(container: AnyContainer, around: Surroundings, path: str) -> Errors:
     yield from environment.sources(container.envFrom, f"{path}.envFrom")
     yield from mounts.mounts(container, around.volumes, f"{path}.volumeMounts")
     yield from mounts.devices(container, around.volumes, f"{path}.volumeDevices")
-    yield from images.pull_policy(container.imagePullPolicy, f"{path}.imagePullPolicy")
+    yield from containers.pull_policy(container.imagePullPolicy, f"{path}.imagePullPolicy")
     here = f"{path}.resources"
     yield from resources.requirements(container.resources, here, around.claim_names)
     here = f"{path}.resizePolicy"
@@ -177,7 +178,7 @@ def ephemeral(spec: PodSpec, around: Surroundings, path: str) -> Errors:
     for index, container in enumerate(spec.ephemeralContainers):
         here = f"{path}[{index}]"
         yield from _common(container, around, here)
-        yield from images.unpadded(container.image, f"{here}.image")
+        yield from containers.unpadded(container.image, f"{here}.image")
         if container.name in names:
             yield duplicate(f"{here}.name", container.name)
         names.add(container.name)
@@ -201,3 +202,18 @@ def _guest(container: EphemeralContainer, path: str) -> Errors:
             yield forbidden(f"{here}.subPath", why)
         if mount.subPathExpr:
             yield forbidden(f"{here}.subPathExpr", why)
+
+
+PULL_POLICIES: Final = ("Always", "IfNotPresent", "Never")
+
+
+def pull_policy(policy: str, path: str) -> Errors:
+    if not policy:
+        yield required(path)
+    elif policy not in PULL_POLICIES:
+        yield not_supported(path, policy, PULL_POLICIES)
+
+
+def unpadded(image: str, path: str) -> Errors:
+    if image != image.strip():
+        yield invalid(path, image, "must not have leading or trailing whitespace")

@@ -20,7 +20,7 @@ from podtui.api.v1 import (
     QuobyteVolumeSource,
     StorageOSVolumeSource,
 )
-from podtui.manifest.validation import formats, paths
+from podtui.manifest.validation import formats
 from podtui.manifest.validation.errors import (
     Errors,
     invalid,
@@ -77,7 +77,7 @@ def aws_disk(source: AWSElasticBlockStoreVolumeSource, path: str) -> Errors:
 
 def git_repo(source: GitRepoVolumeSource, path: str) -> Errors:
     yield from all_given(source, ("repository",), path)
-    yield from paths.descending(source.directory, f"{path}.directory")
+    yield from formats.descending(source.directory, f"{path}.directory")
 
 
 def iscsi(source: ISCSIVolumeSource, path: str) -> Errors:

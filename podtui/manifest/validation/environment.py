@@ -15,7 +15,7 @@ from podtui.api.v1 import (
     ResourceFieldSelector,
     SecretKeySelector,
 )
-from podtui.manifest.validation import formats, paths
+from podtui.manifest.validation import formats
 from podtui.manifest.validation.context import containers_with_paths
 from podtui.manifest.validation.errors import (
     Errors,
@@ -182,7 +182,7 @@ def _file_key_ref(ref: FileKeySelector, path: str) -> Errors:
     else:
         yield required(f"{path}.volumeName")
     if ref.path:
-        yield from paths.no_backsteps(ref.path, f"{path}.path")
+        yield from formats.no_backsteps(ref.path, f"{path}.path")
     else:
         yield required(f"{path}.path")
 

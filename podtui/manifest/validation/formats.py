@@ -1,4 +1,5 @@
-"""Formats of names, keys and numbers. Each check returns its problems as messages.
+"""Formats of names, keys, numbers, paths and file modes. Each check returns its problems
+as messages.
 
 Lengths are counted in bytes. The messages are the API server's, so that users can search for
 them.
@@ -11,6 +12,8 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Final
+
+from podtui.manifest.validation.errors import Errors, invalid
 
 INT31: Final = 2**31 - 1
 Check = Callable[[str], list[str]]
@@ -223,3 +226,29 @@ def ip_address(text: str) -> list[str]:
     if isinstance(address, ipaddress.IPv6Address) and address.ipv4_mapped is not None:
         return ["must not be an IPv4-mapped IPv6 address"]
     return []
+
+
+def no_backsteps(target: str, path: str) -> Errors:
+    """Check that no path element is ``..``."""
+    if ".." in target.split("/"):
+        yield invalid(path, target, "must not contain '..'")
+
+
+def descending(target: str, path: str) -> Errors:
+    """Check that the path is relative and has no ``..`` element."""
+    if target.startswith("/"):
+        yield invalid(path, target, "must be a relative path")
+    yield from no_backsteps(target, path)
+
+
+def inside_volume(target: str, path: str) -> Errors:
+    """Check that the path stays inside the volume and is not reserved by its writer
+    (``..data``)."""
+    yield from descending(target, path)
+    if target.startswith("..") and not target.startswith("../"):
+        yield invalid(path, target, "must not start with '..'")
+
+
+def file_mode(mode: int | None, path: str) -> Errors:
+    if mode is not None and not 0 <= mode <= 0o777:
+        yield invalid(path, mode, "must be a number between 0 and 0777 (octal), both inclusive")

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from podtui.api.v1 import Volume, VolumeMount
-from podtui.manifest.validation import paths
+from podtui.manifest.validation import formats
 from podtui.manifest.validation.context import AnyContainer
 from podtui.manifest.validation.errors import (
     Errors,
@@ -57,9 +57,9 @@ def mounts(container: AnyContainer, volumes: Mapping[str, Volume], path: str) ->
 
 def _options(mount: VolumeMount, container: AnyContainer, path: str) -> Errors:
     if mount.subPath:
-        yield from paths.descending(mount.subPath, f"{path}.subPath")
+        yield from formats.descending(mount.subPath, f"{path}.subPath")
     if mount.subPathExpr:
-        yield from paths.descending(mount.subPathExpr, f"{path}.subPathExpr")
+        yield from formats.descending(mount.subPathExpr, f"{path}.subPathExpr")
     if mount.mountPropagation:
         yield from _propagation(mount.mountPropagation, container, f"{path}.mountPropagation")
     yield from _recursive_read_only(mount, f"{path}.recursiveReadOnly")

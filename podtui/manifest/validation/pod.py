@@ -1,18 +1,22 @@
-"""All rules of a pod, in the API server's order at creation."""
+"""All rules of a pod, in the API server's order at creation, and those of its
+``ephemeralcontainers`` subresource (reference §1.4)."""
 
 from __future__ import annotations
 
+import re
+from dataclasses import replace
 from typing import Final
 
-from podtui.api.v1 import Pod, PodSpec
+import msgspec
+
+from podtui.api.names import CONFIG_MIRROR
+from podtui.api.v1 import Pod, PodSpec, Toleration
 from podtui.manifest.validation import (
     claims,
     containers,
     formats,
-    images,
     metadata,
     network,
-    pod_annotations,
     profiles,
     projected,
     resources,
@@ -33,6 +37,7 @@ from podtui.manifest.validation.errors import (
     not_supported,
     required,
 )
+from podtui.manifest.validation.scheduling import tolerations
 
 PREEMPTION_POLICIES: Final = ("PreemptLowerPriority", "Never")
 # Fields that refer to objects; empty ones are skipped.
@@ -51,13 +56,13 @@ def validate_pod(pod: Pod) -> list[FieldError]:
 def _pod(pod: Pod) -> Errors:
     spec = pod.spec
     yield from metadata.object_meta(pod.metadata, "metadata")
-    yield from pod_annotations.known_annotations(pod, "metadata.annotations")
+    yield from known_annotations(pod, "metadata.annotations")
     yield from spec_errors(pod)
     yield from projected.account_tokens(spec)
     for index, container in enumerate(spec.containers):
-        yield from images.unpadded(container.image, f"spec.containers[{index}].image")
+        yield from containers.unpadded(container.image, f"spec.containers[{index}].image")
     for index, container in enumerate(spec.initContainers):
-        yield from images.unpadded(container.image, f"spec.initContainers[{index}].image")
+        yield from containers.unpadded(container.image, f"spec.initContainers[{index}].image")
     if spec.ephemeralContainers:
         yield forbidden("spec.ephemeralContainers", "cannot be set on create")
     if spec.nodeName and spec.schedulingGates:
@@ -142,3 +147,67 @@ def _group(name: str, path: str) -> Errors:
         yield from invalid_each(path, name, formats.dns_subdomain(name))
     else:
         yield invalid(path, None, "must specify one of: `podGroupName`")
+
+
+TOLERATIONS: Final = "scheduler.alpha.kubernetes.io/tolerations"
+
+DELETION_COST: Final = "controller.kubernetes.io/pod-deletion-cost"
+
+_WHOLE: Final = re.compile("-[0-9]{1,32}|0|[1-9][0-9]{0,31}")
+
+
+def known_annotations(pod: Pod, path: str) -> Errors:
+    entries = pod.metadata.annotations
+    if CONFIG_MIRROR in entries and not pod.spec.nodeName:
+        yield invalid(
+            f"{path}[{CONFIG_MIRROR}]",
+            entries[CONFIG_MIRROR],
+            "must set spec.nodeName if mirror pod annotation is set",
+        )
+    if entries.get(TOLERATIONS):
+        at = f"{path}[{TOLERATIONS}]"
+        try:
+            wanted = msgspec.json.decode(entries[TOLERATIONS], type=tuple[Toleration, ...])
+        except (msgspec.DecodeError, UnicodeEncodeError) as error:
+            truncated = "truncated" in str(error)
+            why = "unexpected end of JSON input" if truncated else str(error)
+            yield invalid(path, TOLERATIONS, why, at=at)
+        else:
+            for error in tolerations(wanted, f"{path}.{TOLERATIONS}"):
+                yield replace(error, at=at)
+    cost = entries.get(DELETION_COST)
+    if cost is not None:
+        whole = _WHOLE.fullmatch(cost) is not None
+        if not whole or not -(2**31) <= int(cost) < 2**31:
+            yield invalid(f"{path}[{DELETION_COST}]", cost, "must be a 32bit integer")
+    yield from profiles.profile_annotations(pod, path)
+
+
+_PATH = "spec.ephemeralContainers"
+
+
+def validate_ephemeral_update(old: Pod, new: Pod) -> list[FieldError]:
+    """Return all rules that an update breaks. Both pods are decoded and defaulted, and differ only
+    in their ephemeral containers."""
+    return list(_update(old, new))
+
+
+def refused_for_static_pods() -> FieldError:
+    """Return the error with which an API server refuses this for every mirror pod."""
+    return forbidden("[]", "static pods do not support ephemeral containers")
+
+
+def _update(old: Pod, new: Pod) -> Errors:
+    for error in spec_errors(new):
+        # Other errors existed before and are not caused by this request.
+        if error.path.startswith(_PATH):
+            yield error
+    now = {one.name: one for one in new.spec.ephemeralContainers}
+    for container in old.spec.ephemeralContainers:
+        if container.name not in now:
+            words = "may not be removed"
+        elif now[container.name] != container:
+            words = "may not be changed"
+        else:
+            continue
+        yield forbidden(_PATH, f'existing ephemeral containers "{container.name}" {words}')

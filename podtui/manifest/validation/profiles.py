@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from podtui.api.v1 import AppArmorProfile, Pod, SeccompProfile
-from podtui.manifest.validation import formats, paths
+from podtui.manifest.validation import formats
 from podtui.manifest.validation.context import containers_with_paths
 from podtui.manifest.validation.errors import (
     Errors,
@@ -43,7 +43,7 @@ def seccomp(profile: SeccompProfile | None, path: str) -> Errors:
         if profile.localhostProfile:
             yield invalid(here, profile, "can only be set when seccomp type is Localhost")
     elif profile.localhostProfile:
-        yield from paths.descending(profile.localhostProfile, here)
+        yield from formats.descending(profile.localhostProfile, here)
     else:
         yield required(here, "must be set when seccomp type is Localhost")
 
@@ -86,7 +86,7 @@ def profile_annotations(pod: Pod, path: str) -> Errors:
 
 def _seccomp_name(name: str, path: str) -> Errors:
     if name.startswith(_LOCALHOST):
-        yield from paths.descending(name.removeprefix(_LOCALHOST), path)
+        yield from formats.descending(name.removeprefix(_LOCALHOST), path)
     elif name not in ("runtime/default", "docker/default", "unconfined"):
         yield invalid(path, name, "must be a valid seccomp profile")
 

@@ -13,7 +13,7 @@ from podtui.api.v1 import (
     ServiceAccountTokenProjection,
     VolumeProjection,
 )
-from podtui.manifest.validation import environment, formats, paths
+from podtui.manifest.validation import environment, formats
 from podtui.manifest.validation.errors import (
     Errors,
     forbidden,
@@ -45,14 +45,14 @@ def key_to_path(item: KeyToPath, path: str) -> Errors:
         yield required(f"{path}.key")
     if not item.path:
         yield required(f"{path}.path")
-    yield from paths.inside_volume(item.path, f"{path}.path")
-    yield from paths.file_mode(item.mode, f"{path}.mode")
+    yield from formats.inside_volume(item.path, f"{path}.path")
+    yield from formats.file_mode(item.mode, f"{path}.mode")
 
 
 def downward_file(item: DownwardAPIVolumeFile, path: str) -> Errors:
     if not item.path:
         yield required(f"{path}.path")
-    yield from paths.inside_volume(item.path, f"{path}.path")
+    yield from formats.inside_volume(item.path, f"{path}.path")
     if item.fieldRef is not None:
         here = f"{path}.fieldRef"
         yield from environment.field_ref(item.fieldRef, environment.VOLUME_FIELDS, here)
@@ -64,7 +64,7 @@ def downward_file(item: DownwardAPIVolumeFile, path: str) -> Errors:
         yield from environment.resource_field_ref(item.resourceFieldRef, here, in_volume=True)
     else:
         yield required(path, "one of fieldRef and resourceFieldRef is required")
-    yield from paths.file_mode(item.mode, f"{path}.mode")
+    yield from formats.file_mode(item.mode, f"{path}.mode")
 
 
 class _Taken:
@@ -125,7 +125,7 @@ def _token(token: ServiceAccountTokenProjection, path: str, volume_path: str) ->
     if not token.path:
         yield required(said, at=at)
     else:
-        yield from said_at(paths.inside_volume(token.path, at), at, said)
+        yield from said_at(formats.inside_volume(token.path, at), at, said)
 
 
 def _bundle(bundle: ClusterTrustBundleProjection, path: str, taken: _Taken) -> Errors:
@@ -145,7 +145,7 @@ def _bundle(bundle: ClusterTrustBundleProjection, path: str, taken: _Taken) -> E
         yield required(path, "either name or signerName must be specified")
     if not bundle.path:
         yield required(f"{path}.path")
-    yield from paths.inside_volume(bundle.path, f"{path}.path")
+    yield from formats.inside_volume(bundle.path, f"{path}.path")
     yield from taken.claim(bundle.path, f"{path}.path")
 
 
@@ -213,7 +213,7 @@ def _certificate(wish: PodCertificateProjection, path: str, taken: _Taken) -> Er
     }
     for name, target in files.items():
         if target:
-            yield from paths.inside_volume(target, f"{path}.{name}")
+            yield from formats.inside_volume(target, f"{path}.{name}")
             yield from taken.claim(target, f"{path}.{name}")
     if not any(files.values()):
         yield required(

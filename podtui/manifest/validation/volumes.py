@@ -22,7 +22,8 @@ from podtui.api.v1 import (
     SecretVolumeSource,
     Volume,
 )
-from podtui.manifest.validation import claims, drivers, formats, paths, projected
+from podtui.manifest.validation import claims, drivers, formats, projected
+from podtui.manifest.validation.containers import pull_policy
 from podtui.manifest.validation.errors import (
     Errors,
     FieldError,
@@ -36,7 +37,6 @@ from podtui.manifest.validation.errors import (
     said_at,
     too_long,
 )
-from podtui.manifest.validation.images import pull_policy
 from podtui.manifest.validation.resources import quantity
 
 HOST_PATH_TYPES: Final = (
@@ -63,7 +63,7 @@ def host_path(source: HostPathVolumeSource, path: str) -> Errors:
     if not source.path:
         yield required(f"{path}.path")
         return
-    yield from paths.no_backsteps(source.path, f"{path}.path")
+    yield from formats.no_backsteps(source.path, f"{path}.path")
     if source.type not in HOST_PATH_TYPES:
         yield not_supported(f"{path}.type", source.type, HOST_PATH_TYPES)
 
@@ -75,7 +75,7 @@ def nfs(source: NFSVolumeSource, path: str) -> Errors:
 
 
 def _keys(items: tuple[KeyToPath, ...], mode: int | None, path: str) -> Errors:
-    yield from paths.file_mode(mode, f"{path}.defaultMode")
+    yield from formats.file_mode(mode, f"{path}.defaultMode")
     for index, item in enumerate(items):
         yield from projected.key_to_path(item, f"{path}.items[{index}]")
 
@@ -91,14 +91,14 @@ def config_map(source: ConfigMapVolumeSource, path: str) -> Errors:
 
 
 def downward_api(source: DownwardAPIVolumeSource, path: str) -> Errors:
-    yield from paths.file_mode(source.defaultMode, f"{path}.defaultMode")
+    yield from formats.file_mode(source.defaultMode, f"{path}.defaultMode")
     for index, item in enumerate(source.items):
         here = f"{path}.items[{index}]"
         yield from said_at(projected.downward_file(item, here), here, path)
 
 
 def projection(source: ProjectedVolumeSource, path: str) -> Errors:
-    yield from paths.file_mode(source.defaultMode, f"{path}.defaultMode")
+    yield from formats.file_mode(source.defaultMode, f"{path}.defaultMode")
     yield from projected.sources(source.sources, path)
 
 

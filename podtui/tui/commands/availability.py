@@ -7,7 +7,7 @@ from typing import Final
 
 from textual.actions import parse
 
-from podtui.client.capabilities import Capabilities
+from podtui.client.protocol import ServerCapabilities
 from podtui.tui.commands.actions import ACTIONS
 
 NEEDS: Final[Mapping[str, tuple[str, ...]]] = {
@@ -48,7 +48,7 @@ BINDINGS: Final[Mapping[str, str]] = {
 
 
 def is_offered(
-    capabilities: Capabilities, action: str, parameters: tuple[object, ...] = ()
+    capabilities: ServerCapabilities, action: str, parameters: tuple[object, ...] = ()
 ) -> bool:
     """Return whether the server supports an action."""
     first = str(parameters[0]) if parameters else ""
@@ -60,7 +60,7 @@ def is_offered(
     return not wanted or any(getattr(capabilities, name) for name in wanted)
 
 
-def is_binding_offered(capabilities: Capabilities, id_: str, action: str) -> bool:
+def is_binding_offered(capabilities: ServerCapabilities, id_: str, action: str) -> bool:
     """Return whether the server supports a binding, by its ID and action
     (``screen.tab('probes')``).
     """

@@ -9,7 +9,7 @@ from typing import Final
 from msgspec import Struct
 from msgspec.structs import replace
 
-from podtui.client.capabilities import Capabilities
+from podtui.client.protocol import ServerCapabilities
 from podtui.errors import UsageError
 from podtui.tui.commands.actions import ACTIONS
 from podtui.tui.commands.availability import is_offered
@@ -50,12 +50,12 @@ COMMANDS: Final = (
     Command("node", ("no", "nodes"), "The node in full", "open_node", ("overview",)),
     Command("images", ("im",), "The images on the engine's disk", "open_node", ("images",)),
     _typed("pull", "pull_image", argument="IMAGE"),
-    Command("rejected", (), "Pods that the node refused", "open_node", ("rejected",)),
+    Command("rejected", (), "Pods that the node rejected", "open_node", ("rejected",)),
     Command(
         "what-if", ("fit",), "Would it fit? Or name a file", "open_node", ("what-if",), "REQUESTS"
     ),
     Command("tree", ("xray",), "Pods with all that is in them, as a tree", "tree", (), "FILTER"),
-    Command("explain", ("ex",), "What a field of a manifest means", "explain", (), "FIELD"),
+    Command("explain", ("ex",), "Explain a field of a manifest", "explain", (), "FIELD"),
     Command("sort", (), "Sort the table by a column", "sort_by", (), "COLUMN"),
     Command("columns", ("cols",), "Choose the columns of the table", "choose_columns"),
     Command("hide", (), "Hide a pane", "hide", (), "PANE"),
@@ -64,22 +64,22 @@ COMMANDS: Final = (
     _typed("undo", "undo"),
     _typed("trash", "trash"),
     _typed("forwards", "forwards", "pf"),
-    _typed("journal", "journal", "j", words="What was done, as lines to copy"),
-    Command("context", ("ctx", "contexts"), "Turn to another cluster", "app.context", (), "NAME"),
+    _typed("journal", "journal", "j", words="Journal of actions, as commands to copy"),
+    Command("context", ("ctx", "contexts"), "Switch to another cluster", "app.context", (), "NAME"),
     Command("theme", ("skin",), "Change the colours", "app.theme", (), "NAME"),
     Command("aliases", ("a",), "These commands", "app.aliases"),
     Command("help", ("h", "?"), "Every key", "app.help"),
     Command(
         "quit",
         ("q", "q!"),
-        "Leave the screen; the agent goes on",
+        "Leave the screen; the agent keeps running",
         "app.quit",
         on_cluster="Leave the screen",
     ),
 )
 
 
-def offered_commands(capabilities: Capabilities) -> tuple[Command, ...]:
+def offered_commands(capabilities: ServerCapabilities) -> tuple[Command, ...]:
     """Return the commands that a server supports, with the descriptions for it."""
     elsewhere = not capabilities.engine
     return tuple(

@@ -1,0 +1,266 @@
+"""What a node would say, who is in the way and who would have to go."""
+
+from __future__ import annotations
+
+import socket
+
+import pytest
+from fake_host import FakeHost
+from hypothesis import given
+from hypothesis import strategies as st
+from kubelet_world import World, container, pod
+from msgspec import structs
+from virtual_time import virtual
+
+from podtui.api.names import CONFIG_SOURCE
+from podtui.api.v1 import ContainerPort, ObjectMeta, Pod, ResourceRequirements
+from podtui.api.what_if import Lack, PortHolder, WhatIf
+from podtui.kubelet.admission.what_if import (
+    SETS_TRIED,
+    AdmissionContext,
+    Candidate,
+    smallest_set,
+    what_if,
+)
+from podtui.kubelet.base.types import NodeResources, NodeView
+from podtui.kubelet.node.host import Listener, read_listeners
+
+
+def asking(
+    name: str, *, port: int = 0, ip: str = "", priority: int | None = None, **amounts: str
+) -> Pod:
+    """A static pod, as its manifest makes it."""
+    ports = (ContainerPort(containerPort=80, hostPort=port, hostIP=ip, protocol="TCP"),)
+    own = container(resources=ResourceRequirements(requests=amounts), ports=ports if port else ())
+    made = pod(f"{name}-n1", name, own, priority=priority)
+    meta = ObjectMeta(
+        name=f"{name}-n1", namespace="default", uid=name, annotations={CONFIG_SOURCE: "file"}
+    )
+    return Pod(metadata=meta, spec=made.spec, status=made.status)
+
+
+def view(cpu: int = 2000, memory: int = 1 << 30, pods: int = 10) -> NodeView:
+    amounts = {"cpu": cpu, "memory": memory, "pods": pods}
+    return NodeView(name="n1", labels={}, resources=NodeResources(capacity=amounts,
+                                                                  allocatable=amounts))  # fmt: skip
+
+
+def ask(wanted: Pod, *active: Pod, listeners: tuple[Listener, ...] = (), **node: int) -> WhatIf:
+    return what_if(wanted, AdmissionContext(node=view(**node), active=active, listeners=listeners))
+
+
+def leaving(answer: WhatIf) -> list[str]:
+    return [one.uid for one in answer.leave]
+
+
+def test_amounts_beyond_all_nodes_are_still_numbers_that_can_be_shown() -> None:
+    most = 2**63 - 1
+    answer = ask(asking("new", cpu="9" * 250 + "e300", memory="1e300"))
+    assert not answer.admitted
+    assert {one.resource: one.requested for one in answer.lacks} == {"cpu": most, "memory": most}
+
+
+# --- the smallest set
+
+
+def test_the_fewest_that_are_enough_and_of_them_the_least() -> None:
+    candidates = [
+        Candidate("small", {"cpu": 100}),
+        Candidate("middle", {"cpu": 500}),
+        Candidate("large", {"cpu": 900}),
+    ]
+    assert smallest_set(candidates, {"cpu": 450}) == ("middle",)
+    assert smallest_set(candidates, {"cpu": 950}) == ("small", "large")
+    assert smallest_set(candidates, {"cpu": 1501}) == ()
+    assert smallest_set(candidates, {}) == ()
+
+
+def test_one_that_frees_both_goes_before_two_that_free_one_each() -> None:
+    candidates = [
+        Candidate("cpu", {"cpu": 1000, "memory": 0}),
+        Candidate("memory", {"cpu": 0, "memory": 1000}),
+        Candidate("both", {"cpu": 300, "memory": 300}),
+    ]
+    assert smallest_set(candidates, {"cpu": 300, "memory": 300}) == ("both",)
+
+
+amounts = st.fixed_dictionaries({"cpu": st.integers(0, 50), "memory": st.integers(0, 50)})
+
+
+@given(st.lists(amounts, max_size=40), amounts)
+def test_a_set_is_enough_and_nobody_goes_in_vain(
+    given_: list[dict[str, int]], wanted: dict[str, int]
+) -> None:
+    candidates = [Candidate(str(n), frees) for n, frees in enumerate(given_)]
+    needs = {name: need for name, need in wanted.items() if need}
+    found = [candidates[int(key)] for key in smallest_set(candidates, needs)]
+    total = {name: sum(one.frees[name] for one in candidates) for name in needs}
+    if any(total[name] < need for name, need in needs.items()):
+        assert found == []
+        return
+    for left_out in [None, *found] if needs else []:
+        some = [one for one in found if one is not left_out]
+        enough = all(sum(one.frees[name] for one in some) >= n for name, n in needs.items())
+        assert enough is (left_out is None)
+
+
+def test_a_thousand_candidates_are_not_all_gone_through() -> None:
+    candidates = [Candidate(f"{n:04}", {"cpu": 1 + n % 7}) for n in range(1000)]
+    assert SETS_TRIED < 1000 * 999 / 2
+    assert len(smallest_set(candidates, {"cpu": 70})) == 10
+
+
+# --- verdicts
+
+
+def test_a_pod_that_fits_has_nobody_in_its_way() -> None:
+    answer = ask(asking("new", cpu="500m"), asking("old", cpu="1"))
+    assert answer.admitted
+    assert (answer.lacks, answer.holders, answer.leave, answer.remarks) == ((), (), (), ())
+
+
+def test_the_kubelets_words_the_lack_and_who_would_have_to_go() -> None:
+    answer = ask(asking("new", cpu="1500m"), asking("a", cpu="200m"), asking("b", cpu="1"))
+    assert not answer.admitted
+    assert answer.reason == "UnexpectedAdmissionError"
+    assert answer.message.endswith("reclaim resources: [(res: cpu, q: 700), ]")
+    assert answer.lacks == (Lack(resource="cpu", requested=1500, used=1200, capacity=2000),)
+    assert leaving(answer) == ["b"]
+    assert answer.leave[0].frees == {"cpu": 1000}
+    assert not answer.leave[0].preempted
+    assert "spec.priority" in answer.remarks[0]
+
+
+def test_more_than_the_node_has_is_helped_by_nobody() -> None:
+    answer = ask(asking("new", cpu="3"), asking("a", cpu="2"))
+    assert answer.lacks[0].hopeless
+    assert answer.leave == ()
+    assert answer.remarks == ("It asks for more cpu than the node has for all pods together.",)
+
+
+def test_a_pod_of_higher_priority_ends_others_by_itself() -> None:
+    answer = ask(
+        asking("new", cpu="1500m", priority=10),
+        asking("low", cpu="1", priority=1),
+        asking("high", cpu="400m", priority=20),
+    )
+    assert answer.admitted
+    assert [(one.uid, one.preempted) for one in answer.leave] == [("low", True)]
+
+
+def test_a_new_version_does_not_compete_with_the_one_that_runs() -> None:
+    running = asking("web", cpu="1500m", port=8080)
+    answer = ask(asking("web", cpu="1800m", port=8080), running)
+    assert answer.admitted
+    assert answer.replaces
+    assert answer.holders == ()
+
+
+def test_of_several_ports_one_that_is_held_is_enough() -> None:
+    """By a pod or by a program."""
+    wanted = asking("new", port=8080)
+    more = ContainerPort(containerPort=81, hostPort=9090, protocol="TCP")
+    (one,) = wanted.spec.containers
+    one = structs.replace(one, ports=(*one.ports, more))
+    wanted = structs.replace(wanted, spec=structs.replace(wanted.spec, containers=(one,)))
+    nginx = Listener(protocol="TCP", ip="", port=9090, process="nginx", pid=12)
+    answer = ask(wanted, asking("b", port=8080), listeners=(nginx,))
+    assert [(held.port, held.pod, held.process) for held in answer.holders] == [
+        (8080, "b-n1", ""), (9090, "", "nginx"),
+    ]  # fmt: skip
+
+
+def test_too_many_pods() -> None:
+    answer = ask(asking("new"), asking("a"), asking("b"), pods=2)
+    assert answer.lacks == (Lack(resource="pods", requested=1, used=2, capacity=2),)
+    assert leaving(answer) == ["a"]
+
+
+# --- ports
+
+
+@pytest.mark.compares("host-ports")
+def test_the_pod_that_holds_the_port_would_have_to_go() -> None:
+    answer = ask(asking("new", port=8080), asking("a", port=9090), asking("b", port=8080))
+    assert not answer.replaces
+    assert answer.reason == "NodePorts"
+    assert answer.holders == (
+        PortHolder(port=8080, protocol="TCP", namespace="default", pod="b-n1"),
+    )
+    assert leaving(answer) == ["b"]
+    assert answer.leave[0].ports == (8080,)
+    assert answer.remarks == ("The kubelet ends no pod for the sake of a port.",)
+
+
+def test_who_holds_the_port_frees_resources_as_well() -> None:
+    answer = ask(
+        asking("new", port=8080, cpu="1500m"),
+        asking("a", cpu="800m"),
+        asking("b", cpu="900m", port=8080),
+    )
+    assert leaving(answer) == ["a", "b"]
+    answer = ask(
+        asking("new", port=8080, cpu="1100m"),
+        asking("a", cpu="800m"),
+        asking("b", cpu="900m", port=8080),
+    )
+    assert leaving(answer) == ["b"]
+
+
+@pytest.mark.compares("host-ports")
+@pytest.mark.parametrize(
+    ("ip", "listening", "held"),
+    [("", "", True), ("", "127.0.0.1", True), ("127.0.0.1", "", True),
+     ("127.0.0.1", "10.0.0.1", False)],
+)  # fmt: skip
+def test_a_program_that_holds_the_port(ip: str, listening: str, held: bool) -> None:
+    nginx = Listener(protocol="TCP", ip=listening, port=8080, process="nginx", pid=12)
+    other = Listener(protocol="UDP", ip=listening, port=8080, process="named", pid=13)
+    answer = ask(asking("new", port=8080, ip=ip), listeners=(nginx, other))
+    assert answer.admitted, "the kubelet does not look at programs"
+    assert [(one.process, one.pid) for one in answer.holders] == ([("nginx", 12)] if held else [])
+    assert bool(answer.remarks) is held
+    assert answer.leave == ()
+
+
+def test_programs_are_told_of_where_pods_are_in_the_way_as_well() -> None:
+    nginx = Listener(protocol="TCP", ip="", port=80, process="nginx", pid=12)
+    answer = ask(asking("new", port=80, cpu="9"), listeners=(nginx,))
+    assert not answer.admitted
+    assert "Other programs use ports" in answer.remarks[-1]
+
+
+def test_what_listens_for_a_pod_is_that_pod() -> None:
+    proxy = Listener(protocol="TCP", ip="", port=8080, process="docker-proxy", pid=12)
+    running = asking("web", port=8080)
+    assert [
+        one.pod for one in ask(asking("new", port=8080), running, listeners=(proxy,)).holders
+    ] == ["web-n1"]
+    assert ask(asking("web", port=8080), running, listeners=(proxy,)).holders == ()
+
+
+def test_this_machine_tells_who_listens() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = server.getsockname()[1]
+        (found,) = [one for one in read_listeners() if (one.protocol, one.port) == ("TCP", port)]
+    assert found.ip == "127.0.0.1"
+    assert found.process
+
+
+# --- asked of a kubelet
+
+
+@pytest.mark.compares("admission")
+@virtual()
+async def test_a_kubelet_answers_and_keeps_nothing() -> None:
+    host = FakeHost()
+    host.listening = (Listener(protocol="TCP", ip="", port=8080, process="nginx", pid=12),)
+    world = World(host=host)
+    world.add(asking("web", cpu="1"))
+    async with world.running():
+        await world.until(world.runs("web"))
+        answer = await world.kubelet.what_if(asking("new", cpu="10000", port=8080))
+        assert not answer.admitted
+        assert answer.lacks[0].used == 1000
+        assert [one.process for one in answer.holders] == ["nginx"]
+        assert [one.metadata.name for one in (await world.store.list("pods")).items] == ["web-n1"]

@@ -1,0 +1,108 @@
+"""How much containers keep on disk, and how seldom the engine is asked for it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from virtual_time import EPOCH, VirtualClock
+
+from podtui.kubelet.base.types import ObservedContainer, ObservedPod
+from podtui.kubelet.insight.layer_sizes import EVERY, Kept, LayerSizes
+from podtui.kubelet.pleg.pod_cache import PodCache
+from podtui.runtime.protocol import ContainerState, Runtime
+
+pytestmark = pytest.mark.virtual_time
+
+
+class Engine:
+    """Takes ``seconds`` to measure."""
+
+    def __init__(self, clock: VirtualClock, sizes: Mapping[str, int]) -> None:
+        self.clock = clock
+        self.sizes = sizes
+        self.seconds = 0.1
+        self.asked = 0
+
+    async def layer_sizes(self) -> Mapping[str, int]:
+        self.asked += 1
+        await self.clock.sleep(self.seconds)
+        return self.sizes
+
+
+def one(name: str, log: Path | None = None) -> ObservedContainer:
+    return ObservedContainer(
+        id=name, name=name, restart_count=0, sandbox_id="s", state=ContainerState.RUNNING,
+        created_at=EPOCH, log_path="" if log is None else str(log),
+    )  # fmt: skip
+
+
+class Disk:
+    def __init__(self, *containers: ObservedContainer, **sizes: int) -> None:
+        self.clock = VirtualClock()
+        self.engine = Engine(self.clock, sizes)
+        cache = PodCache()
+        pod = ObservedPod(uid="u", name="u", namespace="default", containers=containers)
+        cache.set("u", pod, cache.begin())
+        runtime: Runtime = self.engine  # type: ignore[assignment]
+        self.sizes = LayerSizes(runtime, cache, self.clock)
+
+    async def look(self, *running: str, local: bool = True) -> int:
+        """How often the engine has been asked by then."""
+        await self.sizes.measure(running, local=local)
+        return self.engine.asked
+
+
+async def test_a_layer_and_its_logs_are_what_a_container_keeps(tmp_path: Path) -> None:
+    log = tmp_path / "c-json.log"
+    log.write_bytes(b"x" * 10)
+    (tmp_path / "c-json.log.1").write_bytes(b"y" * 5)
+    ended = replace(one("ended", log), state=ContainerState.EXITED)
+    disk = Disk(one("c", log), one("bare"), one("gone", tmp_path / "no.log"), ended, c=100, bare=7)
+    assert not disk.sizes.measured
+    await disk.look("c", "bare", "gone")
+    assert disk.sizes.measured
+    assert disk.sizes.of("c") == Kept(layer=100, logs=15)
+    assert disk.sizes.of("c").total == 115
+    assert disk.sizes.of("bare").total == 7
+    assert disk.sizes.of("gone") == disk.sizes.of("ended") == Kept()
+    assert Kept(logs=15).total is None, "without a layer nobody knows"
+
+
+async def test_logs_of_another_machine_are_not_looked_for(tmp_path: Path) -> None:
+    log = tmp_path / "c-json.log"
+    log.write_bytes(b"x" * 10)
+    disk = Disk(one("c", log), c=100)
+    await disk.look("c", local=False)
+    assert disk.sizes.of("c") == Kept(layer=100)
+
+
+async def test_the_engine_is_asked_once_a_minute() -> None:
+    disk = Disk(c=1)
+    assert await disk.look("c") == 1
+    await disk.clock.sleep(EVERY - 1)
+    assert await disk.look("c") == 1
+    await disk.clock.sleep(1)
+    assert await disk.look("c") == 2
+
+
+async def test_what_has_just_started_does_not_wait_as_long() -> None:
+    disk = Disk(c=1)
+    assert await disk.look("c") == 1
+    await disk.clock.sleep(1)
+    assert await disk.look("c", "new") == 1, "at once would be too soon"
+    await disk.clock.sleep(10)
+    assert await disk.look() == 1, "nothing is new in fewer"
+    assert await disk.look("c", "new") == 2
+
+
+async def test_an_engine_that_takes_long_is_asked_the_more_seldom() -> None:
+    disk = Disk(c=1)
+    disk.engine.seconds = 10.0
+    assert await disk.look("c") == 1
+    await disk.clock.sleep(EVERY * 2)
+    assert await disk.look("c") == 1
+    await disk.clock.sleep(EVERY * 7)
+    assert await disk.look("c") == 2

@@ -1,0 +1,146 @@
+"""What people see of a probe: when it runs next, its streak, its last runs."""
+
+from __future__ import annotations
+
+import pytest
+from kubelet_world import World, container, ends, pod
+from pod_builders import at, down, up
+
+from podtui.api.insight import PodInsight, ProbeReport
+from podtui.api.v1 import ExecAction, Probe
+from podtui.kubelet.base.types import ObservedContainer, ProbeResult
+from podtui.kubelet.prober.state import ProbeKind, ProbeOutcome, ProbeState, ProbeVerdict, Rules
+from podtui.kubelet.prober.worker import probe_run, report
+
+UID = "uid-web-n1"
+RULES = Rules(period=10, initial_delay=25)
+
+
+def told(
+    state: ProbeState | None = None,
+    newest: ObservedContainer | None = None,
+    *,
+    due_in: float | None = 4.0,
+    age: float = 100.0,
+    started: bool = True,
+) -> ProbeReport:
+    return report(
+        "c",
+        state or ProbeState(kind=ProbeKind.READINESS),
+        RULES,
+        newest or up(),
+        due_in=due_in,
+        age=age,
+        started=started,
+        running=False,
+        runs=(),
+    )
+
+
+def test_the_next_tick_is_the_next_run() -> None:
+    assert (told().nextIn, told().state) == (4.0, "")
+
+
+@pytest.mark.parametrize(
+    ("age", "due_in", "expected"), [(0, 0, 30), (1, 4, 24), (20, 4, 14), (21, 4, 4), (24, 9, 9)]
+)
+def test_no_run_comes_before_the_initial_delay_is_over(
+    age: float, due_in: float, expected: float
+) -> None:
+    found = told(age=age, due_in=due_in)
+    assert (found.nextIn, found.state) == (expected, "initial delay")
+
+
+def test_a_verdict_that_is_held_is_not_asked_again() -> None:
+    passed = ProbeState(kind=ProbeKind.STARTUP, held=True, result=ProbeResult.SUCCESS)
+    failed = ProbeState(kind=ProbeKind.LIVENESS, held=True, result=ProbeResult.FAILURE)
+    assert (told(passed).nextIn, told(passed).state) == (None, "passed")
+    assert (told(failed).nextIn, told(failed).state) == (None, "failed")
+
+
+def test_what_keeps_a_probe_from_running_is_said() -> None:
+    assert told(newest=down()).state == "not running"
+    assert told(started=False).state == "waits for startup"
+    assert told(due_in=None).state == "stopped"
+    startup = ProbeState(kind=ProbeKind.STARTUP)
+    assert told(startup, started=False).state == ""
+
+
+def test_the_streak_is_held_against_the_threshold_that_it_is_about() -> None:
+    state = ProbeState(kind=ProbeKind.READINESS, last=ProbeResult.FAILURE, in_row=2)
+    assert (told(state).inRow, told(state).threshold) == (2, 3)
+    state = ProbeState(kind=ProbeKind.READINESS, last=ProbeResult.SUCCESS, in_row=1)
+    assert (told(state).inRow, told(state).threshold) == (1, 1)
+
+
+def test_of_the_output_the_first_lines_are_kept() -> None:
+    run = probe_run(ProbeOutcome(ProbeVerdict.FAILURE, "x\n" * 5000), at(0), 0.25)
+    assert run.output.splitlines() == ["x"] * 10
+    assert len(probe_run(ProbeOutcome(ProbeVerdict.FAILURE, "y" * 5000), at(0), 0.1).output) == 1000
+
+
+def probed(command: str, **more: object) -> Probe:
+    return Probe(exec=ExecAction(command=("sh", "-c", command)), **more)  # type: ignore[arg-type]
+
+
+async def insight(world: World) -> PodInsight:
+    return await world.kubelet.insights.insight("default", "web-n1")
+
+
+@pytest.mark.virtual_time
+async def test_a_kubelet_tells_how_its_probes_stand() -> None:
+    world = World()
+    world.commands["echo no; exit 1"] = ends("no", code=1)
+    app = container(
+        "app",
+        readinessProbe=probed("echo no; exit 1", periodSeconds=5, failureThreshold=4),
+        livenessProbe=probed("true", periodSeconds=7),
+    )
+    async with world.running():
+        world.add(pod("web-n1", UID, app))
+        await world.until(world.runs(UID))
+        await world.sleep(11)
+        readiness, liveness = sorted((await insight(world)).probes, key=lambda r: r.probe)[::-1]
+        assert (readiness.container, readiness.result, readiness.last) == (
+            "app", "Failure", "Failure",
+        )  # fmt: skip
+        assert readiness.inRow >= 2
+        assert readiness.threshold == 4
+        assert readiness.nextIn is not None
+        assert 0 <= readiness.nextIn <= 5
+        assert readiness.history[-1].verdict == "failure"
+        assert readiness.history[-1].output == "no"
+        assert liveness.result == "Success"
+        assert [run.verdict for run in liveness.history] == ["success"] * len(liveness.history)
+
+
+@pytest.mark.virtual_time
+async def test_a_run_by_hand_counts_for_nothing() -> None:
+    world = World()
+    world.commands["echo dead; exit 1"] = ends("dead", code=1)
+    probe = probed(
+        "echo dead; exit 1", periodSeconds=1000, failureThreshold=2, initialDelaySeconds=900
+    )
+    async with world.running():
+        world.add(pod("web-n1", UID, container("app", livenessProbe=probe)))
+        await world.until(world.runs(UID))
+        for _ in range(5):
+            run = await world.kubelet.insights.run_probe("default", "web-n1", "app", "Liveness")
+            assert (run.verdict, run.output) == ("failure", "dead")
+        await world.sleep(60)
+        (told,) = (await insight(world)).probes
+        assert (told.inRow, told.history) == (0, ())
+        assert not await world.events("web-n1", "Unhealthy", "Killing")
+
+
+@pytest.mark.virtual_time
+async def test_what_cannot_be_asked_is_refused_in_words() -> None:
+    world = World()
+    async with world.running():
+        world.add(pod("web-n1", UID, container("app", livenessProbe=probed("true"))))
+        await world.until(world.runs(UID))
+        ask = world.kubelet.insights.run_probe
+        with pytest.raises(LookupError, match='pods "nobody" not found'):
+            await ask("default", "nobody", "app", "Liveness")
+        with pytest.raises(LookupError, match="has no Readiness probe"):
+            await ask("default", "web-n1", "app", "Readiness")

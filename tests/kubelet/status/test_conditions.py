@@ -1,0 +1,143 @@
+"""Corners of phases and conditions that no runtime shows every day."""
+
+from __future__ import annotations
+
+import pytest
+from pod_builders import at, created, ctr, down, make_pod, seen, sidecar, unknown, up
+
+from podtui.api.v1 import PodStatus
+from podtui.kubelet.base.types import ProbeView
+from podtui.kubelet.status.conditions import pod_conditions
+from podtui.kubelet.status.phase import pod_phase
+from podtui.kubelet.status.pod_status import past_deadline, pod_status
+
+RULE = {"action": "RestartAllContainers", "exitCodes": {"operator": "In", "values": [9]}}
+
+
+def reasons(pod, statuses, phase="Pending"):
+    found = pod_conditions(
+        pod,
+        statuses,
+        phase=phase,
+        sandbox_ready=True,
+        restarting_all=False,
+        previous=(),
+        now=at(0),
+    )
+    return {one.type: (one.status, one.reason, one.message) for one in found}
+
+
+def statuses(pod, *containers, previous=None, waiting=None):
+    return pod_status(
+        pod,
+        seen(*containers),
+        ProbeView(),
+        now=at(0),
+        previous=previous,
+        waiting=waiting or {},
+    )
+
+
+def test_without_any_status():
+    found = reasons(make_pod(init=(ctr("i"),)), ())
+    assert found["Initialized"] == ("False", "UnknownContainerStatuses", "")
+    assert found["ContainersReady"] == found["Ready"]
+    assert found["Ready"] == ("False", "UnknownContainerStatuses", "")
+
+
+def test_with_some_statuses_missing():
+    pod = make_pod(ctr("a"), ctr("b"), init=(ctr("i"), ctr("j")))
+    known = statuses(pod)
+    some = (known.initContainerStatuses[0], known.containerStatuses[0])
+    found = reasons(pod, some)
+    assert found["Initialized"] == (
+        "False",
+        "ContainersNotInitialized",
+        "containers with unknown status: [j], containers with incomplete status: [i]",
+    )
+    assert found["ContainersReady"] == (
+        "False",
+        "ContainersNotReady",
+        "containers with unknown status: [b], containers with unready status: [a]",
+    )
+
+
+@pytest.mark.parametrize(
+    ("phase", "reason"), [("Succeeded", "PodCompleted"), ("Failed", "PodFailed")]
+)
+def test_restarting_all_at_the_end(phase, reason):
+    pod = make_pod(ctr(restartPolicy="Never", restartPolicyRules=[RULE]))
+    found = reasons(pod, (), phase)
+    assert found["AllContainersRestarting"] == ("False", reason, "")
+
+
+def test_conditions_carry_the_generation():
+    pod = make_pod(metadata={"generation": 3})
+    found = statuses(pod, up())
+    assert found.observedGeneration == 3
+    assert {one.observedGeneration for one in found.conditions} == {3}
+    assert statuses(make_pod(), up()).observedGeneration is None
+
+
+def test_phases_without_statuses_are_pending():
+    assert pod_phase(make_pod(), (), created_in_newest_sandbox=False) == "Pending"
+    assert pod_phase(make_pod(init=(sidecar(),)), (), created_in_newest_sandbox=False) == "Pending"
+
+
+@pytest.mark.parametrize("make", [created, unknown])
+def test_a_sidecar_that_never_ran_keeps_the_pod_pending(make):
+    pod = make_pod(init=(sidecar(),))
+    assert statuses(pod, make("side")).phase == "Pending"
+
+
+def test_a_sidecar_in_back_off_does_not_once_the_app_runs():
+    pod = make_pod(init=(sidecar(),))
+    waiting = {"side": ("CrashLoopBackOff", "…")}
+    found = statuses(pod, up(), down("side", 1), waiting=waiting)
+    assert found.phase == "Running"
+    assert found.initContainerStatuses[0].state.waiting is not None
+
+
+def test_case_60_an_init_container_that_was_removed_does_not_fail_the_pod():
+    pod = make_pod(
+        ctr("a", restartPolicy="Never", restartPolicyRules=[RULE]),
+        init=(ctr("i"),),
+        restartPolicy="Never",
+    )
+    asked = statuses(pod, down("a", 9), up("i"))
+    gone = statuses(pod, previous=asked)
+    assert gone.initContainerStatuses[0].lastState.terminated is not None
+    assert gone.phase == "Running"
+
+
+def test_an_init_container_that_fails_again_does_not_make_a_pod_pending():
+    """Its own failure is not waited for; what waits is the regular container that never ran."""
+    pod = make_pod(init=(ctr("i"),))
+    assert statuses(pod, down("i", 1)).phase == "Pending"
+    assert statuses(pod, down("i", 1), down("c", 1)).phase == "Running"
+
+
+def test_an_init_container_that_is_stuck_shows_why():
+    pod = make_pod(init=(ctr("i"), ctr("j")))
+    waiting = {"i": ("RunContainerError", "no such file"), "j": ("Old", "news")}
+    first, second = statuses(pod, created("i"), waiting=waiting).initContainerStatuses
+    assert first.state.waiting is not None
+    assert first.state.waiting.reason == "RunContainerError"
+    assert second.state.waiting is not None
+    running = statuses(pod, up("i"), waiting=waiting).initContainerStatuses[0]
+    assert running.state.running is not None
+    done = statuses(pod, up(), down("i", 1), waiting=waiting).initContainerStatuses[0]
+    assert done.state.terminated is not None
+
+
+def test_an_annotation_that_is_no_time_is_passed_over():
+    noted = {"kubernetes.io/config.seen": "just now"}
+    pod = make_pod(activeDeadlineSeconds=5, metadata={"annotations": noted})
+    assert past_deadline(pod, PodStatus(startTime="2026-01-02T03:04:05Z"), at(5))
+
+
+def test_reasons_stay_while_the_phase_does():
+    before = PodStatus(phase="Running", reason="Why", message="because")
+    found = statuses(make_pod(), up(), previous=before)
+    assert (found.reason, found.message) == ("Why", "because")
+    assert statuses(make_pod(), previous=before).reason == ""

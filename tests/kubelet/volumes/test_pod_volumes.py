@@ -1,0 +1,289 @@
+"""What it takes to set up the volumes of a pod."""
+
+from __future__ import annotations
+
+import pytest
+from pod_builders import GI, MI, ctr, make_pod, node
+
+from podtui.api.v1 import Volume
+from podtui.kubelet.base.types import ConfigError, NodeResources
+from podtui.kubelet.base.value_sources import ValueSources
+from podtui.kubelet.pods.sync import unsupported
+from podtui.kubelet.volumes.pod_volumes import (
+    HostPathCheck,
+    VolumePlan,
+    created_as,
+    host_path_problem,
+    plan_volumes,
+    pod_volume,
+)
+from podtui.runtime.protocol import HostPathKind, PodVolume
+
+AROUND = ValueSources(node=node(memory=4 * GI))
+
+
+def mounting(*names: str, **fields):
+    mounts = [{"name": name, "mountPath": f"/{name}"} for name in names]
+    return ctr(**{"volumeMounts": mounts, **fields})
+
+
+def plan(*volumes, strict=False, around=AROUND, **fields) -> VolumePlan:
+    """Of a pod that mounts all of them."""
+    pod = make_pod(mounting(*(one["name"] for one in volumes)), volumes=volumes, **fields)
+    return plan_volumes(pod, around, strict=strict)
+
+
+def volume(source, *containers, around=AROUND, **fields) -> PodVolume:
+    pod = make_pod(*containers, volumes=[{"name": "v", **source}], **fields)
+    return pod_volume(pod, pod.spec.volumes[0], around)
+
+
+@pytest.mark.case(74, 90)
+@pytest.mark.field("spec.volumes.emptyDir.sizeLimit", answer="honoured")
+def test_empty_dir_is_open_to_all_and_its_disk_is_not_limited():
+    assert volume({"emptyDir": {}}) == PodVolume(name="v", mode=0o777)
+    assert volume({}) == PodVolume(name="v", mode=0o777)
+    assert volume({"emptyDir": {"sizeLimit": "1Mi"}}).size_limit is None
+
+
+@pytest.mark.field("spec.securityContext.fsGroup", answer="honoured")
+def test_fs_group_owns_empty_directories():
+    for source in ({"emptyDir": {}}, {"emptyDir": {"medium": "Memory"}}):
+        found = volume(source, securityContext={"fsGroup": 5})
+        assert (found.gid, found.mode) == (5, 0o2777)
+
+
+@pytest.mark.field("spec.securityContext.fsGroupChangePolicy", answer="honoured")
+@pytest.mark.parametrize("policy", ["Always", "OnRootMismatch"])
+def test_the_change_policy_makes_no_difference_to_volumes_of_our_making(policy):
+    asked = {"fsGroup": 5, "fsGroupChangePolicy": policy}
+    assert volume({"emptyDir": {}}, securityContext=asked) == volume(
+        {"emptyDir": {}}, securityContext={"fsGroup": 5}
+    )
+
+
+@pytest.mark.field("spec.volumes.emptyDir.medium", answer="honoured")
+@pytest.mark.parametrize(
+    ("size", "limits", "fields", "expected"),
+    [
+        ("", [None], {}, 4 * GI),
+        ("64Mi", [None], {}, 64 * MI),
+        ("8Gi", [None], {}, 4 * GI),
+        ("", ["1Gi", "1Gi"], {}, 2 * GI),
+        ("64Mi", ["1Gi", "1Gi"], {}, 64 * MI),
+        ("", ["1Gi", None], {}, 4 * GI),
+        ("", [None], {"resources": {"limits": {"memory": "3Gi"}}}, 3 * GI),
+        ("", ["1Gi"], {"overhead": {"memory": "1Gi"}}, 2 * GI),
+        ("", ["1Gi"], {"init": (ctr("i"),)}, 4 * GI),
+        (
+            "",
+            ["1Gi"],
+            {"init": (ctr("i", resources={"limits": {"memory": "3Gi"}}),)},
+            3 * GI,
+        ),
+        ("0", [None], {}, 4 * GI),
+    ],
+)
+def test_a_volume_in_memory_is_as_small_as_the_least_bound(size, limits, fields, expected):
+    containers = [
+        ctr(f"c{number}", resources={"limits": {"memory": limit}} if limit else {})
+        for number, limit in enumerate(limits)
+    ]
+    empty = {"medium": "Memory"} | ({"sizeLimit": size} if size else {})
+    found = volume({"emptyDir": empty}, *containers, **fields)
+    assert (found.memory, found.size_limit) == (True, expected)
+
+
+# --- huge pages
+
+
+def paged(*sizes: str) -> ValueSources:
+    amounts = {"memory": 4 * GI} | {f"hugepages-{size}": 64 * MI for size in sizes}
+    return ValueSources(node=node(resources=NodeResources(capacity=amounts, allocatable=amounts)))
+
+
+def asking(*sizes: str):
+    amounts = {f"hugepages-{size}": "4Mi" for size in sizes}
+    return ctr(resources={"requests": amounts, "limits": amounts})
+
+
+@pytest.mark.field("spec.volumes.emptyDir.medium", answer="honoured")
+@pytest.mark.parametrize(
+    ("medium", "asked", "expected"),
+    [
+        ("HugePages", ("2Mi",), 2 * MI),
+        ("HugePages-2Mi", ("2Mi",), 2 * MI),
+        ("HugePages-1Gi", ("2Mi", "1Gi"), GI),
+    ],
+)
+def test_pages_of_the_size_that_is_asked_for(medium, asked, expected):
+    found = volume({"emptyDir": {"medium": medium}}, asking(*asked), around=paged("2Mi", "1Gi"))
+    assert (found.huge_pages, found.memory, found.size_limit) == (expected, False, None)
+
+
+NONE_ASKED = "hugePages storage requested, but there is no resource request for huge pages"
+
+
+@pytest.mark.parametrize(
+    ("medium", "asked", "message"),
+    [
+        (
+            "HugePages",
+            (),
+            f"medium HugePages: {NONE_ASKED}",
+        ),
+        (
+            "HugePages-1Gi",
+            ("2Mi",),
+            f"medium HugePages-1Gi: {NONE_ASKED}",
+        ),
+        (
+            "HugePages",
+            ("2Mi", "1Gi"),
+            "medium: HugePages can't be used if container requests multiple huge page sizes",
+        ),
+        ("HugePages", ("64Ki",), "the node has no huge pages of 64Ki"),
+    ],
+)
+def test_pages_that_cannot_be_had(medium, asked, message):
+    with pytest.raises(ConfigError) as caught:
+        volume({"emptyDir": {"medium": medium}}, asking(*asked), around=paged("2Mi", "1Gi"))
+    assert str(caught.value) == message
+
+
+# --- the plan
+
+
+@pytest.mark.field("spec.volumes.name", answer="honoured")
+def test_a_plan_says_what_to_make_to_ask_and_to_refuse():
+    found = plan(
+        {"name": "e", "emptyDir": {}},
+        {"name": "h", "hostPath": {"path": "/h"}},
+        {"name": "d", "hostPath": {"path": "/d", "type": "Directory"}},
+        {"name": "c", "configMap": {"name": "none"}},
+        {"name": "i", "image": {"reference": "a:1"}},
+        {"name": "n", "nfs": {"server": "s", "path": "/"}},
+    )
+    assert [one.name for one in found.volumes] == ["e", "i"]
+    assert found.checks == (HostPathCheck("d", "/d", "Directory"),)
+    assert found.failures == {"c": 'configmap "none" not found'}
+    assert found.foreign == ("n",)
+
+
+def test_volumes_that_nobody_mounts_are_passed_over():
+    volumes = [
+        {"name": "d", "hostPath": {"path": "/d", "type": "Directory"}},
+        {"name": "c", "configMap": {"name": "none"}},
+        {"name": "n", "nfs": {"server": "s", "path": "/"}},
+        {"name": "e", "emptyDir": {}},
+    ]
+    pod = make_pod(volumes=volumes)
+    assert plan_volumes(pod, AROUND) == VolumePlan(failures={})
+    assert unsupported(pod) == ()
+    init = make_pod(init=(mounting("e"),), volumes=volumes)
+    assert [one.name for one in plan_volumes(init, AROUND).volumes] == ["e"]
+
+
+@pytest.mark.case(102)
+def test_strict_has_no_projected_volumes():
+    item = {"path": "n", "fieldRef": {"fieldPath": "metadata.name"}}
+    projected = {"name": "p", "projected": {"sources": [{"downwardAPI": {"items": [item]}}]}}
+    plain = {"name": "d", "downwardAPI": {"items": [item]}}
+    found = plan(projected, plain, strict=True)
+    assert found.failures == {
+        "p": "cannot setup projected volume p because kube client is not configured"
+    }
+    assert [one.name for one in found.volumes] == ["d"]
+    assert plan(projected).failures == {}
+
+
+FOREIGN = {
+    "awsElasticBlockStore": {"volumeID": "x"},
+    "azureDisk": {"diskName": "d", "diskURI": "u"},
+    "cephfs": {"monitors": ["m"]},
+    "cinder": {"volumeID": "x"},
+    "fc": {"targetWWNs": ["w"], "lun": 0},
+    "flexVolume": {"driver": "a/b"},
+    "flocker": {"datasetName": "d"},
+    "gcePersistentDisk": {"pdName": "d"},
+    "gitRepo": {"repository": "r"},
+    "iscsi": {"targetPortal": "p", "iqn": "iqn.2026-01.x:y", "lun": 0},
+    "nfs": {"server": "s", "path": "/"},
+    "photonPersistentDisk": {"pdID": "d"},
+    "portworxVolume": {"volumeID": "x"},
+    "quobyte": {"registry": "r:1", "volume": "v"},
+    "rbd": {"monitors": ["m"], "image": "i"},
+    "scaleIO": {"gateway": "g", "system": "s", "volumeName": "v", "secretRef": {"name": ""}},
+    "storageos": {"volumeName": "v"},
+    "vsphereVolume": {"volumePath": "p"},
+}
+API_ONLY = {
+    "azureFile": {"secretName": "s", "shareName": "x"},
+    "csi": {"driver": "d"},
+    "ephemeral": {},
+    "glusterfs": {"endpoints": "e", "path": "p"},
+    "persistentVolumeClaim": {"claimName": "c"},
+}
+OURS = {"configMap", "downwardAPI", "emptyDir", "hostPath", "image", "projected", "secret"}
+
+
+def test_every_volume_type_has_an_answer():
+    types = set(Volume.__struct_fields__) - {"name"}
+    assert types == OURS | FOREIGN.keys() | API_ONLY.keys()
+
+
+@pytest.mark.parametrize(
+    "kind",
+    [
+        *(
+            pytest.param(kind, marks=pytest.mark.field(f"spec.volumes.{kind}", answer="refused"))
+            for kind in FOREIGN
+        ),
+        *API_ONLY,
+    ],
+)
+def test_a_volume_that_cannot_be_mounted_is_never_a_plain_directory(kind):
+    source = (FOREIGN | API_ONLY)[kind]
+    found = plan({"name": "f", kind: source})
+    assert (found.volumes, found.foreign) == ((), ("f",))
+    pod = make_pod(mounting("f"), volumes=[{"name": "f", kind: source}])
+    assert unsupported(pod) == (
+        ("NotSupported", f'volumes of type {kind} are not supported: the pod waits for "f"'),
+    )
+
+
+# --- host paths
+
+
+@pytest.mark.field("spec.volumes.hostPath.type", answer="honoured")
+@pytest.mark.parametrize(
+    ("kind", "fits", "words"),
+    [
+        ("Directory", HostPathKind.DIRECTORY, "a directory"),
+        ("DirectoryOrCreate", HostPathKind.DIRECTORY, "a directory"),
+        ("File", HostPathKind.FILE, "a file"),
+        ("FileOrCreate", HostPathKind.FILE, "a file"),
+        ("Socket", HostPathKind.SOCKET, "a socket file"),
+        ("CharDevice", HostPathKind.CHAR_DEVICE, "a character device"),
+        ("BlockDevice", HostPathKind.BLOCK_DEVICE, "a block device"),
+    ],
+)
+def test_a_host_path_is_what_its_type_says(kind, fits, words):
+    for found in HostPathKind:
+        problem = "" if found is fits else f"hostPath type check failed: /x is not {words}"
+        assert host_path_problem("/x", kind, found) == problem
+
+
+@pytest.mark.case(76)
+@pytest.mark.parametrize(
+    ("kind", "made"),
+    [
+        ("DirectoryOrCreate", "Directory"),
+        ("FileOrCreate", "File"),
+        ("Directory", ""),
+        ("File", ""),
+        ("", ""),
+    ],
+)
+def test_what_is_made_at_a_missing_host_path(kind, made):
+    assert created_as(kind) == made
