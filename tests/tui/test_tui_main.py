@@ -465,13 +465,13 @@ async def test_commands_filter_theme_and_quit() -> None:
         await pilot.press("colon", *"nonsense", "enter")
         await wait_for(pilot, lambda: any("nonsense" in n.message for n in app.notices), "a word")
         await pilot.press("colon", "q", "enter")
-        await wait_for(pilot, lambda: app.is_leaving, "the end")
+        await wait_for(pilot, lambda: app.session.is_leaving, "the end")
 
 
 async def test_q_quits_at_once() -> None:
     async with running() as (app, pilot):
         await pilot.press("q")
-        await wait_for(pilot, lambda: app.is_leaving, "the end")
+        await wait_for(pilot, lambda: app.session.is_leaving, "the end")
 
 
 async def test_a_thousand_pods_cost_what_is_in_sight() -> None:

@@ -33,7 +33,7 @@ async def test_sizes_hidden_panes_sorting_and_columns_are_remembered(tmp_path: P
         assert "hidden: 4 Node" in bar_text(app, "status")
         await pilot.press("R", "ctrl+w")
         await pilot.press("q")
-        await wait_for(pilot, lambda: app.is_leaving, "the end")
+        await wait_for(pilot, lambda: app.session.is_leaving, "the end")
     again = MemoryFile(path)
     again.read()
     async with running(size=(200, 60), memory=again) as (app, pilot):
