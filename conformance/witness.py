@@ -15,8 +15,8 @@ import aiohttp
 from conformance.golden import Json, Occurrence
 from conformance.timeline import status_line
 from podtui.api.names import GROUP_VERSION
-from podtui.client.connection import Connection
-from podtui.client.lines import LineSplitter
+from podtui.client.connection import HttpConnection
+from podtui.client.decoding import LineSplitter
 from podtui.errors import AgentUnavailable
 
 PODS: Final = "/api/v1/pods"
@@ -43,7 +43,7 @@ class Witness:
     """Follows pods, events and manifests; each line of a watch counts, none is folded away."""
 
     def __init__(self, socket: Path) -> None:
-        self._connection = Connection(
+        self._connection = HttpConnection(
             "http://podtui", lambda: aiohttp.UnixConnector(str(socket), limit=0)
         )
         self._changed = asyncio.Condition()

@@ -29,7 +29,7 @@ from hypothesis import strategies as st
 
 from benchmarks.scripted import NODE, pod, started
 from benchmarks.world import World as ScriptedKubelet
-from podtui.client.lines import LineSplitter
+from podtui.client.decoding import LineSplitter
 from podtui.clock import SystemClock
 from podtui.errors import EngineError, SettingsError
 from podtui.manifest.diagnose import read_manifest
@@ -39,7 +39,7 @@ from podtui.runtime.docker.identity import snapshot
 from podtui.runtime.docker.images import image_record
 from podtui.runtime.docker.inspection import container_status, sandbox_status
 from podtui.runtime.docker.log_stream import FramedLines, TerminalLines
-from podtui.runtime.docker.usage import from_answer, interfaces_of
+from podtui.runtime.docker.stats import from_answer, interfaces_of
 from podtui.runtime.protocol import LogOptions
 from podtui.server import build_app, serve_unix
 from podtui.server.query import negotiate

@@ -16,7 +16,9 @@ from typing import Any, Final, cast
 from msgspec import Struct
 from msgspec.structs import asdict
 
+from podtui import __version__
 from podtui.errors import PodtuiError
+from podtui.settings import Settings
 
 _TRIES: Final = 5
 _PAUSE: Final = 0.02
@@ -35,6 +37,18 @@ class AgentRecord(Struct, frozen=True, kw_only=True):
     staticPodPath: str
     engine: str
     started: str
+
+    @classmethod
+    def of(cls, settings: Settings, *, started: str = "") -> AgentRecord:
+        """Return the record of this process."""
+        return cls(
+            pid=os.getpid(),
+            version=__version__,
+            nodeName=settings.nodeName,
+            staticPodPath=str(settings.staticPodPath),
+            engine=settings.engine,
+            started=started,
+        )
 
 
 class LastSettings(Struct, frozen=True, kw_only=True):

@@ -59,7 +59,7 @@ def down(namespace: argparse.Namespace) -> int:
         if not agrees(f"Remove every container and volume of {settings.rootDir}?"):
             print("Nothing was changed.")
             return OK
-    from podtui.agent.run import remove_all
+    from podtui.agent.cleanup import remove_all
 
     stopped = control.stop(settings)
     removed = remove_all(settings)

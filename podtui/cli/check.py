@@ -63,7 +63,7 @@ def _fix(namespace: argparse.Namespace, settings: Settings) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class Ground:
+class TrialNode:
     """The node on which pods are tried, its active pods, and a description of the source."""
 
     node: NodeView
@@ -89,7 +89,7 @@ def check(
     return text, any(result.errors for result in results)
 
 
-def try_admission(results: Sequence[FileCheck], on: Ground) -> list[FileCheck]:
+def try_admission(results: Sequence[FileCheck], on: TrialNode) -> list[FileCheck]:
     """Try to admit the pods in order, beside the node's active pods. Pods that are already on the
     node are replaced, not counted twice."""
     coming = {(r.pod.metadata.namespace, r.pod.metadata.name) for r in results if r.pod is not None}
@@ -133,15 +133,15 @@ def lacking_words(lacks: Iterable[tuple[str, int, int, int]]) -> str:
     )
 
 
-def ground(settings: Settings) -> Ground:
+def ground(settings: Settings) -> TrialNode:
     """Return the running agent's node, or this machine if no agent runs."""
     try:
         nodes = _items(get_json(settings.socket_path, "/api/v1/nodes", timeout=2.0))
         pods = _items(get_json(settings.socket_path, "/api/v1/pods", timeout=5.0))
     except (AgentUnavailable, ApiError):
-        return Ground(_this_machine(settings), (), "this machine, empty; no agent runs")
+        return TrialNode(_this_machine(settings), (), "this machine, empty; no agent runs")
     if not nodes:
-        return Ground(_this_machine(settings), (), "this machine, empty; its agent just starts")
+        return TrialNode(_this_machine(settings), (), "this machine, empty; its agent just starts")
     node = msgspec.convert(nodes[0], Node)
     view = NodeView(
         name=settings.nodeName,
@@ -153,7 +153,7 @@ def ground(settings: Settings) -> Ground:
     )
     records = [msgspec.convert(item, Pod) for item in pods]
     active = [pod for pod in records if pod.status.phase not in ("Succeeded", "Failed")]
-    return Ground(view, tuple(active), f"node {node.metadata.name}")
+    return TrialNode(view, tuple(active), f"node {node.metadata.name}")
 
 
 def _items(listing: dict[str, Any]) -> list[Any]:

@@ -128,7 +128,7 @@ def _of(pods: Iterable[Pod], namespace: argparse.Namespace) -> Iterable[Pod]:
 def _pods(namespace: argparse.Namespace) -> Iterable[Pod]:
     """Return the pods that can be named on the command line. Raises `PodtuiError`."""
     from podtui.api.v1 import PodList
-    from podtui.client.answers import understood
+    from podtui.client.decoding import understood
     from podtui.client.simple import get_bytes
 
     if namespace.context is None and namespace.kubeconfig is None:

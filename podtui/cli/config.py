@@ -23,8 +23,8 @@ def run(namespace: argparse.Namespace) -> int:
     found = resolved.settings
     if found.keys or found.commands or found.hotkeys:
         # Import the screen's library only if there are keys or commands to check.
+        from podtui.tui.preferences.live import problems_of
         from podtui.tui.preferences.preferences import preferences_of
-        from podtui.tui.preferences.preferred import problems_of
 
         for line in problems_of(preferences_of(resolved)):
             print(one_line(f"# not in force: {line}"))

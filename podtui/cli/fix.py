@@ -28,8 +28,7 @@ from podtui.terminal_text import lines
 from podtui.tui.commands.manifest_file import read_manifest_file, write_manifest_file
 from podtui.why.edits import EditError, apply_edits
 from podtui.why.folder import mechanical_edits
-from podtui.why.source import Source
-from podtui.why.types import Edit
+from podtui.why.source import Edit, Source
 
 STDIN: Final = "-"
 _MOST_ROUNDS: Final = 20

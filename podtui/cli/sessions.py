@@ -20,9 +20,9 @@ from urllib.parse import quote
 
 from podtui.api.v1 import Pod, PodList
 from podtui.cli.invocation import socket_of
-from podtui.client.answers import understood
-from podtui.client.common import ApiClient
-from podtui.client.talking import AttachQuery, ExecQuery, PortForward, RemoteSession
+from podtui.client.api_client import ApiClient
+from podtui.client.decoding import understood
+from podtui.client.protocol import AttachQuery, ExecQuery, PortForward, RemoteSession
 from podtui.client.unix import UnixClient
 from podtui.errors import ApiError, PodtuiError, UsageError
 from podtui.terminal_text import lines, one_line
@@ -104,7 +104,7 @@ def _run(
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class CopyPlace:
     """A path; in a container if ``pod`` is set, otherwise local."""
 
     path: str
@@ -112,15 +112,15 @@ class Place:
     namespace: str = ""
 
 
-def parse_place(text: str, namespace: str) -> Place:
+def parse_place(text: str, namespace: str) -> CopyPlace:
     """Parse ``PATH``, ``POD:PATH`` or ``NAMESPACE/POD:PATH``. Raises `UsageError`."""
     before, colon, path = text.partition(":")
     if not colon or before.startswith((".", "/")):
-        return Place(text)
+        return CopyPlace(text)
     given, _, pod = before.rpartition("/")
     if not pod or not path:
         raise UsageError(f"{text}: not a place; say PATH, POD:PATH or NAMESPACE/POD:PATH")
-    return Place(path, pod, given or namespace)
+    return CopyPlace(path, pod, given or namespace)
 
 
 def parse_ports(texts: Sequence[str]) -> tuple[tuple[int, int], ...]:
@@ -172,7 +172,7 @@ def run_session(
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class FoundPod:
     """The pod's full name and its phase; the phase is empty if the user may not read pods."""
 
     name: str
@@ -184,7 +184,7 @@ class Found:
             raise PodtuiError(f'cannot {action} pod "{self.name}": it has ended ({self.phase})')
 
 
-async def find_pod(client: ApiClient, namespace: str, wanted: str) -> Found:
+async def find_pod(client: ApiClient, namespace: str, wanted: str) -> FoundPod:
     """Find a pod by its name, with or without the node name as a suffix. Raises `ApiError`."""
     pods = f"/api/v1/namespaces/{quote(namespace, safe='')}/pods"
     path = f"{pods}/{quote(wanted, safe='')}"
@@ -192,11 +192,11 @@ async def find_pod(client: ApiClient, namespace: str, wanted: str) -> Found:
         pod = understood(path, await client.ask(path), Pod)
     except ApiError as error:
         if error.code == 403:
-            return Found(wanted)
+            return FoundPod(wanted)
         if error.code != 404:
             raise
     else:
-        return Found(wanted, pod.status.phase)
+        return FoundPod(wanted, pod.status.phase)
     try:
         items = understood(pods, await client.ask(pods), PodList).items
     except ApiError as error:
@@ -204,7 +204,7 @@ async def find_pod(client: ApiClient, namespace: str, wanted: str) -> Found:
             raise
         items = ()
     found = [
-        Found(pod.metadata.name, pod.status.phase)
+        FoundPod(pod.metadata.name, pod.status.phase)
         for pod in items
         if pod.metadata.name == f"{wanted}-{pod.spec.nodeName.lower()}"
     ]
@@ -381,7 +381,7 @@ async def _tell_problems(one: PortForward, say: Callable[[str], None]) -> None:
 # --- cp
 
 
-async def copy(client: ApiClient, container: str, source: Place, target: Place) -> str:
+async def copy(client: ApiClient, container: str, source: CopyPlace, target: CopyPlace) -> str:
     """Copy a file or folder and return a message about it. Raises `PodtuiError`."""
     if bool(source.pod) == bool(target.pod):
         raise UsageError("one of the two must be in a container (POD:PATH), the other here")

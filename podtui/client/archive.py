@@ -12,7 +12,7 @@ import tarfile
 from pathlib import Path
 from typing import IO, Final
 
-from podtui.client.talking import Copied
+from podtui.client.protocol import Copied
 from podtui.errors import PodtuiError
 
 _MOST_MEMBERS: Final = 1_000_000

@@ -11,8 +11,8 @@ from podtui.api.images import NodeImage, PrunedImages, PullStep
 from podtui.api.insight import AT_ONCE, InsightQuery, NodeInsight, PodInsight, ProbeRun
 from podtui.api.plan import Plan
 from podtui.api.what_if import WhatIf
+from podtui.client.api_client import ApiClient
 from podtui.client.cluster_connection import ClusterConnection
-from podtui.client.common import ApiClient
 from podtui.client.copying import Copying
 from podtui.client.credentials import Credentials
 from podtui.clock import Clock, SystemClock

@@ -29,7 +29,6 @@ ANSWER_SECONDS = 10.0
 CONNECT_SECONDS = 3.0
 READ_BUFFER = 256 * 1024
 _UPGRADE_SECONDS = 30.0
-
 Params = Mapping[str, str] | Sequence[tuple[str, str]]
 
 
@@ -47,7 +46,7 @@ class Request:
     silence: float | None = None
 
 
-class Connection:
+class HttpConnection:
     """An HTTP connection. The session opens with the first request, because it needs a running
     loop.
 

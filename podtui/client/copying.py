@@ -18,9 +18,9 @@ from urllib.parse import quote
 
 from podtui.api.names import GROUP_VERSION
 from podtui.client.archive import pack, unpack
-from podtui.client.connection import Connection
-from podtui.client.remote import exec_session
-from podtui.client.talking import Copied, ExecQuery, RemoteSession
+from podtui.client.connection import HttpConnection
+from podtui.client.exec_sessions import exec_session
+from podtui.client.protocol import Copied, ExecQuery, RemoteSession
 from podtui.errors import ApiError, PodtuiError
 
 _PIECE: Final = 256 * 1024
@@ -43,7 +43,7 @@ class Copying:
 
     def __init__(
         self,
-        connection: Connection,
+        connection: HttpConnection,
         namespace: str,
         pod: str,
         container: str,
@@ -61,7 +61,7 @@ class Copying:
         )
 
     async def out(self, path: str, destination: Path) -> Copied:
-        """See `podtui.client.talking.Talking.copy_from`."""
+        """See `podtui.client.protocol.SessionClient.copy_from`."""
         path = _absolute(path)
         name = posixpath.basename(path) or "."
         with _spooled() as spool:
@@ -73,7 +73,7 @@ class Copying:
             return await asyncio.to_thread(_unpack_into, spool, name, destination)
 
     async def into(self, source: Path, path: str) -> Copied:
-        """See `podtui.client.talking.Talking.copy_to`."""
+        """See `podtui.client.protocol.SessionClient.copy_to`."""
         asked = _absolute(path)
         if path.endswith("/") or await self._is_directory(asked):
             directory, name = asked, _name_of(source)

@@ -15,9 +15,8 @@ from typing import Any
 
 import msgspec
 
-from podtui.client.connection import Connection
-from podtui.client.kinds import Kind, ObjectList, Versioned, WatchEvent
-from podtui.client.lines import LineSplitter
+from podtui.client.connection import HttpConnection
+from podtui.client.decoding import LineSplitter, ObjectKind, ObjectList, Versioned, WatchEvent
 from podtui.client.protocol import Changed, Delta, Lost, Removed, Synced
 from podtui.clock import Clock
 from podtui.errors import ApiError, PodtuiError
@@ -72,8 +71,8 @@ class Following:
 
     def __init__(
         self,
-        connection: Connection,
-        kind: Kind,
+        connection: HttpConnection,
+        kind: ObjectKind,
         namespace: Callable[[], Awaitable[str]],
         clock: Clock,
         *,

@@ -1,16 +1,20 @@
-"""The client interface used by the screens, so that tests can use a scripted client."""
+"""The interface of a client: watches, logs, sessions with pods, and the server's capabilities.
+
+Screens and commands import this; tests implement it with a scripted client.
+"""
 
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
-from typing import TYPE_CHECKING, Protocol, TypeVar
+from contextlib import AbstractAsyncContextManager
+from pathlib import Path
+from typing import TYPE_CHECKING, Final, Literal, Protocol, TypeVar
 
 from msgspec import Struct
 
 from podtui.api.insight import AT_ONCE, InsightQuery, NodeInsight, PodInsight, ProbeRun, Timeline
 from podtui.api.local import Manifest, NodeMetrics, PodMetrics
 from podtui.api.v1 import EphemeralContainer, Event, Node, Pod
-from podtui.client.talking import Talking
 
 if TYPE_CHECKING:
     from podtui.api.engine_calls import EngineCall
@@ -18,6 +22,7 @@ if TYPE_CHECKING:
     from podtui.api.plan import Plan
     from podtui.api.what_if import WhatIf
 
+Output = tuple[Literal["stdout", "stderr"], bytes]
 T = TypeVar("T", Pod, Node, Event, Manifest, Timeline)
 
 
@@ -64,7 +69,146 @@ class LogQuery(Struct, frozen=True, kw_only=True):
     ignore this. Requires ``timestamps``."""
 
 
-class Client(Talking, Protocol):
+class ExecQuery(Struct, frozen=True, kw_only=True):
+    """An empty ``container`` selects the only one. With ``tty``, stdout has all output."""
+
+    container: str = ""
+    command: tuple[str, ...]
+    stdin: bool = False
+    tty: bool = False
+
+
+class AttachQuery(Struct, frozen=True, kw_only=True):
+    """``tty`` must match the container's own setting."""
+
+    container: str = ""
+    stdin: bool = False
+    tty: bool = False
+
+
+class RemoteSession(Protocol):
+    """A process in a container. Raises `podtui.errors.AgentUnavailable` if the agent is lost.
+
+    The process blocks while its output is not read, and writes block while it does not read.
+    """
+
+    def output(self) -> AsyncIterator[Output]:
+        """Yield the output as it arrives, until the end. Call this only once."""
+        ...
+
+    async def write(self, data: bytes) -> None:
+        """Send input. Input after the end is dropped."""
+        ...
+
+    @property
+    def can_end_input(self) -> bool:
+        """False for servers before Kubernetes 1.30, whose protocol cannot close the input."""
+        ...
+
+    async def end_input(self) -> None:
+        """Close the input of the process, if possible. Idempotent."""
+        ...
+
+    async def resize(self, columns: int, rows: int) -> None: ...
+
+    def exit_code(self) -> int:
+        """Return the exit code, which is available after the output has ended; 0 for an attached
+        process. Raises `podtui.errors.ApiError` for a failure not caused by the process."""
+        ...
+
+
+class PortForward(Protocol):
+    """A port of this machine's loopback address that leads to a port of a pod.
+
+    Each connection uses the pod's state at that time, so a forward survives restarts.
+    """
+
+    @property
+    def local_port(self) -> int: ...
+
+    @property
+    def remote_port(self) -> int: ...
+
+    @property
+    def connections(self) -> int:
+        """The number of open connections."""
+        ...
+
+    @property
+    def accepted(self) -> int:
+        """The total number of connections."""
+        ...
+
+    @property
+    def sent(self) -> int:
+        """Bytes to the pod."""
+        ...
+
+    @property
+    def received(self) -> int:
+        """Bytes from the pod."""
+        ...
+
+    @property
+    def problem(self) -> str:
+        """The error of the newest connection; empty if it succeeded."""
+        ...
+
+    async def run(self) -> None:
+        """Serve until cancelled. The port listens from creation on."""
+        ...
+
+    def close(self) -> None:
+        """Stop listening. Idempotent; also done at the end of `run`."""
+        ...
+
+
+class Copied(Struct, frozen=True, kw_only=True):
+    """``skipped`` counts links, devices and the like, which are not copied to this machine."""
+
+    files: int
+    bytes: int
+    skipped: int = 0
+
+
+class SessionClient(Protocol):
+    """Raises `podtui.errors.AgentUnavailable`, and `podtui.errors.ApiError` for refusals."""
+
+    def exec(
+        self, namespace: str, pod: str, query: ExecQuery
+    ) -> AbstractAsyncContextManager[RemoteSession]:
+        """Run a command. If it still runs when the block ends, it is killed."""
+        ...
+
+    def attach(
+        self, namespace: str, pod: str, query: AttachQuery
+    ) -> AbstractAsyncContextManager[RemoteSession]:
+        """Attach to a container's main process, which keeps running when the block ends."""
+        ...
+
+    async def port_forward(
+        self, namespace: str, pod: str, port: int, *, local_port: int = 0
+    ) -> PortForward:
+        """Listen on loopback, with any free port for 0; serving starts with ``run``. Raises
+        `podtui.errors.PodtuiError` if the port is not available."""
+        ...
+
+    async def copy_from(
+        self, namespace: str, pod: str, container: str, path: str, destination: Path
+    ) -> Copied:
+        """Copy a file or directory at an absolute path out of a container: into ``destination`` if
+        that is a directory, else to that name. Raises `podtui.errors.PodtuiError`."""
+        ...
+
+    async def copy_to(
+        self, namespace: str, pod: str, container: str, source: Path, path: str
+    ) -> Copied:
+        """Copy a file or directory into a container: into ``path`` if that is a directory there,
+        else to that name. Raises the same errors as `copy_from`."""
+        ...
+
+
+class Client(SessionClient, Protocol):
     """One agent (or API server). Raises `podtui.errors.AgentUnavailable` and `ApiError`."""
 
     @property
@@ -170,3 +314,63 @@ class Client(Talking, Protocol):
         ...
 
     async def close(self) -> None: ...
+
+
+class ServerCapabilities(Struct, frozen=True, kw_only=True):
+    """Flags of available features. Features of the standard Kubernetes API are not listed."""
+
+    manifests: bool = True
+    """Pods come from manifest files: plans, templates, trash and quick fixes."""
+    engine: bool = True
+    """The container engine is exposed: its calls and its images."""
+    what_if: bool = True
+    """Admission checks for a manifest, and rejected pods."""
+    timelines: bool = True
+    """The start of each pod, step by step."""
+    insights: bool = True
+    """Probe states and usage history."""
+    restarts: bool = True
+    """Pods and containers can be restarted in place."""
+    deletes: bool = False
+    """A pod can be deleted through the API."""
+    managed_fields: bool = True
+    several_nodes: bool = False
+    contexts: bool = False
+    """The user can switch to other servers."""
+    usage_seconds: float = 3.0
+    """The poll interval for usage."""
+
+
+AGENT: Final = ServerCapabilities()
+CLUSTER: Final = ServerCapabilities(
+    manifests=False,
+    engine=False,
+    what_if=False,
+    timelines=False,
+    insights=False,
+    restarts=False,
+    deletes=True,
+    managed_fields=False,
+    several_nodes=True,
+    contexts=True,
+    usage_seconds=15.0,
+)
+
+
+class Server(Struct, frozen=True, kw_only=True):
+    """The server: the agent of this machine, or a cluster with its names in the kubeconfig.
+    ``contexts`` are the contexts that the user can switch to."""
+
+    capabilities: ServerCapabilities = AGENT
+    host: str = ""
+    context: str = ""
+    cluster: str = ""
+    user: str = ""
+    contexts: tuple[str, ...] = ()
+
+    @property
+    def is_cluster(self) -> bool:
+        return bool(self.context)
+
+
+LOCAL: Final = Server()

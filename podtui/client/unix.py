@@ -16,10 +16,9 @@ from podtui.api.insight import AT_ONCE, InsightQuery, NodeInsight, PodInsight, P
 from podtui.api.names import GROUP_VERSION
 from podtui.api.plan import Plan
 from podtui.api.what_if import WhatIf
-from podtui.client.answers import understood
-from podtui.client.common import ApiClient
-from podtui.client.connection import ANSWER_SECONDS, Connection
-from podtui.client.lines import LineSplitter
+from podtui.client.api_client import ApiClient
+from podtui.client.connection import ANSWER_SECONDS, HttpConnection
+from podtui.client.decoding import LineSplitter, understood
 from podtui.clock import Clock
 from podtui.errors import AgentUnavailable, ApiError
 
@@ -36,7 +35,7 @@ class UnixClient(ApiClient):
     def __init__(self, socket_path: Path | str, *, clock: Clock | None = None) -> None:
         # Do not limit the pool: a screen may hold any number of streams open.
         connector = functools.partial(aiohttp.UnixConnector, str(socket_path), limit=0)
-        connection = Connection("http://podtui", connector)
+        connection = HttpConnection("http://podtui", connector)
         super().__init__(f"unix:{socket_path}", connection, clock)
 
     async def insight(

@@ -22,8 +22,15 @@ from podtui.kubelet.pods.pod_workers import PodWorkers
 from podtui.kubelet.pods.sync import Syncer
 from podtui.kubelet.pods.sync_loop import SyncLoop
 from podtui.kubelet.status.status_manager import StatusManager
-from podtui.runtime.protocol import ContainerState, LogLine, LogOptions, Runtime, SandboxState
-from podtui.runtime.sessions import Duplex, Session
+from podtui.runtime.protocol import (
+    ContainerState,
+    Duplex,
+    LogLine,
+    LogOptions,
+    Runtime,
+    SandboxState,
+    Session,
+)
 
 _PULLING: Final = {
     "ErrImagePull": "image can't be pulled",

@@ -31,9 +31,9 @@ from podtui.runtime.protocol import (
     Runtime,
     RuntimeSnapshot,
     SandboxConfig,
+    Session,
     Started,
 )
-from podtui.runtime.sessions import Session
 
 CALLS: Final = 2000
 SHOWN_ERROR: Final = 300

@@ -18,7 +18,7 @@ from podtui.api import channels
 from podtui.api.spdy import REFUSED, Data, Opened, Ping, Reset, Spdy, SpdyError
 from podtui.api.v1 import Pod
 from podtui.errors import EngineError, SessionError
-from podtui.runtime.sessions import Duplex
+from podtui.runtime.protocol import Duplex
 from podtui.server.protocol import SessionEndpoints
 from podtui.server.sockets import Socket, Sockets, chosen
 from podtui.server.status import bad_request, refusals

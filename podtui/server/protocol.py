@@ -9,8 +9,7 @@ from typing import Protocol
 from podtui.api.local import NodeMetrics, PodMetrics
 from podtui.api.v1 import EphemeralContainer, Pod
 from podtui.errors import LogError as LogError
-from podtui.runtime.protocol import LogLine, LogOptions
-from podtui.runtime.sessions import Duplex, Session
+from podtui.runtime.protocol import Duplex, LogLine, LogOptions, Session
 
 
 class SessionEndpoints(Protocol):

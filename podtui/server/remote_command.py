@@ -13,7 +13,7 @@ from aiohttp import web
 from podtui.api import channels
 from podtui.api.v1 import Pod, Status, StatusCause, StatusDetails
 from podtui.errors import EngineError
-from podtui.runtime.sessions import Session
+from podtui.runtime.protocol import Session
 from podtui.server.protocol import SessionEndpoints
 from podtui.server.query import flag
 from podtui.server.sockets import Socket, Sockets, chosen
@@ -61,14 +61,14 @@ class RemoteCommandRoutes:
             raise bad_request("you must specify at least one command for the container")
         chosen(request, PROTOCOLS)
         session = self._pods.exec(pod, container, command, stdin=wanted.stdin, tty=wanted.tty)
-        return await self._talk(request, wanted, session)
+        return await self._run_session(request, wanted, session)
 
     async def attach(self, request: web.Request) -> web.StreamResponse:
         pod, container = await self._meant(request)
         wanted = parse_wanted(request)
         chosen(request, PROTOCOLS)
         session = self._pods.attach(pod, container, stdin=wanted.stdin)
-        return await self._talk(request, wanted, session)
+        return await self._run_session(request, wanted, session)
 
     async def _meant(self, request: web.Request) -> tuple[Pod, str]:
         match = request.match_info
@@ -77,7 +77,7 @@ class RemoteCommandRoutes:
             asked = match.get("container") or request.query.get("container", "")
             return pod, await self._pods.container(pod, asked)
 
-    async def _talk(
+    async def _run_session(
         self,
         request: web.Request,
         wanted: Wanted,

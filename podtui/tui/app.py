@@ -27,9 +27,9 @@ from textual.theme import Theme
 
 from podtui.api.local import Manifest
 from podtui.api.v1 import Event, Node, Pod
-from podtui.client.capabilities import LOCAL, Server
-from podtui.client.protocol import Client, Lost
+from podtui.client.protocol import LOCAL, Client, Lost, Server
 from podtui.errors import PodtuiError, UsageError
+from podtui.tui.commands.actions import ACTIONS
 from podtui.tui.commands.agent import (
     Agent,
     is_other,
@@ -40,7 +40,6 @@ from podtui.tui.commands.agent import (
 )
 from podtui.tui.commands.availability import is_offered
 from podtui.tui.commands.custom_runner import CustomRunner
-from podtui.tui.commands.delete_manifests import undo_last
 from podtui.tui.commands.registry import Command, completions, offered_commands, parse_command
 from podtui.tui.commands.session import Selection, Session, leave_dialog
 from podtui.tui.commands.terminal import (
@@ -51,8 +50,8 @@ from podtui.tui.commands.terminal import (
 from podtui.tui.key_queue import InTurn
 from podtui.tui.model.model import Changes, Link, Model
 from podtui.tui.preferences.file_changes import changes_of
+from podtui.tui.preferences.live import LivePreferences, PreferencesFile
 from podtui.tui.preferences.preferences import Preferences
-from podtui.tui.preferences.preferred import LivePreferences, PreferencesFile
 from podtui.tui.preferences.themes import (
     DEFAULT_THEME,
     ThemeFile,
@@ -67,7 +66,7 @@ from podtui.tui.screens.factory import ScreenFactory
 from podtui.tui.screens.help_screen import HelpScreen
 from podtui.tui.screens.key_lines import key_lines
 from podtui.tui.screens.live_screen import LiveScreen
-from podtui.tui.screens.main.arrangement import PANES
+from podtui.tui.screens.main.layout import PANES
 from podtui.tui.screens.main.main_screen import MainScreen
 from podtui.tui.screens.main.screen_memory import MemoryFile, ScreenMemory
 from podtui.tui.screens.menu import Choice, Menu, choices
@@ -107,7 +106,7 @@ class PodtuiApp(InTurn):
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("colon", "command", "Command", key_display=":", id="app.command"),
         Binding("m,f10", "menu", "Menu", id="app.menu",
-                tooltip="What can be done here, to choose from; so does the right mouse button"),
+                tooltip="Menu of actions; also by the right mouse button"),
         Binding("question_mark", "help", "Help", key_display="?", id="app.help"),
         Binding("ctrl+a", "aliases", "Commands", show=False, id="app.aliases",
                 tooltip="The commands after : and their short names"),
@@ -469,7 +468,7 @@ class PodtuiApp(InTurn):
         self.push_screen(HelpScreen(lines))
 
     def action_undo(self) -> None:
-        self.session.start("Undo", lambda: undo_last(self.session))
+        ACTIONS["undo"].run(self.session, self._selection(), "")
 
     def action_menu(self) -> None:
         def take(choice: Choice | None) -> None:
@@ -663,7 +662,7 @@ class PodtuiApp(InTurn):
 
     def get_system_commands(self, screen: Screen[Any]) -> Iterable[SystemCommand]:
         yield SystemCommand("Keys", "Every key and what it does", self.action_help)
-        agent = "" if self.model.server.is_cluster else "; the agent goes on"
+        agent = "" if self.model.server.is_cluster else "; the agent keeps running"
         yield SystemCommand("Quit", f"Leave the screen{agent}", self.action_quit)
         for name in self._ours:
             yield SystemCommand(

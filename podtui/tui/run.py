@@ -44,8 +44,8 @@ def run_tui(
     few = theme_for_terminal(os.environ)
     forced = few if os.environ.get("NO_COLOR") else None
     from podtui.tui.app import PodtuiApp
+    from podtui.tui.preferences.live import PreferencesFile
     from podtui.tui.preferences.preferences import preferences_of
-    from podtui.tui.preferences.preferred import PreferencesFile
 
     preferences, memory = preferences_of(resolved, theme=forced), remembered(os.environ)
     app = PodtuiApp(
@@ -96,10 +96,10 @@ def run_cluster(
     settings = resolved.settings
     few = theme_for_terminal(os.environ)
     forced = few if os.environ.get("NO_COLOR") else None
-    from podtui.client.capabilities import CLUSTER, Server
+    from podtui.client.protocol import CLUSTER, Server
     from podtui.tui.app import PodtuiApp
+    from podtui.tui.preferences.live import PreferencesFile
     from podtui.tui.preferences.preferences import preferences_of
-    from podtui.tui.preferences.preferred import PreferencesFile
 
     preferences, memory = preferences_of(resolved, theme=forced), remembered(os.environ)
     app = PodtuiApp(

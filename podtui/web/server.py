@@ -12,8 +12,8 @@ from aiohttp import web
 from aiohttp.typedefs import Handler
 
 from podtui.web.access import Access, is_our_host, is_our_origin, safety_headers
+from podtui.web.messages import LONGEST_MESSAGE, StartRefused, encode
 from podtui.web.session import Program, run_session
-from podtui.web.wire import LONGEST_MESSAGE, Refused, encode
 
 MOST_TABS: Final = 8
 """Each tab is a separate process of about 100 MB."""
@@ -146,7 +146,7 @@ class PageServer:
             return socket
         if len(self._tabs) >= self._most_tabs:
             text = f"There are {self._most_tabs} tabs already; close one, then press Enter."
-            await socket.send_str(encode(Refused(text)))
+            await socket.send_str(encode(StartRefused(text)))
             await socket.close()
             return socket
         self._tabs.add(socket)

@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+from collections import deque
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
 from aiohttp import ClientConnectionResetError, WSMsgType, web
 
+from podtui.web.messages import BadMessage, Ended, Size, StartRefused, Taken, decode, encode
 from podtui.web.terminal import Terminal
-from podtui.web.typed import Typed
-from podtui.web.window import Window
-from podtui.web.wire import BadMessage, Ended, Refused, Size, Taken, decode, encode
 
+WINDOW: Final = 64 * 1024
+"""The maximum number of bytes in transit. A full screen with colours has about 20 KiB, and all
+bytes in transit when a key is pressed are drawn before the response to the key."""
 SIZE_SECONDS: Final = 10.0
 SEND_SECONDS: Final = 30.0
 MOST_TYPED: Final = 16 * 1024 * 1024
@@ -46,9 +48,9 @@ async def run_session(socket: web.WebSocketResponse, program: Program, stop: asy
             program.words, columns=first.columns, rows=first.rows, environment=program.environment
         )
     except OSError as error:
-        await _say(socket, Refused(f"podtui cannot be started: {error.strerror}"))
+        await _say(socket, StartRefused(f"podtui cannot be started: {error.strerror}"))
         return
-    window = Window()
+    window = OutputWindow()
     try:
         ended = await _join(socket, terminal, window, stop)
     finally:
@@ -57,13 +59,73 @@ async def run_session(socket: web.WebSocketResponse, program: Program, stop: asy
         await _say(socket, Ended(_words(status)))
 
 
+class OutputWindow:
+    """Flow control for output: counts bytes sent and bytes drawn. A slow page makes the program
+    wait, instead of filling memory."""
+
+    def __init__(self, size: int = WINDOW) -> None:
+        self._size = size
+        self._sent = 0
+        self._taken = 0
+        self._room = asyncio.Event()
+        self._room.set()
+
+    def sent(self, count: int) -> None:
+        self._sent += count
+        self._look()
+
+    def taken(self, total: int) -> None:
+        """Record that the page has drawn ``total`` bytes; limited to the number of bytes sent."""
+        self._taken = max(self._taken, min(total, self._sent))
+        self._look()
+
+    async def room(self) -> None:
+        """Wait until more may be sent. There is no timeout, because a background tab may draw only
+        once a minute."""
+        await self._room.wait()
+
+    def _look(self) -> None:
+        if self._sent - self._taken < self._size:
+            self._room.set()
+        else:
+            self._room.clear()
+
+
+class InputQueue:
+    """Input that the program has not read yet, with its total size.
+
+    It is separate from the socket: a long paste may be followed by messages that let the program
+    continue to write, and a program that is blocked in a write may not read either.
+    """
+
+    def __init__(self) -> None:
+        self._pieces: deque[bytes] = deque()
+        self._some = asyncio.Event()
+        self.waiting = 0
+        """Bytes that are still in the queue."""
+
+    def put(self, data: bytes) -> None:
+        self._pieces.append(data)
+        self.waiting += len(data)
+        self._some.set()
+
+    async def get(self) -> bytes:
+        """Wait for the next piece, and return it."""
+        while not self._pieces:
+            self._some.clear()
+            await self._some.wait()
+        data = self._pieces.popleft()
+        self.waiting -= len(data)
+        return data
+
+
 async def _join(
-    socket: web.WebSocketResponse, terminal: Terminal, window: Window, stop: asyncio.Event
+    socket: web.WebSocketResponse, terminal: Terminal, window: OutputWindow, stop: asyncio.Event
 ) -> bool:
     """Forward bytes in both directions until one side ends; True if the program ended."""
     async with asyncio.TaskGroup() as tasks:
         shows = tasks.create_task(_show(socket, terminal, window), name="web show")
-        typed = Typed()
+        typed = InputQueue()
         takes = tasks.create_task(_take(socket, terminal, window, typed), name="web take")
         types = tasks.create_task(_type(typed, terminal), name="web type")
         ends = tasks.create_task(terminal.wait(), name="web program")
@@ -79,7 +141,7 @@ async def _join(
     return shows.done() and not shows.cancelled() and shows.result()
 
 
-async def _show(socket: web.WebSocketResponse, terminal: Terminal, window: Window) -> bool:
+async def _show(socket: web.WebSocketResponse, terminal: Terminal, window: OutputWindow) -> bool:
     """Send the program's output to the page. True at the program's end, False if the page has
     disconnected."""
     while data := await terminal.read():
@@ -94,7 +156,7 @@ async def _show(socket: web.WebSocketResponse, terminal: Terminal, window: Windo
 
 
 async def _take(
-    socket: web.WebSocketResponse, terminal: Terminal, window: Window, typed: Typed
+    socket: web.WebSocketResponse, terminal: Terminal, window: OutputWindow, typed: InputQueue
 ) -> None:
     """Handle the page's messages until it disconnects, violates the protocol or sends too much
     input."""
@@ -110,7 +172,7 @@ async def _take(
                 window.taken(message.bytes)
 
 
-async def _type(typed: Typed, terminal: Terminal) -> None:
+async def _type(typed: InputQueue, terminal: Terminal) -> None:
     """Write the input to the program until it stops reading."""
     with contextlib.suppress(TimeoutError, OSError):
         while True:
@@ -130,7 +192,7 @@ async def _message(socket: web.WebSocketResponse) -> bytes | Size | Taken | None
     return None
 
 
-async def _say(socket: web.WebSocketResponse, message: Ended | Refused) -> None:
+async def _say(socket: web.WebSocketResponse, message: Ended | StartRefused) -> None:
     try:
         async with asyncio.timeout(SEND_SECONDS):
             await socket.send_str(encode(message))

@@ -6,8 +6,7 @@ import difflib
 from collections.abc import Iterable
 
 from podtui.errors import PodtuiError
-from podtui.why.source import BREAK
-from podtui.why.types import Edit
+from podtui.why.source import BREAK, Edit
 
 CONTEXT = 2
 

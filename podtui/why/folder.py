@@ -7,8 +7,8 @@ from collections.abc import Iterable, Iterator
 
 from podtui.api.local import Diagnostic, Manifest, ManifestState, Severity
 from podtui.api.places import field_path
-from podtui.why.source import Source
-from podtui.why.types import Edit, Evidence, Facts, Fix, Found, Rule
+from podtui.why.source import Edit, Source
+from podtui.why.types import Evidence, Facts, Fix, Found, Rule
 
 _MEANT = re.compile(r'did you mean "([^"]+)"\?')
 _NAME = re.compile(r'a name that would do: "([^"]+)"')

@@ -12,8 +12,8 @@ from podtui.api.pods import run_began
 from podtui.api.v1 import Event, Probe
 from podtui.why.edits import EditError, apply_edits
 from podtui.why.look import Case, moment, newest
-from podtui.why.source import Source
-from podtui.why.types import Edit, Fix, Found, Health, Rule
+from podtui.why.source import Edit, Source
+from podtui.why.types import Fix, Found, Health, Rule
 
 _DOCS = "https://kubernetes.io/docs/tasks/configure-pod-container/configure-liveness-readiness-startup-probes/"
 _STATUS = re.compile(r"statuscode: (\d+)")

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Generic, TypeVar
+from typing import Generic, TypeVar
 
 from podtui.api.health import Health
 from podtui.api.local import Manifest
 from podtui.api.places import Path, Place
 from podtui.api.v1 import Event, Node, Pod
-
-if TYPE_CHECKING:
-    from podtui.why.source import Source
+from podtui.why.source import Edit, Source
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,16 +39,6 @@ class Evidence:
     time: str = ""
     count: int = 1
     warning: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class Edit:
-    """Replaces ``old`` at a position by ``new``; both may span several lines."""
-
-    line: int
-    column: int
-    old: str
-    new: str
 
 
 @dataclass(frozen=True, slots=True)

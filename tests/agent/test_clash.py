@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from podtui.agent.clash import AgentClash, Clash, Owner, explain, find_clashes, guarded, owner_of
+from podtui.agent.cleanup import remove_all
 from podtui.agent.lock import AgentLock, AgentRecord
-from podtui.agent.run import remove_all
 from podtui.api.names import MANIFEST_PATH
 from podtui.clock import SystemClock
 from podtui.errors import EngineConflict

@@ -25,7 +25,7 @@ from session_world import SessionWorld, session_world
 
 from podtui.cli import build_parser, main
 from podtui.cli.parser import take_exec_words
-from podtui.cli.sessions import Place, parse_place, parse_ports
+from podtui.cli.sessions import CopyPlace, parse_place, parse_ports
 from podtui.errors import UsageError
 from podtui.runtime.memory import Behaviour, Say
 
@@ -52,14 +52,14 @@ ElsewhereWorld = tuple[SessionWorld, Ask]
 @pytest.mark.parametrize(
     ("text", "place"),
     [
-        ("web:/etc/hosts", Place("/etc/hosts", "web", "ns")),
-        ("other/web:/a:b", Place("/a:b", "web", "other")),
-        ("here", Place("here")),
-        ("/a/b:c", Place("/a/b:c")),
-        ("./web:x", Place("./web:x")),
+        ("web:/etc/hosts", CopyPlace("/etc/hosts", "web", "ns")),
+        ("other/web:/a:b", CopyPlace("/a:b", "web", "other")),
+        ("here", CopyPlace("here")),
+        ("/a/b:c", CopyPlace("/a/b:c")),
+        ("./web:x", CopyPlace("./web:x")),
     ],
 )
-def test_places(text: str, place: Place) -> None:
+def test_places(text: str, place: CopyPlace) -> None:
     assert parse_place(text, "ns") == place
 
 

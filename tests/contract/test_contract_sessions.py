@@ -16,7 +16,7 @@ import pytest
 from contract.bench import Bench, until
 
 from podtui.errors import EngineConflict, EngineError, EngineNotFound
-from podtui.runtime.sessions import Session
+from podtui.runtime.protocol import Session
 
 MEBIBYTE = 1 << 20
 

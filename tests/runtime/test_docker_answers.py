@@ -14,13 +14,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from podtui.errors import EngineConflict, EngineError, EngineNotFound, EngineUnavailable
-from podtui.runtime.docker.calls import THREADS, Calls
-from podtui.runtime.docker.errors import Refused, meaning, translated
+from podtui.runtime.docker.errors import Refused, engine_error, translate_transport_errors
 from podtui.runtime.docker.images import ImageName, Progress, image_record, is_id, pull_problem
 from podtui.runtime.docker.link import in_thread
 from podtui.runtime.docker.locate import Endpoint
 from podtui.runtime.docker.log_stream import FramedLines, Frames, TerminalLines
-from podtui.runtime.docker.usage import (
+from podtui.runtime.docker.sdk import THREADS, Calls
+from podtui.runtime.docker.stats import (
     KernelFiles,
     Usage,
     from_answer,
@@ -315,20 +315,23 @@ def test_interfaces_are_those_of_the_first_process(tmp_path: Path) -> None:
     ],
 )
 def test_what_refusals_mean(status: int, text: str, kind: type[EngineError]) -> None:
-    assert type(meaning(Refused(status, text))) is kind
+    assert type(engine_error(Refused(status, text))) is kind
 
 
 def test_errors_are_translated_once() -> None:
     answer = requests.Response()
     answer.status_code = 409
-    with pytest.raises(Refused) as refused, translated("unix:///x"):
+    with pytest.raises(Refused) as refused, translate_transport_errors("unix:///x"):
         raise docker.errors.APIError("no", answer, explanation="name taken")
     assert (refused.value.status, refused.value.text) == (409, "name taken")
     for lost in (requests.ConnectionError("gone"), ConnectionResetError(), TimeoutError()):
-        with pytest.raises(EngineUnavailable, match="unix:///x"), translated("unix:///x"):
+        with (
+            pytest.raises(EngineUnavailable, match="unix:///x"),
+            translate_transport_errors("unix:///x"),
+        ):
             raise lost
     own = EngineNotFound("left alone")
-    with pytest.raises(EngineNotFound) as same, translated("unix:///x"):
+    with pytest.raises(EngineNotFound) as same, translate_transport_errors("unix:///x"):
         raise own
     assert same.value is own
 

@@ -12,10 +12,10 @@ from typing import Any
 import pytest
 
 from podtui.errors import EngineError
-from podtui.runtime.docker.filling import ImageMembers
+from podtui.runtime.docker.archives import Member, TarStream
 from podtui.runtime.docker.host_files import local_kind
 from podtui.runtime.docker.paths import Escapes, PathStat, walk
-from podtui.runtime.docker.tar_stream import Member, TarStream
+from podtui.runtime.docker.volumes import ImageMembers
 from podtui.runtime.protocol import HostPathKind
 
 # --- archives

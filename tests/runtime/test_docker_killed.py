@@ -13,9 +13,9 @@ from typing import Any
 import pytest
 from contract.bench import Bench
 
-from podtui.runtime.docker.calls import CALL_SECONDS, Calls
 from podtui.runtime.docker.identity import root_key, volume_name
 from podtui.runtime.docker.pause import PAUSE_IMAGE, SPARE_DIRECTORIES, SPARE_FILES
+from podtui.runtime.docker.sdk import CALL_SECONDS, Calls
 from podtui.runtime.docker.storage import Entry, tar_of
 from podtui.runtime.protocol import Mount, PodVolume, SandboxState, VolumeFile
 

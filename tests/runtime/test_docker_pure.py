@@ -11,7 +11,8 @@ from typing import Any
 import pytest
 
 from podtui.errors import EngineNotFound
-from podtui.runtime.docker.abilities import Abilities
+from podtui.runtime.docker.capabilities import Abilities
+from podtui.runtime.docker.fallbacks import ALL_CAPABILITIES, LOW_OOM_SCORE, remedy
 from podtui.runtime.docker.identity import (
     container_labels,
     container_name,
@@ -23,7 +24,6 @@ from podtui.runtime.docker.identity import (
     volume_name,
 )
 from podtui.runtime.docker.inspection import container_status, sandbox_status, start_failure
-from podtui.runtime.docker.lesser import ALL_CAPABILITIES, LOW_OOM_SCORE, remedy
 from podtui.runtime.docker.mounts import Source, host_path_source
 from podtui.runtime.docker.payload import (
     Json,

@@ -9,8 +9,7 @@ from typing import Any
 import pytest
 from runtime.test_docker_pure import ABLE, container, payload_of, sandbox
 
-from podtui.runtime.docker.abilities import Abilities
-from podtui.runtime.docker.capabilities import abilities
+from podtui.runtime.docker.capabilities import Abilities, abilities
 from podtui.runtime.docker.etc_hosts import write_here
 from podtui.runtime.docker.payload import sandbox_payload
 from podtui.runtime.protocol import DnsConfig, SecurityContext

@@ -11,8 +11,8 @@ import pytest
 from aiohttp import web
 from cluster_server import Authority, server_context
 
-from podtui.runtime.docker.client import new_client
 from podtui.runtime.docker.locate import Endpoint, TlsFiles
+from podtui.runtime.docker.sdk import new_client
 from podtui.runtime.docker.wire import Wire
 
 

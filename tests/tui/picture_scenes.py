@@ -25,13 +25,12 @@ from tree_scene import rich
 from tui_scene import FOLDER, FakeClient, event, full_client, gallery, manifests, node, usage
 
 from podtui.api.v1 import Pod
-from podtui.client.capabilities import CLUSTER, Server
+from podtui.client.protocol import CLUSTER, Server
 from podtui.tui.commands import copy_files, custom_runner, edit_manifest, restart
 from podtui.tui.commands import images as image_commands
 from podtui.tui.commands.agent import switch_dialog
 from podtui.tui.commands.custom_commands import CommandTarget, CustomCommand
-from podtui.tui.commands.delete_manifests import delete_dialog
-from podtui.tui.commands.delete_pods import delete_pods_dialog
+from podtui.tui.commands.delete import delete_dialog, delete_pods_dialog
 from podtui.tui.commands.manifest_file import Rewrite
 from podtui.tui.commands.session import leave_dialog
 from podtui.tui.screens import output_screen, trash_screen
@@ -47,10 +46,10 @@ from podtui.tui.screens.output_screen import OutputScreen
 from podtui.tui.screens.pods.pod_screen import PodScreen
 from podtui.tui.screens.text_screens import EventScreen, ManifestScreen
 from podtui.tui.screens.trash_screen import TrashScreen
-from podtui.tui.screens.tree.tree_screen import TreeScreen
+from podtui.tui.screens.tree_screen import TreeScreen
 from podtui.tui.screens.why_screen import WhyScreen
 from podtui.tui.widgets.cells import Span
-from podtui.tui.widgets.columns_screen import ColumnsScreen
+from podtui.tui.widgets.columns import ColumnsScreen
 from podtui.tui.widgets.dialogs import Ask, Dialog
 from podtui.tui.widgets.picker import Picker
 
@@ -237,67 +236,67 @@ OVER_SCREENS: Final = {
     "columns": key(ColumnsScreen, "always there", "W"),
     "menu": key(Menu, "Delete", "m"),
     "palette": key(CommandPalette, "Pane", "ctrl+p", size=SMALL, anew=True),
-    "new-pod": key(Picker, "sidecar", "n", asked_by="creating.template_picker"),
+    "new-pod": key(Picker, "sidecar", "n", asked_by="create_pod.template_picker"),
     "new-pod-name": key(Ask, "What is it called?", "n", "1", size=SMALL,
-                        asked_by="creating.create_pod"),
+                        asked_by="create_pod.create_pod"),
     "debug": key(Ask, "Image of the debugger", "D", "1", select=WEB, size=SMALL,
-                 asked_by="shells.start_debugger"),
+                 asked_by="shell.start_debugger"),
     "copy-files": key(Ask, "copies into it", "t", "1", select=WEB, size=SMALL,
-                      asked_by="transferring.transfer_files"),
+                      asked_by="copy_files.transfer_files"),
     "forward": key(Ask, "The pod declares", "F", select=WEB, size=SMALL,
-                   asked_by="forwarding.start_forward"),
+                   asked_by="port_forward.start_forward"),
     "pull-image": Scene(shows=Ask, says="docker pull", opens=begins("pull_image"), size=SMALL,
-                        asked_by="imaging._ask_name"),
+                        asked_by="images._ask_name"),
     "choose-container": key(Picker, "exporter", "ctrl+k", select=WEB, size=SMALL,
-                            asked_by="restarting.choose_container"),
+                            asked_by="restart.choose_container"),
     "log-range": key(Picker, "last 15m", "3", "R", size=SMALL, asked_by="logs_pane.action_range"),
     "choose-context": Scene(shows=Picker, says="staging", client=cluster, size=SMALL,
                             opens=typed("context"), settings={"server": CONTEXTS},
                             asked_by="app._ask_context"),
     "own-choose": Scene(shows=Picker, says="on which", opens=chooses_way, size=SMALL,
-                        asked_by="own_running._choose"),
+                        asked_by="custom_runner._choose"),
 }  # fmt: skip
 QUESTIONS: Final = {
-    "delete": key(Dialog, "trash", "ctrl+d", select=WEB, asked_by="deleting.delete_dialog"),
+    "delete": key(Dialog, "trash", "ctrl+d", select=WEB, asked_by="delete.delete_dialog"),
     "delete-several": dialog(
         lambda: delete_dialog([web_manifest(), manifests()[0]],
                               [ended_by_deletion(), "the agent does not answer"]),
-        "deleting.delete_dialog", "2 files"),
+        "delete.delete_dialog", "2 files"),
     "delete-in-cluster": dialog(
         lambda: delete_pods_dialog(pods("web", "counter")),
-        "deleting_pods.delete_pods_dialog", "no undo"),
+        "delete.delete_pods_dialog", "no undo"),
     "restart": dialog(lambda: restart.restart_dialog(pods("web", "batch", "crash-loop")),
-                      "restarting.restart_dialog", "Restart 3 pods"),
+                      "restart.restart_dialog", "Restart 3 pods"),
     "restart-container": key(Dialog, "Restart app", "ctrl+k", size=SMALL,
-                             asked_by="restarting.container_dialog"),
+                             asked_by="restart.container_dialog"),
     "rewrite": dialog(
         lambda: edit_manifest.rewrite_dialog(
             Rewrite(Path("web.yaml"), b"a: 1\nb: 2\n", b"a: 1\nb: 3\n", "set b"),
             "Set b?", "Apply", plan()),
-        "editing.rewrite_dialog", "Set b?"),
-    "plan": dialog(lambda: edit_manifest.plan_dialog("web.yaml", plan()), "editing.plan_dialog",
-                   "Apply and replace"),
+        "edit_manifest.rewrite_dialog", "Set b?"),
+    "plan": dialog(lambda: edit_manifest.plan_dialog("web.yaml", plan()),
+                   "edit_manifest.plan_dialog", "Apply and replace"),
     "plan-refused": dialog(lambda: edit_manifest.plan_dialog("web.yaml", refused_plan()),
-                           "editing.plan_dialog", "imago"),
+                           "edit_manifest.plan_dialog", "imago"),
     "plan-missing": dialog(
         lambda: edit_manifest.plan_dialog("web.yaml", None, "nobody listens on /run/podtui.sock"),
-        "editing.plan_dialog", "Save anyway"),
+        "edit_manifest.plan_dialog", "Save anyway"),
     "file-changed": dialog(
         lambda: edit_manifest._changed_dialog("web.yaml", "web.yaml was written by somebody else"),
-        "editing._changed_dialog", "Overwrite"),
+        "edit_manifest._changed_dialog", "Overwrite"),
     "remove-image": dialog(lambda: image_commands.removal_dialog(images()[3]),
-                           "imaging.removal_dialog", "Remove image"),
+                           "images.removal_dialog", "Remove image"),
     "prune-images": dialog(lambda: image_commands.prune_dialog(image_commands.prunable(images())),
-                           "imaging.prune_dialog", "in all"),
+                           "images.prune_dialog", "in all"),
     "overwrite": dialog(lambda: copy_files.overwrite_dialog(Path("hosts")),
-                        "transferring.overwrite_dialog", "overwritten"),
+                        "copy_files.overwrite_dialog", "overwritten"),
     "stop-forward": dialog(lambda: stop_dialog(forwards()[0]), "forwards_screen.stop_dialog",
                            "open connection"),
     "end-command": dialog(lambda: output_screen.end_dialog("scan web-n1/nginx"),
-                          "own_output.end_dialog", "still running"),
+                          "output_screen.end_dialog", "still running"),
     "quit": dialog(
         lambda: leave_dialog("Quit", [(Span("✖ ", "error"), Span("unsaved edit of web.yaml"))]),
-        "actions.leave_dialog", "web.yaml"),
+        "session.leave_dialog", "web.yaml"),
     "switch-folder": dialog(
         lambda: switch_dialog("./static_pods", "./wild", pods("web", "counter")),
         "agent.switch_dialog", "instead of"),
@@ -305,6 +304,6 @@ QUESTIONS: Final = {
         lambda: custom_runner.question(
             SCAN, [CommandTarget("web-n1/nginx", {}), CommandTarget("counter-n1/count", {})]
         ),
-        "own_running.question", "Run scan"),
+        "custom_runner.question", "Run scan"),
 }  # fmt: skip
 SCENES: Final = {**FULL_SCREENS, **OVER_SCREENS, **QUESTIONS}

@@ -21,7 +21,7 @@ from podtui.api.local import Manifest
 from podtui.api.plan import FieldChange, Outcome, Plan, PodPlan
 from podtui.api.v1 import EphemeralContainer, ObjectMeta, Pod
 from podtui.cli import build_parser
-from podtui.client.talking import ExecQuery
+from podtui.client.protocol import ExecQuery
 from podtui.errors import AgentUnavailable
 from podtui.tui.app import PodtuiApp
 from podtui.tui.commands import edit_manifest, shell
@@ -600,7 +600,7 @@ async def test_a_debugger_is_no_target_for_another(tmp_path: Path) -> None:
 async def test_read_only_nothing_is_changed(tmp_path: Path, typing: list[bytes]) -> None:
     async with acting(tmp_path, readonly=True) as (app, pilot, client):
         await pilot.press("e", "ctrl+d", "r", "u", "ctrl+k", "s", "a", "D", "t", "n")
-        app.screen.action_delete()
+        app.screen.action_do("delete")
         await notified(app, pilot, "podtui runs read-only")
         assert (client.planned, client.restarted) == ([], [])
         hints = "".join(span.text for span in app.screen.query_one("#hints").left)

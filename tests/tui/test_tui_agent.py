@@ -120,7 +120,7 @@ async def test_the_agents_folder_is_shown_and_another_one_is_offered(tmp_path: P
         shown = bar_text(app, "status")
         assert str(tmp_path / "m") in shown or "/m" in shown
         assert "wild" in shown
-        assert app.manifest_folder == tmp_path / "m", "new pods go where the agent looks"
+        assert app.session.manifest_folder == tmp_path / "m", "new pods go where the agent looks"
         assert not isinstance(app.screen, Dialog), "nobody named the folder on the command line"
         assert "app.agent" in {hint.id for hint in key_hints(app.screen)}
         for answer, restarts in (("enter", []), ("y", [str(tmp_path / "wild")])):

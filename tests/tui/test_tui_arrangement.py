@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 from textual.geometry import Region
 
-from podtui.tui.screens.main.arrangement import (
+from podtui.tui.screens.main.layout import (
     CHROME,
     PANES,
     Shape,

@@ -16,10 +16,10 @@ from textual.screen import ModalScreen, Screen
 from tui_app import main, running, wait_for
 from tui_scene import FakeClient
 
-from podtui.client.talking import Copied
+from podtui.client.protocol import Copied
 from podtui.errors import ApiError
 from podtui.tui.app import PodtuiApp
-from podtui.tui.commands import delete_manifests, edit_manifest, shell
+from podtui.tui.commands import delete, edit_manifest, shell
 from podtui.tui.commands.copy_files import Transfer, replaced_by
 from podtui.tui.commands.custom_commands import CommandTarget
 from podtui.tui.commands.manifest_file import ManifestFileError
@@ -67,7 +67,7 @@ def done(monkeypatch: pytest.MonkeyPatch) -> list[str]:
         found.append("throw away")
         raise ManifestFileError("not here")
 
-    monkeypatch.setattr(delete_manifests, "throw_away", throw)
+    monkeypatch.setattr(delete, "throw_away", throw)
     monkeypatch.setattr(edit_manifest, "write_manifest_file", lambda *a, **m: found.append("write"))
     monkeypatch.setattr(
         RunningForward, "stop", lambda self: found.append("stop") if not self.failed else None

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from podtui.tui.views.events import EVENT_COLUMNS
 from podtui.tui.views.pods.rows import POD_COLUMNS
 from podtui.tui.widgets.cells import Span, fit, line_width, sized, width_of, wrap
-from podtui.tui.widgets.column_choice import ColumnChoice
+from podtui.tui.widgets.columns import ColumnChoice
 from podtui.tui.widgets.format import cores, mebibytes, size
 from podtui.tui.widgets.sanitize import clean, clean_lines
 

@@ -16,12 +16,11 @@ from tui_scene import events as some_events
 
 from podtui.api.local import Manifest, NodeMetrics
 from podtui.api.v1 import Event, Node, ObjectMeta, OwnerReference, Pod
-from podtui.client.capabilities import AGENT, CLUSTER, Capabilities, Server
-from podtui.client.protocol import Lost, Synced
+from podtui.client.protocol import AGENT, CLUSTER, Lost, Server, ServerCapabilities, Synced
 from podtui.errors import AgentUnavailable, ApiError
 from podtui.tui.app import PodtuiApp
 from podtui.tui.commands.availability import NEEDS, PARTS, is_binding_offered, is_offered
-from podtui.tui.commands.delete_pods import fate
+from podtui.tui.commands.delete import fate
 from podtui.tui.commands.key_registry import known_bindings
 from podtui.tui.commands.registry import COMMANDS, offered_commands
 from podtui.tui.model.model import Link, Model
@@ -144,7 +143,7 @@ def test_what_a_cluster_offers(action: str, parameters: tuple[object, ...], ther
 
 
 def test_deleting_needs_files_or_records() -> None:
-    neither = Capabilities(manifests=False)
+    neither = ServerCapabilities(manifests=False)
     assert not is_offered(neither, "delete")
     assert not is_binding_offered(CLUSTER, "probes.run", "run")
     assert is_binding_offered(AGENT, "probes.run", "run")
@@ -351,7 +350,7 @@ async def test_a_refused_kind_that_comes_is_shown() -> None:
 async def test_a_lost_server_is_named() -> None:
     made = ClusterClient()
     for kind in (Node, Pod, Event):
-        made.say(kind, Lost("api.example:6443: nobody listens there"))
+        made.say(kind, Lost("api.example:6443: nothing listens there"))
     app = make_app(made, server=SERVER)
     async with app.run_test(size=(120, 36)) as pilot:
         await wait_for(
@@ -402,7 +401,7 @@ async def test_read_only_deletes_nothing() -> None:
         (("ReplicaSet", "web-1"), "has 30 s to end; ReplicaSet web-1 makes another"),
         (("Job", "j"), "has 30 s to end; Job j may make another"),
         (("Node", "n1"), "is a static pod of Node n1: its kubelet makes the record again"),
-        (None, "has 30 s to end; nobody owns it: it does not come back"),
+        (None, "has 30 s to end; it has no owner: it is not recreated"),
     ],
 )
 def test_what_becomes_of_a_deleted_pod(owner: tuple[str, str] | None, words: str) -> None:

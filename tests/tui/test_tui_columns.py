@@ -10,7 +10,7 @@ from textual.geometry import Size
 from podtui.tui.views.events import EVENT_COLUMNS
 from podtui.tui.views.pods.rows import POD_COLUMNS
 from podtui.tui.widgets.cells import Cell, Column, Fitted, Row, Shown, Span, fit
-from podtui.tui.widgets.column_choice import ColumnChoice
+from podtui.tui.widgets.columns import ColumnChoice
 from podtui.tui.widgets.table import Table
 from podtui.tui.widgets.table_lines import (
     cell_text,

@@ -15,8 +15,7 @@ from podtui.tui.model.model import Changes
 from podtui.tui.model.usage import Usage
 from podtui.tui.views.pods.rows import asked, measured_row, pod_row
 from podtui.tui.widgets.cells import Cell, Column, Fitted, Row
-from podtui.tui.widgets.drawn_rows import DrawnRows
-from podtui.tui.widgets.table_lines import holds_until
+from podtui.tui.widgets.table_lines import DrawnRows, holds_until
 
 COLUMNS = (Column("name", "NAME", 100), Column("n", "RESTARTS", 70), Column("age", "AGE", 80))
 FITTED = (Fitted(0, 4, False), Fitted(1, 12, False), Fitted(2, 5, False))

@@ -22,7 +22,7 @@ from tui_scene import FakeClient, event, manifest, pod, status
 from podtui.api.v1 import Event
 from podtui.explain.places import find_place
 from podtui.tui.app import PodtuiApp
-from podtui.tui.commands import delete_manifests, edit_manifest, restart
+from podtui.tui.commands import delete, edit_manifest, restart
 from podtui.tui.commands.create_pod import Template, template_picker
 from podtui.tui.commands.custom_commands import CommandTarget, CustomCommand
 from podtui.tui.model.model import Link
@@ -35,7 +35,7 @@ from podtui.tui.screens.pods.pod_screen import PodScreen
 from podtui.tui.screens.tab_bar import TABS
 from podtui.tui.screens.text_screens import EventScreen, ManifestScreen
 from podtui.tui.screens.trash_screen import TrashScreen
-from podtui.tui.screens.tree.tree_screen import TreeScreen
+from podtui.tui.screens.tree_screen import TreeScreen
 from podtui.tui.screens.why_screen import WhyScreen
 from podtui.tui.widgets.dialogs import Ask
 from podtui.tui.widgets.sanitize import clean
@@ -145,8 +145,8 @@ class Visit:
         assert plan is not None
         name = f"web{world.poison}"
         dialogs: dict[str, Screen[Any]] = {
-            "delete": delete_manifests.delete_dialog(files[:2], [plan, words]),
-            "delete one": delete_manifests.delete_dialog(files[:1], [words]),
+            "delete": delete.delete_dialog(files[:2], [plan, words]),
+            "delete one": delete.delete_dialog(files[:1], [words]),
             "restart": restart.restart_dialog(pods),
             "restart one": restart.restart_dialog(pods[:1]),
             "restart container": restart.container_dialog(self.rich, name, "Restart"),

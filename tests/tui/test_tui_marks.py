@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 from podtui.tui.widgets.cells import Cell, Row
-from podtui.tui.widgets.marks import FORGET, Marks
+from podtui.tui.widgets.row_set import FORGET, Marks
 
 
 def row(name: str, *, key: str = "", markable: bool = True) -> Row:

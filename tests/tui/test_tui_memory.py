@@ -8,7 +8,7 @@ from tui_app import running
 
 from podtui.tui.preferences.preferences import Preferences
 from podtui.tui.run import remembered, theme_of
-from podtui.tui.screens.main.arrangement import View
+from podtui.tui.screens.main.layout import View
 from podtui.tui.screens.main.screen_memory import (
     MAX_BYTES,
     MemoryFile,

@@ -12,7 +12,7 @@ from tui_scene import full_client
 from podtui.tui.screens.aliases_screen import AliasesScreen
 from podtui.tui.screens.main.screen_memory import MemoryFile
 from podtui.tui.screens.pods.pod_screen import PodScreen
-from podtui.tui.widgets.columns_screen import ColumnsScreen
+from podtui.tui.widgets.columns import ColumnsScreen
 from podtui.tui.widgets.prompt import Prompt
 
 pytestmark = pytest.mark.screen

@@ -17,8 +17,8 @@ from podtui.api.images import NodeImage
 from podtui.settings import resolve
 from podtui.tui.app import PodtuiApp
 from podtui.tui.model.model import pod_key
+from podtui.tui.preferences.live import PreferencesFile, problems_of
 from podtui.tui.preferences.preferences import Preferences, preferences_of
-from podtui.tui.preferences.preferred import PreferencesFile, problems_of
 from podtui.tui.screens.help_screen import HelpScreen
 from podtui.tui.screens.menu import Menu
 from podtui.tui.screens.node.node_screen import NodeScreen

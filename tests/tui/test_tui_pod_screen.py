@@ -13,9 +13,8 @@ from tui_scene import FakeClient, full_client
 
 from podtui.api.insight import InsightPart, PodInsight, ProbeReport
 from podtui.tui.app import PodtuiApp
-from podtui.tui.screens.pods.pod_events import PodEvents
 from podtui.tui.screens.pods.pod_screen import PodScreen
-from podtui.tui.screens.pods.pod_yaml import YamlView
+from podtui.tui.screens.pods.tabs import PodEvents, YamlView
 from podtui.tui.screens.text_screens import EventScreen
 from podtui.tui.widgets.bars import key_hints
 from podtui.tui.widgets.tones import LinesView
@@ -28,7 +27,7 @@ def knowing() -> FakeClient:
     client.insights["crash-loop-n1"] = PodInsight(
         time=0.0,
         version="1",
-        starts=(USUAL, structs.replace(USUAL, cause="the sandbox was made anew")),
+        starts=(USUAL, structs.replace(USUAL, cause="the sandbox was recreated")),
         probes=(ProbeReport(container="app", probe="Readiness", result="Failure", nextIn=3.0),),
         usage=(series("app"),),
     )

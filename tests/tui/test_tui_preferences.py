@@ -13,8 +13,8 @@ from podtui.errors import UsageError
 from podtui.settings import resolve
 from podtui.tui.app import PodtuiApp
 from podtui.tui.preferences.file_changes import stamp_of
+from podtui.tui.preferences.live import PreferencesFile, key_map_of
 from podtui.tui.preferences.preferences import Preferences, preferences_of
-from podtui.tui.preferences.preferred import PreferencesFile, key_map_of
 from podtui.tui.screens.help_screen import HelpScreen
 from podtui.tui.widgets.tones import LinesView
 

@@ -13,7 +13,7 @@ from tui_app import main, notified, running, wait_for
 
 from podtui.api.plan import Outcome
 from podtui.client.copying import Copied
-from podtui.client.talking import AttachQuery
+from podtui.client.protocol import AttachQuery
 from podtui.tui.commands import shell
 from podtui.tui.screens.pods.pod_screen import PodScreen
 from podtui.tui.screens.tab_bar import TabBar

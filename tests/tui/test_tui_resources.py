@@ -13,13 +13,21 @@ from podtui.api.insight import NetworkSeries, UsageSeries
 from podtui.api.v1 import Pod
 from podtui.tui.views.pods.resources import Used, resource_lines
 from podtui.tui.widgets.cells import Line, line_width
-from podtui.tui.widgets.chart import Chart, Frame, chart_lines, rate
+from podtui.tui.widgets.chart import (
+    Chart,
+    Frame,
+    ReferenceLine,
+    buckets,
+    chart_lines,
+    plot,
+    rate,
+    top_of,
+)
 from podtui.tui.widgets.format import size
-from podtui.tui.widgets.plot import Level, buckets, plot, top_of
 
 AT = NOW.timestamp()
 MI = 1024 * 1024
-LIMIT = Level(90, "━", "error")
+LIMIT = ReferenceLine(90, "━", "error")
 
 
 def text(lines: list[Line]) -> str:
@@ -28,12 +36,13 @@ def text(lines: list[Line]) -> str:
 
 @pytest.mark.parametrize(
     ("peak", "levels", "whole", "top"),
-    [(14, (), False, 15), (14, (Level(60, "━", ""),), False, 80),
-     (14, (Level(500, "━", ""),), False, 15), (14, (Level(500, "━", ""),), True, 600),
+    [(14, (), False, 15), (14, (ReferenceLine(60, "━", ""),), False, 80),
+     (14, (ReferenceLine(500, "━", ""),), False, 15),
+     (14, (ReferenceLine(500, "━", ""),), True, 600),
      (0, (), False, 1.5), (100, (), False, 150)],
 )  # fmt: skip
 def test_the_scale_ends_at_a_round_number_above_what_it_shows(
-    peak: float, levels: tuple[Level, ...], whole: bool, top: float
+    peak: float, levels: tuple[ReferenceLine, ...], whole: bool, top: float
 ) -> None:
     assert top_of(peak, levels, least=1, whole=whole) == pytest.approx(top)
 
@@ -82,7 +91,7 @@ def test_the_least_use_is_seen_and_none_is_not() -> None:
 
 
 def test_lines_lie_at_their_height_with_a_mark_of_their_own() -> None:
-    rows = text(plot([10, 10, 10], 10, 100, (LIMIT, Level(30, "╌", "key")), "")).split("\n")
+    rows = text(plot([10, 10, 10], 10, 100, (LIMIT, ReferenceLine(30, "╌", "key")), "")).split("\n")
     assert rows[1] == "━━━"
     assert rows[7] == "╌╌╌"
     beyond = text(plot([10], 4, 50, (LIMIT,), ""))
@@ -90,7 +99,7 @@ def test_lines_lie_at_their_height_with_a_mark_of_their_own() -> None:
 
 
 def test_no_line_hides_all_of_a_value() -> None:
-    low = Level(30, "╌", "key")
+    low = ReferenceLine(30, "╌", "key")
     rows = text(plot([20, 40, None], 2, 100, (LIMIT, low), "")).split("\n")
     assert rows[1] == "▃▆╌"
 

@@ -33,7 +33,7 @@ from podtui.tui.views.events import EVENT_COLUMNS, event_row
 from podtui.tui.views.pod_status import Family, pod_status_line
 from podtui.tui.views.pods.rows import POD_COLUMNS, manifest_row, pod_row
 from podtui.tui.widgets.cells import Row
-from podtui.tui.widgets.natural import address_key, natural_key
+from podtui.tui.widgets.format import address_key, natural_key
 
 FIRST = ("name", "ready", "status", "restarts", "cpu", "memory", "ip", "age")
 

@@ -18,7 +18,7 @@ from tui_scene import ended, full_client, pod, status
 
 from podtui.api.pods import container_names, container_statuses
 from podtui.api.v1 import Container, ContainerPort, EphemeralContainer, Pod
-from podtui.client.talking import Output
+from podtui.client.protocol import Output
 from podtui.errors import AgentUnavailable, UsageError
 from podtui.tui.commands.copy_files import Transfer, parse_transfer, transfer_problem
 from podtui.tui.commands.port_forward import Ports, offered, parse_ports, ports_problem

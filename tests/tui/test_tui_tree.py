@@ -19,11 +19,10 @@ from podtui.tui.model.model import Changes, Model
 from podtui.tui.screens.node.node_screen import NodeScreen
 from podtui.tui.screens.pods.pod_screen import PodScreen
 from podtui.tui.screens.text_screens import ManifestScreen
-from podtui.tui.screens.tree.tree_screen import TreeScreen
+from podtui.tui.screens.tree_screen import TreeScreen
 from podtui.tui.screens.why_screen import WhyScreen
-from podtui.tui.views.tree.rows import TREE_COLUMNS, rows_in_sight, tree_row
+from podtui.tui.views.tree.rows import TREE_COLUMNS, TreeView, rows_in_sight, tree_row
 from podtui.tui.views.tree.tree import pod_items
-from podtui.tui.views.tree.view import TreeView
 from podtui.tui.widgets.dialogs import Dialog
 from podtui.tui.widgets.filters import ALL, parse_filter
 

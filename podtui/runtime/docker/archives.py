@@ -1,35 +1,37 @@
-"""Read and write files of containers and sandboxes through the engine's archive API."""
+"""Read and write files of containers and sandboxes through the engine's archive API.
+
+A tar archive is read as a stream, with only a piece of it in memory.
+"""
 
 from __future__ import annotations
 
+import asyncio
+import tarfile
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
-from typing import Final
+from dataclasses import dataclass
+from typing import Final, Protocol
 from urllib.parse import quote
 
-from podtui.errors import EngineNotFound
-from podtui.runtime.docker.errors import Refused, meaning, meant
+from podtui.errors import EngineError, EngineNotFound
+from podtui.runtime.docker.errors import Refused, engine_error, translate_errors
 from podtui.runtime.docker.link import Link
 from podtui.runtime.docker.paths import STAT_HEADER, read_stat, stat_path
-from podtui.runtime.docker.tar_stream import Member, TarStream
 from podtui.runtime.docker.wire import pieces
 from podtui.runtime.protocol import HostPathKind
 
+BLOCK: Final = tarfile.BLOCKSIZE
+_CHUNK: Final = 64 * 1024
+_LONGEST_HEADER: Final = 1 << 20
+_ZEROS: Final = bytes(BLOCK)
+_EXTENSIONS: Final = (
+    tarfile.XHDTYPE,
+    tarfile.XGLTYPE,
+    tarfile.GNUTYPE_LONGNAME,
+    tarfile.GNUTYPE_LONGLINK,
+)
 _READ_SECONDS: Final = 30.0
 _SILENT_SECONDS: Final = 60.0
-
-
-@asynccontextmanager
-async def archive_of(link: Link, container_id: str, path: str) -> AsyncGenerator[TarStream]:
-    """Read the tree at a path. Member names begin with the last part of the path. Raises
-    `Refused`."""
-    async with link.wire.open(
-        "GET",
-        _path(container_id),
-        query={"path": path},
-        total=_READ_SECONDS,
-    ) as response:
-        yield TarStream(response.content)
 
 
 @asynccontextmanager
@@ -38,7 +40,7 @@ async def read_files(
 ) -> AsyncGenerator[AsyncIterator[bytes]]:
     """See `podtui.runtime.protocol.Runtime.read_files`."""
     async with AsyncExitStack() as stack:
-        with meant():
+        with translate_errors():
             response = await stack.enter_async_context(
                 link.wire.open(
                     "GET", _path(container_id), query={"path": path}, idle=_SILENT_SECONDS
@@ -57,7 +59,7 @@ async def write_files(
     """See `podtui.runtime.protocol.Runtime.write_files`."""
     if link.is_podman:
         # Podman creates a missing directory, and accepts a file in place of one.
-        with meant():
+        with translate_errors():
             found = await stat_path(link, container_id, directory)
         if found is None or found.kind is HostPathKind.FILE:
             raise EngineNotFound(f"{directory}: no such directory in the container")
@@ -74,11 +76,7 @@ async def write_files(
     except Refused as error:
         if error.status == 404 or "not a directory" in error.text:
             raise EngineNotFound(error.text) from error
-        raise meaning(error) from error
-
-
-def _path(container_id: str) -> str:
-    return f"/containers/{quote(container_id, safe='')}/archive"
+        raise engine_error(error) from error
 
 
 async def read_head(link: Link, container_id: str, path: str, limit: int) -> bytes | None:
@@ -106,3 +104,161 @@ async def _read(
         if error.status != 404:
             raise
     return None
+
+
+@asynccontextmanager
+async def archive_of(link: Link, container_id: str, path: str) -> AsyncGenerator[TarStream]:
+    """Read the tree at a path. Member names begin with the last part of the path. Raises
+    `Refused`."""
+    async with link.wire.open(
+        "GET",
+        _path(container_id),
+        query={"path": path},
+        total=_READ_SECONDS,
+    ) as response:
+        yield TarStream(response.content)
+
+
+def _path(container_id: str) -> str:
+    return f"/containers/{quote(container_id, safe='')}/archive"
+
+
+# --- tar archives as a stream
+
+
+class ByteStream(Protocol):
+    """The body of an HTTP response."""
+
+    async def readexactly(self, n: int) -> bytes:
+        """Raises `asyncio.IncompleteReadError` at the end."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Member:
+    """One archive member. ``header`` has its header blocks, including extended headers."""
+
+    name: str
+    """Relative, without leading or trailing slashes."""
+    type: bytes
+    """A type constant of `tarfile`: ``REGTYPE``, ``DIRTYPE`` …"""
+    link: str
+    size: int
+    """Size of the content in bytes; the archive pads it to whole blocks."""
+    mode: int
+    mtime: int
+    """Unix time, whole seconds."""
+    header: bytes
+
+    @property
+    def is_file(self) -> bool:
+        return self.type in (tarfile.REGTYPE, tarfile.AREGTYPE)
+
+
+class TarStream:
+    """Reads an archive. Every method raises `EngineError` if it is malformed or truncated."""
+
+    def __init__(self, stream: ByteStream) -> None:
+        self._stream = stream
+        self._left = 0
+        """Unread bytes of the current member's content, in whole blocks."""
+
+    async def members(self) -> AsyncIterator[Member]:
+        """Yield the members in order; unread content is skipped."""
+        while (member := await self._next()) is not None:
+            yield member
+
+    async def content(self) -> AsyncIterator[bytes]:
+        """Yield the current member's content in pieces, padded to whole blocks."""
+        while self._left:
+            piece = await self._read(min(self._left, _CHUNK))
+            self._left -= len(piece)
+            yield piece
+
+    async def head(self, member: Member, limit: int) -> bytes:
+        """Return at most the first ``limit`` bytes of the current member's content."""
+        return await self._take(min(member.size, limit))
+
+    async def tail(self, member: Member, limit: int) -> bytes:
+        """Return at most the last ``limit`` bytes of the current member's content."""
+        await self._pass(max(0, member.size - limit))
+        return await self._take(min(member.size, limit))
+
+    async def _next(self) -> Member | None:
+        await self._pass(self._left)
+        raw = bytearray()
+        told: dict[str, str] = {}
+        while True:
+            block = await self._read(BLOCK)
+            if block == _ZEROS:
+                return None
+            try:
+                info = tarfile.TarInfo.frombuf(block, "utf-8", "surrogateescape")
+            except tarfile.HeaderError as error:
+                raise _broken() from error
+            raw += block
+            if info.type not in _EXTENSIONS:
+                break
+            if info.size > _LONGEST_HEADER:
+                raise _broken()
+            content = await self._read(_whole_blocks(info.size))
+            raw += content
+            told |= _extension(info.type, content[: info.size])
+        try:
+            size = int(told.get("size", info.size)) if info.isreg() else 0
+            mtime = int(float(told.get("mtime", info.mtime)))
+        except ValueError as error:
+            raise _broken() from error
+        self._left = _whole_blocks(size)
+        return Member(
+            name=told.get("path", info.name).strip("/"),
+            type=info.type,
+            link=told.get("linkpath", info.linkname),
+            size=size,
+            mode=info.mode,
+            mtime=mtime,
+            header=bytes(raw),
+        )
+
+    async def _take(self, size: int) -> bytes:
+        self._left -= size
+        return await self._read(size)
+
+    async def _pass(self, size: int) -> None:
+        while size:
+            size -= len(await self._take(min(size, _CHUNK)))
+
+    async def _read(self, size: int) -> bytes:
+        try:
+            return await self._stream.readexactly(size)
+        except asyncio.IncompleteReadError as error:
+            raise _broken() from error
+
+
+def _extension(kind: bytes, content: bytes) -> dict[str, str]:
+    """Parse an extended header for the next member, with PAX keywords."""
+    if kind == tarfile.GNUTYPE_LONGNAME:
+        return {"path": _text(content.rstrip(b"\0"))}
+    if kind == tarfile.GNUTYPE_LONGLINK:
+        return {"linkpath": _text(content.rstrip(b"\0"))}
+    found: dict[str, str] = {}
+    while kind == tarfile.XHDTYPE and content:
+        length, _, _ = content.partition(b" ")
+        if not length.isdigit() or not 0 < int(length) <= len(content):
+            raise _broken()
+        record, content = content[len(length) + 1 : int(length)], content[int(length) :]
+        key, _, value = record.rstrip(b"\n").partition(b"=")
+        found[_text(key)] = _text(value)
+    return found
+
+
+def _whole_blocks(size: int) -> int:
+    return -(-size // BLOCK) * BLOCK
+
+
+def _text(raw: bytes) -> str:
+    return raw.decode("utf-8", "surrogateescape")
+
+
+def _broken() -> EngineError:
+    return EngineError("the engine sent a broken archive")

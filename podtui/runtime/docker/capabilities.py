@@ -6,11 +6,11 @@ import os
 import platform
 import re
 from collections.abc import Collection, Mapping
+from dataclasses import dataclass
 from typing import Any, Final
 
-from podtui.runtime.docker.abilities import Abilities
-from podtui.runtime.docker.errors import understood
-from podtui.runtime.docker.lesser import LOSSES
+from podtui.runtime.docker.errors import parsing
+from podtui.runtime.docker.fallbacks import FALLBACKS
 from podtui.runtime.docker.locate import Endpoint
 from podtui.runtime.protocol import EngineInfo
 
@@ -27,14 +27,41 @@ _RECURSIVE_READ_ONLY_API: Final = (1, 44)
 _RECURSIVE_READ_ONLY_KERNEL: Final = (5, 12)
 
 
-@understood("its version")
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Abilities:
+    memory_limit: bool = True
+    swap_limit: bool = True
+    cpu_shares: bool = True
+    cpu_quota: bool = True
+    pids_limit: bool = True
+    lower_oom_score: bool = True
+    all_capabilities: bool = True
+    seccomp: bool = True
+    apparmor: bool = True
+    selinux: bool = True
+    recursive_read_only: bool = False
+    """Since API 1.44. From then on, a read-only mount is recursive unless it says otherwise."""
+    usage: bool = True
+    """The engine counts the usage of each container. A rootless engine on cgroup v1 has no cgroups,
+    and returns zeros (Docker) or the machine's values (Podman)."""
+    resize: bool = True
+    """The limits of a running container can be changed: in Podman since 5.1."""
+    keeps_stdin: bool = True
+    """Stdin stays open when a client detaches. Podman's monitor closes it."""
+    reports_oom: bool = True
+    """Podman's monitor misses OOM kills on cgroup v1."""
+    cpus: int = 0
+    """The number of CPUs, for the per-CPU paths hidden from containers."""
+
+
+@parsing("its version")
 def engine_name(version: Mapping[str, Any]) -> str:
     components: list[Mapping[str, Any]] = version.get("Components") or []
     named = any("podman" in str(part.get("Name", "")).lower() for part in components)
     return "podman" if named else "docker"
 
 
-@understood("its abilities")
+@parsing("its abilities")
 def is_local(endpoint: Endpoint, info: Mapping[str, Any]) -> bool:
     """Return whether the engine shares this machine's files and processes. A socket is not enough,
     because it may lead into a virtual machine, or out of a container."""
@@ -60,7 +87,7 @@ def cgroup_version(info: Mapping[str, Any]) -> int:
     return 2 if str(info.get("CgroupVersion", "1")).strip("v") == "2" else 1
 
 
-@understood("its abilities")
+@parsing("its abilities")
 def abilities(
     info: Mapping[str, Any],
     *,
@@ -124,7 +151,7 @@ def _kernel(info: Mapping[str, Any]) -> tuple[int, ...]:
     return tuple(int(part) for part in re.findall(r"\d+", str(info.get("KernelVersion", "")))[:2])
 
 
-@understood("its abilities")
+@parsing("its abilities")
 def engine_info(
     info: Mapping[str, Any],
     version: Mapping[str, Any],
@@ -150,7 +177,7 @@ def engine_info(
             (not able.resize, "other limits for a container that runs"),
             (not able.keeps_stdin, "stdin that stays open when a client detaches"),
             (not able.reports_oom, "word of containers that ran out of memory (OOMKilled)"),
-            *((not getattr(able, loss.ability), loss.words) for loss in LOSSES),
+            *((not getattr(able, one.ability), one.words) for one in FALLBACKS),
             (not routable, "a route from here to pods' addresses"),
         )
         if lost

@@ -19,14 +19,13 @@ from podtui.errors import (
     EngineUnavailable,
     SubPathError,
 )
-from podtui.runtime.docker.accounts import ImageAccounts
-from podtui.runtime.docker.client import Client
-from podtui.runtime.docker.errors import Refused, meaning, meant
+from podtui.runtime.docker.errors import Refused, engine_error, translate_errors
 from podtui.runtime.docker.etc_hosts import HOSTS_FILE, write_hosts
+from podtui.runtime.docker.fallbacks import Fallback, remedy
 from podtui.runtime.docker.host_files import HostFiles
 from podtui.runtime.docker.identity import TERMINATION_LABEL, container_labels, container_name
+from podtui.runtime.docker.image_users import ImageAccounts
 from podtui.runtime.docker.inspection import container_status, never_ran, start_failure
-from podtui.runtime.docker.lesser import Loss, remedy
 from podtui.runtime.docker.link import Connection, Link
 from podtui.runtime.docker.mounts import Source, host_path_source
 from podtui.runtime.docker.paths import Escapes, resolve
@@ -40,6 +39,7 @@ from podtui.runtime.docker.payload import (
 )
 from podtui.runtime.docker.removal import Ownership, remove_container, stop_container
 from podtui.runtime.docker.sandboxes import START_SECONDS, Sandboxes, upload
+from podtui.runtime.docker.sdk import Client
 from podtui.runtime.docker.storage import MEMORY_PREFIX, Entry, SandboxStore
 from podtui.runtime.docker.termination import read_termination
 from podtui.runtime.protocol import (
@@ -150,7 +150,7 @@ class Containers:
         known = self._waiting.pop(container_id, None)
         if link.is_podman and known is not None:
             await self._require_sandbox(known[1])
-        lost: list[Loss] = []
+        used: list[Fallback] = []
         while True:
             try:
                 await self._start(link, container_id)
@@ -162,14 +162,14 @@ class Containers:
                 if known is None or not found:
                     self._failures[container_id] = error.text
                     raise ContainerStartError(start_failure(error.text)) from error
-            loss, host = found
-            lost.append(loss)
+            fallback, host = found
+            used.append(fallback)
             name, payload = known[0], known[1] | {"HostConfig": host}
             known = (name, payload)
             container_id = await self._make_again(link, container_id, name, payload)
-        for loss in lost:
-            self._connection.lose(loss)
-        return Started(id=container_id, warnings=tuple(loss.words for loss in lost))
+        for fallback in used:
+            self._connection.use_fallback(fallback)
+        return Started(id=container_id, warnings=tuple(fallback.words for fallback in used))
 
     async def _require_sandbox(self, payload: Json) -> None:
         """Check the sandbox first: Podman would start a stopped one together with the container."""
@@ -206,7 +206,7 @@ class Containers:
             raise EngineError("the engine can't change the limits of a running container")
         path = f"/containers/{container_id}/update"
         body = update_payload(wanted, link.able)
-        with meant():
+        with translate_errors():
             await link.wire.send("POST", path, body=body, total=_UPDATE_SECONDS)
 
     async def stop(self, container_id: str, grace: float) -> None:
@@ -242,7 +242,7 @@ class Containers:
             store = await self._sandboxes.store(sandbox_id)
         except EngineNotFound:
             return b""
-        with meant():
+        with translate_errors():
             return await read_termination(link, sandbox_id, store.mountpoint, path, limit)
 
     # --- preparations for a new container
@@ -329,5 +329,5 @@ async def _create(link: Link, payload: Json, name: str) -> str:
 
 
 def _create_error(error: Refused) -> EngineError:
-    known = meaning(error)
+    known = engine_error(error)
     return known if type(known) is not EngineError else ContainerCreateError(error.text)

@@ -16,9 +16,9 @@ import os
 import socket
 import subprocess
 import sys
-from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import AsyncExitStack, ExitStack, asynccontextmanager
+from contextlib import AsyncExitStack, ExitStack, asynccontextmanager, contextmanager, suppress
 from pathlib import Path
 from typing import Final
 
@@ -27,8 +27,7 @@ from podtui.runtime.docker.hijack import SocketChannel, connected
 from podtui.runtime.docker.link import Connection
 from podtui.runtime.docker.sandboxes import Sandboxes
 from podtui.runtime.docker.sessions import Sessions
-from podtui.runtime.protocol import EngineInfo, SandboxState, SandboxStatus
-from podtui.runtime.sessions import Duplex, Session
+from podtui.runtime.protocol import Duplex, EngineInfo, SandboxState, SandboxStatus, Session
 
 DIAL_SECONDS: Final = 10.0
 _LOOPBACK: Final = "127.0.0.1"
@@ -217,34 +216,34 @@ class Dialing:
         return CommandChannel(session, port)
 
 
-class PortChannel:
-    """A socket whose errors are translated to `EngineError`."""
+class PortChannel(SocketChannel):
+    """A socket connected to a port of a pod. Raises `EngineError`."""
 
     def __init__(self, sock: socket.socket, port: int) -> None:
-        self._channel = SocketChannel(sock)
+        super().__init__(sock)
         self._port = port
 
     async def read(self) -> bytes:
-        try:
-            return await self._channel.read()
-        except OSError as error:
-            raise _broke(self._port, error) from error
+        with self._translate_errors():
+            return await super().read()
 
     async def write(self, data: bytes) -> None:
-        try:
-            await self._channel.write(data)
-        except OSError as error:
-            raise _broke(self._port, error) from error
+        with self._translate_errors():
+            await super().write(data)
 
     async def end(self) -> None:
-        try:
-            await self._channel.end()
-        except OSError:
-            # The peer has already closed the connection.
-            return
+        with suppress(OSError):  # The peer has already closed the connection.
+            await super().end()
 
-    async def close(self) -> None:
-        await self._channel.close()
+    @contextmanager
+    def _translate_errors(self) -> Generator[None]:
+        try:
+            yield
+        except OSError as error:
+            reason = error.strerror or error
+            raise EngineError(
+                f"the connection to port {self._port} of the pod broke: {reason}"
+            ) from error
 
 
 class CommandChannel:
@@ -301,7 +300,3 @@ def _refused(port: int, error: Exception) -> EngineError:
     number = error.errno if isinstance(error, OSError) else None
     reason = os.strerror(number) if number else str(error) or "no answer"
     return EngineError(f"failed to connect to port {port} of the pod: {reason}")
-
-
-def _broke(port: int, error: OSError) -> EngineError:
-    return EngineError(f"the connection to port {port} of the pod broke: {error.strerror or error}")

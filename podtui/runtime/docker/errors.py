@@ -28,7 +28,7 @@ class Refused(EngineError):
         self.text = text
 
 
-def meaning(refused: Refused) -> EngineError:
+def engine_error(refused: Refused) -> EngineError:
     """Return the matching error of the runtime contract."""
     if any(hint in refused.text for hint in _TAKEN):
         return EngineConflict(refused.text)
@@ -40,16 +40,16 @@ def meaning(refused: Refused) -> EngineError:
 
 
 @contextmanager
-def meant() -> Generator[None]:
+def translate_errors() -> Generator[None]:
     """Translate a refused call into the matching `EngineError`."""
     try:
         yield
     except Refused as error:
-        raise meaning(error) from error
+        raise engine_error(error) from error
 
 
 @contextmanager
-def translated(endpoint: str) -> Generator[None]:
+def translate_transport_errors(endpoint: str) -> Generator[None]:
     """Translate exceptions of the SDK and the HTTP client into `Refused` or `EngineUnavailable`.
 
     ``endpoint`` is the engine's address, for the message.
@@ -73,7 +73,7 @@ def refusal(error: docker.errors.APIError) -> Refused:
 
 
 @contextmanager
-def understood(answer: str) -> Generator[None]:
+def parsing(answer: str) -> Generator[None]:
     """Translate the exceptions of parsing a malformed response into `EngineError`."""
     try:
         yield

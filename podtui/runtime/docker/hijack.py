@@ -12,8 +12,9 @@ from __future__ import annotations
 import asyncio
 import json
 import socket
+from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from typing import Any, Final, Protocol
+from typing import Any, Final
 from urllib.parse import urlencode, urlsplit
 
 from podtui.errors import EngineError
@@ -26,35 +27,48 @@ _ANSWER_SECONDS: Final = 30.0
 _LONGEST_HEAD: Final = 64 * 1024
 
 
-class Channel(Protocol):
-    """A `podtui.runtime.sessions.Duplex` that can be closed from any task. Raises OSError."""
+class Channel(ABC):
+    """A `podtui.runtime.protocol.Duplex` that can be closed from any task. Raises OSError."""
 
-    async def read(self) -> bytes: ...
-
-    async def write(self, data: bytes) -> None: ...
-
-    async def end(self) -> None: ...
-
-    def shut(self) -> None:
-        """Make reads see the end and writes fail. Idempotent."""
-        ...
-
-    async def close(self) -> None: ...
-
-
-class SocketChannel:
-    """Over a connected socket, which it now owns. ``first`` has bytes that were already read."""
-
-    def __init__(self, sock: socket.socket, first: bytes = b"") -> None:
-        sock.setblocking(False)
-        self._socket = sock
-        self._first = first
-        self._ended = False
+    _first = b""
 
     async def read(self) -> bytes:
         if self._first:
             first, self._first = self._first, b""
             return first
+        return await self._receive()
+
+    def put_back(self, data: bytes) -> None:
+        """Return bytes to the front of the input."""
+        self._first = data + self._first
+
+    @abstractmethod
+    async def _receive(self) -> bytes: ...
+
+    @abstractmethod
+    async def write(self, data: bytes) -> None: ...
+
+    @abstractmethod
+    async def end(self) -> None: ...
+
+    @abstractmethod
+    def shut(self) -> None:
+        """Make reads see the end and writes fail. Idempotent."""
+        ...
+
+    async def close(self) -> None:
+        self.shut()
+
+
+class SocketChannel(Channel):
+    """Over a connected socket, which it now owns."""
+
+    def __init__(self, sock: socket.socket) -> None:
+        sock.setblocking(False)
+        self._socket = sock
+        self._ended = False
+
+    async def _receive(self) -> bytes:
         return await asyncio.get_running_loop().sock_recv(self._socket, PIECE)
 
     async def write(self, data: bytes) -> None:
@@ -75,23 +89,15 @@ class SocketChannel:
     async def close(self) -> None:
         self._socket.close()
 
-    def put_back(self, data: bytes) -> None:
-        """Return bytes to the front of the input."""
-        self._first = data + self._first
 
-
-class TlsChannel:
+class TlsChannel(Channel):
     """Over a TLS stream, which can't be closed in one direction."""
 
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self._reader = reader
         self._writer = writer
-        self._first = b""
 
-    async def read(self) -> bytes:
-        if self._first:
-            first, self._first = self._first, b""
-            return first
+    async def _receive(self) -> bytes:
         return await self._reader.read(PIECE)
 
     async def write(self, data: bytes) -> None:
@@ -103,12 +109,6 @@ class TlsChannel:
 
     def shut(self) -> None:
         self._writer.transport.abort()
-
-    async def close(self) -> None:
-        self._writer.transport.abort()
-
-    def put_back(self, data: bytes) -> None:
-        self._first = data + self._first
 
 
 async def hijack(
@@ -135,7 +135,7 @@ async def hijack(
     return channel
 
 
-async def _connect(endpoint: Endpoint) -> SocketChannel | TlsChannel:
+async def _connect(endpoint: Endpoint) -> Channel:
     if endpoint.tls is not None:
         parts = urlsplit(endpoint.http_url)
         return TlsChannel(
@@ -193,7 +193,7 @@ def _request(
     return "\r\n".join((*lines, "", "")).encode() + content
 
 
-async def _upgraded(channel: SocketChannel | TlsChannel) -> None:
+async def _upgraded(channel: Channel) -> None:
     """Read the head of the response. Raises `Refused` if the connection was not upgraded."""
     got = b""
     while b"\r\n\r\n" not in got:

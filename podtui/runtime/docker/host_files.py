@@ -1,7 +1,7 @@
 """Check and create paths on the engine's host, without direct access to it.
 
-The host's root is mounted into a carrier, and paths below it are inspected through the engine.
-Links are followed here, because the engine would resolve an absolute link inside the carrier.
+The host's root is mounted into a helper, and paths below it are inspected through the engine.
+Links are followed here, because the engine would resolve an absolute link inside the helper.
 Reference §10.2.
 """
 
@@ -15,8 +15,8 @@ import stat
 from typing import Any, Final, Literal
 
 from podtui.errors import EngineError
-from podtui.runtime.docker.carriers import Carriers
-from podtui.runtime.docker.errors import Refused, meaning
+from podtui.runtime.docker.errors import Refused, engine_error
+from podtui.runtime.docker.helper_container import HelperContainers
 from podtui.runtime.docker.link import Connection, Link
 from podtui.runtime.docker.paths import Found, PathStat, looker, walk
 from podtui.runtime.docker.pause import POD_DIRECTORY
@@ -36,9 +36,9 @@ _KINDS: Final = {
 
 
 class HostFiles:
-    def __init__(self, connection: Connection, carriers: Carriers) -> None:
+    def __init__(self, connection: Connection, helpers: HelperContainers) -> None:
         self._connection = connection
-        self._carriers = carriers
+        self._helpers = helpers
 
     async def kind(self, path: str, create: Literal["", "Directory", "File"] = "") -> HostPathKind:
         """Return the kind of file at the path, after creating a missing one as ``create`` says.
@@ -54,14 +54,14 @@ class HostFiles:
                 return _kind(found.stat)
             await self._make(link, path, found, create)
         except Refused as error:
-            raise meaning(error) from error
+            raise engine_error(error) from error
         return HostPathKind(create)
 
     async def _far(self, link: Link, path: str) -> Found:
         # A random name that no link of the host contains: the engine reports targets from inside.
         top = f"/host-{secrets.token_hex(8)}"
-        async with self._carriers.carrier(mounts=[_bind("/", top, read_only=True)]) as carrier:
-            return await walk(looker(link, carrier, top), path)
+        async with self._helpers.create(mounts=[_bind("/", top, read_only=True)]) as helper:
+            return await walk(looker(link, helper, top), path)
 
     async def _make(
         self, link: Link, path: str, found: Found, create: Literal["Directory", "File"]
@@ -73,8 +73,8 @@ class HostFiles:
         entries = [Entry(name, _DIRECTORY_MODE) for name in names]
         if create == "File":
             entries = [Entry(names[0], _FILE_MODE, content=b"")]
-        async with self._carriers.carrier(mounts=[_bind(found.path, POD_DIRECTORY)]) as carrier:
-            await upload(link, carrier, entries)
+        async with self._helpers.create(mounts=[_bind(found.path, POD_DIRECTORY)]) as helper:
+            await upload(link, helper, entries)
 
 
 def local_kind(path: str) -> HostPathKind | None:

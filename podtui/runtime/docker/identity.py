@@ -11,8 +11,8 @@ from datetime import UTC, datetime
 from typing import Any, Final
 
 from podtui.api import names
-from podtui.runtime.docker.client import labels_of, mapping
-from podtui.runtime.docker.errors import understood
+from podtui.runtime.docker.answers import labels_of, mapping
+from podtui.runtime.docker.errors import parsing
 from podtui.runtime.docker.pause import PAUSE_LABEL
 from podtui.runtime.protocol import (
     ContainerConfig,
@@ -37,7 +37,6 @@ NONCE_LABEL: Final = "podtui.dev/nonce"
 # a container whose stdin ends with the first client (inspections say false).
 NETWORK_LABEL: Final = "podtui.dev/network"
 STDIN_ONCE_LABEL: Final = "podtui.dev/stdin-once"
-
 _INTERNAL: Final = frozenset(
     {
         names.DOCKER_TYPE,
@@ -254,7 +253,7 @@ def container_record(seen: Seen, state: ContainerState | None = None) -> Contain
     )
 
 
-@understood("the list of containers")
+@parsing("the list of containers")
 def snapshot(entries: list[dict[str, Any]]) -> RuntimeSnapshot:
     """Convert the result of a list call; foreign entries are left out."""
     sandboxes: list[SandboxRecord] = []

@@ -8,8 +8,8 @@ from dataclasses import replace
 from typing import Any, Final
 
 from podtui.errors import EngineNotFound
-from podtui.runtime.docker.client import labels_of, mapping
-from podtui.runtime.docker.errors import understood
+from podtui.runtime.docker.answers import labels_of, mapping
+from podtui.runtime.docker.errors import parsing
 from podtui.runtime.docker.identity import (
     container_record,
     instant,
@@ -37,7 +37,7 @@ _TASK: Final = re.compile(
 _ALIVE = ("running", "paused", "restarting", "stopping")
 
 
-@understood("an inspected sandbox")
+@parsing("an inspected sandbox")
 def sandbox_status(found: Mapping[str, Any]) -> SandboxStatus:
     """Raises `EngineNotFound` if it is not one of our sandboxes."""
     record = sandbox_record(seen_in_inspection(found))
@@ -81,7 +81,7 @@ def is_routable(found: Mapping[str, Any], source_of: Callable[[str], str]) -> bo
     return False
 
 
-@understood("an inspected container")
+@parsing("an inspected container")
 def container_status(found: Mapping[str, Any]) -> ContainerStatus:
     """Raises `EngineNotFound` if it is not one of our containers."""
     seen = seen_in_inspection(found)
@@ -160,7 +160,7 @@ def start_failure(text: str) -> str:
     return text if task is None else f"failed to create containerd task: {text[task.end() :]}"
 
 
-@understood("an inspected sandbox")
+@parsing("an inspected sandbox")
 def sandbox_store(found: Mapping[str, Any], places_label: str) -> SandboxStore:
     """Rebuild the storage of a sandbox that another instance created."""
     mountpoint = next(

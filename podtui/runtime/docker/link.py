@@ -1,4 +1,4 @@
-"""The connection to an engine: find it, detect its features, and reconnect after a loss."""
+"""The connection to an engine: find it, detect its features, and reconnect after a fallback."""
 
 from __future__ import annotations
 
@@ -10,12 +10,10 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from typing import Any, Final, TypeVar
 
-from docker.constants import DEFAULT_DOCKER_API_VERSION
-
 from podtui.errors import EngineError, EngineUnavailable
-from podtui.runtime.docker.abilities import Abilities
-from podtui.runtime.docker.calls import Calls
+from podtui.runtime.docker.answers import mapping
 from podtui.runtime.docker.capabilities import (
+    Abilities,
     abilities,
     cgroup_version,
     engine_info,
@@ -23,15 +21,15 @@ from podtui.runtime.docker.capabilities import (
     is_local,
     is_rootless,
 )
-from podtui.runtime.docker.client import Client, mapping
-from podtui.runtime.docker.errors import Refused, meaning, understood
-from podtui.runtime.docker.lesser import Loss
+from podtui.runtime.docker.errors import Refused, engine_error, parsing
+from podtui.runtime.docker.fallbacks import Fallback
 from podtui.runtime.docker.locate import Endpoint, find_engine
 from podtui.runtime.docker.pause import (
     CHANGES,
     PAUSE_IMAGE,
     pause_tar,
 )
+from podtui.runtime.docker.sdk import API_VERSION, Calls, Client
 from podtui.runtime.docker.wire import Wire
 from podtui.runtime.protocol import EngineInfo
 
@@ -65,14 +63,14 @@ class Link:
         even if files are uploaded before the start."""
         return not self.is_podman
 
-    def lose(self, loss: Loss) -> None:
+    def use_fallback(self, fallback: Fallback) -> None:
         """Record that the engine lacks a feature."""
-        if getattr(self.able, loss.ability):
-            self.able = replace(self.able, **{loss.ability: False})
+        if getattr(self.able, fallback.ability):
+            self.able = replace(self.able, **{fallback.ability: False})
             self.info = replace(
                 self.info,
                 supports_lower_oom_score=self.able.lower_oom_score,
-                lacking=(*self.info.lacking, loss.words),
+                lacking=(*self.info.lacking, fallback.words),
             )
 
     async def close(self) -> None:
@@ -85,7 +83,7 @@ class Link:
             self.pause_id = await self.calls.run(_pause_id)
         except Refused as error:
             if error.status != 404:
-                raise meaning(error) from error
+                raise engine_error(error) from error
             content = pause_tar(self.info.architecture)
             await self.calls.run(lambda client: _import(client, content))
             self.pause_id = await self.calls.run(_pause_id)
@@ -125,7 +123,7 @@ class Connection:
         self.starts = asyncio.Semaphore(STARTS_AT_ONCE)
         self.ends = asyncio.Semaphore(STARTS_AT_ONCE)
         """Limits the removal of sandboxes: the engine takes their networks down one at a time."""
-        self._lost: set[Loss] = set()
+        self._fallbacks: set[Fallback] = set()
 
     @property
     def link(self) -> Link:
@@ -134,11 +132,11 @@ class Connection:
             raise EngineUnavailable("not connected to a container engine")
         return self._link
 
-    def lose(self, loss: Loss) -> None:
-        """Record that the engine lacks a feature, and keep the record over reconnections."""
-        self._lost.add(loss)
+    def use_fallback(self, fallback: Fallback) -> None:
+        """Record that the engine lacks a feature, also for later connections."""
+        self._fallbacks.add(fallback)
         if self._link is not None:
-            self._link.lose(loss)
+            self._link.use_fallback(fallback)
 
     async def connect(self) -> EngineInfo:
         """Connect, or keep a link that still answers. Raises `EngineUnavailable`."""
@@ -187,8 +185,8 @@ class Connection:
             info, version, api_version=api, able=able, local=is_local(endpoint, info)
         )
         link = Link(endpoint, Calls(endpoint, api), Wire(endpoint, api), described, able)
-        for loss in self._lost:
-            link.lose(loss)
+        for fallback in self._fallbacks:
+            link.use_fallback(fallback)
         return link
 
 
@@ -202,12 +200,12 @@ async def _introduce(endpoint: Endpoint) -> tuple[dict[str, Any], dict[str, Any]
         raise EngineUnavailable(f"{endpoint.url}: {error}") from error
     finally:
         await wire.close()
-    with understood("/version"):
+    with parsing("/version"):
         system = version.get("Os") or info.get("OSType") or "linux"
         offered = _numbers(version["ApiVersion"])
     if system != "linux":
         raise EngineUnavailable(f"{endpoint.url}: the engine runs {system} containers")
-    api = min(offered, _numbers(DEFAULT_DOCKER_API_VERSION))
+    api = min(offered, _numbers(API_VERSION))
     if api < _OLDEST_API:
         raise EngineUnavailable(
             f"{endpoint.url}: the engine speaks API {version['ApiVersion']}, 1.40 is needed"

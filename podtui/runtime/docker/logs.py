@@ -19,19 +19,17 @@ from enum import Enum, auto
 from functools import lru_cache
 from typing import Any, Final
 
-import aiohttp
-
 from podtui.api.quantity import Format, Quantity
 from podtui.api.times import parse_time
 from podtui.errors import EngineError, EngineNotFound
-from podtui.runtime.docker.client import mapping
-from podtui.runtime.docker.errors import Refused, meant
+from podtui.runtime.docker.answers import mapping
+from podtui.runtime.docker.errors import Refused, translate_errors
 from podtui.runtime.docker.host_files import HostFiles
 from podtui.runtime.docker.inspection import log_path
 from podtui.runtime.docker.link import Connection, Link
 from podtui.runtime.docker.log_stream import FramedLines, TerminalLines
 from podtui.runtime.docker.removal import Ownership
-from podtui.runtime.docker.wire import pieces
+from podtui.runtime.docker.wire import Response, pieces
 from podtui.runtime.protocol import HostPathKind, LogLine, LogOptions
 
 _LOG = logging.getLogger(__name__)
@@ -147,7 +145,7 @@ class Logs:
             terminal=bool(found["Config"].get("Tty")),
             rotated=bool(rotation.oldest),
         )
-        with meant():
+        with translate_errors():
             tailed = options.tail is not None
             gaps = options.gaps and not (tailed and options.since is not None)
             oldest_matters = options.since is None and not tailed
@@ -167,7 +165,7 @@ class Logs:
             if here[0]:
                 return any(here[1:])
         if not ask_engine:
-            # Files on another host can only be inspected with a carrier container.
+            # Files on another host can only be inspected with a helper container.
             return False
         try:
             for path in oldest:
@@ -338,7 +336,7 @@ class _Log:
         return query
 
 
-async def _hinted(hints: aiohttp.ClientResponse, patience: float) -> _Hint:
+async def _hinted(hints: Response, patience: float) -> _Hint:
     """Wait for a trigger."""
     try:
         async with asyncio.timeout(patience):

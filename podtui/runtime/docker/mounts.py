@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from podtui.runtime.docker.abilities import Abilities
+from podtui.runtime.docker.capabilities import Abilities
 from podtui.runtime.protocol import ContainerConfig, Mount
 
 Json = dict[str, Any]

@@ -8,11 +8,14 @@ could still replace a directory by a link: the API cannot mount an already resol
 from __future__ import annotations
 
 import base64
+import errno
 import json
+import os
 import posixpath
+import stat
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, replace
-from typing import Any, Final
+from typing import Any, BinaryIO, Final
 from urllib.parse import quote
 
 from podtui.errors import EngineError
@@ -34,6 +37,7 @@ _TYPE: Final = 1 << 31 | 1 << 27 | 1 << 26 | 1 << 25 | 1 << 24 | 1 << 21 | 1 << 
 _MOST_LINKS: Final = 40
 _STAT_SECONDS: Final = 30.0
 STAT_HEADER: Final = "X-Docker-Container-Path-Stat"
+_FLAGS: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,3 +175,23 @@ async def resolve(
         path = posixpath.join(path, name)
         missing.append(Entry(base + path, top.mode if top else 0o755))
     return path.lstrip("/"), tuple(missing)
+
+
+def open_below(folder: str, path: str) -> BinaryIO:
+    """Open a regular file below a folder. Does not follow links and does not block on pipes. Raises
+    OSError for these and any other kind of file."""
+    directory = os.open(folder, _FLAGS | os.O_DIRECTORY)
+    try:
+        *parents, name = path.split("/")
+        for parent in parents:
+            inner = os.open(parent, _FLAGS | os.O_DIRECTORY, dir_fd=directory)
+            os.close(directory)
+            directory = inner
+        file = os.open(name, _FLAGS, dir_fd=directory)
+    finally:
+        os.close(directory)
+    opened = os.fdopen(file, "rb")
+    if not stat.S_ISREG(os.fstat(file).st_mode):
+        opened.close()
+        raise OSError(errno.EINVAL, "not a regular file", path)
+    return opened

@@ -9,9 +9,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
-from podtui.runtime.docker.abilities import Abilities
-from podtui.runtime.docker.lesser import LOSSES
-from podtui.runtime.docker.masked import masked_paths
+from podtui.runtime.docker.capabilities import Abilities
+from podtui.runtime.docker.fallbacks import FALLBACKS
 from podtui.runtime.docker.mounts import Source, add_mounts, volume_mount
 from podtui.runtime.docker.pause import POD_DIRECTORY
 from podtui.runtime.protocol import (
@@ -23,6 +22,20 @@ from podtui.runtime.protocol import (
     SecurityContext,
 )
 
+_MASKED: Final = (
+    "/proc/asound",
+    "/proc/acpi",
+    "/proc/interrupts",
+    "/proc/kcore",
+    "/proc/keys",
+    "/proc/latency_stats",
+    "/proc/timer_list",
+    "/proc/timer_stats",
+    "/proc/sched_debug",
+    "/proc/scsi",
+    "/sys/firmware",
+    "/sys/devices/virtual/powercap",
+)
 Json = dict[str, Any]
 _HOSTS: Final = "/etc/hosts"
 _DNS_OPTIONS: Final = ("Dns", "DnsSearch", "DnsOptions")
@@ -45,9 +58,6 @@ class LogLimits:
         """Return the options of the log driver, which compresses all but the current file."""
         options = {"max-size": str(self.size), "max-file": str(self.files)}
         return options | {"compress": "true"} if self.files > 1 else options
-
-
-# --- sandboxes
 
 
 def sandbox_payload(
@@ -116,9 +126,6 @@ def _publish(config: SandboxConfig, payload: Json, host: Json) -> None:
         host["PortBindings"] = bindings
 
 
-# --- containers
-
-
 def container_payload(
     config: ContainerConfig,
     *,
@@ -158,11 +165,11 @@ def container_payload(
     add_mounts(host, config, sources, files, abilities)
     _add_resources(host, config, abilities, warnings)
     _add_security(host, config.security, abilities, seccomp_profile, warnings)
-    for loss in LOSSES:
-        lesser = None if getattr(abilities, loss.ability) else loss.without(host)
-        if lesser is not None:
-            host = lesser
-            warnings.append(loss.words)
+    for fallback in FALLBACKS:
+        reduced = None if getattr(abilities, fallback.ability) else fallback.without(host)
+        if reduced is not None:
+            host = reduced
+            warnings.append(fallback.words)
     payload: Json = {
         "Image": config.image_id,
         "Labels": dict(labels),
@@ -287,3 +294,9 @@ def _add_security(
         host["ReadonlyPaths"] = []
     elif not wanted.privileged:
         host["MaskedPaths"] = masked_paths(abilities.cpus)
+
+
+def masked_paths(cpus: int) -> list[str]:
+    """Return the paths for an engine with that many CPUs. Engines ignore missing paths."""
+    heat = (f"/sys/devices/system/cpu/cpu{number}/thermal_throttle" for number in range(cpus))
+    return [*_MASKED, *heat]

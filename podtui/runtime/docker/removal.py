@@ -7,8 +7,8 @@ from typing import Any, Final
 
 from podtui.api import names
 from podtui.errors import EngineNotFound
-from podtui.runtime.docker.client import labels_of
-from podtui.runtime.docker.errors import Refused, meaning, meant, understood
+from podtui.runtime.docker.answers import labels_of
+from podtui.runtime.docker.errors import Refused, engine_error, parsing, translate_errors
 from podtui.runtime.docker.link import Connection, Link
 
 _MARGIN: Final = 60.0
@@ -32,11 +32,11 @@ class Ownership:
 
     async def inspect(self, container_id: str) -> dict[str, Any]:
         """Return the inspection. Raises `EngineNotFound`, also for containers that are not ours."""
-        with meant():
+        with translate_errors():
             found: dict[str, Any] = await self._connection.link.calls.run(
                 lambda client: client.inspect_container(container_id)
             )
-        with understood("an inspected container"):
+        with parsing("an inspected container"):
             if labels_of(found["Config"]).get(names.ROOT_LABEL) != self._root:
                 raise EngineNotFound(f"No such container: {container_id}")
             self._ours.add(str(found["Id"]))
@@ -58,7 +58,7 @@ async def stop_container(link: Link, container_id: str, grace: float) -> None:
         )
     except Refused as error:
         if error.status != 404:
-            raise meaning(error) from error
+            raise engine_error(error) from error
 
 
 async def remove_container(link: Link, container_id: str) -> None:
@@ -72,7 +72,7 @@ async def remove_container(link: Link, container_id: str) -> None:
         if error.status == 404:
             return
         if error.status != 409 or "in progress" not in error.text:
-            raise meaning(error) from error
+            raise engine_error(error) from error
         await _removed(link, container_id)
 
 
@@ -83,4 +83,4 @@ async def _removed(link: Link, container_id: str) -> None:
         await link.wire.send("POST", path, query={"condition": "removed"}, total=_REMOVE_SECONDS)
     except Refused as error:
         if error.status != 404:
-            raise meaning(error) from error
+            raise engine_error(error) from error

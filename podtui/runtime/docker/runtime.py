@@ -11,16 +11,18 @@ from typing import Literal
 from podtui.api import names
 from podtui.clock import Clock
 from podtui.errors import EngineError, EngineUnavailable
-from podtui.runtime.docker.accounts import ImageAccounts
+from podtui.runtime.docker.answers import label_filter, labelled
 from podtui.runtime.docker.archives import read_files, write_files
-from podtui.runtime.docker.carriers import Carriers
-from podtui.runtime.docker.client import label_filter, labelled
 from podtui.runtime.docker.containers import Containers
 from podtui.runtime.docker.dialing import Dialing
-from podtui.runtime.docker.errors import meant
+from podtui.runtime.docker.errors import translate_errors
+from podtui.runtime.docker.events import Events
+from podtui.runtime.docker.execs import Execs
+from podtui.runtime.docker.helper_container import HelperContainers
 from podtui.runtime.docker.host_files import HostFiles
 from podtui.runtime.docker.identity import foreign_sandboxes, root_key, snapshot
-from podtui.runtime.docker.image_store import Images
+from podtui.runtime.docker.image_users import ImageAccounts
+from podtui.runtime.docker.images import Images
 from podtui.runtime.docker.link import Connection
 from podtui.runtime.docker.logs import Logs
 from podtui.runtime.docker.payload import LogLimits
@@ -29,12 +31,12 @@ from podtui.runtime.docker.sandboxes import Sandboxes
 from podtui.runtime.docker.sessions import Sessions
 from podtui.runtime.docker.stats import Stats
 from podtui.runtime.docker.volumes import Volumes
-from podtui.runtime.docker.watching import Watching
 from podtui.runtime.protocol import (
     ContainerConfig,
     ContainerState,
     ContainerStats,
     ContainerStatus,
+    Duplex,
     EngineInfo,
     ExecResult,
     ForeignSandbox,
@@ -51,9 +53,9 @@ from podtui.runtime.protocol import (
     SandboxConfig,
     SandboxStats,
     SandboxStatus,
+    Session,
     Started,
 )
-from podtui.runtime.sessions import Duplex, Session
 
 _LOG = logging.getLogger(__name__)
 
@@ -74,17 +76,18 @@ class DockerRuntime:
         self._connection = Connection(url)
         self._ownership = Ownership(self._connection, self._root)
         self._sandboxes = Sandboxes(self._connection, self._root, root, self._ownership)
-        self._carriers = Carriers(self._connection, self._root)
-        self._host_files = HostFiles(self._connection, self._carriers)
-        self._watching = Watching(self._connection, self._ownership, self._root, clock)
+        self._helpers = HelperContainers(self._connection, self._root)
+        self._host_files = HostFiles(self._connection, self._helpers)
+        self._events = Events(self._connection, self._root)
+        self._execs = Execs(self._connection, self._ownership, clock)
         self._stats = Stats(self._connection, self._root, clock)
-        self._volumes = Volumes(self._connection, self._sandboxes, self._carriers, self._watching)
+        self._volumes = Volumes(self._connection, self._sandboxes, self._helpers, self._execs)
         self._containers = Containers(
             self._connection,
             self._sandboxes,
             self._ownership,
             self._host_files,
-            ImageAccounts(self._connection, self._carriers),
+            ImageAccounts(self._connection, self._helpers),
             root=self._root,
             root_dir=root,
             logs=self.log_limits,
@@ -105,7 +108,7 @@ class DockerRuntime:
     async def connect(self) -> EngineInfo:
         info = await self._connection.connect()
         try:
-            await self._carriers.clear()
+            await self._helpers.clear()
         except EngineUnavailable:
             raise
         except EngineError as error:
@@ -124,14 +127,14 @@ class DockerRuntime:
         if pod_uid is not None:
             wanted[names.POD_UID] = pod_uid
         labels = label_filter(wanted)
-        with meant():
+        with translate_errors():
             entries = await self._connection.link.calls.run(
                 lambda client: client.containers(all=True, filters={"label": labels})
             )
         return snapshot(labelled(entries, wanted))
 
     async def list_foreign(self) -> tuple[ForeignSandbox, ...]:
-        with meant():
+        with translate_errors():
             entries = await self._connection.link.calls.run(
                 lambda client: client.containers(all=True, filters={"label": names.ROOT_LABEL})
             )
@@ -223,7 +226,7 @@ class DockerRuntime:
     async def exec(
         self, container_id: str, command: Sequence[str], *, timeout: float, limit: int = 10240
     ) -> ExecResult:
-        return await self._watching.exec(container_id, command, timeout=timeout, limit=limit)
+        return await self._execs.run(container_id, command, timeout=timeout, limit=limit)
 
     def exec_session(
         self, container_id: str, command: Sequence[str], *, stdin: bool = False, tty: bool = False
@@ -277,4 +280,4 @@ class DockerRuntime:
         return await self._stats.layers()
 
     def events(self) -> AsyncIterator[RuntimeEvent]:
-        return self._watching.events()
+        return self._events.read()

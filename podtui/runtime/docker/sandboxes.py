@@ -12,12 +12,10 @@ from dataclasses import replace
 from functools import partial
 from typing import Any, Final
 
-import docker.errors
-
 from podtui.api import names
 from podtui.errors import EngineConflict, EngineError, EngineNotFound, EngineUnavailable
-from podtui.runtime.docker.client import Client, label_filter, labelled, labels_of
-from podtui.runtime.docker.errors import Refused, meaning, meant
+from podtui.runtime.docker.answers import label_filter, labelled, labels_of
+from podtui.runtime.docker.errors import Refused, engine_error, translate_errors
 from podtui.runtime.docker.identity import (
     NONCE_LABEL,
     PLACES_LABEL,
@@ -31,6 +29,7 @@ from podtui.runtime.docker.paths import stat_path
 from podtui.runtime.docker.pause import PAUSE_VERSION, POD_DIRECTORY
 from podtui.runtime.docker.payload import host_dns, sandbox_payload
 from podtui.runtime.docker.removal import Ownership, remove_container, stop_container
+from podtui.runtime.docker.sdk import Client, Missing
 from podtui.runtime.docker.storage import (
     Entry,
     Layout,
@@ -57,7 +56,6 @@ _log = logging.getLogger(__name__)
 START_SECONDS: Final = 120.0
 _PAGE: Final = 4096
 _PAUSE_GRACE: Final = 2
-_NOT_FOUND = docker.errors.NotFound
 
 
 class Sandboxes:
@@ -110,7 +108,7 @@ class Sandboxes:
                 owner = await self._foreign_owner(link, sandbox_name(config))
                 if owner:
                     raise EngineConflict(f"{error.text} It belongs to {owner}.") from error
-            raise meaning(error) from error
+            raise engine_error(error) from error
         finally:
             if not done:
                 await self._undo(link, sandbox_name(config), nonce, (*memory.values(), volume))
@@ -122,7 +120,7 @@ class Sandboxes:
         def find(client: Client) -> str:
             try:
                 labels = labels_of(client.inspect_container(name)["Config"])
-            except _NOT_FOUND:
+            except Missing:
                 return ""
             root = labels.get(names.ROOT_LABEL, "")
             if root in ("", self._root):
@@ -235,13 +233,13 @@ class Sandboxes:
             try:
                 if labels_of(client.inspect_container(name)["Config"]).get(NONCE_LABEL) == nonce:
                     client.remove_container(name, force=True)
-            except _NOT_FOUND:
+            except Missing:
                 pass
             for volume in volumes:
                 try:
                     if labels_of(client.inspect_volume(volume)).get(NONCE_LABEL) == nonce:
                         client.remove_volume(volume)
-                except _NOT_FOUND:
+                except Missing:
                     continue
 
         try:
@@ -297,7 +295,7 @@ class Sandboxes:
             found = client.containers(all=all, filters={"label": label_filter(wanted)})
             return [str(entry["Id"]) for entry in labelled(found, wanted)]
 
-        with meant():
+        with translate_errors():
             return await link.calls.run(find)
 
     async def remove_pod_data(self, pod_uid: str) -> None:
@@ -309,10 +307,10 @@ class Sandboxes:
             for volume in labelled(found.get("Volumes") or (), wanted):
                 try:
                     client.remove_volume(volume["Name"])
-                except _NOT_FOUND:
+                except Missing:
                     continue
 
-        with meant():
+        with translate_errors():
             await link.calls.run(remove)
 
     async def pod_data(self) -> tuple[str, ...]:
@@ -323,7 +321,7 @@ class Sandboxes:
             uids = {labels_of(volume).get(names.POD_UID) for volume in found}
             return tuple(sorted(str(uid) for uid in uids if uid))
 
-        with meant():
+        with translate_errors():
             return await self._connection.link.calls.run(find)
 
 

@@ -9,15 +9,15 @@ from typing import Final
 
 from podtui.clock import Clock
 from podtui.errors import EngineConflict
-from podtui.runtime.docker.client import labels_of
-from podtui.runtime.docker.errors import Refused, meant, translated
+from podtui.runtime.docker.answers import labels_of
+from podtui.runtime.docker.errors import Refused, translate_errors, translate_transport_errors
 from podtui.runtime.docker.execs import CALL_SECONDS, create_exec, exec_exit, kill_exec
 from podtui.runtime.docker.hijack import Channel
 from podtui.runtime.docker.identity import STDIN_ONCE_LABEL
 from podtui.runtime.docker.link import Connection, Link
 from podtui.runtime.docker.log_stream import Frames
 from podtui.runtime.docker.removal import Ownership
-from podtui.runtime.sessions import Output, Session
+from podtui.runtime.protocol import Output, Session
 
 _LOG = logging.getLogger(__name__)
 _FIRST_PAUSE: Final = 0.02
@@ -59,7 +59,7 @@ class DockerSession:
                     yield output
 
     async def _read(self) -> bytes:
-        with translated(self._url):
+        with translate_transport_errors(self._url):
             try:
                 return await self._channel.read()
             except ConnectionResetError:
@@ -115,7 +115,7 @@ class Sessions:
             return found
 
         async with AsyncExitStack() as stack:
-            with meant():
+            with translate_errors():
                 identity = await create_exec(link, container_id, command, stdin=stdin, tty=tty)
                 body = {"Detach": False, "Tty": tty}
                 channel = await stack.enter_async_context(
@@ -136,7 +136,7 @@ class Sessions:
             raise EngineConflict(f"container {container_id} is not running")
         query = {"stream": "1", "stdout": "1", "stderr": "1", "stdin": "1" if stdin else "0"}
         async with AsyncExitStack() as stack:
-            with meant():
+            with translate_errors():
                 channel = await stack.enter_async_context(
                     link.wire.hijack(f"/containers/{container_id}/attach", query=query)
                 )
@@ -149,7 +149,7 @@ class Sessions:
     async def _exit_code(self, link: Link, exec_id: str) -> int:
         """Poll, because the output may end long before the command exits."""
         pause = _FIRST_PAUSE
-        with meant():
+        with translate_errors():
             while (found := await exec_exit(link, exec_id)) is None:
                 await self._clock.sleep(pause)
                 pause = min(2 * pause, _LONGEST_PAUSE)

@@ -1,22 +1,37 @@
-"""Usage of all our containers and sandboxes."""
+"""Usage counters of containers and sandboxes, from the API or from the kernel's files.
+
+The files are the fast path for an engine on this machine. The API is used for containers whose
+files are not at the expected paths.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Final, TypeVar
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final, TypeVar, cast
 
 from podtui.api import names
 from podtui.clock import Clock
 from podtui.errors import EngineError
-from podtui.runtime.docker.client import Json, label_filter, labelled
-from podtui.runtime.docker.errors import Refused, meaning, meant, understood
+from podtui.runtime.docker.answers import Json, label_filter, labelled, mapping
+from podtui.runtime.docker.errors import Refused, engine_error, parsing, translate_errors
 from podtui.runtime.docker.identity import on_host_network
 from podtui.runtime.docker.link import Connection, Link
-from podtui.runtime.docker.usage import KernelFiles, from_answer, interfaces_of
-from podtui.runtime.protocol import ContainerStats, EngineInfo, SandboxStats
+from podtui.runtime.protocol import ContainerStats, EngineInfo, InterfaceStats, SandboxStats
 
+CGROUPS: Final = Path("/sys/fs/cgroup")
+PROC: Final = Path("/proc")
+_BLOCK_FILES: Final = (
+    "blkio.throttle.io_service_bytes_recursive",
+    "blkio.bfq.io_service_bytes_recursive",
+    "blkio.throttle.io_service_bytes",
+)
+_LOOPBACK: Final = "lo"
+Disk = tuple[int, int]
+"""Bytes read and written since the start."""
 _CALL_SECONDS: Final = 30.0
 _SIZE_SECONDS: Final = 300.0
 _AT_ONCE: Final = 8
@@ -86,10 +101,10 @@ class Stats:
         try:
             told = await link.wire.send("GET", "/containers/json", query=query, total=_SIZE_SECONDS)
         except Refused as error:
-            raise meaning(error) from error
+            raise engine_error(error) from error
         wanted = _labels(self._root, names.DOCKER_TYPE_CONTAINER)
         # The engine omits the size, or reports -1, if its storage driver cannot measure it.
-        with understood("sizes"):
+        with parsing("sizes"):
             sizes = {str(one["Id"]): int(one.get("SizeRw") or 0) for one in labelled(told, wanted)}
         return {identity: size for identity, size in sizes.items() if size >= 0}
 
@@ -97,11 +112,11 @@ class Stats:
         """Return running containers of a kind, by id."""
         wanted = _labels(self._root, kind)
         labels = label_filter(wanted)
-        with meant():
+        with translate_errors():
             found = await link.calls.run(
                 lambda client: client.containers(filters={"label": labels})
             )
-        with understood("the list of containers"):
+        with parsing("the list of containers"):
             return {str(entry["Id"]): entry for entry in labelled(found, wanted)}
 
     async def _each(
@@ -153,7 +168,7 @@ async def _asked(link: Link, container_id: str) -> Mapping[str, Any] | None:
     except Refused as error:
         if error.status in (404, 409):
             return None
-        raise meaning(error) from error
+        raise engine_error(error) from error
     return answer or None
 
 
@@ -163,3 +178,213 @@ def _labels(root: str, kind: str) -> Mapping[str, str]:
 
 def _label_filters(root: str, kind: str) -> str:
     return json.dumps({"label": label_filter(_labels(root, kind))})
+
+
+# --- counters of the API
+
+
+@dataclass(frozen=True, slots=True)
+class Usage:
+    """``cpu`` in cumulative nanoseconds, ``memory`` the working set in bytes, ``disk`` None if it
+    is not counted."""
+
+    cpu: int
+    memory: int
+    disk: Disk | None = None
+
+
+@parsing("usage")
+def from_answer(stats: Mapping[str, Any], cgroup_version: int = 2) -> Usage:
+    """Parse ``/containers/ID/stats``; reference: working set = usage - inactive file cache."""
+    cpu: Mapping[str, Any] = mapping(mapping(stats, "cpu_stats"), "cpu_usage")
+    memory: Mapping[str, Any] = mapping(stats, "memory_stats")
+    detail: Mapping[str, Any] = mapping(memory, "stats")
+    inactive = detail.get("total_inactive_file", detail.get("inactive_file", 0))
+    used = int(memory.get("usage") or 0)
+    return Usage(
+        int(cpu.get("total_usage") or 0),
+        max(0, used - int(inactive or 0)),
+        _disk_of(mapping(stats, "blkio_stats"), cgroup_version),
+    )
+
+
+def _disk_of(told: Mapping[str, Any], cgroup_version: int) -> Disk | None:
+    """Return None if unknown. With cgroup v1, no entries may mean no disk usage or no counting."""
+    name = "io_service_bytes_recursive"
+    entries = cast("list[dict[str, Any]]", told.get(name) or [])
+    if name not in told or (cgroup_version == 1 and not entries):
+        return None
+    sums = {"read": 0, "write": 0}
+    for entry in entries:
+        word = str(entry.get("op", "")).lower()
+        if word in sums:
+            sums[word] += int(entry.get("value") or 0)
+    return sums["read"], sums["write"]
+
+
+@parsing("usage")
+def interfaces_of(stats: Mapping[str, Any]) -> tuple[InterfaceStats, ...] | None:
+    """Return the interfaces in a stats response; None if it has no network data."""
+    found = cast("Mapping[str, Mapping[str, Any]] | None", stats.get("networks"))
+    if found is None:
+        return None
+    return tuple(
+        InterfaceStats(
+            name=name,
+            received=int(one.get("rx_bytes") or 0),
+            sent=int(one.get("tx_bytes") or 0),
+            receive_errors=int(one.get("rx_errors") or 0),
+            send_errors=int(one.get("tx_errors") or 0),
+        )
+        for name, one in sorted(found.items())
+        if name != _LOOPBACK
+    )
+
+
+# --- counters of the kernel's files
+
+
+def parse_net_dev(text: str) -> tuple[InterfaceStats, ...]:
+    """Parse ``/proc/PID/net/dev``. Raises ValueError, IndexError if it is malformed."""
+    found: list[InterfaceStats] = []
+    for line in text.splitlines()[2:]:
+        name, _, rest = line.partition(":")
+        fields = rest.split()
+        if (name := name.strip()) != _LOOPBACK:
+            found.append(
+                InterfaceStats(
+                    name=name,
+                    received=int(fields[0]),
+                    sent=int(fields[8]),
+                    receive_errors=int(fields[2]),
+                    send_errors=int(fields[10]),
+                )
+            )
+    return tuple(sorted(found, key=lambda one: one.name))
+
+
+def parse_blkio(text: str) -> Disk | None:
+    """Parse a cgroup v1 file with lines ``MAJOR:MINOR Read BYTES``; None if it lists no disk."""
+    lines = [words for line in text.splitlines() if len(words := line.split()) == 3]
+    return (_sum(lines, "Read"), _sum(lines, "Write")) if lines else None
+
+
+def _sum(lines: Iterable[list[str]], word: str) -> int:
+    return sum(int(words[2]) for words in lines if words[1] == word)
+
+
+def parse_io_stat(text: str) -> Disk:
+    """Parse ``io.stat`` of cgroup v2, with lines ``MAJOR:MINOR rbytes=… wbytes=… …``."""
+    pairs = [word.partition("=") for line in text.splitlines() for word in line.split()[1:]]
+    read = sum(int(value) for key, _, value in pairs if key == "rbytes")
+    return read, sum(int(value) for key, _, value in pairs if key == "wbytes")
+
+
+class KernelFiles:
+    """Reads the counters of an engine's containers on this machine. Every call blocks for a
+    fraction of a millisecond."""
+
+    def __init__(
+        self, version: int, driver: str, engine: str, top: Path = CGROUPS, proc: Path = PROC
+    ) -> None:
+        self._top, self._proc = str(top), str(proc)
+        self._version = version
+        if engine == "podman":
+            groups = ("machine.slice/libpod-{id}.scope", "libpod_parent/libpod-{id}")
+        else:
+            groups = ("system.slice/docker-{id}.scope", "docker/{id}")
+        self._groups = groups if driver == "systemd" else groups[::-1]
+        self._block_file = "" if version == 2 else self._counting_file()
+
+    def usage(self, container_id: str) -> Usage | None:
+        """Return None if the files are not readable."""
+        for group in self._groups:
+            name = group.format(id=container_id)
+            try:
+                return self._modern(name) if self._version == 2 else self._split(name)
+            except (OSError, ValueError, KeyError):
+                continue
+        return None
+
+    def interfaces(self, sandbox_id: str) -> tuple[InterfaceStats, ...] | None:
+        """Return the interfaces of the first process's network; None if they are not readable."""
+        for group in self._groups:
+            name = group.format(id=sandbox_id)
+            try:
+                for pid in self._processes(name):
+                    return parse_net_dev(_read(f"{self._proc}/{pid}/net/dev"))
+            except (OSError, ValueError, IndexError):
+                continue
+        return None
+
+    def _modern(self, group: str) -> Usage:
+        folder = f"{self._top}/{group}"
+        cpu = _table(_read(f"{folder}/cpu.stat"))["usage_usec"] * 1000
+        used = int(_read(f"{folder}/memory.current"))
+        inactive = _table(_read(f"{folder}/memory.stat")).get("inactive_file", 0)
+        try:
+            disk: Disk | None = parse_io_stat(_read(f"{folder}/io.stat"))
+        except OSError:
+            # Without the io controller, use the counters of the processes.
+            disk = self._of_processes(group)
+        return Usage(cpu, max(0, used - inactive), disk)
+
+    def _split(self, group: str) -> Usage:
+        cpu = int(_read(f"{self._top}/cpuacct/{group}/cpuacct.usage"))
+        memory = f"{self._top}/memory/{group}"
+        used = int(_read(f"{memory}/memory.usage_in_bytes"))
+        inactive = _table(_read(f"{memory}/memory.stat")).get("total_inactive_file", 0)
+        if self._block_file:
+            file = f"{self._top}/blkio/{group}/{self._block_file}"
+            disk: Disk | None = parse_blkio(_read(file)) or (0, 0)
+        else:
+            disk = self._of_processes(group)
+        return Usage(cpu, max(0, used - inactive), disk)
+
+    def _counting_file(self) -> str:
+        """Return the cgroup v1 file that counts disk usage; empty for none, as on kernels that
+        count only where limits are set."""
+        for name in _BLOCK_FILES:
+            try:
+                if parse_blkio(_read(f"{self._top}/blkio/{name}")) is not None:
+                    return name
+            except (OSError, ValueError):
+                continue
+        return ""
+
+    def _processes(self, group: str) -> list[str]:
+        """Return the process ids of a group as seen from here, usually the oldest first."""
+        folder = "" if self._version == 2 else "/cpuacct"
+        found = _read(f"{self._top}{folder}/{group}/cgroup.procs").split()
+        return [pid for pid in found if pid != "0"]
+
+    def _of_processes(self, group: str) -> Disk | None:
+        """Sum the disk usage of a group's processes. It includes exited children: a process
+        inherits the counters of the children that it waits for."""
+        read = written = 0
+        try:
+            for pid in self._processes(group):
+                told = self._io_of(pid)
+                read += told[0]
+                written += told[1]
+        except (OSError, ValueError, KeyError):
+            return None
+        return read, written
+
+    def _io_of(self, pid: str) -> Disk:
+        try:
+            told = _read(f"{self._proc}/{pid}/io")
+        except (FileNotFoundError, ProcessLookupError):
+            # The process has exited; its parent has inherited the counters.
+            return 0, 0
+        table = dict(line.split(": ") for line in told.splitlines())
+        return int(table["read_bytes"]), int(table["write_bytes"])
+
+
+def _read(path: str) -> str:
+    with open(path, encoding="ascii", errors="replace") as file:
+        return file.read()
+
+
+def _table(text: str) -> dict[str, int]:
+    return {key: int(value) for key, value in (line.split() for line in text.splitlines())}

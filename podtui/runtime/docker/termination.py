@@ -12,7 +12,7 @@ from typing import Final
 
 from podtui.runtime.docker.archives import read_tail
 from podtui.runtime.docker.link import Link
-from podtui.runtime.docker.local_files import open_below
+from podtui.runtime.docker.paths import open_below
 from podtui.runtime.docker.pause import POD_DIRECTORY
 
 _UNREACHABLE: Final = (errno.EACCES, errno.EPERM, errno.ENOENT)

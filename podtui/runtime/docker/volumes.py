@@ -1,24 +1,46 @@
-"""The volumes of a running pod: replace projected files, read files, fill image volumes."""
+"""The volumes of a running pod: replace projected files, read files, fill image volumes.
+
+Projected files are replaced while they are read, as the kubelet's AtomicWriter does (reference
+§10.2): write a directory with the new version, switch ``..data`` to it atomically, then remove all
+files of the old version. An image volume is filled from a container that was created from the image
+and never started: its exported files are streamed into the sandbox's volume. The archive keeps
+owners and modes; only members that the engine added to the container are left out.
+"""
 
 from __future__ import annotations
 
 import posixpath
+import tarfile
+from collections.abc import AsyncGenerator, Iterable, Mapping
+from dataclasses import dataclass, field
 from typing import Final
 
 from podtui.errors import EngineError, EngineNotFound
-from podtui.runtime.docker.archives import archive_of, read_head
-from podtui.runtime.docker.carriers import Carriers
-from podtui.runtime.docker.errors import meant
-from podtui.runtime.docker.filling import copy_image
-from podtui.runtime.docker.link import Connection
+from podtui.runtime.docker.archives import BLOCK, Member, TarStream, archive_of, read_head
+from podtui.runtime.docker.errors import translate_errors
+from podtui.runtime.docker.execs import Execs
+from podtui.runtime.docker.helper_container import HelperContainers
+from podtui.runtime.docker.identity import instant
+from podtui.runtime.docker.link import Connection, Link
 from podtui.runtime.docker.paths import Escapes, resolve, stat_path
 from podtui.runtime.docker.pause import PAUSE_PROGRAM, PAUSE_VERSION, POD_DIRECTORY
-from podtui.runtime.docker.projection import Listing, Update, listing_of, plan
 from podtui.runtime.docker.sandboxes import Sandboxes, upload
-from podtui.runtime.docker.storage import MEMORY_PREFIX, Entry, SandboxStore
-from podtui.runtime.docker.watching import Watching
-from podtui.runtime.protocol import PodVolume
+from podtui.runtime.docker.storage import DATA, MEMORY_PREFIX, Entry, SandboxStore, files_of
+from podtui.runtime.protocol import PodVolume, VolumeFile
 
+_NEXT: Final = "..data_tmp"
+_LINK_MODE: Final = 0o777
+_END: Final = bytes(2 * BLOCK)
+_STALLED_SECONDS: Final = 60.0
+_FILL_SECONDS: Final = 1800.0
+_DEVICES: Final = (tarfile.CHRTYPE, tarfile.BLKTYPE)
+# Files that engines add to a container's own layer before its first start. The engine may also have
+# created their parent directories.
+_PUT: Final = frozenset(
+    """.dockerenv dev/console dev/pts dev/shm etc/hostname etc/hosts etc/mtab etc/resolv.conf proc
+    sys""".split()
+)
+_PUT_BELOW: Final = frozenset({"dev", "etc"})
 _TURN_SECONDS: Final = 30.0
 _TURN_OUTPUT: Final = 1024
 _FOLDER_MODE: Final = 0o755
@@ -35,20 +57,20 @@ class Volumes:
         self,
         connection: Connection,
         sandboxes: Sandboxes,
-        carriers: Carriers,
-        watching: Watching,
+        helpers: HelperContainers,
+        execs: Execs,
     ) -> None:
         self._connection = connection
-        self._watching = watching
+        self._execs = execs
         self._sandboxes = sandboxes
-        self._carriers = carriers
+        self._helpers = helpers
 
     async def write(self, sandbox_id: str, volume: PodVolume) -> None:
         store = await self._sandboxes.store(sandbox_id)
         place = self._place(store, volume.name)
         known = store.written.pop(volume.name, None)
         if known != volume.files:
-            with meant():
+            with translate_errors():
                 there = (
                     await self._listing(sandbox_id, place) if known is None else listing_of(known)
                 )
@@ -72,11 +94,11 @@ class Volumes:
         if store.pause_version != PAUSE_VERSION:
             raise EngineError(
                 "the pod's sandbox is of another version of podtui, which can't replace files in"
-                " one step: they stay as they are until the sandbox is made anew"
+                " one step: they stay as they are until the sandbox is recreated"
             )
         await upload(self._connection.link, sandbox_id, update.uploads)
         paths = [posixpath.join(POD_DIRECTORY, path) for path in (*update.turn, *update.gone)]
-        done = await self._watching.exec(
+        done = await self._execs.run(
             sandbox_id, [PAUSE_PROGRAM, *paths], timeout=_TURN_SECONDS, limit=_TURN_OUTPUT
         )
         if done.exit_code != 0:
@@ -86,7 +108,7 @@ class Volumes:
         store = await self._sandboxes.store(sandbox_id)
         base = posixpath.join(POD_DIRECTORY, self._place(store, volume))
         link = self._connection.link
-        with meant():
+        with translate_errors():
             try:
                 real, missing = await resolve(link, sandbox_id, base, path)
             except Escapes:
@@ -102,14 +124,14 @@ class Volumes:
             return
         link = self._connection.link
         mark = f"{_MARKS}/{volume}"
-        with meant():
+        with translate_errors():
             said = await read_head(link, sandbox_id, f"{POD_DIRECTORY}/{mark}", _LONGEST_MARK)
             state, _, image = (said or b"").decode(errors="replace").partition(" ")
             if (state, image) != (_FILLED, image_id):
                 if image and image != image_id:
                     await self._empty(sandbox_id, store, place)
                 await upload(link, sandbox_id, _mark(volume, f"{_FILLING} {image_id}"))
-                await copy_image(link, self._carriers, image_id, sandbox_id, place)
+                await copy_image(link, self._helpers, image_id, sandbox_id, place)
                 await upload(link, sandbox_id, _mark(volume, f"{_FILLED} {image_id}"))
         store.filled[volume] = image_id
 
@@ -137,3 +159,128 @@ def _mark(volume: str, text: str) -> list[Entry]:
     """Return a marker file, stored outside the volumes so that no container sees it."""
     content = text.encode()
     return [Entry(_MARKS, _FOLDER_MODE), Entry(f"{_MARKS}/{volume}", _FILE_MODE, content=content)]
+
+
+# --- projected files
+
+
+Listing = Mapping[str, str]
+"""Relative path of each file and directory in a volume → a link's target, else empty."""
+
+
+@dataclass(frozen=True, slots=True)
+class Update:
+    """The steps in order: upload ``uploads``, rename ``turn`` (from, to), which may rename a path
+    to itself, then remove ``gone`` one after the other."""
+
+    uploads: tuple[Entry, ...]
+    turn: tuple[str, str]
+    gone: tuple[str, ...]
+
+
+def listing_of(files: Iterable[VolumeFile]) -> Listing:
+    """Return the listing of a volume that was created with these files."""
+    found: dict[str, str] = {}
+    for file in files:
+        parent = posixpath.dirname(file.path)
+        while parent and parent not in found:
+            found[parent] = ""
+            parent = posixpath.dirname(parent)
+        found[file.path] = file.target
+        if file.path == DATA:
+            found.setdefault(file.target, "")
+    return found
+
+
+def plan(volume: PodVolume, base: str, there: Listing) -> Update | None:
+    """Plan the update of the volume at ``base`` with content ``there``, so that it has exactly its
+    projected files. Other files are kept. None if nothing has to change."""
+    wanted = listing_of(volume.files)
+    version = wanted[DATA]
+    turned = there.get(DATA) == version
+
+    def missing(path: str) -> bool:
+        if path.partition("/")[0] == version:
+            return not turned
+        return path != DATA and there.get(path) != wanted[path]
+
+    every = files_of(volume, base)
+    uploads = [entry for entry in every if missing(entry.path.removeprefix(base + "/"))]
+    if not turned:
+        uploads.append(Entry(f"{base}/{_NEXT}", _LINK_MODE, target=version))
+    stale = [path for path in there if _stale(path, there[path], wanted, version)]
+    if not uploads and not stale:
+        return None
+    stale.sort(key=lambda path: path.count("/"), reverse=True)
+    return Update(
+        uploads=tuple(uploads),
+        turn=(f"{base}/{DATA if turned else _NEXT}", f"{base}/{DATA}"),
+        gone=tuple(f"{base}/{path}" for path in stale),
+    )
+
+
+def _stale(path: str, target: str, wanted: Listing, version: str) -> bool:
+    top = path.partition("/")[0]
+    if top.startswith(".."):
+        return top not in (DATA, version)
+    return target.startswith(DATA + "/") and path not in wanted
+
+
+# --- image volumes
+
+
+@dataclass(slots=True)
+class ImageMembers:
+    """Finds the members of an exported container that belong to the image. Call `headers` for each
+    member in order.
+
+    ``created`` is the creation time of the container in whole seconds of Unix time. Files of the
+    image are older.
+    """
+
+    created: int
+    _held: dict[str, bytes] = field(default_factory=dict[str, bytes])
+    """Parent directories that belong to the image only if one of their other members does."""
+
+    def headers(self, member: Member) -> bytes:
+        """Return the headers to forward before the member's content; empty to leave it out."""
+        new = member.mtime >= self.created
+        if member.type in _DEVICES or (new and member.name in _PUT):
+            return b""
+        if new and member.name in _PUT_BELOW:
+            self._held[member.name] = member.header
+            return b""
+        return self._held.pop(posixpath.dirname(member.name), b"") + member.header
+
+
+async def copy_image(
+    link: Link, helpers: HelperContainers, image_id: str, sandbox_id: str, place: str
+) -> None:
+    """Copy an image's files over the directory ``place`` below `POD_DIRECTORY`. Raises
+    `Refused`."""
+    async with helpers.create(image=image_id) as helper:
+        found = await link.calls.run(lambda client: client.inspect_container(helper))
+        made = instant(found.get("Created"))
+        members = ImageMembers(int(made.timestamp()) if made else 0)
+        async with link.wire.open(
+            "GET", f"/containers/{helper}/export", idle=_STALLED_SECONDS
+        ) as export:
+            archive = TarStream(export.content)
+            async with link.wire.open(
+                "PUT",
+                f"/containers/{sandbox_id}/archive",
+                query={"path": posixpath.join(POD_DIRECTORY, place)},
+                content=_passed_on(archive, members),
+                total=_FILL_SECONDS,
+            ):
+                pass
+
+
+async def _passed_on(archive: TarStream, members: ImageMembers) -> AsyncGenerator[bytes]:
+    async for member in archive.members():
+        headers = members.headers(member)
+        if headers:
+            yield headers
+            async for piece in archive.content():
+                yield piece
+    yield _END

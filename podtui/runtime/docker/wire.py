@@ -13,10 +13,11 @@ from typing import Any, Final
 import aiohttp
 
 from podtui.errors import EngineUnavailable
-from podtui.runtime.docker.errors import Refused, translated, understood
+from podtui.runtime.docker.errors import Refused, parsing, translate_transport_errors
 from podtui.runtime.docker.hijack import Channel, hijack
 from podtui.runtime.docker.locate import Endpoint
 
+Response = aiohttp.ClientResponse
 _CHUNK: Final = 64 * 1024
 _LONGEST_LINE: Final = 16 * 1024 * 1024
 CONNECT_SECONDS: Final = 10.0
@@ -35,7 +36,7 @@ class Wire:
         else:
             ssl = endpoint.tls.context() if endpoint.tls else True
             connector = aiohttp.TCPConnector(limit=0, ssl=ssl)
-        self._open: set[aiohttp.ClientResponse] = set()
+        self._open: set[Response] = set()
         self._hijacked: set[Channel] = set()
         self._session = aiohttp.ClientSession(
             connector=connector, headers={"Accept-Encoding": "identity"}
@@ -53,7 +54,7 @@ class Wire:
         headers: Mapping[str, str] | None = None,
         total: float | None = None,
         idle: float | None = None,
-    ) -> AsyncGenerator[aiohttp.ClientResponse]:
+    ) -> AsyncGenerator[Response]:
         """Send a request, and return the response; read its body inside the block.
 
         The request body is either ``body``, sent as JSON, or the stream ``content``. ``total`` and
@@ -65,7 +66,7 @@ class Wire:
         )
         if self._session.closed:
             raise EngineUnavailable(f"{self._url}: the connection was closed")
-        with translated(self._url):
+        with translate_transport_errors(self._url):
             async with self._session.request(
                 method,
                 self._base + path,
@@ -98,7 +99,7 @@ class Wire:
         `open`."""
         async with self.open(method, path, query=query, body=body, total=total) as response:
             content = await response.read()
-        with understood(path):
+        with parsing(path):
             return json.loads(content) if content.strip() else None
 
     @asynccontextmanager
@@ -111,7 +112,7 @@ class Wire:
     ) -> AsyncGenerator[Channel]:
         """Send a POST request, and return the byte stream of the upgraded connection. Raises
         `Refused`, `EngineUnavailable`. Errors of the block are not translated."""
-        with translated(self._url):
+        with translate_transport_errors(self._url):
             path = f"/v{self._version}{path}"
             channel = await hijack(self._endpoint, path, query=query, body=body)
         self._hijacked.add(channel)
@@ -130,13 +131,13 @@ class Wire:
         await self._session.close()
 
 
-async def pieces(response: aiohttp.ClientResponse) -> AsyncIterator[bytes]:
+async def pieces(response: Response) -> AsyncIterator[bytes]:
     """Yield the body as it arrives."""
     while piece := await response.content.read(_CHUNK):
         yield piece
 
 
-async def objects(response: aiohttp.ClientResponse) -> AsyncIterator[dict[str, Any]]:
+async def objects(response: Response) -> AsyncIterator[dict[str, Any]]:
     """Yield the JSON objects of a body, one per line."""
     kept = b""
     async for piece in pieces(response):
@@ -150,7 +151,7 @@ async def objects(response: aiohttp.ClientResponse) -> AsyncIterator[dict[str, A
         yield _object(kept)
 
 
-@understood("a stream")
+@parsing("a stream")
 def _object(line: bytes) -> dict[str, Any]:
     return dict(json.loads(line))
 

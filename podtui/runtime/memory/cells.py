@@ -1,4 +1,4 @@
-"""The simulated engine's own books: one mutable cell per sandbox and per container."""
+"""The mutable state of each simulated sandbox and container."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from podtui.runtime.protocol import (
 
 
 class Signal:
-    """Wakes everybody who waits for something to change."""
+    """Wakes all tasks that wait for a change."""
 
     def __init__(self) -> None:
         self._event = asyncio.Event()
@@ -81,14 +81,14 @@ class ContainerCell:
 
     @property
     def over(self) -> bool:
-        """Whether it will never run (again)."""
+        """The container has ended or is removed."""
         return self.removed or self.record.state is ContainerState.EXITED
 
     def set_state(self, state: ContainerState) -> None:
         self.record = replace(self.record, state=state)
 
     def set_timer(self, timer: asyncio.TimerHandle | None) -> None:
-        """Replace the one alarm a container has."""
+        """Replace the container's only timer."""
         if self.timer is not None:
             self.timer.cancel()
         self.timer = timer
@@ -110,7 +110,7 @@ class ContainerCell:
 
 @dataclass(slots=True)
 class PodCell:
-    """Everything of one pod of one root, oldest first."""
+    """The sandboxes and containers of one pod of one root, oldest first."""
 
     volumes: PodVolumes = field(default_factory=PodVolumes)
     sandboxes: dict[str, SandboxCell] = field(default_factory=dict[str, SandboxCell])
@@ -118,7 +118,7 @@ class PodCell:
 
 
 def user_of(security: SecurityContext, image_user: str) -> tuple[int, int, tuple[int, ...]] | None:
-    """Simulated images have no user but root: a name is not known."""
+    """Return None for a user name: simulated images have no accounts."""
     uid, _, gid = (security.user or image_user or "0:0").partition(":")
     if not uid.isdecimal() or not (gid or "0").isdecimal():
         return None

@@ -80,13 +80,13 @@ SIMULATED: Final = EngineInfo(
 
 
 class EventQueue:
-    """One subscription; the oldest events go when it is full (they only wake somebody)."""
+    """One subscription. If it is full, the oldest events are dropped: events are only triggers."""
 
     def __init__(self) -> None:
         self.events: deque[RuntimeEvent] = deque(maxlen=EVENTS_KEPT)
         self.signal = Signal()
         self.broken = ""
-        """Why it ended; empty while it lives."""
+        """The reason why the stream ended; empty while it is open."""
 
 
 def _clash(one: PortMapping, other: PortMapping) -> bool:
@@ -119,7 +119,7 @@ class MemoryEngine:
         self._names: set[str] = set()
         self.host = Host()
         self.info = SIMULATED
-        """What it says it can do; tests may say otherwise."""
+        """The reported features; tests may change them."""
         self._queues: list[tuple[str, EventQueue]] = []
         self._serial = 0
         self._addresses = 0
@@ -155,7 +155,7 @@ class MemoryEngine:
     # --- sandboxes
 
     def run_sandbox(self, root: str, config: SandboxConfig) -> SandboxCell:
-        """Raises `EngineConflict` when its name or a host port of its is taken."""
+        """Raises `EngineConflict` if its name or one of its host ports is taken."""
         if not config.host_users and not self.info.user_namespaces:
             raise EngineError(NO_USER_NAMESPACES)
         name = f"k8s_POD_{config.name}_{config.namespace}_{config.uid}_{config.attempt}"
@@ -203,7 +203,7 @@ class MemoryEngine:
         self.emit(cell.record.id, cell.root, config.uid, "destroy")
 
     def remove_pod_data(self, root: str, pod_uid: str) -> None:
-        """Raises `EngineConflict` while a sandbox of the pod is left."""
+        """Raises `EngineConflict` while the pod has a sandbox or container."""
         pod = self._pods.get((root, pod_uid))
         if pod is None:
             return
@@ -235,7 +235,7 @@ class MemoryEngine:
     def create_container(
         self, root: str, sandbox: SandboxCell, config: ContainerConfig
     ) -> ContainerCell:
-        """Raises `EngineNotFound` without the image, `EngineConflict` when the name is taken."""
+        """Raises `EngineNotFound` without the image, `EngineConflict` if the name is taken."""
         image = self.images.find(config.image_id)
         if image is None:
             raise EngineNotFound(f"No such image: {config.image_id}")
@@ -329,7 +329,7 @@ class MemoryEngine:
             self._after_step(cell)
 
     def update_container(self, cell: ContainerCell, resources: Resources) -> None:
-        """Raises `EngineError` for less memory than engines take."""
+        """Raises `EngineError` below `LEAST_MEMORY`."""
         if 0 < resources.memory < LEAST_MEMORY:
             raise EngineError("Minimum memory limit allowed is 6MB")
         held = cell.resources
@@ -437,7 +437,7 @@ class MemoryEngine:
                 cell.signal.notify()
 
     def stop(self, *, containers_die: bool = False) -> None:
-        """The engine goes away; its containers with it, or running on."""
+        """Make the engine unavailable. Its containers keep running unless ``containers_die``."""
         text = "Cannot connect to the simulated engine. Is it running?"
         self.faults.make_unavailable(text)
         self.break_streams(text)
@@ -446,7 +446,7 @@ class MemoryEngine:
                 self.stop_sandbox(cell)
 
     def start(self) -> None:
-        """The engine answers again."""
+        """Make the engine available again."""
         self.faults.make_available()
 
     def crash(self, container_id: str, exit_code: int = KILLED, *, oom: bool = False) -> None:
@@ -457,7 +457,7 @@ class MemoryEngine:
         self.kill(cell, exit_code, oom=oom)
 
     def write_log(self, container_id: str, text: str) -> None:
-        """Put a line into a running container's log. Raises `EngineError` when it doesn't run."""
+        """Write a line into a container's log. Raises `EngineError` if it does not run."""
         cell = self._containers.get(container_id)
         if cell is None or cell.process is None or not cell.running:
             raise EngineError(f"container {container_id} is not running")
@@ -475,7 +475,7 @@ class MemoryEngine:
         return 1000 + self._serial
 
     def _new_ip(self) -> str:
-        """From 198.18.0.0/15, which no network routes; unique until the range is through."""
+        """Return the next IP of 198.18.0.0/15, which no network routes."""
         self._addresses += 1
         number = (198 << 24) + (18 << 16) + 1 + self._addresses % ((1 << 17) - 2)
         return ".".join(str(number >> shift & 255) for shift in (24, 16, 8, 0))

@@ -1,4 +1,4 @@
-"""Faults on order, for tests: verbs that fail or hang, an engine that goes away, events lost."""
+"""Fault injection for tests: failing, slow and blocked verbs, a lost engine, lost events."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ class _Failure:
 
 
 class Faults:
-    """What is to go wrong. Verbs are named as in the protocol (``pull_image``, ``list`` …)."""
+    """The injected faults. Verbs are named as in the protocol (``pull_image``, ``list`` …)."""
 
     def __init__(self) -> None:
         self._failures: dict[str, list[_Failure]] = {}
@@ -24,20 +24,20 @@ class Faults:
         self._gates: dict[str, asyncio.Event] = {}
         self._unavailable: str | None = None
         self.drop_events = False
-        """While true, events reach nobody (a relist must find out)."""
+        """Deliver no events, so that only a relist finds changes."""
         self.calls: Counter[str] = Counter()
-        """How often each verb was called, failures included."""
+        """The number of calls of each verb, including failed ones."""
 
     def fail(self, verb: str, error: EngineError, *, times: int | None = 1) -> None:
         """Make the next ``times`` calls of the verb raise; None: until `clear`."""
         self._failures.setdefault(verb, []).append(_Failure(error, times))
 
     def delay(self, verb: str, seconds: float) -> None:
-        """Make every call of the verb take this much longer, before it has any effect."""
+        """Delay every call of the verb before it has any effect."""
         self._delays[verb] = seconds
 
     def hold(self, verb: str) -> None:
-        """Let calls of the verb wait, before they have any effect, until `release`."""
+        """Block calls of the verb, before they have any effect, until `release`."""
         self._gates.setdefault(verb, asyncio.Event())
 
     def release(self, verb: str) -> None:
@@ -46,7 +46,7 @@ class Faults:
             gate.set()
 
     def clear(self) -> None:
-        """No more faults, save that an engine that is gone stays gone."""
+        """Remove all faults. An unavailable engine stays unavailable."""
         self._failures.clear()
         self._delays.clear()
         for verb in list(self._gates):
@@ -64,12 +64,12 @@ class Faults:
         return self._unavailable is None
 
     def check_available(self) -> None:
-        """Raises `EngineUnavailable` while the engine is gone."""
+        """Raises `EngineUnavailable`."""
         if self._unavailable is not None:
             raise EngineUnavailable(self._unavailable)
 
     async def enter(self, verb: str) -> None:
-        """Every verb begins here: counts, waits, raises. Always gives other tasks a turn."""
+        """Called first by every verb: counts, waits, raises. Always yields to other tasks."""
         self.calls[verb] += 1
         await asyncio.sleep(self._delays.get(verb, 0.0))
         gate = self._gates.get(verb)

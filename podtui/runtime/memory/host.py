@@ -1,4 +1,4 @@
-"""The simulated machine's own files: a few that any Linux has, and what containers put there."""
+"""The files of the simulated machine: a few of any Linux, and those that containers write."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _OTHERS: Final = {
 
 
 class Host:
-    """``tree`` holds the contents of its files."""
+    """``tree`` has the contents of the files."""
 
     def __init__(self) -> None:
         self.tree: Tree = new_tree()
@@ -35,7 +35,7 @@ class Host:
         self._kinds = dict.fromkeys(_DIRECTORIES, HostPathKind.DIRECTORY) | _OTHERS
 
     def put(self, path: str, kind: HostPathKind) -> None:
-        """Something comes to lie at a path, or goes (`HostPathKind.MISSING`), parents made."""
+        """Create a path with its parents, or remove it (`HostPathKind.MISSING`)."""
         path = posixpath.normpath(path)
         self.tree.contents.pop(path.lstrip("/"), None)
         self._kinds.pop(path, None)

@@ -1,4 +1,4 @@
-"""Images of the simulated engine: any name can be pulled, save those that say they can't."""
+"""Images of the simulated engine: every name can be pulled, except names of missing images."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Final
 from podtui.errors import ImagePullError
 from podtui.runtime.protocol import ImageRecord, PullProgress
 
-# A name with one of these in it has no manifest in any simulated registry.
+# A name that contains one of these is in no simulated registry.
 _ABSENT: Final = ("nosuch", "no-such", "notfound", "not-found", "does-not-exist", "doesnotexist")
 _DEFAULT_REGISTRIES: Final = ("docker.io/library/", "docker.io/", "index.docker.io/")
 
@@ -18,11 +18,11 @@ IMAGE_FILES: Final[Mapping[str, bytes]] = {
     "etc/group": b"root:x:0:\n",
     "etc/passwd": b"root:x:0:0:root:/root:/bin/sh\n",
 }
-"""What every simulated image has in it, for those who mount one."""
+"""The files of every simulated image, for image volumes."""
 
 
 def normalise(image: str) -> str:
-    """The name as the engine files it: with a tag, without the default registry."""
+    """Return the name as the engine stores it: with a tag, without the default registry."""
     if image.startswith("sha256:"):
         return image
     for registry in _DEFAULT_REGISTRIES:
@@ -35,7 +35,7 @@ def normalise(image: str) -> str:
 
 
 def invent(image: str) -> ImageRecord:
-    """The image that a pull of this name brings: always the same for the same name."""
+    """Return the image that a pull of this name gets. The same name gets the same image."""
     name = normalise(image)
     digest = hashlib.sha256(name.encode()).hexdigest()
     manifest = hashlib.sha256(digest.encode()).hexdigest()
@@ -49,7 +49,7 @@ def invent(image: str) -> ImageRecord:
 
 
 def refuse_absent(image: str) -> None:
-    """Raises `ImagePullError` for names that no registry has."""
+    """Raises `ImagePullError` for names of missing images."""
     name = normalise(image)
     repository = name.rsplit("/", 1)[-1]
     if any(word in name for word in _ABSENT):
@@ -60,7 +60,7 @@ def refuse_absent(image: str) -> None:
 
 
 def progress_of(record: ImageRecord) -> tuple[PullProgress, ...]:
-    """The steps that a pull of it shows."""
+    """Return the progress of a pull."""
     downloading = tuple(
         PullProgress(status="Downloading", current=record.size * part // 4, total=record.size)
         for part in range(1, 5)
@@ -74,7 +74,7 @@ def progress_of(record: ImageRecord) -> tuple[PullProgress, ...]:
 
 
 class ImageShelf:
-    """The images that are on the simulated machine."""
+    """The images on the simulated machine."""
 
     def __init__(self, images: Mapping[str, ImageRecord]) -> None:
         self._by_id: dict[str, ImageRecord] = {}
@@ -88,7 +88,7 @@ class ImageShelf:
             self._names[normalise(known)] = record.id
 
     def find(self, image: str) -> ImageRecord | None:
-        """By name, whole id, or the beginning of one."""
+        """Find an image by name, id or id prefix."""
         key = normalise(image)
         found = self._by_id.get(self._names.get(key, key))
         if found is None and len(image) >= 12:

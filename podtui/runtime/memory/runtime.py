@@ -31,6 +31,7 @@ from podtui.runtime.protocol import (
     ContainerConfig,
     ContainerStats,
     ContainerStatus,
+    Duplex,
     EngineInfo,
     ExecResult,
     ForeignSandbox,
@@ -47,9 +48,9 @@ from podtui.runtime.protocol import (
     SandboxConfig,
     SandboxStats,
     SandboxStatus,
+    Session,
     Started,
 )
-from podtui.runtime.sessions import Duplex, Session
 
 ExecBehave = Callable[[ContainerConfig, tuple[str, ...]], Behaviour | None]
 _FOREVER: Final = 1e9
@@ -88,25 +89,25 @@ class MemoryRuntime:
 
     @property
     def faults(self) -> Faults:
-        """What is to go wrong, for tests."""
+        """Injected faults, for tests."""
         return self.engine.faults
 
-    # --- for tests: what happens without anybody asking the engine for it
+    # --- for tests
 
     def kill(self, container_id: str, exit_code: int = 137, *, oom: bool = False) -> None:
         """End a container from outside. Raises `EngineNotFound`."""
         self.engine.crash(container_id, exit_code, oom=oom)
 
     def stop_engine(self, *, containers_die: bool = False) -> None:
-        """The engine goes away: every verb raises `EngineUnavailable`, event streams end."""
+        """Stop the engine: every verb raises `EngineUnavailable`, event streams end."""
         self.engine.stop(containers_die=containers_die)
 
     def start_engine(self) -> None:
-        """The engine answers again."""
+        """Make the engine available again."""
         self.engine.start()
 
     def write_log(self, container_id: str, text: str) -> None:
-        """Put a line into a running container's log."""
+        """Write a line into a running container's log."""
         self.engine.write_log(container_id, text)
 
     # --- connection
@@ -198,7 +199,7 @@ class MemoryRuntime:
         volumes.fill(volume, image.id, IMAGE_FILES)
 
     def _volumes(self, sandbox_id: str, volume: str) -> PodVolumes:
-        """The volumes of a sandbox's pod. Raises `EngineNotFound` without that one."""
+        """Return the volumes of a sandbox's pod. Raises `EngineNotFound` without ``volume``."""
         cell = self.engine.sandbox(self._root, sandbox_id)
         volumes = self.engine.pod(self._root, cell.record.uid).volumes
         if volumes.tree(volume) is None:
@@ -410,7 +411,7 @@ class MemoryRuntime:
                         yield line
 
     async def _more(self, cell: ContainerCell, options: LogOptions, number: int) -> bool:
-        """Wait for a line after the ``number``-th; False when there will be none."""
+        """Wait for a line after the ``number``-th; return False if there will be none."""
         while True:
             self._check()
             self.engine.catch_up(cell)
@@ -486,7 +487,7 @@ class MemoryRuntime:
 
 
 async def _wait(cell: ContainerCell, seconds: float) -> None:
-    """Until something changes about the container, or the seconds are over."""
+    """Wait for a change of the container, at most for these seconds."""
     try:
         async with asyncio.timeout(min(seconds, _FOREVER)):
             await cell.signal.wait()
@@ -495,13 +496,13 @@ async def _wait(cell: ContainerCell, seconds: float) -> None:
 
 
 def _kept(cell: ContainerCell, options: LogOptions) -> list[LogLine]:
-    """The lines that are there now, as the options want them."""
+    """Return the existing lines that the options select."""
     if cell.process is None:
         return []
     lines = [line for line in cell.process.lines_from(0) if _within(line, options)]
     if options.tail is None or options.tail > len(lines):
         return lines
-    # A tail with all the lines asked for misses none.
+    # A tail that has all the requested lines has no gap.
     return [replace(line, gap="") for line in lines[len(lines) - options.tail :]]
 
 

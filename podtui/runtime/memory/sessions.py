@@ -10,8 +10,7 @@ from podtui.clock import Clock
 from podtui.runtime.memory.behaviour import Behaviour
 from podtui.runtime.memory.cells import ContainerCell
 from podtui.runtime.memory.process import Process
-from podtui.runtime.protocol import LogLine
-from podtui.runtime.sessions import Output
+from podtui.runtime.protocol import LogLine, Output
 
 LIMIT: Final = 64 * 1024
 """Input is accepted until this many bytes wait to be read."""
@@ -114,7 +113,7 @@ class ExecSession:
 
 
 class AttachSession:
-    """A container's own process: what it says from now on. It reads nothing."""
+    """The output of a container's main process from now on. It reads no input."""
 
     def __init__(self, log: AsyncIterator[LogLine], *, tty: bool) -> None:
         self._log = log
@@ -138,7 +137,7 @@ class AttachSession:
 
 
 class SimulatedServer:
-    """Answers one HTTP request, whatever it asks for. ``name`` says who answers."""
+    """Answers one HTTP request with ``name``, whatever the request is."""
 
     def __init__(self, name: str) -> None:
         body = f"simulated: {name}\n"

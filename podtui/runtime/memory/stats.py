@@ -1,4 +1,4 @@
-"""What simulated containers and sandboxes use: plausible, the same for the same one and time."""
+"""Plausible usage of simulated containers and sandboxes, a function of id and time."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def sandbox_stats(cell: SandboxCell, now: datetime) -> SandboxStats:
 
 
 def layer_size(cell: ContainerCell, elapsed: float) -> int:
-    """A part of what it wrote stays, and is cleared away now and then."""
+    """Grow with the bytes written, and start again at zero now and then."""
     written = max(elapsed, 0.0) * _written_each_second(_seed(cell.record.id))
     return int(written / 4) % _LAYER_MOST
 

@@ -7,25 +7,17 @@ from typing import Final
 
 from textual.actions import parse
 
-from podtui.client.capabilities import Capabilities
+from podtui.client.protocol import ServerCapabilities
+from podtui.tui.commands.actions import ACTIONS
 
 NEEDS: Final[Mapping[str, tuple[str, ...]]] = {
-    "edit": ("manifests",),
-    "new": ("manifests",),
-    "trash": ("manifests",),
-    "undo": ("manifests",),
     "turn": ("manifests",),
     "managed": ("managed_fields",),
-    "delete": ("manifests", "deletes"),
-    "restart": ("restarts",),
-    "restart_container": ("restarts",),
-    "journal": ("engine",),
-    "pull_image": ("engine",),
     "remove_image": ("engine",),
     "prune_images": ("engine",),
     "context": ("contexts",),
 }
-"""The capabilities that an action needs; any one of them is enough."""
+"""The capabilities that an action outside of `ACTIONS` needs; any one of them is enough."""
 PARTS: Final[Mapping[tuple[str, str], tuple[str, ...]]] = {
     ("tab", "timeline"): ("timelines",),
     ("tab", "manifest"): ("manifests",),
@@ -56,15 +48,19 @@ BINDINGS: Final[Mapping[str, str]] = {
 
 
 def is_offered(
-    capabilities: Capabilities, action: str, parameters: tuple[object, ...] = ()
+    capabilities: ServerCapabilities, action: str, parameters: tuple[object, ...] = ()
 ) -> bool:
     """Return whether the server supports an action."""
     first = str(parameters[0]) if parameters else ""
-    wanted = PARTS.get((action, first)) or NEEDS.get(action)
-    return wanted is None or any(getattr(capabilities, name) for name in wanted)
+    known = ACTIONS.get(first if action == "do" else action)
+    if known is not None:
+        wanted = known.needs
+    else:
+        wanted = PARTS.get((action, first)) or NEEDS.get(action, ())
+    return not wanted or any(getattr(capabilities, name) for name in wanted)
 
 
-def is_binding_offered(capabilities: Capabilities, id_: str, action: str) -> bool:
+def is_binding_offered(capabilities: ServerCapabilities, id_: str, action: str) -> bool:
     """Return whether the server supports a binding, by its ID and action
     (``screen.tab('probes')``).
     """

@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from tty import setraw
 
-from podtui.client.talking import RemoteSession
+from podtui.client.protocol import RemoteSession
 from podtui.errors import PodtuiError
 
 DETACH = b"\x10\x11"

@@ -9,8 +9,9 @@ from typing import Final
 from msgspec import Struct
 from msgspec.structs import replace
 
-from podtui.client.capabilities import Capabilities
+from podtui.client.protocol import ServerCapabilities
 from podtui.errors import UsageError
+from podtui.tui.commands.actions import ACTIONS
 from podtui.tui.commands.availability import is_offered
 
 
@@ -37,43 +38,48 @@ class Command(Struct, frozen=True):
         return namespace, name, (*self.parameters, *given)
 
 
+def _typed(name: str, action: str, *aliases: str, words: str = "", argument: str = "") -> Command:
+    """Return one of `ACTIONS` as a command of the prompt."""
+    return Command(name, aliases, words or ACTIONS[action].help, "do", (action,), argument)
+
+
 COMMANDS: Final = (
     Command("pods", ("po", "pod"), "Pods, filtered", "go", ("pods",), "FILTER"),
     Command("events", ("ev", "event"), "Events, filtered", "go", ("events",), "FILTER"),
     Command("logs", ("log",), "The log of the pod under the cursor", "go", ("logs",)),
     Command("node", ("no", "nodes"), "The node in full", "open_node", ("overview",)),
     Command("images", ("im",), "The images on the engine's disk", "open_node", ("images",)),
-    Command("pull", (), "Pull an image now", "pull_image", (), "IMAGE"),
-    Command("rejected", (), "Pods that the node refused", "open_node", ("rejected",)),
+    _typed("pull", "pull_image", argument="IMAGE"),
+    Command("rejected", (), "Pods that the node rejected", "open_node", ("rejected",)),
     Command(
         "what-if", ("fit",), "Would it fit? Or name a file", "open_node", ("what-if",), "REQUESTS"
     ),
     Command("tree", ("xray",), "Pods with all that is in them, as a tree", "tree", (), "FILTER"),
-    Command("explain", ("ex",), "What a field of a manifest means", "explain", (), "FIELD"),
+    Command("explain", ("ex",), "Explain a field of a manifest", "explain", (), "FIELD"),
     Command("sort", (), "Sort the table by a column", "sort_by", (), "COLUMN"),
     Command("columns", ("cols",), "Choose the columns of the table", "choose_columns"),
     Command("hide", (), "Hide a pane", "hide", (), "PANE"),
     Command("show", (), "Show a pane that was hidden", "go_to", (), "PANE"),
-    Command("new", (), "A new pod from a template", "new"),
-    Command("undo", (), "Undo the last delete or fix", "undo"),
-    Command("trash", (), "What was deleted, to bring it back", "trash"),
-    Command("forwards", ("pf",), "The port-forwards that run", "forwards"),
-    Command("journal", ("j",), "What was done, as lines to copy", "journal"),
-    Command("context", ("ctx", "contexts"), "Turn to another cluster", "app.context", (), "NAME"),
+    _typed("new", "new", words="A new pod from a template"),
+    _typed("undo", "undo"),
+    _typed("trash", "trash"),
+    _typed("forwards", "forwards", "pf"),
+    _typed("journal", "journal", "j", words="Journal of actions, as commands to copy"),
+    Command("context", ("ctx", "contexts"), "Switch to another cluster", "app.context", (), "NAME"),
     Command("theme", ("skin",), "Change the colours", "app.theme", (), "NAME"),
     Command("aliases", ("a",), "These commands", "app.aliases"),
     Command("help", ("h", "?"), "Every key", "app.help"),
     Command(
         "quit",
         ("q", "q!"),
-        "Leave the screen; the agent goes on",
+        "Leave the screen; the agent keeps running",
         "app.quit",
         on_cluster="Leave the screen",
     ),
 )
 
 
-def offered_commands(capabilities: Capabilities) -> tuple[Command, ...]:
+def offered_commands(capabilities: ServerCapabilities) -> tuple[Command, ...]:
     """Return the commands that a server supports, with the descriptions for it."""
     elsewhere = not capabilities.engine
     return tuple(

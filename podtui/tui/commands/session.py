@@ -24,8 +24,7 @@ from textual.worker import Worker
 from podtui.api.images import PullStep
 from podtui.api.local import Manifest
 from podtui.api.v1 import Pod
-from podtui.client.protocol import Client
-from podtui.client.talking import PortForward
+from podtui.client.protocol import Client, PortForward
 from podtui.errors import PodtuiError
 from podtui.tui.commands.agent import folder_of, watched_path
 from podtui.tui.commands.custom_commands import CommandTarget, CustomCommand

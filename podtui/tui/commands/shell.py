@@ -9,7 +9,7 @@ from typing import Final
 
 from podtui.api.pods import all_containers, container_statuses
 from podtui.api.v1 import ContainerStatus, EphemeralContainer, Pod
-from podtui.client.talking import AttachQuery, ExecQuery
+from podtui.client.protocol import AttachQuery, ExecQuery
 from podtui.tui.commands.raw_terminal import DETACH, INTERRUPT, say, talk
 from podtui.tui.commands.restart import choose_container
 from podtui.tui.commands.session import Session

@@ -19,8 +19,7 @@ from podtui.api.local import Manifest, NodeMetrics, PodMetrics
 from podtui.api.manifests import manifest_of
 from podtui.api.times import epoch
 from podtui.api.v1 import Event, Node, Pod
-from podtui.client.capabilities import LOCAL, Server
-from podtui.client.protocol import Delta, Lost, Removed, Synced
+from podtui.client.protocol import LOCAL, Delta, Lost, Removed, Server, Synced
 from podtui.tui.model.usage import NodeHistory, Usage, node_usage, pod_usage
 
 

@@ -10,7 +10,7 @@ from textual.app import App
 from textual.binding import Binding
 from textual.screen import Screen
 
-from podtui.client.capabilities import AGENT, Capabilities
+from podtui.client.protocol import AGENT, ServerCapabilities
 from podtui.tui.commands.availability import is_binding_offered
 from podtui.tui.commands.key_registry import (
     bindings_of,
@@ -48,7 +48,7 @@ class KeyLine:
 def key_lines(
     screen: Screen[Any],
     keymap: Mapping[str, str],
-    capabilities: Capabilities = AGENT,
+    capabilities: ServerCapabilities = AGENT,
     own: Sequence[Binding] = (),
 ) -> list[KeyLine]:
     """Return every binding that the server supports, those of ``screen`` and its widgets first.

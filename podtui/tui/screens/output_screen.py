@@ -8,7 +8,7 @@ from typing import Final
 
 from textual.app import ComposeResult
 
-from podtui.client.lines import LineSplitter
+from podtui.client.decoding import LineSplitter
 from podtui.tui.commands.custom_commands import CommandTarget, CustomCommand
 from podtui.tui.commands.process import run_program
 from podtui.tui.commands.terminal import ProgramFailed

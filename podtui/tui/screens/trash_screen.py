@@ -9,7 +9,7 @@ from typing import ClassVar
 
 from textual.binding import Binding, BindingType
 
-from podtui.tui.commands.delete_manifests import restore
+from podtui.tui.commands.delete import restore
 from podtui.tui.commands.manifest_file import Trashed, trashed_files
 from podtui.tui.screens.list_screen import ListScreen
 from podtui.tui.widgets.cells import Cell, Column, Kind, Line, Row, Span

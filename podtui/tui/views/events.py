@@ -8,7 +8,7 @@ from podtui.api.times import epoch
 from podtui.api.v1 import Event
 from podtui.tui.model.model import event_key
 from podtui.tui.widgets.cells import Cell, Column, Kind, Row, Shown
-from podtui.tui.widgets.natural import natural_key
+from podtui.tui.widgets.format import natural_key
 from podtui.tui.widgets.sanitize import clean
 
 EVENT_COLUMNS: Final = (

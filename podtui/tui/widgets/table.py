@@ -1,22 +1,37 @@
-"""A table with key bindings: move, mark, sort, select columns, copy."""
+"""A table: rows are drawn by the line, and only the changed ones again."""
 
 from __future__ import annotations
 
-from typing import Any, ClassVar, cast
+from collections.abc import Iterable, Sequence
+from typing import Any, ClassVar, Final, cast
 
+from rich.segment import Segment
+from rich.style import Style
 from textual import events
 from textual.app import App
 from textual.binding import Binding, BindingType
+from textual.geometry import Region
 from textual.message import Message
+from textual.reactive import reactive
+from textual.scroll_view import ScrollView
+from textual.strip import Strip
 
-from podtui.tui.widgets.cells import GAP, Column
-from podtui.tui.widgets.column_choice import most_important
-from podtui.tui.widgets.row_table import RowTable
-from podtui.tui.widgets.table_lines import cell_text, plain_text
+from podtui.tui.widgets.cells import GAP, Column, Fitted, Row, Span, fit, line_width, wrap_all
+from podtui.tui.widgets.columns import ColumnChoice, most_important
+from podtui.tui.widgets.filters import Filter
+from podtui.tui.widgets.row_set import Marks, RowSet
+from podtui.tui.widgets.table_lines import DrawnRows, cell_text, gutter, plain_text, title_spans
+from podtui.tui.widgets.tones import Toned
+
+KEEP: Final = 1.0
+"""Seconds between two checks which marked rows still exist."""
 
 
-class Table(RowTable):
-    """A `RowTable` with keys and mouse; a click on a title sorts by its column."""
+class Table(Toned, ScrollView, can_focus=True):
+    """Rows with a cursor, marks and sorting; a click on a title sorts by its column.
+
+    The first line shows the column titles and does not scroll.
+    """
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("up,k", "move(-1)", "Up", show=False, id="table.up"),
@@ -45,6 +60,25 @@ class Table(RowTable):
                 tooltip="Copy the cell of the chosen column, else the name"),
     ]  # fmt: skip
 
+    now: reactive[float] = reactive(0.0, repaint=False)
+    empty: reactive[tuple[tuple[Span, ...], ...]] = reactive(())
+    """Lines shown in the middle if there are no rows."""
+
+    class CursorMoved(Message):
+        """Posted when the cursor moved to another row, or to none."""
+
+        def __init__(self, table: Table, key: str) -> None:
+            super().__init__()
+            self.table = table
+            self.key = key
+
+        @property
+        def control(self) -> Table:
+            return self.table
+
+        def can_replace(self, message: Message) -> bool:
+            return isinstance(message, Table.CursorMoved) and message.table is self.table
+
     class Opened(Message):
         """Posted for Enter and for a double click on a row."""
 
@@ -62,6 +96,322 @@ class Table(RowTable):
 
     class Arranged(Message):
         """Posted when the user sorted the table or changed its columns."""
+
+    def __init__(
+        self,
+        columns: Sequence[Column],
+        *,
+        sort: str,
+        descending: bool = False,
+        follow_top: bool = False,
+        home_pin: int = 0,
+        id: str | None = None,
+    ) -> None:
+        super().__init__(id=id)
+        self.columns = columns
+        self.set = RowSet(columns, self.column_index(sort), descending=descending)
+        self.cursor_key = ""
+        self.marks = Marks()
+        self.choice = ColumnChoice()
+        self.chosen_column: str = ""
+        """Key of the column that key actions apply to; empty until one is selected."""
+        self.repaints = 0
+        """Number of lines drawn since the start; tests check it instead of the time."""
+        self._follow_top = follow_top
+        self._home_pin = home_pin
+        self._touched = False
+        self._same = ""
+        self._gone = ""
+        self._position = 0
+        self._kept_at = 0.0
+        self._fitted: tuple[Fitted, ...] = ()
+        self.drawn = DrawnRows(columns)
+
+    # --- rows
+
+    def change(self, changed: Iterable[Row], removed: Iterable[str] = ()) -> None:
+        """Add or replace changed rows, delete removed ones, and redraw the affected cells."""
+        before, in_sight = len(self.set), (self.cursor_key, self._keys_in_sight())
+        gone = tuple(removed)
+        difference = self.set.apply(changed, gone)
+        self.drawn.forget(gone)
+        if difference.moved:
+            self._settle()
+            if len(self.set) != before:
+                self._resize()
+        fitted = difference.resized and self._fit()
+        if fitted or (difference.moved and (self.cursor_key, self._keys_in_sight()) != in_sight):
+            self.refresh()
+            return
+        self._refresh_cells(
+            position
+            for key in difference.touched
+            if (position := self.set.index.get(key)) is not None
+        )
+
+    def replace(self, rows: Iterable[Row]) -> None:
+        fresh = {row.key: row for row in rows}
+        self.change(fresh.values(), [key for key in self.set.rows if key not in fresh])
+
+    def filter_by(self, wanted: Filter, *, faults_only: bool = False) -> None:
+        self.set.filter_by(wanted, faults_only=faults_only)
+        self._settle()
+        self._resize()
+        self._fit()
+        self.refresh()
+
+    def order_by(self, key: str, descending: bool) -> None:
+        """Sort by a column in the given direction."""
+        self.set.sort_by(self.column_index(key), descending=descending)
+        self._settle()
+        self._fit()
+        self.refresh()
+
+    def show_columns(self, choice: ColumnChoice) -> None:
+        """Show the chosen columns, as far as they fit."""
+        if choice != self.choice:
+            self.choice = choice
+            self._fit()
+            self.refresh()
+
+    @property
+    def left_out(self) -> int:
+        """The number of chosen columns that do not fit."""
+        return len(self.shown_columns()) - len(self._fitted) if self._fitted else 0
+
+    @property
+    def marked(self) -> tuple[Row, ...]:
+        """The marked rows that pass the filter, in table order."""
+        return self.marks.among(map(self.set.rows.__getitem__, self.set.order))
+
+    def column_index(self, key: str) -> int:
+        return next(i for i, column in enumerate(self.columns) if column.key == key)
+
+    def shown_columns(self) -> tuple[int, ...]:
+        return self.choice.shown(self.columns, self.set.sort)
+
+    def tick(self, now: float) -> bool:
+        """Advance the time and redraw the visible ages that changed.
+
+        Returns True if rows appeared or disappeared due to a filter on ages.
+        """
+        self.now = now
+        if not 0 <= now - self._kept_at < KEEP:
+            self._kept_at = now
+            self.marks.keep(self.set.rows.values(), now)
+        if self.set.let_time_pass(now):
+            self._settle()
+            self._resize()
+            self.refresh()
+            return True
+        self._refresh_cells(self._in_sight())
+        return False
+
+    @property
+    def cursor_row(self) -> Row | None:
+        return self.set.rows.get(self.cursor_key)
+
+    def move_to(self, position: int) -> None:
+        """Move the cursor to a row and scroll it into view."""
+        if not len(self.set):
+            self._point("")
+            return
+        self._touched = True
+        self._gone = ""
+        position = max(0, min(position, len(self.set) - 1))
+        self._refresh_row(self._position)
+        self._position = position
+        self._refresh_row(position)
+        self._point(self.set.order[position])
+        self._show_cursor()
+
+    def on_key(self) -> None:
+        # Any key refers to the row under the cursor, so the cursor stays on it from now on.
+        self._touched = True
+
+    def select(self, key: str) -> bool:
+        """Move the cursor to the row of ``key``. Returns False if it is not shown."""
+        if key not in self.set.index:
+            return False
+        self.move_to(self.set.index[key])
+        return True
+
+    def _point(self, key: str) -> None:
+        row = self.set.rows.get(key)
+        self._same = row.same if row is not None else ""
+        if key != self.cursor_key:
+            self.cursor_key = key
+            self.post_message(self.CursorMoved(self, key))
+
+    def _settle(self) -> None:
+        """Find the cursor's row again after rows moved, or its neighbour if the row is gone.
+
+        Until the first key press or click, the cursor stays at the home row.
+        """
+        at_top = self._follow_top and self._position == 0
+        position = self.set.index.get(self.cursor_key) if self._touched and not at_top else None
+        if self._touched and (position is None or self._gone):
+            position = self._successor(position)
+        if position is None:
+            position = self._position if self._touched else self._home()
+            position = 0 if at_top else max(0, min(position, len(self.set) - 1))
+            self._point(self.set.order[position] if len(self.set) else "")
+        if position != self._position:
+            self._position = position
+            self.call_after_refresh(self._show_cursor)
+
+    def _successor(self, position: int | None) -> int | None:
+        """Return the position of the row that replaced the cursor's lost row, once it exists."""
+        if position is None and not self._gone:
+            self._gone = self._same
+        if self._gone:
+            for index, key in enumerate(self.set.order):
+                if self.set.rows[key].same == self._gone:
+                    self._gone = ""
+                    self._point(key)
+                    return index
+        return position
+
+    def _home(self) -> int:
+        """Return the initial cursor position: the first row with the pin ``home_pin``."""
+        for position, key in enumerate(self.set.order):
+            if self.set.rows[key].pin == self._home_pin:
+                return position
+        return 0
+
+    # --- geometry
+
+    def _rows_high(self) -> int:
+        return max(1, self.size.height - 1)
+
+    def _in_sight(self) -> range:
+        top = round(self.scroll_y)
+        return range(top, min(len(self.set), top + self._rows_high()))
+
+    def _keys_in_sight(self) -> list[str]:
+        seen = self._in_sight()
+        return self.set.order[seen.start : seen.stop]
+
+    def _resize(self) -> None:
+        self.virtual_size = self.size.with_height(len(self.set) + 1)
+
+    def _fit(self) -> bool:
+        """Compute the column widths. Returns True if any changed."""
+        chosen = self.column_index(self.chosen_column) if self.chosen_column else self.set.sort
+        width = self.size.width
+        ticked = self.choice.ticked(self.columns)
+        self._fitted = fit(
+            self.columns,
+            self.set.natural,
+            self.set.short,
+            max(1, width - 2),
+            shown=self.shown_columns(),
+            wanted=[n for n in (self.set.sort, chosen) if ticked is None or n in ticked],
+            ticked=ticked or (),
+        )
+        return self.drawn.lay_out(self._fitted, max(0, width - 2))
+
+    def _show_cursor(self) -> None:
+        top = round(self.scroll_y)
+        high = self._rows_high()
+        # Force scrolling: after rows were added, the scroll bar may not exist yet, and Textual
+        # does not scroll without one.
+        if self._position < top:
+            self.scroll_to(y=self._position, animate=False, force=True)
+        elif self._position >= top + high:
+            self.scroll_to(y=self._position - high + 1, animate=False, force=True)
+
+    def _refresh_row(self, position: int) -> None:
+        y = position - round(self.scroll_y) + 1
+        if 1 <= y < self.size.height:
+            self.refresh(Region(0, y, self.size.width, 1))
+
+    def _refresh_cells(self, positions: Iterable[int]) -> None:
+        """Redraw the cells that changed since their rows were last composed."""
+        seen = self._in_sight()
+        regions: list[Region] = []
+        for position in positions:
+            if position in seen:
+                row = self.set.rows[self.set.order[position]]
+                changed = self.drawn.change(row, self.now, marked=row in self.marks)
+                if changed is not None:
+                    start, end = changed
+                    regions.append(Region(1 + start, position - seen.start + 1, end - start, 1))
+        if regions:
+            self.refresh(*regions)
+
+    def on_resize(self) -> None:
+        self._resize()
+        if self._fit():
+            self.refresh()
+        self.call_after_refresh(self._show_cursor)
+
+    # --- drawing
+
+    def render_line(self, y: int) -> Strip:
+        self.repaints += 1
+        width = self.size.width
+        base = self.base
+        if not len(self.set):
+            return self._empty_line(y, width, base)
+        if y == 0:
+            return self._titles(width, base)
+        row = self.set.at(round(self.scroll_y) + y - 1)
+        if row is None:
+            return Strip.blank(width, base)
+        return self._row_strip(row, width, base)
+
+    def _empty_line(self, y: int, width: int, base: Style) -> Strip:
+        lines = wrap_all(self.empty, width - 2)
+        start = max(0, (self.size.height - len(lines)) // 2)
+        if not start <= y < start + len(lines):
+            return Strip.blank(width, base)
+        line = lines[y - start]
+        indent = max(0, (width - line_width(line)) // 2)
+        segments = [Segment(" " * indent, base), *self.segments(line, base)]
+        return Strip(segments).crop_extend(0, width, base)
+
+    def _titles(self, width: int, base: Style) -> Strip:
+        segments = [Segment(" ", base)]
+        titles = title_spans(
+            self.columns, self._fitted, self.set.sort, descending=self.set.descending
+        )
+        for fitted, span in zip(self._fitted, titles, strict=True):
+            style = base + self.tone(span.tone)
+            if self.columns[fitted.index].key == self.chosen_column:
+                style += Style(underline=True)
+            segments += [Segment(span.text, style), Segment(" " * GAP, base)]
+        return Strip(segments).crop_extend(0, width, base)
+
+    def _row_strip(self, row: Row, width: int, base: Style) -> Strip:
+        cursor, marked = row.key == self.cursor_key, row in self.marks
+        if cursor:
+            base = base + self.tone("cursor" if self.has_focus else "cursor-blurred")
+        line = self.drawn.line(row, self.now, marked=marked)
+        sign = gutter(cursor=cursor, marked=marked)
+        strip = self.drawn.strip(row.key, sign.text, base)
+        if strip is None:
+            segments = self.segments((sign, *line), base)
+            strip = Strip(segments).crop_extend(0, width, base)
+            self.drawn.keep_strip(row.key, sign.text, base, strip)
+        return strip
+
+    def forget_tones(self) -> None:
+        super().forget_tones()
+        self.drawn.forget_looks()
+
+    def watch_show_vertical_scrollbar(self, shown: bool) -> None:
+        # The rows may have been scrolled before the scroll bar existed.
+        if shown:
+            self.vertical_scrollbar.position = self.scroll_y
+
+    def watch_empty(self) -> None:
+        if not len(self.set):
+            self.refresh()
+
+    def watch_has_focus(self, _has_focus: bool) -> None:
+        super().watch_has_focus(_has_focus)
+        self._refresh_row(self._position)
 
     def sort_by(self, key: str) -> None:
         """Sort by a column; reverse the order if the table is already sorted by it."""

@@ -10,7 +10,7 @@ from typing import Any, ClassVar, cast
 import msgspec
 from textual.binding import Binding, BindingType
 
-from podtui.tui.widgets.column_choice import ColumnChoice
+from podtui.tui.widgets.columns import ColumnChoice
 from podtui.tui.widgets.filters import ALL, Filter
 from podtui.tui.widgets.format import plural
 from podtui.tui.widgets.pane import Pane
@@ -98,7 +98,7 @@ class TablePane(Pane):
         self.recount()
 
     def action_columns(self) -> None:
-        from podtui.tui.widgets.columns_screen import ColumnsScreen
+        from podtui.tui.widgets.columns import ColumnsScreen
 
         def chosen(choice: ColumnChoice | None) -> None:
             if choice is not None:

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from enum import Enum, auto
+from typing import Final
 
+from msgspec import Struct, field
+from msgspec.structs import replace
 from textual import events
 from textual.containers import Container
 from textual.geometry import NULL_OFFSET, NULL_SPACING, Region, Size
@@ -11,19 +15,239 @@ from textual.layout import ArrangeResult, Layout, WidgetPlacement
 from textual.message import Message
 from textual.widget import Widget
 
-from podtui.tui.screens.main.arrangement import (
-    CHROME,
-    Divider,
-    Shape,
-    View,
-    dividers,
-    panes_in,
-    resized,
-    shape_of,
-    sharing,
-    with_share,
-)
 from podtui.tui.widgets.pane import Pane
+
+PANES: Final = ("pods", "events", "logs", "node")
+
+CHROME: Final = 3
+"""Rows above and below the panes: header, key hints, status line."""
+
+LEAST_ROWS: Final = 4
+
+LEAST_COLUMNS: Final = 20
+"""Minimum size of a pane after resizing."""
+
+
+class Shape(Enum):
+    WIDE = auto()
+    MEDIUM = auto()
+    NARROW = auto()
+    FLAT = auto()
+    """Wide but low: two panes side by side."""
+    SINGLE = auto()
+
+
+def shape_of(width: int, height: int) -> Shape:
+    """Return the shape for a terminal of this size."""
+    if width < 60 or height < 15:
+        return Shape.SINGLE
+    if height >= 30 and width >= 120:
+        return Shape.WIDE if width >= 160 else Shape.MEDIUM
+    return Shape.FLAT if width >= 140 else Shape.NARROW
+
+
+class Split(Struct, frozen=True):
+    """A division of an area: ``first`` is above (``stacked``) or left of ``second``. ``share`` is
+    the default part of ``first``; ``least`` is the minimum number of cells of both by default.
+    """
+
+    name: str
+    stacked: bool
+    first: Tree
+    second: Tree
+    share: float
+    least: tuple[int, int] = (0, 0)
+
+
+Tree = Split | str
+"""The name of a pane, or a divided area."""
+
+LOWER: Final = "lower"
+"""Placeholder for the selected one of the panes that share a place."""
+
+_TREES: Final[Mapping[Shape, Tree]] = {
+    Shape.NARROW: Split("narrow", True, "pods", LOWER, 0.48, (7, 0)),
+    Shape.FLAT: Split("flat", False, "pods", LOWER, 0.55),
+    Shape.MEDIUM: Split(
+        "medium", True, "pods",
+        Split("medium-lower", False,
+              Split("medium-left", True, "events", "node", 0.54), "logs", 0.5),
+        0.42,
+    ),
+    Shape.WIDE: Split(
+        "wide", False,
+        Split("wide-left", True, "pods", "events", 0.58),
+        Split("wide-right", True, "logs", "node", 0.62, (0, 12)),
+        0.55,
+    ),
+}  # fmt: skip
+
+
+class View(Struct, frozen=True):
+    """The state of the panes.
+
+    ``active`` has the keyboard focus; ``lower`` is the selected one of those that share a place;
+    ``shares`` maps the resized splits by name to the part of their first half.
+    """
+
+    active: str = "pods"
+    lower: str = "logs"
+    zoomed: bool = False
+    hidden: frozenset[str] = frozenset()
+    shares: Mapping[str, float] = field(default_factory=dict[str, float])
+
+    def go(self, pane: str) -> View:
+        """Return the view with a pane focused, and shown if it was hidden."""
+        lower = self.lower if pane == "pods" else pane
+        return replace(self, active=pane, lower=lower, hidden=self.hidden - {pane})
+
+    def without(self, pane: str) -> View:
+        """Return the view with a pane hidden; the last pane cannot be hidden."""
+        left = [name for name in self.panes if name != pane]
+        if not left or pane not in self.panes:
+            return self
+        active = left[0] if self.active == pane else self.active
+        others = [name for name in left if name != "pods"]
+        lower = self.lower if self.lower in others or not others else others[0]
+        return replace(self, hidden=self.hidden | {pane}, active=active, lower=lower,
+                       zoomed=False)  # fmt: skip
+
+    @property
+    def panes(self) -> tuple[str, ...]:
+        """The panes that are not hidden."""
+        return tuple(name for name in PANES if name not in self.hidden)
+
+
+class Divider(Struct, frozen=True):
+    """The border between the halves of a split: ``place`` is its cells, ``room`` the whole area."""
+
+    split: Split
+    place: Region
+    room: Region
+    first: Region
+
+    def share_at(self, x: int, y: int) -> float:
+        """Return the part of the first half if the border is dragged to a cell."""
+        if self.split.stacked:
+            return (y - self.room.y) / max(1, self.room.height)
+        return (x - self.room.x) / max(1, self.room.width)
+
+
+def panes_in(width: int, height: int, view: View) -> dict[str, Region]:
+    """Return the regions of the visible panes in a body of this size."""
+    whole = Region(0, 0, width, height)
+    tree = _tree(width, height, view)
+    return {view.active: whole} if tree is None else dict(_leaves(tree, whole, view))
+
+
+def dividers(width: int, height: int, view: View) -> list[Divider]:
+    """Return the borders that can be dragged, the outer ones first."""
+    tree = _tree(width, height, view)
+    return [] if tree is None else list(_borders(tree, Region(0, 0, width, height), view))
+
+
+def sharing(width: int, height: int, view: View) -> tuple[str, ...]:
+    """Return the panes that share one place, to be listed in its title."""
+    shape = shape_of(width, height + CHROME)
+    if shape is Shape.SINGLE or view.zoomed:
+        return view.panes
+    if shape in (Shape.NARROW, Shape.FLAT):
+        return tuple(name for name in view.panes if name != "pods")
+    return ()
+
+
+def resized(width: int, height: int, view: View, cells: int, *, stacked: bool) -> View:
+    """Return the view with the active pane larger by ``cells``: in height if ``stacked``, else in
+    width. If it cannot change in this direction, it changes in the other one.
+    """
+    found = [d for d in dividers(width, height, view) if view.active in _names(d.split)]
+    fitting = [d for d in found if d.split.stacked is stacked] or found
+    if not fitting:
+        return view
+    near = fitting[-1]
+    size = near.room.height if near.split.stacked else near.room.width
+    now = near.first.height if near.split.stacked else near.first.width
+    grows = view.active in _names(near.split.first)
+    return with_share(view, near.split.name, (now + (cells if grows else -cells)) / max(1, size))
+
+
+def with_share(view: View, split: str, share: float) -> View:
+    """Return the view with the part of a split's first half set to ``share``."""
+    return replace(view, shares={**view.shares, split: round(min(0.95, max(0.05, share)), 4)})
+
+
+def _tree(width: int, height: int, view: View) -> Tree | None:
+    """Return the division without hidden panes; None if the active pane fills the area."""
+    shape = shape_of(width, height + CHROME)
+    if view.zoomed or shape is Shape.SINGLE:
+        return None
+    return _pruned(_TREES[shape], view)
+
+
+def _pruned(tree: Tree, view: View) -> Tree | None:
+    if isinstance(tree, str):
+        name = _lower(view) if tree == LOWER else tree
+        return None if name is None or name in view.hidden else name
+    first, second = _pruned(tree.first, view), _pruned(tree.second, view)
+    if first is None or second is None:
+        return first or second
+    return replace(tree, first=first, second=second)
+
+
+def _lower(view: View) -> str | None:
+    others = [name for name in view.panes if name != "pods"]
+    return view.lower if view.lower in others else next(iter(others), None)
+
+
+def _halves(split: Split, room: Region, view: View) -> tuple[Region, Region]:
+    size = room.height if split.stacked else room.width
+    wanted = view.shares.get(split.name)
+    first = round(size * (split.share if wanted is None else wanted))
+    if wanted is None:
+        first = min(max(first, split.least[0]), size - split.least[1])
+    least = _least(split.first, stacked=split.stacked)
+    most = size - _least(split.second, stacked=split.stacked)
+    first = min(max(first, least), most) if least <= most else size // 2
+    return room.split_horizontal(first) if split.stacked else room.split_vertical(first)
+
+
+def _least(tree: Tree, *, stacked: bool) -> int:
+    """Return the minimum rows (``stacked``) or columns of the panes below."""
+    if isinstance(tree, str):
+        return LEAST_ROWS if stacked else LEAST_COLUMNS
+    halves = (_least(tree.first, stacked=stacked), _least(tree.second, stacked=stacked))
+    return sum(halves) if tree.stacked is stacked else max(halves)
+
+
+def _leaves(tree: Tree, room: Region, view: View) -> Iterator[tuple[str, Region]]:
+    if isinstance(tree, str):
+        yield tree, room
+        return
+    first, second = _halves(tree, room, view)
+    yield from _leaves(tree.first, first, view)
+    yield from _leaves(tree.second, second, view)
+
+
+def _borders(tree: Tree, room: Region, view: View) -> Iterator[Divider]:
+    if isinstance(tree, str):
+        return
+    first, second = _halves(tree, room, view)
+    place = (
+        Region(room.x, second.y - 1, room.width, 2)
+        if tree.stacked
+        else Region(second.x - 1, room.y, 2, room.height)
+    )
+    yield Divider(tree, place, room, first)
+    yield from _borders(tree.first, first, view)
+    yield from _borders(tree.second, second, view)
+
+
+def _names(tree: Tree) -> set[str]:
+    """Return the panes below a division."""
+    if isinstance(tree, str):
+        return {tree}
+    return _names(tree.first) | _names(tree.second)
+
 
 ROWS, COLUMNS = 2, 4
 """Cells by which a key resizes a pane."""

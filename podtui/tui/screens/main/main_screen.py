@@ -19,9 +19,8 @@ from podtui.tui.model.model import Changes, pod_key
 from podtui.tui.screens.acting_screen import ActingScreen
 from podtui.tui.screens.explain_screen import ExplainScreen
 from podtui.tui.screens.logs.logs_pane import LogsPane
-from podtui.tui.screens.main.arrangement import PANES, View
 from podtui.tui.screens.main.events_pane import EventsPane
-from podtui.tui.screens.main.layout import Body
+from podtui.tui.screens.main.layout import PANES, Body, View
 from podtui.tui.screens.main.node_pane import NodePane
 from podtui.tui.screens.main.pods_pane import PodsPane
 from podtui.tui.screens.main.screen_memory import MemoryFile, ScreenMemory, memory_of, recalled_view
@@ -29,7 +28,7 @@ from podtui.tui.screens.main.view_history import Place, ViewHistory
 from podtui.tui.screens.node.node_screen import NodeScreen
 from podtui.tui.screens.pods.pod_screen import PodScreen
 from podtui.tui.screens.text_screens import EventScreen, ManifestScreen
-from podtui.tui.screens.tree.tree_screen import TreeScreen
+from podtui.tui.screens.tree_screen import TreeScreen
 from podtui.tui.screens.why_screen import WhyScreen
 from podtui.tui.views.header import header, status_line
 from podtui.tui.views.tree.rows import TREE_COLUMNS

@@ -87,7 +87,7 @@ class NodePane(Pane):
             self.view.show(wrap_all(told, self.content_size.width - 3))
             return
         from podtui.tui.views.node.gauges import Shares, gauges, rejections
-        from podtui.tui.views.node.lines import node_lines
+        from podtui.tui.views.node.overview import node_lines
 
         node = books.node
         self._shares = self._shares or Shares()

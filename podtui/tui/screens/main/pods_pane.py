@@ -31,9 +31,8 @@ from podtui.tui.views.pods.rows import (
 from podtui.tui.views.pulls import pull_line, pull_of
 from podtui.tui.views.waiting import Waiting, refused_text, waiting_text
 from podtui.tui.widgets.cells import Line, Row, Span, line_width, sized, width_of, wrap
-from podtui.tui.widgets.column_choice import ColumnChoice
-from podtui.tui.widgets.format import plural
-from podtui.tui.widgets.natural import natural_key
+from podtui.tui.widgets.columns import ColumnChoice
+from podtui.tui.widgets.format import natural_key, plural
 from podtui.tui.widgets.pane import EmptyText
 from podtui.tui.widgets.sanitize import clean
 from podtui.tui.widgets.table import Table

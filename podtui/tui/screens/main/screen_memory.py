@@ -15,7 +15,7 @@ from typing import Final
 import msgspec
 from msgspec.structs import replace
 
-from podtui.tui.screens.main.arrangement import PANES, View
+from podtui.tui.screens.main.layout import PANES, View
 from podtui.tui.widgets.table_pane import TableMemory
 
 MAX_BYTES: Final = 65536

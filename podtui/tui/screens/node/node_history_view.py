@@ -16,7 +16,7 @@ from podtui.tui.commands.session import Session, session_of
 from podtui.tui.views.node.gauges import Gauge
 from podtui.tui.views.node.plot import history_lines, seen_past, told_past
 from podtui.tui.widgets.cells import Line
-from podtui.tui.widgets.time_span import SPANS, USUAL, other_span
+from podtui.tui.widgets.chart import SPANS, USUAL, other_span
 from podtui.tui.widgets.tones import LinesView
 
 WAIT_SECONDS: Final = 30.0

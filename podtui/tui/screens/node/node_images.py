@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable, Mapping
-from typing import ClassVar
+from typing import ClassVar, Final
 
 from textual.binding import Binding, BindingType
 from textual.message import Message
 
 from podtui.api.images import NodeImage, PullStep
 from podtui.api.v1 import Pod
+from podtui.tui.commands.images import prune_images, pull_image, remove_image
 from podtui.tui.commands.session import Session, session_of
-from podtui.tui.screens.acting_screen import WRITING
 from podtui.tui.views.node.tables import IMAGE_COLUMNS, image_row, image_summary
 from podtui.tui.views.pulls import pull_by_hand, pulls_of, pulls_words
 from podtui.tui.widgets.cells import Span
 from podtui.tui.widgets.sanitize import clean, literal
 from podtui.tui.widgets.table import Table
+
+WRITING: Final = frozenset({"pull_image", "remove_image", "prune_images"})
 
 
 class NodeImages(Table):
@@ -76,20 +78,14 @@ class NodeImages(Table):
         return super().check_action(action, parameters)
 
     def action_remove_image(self) -> None:
-        from podtui.tui.commands.images import remove_image
-
         image = self.chosen
         if image is not None:
             self._start("Remove image", lambda: remove_image(self.session, image))
 
     def action_prune_images(self) -> None:
-        from podtui.tui.commands.images import prune_images
-
         self._start("Prune", lambda: prune_images(self.session, self.images))
 
     def action_pull_image(self) -> None:
-        from podtui.tui.commands.images import pull_image
-
         self._start("Pull", lambda: pull_image(self.session))
 
     def _start(self, name: str, deed: Callable[[], Awaitable[bool]]) -> None:

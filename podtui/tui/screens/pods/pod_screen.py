@@ -5,8 +5,9 @@ usage.
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from functools import partial
-from typing import ClassVar
+from typing import ClassVar, Final
 
 from textual import events
 from textual.app import ComposeResult
@@ -16,18 +17,29 @@ from textual.widget import Widget
 from textual.widgets import ContentSwitcher
 from textual.worker import Worker
 
+from podtui.api.insight import (
+    InsightPart,
+    InsightQuery,
+    NetworkSeries,
+    PodInsight,
+    PodStart,
+    ProbeReport,
+    UsageSeries,
+)
 from podtui.api.v1 import Pod
-from podtui.errors import PodtuiError
+from podtui.client.protocol import Client
+from podtui.errors import ApiError, PodtuiError
 from podtui.tui.model.model import Changes
 from podtui.tui.screens.acting_screen import ActingScreen
 from podtui.tui.screens.live_screen import BackScreen
 from podtui.tui.screens.logs.logs_pane import LogsPane
-from podtui.tui.screens.pods.pod_events import PodEvents
-from podtui.tui.screens.pods.pod_knowledge import TABS_ASKED, Knowledge
-from podtui.tui.screens.pods.pod_probes import ProbesView
-from podtui.tui.screens.pods.pod_resources import ResourcesView
-from podtui.tui.screens.pods.pod_timeline import TimelineView
-from podtui.tui.screens.pods.pod_yaml import YamlView
+from podtui.tui.screens.pods.tabs import (
+    PodEvents,
+    ProbesView,
+    ResourcesView,
+    TimelineView,
+    YamlView,
+)
 from podtui.tui.screens.tab_bar import TABS, TabBar, hidden_tabs
 from podtui.tui.screens.text_screens import EventScreen, explain_line, show_manifest
 from podtui.tui.screens.why_screen import WhyScreen
@@ -43,6 +55,79 @@ from podtui.tui.widgets.sanitize import clean
 from podtui.tui.widgets.table import Table
 from podtui.tui.widgets.text_view import ManifestText, TextView
 from podtui.tui.widgets.tones import LinesView
+
+TABS_ASKED: Final = {
+    "timeline": InsightPart.STARTS,
+    "resources": InsightPart.USAGE,
+    "probes": InsightPart.PROBES,
+}
+"""The part of the insight that each tab shows."""
+
+WAIT_SECONDS: Final = 30.0
+"""Maximum seconds that the agent holds a query until it has news (long polling)."""
+
+
+class Knowledge:
+    """The last answers of the agent about a pod. They are kept if a later query fails. ``problem``
+    is the reason of the failure; empty if the agent merely does not know the pod.
+    """
+
+    def __init__(self, client: Client, now: Callable[[], float]) -> None:
+        self._client = client
+        self._now = now
+        self._told: dict[InsightPart, PodInsight] = {}
+        self._seen: tuple[str, str, InsightPart, float, str] | None = None
+        self.problem = ""
+        self.asked_at = 0.0
+
+    @property
+    def starts(self) -> tuple[PodStart, ...]:
+        return self._of(InsightPart.STARTS).starts
+
+    @property
+    def probes(self) -> tuple[ProbeReport, ...]:
+        return self._of(InsightPart.PROBES).probes
+
+    @property
+    def usage(self) -> tuple[UsageSeries, ...]:
+        return self._of(InsightPart.USAGE).usage
+
+    @property
+    def network(self) -> NetworkSeries:
+        return self._of(InsightPart.USAGE).network
+
+    @property
+    def unmeasured(self) -> dict[str, str]:
+        return self._of(InsightPart.USAGE).unmeasured
+
+    def _of(self, part: InsightPart) -> PodInsight:
+        return self._told.get(part, PodInsight(time=0.0))
+
+    async def ask(self, pod: Pod, tab: str, span: float) -> bool:
+        """Query the part shown by ``tab`` (one of `TABS_ASKED`) for the last ``span`` seconds. If
+        that part is known, wait until the agent has news. Return whether the agent answered.
+        """
+        namespace, name = pod.metadata.namespace, pod.metadata.name
+        part = TABS_ASKED[tab]
+        seen = ""
+        if self._seen is not None and self._seen[:-1] == (namespace, name, part, span):
+            seen = self._seen[-1]
+        wait = WAIT_SECONDS if seen else 0.0
+        query = InsightQuery(part=part, span=span, seen=seen, wait=wait)
+        try:
+            found = await self._client.insight(namespace, name, query)
+        except PodtuiError as error:
+            unknown = isinstance(error, ApiError) and error.code == 404
+            self.problem = "" if unknown else clean(str(error))
+            self._seen = None
+            return False
+        self.problem = ""
+        if found is not None:
+            self._told[part] = found
+            self._seen = (namespace, name, part, span, found.version)
+            self.asked_at = self._now()
+        return True
+
 
 RETRY_SECONDS = 2.0
 LEAST_SECONDS = 0.3
@@ -60,19 +145,19 @@ class PodScreen(ActingScreen, BackScreen):
         Binding("3", "tab('events')", "Events", show=False, id="pod.events",
                 tooltip="The events of this pod"),
         Binding("4,l", "tab('logs')", "Logs", key_display="l", id="pod.logs",
-                tooltip="What its containers say"),
+                tooltip="Logs of its containers"),
         Binding("5,y", "tab('yaml')", "YAML", key_display="y", id="pod.yaml",
                 tooltip="The live object, or its manifest"),
         Binding("6,m", "tab('manifest')", "Manifest", key_display="m", id="pod.manifest",
-                tooltip="The file, with what is to be said below its lines"),
+                tooltip="The manifest, with diagnostics below its lines"),
         Binding("7", "tab('resources')", "Resources", show=False, id="pod.resources",
-                tooltip="What it uses, from the last minutes to the last week"),
+                tooltip="Usage, from minutes to a week"),
         Binding("8", "tab('probes')", "Probes", show=False, id="pod.probes",
-                tooltip="How its probes stand, and what they heard"),
+                tooltip="States and results of its probes"),
         Binding("X", "why", "Why", id="pod.why",
                 tooltip="Why the pod does not run, and what to change"),
         Binding("x", "explain", "Explain", id="pod.explain",
-                tooltip="What the field on this line of the manifest means"),
+                tooltip="Explain the field on this line"),
         Binding("tab", "cycle(1)", "Next tab", show=False, id="pod.next",
                 tooltip="Go to the next tab"),
         Binding("shift+tab", "cycle(-1)", "Tab before", show=False, id="pod.before",

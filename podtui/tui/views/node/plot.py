@@ -12,8 +12,7 @@ from podtui.api.times import short_duration
 from podtui.tui.model.usage import Sample
 from podtui.tui.views.node.gauges import TITLES, Gauge, in_unit
 from podtui.tui.widgets.cells import Line, Span, wrap
-from podtui.tui.widgets.chart import Chart, Frame, grid
-from podtui.tui.widgets.time_span import SPANS
+from podtui.tui.widgets.chart import SPANS, Chart, Frame, grid
 
 SIDE_BY_SIDE: Final = 76
 _LEAST: Final = 2

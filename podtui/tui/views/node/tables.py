@@ -12,8 +12,7 @@ from podtui.tui.model.model import pod_key
 from podtui.tui.model.usage import Usage
 from podtui.tui.views.node.gauges import Ask, Rejection
 from podtui.tui.widgets.cells import Cell, Column, Kind, Row, Value
-from podtui.tui.widgets.format import millicores, percent, plural, size
-from podtui.tui.widgets.natural import natural_key
+from podtui.tui.widgets.format import millicores, natural_key, percent, plural, size
 from podtui.tui.widgets.sanitize import clean
 
 SHARE_COLUMNS: Final = (
@@ -41,7 +40,7 @@ REJECTED_COLUMNS: Final = (
     Column("now", "NOW", 95, maximum=10),
     Column("reason", "REASON", 80, minimum=10, maximum=32, flexible=True),
     Column("age", "AGE", 60, align="right", kind=Kind.AGE),
-    Column("missing", "WHAT IT LACKED", 90, minimum=20, maximum=200, flexible=True, filling=True),
+    Column("missing", "MISSING", 90, minimum=20, maximum=200, flexible=True, filling=True),
 )
 _NONE: Final = Cell("-", "muted")
 

@@ -11,10 +11,9 @@ from podtui.api.times import short_duration
 from podtui.api.v1 import Container, Pod
 from podtui.tui.model.usage import amount
 from podtui.tui.widgets.cells import Line, Span, sized, wrap
-from podtui.tui.widgets.chart import Chart, Frame, columns_for, grid, rate
+from podtui.tui.widgets.chart import SPANS, Chart, Frame, columns_for, grid, rate
 from podtui.tui.widgets.format import millicores, size
 from podtui.tui.widgets.sanitize import clean
-from podtui.tui.widgets.time_span import SPANS
 
 _LEAST: Final = 2
 _MOST: Final = 14

@@ -18,8 +18,7 @@ from podtui.tui.views.events import MANIFEST_KEY
 from podtui.tui.views.labels import manifest_message, place_of, pod_label
 from podtui.tui.views.pod_status import GLYPHS, Family, PodStatusLine, pod_status_line
 from podtui.tui.widgets.cells import Cell, Column, Kind, Row, Shown, Span, Value
-from podtui.tui.widgets.format import mebibytes, millicores
-from podtui.tui.widgets.natural import address_key, natural_key
+from podtui.tui.widgets.format import address_key, mebibytes, millicores, natural_key
 from podtui.tui.widgets.sanitize import clean
 
 POD_COLUMNS: Final = (

@@ -2,12 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Final
 
-from podtui.tui.views.tree.tree import Item
+from podtui.api.v1 import Pod
+from podtui.tui.model.model import Changes, Model
+from podtui.tui.views.tree.tree import (
+    FILES,
+    NOWHERE,
+    Item,
+    file_items,
+    files_item,
+    node_item,
+    pod_head,
+    pod_items,
+    pod_order,
+)
 from podtui.tui.widgets.cells import Cell, Column, Kind, Row, Span
-from podtui.tui.widgets.filters import Filter
+from podtui.tui.widgets.filters import ALL, Filter
 
 TREE_COLUMNS: Final = (
     Column("name", "NAME", 100, minimum=24, maximum=72, flexible=True),
@@ -118,3 +131,153 @@ def _matches(
             above.add(parent)
             parent = up[parent]
     return hits, above
+
+
+class TreeView:
+    """The tree rows of a `Model`. ``shown`` contains the visible items by key."""
+
+    def __init__(self, model: Model, wanted: Filter = ALL) -> None:
+        self._model = model
+        self.filter = wanted
+        self.folds: dict[str, bool] = {}
+        self.shown: dict[str, Item] = {}
+        self._of: dict[str, tuple[str, ...]] = {}
+        """The keys of the visible rows, by pod; those of the files under `FILES`, those of the
+        nodes under `NOWHERE`."""
+        self._heads: dict[str, Item] = {}
+        self._items: dict[str, tuple[Pod, str, tuple[Item, ...]]] = {}
+        """By pod key: the pod and the node name on which the items are based, and the items."""
+        self._rows: dict[tuple[str, bool], tuple[Item, Row]] = {}
+        """By item key and folded state: the row, and the item on which it is based."""
+
+    # --- changes
+
+    def update(self, changes: Changes, now: float) -> tuple[list[Row], list[str]]:
+        """Return (new and changed rows, keys of removed rows)."""
+        rows: list[Row] = []
+        gone: list[str] = []
+        for key in changes.pods:
+            self._take(key, list(self._pod(key, now)), rows, gone)
+        if changes.pods or changes.manifests:
+            self._take(FILES, list(self._files(now)), rows, gone)
+        if changes.pods or changes.node:
+            self._take(NOWHERE, list(self._nodes()), rows, gone)
+        return rows, gone
+
+    def all(self, now: float) -> list[Row]:
+        """Rebuild and return all visible rows."""
+        self.shown, self._of, self._heads = {}, {}, {}
+        return self.update(self._model.everything(), now)[0]
+
+    def _take(
+        self, name: str, found: list[tuple[Item, Row]], rows: list[Row], gone: list[str]
+    ) -> None:
+        keys = tuple(item.key for item, _ in found)
+        kept = set(keys)
+        for key in self._of.get(name, ()):
+            if key not in kept:
+                gone.append(key)
+                self.shown.pop(key, None)
+        self._of[name] = keys
+        for item, row in found:
+            self.shown[item.key] = item
+            rows.append(row)
+
+    # --- parts
+
+    def _node_of(self, pod: Pod) -> str:
+        """Return the node name of a pod; all pods of an agent, even not yet admitted ones, are on
+        its node."""
+        home = self._model.home_of(pod)
+        return home.metadata.name if home is not None else pod.spec.nodeName
+
+    def _pod(self, key: str, now: float) -> Iterator[tuple[Item, Row]]:
+        pod = self._model.pods.get(key)
+        if pod is None:
+            self._forget(key)
+            return
+        node = self._node_of(pod)
+        head = self._heads[key] = pod_head(pod, NOWHERE + node, pod_order(pod, node), now)
+        if self.is_folded_away(head.parent):
+            return
+        # Without a filter, do not build the children of a folded pod.
+        bare = not self.filter.text and is_folded(head, self.folds)
+        items = (head,) if bare else self._all_of(key, pod, node, now)
+        yield from self._seen(items, now)
+
+    def _all_of(self, key: str, pod: Pod, node: str, now: float) -> tuple[Item, ...]:
+        known, fault = self._items.get(key), self._heads[key].fault
+        if (
+            known is None
+            or known[0] is not pod
+            or known[1] != node
+            or known[2][0].fault is not fault
+        ):
+            known = self._items[key] = (pod, node, pod_items(pod, node, now))
+        return known[2]
+
+    def _forget(self, key: str) -> None:
+        self._heads.pop(key, None)
+        for item in self._items.pop(key, (None, "", ()))[2]:
+            for folded in (False, True):
+                self._rows.pop((item.key, folded), None)
+
+    def _seen(self, items: Sequence[Item], now: float) -> list[tuple[Item, Row]]:
+        return rows_in_sight(items, self.folds, self.filter, now, self._row)
+
+    def _row(self, item: Item, folded: bool) -> Row:
+        known = self._rows.get((item.key, folded))
+        if known is None or known[0] is not item:
+            known = self._rows[item.key, folded] = (item, tree_row(item, folded))
+        return known[1]
+
+    def is_folded_away(self, node: str) -> bool:
+        return self.folds.get(node.removeprefix(NOWHERE), False)
+
+    def _nodes(self) -> Iterator[tuple[Item, Row]]:
+        pods = Counter(head.parent for head in self._heads.values())
+        faults = Counter(head.parent for head in self._heads.values() if head.fault)
+        names = {NOWHERE + name for name in self._model.nodes} | pods.keys()
+        for key in names:
+            name = key.removeprefix(NOWHERE)
+            item = node_item(name, self._model.nodes.get(name), pods[key], faults[key])
+            yield item, tree_row(item, is_folded(item, self.folds))
+
+    def _files(self, now: float) -> Iterator[tuple[Item, Row]]:
+        manifests = self._model.manifests
+        if not manifests:
+            return
+        head = files_item(len(manifests))
+        if not self.filter.text and is_folded(head, self.folds):
+            yield head, tree_row(head, True)
+            return
+        by_name = {(p.metadata.namespace, p.metadata.name): p for p in self._model.pods.values()}
+        items = [head]
+        for manifest in manifests.values():
+            status = manifest.status
+            pod = self._model.pods.get(status.podUID)
+            pod = pod or by_name.get((status.podNamespace, status.podName))
+            items += file_items(manifest, pod, now)
+        yield from self._seen(items, now)
+
+    # --- folding
+
+    def fold(self, key: str, folded: bool) -> None:
+        item = self.shown.get(key)
+        if item is not None:
+            self.folds[item.path] = folded
+
+    def fold_all(self, folded: bool) -> None:
+        """Open all items, or fold all pods so that only pods and the manifest folder are shown."""
+        self.folds = {}
+        for head in self._heads.values():
+            self.folds[head.path] = folded
+        if not folded:
+            self.folds[FILES] = False
+
+    def nearest(self, key: str, before: dict[str, Item]) -> str:
+        """Return the key if its row is visible, otherwise that of its nearest visible ancestor."""
+        while key and key not in self.shown:
+            item = before.get(key)
+            key = item.parent if item is not None else ""
+        return key

@@ -22,7 +22,7 @@ from podtui.tui.model.model import pod_key
 from podtui.tui.views.labels import manifest_message, pod_label
 from podtui.tui.views.pod_status import GLYPHS, Family, pod_status_line
 from podtui.tui.views.pods.describe import probe_text
-from podtui.tui.widgets.natural import natural_key
+from podtui.tui.widgets.format import natural_key
 from podtui.tui.widgets.sanitize import clean
 
 

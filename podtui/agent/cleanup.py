@@ -1,0 +1,101 @@
+"""``podtui down``: remove the containers and the records of a root directory."""
+
+from __future__ import annotations
+
+import asyncio
+import shutil
+from pathlib import Path
+
+from msgspec.structs import asdict, replace
+
+from podtui.agent.lock import AgentLock, AgentRecord, last_engine, last_settings
+from podtui.agent.run import make_runtime
+from podtui.clock import SystemClock
+from podtui.errors import EngineError, EngineUnavailable, PodtuiError
+from podtui.kubelet.containers.log_files import LOGS
+from podtui.kubelet.resize.allocations import FILE_NAME as ALLOCATIONS
+from podtui.settings import Settings
+
+
+def remove_all(settings: Settings) -> str:
+    """Remove everything of this root directory from the engine of ``settings``, then the records.
+
+    Return a message that tells what was done. Raises `AgentRunning` while an agent serves the
+    directory.
+    """
+    if not settings.rootDir.is_dir():
+        return _remove_leftovers(settings)
+    last, engine = last_settings(settings.lock_path), last_engine(settings.lock_path)
+    lock = AgentLock(settings.lock_path)
+    record = AgentRecord.of(settings)
+    # Keep the last agent's settings in the lock file, even if another engine is cleaned up.
+    left = asdict(last) if last is not None else {"engine": engine or record.engine}
+    lock.acquire(replace(record, **left))
+    try:
+        pods, containers = asyncio.run(_remove_containers(settings))
+        for path in _records_of(settings):
+            path.unlink(missing_ok=True)
+        if (settings.rootDir / LOGS).is_dir():
+            shutil.rmtree(settings.rootDir / LOGS)
+    finally:
+        lock.release()
+    if settings.engine == "memory":
+        return "Removed the records; simulated pods (--engine memory) end with their agent."
+    return (
+        f"Removed {pods} pods with {containers} containers, their volumes and the records"
+        f" (--engine {settings.engine})."
+    )
+
+
+def _remove_leftovers(settings: Settings) -> str:
+    """Remove the containers of a root directory that does not exist. No agent can serve it."""
+    absent = f"There is no {settings.rootDir}"
+    try:
+        pods, containers = asyncio.run(_remove_containers(settings))
+    except EngineUnavailable:
+        return f"{absent}, and no engine answers: nothing was removed."
+    if not pods:
+        return f"{absent}: nothing to remove."
+    return f"{absent}, but the engine had its containers: removed {pods} pods with {containers}."
+
+
+def _records_of(settings: Settings) -> list[Path]:
+    base = settings.records_path
+    return [
+        base,
+        base.with_name(base.name + "-wal"),
+        base.with_name(base.name + "-shm"),
+        settings.rootDir / ALLOCATIONS,
+    ]
+
+
+async def _remove_containers(settings: Settings) -> tuple[int, int]:
+    runtime = make_runtime(settings, SystemClock())
+    try:
+        await runtime.connect()
+        snapshot = await runtime.list()
+        uids = {sandbox.uid for sandbox in snapshot.sandboxes}
+        uids |= {container.pod_uid for container in snapshot.containers}
+        uids |= set(await runtime.pod_data())
+        failures: list[str] = []
+
+        async def remove(uid: str) -> None:
+            try:
+                for container in snapshot.containers:
+                    if container.pod_uid == uid:
+                        await runtime.remove_container(container.id)
+                for sandbox in snapshot.sandboxes:
+                    if sandbox.uid == uid:
+                        await runtime.remove_sandbox(sandbox.id)
+                await runtime.remove_pod_data(uid)
+            except EngineError as error:
+                failures.append(str(error))
+
+        async with asyncio.TaskGroup() as group:
+            for uid in uids:
+                group.create_task(remove(uid), name=f"remove {uid}")
+        if failures:
+            raise PodtuiError("not all could be removed: " + "; ".join(failures))
+        return len(uids), len(snapshot.containers)
+    finally:
+        await runtime.close()

@@ -1,0 +1,211 @@
+"""The client of the standard Kubernetes API, common to agents and clusters."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator
+from contextlib import AbstractAsyncContextManager
+from pathlib import Path
+from typing import TypeVar
+from urllib.parse import quote
+
+import msgspec
+
+from podtui.api.local import NodeMetrics, PodMetrics
+from podtui.api.names import LOG_GAPS, METRICS_GROUP_VERSION
+from podtui.api.v1 import EphemeralContainer, Pod
+from podtui.client.connection import HttpConnection
+from podtui.client.copying import Copying
+from podtui.client.decoding import LineSplitter, ObjectList, kind_of, read_by, understood
+from podtui.client.exec_sessions import attach_session, exec_session, pod_path
+from podtui.client.following import Following
+from podtui.client.port_forward import Forward, listen
+from podtui.client.protocol import (
+    AttachQuery,
+    Copied,
+    Delta,
+    ExecQuery,
+    LogQuery,
+    PortForward,
+    RemoteSession,
+    T,
+)
+from podtui.clock import Clock, SystemClock
+from podtui.errors import ApiError
+
+MAX_LINE = 1024 * 1024
+STRATEGIC_MERGE = "application/strategic-merge-patch+json"
+_METRICS = f"/apis/{METRICS_GROUP_VERSION}"
+_Metrics = TypeVar("_Metrics", PodMetrics, NodeMetrics)
+
+
+class ApiClient:
+    """The part of `podtui.client.protocol.Client` in the standard Kubernetes API. Belongs to one
+    event loop."""
+
+    page = 0
+    """Objects per page of a list; 0 disables paging."""
+    watch_seconds = 0
+    """The requested duration of a watch; 0 leaves it to the server."""
+
+    def __init__(self, target: str, connection: HttpConnection, clock: Clock | None = None) -> None:
+        self._target = target
+        self._connection = connection
+        self._clock = clock or SystemClock()
+
+    async def ask(self, path: str, accept: str = "application/json") -> bytes:
+        """Return the raw response of a path. Raises `podtui.errors.AgentUnavailable` and
+        `podtui.errors.ApiError`."""
+        return await self._connection.get(path, accept=accept)
+
+    @property
+    def target(self) -> str:
+        return self._target
+
+    @property
+    def namespace(self) -> str | None:
+        """See `Client.namespace`."""
+        return ""
+
+    def follow(self, kind: type[T], namespace: str = "") -> AsyncGenerator[Delta]:
+        async def where() -> str:
+            return namespace or await self._scope()
+
+        return Following(
+            self._connection,
+            kind_of(kind),
+            where,
+            self._clock,
+            page=self.page,
+            watch_seconds=self.watch_seconds,
+        ).run()
+
+    async def get(self, kind: type[T], namespace: str, name: str) -> T:
+        where = kind_of(kind)
+        path = f"{where.collection(namespace)}/{quote(name, safe='')}"
+        body = await self._connection.get(path)
+        return read_by(path, lambda: where.decode(body))
+
+    async def logs(self, namespace: str, pod: str, query: LogQuery) -> AsyncGenerator[list[bytes]]:
+        """See `Client.logs`. A line longer than 1 MiB is split."""
+        splitter = LineSplitter(MAX_LINE)
+        async with self._connection.stream(
+            "GET", pod_path(namespace, pod, "log"), _log_params(query)
+        ) as response:
+            while chunk := await response.content.readany():
+                if lines := splitter.feed(chunk):
+                    yield lines
+        if lines := splitter.finish():
+            yield lines
+
+    async def pod_metrics(self) -> tuple[PodMetrics, ...]:
+        return await self._metrics(await self._collection(_METRICS, "pods"), PodMetrics)
+
+    async def node_metrics(self) -> NodeMetrics | None:
+        found = await self.nodes_metrics()
+        return found[0] if found else None
+
+    async def nodes_metrics(self) -> tuple[NodeMetrics, ...]:
+        """See `Client.nodes_metrics`."""
+        return await self._metrics(f"{_METRICS}/nodes", NodeMetrics)
+
+    async def version(self) -> str:
+        """The server's version in the Kubernetes format: ``v1.36.0+podtui-0.1.0``."""
+        body = await self._connection.get("/version")
+        return understood("/version", body, _Version).gitVersion
+
+    async def debug(self, namespace: str, pod: str, container: EphemeralContainer) -> Pod:
+        """See `Client.debug`."""
+        path = pod_path(namespace, pod, "ephemeralcontainers")
+        body = msgspec.json.encode({"spec": {"ephemeralContainers": [container]}})
+        answer = await self._connection.patch(path, body, STRATEGIC_MERGE)
+        return understood(path, answer, Pod)
+
+    async def delete_pod(self, pod: Pod) -> None:
+        """See `Client.delete_pod`."""
+        meta = pod.metadata
+        options = {
+            "apiVersion": "v1",
+            "kind": "DeleteOptions",
+            "preconditions": {"uid": meta.uid},
+        }
+        await self._connection.delete(
+            pod_path(meta.namespace, meta.name), msgspec.json.encode(options)
+        )
+
+    # --- sessions with pods
+
+    def exec(
+        self, namespace: str, pod: str, query: ExecQuery
+    ) -> AbstractAsyncContextManager[RemoteSession]:
+        return exec_session(self._connection, namespace, pod, query)
+
+    def attach(
+        self, namespace: str, pod: str, query: AttachQuery
+    ) -> AbstractAsyncContextManager[RemoteSession]:
+        return attach_session(self._connection, namespace, pod, query)
+
+    async def port_forward(
+        self, namespace: str, pod: str, port: int, *, local_port: int = 0
+    ) -> PortForward:
+        return Forward(self._connection, namespace, pod, port, listen(local_port))
+
+    async def copy_from(
+        self, namespace: str, pod: str, container: str, path: str, destination: Path
+    ) -> Copied:
+        copying = self._copying(namespace, pod, container)
+        return await copying.out(path, destination)
+
+    async def copy_to(
+        self, namespace: str, pod: str, container: str, source: Path, path: str
+    ) -> Copied:
+        copying = self._copying(namespace, pod, container)
+        return await copying.into(source, path)
+
+    def _copying(self, namespace: str, pod: str, container: str) -> Copying:
+        return Copying(self._connection, namespace, pod, container)
+
+    async def close(self) -> None:
+        await self._connection.close()
+
+    # --- namespaces and paths
+
+    async def _scope(self) -> str:
+        """Return the namespace for lists, empty for all."""
+        return ""
+
+    async def _collection(self, root: str, plural: str) -> str:
+        namespace = await self._scope()
+        return (
+            f"{root}/namespaces/{quote(namespace, safe='')}/{plural}"
+            if namespace
+            else f"{root}/{plural}"
+        )
+
+    async def _metrics(self, path: str, kind: type[_Metrics]) -> tuple[_Metrics, ...]:
+        try:
+            body = await self._connection.get(path)
+        except ApiError as error:
+            if error.code in (403, 404, 503):
+                # Metrics are not available, or this user may not read them.
+                return ()
+            raise
+        items = understood(path, body, ObjectList).items or ()
+        return tuple(understood(path, item, kind) for item in items)
+
+
+class _Version(msgspec.Struct, frozen=True):
+    gitVersion: str = ""
+
+
+def _log_params(query: LogQuery) -> dict[str, str]:
+    wishes = {
+        "container": query.container,
+        "follow": "true" if query.follow else "",
+        "previous": "true" if query.previous else "",
+        "timestamps": "true" if query.timestamps else "",
+        "tailLines": "" if query.tail is None else str(query.tail),
+        "sinceSeconds": "" if query.since_seconds is None else str(query.since_seconds),
+        "sinceTime": query.since_time,
+        LOG_GAPS: "true" if query.gaps else "",
+    }
+    return {name: value for name, value in wishes.items() if value}

@@ -1,0 +1,77 @@
+"""Helper containers: created but never started, to access files over the engine's API.
+
+They have our root label and their own kind label, so that no list takes them for pod containers.
+Helpers left behind by a killed agent are removed at the next `connect`.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import asynccontextmanager
+from typing import Any, Final
+
+from podtui.api import names
+from podtui.runtime.docker.answers import label_filter, labelled
+from podtui.runtime.docker.errors import translate_errors
+from podtui.runtime.docker.link import Connection
+from podtui.runtime.docker.removal import remove_container
+from podtui.runtime.docker.sdk import Client
+
+_KIND: Final = "carrier"
+
+
+class HelperContainers:
+    """``root`` is the value of our root label."""
+
+    def __init__(self, connection: Connection, root: str) -> None:
+        self._connection = connection
+        self._labels = {names.ROOT_LABEL: root, names.DOCKER_TYPE: _KIND}
+        self._in_use: set[str] = set()
+
+    @asynccontextmanager
+    async def create(
+        self, *, image: str = "", mounts: Sequence[dict[str, Any]] = ()
+    ) -> AsyncGenerator[str]:
+        """Create a helper for the duration of the block, and return its name. ``image`` defaults
+        to the sandbox image; ``mounts`` are in the API's format. Raises `Refused`."""
+        link = self._connection.link
+        name = f"podtui-carrier-{secrets.token_hex(8)}"
+        payload: dict[str, Any] = {
+            "Image": image or link.pause_id,
+            # Never run, but required if the image has no command.
+            "Cmd": ["/"],
+            "Labels": self._labels,
+            "NetworkDisabled": True,
+            "HostConfig": {"NetworkMode": "none", "Mounts": list(mounts)},
+        }
+
+        def create(client: Client) -> None:
+            client.create_container_from_config(payload, name)
+
+        self._in_use.add(name)
+        try:
+            await link.calls.run(create)
+            yield name
+        finally:
+            try:
+                await remove_container(link, name)
+            finally:
+                self._in_use.discard(name)
+
+    async def clear(self) -> None:
+        """Remove helpers that are no longer in use."""
+        link = self._connection.link
+
+        def find(client: Client) -> list[str]:
+            found = client.containers(all=True, filters={"label": label_filter(self._labels)})
+            return [
+                str(entry["Id"])
+                for entry in labelled(found, self._labels)
+                if not self._in_use & {name.lstrip("/") for name in entry.get("Names") or ()}
+            ]
+
+        with translate_errors():
+            left = await link.calls.run(find)
+        for identity in left:
+            await remove_container(link, identity)

@@ -1,0 +1,242 @@
+"""The commands on the selected pods, files and images, which keys, menu and prompt share."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Final
+
+from msgspec import Struct
+
+from podtui.api.v1 import Pod
+from podtui.tui.commands.copy_files import transfer_files
+from podtui.tui.commands.create_pod import create_pod
+from podtui.tui.commands.delete import delete_manifests, delete_pods, undo_last
+from podtui.tui.commands.edit_manifest import edit_file
+from podtui.tui.commands.images import pull_image
+from podtui.tui.commands.port_forward import start_forward
+from podtui.tui.commands.restart import (
+    choose_container,
+    note,
+    restart_container,
+    restart_pods,
+)
+from podtui.tui.commands.session import Selection, Session
+from podtui.tui.commands.shell import attach_to, open_shell, start_debugger
+from podtui.tui.views.labels import pod_label
+from podtui.tui.views.pod_status import is_rejected
+from podtui.tui.widgets.sanitize import clean
+
+PODS: Final = "pods"
+FILES: Final = "files"
+
+
+class Action(Struct, frozen=True):
+    """A command on the selection of a screen.
+
+    ``key`` is the default key, ``id`` the ID under which the user may change it. ``on`` is the kind
+    of object that it needs. ``needs`` are capabilities of the server, of which any one is enough.
+    An action that ``writes`` is not available in a read-only session. ``run`` is called with the
+    argument typed in the prompt, if any.
+    """
+
+    name: str
+    id: str
+    key: str
+    title: str
+    help: str
+    run: Callable[[Session, Selection, str], None]
+    shown: bool = False
+    on: str = ""
+    needs: tuple[str, ...] = ()
+    writes: bool = True
+
+
+def _edit(session: Session, selection: Selection, _: str) -> None:
+    manifests = selection.manifests
+    if len(manifests) == 1:
+        path = Path(manifests[0].spec.path)
+        session.start("Edit", lambda: edit_file(session, path))
+    else:
+        _tell_no_file(session, selection)
+
+
+def _delete(session: Session, selection: Selection, _: str) -> None:
+    pods, manifests = selection.pods, selection.manifests
+    of_cluster = session.model.server.capabilities.deletes
+    if of_cluster and not pods:
+        session.tell("no pod is chosen", severity="warning")
+        return
+    if not of_cluster and not manifests:
+        _tell_no_file(session, selection)
+        return
+
+    async def delete() -> None:
+        if of_cluster:
+            done = await delete_pods(session, pods)
+        else:
+            done = await delete_manifests(session, manifests)
+        if done:
+            selection.clear()
+
+    session.start("Delete", delete)
+
+
+def _undo(session: Session, _: Selection, __: str) -> None:
+    session.start("Undo", lambda: undo_last(session))
+
+
+def _restart(session: Session, selection: Selection, _: str) -> None:
+    pods = selection.pods
+    if not pods:
+        _tell_no_pod(session, selection)
+        return
+    if len(pods) == 1 and is_rejected(pods[0]):
+        session.start("Retry", lambda: _retry(session, pods[0]))
+        return
+
+    async def restart() -> None:
+        if await restart_pods(session, pods):
+            selection.clear()
+
+    session.start("Restart", restart)
+
+
+async def _retry(session: Session, pod: Pod) -> None:
+    await session.client.retry(pod.metadata.namespace, pod.metadata.name)
+    note(session, pod, "retry")
+    session.tell("Admitted again.", title=pod_label(pod))
+
+
+def _restart_container(session: Session, selection: Selection, _: str) -> None:
+    pod = _one_pod(session, selection)
+    if pod is None:
+        return
+
+    async def restart() -> None:
+        container = await choose_container(session, pod, "Restart")
+        if container:
+            await restart_container(session, pod, container)
+
+    session.start("Restart", restart)
+
+
+def _on_one_pod(
+    title: str, command: Callable[[Session, Pod], Awaitable[None]], *, writes: bool = True
+) -> Callable[[Session, Selection, str], None]:
+    def run(session: Session, selection: Selection, _: str) -> None:
+        pod = _one_pod(session, selection)
+        if pod is not None:
+            session.start(title, lambda: command(session, pod), writes=writes)
+
+    return run
+
+
+def _forwards(session: Session, _: Selection, __: str) -> None:
+    session.push(session.screens.forwards())
+
+
+def _journal(session: Session, selection: Selection, _: str) -> None:
+    pods = selection.pods
+    session.push(session.screens.journal(pods[0] if len(pods) == 1 else None))
+
+
+def _new(session: Session, _: Selection, __: str) -> None:
+    folder = _folder(session)
+    if folder is not None:
+        session.start("New pod", lambda: create_pod(session, folder))
+
+
+def _trash(session: Session, _: Selection, __: str) -> None:
+    folder = _folder(session)
+    if folder is not None:
+        session.push(session.screens.trash(folder))
+
+
+def _pull_image(session: Session, selection: Selection, name: str) -> None:
+    async def pull() -> None:
+        await pull_image(session, name)
+
+    if not selection.shows_pulls:
+        session.push(session.screens.images())
+    session.start("Pull", pull)
+
+
+ACTIONS: Final = {
+    action.name: action
+    for action in (
+        Action("edit", "act.edit", "e", "Edit", "Edit the manifest, see the plan, then apply it",
+               _edit, shown=True, on=FILES, needs=("manifests",)),
+        Action("delete", "act.delete", "ctrl+d", "Delete",
+               "Move the manifest to the trash: the pod ends",
+               _delete, shown=True, on=FILES, needs=("manifests", "deletes")),
+        Action("undo", "act.undo", "u", "Undo", "Undo the last delete or fix",
+               _undo, needs=("manifests",)),
+        Action("restart", "act.restart", "r", "Restart",
+               "Restart the pod; admit a rejected one again",
+               _restart, shown=True, on=PODS, needs=("restarts",)),
+        Action("shell", "act.shell", "s", "Shell", "A shell in a container, in this terminal",
+               _on_one_pod("Shell", open_shell), shown=True, on=PODS),
+        Action("attach", "act.attach", "a", "Attach", "The terminal of a container's own process",
+               _on_one_pod("Attach", attach_to), on=PODS),
+        Action("debug", "act.debug", "D", "Debug",
+               "A debugger beside a container, for one that has no shell",
+               _on_one_pod("Debug", start_debugger), on=PODS),
+        Action("transfer", "act.transfer", "t", "Copy files",
+               "Copy files out of a container or into it",
+               _on_one_pod("Copy", transfer_files), on=PODS),
+        Action("forward", "act.forward", "F", "Forward a port",
+               "Forward a port of this machine to the pod, in the background",
+               _on_one_pod("Port-forward", start_forward, writes=False), on=PODS, writes=False),
+        Action("forwards", "act.forwards", "f", "Port-forwards", "The port-forwards that run",
+               _forwards, writes=False),
+        Action("new", "act.new", "n", "New", "A new pod from a template, through the editor",
+               _new, needs=("manifests",)),
+        Action("journal", "act.journal", "J", "Journal",
+               "Journal: actions as docker and shell commands",
+               _journal, needs=("engine",), writes=False),
+        Action("restart_container", "act.restart-container", "ctrl+k", "Restart container",
+               "Restart one of its containers",
+               _restart_container, on=PODS, needs=("restarts",)),
+        Action("trash", "", "", "Trash", "List deleted files, to restore them",
+               _trash, needs=("manifests",), writes=False),
+        Action("pull_image", "", "", "Pull", "Pull an image now", _pull_image, needs=("engine",)),
+    )
+}  # fmt: skip
+"""The actions by name, in the order of help and menu."""
+
+
+def _folder(session: Session) -> Path | None:
+    folder = session.manifest_folder
+    if folder is None:
+        session.tell("it is not known which folder the agent reads", severity="warning")
+    return folder
+
+
+def _one_pod(session: Session, selection: Selection) -> Pod | None:
+    pods = selection.pods
+    if len(pods) == 1:
+        return pods[0]
+    if pods:
+        session.tell(f"{len(pods)} pods are marked: this is for one", severity="warning")
+    else:
+        _tell_no_pod(session, selection)
+    return None
+
+
+def _tell_no_pod(session: Session, selection: Selection) -> None:
+    manifests = selection.manifests
+    file = clean(manifests[0].metadata.name) if manifests else ""
+    words = f"{file} has no pod to act on" if file else "no pod is chosen"
+    session.tell(words, severity="warning")
+
+
+def _tell_no_file(session: Session, selection: Selection) -> None:
+    count = len(selection.manifests)
+    if count:
+        words = f"{count} files are chosen: one at a time can be edited"
+    elif selection.pods:
+        words = f"no file of the folder is known for {pod_label(selection.pods[0])}"
+    else:
+        words = "no pod is chosen"
+    session.tell(words, severity="warning")

@@ -1,0 +1,189 @@
+"""Delete pods: move their manifests to the trash, from which undo restores them."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from pathlib import Path
+
+from podtui.api.local import Manifest
+from podtui.api.plan import Plan
+from podtui.api.v1 import OwnerReference, Pod
+from podtui.errors import AgentUnavailable, ApiError
+from podtui.tui.commands.edit_manifest import undo_rewrite
+from podtui.tui.commands.manifest_file import (
+    ManifestFileError,
+    Rewrite,
+    Trashed,
+    bring_back,
+    throw_away,
+)
+from podtui.tui.commands.session import Session
+from podtui.tui.views.labels import pod_label
+from podtui.tui.views.plan import plan_lines
+from podtui.tui.widgets.cells import Line, Span
+from podtui.tui.widgets.dialogs import Dialog, confirmation
+from podtui.tui.widgets.format import plural
+from podtui.tui.widgets.sanitize import clean
+
+
+async def delete_manifests(session: Session, manifests: Sequence[Manifest]) -> bool:
+    """Ask, then move the files to the trash; return whether that was done. Raises
+    `ManifestFileError`.
+    """
+    plans = await _plans(session, manifests)
+    if not await session.confirm(delete_dialog(manifests, plans)):
+        return False
+    thrown: list[Trashed] = []
+    try:
+        for manifest in manifests:
+            path = Path(manifest.spec.path)
+            one = await asyncio.to_thread(throw_away, path, session.utc_now())
+            thrown.append(one)
+            session.did("delete", ["mv", str(path), str(one.path)], manifest.status.podName)
+    finally:
+        if thrown:
+            session.undoable.append(tuple(thrown))
+    session.tell_undo(f"{_files(manifests)} moved to the trash")
+    return True
+
+
+async def _plans(session: Session, manifests: Sequence[Manifest]) -> list[Plan | str]:
+    async def ask(manifest: Manifest) -> Plan | str:
+        try:
+            return await session.client.plan(manifest.metadata.name, None)
+        except (AgentUnavailable, ApiError) as error:
+            return str(error)
+
+    async with asyncio.TaskGroup() as group:
+        tasks = [group.create_task(ask(manifest)) for manifest in manifests]
+    return [task.result() for task in tasks]
+
+
+def delete_dialog(manifests: Sequence[Manifest], plans: Sequence[Plan | str]) -> Dialog:
+    """Return the dialog that lists the files to move and the pods that end with them."""
+    lines: list[Line] = []
+    ended = 0
+    for manifest, plan in zip(manifests, plans, strict=True):
+        path = Path(manifest.spec.path)
+        lines.append((Span(f"{clean(path.name)}", "name"), Span(" → .trash/", "muted")))
+        if isinstance(plan, str):
+            lines.append((Span(f"  ▲ the affected pods are unknown: {clean(plan)}", "warning"),))
+            continue
+        ended += len(plan.pods)
+        lines += [(Span("  "), *line) for line in plan_lines(plan)]
+    lines += [
+        (),
+        (Span("A pod lives as long as its file: deleting its record would not end it.", "muted"),),
+        (Span("u brings the last deleted files back; restored pods start fresh.", "muted"),),
+    ]
+    what = _files(manifests) if ended != len(manifests) else _pods(plans)
+    return confirmation(f"Delete {what}?", lines, f"Delete {what}")
+
+
+def _files(manifests: Sequence[Manifest]) -> str:
+    return clean(manifests[0].metadata.name) if len(manifests) == 1 else f"{len(manifests)} files"
+
+
+def _pods(plans: Sequence[Plan | str]) -> str:
+    names = [pod.name for plan in plans if not isinstance(plan, str) for pod in plan.pods]
+    return clean(names[0]) if len(names) == 1 else f"{len(names)} pods"
+
+
+async def undo_last(session: Session) -> None:
+    """Undo the last delete or fix. Raises `ManifestFileError`; the undo can then be repeated."""
+    if not session.undoable:
+        session.tell("Nothing to undo in this session; :trash lists earlier deletions.",
+                     title="Undo", severity="warning")  # fmt: skip
+        return
+    last = session.undoable[-1]
+    if isinstance(last, Rewrite):
+        await undo_rewrite(session, last)
+    else:
+        await restore(session, last)
+
+
+async def restore(session: Session, files: Sequence[Trashed]) -> None:
+    """Restore files from the trash. A file that cannot be restored does not stop the others. Raises
+    `ManifestFileError` with all failures.
+    """
+    wrong: list[str] = []
+    back: list[Trashed] = []
+    for one in files:
+        try:
+            await asyncio.to_thread(bring_back, one)
+        except ManifestFileError as error:
+            wrong.append(str(error))
+        else:
+            back.append(one)
+            session.did("bring back", ["mv", "-n", str(one.path), str(one.origin)])
+            left = [
+                deed if isinstance(deed, Rewrite) else tuple(each for each in deed if each != one)
+                for deed in session.undoable
+            ]
+            session.undoable[:] = [deed for deed in left if deed]
+    if wrong:
+        rest = f" ({len(back)} of {len(files)} are back)" if back else ""
+        raise ManifestFileError("\n".join(wrong) + rest)
+    names = ", ".join(clean(one.origin.name) for one in back)
+    session.tell(names, title="Brought back")
+
+
+async def delete_pods(session: Session, pods: Sequence[Pod]) -> bool:
+    """Ask, then delete the pods one after the other; return whether the user agreed. Pods that the
+    server refuses to delete are listed in a notification.
+    """
+    if not await session.confirm(delete_pods_dialog(pods)):
+        return False
+    failed: list[str] = []
+    done: list[Pod] = []
+    for pod in pods:
+        meta = pod.metadata
+        try:
+            await session.client.delete_pod(pod)
+        except (AgentUnavailable, ApiError) as error:
+            failed.append(f"{pod_label(pod)}: {error}")
+        else:
+            words = session.kubectl("delete", "pod", meta.name, f"--namespace={meta.namespace}")
+            session.did("delete", words, meta.name)
+            done.append(pod)
+    if failed:
+        session.tell("\n".join(failed), title="Not deleted", severity="error")
+    if done:
+        session.tell(pod_label(done[0]) if len(done) == 1 else plural(len(done), "pod"),
+                     title="Deleted")  # fmt: skip
+    return True
+
+
+def delete_pods_dialog(pods: Sequence[Pod]) -> Dialog:
+    """Return the dialog that says for each pod what follows its deletion."""
+    lines: list[Line] = []
+    for pod in pods:
+        lines.append((Span("✖ ", "error"), Span(pod_label(pod), "name")))
+        lines.append((Span(f"  {fate(pod)}", "muted"),))
+    lines += [(), (Span("A cluster has no undo.", "warning"),)]
+    what = pod_label(pods[0]) if len(pods) == 1 else plural(len(pods), "pod")
+    return confirmation(f"Delete {what}?", lines, f"Delete {what}")
+
+
+def fate(pod: Pod) -> str:
+    """Return what follows the deletion: the grace period, and whether an owner recreates the
+    pod.
+    """
+    grace = pod.spec.terminationGracePeriodSeconds
+    ends = f"has {30 if grace is None else grace} s to end"
+    owner = owner_of(pod)
+    if owner is None:
+        return f"{ends}; it has no owner: it is not recreated"
+    name = f"{clean(owner.kind)} {clean(owner.name)}"
+    if owner.kind == "Node":
+        return f"is a static pod of {name}: its kubelet makes the record again"
+    if owner.kind == "Job":
+        return f"{ends}; {name} may make another"
+    return f"{ends}; {name} makes another"
+
+
+def owner_of(pod: Pod) -> OwnerReference | None:
+    """Return the controller of the pod, else its first owner."""
+    owners = pod.metadata.ownerReferences
+    return next((one for one in owners if one.controller), owners[0] if owners else None)

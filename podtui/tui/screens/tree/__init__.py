@@ -1,1 +1,0 @@
-"""The screen with the tree of pods."""

@@ -1,0 +1,302 @@
+"""The tree screen: nodes, pods, containers and their details; manifest files and their pods."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from textual import events
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.message import Message
+
+from podtui.api.local import Manifest
+from podtui.api.v1 import Pod
+from podtui.tui.model.model import Changes
+from podtui.tui.screens.acting_screen import ActingScreen
+from podtui.tui.screens.live_screen import BackScreen
+from podtui.tui.screens.pods.pod_screen import PodScreen
+from podtui.tui.screens.text_screens import ManifestScreen
+from podtui.tui.screens.why_screen import WhyScreen
+from podtui.tui.views.tree.rows import FOLDED, OPEN, TREE_COLUMNS, TreeView, fold_column, sign_of
+from podtui.tui.views.tree.tree import NOWHERE, Item
+from podtui.tui.widgets.bars import Bar, Hints
+from podtui.tui.widgets.cells import Row, Span
+from podtui.tui.widgets.filters import ALL, Filter, FilterError, complete_filter, parse_filter
+from podtui.tui.widgets.format import plural
+from podtui.tui.widgets.prompt import Prompt, Purpose
+from podtui.tui.widgets.sanitize import clean
+from podtui.tui.widgets.table import Table
+
+_NOT_HERE = frozenset({"mark", "mark_range", "clear_marks", "sort_chosen"})
+
+
+class TreeTable(Table):
+    """A table that always keeps the order of the tree."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("enter", "open", "Open, fold", key_display="enter", id="tree.turn",
+                tooltip="Expand or collapse; open an item without children"),
+        Binding("space", "turn", "Fold", show=False, key_display="space", id="tree.fold",
+                tooltip="Expand or collapse"),
+        Binding("right", "deeper", "Deeper", show=False, id="tree.deeper",
+                tooltip="Expand, then go to the first child"),
+        Binding("left,h", "higher", "Higher", show=False, id="tree.higher",
+                tooltip="Collapse, then go to the parent"),
+        Binding("plus", "turn_all(False)", "Open all", key_display="+", id="tree.open-all",
+                tooltip="Show everything"),
+        Binding("minus", "turn_all(True)", "Fold all", key_display="-", id="tree.fold-all",
+                tooltip="Show the pods alone"),
+    ]  # fmt: skip
+
+    class Turned(Message):
+        """Posted to fold or open a row."""
+
+        def __init__(self, key: str, folded: bool) -> None:
+            super().__init__()
+            self.key = key
+            self.folded = folded
+
+    class AllTurned(Message):
+        """Posted to fold or open all rows."""
+
+        def __init__(self, folded: bool) -> None:
+            super().__init__()
+            self.folded = folded
+
+    def __init__(self, *, id: str | None = None) -> None:
+        super().__init__(TREE_COLUMNS, sort="name", id=id)
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        return False if action in _NOT_HERE else super().check_action(action, parameters)
+
+    def sort_by(self, key: str) -> None:
+        """Do nothing: the tree has a fixed order."""
+
+    def action_turn(self) -> None:
+        row = self.cursor_row
+        if row is not None and sign_of(row) != " ":
+            self.post_message(self.Turned(row.key, sign_of(row) == OPEN))
+
+    def action_open(self) -> None:
+        row = self.cursor_row
+        if row is not None and sign_of(row) != " ":
+            self.action_turn()
+        else:
+            super().action_open()
+
+    def action_deeper(self) -> None:
+        row = self.cursor_row
+        if row is not None and sign_of(row) == FOLDED:
+            self.action_turn()
+        elif row is not None and sign_of(row) == OPEN:
+            self.action_move(1)
+
+    def action_higher(self) -> None:
+        row = self.cursor_row
+        if row is None:
+            return
+        if sign_of(row) == OPEN:
+            self.action_turn()
+            return
+        for place in range(self.set.index[row.key] - 1, -1, -1):
+            above = self.set.at(place)
+            if above is not None and _is_above(above, row):
+                self.move_to(place)
+                return
+
+    def action_turn_all(self, folded: bool) -> None:
+        self.post_message(self.AllTurned(folded))
+
+    def on_click(self, event: events.Click) -> None:
+        offset = event.get_content_offset(self)
+        row = self.set.at(round(self.scroll_y) + offset.y - 1) if offset and offset.y else None
+        column = fold_column(row) if row is not None else None
+        # Subtract one cell for the gutter before the first column.
+        if event.button == 1 and row is not None and offset and offset.x - 1 == column:
+            event.stop()
+            # Otherwise the base class would handle it as a click on the row.
+            event.prevent_default()
+            self.select(row.key)
+            self.action_turn()
+
+
+def _is_above(above: Row, row: Row) -> bool:
+    order, whole = above.sort[0], row.sort[0]
+    return len(order) < len(whole) and whole[: len(order)] == order
+
+
+class TreeScreen(ActingScreen, BackScreen):
+    """``wanted`` is the initial filter; the cursor begins on the pod with the key ``pod``."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("slash", "filter", "Filter", id="tree.filter",
+                tooltip="Filter the tree; parents of matches stay"),
+        Binding("d", "open('overview')", "Describe", show=False, id="tree.describe",
+                tooltip="Open the pod, or the file"),
+        Binding("l", "open('logs')", "Logs", id="tree.logs", tooltip="The log of the pod"),
+        Binding("y", "open('yaml')", "YAML", show=False, id="tree.yaml"),
+        Binding("X", "why", "Why", id="tree.why",
+                tooltip="Why the pod does not run, and what to change"),
+    ]  # fmt: skip
+    DEFAULT_CSS = """
+    TreeScreen TreeTable { height: 1fr; border: round $pane-border-focus; padding: 0 1;
+        border-title-color: $pane-title-focus; background: $background; }
+    """
+    AUTO_FOCUS = "TreeTable"
+    FIRST_HINTS: ClassVar[frozenset[str]] = frozenset({"tree.turn", "tree.why"})
+
+    def __init__(self, wanted: Filter = ALL, pod: str = "") -> None:
+        super().__init__()
+        self._wanted = wanted
+        self._first = pod
+
+    def compose(self) -> ComposeResult:
+        self.view = TreeView(self.session.model, self._wanted)
+        self.table = TreeTable(id="tree")
+        yield Bar(id="header")
+        yield self.table
+        yield Hints()
+        yield Prompt()
+
+    def on_mount(self) -> None:
+        super().on_mount()
+        self.table.select(f"pod:{self._first}")
+
+    # --- selection
+
+    @property
+    def item(self) -> Item | None:
+        """The item under the cursor."""
+        return self.view.shown.get(self.table.cursor_key)
+
+    def chosen_pods(self) -> tuple[Pod, ...]:
+        item = self.item
+        pod = self.session.model.pods.get(item.pod) if item is not None else None
+        return () if pod is None else (pod,)
+
+    def chosen_manifests(self) -> tuple[Manifest, ...]:
+        item = self.item
+        found = self.session.model.manifests.get(item.manifest) if item is not None else None
+        return super().chosen_manifests() if found is None else (found,)
+
+    # --- drawing
+
+    def publish(self, changes: Changes, now: float) -> None:
+        if not self.opened:
+            return
+        if self.view.filter.timed:
+            self.table.replace(self.view.all(now))
+        else:
+            rows, gone = self.view.update(changes, now)
+            if rows or gone:
+                self.table.change(rows, gone)
+        self.table.tick(now)
+        self._head()
+
+    def _head(self) -> None:
+        wanted = self.view.filter
+        pods = len(self.session.model.pods)
+        words = (Span(f" {plural(pods, 'pod')}", "soft"),)
+        if wanted.text:
+            words = (*words, Span(f" · /{clean(wanted.text)}", "key"), Span(" · esc", "muted"))
+        self.query_one("#header", Bar).show((Span(" tree ", "brand"), *words))
+        nothing = "Nothing matches." if wanted.text else "No pods yet."
+        self.table.empty = ((Span(nothing, "soft"),),)
+
+    def _redraw(self) -> None:
+        """Rebuild all rows; keep the cursor on its row, or on its nearest visible ancestor."""
+        before, cursor = self.view.shown, self.table.cursor_key
+        self.table.replace(self.view.all(self.session.now()))
+        self.table.select(self.view.nearest(cursor, before))
+        self._head()
+        self.refresh_bindings()
+
+    # --- folding
+
+    def on_tree_table_turned(self, message: TreeTable.Turned) -> None:
+        item = self.view.shown.get(message.key)
+        self.view.fold(message.key, message.folded)
+        if item is not None and item.pod and item.key.startswith("pod:"):
+            # Update only this pod: there may be a thousand others.
+            rows, gone = self.view.update(Changes(frozenset({item.pod})), self.session.now())
+            self.table.change(rows, gone)
+        else:
+            self._redraw()
+
+    def on_tree_table_all_turned(self, message: TreeTable.AllTurned) -> None:
+        self.view.fold_all(message.folded)
+        self._redraw()
+
+    # --- the filter
+
+    def action_filter(self) -> None:
+        rows = self.table.set.rows
+        prompt = self.query_one(Prompt)
+        prompt.ask(
+            Purpose.FILTER,
+            self.view.filter.text,
+            complete=lambda text: complete_filter(
+                text, TREE_COLUMNS, lambda n: (row.values[n] for row in rows.values())
+            ),
+            check=_fault_of,
+        )
+        self.query_one(Hints).display = False
+
+    def filter_by(self, wanted: Filter) -> None:
+        self.view.filter = wanted
+        self._redraw()
+
+    def on_prompt_changed(self, message: Prompt.Changed) -> None:
+        if _fault_of(message.text) is None:
+            self.filter_by(parse_filter(message.text, TREE_COLUMNS))
+
+    def on_prompt_submitted(self, message: Prompt.Submitted) -> None:
+        self._asked()
+        self.filter_by(parse_filter(message.text, TREE_COLUMNS))
+
+    def on_prompt_cancelled(self, message: Prompt.Cancelled) -> None:
+        self._asked()
+        self.filter_by(ALL)
+
+    def _asked(self) -> None:
+        self.query_one(Hints).display = True
+        self.set_focus(self.table)
+
+    def action_back(self) -> None:
+        if self.view.filter.text:
+            self.filter_by(ALL)
+        else:
+            super().action_back()
+
+    # --- opening
+
+    def on_table_opened(self, message: Table.Opened) -> None:
+        self.action_open("overview")
+
+    def action_open(self, tab: str) -> None:
+        item = self.item
+        if item is None:
+            return
+        if item.manifest:
+            self.session.push(ManifestScreen(item.manifest))
+        elif item.pod:
+            self.session.push(PodScreen(item.pod, tab))
+        elif item.key.startswith(NOWHERE):
+            from podtui.tui.screens.node.node_screen import NodeScreen
+
+            self.session.push(NodeScreen())
+
+    def action_why(self) -> None:
+        item = self.item
+        if item is not None and item.manifest and not item.pod:
+            self.session.push(WhyScreen(None, item.manifest))
+        for pod in self.chosen_pods():
+            self.session.push(WhyScreen(pod))
+
+
+def _fault_of(text: str) -> FilterError | None:
+    try:
+        parse_filter(text, TREE_COLUMNS)
+    except FilterError as error:
+        return error
+    return None

@@ -1,0 +1,173 @@
+"""The command line on a cluster."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import msgspec
+import pytest
+from cluster_server import FakeCluster, cluster
+from served import event, node, pod
+
+from podtui.cli import main
+from podtui.cli.sessions import FoundPod, find_pod
+from podtui.client.cluster import ClusterClient
+from podtui.errors import ApiError
+from podtui.kubeconfig import choose, load
+
+
+@pytest.fixture
+async def straw(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[FakeCluster]:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.delenv("KUBECONFIG", raising=False)
+    async with cluster(tmp_path) as it:
+        for item in (pod("web"), pod("db", phase="Pending"), pod("far", "other")):
+            await it.served.store.put("pods", item)
+        await it.served.store.put("nodes", node())
+        await it.served.store.put("events", event("web.1"))
+        yield it
+
+
+async def run(*arguments: str) -> int:
+    return await asyncio.to_thread(main, list(arguments))
+
+
+async def test_status_of_all_namespaces(
+    straw: FakeCluster, capsys: pytest.CaptureFixture[str]
+) -> None:
+    config = str(straw.kubeconfig({"token": "sesame"}))
+    assert await run("status", "--kubeconfig", config) == 0
+    nodes, pods = capsys.readouterr().out.split("\n\n")
+    assert nodes.split()[:1] == ["NAME"]
+    rows = [row.split()[:2] for row in pods.splitlines()]
+    assert rows == [["NAMESPACE", "NAME"], ["default", "db"], ["default", "web"], ["other", "far"]]
+
+
+async def test_the_default_kubeconfig_and_the_options_before_the_command(
+    straw: FakeCluster, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / ".kube").mkdir()
+    straw.kubeconfig({"token": "sesame"}, ".kube/config")
+    assert await run("--context", "test", "-n", "other", "status", "-o", "json") == 0
+    items = json.loads(capsys.readouterr().out)["items"]
+    assert [(item["kind"], item["metadata"]["name"]) for item in items] == [
+        ("Node", "node"),
+        ("Pod", "far"),
+    ]
+
+
+async def test_json_names_the_kinds_that_a_real_server_leaves_out(
+    straw: FakeCluster, capsys: pytest.CaptureFixture[str]
+) -> None:
+    config = str(straw.kubeconfig({"token": "sesame"}))
+    for kind in ("Node", "Pod"):
+        straw.moods.answers[f"/api/v1/{kind.lower()}s"] = {
+            "kind": f"{kind}List",
+            "apiVersion": "v1",
+            "items": [{"metadata": {"name": f"a-{kind}"}}],
+        }
+    assert await run("status", "--kubeconfig", config, "-o", "json") == 0
+    items = json.loads(capsys.readouterr().out)["items"]
+    assert [(item["kind"], item["apiVersion"], item["metadata"]["name"]) for item in items] == [
+        ("Node", "v1", "a-Node"),
+        ("Pod", "v1", "a-Pod"),
+    ]
+
+
+async def test_what_one_may_not_see_does_not_break_the_rest(
+    straw: FakeCluster, capsys: pytest.CaptureFixture[str]
+) -> None:
+    straw.moods.forbidden |= {"/api/v1/nodes": "nodes is forbidden", "/api/v1/pods": "not all"}
+    config = str(straw.kubeconfig({"token": "sesame"}))
+    assert await run("status", "--kubeconfig", config) == 0
+    printed = capsys.readouterr()
+    assert printed.err == "podtui: nodes is forbidden\n"
+    assert [row.split()[0] for row in printed.out.splitlines()] == ["NAME", "db", "web"]
+    assert await run("status", "--kubeconfig", config, "-A") == 1
+    assert capsys.readouterr().err.endswith("podtui: not all\n")
+
+
+async def test_nulls_of_a_real_server_are_read(
+    straw: FakeCluster, capsys: pytest.CaptureFixture[str]
+) -> None:
+    config = str(straw.kubeconfig({"token": "sesame"}))
+    odd = json.loads(msgspec.json.encode(node()))
+    odd["status"]["images"] = [{"names": None}]
+    straw.moods.answers["/api/v1/nodes"] = {"items": [odd]}
+    assert await run("why", "--kubeconfig", config, "web") == 0
+    assert "web" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("command", ["status", "why"])
+async def test_what_is_no_answer_has_words(
+    straw: FakeCluster, capsys: pytest.CaptureFixture[str], command: str
+) -> None:
+    config = str(straw.kubeconfig({"token": "sesame"}))
+    straw.moods.answers |= dict.fromkeys(("/api/v1/nodes", "/api/v1/pods"), "please log in")
+    assert await run(command, "--kubeconfig", config) == 1
+    said = capsys.readouterr().err
+    assert said.startswith("podtui: ")
+    assert "cannot be read" in said
+
+
+@pytest.mark.parametrize("plural", ["pods", "pods/web"])
+async def test_a_list_of_pods_that_cannot_be_read_is_an_error(
+    straw: FakeCluster, plural: str
+) -> None:
+    straw.moods.answers[f"/api/v1/namespaces/default/{plural}"] = "please log in"
+    client = ClusterClient(choose(load(straw.kubeconfig({"token": "sesame"}), {})))
+    with pytest.raises(ApiError, match="cannot be read"):
+        await find_pod(client, "default", "web" if "web" in plural else "nosuch")
+    await client.close()
+
+
+async def test_pods_that_may_not_be_read_are_taken_by_name(straw: FakeCluster) -> None:
+    straw.moods.forbidden["/api/v1/namespaces/default/pods/web"] = "pods is forbidden"
+    client = ClusterClient(choose(load(straw.kubeconfig({"token": "sesame"}), {})))
+    assert await find_pod(client, "default", "web") == FoundPod("web")
+    await client.close()
+
+
+async def test_why(straw: FakeCluster, capsys: pytest.CaptureFixture[str]) -> None:
+    config = str(straw.kubeconfig({"token": "sesame"}))
+    straw.moods.forbidden["/api/v1/nodes"] = "nodes is forbidden"
+    assert await run("why", "--kubeconfig", config, "web", "-o", "json") == 0
+    (report,) = json.loads(capsys.readouterr().out)
+    assert report["cause"] == "Healthy"
+    assert await run("why", "--kubeconfig", config, "-n", "other", "web") == 2
+    assert "there is no pod" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (("--kubeconfig", "K", "stop"), "'podtui stop' is about this machine, not clusters"),
+        (("status", "-n", "x"), "--namespace is for clusters: say --context or --kubeconfig"),
+        (("why", "-A"), "--all-namespaces is for clusters"),
+        (("status", "--kubeconfig", "K", "-A", "-n", "x"), "contradict each other"),
+        (("status", "--kubeconfig", "/no/such"), "/no/such: no such file"),
+        (("status", "--kubeconfig", "K", "--context", "z"), "there is no context 'z'"),
+        (("exec", "--kubeconfig", "K", "web"), "a command is missing"),
+        (("status", "--context", "z"), "there is no kubeconfig"),
+    ],
+)
+async def test_what_makes_no_sense_is_refused(
+    straw: FakeCluster,
+    arguments: tuple[str, ...],
+    words: str,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    config = str(straw.kubeconfig({"token": "sesame"}))
+    assert await run(*(config if word == "K" else word for word in arguments)) == 2
+    assert words in capsys.readouterr().err
+
+
+async def test_nobody_there_ends_with_3(
+    straw: FakeCluster, capsys: pytest.CaptureFixture[str]
+) -> None:
+    config = str(straw.kubeconfig({"token": "sesame"}, server="https://127.0.0.1:1"))
+    assert await run("status", "--kubeconfig", config) == 3
+    assert "127.0.0.1:1: nothing listens there" in capsys.readouterr().err

@@ -1,0 +1,146 @@
+"""What the commands print of others' words does nothing to a terminal."""
+
+from __future__ import annotations
+
+import io
+import json
+import logging
+import unicodedata
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from podtui.agent import control
+from podtui.agent.run import PlainLines
+from podtui.cli import doctor, main, sessions
+from podtui.cli.doctor import Finding
+from podtui.errors import ApiError
+
+EVIL = "\x1b]0;pwned\x07\x1b[2J\x1bc\x9b2J\r\b\0\u202eevil\u2066\u061c\x1b]8;;x:y\x1b\\"
+
+
+def obeyed(text: str) -> list[str]:
+    kinds = ("Cc", "Cf", "Cs", "Zl", "Zp")
+    return [ascii(c) for c in text if c != "\n" and unicodedata.category(c) in kinds]
+
+
+@pytest.fixture
+def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A root directory that looks as if an agent ran."""
+    root = tmp_path / "root"
+    root.mkdir()
+    monkeypatch.setenv("PODTUI_CONFIG", "")
+    from podtui.settings import resolve
+
+    socket = resolve({"rootDir": str(root)}, config=None).settings.socket_path
+    socket.parent.mkdir(parents=True, exist_ok=True)
+    socket.touch()
+    return root
+
+
+def run(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
+    main(arguments)
+    out = capsys.readouterr()
+    said = out.out + out.err
+    assert said.strip()
+    assert obeyed(said) == []
+    return said
+
+
+def test_the_table_of_status(
+    root: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def table(*_: object, **__: object) -> dict[str, Any]:
+        return {"columnDefinitions": [{"name": f"N{EVIL}"}], "rows": [{"cells": [f"web{EVIL}"]}]}
+
+    monkeypatch.setattr("podtui.cli.status.get_json", table)
+    assert "web" in run(capsys, "status", "--root-dir", str(root))
+
+
+def test_the_log_of_the_agent() -> None:
+    out = io.StringIO()
+    handler = logging.StreamHandler(out)
+    handler.setFormatter(PlainLines())
+    log = logging.Logger("podtui.x")
+    log.addHandler(handler)
+    log.info("probe failed: %s", f"no{EVIL}\n2026-01-01 00:00:00,000 I podtui.x: all is well")
+    try:
+        raise ValueError(f"worse{EVIL}")
+    except ValueError:
+        log.exception("and then")
+    said = out.getvalue()
+    assert obeyed(said) == []
+    first, second, *trace = said.splitlines()
+    assert "probe failed: no" in first
+    assert first.endswith("all is well")
+    assert second.endswith("podtui.x: and then")
+    assert trace[0].startswith("Traceback")
+    assert trace[-1].startswith("ValueError: worse")
+
+
+@pytest.mark.parametrize("command", [("status",), ("why",), ("why", "web")])
+def test_what_the_agent_answers_when_it_will_not(
+    command: tuple[str, ...],
+    root: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    def refuse(*_: object, **__: object) -> None:
+        raise ApiError(500, "InternalError", f"no{EVIL}")
+
+    monkeypatch.setattr("podtui.cli.status.get_json", refuse)
+    monkeypatch.setattr("podtui.cli.why.get_json", refuse)
+    assert "podtui: " in run(capsys, *command, "--root-dir", str(root))
+
+
+def test_errors_of_exec_and_what_cp_says(
+    root: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def refuse(*_: object, **__: object) -> int:
+        raise ApiError(404, "NotFound", f"pods {EVIL} not found")
+
+    monkeypatch.setattr(sessions, "run_session", refuse)
+    assert "not found" in run(capsys, "exec", "--root-dir", str(root), "web", "--", "sh")
+
+    def copied(*_: object) -> str:
+        return f"1 file of {EVIL}"
+
+    monkeypatch.setattr(sessions, "run_session", copied)
+    assert "1 file of" in run(capsys, "cp", "--root-dir", str(root), "web:/x", "y")
+
+
+def test_findings_of_doctor(
+    root: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    found = Finding("fail", f"engine{EVIL}", f"says{EVIL}", f"do{EVIL}")
+
+    def engine(_: object) -> list[Finding]:
+        return [found]
+
+    monkeypatch.setattr(doctor, "_engine", engine)
+    assert "says" in run(capsys, "doctor", "--root-dir", str(root))
+
+
+def test_settings_in_force(
+    root: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("PODTUI_STATIC_POD_PATH", str(root / EVIL.replace("\0", "")))
+    assert "staticPodPath" in run(capsys, "config", "--root-dir", str(root))
+
+
+def test_findings_of_check(root: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = root / "\x1b]0;pwned\x07\x1b[2J\u202e.yaml"
+    file.write_text(f'kind: Pod # {EVIL}\nmetadata: {{name: "a\\e[2J"}}\nspec: {{"x\\e[2J": 1}}\n')
+    assert "error" in run(capsys, "check", "--root-dir", str(root), str(file))
+    said = json.loads(run(capsys, "check", "-o", "json", "--root-dir", str(root), str(file)))
+    assert said[0]["path"].endswith("\x1b]0;pwned\x07\x1b[2J\u202e.yaml")
+
+
+def test_last_lines_of_an_agent_that_ended(tmp_path: Path) -> None:
+    from podtui.terminal_text import lines
+
+    log = tmp_path / "agent.log"
+    log.write_text(f"one{EVIL}\ntwo\n")
+    assert lines(control.tail(log)).split("\n")[-1] == "two"
+    assert obeyed(lines(control.tail(log))) == []

@@ -1,0 +1,63 @@
+"""What the client asks of the node, against a server."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+
+import pytest
+from served import serving
+
+from podtui.api.images import NodeImage, NodeImageList, PrunedImages, PullStep
+from podtui.api.v1 import ObjectMeta, Pod
+from podtui.api.what_if import Lack, WhatIf
+from podtui.client.unix import UnixClient
+from podtui.errors import ApiError
+from podtui.manifest.diagnose import read_manifest
+from podtui.server.images import ImageRoutes
+from podtui.server.what_if import WhatIfRoutes
+
+MANIFEST = b'{"kind": "Pod", "apiVersion": "v1", "metadata": {"name": "web"}, "spec": %s}'
+IMAGE = NodeImage(id="sha256:a", names=("a:1",), sizeBytes=5)
+LACK = Lack(resource="cpu", requested=3, used=2, capacity=4)
+
+
+async def judge(pod: Pod) -> WhatIf:
+    return WhatIf(
+        metadata=ObjectMeta(name=pod.metadata.name), admitted=False, reason="R", lacks=(LACK,)
+    )
+
+
+class Keeper:
+    """Has one image."""
+
+    async def list(self) -> NodeImageList:
+        return NodeImageList(items=(IMAGE,))
+
+    async def remove(self, image_id: str) -> None:
+        raise AssertionError(image_id)
+
+    async def prune(self) -> PrunedImages:
+        raise AssertionError
+
+    async def pull(self, image: str, on_step: Callable[[PullStep], None]) -> NodeImage:
+        raise AssertionError(image)
+
+
+async def test_the_node_is_asked(tmp_path: Path) -> None:
+    reader = partial(read_manifest, "/m/x.yaml", node_name="n1")
+    routes = [*WhatIfRoutes(judge, reader).routes(), *ImageRoutes(Keeper()).routes()]
+    async with serving(tmp_path / "s.sock", extra_routes=routes):
+        client = UnixClient(tmp_path / "s.sock")
+        try:
+            assert await client.images() == (IMAGE,)
+            whole = MANIFEST % b'{"containers": [{"name": "c", "image": "a:1"}]}'
+            answer = await client.what_if(whole)
+            assert (answer.metadata.name, answer.admitted) == ("web-n1", False)
+            assert answer.lacks == (LACK,)
+            with pytest.raises(ApiError, match="makes no pod") as caught:
+                await client.what_if(MANIFEST % b"{}")
+            assert caught.value.code == 422
+        finally:
+            await client.close()

@@ -1,0 +1,122 @@
+"""Archives from containers, which may say anything."""
+
+from __future__ import annotations
+
+import io
+import os
+import stat
+import tarfile
+from pathlib import Path
+
+import pytest
+
+from podtui.client.archive import below, pack, unpack
+from podtui.client.protocol import Copied
+from podtui.errors import PodtuiError
+
+
+def archive(*members: tuple[str, bytes, bytes]) -> io.BytesIO:
+    """(name, type, content or link) of each."""
+    buffer = io.BytesIO()
+    with tarfile.open(fileobj=buffer, mode="w") as tar:
+        for name, kind, content in members:
+            info = tarfile.TarInfo(name)
+            info.type = kind
+            if kind == tarfile.REGTYPE:
+                info.size = len(content)
+                info.mode = 0o4755
+            else:
+                info.linkname = content.decode()
+            tar.addfile(info, io.BytesIO(content))
+    buffer.seek(0)
+    return buffer
+
+
+REG, DIR, SYM, LNK = tarfile.REGTYPE, tarfile.DIRTYPE, tarfile.SYMTYPE, tarfile.LNKTYPE
+
+
+@pytest.mark.parametrize(
+    ("name", "root", "parts"),
+    [
+        ("etc/hosts", "etc", ("hosts",)),
+        ("etc", "etc", ()),
+        ("./etc/./a//b/", "etc", ("a", "b")),
+        ("./bin/sh", ".", ("bin", "sh")),
+        ("a..b/c", "a..b", ("c",)),
+    ],
+)
+def test_names_below(name: str, root: str, parts: tuple[str, ...]) -> None:
+    assert below(name, root) == parts
+
+
+@pytest.mark.parametrize(
+    "name", ["../x", "etc/../../x", "/etc/x", "etcetera", "other/x", "etc/..", ".", ""]
+)
+def test_names_that_lead_elsewhere_are_refused(name: str) -> None:
+    with pytest.raises(PodtuiError, match="refused"):
+        below(name, "etc")
+
+
+def test_nothing_is_written_of_an_archive_that_leads_out(tmp_path: Path) -> None:
+    bad = archive(("d/good", REG, b"1"), ("d/../../evil", REG, b"2"))
+    with pytest.raises(PodtuiError, match="refused"):
+        unpack(bad, "d", tmp_path / "d")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_links_and_devices_are_left_out(tmp_path: Path) -> None:
+    outside = tmp_path / "outside"
+    outside.mkdir()
+    tricky = archive(
+        ("d", DIR, b""),
+        ("d/out", SYM, str(outside).encode()),
+        ("d/out/evil", REG, b"inside all the same"),
+        ("d/hard", LNK, b"/etc/passwd"),
+        ("d/pipe", tarfile.FIFOTYPE, b""),
+        ("d/good", REG, b"kept"),
+    )
+    copied = unpack(tricky, "d", tmp_path / "d")
+    assert copied == Copied(files=2, bytes=23, skipped=3)
+    assert list(outside.iterdir()) == []
+    assert sorted(os.listdir(tmp_path / "d")) == ["good", "out"]
+    mode = (tmp_path / "d" / "good").stat().st_mode
+    assert stat.S_IMODE(mode) == 0o755
+
+
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [(b"no tar", "broken"), (b"", "broken|empty"), (bytes(10240), "empty")],
+)
+def test_what_is_no_archive(content: bytes, words: str, tmp_path: Path) -> None:
+    with pytest.raises(PodtuiError, match=words):
+        unpack(io.BytesIO(content), "d", tmp_path / "d")
+
+
+def test_what_is_packed_comes_out_again(tmp_path: Path) -> None:
+    source = tmp_path / "source"
+    (source / "deep").mkdir(parents=True)
+    (source / "deep" / "a").write_bytes(b"abc")
+    (source / "link").symlink_to("deep/a")
+    os.mkfifo(source / "pipe")
+    spool = io.BytesIO()
+    assert pack(source, "named", spool) == Copied(files=2, bytes=3, skipped=1)
+    spool.seek(0)
+    with tarfile.open(fileobj=spool) as tar:
+        members = {one.name: (one.uid, one.gid, one.uname) for one in tar}
+    assert members == dict.fromkeys(
+        ("named", "named/deep", "named/deep/a", "named/link"), (0, 0, "")
+    )
+    spool.seek(0)
+    assert unpack(spool, "named", tmp_path / "back") == Copied(files=1, bytes=3, skipped=1)
+    assert (tmp_path / "back" / "deep" / "a").read_bytes() == b"abc"
+
+
+def test_what_cannot_be_read_is_told(tmp_path: Path) -> None:
+    with pytest.raises(PodtuiError, match=r"cannot read .*none: No such file"):
+        pack(tmp_path / "none", "none", io.BytesIO())
+
+
+def test_a_destination_that_is_in_the_way(tmp_path: Path) -> None:
+    (tmp_path / "d").mkdir()
+    with pytest.raises(PodtuiError, match="cannot write"):
+        unpack(archive(("f", REG, b"1")), "f", tmp_path / "d")

@@ -1,0 +1,61 @@
+"""Messages of the page, and how far the program may be ahead of it."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from podtui.web.messages import BadMessage, Ended, Size, Taken, decode, encode
+from podtui.web.session import OutputWindow
+
+
+def test_what_the_page_says_is_read() -> None:
+    assert decode('{"kind":"size","columns":80,"rows":24}') == Size(columns=80, rows=24)
+    assert decode('{"kind":"taken","bytes":12}') == Taken(bytes=12)
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["", "[]", "{", '"size"', '{"kind":"run","words":["sh"]}', '{"kind":"size","columns":80}',
+     '{"kind":"size","columns":0,"rows":24}', '{"kind":"size","columns":80,"rows":1000000}',
+     '{"kind":"size","columns":"80","rows":24}', '{"kind":"size","columns":80,"rows":24,"x":1}',
+     '{"kind":"taken","bytes":-1}', '{"columns":80,"rows":24}'],
+)  # fmt: skip
+def test_nonsense_is_refused(text: str) -> None:
+    with pytest.raises(BadMessage):
+        decode(text)
+
+
+def test_what_the_server_says_is_json_of_a_kind() -> None:
+    assert encode(Ended("x \x1b")) == '{"kind":"ended","text":"x \\u001b"}'
+
+
+async def waits(window: OutputWindow) -> bool:
+    try:
+        async with asyncio.timeout(0.05):
+            await window.room()
+    except TimeoutError:
+        return True
+    return False
+
+
+async def test_a_slow_page_makes_the_program_wait() -> None:
+    window = OutputWindow(100)
+    window.sent(99)
+    assert not await waits(window)
+    window.sent(1)
+    assert await waits(window)
+    window.taken(1)
+    assert not await waits(window)
+
+
+async def test_a_page_cannot_say_it_drew_what_it_never_got() -> None:
+    window = OutputWindow(100)
+    window.taken(1_000_000)
+    window.sent(100)
+    assert await waits(window)
+    window.taken(50)
+    window.taken(10)
+    window.sent(50)
+    assert await waits(window)
