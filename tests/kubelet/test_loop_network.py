@@ -53,8 +53,8 @@ def asked(world: World, uid: str = "uid-web-n1") -> SandboxConfig:
 
 def hosts(world: World, name: str = "c") -> str:
     """The hosts file that the newest container of that name sees."""
-    cells = [c for c in world.engine._containers.values() if c.config.name == name]
-    return (cells[-1].files.read("/etc/hosts") or b"").decode()
+    cell = [c for c in world.engine._containers.values() if c.config.name == name][-1]
+    return (cell.config.hosts or cell.files.read("/etc/hosts") or b"").decode()
 
 
 def own_lines(text: str) -> list[str]:

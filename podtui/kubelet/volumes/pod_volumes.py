@@ -1,4 +1,4 @@
-"""Plan how to set up each volume of a pod (reference §10.2)."""
+"""Plan how to set up each volume of a pod, host paths and huge pages included (reference §10.2)."""
 
 from __future__ import annotations
 
