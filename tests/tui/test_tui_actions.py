@@ -255,7 +255,7 @@ async def test_delete_asks_moves_to_the_trash_and_can_be_undone(tmp_path: Path) 
         await notified(app, pilot, "Brought back: web.yaml")
         assert (tmp_path / "web.yaml").read_bytes() == WEB
         await pilot.press("u")
-        await notified(app, pilot, "Nothing was deleted or fixed in this session")
+        await notified(app, pilot, "Nothing to undo in this session")
 
 
 @pytest.mark.compares("marks")

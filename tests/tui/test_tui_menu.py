@@ -40,7 +40,7 @@ def text_of(line: Line) -> str:
 def test_groups_have_titles_and_what_does_not_fit_whole_is_left_out() -> None:
     lines, numbers = menu_lines(CHOICES, 1, 70)
     assert [text_of(line) for line in lines] == [
-        "  Doing things with pods",
+        "  Commands on pods",
         "  e         Edit",
         "❯ u         Undo delete          Bring back what was deleted last",
         "",
