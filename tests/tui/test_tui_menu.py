@@ -75,7 +75,6 @@ async def take(pilot: Pilot[Any], menu: Menu, words: str) -> None:
     await pilot.click(offset=(region.x + 14, region.y + row - round(menu.view.scroll_y)))
 
 
-@pytest.mark.compares("mouse")
 async def test_the_right_button_chooses_a_row_and_opens_its_menu() -> None:
     async with running(size=(80, 24)) as (app, pilot):
         table = main(app).pods.table
