@@ -1,4 +1,4 @@
-"""Ephemeral containers (reference §6.2, 7.2), on the simulated engine in virtual time."""
+"""Ephemeral containers (kubelet.md §6.2, 7.2), on the simulated engine in virtual time."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Pods resized in place (reference §13.6), on the simulated engine in virtual time."""
+"""Pods resized in place (kubelet.md §13.6), on the simulated engine in virtual time."""
 
 from __future__ import annotations
 

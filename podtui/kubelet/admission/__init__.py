@@ -1,1 +1,1 @@
-"""Pod admission: decide whether this node accepts a pod (reference §5)."""
+"""Pod admission: decide whether this node accepts a pod (kubelet.md §5)."""

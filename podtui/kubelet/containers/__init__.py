@@ -1,1 +1,1 @@
-"""Containers: configuration, start, restart and stop (reference §6, 9, 10, 12)."""
+"""Containers: configuration, start, restart and stop (kubelet.md §6, 9, 10, 12)."""

@@ -1,1 +1,1 @@
-"""Correlate and record events (reference §15)."""
+"""Correlate and record events (kubelet.md §15)."""

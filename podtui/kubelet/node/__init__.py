@@ -1,1 +1,1 @@
-"""The node: its record, engine connection, pressure conditions and shutdown (reference §14)."""
+"""The node: its record, engine connection, pressure conditions and shutdown (kubelet.md §14)."""

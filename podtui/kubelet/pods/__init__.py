@@ -1,1 +1,1 @@
-"""Desired pods, and the pod workers that bring them about (reference §1.6, 4, 6)."""
+"""Desired pods, and the pod workers that bring them about (kubelet.md §1.6, 4, 6)."""

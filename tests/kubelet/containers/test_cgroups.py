@@ -1,4 +1,4 @@
-"""What amounts come to as cgroup values and OOM scores (reference §13.1-13.3)."""
+"""What amounts come to as cgroup values and OOM scores (kubelet.md §13.1-13.3)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Who a container runs as and what it may do (reference §12)."""
+"""Who a container runs as and what it may do (kubelet.md §12)."""
 
 from __future__ import annotations
 

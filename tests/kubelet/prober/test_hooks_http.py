@@ -1,4 +1,4 @@
-"""httpGet hooks on real sockets (reference §9, case 72)."""
+"""httpGet hooks on real sockets (kubelet.md §9, case 72)."""
 
 from __future__ import annotations
 
