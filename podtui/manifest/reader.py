@@ -1,4 +1,4 @@
-"""The documents of a file, JSON if it begins with ``{``, otherwise YAML (reference §1.1), and the
+"""The documents of a file, JSON if it begins with ``{``, otherwise YAML (kubelet.md §1.1), and the
 selection of those that are read (departure 7)."""
 
 from __future__ import annotations

@@ -193,7 +193,6 @@ def manager(systemd: Systemd, tmp_path: Path) -> Manager:
     return Manager(system=True, folder=tmp_path / "units", booted=systemd.booted)
 
 
-@pytest.mark.compares("boot")
 def test_a_user_installs_and_removes(
     systemd: Systemd,
     tmp_path: Path,

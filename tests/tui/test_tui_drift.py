@@ -13,7 +13,6 @@ from podtui.api.local import Manifest, ManifestState
 from podtui.api.v1 import Pod, PodCondition, ResourceRequirements
 from podtui.tui.views.pods.drift import differ, drift_lines, drifts
 
-pytestmark = pytest.mark.compares("drift")
 ASKED = {"cpu": "100m", "memory": "32Mi"}
 
 

@@ -77,7 +77,6 @@ def test_a_file_that_is_not_there_has_no_stamp_and_a_changed_one_another(tmp_pat
 
 
 @pytest.mark.screen
-@pytest.mark.compares("hotkeys", "rebind")
 async def test_own_keys_work_and_are_shown(tmp_path: Path) -> None:
     path = write(tmp_path, "keys:\n  app.help: H\n  main.describe: none\n  main.yaml: bogus\n")
     async with running(preferences=read(path)) as (app, pilot):
@@ -99,7 +98,6 @@ async def test_own_keys_work_and_are_shown(tmp_path: Path) -> None:
 
 
 @pytest.mark.screen
-@pytest.mark.compares("hotkeys", "reload")
 async def test_the_file_is_followed_and_a_bad_one_changes_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -2,7 +2,7 @@
 block it, and the pods that would have to end.
 
 The verdict comes from the kubelet's admission code (`podtui.kubelet.admission.predicates`,
-reference §5). The rest helps the user to make room.
+kubelet.md §5). The rest helps the user to make room.
 """
 
 from __future__ import annotations

@@ -1,1 +1,1 @@
-"""Events, after correlation, and timelines of pod starts (reference §15)."""
+"""Events, after correlation, and timelines of pod starts (kubelet.md §15)."""

@@ -1,1 +1,1 @@
-"""The node: its record, machine, engine connection and pressure conditions (reference §14)."""
+"""The node: its record, machine, engine connection and pressure conditions (kubelet.md §14)."""

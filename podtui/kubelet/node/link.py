@@ -1,4 +1,4 @@
-"""The connection to the engine: connect, detect a loss, reconnect (reference §3).
+"""The connection to the engine: connect, detect a loss, reconnect (kubelet.md §3).
 
 Without a connection, the sync loop and all workers wait on `EngineLink.wait_ready`; they consume
 and drop nothing.

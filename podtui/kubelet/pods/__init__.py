@@ -1,1 +1,1 @@
-"""Desired pods, the sync loop, the pod workers and their passes (reference §1.6, 3, 4, 6)."""
+"""Desired pods, the sync loop, the pod workers and their passes (kubelet.md §1.6, 3, 4, 6)."""

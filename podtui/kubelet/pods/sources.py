@@ -1,4 +1,4 @@
-"""Receive folder snapshots, and turn them into pod updates (reference §1.6)."""
+"""Receive folder snapshots, and turn them into pod updates (kubelet.md §1.6)."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """The volumes of a running pod: replace projected files, read files, fill image volumes.
 
-Projected files are replaced while they are read, as the kubelet's AtomicWriter does (reference
+Projected files are replaced while they are read, as the kubelet's AtomicWriter does (kubelet.md
 §10.2): write a directory with the new version, switch ``..data`` to it atomically, then remove all
 files of the old version. An image volume is filled from a container that was created from the image
 and never started: its exported files are streamed into the sandbox's volume. The archive keeps
