@@ -54,7 +54,7 @@ def lendable(app: PodtuiApp, monkeypatch: pytest.MonkeyPatch) -> Iterator[Termin
     with monkeypatch.context() as patch:
         patch.setattr(type(app), "is_headless", False)
         patch.setattr(app, "suspend", suspend)
-        patch.setattr("podtui.tui.looks.preferred.write_to_terminal", terminal.write)
+        patch.setattr("podtui.tui.preferences.live.write_to_terminal", terminal.write)
         yield terminal
 
 

@@ -130,7 +130,7 @@ async def test_a_pod_that_crashes_rings_the_bell_once(monkeypatch: pytest.Monkey
     async with running(client, preferences=preferences) as (app, pilot):
         written: list[str] = []
         monkeypatch.setattr(type(app), "is_headless", False)
-        monkeypatch.setattr("podtui.tui.looks.preferred.write_to_terminal", written.append)
+        monkeypatch.setattr("podtui.tui.preferences.live.write_to_terminal", written.append)
         client.change(pod("web", status("nginx", waiting("CrashLoopBackOff"))))
         await wait_for(pilot, lambda: "\x07" in written, "the bell")
         await pilot.pause(0.3)
