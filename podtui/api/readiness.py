@@ -22,7 +22,7 @@ def unready_words(condition: NodeCondition) -> str:
     The kubelet lists all problems of its runtime (reference §3). The first entry, about runtimes
     that have not answered yet, carries no information; it is left out if others follow.
     """
-    said = condition.message or condition.reason or "nobody says why"
+    said = condition.message or condition.reason or "no reason reported"
     if not said.startswith(_UNTOLD_FIRST):
         return said
     return said.removeprefix(_UNTOLD_FIRST).removesuffix("]")

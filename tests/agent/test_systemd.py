@@ -234,7 +234,7 @@ def test_a_unit_that_differs_is_overwritten_by_force_alone(
     text = unit_text(resolved, PROGRAM, {}, system=True)
     install(manager, text, resolved.settings, force=False)
     systemd.asked()
-    assert install(manager, text, resolved.settings, force=False)[0].startswith("Left as it is")
+    assert install(manager, text, resolved.settings, force=False)[0].startswith("Unchanged")
 
     mine = text.replace("on-failure", "always")
     manager.unit.write_text(mine)

@@ -197,7 +197,7 @@ async def test_the_same_pod_comes_back_while_it_ends() -> None:
         assert status.containerStatuses[0].state.running is not None
         changed = await world.events("web-n1", "SandboxChanged")
         assert [e.message for e in changed] == [
-            "Pod sandbox changed, it will be killed and re-created."
+            "Pod sandbox changed, it will be killed and recreated."
         ]
         record = await world.record()
         assert record is not None

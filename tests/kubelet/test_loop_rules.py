@@ -241,7 +241,7 @@ async def test_case_46_a_dead_sandbox_takes_everything_along() -> None:
         await world.sleep(1.0)
         changed = await world.events("web-n1", "SandboxChanged")
         assert [(e.type, e.message, e.count) for e in changed] == [
-            ("Normal", "Pod sandbox changed, it will be killed and re-created.", 1)
+            ("Normal", "Pod sandbox changed, it will be killed and recreated.", 1)
         ]
         assert (await world.status()).podIP not in ("", before)
         counts = {name: one.restartCount for name, one in (await statuses(world)).items()}

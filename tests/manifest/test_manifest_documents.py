@@ -67,7 +67,7 @@ def test_the_first_pod_of_a_file_is_run_and_the_others_are_remarked_upon() -> No
         ("FurtherDocument", Severity.WARNING, 25),
         ("FurtherDocument", Severity.WARNING, 28),
     ]
-    assert result.diagnostics[0].fix == "put each pod into a file of its own"
+    assert result.diagnostics[0].fix == "put each pod into its own file"
     assert result.diagnostics[1].message == "Service is not supported; ignored"
 
 

@@ -27,7 +27,7 @@ def knowing() -> FakeClient:
     client.insights["crash-loop-n1"] = PodInsight(
         time=0.0,
         version="1",
-        starts=(USUAL, structs.replace(USUAL, cause="the sandbox was made anew")),
+        starts=(USUAL, structs.replace(USUAL, cause="the sandbox was recreated")),
         probes=(ProbeReport(container="app", probe="Readiness", result="Failure", nextIn=3.0),),
         usage=(series("app"),),
     )

@@ -45,7 +45,7 @@ class EngineLink:
     def suspect(self, error: Exception) -> None:
         """Report a call that failed as if the engine were gone; triggers a ping at once."""
         if self._ready.is_set():
-            _LOG.debug("the engine is looked at because of: %s", error)
+            _LOG.debug("checking the engine because of: %s", error)
             self._suspect.set()
 
     def answered(self) -> None:

@@ -207,7 +207,7 @@ class Syncer:
         if actions.kill_pod:
             acted = bool(observed.sandboxes or observed.containers)
             if actions.create_sandbox and observed.sandboxes:
-                text = "Pod sandbox changed, it will be killed and re-created."
+                text = "Pod sandbox changed, it will be killed and recreated."
                 self._events.pod(pod, NORMAL, "SandboxChanged", text)
             reason = KillReason.SANDBOX_CHANGED if actions.create_sandbox else KillReason.POD
             self._record_ends(pod, observed, actions)

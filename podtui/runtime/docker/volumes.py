@@ -94,7 +94,7 @@ class Volumes:
         if store.pause_version != PAUSE_VERSION:
             raise EngineError(
                 "the pod's sandbox is of another version of podtui, which can't replace files in"
-                " one step: they stay as they are until the sandbox is made anew"
+                " one step: they stay as they are until the sandbox is recreated"
             )
         await upload(self._connection.link, sandbox_id, update.uploads)
         paths = [posixpath.join(POD_DIRECTORY, path) for path in (*update.turn, *update.gone)]

@@ -227,7 +227,7 @@ def test_programs_are_told_of_where_pods_are_in_the_way_as_well() -> None:
     nginx = Listener(protocol="TCP", ip="", port=80, process="nginx", pid=12)
     answer = ask(asking("new", port=80, cpu="9"), listeners=(nginx,))
     assert not answer.admitted
-    assert "Other programs have ports" in answer.remarks[-1]
+    assert "Other programs use ports" in answer.remarks[-1]
 
 
 def test_what_listens_for_a_pod_is_that_pod() -> None:
