@@ -150,7 +150,7 @@ def begins(name: str) -> Opens:
 def chooses_way(stage: Stage) -> None:
     ways = [CommandTarget(name, {"IMAGE": image}) for name, image in
             (("web-n1/nginx", "nginx:1.27"), ("web-n1/exporter", "busybox:1.36"))]  # fmt: skip
-    stage.does("scan", lambda: custom_runner.run_on(stage.app, SCAN, [ways], []))
+    stage.does("scan", lambda: custom_runner.run_on(stage.app.session, SCAN, [ways]))
 
 
 def dialog(screen: Any, asked_by: str, says: str, size: tuple[int, int] = SMALL) -> Scene:
@@ -245,7 +245,7 @@ OVER_SCREENS: Final = {
                       asked_by="copy_files.transfer_files"),
     "forward": key(Ask, "The pod declares", "F", select=WEB, size=SMALL,
                    asked_by="port_forward.start_forward"),
-    "pull-image": Scene(shows=Ask, says="docker pull", opens=begins("pull_image"), size=SMALL,
+    "pull-image": Scene(shows=Ask, says="docker pull", opens=begins("do('pull_image')"), size=SMALL,
                         asked_by="images._ask_name"),
     "choose-container": key(Picker, "exporter", "ctrl+k", select=WEB, size=SMALL,
                             asked_by="restart.choose_container"),

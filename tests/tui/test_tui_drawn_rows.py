@@ -101,7 +101,7 @@ async def test_a_second_costs_the_rows_in_sight_whose_ages_read_otherwise() -> N
         late = born + 86400 * 30 + 5
 
         async def at(moment: float) -> tuple[int, int]:
-            app.now = lambda: moment
+            app.session.clock = lambda: moment
             screen.publish(Changes(), moment)
             await pilot.pause()
             return table.drawn.composed, table.repaints

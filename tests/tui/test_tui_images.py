@@ -133,7 +133,7 @@ async def test_a_pull_by_command_shows_how_far_it_is_and_then_its_image() -> Non
     client.image_list = (USED,)
     async with running(client, (80, 24)) as (app, pilot):
         seconds = count(now())
-        app.now = lambda: float(next(seconds))
+        app.session.clock = lambda: float(next(seconds))
         await pilot.press("colon", *"pull fresh:1", "enter")
         await wait_for(pilot, lambda: isinstance(app.screen, NodeScreen), "the images")
         screen = app.screen

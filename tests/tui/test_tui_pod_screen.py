@@ -52,7 +52,7 @@ async def test_what_the_agent_knows_is_asked_for_when_its_tab_is_opened() -> Non
         await pilot.press("2")
         await wait_for(pilot, lambda: "pull app:1.2" in lines_of(app, "timeline"), "the start")
         await pilot.press("left_square_bracket")
-        await wait_for(pilot, lambda: "made anew" in lines_of(app, "timeline"), "the one before")
+        await wait_for(pilot, lambda: "recreated" in lines_of(app, "timeline"), "the one before")
         await pilot.press("7")
         await wait_for(pilot, lambda: "20m now" in lines_of(app, "resources"), "the usage")
         await pilot.press("8")
