@@ -118,6 +118,10 @@ class ContainerFiles:
             own = new_tree()
             own.contents[""] = b""
             mounts.append(_Mounted(at, own, "", read_only=False))
+        if config.hosts:
+            hosts = new_tree()
+            hosts.contents[""] = config.hosts
+            mounts.append(_Mounted("/etc/hosts", hosts, "", read_only=False))
         mounts.sort(key=lambda mounted: len(mounted.at), reverse=True)
         self._mounts = mounts
 
