@@ -93,6 +93,7 @@ contract: dev ## Contract and golden cases on any engine: make contract ENGINE=u
 
 docs: dev ## Write the generated documents
 	$(BIN)/python scripts/keys_docs.py
+	$(BIN)/python scripts/settings_docs.py
 	$(BIN)/python scripts/explain_data.py
 
 bench: dev ## The figures, as ratios to a floor measured in the same run

@@ -31,16 +31,6 @@ def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line(
         "markers", "virtual_time: run on a loop whose time jumps to the next timer"
     )
-    config.addinivalue_line("markers", "case(*numbers): covers these cases of docs/conformance.md")
-    config.addinivalue_line(
-        "markers",
-        "field(*paths, answer): proves what becomes of these fields of a pod; a path such as "
-        "spec.containers.tty stands for all beneath it; answer is honoured, no-effect or refused",
-    )
-    config.addinivalue_line(
-        "markers",
-        "compares(*rows): proves what rows of docs/comparison.md say of podtui",
-    )
 
 
 def pytest_asyncio_loop_factories(

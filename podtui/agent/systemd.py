@@ -239,11 +239,11 @@ def install(manager: Manager, text: str, settings: Settings, *, force: bool) -> 
     if before is not None and before != text and not force:
         raise ServiceFailed(
             f"{manager.unit} is there and differs; nothing was changed."
-            f" --force writes it anew:\n{_difference(before, text)}"
+            f" --force replaces it:\n{_difference(before, text)}"
         )
     if before != text:
         _write(manager.unit, text)
-    said = [f"{'Left as it is' if before == text else 'Wrote'}: {manager.unit}"]
+    said = [f"{'Unchanged' if before == text else 'Wrote'}: {manager.unit}"]
     try:
         said += _enable(manager, settings)
     except ServiceFailed as error:

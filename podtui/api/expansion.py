@@ -1,4 +1,4 @@
-"""Expansion of ``$(NAME)`` in values, commands and paths (reference §10.5)."""
+"""Expansion of ``$(NAME)`` in values, commands and paths (kubelet.md §10.5)."""
 
 from __future__ import annotations
 

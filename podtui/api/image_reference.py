@@ -1,4 +1,4 @@
-"""Parsing of image references into name, tag and digest (reference §1.5, §6.7)."""
+"""Parsing of image references into name, tag and digest (kubelet.md §1.5, §6.7)."""
 
 from __future__ import annotations
 

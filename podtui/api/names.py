@@ -1,10 +1,10 @@
-"""Labels, annotations and names that several packages use (reference §1, §17, App. C)."""
+"""Labels, annotations and names that several packages use (kubelet.md §1, §17, App. C)."""
 
 from __future__ import annotations
 
 from typing import Final
 
-# Annotations on a static pod (reference §1.3).
+# Annotations on a static pod (kubelet.md §1.3).
 CONFIG_HASH: Final = "kubernetes.io/config.hash"
 CONFIG_SOURCE: Final = "kubernetes.io/config.source"
 CONFIG_SEEN: Final = "kubernetes.io/config.seen"

@@ -22,7 +22,7 @@ def pod_ref(pod: Pod) -> str:
 
 
 def is_sidecar(container: Container) -> bool:
-    """Return whether an init container is restartable (reference §6.3)."""
+    """Return whether an init container is restartable (kubelet.md §6.3)."""
     return container.restartPolicy == "Always"
 
 

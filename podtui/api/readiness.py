@@ -19,10 +19,10 @@ def unready(node: Node | None) -> NodeCondition | None:
 def unready_words(condition: NodeCondition) -> str:
     """Return the reasons why a node is not ready, in the kubelet's words.
 
-    The kubelet lists all problems of its runtime (reference §3). The first entry, about runtimes
+    The kubelet lists all problems of its runtime (kubelet.md §3). The first entry, about runtimes
     that have not answered yet, carries no information; it is left out if others follow.
     """
-    said = condition.message or condition.reason or "nobody says why"
+    said = condition.message or condition.reason or "no reason reported"
     if not said.startswith(_UNTOLD_FIRST):
         return said
     return said.removeprefix(_UNTOLD_FIRST).removesuffix("]")

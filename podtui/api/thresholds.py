@@ -1,4 +1,4 @@
-"""Eviction thresholds in the notation of a kubelet configuration (reference §14.2)."""
+"""Eviction thresholds in the notation of a kubelet configuration (kubelet.md §14.2)."""
 
 from __future__ import annotations
 

@@ -102,11 +102,11 @@ def build_parsers() -> tuple[argparse.ArgumentParser, dict[str, argparse.Argumen
     add("agent", "agent:run", "run the kubelet in the foreground, without a screen")
     status = add("status", "status:run", "print the node and its pods once")
     status.add_argument("-o", "--output", choices=("table", "json"), default="table")
-    why = add("why", "why:run", "say why a pod does not run, and what to change")
+    why = add("why", "why:run", "explain why a pod does not run, and what to change")
     why.add_argument("pod", metavar="POD", nargs="?", help="its name (default: all not well)")
     why.add_argument("-o", "--output", choices=("text", "json"), default="text")
     _explain(
-        add("explain", "explain:run", "say what a field of a manifest means, and what podtui does")
+        add("explain", "explain:run", "describe a field of a manifest, and its support in podtui")
     )
     add("stop", "agent:stop", "stop the agent; its containers keep running")
     down = add(
@@ -114,7 +114,7 @@ def build_parsers() -> tuple[argparse.ArgumentParser, dict[str, argparse.Argumen
     )
     down.add_argument("--yes", action="store_true", help="do not ask")
     _check(add("check", "check:run", "diagnose manifests without running them"))
-    add("doctor", "doctor:run", "look at engine, permissions and versions, and say what to do")
+    add("doctor", "doctor:run", "check engine, permissions and versions, and suggest fixes")
     add("config", "config:run", "print the settings in force and where each comes from")
     _service(
         add("service", "service:run", "have systemd run the agent, with the settings in force")

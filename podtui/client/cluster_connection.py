@@ -231,7 +231,7 @@ def cluster_words(error: Exception, where: str) -> str:
         return f"{where}: there is no such host"
     cause = error.os_error if isinstance(error, aiohttp.ClientConnectorError) else error
     if isinstance(cause, ConnectionRefusedError):
-        return f"{where}: nobody listens there"
+        return f"{where}: nothing listens there"
     if isinstance(cause, TimeoutError):
         return f"{where} does not answer"
     if isinstance(

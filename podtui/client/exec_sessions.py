@@ -101,7 +101,7 @@ class SocketSession:
 
     def exit_code(self) -> int:
         if self._status is None:
-            raise AgentUnavailable(f"{self._peer} has not told how the command ended")
+            raise AgentUnavailable(f"{self._peer} did not report how the command ended")
         return exit_code(self._status)
 
     async def _send(self, channel: int, data: bytes) -> None:

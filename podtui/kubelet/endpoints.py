@@ -1,4 +1,4 @@
-"""The kubelet's HTTP endpoints: logs, sessions, metrics, health (reference §16)."""
+"""The kubelet's HTTP endpoints: logs, sessions, metrics, health (kubelet.md §16)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The kubelet: connects its parts and runs their loops (reference §3)."""
+"""The kubelet: connects its parts and runs their loops (kubelet.md §3)."""
 
 from __future__ import annotations
 
@@ -373,7 +373,7 @@ class Kubelet:
         return self._shutdown.enabled
 
     async def shut_down(self) -> bool:
-        """End the pods by priority before the machine shuts down (reference §14.7).
+        """End the pods by priority before the machine shuts down (kubelet.md §14.7).
 
         Return False if the settings give them no time; then no pod is ended.
         """

@@ -1,4 +1,4 @@
-"""Graceful node shutdown (reference §14.7): pods end in steps, the most important ones last."""
+"""Graceful node shutdown (kubelet.md §14.7): pods end in steps, the most important ones last."""
 
 from __future__ import annotations
 

@@ -379,7 +379,7 @@ def decode(
     if any(p.path == ("kind",) and p.code == "FieldValueNotSupported" for p in problems):
         return None, problems
     if struct is v1.Pod and (status := tree.get("status")):
-        message = "the kubelet writes the status; what the file says of it is ignored"
+        message = "the kubelet writes the status; the status in the file is ignored"
         problems.append(
             Problem(
                 code="IgnoredField",

@@ -1,4 +1,4 @@
-"""The API's defaults (reference §1.5), applied in place to a decoded tree.
+"""The API's defaults (kubelet.md §1.5), applied in place to a decoded tree.
 
 Two of the API's steps are easy to miss: amounts in resource lists are rounded up to thousandths,
 and a limit is the default of a missing request.

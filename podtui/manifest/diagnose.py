@@ -56,7 +56,7 @@ class PodReading:
 
 
 def read_pod(document: Document, *, path: str, node_name: str, strict: bool) -> PodReading:
-    """Decode, default, identify and validate one document (reference §1.3–1.5)."""
+    """Decode, default, identify and validate one document (kubelet.md §1.3–1.5)."""
     reading = _read_pod(document, path=path, node_name=node_name, strict=strict)
     problems = as_copy(reading.problems, document, strict=strict)
     if strict:
@@ -147,7 +147,7 @@ Placed = tuple[Problem, Document]
 
 
 def read_manifest(path: str, data: bytes, *, node_name: str, strict: bool = False) -> ReadResult:
-    """Read one manifest: its first Pod, and its ConfigMaps and Secrets (§1.1, §1.3–1.5).
+    """Read one manifest: its first Pod, and its ConfigMaps and Secrets (kubelet.md §1.1, §1.3–1.5).
 
     ``path`` is absolute, because it is part of the pod's identity. ``strict`` is ``kubeletStrict``:
     only the first document is read, as a Pod, and unknown fields are warnings. Never raises,

@@ -1,4 +1,4 @@
-"""Follows the static-pod folder and yields a complete `Folder` per change (reference §1.1, §1.2).
+"""Follows the static-pod folder and yields a complete `Folder` per change (kubelet.md §1.1, §1.2).
 
 Change notifications only say which names to scan; each scan reads the files with a new stamp. All
 names are listed at the start, periodically, and when a change was reported without a name. Any

@@ -1,4 +1,5 @@
-"""The identity of a static pod: its UID, its name on the node, and its source annotations (§1.3).
+"""The identity of a static pod: its UID, its name on the node, and its source annotations
+(kubelet.md §1.3).
 
 The UID is a hash of the content of the manifest. Comments, blank lines, key order and YAML versus
 JSON make no difference; every field, the node and the path do.

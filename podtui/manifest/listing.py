@@ -1,5 +1,5 @@
 """Blocking file access for the folder, called in threads: list the names, read a file; and which
-names are manifests (reference §1.1, departure 2)."""
+names are manifests (kubelet.md §1.1, departure 2)."""
 
 from __future__ import annotations
 

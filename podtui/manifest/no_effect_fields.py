@@ -35,7 +35,7 @@ _AFFINITIES: Final = ("podAffinity", "podAntiAffinity")
 _PREFERRED: Final = "preferredDuringSchedulingIgnoredDuringExecution"
 
 _KEPT_CLASS: Final = "system-node-critical"
-"""The only priority class whose name alone means something to a kubelet (reference §13.3)."""
+"""The only priority class whose name alone means something to a kubelet (kubelet.md §13.3)."""
 
 Tree = dict[str, Any]
 

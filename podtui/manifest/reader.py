@@ -1,4 +1,4 @@
-"""The documents of a file, JSON if it begins with ``{``, otherwise YAML (reference §1.1), and the
+"""The documents of a file, JSON if it begins with ``{``, otherwise YAML (kubelet.md §1.1), and the
 selection of those that are read (departure 7)."""
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from podtui.manifest.objects import OBJECT_KINDS
 from podtui.manifest.yaml_reader import read_all_yaml, read_yaml
 
 _MOST_DOCUMENTS: Final = 200
-_OWN_FILE: Final = "put each pod into a file of its own"
+_OWN_FILE: Final = "put each pod into its own file"
 
 
 @dataclass(slots=True)

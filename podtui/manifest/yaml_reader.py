@@ -422,7 +422,7 @@ def _further_document(events: Generator[Event, None, None]) -> Problem | None:
                     code=FURTHER_DOCUMENT,
                     message="only the first document of a manifest is read; this one is not",
                     place=place_of(event.start_mark),
-                    fix="put each pod into a file of its own",
+                    fix="put each pod into its own file",
                     severity=Severity.WARNING,
                 )
     except yaml.YAMLError as error:

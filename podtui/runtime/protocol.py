@@ -109,7 +109,7 @@ class VolumeFile:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PodVolume:
-    """A directory with the lifetime of the pod (reference §10.2).
+    """A directory with the lifetime of the pod (kubelet.md §10.2).
 
     ``memory`` makes it a tmpfs of at most ``size_limit`` bytes (None: the engine's default).
     ``huge_pages`` makes it a hugetlbfs with that page size in bytes. ``files`` exist before any
@@ -218,7 +218,7 @@ class Mount:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Resources:
-    """The cgroup values computed by the kubelet's formulas (reference §13.1); 0 means unset."""
+    """The cgroup values computed by the kubelet's formulas (kubelet.md §13.1); 0 means unset."""
 
     cpu_shares: int = 0
     cpu_quota: int = 0
@@ -282,7 +282,7 @@ class ContainerConfig:
     """The path in the container where a new, empty file with mode 0666 is mounted; empty for
     none."""
     hosts: bytes = b""
-    """The content of the pod's hosts file, mounted writable at ``/etc/hosts`` (reference §11.1).
+    """The content of the pod's hosts file, mounted writable at ``/etc/hosts`` (kubelet.md §11.1).
     The file is shared by all containers of the pod. Empty keeps the engine's own file."""
     stop_signal: str = ""
 
@@ -318,7 +318,7 @@ class ContainerRecord:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ContainerStatus:
-    """An inspected container (see reference App. C for ``reason``).
+    """An inspected container (see kubelet.md App. C for ``reason``).
 
     For an exited container, ``reason`` is ``Completed``, ``Error`` or ``OOMKilled``. For a
     container that failed to start, ``reason`` is `START_ERROR`, the exit code is `START_EXIT_CODE`
@@ -364,7 +364,7 @@ class RuntimeSnapshot:
 NO_USER_NAMESPACES: Final = (
     "can't set `spec.hostUsers: false`, runtime does not support user namespaces"
 )
-"""The error text of `Runtime.run_sandbox` if it can't create a user namespace (reference §12)."""
+"""The error text of `Runtime.run_sandbox` if it can't create a user namespace (kubelet.md §12)."""
 
 
 class HostPathKind(StrEnum):
@@ -606,7 +606,7 @@ class Runtime(Protocol):
     async def write_volume(self, sandbox_id: str, volume: PodVolume) -> None:
         """Update the projected files of a volume to ``volume.files`` while containers may read
         them: write the directory of the new version, switch ``..data`` to it atomically, then
-        remove the old version (reference §10.2). Do nothing if the files are already the same.
+        remove the old version (kubelet.md §10.2). Do nothing if the files are already the same.
         Raises `EngineNotFound` if the sandbox or volume is gone."""
         ...
 
@@ -628,11 +628,11 @@ class Runtime(Protocol):
     ) -> HostPathKind:
         """Return the kind of file at a path of the engine's host. ``create`` first creates a
         missing one: a directory with mode 0755 and its parents, or a file with mode 0644 without
-        its parents (reference §10.2)."""
+        its parents (kubelet.md §10.2)."""
         ...
 
     async def update_container(self, container_id: str, resources: Resources) -> None:
-        """Change the cpu and memory limits of a running container (reference §13.6): 0 keeps a
+        """Change the cpu and memory limits of a running container (kubelet.md §13.6): 0 keeps a
         value, -1 removes the limit. `ContainerStatus.resources` reports the new values. Raises
         `EngineError` with the engine's text if the engine refuses."""
         ...

@@ -1,4 +1,4 @@
-"""The kubelet's own endpoints (reference §16), and the retry and restart requests."""
+"""The kubelet's own endpoints (kubelet.md §16), and the retry and restart requests."""
 
 from __future__ import annotations
 

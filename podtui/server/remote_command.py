@@ -1,4 +1,4 @@
-"""``exec`` and ``attach`` of pods over WebSockets, as used by kubectl (reference §16)."""
+"""``exec`` and ``attach`` of pods over WebSockets, as used by kubectl (kubelet.md §16)."""
 
 from __future__ import annotations
 

@@ -106,7 +106,7 @@ class PodtuiApp(InTurn):
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("colon", "command", "Command", key_display=":", id="app.command"),
         Binding("m,f10", "menu", "Menu", id="app.menu",
-                tooltip="What can be done here, to choose from; so does the right mouse button"),
+                tooltip="Menu of actions; also by the right mouse button"),
         Binding("question_mark", "help", "Help", key_display="?", id="app.help"),
         Binding("ctrl+a", "aliases", "Commands", show=False, id="app.aliases",
                 tooltip="The commands after : and their short names"),
@@ -662,7 +662,7 @@ class PodtuiApp(InTurn):
 
     def get_system_commands(self, screen: Screen[Any]) -> Iterable[SystemCommand]:
         yield SystemCommand("Keys", "Every key and what it does", self.action_help)
-        agent = "" if self.model.server.is_cluster else "; the agent goes on"
+        agent = "" if self.model.server.is_cluster else "; the agent keeps running"
         yield SystemCommand("Quit", f"Leave the screen{agent}", self.action_quit)
         for name in self._ours:
             yield SystemCommand(

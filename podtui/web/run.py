@@ -80,7 +80,7 @@ async def serve(
         link = f"http://{authority(options.host, pages.port)}/?token={access.token}"
         with _stopped() as stopped, _kept(options.folder / LINK_FILE, link + "\n"):
             say(link)
-            say("Whoever has this link can do what you can. Ctrl-C stops it.")
+            say("Anyone with this link can do what you can. Ctrl-C stops it.")
             with contextlib.ExitStack() as kept:
                 if options.open_browser:
                     say(await _open(kept, options.folder / OPEN_FILE, link, environ))

@@ -1,4 +1,4 @@
-"""Causes of a rejection by the node's admission (reference §5)."""
+"""Causes of a rejection by the node's admission (kubelet.md §5)."""
 
 from __future__ import annotations
 

@@ -38,7 +38,7 @@ def plain(amount: Quantity) -> str:
 
 
 def lacking(message: str) -> dict[str, Quantity]:
-    """Return the missing amount of each resource, from the message of a rejection (reference
+    """Return the missing amount of each resource, from the message of a rejection (kubelet.md
     §5.2)."""
     return {
         name: Quantity.of_milli(int(amount)) if name == "cpu" else _bytes(int(amount))
@@ -51,7 +51,7 @@ def _bytes(amount: int) -> Quantity:
 
 
 def requested(pod: Pod, resource: str) -> Quantity:
-    """Return the pod's request as admission counts it (reference §5.1), without overhead."""
+    """Return the pod's request as admission counts it (kubelet.md §5.1), without overhead."""
     shared = pod.spec.resources
     if shared is not None and resource in shared.requests:
         return quantity(shared.requests[resource])
@@ -120,7 +120,7 @@ class HostPort:
 
 
 def host_ports(pod: Pod) -> Iterator[HostPort]:
-    """Yield the host ports of containers and sidecars (reference §5.1)."""
+    """Yield the host ports of containers and sidecars (kubelet.md §5.1)."""
     for kind, containers in _kinds(pod):
         for index, container in enumerate(containers):
             if kind == "initContainers" and not is_sidecar(container):

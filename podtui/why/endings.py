@@ -1,4 +1,4 @@
-"""Causes of a container's termination, derived from its exit code (reference §6.6, §7.2)."""
+"""Causes of a container's termination, derived from its exit code (kubelet.md §6.6, §7.2)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Causes of a failed image pull (reference §6.7)."""
+"""Causes of a failed image pull (kubelet.md §6.7)."""
 
 from __future__ import annotations
 

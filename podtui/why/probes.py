@@ -1,4 +1,4 @@
-"""Causes of probe failures, and their consequences (reference §8)."""
+"""Causes of probe failures, and their consequences (kubelet.md §8)."""
 
 from __future__ import annotations
 

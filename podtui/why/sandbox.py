@@ -1,4 +1,4 @@
-"""Causes of a missing sandbox: volumes and ports (reference §6.4, §10.2)."""
+"""Causes of a missing sandbox: volumes and ports (kubelet.md §6.4, §10.2)."""
 
 from __future__ import annotations
 

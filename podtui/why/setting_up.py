@@ -1,4 +1,4 @@
-"""Causes of a container configuration that cannot be built (reference §10.3, §10.5, §12)."""
+"""Causes of a container configuration that cannot be built (kubelet.md §10.3, §10.5, §12)."""
 
 from __future__ import annotations
 

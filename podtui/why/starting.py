@@ -1,4 +1,4 @@
-"""Causes of a container that cannot be created or started (reference §6.5)."""
+"""Causes of a container that cannot be created or started (kubelet.md §6.5)."""
 
 from __future__ import annotations
 

@@ -222,7 +222,7 @@ def test_light_commands_load_neither_screen_nor_engine(arguments: tuple[str, ...
         ("podtui.api.v1", {"yaml", "docker", "textual", "aiohttp", "sqlite3"}),
         ("podtui.manifest.diagnose", {"docker", "textual", "aiohttp", "sqlite3"}),
         ("podtui.store", {"docker", "textual", "aiohttp", "yaml"}),
-        ("podtui.kubelet.kubelet", {"docker", "textual", "yaml", "aiohttp"}),
+        ("podtui.kubelet.kubelet", {"docker", "textual", "yaml"}),
         ("podtui.server", {"docker", "textual", "yaml"}),
         ("podtui.client", {"docker", "textual", "yaml"}),
         ("podtui.runtime.memory", {"docker", "textual", "yaml", "aiohttp"}),

@@ -170,4 +170,4 @@ async def test_nobody_there_ends_with_3(
 ) -> None:
     config = str(straw.kubeconfig({"token": "sesame"}, server="https://127.0.0.1:1"))
     assert await run("status", "--kubeconfig", config) == 3
-    assert "127.0.0.1:1: nobody listens there" in capsys.readouterr().err
+    assert "127.0.0.1:1: nothing listens there" in capsys.readouterr().err

@@ -255,7 +255,7 @@ async def test_no_secret_goes_where_there_is_no_tls(straw: FakeCluster) -> None:
 
 
 async def test_who_does_not_answer_is_named(straw: FakeCluster, make: Make) -> None:
-    with pytest.raises(AgentUnavailable, match=r"127\.0\.0\.1:1: nobody listens there"):
+    with pytest.raises(AgentUnavailable, match=r"127\.0\.0\.1:1: nothing listens there"):
         await make(TOKEN, {"server": "https://127.0.0.1:1"}).version()
 
 

@@ -88,7 +88,6 @@ async def test_exec(world: SessionWorld, connect: Connect) -> None:
         assert session.exit_code() == 7
 
 
-@pytest.mark.compares("shell")
 @pytest.mark.engine
 async def test_exec_at_a_terminal(tmp_path: Path, engine_url: str, connect: Connect) -> None:
     async with session_world(docker(engine_url), tmp_path / "s.sock") as world:
@@ -103,7 +102,6 @@ async def test_exec_at_a_terminal(tmp_path: Path, engine_url: str, connect: Conn
         assert session.exit_code() == 3
 
 
-@pytest.mark.compares("attach")
 async def test_attach(world: SessionWorld, connect: Connect) -> None:
     script = "until test -f /tmp/go; do sleep 0.05; done; echo new"
     ids = await world.put(c=script)
@@ -245,7 +243,6 @@ async def test_port_forward(world: SessionWorld, connect: Connect) -> None:
         await until(idle)
 
 
-@pytest.mark.compares("port-forward")
 async def test_a_forward_follows_its_pod(world: SessionWorld, connect: Connect) -> None:
     ids = await world.put(c="httpd -p 8080 -h /etc; sleep 300")
     bench = world.bench
@@ -314,7 +311,6 @@ async def copied(run: Awaitable[object]) -> object:
         return await run
 
 
-@pytest.mark.compares("copy-files")
 async def test_copies(world: SessionWorld, connect: Connect, tmp_path: Path) -> None:
     """With tar in the container on the engine, and without in the simulated one."""
     await world.put(c=TWO_FILES)
@@ -381,7 +377,6 @@ async def test_no_room_for_what_is_on_its_way_has_words(
     assert not isinstance(caught.value, AgentUnavailable)
 
 
-@pytest.mark.compares("copy-files")
 @pytest.mark.engine
 async def test_copies_of_a_container_that_has_ended(
     tmp_path: Path, engine_url: str, connect: Connect

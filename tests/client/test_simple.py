@@ -55,10 +55,3 @@ def test_a_status_without_a_reason_still_has_its_words() -> None:
 )
 def test_what_importing_costs(module: str, heavy: set[str]) -> None:
     assert forbidden_among(module, heavy) == set()
-
-
-def test_the_client_is_found_in_its_package() -> None:
-    import podtui.client
-
-    assert podtui.client.UnixClient.__name__ == "UnixClient"
-    assert not hasattr(podtui.client, "TcpClient")

@@ -10,22 +10,7 @@ from conformance.run import Found, run
 
 pytestmark = [pytest.mark.engine, pytest.mark.e2e, pytest.mark.timeout(600)]
 CASES = load()
-# Golden cases that show all that an acceptance case asks for.
-SHOWS = {
-    "always-exit0": 37,
-    "deadline": 24,
-    "missing-image-never": 42,
-    "multi-doc": 18,
-    "nonroot-rootimage": 45,
-    "oom": 48,
-    "plain": 35,
-    "poststart-fail": 69,
-    "sidecar": 53,
-}
-NAMES = [
-    pytest.param(case.name, marks=pytest.mark.case(SHOWS[case.name]) if case.name in SHOWS else ())
-    for case in CASES
-]
+NAMES = [case.name for case in CASES]
 
 
 @pytest.fixture(scope="module")

@@ -114,7 +114,6 @@ async def test_what_the_image_says_runs(engine_bench: Bench) -> None:
 
 
 @pytest.mark.engine
-@pytest.mark.compares("grace")
 async def test_a_stop_within_the_grace(engine_bench: Bench) -> None:
     sandbox = await engine_bench.sandbox()
     script = "trap 'echo bye; exit 5' TERM; echo ready; while :; do sleep 1 & wait $!; done"
@@ -129,7 +128,6 @@ async def test_a_stop_within_the_grace(engine_bench: Bench) -> None:
     await engine_bench.runtime.stop_container(ident, 25)
 
 
-@pytest.mark.compares("grace")
 async def test_a_stop_that_must_be_enforced(bench: Bench) -> None:
     sandbox = await bench.sandbox()
     ident = await bench.start(sandbox, "trap '' TERM; echo ready; while :; do sleep 1; done")

@@ -29,7 +29,6 @@ async def test_logs_in_order_with_their_streams(bench: Bench) -> None:
     assert times == sorted(times)
 
 
-@pytest.mark.compares("logs-range")
 async def test_parts_of_a_log(bench: Bench) -> None:
     sandbox = await bench.sandbox()
     ident = await bench.start(sandbox, "for i in 1 2 3; do echo $i; sleep 0.2; done")
@@ -166,7 +165,6 @@ async def test_exec_needs_a_running_container(bench: Bench) -> None:
         await bench.runtime.exec("f" * 64, ["true"], timeout=10)
 
 
-@pytest.mark.compares("usage")
 async def test_counters_of_what_runs(bench: Bench) -> None:
     sandbox = await bench.sandbox()
     running = await bench.start(sandbox)

@@ -262,7 +262,6 @@ def test_commands_on_a_machine_without_an_agent(alone: Site) -> None:
     assert alone.run("--version").stdout == f"podtui {__version__}\n"
 
 
-@pytest.mark.compares("precedence")
 def test_config_says_where_each_setting_comes_from(alone: Site, tmp_path: Path) -> None:
     config = tmp_path / "podtui.yaml"
     config.write_text("kind: KubeletConfiguration\nmaxPods: 7\nnodeName: of-file\n")
@@ -367,7 +366,6 @@ def test_an_edit_of_one_root_leaves_the_other_alone(sites: tuple[Site, Site]) ->
     assert not other.actions(began)
 
 
-@pytest.mark.compares("boot", "reload")
 def test_stop_leaves_all_running_and_the_next_agent_adopts(sites: tuple[Site, Site]) -> None:
     site, _ = sites
     assert site.process is not None

@@ -33,7 +33,6 @@ sed -i "s/name: app/name: $answer/" "$1"
 """
 
 
-@pytest.mark.compares("edit", "asks")
 def test_an_edit_a_delete_and_an_undo(machine: Machine) -> None:
     script = machine.root.parent / "editor.sh"
     script.write_text(EDITOR)

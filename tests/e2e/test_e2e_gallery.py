@@ -238,7 +238,6 @@ def test_web_serves_and_its_client_fetches(gallery: Gallery) -> None:
     wait_until(lambda: page in gallery.log("web", "client"), f"the client's log has {page!r}")
 
 
-@pytest.mark.compares("init")
 def test_pipeline_starts_in_order_and_flows(gallery: Gallery) -> None:
     pod = gallery.until("pipeline", lambda pod: condition(pod, "Ready") == "True", "is ready")
     # The engine's own times are exact; those of the API are whole seconds.
@@ -311,7 +310,6 @@ def test_run_as_nonroot(gallery: Gallery) -> None:
     assert not [found for found in gallery.containers() if found.startswith(f"k8s_app_{name}-")]
 
 
-@pytest.mark.compares("admission")
 def test_too_big(gallery: Gallery) -> None:
     pod = gallery.until("too-big", lambda pod: pod["status"].get("phase") == "Failed", "Failed")
     status = pod["status"]
@@ -337,7 +335,6 @@ def kibibytes(quantity: str) -> int:
     return int(found[1]) * (1024 if found[2] else 1)
 
 
-@pytest.mark.compares("unknown-fields")
 def test_unknown_field(gallery: Gallery) -> None:
     def record() -> Json:
         items = get_json(gallery.socket, "/apis/podtui.dev/v1alpha1/manifests")["items"]
@@ -365,7 +362,6 @@ def test_unknown_field(gallery: Gallery) -> None:
     ]  # fmt: skip
 
 
-@pytest.mark.compares("limits")
 def test_oom(gallery: Gallery) -> None:
     pod = gallery.until(
         "oom", lambda pod: ended(pod, "hungry").get("reason") == "OOMKilled", "OOMKilled"
@@ -393,7 +389,6 @@ def test_init_fails(gallery: Gallery) -> None:
     assert "Init:CrashLoopBackOff" in gallery.machine.run("status").stdout
 
 
-@pytest.mark.compares("restarts", "logs-previous")
 def test_crash_loop(gallery: Gallery) -> None:
     name = "crash-loop"
     pod = gallery.until(

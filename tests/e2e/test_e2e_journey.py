@@ -26,7 +26,6 @@ spec:
 """
 
 
-@pytest.mark.compares("folder")
 @pytest.mark.parametrize(("columns", "rows"), [(80, 24), (200, 60)])
 def test_drop_edit_break_mend_remove(machine: Machine, columns: int, rows: int) -> None:
     terminal = machine.terminal

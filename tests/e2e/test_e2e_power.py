@@ -101,7 +101,6 @@ def test_pods_end_with_the_machine(agent: Agent, number: signal.Signals) -> None
     assert agent.containers() == ""
 
 
-@pytest.mark.compares("boot")
 @pytest.mark.parametrize("agent", ["running"], indirect=True)
 def test_pods_outlive_a_service_that_stops(agent: Agent) -> None:
     log = agent.end(signal.SIGTERM)

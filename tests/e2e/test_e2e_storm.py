@@ -155,7 +155,7 @@ def test_twenty_kills_in_a_storm_of_edits(machine: Machine, agent: Agent) -> Non
         key = f"k8s_{status['name']}_{name}_default_{uid}"
         assert seen["start", key] == 1, f"{name} was started more than once: {seen}"
         # A kill between create and start leaves an instance that never ran; it counts, as in a
-        # kubelet (reference §6.5). Nothing else may.
+        # kubelet (kubelet.md §6.5). Nothing else may.
         assert status["restartCount"] <= seen["create", key] - 1, f"{status} {seen}"
     for path in machine.folder.glob("p*.yaml"):
         path.unlink()

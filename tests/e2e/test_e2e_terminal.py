@@ -80,7 +80,6 @@ def test_sixteen_colours_are_enough(machine: Machine, term: str) -> None:
     assert {"7", "32"} <= codes, "the cursor's bar is turned around, and running is green"
 
 
-@pytest.mark.compares("no-color")
 def test_no_color_leaves_weight_and_reverse(machine: Machine) -> None:
     machine.env |= {"NO_COLOR": "1"}
     write(machine, "web", "sleep 3600")
@@ -118,7 +117,6 @@ def test_a_hostile_pod_is_only_drawn(machine: Machine, tmp_path: Path) -> None:
     assert terminal._call("show-buffer") == ""
 
 
-@pytest.mark.compares("notifications")
 def test_a_crash_loop_notifies_through_the_terminal(machine: Machine, tmp_path: Path) -> None:
     machine.env |= {"PODTUI_NOTIFY_BY": "bell,osc9", "TMUX": ""}
     machine.screen(80, 24)

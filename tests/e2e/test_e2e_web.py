@@ -149,7 +149,6 @@ def no_programs(server: Server) -> None:
     wait_until(lambda: not server.programs(), "no program of a tab is left")
 
 
-@pytest.mark.compares("api")
 @memory
 async def test_the_screen_is_drawn_typed_at_pointed_at_and_resized(
     machine: Machine, tmp_path: Path

@@ -219,7 +219,6 @@ def test_examples_are_where_they_say() -> None:
         assert f"{path.rpartition('.')[2]}:" in first, path
 
 
-@pytest.mark.compares("explain")
 def test_explain_on_the_command_line(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["explain", "pod.spec.containers.livenessProbe.httpGet"]) == 0
     out = capsys.readouterr().out

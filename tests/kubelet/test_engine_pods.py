@@ -70,17 +70,6 @@ def status_lines(text: str) -> dict[str, str]:
 # --- names and addresses
 
 
-@pytest.mark.case(80, 84)
-@pytest.mark.field(
-    "spec.hostname",
-    "spec.subdomain",
-    "spec.hostAliases",
-    "spec.containers.name",
-    "spec.containers.command",
-    "spec.containers.args",
-    "spec.containers.workingDir",
-    answer="honoured",
-)
 async def test_what_a_pod_is_called(world: EngineWorld) -> None:
     variables = (
         "    env:\n"
@@ -121,8 +110,6 @@ async def test_what_a_pod_is_called(world: EngineWorld) -> None:
     assert await world.says("named", "writes") == "x"
 
 
-@pytest.mark.case(87)
-@pytest.mark.field("spec.setHostnameAsFQDN", "spec.hostnameOverride", answer="honoured")
 async def test_names_that_are_cut_completed_and_overridden(world: EngineWorld) -> None:
     long = "a" * 62 + "-bcdef"
     world.add(once(long, "", script("c", "hostname")))
@@ -134,7 +121,6 @@ async def test_names_that_are_cut_completed_and_overridden(world: EngineWorld) -
     assert await world.says("over", "c") == "other.example"
 
 
-@pytest.mark.field("spec.dnsPolicy", "spec.dnsConfig", answer="honoured")
 async def test_resolvers(world: EngineWorld) -> None:
     show = script("c", "cat /etc/resolv.conf")
     given = "  dnsConfig: {nameservers: [192.0.2.1], searches: [a, b], options: [{name: edns0}]}\n"
@@ -153,7 +139,6 @@ async def test_resolvers(world: EngineWorld) -> None:
     )
 
 
-@pytest.mark.field("spec.hostNetwork", answer="honoured")
 async def test_on_the_node_s_network(
     world: EngineWorld, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -179,8 +164,6 @@ async def test_on_the_node_s_network(
 # --- namespaces
 
 
-@pytest.mark.case(88)
-@pytest.mark.field("spec.hostPID", "spec.hostIPC", "spec.shareProcessNamespace", answer="honoured")
 async def test_case_88_whose_processes_are_seen(world: EngineWorld) -> None:
     mine = script("a", "readlink /proc/self/ns/pid; readlink /proc/self/ns/ipc")
     seen = script("a", "sleep 1; ps -o args") + script("b", "exec sleep 2.5")
@@ -197,19 +180,6 @@ async def test_case_88_whose_processes_are_seen(world: EngineWorld) -> None:
 # --- users and privileges
 
 
-@pytest.mark.field(
-    "spec.securityContext.runAsUser",
-    "spec.securityContext.runAsGroup",
-    "spec.securityContext.supplementalGroups",
-    "spec.containers.securityContext.runAsUser",
-    "spec.containers.securityContext.capabilities",
-    "spec.containers.securityContext.allowPrivilegeEscalation",
-    "spec.containers.securityContext.readOnlyRootFilesystem",
-    "spec.containers.securityContext.privileged",
-    "spec.containers.securityContext.seccompProfile",
-    "spec.securityContext.seccompProfile",
-    answer="honoured",
-)
 async def test_users_and_privileges(world: EngineWorld) -> None:
     def context(text: str) -> str:
         return f"    securityContext: {{{text}}}\n"
@@ -275,7 +245,6 @@ async def test_without_a_word_no_profile_and_with_the_setting_the_runtime_s(
 # --- sysctls
 
 
-@pytest.mark.field("spec.securityContext.sysctls", answer="honoured")
 async def test_sysctls(world: EngineWorld) -> None:
     asks = (
         '{name: net.ipv4.ip_unprivileged_port_start, value: "80"},'
@@ -307,9 +276,6 @@ async def answer(port: int) -> bytes:
     return b""
 
 
-@pytest.mark.field(
-    "spec.containers.ports.hostPort", "spec.containers.ports.hostIP", answer="honoured"
-)
 async def test_a_published_port_answers_on_its_address(world: EngineWorld) -> None:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
@@ -336,9 +302,6 @@ async def test_a_port_that_another_process_holds_is_tried_until_it_is_free(
     await world.ended("late")
 
 
-@pytest.mark.field(
-    "spec.containers.tty", "spec.containers.stdin", "spec.containers.stdinOnce", answer="honoured"
-)
 async def test_terminals_and_standard_input(world: EngineWorld, engine_url: str) -> None:
     containers = (
         script("tty", "test -t 1 && echo terminal", "    tty: true\n")

@@ -69,7 +69,6 @@ async def inside(world: EngineWorld, status: PodStatus, command: str) -> str:
     return result.output.decode().strip()
 
 
-@pytest.mark.field("spec.containers.resources", answer="honoured")
 async def test_limits_are_raised_and_lowered_while_it_runs(world: EngineWorld) -> None:
     world.add(sized("32Mi", "100m"))
     first = await world.until(up, "sized")
@@ -93,7 +92,6 @@ async def test_limits_are_raised_and_lowered_while_it_runs(world: EngineWorld) -
     )
 
 
-@pytest.mark.field("spec.containers.resizePolicy", answer="honoured")
 async def test_a_policy_that_asks_for_a_restart_gets_one(world: EngineWorld) -> None:
     policy = "    resizePolicy: [{resourceName: memory, restartPolicy: RestartContainer}]\n"
     world.add(sized("32Mi", "100m", policy=policy))
@@ -130,10 +128,6 @@ async def test_memory_in_use_is_not_taken_away(world: EngineWorld) -> None:
     await world.until(has("16Mi", "100m"), "sized")
 
 
-@pytest.mark.compares("shell")
-@pytest.mark.field(
-    "spec.ephemeralContainers", "spec.ephemeralContainers.targetContainerName", answer="honoured"
-)
 async def test_a_debugger_sees_what_its_target_runs(world: EngineWorld) -> None:
     world.add(sized("32Mi", "100m"))
     first = await world.until(up, "sized")

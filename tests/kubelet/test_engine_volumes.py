@@ -120,15 +120,6 @@ touch /made/by-pod; echo text > /file
 """
 
 
-@pytest.mark.compares("downward-volumes")
-@pytest.mark.case(74, 76, 77, 81, 82)
-@pytest.mark.field("spec.securityContext.fsGroup", "spec.volumes.emptyDir", answer="honoured")
-@pytest.mark.field(
-    "spec.containers.volumeMounts.subPathExpr",
-    "spec.containers.env.valueFrom.fileKeyRef",
-    "spec.volumes.hostPath.type",
-    answer="honoured",
-)
 async def test_modes_owners_and_places(world: FolderWorld, tmp_path: Path) -> None:
     host = tmp_path / "host"
     host.mkdir()
@@ -209,7 +200,6 @@ done
 """
 
 
-@pytest.mark.field("spec.volumes.configMap", "spec.volumes.image", answer="honoured")
 async def test_readers_never_miss_a_file_that_is_replaced(world: FolderWorld) -> None:
     world.put("settings", "ConfigMap", data={"key": "0"})
     world.pod(
@@ -251,7 +241,6 @@ async def test_readers_never_miss_a_file_that_is_replaced(world: FolderWorld) ->
     ]
 
 
-@pytest.mark.case(75)
 async def test_a_pod_goes_on_once_its_host_path_is_there(
     world: FolderWorld, tmp_path: Path
 ) -> None:
@@ -274,8 +263,6 @@ async def test_a_pod_goes_on_once_its_host_path_is_there(
     assert await world.says("waits", "look") == "here"
 
 
-@pytest.mark.case(100)
-@pytest.mark.field("spec.containers.volumeMounts.mountPropagation", answer="honoured")
 async def test_a_mount_made_inside_appears_on_the_host(world: FolderWorld, shared: Path) -> None:
     volumes = [{"name": "h", "hostPath": {"path": str(shared), "type": "Directory"}}]
     world.pod(

@@ -1,8 +1,7 @@
-"""Pods let in and rejected (reference §5, acceptance cases 16, 26-34), in virtual time."""
+"""Pods let in and rejected (kubelet.md §5, acceptance cases 16, 26-34), in virtual time."""
 
 from __future__ import annotations
 
-import pytest
 import yaml
 from kubelet_world import World, container, pod
 from virtual_time import virtual
@@ -72,8 +71,6 @@ async def rejected(world: World, name: str) -> tuple[str, str]:
     return status.reason, events[0].message
 
 
-@pytest.mark.case(16)
-@pytest.mark.field("spec.containers.resources", answer="honoured")
 @virtual()
 async def test_limits_stand_for_requests() -> None:
     async with World().running() as world:
@@ -105,7 +102,6 @@ async def test_waiting_containers_show_no_resources() -> None:
         world.engine.faults.release("run_sandbox")
 
 
-@pytest.mark.case(26, 34)
 @virtual()
 async def test_more_memory_than_there_is() -> None:
     async with World().running() as world:
@@ -119,7 +115,6 @@ async def test_more_memory_than_there_is() -> None:
         assert (await rejected(world, "big"))[0] == "UnexpectedAdmissionError"
 
 
-@pytest.mark.case(34)
 @virtual()
 async def test_room_that_comes_later_changes_nothing_until_asked() -> None:
     async with World().running() as world:
@@ -149,8 +144,6 @@ async def test_room_that_comes_later_changes_nothing_until_asked() -> None:
         await world.until(world.runs("third"))
 
 
-@pytest.mark.case(27)
-@pytest.mark.field("spec.priority", answer="honoured")
 @virtual()
 async def test_only_priority_makes_room() -> None:
     async with World().running() as world:
@@ -184,14 +177,6 @@ async def test_only_priority_makes_room() -> None:
         assert told == [("Warning", "Preempted in order to admit critical pod")]
 
 
-@pytest.mark.compares("host-ports")
-@pytest.mark.case(28)
-@pytest.mark.field(
-    "spec.containers.ports.hostPort",
-    "spec.containers.ports.hostIP",
-    "spec.containers.ports.protocol",
-    answer="honoured",
-)
 @virtual()
 async def test_host_ports() -> None:
     async with World().running() as world:
@@ -209,7 +194,6 @@ async def test_host_ports() -> None:
         await world.until(world.runs("y"))
 
 
-@pytest.mark.case(29)
 @virtual()
 async def test_ports_of_a_pod_that_is_replaced_are_free() -> None:
     def hosted(uid: str, name: str) -> Pod:
@@ -236,13 +220,6 @@ def required(**requirement: object) -> Affinity:
     )
 
 
-@pytest.mark.case(30)
-@pytest.mark.field(
-    "spec.nodeSelector",
-    "spec.affinity.nodeAffinity.requiredDuringSchedulingIgnoredDuringExecution",
-    "spec.os",
-    answer="honoured",
-)
 @virtual()
 async def test_pods_for_other_nodes() -> None:
     async with World(node_labels={"disk": "hdd"}).running() as world:
@@ -264,7 +241,6 @@ async def test_pods_for_other_nodes() -> None:
             await world.until(world.runs(uid))
 
 
-@pytest.mark.case(31)
 @virtual()
 async def test_a_sysctl_that_is_not_allowed() -> None:
     security = PodSecurityContext(sysctls=(Sysctl(name="kernel.msgmax", value="1"),))
@@ -276,7 +252,6 @@ async def test_a_sysctl_that_is_not_allowed() -> None:
         )
 
 
-@pytest.mark.case(32)
 @virtual()
 async def test_one_pod_too_many() -> None:
     async with World(max_pods=1).running() as world:
@@ -289,8 +264,6 @@ async def test_one_pod_too_many() -> None:
         )
 
 
-@pytest.mark.case(33)
-@pytest.mark.field("spec.overhead", answer="honoured")
 @virtual()
 async def test_the_most_that_is_ever_in_use_counts() -> None:
     def needs(cpu: str) -> ResourceRequirements:
@@ -320,7 +293,6 @@ async def test_the_most_that_is_ever_in_use_counts() -> None:
         )
 
 
-@pytest.mark.field("spec.resources", answer="honoured")
 @virtual()
 async def test_pod_level_requests_count_in_place_of_the_containers() -> None:
     async with World().running() as world:

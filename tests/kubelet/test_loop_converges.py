@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
-import pytest
 from examples import examples
 from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
@@ -180,7 +179,6 @@ async def perform(world: World, step: tuple[Any, ...]) -> None:
             raise AssertionError(step)
 
 
-@pytest.mark.compares("drift")
 @examples(60, suppress_health_check=[HealthCheck.too_slow], print_blob=True)
 @given(st.lists(st.tuples(steps, pauses), max_size=25))
 def test_any_order_of_events_converges(script: list[tuple[tuple[Any, ...], float]]) -> None:

@@ -1,4 +1,4 @@
-"""Ephemeral containers (reference §6.2, 7.2), on the simulated engine in virtual time."""
+"""Ephemeral containers (kubelet.md §6.2, 7.2), on the simulated engine in virtual time."""
 
 from __future__ import annotations
 
@@ -33,7 +33,6 @@ def config(world: World, name: str = "debug"):
     return world.engine._containers[record.id].config
 
 
-@pytest.mark.field("spec.ephemeralContainers", answer="honoured")
 @virtual()
 async def test_one_joins_a_running_pod() -> None:
     async with World().running() as world:
@@ -82,7 +81,6 @@ async def test_it_is_never_started_again() -> None:
         assert (await world.status()).phase == "Running"
 
 
-@pytest.mark.field("spec.ephemeralContainers.targetContainerName", answer="honoured")
 @virtual()
 async def test_it_sees_the_processes_of_its_target() -> None:
     async with World().running() as world:

@@ -48,8 +48,6 @@ async def told(world: World) -> list[tuple[str, str, str]]:
     ]
 
 
-@pytest.mark.case(40)
-@pytest.mark.field("spec.containers.image", "spec.containers.imagePullPolicy", answer="honoured")
 @pytest.mark.parametrize("strict", [False, True])
 async def test_an_image_that_does_not_come(strict: bool) -> None:
     world = World(strict=strict)
@@ -94,8 +92,6 @@ async def test_pulls_back_off_up_to_five_minutes() -> None:
         assert back_off <= wait <= back_off + 10.5
 
 
-@pytest.mark.case(42)
-@pytest.mark.field("spec.containers.imagePullPolicy", answer="honoured")
 async def test_never_is_never_pulled() -> None:
     world = World()
     text = 'Container image "nosuch:1" is not present with pull policy of Never'
@@ -114,7 +110,6 @@ async def test_never_is_never_pulled() -> None:
         assert (again.count or 0) >= 3, "it is looked for every ten seconds"
 
 
-@pytest.mark.case(43)
 async def test_a_name_that_is_no_image_and_one_without_a_tag() -> None:
     world = World()
     async with world.running():
@@ -238,7 +233,6 @@ def asking(*names: str):
     return pod("web-n1", "", image, imagePullSecrets=references)
 
 
-@pytest.mark.field("spec.imagePullSecrets", answer="honoured")
 async def test_every_secret_is_tried_until_one_opens_the_registry(
     caplog: pytest.LogCaptureFixture,
 ) -> None:

@@ -1,7 +1,7 @@
 """A kubelet that is killed at any of its calls of the engine: the next one takes up what is there.
 
 Of every container runs one instance, none that ran is replaced, nothing is left over. An instance
-that was made and never started is not started any more and counts, as in a kubelet (reference
+that was made and never started is not started any more and counts, as in a kubelet (kubelet.md
 §6.2, 6.5).
 """
 
@@ -159,7 +159,8 @@ def test_one_killed_at_any_call_is_followed_by_one_that_goes_on(deed: Deed, deaf
 
 
 def test_an_instance_that_never_ran_counts() -> None:
-    """The count is one more than that of the newest instance, whatever its state: §6.5."""
+    """The count is one more than that of the newest instance, whatever its state:
+    kubelet.md §6.5."""
 
     async def body() -> None:
         world = MortalWorld()

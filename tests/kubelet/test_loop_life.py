@@ -56,7 +56,6 @@ async def test_starting_costs_no_needless_engine_calls() -> None:
         }
 
 
-@pytest.mark.case(35)
 async def test_events_of_a_start_come_in_order() -> None:
     world = World()
     async with world.running():
@@ -88,7 +87,6 @@ async def test_an_image_that_is_there_is_not_pulled() -> None:
         )
 
 
-@pytest.mark.case(7)
 async def test_an_edited_pod_starts_once_the_old_one_is_gone() -> None:
     world = World()
     world.behaviours["c"] = Behaviour(term_after=5.0)
@@ -106,7 +104,6 @@ async def test_an_edited_pod_starts_once_the_old_one_is_gone() -> None:
         await world.until(world.gone(UID), 1.0)
 
 
-@pytest.mark.case(12)
 async def test_a_removed_pod_leaves_nothing() -> None:
     world = World()
     world.behaviours["c"] = Behaviour(term_after=3.0)
@@ -128,7 +125,6 @@ async def test_a_removed_pod_leaves_nothing() -> None:
         ]
 
 
-@pytest.mark.case(12)
 async def test_strict_removal_leaves_the_list_at_once() -> None:
     world = World(strict=True)
     world.behaviours["c"] = Behaviour(term_after=3.0)
@@ -158,8 +154,6 @@ async def test_removal_is_not_held_up_by_another_pod() -> None:
         assert (await world.store.list("pods")).items == ()
 
 
-@pytest.mark.case(19)
-@pytest.mark.case(19)
 async def test_the_last_of_several_edits_wins() -> None:
     world = World()
     world.behaviours["c"] = Behaviour(ignores_term=True)
@@ -179,8 +173,6 @@ async def test_the_last_of_several_edits_wins() -> None:
         assert len(world.sandboxes()) == 1
 
 
-@pytest.mark.case(20)
-@pytest.mark.case(20)
 async def test_the_same_pod_comes_back_while_it_ends() -> None:
     world = World()
     world.behaviours["c"] = Behaviour(term_after=4.0)
@@ -197,15 +189,13 @@ async def test_the_same_pod_comes_back_while_it_ends() -> None:
         assert status.containerStatuses[0].state.running is not None
         changed = await world.events("web-n1", "SandboxChanged")
         assert [e.message for e in changed] == [
-            "Pod sandbox changed, it will be killed and re-created."
+            "Pod sandbox changed, it will be killed and recreated."
         ]
         record = await world.record()
         assert record is not None
         assert record.metadata.deletionTimestamp is None
 
 
-@pytest.mark.case(21)
-@pytest.mark.case(21)
 async def test_a_pod_that_runs_once_succeeds_and_stays() -> None:
     world = World()
     world.behaviours["c"] = Behaviour(exit_after=3.0)
@@ -231,8 +221,6 @@ async def test_a_pod_that_runs_once_succeeds_and_stays() -> None:
         assert await world.record() is None
 
 
-@pytest.mark.case(22)
-@pytest.mark.case(22)
 async def test_a_failed_run_says_so() -> None:
     world = World()
     world.behaviours["c"] = Behaviour(exit_after=1.0, exit_code=3)
@@ -247,8 +235,6 @@ async def test_a_failed_run_says_so() -> None:
         assert (ready.status, ready.reason) == ("False", "PodFailed")
 
 
-@pytest.mark.case(24)
-@pytest.mark.field("spec.activeDeadlineSeconds", answer="honoured")
 @pytest.mark.parametrize("strict", [False, True])
 async def test_the_sandbox_is_told_of_before_images_are_pulled(strict: bool) -> None:
     world = World(strict=strict, start_delay=0.1, pull_delay=60.0)
@@ -268,7 +254,6 @@ async def test_the_sandbox_is_told_of_before_images_are_pulled(strict: bool) -> 
         assert status.containerStatuses[0].state.waiting is not None
 
 
-@pytest.mark.case(24)
 async def test_the_deadline_ends_a_pod() -> None:
     world = World()
     async with world.running():
@@ -287,7 +272,6 @@ async def test_the_deadline_ends_a_pod() -> None:
         assert not world.running_containers()
 
 
-@pytest.mark.case(8)
 async def test_a_fixed_uid_restarts_only_what_changed() -> None:
     world = World()
     async with world.running():
@@ -308,8 +292,6 @@ async def test_a_fixed_uid_restarts_only_what_changed() -> None:
         assert counts == {"c": 1, "d": 0}
 
 
-@pytest.mark.compares("drift")
-@pytest.mark.case(46)
 async def test_a_dead_sandbox_is_made_again() -> None:
     world = World()
     async with world.running():

@@ -83,7 +83,6 @@ async def test_an_edit_of_a_rejected_pod_is_another_chance() -> None:
         assert record.metadata.uid == "smaller"
 
 
-@pytest.mark.case(27)
 async def test_priority_preempts() -> None:
     world = World()
     world.behaviours["c"] = Behaviour(term_after=2.0)
@@ -104,7 +103,6 @@ async def test_priority_preempts() -> None:
         assert not world.running_containers("uid-low")
 
 
-@pytest.mark.case(28)
 async def test_ports_clash() -> None:
     port = ContainerPort(containerPort=80, hostPort=8080, protocol="TCP")
     world = World()
@@ -123,8 +121,6 @@ async def test_ports_clash() -> None:
 # --- the kubelet comes and goes
 
 
-@pytest.mark.case(93)
-@pytest.mark.case(93)
 async def test_what_runs_is_adopted() -> None:
     world = World()
     world.behaviours["b"] = Behaviour(exit_after=1.0, exit_code=1)
@@ -151,7 +147,6 @@ async def test_what_runs_is_adopted() -> None:
         assert not await world.events("web-n1", "SandboxChanged")
 
 
-@pytest.mark.case(94)
 async def test_a_manifest_that_went_while_nobody_looked() -> None:
     world = World()
     world.behaviours["c"] = Behaviour(ignores_term=True)
@@ -185,7 +180,6 @@ async def test_an_edit_while_nobody_looked_waits_for_the_old_one() -> None:
         assert len(world.running_containers("new")) == 1
 
 
-@pytest.mark.case(17)
 async def test_an_empty_folder_is_a_folder() -> None:
     world = World()
     async with world.running():
@@ -223,7 +217,6 @@ def of_node(name: str) -> Pod:
     return found
 
 
-@pytest.mark.case(95)
 async def test_another_node_name_makes_other_pods() -> None:
     world = World()
     old, new = of_node("n1").metadata.uid, of_node("n2").metadata.uid
@@ -250,7 +243,6 @@ async def ready(world: World) -> tuple[str, str]:
     return condition.status, condition.message
 
 
-@pytest.mark.case(25)
 async def test_an_outage_is_sat_out() -> None:
     world = World()
     async with world.running():
@@ -278,7 +270,6 @@ async def test_an_outage_is_sat_out() -> None:
         assert turns == {"NodeNotReady": 1, "NodeReady": 2}
 
 
-@pytest.mark.case(25)
 async def test_a_strict_kubelet_calls_it_down_after_half_a_minute(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
@@ -466,7 +457,6 @@ async def test_one_change_costs_the_same_among_many(count: int) -> None:
 # --- endpoints
 
 
-@pytest.mark.case(97)
 async def test_logs_and_why_there_are_none() -> None:
     world = World(pull_delay=30.0)
     world.behaviours["c"] = Behaviour(lines=("hello",))
@@ -538,7 +528,6 @@ async def test_figures_and_health() -> None:
         assert endpoints.healthy() == (False, "sync Loop took longer than expected")
 
 
-@pytest.mark.case(98)
 async def test_a_loop_that_is_stuck_is_told_over_http(tmp_path: Path) -> None:
     world = World()
     app = build_app(world.store, world.kubelet.endpoints, version="1")

@@ -26,7 +26,6 @@ async def condition(world: World, kind: str) -> tuple[str, str, str]:
     return found.status, found.reason, found.message
 
 
-@pytest.mark.case(89)
 async def test_memory_pressure_ends_no_static_pod(caplog: pytest.LogCaptureFixture) -> None:
     host = FakeHost()
     world = World(host=host, eviction_hard=HARD)
@@ -68,7 +67,6 @@ async def test_memory_pressure_ends_no_static_pod(caplog: pytest.LogCaptureFixtu
         assert world.phase() == "Running"
 
 
-@pytest.mark.case(90)
 async def test_an_empty_dir_over_its_limit_ends_no_static_pod() -> None:
     world = World(host=FakeHost(), eviction_hard=HARD)
     writer = container(

@@ -1,11 +1,10 @@
-"""Pods resized in place (reference §13.6), on the simulated engine in virtual time."""
+"""Pods resized in place (kubelet.md §13.6), on the simulated engine in virtual time."""
 
 from __future__ import annotations
 
 import json
 from pathlib import Path
 
-import pytest
 from kubelet_world import World, container, pod
 from msgspec import structs
 from virtual_time import virtual
@@ -65,7 +64,6 @@ def summary(resources: ResourceRequirements, **more: object) -> str:
     return json.dumps(document, separators=(",", ":"))
 
 
-@pytest.mark.field("spec.containers.resizePolicy", answer="honoured")
 @virtual()
 async def test_more_is_given_without_a_restart() -> None:
     async with World(jitter=0.0).running() as world:
@@ -198,7 +196,6 @@ async def test_what_waits_is_tried_every_three_minutes() -> None:
         assert len(await told(world)) == 1, "the same answer is told once"
 
 
-@pytest.mark.field("spec.priority", answer="honoured")
 @virtual()
 async def test_a_resize_may_preempt() -> None:
     async with World().running() as world:
@@ -328,7 +325,6 @@ async def test_qos_follows_what_is_allocated() -> None:
         assert held(world).cpu_quota == 100_000
 
 
-@pytest.mark.field("spec.resources", answer="honoured")
 @virtual()
 async def test_pod_level_limits_reach_the_containers_without_their_own() -> None:
     def with_limit(memory: str) -> Pod:

@@ -47,8 +47,6 @@ async def only(world: World, name: str = "c") -> ContainerStatus:
     return next(status for status in statuses if status.name == name)
 
 
-@pytest.mark.compares("restarts")
-@pytest.mark.case(36, 37)
 @pytest.mark.parametrize("code", [1, 0])
 async def test_a_crash_loop_backs_off(code: int) -> None:
     """Cases 36 and 37."""
@@ -124,8 +122,6 @@ async def test_a_pod_that_goes_takes_no_other_pods_back_off_along() -> None:
         assert world.clock.monotonic() - began > 40.0, "it waits as long as it had to"
 
 
-@pytest.mark.compares("restarts")
-@pytest.mark.case(38)
 async def test_a_long_run_resets_the_back_off() -> None:
     world = World()
     world.behaviours["c"] = Behaviour(exit_after=1.0, exit_code=1)
@@ -147,8 +143,6 @@ async def test_a_long_run_resets_the_back_off() -> None:
         assert waiting.message.startswith("back-off 10s ")
 
 
-@pytest.mark.case(39)
-@pytest.mark.case(39)
 async def test_the_longest_back_off_can_be_set() -> None:
     world, starts = watched(
         Behaviour(exit_after=1.0, exit_code=1), max_container_restart_period=2.0
@@ -159,7 +153,6 @@ async def test_the_longest_back_off_can_be_set() -> None:
         assert starts.gaps() == [1.0, 3.0, 3.0, 3.0, 3.0]
 
 
-@pytest.mark.case(49)
 async def test_only_one_dead_instance_is_kept() -> None:
     world, starts = watched(Behaviour(exit_after=1.0, exit_code=1))
     async with world.running():
@@ -175,8 +168,6 @@ async def test_only_one_dead_instance_is_kept() -> None:
         assert status.lastState.terminated is not None
 
 
-@pytest.mark.case(47)
-@pytest.mark.case(47)
 async def test_a_killed_container_is_restarted_alone() -> None:
     world = World()
     async with world.running():
@@ -218,9 +209,6 @@ async def test_restart_counts_outlive_removed_containers() -> None:
 # --- init
 
 
-@pytest.mark.compares("init")
-@pytest.mark.case(51)
-@pytest.mark.case(51)
 async def test_init_containers_run_one_after_the_other() -> None:
     world = World()
     seen: list[tuple[str, float]] = []
@@ -250,7 +238,6 @@ async def test_init_containers_run_one_after_the_other() -> None:
         assert 1.99 <= c - b < 2.2
 
 
-@pytest.mark.case(52)
 async def test_a_failed_init_container_fails_the_pod_under_never() -> None:
     world = World()
     world.behaviours["a"] = Behaviour(exit_after=1.0, exit_code=1)
@@ -262,7 +249,6 @@ async def test_a_failed_init_container_fails_the_pod_under_never() -> None:
         assert not world.sandboxes(UID)
 
 
-@pytest.mark.case(52)
 async def test_a_failed_init_container_backs_off_under_always() -> None:
     world, starts = watched(Behaviour(exit_after=1.0, exit_code=1))
     async with world.running():
@@ -275,8 +261,6 @@ async def test_a_failed_init_container_backs_off_under_always() -> None:
         assert status.initContainerStatuses[0].restartCount == 3
 
 
-@pytest.mark.compares("init")
-@pytest.mark.case(56)
 async def test_sidecars_start_first_and_stop_last() -> None:
     world = World()
     for name in ("c", "s1", "s2"):
@@ -294,9 +278,6 @@ async def test_sidecars_start_first_and_stop_last() -> None:
         assert left == [["s1", "s2"], ["s1"], []]
 
 
-@pytest.mark.compares("init")
-@pytest.mark.case(55)
-@pytest.mark.case(55)
 async def test_a_sidecar_does_not_keep_the_pod_alive() -> None:
     world = World()
     world.behaviours["c"] = Behaviour(exit_after=2.0)
@@ -319,7 +300,6 @@ async def test_a_sidecar_does_not_keep_the_pod_alive() -> None:
 # --- images and starting
 
 
-@pytest.mark.case(41)
 async def test_one_image_missing_keeps_the_pod_pending() -> None:
     world = World()
     async with world.running():
@@ -336,7 +316,6 @@ async def test_one_image_missing_keeps_the_pod_pending() -> None:
         assert ready.message == "containers with unready status: [b]"
 
 
-@pytest.mark.compares("pull-progress")
 async def test_the_status_follows_before_all_images_are_there() -> None:
     world = World(pull_delay=60.0)
     async with world.running():
@@ -383,8 +362,6 @@ async def test_pulls_can_run_side_by_side() -> None:
         assert await world.until(lambda: len(world.running_containers()) == 3) < 11.0
 
 
-@pytest.mark.case(103)
-@pytest.mark.case(103)
 async def test_a_pull_in_progress_is_not_interrupted() -> None:
     world = World(pull_delay=20.0)
     async with world.running():
@@ -410,8 +387,6 @@ async def test_waiting_for_a_turn_to_pull_ends_with_the_pod() -> None:
         assert await world.until(world.gone("uid-two")) < 1.0
 
 
-@pytest.mark.case(44)
-@pytest.mark.case(44)
 async def test_a_container_that_cannot_start_is_tried_again() -> None:
     world = World()
     world.behaviours["c"] = Behaviour(start_error='exec: "nope": not found')

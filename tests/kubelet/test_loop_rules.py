@@ -43,9 +43,6 @@ def reason(status: ContainerStatus) -> str:
 # --- policies
 
 
-@pytest.mark.compares("restarts")
-@pytest.mark.case(23)
-@pytest.mark.field("spec.restartPolicy", answer="honoured")
 async def test_case_23_on_failure_restarts_only_what_failed() -> None:
     world = World()
     world.behaviours["a"] = Behaviour(exit_after=1.0)
@@ -62,7 +59,6 @@ async def test_case_23_on_failure_restarts_only_what_failed() -> None:
         assert world.phase() == "Running"
 
 
-@pytest.mark.case(48)
 async def test_case_48_an_oom_kill_is_told_and_restarted() -> None:
     world = World()
     world.behaviours["c"] = Behaviour(exit_after=1.0, oom=True)
@@ -78,9 +74,6 @@ async def test_case_48_an_oom_kill_is_told_and_restarted() -> None:
         assert (ended.reason, ended.exitCode) == ("OOMKilled", 137)
 
 
-@pytest.mark.case(59)
-@pytest.mark.field("spec.containers.restartPolicyRules", answer="honoured")
-@pytest.mark.field("spec.containers.restartPolicy", answer="honoured")
 @pytest.mark.parametrize("code", [42, 1])
 async def test_case_59_a_rule_restarts_under_never(code: int) -> None:
     world = World()
@@ -101,7 +94,6 @@ async def test_case_59_a_rule_restarts_under_never(code: int) -> None:
 # --- all containers anew
 
 
-@pytest.mark.case(60)
 async def test_case_60_all_containers_start_anew_in_their_sandbox() -> None:
     runs: list[str] = []
 
@@ -162,7 +154,6 @@ async def test_case_60_all_containers_start_anew_in_their_sandbox() -> None:
 # --- init containers
 
 
-@pytest.mark.case(52)
 @pytest.mark.parametrize("policy", ["Never", "Always"])
 async def test_case_52_an_init_container_that_fails(policy: str) -> None:
     world = World()
@@ -187,7 +178,6 @@ async def test_case_52_an_init_container_that_fails(policy: str) -> None:
             )
 
 
-@pytest.mark.case(57)
 async def test_case_57_a_lost_init_container_is_not_run_again() -> None:
     world = World()
     world.behaviours["init"] = Behaviour(exit_after=1.0)
@@ -210,7 +200,6 @@ async def test_case_57_a_lost_init_container_is_not_run_again() -> None:
         assert (await condition(world, "Ready")).status == "True"
 
 
-@pytest.mark.case(58)
 async def test_case_58_init_containers_do_not_run_again_for_a_dead_app() -> None:
     world = World()
     world.behaviours["init"] = Behaviour(exit_after=1.0)
@@ -225,7 +214,6 @@ async def test_case_58_init_containers_do_not_run_again_for_a_dead_app() -> None
         assert (await statuses(world))["c"].restartCount == 1
 
 
-@pytest.mark.case(46)
 async def test_case_46_a_dead_sandbox_takes_everything_along() -> None:
     world = World()
     world.behaviours["init"] = Behaviour(exit_after=1.0)
@@ -241,7 +229,7 @@ async def test_case_46_a_dead_sandbox_takes_everything_along() -> None:
         await world.sleep(1.0)
         changed = await world.events("web-n1", "SandboxChanged")
         assert [(e.type, e.message, e.count) for e in changed] == [
-            ("Normal", "Pod sandbox changed, it will be killed and re-created.", 1)
+            ("Normal", "Pod sandbox changed, it will be killed and recreated.", 1)
         ]
         assert (await world.status()).podIP not in ("", before)
         counts = {name: one.restartCount for name, one in (await statuses(world)).items()}
@@ -253,8 +241,6 @@ async def test_case_46_a_dead_sandbox_takes_everything_along() -> None:
 # --- sidecars
 
 
-@pytest.mark.case(54)
-@pytest.mark.field("spec.initContainers.restartPolicy", answer="honoured")
 @pytest.mark.parametrize("code", [0, 1])
 @pytest.mark.parametrize("app", [0, 3])
 async def test_case_54_a_sidecar_is_restarted_and_decides_nothing(code: int, app: int) -> None:
@@ -272,7 +258,6 @@ async def test_case_54_a_sidecar_is_restarted_and_decides_nothing(code: int, app
         assert not world.running_containers(UID)
 
 
-@pytest.mark.case(104)
 @pytest.mark.parametrize("policy", ["Always", "Never"])
 async def test_case_104_a_sidecar_without_its_image_holds_up_the_rest(policy: str) -> None:
     world = World()
@@ -293,8 +278,6 @@ async def test_case_104_a_sidecar_without_its_image_holds_up_the_rest(policy: st
 # --- readiness gates
 
 
-@pytest.mark.case(105)
-@pytest.mark.field("spec.readinessGates", answer="honoured")
 async def test_case_105_a_readiness_gate_is_never_met() -> None:
     world = World()
     async with world.running():
@@ -314,12 +297,6 @@ async def test_case_105_a_readiness_gate_is_never_met() -> None:
 # --- termination messages
 
 
-@pytest.mark.case(83)
-@pytest.mark.field(
-    "spec.containers.terminationMessagePath",
-    "spec.containers.terminationMessagePolicy",
-    answer="honoured",
-)
 async def test_case_83_termination_messages() -> None:
     long = bytes(range(32, 127)) * 120
     world = World()

@@ -137,7 +137,7 @@ async def test_a_sandbox_made_anew_is_another_start_of_the_same_pod() -> None:
         await world.sleep(30)
         now, before = await starts(world)
     assert now.uid == before.uid
-    assert now.cause == "the sandbox was re-created"
+    assert now.cause == "the sandbox was recreated"
     assert now.ready is not None
 
 

@@ -64,8 +64,6 @@ def two_steps(**more: object) -> World:
 
 
 @pytest.mark.virtual_time
-@pytest.mark.case(99)
-@pytest.mark.field("spec.priority", answer="honoured")
 async def test_pods_end_by_priority_and_say_why() -> None:
     world = two_steps()
     world.behaviours["c"] = Behaviour(ignores_term=True)

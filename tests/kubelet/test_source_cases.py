@@ -1,4 +1,4 @@
-"""From manifests to running pods: what a change of a file does (reference §1, cases 1 to 18)."""
+"""From manifests to running pods: what a change of a file does (kubelet.md §1, cases 1 to 18)."""
 
 from __future__ import annotations
 
@@ -44,8 +44,6 @@ def variables(world: FolderWorld) -> dict[str, str]:
     return dict(world.engine._containers[found.id].config.env)
 
 
-@pytest.mark.compares("record")
-@pytest.mark.case(1)
 async def test_a_manifest_becomes_a_pod() -> None:
     world = FolderWorld(start_delay=1.0)
     async with world.running():
@@ -64,7 +62,6 @@ async def test_a_manifest_becomes_a_pod() -> None:
     assert re.fullmatch(seen, notes[names.CONFIG_SEEN])
 
 
-@pytest.mark.case(6)
 @pytest.mark.parametrize("text", [WEB, FIXED])
 async def test_comments_and_blank_lines_change_nothing(text: str) -> None:
     world = FolderWorld()
@@ -77,7 +74,6 @@ async def test_comments_and_blank_lines_change_nothing(text: str) -> None:
         assert await world.events() == events
 
 
-@pytest.mark.case(7)
 async def test_an_edit_ends_the_old_pod_before_the_new_one_starts() -> None:
     world = FolderWorld()
     world.behaviours["c"] = Behaviour(term_after=4.0)
@@ -100,7 +96,6 @@ async def test_an_edit_ends_the_old_pod_before_the_new_one_starts() -> None:
         ]
 
 
-@pytest.mark.case(8)
 async def test_another_image_under_a_fixed_uid_restarts_the_container_in_its_sandbox() -> None:
     world = FolderWorld()
     world.engine.images.add(invent("busybox:2"), "busybox:2")
@@ -119,7 +114,6 @@ async def test_another_image_under_a_fixed_uid_restarts_the_container_in_its_san
         ]
 
 
-@pytest.mark.case(9)
 async def test_another_variable_under_a_fixed_uid_waits_for_the_next_restart() -> None:
     world = FolderWorld()
     async with world.running():
@@ -134,7 +128,6 @@ async def test_another_variable_under_a_fixed_uid_waits_for_the_next_restart() -
         assert (await world.status()).containerStatuses[0].restartCount == 1
 
 
-@pytest.mark.case(10)
 async def test_a_broken_manifest_does_no_harm_to_the_one_beside_it() -> None:
     world = FolderWorld()
     async with world.running():
@@ -149,7 +142,6 @@ async def test_a_broken_manifest_does_no_harm_to_the_one_beside_it() -> None:
         assert told <= {"web-n1", "n1"}
 
 
-@pytest.mark.case(11)
 @pytest.mark.parametrize("strict", [False, True])
 async def test_a_manifest_that_turns_bad(strict: bool) -> None:
     world = FolderWorld(strict=strict)
@@ -167,7 +159,6 @@ async def test_a_manifest_that_turns_bad(strict: bool) -> None:
             assert [c.id for c in world.running_containers()] == [old.id]
 
 
-@pytest.mark.case(13)
 @pytest.mark.parametrize(("strict", "value"), [(False, "a"), (True, "b")])
 async def test_of_two_files_of_one_name_one_pod_runs(strict: bool, value: str) -> None:
     world = FolderWorld(strict=strict)
@@ -180,7 +171,6 @@ async def test_of_two_files_of_one_name_one_pod_runs(strict: bool, value: str) -
         assert len(world.sandboxes(ready=False)) == 1
 
 
-@pytest.mark.case(18)
 @pytest.mark.parametrize("strict", [False, True])
 async def test_of_two_documents_the_first_pod_runs(strict: bool) -> None:
     world = FolderWorld(strict=strict)
@@ -191,7 +181,6 @@ async def test_of_two_documents_the_first_pod_runs(strict: bool) -> None:
         assert [item.metadata.name for item in listed] == ["web-n1"]
 
 
-@pytest.mark.compares("documents")
 async def test_a_config_map_beside_its_pod_reaches_the_container() -> None:
     world = FolderWorld()
     uses = WEB.replace("    env: [{name: A, value: b}]", "    envFrom: [{configMapRef: {name: m}}]")

@@ -35,7 +35,6 @@ def in_spec(line: str) -> Diagnostic:
     return only(pod_text(extra=f"  {line}\n"))
 
 
-@pytest.mark.compares("unknown-fields")
 def test_restart_policy_under_metadata_says_where_it_belongs() -> None:
     found = only(pod_text().replace("  name: web\n", "  name: web\n  restartPolicy: Never\n"))
     assert (found.line, found.column, found.field) == (5, 3, "metadata.restartPolicy")
@@ -44,7 +43,6 @@ def test_restart_policy_under_metadata_says_where_it_belongs() -> None:
     assert found.fix == "move it to spec.restartPolicy"
 
 
-@pytest.mark.compares("unknown-fields")
 @pytest.mark.parametrize(
     ("line", "fix"),
     [
@@ -219,7 +217,6 @@ def test_what_is_no_map_is_no_pod(text: str, words: str) -> None:
     assert words in found.message
 
 
-@pytest.mark.compares("kinds")
 @pytest.mark.parametrize(
     ("kind", "words"),
     [

@@ -56,7 +56,6 @@ def test_a_missing_name_is_an_error_at_the_metadata() -> None:
     assert found.message == "Required value: name is needed for the pod"
 
 
-@pytest.mark.case(15)
 def test_case_15_ephemeral_containers_and_double_names() -> None:
     (found,) = read(pod_text(extra="  ephemeralContainers: [{name: d, image: i}]\n")).diagnostics
     assert (found.code, found.field) == ("FieldValueForbidden", "spec.ephemeralContainers")
@@ -112,13 +111,11 @@ def test_departure_7_leaves_other_refusals_alone() -> None:
         assert settle(result, {object_key(secret)}).pods == ()
 
 
-@pytest.mark.compares("documents")
 def test_departure_7_does_not_exist_when_strict() -> None:
     (found,) = read(SECRET, strict=True).diagnostics
     assert found.message.startswith('Unsupported value: "Secret"')
 
 
-@pytest.mark.compares("secrets")
 def test_the_text_of_a_secret_is_not_kept() -> None:
     assert read(SECRET).text == ""
     assert "hunter2" not in repr(read(SECRET.replace("stringData", "data")).diagnostics)

@@ -51,14 +51,12 @@ def test_a_config_map_beside_its_pod() -> None:
         assert settled.pods
 
 
-@pytest.mark.compares("kinds")
 def test_several_objects_in_one_file() -> None:
     result = read(CONFIG, CONFIG.replace("name: c", "name: d, namespace: other"), SECRET)
     assert (made(result), result.diagnostics) == (["c", "d", "s"], ())
     assert [item.metadata.namespace for item in result.objects] == ["default", "other", "default"]
 
 
-@pytest.mark.compares("kinds")
 def test_the_first_pod_of_a_file_is_run_and_the_others_are_remarked_upon() -> None:
     result = read(CONFIG, pod_text(), pod_text("two"), SERVICE, "hello\n")
     assert made(result) == ["web-n1", "c"]
@@ -67,7 +65,7 @@ def test_the_first_pod_of_a_file_is_run_and_the_others_are_remarked_upon() -> No
         ("FurtherDocument", Severity.WARNING, 25),
         ("FurtherDocument", Severity.WARNING, 28),
     ]
-    assert result.diagnostics[0].fix == "put each pod into a file of its own"
+    assert result.diagnostics[0].fix == "put each pod into its own file"
     assert result.diagnostics[1].message == "Service is not supported; ignored"
 
 
@@ -100,7 +98,6 @@ def as_list(*documents: str) -> str:
     return f"apiVersion: v1\nkind: List\nitems:\n{items}"
 
 
-@pytest.mark.compares("kinds")
 def test_a_list_is_its_items() -> None:
     result = read(as_list(pod_text(extra=USES), CONFIG, pod_text("two")))
     assert made(result) == ["web-n1", "c"]
@@ -130,7 +127,6 @@ def test_more_documents_than_anybody_writes() -> None:
     assert "more than 200 objects" in result.diagnostics[-1].message
 
 
-@pytest.mark.case(18)
 @pytest.mark.parametrize("strict", [False, True])
 def test_case_18_of_two_documents_the_first_pod_runs(strict: bool) -> None:
     result = read(pod_text(), pod_text("two"), strict=strict)
@@ -272,7 +268,6 @@ def test_a_secret_is_kept_as_the_api_keeps_it() -> None:
 HIDDEN = "hunter2"
 
 
-@pytest.mark.compares("secrets")
 @pytest.mark.parametrize(
     "text",
     [

@@ -32,15 +32,6 @@ def refused(result: ReadResult) -> list[str]:
     return [one.message for one in result.diagnostics if one.severity is Severity.ERROR]
 
 
-@pytest.mark.field(
-    "metadata.name",
-    "metadata.namespace",
-    "metadata.labels",
-    "metadata.annotations",
-    "metadata.uid",
-    "metadata.generation",
-    answer="honoured",
-)
 def test_who_a_pod_is() -> None:
     result = read(
         {
@@ -81,18 +72,6 @@ OWNER = {"apiVersion": "v1", "kind": "Node", "name": "box", "uid": "u"}
         ("managedFields", [{"operation": "Apply", "fieldsType": "FieldsV1"}]),
     ],
 )
-@pytest.mark.field(
-    "metadata.generateName",
-    "metadata.creationTimestamp",
-    "metadata.deletionTimestamp",
-    "metadata.deletionGracePeriodSeconds",
-    "metadata.resourceVersion",
-    "metadata.selfLink",
-    "metadata.ownerReferences",
-    "metadata.finalizers",
-    "metadata.managedFields",
-    answer="no-effect",
-)
 def test_what_only_an_api_server_would_heed_is_said_to_be_vain(field: str, value: object) -> None:
     assert warned(read({field: value})) == [
         (f"metadata.{field}", "has no effect: a static pod has no object on an API server")
@@ -113,14 +92,12 @@ def test_a_generated_name_is_none() -> None:
     ]
 
 
-@pytest.mark.field("spec.serviceAccountName", "spec.serviceAccount", answer="refused")
 @pytest.mark.parametrize("field", ["serviceAccountName", "serviceAccount"])
 def test_a_static_pod_has_no_service_account(field: str) -> None:
     (message,) = refused(read(**{field: "builder"}))
     assert message.endswith("static pods may not reference serviceaccounts")
 
 
-@pytest.mark.field("spec.automountServiceAccountToken", answer="no-effect")
 def test_a_token_that_nobody_gives() -> None:
     assert warned(read(automountServiceAccountToken=True)) == [
         (
@@ -131,7 +108,6 @@ def test_a_token_that_nobody_gives() -> None:
     assert warned(read(automountServiceAccountToken=False)) == []
 
 
-@pytest.mark.field("spec.securityContext.seLinuxChangePolicy", answer="no-effect")
 def test_volumes_are_not_relabelled_either_way() -> None:
     assert warned(read(securityContext={"seLinuxChangePolicy": "Recursive"})) == [
         (
@@ -152,7 +128,6 @@ OPTIONS: tuple[dict[str, object], ...] = (
 )
 
 
-@pytest.mark.field("spec.securityContext.windowsOptions", answer="no-effect")
 @pytest.mark.parametrize("options", OPTIONS, ids=lambda one: next(iter(one)))
 def test_windows_options_of_a_pod(options: dict[str, object]) -> None:
     assert warned(read(securityContext={"windowsOptions": options})) == [
@@ -163,7 +138,6 @@ def test_windows_options_of_a_pod(options: dict[str, object]) -> None:
     ]
 
 
-@pytest.mark.field("spec.containers.securityContext.windowsOptions", answer="no-effect")
 @pytest.mark.parametrize("options", OPTIONS, ids=lambda one: next(iter(one)))
 def test_windows_options_of_a_container(options: dict[str, object]) -> None:
     container = {

@@ -45,7 +45,6 @@ def only_image(folder: Folder) -> str:
     return image
 
 
-@pytest.mark.case(1)
 async def test_case_1_a_manifest_appears(folder: Path) -> None:
     async with watch(folder) as watched:
         put(folder / "web.yaml", pod_text())
@@ -64,8 +63,6 @@ async def test_case_1_a_manifest_appears(folder: Path) -> None:
     assert record.spec.text == pod_text()
 
 
-@pytest.mark.compares("files")
-@pytest.mark.case(3)
 async def test_case_3_which_names_are_read(folder: Path) -> None:
     for name in (".web.yaml", "web.txt", "web.yaml~", "#x#", "x.swp", "x.bak", "4913", "README"):
         (folder / name).write_text(pod_text("p" + name.strip(".~#").lower().replace(".", "-")))
@@ -75,7 +72,6 @@ async def test_case_3_which_names_are_read(folder: Path) -> None:
         assert ".web.yaml" not in watched.last.manifests
 
 
-@pytest.mark.compares("files")
 async def test_departure_2_droppings_are_listed_with_the_reason(folder: Path) -> None:
     (folder / "web.yaml~").write_text(pod_text())
     seen = await first(folder)
@@ -84,7 +80,6 @@ async def test_departure_2_droppings_are_listed_with_the_reason(folder: Path) ->
     assert (status.state, status.message) == (ManifestState.IGNORED, "an editor's backup")
 
 
-@pytest.mark.case(4)
 async def test_case_4_what_is_no_regular_file_is_not_read(folder: Path) -> None:
     (folder / "sub").mkdir()
     (folder / "sub" / "web.yaml").write_text(pod_text())
@@ -104,7 +99,6 @@ async def test_case_4_what_is_no_regular_file_is_not_read(folder: Path) -> None:
     assert all(m.status.message for n, m in seen.manifests.items() if n != "link.yaml")
 
 
-@pytest.mark.case(6)
 async def test_case_6_comments_change_nothing_about_the_pod(folder: Path) -> None:
     path = folder / "web.yaml"
     put(path, pod_text())
@@ -147,7 +141,6 @@ async def test_case_10_good_and_broken_together(folder: Path) -> None:
     assert "did not find" in status.message
 
 
-@pytest.mark.compares("folder")
 async def test_departure_1_the_last_good_version_stays(folder: Path) -> None:
     path = folder / "web.yaml"
     put(path, pod_text())
@@ -175,7 +168,6 @@ async def test_departure_1_across_a_restart_of_the_agent(folder: Path) -> None:
         assert seen.pods == {good.metadata.uid: good}  # config.seen too
 
 
-@pytest.mark.case(11)
 async def test_case_11_strict_drops_a_broken_pod_at_the_next_full_list(folder: Path) -> None:
     path = folder / "web.yaml"
     put(path, pod_text())
@@ -185,7 +177,6 @@ async def test_case_11_strict_drops_a_broken_pod_at_the_next_full_list(folder: P
         assert states(seen) == {"web.yaml": "Invalid"}
 
 
-@pytest.mark.case(12)
 async def test_case_12_a_deleted_file_takes_its_pod_along(folder: Path) -> None:
     put(folder / "web.yaml", pod_text())
     async with watch(folder) as watched:
@@ -194,7 +185,6 @@ async def test_case_12_a_deleted_file_takes_its_pod_along(folder: Path) -> None:
         assert seen.manifests == {}
 
 
-@pytest.mark.case(13)
 async def test_case_13_and_departure_3_of_two_the_older_has_the_pod(folder: Path) -> None:
     put(folder / "b.yaml", pod_text())
     async with watch(folder) as watched:
@@ -213,7 +203,6 @@ async def test_case_13_and_departure_3_of_two_the_older_has_the_pod(folder: Path
         assert only_image(seen) == "busybox:2"
 
 
-@pytest.mark.case(13)
 async def test_case_13_strict_lets_the_later_by_name_win(folder: Path) -> None:
     put(folder / "b.yaml", pod_text(image="b:1"))
     put(folder / "a.yaml", pod_text(image="a:1"))
@@ -396,7 +385,6 @@ async def test_a_renamed_file_is_another_manifest_at_once(folder: Path) -> None:
         assert all(len(f.pods) == 1 for f in watched.history)
 
 
-@pytest.mark.compares("documents")
 async def test_departure_7_a_config_map_beside_the_pod(folder: Path) -> None:
     put(folder / "web.yaml", pod_text(extra="    envFrom: [{configMapRef: {name: m}}]\n"))
     config = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: m}\ndata: {A: %s}\n"
@@ -637,7 +625,6 @@ async def test_a_change_of_the_folder_itself_says_nothing_of_the_names(
         assert len(watched.history) == 1
 
 
-@pytest.mark.compares("folder")
 @pytest.mark.parametrize("seed", range(4))
 async def test_whatever_is_done_the_changes_lead_to_what_is_there(folder: Path, seed: int) -> None:
     """No listing comes to help: a fresh look at the end sees what the watched folder says."""

@@ -1,4 +1,4 @@
-"""Who a static pod is (reference §1.3)."""
+"""Who a static pod is (kubelet.md §1.3)."""
 
 from __future__ import annotations
 
@@ -43,13 +43,11 @@ def test_case_1_identity_of_a_manifest() -> None:
     assert (toleration.operator, toleration.effect) == ("Exists", "NoExecute")
 
 
-@pytest.mark.case(2)
 def test_case_2_suffix_is_lower_case_and_node_name_is_not() -> None:
     pod = read(pod_text(), node="N1")
     assert (pod.metadata.name, pod.spec.nodeName) == ("web-n1", "N1")
 
 
-@pytest.mark.case(5)
 def test_case_5_json_gives_the_same_uid_as_equal_yaml() -> None:
     as_json = json.dumps(yaml.safe_load(pod_text()))
     assert read(as_json) == read(pod_text())

@@ -31,7 +31,6 @@ def warned(result: ReadResult) -> dict[str, str]:
     return {one.field: one.message for one in result.diagnostics}
 
 
-@pytest.mark.field("spec.nodeName", answer="no-effect")
 def test_another_node() -> None:
     result = read(nodeName="elsewhere")
     assert warned(result) == {
@@ -41,15 +40,6 @@ def test_another_node() -> None:
     assert warned(read(nodeName="n1")) == {}
 
 
-@pytest.mark.field(
-    "spec.affinity.podAffinity",
-    "spec.affinity.podAntiAffinity",
-    "spec.affinity.nodeAffinity.preferredDuringSchedulingIgnoredDuringExecution",
-    "spec.topologySpreadConstraints",
-    "spec.schedulerName",
-    "spec.schedulingGroup",
-    answer="no-effect",
-)
 @pytest.mark.parametrize(
     ("spec", "field"),
     [
@@ -96,21 +86,18 @@ def test_what_a_scheduler_would_heed(spec: dict[str, object], field: str) -> Non
     }
 
 
-@pytest.mark.field("spec.tolerations", answer="no-effect")
 def test_tolerations() -> None:
     assert warned(read(tolerations=[{"operator": "Exists"}])) == {
         "spec.tolerations": "has no effect: taints do not keep static pods away"
     }
 
 
-@pytest.mark.field("spec.runtimeClassName", answer="no-effect")
 def test_runtime_class() -> None:
     assert warned(read(runtimeClassName="kata")) == {
         "spec.runtimeClassName": "has no effect: there is no API server that has the class"
     }
 
 
-@pytest.mark.field("spec.preemptionPolicy", answer="no-effect")
 def test_preemption_policy() -> None:
     assert "spec.preemptionPolicy" in warned(read(preemptionPolicy="Never"))
 
@@ -140,12 +127,6 @@ def test_required_node_affinity_and_a_plain_pod_say_nothing() -> None:
     assert warned(read()) == {}
 
 
-@pytest.mark.field(
-    "spec.schedulingGates",
-    "spec.resourceClaims",
-    "spec.containers.resources.claims",
-    answer="refused",
-)
 @pytest.mark.parametrize(
     ("spec", "words"),
     [
@@ -178,7 +159,6 @@ def test_what_static_pods_may_not_have(spec: dict[str, object], words: str) -> N
     assert words in " ".join(one.message for one in result.diagnostics)
 
 
-@pytest.mark.case(15)
 def test_a_manifest_has_no_ephemeral_containers() -> None:
     result = read(ephemeralContainers=[{"name": "d", "image": "busybox:1"}])
     assert not result.pods

@@ -173,7 +173,6 @@ def test_what_the_kubelet_finds_first_comes_first() -> None:
     ]
 
 
-@pytest.mark.field("spec.resourceClaims", "spec.containers.resources.claims", answer="refused")
 @pytest.mark.parametrize("strict", [False, True])
 def test_claims_of_devices_are_refused(strict: bool) -> None:
     claims = "  resourceClaims: [{name: gpu, resourceClaimName: g}]\n"
@@ -188,7 +187,6 @@ def test_claims_of_devices_are_refused(strict: bool) -> None:
     assert found.message.startswith(kubelet if strict else plain)
 
 
-@pytest.mark.field("spec.schedulingGates", answer="refused")
 @pytest.mark.parametrize("strict", [False, True])
 def test_no_scheduler_lifts_gates(strict: bool) -> None:
     gates = "  schedulingGates: [{name: example.com/wait}]\n"

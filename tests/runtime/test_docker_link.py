@@ -85,7 +85,6 @@ async def test_streams_and_calls_end_when_the_engine_goes(
     await runtime.connect()
 
 
-@pytest.mark.compares("remote")
 async def test_a_far_engine_tells_messages_and_counters(remote_bench: Bench) -> None:
     sandbox = await remote_bench.sandbox()
     script = f"yes 0123456789 | head -c 300000 > {TERMINATION}; echo end >> {TERMINATION}"

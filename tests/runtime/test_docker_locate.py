@@ -49,7 +49,6 @@ def test_a_named_engine_is_the_only_one_tried(tmp_path: Path) -> None:
     assert (found.url, found.source) == (url, "as asked")
 
 
-@pytest.mark.compares("remote")
 def test_the_environment_names_one_and_nothing_else_is_tried(tmp_path: Path) -> None:
     search = find_engine(None, environ=home(tmp_path, DOCKER_HOST=f"unix://{tmp_path}/no.sock"))
     assert search.found is None
@@ -58,7 +57,6 @@ def test_the_environment_names_one_and_nothing_else_is_tried(tmp_path: Path) -> 
     ]
 
 
-@pytest.mark.compares("remote", "rootless")
 def test_a_context_is_tried_first_then_the_usual_places(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -115,7 +113,6 @@ def test_reasons(tmp_path: Path) -> None:
     assert f"unix://{dead} (as asked): nothing listens" in search.explain()
 
 
-@pytest.mark.compares("remote")
 def test_tls_files_of_the_environment(tmp_path: Path) -> None:
     for name in ("cert", "key"):
         (tmp_path / f"{name}.pem").write_text("not a certificate")

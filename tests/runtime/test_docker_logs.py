@@ -39,7 +39,6 @@ async def short_bench(engine_url: str, raw: Any) -> AsyncIterator[Bench]:
         assert left_over(raw, bench.root) == []
 
 
-@pytest.mark.compares("logs-follow")
 @pytest.mark.parametrize("tty", [False, True], ids=["streams", "terminal"])
 async def test_following_loses_and_repeats_nothing_over_rotations(
     short_bench: Bench, tty: bool
@@ -71,7 +70,6 @@ async def test_following_from_the_end_on_begins_there(short_bench: Bench) -> Non
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="the engine's files are not readable here")
-@pytest.mark.case(92)
 async def test_a_long_log_is_rotated_and_what_is_old_gzipped(short_bench: Bench) -> None:
     sandbox = await short_bench.sandbox()
     container = await short_bench.start(sandbox, WRITE)

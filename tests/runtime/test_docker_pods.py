@@ -308,7 +308,6 @@ async def test_a_missing_seccomp_profile(docker_bench: Bench) -> None:
         )
 
 
-@pytest.mark.compares("limits")
 async def test_limits_reach_the_engine(docker_bench: Bench, raw: Any) -> None:
     sandbox = await docker_bench.sandbox()
     wanted = Resources(

@@ -141,8 +141,6 @@ def guarded(tmp_path: Path, raw: Any) -> Iterator[Registry]:
         yield server
 
 
-@pytest.mark.compares("pull-progress")
-@pytest.mark.field("spec.containers.image", "spec.containers.imagePullPolicy", answer="honoured")
 async def test_an_image_comes_from_its_registry(
     local: Registry, raw: Any, engine_url: str, tmp_path: Path
 ) -> None:
@@ -176,7 +174,6 @@ async def test_an_image_comes_from_its_registry(
         assert left_over(raw, str(tmp_path)) == []
 
 
-@pytest.mark.field("spec.imagePullSecrets", answer="honoured")
 async def test_a_guarded_registry_opens_to_a_pull_secret(
     guarded: Registry, raw: Any, engine_url: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -163,7 +163,6 @@ VOLUME = (PodVolume(name="v", mode=0o755),)
 SEE = (Mount(container_path="/v", volume="v", read_only=True),)
 
 
-@pytest.mark.field("spec.volumes.image", answer="honoured")
 async def test_an_image_is_copied_with_owners_modes_and_links(
     docker_bench: Bench, image: str
 ) -> None:
@@ -275,7 +274,6 @@ def modes(folder: Path) -> dict[str, int]:
 
 
 @AS_ROOT
-@pytest.mark.case(76)
 async def test_what_is_made_on_the_host_has_the_kubelet_s_modes(
     docker_bench: Bench, tmp_path: Path
 ) -> None:

@@ -209,7 +209,6 @@ async def test_the_journal_is_bounded() -> None:
     assert [c.line for c in journal.calls()] == [str(n) for n in range(90, 100)]
 
 
-@pytest.mark.compares("secrets")
 def test_values_of_variables_appear_nowhere() -> None:
     line = lines.create_container(
         "s" * 64,

@@ -69,7 +69,6 @@ def run(start: Start) -> Callable[..., Awaitable[str]]:
 Run = Callable[..., Awaitable[str]]
 
 
-@pytest.mark.compares("record", "api")
 async def test_get_pods(run: Run) -> None:
     head, first, second = (await run("get", "pods")).splitlines()
     assert head.split() == ["NAME", "READY", "STATUS", "RESTARTS", "AGE"]
@@ -153,7 +152,6 @@ async def test_logs_follow(start: Start, served: Served) -> None:
         assert await process.wait() == 0
 
 
-@pytest.mark.compares("api")
 async def test_watch(start: Start, served: Served) -> None:
     process = await start("get", "pods", "-w")
     assert process.stdout is not None
@@ -172,7 +170,6 @@ async def test_wait(run: Run, start: Start, served: Served) -> None:
     assert out == b"pod/db condition met\n", err
 
 
-@pytest.mark.compares("usage")
 async def test_top(run: Run) -> None:
     pods = await run("top", "pod")
     assert pods.splitlines()[1].split() == ["web", "12m", "3Mi"]

@@ -138,7 +138,6 @@ async def test_older_transports_are_refused_in_words(start: Start) -> None:
     assert b"SPDY is not served, WebSockets are" in err
 
 
-@pytest.mark.compares("attach")
 async def test_attach(start: Start) -> None:
     process = await start("attach", "web")
     assert process.stdout is not None
@@ -165,7 +164,6 @@ async def fetch(port: int) -> bytes:
     return answer
 
 
-@pytest.mark.compares("port-forward")
 async def test_port_forward(start: Start) -> None:
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))

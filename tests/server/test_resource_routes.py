@@ -160,7 +160,6 @@ async def test_failures_inside_are_statuses(
     assert "disk on fire" in status["message"]
 
 
-@pytest.mark.compares("record")
 async def test_delete_says_what_to_do(served: Served, http: aiohttp.ClientSession) -> None:
     item = pod("web")
     annotations = {"podtui.dev/manifest": "/m/web.yaml"}

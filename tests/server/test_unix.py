@@ -24,7 +24,6 @@ async def ask(path: Path) -> int:
         return response.status
 
 
-@pytest.mark.compares("api")
 async def test_socket_is_for_its_owner_alone_and_goes_with_the_server(tmp_path: Path) -> None:
     path = tmp_path / "s.sock"
     async with serving(path):

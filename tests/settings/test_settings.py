@@ -30,7 +30,6 @@ def write_config(tmp_path: Path, text: str) -> Path:
     return path
 
 
-@pytest.mark.compares("precedence")
 def test_flag_beats_environment_beats_file_beats_default(tmp_path: Path) -> None:
     config = write_config(tmp_path, "maxPods: 1\nnodeName: from-file\nsyncFrequency: 1m30s\n")
     resolved = resolve(

@@ -314,7 +314,7 @@ REFUSED: Final = WhatIf(
         PortHolder(port=53, protocol="UDP", process="dnsmasq", pid=612),
     ),
     leave=(Leaver(namespace="default", name="web-n1", uid="u", frees={"cpu": 500}, ports=(8080,)),),
-    remarks=("Other programs have ports that it wants, too: its sandbox could not start.",),
+    remarks=("Other programs use ports that it needs: its sandbox could not start.",),
 )
 
 

@@ -15,7 +15,6 @@ def test_no_control_character_is_ever_drawn(line: bytes) -> None:
     assert not re.search("[\x00-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]", text)
 
 
-@pytest.mark.compares("logs-colours")
 @pytest.mark.parametrize(
     ("line", "shown"),
     [
@@ -35,7 +34,6 @@ def test_sequences_are_neutralised(line: bytes, shown: str) -> None:
     assert plain_text(line) == shown
 
 
-@pytest.mark.compares("logs-colours")
 def test_colours_are_kept() -> None:
     red, plain = parse(b"\x1b[1;31mred\x1b[0m plain")
     assert red.style is not None

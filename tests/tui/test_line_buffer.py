@@ -56,7 +56,6 @@ def test_lines_times_and_tags_come_back_from_the_disk() -> None:
     buffer.close()
 
 
-@pytest.mark.compares("logs-follow")
 def test_memory_does_not_grow_with_the_lines(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(line_buffer, "CACHE_BYTES", 4 * CHUNK_BYTES)
     buffer = LineBuffer()

@@ -38,7 +38,6 @@ def test_search_finds_what_a_search_line_by_line_finds(
     assert matching_lines(block_of(batch), pattern, start) == expected
 
 
-@pytest.mark.compares("logs-filter")
 @given(lines, st.sampled_from(PATTERNS))
 def test_an_inverse_filter_shows_all_the_others(batch: list[bytes], text: str) -> None:
     block = block_of(batch)
@@ -47,7 +46,6 @@ def test_an_inverse_filter_shows_all_the_others(batch: list[bytes], text: str) -
     assert sorted(with_it + without) == list(range(len(batch)))
 
 
-@pytest.mark.compares("logs-filter")
 @pytest.mark.parametrize(
     ("text", "line", "found"),
     [

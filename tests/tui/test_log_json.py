@@ -18,7 +18,6 @@ values = st.recursive(
 documents = st.lists(values, max_size=4) | st.dictionaries(st.text(max_size=5), values, max_size=4)
 
 
-@pytest.mark.compares("logs-json")
 @given(documents)
 def test_rows_are_the_document_and_are_counted_right(document: object) -> None:
     line = json.dumps(document, ensure_ascii=False).encode(errors="replace")

@@ -13,7 +13,6 @@ T, D, I, W, E, F, U = (  # noqa: E741
 )  # fmt: skip
 
 
-@pytest.mark.compares("logs-levels")
 @pytest.mark.parametrize(
     ("line", "level"),
     [
@@ -103,7 +102,6 @@ def test_a_trace_goes_on_over_the_border_of_chunks() -> None:
     lines.buffer.close()
 
 
-@pytest.mark.compares("logs-levels")
 def test_lines_that_tell_no_level_are_shown_with_info_and_hidden_with_warn() -> None:
     lines = filled(b"plain", b"DEBUG d", b"WARN w")
     for level, expected in (

@@ -66,7 +66,6 @@ def test_whatever_a_line_holds_its_row_is_as_wide_as_the_view_and_harmless(
     assert not any(segment.control for segment in strip)
 
 
-@pytest.mark.compares("logs-wrap")
 @given(nasty, st.integers(20, 60), st.sampled_from(Prefix))
 def test_a_wrapped_line_is_shown_whole(text: bytes, width: int, prefix: Prefix) -> None:
     line = text.replace(b"\n", b"")

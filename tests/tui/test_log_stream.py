@@ -86,7 +86,6 @@ def _soon(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(log_stream, "RETRY", 0.001)
 
 
-@pytest.mark.compares("logs-follow")
 async def test_a_broken_stream_is_opened_again_without_repeating_a_line() -> None:
     script = Script(
         ([line(1, "a"), line(2, "b")], AgentUnavailable("gone")),
@@ -164,7 +163,6 @@ async def test_the_next_instance_goes_on_below_a_rule(first: bool, vanished: boo
     assert heard.said == [*(["a"] * first), *rules, "b"]
 
 
-@pytest.mark.compares("logs-follow")
 async def test_lines_that_are_gone_when_the_stream_comes_back_are_a_gap() -> None:
     script = Script(([line(1, "a")], ApiError(500, "InternalError", "broken")), ([line(40, "z")],))
     heard = await hear(script, TARGET, 3)

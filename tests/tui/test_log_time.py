@@ -113,7 +113,6 @@ def test_what_is_shown_fits_its_column(nanoseconds: int) -> None:
     assert width_of(between(nanoseconds)) < Times.BETWEEN.width
 
 
-@pytest.mark.compares("logs-times")
 def test_three_ways_to_show_a_time() -> None:
     moment, above, now = NOON + 5 * SECOND, NOON, NOON / SECOND + 65
     assert shown_time(Times.OFF, moment, above, now) == ""

@@ -42,7 +42,6 @@ async def fill(app: LogApp, lines: list[bytes]) -> LogView:
     return view
 
 
-@pytest.mark.compares("logs-follow")
 async def test_follows_the_end_and_hides_the_stamps() -> None:
     app = LogApp()
     async with app.run_test(size=(40, 10)):
@@ -73,7 +72,6 @@ async def test_scrolling_up_stops_following_and_the_end_starts_it_again() -> Non
         assert shown(view)[-1] == "line 149"
 
 
-@pytest.mark.compares("logs-wrap")
 async def test_wrapping_keeps_the_end_in_view() -> None:
     app = LogApp()
     async with app.run_test(size=(20, 6)) as pilot:
@@ -88,7 +86,6 @@ async def test_wrapping_keeps_the_end_in_view() -> None:
         assert view.virtual_size.height == 2
 
 
-@pytest.mark.compares("logs-search")
 async def test_search_counts_walks_and_follows_new_lines() -> None:
     app = LogApp()
     async with app.run_test(size=(40, 10)):
@@ -223,7 +220,6 @@ async def test_a_line_taller_than_the_view_is_gone_through_row_by_row() -> None:
         assert view.follow
 
 
-@pytest.mark.compares("logs-json")
 async def test_json_is_folded_out_below_its_line() -> None:
     app = LogApp()
     async with app.run_test(size=(40, 12)) as pilot:

@@ -49,7 +49,6 @@ async def test_until_the_cursor_rests_all_that_is_said_is_of_the_log_that_is_sho
         await wait_for(pilot, lambda: "web-n1" not in str(logs.border_title), "no log")
 
 
-@pytest.mark.compares("logs-wrap", "logs-times", "logs-range")
 async def test_the_log_of_a_marked_pod_comes_back_when_a_filter_lets_it_through_again() -> None:
     async with running() as (app, pilot):
         screen = main(app)
@@ -109,7 +108,6 @@ async def test_log_keys() -> None:
         assert app.screen._tab == "events"
 
 
-@pytest.mark.compares("logs-search", "logs-levels")
 async def test_filter_and_search_are_typed_combined_and_undone() -> None:
     async with running() as (app, pilot):
         logs = main(app).logs
@@ -155,7 +153,6 @@ async def test_filter_and_search_are_typed_combined_and_undone() -> None:
         assert main(app).active == "pods"
 
 
-@pytest.mark.compares("logs-merged", "events")
 async def test_events_stand_between_the_lines_and_are_never_copied() -> None:
     client = FakeClient()
     client.fill(
@@ -179,7 +176,6 @@ async def test_events_stand_between_the_lines_and_are_never_copied() -> None:
         assert app.clipboard == "listening on :8080"
 
 
-@pytest.mark.compares("copy")
 async def test_marked_lines_are_walked_copied_and_kept_apart() -> None:
     async with running() as (app, pilot):
         logs = main(app).logs
@@ -198,7 +194,6 @@ async def test_marked_lines_are_walked_copied_and_kept_apart() -> None:
         assert app.clipboard == "listening on :8080\nGET / 200 12ms"
 
 
-@pytest.mark.compares("logs-merged")
 async def test_logs_of_all_containers_are_merged_by_time_under_their_names() -> None:
     client = full_client()
     client.log_lines["exporter"] = [
@@ -219,7 +214,6 @@ async def test_logs_of_all_containers_are_merged_by_time_under_their_names() -> 
         assert "│" not in log_text(logs.view)
 
 
-@pytest.mark.compares("logs-save", "dumps")
 async def test_what_is_shown_or_all_of_it_is_saved(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -330,7 +324,6 @@ async def test_a_log_goes_on_with_the_next_instance() -> None:
         assert log_text(view).count("run 1") == 1
 
 
-@pytest.mark.compares("logs-previous")
 async def test_the_log_before_says_of_which_instance_it_is_and_how_that_ended() -> None:
     class Ending(FakeClient):
         async def logs(self, namespace, pod, query):

@@ -49,7 +49,6 @@ def problems(folder: Path, text: str) -> list[str]:
     return [each.removeprefix(f"{folder}/") for each in chosen(folder, text).problems]
 
 
-@pytest.mark.compares("plugins")
 def test_a_command_is_read_whole_and_its_words_stay_words(tmp_path: Path) -> None:
     found = chosen(
         tmp_path,
@@ -131,7 +130,6 @@ def test_two_of_one_name_and_a_key_that_is_none(tmp_path: Path) -> None:
     assert "c.yaml:4:27: commands[2].key: 'ctrl+bogus' is not a key" in found.problems[1]
 
 
-@pytest.mark.compares("plugins", "hotkeys")
 def test_a_key_that_something_else_has_is_told_with_both_places(tmp_path: Path) -> None:
     text = (
         "keys: {app.quit: ctrl+g}\n"
@@ -407,7 +405,6 @@ def test_the_examples_of_the_document_can_be_used(tmp_path: Path) -> None:
         aims(follow, cluster)
 
 
-@pytest.mark.compares("plugins")
 @pytest.mark.skipif(shutil.which("curl") is None, reason="wants curl")
 async def test_the_example_that_follows_a_log_does(tmp_path: Path) -> None:
     follow = examples(tmp_path)[0].commands[0]

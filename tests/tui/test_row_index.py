@@ -2,7 +2,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -73,7 +72,6 @@ def test_only_lines_that_are_shown_have_rows(batch: list[bytes], context: int, w
         assert index.row_of(sequence) == row - inside
 
 
-@pytest.mark.compares("logs-filter")
 def test_context_goes_over_the_borders_of_chunks() -> None:
     buffer = LineBuffer()
     count = 3 * CHUNK_LINES

@@ -51,7 +51,6 @@ async def test_marks_stand_below_their_line_at_their_column() -> None:
 
 
 @pytest.mark.screen
-@pytest.mark.compares("yaml")
 async def test_search_walks_round() -> None:
     app = TextApp()
     async with app.run_test(size=(40, 5)) as pilot:

@@ -65,7 +65,6 @@ def test_a_crash_loop_is_told_once_however_often_it_turns() -> None:
     assert told((0, running()), *turn, *later) == ["crashLoop"]
 
 
-@pytest.mark.compares("notifications")
 def test_ready_again_is_told_once_it_has_lasted() -> None:
     before = [(0.0, running()), (1.0, looping()), (10.0, running())]
     assert told(*before, (9 + STEADY, running())) == ["crashLoop"]
@@ -83,7 +82,6 @@ def test_a_pod_that_was_well_is_not_said_to_be_so_again() -> None:
     assert told((0, running()), (10, running(ready=False)), (20, running()), (99, running())) == []
 
 
-@pytest.mark.compares("notifications")
 def test_failing_is_told_and_so_is_another_trouble_after_it() -> None:
     assert told((0, running()), (1, failed()), (2, failed()), (3, looping())) == [
         "failed",
@@ -116,7 +114,6 @@ def test_a_completed_pod_is_well_and_a_leaving_one_is_not() -> None:
     assert not pod_condition(pod("web", status("app"), deleted=True), 0.0).well
 
 
-@pytest.mark.compares("notifications")
 def test_the_node_is_told_when_it_goes_and_when_it_comes() -> None:
     book = AlertBook()
     assert book.look_at_node(node(), 0, first=True) == []
@@ -149,7 +146,6 @@ def test_only_what_is_asked_for_is_written(by: tuple[str, ...], start: str) -> N
     assert bool(text) == bool(by)
 
 
-@pytest.mark.compares("notifications")
 async def test_a_program_is_told_without_a_shell(tmp_path: Path) -> None:
     out = tmp_path / "told"
     script = (

@@ -105,7 +105,6 @@ LEAVING = {"app.quit", "app.interrupt", "app.command", "screen.back", "main.back
            "app.screenshot", "logs.save", "logs.save-all", "logs.pager", "table.save"}  # fmt: skip
 
 
-@pytest.mark.compares("asks")
 @pytest.mark.parametrize("name", SCENES)
 async def test_no_key_ends_or_loses_anything_by_itself(
     name: str, monkeypatch: pytest.MonkeyPatch, done: list[str]
@@ -148,7 +147,6 @@ ENDING = [
 ]
 
 
-@pytest.mark.compares("asks")
 @pytest.mark.parametrize(("name", "key", "what"), ENDING)
 async def test_what_ends_or_loses_something_asks_and_then_does_it(
     name: str, key: str, what: str, monkeypatch: pytest.MonkeyPatch, done: list[str]

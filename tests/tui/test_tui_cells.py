@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -82,7 +81,6 @@ def fitted(available: int, *wanted: str) -> list[str]:
     return [keys[f.index] for f in found]
 
 
-@pytest.mark.compares("small")
 def test_the_least_important_column_goes_first() -> None:
     assert fitted(78) == ["name", "ready", "status", "restarts", "cpu", "memory", "age"]
     assert fitted(40)[:3] == ["name", "ready", "status"]

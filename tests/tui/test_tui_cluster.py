@@ -350,7 +350,7 @@ async def test_a_refused_kind_that_comes_is_shown() -> None:
 async def test_a_lost_server_is_named() -> None:
     made = ClusterClient()
     for kind in (Node, Pod, Event):
-        made.say(kind, Lost("api.example:6443: nobody listens there"))
+        made.say(kind, Lost("api.example:6443: nothing listens there"))
     app = make_app(made, server=SERVER)
     async with app.run_test(size=(120, 36)) as pilot:
         await wait_for(
@@ -401,7 +401,7 @@ async def test_read_only_deletes_nothing() -> None:
         (("ReplicaSet", "web-1"), "has 30 s to end; ReplicaSet web-1 makes another"),
         (("Job", "j"), "has 30 s to end; Job j may make another"),
         (("Node", "n1"), "is a static pod of Node n1: its kubelet makes the record again"),
-        (None, "has 30 s to end; nobody owns it: it does not come back"),
+        (None, "has 30 s to end; it has no owner: it is not recreated"),
     ],
 )
 def test_what_becomes_of_a_deleted_pod(owner: tuple[str, str] | None, words: str) -> None:

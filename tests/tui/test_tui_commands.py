@@ -10,7 +10,6 @@ from podtui.tui.widgets.filters import complete_filter
 from podtui.tui.widgets.prompt import Typed, complete_command
 
 
-@pytest.mark.compares("commands")
 @pytest.mark.parametrize(
     ("text", "name", "argument"),
     [

@@ -62,7 +62,6 @@ def text(lines: list[Line]) -> str:
     return "\n".join("".join(span.text for span in line) for line in lines)
 
 
-@pytest.mark.compares("describe")
 def test_a_container_is_told_with_all_that_concerns_it() -> None:
     said = text(told(web()))
     for words in ("nginx:1 · always pulled", "http 80/TCP ← host 8080", "/d ← data/a (read-only)",

@@ -13,7 +13,6 @@ from podtui.api.local import Manifest, ManifestState
 from podtui.api.v1 import Pod, PodCondition, ResourceRequirements
 from podtui.tui.views.pods.drift import differ, drift_lines, drifts
 
-pytestmark = pytest.mark.compares("drift")
 ASKED = {"cpu": "100m", "memory": "32Mi"}
 
 
@@ -93,7 +92,7 @@ def test_a_resize_that_is_not_carried_out(condition: PodCondition, wanted: str) 
 def test_a_file_that_is_broken_while_its_last_good_version_runs() -> None:
     (line,) = told(pod("hello", status()), broken(state=ManifestState.LAST_GOOD))
     assert "is broken: its last good version runs" in line
-    assert line.endswith("the file is taken up once it is mended")
+    assert line.endswith("the file takes effect once it is fixed")
     assert told(pod("hello", status()), broken(state=ManifestState.INVALID)) == []
 
 

@@ -133,7 +133,6 @@ async def test_a_field_without_fields_is_scrolled() -> None:
 
 
 @pytest.mark.screen
-@pytest.mark.compares("explain")
 async def test_the_line_of_a_manifest_is_explained_by_a_key() -> None:
     client = FakeClient()
     client.fill((pod("web", status("app")),), (), (with_places(),), (node(),))

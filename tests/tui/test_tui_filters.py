@@ -39,7 +39,6 @@ def names(text: str) -> list[str]:
     return [r.key for r in ROWS if wanted.matches(r, NOW)]
 
 
-@pytest.mark.compares("filter")
 @pytest.mark.parametrize(
     ("text", "wanted"),
     [

@@ -23,7 +23,7 @@ SPARE = NodeImage(id="sha256:s", names=("spare:1",), sizeBytes=5 * MIB, collecta
 OLD = NodeImage(id="sha256:o", names=("old:1", "old:2"), sizeBytes=3 * MIB, collectable=True)
 MINE = NodeImage(id="sha256:m", names=("mine:1",), sizeBytes=MIB)
 
-pytestmark = [pytest.mark.screen, pytest.mark.compares("housekeeping")]
+pytestmark = pytest.mark.screen
 
 
 @asynccontextmanager

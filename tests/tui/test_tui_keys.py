@@ -73,7 +73,6 @@ def test_every_key_in_use_can_be_written_in_the_settings(known: object) -> None:
         assert key_name(shown_key(key)) == {"ctrl+space": "ctrl+space"}.get(key, key)
 
 
-@pytest.mark.compares("rebind")
 def test_every_binding_has_an_id_and_words() -> None:
     assert [known.id for known in known_bindings() if not known.words] == []
     assert [known.id for known in known_bindings() if "." not in known.id] == []
@@ -112,7 +111,6 @@ def test_a_bad_key_is_told() -> None:
     )
 
 
-@pytest.mark.compares("rebind")
 def test_a_key_of_another_binding_in_the_same_place_is_refused() -> None:
     keys, problems = read(main_logs="d")
     assert keys == {}
@@ -191,7 +189,6 @@ def test_ids_are_shown_on_demand_and_nothing_is_wider_than_the_screen() -> None:
         assert sum("main.logs" in line for line in shown) == 1
 
 
-@pytest.mark.compares("help")
 @pytest.mark.parametrize(
     ("wanted", "found"),
     [

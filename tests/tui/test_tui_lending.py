@@ -54,7 +54,7 @@ def lendable(app: PodtuiApp, monkeypatch: pytest.MonkeyPatch) -> Iterator[Termin
     with monkeypatch.context() as patch:
         patch.setattr(type(app), "is_headless", False)
         patch.setattr(app, "suspend", suspend)
-        patch.setattr("podtui.tui.looks.preferred.write_to_terminal", terminal.write)
+        patch.setattr("podtui.tui.preferences.live.write_to_terminal", terminal.write)
         yield terminal
 
 
@@ -64,7 +64,7 @@ async def test_a_program_that_is_not_there_does_not_keep_the_terminal(
     async with running() as (app, _):
         with lendable(app, monkeypatch) as terminal:
             with pytest.raises(ProgramFailed, match="there is no such program here"):
-                await run_in_terminal(app, ["no-such-editor-of-that-name"])
+                await run_in_terminal(app.session, ["no-such-editor-of-that-name"])
             assert terminal.turns == ["lent", "back"]
 
 
@@ -77,7 +77,7 @@ async def test_alerts_wait_while_another_program_has_the_terminal(
     bell = Preferences(notify_on=frozenset({"crashLoop"}), notify_by=("bell",))
     async with running(client, preferences=bell) as (app, pilot):
         with lendable(app, monkeypatch) as terminal:
-            with lent_terminal(app):
+            with lent_terminal(app.session):
                 for each in pods:
                     crashing = pod(
                         each.metadata.name.removesuffix("-n1"),

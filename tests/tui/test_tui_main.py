@@ -39,7 +39,6 @@ def log_text(view: LogView) -> str:
     return "\n".join(view.render_line(y).text.rstrip() for y in range(view.size.height))
 
 
-@pytest.mark.compares("list")
 async def test_pods_stand_in_their_order_with_what_is_wrong_on_top() -> None:
     async with running() as (app, _):
         lines = table_text(app)
@@ -54,7 +53,6 @@ async def test_pods_stand_in_their_order_with_what_is_wrong_on_top() -> None:
         assert names == sorted(names)
 
 
-@pytest.mark.compares("small")
 @pytest.mark.parametrize("size", [(80, 24), (120, 36), (160, 40), (200, 60), (45, 12), (150, 20)])
 async def test_what_matters_is_seen_at_every_size(size: tuple[int, int]) -> None:
     client = FakeClient()
@@ -68,7 +66,6 @@ async def test_what_matters_is_seen_at_every_size(size: tuple[int, int]) -> None
         assert "n1" in bar_text(app, "status")
 
 
-@pytest.mark.compares("dashboard")
 async def test_status_and_header() -> None:
     async with running(size=(200, 60)) as (app, pilot):
         await wait_for(pilot, lambda: "cpu" in bar_text(app, "header"), "usage")
@@ -146,7 +143,6 @@ async def test_the_cursor_goes_to_the_successor_of_an_edited_pod() -> None:
         assert table.cursor_key == "uid-web-2"
 
 
-@pytest.mark.compares("sort", "mouse")
 async def test_sorting_by_key_and_by_click() -> None:
     async with running() as (app, pilot):
         table = main(app).pods.table
@@ -166,7 +162,6 @@ async def test_sorting_by_key_and_by_click() -> None:
         assert first() == "uid-batch"
 
 
-@pytest.mark.compares("mouse")
 async def test_click_chooses_a_row() -> None:
     async with running() as (app, pilot):
         table = main(app).pods.table
@@ -177,7 +172,6 @@ async def test_click_chooses_a_row() -> None:
         await wait_for(pilot, lambda: isinstance(app.screen, PodScreen), "the pod")
 
 
-@pytest.mark.compares("filter")
 async def test_filter_as_one_types() -> None:
     async with running() as (app, pilot):
         await pilot.press("slash", *"no-s")
@@ -201,7 +195,6 @@ async def test_filter_as_one_types() -> None:
         assert len(main(app).pods.table.set) == 11
 
 
-@pytest.mark.compares("marks")
 async def test_marked_pods_are_chosen_together() -> None:
     client = full_client()
     async with running(client) as (app, pilot):
@@ -230,7 +223,6 @@ async def test_marked_pods_are_chosen_together() -> None:
         assert not screen.pods.table.marked, "a file is not marked"
 
 
-@pytest.mark.compares("sort", "copy")
 async def test_copying_a_cell() -> None:
     async with running() as (app, pilot):
         main(app).pods.table.select("uid-crash-loop")
@@ -266,7 +258,6 @@ async def test_why_a_pod_does_not_run() -> None:
             )
 
 
-@pytest.mark.compares("events")
 async def test_events_newest_first_of_all_or_of_one() -> None:
     client = full_client()
     async with running(client, size=(160, 50)) as (app, pilot):
@@ -298,7 +289,6 @@ async def test_an_event_opens_in_full() -> None:
         assert app.screen is main(app)
 
 
-@pytest.mark.compares("dashboard", "small", "zoom")
 async def test_panes_by_digit_and_tab_and_zoom() -> None:
     async with running(size=(80, 24)) as (app, pilot):
         screen = main(app)
@@ -335,7 +325,6 @@ async def test_panes_by_digit_and_tab_and_zoom() -> None:
         assert shown() == ["pods"]
 
 
-@pytest.mark.compares("describe", "yaml")
 async def test_enter_opens_the_pod_and_its_tabs() -> None:
     client = full_client()
     async with running(client) as (app, pilot):
@@ -392,7 +381,6 @@ async def test_a_pod_screen_follows_an_edit_and_a_removal() -> None:
         assert "removed" not in bar_text(app, "header")
 
 
-@pytest.mark.compares("yaml")
 async def test_a_broken_manifest_opens_at_its_fault() -> None:
     async with running() as (app, pilot):
         await pilot.press("g", "enter")
@@ -418,7 +406,6 @@ async def test_a_rejected_pod_can_be_started_afresh() -> None:
         assert app.session.journal[-1].line.endswith("/pods/too-big-n1/retry")
 
 
-@pytest.mark.compares("help")
 async def test_help_is_made_of_the_bindings() -> None:
     async with running() as (app, pilot):
         await pilot.press("question_mark")
@@ -465,13 +452,13 @@ async def test_commands_filter_theme_and_quit() -> None:
         await pilot.press("colon", *"nonsense", "enter")
         await wait_for(pilot, lambda: any("nonsense" in n.message for n in app.notices), "a word")
         await pilot.press("colon", "q", "enter")
-        await wait_for(pilot, lambda: app.is_leaving, "the end")
+        await wait_for(pilot, lambda: app.session.is_leaving, "the end")
 
 
 async def test_q_quits_at_once() -> None:
     async with running() as (app, pilot):
         await pilot.press("q")
-        await wait_for(pilot, lambda: app.is_leaving, "the end")
+        await wait_for(pilot, lambda: app.session.is_leaving, "the end")
 
 
 async def test_a_thousand_pods_cost_what_is_in_sight() -> None:

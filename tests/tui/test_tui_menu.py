@@ -40,7 +40,7 @@ def text_of(line: Line) -> str:
 def test_groups_have_titles_and_what_does_not_fit_whole_is_left_out() -> None:
     lines, numbers = menu_lines(CHOICES, 1, 70)
     assert [text_of(line) for line in lines] == [
-        "  Doing things with pods",
+        "  Commands on pods",
         "  e         Edit",
         "❯ u         Undo delete          Bring back what was deleted last",
         "",
@@ -75,7 +75,6 @@ async def take(pilot: Pilot[Any], menu: Menu, words: str) -> None:
     await pilot.click(offset=(region.x + 14, region.y + row - round(menu.view.scroll_y)))
 
 
-@pytest.mark.compares("mouse")
 async def test_the_right_button_chooses_a_row_and_opens_its_menu() -> None:
     async with running(size=(80, 24)) as (app, pilot):
         table = main(app).pods.table

@@ -51,7 +51,6 @@ async def test_a_question_is_answered_as_it_is_typed() -> None:
         await wait_for(pilot, lambda: app.screen is main(app), "the main screen")
 
 
-@pytest.mark.compares("housekeeping")
 async def test_tabs_of_the_node() -> None:
     client = full_client()
     client.image_list = (NodeImage(id="sha256:a", names=("busybox:1.36",), created=ago(days=3)),)

@@ -18,7 +18,6 @@ from podtui.tui.widgets.prompt import Prompt
 pytestmark = pytest.mark.screen
 
 
-@pytest.mark.compares("sort-kept", "zoom")
 async def test_sizes_hidden_panes_sorting_and_columns_are_remembered(tmp_path: Path) -> None:
     path = tmp_path / "screen.json"
     async with running(size=(200, 60), memory=MemoryFile(path)) as (app, pilot):
@@ -33,7 +32,7 @@ async def test_sizes_hidden_panes_sorting_and_columns_are_remembered(tmp_path: P
         assert "hidden: 4 Node" in bar_text(app, "status")
         await pilot.press("R", "ctrl+w")
         await pilot.press("q")
-        await wait_for(pilot, lambda: app.is_leaving, "the end")
+        await wait_for(pilot, lambda: app.session.is_leaving, "the end")
     again = MemoryFile(path)
     again.read()
     async with running(size=(200, 60), memory=again) as (app, pilot):
@@ -62,7 +61,6 @@ def dragged(x: int, y: int) -> MouseMove:
     return MouseMove(None, x, y, 0, 5, 1, False, False, False, screen_x=x, screen_y=y)
 
 
-@pytest.mark.compares("mouse")
 async def test_a_border_is_dragged_with_the_mouse() -> None:
     async with running() as (app, pilot):
         screen = main(app)
@@ -72,7 +70,6 @@ async def test_a_border_is_dragged_with_the_mouse() -> None:
         await wait_for(pilot, lambda: screen.pods.region.bottom - 1 == border + 5, "the new size")
 
 
-@pytest.mark.compares("commands")
 async def test_the_prompt_tells_faults_completes_and_remembers() -> None:
     async with running() as (app, pilot):
         prompt = app.screen.query_one(Prompt)
@@ -116,7 +113,6 @@ async def test_columns_are_ticked() -> None:
         assert "READY" in table_text(app)[0]
 
 
-@pytest.mark.compares("commands")
 async def test_back_to_where_one_was() -> None:
     async with running(size=(80, 24)) as (app, pilot):
         screen = main(app)
@@ -134,7 +130,6 @@ async def test_back_to_where_one_was() -> None:
         await wait_for(pilot, lambda: isinstance(app.screen, PodScreen), "the pod again")
 
 
-@pytest.mark.compares("commands")
 async def test_commands_sort_hide_and_list_themselves() -> None:
     async with running() as (app, pilot):
         screen = main(app)
@@ -148,7 +143,6 @@ async def test_commands_sort_hide_and_list_themselves() -> None:
         assert isinstance(app.screen, AliasesScreen)
 
 
-@pytest.mark.compares("dumps")
 async def test_the_table_is_saved_as_a_text(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -162,7 +156,6 @@ async def test_the_table_is_saved_as_a_text(
         )
 
 
-@pytest.mark.compares("marks", "logs-merged")
 async def test_marked_pods_have_one_log() -> None:
     client = full_client()
     app = make_app(client)

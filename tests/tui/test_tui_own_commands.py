@@ -69,7 +69,6 @@ async def typed(pilot: Pilot[None], line: str) -> None:
     await pilot.press("colon", *(names.get(sign, sign) for sign in line), "enter")
 
 
-@pytest.mark.compares("plugins")
 async def test_a_key_runs_a_command_on_the_pod_under_the_cursor(tmp_path: Path) -> None:
     own = telling(tmp_path, "$(POD_NAME)", "of $(NAMESPACE)", key="ctrl+g", description="tells")
     async with running(preferences=preferences(tmp_path, own)) as (app, pilot):
@@ -84,7 +83,6 @@ async def test_a_key_runs_a_command_on_the_pod_under_the_cursor(tmp_path: Path) 
         assert any(deed.what == "tell" for deed in app.session.journal)
 
 
-@pytest.mark.compares("plugins")
 async def test_commands_are_typed_completed_in_the_menu_and_in_help(tmp_path: Path) -> None:
     own = telling(tmp_path, "x", description="tells it")
     keyed = {**own, "name": "keyed", "key": "ctrl+g"}
@@ -173,7 +171,6 @@ async def test_dangerous_ones_are_not_there_where_nothing_may_be_changed(tmp_pat
         assert len(told(tmp_path)) == 1
 
 
-@pytest.mark.compares("plugins")
 async def test_output_is_clean_searched_and_saved(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -245,7 +242,6 @@ async def test_one_of_several_containers_is_chosen(tmp_path: Path) -> None:
         assert told(tmp_path)[0][0] == ["side"]
 
 
-@pytest.mark.compares("hotkeys")
 async def test_a_hotkey_types_a_line(tmp_path: Path) -> None:
     found = preferences(tmp_path, **{"ctrl+o": "sort restarts", "ctrl+y": ":events"})
     async with running(preferences=found) as (app, pilot):
@@ -259,7 +255,6 @@ async def test_a_hotkey_types_a_line(tmp_path: Path) -> None:
         assert len(app.screen_stack) == 1
 
 
-@pytest.mark.compares("plugins", "hotkeys", "reload")
 async def test_the_file_is_followed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("podtui.tui.preferences.file_changes.LOOK_SECONDS", 0.02)
     path = tmp_path / "config.yaml"

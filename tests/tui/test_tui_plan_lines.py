@@ -53,8 +53,9 @@ def test_a_replaced_pod_says_why_and_where() -> None:
             pod(Outcome.REMOVED, grace=0),
             "− web is removed: it is ended at once, then its containers are removed.",
         ),
-        (pod(Outcome.IN_PLACE), "~ web goes on (fixed UID); nothing restarts now."),
-        (pod(Outcome.IN_PLACE, restarts=("a", "b")), "↻ web goes on (fixed UID); a, b restart."),
+        (pod(Outcome.IN_PLACE), "~ web keeps running (fixed UID); nothing restarts now."),
+        (pod(Outcome.IN_PLACE, restarts=("a", "b")),
+         "↻ web keeps running (fixed UID); a, b restart."),
     ],
 )  # fmt: skip
 def test_each_outcome_has_its_sentence(of: PodPlan, first: str) -> None:

@@ -27,7 +27,7 @@ def knowing() -> FakeClient:
     client.insights["crash-loop-n1"] = PodInsight(
         time=0.0,
         version="1",
-        starts=(USUAL, structs.replace(USUAL, cause="the sandbox was made anew")),
+        starts=(USUAL, structs.replace(USUAL, cause="the sandbox was recreated")),
         probes=(ProbeReport(container="app", probe="Readiness", result="Failure", nextIn=3.0),),
         usage=(series("app"),),
     )
@@ -45,7 +45,6 @@ async def opened(app: PodtuiApp, pilot: Pilot[None], name: str) -> None:
     await wait_for(pilot, lambda: isinstance(app.screen, PodScreen), "the pod")
 
 
-@pytest.mark.compares("history")
 async def test_what_the_agent_knows_is_asked_for_when_its_tab_is_opened() -> None:
     client = knowing()
     async with running(client) as (app, pilot):
@@ -148,7 +147,6 @@ async def test_a_pod_of_which_the_agent_knows_nothing_says_so() -> None:
         await wait_for(pilot, lambda: "Nothing is measured" in lines_of(app, "resources"), "that")
 
 
-@pytest.mark.compares("yaml")
 async def test_the_events_of_one_pod_and_its_two_texts() -> None:
     async with running() as (app, pilot):
         await opened(app, pilot, "crash-loop")

@@ -77,7 +77,6 @@ def test_a_file_that_is_not_there_has_no_stamp_and_a_changed_one_another(tmp_pat
 
 
 @pytest.mark.screen
-@pytest.mark.compares("hotkeys", "rebind")
 async def test_own_keys_work_and_are_shown(tmp_path: Path) -> None:
     path = write(tmp_path, "keys:\n  app.help: H\n  main.describe: none\n  main.yaml: bogus\n")
     async with running(preferences=read(path)) as (app, pilot):
@@ -99,7 +98,6 @@ async def test_own_keys_work_and_are_shown(tmp_path: Path) -> None:
 
 
 @pytest.mark.screen
-@pytest.mark.compares("hotkeys", "reload")
 async def test_the_file_is_followed_and_a_bad_one_changes_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -130,7 +128,7 @@ async def test_a_pod_that_crashes_rings_the_bell_once(monkeypatch: pytest.Monkey
     async with running(client, preferences=preferences) as (app, pilot):
         written: list[str] = []
         monkeypatch.setattr(type(app), "is_headless", False)
-        monkeypatch.setattr("podtui.tui.looks.preferred.write_to_terminal", written.append)
+        monkeypatch.setattr("podtui.tui.preferences.live.write_to_terminal", written.append)
         client.change(pod("web", status("nginx", waiting("CrashLoopBackOff"))))
         await wait_for(pilot, lambda: "\x07" in written, "the bell")
         await pilot.pause(0.3)

@@ -58,7 +58,7 @@ def test_a_run_by_hand_stands_beside_the_kubelets_own() -> None:
     answers = {("app", "Readiness"): run("success")}
     said = shown(report(), answers=answers)
     assert "asked ✔ success" in said
-    assert "the kubelet counts nothing of it" in said
+    assert "by hand; the result does not count" in said
 
 
 @pytest.mark.parametrize(

@@ -110,7 +110,6 @@ def test_a_pull_by_hand_has_no_pods() -> None:
 
 
 @pytest.mark.screen
-@pytest.mark.compares("pull-progress")
 async def test_how_far_a_pull_is_stands_below_the_table_and_goes_with_it() -> None:
     client = FakeClient()
     client.fill([pulling("web", f"app: x: Downloading {12 * MIB}/{29 * MIB}")], nodes=[node()])

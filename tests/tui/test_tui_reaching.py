@@ -22,7 +22,6 @@ from podtui.tui.widgets.dialogs import Ask, Buttons
 pytestmark = pytest.mark.screen
 
 
-@pytest.mark.compares("attach")
 async def test_a_key_attaches_to_the_containers_own_process(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -50,7 +49,6 @@ async def test_a_key_attaches_to_the_containers_own_process(
         assert (query.stdin, query.tty) == (False, False), "the container has neither"
 
 
-@pytest.mark.compares("copy-files")
 @pytest.mark.parametrize(
     ("typed", "called"),
     [
@@ -83,7 +81,6 @@ async def test_a_key_copies_files_out_and_in(
         assert calls == [called]
 
 
-@pytest.mark.compares("dumps")
 async def test_a_key_saves_a_picture_of_the_screen(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -97,7 +94,6 @@ async def test_a_key_saves_a_picture_of_the_screen(
         assert "crash-loop-n1" in drawn
 
 
-@pytest.mark.compares("mouse")
 async def test_tabs_are_opened_by_a_click() -> None:
     async with running() as (app, pilot):
         main(app).pods.table.select("uid-web")
@@ -111,7 +107,6 @@ async def test_tabs_are_opened_by_a_click() -> None:
         await wait_for(pilot, lambda: app.screen.query_one("#yaml").has_focus, "the tab")
 
 
-@pytest.mark.compares("mouse")
 async def test_buttons_are_pressed_by_a_click(tmp_path: Path) -> None:
     async with acting(tmp_path) as (app, pilot, client):
         client.answer_plan = plan(Outcome.REMOVED)

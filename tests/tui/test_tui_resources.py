@@ -80,7 +80,6 @@ def test_what_was_not_measured_is_a_hole_up_to_the_next_point() -> None:
     assert found[30:] == [2] * 10
 
 
-@pytest.mark.compares("history")
 def test_columns_are_as_high_as_their_values() -> None:
     rows = text(plot([0, 50, 100, None], 4, 100, (), "")).split("\n")
     assert rows == ["  █ ", "  █ ", " ██ ", " ██ "]
@@ -134,7 +133,6 @@ def shown(of: Used, width: int, height: int, *, whole: bool = False) -> str:
     return text(resource_lines(of, AT, "1h", width, height, whole=whole))
 
 
-@pytest.mark.compares("history")
 def test_a_container_is_told_with_what_it_asks_for() -> None:
     web = pod("web", status("app"),
               requests={"cpu": "10m", "memory": "32Mi", "ephemeral-storage": "8Mi"},
@@ -147,7 +145,6 @@ def test_a_container_is_told_with_what_it_asks_for() -> None:
     assert "╌╌╌" in said
 
 
-@pytest.mark.compares("history")
 def test_disks_and_networks_are_told_in_bytes_each_second() -> None:
     said = shown(used(pod("web", status("app")), series("app")), 330, 40)
     assert "read 2KiB/s now · 2KiB/s peak" in said

@@ -212,7 +212,6 @@ def test_containers_without_status_do_not_break_a_row() -> None:
 MI = 1024 * 1024
 
 
-@pytest.mark.compares("usage")
 @pytest.mark.parametrize(
     ("used", "memory", "of_request", "of_limit"),
     [

@@ -71,7 +71,7 @@ def test_a_lost_agent_is_restarted_with_its_own_settings(
     if killed:
         settings.lock_path.write_text(left)
     own = ["--static-pod-path=/default", "--engine=auto"]
-    theirs = ["--static-pod-path=/m", "--node-name=n1", "--engine=memory"]
+    theirs = ["--static-pod-path=/m", "--engine=memory", "--node-name=n1"]
     process = AgentProcess(settings, own)
     process.restart()
     process.restart("/wild")

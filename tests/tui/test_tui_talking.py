@@ -79,7 +79,6 @@ async def shown(master: int, text: bytes) -> bytes:
     return seen
 
 
-@pytest.mark.compares("shell")
 async def test_keys_go_in_as_they_are_and_output_comes_out(terminal: tuple[int, int]) -> None:
     master, slave = terminal
     before = termios.tcgetattr(slave)

@@ -35,7 +35,6 @@ def colors_of(theme: Theme) -> dict[str, tuple[int, int, int]]:
     return {name: Color.parse(values[name]).rgb for name in wanted}
 
 
-@pytest.mark.compares("skins")
 def test_there_are_themes_for_every_eye() -> None:
     assert len(SHIPPED) >= 6
     assert sum(not theme.dark for theme in SHIPPED.values()) >= 2
@@ -60,7 +59,6 @@ def test_the_pane_in_use_can_be_told_by_its_border(name: str) -> None:
     assert contrast(colors["pane-border-focus"], colors["background"]) >= 3
 
 
-@pytest.mark.compares("skins")
 @pytest.mark.parametrize("sight", SIGHTS)
 def test_no_two_states_look_alike_to_the_colour_blind(sight: str) -> None:
     values = SHIPPED["podtui-colorblind"].variables

@@ -118,7 +118,6 @@ def test_a_folder_that_is_not_there_is_none(tmp_path: Path) -> None:
 
 
 @pytest.mark.screen
-@pytest.mark.compares("skins")
 async def test_a_theme_saved_anew_is_seen_and_a_bad_one_is_not_used(tmp_path: Path) -> None:
     async with running() as (app, pilot):
         base = (THEMES / "podtui-dark.yaml").read_text()
@@ -149,7 +148,6 @@ async def test_an_unknown_theme_is_told_and_the_usual_one_used() -> None:
 
 
 @pytest.mark.screen
-@pytest.mark.compares("skins")
 async def test_the_files_are_watched(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from tui_scene import full_client, now
 

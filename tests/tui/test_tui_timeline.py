@@ -122,7 +122,6 @@ def test_the_critical_path_never_takes_longer_than_the_start() -> None:
         assert path + waited >= until - 0.02 * (len(bars) + 1)
 
 
-@pytest.mark.compares("pull-progress")
 def test_a_step_under_way_is_drawn_up_to_now() -> None:
     found = waterfall(start(step(StepKind.PULL, 1, None, "a")), None, BASE + 11)
     assert (found.ready, found.until, found.bars[0].open) == (False, pytest.approx(11), True)

@@ -196,7 +196,6 @@ def names(screen: TreeScreen) -> list[str]:
 
 
 @pytest.mark.screen
-@pytest.mark.compares("tree")
 async def test_folding_by_keys() -> None:
     async with opened(rich()) as (_, pilot, screen):
         assert names(screen) == ["n1", "shop-n1"]

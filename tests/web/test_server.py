@@ -121,7 +121,6 @@ async def until_no_tabs(served: Served) -> None:
 # --- who gets in
 
 
-@pytest.mark.compares("api")
 async def test_the_token_becomes_a_cookie_and_leaves_the_address(served: Served) -> None:
     response = await served.get(f"/?token={served.access.token}")
     assert response.status == 303
@@ -280,7 +279,6 @@ def test_nothing_of_the_page_lies_elsewhere() -> None:
 # --- each tab's program
 
 
-@pytest.mark.compares("api")
 async def test_bytes_go_both_ways_and_the_end_of_the_tab_ends_the_program(served: Served) -> None:
     async with served.terminal() as socket:
         await socket.send_json(SIZE)

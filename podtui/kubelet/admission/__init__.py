@@ -1,1 +1,1 @@
-"""Pod admission: decide whether this node accepts a pod (reference §5)."""
+"""Pod admission: predicates, preemption, what-if, and plans of changes (kubelet.md §5)."""

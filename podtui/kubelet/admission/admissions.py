@@ -1,4 +1,4 @@
-"""Admit and reject pods, preempt others, and record rejections (reference §5.2, 5.3)."""
+"""Admit and reject pods, preempt others, and record rejections (kubelet.md §5.2, 5.3)."""
 
 from __future__ import annotations
 

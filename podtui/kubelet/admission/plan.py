@@ -1,8 +1,8 @@
 """Compute the effect of a changed manifest on the running pods before it is applied. Pure.
 
 A pod is replaced whenever its manifest changes, because its UID is a hash of the manifest
-(reference §1.3). A pod whose manifest fixes the UID keeps running: only new images restart its
-containers, and only cpu and memory are resized (reference §6.9, 13.6).
+(kubelet.md §1.3). A pod whose manifest fixes the UID keeps running: only new images restart its
+containers, and only cpu and memory are resized (kubelet.md §6.9, 13.6).
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Admission predicates: decide whether this node accepts a pod (reference §5)."""
+"""Admission predicates: decide whether this node accepts a pod (kubelet.md §5)."""
 
 from __future__ import annotations
 

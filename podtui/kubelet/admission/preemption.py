@@ -1,4 +1,4 @@
-"""Preempt pods to make room for a critical pod (reference §5.2)."""
+"""Preempt pods to make room for a critical pod (kubelet.md §5.2)."""
 
 from __future__ import annotations
 

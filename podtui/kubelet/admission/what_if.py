@@ -2,7 +2,7 @@
 block it, and the pods that would have to end.
 
 The verdict comes from the kubelet's admission code (`podtui.kubelet.admission.predicates`,
-reference §5). The rest helps the user to make room.
+kubelet.md §5). The rest helps the user to make room.
 """
 
 from __future__ import annotations
@@ -228,8 +228,8 @@ def _remarks(
         yield "The kubelet ends no pod for the sake of a port."
     elif leave and not verdict.admitted:
         yield (
-            "None of these is ended by itself: a static pod gives way to one of a higher"
-            " spec.priority alone, where both have one."
+            "None of these would be preempted: a static pod yields only to a higher spec.priority,"
+            " if both pods set it."
         )
     if leave and verdict.admitted:
         yield "The kubelet would end these pods to make room for it."
@@ -241,4 +241,4 @@ def _remarks(
             " could not start while they have the port."
         )
     elif programs:
-        yield "Other programs have ports that it wants, too: its sandbox could not start."
+        yield "Other programs use ports that it needs: its sandbox could not start."

@@ -1,1 +1,1 @@
-"""Shared by all parts of the kubelet: plain types, settings, texts, time and retries."""
+"""Shared by all parts of the kubelet: plain types, settings, resources, values, retries."""

@@ -1,4 +1,4 @@
-"""Exponential back-off between retries, and rate limits (reference §6.6, 6.7).
+"""Exponential back-off between retries, and rate limits (kubelet.md §6.6, 6.7).
 
 There is no clock here: every call passes the current time in monotonic seconds. To convert the
 wall-clock time of an exit to this scale, use its age: ``monotonic - (now - exit)``.

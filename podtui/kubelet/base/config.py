@@ -1,4 +1,4 @@
-"""The resolved settings of a kubelet, with its periods and timeouts (reference §0, timers)."""
+"""The resolved settings of a kubelet, with its periods and timeouts (kubelet.md §0, timers)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Resource requests and limits of pods, and their QoS classes (reference §5.1, 7.4, 13.5)."""
+"""Resource requests and limits of pods, and their QoS classes (kubelet.md §5.1, 7.4, 13.5)."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _COUNTED: Final = ("cpu", "memory")
 
 
 def is_static(pod: Pod) -> bool:
-    """Return True if the pod comes from a file, not from an API server (reference §0.1)."""
+    """Return True if the pod comes from a file, not from an API server (kubelet.md §0.1)."""
     return pod.metadata.annotations.get(CONFIG_SOURCE, "api") != "api"
 
 
@@ -93,7 +93,7 @@ def container_requests(pod: Pod) -> Amounts:
 
 
 def request_amounts(pod: Pod) -> Amounts:
-    """Return the pod's requests by resource, overhead included (reference §5.1)."""
+    """Return the pod's requests by resource, overhead included (kubelet.md §5.1)."""
     total = container_requests(pod)
     if pod.spec.resources is not None:
         own = _parsed(pod.spec.resources.requests)

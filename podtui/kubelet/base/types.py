@@ -49,13 +49,13 @@ class ObservedContainer:
     exit_code: int = 0
     reason: str = ""
     message: str = ""
-    """The runtime's message and the termination message, joined as in reference §7.7."""
+    """The runtime's message and the termination message, joined as in kubelet.md §7.7."""
     image: str = ""
     image_id: str = ""
     image_ref: str = ""
     """The image with its registry's digest; empty for an image that came from no registry."""
     hash: str = ""
-    """The container hash at creation (reference §6.9), read from its annotation or label."""
+    """The container hash at creation (kubelet.md §6.9), read from its annotation or label."""
     user: tuple[int, int, tuple[int, ...]] | None = None
     """Uid, gid and supplementary groups of the first process; None if not reported."""
     resources: Resources | None = None
@@ -104,7 +104,7 @@ class ContainerToKill:
     id: str
     name: str
     message: str
-    """Text of the ``Killing`` event (reference §6.2); empty for the default text."""
+    """Text of the ``Killing`` event (kubelet.md §6.2); empty for the default text."""
     reason: KillReason = KillReason.UNKNOWN
 
 
@@ -130,7 +130,7 @@ class ContainerAmounts:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ContainerUpdate:
-    """A change of one resource of one running container (reference §13.6)."""
+    """A change of one resource of one running container (kubelet.md §13.6)."""
 
     id: str
     name: str
@@ -147,7 +147,7 @@ class ContainerUpdate:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PodActions:
-    """The actions of one sync pass, in the order of reference §6.4."""
+    """The actions of one sync pass, in the order of kubelet.md §6.4."""
 
     kill_pod: bool = False
     create_sandbox: bool = False
@@ -204,7 +204,7 @@ class NodeView:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AdmitResult:
-    """The result of admission; ``preempt`` holds the UIDs to kill first (reference §5.2).
+    """The result of admission; ``preempt`` holds the UIDs to kill first (kubelet.md §5.2).
 
     ``lacks`` shows how much was missing, for the screen: (resource, requested, used, capacity), in
     the units of `NodeResources`.

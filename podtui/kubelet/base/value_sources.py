@@ -1,4 +1,4 @@
-"""The sources of values: ConfigMaps, Secrets and the downward API (reference §10.5).
+"""The sources of values: ConfigMaps, Secrets and the downward API (kubelet.md §10.5).
 
 Variables and volumes refer to them.
 """

@@ -1,1 +1,1 @@
-"""Containers: configuration, start, restart and stop (reference §6, 9, 10, 12)."""
+"""Containers: configuration, start, restart, stop and logs (kubelet.md §6, 9, 10, 12)."""

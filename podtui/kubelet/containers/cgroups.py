@@ -1,4 +1,4 @@
-"""Cgroup values of a container: CPU, memory, processes, OOM score (reference §13.1-13.3).
+"""Cgroup values of a container: CPU, memory, processes, OOM score (kubelet.md §13.1-13.3).
 
 There is no cgroup for the pod: a Docker engine creates one per container and none around them.
 The values that a kubelet sets on the pod's cgroup are set on each container instead:
@@ -83,7 +83,7 @@ def quota_as_milli(quota: int, period: int) -> int:
 def container_resources(
     pod: Pod, container: Container, node: NodeResources, rules: CgroupRules | None = None
 ) -> Resources:
-    """Return the cgroup values of one container (reference §13.1)."""
+    """Return the cgroup values of one container (kubelet.md §13.1)."""
     rules = rules or CgroupRules()
     cpu_limit = effective_limit(pod, container, "cpu") or 0
     request = container.resources.requests.get("cpu")
@@ -117,7 +117,7 @@ def _unallocated(pod: Pod) -> int:
 
 
 def oom_score_adj(pod: Pod, container: Container, memory_capacity: int) -> int:
-    """Return the OOM score adjustment: -997 is killed last, 1000 first (reference §13.3)."""
+    """Return the OOM score adjustment: -997 is killed last, 1000 first (kubelet.md §13.3)."""
     if is_critical(pod) and pod.spec.priorityClassName == NODE_CRITICAL:
         return _GUARANTEED_SCORE
     qos = qos_class(pod)

@@ -1,4 +1,4 @@
-"""The runtime configuration of a pod's container (reference §6.5, 10-13)."""
+"""The runtime configuration of a pod's container (kubelet.md §6.5, 10-13)."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from podtui.runtime.protocol import (
 
 
 def container_hash(container: Container) -> str:
-    """Return the 32-bit FNV-1a hash, in hex, of the name and image alone (reference §6.9).
+    """Return the 32-bit FNV-1a hash, in hex, of the name and image alone (kubelet.md §6.9).
 
     So under a fixed UID only a new image replaces a running container.
     """
@@ -44,7 +44,7 @@ PORTS: Final = "io.kubernetes.container.ports"
 
 
 def pid_mode(pod: Pod) -> NamespaceMode:
-    """Return the PID namespace: the container's, the pod's or the node's (reference §11.4)."""
+    """Return the PID namespace: the container's, the pod's or the node's (kubelet.md §11.4)."""
     if pod.spec.hostPID:
         return NamespaceMode.NODE
     return NamespaceMode.POD if pod.spec.shareProcessNamespace else NamespaceMode.CONTAINER
@@ -58,7 +58,7 @@ def stop_signal(container: Container) -> str:
 def _annotations(
     pod: Pod, container: Container, image: ImageRecord, restart_count: int
 ) -> dict[str, str]:
-    """Return the annotations that a later agent needs when the spec is gone (reference §17)."""
+    """Return the annotations that a later agent needs when the spec is gone (kubelet.md §17)."""
     found = {
         names.CONTAINER_HASH: container_hash(container),
         names.CONTAINER_RESTART_COUNT: str(restart_count),

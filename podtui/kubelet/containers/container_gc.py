@@ -1,4 +1,4 @@
-"""Select the dead containers and sandboxes to remove (reference §6.3, 14.5, 14.6)."""
+"""Select the dead containers and sandboxes to remove (kubelet.md §6.3, 14.5, 14.6)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Environment variables of containers (reference §10.5).
+"""Environment variables of containers (kubelet.md §10.5).
 
 Containers write files of variables for each other (``fileKeyRef``). A line is ``NAME='VALUE'``: no
 blank before ``=``, the value in single quotes and taken literally, line feeds included, and after

@@ -1,4 +1,4 @@
-"""Ephemeral containers: debuggers that join a running pod through the API (reference §6.2).
+"""Ephemeral containers: debuggers that join a running pod through the API (kubelet.md §6.2).
 
 They are stored in the record of the pod's UID, not in its manifest. An API server refuses them for
 the mirror pods of static pods; see the list of departures.

@@ -1,4 +1,4 @@
-"""The hostname of a pod, and the hosts file of its containers (reference §11.1, 11.2)."""
+"""The hostname of a pod, and the hosts file of its containers (kubelet.md §11.1, 11.2)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Stop containers and pods (reference §9): concurrently, sidecars last, with 2 s or more."""
+"""Stop containers and pods (kubelet.md §9): concurrently, sidecars last, with 2 s or more."""
 
 from __future__ import annotations
 

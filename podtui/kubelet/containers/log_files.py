@@ -1,4 +1,4 @@
-"""The log files of pods: ``logs/pods/NS_NAME_UID/CONTAINER/N.log`` (reference §16, 6.5).
+"""The log files of pods: ``logs/pods/NS_NAME_UID/CONTAINER/N.log`` (kubelet.md §16, 6.5).
 
 The engine writes the logs. The kubelet's files are links to the engine's, or empty if the engine
 has no file on this machine. N is the restart count, which thus survives even if no container is

@@ -1,4 +1,4 @@
-"""The mounts of a container (reference §10.3)."""
+"""The mounts of a container (kubelet.md §10.3)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Restarts of containers: by policy, on request, and their counts (reference §6.2, 6.3, 6.8)."""
+"""Restarts of containers: by policy, on request, and their counts (kubelet.md §6.2, 6.3, 6.8)."""
 
 from __future__ import annotations
 
@@ -183,7 +183,7 @@ def to_restart(pod: Pod, observed: ObservedPod | None, name: str = "") -> tuple[
     )
 
 
-# --- restart counts (reference §6.5)
+# --- restart counts (kubelet.md §6.5)
 
 
 @dataclass(slots=True)

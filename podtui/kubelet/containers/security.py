@@ -1,4 +1,4 @@
-"""The user and the privileges of a container (reference §12)."""
+"""The user and the privileges of a container (kubelet.md §12)."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def check_non_root(pod: Pod, container: Container, image_user: str) -> None:
 def _user(own: ContainerSecurity, shared: PodSecurityContext, image_user: str) -> str:
     """Return the user for the engine; empty if the image's own value has the same effect.
 
-    The group in an image's User is ignored: its ``/etc/passwd`` decides (reference §12).
+    The group in an image's User is ignored: its ``/etc/passwd`` decides (kubelet.md §12).
     """
     user = shared.runAsUser if own.runAsUser is None else own.runAsUser
     group = shared.runAsGroup if own.runAsGroup is None else own.runAsGroup

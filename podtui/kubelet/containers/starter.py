@@ -1,4 +1,4 @@
-"""Start one container (reference §6.5, 6.6): back-off, image, create, start, hook."""
+"""Start one container (kubelet.md §6.5, 6.6): back-off, image, create, start, hook."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""Correlate and record events (reference §15)."""
+"""Events, after correlation, and timelines of pod starts (kubelet.md §15)."""

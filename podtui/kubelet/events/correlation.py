@@ -1,4 +1,4 @@
-"""Event correlation: reduce the number of records of repeated events (reference §15).
+"""Event correlation: reduce the number of records of repeated events (kubelet.md §15).
 
 Repetitions of one event become one record with a count. Many similar events are combined into one
 record. The rate of events per object is limited.

@@ -1,4 +1,4 @@
-"""Record events about pods and the node, after correlation (reference §15)."""
+"""Record events about pods and the node, after correlation (kubelet.md §15)."""
 
 from __future__ import annotations
 

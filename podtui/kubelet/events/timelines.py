@@ -28,7 +28,7 @@ _LOG = logging.getLogger(__name__)
 SETTLE: Final = 0.2
 """Seconds in which further steps are combined into one write."""
 PRUNE_SECONDS: Final = 3600.0
-ANOTHER_SANDBOX: Final = "the sandbox was re-created"
+ANOTHER_SANDBOX: Final = "the sandbox was recreated"
 _Name = tuple[str, str]
 STARTS_KEPT: Final = 4
 FIRST_KEPT: Final = 1

@@ -1,1 +1,1 @@
-"""Images: pull, list and garbage-collect (reference §6.7, 14.4)."""
+"""Images: pull, list and garbage-collect (kubelet.md §6.7, 14.4)."""

@@ -1,4 +1,4 @@
-"""Image garbage collection (reference §14.4): remove unused images, the least recently used
+"""Image garbage collection (kubelet.md §14.4): remove unused images, the least recently used
 first."""
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Pull container images onto the machine (reference §6.7)."""
+"""Pull container images onto the machine (kubelet.md §6.7)."""
 
 from __future__ import annotations
 

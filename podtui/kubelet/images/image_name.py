@@ -1,4 +1,4 @@
-"""Image names: validation and the default tag (reference §6.7)."""
+"""Image names: validation and the default tag (kubelet.md §6.7)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Image volumes: pull the images and fill the volumes before the containers start (reference
+"""Image volumes: pull the images and fill the volumes before the containers start (kubelet.md
 §10.2)."""
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Registry credentials from a pod's pull secrets (reference §6.7)."""
+"""Registry credentials from a pod's pull secrets (kubelet.md §6.7)."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""Data for users and monitoring beyond the records: metrics, usage history, pod start timelines."""
+"""Data for users and monitoring beyond the records: metrics, usage history, details of a pod."""

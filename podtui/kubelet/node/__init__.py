@@ -1,1 +1,1 @@
-"""The node: its record, engine connection, pressure conditions and shutdown (reference §14)."""
+"""The node: its record, machine, engine connection and pressure conditions (kubelet.md §14)."""

@@ -1,8 +1,8 @@
 """The eviction manager: monitors the node's resources, reports pressure and reclaims resources
-(reference §14.2).
+(kubelet.md §14.2).
 
 It ends no pod: every pod of a manifest folder is static and therefore critical, and the kubelet
-never evicts critical pods (reference §0.3). Instead, the node's record names the pod that would be
+never evicts critical pods (kubelet.md §0.3). Instead, the node's record names the pod that would be
 evicted first.
 """
 

@@ -131,7 +131,7 @@ def _os_image() -> str:
     return ""
 
 
-# --- signals (reference §14.2)
+# --- signals (kubelet.md §14.2)
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""The connection to the engine: connect, detect a loss, reconnect (reference §3).
+"""The connection to the engine: connect, detect a loss, reconnect (kubelet.md §3).
 
 Without a connection, the sync loop and all workers wait on `EngineLink.wait_ready`; they consume
 and drop nothing.
@@ -45,7 +45,7 @@ class EngineLink:
     def suspect(self, error: Exception) -> None:
         """Report a call that failed as if the engine were gone; triggers a ping at once."""
         if self._ready.is_set():
-            _LOG.debug("the engine is looked at because of: %s", error)
+            _LOG.debug("checking the engine because of: %s", error)
             self._suspect.set()
 
     def answered(self) -> None:

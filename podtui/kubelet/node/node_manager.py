@@ -1,4 +1,4 @@
-"""This node: its record and conditions, and the view of it that the other loops use (reference
+"""This node: its record and conditions, and the view of it that the other loops use (kubelet.md
 §14.1)."""
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The node's resources and status (reference §5.1, 14.1)."""
+"""The node's resources and status (kubelet.md §5.1, 14.1)."""
 
 from __future__ import annotations
 

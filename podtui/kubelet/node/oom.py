@@ -1,4 +1,4 @@
-"""Detect kills by the kernel's out-of-memory killer in its log (reference §14.3)."""
+"""Detect kills by the kernel's out-of-memory killer in its log (kubelet.md §14.3)."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""Observation of the runtime, and the wake-ups of pod workers (reference §3)."""
+"""Observation of the runtime, and the wake-ups of pod workers (kubelet.md §3)."""

@@ -139,7 +139,7 @@ class PodObserver:
         return observed
 
     async def _message(self, status: ContainerStatus) -> str:
-        """Return the termination message of an exited container (reference §7.7)."""
+        """Return the termination message of an exited container (kubelet.md §7.7)."""
         record = status.record
         policy = _annotation(record, CONTAINER_TERMINATION_POLICY)
         content = log = b""
@@ -217,7 +217,7 @@ def _name_of(
     return "", ""
 
 
-# --- termination messages (reference §7.7)
+# --- termination messages (kubelet.md §7.7)
 
 
 def needs_logs(policy: str, content: bytes, exit_code: int, reason: str) -> bool:

@@ -1,4 +1,4 @@
-"""PLEG: the pod life-cycle event generator (reference §3).
+"""PLEG: the pod life-cycle event generator (kubelet.md §3).
 
 The runtime's event stream names the pods to list, a relist every few seconds repairs what the
 stream missed, and a worker that acted refreshes its own pod at once. All three update the cache.

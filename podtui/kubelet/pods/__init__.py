@@ -1,1 +1,1 @@
-"""Desired pods, and the pod workers that bring them about (reference §1.6, 4, 6)."""
+"""Desired pods, the sync loop, the pod workers and their passes (kubelet.md §1.6, 3, 4, 6)."""

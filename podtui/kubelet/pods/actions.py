@@ -1,4 +1,5 @@
-"""Compute the actions of a sync pass from the desired and the observed pod (reference §6.1-6.3)."""
+"""Compute the actions of a sync pass from the desired and the observed pod
+(kubelet.md §6.1-6.3)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Periodic clean-up: orphaned pods, dead containers, unused sandboxes (reference §14.5, 17)."""
+"""Periodic clean-up: orphaned pods, dead containers, unused sandboxes (kubelet.md §14.5, 17)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Pod workers: one task per pod UID, strictly serial (reference §4).
+"""Pod workers: one task per pod UID, strictly serial (kubelet.md §4).
 
 A worker is in ``sync`` until its pod is removed, killed or comes to its natural end; then it is
 ``terminating`` until nothing runs, ``terminated`` until nothing is left, and finished. A full name

@@ -1,4 +1,4 @@
-"""Turn folder snapshots into pod updates: added, changed and removed pods (reference §1.6)."""
+"""Receive folder snapshots, and turn them into pod updates (kubelet.md §1.6)."""
 
 from __future__ import annotations
 

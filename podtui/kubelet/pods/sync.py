@@ -1,4 +1,4 @@
-"""Carry out the three passes of a pod's life (reference §4, 6.4); decisions are made elsewhere.
+"""Carry out the three passes of a pod's life (kubelet.md §4, 6.4); decisions are made elsewhere.
 
 Level-triggered: every pass compares the desired with the observed state, and may run at any time.
 """
@@ -207,7 +207,7 @@ class Syncer:
         if actions.kill_pod:
             acted = bool(observed.sandboxes or observed.containers)
             if actions.create_sandbox and observed.sandboxes:
-                text = "Pod sandbox changed, it will be killed and re-created."
+                text = "Pod sandbox changed, it will be killed and recreated."
                 self._events.pod(pod, NORMAL, "SandboxChanged", text)
             reason = KillReason.SANDBOX_CHANGED if actions.create_sandbox else KillReason.POD
             self._record_ends(pod, observed, actions)
@@ -276,7 +276,7 @@ class Syncer:
         context: StartContext,
         stopping: asyncio.Event,
     ) -> _Starts:
-        """Start ephemeral and init containers, resize, start regular ones (reference §6.4)."""
+        """Start ephemeral and init containers, resize, start regular ones (kubelet.md §6.4)."""
         starts = _Starts()
 
         async def start(names: tuple[str, ...]) -> None:
@@ -345,7 +345,7 @@ class Syncer:
         return failure
 
     async def _next_count(self, pod: Pod, container: str, observed: ObservedPod) -> int:
-        """Return the restart count of the next instance (reference §6.5).
+        """Return the restart count of the next instance (kubelet.md §6.5).
 
         It comes from the labels of existing instances or, if there are none, from the names of the
         log files. It is never less than the count shown before.
@@ -433,7 +433,7 @@ class Syncer:
             await self._runtime.remove_container(container_id)
 
     async def _trim(self, pod: Pod, observed: ObservedPod) -> None:
-        """Keep one dead instance per container name (reference §14.6)."""
+        """Keep one dead instance per container name (kubelet.md §14.6)."""
         found = garbage((observed,), live=(observed.uid,))
         containers = dict.fromkeys((*found.containers, *dead_init_containers(pod, observed)))
         await gather_all(partial(self._runtime.remove_container, one) for one in containers)

@@ -1,4 +1,4 @@
-"""The sync loop: turns each folder into adds, updates and removals of pods (reference §3, 1.6)."""
+"""The sync loop: turns each folder into adds, updates and removals of pods (kubelet.md §3, 1.6)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Find the address at which to reach a pod's port, and the network to dial from (reference §8; 0.5
+"""Find the address at which to reach a pod's port, and the network to dial from (kubelet.md §8; 0.5
 for pods on the host network).
 
 A port is dialled at the pod's IP from this machine or, if the pod's IP is not routable from here,

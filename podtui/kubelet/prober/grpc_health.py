@@ -1,4 +1,4 @@
-"""The grpc handler: one health check over an unencrypted HTTP/2 connection (reference §8).
+"""The grpc handler: one health check over an unencrypted HTTP/2 connection (kubelet.md §8).
 
 This module imports h2; import it only where a check is made.
 """

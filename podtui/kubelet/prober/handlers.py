@@ -1,4 +1,4 @@
-"""The four probe handlers: exec, httpGet, tcpSocket, grpc (reference §8)."""
+"""The four probe handlers: exec, httpGet, tcpSocket, grpc (kubelet.md §8)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""postStart and preStop handlers (reference §9)."""
+"""postStart and preStop handlers (kubelet.md §9)."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 """Send HTTP requests as the kubelet does: no proxy, no cookies, no keep-alive, no compression, TLS
-unverified, redirects followed within one host (reference §8).
+unverified, redirects followed within one host (kubelet.md §8).
 """
 
 from __future__ import annotations

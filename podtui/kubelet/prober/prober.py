@@ -1,4 +1,4 @@
-"""The prober: owns the probe workers of every pod and returns their results (reference §8)."""
+"""The prober: owns the probe workers of every pod and returns their results (kubelet.md §8)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The interface of the prober, and the state of one probe of one container (reference §8).
+"""The interface of the prober, and the state of one probe of one container (kubelet.md §8).
 
 States are immutable values without a clock: a tick calls `meet`, `is_due`, runs the probe and
 passes the result to `observe`.

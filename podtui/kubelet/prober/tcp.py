@@ -1,4 +1,4 @@
-"""The tcpSocket handler: succeeds if a connection can be opened (reference §8).
+"""The tcpSocket handler: succeeds if a connection can be opened (kubelet.md §8).
 
 Also opens the connections of the other handlers.
 """

@@ -1,4 +1,4 @@
-"""Probe workers, one per pod, container and kind of probe: ticks and probe runs (reference §8)."""
+"""Probe workers, one per pod, container and kind of probe: ticks and probe runs (kubelet.md §8)."""
 
 from __future__ import annotations
 

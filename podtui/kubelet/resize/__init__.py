@@ -1,1 +1,1 @@
-"""Resource allocations of pods, and in-place resizes (reference §13.6)."""
+"""Resource allocations of pods, and in-place resizes (kubelet.md §13.6)."""

@@ -1,4 +1,4 @@
-"""The resources that pods were admitted with, and those last applied through the engine (reference
+"""The resources that pods were admitted with, and those last applied through the engine (kubelet.md
 §13.6, 17).
 
 An allocation is independent of later edits of the manifest: the kubelet runs the pod with the

@@ -1,4 +1,4 @@
-"""Plan the resize of running containers, and format resize messages (reference §13.6)."""
+"""Plan the resize of running containers, and format resize messages (kubelet.md §13.6)."""
 
 from __future__ import annotations
 
@@ -161,7 +161,7 @@ def _pod_differs(pod: Pod, actuated: Allocation) -> bool:
 
 def pod_memory_limit(pod: Pod) -> int | None:
     """Return the memory limit in bytes that a kubelet would set for the pod as a whole; None for no
-    limit (reference §13.2)."""
+    limit (kubelet.md §13.2)."""
     own = pod.spec.resources
     declared = all(
         parse_quantity(one.resources.limits.get("memory", "0")) for one in _everyone(pod)

@@ -1,4 +1,4 @@
-"""Resizes of running pods: start, defer, retry and report them (reference §13.6)."""
+"""Resizes of running pods: start, defer, retry and report them (kubelet.md §13.6)."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""Pod sandboxes: network, hostname and DNS resolver (reference §11)."""
+"""Pod sandboxes: network, hostname and DNS resolver (kubelet.md §11)."""

@@ -1,4 +1,4 @@
-"""The DNS resolvers of pods: read the node's, build each pod's, record problems (reference §11.3).
+"""The DNS resolvers of pods: read the node's, build each pod's, record problems (kubelet.md §11.3).
 
 The files of the node are those of this machine, so they describe the node only if the engine is
 local.

@@ -1,4 +1,4 @@
-"""Pod sandboxes: configuration, creation, addresses and sysctls (reference §6.1, 11)."""
+"""Pod sandboxes: configuration, creation, addresses and sysctls (kubelet.md §6.1, 11)."""
 
 from __future__ import annotations
 
@@ -120,7 +120,7 @@ class SandboxMaker:
 
 
 def sandbox_changed(pod: Pod, observed: ObservedPod) -> bool:
-    """Return True if the pod needs a new sandbox (reference §6.1).
+    """Return True if the pod needs a new sandbox (kubelet.md §6.1).
 
     Reasons are: no ready sandbox or several, the newest one not ready, another network mode, or no
     address outside the host's network.
@@ -221,7 +221,7 @@ def _parsed(text: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
         return None
 
 
-# --- sysctls (reference §5, 12)
+# --- sysctls (kubelet.md §5, 12)
 
 
 def normalized(name: str) -> str:

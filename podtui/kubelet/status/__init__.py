@@ -1,1 +1,1 @@
-"""Pod statuses, and the mirror records that publish them (reference §2, 7)."""
+"""Pod statuses, and the mirror records that publish them (kubelet.md §2, 7)."""

@@ -1,4 +1,4 @@
-"""Pod conditions (reference §7.3)."""
+"""Pod conditions (kubelet.md §7.3)."""
 
 from __future__ import annotations
 

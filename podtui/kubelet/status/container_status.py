@@ -1,4 +1,4 @@
-"""Build container statuses from a pod's observed containers (reference §7.2)."""
+"""Build container statuses from a pod's observed containers (kubelet.md §7.2)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The pod phase (reference §7.1)."""
+"""The pod phase (kubelet.md §7.1)."""
 
 from __future__ import annotations
 

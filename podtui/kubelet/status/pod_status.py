@@ -1,4 +1,4 @@
-"""Compute the status of a pod from its spec and its observed state (reference §7)."""
+"""Compute the status of a pod from its spec and its observed state (kubelet.md §7)."""
 
 from __future__ import annotations
 
@@ -176,7 +176,7 @@ def pod_status(
 
 
 def rejected_status(pod: Pod, verdict: AdmitResult, now: datetime) -> PodStatus:
-    """Return the status of a pod that was not admitted and never runs (reference §5.3)."""
+    """Return the status of a pod that was not admitted and never runs (kubelet.md §5.3)."""
     return PodStatus(
         phase=FAILED,
         reason=verdict.reason,
@@ -252,7 +252,7 @@ def _regulars_were_due(pod: Pod) -> bool:
 
 
 def final_status(pod: Pod, status: PodStatus) -> PodStatus:
-    """Return the status after everything of the pod is gone (reference §7.6).
+    """Return the status after everything of the pod is gone (kubelet.md §7.6).
 
     Regular containers that were due and init containers up to the last one that started
     (always the first one) are reported as terminated. The phase becomes Failed unless it is
@@ -284,7 +284,7 @@ def _with_container(
 
 
 def sandbox_made(status: PodStatus, now: datetime) -> PodStatus:
-    """Return the status right after the sandbox was made, within a sync pass (reference §6.4).
+    """Return the status right after the sandbox was made, within a sync pass (kubelet.md §6.4).
 
     Only ``PodReadyToStartContainers`` changes; the address follows with the next status.
     """
@@ -302,7 +302,7 @@ def sandbox_made(status: PodStatus, now: datetime) -> PodStatus:
 def merge_readiness(
     pod: Pod, status: PodStatus, container_id: str, *, ready: bool, now: datetime
 ) -> PodStatus:
-    """Return the status right after a readiness result changed, without a pass (reference §7.3).
+    """Return the status right after a readiness result changed, without a pass (kubelet.md §7.3).
 
     ``container_id`` includes its scheme (``docker://ID``). A container that is not running does not
     become ready.

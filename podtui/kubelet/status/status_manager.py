@@ -1,4 +1,4 @@
-"""Pod statuses, and the mirror records that publish them (reference §2).
+"""Pod statuses, and the mirror records that publish them (kubelet.md §2).
 
 There is one record per namespace and name: the static pod itself under its own UID, with the
 annotations and the owner of a mirror pod. While an old version still terminates, the record shows

@@ -1,4 +1,4 @@
-"""Compute a pod's status and pass it to the records and the timeline (reference §7)."""
+"""Compute a pod's status and pass it to the records and the timeline (kubelet.md §7)."""
 
 from __future__ import annotations
 
@@ -94,12 +94,12 @@ class StatusReporter:
         return self._set(pod, observed, terminal=terminal, decorate=decorate)
 
     def ended(self, pod: Pod, *, decorate: Decorate | None) -> None:
-        """Publish the final status of a pod that ended and stays listed (reference §7.6)."""
+        """Publish the final status of a pod that ended and stays listed (kubelet.md §7.6)."""
         status = self.of_pass(pod, self.observed(pod), terminal=True, decorate=decorate)
         self._statuses.set(pod, final_status(pod, status))
 
     def show_readiness(self, pod: Pod, container_id: str, *, ready: bool) -> None:
-        """Publish a readiness result at once, without a pass (reference §7.3)."""
+        """Publish a readiness result at once, without a pass (kubelet.md §7.3)."""
         status = self._statuses.get(pod.metadata.uid)
         if status is not None:
             name = f"{self._runtime_name}://{container_id}"

@@ -1,1 +1,1 @@
-"""Pod volumes, and the ConfigMaps and Secrets that fill them (reference §10.2)."""
+"""Pod volumes, and the ConfigMaps and Secrets that fill them (kubelet.md §10.2)."""

@@ -1,4 +1,5 @@
-"""Plan how to set up each volume of a pod (reference §10.2)."""
+"""Plan how to set up each volume of a pod, host paths and huge pages included
+(kubelet.md §10.2)."""
 
 from __future__ import annotations
 
@@ -80,7 +81,7 @@ class VolumePlan:
 
 def plan_volumes(pod: Pod, around: ValueSources, *, strict: bool = False) -> VolumePlan:
     """Plan the volumes that containers mount. ``strict``: projected volumes fail, as on a kubelet
-    without an API server (reference §0.6)."""
+    without an API server (kubelet.md §0.6)."""
     made: list[PodVolume] = []
     failures: dict[str, str] = {}
     checks: list[HostPathCheck] = []
@@ -130,7 +131,7 @@ def pod_volume(pod: Pod, volume: Volume, around: ValueSources) -> PodVolume:
         mode=mode,
         gid=group or 0,
         memory=memory,
-        # An exceeded limit on disk causes an eviction, and never of a static pod (reference §0.3).
+        # An exceeded limit on disk causes an eviction, and never of a static pod (kubelet.md §0.3).
         size_limit=_memory_size(pod, around.node, empty.sizeLimit) if memory else None,
         huge_pages=page_size(pod, empty.medium, around.node),
     )

@@ -1,5 +1,5 @@
 """Files of configuration volumes (ConfigMap, Secret, downward API, projected): content and layout
-(reference §10.2)."""
+(kubelet.md §10.2)."""
 
 from __future__ import annotations
 

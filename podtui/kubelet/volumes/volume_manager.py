@@ -1,4 +1,4 @@
-"""Set up the volumes of pods and keep their files up to date (reference §10.2).
+"""Set up the volumes of pods and keep their files up to date (kubelet.md §10.2).
 
 `podtui.kubelet.volumes.pod_volumes` decides what a volume consists of. This module asks the engine,
 writes files, records failures and schedules retries. It never waits: a sync that finds a volume

@@ -30,7 +30,7 @@ Rule = Callable[[str, Tree, Tree], Errors]
 
 
 def written_empties(tree: Tree) -> list[FieldError]:
-    """Return the API's errors for the empty values in a decoded Pod (reference §1.4)."""
+    """Return the API's errors for the empty values in a decoded Pod (kubelet.md §1.4)."""
     spec = cast(Tree, tree.get("spec", {}))
     return [
         error

@@ -1,5 +1,5 @@
 """All rules of a pod, in the API server's order at creation, and those of its
-``ephemeralcontainers`` subresource (reference §1.4)."""
+``ephemeralcontainers`` subresource (kubelet.md §1.4)."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ _NAMES: Final = ("serviceAccountName", "nodeName", "priorityClassName", "runtime
 
 
 def validate_pod(pod: Pod) -> list[FieldError]:
-    """Return an error for each creation rule that a decoded and defaulted pod breaks (reference
+    """Return an error for each creation rule that a decoded and defaulted pod breaks (kubelet.md
     §1.4).
 
     Empty for a valid pod. The pod must have its node name, as a static pod does.

@@ -242,7 +242,7 @@ def _most(left: Amounts, right: Amounts) -> Amounts:
 
 
 def aggregate(spec: PodSpec, pick: Callable[[ResourceRequirements], Mapping[str, str]]) -> Amounts:
-    """Return the peak demand of the pod's containers (reference §13.5).
+    """Return the peak demand of the pod's containers (kubelet.md §13.5).
 
     Containers and sidecars run in parallel; each plain init container runs only with the sidecars
     that were started before it.

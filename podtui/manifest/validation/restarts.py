@@ -32,7 +32,7 @@ def pod_policy(policy: str, path: str) -> Errors:
 
 
 def container_policy(container: Container, path: str, *, init: bool) -> Errors:
-    """Check the container's own policy and its exit-code rules (reference §6.8)."""
+    """Check the container's own policy and its exit-code rules (kubelet.md §6.8)."""
     policy, rules = container.restartPolicy, container.restartPolicyRules
     here = f"{path}.restartPolicy"
     if not policy:

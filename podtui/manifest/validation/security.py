@@ -17,7 +17,7 @@ from podtui.manifest.validation.errors import (
     required,
 )
 
-# The enum fields of the pod's context with their allowed values (reference §12).
+# The enum fields of the pod's context with their allowed values (kubelet.md §12).
 POLICIES: Final = (
     ("fsGroupChangePolicy", ("Always", "OnRootMismatch")),
     ("supplementalGroupsPolicy", ("Merge", "Strict")),

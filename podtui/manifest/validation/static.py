@@ -14,7 +14,7 @@ Found = Iterator[tuple[str, str]]
 def validate_static(pod: Pod) -> list[FieldError]:
     """Return an error for each forbidden reference, in the kubelet's order.
 
-    The kubelet stops at the first one; its detail is the kubelet's whole message (reference §1.4).
+    The kubelet stops at the first one; its detail is the kubelet's whole message (kubelet.md §1.4).
     ``value`` is the kind of object referred to, such as ``secrets`` or ``configmaps``, so that a
     caller who can resolve it may ignore the error.
     """

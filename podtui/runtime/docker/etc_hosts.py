@@ -1,4 +1,4 @@
-"""The hosts file shared by a pod's containers, stored in the pod's volume (reference §11.1).
+"""The hosts file shared by a pod's containers, stored in the pod's volume (kubelet.md §11.1).
 
 The file is written in place if it is on this machine and writable. Otherwise the API replaces it by
 a new file, and existing containers keep the old one.

@@ -2,7 +2,7 @@
 
 The host's root is mounted into a helper, and paths below it are inspected through the engine.
 Links are followed here, because the engine would resolve an absolute link inside the helper.
-Reference §10.2.
+kubelet.md §10.2.
 """
 
 from __future__ import annotations

@@ -201,7 +201,7 @@ def _prefixed(identity: str) -> str:
 @parsing("the progress of a pull")
 def pull_problem(message: Mapping[str, Any]) -> str:
     """Return the error text in a pull stream. An error of a gateway in front of the registry gets
-    the prefix ``RegistryUnavailable``, which the kubelet knows (reference §6.7)."""
+    the prefix ``RegistryUnavailable``, which the kubelet knows (kubelet.md §6.7)."""
     text = str(message.get("error", ""))
     detail: Mapping[str, Any] = message.get("errorDetail") or {}
     return f"RegistryUnavailable: {text}" if detail.get("code") in _GATEWAY_ERRORS else text

@@ -1,4 +1,4 @@
-"""Convert inspections to the protocol's statuses (reference App. C, "state"). Pure functions."""
+"""Convert inspections to the protocol's statuses (kubelet.md App. C, "state"). Pure functions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Read a container's log from the engine (reference §16), and follow it over rotations.
+"""Read a container's log from the engine (kubelet.md §16), and follow it over rotations.
 
 An engine's follow mode is unreliable when log files rotate: it repeats lines, drops lines, or
 stops. Its stream is therefore only a trigger. New lines are read from the log itself: from its end

@@ -1,4 +1,4 @@
-"""Translate container mounts into the engine's API format (reference §10.3). Pure functions."""
+"""Translate container mounts into the engine's API format (kubelet.md §10.3). Pure functions."""
 
 from __future__ import annotations
 

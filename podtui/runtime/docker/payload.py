@@ -1,6 +1,6 @@
 """Build the engine's API payloads for sandboxes and containers. Pure functions.
 
-Reference §10.5 (command, args), §11 (network), §12 (security), §13.1 (resources), App. C.
+kubelet.md §10.5 (command, args), §11 (network), §12 (security), §13.1 (resources), App. C.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ counter."""
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LogLimits:
-    """The limits of a container's log (reference §16): at most ``files`` files of about ``size``
+    """The limits of a container's log (kubelet.md §16): at most ``files`` files of about ``size``
     bytes each, including the current one."""
 
     size: int = 10 * 1024 * 1024

@@ -1,4 +1,4 @@
-"""Read the end of a termination message file (reference §7.7).
+"""Read the end of a termination message file (kubelet.md §7.7).
 
 It is read from the engine's own path if that is on this machine and readable, else over the API.
 The container can write the file, so nothing about it is trusted.

@@ -1,6 +1,6 @@
 """The volumes of a running pod: replace projected files, read files, fill image volumes.
 
-Projected files are replaced while they are read, as the kubelet's AtomicWriter does (reference
+Projected files are replaced while they are read, as the kubelet's AtomicWriter does (kubelet.md
 §10.2): write a directory with the new version, switch ``..data`` to it atomically, then remove all
 files of the old version. An image volume is filled from a container that was created from the image
 and never started: its exported files are streamed into the sandbox's volume. The archive keeps
@@ -94,7 +94,7 @@ class Volumes:
         if store.pause_version != PAUSE_VERSION:
             raise EngineError(
                 "the pod's sandbox is of another version of podtui, which can't replace files in"
-                " one step: they stay as they are until the sandbox is made anew"
+                " one step: they stay as they are until the sandbox is recreated"
             )
         await upload(self._connection.link, sandbox_id, update.uploads)
         paths = [posixpath.join(POD_DIRECTORY, path) for path in (*update.turn, *update.gone)]

@@ -13,7 +13,7 @@ from podtui.errors import EngineError, EngineNotFound
 from podtui.runtime.protocol import ContainerConfig, PodVolume
 
 DATA: Final = "..data"
-"""The symlink to the version that a volume's projected files have now (reference §10.2)."""
+"""The symlink to the version that a volume's projected files have now (kubelet.md §10.2)."""
 _MOST_LINKS: Final = 8
 _STANDARD: Final = frozenset({"/", "/etc", "/home", "/opt", "/root", "/tmp", "/usr", "/var"})
 """Directories of every simulated image, even if they are empty."""

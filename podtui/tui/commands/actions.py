@@ -105,7 +105,7 @@ def _restart(session: Session, selection: Selection, _: str) -> None:
 async def _retry(session: Session, pod: Pod) -> None:
     await session.client.retry(pod.metadata.namespace, pod.metadata.name)
     note(session, pod, "retry")
-    session.tell("Admitted afresh.", title=pod_label(pod))
+    session.tell("Admitted again.", title=pod_label(pod))
 
 
 def _restart_container(session: Session, selection: Selection, _: str) -> None:
@@ -193,12 +193,12 @@ ACTIONS: Final = {
         Action("new", "act.new", "n", "New", "A new pod from a template, through the editor",
                _new, needs=("manifests",)),
         Action("journal", "act.journal", "J", "Journal",
-               "What was done, as docker and shell lines to copy",
+               "Journal: actions as docker and shell commands",
                _journal, needs=("engine",), writes=False),
         Action("restart_container", "act.restart-container", "ctrl+k", "Restart container",
                "Restart one of its containers",
                _restart_container, on=PODS, needs=("restarts",)),
-        Action("trash", "", "", "Trash", "What was deleted, to bring it back",
+        Action("trash", "", "", "Trash", "List deleted files, to restore them",
                _trash, needs=("manifests",), writes=False),
         Action("pull_image", "", "", "Pull", "Pull an image now", _pull_image, needs=("engine",)),
     )

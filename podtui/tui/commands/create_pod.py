@@ -96,7 +96,7 @@ async def create_pod(session: Session, folder: Path) -> None:
         return
     template = templates[chosen]
     taken = {*session.model.manifests}
-    words = [(Span("What is it called? Its file gets the name, with .yaml.", "muted"),)]
+    words = [(Span("Name of the pod, and of its file (with .yaml).", "muted"),)]
     if not await asyncio.to_thread(folder.exists):
         words.append((Span(f"The folder {clean(str(folder))} is created for it.", "muted"),))
     name = await session.ask(

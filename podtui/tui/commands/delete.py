@@ -68,7 +68,7 @@ def delete_dialog(manifests: Sequence[Manifest], plans: Sequence[Plan | str]) ->
         path = Path(manifest.spec.path)
         lines.append((Span(f"{clean(path.name)}", "name"), Span(" → .trash/", "muted")))
         if isinstance(plan, str):
-            lines.append((Span(f"  ▲ what ends is not known: {clean(plan)}", "warning"),))
+            lines.append((Span(f"  ▲ the affected pods are unknown: {clean(plan)}", "warning"),))
             continue
         ended += len(plan.pods)
         lines += [(Span("  "), *line) for line in plan_lines(plan)]
@@ -93,7 +93,7 @@ def _pods(plans: Sequence[Plan | str]) -> str:
 async def undo_last(session: Session) -> None:
     """Undo the last delete or fix. Raises `ManifestFileError`; the undo can then be repeated."""
     if not session.undoable:
-        session.tell("Nothing was deleted or fixed in this session; :trash lists what was before.",
+        session.tell("Nothing to undo in this session; :trash lists earlier deletions.",
                      title="Undo", severity="warning")  # fmt: skip
         return
     last = session.undoable[-1]
@@ -174,7 +174,7 @@ def fate(pod: Pod) -> str:
     ends = f"has {30 if grace is None else grace} s to end"
     owner = owner_of(pod)
     if owner is None:
-        return f"{ends}; nobody owns it: it does not come back"
+        return f"{ends}; it has no owner: it is not recreated"
     name = f"{clean(owner.kind)} {clean(owner.name)}"
     if owner.kind == "Node":
         return f"is a static pod of {name}: its kubelet makes the record again"

@@ -191,7 +191,7 @@ def _verb(plan: Plan, apply: str = "Apply") -> str:
 def _changed_dialog(name: str, problem: str) -> Dialog:
     lines: list[Line] = [
         (Span("▲ ", "warning"), Span(f"{clean(problem)}.")),
-        (Span("What is there now would be lost if your text were written over it.", "muted"),),
+        (Span("Overwriting it would discard its current content.", "muted"),),
     ]
     options = (_KEEP, _EDIT, _DISCARD, Option(OVERWRITE, "Overwrite", "o", True))
     return Dialog(f"{clean(name)} has changed", lines, options)

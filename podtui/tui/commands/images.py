@@ -115,7 +115,7 @@ def prune_dialog(images: Sequence[NodeImage]) -> Dialog:
     lines: list[Line] = [
         (Span("✖ ", "error"), Span(name_of(image), "name"), _size(image)) for image in images
     ]
-    lines.append((Span(f"{total} in all, less what they share with others.", "soft"),))
+    lines.append((Span(f"{total} in total, minus shared layers.", "soft"),))
     return confirmation(f"Remove {what}, {total}?", lines, f"Remove {what}")
 
 

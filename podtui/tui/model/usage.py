@@ -53,7 +53,7 @@ def is_active(pod: Pod) -> bool:
 
 
 def requested(pod: Pod, resource: str) -> int:
-    """Return the amount that admission counts for a pod (reference §5.1)."""
+    """Return the amount that admission counts for a pod (kubelet.md §5.1)."""
     if resource == "pods":
         return 1
     level = pod.spec.resources.requests if pod.spec.resources else {}

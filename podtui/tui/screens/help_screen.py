@@ -25,7 +25,7 @@ class HelpScreen(ModalScreen[None]):
         Binding("slash", "search", "Search", id="help.search",
                 tooltip="Search by word, by key or by id"),
         Binding("i", "ids", "Ids", id="help.ids",
-                tooltip="What the settings call each binding, to give it other keys"),
+                tooltip="Show the ids of bindings, to change their keys"),
     ]  # fmt: skip
     DEFAULT_CSS = """
     HelpScreen {

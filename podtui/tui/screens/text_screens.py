@@ -67,7 +67,7 @@ class ManifestScreen(ActingScreen, BackScreen):
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("x", "explain", "Explain", id="manifest.explain",
-                tooltip="What the field on this line means"),
+                tooltip="Explain the field on this line"),
         Binding("slash", "search", "Search", id="manifest.search"),
         Binding("n", "match(1)", "Next match", show=False, id="manifest.next"),
         Binding("N", "match(-1)", "Match before", show=False, id="manifest.before"),

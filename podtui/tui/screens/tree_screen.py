@@ -35,13 +35,13 @@ class TreeTable(Table):
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("enter", "open", "Open, fold", key_display="enter", id="tree.turn",
-                tooltip="Show what is below, or no longer; open what has nothing below it"),
+                tooltip="Expand or collapse; open an item without children"),
         Binding("space", "turn", "Fold", show=False, key_display="space", id="tree.fold",
-                tooltip="Show what is below, or no longer"),
+                tooltip="Expand or collapse"),
         Binding("right", "deeper", "Deeper", show=False, id="tree.deeper",
-                tooltip="Show what is below, then go there"),
+                tooltip="Expand, then go to the first child"),
         Binding("left,h", "higher", "Higher", show=False, id="tree.higher",
-                tooltip="Fold, then go to what it is part of"),
+                tooltip="Collapse, then go to the parent"),
         Binding("plus", "turn_all(False)", "Open all", key_display="+", id="tree.open-all",
                 tooltip="Show everything"),
         Binding("minus", "turn_all(True)", "Fold all", key_display="-", id="tree.fold-all",
@@ -130,9 +130,9 @@ class TreeScreen(ActingScreen, BackScreen):
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("slash", "filter", "Filter", id="tree.filter",
-                tooltip="Filter the tree; what is above a match stays"),
+                tooltip="Filter the tree; parents of matches stay"),
         Binding("d", "open('overview')", "Describe", show=False, id="tree.describe",
-                tooltip="The pod in full; of a file what it says"),
+                tooltip="Open the pod, or the file"),
         Binding("l", "open('logs')", "Logs", id="tree.logs", tooltip="The log of the pod"),
         Binding("y", "open('yaml')", "YAML", show=False, id="tree.yaml"),
         Binding("X", "why", "Why", id="tree.why",

@@ -105,9 +105,9 @@ def _words(plan: PodPlan) -> tuple[str, str, str]:
         case Outcome.IN_PLACE if plan.restarts:
             names = ", ".join(map(clean, plan.restarts))
             verb = "restarts" if len(plan.restarts) == 1 else "restart"
-            return "↻", "warning", f"goes on (fixed UID); {names} {verb}."
+            return "↻", "warning", f"keeps running (fixed UID); {names} {verb}."
         case Outcome.IN_PLACE:
-            return "~", "init", "goes on (fixed UID); nothing restarts now."
+            return "~", "init", "keeps running (fixed UID); nothing restarts now."
 
 
 def _ends(plan: PodPlan, what: str) -> str:

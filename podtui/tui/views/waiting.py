@@ -18,7 +18,7 @@ def cluster_waiting(model: Model) -> tuple[Line, ...]:
     return (
         (Span("✖ the cluster does not answer as it should", "error"),),
         (Span(clean(model.lost_reason), "soft"),),
-        (Span("trying again; what you saw last stays on the screen", "muted"),),
+        (Span("retrying; the last state stays on the screen", "muted"),),
     )
 
 
@@ -92,5 +92,5 @@ def waiting_text(model: Model, start_error: str) -> EmptyText:
     return (
         (Span("✖ the agent does not answer", "error"),),
         (Span(clean(model.lost_reason), "soft"),),
-        (Span("trying again; what you saw last stays on the screen", "muted"),),
+        (Span("retrying; the last state stays on the screen", "muted"),),
     )

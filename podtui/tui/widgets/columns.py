@@ -71,9 +71,9 @@ class ColumnsScreen(ModalScreen[ColumnChoice | None]):
         Binding("up,k", "move(-1)", "Up", show=False, id="columns.up"),
         Binding("down,j", "move(1)", "Down", show=False, id="columns.down"),
         Binding("space", "tick", "Tick", id="columns.tick", tooltip="Show the column, or not"),
-        Binding("r", "reset", "As at first", id="columns.reset", tooltip="As it was at first"),
+        Binding("r", "reset", "As at first", id="columns.reset", tooltip="Reset to the default"),
         Binding("enter", "apply", "Use", id="columns.apply", tooltip="Show these columns"),
-        Binding("escape,q", "cancel", "Cancel", id="columns.cancel", tooltip="Leave all as it is"),
+        Binding("escape,q", "cancel", "Cancel", id="columns.cancel", tooltip="Cancel"),
     ]
     DEFAULT_CSS = """
     ColumnsScreen {

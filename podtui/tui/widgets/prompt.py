@@ -102,11 +102,11 @@ class Prompt(Horizontal):
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("escape", "cancel", "Cancel", id="prompt.cancel",
-                tooltip="Close; what was filtered is shown again"),
+                tooltip="Close and clear the filter"),
         Binding("up", "history(-1)", "Earlier", show=False, id="prompt.earlier",
-                tooltip="What was typed before"),
+                tooltip="Previous entry"),
         Binding("down", "history(1)", "Later", show=False, id="prompt.later",
-                tooltip="What was typed after"),
+                tooltip="Next entry"),
         Binding("tab", "complete", "Complete", show=False, id="prompt.complete",
                 tooltip="Take the completion that is shown"),
     ]  # fmt: skip

@@ -289,7 +289,6 @@ def test_features_that_are_turned_off():
     assert admit(restarting, node(), []).admitted
 
 
-@pytest.mark.compares("admission")
 def test_the_handlers_are_asked_in_the_kubelets_order():
     """Everything is wrong with the pod; each reason taken away uncovers the next."""
     profile = {"appArmorProfile": {"type": "RuntimeDefault"}}

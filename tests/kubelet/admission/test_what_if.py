@@ -179,7 +179,6 @@ def test_too_many_pods() -> None:
 # --- ports
 
 
-@pytest.mark.compares("host-ports")
 def test_the_pod_that_holds_the_port_would_have_to_go() -> None:
     answer = ask(asking("new", port=8080), asking("a", port=9090), asking("b", port=8080))
     assert not answer.replaces
@@ -207,7 +206,6 @@ def test_who_holds_the_port_frees_resources_as_well() -> None:
     assert leaving(answer) == ["b"]
 
 
-@pytest.mark.compares("host-ports")
 @pytest.mark.parametrize(
     ("ip", "listening", "held"),
     [("", "", True), ("", "127.0.0.1", True), ("127.0.0.1", "", True),
@@ -227,7 +225,7 @@ def test_programs_are_told_of_where_pods_are_in_the_way_as_well() -> None:
     nginx = Listener(protocol="TCP", ip="", port=80, process="nginx", pid=12)
     answer = ask(asking("new", port=80, cpu="9"), listeners=(nginx,))
     assert not answer.admitted
-    assert "Other programs have ports" in answer.remarks[-1]
+    assert "Other programs use ports" in answer.remarks[-1]
 
 
 def test_what_listens_for_a_pod_is_that_pod() -> None:
@@ -250,7 +248,6 @@ def test_this_machine_tells_who_listens() -> None:
 # --- asked of a kubelet
 
 
-@pytest.mark.compares("admission")
 @virtual()
 async def test_a_kubelet_answers_and_keeps_nothing() -> None:
     host = FakeHost()

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 
-import pytest
 from pod_builders import GI, ctr, make_pod, node
 
 from podtui.kubelet.containers.container_config import container_config, container_hash
@@ -61,7 +60,6 @@ def test_identity():
     assert found.termination_message_path == "/dev/termination-log"
 
 
-@pytest.mark.case(108)
 def test_command_drops_the_images_args_and_args_keep_its_command():
     assert (config().command, config().args) == (None, None)
     assert config(ctr(command=["a"])).command == ("a",)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from pod_builders import box, created, ctr, down, make_pod, seen, unknown, up
@@ -11,7 +10,6 @@ from podtui.kubelet.containers.container_gc import Garbage, dead_init_containers
 from podtui.runtime.protocol import ContainerState
 
 
-@pytest.mark.case(49)
 def test_case_49_one_dead_instance_is_kept_beside_the_living():
     observed = seen(up(count=3), down(count=2), down(count=1), down(count=0))
     assert trim(observed, "c") == ("c-1", "c-0")

@@ -67,7 +67,6 @@ def field(name, path):
     return {"name": name, "valueFrom": {"fieldRef": {"fieldPath": path}}}
 
 
-@pytest.mark.case(78)
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
@@ -103,14 +102,11 @@ def test_doubling_every_dollar_undoes_expansion(text):
     assert expand(text.replace("$", "$$"), {"A": "x"}) == text
 
 
-@pytest.mark.case(78)
-@pytest.mark.field("spec.containers.env.name", "spec.containers.env.value", answer="honoured")
 def test_only_earlier_variables_are_known():
     found = env(var("A", "1"), var("B", "$(A)-$(C)"), var("C", "2"), var("D", "$$(A)"))
     assert found == {"A": "1", "B": "1-$(C)", "C": "2", "D": "$(A)"}
 
 
-@pytest.mark.compares("downward-env")
 def test_golden_downward():
     limit = {
         "name": "CPU_LIM",
@@ -131,9 +127,6 @@ def test_golden_downward():
     }
 
 
-@pytest.mark.compares("downward-env")
-@pytest.mark.case(80)
-@pytest.mark.field("spec.containers.env.valueFrom.fieldRef", answer="honoured")
 @pytest.mark.parametrize(
     ("path", "expected"),
     [
@@ -167,9 +160,6 @@ def test_addresses_with_the_node_s_network():
     assert env(field("X", "status.podIP"), place=around(pod_ips=())) == {"X": ""}
 
 
-@pytest.mark.compares("downward-env")
-@pytest.mark.case(79)
-@pytest.mark.field("spec.containers.env.valueFrom.resourceFieldRef", answer="honoured")
 @pytest.mark.parametrize(
     ("limits", "resource", "divisor", "expected"),
     [
@@ -190,7 +180,6 @@ def test_resources(limits, resource, divisor, expected):
     assert resource_field(pod, pod.spec.containers[0], ref, node()) == expected
 
 
-@pytest.mark.case(79)
 def test_a_limit_that_only_the_pod_has():
     pod = make_pod(ctr(), resources={"limits": {"cpu": "500m", "memory": "1Gi"}})
     (container,) = pod.spec.containers
@@ -215,12 +204,6 @@ def test_resources_of_another_container_and_of_none():
         resource_field(pod, pod.spec.containers[0], odd, node())
 
 
-@pytest.mark.field(
-    "spec.containers.envFrom.configMapRef.name",
-    "spec.containers.envFrom.secretRef.name",
-    "spec.containers.envFrom.prefix",
-    answer="honoured",
-)
 def test_env_from_comes_first_and_env_beats_it():
     found = env(
         var("A", "own"),
@@ -256,14 +239,6 @@ def key(kind, name, wanted, **more):
     return {"name": "X", "valueFrom": {f"{kind}KeyRef": ref}}
 
 
-@pytest.mark.compares("secrets")
-@pytest.mark.field(
-    "spec.containers.env.valueFrom.configMapKeyRef",
-    "spec.containers.env.valueFrom.secretKeyRef",
-    "spec.containers.envFrom.configMapRef.optional",
-    "spec.containers.envFrom.secretRef.optional",
-    answer="honoured",
-)
 def test_keys_of_documents():
     assert env(key("configMap", "settings", "B")) == {"X": "two"}
     assert env(key("secret", "settings", "P")) == {"X": "hush"}
@@ -295,7 +270,6 @@ def test_missing_sources():
         env(sources=({"secretRef": {"name": "none"}},))
 
 
-@pytest.mark.compares("secrets")
 def test_a_secret_s_value_is_in_no_message():
     bad = msgspec.convert({"metadata": META, "data": {"P": "not base64 !"}}, Secret)
     with pytest.raises(ConfigError) as caught:
@@ -315,8 +289,6 @@ def from_file(path="f", name="K", volume="v", **more):
 FILES = {("v", "f"): b"A='1'\nK='from $(A)'\n", ("v", "bad"): b"K=v", ("v", "none"): None}
 
 
-@pytest.mark.case(82)
-@pytest.mark.field("spec.containers.env.valueFrom.fileKeyRef", answer="honoured")
 def test_a_value_from_a_file_is_taken_as_it_stands():
     found = env(var("A", "x"), from_file(), var("Z", "$(X)"), place=around(env_files=FILES))
     assert found == {"A": "x", "X": "from $(A)", "Z": "from $(A)"}
@@ -352,13 +324,11 @@ def test_each_file_is_named_once():
     assert env_files(container) == (("v", "f"), ("v", "g"))
 
 
-@pytest.mark.field("spec.enableServiceLinks", answer="honoured")
 @pytest.mark.parametrize("wanted", [True, False])
 def test_there_is_no_service_to_link_to(wanted):
     assert env(pod=make_pod(ctr(), enableServiceLinks=wanted)) == {}
 
 
-@pytest.mark.case(81)
 def test_maps_as_text():
     pod = make_pod(labels={"b": 'say "hi"\n', "a": "1"})
     assert metadata_field(pod, "metadata.labels") == 'a="1"\nb="say \\"hi\\"\\n"'

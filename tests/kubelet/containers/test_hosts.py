@@ -1,4 +1,4 @@
-"""What a pod is called, and what its hosts file says of it (reference §7.5, 11.1, 11.2)."""
+"""What a pod is called, and what its hosts file says of it (kubelet.md §7.5, 11.1, 11.2)."""
 
 from __future__ import annotations
 
@@ -54,14 +54,6 @@ ALIAS_LINES = "\n# Entries added by HostAliases.\n10.0.0.1\tdb\tdb.local\nfd00::
         ({"hostname": "h", "subdomain": "s", "setHostnameAsFQDN": False}, "h"),
     ],
 )
-@pytest.mark.case(87)
-@pytest.mark.field(
-    "spec.hostname",
-    "spec.subdomain",
-    "spec.setHostnameAsFQDN",
-    "spec.hostnameOverride",
-    answer="honoured",
-)
 def test_case_87_hostnames(fields, expected):
     assert sandbox_hostname(make_pod(**fields), "c.l") == expected
 
@@ -90,8 +82,6 @@ def test_domains():
 # --- the file
 
 
-@pytest.mark.case(84)
-@pytest.mark.field("spec.hostAliases", answer="honoured")
 def test_case_84_the_managed_file_to_the_letter():
     pod = make_pod(hostAliases=ALIASES)
     text = managed_hosts(pod, ("10.0.0.7",), "c.l").decode()
@@ -155,7 +145,6 @@ def test_a_status_has_the_addresses_in_the_node_s_order():
         assert [one.ip for one in status.hostIPs] == list(node)
 
 
-@pytest.mark.case(101)
 def test_case_101_on_the_node_s_network_without_an_api_server():
     probe = {"httpGet": {"path": "/", "port": 8080}}
     pod = make_pod(ctr(readinessProbe=probe), hostNetwork=True)

@@ -148,7 +148,6 @@ def numbers(root: Path, uid: str = UID) -> list[str]:
     return sorted(os.listdir(folder)) if folder.is_dir() else []
 
 
-@pytest.mark.case(49)
 @pytest.mark.virtual_time
 async def test_case_49_logs_of_the_last_two_instances_are_kept(tmp_path: Path) -> None:
     world = World(root_dir=str(tmp_path))
@@ -165,7 +164,6 @@ async def test_case_49_logs_of_the_last_two_instances_are_kept(tmp_path: Path) -
         assert numbers(tmp_path) == ["1.log", "2.log"]
 
 
-@pytest.mark.case(50)
 @pytest.mark.virtual_time
 async def test_case_50_the_count_goes_on_from_the_log_files(tmp_path: Path) -> None:
     world = World(root_dir=str(tmp_path))

@@ -26,15 +26,6 @@ def refused(mount, **fields) -> str:
     return str(caught.value)
 
 
-@pytest.mark.field(
-    "spec.containers.volumeMounts.name",
-    "spec.containers.volumeMounts.mountPath",
-    "spec.containers.volumeMounts.readOnly",
-    "spec.containers.volumeMounts.subPath",
-    "spec.containers.volumeMounts.mountPropagation",
-    "spec.volumes.hostPath.path",
-    answer="honoured",
-)
 @pytest.mark.parametrize(
     ("mount", "volume", "expected"),
     [
@@ -87,8 +78,6 @@ def test_a_relative_place_hangs_off_the_root():
     assert mounts({"mountPath": "data"})[0].container_path == "/data"
 
 
-@pytest.mark.case(77)
-@pytest.mark.field("spec.containers.volumeMounts.subPathExpr", answer="honoured")
 def test_sub_paths_from_variables():
     (found,) = mounts({"subPathExpr": "$(POD)/$$x/$(A"}, variables={"POD": "p"})
     assert found.sub_path == "p/$x/$(A"
@@ -121,7 +110,6 @@ def test_a_volume_that_cannot_be_mounted_is_none():
     assert refused({}, volume=nfs) == 'cannot find volume "v" to mount into container "c"'
 
 
-@pytest.mark.field("spec.containers.volumeMounts.recursiveReadOnly", answer="honoured")
 @pytest.mark.parametrize(
     ("mode", "supported", "expected"),
     [

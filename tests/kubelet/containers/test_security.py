@@ -1,4 +1,4 @@
-"""Who a container runs as and what it may do (reference §12)."""
+"""Who a container runs as and what it may do (kubelet.md §12)."""
 
 from __future__ import annotations
 
@@ -40,13 +40,6 @@ def test_nothing_said():
     assert security().seccomp == "unconfined"
 
 
-@pytest.mark.field(
-    "spec.securityContext.runAsUser",
-    "spec.securityContext.runAsGroup",
-    "spec.containers.securityContext.runAsUser",
-    "spec.containers.securityContext.runAsGroup",
-    answer="honoured",
-)
 @pytest.mark.parametrize(
     ("own", "shared", "image_user", "expected"),
     [
@@ -70,7 +63,6 @@ def test_users(own, shared, image_user, expected):
     assert security(own, shared, image_user=image_user).user == expected
 
 
-@pytest.mark.field("spec.securityContext.supplementalGroups", answer="honoured")
 def test_groups():
     found = security(shared={"fsGroup": 5, "supplementalGroups": [7, 5, 8]})
     assert found.groups == (5, 7, 8)
@@ -164,7 +156,6 @@ def test_seccomp_annotations_of_old_are_not_looked_at():
     assert security(annotations=notes).seccomp == "unconfined"
 
 
-@pytest.mark.field("spec.containers.securityContext.procMount", answer="honoured")
 def test_what_a_container_may_do():
     found = security(
         {
@@ -185,11 +176,6 @@ def test_what_a_container_may_do():
 # --- labels and profiles of the host
 
 
-@pytest.mark.field(
-    "spec.securityContext.appArmorProfile",
-    "spec.containers.securityContext.appArmorProfile",
-    answer="honoured",
-)
 @pytest.mark.parametrize(
     ("own", "note", "shared", "expected"),
     [
@@ -227,11 +213,6 @@ def test_annotations_of_old_ask_for_apparmor_too(note, wanted):
     assert wants_apparmor(pod) is wanted
 
 
-@pytest.mark.field(
-    "spec.securityContext.seLinuxOptions",
-    "spec.containers.securityContext.seLinuxOptions",
-    answer="honoured",
-)
 @pytest.mark.parametrize(
     ("own", "shared", "expected"),
     [

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import pytest
 from msgspec import structs
 
 from podtui.api.v1 import Event, EventSource, ObjectMeta, ObjectReference
@@ -38,7 +37,6 @@ def test_a_first_event_goes_through_as_it_is():
     assert Correlator().observe(event(), 0) == event()
 
 
-@pytest.mark.case(96)
 def test_case_96_identical_events_raise_the_count():
     correlator = Correlator()
     correlator.observe(event(number=1), 0)
@@ -70,7 +68,6 @@ def test_other_places_and_reasons_are_other_events():
         assert found.count == 1
 
 
-@pytest.mark.case(96)
 def test_case_96_no_more_than_25_and_then_one_in_five_minutes():
     correlator = Correlator()
     kept = [

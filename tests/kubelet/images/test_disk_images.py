@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 
-import pytest
 from kubelet_world import PRESENT, World, pod
 from virtual_time import virtual
 
@@ -30,7 +29,6 @@ def observed(name: str, *images: str) -> ObservedPod:
     )  # fmt: skip
 
 
-@pytest.mark.compares("housekeeping")
 def test_images_with_their_users_the_largest_first() -> None:
     images = (
         ImageRecord(id="sha256:a", tags=("small:1",), size=5, created_at=MADE),

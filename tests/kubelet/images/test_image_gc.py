@@ -136,9 +136,7 @@ def there(world: World) -> set[str]:
     return {name for one in world.engine.images.all() for name in one.tags}
 
 
-@pytest.mark.compares("housekeeping")
 @pytest.mark.virtual_time
-@pytest.mark.case(91)
 async def test_a_full_disk_loses_the_longest_unused_images_of_ours() -> None:
     host = FakeHost()
     world = World(host=host)

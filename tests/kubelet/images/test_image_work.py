@@ -10,7 +10,6 @@ from podtui.api.images import PullStep
 from podtui.errors import EngineConflict, ImagePullError
 from podtui.kubelet.images.image_name import InvalidImageName
 
-pytestmark = pytest.mark.compares("housekeeping")
 MORE = "more:1"
 
 

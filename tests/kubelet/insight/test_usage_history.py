@@ -176,7 +176,6 @@ class At:
         await asyncio.sleep(0)
 
 
-@pytest.mark.compares("history")
 async def test_another_agent_goes_on_with_what_the_last_one_saw() -> None:
     table, end = FakeTable(), T0 + 5000
     before = filled(5000)

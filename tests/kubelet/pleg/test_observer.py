@@ -21,15 +21,11 @@ from podtui.kubelet.pleg.observer import (
 LOGS = "FallbackToLogsOnError"
 
 
-@pytest.mark.case(83)
-@pytest.mark.field("spec.containers.terminationMessagePath", answer="honoured")
 def test_the_end_of_the_file_is_read():
     content = b"x" * 6000 + b"end"
     assert termination_message(content=content) == "x" * 4093 + "end"
 
 
-@pytest.mark.case(83)
-@pytest.mark.field("spec.containers.terminationMessagePolicy", answer="honoured")
 @pytest.mark.parametrize(
     ("policy", "content", "code", "reason", "expected"),
     [
@@ -49,7 +45,6 @@ def test_when_the_log_stands_in(policy, content, code, reason, expected):
     assert text == ("log" if expected else content.decode())
 
 
-@pytest.mark.case(83)
 def test_the_end_of_the_log():
     lines = b"".join(b"%d\n" % number for number in range(200))
     assert log_tail(lines) == b"".join(b"%d\n" % number for number in range(120, 200))

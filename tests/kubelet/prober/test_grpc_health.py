@@ -69,10 +69,6 @@ def test_a_long_name_has_a_long_length() -> None:
     assert request("x" * 200)[:8] == b"\x00\x00\x00\x00\xcb\x0a\xc8\x01"
 
 
-@pytest.mark.compares("probes")
-@pytest.mark.field("spec.containers.livenessProbe.grpc", answer="honoured")
-@pytest.mark.field("spec.containers.readinessProbe.grpc", answer="honoured")
-@pytest.mark.field("spec.containers.startupProbe.grpc", answer="honoured")
 async def test_a_probe_asks_the_pods_address() -> None:
     observed = seen(sandboxes=(box(ips=("127.0.0.1",)),))
     addresses = PodAddresses(lambda uid: observed, engine)

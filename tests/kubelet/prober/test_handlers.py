@@ -97,7 +97,6 @@ def exec_(*command: str, timeout: int = 1) -> Probe:
 # --- exec
 
 
-@pytest.mark.compares("probes")
 async def test_exec_passes_what_the_container_gets_asked() -> None:
     runtime = Commands()
     env = (
@@ -124,7 +123,6 @@ async def test_exec_fails_with_its_output() -> None:
     )
 
 
-@pytest.mark.case(65)
 async def test_exec_that_takes_too_long() -> None:
     found = await run(exec_("sleep", "5"), runtime=Commands(ExecTimeout("too long")))
     assert found == ProbeOutcome(
@@ -148,7 +146,6 @@ async def test_http_success(status: str) -> None:
         assert (await run(http(server.port))).verdict is ProbeVerdict.SUCCESS
 
 
-@pytest.mark.case(61)
 @pytest.mark.parametrize("code", [400, 404, 500, 503])
 async def test_http_failure_does_not_show_the_body(code: int) -> None:
     async with listening(answer(f"{code} Oops", b"secret")) as server:
@@ -156,7 +153,6 @@ async def test_http_failure_does_not_show_the_body(code: int) -> None:
     assert found == ProbeOutcome(ProbeVerdict.FAILURE, f"HTTP probe failed with statuscode: {code}")
 
 
-@pytest.mark.compares("probes")
 async def test_http_asks_as_a_kubelet() -> None:
     async with listening(answer("200 OK")) as server:
         await run(http(server.port, "/health?x=1&y=a b#frag"))
@@ -353,13 +349,11 @@ async def test_http_reads_no_more_than_it_needs() -> None:
 # --- tcpSocket and grpc
 
 
-@pytest.mark.compares("probes")
 async def test_tcp_connects() -> None:
     async with listening(b"") as server:
         assert (await run(tcp(server.port))).verdict is ProbeVerdict.SUCCESS
 
 
-@pytest.mark.case(66)
 async def test_tcp_refused() -> None:
     port = closed_port()
     text = f"dial tcp 127.0.0.1:{port}: connect: connection refused"
@@ -369,7 +363,6 @@ async def test_tcp_refused() -> None:
 # --- where to dial
 
 
-@pytest.mark.case(101)
 async def test_a_pod_on_the_hosts_network_is_on_localhost() -> None:
     pod = make_pod(hostNetwork=True)
     async with listening(answer("200 OK")) as server:

@@ -46,8 +46,6 @@ async def told(world: World) -> list[tuple[str, str, str]]:
 # --- postStart
 
 
-@pytest.mark.compares("hooks")
-@pytest.mark.case(69)
 async def test_post_start_that_fails() -> None:
     """Case 69, golden case poststart-fail: told, killed, started again, then a back-off."""
     world = World(start_delay=0.4)
@@ -118,9 +116,6 @@ async def test_a_hook_that_is_none() -> None:
     assert await problem(tcp) == "Cannot run handler: invalid handler: tcpSocket"
 
 
-@pytest.mark.case(70)
-@pytest.mark.case(70)
-@pytest.mark.field("spec.containers.lifecycle.postStart", answer="honoured")
 async def test_post_start_holds_up_the_next_container() -> None:
     world = World()
     async with world.running():
@@ -131,8 +126,6 @@ async def test_post_start_holds_up_the_next_container() -> None:
         assert 9.5 < took < 11.0
 
 
-@pytest.mark.case(106)
-@pytest.mark.case(106)
 async def test_a_failing_post_start_does_not_hold_up_the_next_for_ever() -> None:
     world = World()
     async with world.running():
@@ -165,7 +158,6 @@ async def test_post_start_that_succeeds_is_not_told_of() -> None:
 # --- preStop
 
 
-@pytest.mark.compares("hooks")
 async def test_pre_stop_runs_before_the_signal() -> None:
     """Golden case prestop: sleep 4 of a grace of 20."""
     world = World()
@@ -179,11 +171,6 @@ async def test_pre_stop_runs_before_the_signal() -> None:
         assert (await told(world))[-1] == ("Normal", "Killing", "Stopping container c")
 
 
-@pytest.mark.compares("hooks", "grace")
-@pytest.mark.case(71)
-@pytest.mark.case(71)
-@pytest.mark.field("spec.containers.lifecycle.preStop", answer="honoured")
-@pytest.mark.field("spec.terminationGracePeriodSeconds", answer="honoured")
 async def test_pre_stop_takes_no_more_than_the_grace() -> None:
     world = World()
     async with world.running():
@@ -226,7 +213,6 @@ async def test_pre_stop_that_sleeps() -> None:
         assert 6.9 < took < 8.0
 
 
-@pytest.mark.case(62)
 async def test_pre_stop_runs_for_a_failed_liveness_probe() -> None:
     world = World()
     probe = Probe(exec=ExecAction(command=("false",)), periodSeconds=1, failureThreshold=3)
@@ -238,7 +224,6 @@ async def test_pre_stop_runs_for_a_failed_liveness_probe() -> None:
         assert 7.0 < took < 9.0
 
 
-@pytest.mark.case(73)
 async def test_no_grace_is_no_pre_stop_and_still_two_seconds() -> None:
     """Case 73; the least grace of a removed pod is a second."""
     world = World()
@@ -251,7 +236,6 @@ async def test_no_grace_is_no_pre_stop_and_still_two_seconds() -> None:
         assert 1.4 < took < 2.0
 
 
-@pytest.mark.case(56)
 async def test_case_56_sidecars_stop_last_in_reverse_order() -> None:
     """The hooks of all start together; the app ends first, then the later sidecar."""
     world = World()
@@ -316,7 +300,6 @@ def signalled(signal: str) -> Container:
     return container("c", lifecycle=Lifecycle(stopSignal=signal))
 
 
-@pytest.mark.field("spec.containers.lifecycle.stopSignal", answer="no-effect")
 async def test_a_stop_signal_without_its_gate_is_said_to_have_no_effect() -> None:
     world = World()
     async with world.running():

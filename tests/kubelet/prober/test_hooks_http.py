@@ -1,4 +1,4 @@
-"""httpGet hooks on real sockets (reference §9, case 72)."""
+"""httpGet hooks on real sockets (kubelet.md §9, case 72)."""
 
 from __future__ import annotations
 
@@ -64,7 +64,6 @@ async def post_start(
     return problem, recorder.events
 
 
-@pytest.mark.case(72)
 async def test_any_status_will_do() -> None:
     async with listening(answer("500 Oops")) as server:
         assert await post_start(with_hook(port=server.port, path="/go")) == ("", [])

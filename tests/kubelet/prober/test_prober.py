@@ -100,8 +100,6 @@ async def is_ready(world: World) -> bool:
 # --- readiness
 
 
-@pytest.mark.compares("probes")
-@pytest.mark.case(61)
 async def test_readiness_withholds_and_gives_back() -> None:
     world = World()
     handlers = scripted(world)
@@ -169,8 +167,6 @@ async def test_readiness_as_a_kubelet_did() -> None:
         assert (await status(world)).restartCount == 0
 
 
-@pytest.mark.case(68)
-@pytest.mark.case(68)
 async def test_readiness_needs_its_successes_again_after_a_restart() -> None:
     world = World()
     handlers = scripted(world)
@@ -241,7 +237,6 @@ async def test_readiness_goes_on_while_the_pod_ends() -> None:
 # --- liveness
 
 
-@pytest.mark.compares("probes")
 async def test_liveness_restarts_at_its_threshold() -> None:
     """Case 62, first part."""
     world = World()
@@ -320,7 +315,6 @@ LIVENESS_ENDS = [
 ]
 
 
-@pytest.mark.case(62)
 @pytest.mark.parametrize(("policy", "others", "text"), LIVENESS_ENDS)
 async def test_case_62_the_third_failure_kills(
     policy: str, others: tuple[str, ...], text: str
@@ -361,9 +355,6 @@ async def test_a_failed_liveness_is_not_asked_again_before_the_restart() -> None
         assert handlers.count(ProbeKind.LIVENESS) == 2
 
 
-@pytest.mark.compares("grace")
-@pytest.mark.case(64)
-@pytest.mark.case(64)
 async def test_the_probes_grace_goes_before_the_pods() -> None:
     world = World()
     scripted(world).outcomes["c", ProbeKind.LIVENESS] = failure("no")
@@ -378,8 +369,6 @@ async def test_the_probes_grace_goes_before_the_pods() -> None:
         assert 1.9 < took < 4.0
 
 
-@pytest.mark.case(65)
-@pytest.mark.case(65)
 async def test_an_exec_probe_that_takes_too_long() -> None:
     world = World()
     async with world.running():
@@ -410,8 +399,6 @@ async def test_the_first_probe_waits_for_its_delay() -> None:
 # --- startup
 
 
-@pytest.mark.case(63)
-@pytest.mark.field("spec.containers.startupProbe", answer="honoured")
 async def test_startup_that_never_comes() -> None:
     """Case 63, golden case startup-fail."""
     world = World()
@@ -434,7 +421,6 @@ async def test_startup_that_never_comes() -> None:
         assert set(await texts(world, "Unhealthy")) == {failed}
 
 
-@pytest.mark.compares("probes")
 async def test_startup_opens_the_way_for_the_others() -> None:
     """Golden case startup-ok: three failures, started, ready at once."""
     world = World(start_delay=0.5)
@@ -457,8 +443,6 @@ async def test_startup_opens_the_way_for_the_others() -> None:
         assert (await status(world)).restartCount == 0
 
 
-@pytest.mark.case(53)
-@pytest.mark.case(53)
 async def test_a_sidecars_startup_holds_up_the_rest() -> None:
     world = World()
     handlers = scripted(world)
@@ -505,7 +489,6 @@ async def test_an_internal_error_is_tried_thrice_and_forgotten() -> None:
         assert totals == {"unknown": handlers.count(ProbeKind.LIVENESS) // 3}
 
 
-@pytest.mark.case(67)
 async def test_a_warning_is_told_and_counts_as_success() -> None:
     world = World()
     text = "Probe terminated redirects, Response body: see there"

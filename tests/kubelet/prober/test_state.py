@@ -73,7 +73,6 @@ def test_readiness_goes_to_and_fro() -> None:
     assert not state.held
 
 
-@pytest.mark.case(68)
 def test_a_restart_counts_from_nothing() -> None:
     rules = Rules(successes=2)
     state = met(READINESS).observe(S, rules).observe(S, rules)

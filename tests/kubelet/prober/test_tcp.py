@@ -61,8 +61,6 @@ async def texts(world: World, reason: str) -> list[str]:
     return [event.message for event in await world.events("web-n1", reason)]
 
 
-@pytest.mark.case(61)
-@pytest.mark.field("spec.containers.readinessProbe", answer="honoured")
 async def test_case_61_readiness_over_http(server: Listener) -> None:
     server.answers[""] = answer("500 Oh no")
     world = dialling_world()
@@ -84,8 +82,6 @@ async def test_case_61_readiness_over_http(server: Listener) -> None:
         assert not await texts(world, "Killing")
 
 
-@pytest.mark.case(66)
-@pytest.mark.field("spec.containers.livenessProbe", answer="honoured")
 @pytest.mark.parametrize("kind", ["tcpSocket", "grpc"])
 async def test_case_66_a_closed_port_and_a_service_that_is_not_well(kind: str) -> None:
     world = dialling_world()
@@ -105,7 +101,6 @@ async def test_case_66_a_closed_port_and_a_service_that_is_not_well(kind: str) -
         assert await texts(world, "Unhealthy") == [f"Liveness probe failed: {text}"]
 
 
-@pytest.mark.case(67)
 async def test_case_67_redirects(server: Listener) -> None:
     server.answers["/moved"] = answer("302 Found", Location="/here")
     server.answers["/here"] = answer("200 OK")
@@ -133,8 +128,6 @@ async def test_case_67_redirects(server: Listener) -> None:
         assert not await texts(world, "Unhealthy")
 
 
-@pytest.mark.case(101)
-@pytest.mark.field("spec.hostNetwork", answer="honoured")
 async def test_case_101_a_pod_on_the_hosts_network_is_asked_on_localhost(server: Listener) -> None:
     world = dialling_world(strict=True)
     async with world.running():
@@ -149,7 +142,6 @@ async def test_case_101_a_pod_on_the_hosts_network_is_asked_on_localhost(server:
         assert (status.podIP, status.hostIP, status.podIPs, status.hostIPs) == ("", "", (), ())
 
 
-@pytest.mark.case(72)
 async def test_case_72_any_answer_is_well_for_a_hook(server: Listener) -> None:
     server.answers["/started"] = answer("500 Oh no")
     world = dialling_world()

@@ -94,7 +94,6 @@ def test_a_pod_without_an_allocation_is_as_it_asks():
 # --- what running containers need
 
 
-@pytest.mark.field("spec.containers.resizePolicy", answer="honoured")
 @pytest.mark.parametrize(
     ("policy", "changed", "restart"),
     [

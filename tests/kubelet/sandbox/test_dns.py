@@ -1,4 +1,4 @@
-"""Where a pod's names are looked up: policies, the node's file, limits (reference §11.3)."""
+"""Where a pod's names are looked up: policies, the node's file, limits (kubelet.md §11.3)."""
 
 from __future__ import annotations
 
@@ -94,7 +94,6 @@ GIVEN = {
 }
 
 
-@pytest.mark.field("spec.dnsPolicy", "spec.dnsConfig", answer="honoured")
 def test_none_is_only_what_is_given():
     found = pod_dns(make_pod(dnsPolicy="None", dnsConfig=GIVEN), host=HOST)
     assert found.config == DnsConfig(
@@ -117,7 +116,6 @@ def test_what_a_pod_gives_is_appended_and_its_options_win():
 # --- limits
 
 
-@pytest.mark.case(86)
 def test_case_86_the_first_three_of_four_servers():
     given = {"nameservers": ["8.8.8.8", "8.8.4.4"]}
     found = pod_dns(make_pod(dnsPolicy="Default", dnsConfig=given), host=HOST)

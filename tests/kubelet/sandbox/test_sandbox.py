@@ -84,7 +84,7 @@ def test_sysctls_and_privilege():
     assert found.privileged
 
 
-# --- Which kernel parameters are safe, on which kernels (reference §12)
+# --- Which kernel parameters are safe, on which kernels (kubelet.md §12)
 
 
 def asking(name):

@@ -1,4 +1,4 @@
-"""What a status says of a container's resources (reference §7.2)."""
+"""What a status says of a container's resources (kubelet.md §7.2)."""
 
 from __future__ import annotations
 

@@ -241,7 +241,6 @@ def test_golden_mounts_of_a_reader():
     ]
 
 
-@pytest.mark.field("spec.containers.volumeMounts.recursiveReadOnly", answer="honoured")
 @pytest.mark.parametrize(
     ("mode", "supported", "shown"),
     [

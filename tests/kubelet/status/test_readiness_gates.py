@@ -1,4 +1,4 @@
-"""Readiness gates, which nobody opens for a static pod (reference §7.3)."""
+"""Readiness gates, which nobody opens for a static pod (kubelet.md §7.3)."""
 
 from __future__ import annotations
 
@@ -10,8 +10,6 @@ from podtui.api.v1 import PodReadinessGate
 pytestmark = pytest.mark.virtual_time
 
 
-@pytest.mark.case(105)
-@pytest.mark.field("spec.readinessGates", answer="honoured")
 async def test_case_105_a_gate_keeps_a_static_pod_from_being_ready_for_ever() -> None:
     world = World()
     async with world.running():

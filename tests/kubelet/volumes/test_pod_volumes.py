@@ -38,22 +38,18 @@ def volume(source, *containers, around=AROUND, **fields) -> PodVolume:
     return pod_volume(pod, pod.spec.volumes[0], around)
 
 
-@pytest.mark.case(74, 90)
-@pytest.mark.field("spec.volumes.emptyDir.sizeLimit", answer="honoured")
 def test_empty_dir_is_open_to_all_and_its_disk_is_not_limited():
     assert volume({"emptyDir": {}}) == PodVolume(name="v", mode=0o777)
     assert volume({}) == PodVolume(name="v", mode=0o777)
     assert volume({"emptyDir": {"sizeLimit": "1Mi"}}).size_limit is None
 
 
-@pytest.mark.field("spec.securityContext.fsGroup", answer="honoured")
 def test_fs_group_owns_empty_directories():
     for source in ({"emptyDir": {}}, {"emptyDir": {"medium": "Memory"}}):
         found = volume(source, securityContext={"fsGroup": 5})
         assert (found.gid, found.mode) == (5, 0o2777)
 
 
-@pytest.mark.field("spec.securityContext.fsGroupChangePolicy", answer="honoured")
 @pytest.mark.parametrize("policy", ["Always", "OnRootMismatch"])
 def test_the_change_policy_makes_no_difference_to_volumes_of_our_making(policy):
     asked = {"fsGroup": 5, "fsGroupChangePolicy": policy}
@@ -62,7 +58,6 @@ def test_the_change_policy_makes_no_difference_to_volumes_of_our_making(policy):
     )
 
 
-@pytest.mark.field("spec.volumes.emptyDir.medium", answer="honoured")
 @pytest.mark.parametrize(
     ("size", "limits", "fields", "expected"),
     [
@@ -107,7 +102,6 @@ def asking(*sizes: str):
     return ctr(resources={"requests": amounts, "limits": amounts})
 
 
-@pytest.mark.field("spec.volumes.emptyDir.medium", answer="honoured")
 @pytest.mark.parametrize(
     ("medium", "asked", "expected"),
     [
@@ -154,7 +148,6 @@ def test_pages_that_cannot_be_had(medium, asked, message):
 # --- the plan
 
 
-@pytest.mark.field("spec.volumes.name", answer="honoured")
 def test_a_plan_says_what_to_make_to_ask_and_to_refuse():
     found = plan(
         {"name": "e", "emptyDir": {}},
@@ -184,7 +177,6 @@ def test_volumes_that_nobody_mounts_are_passed_over():
     assert [one.name for one in plan_volumes(init, AROUND).volumes] == ["e"]
 
 
-@pytest.mark.case(102)
 def test_strict_has_no_projected_volumes():
     item = {"path": "n", "fieldRef": {"fieldPath": "metadata.name"}}
     projected = {"name": "p", "projected": {"sources": [{"downwardAPI": {"items": [item]}}]}}
@@ -235,10 +227,7 @@ def test_every_volume_type_has_an_answer():
 @pytest.mark.parametrize(
     "kind",
     [
-        *(
-            pytest.param(kind, marks=pytest.mark.field(f"spec.volumes.{kind}", answer="refused"))
-            for kind in FOREIGN
-        ),
+        *FOREIGN,
         *API_ONLY,
     ],
 )
@@ -255,7 +244,6 @@ def test_a_volume_that_cannot_be_mounted_is_never_a_plain_directory(kind):
 # --- host paths
 
 
-@pytest.mark.field("spec.volumes.hostPath.type", answer="honoured")
 @pytest.mark.parametrize(
     ("kind", "fits", "words"),
     [
@@ -274,7 +262,6 @@ def test_a_host_path_is_what_its_type_says(kind, fits, words):
         assert host_path_problem("/x", kind, found) == problem
 
 
-@pytest.mark.case(76)
 @pytest.mark.parametrize(
     ("kind", "made"),
     [

@@ -65,13 +65,9 @@ def mounting(source: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-@pytest.mark.case(14)
 @pytest.mark.parametrize(
     "kind",
-    [
-        pytest.param(kind, marks=pytest.mark.field(f"spec.volumes.{kind}", answer="refused"))
-        for kind in BY_DRIVER
-    ],
+    list(BY_DRIVER),
 )
 def test_volumes_that_only_an_api_server_could_look_up(kind):
     source, what = BY_DRIVER[kind]
@@ -80,13 +76,7 @@ def test_volumes_that_only_an_api_server_could_look_up(kind):
 
 @pytest.mark.parametrize(
     "kind",
-    [
-        pytest.param(
-            kind,
-            marks=pytest.mark.field(f"spec.volumes.projected.sources.{kind}", answer="refused"),
-        )
-        for kind in PROJECTED
-    ],
+    list(PROJECTED),
 )
 def test_sources_that_only_an_api_server_could_give(kind):
     source, what = PROJECTED[kind]
@@ -95,7 +85,6 @@ def test_sources_that_only_an_api_server_could_give(kind):
     assert any(refused(what) in one for one in problems(**spec, **account))
 
 
-@pytest.mark.field("spec.containers.volumeDevices", answer="refused")
 def test_devices_come_from_claims_alone():
     device = {"volumeDevices": [{"name": "v", "devicePath": "/dev/x"}]}
     claim = [{"name": "v", "persistentVolumeClaim": {"claimName": "c"}}]
@@ -105,7 +94,6 @@ def test_devices_come_from_claims_alone():
     assert any("PersistentVolumeClaim or Ephemeral for block mode" in one for one in found)
 
 
-@pytest.mark.case(14)
 @pytest.mark.parametrize("strict", [True, False])
 @pytest.mark.parametrize(
     ("spec", "what"),
@@ -122,7 +110,6 @@ def test_documents_that_are_not_there_or_that_strict_does_not_take(spec, what, s
     assert any(refused(what) in one for one in problems(strict=strict, **spec))
 
 
-@pytest.mark.case(100)
 def test_mounts_propagate_from_privileged_containers_alone():
     spec = mounting({"hostPath": {"path": "/h"}})
     spec["container"]["volumeMounts"][0]["mountPropagation"] = "Bidirectional"

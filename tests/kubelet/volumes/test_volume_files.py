@@ -55,14 +55,6 @@ def named(path: str, **more) -> dict:
     return {"path": path, "fieldRef": {"fieldPath": "metadata.name"}, **more}
 
 
-@pytest.mark.case(81)
-@pytest.mark.field(
-    "spec.volumes.downwardAPI.items.path",
-    "spec.volumes.downwardAPI.items.fieldRef",
-    "spec.volumes.downwardAPI.items.resourceFieldRef",
-    "spec.volumes.downwardAPI.items.mode",
-    answer="honoured",
-)
 def test_downward_api_items():
     items = [
         {"path": "labels", "fieldRef": {"fieldPath": "metadata.labels"}},
@@ -106,13 +98,6 @@ def test_downward_api_fields(path, expected):
     assert contents(volume(source, labels={"app": "web"})) == {"x": (expected, 0o644)}
 
 
-@pytest.mark.field(
-    "spec.volumes.downwardAPI.defaultMode",
-    "spec.volumes.projected.defaultMode",
-    "spec.volumes.configMap.defaultMode",
-    "spec.volumes.secret.defaultMode",
-    answer="honoured",
-)
 @pytest.mark.parametrize(
     "source",
     [
@@ -153,14 +138,6 @@ def test_fields_that_a_volume_has_not():
     )
 
 
-@pytest.mark.compares("secrets")
-@pytest.mark.field(
-    "spec.volumes.configMap.name",
-    "spec.volumes.configMap.items",
-    "spec.volumes.secret.secretName",
-    "spec.volumes.secret.items",
-    answer="honoured",
-)
 def test_documents_as_files():
     whole = volume({"configMap": {"name": "m"}})
     assert contents(whole) == {
@@ -177,13 +154,6 @@ def test_documents_as_files():
     }
 
 
-@pytest.mark.compares("downward-volumes")
-@pytest.mark.field(
-    "spec.volumes.projected.sources.downwardAPI",
-    "spec.volumes.projected.sources.configMap",
-    "spec.volumes.projected.sources.secret",
-    answer="honoured",
-)
 def test_projected_sources_lie_together_and_the_last_of_a_path_wins():
     sources = [
         {"configMap": {"name": "m", "items": [{"key": "a", "path": "a"}]}},
@@ -231,9 +201,6 @@ def test_what_is_missing(source, message):
     assert refused(source) == message
 
 
-@pytest.mark.field(
-    "spec.volumes.configMap.optional", "spec.volumes.secret.optional", answer="honoured"
-)
 def test_what_is_missing_and_optional_is_left_out():
     assert contents(volume({"configMap": {"name": "x", "optional": True}})) == {}
     assert contents(volume({"secret": {"secretName": "x", "optional": True}})) == {}
@@ -244,7 +211,6 @@ def test_what_is_missing_and_optional_is_left_out():
     assert contents(volume({"secret": {"secretName": "s", "optional": True, "items": items}})) == {}
 
 
-@pytest.mark.field("spec.securityContext.fsGroup", answer="honoured")
 def test_fs_group_owns_the_files_and_reads_them():
     items = [named("n", mode=0o400), named("x/y", mode=0o711)]
     found = volume({"downwardAPI": {"items": items}}, securityContext={"fsGroup": 5})

@@ -69,8 +69,6 @@ def gaps(moments: list[float]) -> list[float]:
 # --- empty directories
 
 
-@pytest.mark.case(74)
-@pytest.mark.field("spec.volumes.emptyDir", answer="honoured")
 async def test_an_empty_directory_is_shared_and_lives_as_long_as_its_pod() -> None:
     world = World()
     world.behaviours["a"] = lambda config: Behaviour(
@@ -97,8 +95,6 @@ async def test_an_empty_directory_is_shared_and_lives_as_long_as_its_pod() -> No
 # --- host paths
 
 
-@pytest.mark.case(75)
-@pytest.mark.field("spec.volumes.hostPath.type", answer="honoured")
 async def test_a_pod_waits_for_its_host_path_and_goes_on_by_itself() -> None:
     world = World(jitter=1.0)
     async with world.running():
@@ -148,8 +144,6 @@ async def test_a_new_kubelet_asks_again() -> None:
         assert world.runs(UID)(), "what runs is not stopped for it"
 
 
-@pytest.mark.case(76)
-@pytest.mark.field("spec.volumes.hostPath.type", answer="honoured")
 async def test_missing_host_paths_are_made_where_the_type_says_so() -> None:
     world = World()
     async with world.running():
@@ -175,7 +169,6 @@ async def test_a_file_is_not_made_with_its_parents() -> None:
 # --- what cannot be set up
 
 
-@pytest.mark.case(102)
 async def test_strict_has_no_projected_volume() -> None:
     item = {"path": "n", "fieldRef": {"fieldPath": "metadata.name"}}
     projected = volume("p", projected={"sources": [{"downwardAPI": {"items": [item]}}]})
@@ -251,8 +244,6 @@ async def test_a_key_that_comes_later_starts_a_container_at_once() -> None:
 # --- files that change
 
 
-@pytest.mark.compares("documents")
-@pytest.mark.field("spec.volumes.configMap", answer="honoured")
 async def test_files_follow_a_document_at_once_and_are_written_only_then() -> None:
     world = World()
     async with world.running():
@@ -272,8 +263,6 @@ async def test_files_follow_a_document_at_once_and_are_written_only_then() -> No
         assert len(world.containers(UID)) == 1
 
 
-@pytest.mark.compares("downward-volumes")
-@pytest.mark.case(81)
 async def test_labels_change_under_a_fixed_uid() -> None:
     item = {"path": "l", "fieldRef": {"fieldPath": "metadata.labels"}}
     world = World()
@@ -410,7 +399,6 @@ IMAGE = volume("img", image={"reference": "data:1", "pullPolicy": "IfNotPresent"
 ABSENT = volume("img", image={"reference": "nosuch:1", "pullPolicy": "IfNotPresent"})
 
 
-@pytest.mark.field("spec.volumes.image", answer="honoured")
 async def test_an_image_is_pulled_once_and_its_files_are_there() -> None:
     world = World()
     async with world.running():
@@ -427,10 +415,6 @@ async def test_an_image_is_pulled_once_and_its_files_are_there() -> None:
         assert (world.calls["pull_image"], world.calls["fill_volume"]) == (1, 1)
 
 
-@pytest.mark.case(107)
-@pytest.mark.field(
-    "spec.volumes.image.reference", "spec.volumes.image.pullPolicy", answer="honoured"
-)
 async def test_a_bad_image_stops_those_that_mount_it_and_no_other() -> None:
     world = World()
     async with world.running():
@@ -498,7 +482,6 @@ async def test_an_image_volume_keeps_its_image_while_somebody_reads_it() -> None
 # --- sub-paths
 
 
-@pytest.mark.field("spec.containers.volumeMounts.subPath", answer="honoured")
 async def test_a_sub_path_that_leads_out_tells_nothing_of_the_node() -> None:
     world = World()
     async with world.running():
@@ -540,8 +523,6 @@ def env_of(world: World, name: str) -> Callable[[str], str | None]:
     return dict(world.engine._containers[record.id].config.env).get
 
 
-@pytest.mark.case(82)
-@pytest.mark.field("spec.containers.env.valueFrom.fileKeyRef", answer="honoured")
 async def test_a_variable_comes_from_a_file_that_an_init_container_wrote() -> None:
     world = World()
     world.behaviours["write"] = WRITES

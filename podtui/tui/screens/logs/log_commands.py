@@ -43,11 +43,11 @@ class LogPrompt(Horizontal):
     """Hidden until `ask`; posts `Changed` while the user types and `Done` at the end."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("escape", "cancel", "Cancel", id="log-prompt.cancel", tooltip="Leave it as it was"),
+        Binding("escape", "cancel", "Cancel", id="log-prompt.cancel", tooltip="Cancel"),
         Binding("up", "history(-1)", "Earlier", show=False, id="log-prompt.earlier",
-                tooltip="Recall what was typed before"),
+                tooltip="Previous entry"),
         Binding("down", "history(1)", "Later", show=False, id="log-prompt.later",
-                tooltip="Recall what was typed after"),
+                tooltip="Next entry"),
     ]  # fmt: skip
     DEFAULT_CSS = """
     LogPrompt {
@@ -161,13 +161,13 @@ class LogCommands(Pane):
         Binding("c", "copy", "Copy", id="logs.copy",
                 tooltip="Copy the marked lines, or this one"),
         Binding("C", "clear", "Clear", show=False, id="logs.clear",
-                tooltip="Clear the view; what comes is shown"),
+                tooltip="Clear the view; new lines still appear"),
         Binding("ctrl+s", "save", "Save", show=False, id="logs.save",
                 tooltip="Write the lines that are shown to a file"),
         Binding("S", "save(True)", "Save all", show=False, id="logs.save-all",
                 tooltip="Write all lines to a file, hidden ones too"),
         Binding("v", "pager", "Pager", show=False, id="logs.pager",
-                tooltip="Open what is shown in $PAGER"),
+                tooltip="Open the shown lines in $PAGER"),
         Binding("escape", "undo", "Back", show=False, id="logs.undo",
                 tooltip="Clear search and filter, then go back"),
     ]  # fmt: skip

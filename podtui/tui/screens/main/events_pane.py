@@ -98,4 +98,4 @@ class EventsPane(TablePane):
                 (Span("No events of this pod.", "soft"),),
                 (Span("E", "hint-key"), Span(" shows those of all", "muted")),
             )
-        return ((Span("No events yet: they tell what the kubelet does.", "muted"),),)
+        return ((Span("No events yet.", "muted"),),)

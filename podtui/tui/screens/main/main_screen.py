@@ -18,6 +18,7 @@ from podtui.explain.places import find_place
 from podtui.tui.model.model import Changes, pod_key
 from podtui.tui.screens.acting_screen import ActingScreen
 from podtui.tui.screens.explain_screen import ExplainScreen
+from podtui.tui.screens.live_screen import LiveScreen
 from podtui.tui.screens.logs.logs_pane import LogsPane
 from podtui.tui.screens.main.events_pane import EventsPane
 from podtui.tui.screens.main.layout import PANES, Body, View
@@ -69,12 +70,19 @@ class MainHost(Protocol):
     def run_command(self, text: str) -> None: ...
 
 
-class MainScreen(ActingScreen):
-    """The main screen. ``active`` is the focused pane; `Body` arranges the panes."""
+class PromptedScreen(LiveScreen):
+    """A separate base, so that its key is listed before those of `ActingScreen`."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("slash", "filter", "Filter", tooltip="Filter the table, or search the log",
                 id="main.filter"),
+    ]  # fmt: skip
+
+
+class MainScreen(ActingScreen, PromptedScreen):
+    """The main screen. ``active`` is the focused pane; `Body` arranges the panes."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
         Binding("d", "open('overview')", "Describe", show=False, id="main.describe"),
         Binding("l", "logs", "Logs", tooltip="Go to the log of the pod", id="main.logs"),
         Binding("p", "previous", "Previous log", show=False, id="main.previous",

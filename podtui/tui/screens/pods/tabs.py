@@ -38,7 +38,7 @@ class ProbesView(LinesView):
         Binding("up,k", "choose(-1)", "Probe before", show=False, id="probes.before",
                 tooltip="Go to the probe before"),
         Binding("r", "ask", "Run now", id="probes.run",
-                tooltip="Run the chosen probe now; the kubelet counts nothing of it"),
+                tooltip="Run the selected probe now; the result does not count"),
     ]  # fmt: skip
 
     class Ask(Message):

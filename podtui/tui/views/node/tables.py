@@ -40,7 +40,7 @@ REJECTED_COLUMNS: Final = (
     Column("now", "NOW", 95, maximum=10),
     Column("reason", "REASON", 80, minimum=10, maximum=32, flexible=True),
     Column("age", "AGE", 60, align="right", kind=Kind.AGE),
-    Column("missing", "WHAT IT LACKED", 90, minimum=20, maximum=200, flexible=True, filling=True),
+    Column("missing", "MISSING", 90, minimum=20, maximum=200, flexible=True, filling=True),
 )
 _NONE: Final = Cell("-", "muted")
 

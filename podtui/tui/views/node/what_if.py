@@ -167,7 +167,7 @@ def _verdict(answer: WhatIf, width: int) -> list[Line]:
 
 
 def _lacks(lacks: Sequence[Lack], width: int) -> list[Line]:
-    head = f"{'What it lacks':<{_NAME}}" + "".join(
+    head = f"{'Missing resources':<{_NAME}}" + "".join(
         f"{title:>{_COLUMN}}" for title in ("ASKS FOR", "FREE", "OF", "MISSING")
     )
     lines: list[Line] = [(Span(sized(head, width).rstrip(), "heading"),)]

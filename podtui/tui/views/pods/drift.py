@@ -49,7 +49,7 @@ def _of_file(manifest: Manifest | None) -> Iterator[Drift]:
     if manifest is not None and manifest.status.state is ManifestState.LAST_GOOD:
         yield Drift(
             f"{place_of(manifest)} is broken: its last good version runs",
-            "the file is taken up once it is mended",
+            "the file takes effect once it is fixed",
         )
 
 

@@ -117,7 +117,7 @@ def _one(
         parts += _run("last", report.history[-1], now)
     if answer is not None:
         parts += _run("asked", answer, now)
-        parts.append((Span("            by hand; the kubelet counts nothing of it", "muted"),))
+        parts.append((Span("            by hand; the result does not count", "muted"),))
     return parts
 
 

@@ -214,11 +214,11 @@ def _notes(found: Waterfall, width: int) -> list[Line]:
 
 def _legend(of: int) -> Line:
     spans = [
-        Span(" █ ", "bar-chosen"), Span("what readiness waited for  ", "muted"),
+        Span(" █ ", "bar-chosen"), Span("readiness waited for  ", "muted"),
         Span("▒ ", "bar-one"), Span("beside it  ", "muted"),
         Span("░ ", "muted"), Span("running  ", "muted"),
         Span("✖ ", "error"), Span("failed  ", "muted"),
-        Span("▸ ", "soft"), Span("goes on", "muted"),
+        Span("▸ ", "soft"), Span("continues", "muted"),
     ]  # fmt: skip
     if of > 1:
         spans += [Span("   [/] ", "hint-key"), Span("earlier, later starts", "muted")]
