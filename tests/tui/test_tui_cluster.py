@@ -354,7 +354,7 @@ async def test_a_lost_server_is_named() -> None:
     app = make_app(made, server=SERVER)
     async with app.run_test(size=(120, 36)) as pilot:
         await wait_for(
-            pilot, lambda: "nobody listens" in "".join(table_text(app)), "what went wrong"
+            pilot, lambda: "nothing listens" in "".join(table_text(app)), "what went wrong"
         )
         assert "agent" not in "".join(table_text(app))
         assert "lost: api.example:6443" in bar_text(app, "status")
