@@ -57,7 +57,7 @@ def test_an_edit_a_delete_and_an_undo(machine: Machine) -> None:
     # The new pod, not the one that goes: between the two there is none to delete.
     terminal.see(r"› teller")
     terminal.see(r"ticker-\S+ +1/1 +● Running")
-    terminal.see("tick 1")
+    terminal.see("simulated: busybox:1.36 sh -c")
     terminal.keys("C-d")
     terminal.see(r"\[ Cancel \]")
     terminal.keys("y")
