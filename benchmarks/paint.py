@@ -90,7 +90,7 @@ def measure(*, quick: bool) -> list[Row]:
     return [
         row("start to first paint", times["paint"], "s", bound=1.0),
         row("the same against importing textual", times["paint"], "s", floor=floor,
-            floor_name=floor_name, bound=2.0),
+            floor_name=floor_name, bound=2.5),
         row("… in time of the processor", work["paint"], "s", floor=work["import"],
             floor_name=floor_name),
         row("a Textual app of one word, killed when it is painted", times["least"], "s",
