@@ -1,4 +1,4 @@
-"""Terminals of all kinds, and pods that would like to have one: simulated, in tmux."""
+"""Terminals of all kinds, and pods that write control sequences, in tmux."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ from tmux_harness import PODTUI, Machine, wait_until
 pytestmark = [
     pytest.mark.e2e,
     pytest.mark.timeout(300),
-    pytest.mark.parametrize("machine", ["memory"], indirect=True),
 ]
+simulated = pytest.mark.parametrize("machine", ["memory"], indirect=True)
 
 POD = """\
 apiVersion: v1
@@ -69,6 +69,7 @@ SIXTEEN = {"", "0", "1", "4", "7", "39", "49"} | {
 }
 
 
+@simulated
 @pytest.mark.parametrize("term", ["linux", "ansi"])
 def test_sixteen_colours_are_enough(machine: Machine, term: str) -> None:
     machine.env |= {"TERM": term, "COLORTERM": ""}
@@ -80,6 +81,7 @@ def test_sixteen_colours_are_enough(machine: Machine, term: str) -> None:
     assert {"7", "32"} <= codes, "the cursor's bar is turned around, and running is green"
 
 
+@simulated
 def test_no_color_leaves_weight_and_reverse(machine: Machine) -> None:
     machine.env |= {"NO_COLOR": "1"}
     write(machine, "web", "sleep 3600")
@@ -183,6 +185,7 @@ def ragged(screen: str, columns: int) -> list[str]:
     ]
 
 
+@simulated
 def test_errors_may_go_to_a_file(machine: Machine, tmp_path: Path) -> None:
     errors = tmp_path / "errors"
     write(machine, "web", "sleep 3600")
@@ -286,6 +289,7 @@ def test_a_signal_leaves_the_terminal_as_it_was(
     assert b"Traceback" not in opened.output
 
 
+@simulated
 def test_a_signal_while_an_editor_has_the_terminal(
     session: Callable[..., Session], machine: Machine, tmp_path: Path
 ) -> None:
@@ -303,6 +307,7 @@ def test_a_signal_while_an_editor_has_the_terminal(
     assert opened.modes_left_on() == set()
 
 
+@simulated
 def test_the_keys_of_an_editor_do_not_end_the_screen(
     session: Callable[..., Session], machine: Machine, tmp_path: Path
 ) -> None:
@@ -359,6 +364,7 @@ def test_a_terminal_that_closes_ends_the_screen(
     assert errors.read_text() == "129\n"
 
 
+@simulated
 def test_the_end_of_tmux_ends_the_screen(machine: Machine) -> None:
     """tmux sends SIGHUP and SIGCONT."""
     write(machine, "web", "sleep 3600")
@@ -382,6 +388,7 @@ def test_a_screen_that_is_told_to_continue_goes_on(session: Callable[..., Sessio
     assert opened.modes_left_on() == set()
 
 
+@simulated
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP], ids=lambda n: n.name)
 def test_a_shell_is_usable_after_a_signal(machine: Machine, number: signal.Signals) -> None:
     terminal = machine.terminal
