@@ -148,7 +148,7 @@ def _amount(setting: str, signal: str, text: str) -> float:
         amount = float(text[:-1]) if text.endswith("%") else parse_quantity(text).value()
     except ValueError as error:
         raise ThresholdError(
-            setting, f"{signal}: wants an amount such as 100Mi or 10%, not {text!r}"
+            setting, f"{signal}: must be an amount such as 100Mi or 10%, not {text!r}"
         ) from error
     if amount != amount or abs(amount) == float("inf"):
         raise ThresholdError(setting, f"{signal}: {text!r} is no number")

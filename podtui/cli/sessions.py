@@ -29,7 +29,7 @@ from podtui.terminal_text import lines, one_line
 
 T = TypeVar("T")
 _NO_END: Final = (
-    b"podtui: this server cannot tell a command that its input has ended: that wants Kubernetes"
+    b"podtui: this server cannot tell a command that its input has ended: that requires Kubernetes"
     b" 1.30 or newer\n"
 )
 _PIECE: Final = 64 * 1024

@@ -31,7 +31,7 @@ _MISSING_WORDS: Final = ("container not found", "executable file not found")
 command."""
 _NO_END: Final = (
     "this server cannot tell a command that its input has ended, so nothing can be copied into a"
-    " container: that wants Kubernetes 1.30 or newer"
+    " container: that requires Kubernetes 1.30 or newer"
 )
 _LONGEST_COMPLAINT: Final = 2000
 _SILENT_SECONDS: Final = 120.0

@@ -84,7 +84,7 @@ class _Map:
         self._node = node
         self._where = where
         if not isinstance(node, yaml.MappingNode):
-            self.fail("", "wants a map")
+            self.fail("", "must be a map")
         self._values: dict[str, yaml.Node] = {str(k.value): v for k, v in node.value}
 
     @property
@@ -105,7 +105,7 @@ class _Map:
             return ""
         node = self._values[name]
         if not isinstance(node, yaml.ScalarNode) or node.tag not in _TEXTS:
-            self.fail(name, "wants a text; put it in quotes")
+            self.fail(name, "must be a string; put it in quotes")
         return str(node.value)
 
     def boolean(self, name: str) -> bool:
@@ -113,7 +113,7 @@ class _Map:
             return False
         node = self._values[name]
         if node.tag != _TAG + "bool":
-            self.fail(name, "wants true or false")
+            self.fail(name, "must be true or false")
         return str(node.value).lower() in _TRUE
 
     def data(self, name: str) -> bytes:
@@ -136,7 +136,7 @@ class _Map:
         node = self._values[name]
         items: list[yaml.Node] = node.value if isinstance(node, yaml.SequenceNode) else []
         if not isinstance(node, yaml.SequenceNode) or any(i.tag not in _TEXTS for i in items):
-            self.fail(name, "wants a list of texts")
+            self.fail(name, "must be a list of strings")
         return tuple(str(item.value) for item in items)
 
     def child(self, name: str) -> _Map | None:
@@ -150,7 +150,7 @@ class _Map:
             return []
         node = self._values[name]
         if not isinstance(node, yaml.SequenceNode):
-            self.fail(name, "wants a list")
+            self.fail(name, "must be a list")
         where = ".".join(part for part in (self._where, name) if part)
         return [_Map(self.path, item, f"{where}[{n}]") for n, item in enumerate(node.value)]
 
@@ -261,7 +261,7 @@ def _exec(given: _Map) -> ExecPlugin:
     env: list[tuple[str, str]] = []
     for variable in given.children("env"):
         if not variable.text("name"):
-            variable.fail("name", "wants the name of a variable")
+            variable.fail("name", "must be the name of a variable")
         env.append((variable.text("name"), variable.text("value")))
     return ExecPlugin(
         command=command,

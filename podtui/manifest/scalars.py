@@ -111,7 +111,7 @@ def resolve_tagged(tag: str, text: str) -> Scalar:
             flat = text.replace("\n", "").replace("\r", "")
             return base64.b64decode(flat, validate=True).decode("utf-8", "replace")
         except ValueError:
-            raise ValueError("!!binary wants base64") from None
+            raise ValueError("!!binary requires base64") from None
     if kind == tag or kind not in {"int", "float", "bool", "null"}:
         return text
     value = resolve(text)

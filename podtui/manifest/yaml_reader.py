@@ -314,7 +314,7 @@ class _Builder:
         pairs: list[tuple[str, Any]] = []
         for item in maps:
             if not isinstance(item, dict):
-                _refuse("InvalidYAML", "the merge key << wants a map or a list of maps", place)
+                _refuse("InvalidYAML", "the merge key << requires a map or a list of maps", place)
             pairs.extend(cast("dict[str, Any]", item).items())
         return pairs
 

@@ -456,6 +456,6 @@ def _broken_shutdown_rules(settings: Settings) -> Iterator[tuple[str, str]]:
             "cannot be given beside shutdownGracePeriod or shutdownGracePeriodCriticalPods",
         )
     if any(seconds < 0 for _, seconds in steps):
-        yield "shutdownGracePeriodByPodPriority", "wants no negative seconds"
+        yield "shutdownGracePeriodByPodPriority", "must not contain negative seconds"
     if len({priority for priority, _ in steps}) < len(steps):
         yield "shutdownGracePeriodByPodPriority", "names a priority twice"

@@ -61,7 +61,7 @@ def read_settings(
     if node is None:
         return []
     if not isinstance(node, yaml.MappingNode):
-        raise SettingsError(f"{path}:1:1: wants a map of settings")
+        raise SettingsError(f"{path}:1:1: must be a map of settings")
     found: list[tuple[str, object, str]] = []
     _walk(path, node, "", found, ignored, places)
     return found

@@ -39,7 +39,7 @@ def parse_duration(text: str) -> float:
 def duration(value: object) -> float:
     if isinstance(value, str):
         return parse_duration(value)
-    raise ValueError("wants a duration such as 20s or 1m30s")
+    raise ValueError("must be a duration such as 20s or 1m30s")
 
 
 def boolean(value: object) -> bool:
@@ -47,26 +47,26 @@ def boolean(value: object) -> bool:
         return value
     if isinstance(value, str) and value.lower() in TRUE | FALSE:
         return value.lower() in TRUE
-    raise ValueError("wants true or false")
+    raise ValueError("must be true or false")
 
 
 def positive(value: object) -> int:
     number = int(value) if isinstance(value, str) and value.isdigit() else value
     if isinstance(number, int) and not isinstance(number, bool) and number > 0:
         return number
-    raise ValueError("wants a whole number above 0")
+    raise ValueError("must be an integer above 0")
 
 
 def text(value: object) -> str:
     if isinstance(value, str) and value:
         return value
-    raise ValueError("wants a text that is not empty")
+    raise ValueError("must be a non-empty string")
 
 
 def any_text(value: object) -> str:
     if isinstance(value, str):
         return value
-    raise ValueError("wants a text")
+    raise ValueError("must be a string")
 
 
 def path(value: object) -> Path:
@@ -74,13 +74,13 @@ def path(value: object) -> Path:
     try:
         return Path(given).expanduser().absolute()
     except RuntimeError as error:
-        raise ValueError(f"is in nobody's home directory here: {given}") from error
+        raise ValueError(f"is in the home directory of an unknown user: {given}") from error
 
 
 def node_name(value: object) -> str:
     name = text(value)
     if len(name) > 253 or not re.fullmatch(r"[A-Za-z0-9]([A-Za-z0-9.-]*[A-Za-z0-9])?", name):
-        raise ValueError("wants a host name: letters, digits, '-' and '.'")
+        raise ValueError("must be a host name: letters, digits, '-' and '.'")
     return name
 
 
@@ -89,7 +89,7 @@ def texts(value: object) -> tuple[str, ...]:
         return tuple(part for part in value.split(",") if part)
     if isinstance(value, list) and all(isinstance(v, str) for v in cast(list[object], value)):
         return tuple(cast(list[str], value))
-    raise ValueError("wants a list of texts")
+    raise ValueError("must be a list of strings")
 
 
 def text_map(value: object) -> Mapping[str, str]:
@@ -100,14 +100,14 @@ def text_map(value: object) -> Mapping[str, str]:
     if isinstance(value, dict):
         items = cast(dict[object, object], value)
         return {str(key): str(val) for key, val in items.items()}
-    raise ValueError("wants a map such as {cpu: 100m}")
+    raise ValueError("must be a map such as {cpu: 100m}")
 
 
 def percent(value: object) -> int:
     number = int(value) if isinstance(value, str) and value.isdigit() else value
     if isinstance(number, int) and not isinstance(number, bool) and 0 <= number <= 100:
         return number
-    raise ValueError("wants a whole number from 0 to 100")
+    raise ValueError("must be an integer from 0 to 100")
 
 
 def integer(value: object) -> int:
@@ -115,17 +115,17 @@ def integer(value: object) -> int:
         return int(value)
     if isinstance(value, int) and not isinstance(value, bool):
         return value
-    raise ValueError("wants a whole number")
+    raise ValueError("must be an integer")
 
 
 def size(value: object) -> int:
     try:
         size = parse_quantity(str(value)).value()
     except ValueError as error:
-        raise ValueError("wants an amount such as 10Mi") from error
+        raise ValueError("must be an amount such as 10Mi") from error
     if size > 0:
         return size
-    raise ValueError("wants an amount above 0")
+    raise ValueError("must be an amount above 0")
 
 
 def gates(value: object) -> Mapping[str, bool]:
@@ -150,7 +150,7 @@ def shutdown_steps(value: object) -> tuple[tuple[int, int], ...]:
             found.append((integer(pair["priority"]), seconds))
         else:
             return tuple(sorted(found))
-    raise ValueError("wants a list of {priority: 0, shutdownGracePeriodSeconds: 20}")
+    raise ValueError("must be a list of {priority: 0, shutdownGracePeriodSeconds: 20}")
 
 
 # --- the screen's settings
@@ -166,14 +166,14 @@ def keys_by_binding(value: object) -> Mapping[str, str]:
     if isinstance(value, dict):
         items = cast(dict[object, object], value)
         return {str(name): _keys(keys) for name, keys in items.items()}
-    raise ValueError("wants a map of keys by binding, such as {app.quit: Q}")
+    raise ValueError("must be a map of keys by binding, such as {app.quit: Q}")
 
 
 def _keys(value: object) -> str:
     if isinstance(value, list):
         return ",".join(str(part) for part in cast(list[object], value)) or "none"
     if isinstance(value, dict):
-        raise ValueError("wants a key, or a list of keys, for each binding")
+        raise ValueError("must be a key, or a list of keys, for each binding")
     return str(value) or "none"
 
 
@@ -186,7 +186,7 @@ def some_of(known: tuple[str, ...]) -> Callable[[object], tuple[str, ...]]:
             found = [str(word).strip() for word in cast(list[object], words) if str(word).strip()]
             if all(word in known for word in found):
                 return tuple(dict.fromkeys(found))
-        raise ValueError(f"wants a list of {', '.join(known)}")
+        raise ValueError(f"must be a list of {', '.join(known)}")
 
     return parse
 
@@ -198,7 +198,7 @@ def words(value: object) -> tuple[str, ...]:
         return (value,) if value else ()
     if isinstance(value, list):
         return tuple(str(word) for word in cast(list[object], value))
-    raise ValueError("wants a list such as [notify-send, podtui]")
+    raise ValueError("must be a list such as [notify-send, podtui]")
 
 
 def commands(value: object) -> tuple[object, ...]:
@@ -206,7 +206,7 @@ def commands(value: object) -> tuple[object, ...]:
     are checked where the bindings are known, so that an invalid one does not affect the others."""
     if isinstance(value, list):
         return tuple(cast(list[object], value))
-    raise ValueError("wants a list of commands, each a map with name and command")
+    raise ValueError("must be a list of commands, each a map with name and command")
 
 
 def lines_by_key(value: object) -> Mapping[str, str]:
@@ -219,4 +219,4 @@ def lines_by_key(value: object) -> Mapping[str, str]:
         items = cast(dict[object, object], value).items()
         if not any(isinstance(line, (dict, list)) for _, line in items):
             return {str(key): str(line) for key, line in items}
-    raise ValueError("wants a map of command lines by key, such as {ctrl+o: sort restarts}")
+    raise ValueError("must be a map of command lines by key, such as {ctrl+o: sort restarts}")

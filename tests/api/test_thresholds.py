@@ -81,7 +81,7 @@ def test_the_containers_disk_follows_the_other_two() -> None:
             "evictionHard",
             "eviction threshold memory.available must be positive: 0",
         ),
-        ({"hard": {"memory.available": "much"}}, "evictionHard", "wants an amount such as 100Mi"),
+        ({"hard": {"memory.available": "much"}}, "evictionHard", "must be an amount such as 100Mi"),
         ({"hard": {"memory.available": "nan%"}}, "evictionHard", "is no number"),
         (
             {"soft": {"memory.available": "1Gi"}},

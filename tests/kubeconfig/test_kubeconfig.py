@@ -151,8 +151,12 @@ def test_an_unknown_context_lists_those_there_are(tmp_path: Path) -> None:
     ("old", "new", "words"),
     [
         ("clusters:", "clusters: [", "line_of_yaml"),
-        ("server: https://one:6443", "server: 5", "8:13: clusters[0].cluster.server: wants a text"),
-        ("    as: other", "    token: 12345", "18:12: users[0].user.token: wants a text"),
+        (
+            "server: https://one:6443",
+            "server: 5",
+            "8:13: clusters[0].cluster.server: must be a",
+        ),
+        ("    as: other", "    token: 12345", "18:12: users[0].user.token: must be a string"),
         (
             "    as: other",
             "    client-key-data: hush!",
@@ -166,12 +170,12 @@ def test_an_unknown_context_lists_those_there_are(tmp_path: Path) -> None:
         ("- name: b", "- name: a", "22:9: contexts[1].name: 'a' is there twice"),
         ("kind: Config", "kind: Pod", "2:7: kind: is 'Pod'"),
         ("apiVersion: v1", "apiVersion: v2", "1:13: apiVersion: is 'v2'"),
-        ("users:\n- name: me\n  user:", "users:\n  me:", "14:3: users: wants a list"),
-        ("    as: other", "    as-groups: x", "18:16: users[0].user.as-groups: wants a list"),
+        ("users:\n- name: me\n  user:", "users:\n  me:", "14:3: users: must be a list"),
+        ("    as: other", "    as-groups: x", "18:16: users[0].user.as-groups: must be a list"),
         (
             "    as: other",
             "    exec: {env: [{value: x}]}",
-            "18:18: users[0].user.exec.env[0].name: wants the name",
+            "18:18: users[0].user.exec.env[0].name: must be the name",
         ),
     ],
 )

@@ -90,7 +90,7 @@ def test_context(text: str, context: int, inverse: bool) -> None:
 
 @pytest.mark.parametrize("text", ["-C", "-C x err", "err -C -1", "-C 1000 a"])
 def test_a_context_that_is_no_number_is_refused(text: str) -> None:
-    with pytest.raises(UsageError, match="-C wants a number up to 999"):
+    with pytest.raises(UsageError, match="-C requires a number up to 999"):
         parse_log_filter(text)
 
 

@@ -145,7 +145,7 @@ async def test_filter_and_search_are_typed_combined_and_undone() -> None:
         await pilot.press("escape")
         await wait_for(pilot, lambda: "listening" in log_text(logs.view), "all lines")
         await pilot.press("slash", *"-C x a", "enter")
-        assert any("-C wants a number" in n.message for n in app.notices)
+        assert any("-C requires a number" in n.message for n in app.notices)
         await pilot.press("slash", "enter", "L", "L", "L")
         await wait_for(pilot, lambda: "retrying" not in log_text(logs.view), "the level")
         assert "slow upstream" in log_text(logs.view)

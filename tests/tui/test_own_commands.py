@@ -79,16 +79,19 @@ def test_a_command_is_read_whole_and_its_words_stay_words(tmp_path: Path) -> Non
     [
         ("command: [ls]", "c.yaml:2:3: commands[0]: name is missing"),
         ("name: a", "c.yaml:2:3: commands[0]: command is missing"),
-        ("name: a\n  command: ls -l", "3:3: commands[0].command: wants a list such as"),
-        ("name: a\n  command: []", "3:3: commands[0].command: wants a list such as"),
-        ("name: a\n  command: [ls, [x]]", "3:3: commands[0].command: wants a list such as"),
-        ("name: A b\n  command: [ls]", "2:3: commands[0].name: wants a word of small letters"),
+        ("name: a\n  command: ls -l", "3:3: commands[0].command: must be a list such as"),
+        ("name: a\n  command: []", "3:3: commands[0].command: must be a list such as"),
+        ("name: a\n  command: [ls, [x]]", "3:3: commands[0].command: must be a list such as"),
+        (
+            "name: A b\n  command: [ls]",
+            "2:3: commands[0].name: must be at most 30 lower-case letters",
+        ),
         ("name: quit\n  command: [ls]", "2:3: commands[0].name: :quit is podtui's own already"),
         ("name: po\n  command: [ls]", "2:3: commands[0].name: :po is podtui's own already"),
         ("name: a\n  command: [ls]\n  fro: pod", "4:3: commands[0].fro: no such field; did you me"),
-        ("name: a\n  command: [ls]\n  for: pods", "4:3: commands[0].for: wants one of pod, cont"),
-        ("name: a\n  command: [ls]\n  mode: shell", "4:3: commands[0].mode: wants one of termin"),
-        ("name: a\n  command: [ls]\n  confirm: 1", "4:3: commands[0].confirm: wants true or fal"),
+        ("name: a\n  command: [ls]\n  for: pods", "4:3: commands[0].for: must be one of pod, c"),
+        ("name: a\n  command: [ls]\n  mode: shell", "4:3: commands[0].mode: must be one of ter"),
+        ("name: a\n  command: [ls]\n  confirm: 1", "4:3: commands[0].confirm: must be true or f"),
         ("name: a\n  command: [ls]\n  timeout: 9", "4:3: commands[0].timeout: '9' is not a dura"),
         (
             "name: a\n  command: [ls, $(POD_NAM)]",
@@ -112,10 +115,10 @@ def test_a_bad_entry_is_told_with_its_place_and_the_rest_applies(
 
 def test_what_is_no_list_at_all_is_an_error(tmp_path: Path) -> None:
     for text in ("commands: {a: b}", "hotkeys: [a]", "hotkeys: {a: [b]}"):
-        with pytest.raises(SettingsError, match=r"c\.yaml:1:1: \w+: wants a"):
+        with pytest.raises(SettingsError, match=r"c\.yaml:1:1: \w+: must be a"):
             chosen(tmp_path, text)
     assert problems(tmp_path, "commands: [ls]") == [
-        "c.yaml:1:12: commands[0]: wants a map with name and command"
+        "c.yaml:1:12: commands[0]: must be a map with name and command"
     ]
 
 

@@ -43,11 +43,11 @@ def test_each_key_has_its_place_in_the_file(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "problem"),
     [
-        ("keys: [q]", "keys: wants a map of keys by binding"),
-        ("keys: {app.quit: {a: b}}", "keys: wants a key, or a list of keys"),
-        ("notifyOn: [crash]", "notifyOn: wants a list of crashLoop, failed, ready, nodeNotReady"),
-        ("notifyBy: loud", "notifyBy: wants a list of bell, osc9"),
-        ("notifyCommand: {a: b}", "notifyCommand: wants a list such as"),
+        ("keys: [q]", "keys: must be a map of keys by binding"),
+        ("keys: {app.quit: {a: b}}", "keys: must be a key, or a list of keys"),
+        ("notifyOn: [crash]", "notifyOn: must be a list of crashLoop, failed, ready, nodeNotReady"),
+        ("notifyBy: loud", "notifyBy: must be a list of bell, osc9"),
+        ("notifyCommand: {a: b}", "notifyCommand: must be a list such as"),
     ],
 )
 def test_what_cannot_be_read_at_all_is_an_error(tmp_path: Path, text: str, problem: str) -> None:

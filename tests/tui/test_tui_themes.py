@@ -51,13 +51,13 @@ def test_every_other_theme_has_our_variables_too(name: str) -> None:
         ("name: x\ncolors: {primary: bleu}", "mine.yaml:2: colors.primary: 'bleu' is not a colour"),
         ("name: x\ncolours: {}", "mine.yaml:2: colours: unknown; did you mean colors?"),
         ("name: x\ncolors: {primary: red}\nphase: {runing: red}", "did you mean running?"),
-        ("name: x\nansi: maybe", "mine.yaml:2: ansi: wants true or false"),
-        ("name: x\ncolors: []", "mine.yaml:2: colors: wants a map of colours"),
+        ("name: x\nansi: maybe", "mine.yaml:2: ansi: must be true or false"),
+        ("name: x\ncolors: []", "mine.yaml:2: colors: must be a map of colours"),
         ("colors: {primary: red}", "name: is missing"),
         ("name: x", "primary is missing"),
         ("name: [", "mine.yaml:"),
-        ("- a", "mine.yaml:1: wants a map"),
-        ("", "mine.yaml:1: wants a map"),
+        ("- a", "mine.yaml:1: must be a map"),
+        ("", "mine.yaml:1: must be a map"),
     ],
 )
 def test_what_is_wrong_is_told_with_its_line(tmp_path: Path, text: str, problem: str) -> None:

@@ -48,7 +48,7 @@ def parse_transfer(text: str) -> Transfer:
     try:
         return Transfer(out, Path(local).expanduser(), remote[1:])
     except RuntimeError as error:
-        raise UsageError(f"{local!r} is in nobody's home directory here") from error
+        raise UsageError(f"{local!r} is in the home directory of an unknown user") from error
 
 
 def transfer_problem(text: str) -> str:

@@ -121,7 +121,7 @@ def read_commands(
 def _read(entry: object, number: int, reading: _Reading) -> CustomCommand | None:
     name = f"commands[{number}]"
     if not isinstance(entry, dict):
-        reading.tell(name, "wants a map with name and command")
+        reading.tell(name, "must be a map with name and command")
         return None
     fields = cast(dict[str, object], entry)
     before = len(reading.problems)
@@ -194,19 +194,19 @@ def _unknown_values(words: Sequence[str], subject: str) -> list[str]:
 def _name(value: object) -> str:
     if isinstance(value, str) and _NAME.fullmatch(value):
         return value
-    raise _Wrong("wants a word of small letters, digits and '-', at most 30")
+    raise _Wrong("must be at most 30 lower-case letters, digits and '-'")
 
 
 def _text(value: object) -> str:
     if isinstance(value, str):
         return value
-    raise _Wrong("wants a text")
+    raise _Wrong("must be a string")
 
 
 def _words(value: object) -> tuple[str, ...]:
     words = cast(list[object], value) if isinstance(value, list) else []
     if not words or not all(isinstance(word, str) for word in words) or not words[0]:
-        raise _Wrong("wants a list such as [trivy, image, $(IMAGE)]; no shell reads it")
+        raise _Wrong("must be a list such as [trivy, image, $(IMAGE)]; no shell reads it")
     texts = tuple(cast(list[str], words))
     if any("\0" in text for text in texts):
         raise _Wrong("no argument can hold a NUL")
@@ -216,20 +216,20 @@ def _words(value: object) -> tuple[str, ...]:
 def _one_of(value: object, known: Sequence[str]) -> str:
     if isinstance(value, str) and value in known:
         return value
-    raise _Wrong(f"wants one of {', '.join(known)}")
+    raise _Wrong(f"must be one of {', '.join(known)}")
 
 
 def _boolean(value: object) -> bool:
     words = {"true": True, "yes": True, "on": True, "false": False, "no": False, "off": False}
     if isinstance(value, str) and value.lower() in words:
         return words[value.lower()]
-    raise _Wrong("wants true or false")
+    raise _Wrong("must be true or false")
 
 
 def _seconds(value: object) -> float:
     if isinstance(value, str):
         return parse_duration(value)
-    raise _Wrong("wants a duration such as 60s, or 0 for none")
+    raise _Wrong("must be a duration such as 60s, or 0 for none")
 
 
 _PARSERS: Final[Mapping[str, Callable[[object], Any]]] = {

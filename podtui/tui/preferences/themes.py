@@ -276,7 +276,7 @@ def load_theme(path: Path) -> ThemeFile:
         line = f":{error.line}" if error.line else ""
         return ThemeFile(path, None, (f"{path.name}{line}: {error}",))
     if node is None or node.pairs is None:
-        return ThemeFile(path, None, (f"{path.name}:1: wants a map with name, dark and colors",))
+        return ThemeFile(path, None, (f"{path.name}:1: must be a map with name, dark and colors",))
     theme = _theme(node, reading)
     return ThemeFile(path, None if reading.problems else theme, tuple(reading.problems))
 
@@ -294,9 +294,9 @@ def _theme(node: Node, reading: _Reading) -> Theme | None:
             elif text in ("true", "false"):
                 flags[key] = text == "true"
             else:
-                reading.problem(value, f"{key}: wants true or false")
+                reading.problem(value, f"{key}: must be true or false")
         elif value.pairs is None:
-            reading.problem(value, f"{key}: wants a map of colours")
+            reading.problem(value, f"{key}: must be a map of colours")
         elif key == "colors":
             base = _colors(value, key, BASE, reading)
         else:

@@ -28,7 +28,7 @@ class NodeImages(Table):
         Binding("ctrl+d", "remove_image", "Remove", id="images.remove",
                 tooltip="Remove the image, which nothing may use"),
         Binding("P", "prune_images", "Prune", id="images.prune",
-                tooltip="Remove all images that podtui pulled and nobody uses"),
+                tooltip="Remove all images that podtui pulled and no container uses"),
         Binding("p", "pull_image", "Pull", id="images.pull",
                 tooltip="Pull an image now"),
     ]  # fmt: skip

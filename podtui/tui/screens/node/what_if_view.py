@@ -51,7 +51,7 @@ def question(text: str, files: Mapping[str, Path]) -> bytes:
     try:
         path = files.get(typed) or Path(typed).expanduser()
     except RuntimeError as error:
-        raise WishError(f"{typed!r} is in nobody's home directory here") from error
+        raise WishError(f"{typed!r} is in the home directory of an unknown user") from error
     if typed not in files and not path.is_file():
         return parse_wish(typed).manifest()
     try:

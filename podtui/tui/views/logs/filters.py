@@ -62,7 +62,7 @@ def parse_log_filter(text: str) -> LogFilter:
     def take(match: re.Match[str]) -> str:
         nonlocal context
         if not match[1].isdecimal() or int(match[1]) > MOST_CONTEXT:
-            raise UsageError(f"-C wants a number up to {MOST_CONTEXT}: -C {match[1]}".rstrip())
+            raise UsageError(f"-C requires a number up to {MOST_CONTEXT}: -C {match[1]}".rstrip())
         context = int(match[1])
         return ""
 
