@@ -297,8 +297,11 @@ def test_files_of_the_folder_and_of_folders_inside_it(tmp_path: Path) -> None:
     assert json.loads(question("cpu=1", found))["kind"] == "Pod"
     with pytest.raises(WishError, match="neither"):
         question("gallery/job", found)
-    with pytest.raises(WishError, match="nobody's home"):
+    with pytest.raises(WishError, match="home directory of an unknown user"):
         question("~nosuchuser/web.yaml", found)
+    (tmp_path / "web.yaml").write_bytes(b"#" * (1 << 20) + b"\nkind: Pod")
+    with pytest.raises(WishError, match="larger than 1 MiB"):
+        question("web.yaml", found)
     (tmp_path / "web.yaml").unlink()
     with pytest.raises(WishError, match="No such file"):
         question("web.yaml", found)

@@ -27,21 +27,9 @@ class Garbage:
     pods: tuple[str, ...] = ()
 
 
-def trim(observed: ObservedPod, container: str, *, keep: int = KEPT) -> tuple[str, ...]:
-    """Return the ids of one container's exited instances, except for the newest ``keep``."""
-    dead = [
-        one.id
-        for one in observed.containers
-        if one.name == container and one.state is ContainerState.EXITED
-    ]
-    return tuple(dead[keep:])
-
-
-def dead_init_containers(pod: Pod, observed: ObservedPod, *, keep: int = KEPT) -> tuple[str, ...]:
-    """Return the ids of the init container instances that a sync pass removes.
-
-    The newest dead one of each container stays, or none (``keep=0``) if the sandbox is new.
-    """
+def dead_init_containers(pod: Pod, observed: ObservedPod) -> tuple[str, ...]:
+    """Return the ids of the dead init container instances that a sync pass removes; the newest of
+    each container stays."""
     alive = (ContainerState.RUNNING, ContainerState.CREATED)
     found: list[str] = []
     for container in pod.spec.initContainers:
@@ -50,7 +38,7 @@ def dead_init_containers(pod: Pod, observed: ObservedPod, *, keep: int = KEPT) -
             for one in observed.containers
             if one.name == container.name and one.state not in alive
         ]
-        found += dead[keep:]
+        found += dead[KEPT:]
     return tuple(found)
 
 
@@ -70,26 +58,18 @@ def _dead_containers(observed: ObservedPod, keep: int) -> tuple[str, ...]:
     return tuple(found)
 
 
-def garbage(
-    pods: Iterable[ObservedPod],
-    *,
-    live: Collection[str],
-    deletable: Collection[str] | None = None,
-    keep: int = KEPT,
-) -> Garbage:
+def garbage(pods: Iterable[ObservedPod], *, live: Collection[str]) -> Garbage:
     """Select the objects that container garbage collection removes.
 
     ``live`` holds the UIDs of pods that are configured or still terminating: one dead instance per
-    container and the newest sandbox stay. Of other pods, everything dead is removed if
-    ``deletable`` is None or contains their UID. Pass ``deletable=()`` until all sources are ready.
+    container and the newest sandbox stay. Of other pods, everything dead is removed.
     """
     containers: list[str] = []
     sandboxes: list[str] = []
     emptied: list[str] = []
     for observed in pods:
         gone = observed.uid not in live
-        held_back = gone and deletable is not None and observed.uid not in deletable
-        dead = _dead_containers(observed, 0 if gone and not held_back else keep)
+        dead = _dead_containers(observed, 0 if gone else KEPT)
         containers += dead
         occupied = {one.sandbox_id for one in observed.containers if one.id not in dead}
         removed = [
@@ -97,10 +77,9 @@ def garbage(
             for index, sandbox in enumerate(observed.sandboxes)
             if sandbox.state is SandboxState.NOT_READY
             and sandbox.id not in occupied
-            and (index > 0 or (gone and not held_back))
+            and (index > 0 or gone)
         ]
         sandboxes += removed
-        nothing_left = len(removed) == len(observed.sandboxes) and not occupied
-        if gone and not held_back and nothing_left:
+        if gone and len(removed) == len(observed.sandboxes) and not occupied:
             emptied.append(observed.uid)
     return Garbage(containers=tuple(containers), sandboxes=tuple(sandboxes), pods=tuple(emptied))

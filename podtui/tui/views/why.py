@@ -15,7 +15,7 @@ from podtui.tui.model.model import Model
 from podtui.tui.views.labels import manifest_message, place_of
 from podtui.tui.views.pod_status import is_rejected
 from podtui.tui.widgets.cells import Line, Span, line_width, prefix, sized, width_of, wrap
-from podtui.tui.widgets.format import ago, plural
+from podtui.tui.widgets.format import ago
 from podtui.tui.widgets.sanitize import clean
 from podtui.why import Diagnosis, EditError, Evidence, Facts, Fix, Health, diagnose, diff_lines
 from podtui.why.source import BREAK
@@ -228,7 +228,7 @@ def _fix(view: WhyView, fix: Fix, width: int, room: Room) -> list[Line]:
     if view.readonly:
         lines.append((Span("  podtui runs read-only: it cannot be applied here", "muted"),))
     else:
-        more = f", n shows the next of {plural(count, 'fix').replace('fixs', 'fixes')}"
+        more = f", n shows the next of {count} fixes"
         lines += wrap((Span("  f", "hint-key"), Span(" shows the plan, then applies it", "muted"),
                        Span(more * (count > 1), "muted")), width, indent=2)  # fmt: skip
     return lines

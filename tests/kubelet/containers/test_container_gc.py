@@ -6,22 +6,19 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pod_builders import box, created, ctr, down, make_pod, seen, unknown, up
 
-from podtui.kubelet.containers.container_gc import Garbage, dead_init_containers, garbage, trim
+from podtui.kubelet.containers.container_gc import Garbage, dead_init_containers, garbage
 from podtui.runtime.protocol import ContainerState
 
 
 def test_case_49_one_dead_instance_is_kept_beside_the_living():
     observed = seen(up(count=3), down(count=2), down(count=1), down(count=0))
-    assert trim(observed, "c") == ("c-1", "c-0")
-    assert trim(observed, "c", keep=0) == ("c-2", "c-1", "c-0")
-    assert trim(observed, "other") == ()
+    assert garbage([observed], live={"u1"}).containers == ("c-1", "c-0")
 
 
-def test_init_containers_are_pruned_and_purged():
+def test_init_containers_are_pruned():
     pod = make_pod(init=(ctr("i"), ctr("j")))
     observed = seen(up(), down("i", count=1), down("i"), up("j", count=1), unknown("j"))
     assert dead_init_containers(pod, observed) == ("i-0",)
-    assert dead_init_containers(pod, observed, keep=0) == ("i-1", "i-0", "j-0")
 
 
 def test_of_a_live_pod_the_newest_sandbox_and_one_dead_instance_stay():
@@ -48,11 +45,6 @@ def test_of_a_pod_that_is_gone_everything_dead_goes():
     assert garbage([observed], live=()) == Garbage(
         containers=("c-1", "c-0"), sandboxes=("s0",), pods=("u1",)
     )
-
-
-def test_while_the_sources_are_not_ready_nothing_more_goes_than_of_a_live_pod():
-    observed = seen(down(count=1), down(count=0), sandboxes=(box(ready=False),))
-    assert garbage([observed], live=(), deletable=()) == Garbage(containers=("c-0",))
 
 
 def test_what_runs_is_never_removed():

@@ -56,9 +56,12 @@ def question(text: str, files: Mapping[str, Path]) -> bytes:
         return parse_wish(typed).manifest()
     try:
         with path.open("rb") as file:
-            return file.read(MAX_BYTES)
+            manifest = file.read(MAX_BYTES + 1)
     except OSError as error:
         raise WishError(f"{path}: {error.strerror or error}") from error
+    if len(manifest) > MAX_BYTES:
+        raise WishError(f"{path}: larger than 1 MiB")
+    return manifest
 
 
 def hint_lines(files: Iterable[str], width: int) -> list[Line]:
