@@ -180,6 +180,15 @@ def test_security_options_of_the_engine() -> None:
     assert not described({"SecurityOptions": ["name=seccomp,profile=userns"]}).user_namespaces
 
 
+@pytest.mark.parametrize(("rootless", "local"), [(False, True), (True, True), (True, False)])
+def test_only_pods_of_a_remote_engine_lack_a_route(rootless: bool, local: bool) -> None:
+    """Pods of a local rootless engine are reached from inside their network."""
+    info: Json = {"SecurityOptions": ["name=rootless"] if rootless else []}
+    able = abilities(info, podman=False, api=(1, 41))
+    found = engine_info(info, {}, api_version="", able=able, local=local)
+    assert any("route" in words for words in found.lacking) is not local
+
+
 PODMAN = {"Components": [{"Name": "Podman Engine"}], "Version": "4.3.1"}
 
 

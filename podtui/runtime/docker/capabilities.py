@@ -178,7 +178,7 @@ def engine_info(
             (not able.keeps_stdin, "stdin that stays open when a client detaches"),
             (not able.reports_oom, "word of containers that ran out of memory (OOMKilled)"),
             *((not getattr(able, one.ability), one.words) for one in FALLBACKS),
-            (not routable, "a route from here to pods' addresses"),
+            (not local, "a route from here to pods' addresses"),
         )
         if lost
     ]
