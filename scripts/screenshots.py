@@ -1,5 +1,6 @@
-"""Make the README's pictures from the running program: an agent on the simulated engine, the
-samples and some of the gallery, and the screen on them. Writes ``docs/images/*.svg``."""
+"""Make the README's pictures from the running program: an agent on a real engine, the samples and
+some of the gallery, and the screen on them. Writes ``docs/images/*.svg``. Needs an engine with the
+sample image: ``scripts/with_engine.sh .venv/bin/python scripts/screenshots.py``."""
 
 from __future__ import annotations
 
@@ -66,8 +67,6 @@ async def shoot(socket: Path, shot: Shot) -> None:
         UnixClient(socket),
         theme=shot.theme,
         theme_dirs=[shipped("themes")],
-        folder="./static_pods",
-        simulated=True,
     )
     async with app.run_test(size=shot.size):
         main = app.screen_stack[0]
@@ -121,7 +120,6 @@ def main() -> int:
             "PODTUI_ROOT_DIR": str(root),
             "PODTUI_STATIC_POD_PATH": str(folder),
             "PODTUI_NODE_NAME": "n1",
-            "PODTUI_ENGINE": "memory",
         }
         command = [sys.executable, "-m", "podtui", "agent"]
         with subprocess.Popen(command, env=environment, stderr=subprocess.DEVNULL) as agent:
@@ -131,6 +129,9 @@ def main() -> int:
                 asyncio.run(shoot_all(root / "podtui.sock"))
             finally:
                 agent.terminate()
+                agent.wait()
+                down = [sys.executable, "-m", "podtui", "down", "--yes"]
+                subprocess.run(down, env=environment, check=False)
     finally:
         shutil.rmtree(base, ignore_errors=True)
     return 0
