@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from podtui.api.v1 import Pod
 
 CLUSTER_SECONDS: Final = 3.0
-"""How long completion waits for the pods of a cluster."""
+"""Seconds that completion waits for the pods of a cluster."""
 AGENT_SECONDS: Final = 1.0
 _ENGINES: Final = ("auto", "memory")
 

@@ -246,7 +246,7 @@ class StatusManager:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PodRecords:
-    """What the kubelet publishes about pods."""
+    """Read access to the pods and their statuses."""
 
     statuses: StatusManager
     events: EventRecorder
