@@ -14,6 +14,7 @@ from podtui.api.v1 import Pod
 from podtui.tui.model.model import Changes
 from podtui.tui.screens.acting_screen import ActingScreen
 from podtui.tui.screens.live_screen import BackScreen
+from podtui.tui.screens.node.node_screen import NodeScreen
 from podtui.tui.screens.pods.pod_screen import PodScreen
 from podtui.tui.screens.text_screens import ManifestScreen
 from podtui.tui.screens.why_screen import WhyScreen
@@ -282,8 +283,6 @@ class TreeScreen(ActingScreen, BackScreen):
         elif item.pod:
             self.session.push(PodScreen(item.pod, tab))
         elif item.key.startswith(NOWHERE):
-            from podtui.tui.screens.node.node_screen import NodeScreen
-
             self.session.push(NodeScreen())
 
     def action_why(self) -> None:

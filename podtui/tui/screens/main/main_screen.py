@@ -424,8 +424,6 @@ class MainScreen(ActingScreen, PromptedScreen):
         if self.active_table is not None:
             self.filter_table(place.filter)
         if place.pod and self.pods.table.select(place.pod):
-            from podtui.tui.screens.pods.pod_screen import PodScreen
-
             self.session.push(PodScreen(place.pod, "overview"))
 
     # --- persistence
