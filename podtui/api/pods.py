@@ -1,4 +1,4 @@
-"""Names of pods and iteration over their containers."""
+"""Names of pods, iteration over their containers, and their host ports."""
 
 from __future__ import annotations
 
@@ -7,6 +7,9 @@ from typing import Final
 
 from podtui.api.v1 import Container, ContainerStateTerminated, ContainerStatus, Pod
 
+HostPort = tuple[str, str, int]
+"""(protocol, IP, port); an empty IP means all addresses."""
+_EVERY_IP: Final = ("", "0.0.0.0")
 NEVER_STARTED: Final = "1970-01-01T00:00:00Z"
 """``startedAt`` of a container that failed to start, as reported by a kubelet on containerd."""
 
@@ -82,3 +85,21 @@ def container_statuses(pod: Pod) -> list[ContainerStatus]:
     )
     places = {name: place for place, name in enumerate(container_names(pod))}
     return sorted(found, key=lambda one: places.get(one.name, len(places)))
+
+
+def host_ports(pod: Pod) -> frozenset[HostPort]:
+    """Return the host ports of the regular containers and sidecars."""
+    return frozenset(
+        (port.protocol or "TCP", port.hostIP, port.hostPort)
+        for container in (*filter(is_sidecar, pod.spec.initContainers), *pod.spec.containers)
+        for port in container.ports
+        if port.hostPort
+    )
+
+
+def ports_clash(mine: HostPort, theirs: HostPort) -> bool:
+    """Return whether the two host ports exclude each other."""
+    (protocol, ip, port), (other_protocol, other_ip, other_port) = mine, theirs
+    return (protocol, port) == (other_protocol, other_port) and (
+        ip == other_ip or ip in _EVERY_IP or other_ip in _EVERY_IP
+    )

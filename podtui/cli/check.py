@@ -15,6 +15,7 @@ import msgspec
 import psutil
 
 from podtui.api.local import Diagnostic, ManifestState, Severity
+from podtui.api.pod_resources import amounts
 from podtui.api.quantity import Format, Quantity
 from podtui.api.v1 import Node, Pod
 from podtui.cli.fix import fix, fix_stdin
@@ -22,7 +23,6 @@ from podtui.cli.invocation import FAILED, OK, agrees, settings_of
 from podtui.client.simple import get_json
 from podtui.errors import AgentUnavailable, ApiError, UsageError
 from podtui.kubelet.admission.predicates import admit
-from podtui.kubelet.base.resources import amounts
 from podtui.kubelet.base.types import NodeResources, NodeView
 from podtui.kubelet.node.node_status import node_resources
 from podtui.manifest.check import FileCheck, check_paths, render_json, render_text

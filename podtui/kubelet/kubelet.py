@@ -8,11 +8,11 @@ from collections.abc import AsyncIterator, Callable
 from typing import Final
 
 from podtui.api.names import PULL_PROGRESS
+from podtui.api.pods import host_ports
 from podtui.api.v1 import Pod
 from podtui.api.what_if import WhatIf
 from podtui.clock import Clock
 from podtui.kubelet.admission.admissions import Admissions
-from podtui.kubelet.admission.predicates import host_ports
 from podtui.kubelet.base.config import KubeletConfig
 from podtui.kubelet.base.tasks import keep_running
 from podtui.kubelet.base.types import ProbeResult, WorkerState

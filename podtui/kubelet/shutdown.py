@@ -9,10 +9,10 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Final
 
+from podtui.api.pod_resources import SYSTEM_CRITICAL_PRIORITY
 from podtui.api.pods import pod_ref
 from podtui.api.v1 import Pod
 from podtui.clock import Clock
-from podtui.kubelet.base.resources import SYSTEM_CRITICAL_PRIORITY
 from podtui.kubelet.events.recorder import NORMAL, EventRecorder
 from podtui.kubelet.node.node_manager import NodeManager
 from podtui.kubelet.pods.pod_workers import PodWorkers

@@ -9,6 +9,7 @@ from functools import partial
 from typing import Final
 
 from podtui.api.names import LACKS, WOULD_FIT
+from podtui.api.pod_resources import pod_requests
 from podtui.api.pods import pod_ref
 from podtui.api.v1 import Pod
 from podtui.api.what_if import WhatIf
@@ -16,7 +17,6 @@ from podtui.clock import Clock
 from podtui.kubelet.admission.predicates import admit
 from podtui.kubelet.admission.what_if import AdmissionContext, what_if
 from podtui.kubelet.base.config import KubeletConfig
-from podtui.kubelet.base.resources import pod_requests
 from podtui.kubelet.base.types import AdmitResult, Decorate
 from podtui.kubelet.containers.killer import effective_grace
 from podtui.kubelet.events.recorder import WARNING, EventRecorder

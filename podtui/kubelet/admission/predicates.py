@@ -5,11 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
-from podtui.api.pods import is_sidecar
-from podtui.api.v1 import NodeSelectorRequirement, NodeSelectorTerm, Pod
-from podtui.api.what_if import Lack
-from podtui.kubelet.admission.preemption import PODS, preempt
-from podtui.kubelet.base.resources import (
+from podtui.api.pod_resources import (
     BEST_EFFORT,
     RequestsOf,
     is_critical,
@@ -17,6 +13,11 @@ from podtui.kubelet.base.resources import (
     pod_requests,
     qos_class,
 )
+from podtui.api.pods import host_ports, ports_clash
+from podtui.api.selectors import node_matches
+from podtui.api.v1 import Pod
+from podtui.api.what_if import Lack
+from podtui.kubelet.admission.preemption import PODS, preempt
 from podtui.kubelet.base.types import AdmitResult, NodeView
 from podtui.kubelet.containers.restart import has_restart_all_rule
 from podtui.kubelet.containers.security import wants_apparmor
@@ -24,11 +25,8 @@ from podtui.kubelet.sandbox.sandbox import forbidden_sysctl
 
 UNEXPECTED: Final = "UnexpectedAdmissionError"
 _OS_LABEL: Final = "kubernetes.io/os"
-_EVERY_IP: Final = ("", "0.0.0.0")
 _NATIVE_DOMAIN: Final = "kubernetes.io/"
 _RESTART_ALL: Final = "RestartAllContainersOnContainerExits"
-HostPort = tuple[str, str, int]
-"""(protocol, IP, port); an empty IP means all addresses."""
 
 
 def _lack_verdict(lack: Lack) -> tuple[str, str]:
@@ -70,24 +68,6 @@ def lacks_of(
             yield Lack(resource=name, requested=requests[name], used=taken, capacity=capacity)
 
 
-def host_ports(pod: Pod) -> frozenset[HostPort]:
-    """Return the host ports of the regular containers and sidecars."""
-    return frozenset(
-        (port.protocol or "TCP", port.hostIP, port.hostPort)
-        for container in (*filter(is_sidecar, pod.spec.initContainers), *pod.spec.containers)
-        for port in container.ports
-        if port.hostPort
-    )
-
-
-def ports_clash(mine: HostPort, theirs: HostPort) -> bool:
-    """Return whether the two host ports exclude each other."""
-    (protocol, ip, port), (other_protocol, other_ip, other_port) = mine, theirs
-    return (protocol, port) == (other_protocol, other_port) and (
-        ip == other_ip or ip in _EVERY_IP or other_ip in _EVERY_IP
-    )
-
-
 def _port_is_taken(pod: Pod, others: Sequence[Pod]) -> bool:
     mine = host_ports(pod)
     if not mine:
@@ -98,7 +78,7 @@ def _port_is_taken(pod: Pod, others: Sequence[Pod]) -> bool:
 
 def _misfits(pod: Pod, node: NodeView, others: Sequence[Pod]) -> Iterator[tuple[str, str]]:
     """Yield (reason, message) for each mismatch other than a lack of resources."""
-    if not node_matches(pod, node):
+    if not node_matches(pod, node.name, node.labels):
         yield "NodeAffinity", "node(s) didn't match Pod's node affinity/selector"
     if pod.spec.nodeName and pod.spec.nodeName != node.name:
         yield "NodeName", "node(s) didn't match the requested node name"
@@ -224,57 +204,3 @@ def admit(
     if node.shutting_down:
         return _refused("NodeShutdown", "Pod was rejected as the node is shutting down.")
     return fit
-
-
-# --- node affinity
-
-
-def node_matches(pod: Pod, node: NodeView) -> bool:
-    """Check ``nodeSelector`` and the required node affinity."""
-    if any(node.labels.get(key) != value for key, value in pod.spec.nodeSelector.items()):
-        return False
-    affinity = pod.spec.affinity
-    if affinity is None or affinity.nodeAffinity is None:
-        return True
-    required = affinity.nodeAffinity.requiredDuringSchedulingIgnoredDuringExecution
-    if required is None:
-        return True
-    return any(_term_matches(term, node) for term in required.nodeSelectorTerms)
-
-
-def _term_matches(term: NodeSelectorTerm, node: NodeView) -> bool:
-    """Return whether the node meets all requirements of the term. A term without requirements
-    matches no node."""
-    if not term.matchExpressions and not term.matchFields:
-        return False
-    fields = {"metadata.name": node.name}
-    return all(_matches(one, node.labels) for one in term.matchExpressions) and all(
-        _matches(one, fields) for one in term.matchFields
-    )
-
-
-def _matches(requirement: NodeSelectorRequirement, found: Mapping[str, str]) -> bool:
-    value = found.get(requirement.key)
-    match requirement.operator:
-        case "In":
-            return value is not None and value in requirement.values
-        case "NotIn":
-            return value is None or value not in requirement.values
-        case "Exists":
-            return value is not None
-        case "DoesNotExist":
-            return value is None
-        case "Gt" | "Lt":
-            mine, bound = _integer(value), _integer(next(iter(requirement.values), None))
-            if mine is None or bound is None:
-                return False
-            return mine > bound if requirement.operator == "Gt" else mine < bound
-        case _:
-            return False
-
-
-def _integer(text: str | None) -> int | None:
-    try:
-        return None if text is None else int(text)
-    except ValueError:
-        return None

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from podtui.api.v1 import Pod
-from podtui.kubelet.base.resources import (
+from podtui.api.pod_resources import (
     BEST_EFFORT,
     BURSTABLE,
     GUARANTEED,
@@ -14,6 +13,7 @@ from podtui.kubelet.base.resources import (
     is_critical,
     qos_class,
 )
+from podtui.api.v1 import Pod
 
 PODS = "pods"
 Needs = Mapping[str, int]

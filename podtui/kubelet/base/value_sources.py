@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
+from podtui.api.pod_resources import effective_limit, in_unit
 from podtui.api.quantity import parse_quantity
 from podtui.api.v1 import (
     ConfigMap,
@@ -21,7 +22,6 @@ from podtui.api.v1 import (
     Secret,
 )
 from podtui.kubelet.base.go_format import quoted
-from podtui.kubelet.base.resources import effective_limit, in_unit
 from podtui.kubelet.base.types import ConfigError, NodeView
 
 _SUBSCRIPT: Final = re.compile(r"metadata\.(labels|annotations)\['([^']*)'\]")

@@ -10,11 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-from podtui.api.pods import is_sidecar
-from podtui.api.quantity import parse_quantity
-from podtui.api.v1 import Container, Pod
-from podtui.kubelet.base.config import KubeletConfig
-from podtui.kubelet.base.resources import (
+from podtui.api.pod_resources import (
     BEST_EFFORT,
     GUARANTEED,
     container_requests,
@@ -23,6 +19,10 @@ from podtui.kubelet.base.resources import (
     is_critical,
     qos_class,
 )
+from podtui.api.pods import is_sidecar
+from podtui.api.quantity import parse_quantity
+from podtui.api.v1 import Container, Pod
+from podtui.kubelet.base.config import KubeletConfig
 from podtui.kubelet.base.types import NodeResources
 from podtui.runtime.protocol import Resources
 

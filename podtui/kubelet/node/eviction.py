@@ -14,6 +14,7 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
+from podtui.api.pod_resources import pod_requests
 from podtui.api.pods import pod_ref
 from podtui.api.quantity import parse_quantity
 from podtui.api.thresholds import (
@@ -31,7 +32,6 @@ from podtui.api.v1 import Pod
 from podtui.clock import Clock
 from podtui.errors import EngineError
 from podtui.kubelet.base.config import KubeletConfig
-from podtui.kubelet.base.resources import pod_requests
 from podtui.kubelet.events.recorder import WARNING, EventRecorder
 from podtui.kubelet.node.host import Host, Observation, Observations
 from podtui.kubelet.node.link import EngineLink

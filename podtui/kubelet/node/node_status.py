@@ -9,6 +9,7 @@ from typing import Final
 
 import msgspec
 
+from podtui.api.pod_resources import in_unit
 from podtui.api.quantity import Format, Quantity, parse_quantity
 from podtui.api.thresholds import threshold_amount
 from podtui.api.times import rfc3339
@@ -21,7 +22,6 @@ from podtui.api.v1 import (
     NodeStatus,
     NodeSystemInfo,
 )
-from podtui.kubelet.base.resources import in_unit
 from podtui.kubelet.base.types import NodeResources
 from podtui.runtime.protocol import EngineInfo, ImageRecord
 

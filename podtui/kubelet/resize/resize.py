@@ -7,10 +7,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
-from podtui.api.pods import is_sidecar
-from podtui.api.quantity import Format, Quantity, parse_quantity
-from podtui.api.v1 import Container, Pod, ResourceRequirements
-from podtui.kubelet.base.resources import (
+from podtui.api.pod_resources import (
     BEST_EFFORT,
     GUARANTEED,
     canonical_resources,
@@ -18,6 +15,9 @@ from podtui.kubelet.base.resources import (
     pod_limits,
     qos_class,
 )
+from podtui.api.pods import is_sidecar
+from podtui.api.quantity import Format, Quantity, parse_quantity
+from podtui.api.v1 import Container, Pod, ResourceRequirements
 from podtui.kubelet.base.types import (
     ContainerAmounts,
     ContainerUpdate,

@@ -10,13 +10,13 @@ from typing import Final, Protocol
 
 from msgspec import structs
 
+from podtui.api.pod_resources import GUARANTEED, pod_requests, qos_class
 from podtui.api.pods import pod_ref
 from podtui.api.times import rfc3339
 from podtui.api.v1 import Container, Pod, PodCondition
 from podtui.clock import Clock
 from podtui.errors import EngineError, EngineUnavailable
 from podtui.kubelet.base.config import KubeletConfig
-from podtui.kubelet.base.resources import GUARANTEED, pod_requests, qos_class
 from podtui.kubelet.base.types import AdmitResult, ContainerAmounts, ContainerUpdate, ObservedPod
 from podtui.kubelet.containers.cgroups import cgroup_rules, container_resources
 from podtui.kubelet.containers.starter import StartContext

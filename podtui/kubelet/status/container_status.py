@@ -8,6 +8,7 @@ from typing import Final
 
 import msgspec
 
+from podtui.api.pod_resources import canonical_resources
 from podtui.api.pods import NEVER_STARTED, ephemeral_containers, is_sidecar
 from podtui.api.quantity import Format, Quantity, canonical, parse_quantity
 from podtui.api.times import optional_rfc3339
@@ -26,7 +27,6 @@ from podtui.api.v1 import (
     VolumeMount,
     VolumeMountStatus,
 )
-from podtui.kubelet.base.resources import canonical_resources
 from podtui.kubelet.base.types import (
     ConfigError,
     ObservedContainer,

@@ -6,9 +6,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
+from podtui.api.pod_resources import is_static
 from podtui.api.pods import is_sidecar
 from podtui.api.v1 import ContainerStatus, Pod
-from podtui.kubelet.base.resources import is_static
 from podtui.kubelet.containers.restart import init_restarts_after, restarts_after
 
 PENDING: Final = "Pending"

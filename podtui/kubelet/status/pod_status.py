@@ -9,10 +9,10 @@ from typing import Final
 import msgspec
 
 from podtui.api.names import CONFIG_SEEN
+from podtui.api.pod_resources import is_static, pod_resources, qos_class
 from podtui.api.pods import is_sidecar
 from podtui.api.times import parse_time, rfc3339
 from podtui.api.v1 import ContainerStatus, HostIP, Pod, PodCondition, PodIP, PodStatus
-from podtui.kubelet.base.resources import is_static, pod_resources, qos_class
 from podtui.kubelet.base.types import AdmitResult, ObservedPod, ProbeView
 from podtui.kubelet.containers.restart import restart_all_triggers
 from podtui.kubelet.resize.allocations import Allocation

@@ -7,9 +7,9 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final, Literal
 
+from podtui.api.pod_resources import pod_limits
 from podtui.api.quantity import Format, Quantity, parse_quantity
 from podtui.api.v1 import EmptyDirVolumeSource, Pod, ResourceRequirements, Volume
-from podtui.kubelet.base.resources import pod_limits
 from podtui.kubelet.base.types import ConfigError, NodeView
 from podtui.kubelet.base.value_sources import ValueSources
 from podtui.kubelet.volumes.volume_files import laid_out, volume_contents

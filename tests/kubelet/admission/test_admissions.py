@@ -9,11 +9,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pod_builders import GI, MI, ctr, make_pod, node, sidecar
 
+from podtui.api.pod_resources import pod_requests
+from podtui.api.selectors import node_matches
 from podtui.kubelet.admission import admissions
 from podtui.kubelet.admission.admissions import AdmittedPods
-from podtui.kubelet.admission.predicates import admit, node_matches
+from podtui.kubelet.admission.predicates import admit
 from podtui.kubelet.admission.preemption import preempt
-from podtui.kubelet.base.resources import pod_requests
 from podtui.kubelet.base.types import AdmitResult
 from podtui.kubelet.sandbox.sandbox import forbidden_sysctl, normalized
 
@@ -389,7 +390,7 @@ def affinity(*terms):
 
 def matches(requirement):
     view = node(labels={"disk": "ssd", "size": "10"})
-    return node_matches(affinity({"matchExpressions": [requirement]}), view)
+    return node_matches(affinity({"matchExpressions": [requirement]}), view.name, view.labels)
 
 
 def test_affinity_terms():
@@ -397,12 +398,12 @@ def test_affinity_terms():
     ssd = {"matchExpressions": [{"key": "disk", "operator": "In", "values": ["ssd"]}]}
     hdd = {"matchExpressions": [{"key": "disk", "operator": "In", "values": ["hdd"]}]}
     named = {"matchFields": [{"key": "metadata.name", "operator": "In", "values": ["n1"]}]}
-    assert node_matches(affinity(hdd, ssd), view)
-    assert not node_matches(affinity(hdd), view)
-    assert node_matches(affinity(named), view)
-    assert not node_matches(affinity(named | hdd), view)
-    assert not node_matches(affinity({}), view)
-    assert node_matches(make_pod(affinity={"nodeAffinity": {}}), view)
+    assert node_matches(affinity(hdd, ssd), view.name, view.labels)
+    assert not node_matches(affinity(hdd), view.name, view.labels)
+    assert node_matches(affinity(named), view.name, view.labels)
+    assert not node_matches(affinity(named | hdd), view.name, view.labels)
+    assert not node_matches(affinity({}), view.name, view.labels)
+    assert node_matches(make_pod(affinity={"nodeAffinity": {}}), view.name, view.labels)
 
 
 # --- preemption

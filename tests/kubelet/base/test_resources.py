@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from pod_builders import GI, MI, ctr, make_pod, sidecar
 
-from podtui.kubelet.base.resources import (
+from podtui.api.pod_resources import (
     amounts,
     compute_qos_class,
     is_critical,

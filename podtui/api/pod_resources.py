@@ -86,19 +86,66 @@ def is_pod_level(name: str) -> bool:
     return name in _POD_LEVEL or name.startswith("hugepages-")
 
 
-def container_requests(pod: Pod) -> Amounts:
-    """Return the combined requests of the containers, without the pod-level requests."""
+def container_requests(
+    pod: Pod, *, in_use: bool = False, missing: Mapping[str, Quantity] | None = None
+) -> Amounts:
+    """Return the combined requests of the containers, without the pod-level requests.
+
+    See `request_amounts`. ``missing`` replaces requests that a container does not have.
+    """
     everyone = (*pod.spec.initContainers, *pod.spec.containers)
-    return _aggregate(pod, {one.name: _parsed(one.resources.requests) for one in everyone})
+    parts = {one.name: _parsed(one.resources.requests) for one in everyone}
+    if in_use:
+        parts |= _parts_in_use(pod, parts)
+    if missing:
+        parts = {name: {**missing, **own} for name, own in parts.items()}
+    return _aggregate(pod, parts)
 
 
-def request_amounts(pod: Pod) -> Amounts:
-    """Return the pod's requests by resource, overhead included (kubelet.md §5.1)."""
-    total = container_requests(pod)
-    if pod.spec.resources is not None:
-        own = _parsed(pod.spec.resources.requests)
+def request_amounts(
+    pod: Pod,
+    *,
+    in_use: bool = False,
+    missing: Mapping[str, Quantity] | None = None,
+    pod_level: bool = True,
+) -> Amounts:
+    """Return the pod's requests by resource, overhead included (kubelet.md §5.1).
+
+    ``in_use`` counts what a running pod holds: during a resize the larger of the old and the new
+    requests, as reported in its status.
+    """
+    total = container_requests(pod, in_use=in_use, missing=missing)
+    resources = pod.spec.resources
+    if resources is not None and pod_level:
+        own = _parsed(resources.requests)
+        reported = pod.status.resources
+        if in_use and reported is not None:
+            held = _held(pod, own, reported.requests, pod.status.allocatedResources)
+            own = {name: held.get(name, Quantity(0)) for name in own}
         total |= {name: amount for name, amount in own.items() if is_pod_level(name)}
     return _plus(total, _parsed(pod.spec.overhead))
+
+
+def _parts_in_use(pod: Pod, parts: Mapping[str, Amounts]) -> dict[str, Amounts]:
+    """Return the requests of the long-running containers whose status reports resources."""
+    running = {
+        one.name for one in (*filter(is_sidecar, pod.spec.initContainers), *pod.spec.containers)
+    }
+    return {
+        one.name: _held(pod, parts[one.name], one.resources.requests, one.allocatedResources)
+        for one in (*pod.status.initContainerStatuses, *pod.status.containerStatuses)
+        if one.name in running and one.resources is not None
+    }
+
+
+def _held(
+    pod: Pod, wanted: Amounts, actual: Mapping[str, str], allocated: Mapping[str, str]
+) -> Amounts:
+    """Return the largest of the three; an infeasible resize is not counted."""
+    held = _larger(_parsed(actual), _parsed(allocated))
+    pending = next((one for one in pod.status.conditions if one.type == "PodResizePending"), None)
+    infeasible = pending is not None and pending.reason == "Infeasible"
+    return held if infeasible else _larger(wanted, held)
 
 
 def freed_requests(pod: Pod) -> dict[str, int]:

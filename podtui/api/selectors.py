@@ -1,0 +1,93 @@
+"""Match labels, nodes and taints against selectors and tolerations (kubelet.md §5)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from podtui.api.v1 import (
+    LabelSelector,
+    LabelSelectorRequirement,
+    NodeSelectorRequirement,
+    NodeSelectorTerm,
+    Pod,
+    Taint,
+    Toleration,
+)
+
+Labels = Mapping[str, str]
+
+
+def labels_match(selector: LabelSelector | None, labels: Labels) -> bool:
+    """Return whether a label selector selects the labels. No selector selects nothing, an empty one
+    everything."""
+    if selector is None:
+        return False
+    return all(labels.get(key) == value for key, value in selector.matchLabels.items()) and all(
+        _matches(one, labels) for one in selector.matchExpressions
+    )
+
+
+def node_matches(pod: Pod, name: str, labels: Labels) -> bool:
+    """Check ``nodeSelector`` and the required node affinity against a node."""
+    if any(labels.get(key) != value for key, value in pod.spec.nodeSelector.items()):
+        return False
+    affinity = pod.spec.affinity
+    if affinity is None or affinity.nodeAffinity is None:
+        return True
+    required = affinity.nodeAffinity.requiredDuringSchedulingIgnoredDuringExecution
+    if required is None:
+        return True
+    return any(node_term_matches(term, name, labels) for term in required.nodeSelectorTerms)
+
+
+def node_term_matches(term: NodeSelectorTerm, name: str, labels: Labels) -> bool:
+    """Return whether a node meets all requirements of the term. A term without requirements matches
+    no node."""
+    if not term.matchExpressions and not term.matchFields:
+        return False
+    fields = {"metadata.name": name}
+    return all(_matches(one, labels) for one in term.matchExpressions) and all(
+        _matches(one, fields) for one in term.matchFields
+    )
+
+
+def _matches(requirement: NodeSelectorRequirement | LabelSelectorRequirement, on: Labels) -> bool:
+    value = on.get(requirement.key)
+    match requirement.operator:
+        case "In":
+            return value is not None and value in requirement.values
+        case "NotIn":
+            return value is None or value not in requirement.values
+        case "Exists":
+            return value is not None
+        case "DoesNotExist":
+            return value is None
+        case "Gt" | "Lt":
+            mine, bound = _integer(value), _integer(next(iter(requirement.values), None))
+            if mine is None or bound is None:
+                return False
+            return mine > bound if requirement.operator == "Gt" else mine < bound
+        case _:
+            return False
+
+
+def _integer(text: str | None) -> int | None:
+    try:
+        return None if text is None else int(text)
+    except ValueError:
+        return None
+
+
+def tolerates(tolerations: Iterable[Toleration], taint: Taint) -> bool:
+    """Return whether one of the tolerations tolerates the taint."""
+    return any(_tolerates(one, taint) for one in tolerations)
+
+
+def _tolerates(toleration: Toleration, taint: Taint) -> bool:
+    if toleration.effect and toleration.effect != taint.effect:
+        return False
+    if toleration.key and toleration.key != taint.key:
+        return False
+    if toleration.operator in ("", "Equal"):
+        return toleration.value == taint.value
+    return toleration.operator == "Exists"
