@@ -115,3 +115,11 @@ class RestartRefused(PodtuiError):
 
 class StoreGone(PodtuiError):
     """Raised when a watch requests a resourceVersion that is no longer kept, or falls behind."""
+
+
+class NotFound(PodtuiError):
+    """Raised for a change of a record that does not exist."""
+
+
+class AlreadyExists(PodtuiError):
+    """Raised for a record to create whose name is taken."""

@@ -17,7 +17,8 @@ from msgspec import structs
 
 from podtui.api.v1 import ObjectMeta, Struct
 from podtui.server.status import StatusError
-from podtui.store.protocol import Records, Resource, WatchType
+from podtui.store.protocol import Records, WatchType
+from podtui.store.resources import Resource
 
 
 class ApiObject(Protocol):

@@ -13,15 +13,11 @@ from datetime import datetime
 
 import msgspec
 
-from podtui.api.insight import Timeline
-from podtui.api.local import Manifest
-from podtui.api.v1 import Event, Node, Pod
 from podtui.errors import PodtuiError
-from podtui.store.protocol import Resource
+from podtui.store.resources import RESOURCES, Object, Resource
 
 log = logging.getLogger(__name__)
 
-Object = Pod | Node | Event | Manifest | Timeline
 Key = tuple[Resource, str, str]
 """Resource, namespace, name."""
 
@@ -47,13 +43,7 @@ COMMIT;
 _SHORT_READ = 522
 _DAMAGE = frozenset({sqlite3.SQLITE_ERROR, sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB})
 
-DECODERS: dict[Resource, msgspec.json.Decoder[Object]] = {
-    "pods": msgspec.json.Decoder(Pod),
-    "nodes": msgspec.json.Decoder(Node),
-    "events": msgspec.json.Decoder(Event),
-    "manifests": msgspec.json.Decoder(Manifest),
-    "timelines": msgspec.json.Decoder(Timeline),
-}
+_DECODERS = {name: msgspec.json.Decoder(kept.type) for name, kept in RESOURCES.items()}
 
 
 class _Damaged(Exception):
@@ -187,7 +177,7 @@ def _rows(connection: sqlite3.Connection) -> Loaded:
     ):
         key: Key = (resource, namespace, name)
         try:
-            rows[key] = RecordRow(DECODERS[key[0]].decode(data), rv, written)
+            rows[key] = RecordRow(_DECODERS[key[0]].decode(data), rv, written)
         except (msgspec.MsgspecError, KeyError, TypeError) as error:
             log.warning("dropping the unreadable record %s: %s", "/".join(key), error)
             unreadable.append(key)

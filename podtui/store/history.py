@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from bisect import bisect_right
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 
 from podtui.errors import StoreGone
 from podtui.store.protocol import Change
@@ -52,6 +52,14 @@ class History:
             raise StoreGone(f"too old resource version: {since} ({self._floor})")
         oldest = max(0, self._next - len(self._ring))
         return bisect_right(range(oldest, self._next), since, key=self._version_at) + oldest
+
+    def newest_first(self, since: int) -> Iterator[Change]:
+        """Yield the changes after ``since``, the newest first. Raises `StoreGone`."""
+        position = self.position(since)
+        for index in range(self._next - 1, position - 1, -1):
+            change = self._ring[index % len(self._ring)]
+            assert change is not None
+            yield change
 
     async def read(self, position: int) -> AsyncIterator[Change]:
         """Yield every change from ``position`` on, forever. Raises `StoreGone` when overtaken."""

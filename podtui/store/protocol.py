@@ -7,16 +7,12 @@ and ``uid`` if empty) and returns what it stored.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Literal, Protocol, TypeVar
+from typing import Protocol
 
-from podtui.api.insight import Timeline
-from podtui.api.local import Manifest
-from podtui.api.v1 import Event, Node, Pod
-
-T = TypeVar("T", Pod, Node, Event, Manifest, Timeline)
+from podtui.store.resources import Object, Resource, T
 
 
 class WatchType(StrEnum):
@@ -35,40 +31,59 @@ class Change:
     """
 
     type: WatchType
-    object: Pod | Node | Event | Manifest | Timeline | None
+    object: Object | None
     resource_version: int
-    previous: Pod | Node | Event | Manifest | Timeline | None = None
+    previous: Object | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class RecordList:
     """A consistent list: a watch from ``resource_version`` misses and repeats nothing."""
 
-    items: tuple[Pod | Node | Event | Manifest | Timeline, ...]
+    items: tuple[Object, ...]
     resource_version: int
 
 
-Resource = Literal["pods", "nodes", "events", "manifests", "timelines"]
-
-
 class Records(Protocol):
-    """Records by resource, namespace and name. The kubelet is the only writer."""
+    """Records by resource, namespace and name. Each operation is atomic."""
 
     async def put(self, resource: Resource, item: T) -> T:
         """Create or replace an object. An object equal to the stored one changes nothing."""
         ...
 
-    async def delete(self, resource: Resource, namespace: str, name: str) -> bool:
-        """Delete an object. Return whether it existed."""
+    async def create(self, resource: Resource, item: T) -> T:
+        """Create an object. Raises `podtui.errors.AlreadyExists` if its name is taken."""
         ...
 
-    async def get(
-        self, resource: Resource, namespace: str, name: str
-    ) -> Pod | Node | Event | Manifest | Timeline | None: ...
+    async def update(
+        self, resource: Resource, namespace: str, name: str, change: Callable[[T], T]
+    ) -> T:
+        """Replace an object by what ``change`` makes of it, and return what is stored then.
 
-    async def list(self, resource: Resource, namespace: str = "") -> RecordList:
+        ``change`` runs on the event loop, with no other change in between. It may raise to leave
+        the object as it is; an equal result changes nothing. Raises `podtui.errors.NotFound`.
+        """
+        ...
+
+    async def delete(
+        self,
+        resource: Resource,
+        namespace: str,
+        name: str,
+        check: Callable[[Object], None] | None = None,
+    ) -> bool:
+        """Delete an object. Return whether it existed. ``check`` gets the object first, and may
+        raise to keep it."""
+        ...
+
+    async def get(self, resource: Resource, namespace: str, name: str) -> Object | None: ...
+
+    async def list(
+        self, resource: Resource, namespace: str = "", at: int | None = None
+    ) -> RecordList:
         """List the objects of one namespace, or of all if it is empty, ordered by namespace and
-        name."""
+        name. With ``at``, list them as they were at that resourceVersion; raises
+        `podtui.errors.StoreGone` if its changes are no longer kept."""
         ...
 
     def watch(

@@ -12,41 +12,24 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections import OrderedDict
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import cast
 from uuid import uuid4
 
 from msgspec import structs
 
-from podtui.api.insight import Timeline
-from podtui.api.local import Manifest
 from podtui.api.times import rfc3339
-from podtui.api.v1 import Event, Node, Pod
+from podtui.api.v1 import ObjectMeta
 from podtui.clock import Clock
-from podtui.errors import PodtuiError, StoreGone
-from podtui.store.database import Loaded, Object, RecordRow, load
+from podtui.errors import AlreadyExists, NotFound, PodtuiError, StoreGone
+from podtui.store.database import Loaded, RecordRow, load
 from podtui.store.history import History
-from podtui.store.protocol import Change, RecordList, Resource, T, WatchType
+from podtui.store.protocol import Change, RecordList, WatchType
+from podtui.store.resources import RESOURCES, Object, Resource, T
 from podtui.store.writer import Writer
 
 EVENTS_LIMIT = 10_000
-HISTORY: Mapping[Resource, int] = {
-    "pods": 4096,
-    "events": 4096,
-    "manifests": 1024,
-    "nodes": 256,
-    "timelines": 256,
-}
-"""Number of changes to keep for watches. Low for nodes, whose heartbeats are never replayed, and
-for timelines, where each change contains the whole timeline."""
-_TYPES: Mapping[Resource, type[Object]] = {
-    "pods": Pod,
-    "nodes": Node,
-    "events": Event,
-    "manifests": Manifest,
-    "timelines": Timeline,
-}
 _RESTART_GAP = 1 << 20
 """An upper bound on the changes that are not yet on disk when the process dies."""
 
@@ -56,17 +39,28 @@ class _Table:
     """The objects of one resource, their cached order, and the recent changes."""
 
     history: History
-    objects: dict[tuple[str, str], Object] = field(
-        default_factory=dict[tuple[str, str], Pod | Node | Event | Manifest | Timeline]
-    )
+    objects: dict[tuple[str, str], Object] = field(default_factory=dict[tuple[str, str], Object])
     order: list[tuple[str, str]] | None = None
 
     def in_order(self, namespace: str) -> tuple[Object, ...]:
         if self.order is None:
             self.order = sorted(self.objects)
-        if not namespace:
-            return tuple([self.objects[key] for key in self.order])
-        return tuple([self.objects[key] for key in self.order if key[0] == namespace])
+        return tuple(
+            [self.objects[key] for key in self.order if not namespace or key[0] == namespace]
+        )
+
+    def at(self, version: int) -> _Table:
+        """Return the table as it was, by undoing the changes since. Raises `StoreGone`."""
+        objects = dict(self.objects)
+        for change in self.history.newest_first(version):
+            item = change.previous or change.object
+            assert item is not None
+            key = (item.metadata.namespace, item.metadata.name)
+            if change.previous is None:
+                del objects[key]
+            else:
+                objects[key] = change.previous
+        return _Table(self.history, objects)
 
 
 class Store:
@@ -95,9 +89,9 @@ class Store:
             loaded.resource_version + _RESTART_GAP if loaded.resource_version else 1,
             int(clock.now().timestamp() * 1e6),
         )
-        kept = {**HISTORY, **history}
         self._tables = {
-            resource: _Table(History(kept[resource], self._version)) for resource in _TYPES
+            resource: _Table(History(history.get(resource, kept.history), self._version))
+            for resource, kept in RESOURCES.items()
         }
         # Events by the time of their last write, oldest first; expired from the front.
         self._ages: OrderedDict[tuple[str, str], float] = OrderedDict()
@@ -111,51 +105,38 @@ class Store:
     async def put(self, resource: Resource, item: T) -> T:
         """Create or replace an object. Raises `ValueError` for an object without a name, and
         `TypeError` for an object of another resource."""
-        if not isinstance(item, _TYPES[resource]):
-            raise TypeError(f"{type(item).__name__} is not one of {resource}")
-        meta = item.metadata
-        if not meta.name:
-            raise ValueError(f"{resource} need metadata.name")
-        key = (meta.namespace, meta.name)
-        table = self._tables[resource]
-        now = self._clock.now()
-        before = cast("T | None", table.objects.get(key))
-        if before is None:
-            version = self._version + 1
-            meta = structs.replace(
-                meta,
-                resourceVersion=str(version),
-                uid=meta.uid or str(uuid4()),
-                creationTimestamp=meta.creationTimestamp or rfc3339(now),
-            )
-            stored = structs.replace(item, metadata=meta)
-            table.order = None
-            change = WatchType.ADDED
-        else:
-            known = before.metadata
-            meta = structs.replace(
-                meta,
-                resourceVersion=known.resourceVersion,
-                uid=meta.uid or known.uid,
-                creationTimestamp=meta.creationTimestamp or known.creationTimestamp,
-            )
-            stored = structs.replace(item, metadata=meta)
-            if stored == before:
-                return before
-            version = self._version + 1
-            meta = structs.replace(meta, resourceVersion=str(version))
-            stored = structs.replace(item, metadata=meta)
-            change = WatchType.MODIFIED
-        self._version = version
-        table.objects[key] = stored
-        self._record(resource, key, Change(change, stored, version, before), now.timestamp())
-        if resource == "events":
-            self._ages[key] = now.timestamp()
-            self._ages.move_to_end(key)
-            self._age_events()
-        return stored
+        before = self._tables[resource].objects.get(_key(item))
+        return self._set(resource, item, cast("T | None", before))
 
-    async def delete(self, resource: Resource, namespace: str, name: str) -> bool:
+    async def create(self, resource: Resource, item: T) -> T:
+        """See `Records.create`. Raises `ValueError` and `TypeError` as `put` does."""
+        if _key(item) in self._tables[resource].objects:
+            raise AlreadyExists(f'{resource} "{item.metadata.name}" already exists')
+        return self._set(resource, item, None)
+
+    async def update(
+        self, resource: Resource, namespace: str, name: str, change: Callable[[T], T]
+    ) -> T:
+        """See `Records.update`. Raises `ValueError` if the change moves the object."""
+        found = self._tables[resource].objects.get((namespace, name))
+        if found is None:
+            raise NotFound(f'{resource} "{name}" not found')
+        before = cast("T", found)
+        after = change(before)
+        if _key(after) != (namespace, name):
+            raise ValueError(f"an update cannot move {resource} {namespace}/{name}")
+        return self._set(resource, after, before)
+
+    async def delete(
+        self,
+        resource: Resource,
+        namespace: str,
+        name: str,
+        check: Callable[[Object], None] | None = None,
+    ) -> bool:
+        found = self._tables[resource].objects.get((namespace, name))
+        if found is not None and check is not None:
+            check(found)
         return self._delete(resource, (namespace, name), self._clock.now().timestamp())
 
     async def get(self, resource: Resource, namespace: str, name: str) -> Object | None:
@@ -163,18 +144,24 @@ class Store:
             self._age_events()
         return self._tables[resource].objects.get((namespace, name))
 
-    async def list(self, resource: Resource, namespace: str = "") -> RecordList:
+    async def list(
+        self, resource: Resource, namespace: str = "", at: int | None = None
+    ) -> RecordList:
         if resource == "events":
             self._age_events()
-        return RecordList(self._tables[resource].in_order(namespace), self._version)
+        table = self._tables[resource]
+        if at is None or at == self._version:
+            return RecordList(table.in_order(namespace), self._version)
+        self._check_version(at)
+        return RecordList(table.at(at).in_order(namespace), at)
 
     def watch(
         self, resource: Resource, namespace: str = "", since: int | None = None
     ) -> AsyncIterator[Change]:
         """See `Records.watch`. Raises `StoreGone` here, not on reading, if ``since`` cannot be
         served."""
-        if since is not None and since > self._version:
-            raise StoreGone(f"resource version {since} is not of this store ({self._version})")
+        if since is not None:
+            self._check_version(since)
         history = self._tables[resource].history
         changes = history.read(history.position(since))
         return _of_namespace(changes, namespace) if namespace else changes
@@ -212,6 +199,43 @@ class Store:
             table.history.close()
         if self._writer is not None:
             await asyncio.to_thread(self._writer.close)
+
+    def _check_version(self, version: int) -> None:
+        if version > self._version:
+            raise StoreGone(f"resource version {version} is not of this store ({self._version})")
+
+    def _set(self, resource: Resource, item: T, before: T | None) -> T:
+        """Store an object that replaces ``before``."""
+        if not isinstance(item, RESOURCES[resource].type):
+            raise TypeError(f"{type(item).__name__} is not one of {resource}")
+        meta = item.metadata
+        if not meta.name:
+            raise ValueError(f"{resource} need metadata.name")
+        now = self._clock.now()
+        known = before.metadata if before is not None else ObjectMeta()
+        meta = structs.replace(
+            meta,
+            resourceVersion=known.resourceVersion,
+            uid=meta.uid or known.uid or str(uuid4()),
+            creationTimestamp=meta.creationTimestamp or known.creationTimestamp or rfc3339(now),
+        )
+        stored = structs.replace(item, metadata=meta)
+        if before is not None and stored == before:
+            return before
+        self._version = version = self._version + 1
+        meta = structs.replace(meta, resourceVersion=str(version))
+        stored = structs.replace(item, metadata=meta)
+        key, table = _key(stored), self._tables[resource]
+        table.objects[key] = stored
+        kind = WatchType.MODIFIED
+        if before is None:
+            table.order, kind = None, WatchType.ADDED
+        self._record(resource, key, Change(kind, stored, version, before), now.timestamp())
+        if resource == "events":
+            self._ages[key] = now.timestamp()
+            self._ages.move_to_end(key)
+            self._age_events()
+        return stored
 
     def _delete(self, resource: Resource, key: tuple[str, str], now: float) -> bool:
         table = self._tables[resource]
@@ -251,12 +275,12 @@ def open_store(
     clock: Clock,
     events_ttl: float = 3600.0,
     events_limit: int = EVENTS_LIMIT,
-    history: Mapping[Resource, int] = HISTORY,
+    history: Mapping[Resource, int] | None = None,
 ) -> Store:
     """Open the records at ``path`` (None: in memory only). Blocks while reading the file.
 
-    ``events_ttl`` is in seconds; ``history`` overrides entries of `HISTORY`. A damaged file is
-    moved aside, and `Store.recovered` says so. Raises `PodtuiError` if the path cannot be used.
+    ``events_ttl`` is in seconds; ``history`` overrides the number of changes kept. A damaged file
+    is moved aside, and `Store.recovered` says so. Raises `PodtuiError` if the path cannot be used.
     """
     loaded = load(path, clock.now()) if path is not None else Loaded()
     return Store(
@@ -265,8 +289,12 @@ def open_store(
         writer=Writer(path) if path is not None else None,
         events_ttl=events_ttl,
         events_limit=events_limit,
-        history=history,
+        history=history or {},
     )
+
+
+def _key(item: Object) -> tuple[str, str]:
+    return (item.metadata.namespace, item.metadata.name)
 
 
 async def _of_namespace(changes: AsyncIterator[Change], namespace: str) -> AsyncIterator[Change]:

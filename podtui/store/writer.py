@@ -13,14 +13,12 @@ from collections.abc import Callable
 
 from podtui.errors import PodtuiError
 from podtui.store.database import Key, RecordRow, connect, write
+from podtui.store.resources import RESOURCES
 
 log = logging.getLogger(__name__)
 
 GATHER_SECONDS = 0.05
 RETRY_SECONDS = 1.0
-# Only these must survive a power failure; others may lose the last changes to one (but not to a
-# crash of the process).
-_MUST_LAST = frozenset({"pods", "manifests"})
 
 
 class Writer:
@@ -97,9 +95,9 @@ class Writer:
 
     def _commit(self, batch: dict[Key, RecordRow], version: int) -> str:
         """Commit the batch. Return the error, empty on success."""
-        lasting = any(resource in _MUST_LAST for resource, _, _ in batch)
+        durable = any(RESOURCES[resource].durable for resource, _, _ in batch)
         try:
-            self._connection.execute(f"PRAGMA synchronous = {'FULL' if lasting else 'NORMAL'}")
+            self._connection.execute(f"PRAGMA synchronous = {'FULL' if durable else 'NORMAL'}")
             write(self._connection, batch.items(), version)
         except sqlite3.Error as error:
             log.warning("cannot write %d records to %s: %s", len(batch), self._path, error)
