@@ -1,4 +1,5 @@
-"""The log pane's buffer and view, by themselves, in a headless terminal of 160x45."""
+"""The log pane's buffer and view in a headless terminal of 160x45, and a log's way through the
+agent; each by itself."""
 
 from __future__ import annotations
 
@@ -6,12 +7,19 @@ import asyncio
 import re
 import tempfile
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import AsyncGenerator, Callable, Sequence
+from contextlib import aclosing, asynccontextmanager
+from types import SimpleNamespace
+from typing import Any, cast
 
 import psutil
 from textual.app import App, ComposeResult
 
 from benchmarks.report import Row, row
+from podtui.runtime.docker.logs import Logs
+from podtui.runtime.protocol import LogOptions
+from podtui.server.logs import copy
+from podtui.server.stream import Outflow
 from podtui.tui.screens.logs.log_view import LogView
 from podtui.tui.views.logs.filters import parse_log_filter
 from podtui.tui.views.logs.line_buffer import LineBuffer
@@ -21,6 +29,7 @@ MANY = 5_000_000
 BATCH = 1_000
 FOLLOWED = 10_000
 """Lines a second."""
+PASSED = 100_000
 STAMP = b"2026-11-21T07:08:09.123456789Z "
 TEXT = b"level=info msg=x " * 4 + b"done"
 
@@ -184,6 +193,68 @@ def _many() -> Sequence[Row]:
     return [row("log buffer: memory for 5,000,000 lines, all read once", [grown], "MB", bound=40)]
 
 
+class _Engine:
+    """Stands for connection, ownership and wire: one container with ``body`` as its log."""
+
+    def __init__(self, body: bytes) -> None:
+        self._body = body
+        self.link = self.wire = self
+        self.info = SimpleNamespace(local=False)
+
+    async def inspect(self, _id: str) -> dict[str, Any]:
+        return {"Config": {"Tty": False}, "HostConfig": {}, "LogPath": ""}
+
+    @asynccontextmanager
+    async def open(self, *_: object, **__: object) -> AsyncGenerator[Any]:
+        rest = memoryview(self._body)
+
+        async def read(most: int) -> bytes:
+            nonlocal rest
+            piece, rest = bytes(rest[:most]), rest[most:]
+            return piece
+
+        yield SimpleNamespace(content=SimpleNamespace(read=read))
+
+
+async def _pass(body: bytes) -> int:
+    """Bytes of the response."""
+    engine = cast("Any", _Engine(body))
+    outflow, written = Outflow(), 0
+
+    async def write(data: bytes) -> None:
+        nonlocal written
+        written += len(data)
+
+    lines = Logs(engine, engine, engine).read("c", LogOptions())
+    async with aclosing(lines), asyncio.TaskGroup() as tasks:
+        tasks.create_task(outflow.write_to(cast("Any", SimpleNamespace(write=write))))
+        await copy(lines, outflow, timestamps=True, limit=None, gaps=True)
+    return written
+
+
+def _through_the_agent(runs: int) -> Row:
+    """The floor takes the frames off, and nothing else."""
+    lines = [line + b"\n" for start in range(0, PASSED, BATCH) for line in _batch(start)]
+    body = b"".join(b"\1\0\0\0" + len(line).to_bytes(4, "big") + line for line in lines)
+    spent: list[float] = []
+    bare: list[float] = []
+    for _ in range(runs):
+        begin = time.process_time()
+        written = asyncio.run(_pass(body))
+        spent.append(time.process_time() - begin)
+        begin, at = time.process_time(), 0
+        found: list[bytes] = []
+        while at < len(body):
+            start = at + 8
+            at = start + int.from_bytes(body[at + 4 : start], "big")
+            found.append(body[start:at])
+        text = b"".join(found)
+        bare.append(time.process_time() - begin)
+        assert written == len(text)
+    return row(f"agent: CPU for {PASSED:,} lines, from the engine's answer to the response", spent,
+               "s", floor=bare, floor_name="frames taken off")  # fmt: skip
+
+
 async def _until(done: Callable[[], bool]) -> None:
     async with asyncio.timeout(120):
         while not done():  # noqa: ASYNC110 - the view has no event for it
@@ -198,4 +269,5 @@ def measure(*, quick: bool) -> list[Row]:
         rows += _many()
     asyncio.run(_million(rows))
     rows += asyncio.run(_follow(2.0 if quick else 10.0))
+    rows.append(_through_the_agent(3 if quick else 11))
     return rows

@@ -29,12 +29,14 @@ from podtui.api.times import rfc3339
 from podtui.api.v1 import ObjectMeta, Pod
 from podtui.clock import SystemClock
 from podtui.errors import EngineError
-from podtui.runtime.protocol import LogLine, LogOptions
+from podtui.runtime.protocol import LogLine, LogLines, LogOptions
 from podtui.server import build_app, serve_unix
 from podtui.store import Store, open_store
 
 STEP = 0.05
 """Seconds between two rounds of changes, and of lines."""
+BATCH = 500
+"""Lines of the past that arrive together, as in a piece of 64 KiB from an engine."""
 TEXT = "number=%d level=info msg=request path=/index.html status=200 done"
 WORD = "needle-in-the-haystack"
 """Stands in the line `WORD_AT` of a log, and nowhere else."""
@@ -71,15 +73,14 @@ class World:
 
     async def container_logs(
         self, namespace: str, pod: str, container: str, *, previous: bool, options: LogOptions
-    ) -> AsyncIterator[LogLine]:
+    ) -> AsyncIterator[LogLines]:
         return self._log(options)
 
-    async def _log(self, options: LogOptions) -> AsyncIterator[LogLine]:
+    async def _log(self, options: LogOptions) -> AsyncIterator[LogLines]:
         tail = self.past if options.tail is None else min(options.tail, self.past)
-        for number, line in enumerate(self._stamped[self.past - tail :]):
-            if number % 500 == 0:
-                await asyncio.sleep(0)
-            yield line
+        for start in range(self.past - tail, self.past, BATCH):
+            await asyncio.sleep(0)
+            yield self._stamped[start : start + BATCH]
         if not options.follow:
             return
         if not self.lines:
@@ -90,8 +91,8 @@ class World:
             await asyncio.sleep(STEP)
             due = round((loop.time() - begin) * self.lines)
             stamp = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%S.%f000Z")
-            for number in range(sent, due):
-                yield self._line(self.past + number, stamp)
+            if due > sent:
+                yield [self._line(self.past + n, stamp) for n in range(sent, due)]
             self.sent += due - sent
             sent = due
 

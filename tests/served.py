@@ -33,7 +33,7 @@ from podtui.api.v1 import (
 )
 from podtui.clock import SystemClock
 from podtui.errors import InvalidUpdate, RestartRefused
-from podtui.runtime.protocol import LogLine, LogOptions
+from podtui.runtime.protocol import LogLine, LogLines, LogOptions
 from podtui.server import build_app, serve_unix
 from podtui.server.protocol import LogError
 from podtui.store import Store, open_store
@@ -132,7 +132,7 @@ class FakeKubelet:
 
     async def container_logs(
         self, namespace: str, pod: str, container: str, *, previous: bool, options: LogOptions
-    ) -> AsyncIterator[LogLine]:
+    ) -> AsyncIterator[LogLines]:
         self.asked.append((namespace, pod, container, previous, options))
         if container == "waiting":
             raise LogError(
@@ -143,13 +143,13 @@ class FakeKubelet:
             raise LogError(404, f'container "{container}" not found in pod "{pod}"')
         return self._read(options)
 
-    async def _read(self, options: LogOptions) -> AsyncIterator[LogLine]:
+    async def _read(self, options: LogOptions) -> AsyncIterator[LogLines]:
         try:
             tail = len(self.lines) if options.tail is None else options.tail
-            for item in self.lines[len(self.lines) - tail :]:
-                yield item
+            for start in range(len(self.lines) - tail, len(self.lines), 3):
+                yield self.lines[start : start + 3]
             while options.follow and (item := await self.more.get()) is not None:
-                yield item
+                yield [item]
         finally:
             self.closed_logs += 1
 

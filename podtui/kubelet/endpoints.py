@@ -25,7 +25,7 @@ from podtui.kubelet.status.status_manager import StatusManager
 from podtui.runtime.protocol import (
     ContainerState,
     Duplex,
-    LogLine,
+    LogLines,
     LogOptions,
     Runtime,
     SandboxState,
@@ -68,15 +68,15 @@ class Endpoints:
 
     async def container_logs(
         self, namespace: str, pod: str, container: str, *, previous: bool, options: LogOptions
-    ) -> AsyncIterator[LogLine]:
+    ) -> AsyncIterator[LogLines]:
         uid = self._statuses.find(namespace, pod)
         record = None if uid is None else self._statuses.record_of(uid)
         if record is None:
             raise LogError(404, f'pod "{pod}" does not exist')
         name = container or only_container(record)
         container_id = log_container(record, name, previous=previous)
-        lines = self._runtime.logs(container_id, options)
-        return _translated(lines, f'container "{name}" in pod "{pod}" is not available')
+        batches = self._runtime.logs(container_id, options)
+        return _translated(batches, f'container "{name}" in pod "{pod}" is not available')
 
     async def pod_metrics(self) -> tuple[PodMetrics, ...]:
         return await self._metrics.pods()
@@ -333,9 +333,9 @@ def _no_path(path: str) -> Generator[None]:
         raise SessionError(404, f"{path}: no such file or directory") from error
 
 
-async def _translated(lines: AsyncIterator[LogLine], missing: str) -> AsyncIterator[LogLine]:
+async def _translated(batches: AsyncIterator[LogLines], missing: str) -> AsyncIterator[LogLines]:
     try:
-        async for line in lines:
-            yield line
+        async for lines in batches:
+            yield lines
     except EngineNotFound as error:
         raise LogError(400, missing) from error

@@ -16,6 +16,8 @@ from datetime import datetime
 from enum import StrEnum
 from typing import Final, Literal, Protocol
 
+from msgspec import Struct
+
 # --- engine
 
 
@@ -420,8 +422,7 @@ class LogOptions:
     """Detect missing lines (`LogLine.gap`), at the cost of extra engine calls."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LogLine:
+class LogLine(Struct, frozen=True, kw_only=True):
     """One line without its line feed. ``partial`` is true if the engine split a longer line
     here."""
 
@@ -430,9 +431,13 @@ class LogLine:
     stream: Literal["stdout", "stderr"]
     content: bytes
     partial: bool = False
-    gap: str = field(default="", compare=False)
+    gap: str = ""
     """A sentence for users about lines missing right before this one. Empty if none are missing or
     the engine does not reveal it."""
+
+
+LogLines = list[LogLine]
+"""Lines that arrived together, oldest first; never empty."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -724,8 +729,8 @@ class Runtime(Protocol):
         `EngineNotFound` if the directory is missing, `EngineError` if the engine refuses."""
         ...
 
-    def logs(self, container_id: str, options: LogOptions) -> AsyncIterator[LogLine]:
-        """Yield lines, oldest first; with ``follow``, until the container exits. Raises
+    def logs(self, container_id: str, options: LogOptions) -> AsyncIterator[LogLines]:
+        """Yield lines as they arrive; with ``follow``, until the container exits. Raises
         `EngineNotFound`."""
         ...
 

@@ -12,7 +12,7 @@ from podtui.api.names import LOG_GAP, LOG_GAPS, MANIFEST_PATH
 from podtui.api.times import parse_time
 from podtui.api.v1 import Pod
 from podtui.clock import Clock
-from podtui.runtime.protocol import LogLine, LogOptions
+from podtui.runtime.protocol import LogLines, LogOptions
 from podtui.server.protocol import KubeletEndpoints, LogError
 from podtui.server.query import flag
 from podtui.server.status import StatusError, bad_request, invalid, not_found
@@ -58,7 +58,7 @@ class LogRoutes:
     async def of_kubelet(self, request: web.Request) -> web.StreamResponse:
         asked = parse_log_request(request, self._clock)
         try:
-            lines = await self._kubelet.container_logs(
+            batches = await self._kubelet.container_logs(
                 asked.namespace,
                 asked.pod,
                 asked.container,
@@ -69,9 +69,9 @@ class LogRoutes:
             raise StatusError(error.code, str(error)) from error
 
         async def produce(outflow: Outflow) -> None:
-            async with closed_after(lines):
+            async with closed_after(batches):
                 await copy(
-                    lines,
+                    batches,
                     outflow,
                     timestamps=asked.timestamps,
                     limit=asked.limit,
@@ -145,7 +145,7 @@ def _ago(clock: Clock, seconds: int) -> datetime | None:
 
 
 async def copy(
-    lines: AsyncIterator[LogLine],
+    batches: AsyncIterator[LogLines],
     outflow: Outflow,
     *,
     timestamps: bool,
@@ -156,18 +156,20 @@ async def copy(
     joined: a part ends without a line feed, and only the first part has the time stamp. Gaps are
     written as separate lines if requested."""
     whole = True
-    async for line in lines:
-        if gaps and line.gap:
-            outflow.add((b"" if whole else b"\n") + f"{LOG_GAP}{line.gap}\n".encode())
-            whole = True
-        data = line.content if line.partial else line.content + b"\n"
-        if timestamps and whole:
-            data = line.timestamp.encode() + b" " + data
-        whole = not line.partial
+    async for lines in batches:
+        data = bytearray()
+        for line in lines:
+            if gaps and line.gap:
+                data += (b"" if whole else b"\n") + f"{LOG_GAP}{line.gap}\n".encode()
+                whole = True
+            if timestamps and whole:
+                data += line.timestamp.encode() + b" "
+            data += line.content if line.partial else line.content + b"\n"
+            whole = not line.partial
         if limit is not None:
             data = data[:limit]
             limit -= len(data)
-        room = outflow.add(data)
+        room = outflow.add(bytes(data))
         if limit == 0:
             break
         if not room:

@@ -9,7 +9,7 @@ from typing import Protocol
 from podtui.api.local import NodeMetrics, PodMetrics
 from podtui.api.v1 import EphemeralContainer, Pod
 from podtui.errors import LogError as LogError
-from podtui.runtime.protocol import Duplex, LogLine, LogOptions, Session
+from podtui.runtime.protocol import Duplex, LogLines, LogOptions, Session
 
 
 class SessionEndpoints(Protocol):
@@ -58,7 +58,7 @@ class KubeletEndpoints(Protocol):
 
     async def container_logs(
         self, namespace: str, pod: str, container: str, *, previous: bool, options: LogOptions
-    ) -> AsyncIterator[LogLine]:
+    ) -> AsyncIterator[LogLines]:
         """Raises `LogError` with the kubelet's texts. An empty container name selects the only
         container; with several, the error is the API server's 400, ``a container name must be
         specified …``."""

@@ -130,7 +130,8 @@ class Bench:
     async def lines(self, container: str, **options: object) -> list[LogLine]:
         wanted = LogOptions(**options)  # type: ignore[arg-type]
         async with asyncio.timeout(PATIENCE):
-            return [line async for line in self.runtime.logs(container, wanted)]
+            batches = self.runtime.logs(container, wanted)
+            return [line async for lines in batches for line in lines]
 
     async def text(self, container: str, **options: object) -> list[str]:
         return [line.content.decode() for line in await self.lines(container, **options)]

@@ -103,9 +103,9 @@ async def test_following_sees_what_comes_and_ends(engine_bench: Bench) -> None:
     await engine_bench.shows(ident, "old")
     seen: list[bytes] = []
     async with asyncio.timeout(30):
-        async for line in engine_bench.runtime.logs(ident, LogOptions(follow=True)):
-            seen.append(line.content)
-            if line.content == b"old":
+        async for lines in engine_bench.runtime.logs(ident, LogOptions(follow=True)):
+            seen += [line.content for line in lines]
+            if seen == [b"old"]:
                 await engine_bench.runtime.exec(ident, ["touch", "/tmp/go"], timeout=10)
     assert seen == [b"old", b"new"]
 
@@ -117,8 +117,8 @@ async def test_following_can_be_given_up(bench: Bench) -> None:
     seen: list[bytes] = []
 
     async def follow() -> None:
-        async for line in bench.runtime.logs(ident, LogOptions(follow=True)):
-            seen.append(line.content)  # noqa: PERF401 - read while it grows
+        async for lines in bench.runtime.logs(ident, LogOptions(follow=True)):
+            seen.extend(line.content for line in lines)
 
     async with asyncio.TaskGroup() as group:
         task = group.create_task(follow())

@@ -105,8 +105,8 @@ class EngineWorld:
 
     async def _log(self, container_id: str) -> str:
         ident = container_id.partition("://")[2]
-        lines = self.runtime.logs(ident, LogOptions())
-        return "\n".join([line.content.decode() async for line in lines])
+        batches = self.runtime.logs(ident, LogOptions())
+        return "\n".join([line.content.decode() async for lines in batches for line in lines])
 
     async def says(self, name: str, container: str) -> str:
         """All that a container of an ended pod wrote."""

@@ -50,8 +50,8 @@ class FolderWorld(EngineWorld):
     async def says_so_far(self, status: PodStatus, container: str) -> list[str]:
         """Lines of a container that may still run."""
         (one,) = [one for one in status.containerStatuses if one.name == container]
-        lines = self.runtime.logs(one.containerID.partition("://")[2], LogOptions())
-        return [line.content.decode() async for line in lines]
+        batches = self.runtime.logs(one.containerID.partition("://")[2], LogOptions())
+        return [line.content.decode() async for lines in batches for line in lines]
 
     async def failed_mount(self, name: str) -> Event | None:
         listing = await self.store.list("events")

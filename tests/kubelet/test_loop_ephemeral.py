@@ -198,10 +198,10 @@ async def test_its_log_is_had() -> None:
         await join(world, debugger())
         await world.until(world.runs(WEB, 2))
         await world.sleep(2)
-        lines = await world.kubelet.endpoints.container_logs(
+        batches = await world.kubelet.endpoints.container_logs(
             "default", "web-n1", "debug", previous=False, options=LogOptions()
         )
-        assert [line.content async for line in lines] == [b"hello"]
+        assert [line.content async for lines in batches for line in lines] == [b"hello"]
         with pytest.raises(LogError, match="not found"):
             await world.kubelet.endpoints.container_logs(
                 "default", "web-n1", "nobody", previous=False, options=LogOptions()

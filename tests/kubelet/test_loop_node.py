@@ -464,10 +464,10 @@ async def test_logs_and_why_there_are_none() -> None:
     options = LogOptions()
 
     async def read(name: str, which: str, *, previous: bool = False) -> list[bytes]:
-        lines = await endpoints.container_logs(
+        batches = await endpoints.container_logs(
             "default", name, which, previous=previous, options=options
         )
-        return [line.content async for line in lines]
+        return [line.content async for lines in batches for line in lines]
 
     async with world.running():
         world.add(pod(), pod("slow", "", container("x", image="big:1"), container("y")))

@@ -25,7 +25,7 @@ def test_the_place_in_a_log_is_found_by_more_than_its_last_line() -> None:
     trail = Trail()
     assert trail.empty
     for text in "abxx":
-        trail.add(line(text))
+        trail.add([line(text)])
     found: deque[LogLine] = deque(maxlen=8)
     places: list[int] = []
     for number, text in enumerate("zabxxxy"):
@@ -37,15 +37,20 @@ def test_the_place_in_a_log_is_found_by_more_than_its_last_line() -> None:
     assert not trail.ends_with(deque([line("x", "2026-01-01T00:00:00.000000002Z")]))
 
 
+PIECE = 200
+"""Bytes that arrive together: a few lines, and a part of one."""
+
+
 class Content:
-    """What a request answers: ``data``, and then its end, or nothing more for ever."""
+    """What a request answers: ``data`` in small pieces, and then its end, or nothing more for
+    ever."""
 
     def __init__(self, data: bytes, *, ends: bool) -> None:
         self._data = data
         self._ends = ends
 
     async def read(self, _most: int) -> bytes:
-        data, self._data = self._data, b""
+        data, self._data = self._data[:PIECE], self._data[PIECE:]
         if not data and not self._ends:
             await asyncio.Event().wait()
         return data
@@ -89,15 +94,15 @@ class Engine:
 
 async def follow(engine: Engine, trail: Trail, found: list[str]) -> None:
     log = _Log(cast("Any", engine), "c", LogOptions(follow=True), terminal=False)
-    async for line in log.coming(trail):
-        found.append(line.content.decode())  # noqa: PERF401 - each as it comes
+    async for lines in log.coming(trail):
+        found.extend(line.content.decode() for line in lines)
 
 
 def seen(engine: Engine) -> Trail:
     trail = Trail()
     for number, text in enumerate(engine.lines):
         stamp = f"2026-01-01T00:00:00.{number:09}Z"
-        trail.add(LogLine(timestamp=stamp, stream="stdout", content=text.encode()))
+        trail.add([LogLine(timestamp=stamp, stream="stdout", content=text.encode())])
     return trail
 
 
@@ -143,8 +148,8 @@ async def test_lines_rotated_away_before_they_could_be_read_are_told_of() -> Non
     found: list[tuple[str, str]] = []
     with suppress(TimeoutError):
         async with asyncio.timeout(20):
-            async for line in log.coming(trail):
-                found.append((line.content.decode(), line.gap))  # noqa: PERF401
+            async for lines in log.coming(trail):
+                found.extend((line.content.decode(), line.gap) for line in lines)
     assert found == [("x", LOST), ("y", ""), ("z", "")]
 
 
@@ -155,7 +160,7 @@ async def test_a_tail_with_fewer_lines_than_asked_for_is_the_whole_log(
     engine = Engine(*"abc")
     log = _Log(cast("Any", engine), "c", LogOptions(tail=tail), terminal=False)
     log.counts = True
-    lines = [line.content.decode() async for line in log.lines(tail)]
+    lines = [line.content.decode() async for batch in log.lines(tail) for line in batch]
     assert lines == list("abc")[-tail:]
     assert log.whole is whole
 
@@ -168,7 +173,7 @@ async def test_the_lines_since_a_moment_are_picked_here_where_files_rotate(count
     for micro, whole in ((1, False), (0, True)):
         options = LogOptions(since=begin + timedelta(microseconds=micro))
         log = _Log(cast("Any", engine), "c", options, terminal=False, rotated=True)
-        lines = [line.content.decode() async for line in log.lines(None)]
+        lines = [line.content.decode() async for batch in log.lines(None) for line in batch]
         assert lines == [str(n) for n in range(1000 * micro, count)]
         assert log.whole == whole
     assert not engine.since

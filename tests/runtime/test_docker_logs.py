@@ -47,7 +47,8 @@ async def test_following_loses_and_repeats_nothing_over_rotations(
     container = await short_bench.start(sandbox, WRITE, tty=tty)
     lines = [
         int(line.content)
-        async for line in short_bench.runtime.logs(container, LogOptions(follow=True))
+        async for lines in short_bench.runtime.logs(container, LogOptions(follow=True))
+        for line in lines
     ]
     assert lines == list(range(LINES))
 
@@ -60,11 +61,11 @@ async def test_following_from_the_end_on_begins_there(short_bench: Bench) -> Non
     )
     await short_bench.shows(container, "ready")
     seen: list[bytes] = []
-    async for line in short_bench.runtime.logs(container, LogOptions(follow=True, tail=1)):
-        seen.append(line.content)
-        if line.content == b"ready":
+    async for lines in short_bench.runtime.logs(container, LogOptions(follow=True, tail=1)):
+        seen += [line.content for line in lines]
+        if seen == [b"ready"]:
             await short_bench.runtime.exec(container, ["sh", "-c", "echo > /go"], timeout=10)
-        if line.content == str(LINES - 1).encode():
+        if seen[-1] == str(LINES - 1).encode():
             break
     assert seen == [b"ready", *(str(n).encode() for n in range(LINES))]
 

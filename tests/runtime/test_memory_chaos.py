@@ -119,8 +119,8 @@ class Machine:
             case "fail", (verb,):
                 runtime.faults.fail(verb, EngineError("on order"))
             case "read", (index,) if self.containers:
-                lines = runtime.logs(self._container(index), LogOptions())
-                stamps = [line.timestamp async for line in lines]
+                batches = runtime.logs(self._container(index), LogOptions())
+                stamps = [line.timestamp async for lines in batches for line in lines]
                 assert stamps == sorted(stamps)
             case "wait", (seconds,):
                 await self.clock.sleep(seconds)

@@ -118,11 +118,11 @@ async def test_logs_are_made_when_read(virtual_clock: VirtualClock) -> None:
     runtime = MemoryRuntime(clock=virtual_clock, behave=lambda _: behaviour)
     ident = await start(runtime)
     await virtual_clock.sleep(5)
-    lines = [line async for line in runtime.logs(ident, LogOptions())]
+    lines = [line async for batch in runtime.logs(ident, LogOptions()) for line in batch]
     assert [line.content for line in lines] == [b"up", b"round 1", b"round 2"]
     assert lines[1].timestamp == "2026-01-01T00:00:02.000000000Z"
-    tail = [line.content async for line in runtime.logs(ident, LogOptions(tail=1))]
-    assert tail == [b"round 2"]
+    tail = [batch async for batch in runtime.logs(ident, LogOptions(tail=1))]
+    assert [[line.content for line in batch] for batch in tail] == [[b"round 2"]]
 
 
 async def test_following_ends_with_the_container(virtual_clock: VirtualClock) -> None:
@@ -131,7 +131,8 @@ async def test_following_ends_with_the_container(virtual_clock: VirtualClock) ->
     ident = await start(runtime)
     seen = [
         (line.content, virtual_clock.monotonic())
-        async for line in runtime.logs(ident, LogOptions(follow=True))
+        async for batch in runtime.logs(ident, LogOptions(follow=True))
+        for line in batch
     ]
     assert seen == [(b"up", 0), (b"round 1", 2), (b"round 2", 4), (b"round 3", 6)]
     assert virtual_clock.monotonic() == 7
@@ -210,7 +211,8 @@ async def test_prints_what_it_would_run(virtual_clock: VirtualClock) -> None:
     runtime = MemoryRuntime(clock=virtual_clock)
     ident = await start(runtime, command=("sh", "-c", "while :; do\n  echo 'a b'; done"))
     await virtual_clock.sleep(3600)
-    lines = [line.content.decode() async for line in runtime.logs(ident, LogOptions())]
+    batches = runtime.logs(ident, LogOptions())
+    lines = [line.content.decode() async for batch in batches for line in batch]
     assert lines == ["""simulated: busybox:1.36 sh -c 'while :; do echo '"'"'a b'"'"'; done'"""]
     result = await runtime.exec(ident, ["pg_isready", "-q"], timeout=1)
     assert (result.exit_code, result.output) == (0, b"simulated: pg_isready -q\n")
@@ -228,7 +230,8 @@ async def test_lines_are_numbered_streams_kept_and_files_written(
     runtime = MemoryRuntime(clock=virtual_clock, behave=lambda _: behaviour)
     ident = await start(runtime)
     await virtual_clock.sleep(10)
-    lines = [(line.stream, line.content) async for line in runtime.logs(ident, LogOptions())]
+    batches = runtime.logs(ident, LogOptions())
+    lines = [(line.stream, line.content) async for batch in batches for line in batch]
     assert lines == [("stdout", b"up"), ("stderr", b"1"), ("stderr", b"2")]
     async with runtime.read_files(ident, "/tmp/f") as pieces:
         assert b"given" in b"".join([piece async for piece in pieces])

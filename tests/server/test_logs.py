@@ -1,12 +1,12 @@
 from __future__ import annotations
 
 import asyncio
-from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 
 import aiohttp
 import pytest
+from msgspec.structs import replace
 from served import Served, line, pod, serving
 
 from podtui.runtime.protocol import LogLine, LogOptions
@@ -102,7 +102,7 @@ async def test_a_log_that_breaks_is_not_one_that_ends(
     logged: Served, http: aiohttp.ClientSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def lines():  # type: ignore[no-untyped-def]
-        yield line(b"one")
+        yield [line(b"one")]
         await asyncio.sleep(0.05)
         raise LogError(500, "the engine is gone")
 

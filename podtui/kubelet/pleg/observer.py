@@ -161,8 +161,9 @@ class PodObserver:
         )
 
     async def _log_tail(self, container_id: str) -> bytes:
-        lines = self._runtime.logs(container_id, LogOptions(tail=LOG_LINES))
-        return b"".join([line.content + (b"" if line.partial else b"\n") async for line in lines])
+        batches = self._runtime.logs(container_id, LogOptions(tail=LOG_LINES))
+        lines = [line async for batch in batches for line in batch]
+        return b"".join(line.content + (b"" if line.partial else b"\n") for line in lines)
 
 
 def _sandbox(status: SandboxStatus) -> ObservedSandbox:

@@ -53,12 +53,11 @@ class FramedLines:
     def __init__(self) -> None:
         self._frames = Frames()
 
-    def feed(self, piece: bytes) -> Iterator[LogLine]:
-        for stream, payload in self._frames.feed(piece):
-            yield _line(stream, payload)
+    def feed(self, piece: bytes) -> list[LogLine]:
+        return [_line(stream, payload) for stream, payload in self._frames.feed(piece)]
 
-    def end(self) -> Iterator[LogLine]:
-        return iter(())
+    def end(self) -> list[LogLine]:
+        return []
 
 
 class TerminalLines:
@@ -67,15 +66,13 @@ class TerminalLines:
     def __init__(self) -> None:
         self._kept = b""
 
-    def feed(self, piece: bytes) -> Iterator[LogLine]:
+    def feed(self, piece: bytes) -> list[LogLine]:
         *lines, self._kept = (self._kept + piece).split(b"\n")
-        for line in lines:
-            yield from _parts(line + b"\n")
+        return [part for line in lines for part in _parts(line + b"\n")]
 
-    def end(self) -> Iterator[LogLine]:
+    def end(self) -> list[LogLine]:
         rest, self._kept = self._kept, b""
-        if rest:
-            yield from _parts(rest)
+        return list(_parts(rest)) if rest else []
 
 
 def _parts(text: bytes) -> Iterator[LogLine]:

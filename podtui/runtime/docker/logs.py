@@ -11,13 +11,15 @@ import asyncio
 import logging
 import os
 from collections import deque
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing
-from dataclasses import replace
 from datetime import UTC, datetime
 from enum import Enum, auto
 from functools import lru_cache
+from itertools import dropwhile
 from typing import Any, Final
+
+from msgspec.structs import replace
 
 from podtui.api.quantity import Format, Quantity
 from podtui.api.times import parse_time
@@ -30,7 +32,7 @@ from podtui.runtime.docker.link import Connection, Link
 from podtui.runtime.docker.log_stream import FramedLines, TerminalLines
 from podtui.runtime.docker.removal import Ownership
 from podtui.runtime.docker.wire import Response, pieces
-from podtui.runtime.protocol import HostPathKind, LogLine, LogOptions
+from podtui.runtime.protocol import HostPathKind, LogLine, LogLines, LogOptions
 
 _LOG = logging.getLogger(__name__)
 _CALL_SECONDS: Final = 30.0
@@ -104,7 +106,12 @@ class _Hint(Enum):
 
 
 class Trail:
-    """The last lines seen of a log, to find the position again later."""
+    """The last lines seen of a log, to find the position again later.
+
+    Unlike the screen's `Resumption`, which asks for a time and drops a prefix by time stamps alone,
+    it searches backwards in tails of growing length, because an engine's filter by time skips
+    rotated files. It therefore compares whole lines: many can have one time stamp.
+    """
 
     def __init__(self) -> None:
         self._last: deque[LogLine] = deque(maxlen=_REMEMBERED)
@@ -113,14 +120,23 @@ class Trail:
     def empty(self) -> bool:
         return not self._last
 
-    def add(self, line: LogLine) -> None:
-        self._last.append(line)
+    def add(self, lines: Sequence[LogLine]) -> None:
+        self._last.extend(lines[-_REMEMBERED:])
 
     def ends_with(self, lines: deque[LogLine]) -> bool:
         """Return whether ``lines``, a part of the log, ends at this position. Compares backwards as
         many lines as both have."""
         pairs = zip(reversed(self._last), reversed(lines), strict=False)
-        return bool(lines) and bool(self._last) and all(one == other for one, other in pairs)
+        return bool(lines) and bool(self._last) and all(_equal(*pair) for pair in pairs)
+
+    def after(self, lines: LogLines, passed: deque[LogLine]) -> LogLines | None:
+        """Return the lines after this position; None if it is not in ``lines``. ``passed`` collects
+        the last lines of the log up to there."""
+        for number, line in enumerate(lines, 1):
+            passed.append(line)
+            if self.ends_with(passed):
+                return lines[number:]
+        return None
 
     def before(self, line: LogLine) -> bool:
         """Return whether all of the seen lines are older than ``line``."""
@@ -134,7 +150,7 @@ class Logs:
         self._ownership = ownership
         self._host_files = host_files
 
-    async def read(self, container_id: str, options: LogOptions) -> AsyncGenerator[LogLine]:
+    async def read(self, container_id: str, options: LogOptions) -> AsyncGenerator[LogLines]:
         link = self._connection.link
         found = await self._ownership.inspect(container_id)
         rotation = Rotation(found)
@@ -151,10 +167,10 @@ class Logs:
             oldest_matters = options.since is None and not tailed
             full = gaps and await self._full(rotation, ask_engine=oldest_matters)
             log.counts = full and tailed
-            lines = self._followed(log) if options.follow else log.lines(options.tail)
-            async with aclosing(lines):
-                async for line in lines:
-                    yield replace(line, gap=rotation.older_lines) if full and log.whole else line
+            batches = self._followed(log) if options.follow else log.lines(options.tail)
+            async with aclosing(batches):
+                async for lines in batches:
+                    yield _after_gap(lines, rotation.older_lines) if full and log.whole else lines
                     full = False
 
     async def _full(self, rotation: Rotation, *, ask_engine: bool) -> bool:
@@ -175,16 +191,16 @@ class Logs:
             _LOG.warning("can't tell whether %s was rotated: %s", rotation.path, error)
         return False
 
-    async def _followed(self, log: _Log) -> AsyncGenerator[LogLine]:
+    async def _followed(self, log: _Log) -> AsyncGenerator[LogLines]:
         trail = Trail()
         async with aclosing(log.first(trail)) as first:
-            async for line in first:
-                yield line
+            async for lines in first:
+                yield lines
         try:
             while True:
                 async with aclosing(log.coming(trail)) as coming:
-                    async for line in coming:
-                        yield line
+                    async for lines in coming:
+                        yield lines
                 if log.options.until is not None or not await self._runs(log.container_id):
                     return
         except Refused as error:
@@ -227,62 +243,62 @@ class _Log:
         """Count the lines of the tail first: fewer than requested means that the log has no
         more."""
 
-    def lines(self, tail: int | None) -> AsyncGenerator[LogLine]:
+    def lines(self, tail: int | None) -> AsyncGenerator[LogLines]:
         """Yield the existing lines that match the options, or the last ``tail`` of them."""
         if self.counts and tail is not None:
             return self._counted(tail)
         return self._read(tail) if self._since is None else self._not_before(self._since, tail)
 
-    async def _counted(self, tail: int) -> AsyncGenerator[LogLine]:
+    async def _counted(self, tail: int) -> AsyncGenerator[LogLines]:
         self.counts = False
         async with aclosing(self._read(tail)) as read:
-            lines = [line async for line in read]
-        self.whole = len(lines) < tail
-        for line in lines:
-            yield line
+            batches = [lines async for lines in read]
+        self.whole = sum(map(len, batches)) < tail
+        for lines in batches:
+            yield lines
 
-    async def _not_before(self, since: datetime, tail: int | None) -> AsyncGenerator[LogLine]:
+    async def _not_before(self, since: datetime, tail: int | None) -> AsyncGenerator[LogLines]:
         """Search ``since`` in the newest lines first, because reading a whole log can take
         seconds."""
         for looked in (_NEWEST, None) if tail is None else (tail,):
-            async with aclosing(self._read(looked)) as lines:
-                first = await anext(lines, None)
-                if first is None:
-                    return
-                self.whole = not is_before(first, since)
-                if self.whole and looked == _NEWEST and tail is None:
-                    continue
-                if self.whole:
-                    yield first
-                found = self.whole
-                async for line in lines:
-                    found = found or not is_before(line, since)
+            found: bool | None = None
+            async with aclosing(self._read(looked)) as batches:
+                async for lines in batches:
+                    if found is None:
+                        self.whole = found = not is_before(lines[0], since)
+                        if found and looked == _NEWEST and tail is None:
+                            break
                     if found:
-                        yield line
-                return
+                        yield lines
+                    elif rest := [*dropwhile(lambda line: is_before(line, since), lines)]:
+                        found = True
+                        yield rest
+                else:
+                    return
 
-    async def _read(self, tail: int | None) -> AsyncGenerator[LogLine]:
+    async def _read(self, tail: int | None) -> AsyncGenerator[LogLines]:
         query = self._query() | {"tail": "all" if tail is None else str(max(0, tail))}
-        lines = TerminalLines() if self._terminal else FramedLines()
+        parser = TerminalLines() if self._terminal else FramedLines()
         async with self._link.wire.open(
             "GET", self._path, query=query, idle=_CALL_SECONDS
         ) as response:
             async for piece in pieces(response):
-                for line in lines.feed(piece):
-                    yield line
-            for line in lines.end():
-                yield line
+                if lines := parser.feed(piece):
+                    yield lines
+            if lines := parser.end():
+                yield lines
 
-    async def first(self, trail: Trail) -> AsyncGenerator[LogLine]:
+    async def first(self, trail: Trail) -> AsyncGenerator[LogLines]:
         """Yield the requested lines that already exist."""
         wanted = self.options.tail
-        async with aclosing(self.lines(wanted or (_REMEMBERED if wanted == 0 else None))) as lines:
-            async for line in lines:
-                trail.add(line)
+        tail = _REMEMBERED if wanted == 0 else wanted
+        async with aclosing(self.lines(tail)) as batches:
+            async for lines in batches:
+                trail.add(lines)
                 if wanted != 0:
-                    yield line
+                    yield lines
 
-    async def coming(self, trail: Trail) -> AsyncGenerator[LogLine]:
+    async def coming(self, trail: Trail) -> AsyncGenerator[LogLines]:
         """Yield the lines after the trail, until the engine's follow stream ends."""
         query = self._query() | {"follow": "1", "tail": "0"}
         query.pop("since", None)
@@ -290,11 +306,11 @@ class _Log:
         async with self._link.wire.open("GET", self._path, query=query) as hints:
             while True:
                 count = 0
-                async with aclosing(self._after(trail, tail)) as lines:
-                    async for line in lines:
-                        trail.add(line)
-                        count += 1
-                        yield line
+                async with aclosing(self._after(trail, tail)) as batches:
+                    async for lines in batches:
+                        trail.add(lines)
+                        count += len(lines)
+                        yield lines
                 if hint is _Hint.END:
                     return
                 # A stream that missed lines is unreliable, so poll at the short interval again.
@@ -303,28 +319,27 @@ class _Log:
                 hint = await _hinted(hints, patience)
                 tail = _QUIET_TAIL if hint is _Hint.NOTHING else max(_LEAST_TAIL, 2 * count)
 
-    async def _after(self, trail: Trail, tail: int) -> AsyncGenerator[LogLine]:
+    async def _after(self, trail: Trail, tail: int) -> AsyncGenerator[LogLines]:
         """Yield the lines after the trail. Search for its end in the last ``tail`` lines first,
         then in more. If the engine has already deleted these lines, yield all that it has."""
         looked = None if trail.empty else tail
         while looked is not None:
             passed: deque[LogLine] = deque(maxlen=_REMEMBERED)
             count, found = 0, False
-            async with aclosing(self.lines(looked)) as lines:
-                async for line in lines:
-                    count += 1
-                    if found:
-                        yield line
-                        continue
-                    passed.append(line)
-                    found = trail.ends_with(passed)
+            async with aclosing(self.lines(looked)) as batches:
+                async for lines in batches:
+                    count += len(lines)
+                    rest = lines if found else trail.after(lines, passed)
+                    found = rest is not None
+                    if rest:
+                        yield rest
             if found:
                 return
             looked = None if count < looked else looked * 8
         first = True
-        async with aclosing(self.lines(None)) as lines:
-            async for line in lines:
-                yield replace(line, gap=LOST) if first and trail.before(line) else line
+        async with aclosing(self.lines(None)) as batches:
+            async for lines in batches:
+                yield _after_gap(lines, LOST) if first and trail.before(lines[0]) else lines
                 first = False
 
     def _query(self) -> dict[str, str]:
@@ -334,6 +349,21 @@ class _Log:
         if self.options.until is not None:
             query["until"] = _seconds(self.options.until)
         return query
+
+
+def _equal(one: LogLine, other: LogLine) -> bool:
+    """Compare lines; gaps are found while reading, so they are not part of the log."""
+    return (
+        one.timestamp == other.timestamp
+        and one.content == other.content
+        and one.stream == other.stream
+        and one.partial == other.partial
+    )
+
+
+def _after_gap(lines: LogLines, gap: str) -> LogLines:
+    """Report lines that are missing right before the first of ``lines``."""
+    return [replace(lines[0], gap=gap), *lines[1:]]
 
 
 async def _hinted(hints: Response, patience: float) -> _Hint:

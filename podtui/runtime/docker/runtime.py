@@ -42,7 +42,7 @@ from podtui.runtime.protocol import (
     ForeignSandbox,
     HostPathKind,
     ImageRecord,
-    LogLine,
+    LogLines,
     LogOptions,
     PodVolume,
     PullProgress,
@@ -267,7 +267,7 @@ class DockerRuntime:
         await self._ownership.check(container_id)
         await write_files(link, container_id, directory, content)
 
-    def logs(self, container_id: str, options: LogOptions) -> AsyncIterator[LogLine]:
+    def logs(self, container_id: str, options: LogOptions) -> AsyncIterator[LogLines]:
         return self._logs.read(container_id, options)
 
     async def stats(self) -> tuple[ContainerStats, ...]:

@@ -9,9 +9,11 @@ from __future__ import annotations
 import math
 from collections import deque
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Final
+
+from msgspec.structs import replace
 
 from podtui.runtime.memory.behaviour import KILLED, Behaviour, Say
 from podtui.runtime.protocol import LogLine

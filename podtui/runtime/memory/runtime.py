@@ -7,8 +7,9 @@ import contextlib
 import socket
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping, Sequence
 from contextlib import aclosing, asynccontextmanager
-from dataclasses import replace
 from typing import Final, Literal
+
+from msgspec.structs import replace
 
 from podtui.clock import Clock
 from podtui.errors import (
@@ -38,6 +39,7 @@ from podtui.runtime.protocol import (
     HostPathKind,
     ImageRecord,
     LogLine,
+    LogLines,
     LogOptions,
     PodVolume,
     PullProgress,
@@ -395,20 +397,20 @@ class MemoryRuntime:
         self.engine.catch_up(cell)
         return cell
 
-    async def logs(self, container_id: str, options: LogOptions) -> AsyncGenerator[LogLine]:
+    async def logs(self, container_id: str, options: LogOptions) -> AsyncGenerator[LogLines]:
         await self._enter("logs")
         cell = self.engine.container(self._root, container_id)
         self.engine.catch_up(cell)
         number = 0 if cell.process is None else cell.process.written
-        for line in _kept(cell, options):
-            yield line
+        if kept := _kept(cell, options):
+            yield kept
         while options.follow and await self._more(cell, options, number):
             process = cell.process
             if process is not None:
-                lines, number = tuple(process.lines_from(number)), process.written
-                for line in lines:
-                    if _within(line, options):
-                        yield line
+                lines = [one for one in process.lines_from(number) if _within(one, options)]
+                number = process.written
+                if lines:
+                    yield lines
 
     async def _more(self, cell: ContainerCell, options: LogOptions, number: int) -> bool:
         """Wait for a line after the ``number``-th; return False if there will be none."""

@@ -10,7 +10,7 @@ from podtui.clock import Clock
 from podtui.runtime.memory.behaviour import Behaviour
 from podtui.runtime.memory.cells import ContainerCell
 from podtui.runtime.memory.process import Process
-from podtui.runtime.protocol import LogLine, Output
+from podtui.runtime.protocol import LogLines, Output
 
 LIMIT: Final = 64 * 1024
 """Input is accepted until this many bytes wait to be read."""
@@ -115,13 +115,14 @@ class ExecSession:
 class AttachSession:
     """The output of a container's main process from now on. It reads no input."""
 
-    def __init__(self, log: AsyncIterator[LogLine], *, tty: bool) -> None:
+    def __init__(self, log: AsyncIterator[LogLines], *, tty: bool) -> None:
         self._log = log
         self._ending = b"\r\n" if tty else b"\n"
 
     async def output(self) -> AsyncGenerator[Output]:
-        async for line in self._log:
-            yield line.stream, line.content + self._ending
+        async for lines in self._log:
+            for line in lines:
+                yield line.stream, line.content + self._ending
 
     async def write(self, data: bytes) -> None:
         return

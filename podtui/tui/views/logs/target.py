@@ -161,7 +161,9 @@ def instance(pod: Pod, container: str) -> str:
 class Resumption:
     """Drops the lines that were already shown when a stream is opened again.
 
-    Lines begin with RFC 3339 time stamps, which never decrease within the log of a container.
+    Lines begin with RFC 3339 time stamps, which never decrease within the log of a container. The
+    server filters by time, so only a prefix of the new stream can be known; the agent itself has no
+    such filter on rotated logs and searches for the last lines (`podtui/runtime/docker/logs.py`).
     """
 
     def __init__(self) -> None:
