@@ -66,19 +66,20 @@ types: dev
 	$(BIN)/pyright
 
 unit: dev ## Tests that need neither engine nor screen: quick enough for each save
-	$(PYTEST) -m "not engine and not e2e and not screen" -n $(WAITING) --dist worksteal
+	$(PYTEST) tests/unit tests/contract -m "not engine" -n $(WAITING) --dist worksteal
 
 test-pythons: dev ## The unit tests on every Python from 3.11 on that is found on this machine
 	$(BIN)/python scripts/test_pythons.py $(if $(NEWEST),--newest)
 
 screens: dev ## The terminal's app: keys, cells and pictures, without a terminal
-	$(PYTEST) -m "screen and not engine and not e2e" -n $(WAITING) --dist worksteal
+	$(PYTEST) tests/screens -n $(WAITING) --dist worksteal
 
 integration: dev ## Tests on the real engine
-	$(PYTEST) -m "engine and not e2e"
+	$(PYTEST) tests/engine
+	$(PYTEST) tests/contract -m engine
 
 e2e: dev ## The real program in tmux
-	$(PYTEST) -m e2e
+	$(PYTEST) tests/e2e
 
 engines: dev ## The runtime contract on rootless Docker, Podman and rootless Podman, each set up here
 	@$(BIN)/python scripts/engine_matrix.py contract $(NAMES) -n $(WAITING) --dist worksteal -q -rxX

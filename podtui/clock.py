@@ -27,7 +27,7 @@ class SystemClock:
     """The machine's clock, with the event loop's time as monotonic time.
 
     Because ``monotonic`` is the loop's time, an event loop with virtual time (see
-    ``tests/virtual_time.py``) also advances everything that waits on this clock.
+    ``tests/support/virtual_time.py``) also advances everything that waits on this clock.
     """
 
     def now(self) -> datetime:

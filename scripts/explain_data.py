@@ -1,7 +1,7 @@
 """Write ``podtui/explain/facts.json``: what is known of each field of a Pod, from where it stands.
 
 * what becomes of it: ``docs/pod-fields.md``, whose rows link the tests that show it
-* rules and the values that there are: the messages in ``tests/validation/``
+* rules and the values that there are: the messages in ``tests/unit/manifest/validation/cases/``
 * what must be given: what ``podtui check`` reports where it is left out
 * defaults: what `podtui.manifest.defaults` fills in
 * examples: ``templates/`` and ``static_pods/``, the simplest first
@@ -105,7 +105,7 @@ _Loader.add_multi_constructor("!", _nothing)  # pyright: ignore[reportUnknownMem
 
 def _messages() -> Iterator[tuple[str, str, str]]:
     """(path without indexes, type, rest) of every message that a broken manifest gets."""
-    folder = ROOT / "tests" / "validation"
+    folder = ROOT / "tests" / "unit" / "manifest" / "validation" / "cases"
     words: dict[str, str] = yaml.safe_load((folder / "words.yaml").read_text())
     for path in sorted(folder.glob("*.yaml")):
         if path.name == "words.yaml":

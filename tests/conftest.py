@@ -1,28 +1,21 @@
-"""For every test: ``tests/`` on the import path (for ``virtual_time``) and virtual time by mark."""
+"""The engine's address, and virtual time by mark."""
 
 from __future__ import annotations
 
 import asyncio
 import os
-import sys
 from collections.abc import Callable, Mapping
-from pathlib import Path
 
 import pytest
-
-HERE = str(Path(__file__).parent)
-if HERE not in sys.path:
-    sys.path.append(HERE)
-
-import quick_start  # noqa: E402 - needs the path above
-from virtual_time import VirtualClock, loop_factories  # noqa: E402 - needs the path above
+import quick_start
+from virtual_time import VirtualClock, loop_factories
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
         "--engine-url",
         default=os.environ.get("PODTUI_TEST_ENGINE", "unix:///var/run/docker.sock"),
-        help="the Docker-compatible engine of tests marked engine (also: PODTUI_TEST_ENGINE)",
+        help="the Docker-compatible engine of the tests that need one (also: PODTUI_TEST_ENGINE)",
     )
 
 
@@ -43,14 +36,3 @@ def pytest_asyncio_loop_factories(
 def virtual_clock() -> VirtualClock:
     """The clock of a ``virtual_time`` test."""
     return VirtualClock()
-
-
-@pytest.fixture
-def engine_url(request: pytest.FixtureRequest) -> str:
-    """The engine that tests marked ``engine`` drive.
-
-    Fails in any other test: it would pass where an engine happens to run, and only there.
-    """
-    if request.node.get_closest_marker("engine") is None:
-        pytest.fail("asks for the engine and is not marked engine")
-    return str(request.config.getoption("--engine-url"))

@@ -6,7 +6,7 @@ import asyncio
 import time
 
 import pytest
-from contract.bench import IMAGE, Bench
+from runtime_bench import IMAGE, Bench
 
 from podtui.errors import (
     ContainerStartError,

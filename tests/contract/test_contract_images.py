@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import datetime
 
 import pytest
-from contract.bench import IMAGE, Bench
+from runtime_bench import IMAGE, Bench
 
 from podtui.errors import EngineConflict, ImagePullError
 from podtui.runtime.protocol import ImageRecord, PullProgress

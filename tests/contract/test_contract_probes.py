@@ -6,8 +6,8 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from contract.bench import Bench, until
 from pod_builders import make_pod, seen
+from runtime_bench import Bench, until
 
 from podtui.api.v1 import (
     Container,

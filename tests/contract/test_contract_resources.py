@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from contract.bench import Bench
+from runtime_bench import Bench
 
 from podtui.errors import (
     ContainerCreateError,

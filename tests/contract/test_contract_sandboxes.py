@@ -6,7 +6,7 @@ import asyncio
 from datetime import timedelta
 
 import pytest
-from contract.bench import Bench, now, rooted, until
+from runtime_bench import Bench, now, rooted, until
 
 from podtui.errors import EngineError, EngineNotFound
 from podtui.runtime.protocol import (

@@ -13,7 +13,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from contract.bench import Bench, until
+from runtime_bench import Bench, until
 
 from podtui.errors import EngineConflict, EngineError, EngineNotFound
 from podtui.runtime.protocol import Session

@@ -6,7 +6,7 @@ import asyncio
 from datetime import timedelta
 
 import pytest
-from contract.bench import Bench, moment, until
+from runtime_bench import Bench, moment, until
 
 from podtui.errors import EngineError, EngineNotFound, EngineUnavailable, ExecTimeout
 from podtui.runtime.protocol import LogOptions, NamespaceMode

@@ -2,28 +2,16 @@
 
 from __future__ import annotations
 
-import hashlib
 import uuid
-from collections.abc import Mapping
 
 import pytest
-from contract.bench import Bench
+from projected_volume import projected
+from runtime_bench import Bench
 
 from podtui.errors import EngineError, EngineNotFound
 from podtui.runtime.protocol import HostPathKind, Mount, PodVolume, VolumeFile
 
 MOUNTS = (Mount(container_path="/v", volume="v", read_only=True),)
-
-
-def projected(texts: Mapping[str, str], **changes: object) -> PodVolume:
-    """A volume as the kubelet lays one out: a directory for the version, links to it."""
-    version = ".." + hashlib.sha256(repr(sorted(texts.items())).encode()).hexdigest()[:16]
-    files = [VolumeFile(path=f"{version}/{p}", content=t.encode()) for p, t in texts.items()]
-    files.append(VolumeFile(path="..data", target=version))
-    tops = dict.fromkeys(path.partition("/")[0] for path in texts)
-    files += [VolumeFile(path=top, target=f"..data/{top}") for top in tops]
-    values: dict[str, object] = {"name": "v", "files": tuple(files)}
-    return PodVolume(**(values | changes))  # type: ignore[arg-type]
 
 
 async def said(bench: Bench, container: str, script: str) -> list[str]:

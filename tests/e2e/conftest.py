@@ -20,3 +20,8 @@ def machine(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Machine]
     finally:
         terminal.kill()
         machine.run("down", "--yes")
+
+
+@pytest.fixture
+def engine_url(request: pytest.FixtureRequest) -> str:
+    return str(request.config.getoption("--engine-url"))

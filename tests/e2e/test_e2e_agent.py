@@ -12,7 +12,6 @@ import pytest
 from tmux_harness import Machine, wait_until
 
 pytestmark = [
-    pytest.mark.e2e,
     pytest.mark.timeout(180),
     pytest.mark.parametrize("machine", ["memory"], indirect=True),
 ]

@@ -19,10 +19,7 @@ import pytest
 from cluster_server import Authority, server_context
 from tmux_harness import PODTUI, ROOT, Machine, wait_until
 
-pytestmark = [
-    pytest.mark.e2e,
-    pytest.mark.timeout(180),
-]
+pytestmark = pytest.mark.timeout(180)
 SIMULATED = pytest.mark.parametrize("machine", ["memory"], indirect=True)
 
 POD = """\
@@ -162,7 +159,6 @@ def front(machine: Machine, tmp_path: Path) -> Iterator[Front]:
         agent.wait(20)
 
 
-@pytest.mark.engine
 def test_a_cluster_on_the_screen(machine: Machine, front: Front) -> None:
     terminal = machine.terminal
     path = front.kubeconfig("config")

@@ -22,7 +22,7 @@ from podtui.client.simple import get_json
 from podtui.errors import AgentUnavailable, ApiError
 from podtui.runtime.docker.identity import root_key
 
-pytestmark = [pytest.mark.e2e, pytest.mark.engine, pytest.mark.timeout(300)]
+pytestmark = pytest.mark.timeout(300)
 
 COUNTER = (ROOT / "static_pods/counter.yaml").read_text()
 TOO_BIG = (ROOT / "static_pods/gallery/too-big.yaml").read_text()

@@ -9,7 +9,7 @@ import re
 import pytest
 from tmux_harness import Machine
 
-pytestmark = [pytest.mark.e2e, pytest.mark.engine, pytest.mark.timeout(240)]
+pytestmark = pytest.mark.timeout(240)
 
 MANIFEST = """\
 apiVersion: v1

@@ -13,7 +13,7 @@ from typing import Protocol
 import pytest
 from tmux_harness import Machine, Terminal, wait_until
 
-pytestmark = [pytest.mark.e2e, pytest.mark.engine, pytest.mark.timeout(300)]
+pytestmark = pytest.mark.timeout(300)
 
 POD = """\
 apiVersion: v1

@@ -13,7 +13,7 @@ import pytest
 from pty_terminal import Frame, Model, PtyTerminal
 from tmux_harness import PODTUI, Machine, Terminal
 
-pytestmark = [pytest.mark.e2e, pytest.mark.timeout(300)]
+pytestmark = pytest.mark.timeout(300)
 
 POD = """\
 apiVersion: v1

@@ -16,7 +16,7 @@ from tmux_harness import PODTUI, ROOT, Machine, Terminal, wait_until
 from podtui.api.names import ROOT_LABEL
 from podtui.runtime.docker.identity import root_key
 
-pytestmark = [pytest.mark.e2e, pytest.mark.engine, pytest.mark.timeout(300)]
+pytestmark = pytest.mark.timeout(300)
 POD = """\
 apiVersion: v1
 kind: Pod

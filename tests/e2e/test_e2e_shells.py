@@ -15,7 +15,7 @@ from tmux_harness import PODTUI, ROOT, Machine, Terminal, wait_until
 from podtui.client.simple import get_json
 from podtui.errors import AgentUnavailable, ApiError
 
-pytestmark = [pytest.mark.e2e, pytest.mark.timeout(300)]
+pytestmark = pytest.mark.timeout(300)
 
 BIN = str(Path(sys.executable).parent)
 SHELLS = {

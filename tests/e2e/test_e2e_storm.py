@@ -20,7 +20,7 @@ from tmux_harness import PODTUI, ROOT, Machine, wait_until
 from podtui.agent.lock import is_held, read_agent
 from podtui.runtime.docker.identity import root_key
 
-pytestmark = [pytest.mark.e2e, pytest.mark.engine, pytest.mark.serial]
+pytestmark = pytest.mark.serial
 
 MANIFEST = """\
 apiVersion: v1

@@ -21,10 +21,7 @@ import pytest
 from rich.cells import cell_len
 from tmux_harness import PODTUI, Machine, wait_until
 
-pytestmark = [
-    pytest.mark.e2e,
-    pytest.mark.timeout(300),
-]
+pytestmark = pytest.mark.timeout(300)
 simulated = pytest.mark.parametrize("machine", ["memory"], indirect=True)
 
 POD = """\

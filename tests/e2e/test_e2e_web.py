@@ -17,7 +17,7 @@ from aiohttp import web
 from chromium import Browser, Page
 from tmux_harness import PODTUI, ROOT, Machine, wait_until
 
-pytestmark = [pytest.mark.e2e, pytest.mark.timeout(600)]
+pytestmark = pytest.mark.timeout(600)
 memory = pytest.mark.parametrize("machine", ["memory"], indirect=True)
 POD = """\
 apiVersion: v1

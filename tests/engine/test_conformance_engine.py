@@ -1,0 +1,35 @@
+"""Every golden case on the real engine, by default and under ``kubeletStrict``."""
+
+from __future__ import annotations
+
+import pytest
+
+from conformance.golden import ROOT, load
+from conformance.report import MODES, document
+from conformance.run import Found, run
+
+pytestmark = pytest.mark.timeout(600)
+CASES = load()
+NAMES = [case.name for case in CASES]
+
+
+@pytest.fixture(scope="module")
+def found() -> Found:
+    """One run of all cases serves all tests: they wait for their time side by side."""
+    return run(CASES, MODES)
+
+
+@pytest.mark.parametrize("mode", range(len(MODES)), ids=MODES)
+@pytest.mark.parametrize("case", NAMES)
+def test_a_case_agrees_or_departs_as_listed(found: Found, case: str, mode: int) -> None:
+    result = found.results[case][mode]
+    assert result.well, "\n".join((result.verdict, *map(str, result.bad)))
+
+
+def test_the_record_of_the_node_agrees(found: Found) -> None:
+    assert found.node == ()
+
+
+def test_the_document_says_what_was_found(found: Found) -> None:
+    text = (ROOT / "docs" / "golden.md").read_text()
+    assert text == document(found.results, found.node), "run make conformance WRITE=1"

@@ -1,0 +1,207 @@
+"""A kubelet on the real engine, whose images come from a real registry."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import json
+import re
+import uuid
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import asynccontextmanager, contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from kubelet_world import container, pod
+from left_over import left_over
+from registry_server import PASSWORD, USER, Registry, registry
+
+from podtui.api.v1 import Event, LocalObjectReference, ObjectMeta, Pod, Secret
+from podtui.clock import SystemClock
+from podtui.kubelet.base.config import KubeletConfig
+from podtui.kubelet.images.pulled_images import FILE
+from podtui.kubelet.kubelet import Kubelet
+from podtui.manifest.types import Folder
+from podtui.runtime.docker import DockerRuntime
+from podtui.store import Store, open_store
+
+pytestmark = pytest.mark.timeout(180)
+SAMPLE = "busybox:1.36"
+AUTH = {"username": USER, "password": PASSWORD}
+
+
+async def until(condition: Callable[[], Awaitable[object]]) -> None:
+    async with asyncio.timeout(60):
+        while True:
+            if await condition():
+                return
+            await asyncio.sleep(0.05)
+
+
+@contextmanager
+def pushed(raw: Any, name: str, auth: dict[str, str] | None = None) -> Iterator[None]:
+    """An image of that name in its registry, and nowhere else when the block begins or ends."""
+    made = raw.create_container(SAMPLE, "true")["Id"]
+    repository, _, tag = name.rpartition(":")
+    try:
+        raw.commit(made, repository, tag, changes=[f"LABEL unique={uuid.uuid4().hex}"])
+    finally:
+        raw.remove_container(made)
+    try:
+        said = raw.push(repository, tag, auth_config=auth, stream=True, decode=True)
+        assert [line for line in said if "error" in line] == []
+    finally:
+        raw.remove_image(name)
+    try:
+        yield
+    finally:
+        if raw.images(name):
+            raw.remove_image(name)
+
+
+class Machine:
+    """A kubelet over a folder with one pod, on the real engine."""
+
+    def __init__(self, url: str, root: Path, one: Pod, secrets: tuple[Secret, ...] = ()) -> None:
+        clock = SystemClock()
+        self.store: Store = open_store(None, clock=clock)
+        self.pod = one
+        self._secrets = {("default", s.metadata.name): s for s in secrets}
+        self._removed = asyncio.Event()
+        self.runtime = DockerRuntime(url, root=str(root), clock=clock)
+        self.kubelet = Kubelet(
+            runtime=self.runtime,
+            records=self.store,
+            folders=self._folders(),
+            clock=clock,
+            config=KubeletConfig(node_name="n1", root_dir=str(root)),
+        )
+
+    async def _folders(self) -> AsyncIterator[Folder]:
+        yield Folder(pods={self.pod.metadata.uid: self.pod}, secrets=self._secrets)
+        await self._removed.wait()
+        yield Folder()
+        await asyncio.Event().wait()
+
+    @asynccontextmanager
+    async def running(self) -> AsyncIterator[Machine]:
+        try:
+            async with asyncio.TaskGroup() as group:
+                task = group.create_task(self.kubelet.run())
+                try:
+                    yield self
+                finally:
+                    self._removed.set()
+                    await until(self._empty)
+                    task.cancel()
+        finally:
+            await self.runtime.close()
+
+    async def _empty(self) -> bool:
+        found = await self.runtime.list()
+        return not (found.sandboxes or found.containers or await self.runtime.pod_data())
+
+    async def events(self, *reasons: str) -> list[Event]:
+        listing = await self.store.list("events")
+        found = [item for item in listing.items if isinstance(item, Event)]
+        ours = [e for e in found if e.involvedObject.name == self.pod.metadata.name]
+        ours.sort(key=lambda e: int(e.metadata.name.rsplit(".", 1)[1], 16))
+        return [e for e in ours if not reasons or e.reason in reasons]
+
+    async def record(self) -> Pod | None:
+        found = await self.store.get("pods", "default", self.pod.metadata.name)
+        return found if isinstance(found, Pod) else None
+
+    async def until_running(self) -> Pod:
+        async def runs() -> bool:
+            record = await self.record()
+            return record is not None and record.status.phase == "Running"
+
+        await until(runs)
+        record = await self.record()
+        assert record is not None
+        return record
+
+
+def asking(image: str, **spec: object) -> Pod:
+    sleeper = container(image=image, imagePullPolicy="Always", command=("sleep", "1000"))
+    return pod("web-n1", str(uuid.uuid4()), sleeper, grace=1, **spec)
+
+
+@pytest.fixture
+def local(tmp_path: Path, raw: Any) -> Iterator[Registry]:
+    with registry(tmp_path) as server:
+        yield server
+
+
+@pytest.fixture
+def guarded(tmp_path: Path, raw: Any) -> Iterator[Registry]:
+    with registry(tmp_path, login=True) as server:
+        yield server
+
+
+async def test_an_image_comes_from_its_registry(
+    local: Registry, raw: Any, engine_url: str, tmp_path: Path
+) -> None:
+    name = local.image("team/web:1")
+    machine = Machine(engine_url, tmp_path, asking(name))
+    with pushed(raw, name):
+        async with machine.running():
+            record = await machine.until_running()
+            events = await machine.events()
+            assert [event.reason for event in events[:4]] == [
+                "Pulling",
+                "Pulled",
+                "Created",
+                "Started",
+            ]
+            assert events[0].message == f'Pulling image "{name}"'
+            image = await machine.runtime.image_status(name)
+            assert image is not None
+            duration = r"(\d+m)?[\d.]+m?s"
+            assert re.fullmatch(
+                rf'Successfully pulled image "{re.escape(name)}" in {duration} '
+                rf"\({duration} including waiting\)\. Image size: {image.size} bytes\.",
+                events[1].message,
+            )
+            (status,) = record.status.containerStatuses
+            assert status.image == name
+            assert re.fullmatch(
+                re.escape(local.image("team/web")) + "@sha256:[0-9a-f]{64}", status.imageID
+            )
+            assert json.loads((tmp_path / FILE).read_text()) == {image.id: [name]}
+        assert left_over(raw, str(tmp_path)) == []
+
+
+async def test_a_guarded_registry_opens_to_a_pull_secret(
+    guarded: Registry, raw: Any, engine_url: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("DEBUG")
+    name = guarded.image("team/web:1")
+    document = {"auths": {guarded.image(""): {"username": USER, "password": PASSWORD}}}
+    secret = Secret(
+        metadata=ObjectMeta(name="login", namespace="default"),
+        type="kubernetes.io/dockerconfigjson",
+        data={".dockerconfigjson": base64.b64encode(json.dumps(document).encode()).decode()},
+    )
+    with pushed(raw, name, AUTH):
+        reference = (LocalObjectReference(name="login"),)
+        machine = Machine(engine_url, tmp_path, asking(name, imagePullSecrets=reference), (secret,))
+        async with machine.running():
+            await machine.until_running()
+            said = [event.message for event in await machine.events()]
+        raw.remove_image(name)
+        lacking = Machine(engine_url, tmp_path, asking(name, imagePullSecrets=reference))
+        async with lacking.running():
+            await until(lambda: lacking.events("Failed"))
+            events = await lacking.events()
+            assert [event.reason for event in events[:3]] == [
+                "FailedToRetrieveImagePullSecret",
+                "Pulling",
+                "Failed",
+            ]
+            said += [event.message for event in events]
+        assert left_over(raw, str(tmp_path)) == []
+    assert PASSWORD not in caplog.text
+    assert not [text for text in said if PASSWORD in text]

@@ -1,0 +1,288 @@
+"""Volumes and host paths as they are on the real engine."""
+
+from __future__ import annotations
+
+import asyncio
+import io
+import os
+import tarfile
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from engine_proxy import EngineProxy
+from projected_volume import projected
+from runtime_bench import IMAGE, Bench
+
+from podtui.errors import EngineError
+from podtui.runtime.docker.identity import root_key
+from podtui.runtime.docker.pause import PAUSE_LABEL, POD_DIRECTORY
+from podtui.runtime.docker.storage import Entry, tar_of
+from podtui.runtime.protocol import HostPathKind, Mount, PodVolume
+
+TEST_IMAGE = "docker.io/library/podtui-test-image:1"
+AS_ROOT = pytest.mark.skipif(os.geteuid() != 0, reason="the engine's files are not readable here")
+
+
+def host_folder(raw: Any, container: str, at: str) -> Path:
+    mounts = raw.inspect_container(container)["Mounts"]
+    return Path(next(mount["Source"] for mount in mounts if mount["Destination"] == at))
+
+
+# --- projected files
+
+
+@AS_ROOT
+async def test_readers_never_miss_the_link_while_it_turns(docker_bench: Bench, raw: Any) -> None:
+    sandbox = await docker_bench.sandbox(volumes=(projected({"a": "0"}),))
+    container = await docker_bench.start(
+        sandbox, mounts=(Mount(container_path="/v", volume="v", read_only=True),)
+    )
+    link = host_folder(raw, container, "/v") / "..data"
+    seen: set[str] = set()
+    over = threading.Event()
+
+    def read() -> None:
+        while not over.is_set():
+            try:
+                seen.add(os.readlink(link))
+            except FileNotFoundError:
+                seen.add("")
+
+    async with asyncio.TaskGroup() as group:
+        group.create_task(asyncio.to_thread(read))
+        try:
+            for number in range(1, 8):
+                await docker_bench.runtime.write_volume(sandbox, projected({"a": str(number)}))
+        finally:
+            over.set()
+    assert len(seen) > 1
+    assert "" not in seen
+
+
+async def test_the_same_files_cost_no_call(remote_bench: Bench, proxy: EngineProxy) -> None:
+    first, second = projected({"a": "1"}), projected({"a": "2"})
+    sandbox = await remote_bench.sandbox(volumes=(first,))
+    await remote_bench.runtime.write_volume(sandbox, second)
+    await proxy.cut()
+    await remote_bench.runtime.write_volume(sandbox, second)
+    with pytest.raises(EngineError):
+        await remote_bench.runtime.write_volume(sandbox, first)
+    await proxy.mend()
+    await remote_bench.runtime.connect()
+    await remote_bench.runtime.write_volume(sandbox, first)
+    assert await remote_bench.runtime.read_volume(sandbox, "v", "a", 10) == b"1"
+
+
+async def test_what_a_cut_short_update_left_is_cleared_away(docker_bench: Bench, raw: Any) -> None:
+    sandbox = await docker_bench.sandbox(volumes=(projected({"a": "1", "b": "1"}),))
+    mounts = (Mount(container_path="/v", volume="v"),)
+    mess = "mkdir -p /v/..old/deep; echo x > /v/..old/deep/f; ln -s ..old /v/..data_tmp;"
+    mess += "ln -s ..data/gone /v/gone; echo mine > /v/mine"
+    container = await docker_bench.start(sandbox, f"{mess}; echo done; sleep 60", mounts=mounts)
+    await docker_bench.shows(container, "done")
+    await docker_bench.runtime.close()
+    docker_bench.runtime = await docker_bench.open(docker_bench.root)
+    second = projected({"b": "2"})
+    await docker_bench.runtime.write_volume(sandbox, second)
+    result = await docker_bench.runtime.exec(container, ["ls", "-A", "/v"], timeout=10)
+    version = second.files[0].path.partition("/")[0]
+    assert set(result.output.decode().split()) == {"..data", version, "b", "mine"}
+
+
+async def test_a_volume_may_come_to_hold_nothing_and_something_again(docker_bench: Bench) -> None:
+    nothing, something = projected({}), projected({"a": "1"})
+    sandbox = await docker_bench.sandbox(volumes=(nothing,))
+    mounts = (Mount(container_path="/v", volume="v"),)
+    container = await docker_bench.start(sandbox, mounts=mounts)
+
+    async def listed() -> list[str]:
+        found = await docker_bench.runtime.exec(container, ["ls", "/v", "/v/..data/"], timeout=10)
+        return found.output.decode().split()
+
+    assert await listed() == ["/v:", "/v/..data/:"]
+    await docker_bench.runtime.write_volume(sandbox, something)
+    assert await listed() == ["/v:", "a", "/v/..data/:", "a"]
+    await docker_bench.runtime.write_volume(sandbox, nothing)
+    assert await listed() == ["/v:", "/v/..data/:"]
+
+
+async def test_a_sandbox_of_another_version_keeps_its_files(docker_bench: Bench, raw: Any) -> None:
+    """Its program would take the call for a wish to wait for ever."""
+    sandbox = await docker_bench.sandbox(volumes=(projected({"a": "1"}),))
+    assert raw.inspect_container(sandbox)["Config"]["Labels"][PAUSE_LABEL] == "2"
+    store = await docker_bench.runtime._sandboxes.store(sandbox)  # type: ignore[attr-defined]
+    store.pause_version = "1"
+    with pytest.raises(EngineError, match="another version of podtui"):
+        await docker_bench.runtime.write_volume(sandbox, projected({"a": "2"}))
+    assert await docker_bench.runtime.read_volume(sandbox, "v", "a", 10) == b"1"
+
+
+# --- image volumes
+
+
+def image_tar() -> bytes:
+    """A root file system with what is hard to copy."""
+    buffer = io.BytesIO()
+    with tarfile.open(fileobj=buffer, mode="w", format=tarfile.PAX_FORMAT) as tar:
+
+        def add(name: str, kind: bytes = tarfile.REGTYPE, **values: Any) -> None:
+            entry = tarfile.TarInfo(name)
+            entry.type = kind
+            content = values.pop("content", b"")
+            entry.size = len(content)
+            for key, value in values.items():
+                setattr(entry, key, value)
+            tar.addfile(entry, io.BytesIO(content))
+
+        add("data", tarfile.DIRTYPE, mode=0o1750, uid=12, gid=34)
+        add("data/tool", mode=0o4711, uid=5, gid=6, content=b"#!/bin/sh\n")
+        add("data/one", mode=0o640)
+        add("data/hard", tarfile.LNKTYPE, mode=0o640, linkname="data/one")
+        add("data/soft", tarfile.SYMTYPE, linkname="../etc/passwd")
+        add("data/null", tarfile.CHRTYPE, devmajor=1, devminor=3)
+        add("data/" + "long" * 40 + "é", mode=0o600, content=b"x" * 100_000)
+        add("proc", tarfile.DIRTYPE, mode=0o555)
+    return buffer.getvalue()
+
+
+@pytest.fixture
+def image(raw: Any) -> Iterator[str]:
+    """The id of an image that names no command."""
+    answer = raw.import_image_from_data(image_tar(), repository=TEST_IMAGE)
+    assert "error" not in answer
+    identity = raw.inspect_image(TEST_IMAGE)["Id"]
+    yield identity
+    raw.remove_image(TEST_IMAGE, force=True)
+
+
+VOLUME = (PodVolume(name="v", mode=0o755),)
+SEE = (Mount(container_path="/v", volume="v", read_only=True),)
+
+
+async def test_an_image_is_copied_with_owners_modes_and_links(
+    docker_bench: Bench, image: str
+) -> None:
+    sandbox = await docker_bench.sandbox(volumes=VOLUME)
+    await docker_bench.runtime.fill_volume(sandbox, "v", image)
+    script = (
+        "cd /v; find . | sort | cut -c1-20; stat -c '%a %u %g %h %n' data data/tool data/hard;"
+        " readlink data/soft; stat -c '%a %s' data/long*"
+    )
+    assert (await docker_bench.run(sandbox, script, mounts=SEE))[1] == [
+        ".",
+        "./data",
+        "./data/hard",
+        "./data/longlonglongl",
+        "./data/one",
+        "./data/soft",
+        "./data/tool",
+        "./proc",
+        "1750 12 34 2 data",
+        "4711 5 6 1 data/tool",
+        "640 0 0 2 data/hard",
+        "../etc/passwd",
+        "600 100000",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("mark", "left"),
+    [("filling {}", ["data", "half", "proc"]), ("filled sha256:other", ["data", "proc"])],
+)
+async def test_what_holds_half_an_image_or_another_is_filled(
+    docker_bench: Bench, image: str, raw: Any, mark: str, left: list[str]
+) -> None:
+    sandbox = await docker_bench.sandbox(volumes=VOLUME)
+    place = (await docker_bench.runtime._sandboxes.store(sandbox)).places["v"]  # type: ignore[attr-defined]
+    entries = [
+        Entry("images", 0o755),
+        Entry("images/v", 0o644, content=mark.format(image).encode()),
+        Entry(f"{place}/half", 0o644, content=b"of it"),
+    ]
+    raw.put_archive(sandbox, POD_DIRECTORY, tar_of(entries))
+    await docker_bench.runtime.fill_volume(sandbox, "v", image)
+    listed = (await docker_bench.run(sandbox, "ls /v; stat -c %a /v", mounts=SEE))[1]
+    assert listed == [*left, "755"]
+
+
+async def test_a_fill_that_fails_says_so_and_is_not_taken_for_done(
+    docker_bench: Bench, image: str
+) -> None:
+    small = (PodVolume(name="v", memory=True, size_limit=64 << 10),)
+    sandbox = await docker_bench.sandbox(volumes=small)
+    for _ in range(2):
+        with pytest.raises(EngineError, match="no space left"):
+            await docker_bench.runtime.fill_volume(sandbox, "v", image)
+
+
+async def test_carriers_are_no_pod_s_and_are_cleared_away(docker_bench: Bench, raw: Any) -> None:
+    labels = {
+        "podtui.dev/root": root_key(docker_bench.root),
+        "io.kubernetes.docker.type": "carrier",
+    }
+    other = labels | {"podtui.dev/root": root_key("another")}
+    mine, theirs = (
+        raw.create_container_from_config({"Image": IMAGE, "Cmd": ["/"], "Labels": bears})["Id"]
+        for bears in (labels, other)
+    )
+    try:
+        snapshot = await docker_bench.runtime.list()
+        assert (snapshot.sandboxes, snapshot.containers) == ((), ())
+        await docker_bench.runtime.connect()
+        left = {found["Id"] for found in raw.containers(all=True)}
+        assert mine not in left
+        assert theirs in left
+    finally:
+        raw.remove_container(theirs)
+
+
+# --- the host
+
+
+@AS_ROOT
+async def test_paths_of_a_far_host_are_followed_as_the_host_does(
+    remote_bench: Bench, tmp_path: Path
+) -> None:
+    kind = remote_bench.runtime.host_path
+    (tmp_path / "d").mkdir()
+    (tmp_path / "d" / "f").write_text("x")
+    (tmp_path / "absolute").symlink_to(tmp_path / "d")
+    (tmp_path / "relative").symlink_to("d/../absolute/f")
+    (tmp_path / "above").symlink_to("../" * 30 + "etc/hostname")
+    (tmp_path / "dangling").symlink_to("/no/such/thing")
+    (tmp_path / "round").symlink_to("round")
+    os.mkfifo(tmp_path / "pipe")
+    assert await kind(f"{tmp_path}/absolute/f") is HostPathKind.FILE
+    assert await kind(f"{tmp_path}/relative") is HostPathKind.FILE
+    assert await kind(f"{tmp_path}/above") is HostPathKind.FILE
+    assert await kind(f"{tmp_path}/absolute/../d") is HostPathKind.DIRECTORY
+    assert await kind(f"{tmp_path}/dangling") is HostPathKind.MISSING
+    assert await kind(f"{tmp_path}/d/f/below") is HostPathKind.MISSING
+    assert await kind("/dev/null") is HostPathKind.CHAR_DEVICE
+    assert await kind("/var/run/docker.sock") is HostPathKind.SOCKET
+    for path in ("round", "pipe"):
+        with pytest.raises(EngineError):
+            await kind(f"{tmp_path}/{path}")
+
+
+def modes(folder: Path) -> dict[str, int]:
+    return {path.name: path.stat().st_mode & 0o7777 for path in folder.rglob("*")}
+
+
+@AS_ROOT
+async def test_what_is_made_on_the_host_has_the_kubelet_s_modes(
+    docker_bench: Bench, tmp_path: Path
+) -> None:
+    make = docker_bench.runtime.host_path
+    (tmp_path / "link").symlink_to(tmp_path / "real")
+    (tmp_path / "real").mkdir(mode=0o700)
+    await make(f"{tmp_path}/link/a/b", create="Directory")
+    await make(f"{tmp_path}/link/a/f", create="File")
+    assert modes(tmp_path) == {"link": 0o700, "real": 0o700, "a": 0o755, "b": 0o755, "f": 0o644}
+    with pytest.raises(EngineError, match="no such file or directory"):
+        await make(f"{tmp_path}/no/f", create="File")
+    with pytest.raises(EngineError):
+        await make(f"{tmp_path}/real/a/f/below", create="Directory")

@@ -1,0 +1,193 @@
+"""The real kubectl talks with a real container through the API."""
+
+from __future__ import annotations
+
+import asyncio
+import fcntl
+import os
+import shutil
+import socket
+import struct
+import termios
+from collections.abc import AsyncIterator, Awaitable, Callable
+from pathlib import Path
+
+import pytest
+from aiohttp import web
+from runtime_bench import until
+from session_world import SessionWorld, docker, session_world
+
+KUBECTL = shutil.which("kubectl")
+pytestmark = [
+    pytest.mark.skipif(KUBECTL is None, reason="KUBECTL IS MISSING: sessions are not tried"),
+    pytest.mark.timeout(300),
+]
+Start = Callable[..., Awaitable[asyncio.subprocess.Process]]
+SCRIPT = "httpd -p 127.0.0.1:8080 -h /etc; while sleep 0.2; do echo tick; done"
+
+
+@pytest.fixture
+async def world(tmp_path: Path, engine_url: str) -> AsyncIterator[SessionWorld]:
+    async with session_world(docker(engine_url), tmp_path / "s.sock") as it:
+        await it.put(c=SCRIPT)
+        yield it
+
+
+@pytest.fixture
+async def start(world: SessionWorld, tmp_path: Path) -> AsyncIterator[Start]:
+    site = web.TCPSite(world.served.runner, "127.0.0.1", 0)
+    await site.start()
+    port = world.served.runner.addresses[-1][1]
+    running: list[asyncio.subprocess.Process] = []
+
+    async def begin(
+        *arguments: str, stdio: int = asyncio.subprocess.PIPE, **environment: str
+    ) -> asyncio.subprocess.Process:
+        process = await asyncio.create_subprocess_exec(
+            str(KUBECTL),
+            f"--server=http://127.0.0.1:{port}",
+            f"--cache-dir={tmp_path / 'cache'}",
+            *arguments,
+            stdin=stdio,
+            stdout=stdio,
+            stderr=stdio,
+            cwd=tmp_path,
+            env={
+                **os.environ,
+                "HOME": str(tmp_path),
+                "KUBECONFIG": os.devnull,
+                "NO_PROXY": "*",
+                **environment,
+            },
+        )
+        running.append(process)
+        return process
+
+    yield begin
+    for process in running:
+        if process.returncode is None:
+            process.kill()
+        await process.communicate()
+
+
+async def run(
+    start: Start, *arguments: str, given: bytes = b"", **environment: str
+) -> tuple[int | None, bytes, bytes]:
+    process = await start(*arguments, **environment)
+    async with asyncio.timeout(60):
+        out, err = await process.communicate(given)
+    return process.returncode, out, err
+
+
+async def test_exec(start: Start) -> None:
+    script = "echo out; echo err >&2; exit 7"
+    code, out, err = await run(start, "exec", "web", "--", "sh", "-c", script)
+    assert (code, out) == (7, b"out\n")
+    assert err == b"err\ncommand terminated with exit code 7\n"
+    code, out, err = await run(start, "exec", "web", "-c", "c", "--", "true")
+    assert (code, out, err) == (0, b"", b"")
+
+
+async def test_exec_with_input(start: Start) -> None:
+    given = os.urandom(3_000_000)
+    code, out, err = await run(start, "exec", "-i", "web", "--", "cat", given=given)
+    assert (code, err) == (0, b"")
+    assert out == given
+
+
+async def test_exec_at_a_terminal(start: Start) -> None:
+    ours, theirs = os.openpty()
+    try:
+        fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 33, 99, 0, 0))
+        process = await start("exec", "-it", "web", "--", "sh", stdio=theirs)
+        os.write(ours, b"sleep 0.3; stty size; exit 4\n")
+        async with asyncio.timeout(60):
+            code = await process.wait()
+        os.set_blocking(ours, False)
+        said = os.read(ours, 65536)
+    finally:
+        os.close(ours)
+        os.close(theirs)
+    assert b"33 99\r\n" in said
+    assert code == 4
+
+
+async def test_exec_where_nothing_runs(start: Start) -> None:
+    code, _, err = await run(start, "exec", "web", "--", "nosuchcommand")
+    assert code == 126
+    code, _, err = await run(start, "exec", "nobody", "--", "true")
+    assert code == 1
+    assert b'pods "nobody" not found' in err
+    code, _, err = await run(start, "exec", "web", "-c", "other", "--", "true")
+    assert code == 1
+    assert b"container other" in err
+
+
+async def test_exec_when_the_container_has_gone(start: Start, world: SessionWorld) -> None:
+    await world.record("web", {"c": "docker://" + "f" * 64})
+    code, _, err = await run(start, "exec", "web", "--", "true")
+    assert code == 1
+    assert b'container not found ("c")' in err
+
+
+async def test_older_transports_are_refused_in_words(start: Start) -> None:
+    switched = {"KUBECTL_REMOTE_COMMAND_WEBSOCKETS": "false"}
+    code, _, err = await run(start, "exec", "web", "--", "true", **switched)
+    assert code == 1
+    assert b"SPDY is not served, WebSockets are" in err
+
+
+async def test_attach(start: Start) -> None:
+    process = await start("attach", "web")
+    assert process.stdout is not None
+    async with asyncio.timeout(60):
+        assert await process.stdout.readline() == b"tick\n"
+
+
+async def test_copy(start: Start, tmp_path: Path) -> None:
+    content = os.urandom(300_000)
+    (tmp_path / "given").write_bytes(content)
+    code, _, err = await run(start, "cp", "given", "web:/tmp/taken")
+    assert code == 0, err
+    code, _, err = await run(start, "cp", "web:/tmp/taken", "back")
+    assert code == 0, err
+    assert (tmp_path / "back").read_bytes() == content
+
+
+async def fetch(port: int) -> bytes:
+    reader, writer = await asyncio.open_connection("127.0.0.1", port)
+    writer.write(b"GET /hostname HTTP/1.0\r\n\r\n")
+    answer = await reader.read()
+    writer.close()
+    await writer.wait_closed()
+    return answer
+
+
+async def test_port_forward(start: Start) -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        port = taken.getsockname()[1]
+    process = await start("port-forward", "web", f"{port}:8080")
+    assert process.stdout is not None
+    async with asyncio.timeout(60):
+        assert b"Forwarding from 127.0.0.1" in await process.stdout.readline()
+
+        async def answers() -> bool:
+            return (await fetch(port)).endswith(b"contract\n")
+
+        await until(answers)
+        for _ in range(3):
+            answers_ = await asyncio.gather(*(fetch(port) for _ in range(8)))
+            assert {one[-9:] for one in answers_} == {b"contract\n"}
+
+
+async def test_port_forward_to_a_port_where_nobody_listens(start: Start) -> None:
+    process = await start("port-forward", "web", ":8099")
+    assert process.stdout is not None
+    assert process.stderr is not None
+    async with asyncio.timeout(60):
+        line = (await process.stdout.readline()).decode()
+        assert await fetch(int(line.split(" -> ")[0].rpartition(":")[2])) == b""
+        said = await process.stderr.readline()
+    assert b"error forwarding port 8099 to pod web, uid" in said
+    assert b"Connection refused" in said

@@ -1,0 +1,281 @@
+"""The screen on a cluster: what does not apply is not there, what does works."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import pytest
+from msgspec import structs
+from textual.pilot import Pilot
+from tui_app import bar_text, main, make_app, notified, screen_text, table_text, wait_for
+from tui_scene import FakeClient, gallery, node
+from tui_scene import events as some_events
+
+from podtui.api.local import Manifest, NodeMetrics
+from podtui.api.v1 import Event, Node, Pod
+from podtui.client.protocol import CLUSTER, Lost, Server, Synced
+from podtui.errors import AgentUnavailable, ApiError
+from podtui.tui.app import PodtuiApp
+from podtui.tui.commands.delete import fate
+from podtui.tui.model.model import Link
+from podtui.tui.screens.help_screen import HelpScreen
+from podtui.tui.screens.key_lines import key_lines
+from podtui.tui.screens.node.node_screen import NodeScreen
+from podtui.tui.screens.pods.pod_screen import PodScreen
+from podtui.tui.widgets.dialogs import Dialog
+from podtui.tui.widgets.tones import LinesView
+
+SERVER = Server(
+    capabilities=CLUSTER,
+    host="api.example:6443",
+    context="prod-eu",
+    cluster="eu-1",
+    user="anne",
+    contexts=("prod-eu", "staging"),
+)
+
+
+class ClusterClient(FakeClient):
+    """Says also what only clusters have; refuses to delete what is in ``kept``."""
+
+    target = "https://api.example:6443"
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.namespace: str | None = ""
+        self.deleted: list[str] = []
+        self.kept: set[str] = set()
+        self.node_uses: tuple[NodeMetrics, ...] = ()
+        self.followed: list[type] = []
+
+    async def follow(self, kind: Any, namespace: str = "") -> AsyncIterator[Any]:
+        self.followed.append(kind)
+        async for delta in super().follow(kind, namespace):
+            yield delta
+
+    async def nodes_metrics(self) -> tuple[NodeMetrics, ...]:
+        return self.node_uses
+
+    async def delete_pod(self, pod: Pod) -> None:
+        if pod.metadata.name in self.kept:
+            raise ApiError(403, "Forbidden", f'pods "{pod.metadata.name}" is forbidden')
+        self.deleted.append(pod.metadata.name)
+
+
+def placed(pod: Pod, node: str, **meta: Any) -> Pod:
+    return structs.replace(
+        pod,
+        metadata=structs.replace(pod.metadata, **meta),
+        spec=structs.replace(pod.spec, nodeName=node),
+    )
+
+
+def named(name: str) -> Node:
+    made = node()
+    return structs.replace(made, metadata=structs.replace(made.metadata, name=name))
+
+
+def pods() -> list[Pod]:
+    return [placed(pod, f"n{number % 2}") for number, pod in enumerate(gallery())]
+
+
+def client() -> ClusterClient:
+    made = ClusterClient()
+    made.say(Node, Synced((named("n0"), named("n1"))))
+    made.say(Pod, Synced(tuple(pods())))
+    made.say(Event, Synced(some_events()))
+    return made
+
+
+@asynccontextmanager
+async def running(
+    made: ClusterClient | None = None, size: tuple[int, int] = (160, 44), **settings: Any
+) -> AsyncIterator[tuple[PodtuiApp, Pilot[None]]]:
+    app = make_app(made or client(), server=SERVER, asked_path=None, **settings)
+    async with app.run_test(size=size) as pilot:
+        await wait_for(pilot, lambda: app.model.link is Link.CONNECTED, "an answer")
+        await wait_for(pilot, lambda: not app.model._dirty[Pod], "the pods")
+        await pilot.pause()
+        yield app, pilot
+
+
+# --- on the screen
+
+
+async def test_head_and_foot_say_whom_one_looks_at() -> None:
+    async with running() as (app, _):
+        head = bar_text(app, "header")
+        for words in ("cluster", "prod-eu", "eu-1", "as anne", "2 nodes"):
+            assert words in head
+        status = bar_text(app, "status")
+        assert "namespace all" in status
+        assert "API server connected" in status
+        assert "agent" not in head + status
+        rows = table_text(app)
+        assert "NAMESPACE" in rows[0]
+        assert "NODE" in rows[0]
+        assert Manifest not in app.client.followed
+
+
+async def test_keys_that_do_not_apply_are_neither_in_the_footer_nor_in_the_help() -> None:
+    async with running(size=(240, 50)) as (app, pilot):
+        hints = bar_text(app, "hints")
+        assert "Delete" in hints
+        assert "Shell" in hints
+        for word in ("Edit", "Restart", "What if"):
+            assert word not in hints
+        lines = key_lines(app.screen, {}, app.model.server.capabilities)
+        ids = {line.id for line in lines}
+        assert {"act.delete", "act.shell", "main.why", "pod.yaml"} <= ids
+        hidden = {
+            "act.edit", "act.restart", "act.new", "act.journal", "pod.manifest", "yaml.source",
+            "node.what-if", "node-pane.what-if", "probes.run", "trash.restore", "why.apply",
+        }  # fmt: skip
+        assert not hidden & ids
+        await pilot.press("question_mark")
+        assert isinstance(app.screen, HelpScreen)
+
+
+async def test_a_log_that_breaks_off_is_the_clusters_doing() -> None:
+    class Silent(ClusterClient):
+        async def logs(self, namespace, pod, query):
+            raise AgentUnavailable("api.example: it takes too long to answer")
+            yield []
+
+    made = Silent()
+    made.say(Node, Synced((named("n0"), named("n1"))))
+    made.say(Pod, Synced(tuple(pods())))
+    async with running(made) as (app, pilot):
+        view = main(app).logs.view
+
+        def said() -> str:
+            lines = (view.render_line(y).text for y in range(view.size.height))
+            return " ".join(" ".join(lines).split())
+
+        words = "The cluster does not answer: api.example: it takes too long"
+        await wait_for(pilot, lambda: words in said(), "who does not answer")
+
+
+async def test_keys_that_do_not_apply_do_nothing() -> None:
+    async with running() as (app, pilot):
+        for key in ("e", "r", "n", "J", "u", "ctrl+k", "w"):
+            await pilot.press(key)
+        await pilot.pause()
+        assert app.screen is main(app)
+        assert app.client.restarted == []  # type: ignore[attr-defined]
+        assert not app.notices
+
+
+async def test_the_tabs_of_a_pod() -> None:
+    async with running() as (app, pilot):
+        await pilot.press("enter")
+        await wait_for(pilot, lambda: isinstance(app.screen, PodScreen), "the pod")
+        await pilot.pause()
+        tabs = bar_text(app, "tabs")
+        assert tabs.split() == ["1", "Overview", "3", "Events", "4", "Logs", "5", "YAML"]
+        for expected in ("events", "logs", "yaml", "overview"):
+            await pilot.press("tab")
+            await wait_for(pilot, lambda to=expected: app.screen._tab == to, expected)
+        for key in ("2", "6", "7", "8"):
+            await pilot.press(key)
+            assert app.screen._tab == "overview"
+
+
+async def test_the_node_is_that_of_the_chosen_pod() -> None:
+    async with running() as (app, pilot):
+        pane = main(app).node
+        pod = main(app).pods.pod
+        assert pod is not None
+        await wait_for(pilot, lambda: pod.spec.nodeName in str(pane.border_title), "its node")
+        await pilot.press("4", "enter")
+        await wait_for(pilot, lambda: isinstance(app.screen, NodeScreen), "the node")
+        await pilot.pause()
+        assert pod.spec.nodeName in bar_text(app, "header")
+        assert bar_text(app, "tabs").split() == ["1", "Overview", "2", "Pods"]
+
+
+async def test_what_one_may_not_see_is_said_where_it_would_be() -> None:
+    made = ClusterClient()
+    refusal = 'is forbidden: User "anne" cannot list resource at the cluster scope, says the server'
+    made.say(Node, Lost(f"nodes {refusal}", refused=True))
+    made.say(Event, Lost(f"events {refusal}", refused=True))
+    made.say(Pod, Synced(tuple(pods())))
+    async with running(made) as (app, pilot):
+        await pilot.press("4")
+        view = app.screen.query_one("#node-view", LinesView)
+
+        def said() -> str:
+            rows = [view.render_line(y).text for y in range(view.size.height)]
+            return " ".join("".join(rows).split())
+
+        await wait_for(pilot, lambda: f"nodes {refusal}" in said(), "the refusal, to its end")
+        assert app.model.link is Link.CONNECTED
+        assert len(main(app).pods.table.set.rows) == len(app.model.pods)
+        await pilot.press("2")
+        await pilot.pause()
+        assert f"events {refusal}" in " ".join("".join(table_text(app, "events")).split())
+
+
+async def test_a_lost_server_is_named() -> None:
+    made = ClusterClient()
+    for kind in (Node, Pod, Event):
+        made.say(kind, Lost("api.example:6443: nothing listens there"))
+    app = make_app(made, server=SERVER)
+    async with app.run_test(size=(120, 36)) as pilot:
+        await wait_for(
+            pilot, lambda: "nothing listens" in "".join(table_text(app)), "what went wrong"
+        )
+        assert "agent" not in "".join(table_text(app))
+        assert "lost: api.example:6443" in bar_text(app, "status")
+
+
+async def test_delete_asks_first_and_tells_what_the_server_refused() -> None:
+    made = client()
+    async with running(made) as (app, pilot):
+        pod = main(app).pods.pod
+        assert pod is not None
+        await pilot.press("ctrl+d")
+        await wait_for(pilot, lambda: isinstance(app.screen, Dialog), "the question")
+        asked = screen_text(app)
+        assert "A cluster has no undo." in asked
+        assert fate(pod) in asked
+        await pilot.press("enter")
+        await wait_for(pilot, lambda: app.screen is main(app), "the screen again")
+        assert made.deleted == []
+        await pilot.press("ctrl+d")
+        await wait_for(pilot, lambda: isinstance(app.screen, Dialog), "the question")
+        await pilot.press("y")
+        await wait_for(pilot, lambda: made.deleted == [pod.metadata.name], "the deletion")
+        await wait_for(pilot, lambda: not app.session._asking, "the end of it")
+        made.kept = {pod.metadata.name}
+        await pilot.press("ctrl+d")
+        await wait_for(pilot, lambda: isinstance(app.screen, Dialog), "the question")
+        await pilot.press("y")
+        await notified(app, pilot, "is forbidden")
+
+
+async def test_read_only_deletes_nothing() -> None:
+    made = client()
+    async with running(made, readonly=True) as (app, pilot):
+        await pilot.press("ctrl+d")
+        await pilot.pause()
+        assert app.screen is main(app)
+
+
+@pytest.mark.parametrize(("typed", "wanted"), [("staging", "staging"), ("prod-eu", "")])
+async def test_turning_to_another_context(typed: str, wanted: str) -> None:
+    async with running() as (app, pilot):
+        app.run_command(f"ctx {typed}")
+        await pilot.pause()
+        await asyncio.sleep(0)
+        assert app.turn_to == wanted
+
+
+async def test_an_unknown_context_lists_those_there_are() -> None:
+    async with running() as (app, pilot):
+        app.run_command("ctx nowhere")
+        await wait_for(pilot, lambda: len(app.notices) > 0, "the words")
+        assert any("there are prod-eu, staging" in n.message for n in app.notices)

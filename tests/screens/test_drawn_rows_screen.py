@@ -1,0 +1,47 @@
+"""Painting is counted here, in rows composed and lines drawn: what it costs at rest follows."""
+
+from __future__ import annotations
+
+from tui_app import main, running, wait_for
+from tui_scene import FakeClient, node, pod, status
+
+from podtui.api.times import epoch
+from podtui.tui.model.model import Changes
+from podtui.tui.widgets.cells import Column, Fitted
+from podtui.tui.widgets.table_lines import DrawnRows
+
+COLUMNS = (Column("name", "NAME", 100), Column("n", "RESTARTS", 70), Column("age", "AGE", 80))
+FITTED = (Fitted(0, 4, False), Fitted(1, 12, False), Fitted(2, 5, False))
+
+
+def drawn(width: int = 30) -> DrawnRows:
+    rows = DrawnRows(COLUMNS)
+    rows.lay_out(FITTED, width)
+    return rows
+
+
+async def test_a_second_costs_the_rows_in_sight_whose_ages_read_otherwise() -> None:
+    client = FakeClient()
+    born = epoch(pod("x", status()).metadata.creationTimestamp)
+    assert born is not None
+    pods = [pod(f"p{n:02}", status(), uid=f"u{n}") for n in range(50)]
+    client.fill(pods, (), (), (node(),))
+    async with running(client) as (app, pilot):
+        screen = main(app)
+        table = screen.pods.table
+        await wait_for(pilot, lambda: table.repaints and len(table.set) == 50, "the pods")
+        late = born + 86400 * 30 + 5
+
+        async def at(moment: float) -> tuple[int, int]:
+            app.session.clock = lambda: moment
+            screen.publish(Changes(), moment)
+            await pilot.pause()
+            return table.drawn.composed, table.repaints
+
+        before = await at(late)
+        for seconds in (1, 2, 3, 60):
+            assert await at(late + seconds) == before, "ages of days"
+        composed, drawn = await at(born + 30)
+        after = await at(born + 31)
+        high = table.size.height - 1
+        assert after == (composed + high, drawn + high), "each row in sight once"

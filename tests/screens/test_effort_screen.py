@@ -1,0 +1,241 @@
+"""How much is done for a key, for a frame of lines and for a change: counted, not timed."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+import pytest
+from log_app import LogApp, fill, numbered
+from msgspec import structs
+from textual.geometry import Region
+from textual.widget import Widget
+from tui_app import main, running, screen_text, wait_for
+from tui_scene import full_client, pod, status
+
+from podtui.api.v1 import Pod
+from podtui.client.protocol import Changed
+from podtui.tui.app import LONGEST
+from podtui.tui.screens.main import pods_pane
+from podtui.tui.screens.node import node_screen
+from podtui.tui.screens.node.node_screen import NodeScreen
+from podtui.tui.widgets.tones import LinesView
+
+
+def counting(monkeypatch: pytest.MonkeyPatch, owner: Any, name: str) -> list[Any]:
+    """What a function was called with first, from now on."""
+    calls: list[Any] = []
+    original = getattr(owner, name)
+
+    def counted(*args: Any, **settings: Any) -> Any:
+        calls.append(args[0] if args else None)
+        return original(*args, **settings)
+
+    monkeypatch.setattr(owner, name, counted)
+    return calls
+
+
+# --- the log
+
+
+async def painted(app: LogApp, pilot: Any) -> int:
+    """Rows drawn so far, once there is nothing left to draw."""
+    await pilot.pause(0.05)
+    return app.log_view.repaints
+
+
+async def test_lines_that_come_below_draw_nothing() -> None:
+    app = LogApp()
+    async with app.run_test(size=(40, 10)) as pilot:
+        view = await fill(app, numbered(100))
+        view.focus()
+        await pilot.press("up")
+        before = await painted(app, pilot)
+        view.write(numbered(500, 100))
+        view._frame()
+        assert view.virtual_size.height == 600
+        assert await painted(app, pilot) == before
+
+
+async def test_the_cursor_draws_the_row_it_leaves_and_the_one_it_comes_to() -> None:
+    app = LogApp()
+    async with app.run_test(size=(40, 10)) as pilot:
+        view = await fill(app, numbered(100))
+        view.focus()
+        await pilot.press("up")
+        before = await painted(app, pilot)
+        await pilot.press("up")
+        assert await painted(app, pilot) == before + 2
+
+
+async def test_a_search_draws_the_rows_that_it_marks() -> None:
+    app = LogApp()
+    async with app.run_test(size=(40, 10)) as pilot:
+        view = await fill(app, numbered(30_000))
+        before = await painted(app, pilot)
+        view.search("nowhere")
+        assert await painted(app, pilot) == before, "neither the key nor the looking draws"
+        view.search("line 2999[12]")
+        assert await painted(app, pilot) == before + 2
+        view.search("")
+        assert await painted(app, pilot) == before + 4
+
+
+async def test_the_same_search_goes_on_where_it_is() -> None:
+    app = LogApp()
+    async with app.run_test(size=(40, 10)) as pilot:
+        view = await fill(app, numbered(30_000))
+        view.search("line 7$")
+        await wait_for(pilot, lambda: view.match_count == 1, "the match far above")
+        view.search("line 7$")
+        view.previous_match()
+        assert view.current == 7
+
+
+# --- the frame of a pane
+
+
+async def test_a_note_draws_its_row_and_not_the_pane(monkeypatch: pytest.MonkeyPatch) -> None:
+    async with running() as (app, pilot):
+        await pilot.press("3")
+        pane = main(app).logs
+        await wait_for(pilot, lambda: pane.view.lines.log_lines, "the log")
+        drawn: list[Region] = []
+        refresh = Widget.refresh
+
+        def refreshed(widget: Widget, *regions: Region, **settings: Any) -> Widget:
+            if widget is pane:
+                drawn.extend(regions or [pane.region])
+            return refresh(widget, *regions, **settings)
+
+        monkeypatch.setattr(Widget, "refresh", refreshed)
+        pane.set_note("seven matches")
+        width, height = pane.outer_size
+        left, top = pane.content_offset
+        assert drawn == [Region(-left, height - 1 - top, width, 1)]
+        # At once: the log that comes has a word to say there, too.
+        (row,) = pane.render_lines(Region(0, height - 1, width, 1))
+        assert "seven matches" in row.text
+
+
+async def test_a_change_makes_the_rows_of_its_pods(monkeypatch: pytest.MonkeyPatch) -> None:
+    async with running(full_client()) as (app, pilot):
+        await pilot.press("4", "enter")
+        await wait_for(pilot, lambda: isinstance(app.screen, NodeScreen), "the screen")
+        screen = app.screen
+        assert isinstance(screen, NodeScreen)
+        await pilot.press("2")
+        made = counting(monkeypatch, node_screen, "share_row")
+        web = next(one for one in app.model.pods.values() if one.metadata.name == "web-n1")
+        asks = pod("web", status(), requests={"cpu": "300m"}).spec
+        app.model.fold(Pod, Changed((structs.replace(web, spec=asks),)))
+        app._show(app.model.take())
+        app._show(app.model.everything())
+        assert [one.metadata.name for one in made] == ["web-n1"]
+        key = web.metadata.uid
+        assert screen.pods.set.rows[key].cells[1].text == "300m"
+        gone = structs.replace(web, status=structs.replace(web.status, phase="Failed"))
+        app.model.fold(Pod, Changed((gone,)))
+        app._show(app.model.take())
+        assert key not in screen.pods.set.rows
+
+
+async def test_turning_to_the_node_makes_no_rows(monkeypatch: pytest.MonkeyPatch) -> None:
+    async with running() as (app, pilot):
+        made = counting(monkeypatch, pods_pane, "pod_row")
+        await pilot.press("4")
+        assert main(app).active == "node"
+        assert not made
+        lines = main(app).node.view.lines
+        assert any(span.text.startswith("cpu") for line in lines for span in line)
+
+
+# --- the cursor
+
+
+async def test_keys_that_follow_a_move_are_about_the_row_moved_to() -> None:
+    async with running() as (app, pilot):
+        screen = main(app)
+        table = screen.pods.table
+        app.simulate_key("j")
+        app.simulate_key("p")
+        await wait_for(pilot, lambda: screen.active == "logs", "the log")
+        await pilot.pause(0.3)
+        target = screen.logs.target
+        assert target is not None
+        assert target.previous
+        assert target.key == table.cursor_key
+
+
+async def test_the_cursor_is_drawn_before_anything_is_said_of_its_row(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async with running() as (app, pilot):
+        screen = main(app)
+        table = screen.pods.table
+        await pilot.pause(0.05)
+        before = table.repaints
+        drawn: list[int] = []
+        monkeypatch.setattr(screen.node, "choose", lambda key: drawn.append(table.repaints))
+        app.simulate_key("j")
+        await wait_for(pilot, lambda: drawn, "what is said of it")
+        assert drawn[0] == before + 2
+
+
+# --- screens above one another
+
+
+async def test_what_changes_below_does_not_draw_the_screen_that_hides_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    client = full_client()
+    async with running(client) as (app, pilot):
+        await pilot.press("4", "enter")
+        await wait_for(pilot, lambda: isinstance(app.screen, NodeScreen), "the screen")
+        await pilot.pause(0.2)
+        drawn = counting(monkeypatch, LinesView, "render_line")
+        table = main(app).pods.table
+        client.change(pod("counter", status(restarts=77)))
+        key = next(k for k, one in app.model.pods.items() if one.metadata.name == "counter-n1")
+        await wait_for(pilot, lambda: table.set.rows[key].cells[4].text == "77", "the change below")
+        await pilot.pause(0.2)
+        assert not drawn
+        await pilot.press("escape")
+        await pilot.pause(0.1)
+        lines = screen_text(app).splitlines()
+        assert any("counter-n1" in line and "77" in line for line in lines)
+
+
+# --- keys first
+
+
+async def test_changes_wait_until_a_key_is_drawn_but_not_for_ever(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async with running() as (app, pilot):
+        await pilot.pause(0.5)
+        told = counting(monkeypatch, app, "_show")
+        app.model.fold(Pod, Changed((pod("web", status(restarts=5)),)))
+        app._published_at = app._last_input = time.monotonic()
+        app._publish()
+        assert not told
+        await wait_for(pilot, lambda: any(changes.pods for changes in told), "the change")
+        app.model.fold(Pod, Changed((pod("web", status(restarts=6)),)))
+        app._last_input = time.monotonic()
+        app._published_at = time.monotonic() - LONGEST
+        told.clear()
+        app._publish()
+        assert told, "a key is held down, and still changes are shown"
+
+
+async def test_frames_of_a_log_wait_until_a_key_is_drawn_but_not_for_ever() -> None:
+    app = LogApp()
+    async with app.run_test(size=(40, 10)) as pilot:
+        view = await fill(app, numbered(100))
+        view.idle = lambda: 0.0
+        view._framed_at = time.perf_counter()
+        view.write(numbered(5, 100))
+        before = view.lines.rows.rows
+        view._due()
+        assert view.lines.rows.rows == before
+        await wait_for(pilot, lambda: view.lines.rows.rows == before + 5, "its turn")

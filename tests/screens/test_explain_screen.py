@@ -1,0 +1,143 @@
+"""What a field means, on the screen: by command, from a line of a manifest, and field by field."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from textual.pilot import Pilot
+from tui_app import main, running, wait_for
+from tui_scene import FakeClient, manifest, node, pod, status
+
+from podtui.api.local import Manifest
+from podtui.api.places import FieldPlace, write_places
+from podtui.tui.app import PodtuiApp
+from podtui.tui.screens.explain_screen import ExplainScreen
+from podtui.tui.screens.pods.pod_screen import PodScreen
+from podtui.tui.widgets.text_view import ManifestText
+
+TEXT = """\
+kind: ConfigMap
+---
+kind: Pod
+metadata:
+  labels: {app: web}
+spec:
+  containers:
+  - name: web
+    image: nginx:1
+
+    args: ["a"]
+---
+kind: ConfigMap
+"""
+
+
+def with_places(name: str = "web.yaml", pod_name: str = "web-n1") -> Manifest:
+    """A manifest whose pod is the second of three documents."""
+    import msgspec
+
+    found: dict[tuple[str | int, ...], FieldPlace] = {
+        ("kind",): FieldPlace((3, 1), (3, 7)),
+        ("metadata",): FieldPlace((4, 1), (5, 3)),
+        ("metadata", "labels"): FieldPlace((5, 3), (5, 11)),
+        ("metadata", "labels", "app"): FieldPlace((5, 12), (5, 17)),
+        ("spec",): FieldPlace((6, 1), (7, 3)),
+        ("spec", "containers"): FieldPlace((7, 3), (8, 3)),
+        ("spec", "containers", 0): FieldPlace(None, (8, 5)),
+        ("spec", "containers", 0, "name"): FieldPlace((8, 5), (8, 11)),
+        ("spec", "containers", 0, "image"): FieldPlace((9, 5), (9, 12)),
+        ("spec", "containers", 0, "args"): FieldPlace((11, 5), (11, 11)),
+    }
+    keys = {path: place.key for path, place in found.items() if place.key is not None}
+    places = write_places(keys, {path: place.value for path, place in found.items()})
+    one = manifest(name, text=TEXT, pod_name=pod_name)
+    return msgspec.structs.replace(one, status=msgspec.structs.replace(one.status, places=places))
+
+
+async def opened(app: PodtuiApp, pilot: Pilot[Any], path: str) -> ExplainScreen:
+    await wait_for(
+        pilot,
+        lambda: isinstance(app.screen, ExplainScreen) and app.screen.place.text == path,
+        f"the meaning of {path}",
+    )
+    screen = app.screen
+    assert isinstance(screen, ExplainScreen)
+    return screen
+
+
+async def test_into_fields_up_and_back() -> None:
+    async with running() as (app, pilot):
+        app.run_command("ex spec.containers.livenessProbe")
+        screen = await opened(app, pilot, "spec.containers.livenessProbe")
+        await wait_for(pilot, lambda: len(screen.fields.set) == 10, "its fields")
+        screen.fields.select("spec.containers.livenessProbe.httpGet")
+        await pilot.press("enter")
+        await opened(app, pilot, "spec.containers.livenessProbe.httpGet")
+        await pilot.press("left", "left")
+        await opened(app, pilot, "spec.containers")
+        assert screen.fields.cursor_key == "spec.containers.livenessProbe"
+        await pilot.press("escape", "escape")
+        await opened(app, pilot, "spec.containers.livenessProbe.httpGet")
+        await pilot.press("escape", "escape")
+        await wait_for(pilot, lambda: app.screen is main(app), "all the way back")
+
+
+async def test_a_field_without_fields_is_scrolled() -> None:
+    async with running(size=(80, 24)) as (app, pilot):
+        app.run_command("explain metadata.annotations")
+        screen = await opened(app, pilot, "metadata.annotations")
+        assert not screen.fields.display
+        assert screen.text.has_focus
+
+
+async def test_the_line_of_a_manifest_is_explained_by_a_key() -> None:
+    client = FakeClient()
+    client.fill((pod("web", status("app")),), (), (with_places(),), (node(),))
+    async with running(client) as (app, pilot):
+        await app.push_screen(PodScreen("uid-web", "manifest"))
+        view = app.screen.query_one(ManifestText)
+        await wait_for(pilot, lambda: len(view.rows) == 13, "the text")
+        await pilot.press(*["down"] * 8)
+        assert view.line == 9
+        await pilot.press("x")
+        await opened(app, pilot, "spec.containers.image")
+        await pilot.press("escape")
+        await wait_for(pilot, lambda: isinstance(app.screen, PodScreen), "back")
+        await pilot.click(view, offset=(8, 5))
+        await pilot.press("x")
+        await opened(app, pilot, "metadata.labels")
+        await pilot.press("escape", "home", "x")
+        await wait_for(pilot, lambda: told(app), "it says there is none")
+        assert isinstance(app.screen, PodScreen)
+
+
+async def test_the_cursor_of_a_manifest_stays_in_sight() -> None:
+    client = FakeClient()
+    long = manifest("web.yaml", text="a: 1\n" * 100, pod_name="web-n1")
+    client.fill((pod("web", status("app")),), (), (long,), (node(),))
+    async with running(client, size=(80, 24)) as (app, pilot):
+        await app.push_screen(PodScreen("uid-web", "manifest"))
+        view = app.screen.query_one(ManifestText)
+        await wait_for(pilot, lambda: len(view.rows) == 100, "the text")
+        for keys in (["end"], ["pageup"], ["home"], ["pagedown"], ["up"]):
+            await pilot.press(*keys)
+            await pilot.pause(0.1)
+            assert 0 <= view.cursor - round(view.scroll_y) < view.size.height, keys
+        await pilot.press("end")
+        assert view.line == 100
+
+
+async def test_no_such_field_is_told() -> None:
+    async with running() as (app, pilot):
+        app.run_command("explain spec.contaners")
+        await wait_for(pilot, lambda: told(app), "what it may have been")
+        assert app.screen is main(app)
+
+
+async def test_the_command_completes_fields() -> None:
+    async with running() as (app, _pilot):
+        assert "explain spec.containers.livenessProbe" in app.command_words()
+
+
+def told(app: PodtuiApp) -> int:
+    return len(app.notices)

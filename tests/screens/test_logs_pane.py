@@ -1,0 +1,401 @@
+from __future__ import annotations
+
+import asyncio
+import threading
+from pathlib import Path
+
+import pytest
+from textual.widgets import Input
+from tui_app import main, running, wait_for
+from tui_scene import FakeClient, ended, event, full_client, node, pod, status
+
+from podtui.tui.screens.logs import log_commands
+from podtui.tui.screens.logs.log_view import LogView
+from podtui.tui.screens.logs.logs_pane import LogsPane
+from podtui.tui.screens.pods.pod_screen import PodScreen
+from podtui.tui.views.logs.export import Export
+from podtui.tui.views.logs.line_buffer import RULE
+
+
+def log_text(view: LogView) -> str:
+    return "\n".join(view.render_line(y).text.rstrip() for y in range(view.size.height))
+
+
+async def test_logs_follow_the_cursor_once_it_rests() -> None:
+    client = full_client()
+    async with running(client) as (app, pilot):
+        logs = main(app).logs
+        await wait_for(pilot, lambda: "listening on :8080" in log_text(logs.view), "a log")
+        before = len(client.queries)
+        for _ in range(3):
+            app.simulate_key("j")  # the pilot would let the cursor rest after each
+        await wait_for(pilot, lambda: len(client.queries) > before, "the next log")
+        assert [name for name, _ in client.queries[before:]] == ["leaving-n1"]
+        query = client.queries[-1][1]
+        assert (query.container, query.follow, query.timestamps) == ("app", True, True)
+        assert "leaving-n1 › app" in str(logs.border_title)
+
+
+async def test_until_the_cursor_rests_all_that_is_said_is_of_the_log_that_is_shown() -> None:
+    async with running() as (app, pilot):
+        logs = main(app).logs
+        main(app).pods.table.select("uid-web")
+        await wait_for(pilot, lambda: "web-n1 › " in str(logs.border_title), "the log")
+        logs.choose(None)
+        logs.take_state(0, "the log has ended", quiet=True)
+        assert "web-n1 › " in str(logs.border_title)
+        await wait_for(pilot, lambda: "web-n1" not in str(logs.border_title), "no log")
+
+
+async def test_the_log_of_a_marked_pod_comes_back_when_a_filter_lets_it_through_again() -> None:
+    async with running() as (app, pilot):
+        screen = main(app)
+        logs = screen.logs
+        screen.pods.table.select("uid-web")
+        app.simulate_key("space")
+        await wait_for(pilot, lambda: "web-n1 › " in str(logs.border_title), "the log")
+        screen.filter_table("nothing has this name")
+        await wait_for(pilot, lambda: logs.target is None, "no log, for no pod")
+        screen.filter_table("-n1")
+        await wait_for(pilot, lambda: "web-n1 › " in str(logs.border_title), "the log again")
+        screen.filter_table("counter")
+        await wait_for(pilot, lambda: "counter-n1 › " in str(logs.border_title), "the other's log")
+
+
+async def test_log_keys() -> None:
+    client = full_client()
+    client.log_lines["exporter"] = [b"2026-11-21T12:00:00Z exported"]
+    async with running(client) as (app, pilot):
+        logs = main(app).logs
+        main(app).pods.table.select("uid-web")
+        await pilot.press("l")
+        assert app.focused is logs.view
+        await wait_for(pilot, lambda: "listening" in log_text(logs.view), "the log")
+        await pilot.press("t")
+        assert "11:59:00.123" in log_text(logs.view)
+        await pilot.press("w", "s")
+        assert logs.view.wrap
+        assert not logs.view.follow
+        await pilot.press("right_square_bracket")
+        await wait_for(pilot, lambda: "exported" in log_text(logs.view), "the other container")
+        await pilot.press("left_square_bracket", "p")
+        await wait_for(pilot, lambda: client.queries[-1][1].previous, "the log before")
+        assert "previous" in str(logs.border_title)
+        for key, tail, since in (("7", 5000, None), ("3", None, 300), ("1", None, None)):
+            await pilot.press("R", key)
+            await wait_for(
+                pilot,
+                lambda tail=tail, since=since: (
+                    (client.queries[-1][1].tail, client.queries[-1][1].since_seconds)
+                    == (tail, since)
+                ),
+                f"the range of {key}",
+            )
+        assert not logs.view.follow
+        assert "from the start" in str(logs.border_title)
+        await pilot.press("R", "escape")
+        assert "from the start" in str(logs.border_title)
+        # Digits choose a pane here as everywhere.
+        for digit, pane in (("2", "events"), ("3", "logs"), ("4", "node"), ("1", "pods")):
+            await pilot.press(digit)
+            assert main(app).active == pane
+        await pilot.press("d", "4")
+        assert isinstance(app.screen, PodScreen)
+        await wait_for(pilot, lambda: app.focused is not None, "the log")
+        await pilot.press("3")
+        assert app.screen._tab == "events"
+
+
+async def test_filter_and_search_are_typed_combined_and_undone() -> None:
+    async with running() as (app, pilot):
+        logs = main(app).logs
+        main(app).pods.table.select("uid-web")
+        await pilot.press("l")
+        await wait_for(pilot, lambda: "listening" in log_text(logs.view), "the log")
+        await pilot.press("slash", *"get", "enter")
+        await wait_for(pilot, lambda: "listening" not in log_text(logs.view), "the filter")
+        assert app.focused is logs.view
+        await pilot.press("F", *"orders", "enter")
+        await wait_for(pilot, lambda: logs.view.match_count == 2, "matches")
+        assert "/get · 1 of 2 matches" in str(logs.border_subtitle)
+        await pilot.press("F")
+        assert logs._prompt.input.value == ""
+        await pilot.press(*"zzz")
+        assert "0 matches" in str(logs.border_subtitle)
+        await pilot.press("escape")
+        assert "/get · 1 of 2 matches" in str(logs.border_subtitle)
+        await pilot.press("n")
+        assert "2 of 2" in str(logs.border_subtitle)
+        await pilot.press("escape")
+        assert not logs.view.searching
+        assert "listening" not in log_text(logs.view)
+        await pilot.press("slash")
+        assert logs._prompt.input.value == ""
+        assert "listening" not in log_text(logs.view)
+        await pilot.press("up")
+        assert logs._prompt.input.value == "get"
+        await pilot.press("escape")
+        assert "listening" not in log_text(logs.view)
+        await pilot.press("escape")
+        await wait_for(pilot, lambda: "listening" in log_text(logs.view), "all lines")
+        await pilot.press("slash", *"zzz")
+        await wait_for(pilot, lambda: "No line passes" in log_text(logs.view), "nothing")
+        await pilot.press("escape")
+        await wait_for(pilot, lambda: "listening" in log_text(logs.view), "all lines")
+        await pilot.press("slash", *"-C x a", "enter")
+        assert any("-C requires a number" in n.message for n in app.notices)
+        await pilot.press("slash", "enter", "L", "L", "L")
+        await wait_for(pilot, lambda: "retrying" not in log_text(logs.view), "the level")
+        assert "slow upstream" in log_text(logs.view)
+        await pilot.press("escape")
+        assert main(app).active == "pods"
+
+
+async def test_events_stand_between_the_lines_and_are_never_copied() -> None:
+    client = FakeClient()
+    client.fill(
+        (pod("web", status()),), (event("web", "Unhealthy", "probe failed"),), (), (node(),)
+    )
+    async with running(client) as (app, pilot):
+        logs = main(app).logs
+        await pilot.press("l")
+        await wait_for(pilot, lambda: "Unhealthy  probe failed" in log_text(logs.view), "it")
+        await pilot.press("E")
+        await wait_for(pilot, lambda: "Unhealthy" not in log_text(logs.view), "lines alone")
+        await pilot.press("E")
+        await wait_for(pilot, lambda: "Unhealthy" in log_text(logs.view), "both")
+        buffer = logs.view.buffer
+        place = next(n for n in range(buffer.end) if b"Unhealthy" in buffer[n])
+        logs.view.go_to(place)
+        await pilot.press("c")
+        assert app.clipboard == ""
+        logs.view.go_to(buffer.first if place else buffer.first + 1)
+        await pilot.press("c")
+        assert app.clipboard == "listening on :8080"
+
+
+async def test_marked_lines_are_walked_copied_and_kept_apart() -> None:
+    async with running() as (app, pilot):
+        logs = main(app).logs
+        main(app).pods.table.select("uid-web")
+        await pilot.press("l", "R", "1")
+        await wait_for(pilot, lambda: "listening" in log_text(logs.view), "the log")
+        await wait_for(pilot, lambda: logs.view.lines.log_lines == 8, "all of it")
+        await pilot.press("E", "g", "m", "j", "j", "m", "G", "k")
+        assert "2 marks" in str(logs.border_subtitle)
+        await pilot.press("apostrophe")
+        assert logs.view.current == logs.view.lines.marks[0]
+        await pilot.press("quotation_mark")
+        assert logs.view.current == logs.view.lines.marks[1]
+        assert log_text(logs.view).count("◆") == 2
+        await pilot.press("c")
+        assert app.clipboard == "listening on :8080\nGET / 200 12ms"
+
+
+async def test_logs_of_all_containers_are_merged_by_time_under_their_names() -> None:
+    client = full_client()
+    client.log_lines["exporter"] = [
+        b"2026-11-21T11:59:00.5Z between", b"2026-11-21T12:00:00Z after",
+    ]  # fmt: skip
+    async with running(client) as (app, pilot):
+        logs = main(app).logs
+        main(app).pods.table.select("uid-web")
+        await pilot.press("l", "a")
+        await wait_for(pilot, lambda: "exporter │ after" in log_text(logs.view), "both")
+        lines = [line for line in log_text(logs.view).splitlines() if "│" in line]
+        texts = [line.partition("│ ")[2] for line in lines]
+        assert texts.index("listening on :8080") < texts.index("between")
+        assert texts.index("between") < texts.index("GET /healthz 200 1ms")
+        assert texts[-1] == "after"
+        assert any(line.startswith("   nginx    │") for line in lines)
+        await pilot.press("P", "P")
+        assert "│" not in log_text(logs.view)
+
+
+async def test_what_is_shown_or_all_of_it_is_saved(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    async with running() as (app, pilot):
+        logs = main(app).logs
+        main(app).pods.table.select("uid-web")
+        await pilot.press("l")
+        await wait_for(pilot, lambda: logs.view.lines.log_lines == 8, "the log")
+        await pilot.press("slash", *"orders", "enter", "ctrl+s")
+        await wait_for(pilot, lambda: len(list(tmp_path.glob("*.log"))) == 1, "a file")
+        await wait_for(pilot, lambda: app.notices, "a word")
+        (path,) = tmp_path.glob("*.log")  # noqa: ASYNC240
+        assert path.name.startswith("web-n1-nginx-filtered-")
+        assert path.stat().st_mode & 0o777 == 0o600
+        assert path.read_bytes().count(b"\n") == 2
+        await pilot.press("S")
+        await wait_for(pilot, lambda: len(list(tmp_path.glob("*.log"))) == 2, "another")
+        await wait_for(pilot, lambda: len(app.notices) == 2, "a word")
+        (other,) = set(tmp_path.glob("*.log")) - {path}  # noqa: ASYNC240
+        first = other.read_bytes().splitlines()[0]
+        assert first == b"2026-11-21T11:59:00.123456789Z listening on :8080"
+
+
+async def test_keys_go_on_while_a_log_is_saved_and_leaving_waits_for_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    begun, goes_on = threading.Event(), threading.Event()
+    save = Export.save
+
+    def slowly(export: Export, path: Path) -> int:
+        begun.set()
+        goes_on.wait(20)
+        return save(export, path)
+
+    monkeypatch.setattr(Export, "save", slowly)
+    async with running() as (app, pilot):
+        logs = main(app).logs
+        main(app).pods.table.select("uid-web")
+        await pilot.press("l")
+        await wait_for(pilot, lambda: logs.view.lines.log_lines == 8, "the log")
+        await pilot.press("S")
+        await wait_for(pilot, begun.is_set, "the work")
+        await pilot.press("slash")
+        assert isinstance(app.focused, Input)
+    goes_on.set()
+    async with asyncio.timeout(20):
+        while not [p for p in tmp_path.glob("*.log") if p.read_bytes().count(b"\n") >= 8]:  # noqa: ASYNC110, ASYNC240
+            await asyncio.sleep(0.02)
+
+
+async def test_the_pager_gets_what_is_shown_and_its_file_goes(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    seen: list[tuple[list[str], bytes]] = []
+
+    async def pager(app: object, command: list[str]) -> None:
+        seen.append((command, Path(command[-1]).read_bytes()))  # noqa: ASYNC240
+
+    async with running() as (app, pilot):
+        logs = main(app).logs
+        main(app).pods.table.select("uid-web")
+        await pilot.press("l")
+        await wait_for(pilot, lambda: logs.view.lines.log_lines == 8, "the log")
+        monkeypatch.setattr(log_commands, "run_in_terminal", pager)
+        monkeypatch.setenv("PAGER", "less -M")
+        await pilot.press("slash", *"slow", "enter", "v")
+        await wait_for(pilot, lambda: seen, "the pager")
+        ((command, content),) = seen
+        assert command[:-1] == ["less", "-M", "-R", "-S"]
+        assert content == (
+            b"2026-11-21T11:59:03.123456789Z \x1b[33mWARN\x1b[0m slow upstream (312 ms)\x1b[0m\n"
+        )
+        await wait_for(pilot, lambda: not Path(command[-1]).exists(), "the file is gone")
+
+
+async def test_a_log_that_is_not_there_says_why() -> None:
+    client = full_client()
+    reason = 'container "app" in pod "crash-loop-n1" is waiting to start: ContainerCreating'
+    client.log_errors["app"] = reason
+    async with running(client) as (app, pilot):
+        main(app).pods.table.select("uid-crash-loop")
+        await wait_for(
+            pilot, lambda: reason in " ".join(log_text(main(app).logs.view).split()),
+            "the reason",
+        )  # fmt: skip
+
+
+async def test_a_log_goes_on_with_the_next_instance() -> None:
+    class Restarting(FakeClient):
+        async def logs(self, namespace, pod, query):
+            self.queries.append((pod, query))
+            yield [b"2026-11-21T12:00:0%dZ run %d" % ((len(self.queries),) * 2)]
+            if len(self.queries) > 1:
+                await asyncio.Event().wait()
+
+    client = Restarting()
+    client.fill((pod("web", status()),), (), (), (node(),))
+    async with running(client) as (app, pilot):
+        view = main(app).logs.view
+        await wait_for(pilot, lambda: "run 1" in log_text(view), "the first")
+        await pilot.pause(0.1)
+        assert len(client.queries) == 1, "a log that ended is not asked for again and again"
+        client.change(pod("web", status(restarts=1, last=ended(3, seconds=1)), version="2"))
+        await wait_for(pilot, lambda: "run 2" in log_text(view), "the second")
+        assert "app ended with exit code 3 (Error), restart 1" in log_text(view)
+        assert log_text(view).count("run 1") == 1
+
+
+async def test_the_log_before_says_of_which_instance_it_is_and_how_that_ended() -> None:
+    class Ending(FakeClient):
+        async def logs(self, namespace, pod, query):
+            self.queries.append((pod, query))
+            yield [b"2026-11-21T12:00:00Z last words"]
+            if query.follow:
+                await asyncio.Event().wait()
+
+    client = Ending()
+    client.fill((pod("web", status(restarts=2, last=ended(3, seconds=1))),), (), (), (node(),))
+    async with running(client) as (app, pilot):
+        await pilot.press("p")
+        view = main(app).logs.view
+        await wait_for(pilot, lambda: "ended with exit code 3" in log_text(view), "the end")
+        rows = [row.strip() for row in log_text(view).splitlines() if row.strip()]
+        assert rows[0].startswith("── app, the instance of restart 1")
+        assert rows[1] == "last words"
+        assert rows[2].startswith("── app ended with exit code 3 (Error), restart 2, at ")
+        assert "previous (exit 3)" in str(main(app).logs.border_title)
+
+
+def test_ids_of_bindings_are_their_own() -> None:
+    ids = [binding.id for owner in (LogsPane.__mro__[1], LogsPane, LogView.__mro__[1])
+           for binding in owner.BINDINGS]  # fmt: skip
+    assert all(ids)
+    assert len(ids) == len(set(ids))
+
+
+async def test_events_of_several_pods_say_whose_they_are() -> None:
+    client = full_client()
+    told = (event("web", "Pulled", "the image"), event("counter", "Killing", "the container"))
+    client.change(*told)
+    async with running(client, size=(160, 60)) as (app, pilot):
+        logs = main(app).logs
+        main(app).pods.table.select("uid-web")
+        await wait_for(pilot, lambda: "Pulled  the image" in log_text(logs.view), "the event")
+        assert "web-n1  Pulled" not in log_text(logs.view), "one pod needs no name"
+        for name in ("web", "counter"):
+            main(app).pods.table.select(f"uid-{name}")
+            await pilot.press("space")
+        await wait_for(pilot, lambda: "2 pods" in str(logs.border_title), "both logs")
+        await wait_for(pilot, lambda: "web-n1  Pulled  the image" in log_text(logs.view), "web's")
+        await wait_for(
+            pilot, lambda: "counter-n1  Killing  the container" in log_text(logs.view), "the other"
+        )
+
+
+async def test_a_log_whose_beginning_is_gone_says_so_in_its_first_row() -> None:
+    client = full_client()
+    gap = b"podtui-log-gap Older lines may be gone: the engine keeps 5 files of 10Mi"
+    client.log_lines["nginx"] = [
+        gap,
+        b"2026-11-21T12:00:00Z 213522",
+        b"2026-11-21T12:00:01Z 213523",
+    ]
+    async with running(client) as (app, pilot):
+        logs = main(app).logs
+        main(app).pods.table.select("uid-web")
+        await wait_for(pilot, lambda: "213523" in log_text(logs.view), "the log")
+        rows = log_text(logs.view).splitlines()
+        place = rows.index(next(row for row in rows if "213522" in row))
+        assert "▲ Older lines may be gone: the engine" in rows[place - 1]
+
+
+async def test_a_restart_in_merged_logs_names_its_pod() -> None:
+    client = full_client()
+    async with running(client, size=(160, 60)) as (app, pilot):
+        logs = main(app).logs
+        for name in ("web", "counter"):
+            main(app).pods.table.select(f"uid-{name}")
+            await pilot.press("space")
+        await wait_for(pilot, lambda: "2 pods" in str(logs.border_title), "both logs")
+        names = logs.source_names
+        logs.take_remark(names.index("counter-n1"), RULE, "app ended with exit code 1", 1)
+        await wait_for(
+            pilot, lambda: "── counter-n1/app ended with" in log_text(logs.view), "whose it was"
+        )

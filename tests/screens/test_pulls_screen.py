@@ -1,0 +1,51 @@
+"""Images that are being pulled: what pods' records say of them, in a line."""
+
+from __future__ import annotations
+
+from msgspec import structs
+from textual.app import App
+from tui_app import main, running, wait_for
+from tui_scene import FakeClient, node, pod, status
+
+from podtui.api.v1 import Pod
+from podtui.tui.widgets.tones import LinesView
+
+MIB = 1024 * 1024
+
+
+def screen_text(app: App[None]) -> str:
+    overview = app.screen.query_one("#overview", LinesView)
+    return "\n".join("".join(span.text for span in line) for line in overview.lines)
+
+
+def pulling(name: str, text: str, image: str = "big:1") -> Pod:
+    """A pod whose record says ``text`` of the pull of its container's image."""
+    made = pod(name, phase="Pending")
+    notes = {**made.metadata.annotations, "podtui.dev/pull-progress": text}
+    (first,) = made.spec.containers
+    return structs.replace(
+        made,
+        metadata=structs.replace(made.metadata, annotations=notes),
+        spec=structs.replace(made.spec, containers=(structs.replace(first, image=image),)),
+    )
+
+
+async def test_how_far_a_pull_is_stands_below_the_table_and_goes_with_it() -> None:
+    client = FakeClient()
+    client.fill([pulling("web", f"app: x: Downloading {12 * MIB}/{29 * MIB}")], nodes=[node()])
+
+    async with running(client, size=(80, 24)) as (app, pilot):
+
+        def below() -> str:
+            return "".join(s.text for line in main(app).pods.why.lines for s in line)
+
+        await wait_for(pilot, lambda: below() == "◔ pulling big:1 41% 12/29Mi", "the pull")
+        client.change(pulling("web", f"app: x: Downloading {24 * MIB}/{29 * MIB}"))
+        await wait_for(pilot, lambda: below() == "◔ pulling big:1 83% 24/29Mi", "more of it")
+        await pilot.press("enter")
+        overview = "◔ pulling big:1 83% 24/29Mi"
+        await wait_for(pilot, lambda: overview in screen_text(app), "the overview's line")
+        client.change(pod("web", status()))
+        await wait_for(pilot, lambda: "pulling" not in screen_text(app), "it is done")
+        await pilot.press("escape")
+        assert "pulling" not in below()

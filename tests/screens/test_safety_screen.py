@@ -1,0 +1,140 @@
+"""Whatever is in a name, a message, a file or a log: a terminal draws it and does no more."""
+
+from __future__ import annotations
+
+import unicodedata
+from collections.abc import Iterator
+from typing import Any
+
+import msgspec
+import pytest
+from textual.pilot import Pilot
+from tui_app import main, running, strips_of, wait_for
+from tui_scene import (
+    REJECTED,
+    FakeClient,
+    broken,
+    ended,
+    event,
+    full_client,
+    node,
+    pod,
+    status,
+    waiting,
+)
+
+from podtui.api.v1 import Pod
+from podtui.tui.app import PodtuiApp
+from podtui.tui.widgets.sanitize import clean
+
+EVIL = (
+    "\x1b]0;pwned\x07\x1b]52;c;cHduZWQ=\x1b\\\x1b[2J\x1b[31;5mred\x1b[10;10H\x1bc\x1bP+q544e\x1b\\"
+    "\x9b2J\x9d0;pwned\x9c\r\n\t\b\x00\x07\x7f\x85\u2028\u202eevil\u2066\u200f\ufeff\u200b"
+    "日本語e\u0301\u0301\u0301\u0301👩\u200d👩\u200d👧❤\ufe0f👍🏽🇩🇪\U000e0041"
+    "[bold red]x[/] [@click=app.quit]y[/]"
+)
+
+
+def harm(text: str) -> list[str]:
+    """The characters of a text that a terminal would obey, or turn the direction by."""
+    return [
+        ascii(c)
+        for c in text
+        if unicodedata.category(c) in ("Cc", "Cs", "Zl", "Zp")
+        or unicodedata.bidirectional(c) in ("LRE", "RLE", "LRO", "RLO", "PDF", "LRI", "RLI", "FSI")
+    ]
+
+
+def hostile() -> FakeClient:
+    """As much as an object can carry, wherever people can write it."""
+    client = FakeClient()
+    bad = pod(
+        f"bad{EVIL}",
+        status(f"app{EVIL}", waiting(f"CrashLoopBackOff{EVIL}", EVIL * 20), last=ended(1, EVIL)),
+        status("two"),
+        init=(status(f"init{EVIL}", ended(0)),),
+        uid="uid-bad",
+        message=EVIL,
+        labels={f"l{EVIL}": EVIL},
+        requests={"cpu": "1"},
+        ip=EVIL,
+        phase="Running",
+    )
+    note = {"note" + EVIL: EVIL, "long": "y" * 100_000}
+    bad = msgspec.structs.replace(
+        bad,
+        metadata=msgspec.structs.replace(
+            bad.metadata, annotations={**bad.metadata.annotations, **note}
+        ),
+    )
+    files = broken("evil.yaml")
+    problem = msgspec.structs.replace(
+        files.status.diagnostics[0], message=EVIL, field=EVIL, fix=EVIL
+    )
+    files = msgspec.structs.replace(
+        files,
+        spec=msgspec.structs.replace(files.spec, text=f"kind: Pod{EVIL}\n" * 30, path=f"/x/{EVIL}"),
+        status=msgspec.structs.replace(files.status, message=EVIL, diagnostics=(problem,)),
+    )
+    about = event(f"bad{EVIL}", f"Why{EVIL}", EVIL * 30, warning=True, seen=1)
+    rejected = pod("no", phase="Failed", reason=f"R{EVIL}", message=REJECTED + EVIL, ip="")
+    sick = node(ready=False)
+    conditions = tuple(
+        msgspec.structs.replace(c, message=EVIL, reason=EVIL) for c in sick.status.conditions
+    )
+    info = msgspec.structs.replace(sick.status.nodeInfo, containerRuntimeVersion=f"docker://{EVIL}")
+    sick = msgspec.structs.replace(
+        sick,
+        metadata=msgspec.structs.replace(sick.metadata, name=f"n{EVIL}"),
+        status=msgspec.structs.replace(sick.status, conditions=conditions, nodeInfo=info),
+    )
+    client.fill((bad, rejected), (about,), (files,), (sick,))
+    stamp = b"2026-11-21T11:59:00.123456789Z "
+    lines = [EVIL.encode("utf-8", "replace"), b"z" * 1_000_000, bytes(range(256))]
+    for name in (f"app{EVIL}", f"init{EVIL}", "two"):
+        client.log_lines[name] = [stamp + line for line in lines]
+    return client
+
+
+def drawn(app: PodtuiApp) -> Iterator[tuple[int, str, int]]:
+    """(line, text, cells) of all that the terminal is given."""
+    for number, strip in enumerate(strips_of(app)):
+        yield number, "".join(s.text for s in strip if not s.control), strip.cell_length
+
+
+def check(app: PodtuiApp, where: str) -> None:
+    for number, text, cells in drawn(app):
+        assert harm(text) == [], f"{where}, line {number}: {text!r}"
+        assert cells == app.size.width, f"{where}, line {number}"
+
+
+VISITS = (
+    "2", "enter", "escape", "3", "4", "1", "enter", *["tab"] * 7, "escape", "question_mark",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("size", [(80, 24), (200, 60)])
+async def test_every_screen_holds_out(size: tuple[int, int]) -> None:
+    async with running(hostile(), size=size) as (app, pilot):
+        main(app).pods.table.select("uid-bad")
+        await wait_for(pilot, lambda: len(main(app).logs.view.buffer), "the log")
+        await settle(pilot)
+        check(app, "the overview")
+        for number, key in enumerate(VISITS):
+            await pilot.press(key)
+            await settle(pilot)
+            check(app, f"{app.screen} after {key} ({number})")
+        assert app.title == "podtui"
+
+
+async def settle(pilot: Pilot[Any]) -> None:
+    await pilot.pause(0.1)
+
+
+async def test_a_message_of_the_agent_does_no_harm_as_a_toast() -> None:
+    client = full_client()
+    async with running(client) as (app, pilot):
+        client.remove(*(item for item in app.model.pods.values() if isinstance(item, Pod)))
+        app.notify(clean(EVIL), title="x", markup=False)
+        await settle(pilot)
+        check(app, "toast")

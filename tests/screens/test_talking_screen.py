@@ -1,0 +1,61 @@
+"""Terminals joined to containers, ports and paths that people type."""
+
+from __future__ import annotations
+
+from msgspec import structs
+from tui_app import main, running, wait_for
+from tui_scene import ended, full_client, pod, status
+
+from podtui.api.v1 import EphemeralContainer, Pod
+from podtui.tui.commands.restart import restartable_names
+from podtui.tui.commands.shell import running_names
+from podtui.tui.model.model import pod_key
+from podtui.tui.widgets.picker import Picker
+
+
+def ordered_pod() -> Pod:
+    """Statuses are sorted by name, as a kubelet reports them; the manifest has another order."""
+    base = pod("web", status("api"), status("zeta"), containers=("zeta", "api"),
+               init=(status("setup", ended(0)), status("mesh")))  # fmt: skip
+    setup, mesh = base.spec.initContainers
+    debugger = EphemeralContainer(name="debugger-1", image="busybox:1.36")
+    spec = structs.replace(
+        base.spec,
+        initContainers=(setup, structs.replace(mesh, restartPolicy="Always")),
+        ephemeralContainers=(debugger,),
+    )
+    told = structs.replace(
+        base.status,
+        initContainerStatuses=base.status.initContainerStatuses[::-1],
+        ephemeralContainerStatuses=(status("debugger-1"),),
+    )
+    return structs.replace(base, spec=spec, status=told)
+
+
+async def test_every_picker_lists_containers_in_the_order_of_the_manifest() -> None:
+    client = full_client()
+    client.change(found := ordered_pod())
+    async with running(client) as (app, pilot):
+        await wait_for(pilot, lambda: main(app).pods.table.select(pod_key(found)), "the pod")
+        for key, names in (
+            ("s", running_names(found)),
+            ("a", running_names(found)),
+            ("D", ["mesh", "zeta", "api"]),
+            ("t", restartable_names(found)),
+            ("ctrl+k", restartable_names(found)),
+        ):
+            await pilot.press(key)
+            await wait_for(pilot, lambda: isinstance(app.screen, Picker), f"the picker of {key}")
+            assert isinstance(app.screen, Picker)
+            lines = ["".join(span.text for span in line) for line in app.screen._items]
+            assert [line.split()[0] for line in lines] == names
+            assert names[app.screen.place] == "zeta"
+            await pilot.press("escape")
+        await pilot.press("l")
+        for name in ("api", "debugger-1", "setup", "mesh", "zeta"):
+            await pilot.press("right_square_bracket")
+            await wait_for(
+                pilot,
+                lambda name=name: f"› {name}" in str(main(app).logs.border_title),
+                f"the log of {name}",
+            )

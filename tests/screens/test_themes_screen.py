@@ -1,0 +1,67 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from tui_app import main, running, wait_for
+from tui_scene import THEMES
+
+from podtui.tui.preferences.themes import (
+    load_themes,
+)
+
+
+def write(folder: Path, text: str) -> Path:
+    path = folder / "mine.yaml"
+    path.write_text(text)
+    return path
+
+
+async def test_a_theme_saved_anew_is_seen_and_a_bad_one_is_not_used(tmp_path: Path) -> None:
+    async with running() as (app, pilot):
+        base = (THEMES / "podtui-dark.yaml").read_text()
+        path = write(tmp_path, base.replace('running: "#7fd48a"', 'running: "#123456"'))
+        table = main(app).pods.table
+        app.reload_themes(load_themes([tmp_path]))
+        await wait_for(
+            pilot,
+            lambda: (
+                table.tone("running").color is not None
+                and table.tone("running").color.name == "#123456"
+            ),
+            "the new colour",
+        )
+        path.write_text(base.replace("#7fd48a", "nonsense"))
+        app.reload_themes(load_themes([tmp_path]))
+        await pilot.pause()
+        assert app.theme == "podtui-dark"
+        assert table.tone("running").color.name == "#123456"
+        assert any("nonsense" in n.message for n in app.notices)
+
+
+async def test_an_unknown_theme_is_told_and_the_usual_one_used() -> None:
+    async with running(theme="no-such") as (app, pilot):
+        await pilot.pause()
+        assert any("no-such" in n.message for n in app.notices)
+
+
+async def test_the_files_are_watched(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from tui_scene import full_client, now
+
+    from podtui.tui.app import PodtuiApp
+
+    monkeypatch.setattr("podtui.tui.preferences.file_changes.LOOK_SECONDS", 0.02)
+    base = (THEMES / "podtui-dark.yaml").read_text()
+    path = write(tmp_path, base)
+    app = PodtuiApp(full_client(), theme="podtui-dark", theme_dirs=[tmp_path], now=now)
+    async with app.run_test() as pilot:
+        await pilot.pause(0.2)
+        changed = base.replace('primary: "#6cb6ff"', 'primary: "#ff0000"')
+        for _ in range(20):
+            # The watcher may still be starting: write until it has seen one.
+            path.write_text(changed)
+            await pilot.pause(0.1)
+            if app.current_theme.primary == "#ff0000":
+                break
+            changed += "\n"
+        await wait_for(pilot, lambda: app.current_theme.primary == "#ff0000", "the new theme")

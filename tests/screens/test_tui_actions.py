@@ -1,0 +1,556 @@
+"""Deeds from the screen, on real files and a scripted agent."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import shlex
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+from action_scene import WEB, acting, asked, plan
+from msgspec import structs
+from tui_app import notified, wait_for
+from tui_scene import ended, pod, status
+
+from podtui.api.engine_calls import EngineCall
+from podtui.api.plan import Outcome
+from podtui.api.v1 import EphemeralContainer
+from podtui.cli import build_parser
+from podtui.client.protocol import ExecQuery
+from podtui.errors import AgentUnavailable
+from podtui.tui.commands import edit_manifest, shell
+from podtui.tui.commands.manifest_file import TRASH, throw_away, write_manifest_file
+from podtui.tui.commands.raw_terminal import Talked
+from podtui.tui.commands.terminal import ProgramFailed
+from podtui.tui.screens import list_screen
+from podtui.tui.screens.forwards_screen import ForwardsScreen
+from podtui.tui.screens.journal_screen import JournalScreen
+from podtui.tui.screens.trash_screen import TrashScreen
+from podtui.tui.widgets.bars import key_hints
+from podtui.tui.widgets.dialogs import Ask, Dialog
+from podtui.tui.widgets.picker import Picker
+
+
+def says(dialog: Dialog) -> str:
+    return "\n".join("".join(span.text for span in line) for line in dialog.view.lines)
+
+
+@pytest.fixture
+def typing(monkeypatch: pytest.MonkeyPatch) -> list[bytes]:
+    """What the user's editor is to leave, one text for each time that it is opened."""
+    texts: list[bytes] = []
+
+    leave(monkeypatch, lambda file: file.write_bytes(texts.pop(0)))
+    return texts
+
+
+def leave(monkeypatch: pytest.MonkeyPatch, edit: Callable[[Path], object]) -> None:
+    """Have ``edit`` in the place of the user's editor."""
+
+    async def run(app: object, words: Sequence[str]) -> None:
+        edit(Path(words[-1]))
+
+    monkeypatch.setattr(edit_manifest, "run_in_terminal", run)
+
+
+async def test_an_edit_is_planned_and_then_applied(tmp_path: Path, typing: list[bytes]) -> None:
+    typing.append(b"kind: Pod # two\n")
+    async with acting(tmp_path) as (app, pilot, client):
+        await pilot.press("e")
+        dialog = await asked(app, pilot)
+        assert client.planned == [("web.yaml", b"kind: Pod # two\n")]
+        assert "image  a:1 → a:2  (line 9)" in says(dialog)
+        assert dialog.buttons.options[0].words == "Keep draft"
+        assert (tmp_path / "web.yaml").read_bytes() == WEB, "nothing happens before the answer"
+        await pilot.press("y")
+        await notified(app, pilot, "web.yaml applied: web-n1 is replaced")
+        assert (tmp_path / "web.yaml").read_bytes() == b"kind: Pod # two\n"
+
+
+async def test_a_cancelled_text_is_there_for_the_next_time(
+    tmp_path: Path, typing: list[bytes], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    typing.append(b"mine")
+    async with acting(tmp_path) as (app, pilot, _):
+        await pilot.press("e")
+        await asked(app, pilot)
+        await pilot.press("enter")
+        await notified(app, pilot, "e reopens your draft")
+        assert (tmp_path / "web.yaml").read_bytes() == WEB
+        opened: list[bytes] = []
+        leave(monkeypatch, lambda file: opened.append(file.read_bytes()))
+        await pilot.press("e")
+        await asked(app, pilot)
+        assert opened == [b"mine"]
+
+
+@pytest.mark.parametrize(
+    ("usable", "keys"), [(True, ("d",)), (False, ("d",)), (False, ("l", "l", "enter"))]
+)
+async def test_a_draft_is_discarded_by_a_choice(
+    tmp_path: Path,
+    typing: list[bytes],
+    monkeypatch: pytest.MonkeyPatch,
+    usable: bool,
+    keys: tuple[str, ...],
+) -> None:
+    typing.append(b"mine")
+    async with acting(tmp_path) as (app, pilot, client):
+        client.answer_plan = structs.replace(plan(), usable=usable)
+        await pilot.press("e")
+        dialog = await asked(app, pilot)
+        assert "Discard draft" in [option.words for option in dialog.buttons.options]
+        await pilot.press(*keys)
+        await notified(app, pilot, "Draft discarded")
+        assert not app.session.drafts
+        assert (tmp_path / "web.yaml").read_bytes() == WEB
+        opened: list[bytes] = []
+        leave(monkeypatch, lambda file: opened.append(file.read_bytes()))
+        await pilot.press("e")
+        await wait_for(pilot, lambda: opened, "the editor")
+        assert opened == [WEB]
+
+
+async def test_a_text_outlives_an_editor_that_cannot_be_run(
+    tmp_path: Path, typing: list[bytes], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    typing.append(b"mine")
+    async with acting(tmp_path) as (app, pilot, _):
+        await pilot.press("e")
+        await asked(app, pilot)
+        await pilot.press("enter")
+        await notified(app, pilot, "e reopens your draft")
+
+        def fail(file: Path) -> None:
+            raise ProgramFailed("nano: there is no such program here")
+
+        leave(monkeypatch, fail)
+        await pilot.press("e")
+        await notified(app, pilot, "no such program")
+        opened: list[bytes] = []
+        leave(monkeypatch, lambda file: opened.append(file.read_bytes()))
+        await pilot.press("e")
+        await asked(app, pilot)
+        assert opened == [b"mine"]
+
+
+async def test_a_text_outlives_a_file_that_cannot_be_read_any_more(
+    tmp_path: Path, typing: list[bytes]
+) -> None:
+    typing.append(b"mine")
+    path = tmp_path / "web.yaml"
+    async with acting(tmp_path) as (app, pilot, _):
+        await pilot.press("e")
+        first = await asked(app, pilot)
+        path.write_bytes(b"theirs")
+        await pilot.press("y")
+        await wait_for(pilot, lambda: app.screen is not first, "the second question")
+        path.unlink()
+        path.mkdir()
+        await pilot.press("o")
+        await notified(app, pilot, "web.yaml cannot be read")
+        assert [draft.text for draft in app.session.drafts.values()] == [b"mine"]
+
+
+async def test_what_somebody_else_wrote_meanwhile_is_not_overwritten_unasked(
+    tmp_path: Path, typing: list[bytes]
+) -> None:
+    typing.append(b"mine")
+    path = tmp_path / "web.yaml"
+    async with acting(tmp_path) as (app, pilot, _):
+        await pilot.press("e")
+        first = await asked(app, pilot)
+        write_manifest_file(path, b"theirs", expected=WEB)
+        await pilot.press("y")
+        await wait_for(pilot, lambda: app.screen is not first, "the second question")
+        second = await asked(app, pilot)
+        options = [option.id for option in second.buttons.options]
+        assert options == ["cancel", "edit", "discard", "overwrite"]
+        assert path.read_bytes() == b"theirs"
+        await pilot.press("o")
+        await notified(app, pilot, "web.yaml applied")
+        assert path.read_bytes() == b"mine"
+
+
+async def test_a_text_that_cannot_be_used_is_not_offered_for_applying(
+    tmp_path: Path, typing: list[bytes]
+) -> None:
+    typing += [b"broken", WEB]
+    async with acting(tmp_path) as (app, pilot, client):
+        client.answer_plan = structs.replace(plan(), usable=False)
+        await pilot.press("e")
+        dialog = await asked(app, pilot)
+        assert [option.id for option in dialog.buttons.options] == ["edit", "cancel", "discard"]
+        await pilot.press("enter")
+        await notified(app, pilot, "Nothing was changed")
+        assert (tmp_path / "web.yaml").read_bytes() == WEB
+
+
+async def test_delete_asks_moves_to_the_trash_and_can_be_undone(tmp_path: Path) -> None:
+    async with acting(tmp_path) as (app, pilot, client):
+        client.answer_plan = plan(Outcome.REMOVED)
+        await pilot.press("ctrl+d")
+        dialog = await asked(app, pilot)
+        assert client.planned == [("web.yaml", None)]
+        assert [o.words for o in dialog.buttons.options] == ["Cancel", "Delete web-n1"]
+        await pilot.press("enter")
+        await wait_for(pilot, lambda: app.screen is not dialog, "the dialog is gone")
+        assert (tmp_path / "web.yaml").exists(), "Enter is Cancel"
+        await pilot.press("ctrl+d")
+        await asked(app, pilot)
+        await pilot.press("y")
+        await notified(app, pilot, "web.yaml moved to the trash")
+        assert not (tmp_path / "web.yaml").exists()
+        assert len(list((tmp_path / TRASH).iterdir())) == 1
+        await pilot.press("u")
+        await notified(app, pilot, "Brought back: web.yaml")
+        assert (tmp_path / "web.yaml").read_bytes() == WEB
+        await pilot.press("u")
+        await notified(app, pilot, "Nothing to undo in this session")
+
+
+async def test_marked_pods_are_deleted_and_undone_together(tmp_path: Path) -> None:
+    async with acting(tmp_path, pod("a", status("app")), pod("b", status("app"))) as (
+        app,
+        pilot,
+        client,
+    ):
+        client.answer_plan = plan(Outcome.REMOVED)
+        await pilot.press("space", "space", "ctrl+d")
+        dialog = await asked(app, pilot)
+        assert dialog.buttons.options[1].words == "Delete 2 pods"
+        assert "a.yaml" in says(dialog)
+        assert "b.yaml" in says(dialog)
+        await pilot.press("right", "enter")
+        await notified(app, pilot, "2 files moved to the trash")
+        await pilot.press("u")
+        await notified(app, pilot, "Brought back: a.yaml, b.yaml")
+        assert sorted(os.listdir(tmp_path)) == [TRASH, "a.yaml", "b.yaml"]
+
+
+async def test_one_that_cannot_come_back_does_not_keep_the_others_in_the_trash(
+    tmp_path: Path,
+) -> None:
+    async with acting(tmp_path, pod("a", status("app")), pod("b", status("app"))) as (
+        app,
+        pilot,
+        client,
+    ):
+        client.answer_plan = plan(Outcome.REMOVED)
+        await pilot.press("space", "space", "ctrl+d")
+        await asked(app, pilot)
+        await pilot.press("y")
+        await notified(app, pilot, "2 files moved to the trash")
+        (tmp_path / "a.yaml").write_bytes(b"another")
+        await pilot.press("u")
+        await notified(app, pilot, "there is another a.yaml by now (1 of 2 are back)")
+        assert (tmp_path / "b.yaml").read_bytes() == WEB
+        (tmp_path / "a.yaml").unlink()
+        await pilot.press("u")
+        await notified(app, pilot, "Brought back: a.yaml")
+
+
+async def test_of_several_pods_those_are_named_that_are_restarted(tmp_path: Path) -> None:
+    three = [pod(name, status("app")) for name in "abc"]
+    async with acting(tmp_path, *three) as (app, pilot, client):
+
+        async def restart(namespace: str, name: str, container: str = "") -> None:
+            if name != "b-n1":
+                raise AgentUnavailable("the agent went away")
+
+        client.restart = restart  # type: ignore[method-assign]
+        await pilot.press("space", "space", "space", "r")
+        await asked(app, pilot)
+        await pilot.press("y")
+        await notified(
+            app, pilot, "Not restarted: a-n1: the agent went away\nc-n1: the agent went away"
+        )
+        await notified(app, pilot, "Restarting: b-n1")
+
+
+async def test_a_restart_says_what_it_ends_or_loses(tmp_path: Path) -> None:
+    over = pod("batch", status("job", ended(0)), phase="Succeeded")
+    async with acting(tmp_path, over, pod("web", status("app"))) as (app, pilot, client):
+        table = app.screen_stack[0].pods.table
+        table.select("uid-web")
+        await pilot.press("r")
+        assert "stopped (up to 30 s) and start again" in says(await asked(app, pilot))
+        await pilot.press("enter")
+        await wait_for(pilot, lambda: not app.session._asking, "the answer is taken")
+        assert client.restarted == []
+        await pilot.press("r")
+        await asked(app, pilot)
+        await pilot.press("y")
+        await notified(app, pilot, "Restarting: web-n1")
+        assert client.restarted == [("web-n1", "")]
+        table.select("uid-batch")
+        await pilot.press("r")
+        dialog = await asked(app, pilot)
+        assert dialog.buttons.options[1].words == "Restart batch-n1"
+        assert "are lost" in says(dialog)
+        await pilot.press("y")
+        await wait_for(pilot, lambda: len(client.restarted) == 2, "the second restart")
+
+
+async def test_one_container_is_restarted_by_its_number(tmp_path: Path) -> None:
+    two = pod("web", status("app"), status("side"))
+    async with acting(tmp_path, two) as (app, pilot, client):
+        await pilot.press("ctrl+k")
+        await wait_for(pilot, lambda: isinstance(app.screen, Picker), "the containers")
+        await pilot.press("2")
+        await wait_for(pilot, lambda: client.restarted == [("web-n1", "side")], "the restart")
+
+
+async def test_a_new_pod_comes_from_a_template_a_name_and_the_editor(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    leave(monkeypatch, lambda file: file.write_bytes(file.read_bytes() + b"# mine\n"))
+    async with acting(tmp_path) as (app, pilot, client):
+        client.answer_plan = plan(Outcome.NEW)
+        await pilot.press("n")
+        await wait_for(pilot, lambda: isinstance(app.screen, Picker), "the templates")
+        await pilot.press("end", "enter")
+        await wait_for(pilot, lambda: isinstance(app.screen, Ask), "the question for a name")
+        ask = app.screen
+        assert isinstance(ask, Ask)
+        assert ask.input.value == "worker"
+        ask.input.value = "web"
+        await pilot.press("enter")
+        assert app.screen is ask, "that file is there already"
+        ask.input.value = "my-app"
+        await pilot.press("enter")
+        await asked(app, pilot)
+        assert not (tmp_path / "my-app.yaml").exists()
+        await pilot.press("y")
+        await notified(app, pilot, "my-app.yaml applied")
+        text = (tmp_path / "my-app.yaml").read_text()
+        assert "  name: my-app\n" in text
+        assert text.endswith("# mine\n")
+
+
+async def test_the_trash_lists_what_was_deleted_before_and_brings_it_back(tmp_path: Path) -> None:
+    async with acting(tmp_path) as (app, pilot, _):
+        thrown = throw_away(tmp_path / "web.yaml", datetime(2026, 1, 1, tzinfo=UTC))
+        app.run_command("trash")
+        await wait_for(pilot, lambda: isinstance(app.screen, TrashScreen), "the trash")
+        screen = app.screen
+        assert isinstance(screen, TrashScreen)
+        await wait_for(pilot, lambda: len(screen.table.set), "what is in it")
+        assert not thrown.origin.exists()
+        assert "trash.restore" in {hint.id for hint in key_hints(screen)}
+        await pilot.press("r")
+        await notified(app, pilot, "Brought back: web.yaml")
+        assert thrown.origin.exists()
+        await wait_for(pilot, lambda: not len(screen.table.set), "nothing is in it")
+        await wait_for(
+            pilot,
+            lambda: "trash.restore" not in {hint.id for hint in key_hints(screen)},
+            "nothing to bring back",
+        )
+
+
+async def test_the_journal_has_deeds_and_calls_and_copies_a_line(tmp_path: Path) -> None:
+    async with acting(tmp_path) as (app, pilot, client):
+        client.calls = (
+            EngineCall(serial=1, time="2026-11-21T11:59:00Z", line="docker start abc", verb="start",
+                       pod="web-n1", uid="uid-web"),
+            EngineCall(serial=2, time="2026-11-21T11:58:00Z", line="docker start def", verb="start",
+                       pod="api-n1", uid="uid-api"),
+        )  # fmt: skip
+        await pilot.press("r")
+        await asked(app, pilot)
+        await pilot.press("y")
+        await notified(app, pilot, "Restarting: web-n1")
+        await pilot.press("J")
+        await wait_for(pilot, lambda: isinstance(app.screen, JournalScreen), "the journal")
+        screen = app.screen
+        assert isinstance(screen, JournalScreen)
+        await wait_for(pilot, lambda: len(screen.table.set) == 3, "all three lines")
+        first = screen.table.set.rows[screen.table.set.order[0]]
+        assert "curl --unix-socket" in str(first.values[5])
+        assert "pods/web-n1/restart" in str(first.values[5])
+        await pilot.press("p")
+        await wait_for(pilot, lambda: len(screen.table.set) == 2, "those of one pod")
+        await pilot.press("end", "y")
+        assert app.clipboard == "docker start abc"
+
+
+async def test_a_slow_answer_is_waited_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(list_screen, "SECONDS", 0.05)
+    call = EngineCall(serial=1, time="2026-11-21T11:59:00Z", line="docker start abc", verb="start")
+
+    async with acting(tmp_path) as (app, pilot, client):
+        asked_for: list[str] = []
+
+        async def slow(uid: str) -> tuple[EngineCall, ...]:
+            asked_for.append(uid)
+            await asyncio.sleep(0.5)
+            return (call,)
+
+        client.engine_calls = slow  # type: ignore[method-assign]
+        await pilot.press("J")
+        await wait_for(pilot, lambda: isinstance(app.screen, JournalScreen), "the journal")
+        screen = app.screen
+        assert isinstance(screen, JournalScreen)
+        await wait_for(pilot, lambda: len(screen.table.set), "the answer")
+        await wait_for(pilot, lambda: len(asked_for) == 2, "the next question")
+
+
+async def test_a_picture_that_cannot_be_written_is_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with acting(tmp_path) as (app, pilot, _):
+
+        def refuse(path: str) -> str:
+            raise PermissionError(13, "Permission denied")
+
+        monkeypatch.setattr(app, "save_screenshot", refuse)
+        await pilot.press("ctrl+x")
+        await notified(app, pilot, "Not saved: [Errno 13] Permission denied")
+
+
+async def test_one_deed_at_a_time_asks_its_questions(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    closed = asyncio.Event()
+
+    async def run(app: object, words: Sequence[str]) -> None:
+        await closed.wait()
+
+    monkeypatch.setattr(edit_manifest, "run_in_terminal", run)
+    async with acting(tmp_path) as (app, pilot, client):
+        await pilot.press("e", "ctrl+d")
+        await notified(app, pilot, "Edit is not done yet")
+        assert client.planned == []
+        closed.set()
+        await notified(app, pilot, "Nothing was changed")
+        await pilot.press("ctrl+d")
+        await asked(app, pilot)
+
+
+class FakeForward:
+    """A forward that never carries anything."""
+
+    local_port, remote_port = 4321, 8080
+    connections, accepted, sent, received = 1, 3, 2048, 4096
+    problem = "nothing listens"
+    closed = False
+
+    async def run(self) -> None:
+        await asyncio.Event().wait()
+
+    def close(self) -> None:
+        self.closed = True
+
+
+async def test_a_forward_runs_behind_the_screen_until_it_is_stopped(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made, asked_for = FakeForward(), []
+
+    async def port_forward(namespace: str, pod: str, port: int, *, local_port: int) -> FakeForward:
+        asked_for.append((namespace, pod, port, local_port))
+        return made
+
+    async with acting(tmp_path) as (app, pilot, client):
+        client.port_forward = port_forward  # type: ignore[attr-defined]
+        await pilot.press("F")
+        await wait_for(pilot, lambda: isinstance(app.screen, Ask), "the ports")
+        assert isinstance(app.screen, Ask)
+        app.screen.input.value = "4321:8080"
+        await pilot.press("enter")
+        await notified(app, pilot, "127.0.0.1:4321 → web-n1:8080")
+        assert asked_for == [("default", "web-n1", 8080, 4321)]
+        await pilot.press("f")
+        await wait_for(pilot, lambda: isinstance(app.screen, ForwardsScreen), "the list")
+        screen = app.screen
+        assert isinstance(screen, ForwardsScreen)
+        await wait_for(pilot, lambda: len(screen.table.set), "the forward")
+        (row,) = screen.table.set.rows.values()
+        assert [cell.text for cell in row.cells] == [
+            "● 127.0.0.1:4321", "web-n1", "8080", "1", "3", "2Ki", "4Ki", "▲ nothing listens",
+        ]  # fmt: skip
+        await pilot.press("x")
+        await asked(app, pilot)
+        await pilot.press("y")
+        await wait_for(pilot, lambda: not len(screen.table.set), "it is gone")
+        assert made.closed
+
+
+async def test_an_image_without_a_shell_is_told_of_with_what_to_do(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    queries: list[ExecQuery] = []
+
+    class Session:
+        def exit_code(self) -> int:
+            return 127
+
+    @asynccontextmanager
+    async def run(namespace: str, pod: str, query: ExecQuery) -> AsyncIterator[Session]:
+        queries.append(query)
+        yield Session()
+
+    talked = Talked()
+
+    async def talk(session: object) -> Talked:
+        return talked
+
+    monkeypatch.setattr(shell, "talk", talk)
+    monkeypatch.setattr(shell, "say", lambda text: None)
+    async with acting(tmp_path) as (app, pilot, client):
+        client.exec = run  # type: ignore[attr-defined]
+        await pilot.press("s")
+        await notified(app, pilot, "has no shell: D starts a debugger")
+        (query,) = queries
+        assert (query.container, query.tty, query.stdin) == ("app", True, True)
+        app.clear_notifications()
+        talked.typed = True
+        await pilot.press("s")
+        await wait_for(pilot, lambda: len(app.session.journal) == 2, "the shell has ended")
+        await pilot.pause()
+        assert not app.notices, "what its last command said is nobody's fault"
+        root = "/run"
+        where = [f"--root-dir={root}", "-it", "-n", "default", "web-n1", "-c", "app", "--"]
+        words = shlex.split(app.session.journal[-1].line)
+        assert words == ["podtui", "exec", *where, *shell.SHELL]
+        arguments = build_parser().parse_args(words[1 : words.index("--")])
+        assert (arguments.pod, arguments.container, arguments.tty) == ("web-n1", "app", True)
+
+
+async def test_the_lines_of_deeds_can_be_run_as_they_are(
+    tmp_path: Path, typing: list[bytes], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PODTUI_EDITOR", "emacs -nw")
+    typing.append(b"kind: Pod # two\n")
+    async with acting(tmp_path) as (app, pilot, _):
+        await pilot.press("e")
+        await asked(app, pilot)
+        await pilot.press("y")
+        await notified(app, pilot, "web.yaml applied")
+        assert app.session.journal[-1].line == f"emacs -nw {tmp_path}/web.yaml"
+
+
+async def test_a_debugger_is_no_target_for_another(tmp_path: Path) -> None:
+    own = pod("web", status("app"))
+    spec = structs.replace(
+        own.spec, ephemeralContainers=(EphemeralContainer(name="debugger-1", image="x"),)
+    )
+    both = structs.replace(own.status, ephemeralContainerStatuses=(status("debugger-1"),))
+    async with acting(tmp_path, structs.replace(own, spec=spec, status=both)) as (app, pilot, _):
+        await pilot.press("D")
+        await wait_for(pilot, lambda: isinstance(app.screen, Ask), "the image, without a choice")
+
+
+async def test_read_only_nothing_is_changed(tmp_path: Path, typing: list[bytes]) -> None:
+    async with acting(tmp_path, readonly=True) as (app, pilot, client):
+        await pilot.press("e", "ctrl+d", "r", "u", "ctrl+k", "s", "a", "D", "t", "n")
+        app.screen.action_do("delete")
+        await notified(app, pilot, "podtui runs read-only")
+        assert (client.planned, client.restarted) == ([], [])
+        hints = "".join(span.text for span in app.screen.query_one("#hints").left)
+        assert "Delete" not in hints

@@ -1,0 +1,112 @@
+"""Keys that come in one burst: typed fast, pasted, or over a slow line."""
+
+from __future__ import annotations
+
+import pytest
+from tui_app import main, running, wait_for
+
+from podtui.tui.app import PodtuiApp
+from podtui.tui.screens.help_screen import HelpScreen
+from podtui.tui.screens.node.node_screen import NodeScreen
+from podtui.tui.screens.pods.pod_screen import PodScreen
+
+
+def burst(app: PodtuiApp, *keys: str) -> None:
+    """All keys are there before any of them is looked at."""
+    for key in keys:
+        app.simulate_key(key)
+
+
+async def test_a_command_and_its_enter_in_one_go() -> None:
+    async with running() as (app, pilot):
+        burst(app, "colon", *"node", "enter")
+        await wait_for(pilot, lambda: isinstance(app.screen, NodeScreen), "the node")
+
+
+async def test_a_filter_and_its_enter_in_one_go() -> None:
+    async with running() as (app, pilot):
+        table = main(app).pods.table
+        burst(app, "slash", *"web", "enter")
+        await wait_for(pilot, lambda: table.set.filter.text == "web", "the filter")
+        await wait_for(pilot, lambda: table.has_focus, "the table")
+        assert app.screen is main(app), "no letter was a key of the table"
+
+
+async def test_a_filter_of_the_log_in_one_go() -> None:
+    async with running() as (app, pilot):
+        await pilot.press("3")
+        burst(app, "slash", *"GET", "enter")
+        logs = main(app).logs
+        await wait_for(
+            pilot, lambda: logs.view.has_focus and logs.narrowing() == ["/GET"], "the filter"
+        )
+
+
+async def test_keys_after_the_enter_of_a_filter_are_for_the_table() -> None:
+    async with running() as (app, pilot):
+        table = main(app).pods.table
+        burst(app, "slash", *"web", "enter", "y")
+        await wait_for(pilot, lambda: isinstance(app.screen, PodScreen), "the pod's YAML")
+        assert table.set.filter.text == "web"
+
+
+async def test_keys_after_the_escape_of_a_filter_are_for_the_table() -> None:
+    async with running() as (app, pilot):
+        table = main(app).pods.table
+        burst(app, "slash", *"web", "escape", "G")
+        await wait_for(pilot, lambda: table.cursor_key == table.set.order[-1], "the last row")
+        assert not table.set.is_filtered
+
+
+async def test_keys_after_a_command_are_for_the_screen_that_it_opens() -> None:
+    async with running() as (app, pilot):
+        burst(app, "colon", *"node", "enter", "question_mark")
+        await wait_for(pilot, lambda: isinstance(app.screen, HelpScreen), "the keys")
+        assert isinstance(app.screen_stack[-2], NodeScreen)
+
+
+async def test_keys_after_a_filter_of_the_log_are_for_the_log() -> None:
+    async with running() as (app, pilot):
+        await pilot.press("3")
+        logs = main(app).logs
+        before = logs.view.wrap
+        burst(app, "slash", *"GET", "enter", "w")
+        await wait_for(pilot, lambda: logs.view.wrap is not before, "the key of the log")
+        assert logs.narrowing()[:1] == ["/GET"]
+
+
+@pytest.mark.parametrize(
+    ("opened", "closing"),
+    [(["question_mark"], "q"), (["y"], "q"), (["colon", *"tree", "enter"], "qq")],
+)
+async def test_keys_after_a_search_are_for_the_screen_that_was_searched(
+    opened: list[str], closing: str
+) -> None:
+    async with running() as (app, pilot):
+        await pilot.press(*opened)
+        await wait_for(pilot, lambda: app.screen is not main(app), "the screen")
+        burst(app, "slash", *"web", "enter", *closing)
+        await wait_for(pilot, lambda: app.screen is main(app), "it is closed")
+
+
+async def test_a_letter_taken_back_in_the_middle() -> None:
+    async with running() as (app, pilot):
+        table = main(app).pods.table
+        burst(app, "slash", *"wx", "backspace", *"eb", "enter")
+        await wait_for(pilot, lambda: table.set.filter.text == "web", "the filter")
+        await wait_for(pilot, lambda: table.has_focus, "the table")
+
+
+async def test_a_filter_that_cannot_be_read_stays_open_for_more() -> None:
+    async with running() as (app, pilot):
+        table = main(app).pods.table
+        burst(app, "slash", *"we(", "enter", "backspace", "b", "enter", "y")
+        await wait_for(pilot, lambda: isinstance(app.screen, PodScreen), "the pod's YAML")
+        assert table.set.filter.text == "web"
+
+
+async def test_keys_after_the_one_that_leaves_are_for_nobody() -> None:
+    async with running() as (app, pilot):
+        burst(app, "q", *"jj/web", "enter")
+        await wait_for(pilot, lambda: not app.is_running, "the end")
+    assert app.return_code == 0

@@ -1,0 +1,25 @@
+"""The cursor's row is in sight wherever it is put."""
+
+from __future__ import annotations
+
+from tui_app import main, running, table_text
+from tui_scene import FakeClient, node, pod, status
+
+from podtui.tui.views.pods.rows import pod_row
+
+
+async def test_a_row_that_has_just_come_is_brought_into_sight() -> None:
+    client = FakeClient()
+    client.fill((), (), (), (node(),))
+    async with running(client, size=(80, 24)) as (app, pilot):
+        table = main(app).pods.table
+        # In one turn: no layout comes between, and no scroll bar.
+        table.change([pod_row(pod(f"p{n:02}", status("app")), None, now=0.0) for n in range(40)])
+        assert table.select("uid-p39")
+        await pilot.pause(0.1)
+        assert any("p39-n1" in line for line in table_text(app))
+        assert table.show_vertical_scrollbar
+        assert table.vertical_scrollbar.position == table.scroll_y == table.max_scroll_y
+        assert table.select("uid-p00")
+        await pilot.pause(0.1)
+        assert any("p00-n1" in line for line in table_text(app))

@@ -1,0 +1,274 @@
+"""Every screen and dialog, painted with hostile text: what the terminal is given, and where."""
+
+from __future__ import annotations
+
+import shutil
+import time
+import unicodedata
+from collections.abc import AsyncIterator, Awaitable, Callable
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+from hostile_world import EVIL, HARMLESS, World, harmless, hostile, poisoned
+from rich.cells import cell_len
+from screen_classes import screen_classes
+from textual.pilot import Pilot
+from textual.screen import Screen
+from tui_app import main, running, strips_of, wait_for
+from tui_scene import FakeClient, event, manifest, pod, status
+
+from podtui.api.v1 import Event
+from podtui.explain.places import find_place
+from podtui.tui.app import PodtuiApp
+from podtui.tui.commands import delete, edit_manifest, restart
+from podtui.tui.commands.create_pod import Template, template_picker
+from podtui.tui.commands.custom_commands import CommandTarget, CustomCommand
+from podtui.tui.model.model import Link
+from podtui.tui.screens.explain_screen import ExplainScreen
+from podtui.tui.screens.forwards_screen import ForwardsScreen
+from podtui.tui.screens.journal_screen import JournalScreen
+from podtui.tui.screens.node.node_screen import NODE_TABS, NodeScreen
+from podtui.tui.screens.output_screen import OutputScreen
+from podtui.tui.screens.pods.pod_screen import PodScreen
+from podtui.tui.screens.tab_bar import TABS
+from podtui.tui.screens.text_screens import EventScreen, ManifestScreen
+from podtui.tui.screens.trash_screen import TrashScreen
+from podtui.tui.screens.tree_screen import TreeScreen
+from podtui.tui.screens.why_screen import WhyScreen
+from podtui.tui.widgets.dialogs import Ask
+from podtui.tui.widgets.sanitize import clean
+
+Step = Callable[[], Awaitable[None]]
+UNLIKE = frozenset({"pod tab yaml", "JournalScreen True", "output of an own command"})
+"""Where the two worlds may differ: YAML writes control characters as escapes of its own, and lines
+for a shell have a sign for each of them, as the head of a command's output has."""
+LONG = 1_000_000
+STILL = 12
+"""Pictures in a row that are the same."""
+SLOWER = 25
+"""How often as long as in a small world all stops together may take in one of long lines."""
+
+
+class Visit:
+    """Goes from screen to screen of one app and says where it is."""
+
+    def __init__(self, app: PodtuiApp, pilot: Pilot[Any], world: World, folder: Path) -> None:
+        self.app, self.pilot, self.world, self.folder = app, pilot, world, folder
+        self.rich = app.model.pods["uid-rich"]
+        assert isinstance(app.client, FakeClient)
+        self.client: FakeClient = app.client
+
+    async def stops(self) -> AsyncIterator[str]:
+        app, press = self.app, self.pilot.press
+        main(app).pods.table.select("uid-rich")
+        await wait_for(self.pilot, lambda: len(main(app).logs.view.buffer), "the log")
+        yield "overview"
+        for pane in "234":
+            await press(pane)
+            yield f"pane {pane}"
+        await self.to_pods()
+        await press("slash", *"status=")
+        yield "filter"
+        await press("escape")
+        async for name in self.pushed():
+            yield name
+        for key, name in (("question_mark", "help"), ("ctrl+a", "commands"), ("W", "columns"),
+                          ("m", "menu"), ("ctrl+p", "palette")):  # fmt: skip
+            await self.to_pods()
+            await press(key)
+            yield name
+            if name == "help":
+                await press("slash", *"pod")
+                yield "help search"
+                await press("escape")
+            await press("escape")
+        async for name in self.asked():
+            yield name
+        app.notify(EVIL if self.world.poison == EVIL else HARMLESS, title=self.world.poison,
+                   markup=False)  # fmt: skip
+        self.client.lose(f"refused{self.world.poison}")
+        await wait_for(self.pilot, lambda: app.model.link is Link.LOST, "the loss")
+        yield "lost, with a toast"
+
+    async def to_pods(self) -> None:
+        main(self.app).action_pane("pods")
+        await self.pilot.pause()
+        main(self.app).pods.table.select("uid-rich")
+        assert self.app.focused is main(self.app).pods.table
+
+    async def pushed(self) -> AsyncIterator[str]:
+        """Full screens, each of their tabs."""
+        for tab in TABS:
+            async for _ in self.over(PodScreen("uid-rich", tab)):
+                yield f"pod tab {tab}"
+        for tab in NODE_TABS:
+            async for _ in self.over(NodeScreen(tab, "cpu=64" if tab == "what-if" else "")):
+                yield f"node tab {tab}"
+        model = self.app.model
+        about: Event = next(one for one in model.events.values() if one.reason.startswith("Odd"))
+        loop = model.pods["uid-loop"]
+        broken = next(name for name in model.manifests if name.startswith("hello"))
+        self.app.session.journal.append(self.world.deed())
+        self.app.session.forwards.append(self.world.forward(self.rich))
+        for screen in (
+            EventScreen(about), ManifestScreen(broken), WhyScreen(loop), WhyScreen(None, broken),
+            TrashScreen(self.folder), JournalScreen(self.rich), ForwardsScreen(),
+        ):  # fmt: skip
+            async for _ in self.over(screen):
+                yield f"{type(screen).__name__} {bool(getattr(screen, '_pod', None))}"
+        async for _ in self.over(TreeScreen(pod="uid-rich")):
+            await self.pilot.press("plus")
+            yield "tree"
+        async for _ in self.over(ExplainScreen(find_place("spec.containers.image"))):
+            yield "explained"
+        poison = self.world.poison.replace("\0", "")
+        echo = CustomCommand(name="echo", command=("printf", "%s\\n", f"said{poison}", "end"))
+        async for _ in self.over(OutputScreen(echo, [CommandTarget(clean(f"web{poison}"), {})])):
+            yield "output of an own command"
+
+    async def over(self, screen: Screen[Any]) -> AsyncIterator[None]:
+        await self.app.push_screen(screen)
+        yield
+        self.app.pop_screen()
+        await self.pilot.pause()
+
+    async def asked(self) -> AsyncIterator[str]:
+        """Dialogs and questions."""
+        world, model = self.world, self.app.model
+        plan, words = world.poisoned(self.client.answer_plan), f"it is not known{world.poison}"
+        files = list(model.manifests.values())
+        pods = list(model.pods.values())
+        assert plan is not None
+        name = f"web{world.poison}"
+        dialogs: dict[str, Screen[Any]] = {
+            "delete": delete.delete_dialog(files[:2], [plan, words]),
+            "delete one": delete.delete_dialog(files[:1], [words]),
+            "restart": restart.restart_dialog(pods),
+            "restart one": restart.restart_dialog(pods[:1]),
+            "restart container": restart.container_dialog(self.rich, name, "Restart"),
+            "plan": edit_manifest.plan_dialog(name, plan),
+            "no plan": edit_manifest.plan_dialog(name, None, words),
+            "changed": edit_manifest._changed_dialog(name, words),  # pyright: ignore[reportPrivateUsage]
+            "template": template_picker([Template(name, words, ""), Template("b", "", "")]),
+            "ask": Ask(f"Title {name}", text=HARMLESS, check=lambda text: words),
+        }
+        for label, screen in dialogs.items():
+            async for _ in self.over(screen):
+                yield label
+        for key, label in (("D", "debug"), ("t", "transfer"), ("F", "forward")):
+            await self.to_pods()
+            await self.pilot.press(key)
+            yield label
+            await self.pilot.press("escape")
+            await self.pilot.pause()
+
+
+async def still(app: PodtuiApp, pilot: Pilot[Any]) -> list[str]:
+    """The lines of the screen once they do not change any more."""
+    last, same = [""], 0
+    for _ in range(300):
+        await pilot.pause(0.04)
+        lines = ["".join(s.text for s in strip if not s.control) for strip in strips_of(app)]
+        same = same + 1 if lines == last else 0
+        if same == STILL:
+            return lines
+        last = lines
+    pytest.fail("the screen goes on changing")
+
+
+def faults(app: PodtuiApp, lines: list[str]) -> list[str]:
+    """What a terminal would obey, or draw elsewhere than is reckoned."""
+    found: list[str] = []
+    if len(lines) != app.size.height:
+        found.append(f"{len(lines)} lines")
+    for number, (line, strip) in enumerate(zip(lines, strips_of(app), strict=True)):
+        bad = [ascii(c) for c in line if unicodedata.category(c) in ("Cc", "Cf", "Cs", "Zl", "Zp")]
+        cells = sum(map(cell_len, line))
+        if bad:
+            found.append(f"line {number} has {bad[:3]}: {line!a}")
+        if not cells == cell_len(line) == app.size.width:
+            found.append(f"line {number} takes {cells} cells: {line[:90]!r}")
+        for segment in strip:
+            click = str((segment.style.meta if segment.style else {}).get("@click", ""))
+            if "quit" in click and "app.quit" in click and number != app.size.height - 1:
+                found.append(f"line {number} can be clicked: {click}")
+            if segment.style is not None and segment.style.link:
+                found.append(f"line {number} is a link")
+    return found
+
+
+async def crawl(
+    world: World, folder: Path, size: tuple[int, int]
+) -> tuple[dict[str, list[str]], set[type[Screen[Any]]]]:
+    """The lines of every stop, and the screens that were seen. Fails for any fault."""
+    world.fill_trash(folder)
+    seen: set[type[Screen[Any]]] = set()
+    shown: dict[str, list[str]] = {}
+    wrong: list[str] = []
+    async with running(world.client(), size=size) as (app, pilot):
+        # Where a table is scrolled to depends on what was there when its cursor moved.
+        await wait_for(
+            pilot,
+            lambda: "uid-rich" in app.model.pods and app.model.manifests and app.model.events,
+            "the pods and their files",
+        )
+        await still(app, pilot)
+        visit = Visit(app, pilot, world, folder)
+        async for name in visit.stops():
+            lines = await still(app, pilot)
+            seen.add(type(app.screen))
+            shown[name] = lines
+            wrong += [f"{name} ({size[0]}x{size[1]}): {fault}" for fault in faults(app, lines)]
+        assert app.title == "podtui"
+    assert not wrong, "\n".join(wrong[:20])
+    return shown, seen
+
+
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize("size", [(80, 24), (120, 36), (40, 12)])
+async def test_every_screen_is_as_with_harmless_text(size: tuple[int, int], tmp_path: Path) -> None:
+    shown, seen = await crawl(hostile(), tmp_path / "manifests", size)
+    missed = {kind.__name__ for kind in screen_classes() - seen}
+    assert missed == set(), "screens that are not visited"
+    shutil.rmtree(tmp_path / "manifests")
+    like, _ = await crawl(harmless(), tmp_path / "manifests", size)
+    assert shown.keys() == like.keys()
+    differ = {name: (shown[name], like[name]) for name in shown if shown[name] != like[name]}
+    assert sorted(differ.keys() - UNLIKE) == [], {
+        k: [(x, y) for x, y in zip(*differ[k], strict=True) if x != y][:3]
+        for k in differ.keys() - UNLIKE
+    }
+
+
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize("letter", ["x", "\u0301", "\x1b]", "\t"], ids=lambda letter: ascii(letter))
+async def test_lines_of_a_megabyte_do_not_hold_it_up(letter: str, tmp_path: Path) -> None:
+    seconds: list[float] = []
+    for number, length in enumerate((40, LONG)):
+        world = World("", (letter * length)[:length].encode())
+        client = world.client()
+        text = (letter * length)[:length]
+        long = poisoned(pod("long", status("app"), message="m"), text)
+        notes = {**long.metadata.annotations, "note": text}
+        meta = msgspec.structs.replace(long.metadata, annotations=notes)
+        client.change(msgspec.structs.replace(long, metadata=meta))
+        client.change(poisoned(event("rich", "Odd", "long", version=77), text))
+        client.change(manifest("rich.yaml", pod_name="rich-n1", text=f"kind: Pod # {text}\n"))
+        folder = tmp_path / str(number)
+        before = time.monotonic()
+        async with running(client, size=(80, 24)) as (app, pilot):
+            await wait_for(pilot, lambda: "uid-long" in app.model.pods, "the pods")
+            visit = Visit(app, pilot, world, folder)
+            for key in ("uid-long", "uid-rich"):
+                main(app).pods.table.select(key)
+                for tab in ("overview", "events", "logs", "yaml", "manifest"):
+                    async for _ in visit.over(PodScreen(key, tab)):
+                        assert faults(app, await still(app, pilot)) == []
+            for one in list(app.model.events.values()):
+                if one.involvedObject.name.startswith("rich"):
+                    async for _ in visit.over(EventScreen(one)):
+                        assert faults(app, await still(app, pilot)) == []
+        seconds.append(time.monotonic() - before)
+    assert seconds[1] < SLOWER * seconds[0]

@@ -1,0 +1,550 @@
+from __future__ import annotations
+
+import pytest
+from textual.widgets import Input
+from tui_app import bar_text, main, make_app, running, table_text, wait_for
+from tui_scene import (
+    FakeClient,
+    broken,
+    ended,
+    event,
+    full_client,
+    manifest,
+    node,
+    pod,
+    status,
+    waiting,
+)
+
+from podtui.api.local import ManifestState
+from podtui.api.v1 import Pod
+from podtui.client.protocol import Synced
+from podtui.tui.screens.help_screen import HelpScreen
+from podtui.tui.screens.logs.log_view import LogView
+from podtui.tui.screens.main.pods_pane import MOST_ON_TOP
+from podtui.tui.screens.pods.pod_screen import PodScreen
+from podtui.tui.screens.text_screens import EventScreen, ManifestScreen
+from podtui.tui.widgets.table import Table
+from podtui.tui.widgets.text_view import TextView
+from podtui.tui.widgets.tones import LinesView
+
+
+def text_of(view: LinesView) -> str:
+    return "\n".join("".join(span.text for span in line) for line in view.lines)
+
+
+def log_text(view: LogView) -> str:
+    return "\n".join(view.render_line(y).text.rstrip() for y in range(view.size.height))
+
+
+async def test_pods_stand_in_their_order_with_what_is_wrong_on_top() -> None:
+    async with running() as (app, _):
+        lines = table_text(app)
+        assert lines[0].split() == [
+            "NAME↑", "READY", "STATUS", "RESTARTS", "CPU", "MEM", "IP", "AGE",
+        ]  # fmt: skip
+        assert lines[1].startswith(" hello.yaml:9:7")
+        assert "✖ InvalidManifest" in lines[1]
+        assert lines[2].split() == ["▌batch-n1", "0/1", "✔", "Completed", "0", "-", "-",
+                                    "172.17.0.8", "4m"]  # fmt: skip
+        names = [line.split()[0].lstrip("▌") for line in lines[2:11]]
+        assert names == sorted(names)
+
+
+@pytest.mark.parametrize("size", [(80, 24), (120, 36), (160, 40), (200, 60), (45, 12), (150, 20)])
+async def test_what_matters_is_seen_at_every_size(size: tuple[int, int]) -> None:
+    client = FakeClient()
+    client.fill((pod("hello", status()),), (), (broken(state=ManifestState.LAST_GOOD),), (node(),))
+    async with running(client, size=size) as (app, _):
+        shown = "\n".join(table_text(app))
+        assert "hello.yaml:9:7" in shown
+        row = next(line for line in table_text(app) if "hello-n1" in line)
+        assert row.split()[1:4] == ["1/1", "●", "Running"]
+        assert "Ready" in bar_text(app, "header")
+        assert "n1" in bar_text(app, "status")
+
+
+async def test_status_and_header() -> None:
+    async with running(size=(200, 60)) as (app, pilot):
+        await wait_for(pilot, lambda: "cpu" in bar_text(app, "header"), "usage")
+        header = bar_text(app, "header")
+        assert "● 2 running" in header
+        assert "✖ 3 failing" in header
+        assert "11%" in header
+        status_line = bar_text(app, "status")
+        for part in ("node n1", "engine docker 20.10.24", "agent connected", "./static_pods"):
+            assert part in status_line
+        assert "SIMULATED" not in status_line
+    async with running(simulated=True) as (app, _):
+        assert "SIMULATED" in bar_text(app, "status")
+
+
+async def test_before_the_agent_answers() -> None:
+    client = FakeClient()
+    app = make_app(client)
+    async with app.run_test(size=(80, 24)) as pilot:
+        await pilot.pause()
+        assert "waiting for the agent" in "\n".join(table_text(app))
+        client.lose("no agent is running")
+        await pilot.pause(0.2)
+        assert "waiting for the agent" in "\n".join(table_text(app))
+        client.fill((), (), (), (node(),))
+        await wait_for(
+            pilot, lambda: "Drop a Pod manifest" in "\n".join(table_text(app)), "what to do"
+        )
+        assert "./static_pods" in "\n".join(table_text(app))
+
+
+async def test_an_agent_that_does_not_start_says_why() -> None:
+    app = make_app(FakeClient(), start_error="Traceback\nsqlite3: disk is full")
+    async with app.run_test(size=(80, 24)) as pilot:
+        await pilot.pause()
+        shown = "\n".join(table_text(app))
+        assert "the agent did not start" in shown
+        assert "disk is full" in shown
+
+
+async def test_a_lost_agent_is_told_and_what_was_seen_stays() -> None:
+    client = full_client()
+    async with running(client) as (app, pilot):
+        client.lose("the agent closed the connection")
+        await wait_for(pilot, lambda: "lost" in bar_text(app, "status"), "the loss")
+        assert "the agent closed the connection" in bar_text(app, "status")
+        assert any("counter-n1" in line for line in table_text(app))
+
+
+async def test_a_change_is_shown_in_its_row_and_the_cursor_stays() -> None:
+    client = full_client()
+    async with running(client) as (app, pilot):
+        table = main(app).pods.table
+        await pilot.press("j", "j", "j")
+        key = table.cursor_key
+        client.change(pod("counter", status("count", ended(1)), version="2"))
+        await wait_for(
+            pilot, lambda: any("counter" in x and "Error" in x for x in table_text(app)), "change"
+        )
+        client.change(pod("aaa", status()))
+        await wait_for(pilot, lambda: any("aaa-n1" in x for x in table_text(app)), "the new pod")
+        assert table.cursor_key == key
+        assert any(line.startswith("▌leaving-n1") for line in table_text(app))
+
+
+async def test_the_cursor_goes_to_the_successor_of_an_edited_pod() -> None:
+    client = full_client()
+    async with running(client) as (app, pilot):
+        table = main(app).pods.table
+        assert table.select("uid-web")
+        client.remove(pod("web", status()))
+        await wait_for(pilot, lambda: "uid-web" not in table.set.index, "the old is gone")
+        client.change(pod("web", status(), uid="uid-web-2"))
+        await wait_for(pilot, lambda: "uid-web-2" in table.set.index, "the new is there")
+        assert table.cursor_key == "uid-web-2"
+
+
+async def test_sorting_by_key_and_by_click() -> None:
+    async with running() as (app, pilot):
+        table = main(app).pods.table
+
+        def first() -> str:
+            return table.set.order[1]
+
+        await pilot.press("R")
+        assert first() == "uid-crash-loop"
+        await pilot.press("R")
+        assert first() != "uid-crash-loop"
+        await pilot.press("A")
+        assert first() == "uid-too-big"
+        assert "AGE↑" in table_text(app)[0]
+        column = table_text(app)[0].index("NAME")
+        await pilot.click(table, offset=(column + 1, 0))
+        assert first() == "uid-batch"
+
+
+async def test_click_chooses_a_row() -> None:
+    async with running() as (app, pilot):
+        table = main(app).pods.table
+        y = next(n for n, line in enumerate(table_text(app)) if "pipeline-n1" in line)
+        await pilot.click(table, offset=(5, y))
+        assert table.cursor_key == "uid-pipeline"
+        await pilot.click(table, offset=(5, y), times=2)
+        await wait_for(pilot, lambda: isinstance(app.screen, PodScreen), "the pod")
+
+
+async def test_filter_as_one_types() -> None:
+    async with running() as (app, pilot):
+        await pilot.press("slash", *"no-s")
+        await wait_for(pilot, lambda: len(main(app).pods.table.set) == 1, "the filter")
+        assert "no-such-image-n1" in table_text(app)[1]
+        await pilot.press("enter")
+        assert isinstance(app.focused, Table)
+        assert "1 of 9 · /no-s" in str(main(app).pods.border_title)
+        await pilot.press("escape")
+        assert len(main(app).pods.table.set) == 11
+        await pilot.press("slash", *"!-n1", "enter")
+        await wait_for(pilot, lambda: len(main(app).pods.table.set) == 2, "the files alone")
+        await pilot.press("slash")
+        assert app.screen.query_one(Input).selected_text == "!-n1"
+        await pilot.press("right", "2")
+        assert app.screen.query_one(Input).value == "!-n12", "a cursor key edits the last filter"
+        await pilot.press("enter", "slash", *"no-s")
+        await wait_for(pilot, lambda: len(main(app).pods.table.set) == 1, "typing replaces it")
+        assert app.screen.query_one(Input).value == "no-s"
+        await pilot.press("escape")
+        assert len(main(app).pods.table.set) == 11
+
+
+async def test_marked_pods_are_chosen_together() -> None:
+    client = full_client()
+    async with running(client) as (app, pilot):
+        screen = main(app)
+        screen.pods.table.select("uid-counter")
+
+        def chosen() -> list[str]:
+            return [p.metadata.name for p in screen.chosen_pods()]
+
+        assert chosen() == ["counter-n1"], "where nothing is marked, the one under the cursor"
+        await pilot.press("space")
+        assert any(line.startswith("◆counter-n1") for line in table_text(app))
+        await pilot.press("j", "j", "ctrl+@")
+        assert chosen() == ["counter-n1", "crash-loop-n1", "leaving-n1", "no-such-image-n1"]
+        await wait_for(pilot, lambda: "marked" in str(screen.pods.border_title), "the count")
+        before = chosen()
+        client.remove(pod("counter", status()))
+        client.change(pod("counter", status(), uid="uid-counter-2"))
+        await wait_for(
+            pilot, lambda: "uid-counter-2" in screen.pods.table.set.index, "the successor"
+        )
+        assert chosen() == before, "an edited pod keeps its mark"
+        await pilot.press("ctrl+backslash")
+        assert len(chosen()) == 1
+        await pilot.press("g", "space")
+        assert not screen.pods.table.marked, "a file is not marked"
+
+
+async def test_copying_a_cell() -> None:
+    async with running() as (app, pilot):
+        main(app).pods.table.select("uid-crash-loop")
+        await pilot.press("c")
+        assert app.clipboard == "crash-loop-n1"
+        await pilot.press("shift+right", "shift+right", "c")
+        assert app.clipboard == "CrashLoopBackOff"
+        await pilot.press("O")
+        assert "STATUS↑" in table_text(app)[0]
+
+
+async def test_nothing_matches_says_how_to_get_back() -> None:
+    async with running() as (app, pilot):
+        await pilot.press("slash", *"zzz", "enter")
+        await wait_for(
+            pilot, lambda: "Esc clears the filter" in "\n".join(table_text(app)), "what to do"
+        )
+
+
+async def test_why_a_pod_does_not_run() -> None:
+    async with running() as (app, pilot):
+        screen = main(app)
+        for key, words in (
+            ("uid-crash-loop", "app fails: it exited with code 1.  X: details"),
+            ("uid-no-such-image", "There is no image busybox:1.36"),
+            ("uid-too-big", "rejected It requests 64 of cpu"),
+            ("uid-web", "nginx busybox:1.36  ·  exporter"),
+            ("manifest:hello.yaml", 'unknown field "imago" → image'),
+        ):
+            assert screen.pods.table.select(key)
+            await wait_for(
+                pilot, lambda words=words: words in text_of(screen.pods.why), f"why of {key}"
+            )
+
+
+async def test_events_newest_first_of_all_or_of_one() -> None:
+    client = full_client()
+    async with running(client, size=(160, 50)) as (app, pilot):
+        screen = main(app)
+        lines = table_text(app, "events")
+        assert "Killing" in lines[1]
+        assert "▲ BackOff ×7" in "\n".join(lines)
+        screen.pods.table.select("uid-web")
+        await pilot.press("E")
+        await wait_for(pilot, lambda: len(screen.events.table.set) == 3, "web's events")
+        reasons = [line.split()[2] for line in table_text(app, "events")[1:4]]
+        assert reasons == ["Started", "Created", "Pulled"], "one second, in their order"
+        client.change(event("web", "Unhealthy", "x", seen=0, version=30, warning=True))
+        client.change(event("counter", "Other", "x", seen=0, version=31))
+        await wait_for(pilot, lambda: len(screen.events.table.set) == 4, "one more, of web alone")
+        screen.pods.table.select("uid-leaving")
+        await wait_for(pilot, lambda: len(screen.events.table.set) == 1, "those of the chosen one")
+        await pilot.press("E")
+        assert len(screen.events.table.set) == 12
+
+
+async def test_an_event_opens_in_full() -> None:
+    async with running() as (app, pilot):
+        await pilot.press("2", "j", "enter")
+        await wait_for(pilot, lambda: isinstance(app.screen, EventScreen), "the event")
+        await pilot.pause()
+        assert "Readiness probe failed" in text_of(app.screen.query_one(LinesView))
+        await pilot.press("q")
+        assert app.screen is main(app)
+
+
+async def test_panes_by_digit_and_tab_and_zoom() -> None:
+    async with running(size=(80, 24)) as (app, pilot):
+        screen = main(app)
+
+        def shown() -> list[str]:
+            return [p for p in ("pods", "events", "logs", "node") if screen._pane(p).display]
+
+        assert shown() == ["pods", "logs"]
+        await pilot.press("2")
+        assert shown() == ["pods", "events"]
+        assert "2 Events" in str(screen.events.border_title)
+        assert "4 Node" in str(screen.events.border_title), "the others can be clicked"
+        await pilot.press("4")
+        assert shown() == ["pods", "node"]
+        assert "too-big-n1" in text_of(screen.node.view)
+        await pilot.press("plus")
+        assert shown() == ["node"]
+        await wait_for(
+            pilot, lambda: "CPU REQ" in text_of(screen.node.view), "with room, the pods' shares"
+        )
+        await pilot.press("underscore")
+        assert shown() == ["pods", "node"]
+        await pilot.press("tab")
+        assert screen.active == "pods"
+        await pilot.press("shift+tab")
+        assert screen.active == "node"
+        await pilot.press("escape")
+        assert screen.active == "pods"
+        await pilot.resize_terminal(200, 60)
+        await pilot.pause()
+        assert shown() == ["pods", "events", "logs", "node"]
+        await pilot.resize_terminal(50, 12)
+        await pilot.pause()
+        assert shown() == ["pods"]
+
+
+async def test_enter_opens_the_pod_and_its_tabs() -> None:
+    client = full_client()
+    async with running(client) as (app, pilot):
+        main(app).pods.table.select("uid-crash-loop")
+        await pilot.press("enter")
+        await wait_for(pilot, lambda: isinstance(app.screen, PodScreen), "the pod")
+        await pilot.pause(0.1)
+        overview = text_of(app.screen.query_one("#overview", LinesView))
+        for words in ("✖ CrashLoopBackOff", "4 restarts", "exited with code 1", "BackOff",
+                      "busybox:1.36", "cpu 50m", "crash-loop.yaml"):  # fmt: skip
+            assert words in overview
+        client.change(pod("crash-loop", status("app", restarts=5), version="3"))
+        await wait_for(
+            pilot,
+            lambda: "● Running" in text_of(app.screen.query_one("#overview", LinesView)),
+            "the live change",
+        )
+        await pilot.press("y")
+        await pilot.pause(0.1)
+        rows = [row.text for row in app.screen.query_one("#yaml", TextView).rows]
+        assert rows[:3] == ["apiVersion: v1", "kind: Pod", "metadata:"]
+        await pilot.press("slash", *"restartPolicy", "enter")
+        await wait_for(
+            pilot, lambda: app.screen.query_one("#yaml", TextView).match_count == 1, "the match"
+        )
+        await pilot.press("l")
+        await wait_for(
+            pilot,
+            lambda: "listening" in log_text(app.screen.query_one(LogView)),
+            "the log",
+        )
+        assert client.queries[-1][1].tail is None
+        await pilot.press("y", "6")
+        await pilot.pause(0.1)
+        assert len(app.screen.query_one("#manifest", TextView).rows) == 9
+        await pilot.press("escape")
+        assert app.screen is main(app)
+
+
+async def test_a_pod_screen_follows_an_edit_and_a_removal() -> None:
+    client = full_client()
+    async with running(client) as (app, pilot):
+        main(app).pods.table.select("uid-web")
+        await pilot.press("enter")
+        client.remove(pod("web", status()))
+        await wait_for(
+            pilot,
+            lambda: isinstance(app.screen, PodScreen) and "removed" in bar_text(app, "header"),
+            "that it is gone",
+        )
+        client.change(pod("web", status(state=waiting("ContainerCreating")), uid="new",
+                          phase="Pending"))  # fmt: skip
+        await wait_for(pilot, lambda: "ContainerCreating" in bar_text(app, "header"), "the next")
+        assert "removed" not in bar_text(app, "header")
+
+
+async def test_a_broken_manifest_opens_at_its_fault() -> None:
+    async with running() as (app, pilot):
+        await pilot.press("g", "enter")
+        await wait_for(pilot, lambda: isinstance(app.screen, ManifestScreen), "the manifest")
+        rows = app.screen.query_one(TextView).rows
+        place = next(n for n, row in enumerate(rows) if row.kind == "Error")
+        assert rows[place - 1].number == 9
+        assert 'unknown field "imago"' in rows[place].text
+        assert "hello.yaml:9:7" in bar_text(app, "header")
+
+
+async def test_a_rejected_pod_can_be_started_afresh() -> None:
+    client = full_client()
+    async with running(client) as (app, pilot):
+        main(app).pods.table.select("uid-web")
+        await pilot.press("r", "escape")
+        await pilot.pause(0.1)
+        assert client.retried == []
+        main(app).pods.table.select("uid-too-big")
+        await pilot.press("r")
+        await wait_for(pilot, lambda: client.retried == ["too-big-n1"], "the retry")
+        await wait_for(pilot, lambda: app.session.journal, "it is in the journal")
+        assert app.session.journal[-1].line.endswith("/pods/too-big-n1/retry")
+
+
+async def test_help_is_made_of_the_bindings() -> None:
+    async with running() as (app, pilot):
+        await pilot.press("question_mark")
+        assert isinstance(app.screen, HelpScreen)
+        await pilot.pause()
+        shown = text_of(app.screen.query_one(LinesView))
+        for words in ("Panes and pods", "Sort by restarts", "Wrap", "Filter the table", "Quit"):
+            assert words in shown
+        await pilot.press("escape")
+        assert app.screen is main(app)
+
+
+def test_every_binding_can_be_given_another_key() -> None:
+    from podtui.tui.app import PodtuiApp
+    from podtui.tui.screens.logs.logs_pane import LogsPane
+    from podtui.tui.screens.main.main_screen import MainScreen
+    from podtui.tui.screens.main.pods_pane import PodsPane
+
+    ids = []
+    for owner in (PodtuiApp, MainScreen, PodsPane, LogsPane, Table, PodScreen, ManifestScreen):
+        for binding in owner.BINDINGS:
+            assert binding.id, binding  # type: ignore[union-attr]
+            ids.append(binding.id)  # type: ignore[union-attr]
+    assert len(ids) == len(set(ids))
+
+
+@pytest.mark.parametrize(
+    ("command", "active"), [("events", "events"), ("no", "node"), ("logs", "logs"), ("po", "pods")]
+)
+async def test_commands_go_to_panes(command: str, active: str) -> None:
+    async with running() as (app, pilot):
+        await pilot.press("colon", *command, "enter")
+        await wait_for(pilot, lambda: main(app).active == active, active)
+
+
+async def test_commands_filter_theme_and_quit() -> None:
+    async with running() as (app, pilot):
+        await pilot.press("colon", *"po web", "enter")
+        await wait_for(pilot, lambda: main(app).pods.table.set.filter.text == "web", "the filter")
+        await pilot.press("colon", *"theme podtui-light", "enter")
+        await wait_for(pilot, lambda: app.theme == "podtui-light", "the theme")
+        await pilot.press("T")
+        assert app.theme != "podtui-light"
+        await pilot.press("colon", *"nonsense", "enter")
+        await wait_for(pilot, lambda: any("nonsense" in n.message for n in app.notices), "a word")
+        await pilot.press("colon", "q", "enter")
+        await wait_for(pilot, lambda: app.session.is_leaving, "the end")
+
+
+async def test_q_quits_at_once() -> None:
+    async with running() as (app, pilot):
+        await pilot.press("q")
+        await wait_for(pilot, lambda: app.session.is_leaving, "the end")
+
+
+async def test_a_thousand_pods_cost_what_is_in_sight() -> None:
+    client = FakeClient()
+    many = [pod(f"p{n:04}", status(), uid=f"u{n}") for n in range(1000)]
+    client.fill(many, (), (), (node(),))
+    async with running(client, size=(120, 36)) as (app, pilot):
+        table = main(app).pods.table
+        await pilot.pause(0.2)
+        assert len(table.set) == 1000
+        drawn, sorts = table.repaints, table.set.sorts
+        hidden = [pod(f"p{n:04}", status(ready=False), uid=f"u{n}") for n in range(500, 700)]
+        client.change(*hidden)
+        await wait_for(
+            pilot, lambda: table.set.rows["u699"].cells[2].text == "0/1", "rows out of sight"
+        )
+        await pilot.pause()
+        assert table.repaints - drawn == 0
+        client.change(pod("p0003", status(ready=False), uid="u3"))
+        await wait_for(
+            pilot, lambda: any("p0003" in x and "0/1" in x for x in table_text(app)), "one row"
+        )
+        height = table.size.height
+        assert table.set.sorts == sorts, "nothing moved, nothing was sorted"
+        # What the loop above read itself counts as drawn too: whole tables, but for one line.
+        assert (table.repaints - drawn) % height <= 2
+
+
+async def test_two_hundred_changes_are_published_together() -> None:
+    client = FakeClient()
+    client.say(Pod, Synced(()))
+    client.fill((pod("a", status()),), (), (), (node(),))
+    async with running(client) as (app, pilot):
+        published = 0
+        screen = main(app)
+        real = screen.publish
+
+        def counted(changes, now):
+            nonlocal published
+            published += bool(changes.pods)
+            real(changes, now)
+
+        screen.publish = counted  # type: ignore[method-assign]
+        for n in range(200):
+            client.change(pod(f"b{n}", status()))
+        await wait_for(pilot, lambda: len(screen.pods.table.set) == 201, "all of them")
+        assert published <= 3
+
+
+async def test_wrong_files_never_push_pods_out_of_view() -> None:
+    client = full_client()
+    for n in range(60):
+        client.change(broken(f"bad-{n:02}.yaml"))
+    async with running(client, size=(80, 24)) as (app, pilot):
+        screen = main(app)
+        pane, table = screen.pods, screen.pods.table
+        await wait_for(pilot, lambda: "61 files need a look" in str(pane.border_subtitle), "all")
+        await wait_for(pilot, lambda: table.set.rows["uid-web"], "the pods")
+        on_top = min(MOST_ON_TOP, table.size.height // 3)
+        assert f"{61 - on_top} below the pods" in str(pane.border_subtitle)
+        kinds = ["file" if key.startswith("manifest:") else "pod" for key in table.set.order]
+        assert kinds[: on_top + 9] == ["file"] * on_top + ["pod"] * 9
+        assert kinds[on_top + 9 :] == ["file"] * (62 - on_top)
+        assert table.set.order[0] == "manifest:bad-00.yaml"
+        assert table.cursor_key == "uid-batch"
+        assert any("batch-n1" in line for line in table_text(app))
+        # One that is corrected makes room for the next.
+        client.change(manifest("bad-00.yaml"))
+        await wait_for(pilot, lambda: table.set.order[0] == "manifest:bad-01.yaml", "the next")
+        assert [key.startswith("manifest:") for key in table.set.order[: on_top + 1]] == [
+            *[True] * on_top, False,
+        ]  # fmt: skip
+
+
+async def test_the_cursor_is_on_the_first_row_until_a_key_or_the_mouse_moves_it() -> None:
+    client = FakeClient()
+    client.fill((), (), (), (node(),))
+    async with running(client) as (app, pilot):
+        table = main(app).pods.table
+        for n in range(200, 0, -1):
+            client.change(pod(f"p{n:03}", status()))
+            if n % 50 == 0:
+                await wait_for(pilot, lambda n=n: f"uid-p{n:03}" in table.set.rows, "the pods")
+        await wait_for(pilot, lambda: len(table.set) == 200, "all pods")
+        assert table.cursor_key == "uid-p001"
+        assert "p001-n1" in table_text(app)[1]
+        # Any key is about the row under the cursor: then it stays.
+        await pilot.press("c")
+        client.change(pod("p000", status()))
+        await wait_for(pilot, lambda: len(table.set) == 201, "one more")
+        assert table.cursor_key == "uid-p001"

@@ -1,0 +1,75 @@
+"""The node's screen on a scripted client."""
+
+from __future__ import annotations
+
+import json
+
+from tui_app import main, running, wait_for
+from tui_scene import ago, full_client
+
+from podtui.api.images import NodeImage
+from podtui.api.v1 import ObjectMeta
+from podtui.api.what_if import PortHolder, WhatIf
+from podtui.tui.screens.node.node_screen import NodeScreen
+from podtui.tui.screens.pods.pod_screen import PodScreen
+from podtui.tui.widgets.tones import LinesView
+
+
+def said(view: LinesView) -> str:
+    return "\n".join("".join(span.text for span in line) for line in view.lines)
+
+
+async def test_a_question_is_answered_as_it_is_typed() -> None:
+    client = full_client()
+    async with running(client) as (app, pilot):
+        await pilot.press("4", "w")
+        await wait_for(pilot, lambda: isinstance(app.screen, NodeScreen), "the screen")
+        screen = app.screen
+        assert isinstance(screen, NodeScreen)
+        verdict = screen.what_if.verdict
+        await wait_for(pilot, lambda: "web.yaml" in said(verdict), "the files to choose from")
+        await pilot.press(*"cpus=1")
+        await wait_for(pilot, lambda: "did you mean cpu?" in said(verdict), "what is wrong")
+        assert client.asked == []
+        for _ in range(3):
+            await pilot.press("backspace")
+        await pilot.press(*"=1 hostPort=80")
+        await wait_for(pilot, lambda: "fits" in said(verdict), "the verdict")
+        assert len(client.asked) == 1, "asked once for all the keys"
+        container = json.loads(client.asked[0])["spec"]["containers"][0]
+        assert container["resources"]["requests"] == {"cpu": "1"}
+        holder = PortHolder(port=80, protocol="TCP", process="nginx", pid=7)
+        client.verdict = WhatIf(
+            metadata=ObjectMeta(name="what-if-n1"), admitted=True, holders=(holder,)
+        )
+        await pilot.press("enter")
+        await wait_for(pilot, lambda: "nginx (pid 7)" in said(verdict), "who holds the port")
+        await pilot.press("escape")
+        await wait_for(pilot, lambda: app.screen is main(app), "the main screen")
+
+
+async def test_tabs_of_the_node() -> None:
+    client = full_client()
+    client.image_list = (NodeImage(id="sha256:a", names=("busybox:1.36",), created=ago(days=3)),)
+    async with running(client, size=(80, 24)) as (app, pilot):
+        await pilot.press("colon", *"node", "enter")
+        await wait_for(pilot, lambda: isinstance(app.screen, NodeScreen), "the screen")
+        screen = app.screen
+        assert isinstance(screen, NodeScreen)
+        overview = screen.query_one("#overview", LinesView)
+        await wait_for(pilot, lambda: "KubeletReady" in said(overview), "the overview")
+        await pilot.press("3")
+        history = screen.query_one("#history", LinesView)
+        await wait_for(pilot, lambda: "what pods may have" in said(history), "the plots")
+        await pilot.press("4")
+        await wait_for(pilot, lambda: "sha256:a" in screen.images.set.rows, "the images")
+        await pilot.press("5")
+        assert [screen.rejected.set.rows[k].cells[0].text for k in screen.rejected.set.order] == [
+            "too-big-n1"
+        ]
+        await pilot.press("r")
+        await wait_for(pilot, lambda: client.retried == ["too-big-n1"], "another try")
+        await pilot.press("w")
+        await wait_for(pilot, lambda: screen.what_if.input.value == "too-big.yaml", "its file")
+        await pilot.press("tab", "2", "enter")
+        await wait_for(pilot, lambda: isinstance(app.screen, PodScreen), "the pod")

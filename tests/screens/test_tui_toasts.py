@@ -1,0 +1,84 @@
+"""Notices that come again and again, and many at once."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+from textual.pilot import Pilot
+from tui_app import screen_text, wait_for
+
+from podtui.tui.widgets.notices import MOST, Notices
+
+
+@asynccontextmanager
+async def app_with_notices() -> AsyncIterator[tuple[Notices, Pilot[None]]]:
+    app = Notices()
+    async with app.run_test(size=(80, 24), notifications=True) as pilot:
+        yield app, pilot
+
+
+async def shown(app: Notices, pilot: Pilot[None]) -> list[tuple[str, str]]:
+    await pilot.pause()
+    return [(one.title, one.message) for one in app.notices]
+
+
+async def test_an_equal_notice_stands_once_with_its_count() -> None:
+    async with app_with_notices() as (app, pilot):
+        for _ in range(3):
+            app.notify("nothing is changed", title="Read-only", severity="warning")
+        assert await shown(app, pilot) == [("Read-only ×3", "nothing is changed")]
+
+
+async def test_without_a_title_the_count_is_behind_the_message() -> None:
+    async with app_with_notices() as (app, pilot):
+        app.notify("The last pane stays.")
+        app.notify("The last pane stays.")
+        assert await shown(app, pilot) == [("", "The last pane stays. ×2")]
+
+
+async def test_others_between_do_not_make_it_another() -> None:
+    async with app_with_notices() as (app, pilot):
+        for message in ("a", "b", "a"):
+            app.notify(message)
+        assert await shown(app, pilot) == [("", "b"), ("", "a ×2")]
+
+
+async def test_other_severity_or_title_is_another_notice() -> None:
+    async with app_with_notices() as (app, pilot):
+        app.notify("a")
+        app.notify("a", severity="error")
+        app.notify("a", title="t")
+        assert await shown(app, pilot) == [("", "a"), ("", "a"), ("t", "a")]
+
+
+async def test_no_more_than_a_few_the_newest() -> None:
+    async with app_with_notices() as (app, pilot):
+        for number in range(10):
+            app.notify(str(number))
+        assert await shown(app, pilot) == [("", str(number)) for number in range(10 - MOST, 10)]
+
+
+async def test_one_that_has_gone_counts_from_one_again() -> None:
+    async with app_with_notices() as (app, pilot):
+        app.notify("a", timeout=0.5)
+        await wait_for(pilot, lambda: app.notices, "the first")
+        await wait_for(pilot, lambda: not app.notices, "its end")
+        app.notify("a")
+        assert await shown(app, pilot) == [("", "a")]
+
+
+async def test_a_refused_key_pressed_ten_times_takes_one_place() -> None:
+    async with app_with_notices() as (app, pilot):
+        for _ in range(10):
+            app.notify("podtui runs read-only", title="Read-only", severity="warning")
+        app.notify("alpha")
+        app.notify("beta")
+
+        def places() -> list[str]:
+            return sorted(word for word in screen_text(app).split() if word in WORDS)
+
+        await wait_for(pilot, lambda: places() == WORDS, "three toasts")
+
+
+WORDS = ["alpha", "beta", "×10"]

@@ -1,0 +1,103 @@
+"""Text typed after ``/`` or ``:``: it goes into a line to type in, or nowhere."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from picture_scenes import FULL_SCREENS, OVER_SCREENS, OVERVIEW, QUESTIONS
+from pictures import Scene, played
+from textual.widgets import Input
+from tui_app import main, running, wait_for
+from tui_scene import full_client
+
+from podtui.tui.app import PodtuiApp
+from podtui.tui.screens.main.main_screen import MainScreen
+from podtui.tui.widgets.bars import key_hints
+
+SCENES = {
+    "overview": OVERVIEW[120, 36],
+    # One of each screen, tab and question.
+    **{f"{one.shows.__name__}-{one.tab}{one.asked_by}": one
+       for one in (*FULL_SCREENS.values(), *OVER_SCREENS.values(), *QUESTIONS.values())},
+    **{
+        f"pane-{name}": Scene(shows=MainScreen, says="CrashLoopBackOff", keys=(key,))
+        for key, name in (("1", "pods"), ("2", "events"), ("3", "logs"), ("4", "node"))
+    },
+}  # fmt: skip
+
+
+def actions_run(app: PodtuiApp, patch: pytest.MonkeyPatch) -> list[str]:
+    """The actions of keys from now on."""
+    found: list[str] = []
+    run_action = app.run_action
+
+    async def note(action: Any, *arguments: Any) -> bool:
+        found.append(str(action))
+        return await run_action(action, *arguments)
+
+    patch.setattr(app, "run_action", note)
+    return found
+
+
+def has_line(app: PodtuiApp) -> bool:
+    return isinstance(app.focused, Input)
+
+
+@pytest.mark.parametrize("name", SCENES)
+async def test_text_is_typed_into_a_line_or_runs_nothing(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with played(SCENES[name], monkeypatch) as (app, pilot):
+        screen = app.screen
+        for opener, key in (("/", "slash"), (":", "colon")):
+            if has_line(app):
+                return
+            hints = {hint.shown for hint in key_hints(screen)}
+            await pilot.press(key)
+            await pilot.pause()
+            if has_line(app):
+                await pilot.press("escape")
+                await pilot.pause()
+                continue
+            assert opener not in hints, "a key that is shown does what it says"
+            with monkeypatch.context() as patch:
+                actions = actions_run(app, patch)
+                await pilot.press(*"rejected 1 hlny", "backspace", "q", "enter")
+                await pilot.pause()
+            assert app.screen is screen
+            assert actions == []
+            assert any("ignored" in note.message for note in app.notices)
+
+
+async def test_keys_are_keys_again_after_the_end_of_the_text() -> None:
+    client = full_client()
+    async with running(client) as (app, pilot):
+        for end in ("enter", "escape", "down"):
+            main(app).pods.table.select("uid-too-big")
+            await pilot.press("4", "slash", *"r", end)
+            await pilot.pause()
+            assert client.retried == []
+            await pilot.press("1")
+            assert main(app).active == "pods", f"after {end}"
+        await pilot.press("r")
+        await wait_for(pilot, lambda: client.retried == ["too-big-n1"], "the retry")
+
+
+async def test_the_node_pane_shows_no_filter() -> None:
+    async with running() as (app, pilot):
+        await pilot.press("4")
+        await pilot.pause()
+        assert "/" not in {hint.shown for hint in key_hints(app.screen)}
+        await pilot.press("1")
+        await pilot.pause()
+        assert "/" in {hint.shown for hint in key_hints(app.screen)}
+
+
+async def test_a_line_that_is_typed_into_shows_no_keys_that_it_takes() -> None:
+    async with running() as (app, pilot):
+        await pilot.press("3", "slash")
+        await wait_for(pilot, lambda: isinstance(app.focused, Input), "the line of the log")
+        shown = {hint.shown for hint in key_hints(app.screen)}
+        assert "esc" in shown
+        assert not {"/", "+", "tab", ":", "?", "q"} & shown

@@ -1,0 +1,255 @@
+"""Why, on the screen: what is shown in how much room, and a fix from the key to the healthy pod."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from msgspec import structs
+from tui_app import main, running, wait_for
+from tui_scene import FakeClient, ended, full_client, manifest, pod, status, waiting
+
+from podtui.api.insight import PodInsight, ProbeReport
+from podtui.api.kills import Kill, KillReason, with_kill
+from podtui.api.local import Manifest, ManifestState
+from podtui.api.names import KILLS
+from podtui.api.plan import Outcome, Plan, PodPlan
+from podtui.api.v1 import (
+    Container,
+    ContainerState,
+    ContainerStatus,
+    HTTPGetAction,
+    ObjectMeta,
+    Pod,
+    Probe,
+    ResourceRequirements,
+)
+from podtui.client.protocol import Changed, Removed
+from podtui.manifest.diagnose import read_manifest
+from podtui.tui.commands.edit_manifest import rewrite_file
+from podtui.tui.commands.manifest_file import Rewrite
+from podtui.tui.screens import why_screen
+from podtui.tui.screens.why_screen import WhyScreen
+from podtui.tui.widgets.cells import Line
+from podtui.tui.widgets.dialogs import Dialog
+from podtui.tui.widgets.tones import LinesView
+
+TEXT = """\
+apiVersion: v1
+kind: Pod
+metadata:
+  name: hungry
+spec:
+  containers:
+  - name: app
+    image: busybox:1.36
+    resources:
+      limits:
+        memory: 16Mi  # tight
+"""
+
+
+def record(path: str = "/m/hungry.yaml", text: str = TEXT, uid: str = "uid-hungry") -> Manifest:
+    places = read_manifest(path, text.encode(), node_name="n1").places
+    made = manifest("hungry.yaml", text=text, pod_name="hungry")
+    state = structs.replace(
+        made.status,
+        state=ManifestState.ACCEPTED, podNamespace="default", podName="hungry-n1", podUID=uid,
+        places=places, diagnostics=(),
+    )  # fmt: skip
+    return structs.replace(made, spec=structs.replace(made.spec, path=path), status=state)
+
+
+def texts(lines: list[Line]) -> list[str]:
+    return ["".join(span.text for span in line).rstrip() for line in lines]
+
+
+# --- the line in the pods pane
+
+
+def hungry(uid: str = "uid-hungry", limit: str = "16Mi", *, well: bool = False) -> Pod:
+    state = status("app") if well else status(
+        "app", waiting("CrashLoopBackOff", "back-off"), restarts=2, last=ended(137, "OOMKilled")
+    )  # fmt: skip
+    made = pod("hungry", state, uid=uid)
+    container = Container(
+        name="app", image="busybox:1.36", resources=ResourceRequirements(limits={"memory": limit})
+    )
+    return structs.replace(made, spec=structs.replace(made.spec, containers=(container,)))
+
+
+# --- a fix on its way
+
+
+AFTER = TEXT.replace("16Mi", "32Mi")
+CHANGE = Rewrite(Path("/m/hungry.yaml"), TEXT.encode(), AFTER.encode(), "Double it")
+
+
+@pytest.mark.parametrize("undo", [False, True])
+async def test_a_file_that_changed_meanwhile_is_left_alone(tmp_path: Path, undo: bool) -> None:
+    path = tmp_path / "hungry.yaml"
+    path.write_text(TEXT)
+    client: FakeClient = full_client()
+    client.answer_plan = PLAN
+    async with running(client, (120, 36)) as (app, pilot):
+        change = structs.replace(CHANGE, path=path)
+        if undo:
+            path.write_text(AFTER)
+            app.session.undoable.append(change)
+        path.write_text(path.read_text() + "# mine\n")
+        mine = path.read_text()
+
+        async def apply() -> None:
+            await rewrite_file(app.session, change)
+
+        if undo:
+            await pilot.press("u")
+        else:
+            app.session.start("Fix", apply)
+        await wait_for(pilot, lambda: isinstance(app.screen, Dialog), "the plan is shown")
+        await pilot.press("y")
+        await wait_for(pilot, lambda: any("changed by somebody" in n.message for n in
+                       app.notices), "it is said")  # fmt: skip
+        assert path.read_text() == mine
+
+
+PLAN = Plan(
+    metadata=ObjectMeta(name="hungry.yaml"),
+    path="/m/hungry.yaml",
+    pods=(PodPlan(outcome=Outcome.REPLACED, namespace="default", name="hungry-n1", grace=30),),
+)
+
+
+async def test_a_liveness_fix_is_verified_by_a_probe_that_passes(tmp_path: Path) -> None:
+    path = tmp_path / "web.yaml"
+    text = (
+        "apiVersion: v1\nkind: Pod\nmetadata: {name: web}\nspec:\n  containers:\n"
+        "  - name: app\n    image: a:1\n    livenessProbe:\n"
+        "      httpGet: {path: /healthz, port: 80}\n"
+    )
+    after = text.replace("httpGet: {path: /healthz, port: 80}", "tcpSocket: {port: 80}")
+    path.write_text(text)
+    client: FakeClient = full_client()
+    client.answer_plan = PLAN
+    probe = Probe(httpGet=HTTPGetAction(path="/healthz", port=80))
+    kill = Kill(id="old", reason=KillReason.LIVENESS_PROBE, message="statuscode: 404")
+
+    def web(uid: str, state: ContainerStatus, **notes: str) -> Pod:
+        made = pod("web", state, uid=uid)
+        container = Container(name="app", image="a:1", livenessProbe=probe)
+        meta = structs.replace(made.metadata, annotations={**made.metadata.annotations, **notes})
+        spec = structs.replace(made.spec, containers=(container,))
+        return structs.replace(made, metadata=meta, spec=spec)
+
+    def file(text: str, uid: str) -> Manifest:
+        places = read_manifest(str(path), text.encode(), node_name="n1").places
+        made = record(str(path), text, uid)
+        state = structs.replace(made.status, podName="web-n1", places=places)
+        meta = structs.replace(made.metadata, name="web.yaml")
+        return structs.replace(made, metadata=meta, status=state)
+
+    def show(*items: Pod | Manifest) -> None:
+        for item in items:
+            app.model.fold(type(item), Changed((item,)))
+        app._publish()
+
+    looping = status("app", waiting("CrashLoopBackOff"), restarts=9, last=ended(137))
+    last = structs.replace(looping.lastState.terminated, containerID="docker://old")
+    looping = structs.replace(looping, lastState=ContainerState(terminated=last))
+    async with running(client, (120, 36)) as (app, pilot):
+        broken = web("uid-web", looping, **{KILLS: with_kill({}, "app", kill)})
+        show(broken, file(text, "uid-web"))
+        await pilot.pause()
+        main(app).pods.table.select("uid-web")
+        await pilot.press("X")
+        await wait_for(pilot, lambda: isinstance(app.screen, WhyScreen), "the screen is open")
+
+        def shown() -> str:
+            return "\n".join(texts(app.screen.query_one("#why-text", LinesView).lines))
+
+        await wait_for(pilot, lambda: "Check only" in shown(), "the fix is shown")
+        await pilot.press("f")
+        await wait_for(pilot, lambda: isinstance(app.screen, Dialog), "the plan is shown")
+        await pilot.press("y")
+        await wait_for(pilot, lambda: path.read_text() == after, "the fix is written")
+        app.model.fold(Pod, Removed((broken,)))
+        show(web("uid-new", status("app")), file(after, "uid-new"))
+        await wait_for(pilot, lambda: "has not passed yet" in shown(), "it runs, not trusted")
+        report = ProbeReport(container="app", probe="Liveness", last="Success", running=True)
+        client.insights["web-n1"] = PodInsight(time=0.0, version="2", probes=(report,))
+        await wait_for(pilot, lambda: "verified: the liveness probe passes" in shown(), "it passed")
+        again = status("app", waiting("CrashLoopBackOff"), restarts=1, last=looping.lastState)
+        show(web("uid-new", again, **{KILLS: with_kill({}, "app", kill)}))
+        await wait_for(pilot, lambda: "applied, but it failed again" in shown(), "it failed again")
+
+
+async def test_from_the_key_to_the_pod_that_is_well(tmp_path: Path) -> None:
+    path = tmp_path / "hungry.yaml"
+    path.write_text(TEXT)
+    client: FakeClient = full_client()
+    async with running(client, (120, 36)) as (app, pilot):
+        app.model.fold(Pod, Changed((hungry(),)))
+        app.model.fold(Manifest, Changed((record(str(path)),)))
+        app._publish()
+        await pilot.pause()
+        main(app).pods.table.select("uid-hungry")
+        await pilot.press("X")
+        await wait_for(pilot, lambda: isinstance(app.screen, WhyScreen), "the screen is open")
+
+        def shown() -> str:
+            return "\n".join(texts(app.screen.query_one("#why-text", LinesView).lines))
+
+        await wait_for(pilot, lambda: "memory: 32Mi" in shown(), "the fix is shown")
+        assert "limit of 16Mi" in shown()
+        client.answer_plan = PLAN
+        await pilot.press("f")
+        await wait_for(pilot, lambda: isinstance(app.screen, Dialog), "the plan is shown")
+        plan = "\n".join(texts(app.screen.query_one(LinesView).lines))
+        assert "-         memory: 16Mi" in plan
+        assert "+         memory: 32Mi" in plan
+        assert "hungry-n1 is replaced" in plan
+        assert path.read_text() == TEXT, "nothing is written before the answer"
+        await pilot.press("n")
+        await wait_for(pilot, lambda: isinstance(app.screen, WhyScreen), "cancelled")
+        assert path.read_text() == TEXT
+        await pilot.press("f")
+        await wait_for(pilot, lambda: isinstance(app.screen, Dialog), "the plan is shown again")
+        await pilot.press("y")
+        await wait_for(pilot, lambda: "agent to read the file" in shown(), "the fix is written")
+        assert path.read_text() == AFTER
+        app.model.fold(Manifest, Changed((record(str(path), AFTER, "uid-new"),)))
+        app._publish()
+        await wait_for(pilot, lambda: "to be replaced" in shown(), "the file is read")
+        app.model.fold(Pod, Removed((hungry(),)))
+        app.model.fold(Pod, Changed((hungry("uid-new", "32Mi", well=True),)))
+        app._publish()
+        await wait_for(pilot, lambda: "applied and verified" in shown(), "the pod is well")
+        await pilot.press("u")
+        await wait_for(pilot, lambda: isinstance(app.screen, Dialog), "the plan of the undo")
+        await pilot.press("y")
+        await wait_for(pilot, lambda: path.read_text() == TEXT, "the fix is undone")
+        await wait_for(pilot, lambda: "verified" not in shown(), "no fix is followed any more")
+        await pilot.press("escape")
+        assert app.screen is main(app)
+
+
+async def test_a_log_that_failed_is_asked_for_again_and_its_lines_are_short(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(why_screen, "AGAIN_SECONDS", 0.05)
+    client: FakeClient = full_client()
+    client.log_errors["app"] = "the engine does not answer"
+    client.log_lines["app"] = [b"2026-11-21T12:00:00Z panic: " + b"x" * 1_000_000]
+    async with running(client, (120, 36)) as (app, pilot):
+        main(app).pods.table.select("uid-crash-loop")
+        await pilot.press("X")
+
+        def shown() -> str:
+            return "\n".join(texts(app.screen.query_one("#why-text", LinesView).lines))
+
+        await wait_for(pilot, lambda: isinstance(app.screen, WhyScreen), "the screen is open")
+        await wait_for(pilot, lambda: "engine does not answer" in shown(), "why there is none")
+        del client.log_errors["app"]
+        await wait_for(pilot, lambda: "panic:" in shown(), "the log")
+        assert "x…" in shown()
+        assert shown().count("x") < 2 * why_screen.LONGEST_LINE, "it is said and quoted"

@@ -1,0 +1,263 @@
+"""A cluster of straw: our API behind TLS, with people who must say who they are, lists in pages and
+the moods of a busy server."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import ipaddress
+import json
+import ssl
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+from aiohttp import web
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
+from served import Served, serving
+
+from podtui.client.cluster import ClusterClient
+from podtui.kubeconfig import choose, load
+from podtui.server.status import StatusError
+
+Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
+
+
+class Authority:
+    """Makes certificates: EC, valid for a day either way."""
+
+    def __init__(self, name: str = "test authority") -> None:
+        self._key = ec.generate_private_key(ec.SECP256R1())
+        self._name = _name(name)
+        self._cert = (
+            self._builder(self._name, self._key)
+            .add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
+            .sign(self._key, hashes.SHA256())
+        )
+
+    @property
+    def pem(self) -> bytes:
+        return self._cert.public_bytes(serialization.Encoding.PEM)
+
+    def issue(self, name: str, *hosts: str) -> tuple[bytes, bytes]:
+        """Certificate and key as PEM: a server's for ``hosts``, a client's without any."""
+        key = ec.generate_private_key(ec.SECP256R1())
+        usage = ExtendedKeyUsageOID.SERVER_AUTH if hosts else ExtendedKeyUsageOID.CLIENT_AUTH
+        builder = self._builder(_name(name), key).add_extension(
+            x509.ExtendedKeyUsage([usage]), critical=False
+        )
+        if hosts:
+            names = [_host(host) for host in hosts]
+            builder = builder.add_extension(x509.SubjectAlternativeName(names), critical=False)
+        cert = builder.sign(self._key, hashes.SHA256())
+        return cert.public_bytes(serialization.Encoding.PEM), key.private_bytes(
+            serialization.Encoding.PEM,
+            serialization.PrivateFormat.PKCS8,
+            serialization.NoEncryption(),
+        )
+
+    def _builder(self, name: x509.Name, key: ec.EllipticCurvePrivateKey) -> Any:
+        now, day = datetime.now(UTC), timedelta(days=1)
+        return (
+            x509.CertificateBuilder()
+            .subject_name(name)
+            .issuer_name(self._name)
+            .public_key(key.public_key())
+            .serial_number(x509.random_serial_number())
+            .not_valid_before(now - day)
+            .not_valid_after(now + day)
+        )
+
+
+def _name(name: str) -> x509.Name:
+    return x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
+
+
+def _host(host: str) -> x509.GeneralName:
+    try:
+        return x509.IPAddress(ipaddress.ip_address(host))
+    except ValueError:
+        return x509.DNSName(host)
+
+
+@dataclass
+class Moods:
+    """What the front does before and after our own server answers.
+
+    ``forbidden`` maps beginnings of paths to words; ``refusals`` are answered first, one for each
+    request: (code, Retry-After or None). ``answers`` are documents by path, in place of our
+    server's. ``asked`` are the requests: method, path with query, who.
+    """
+
+    tokens: dict[str, str] = field(default_factory=dict)
+    passwords: dict[str, str] = field(default_factory=dict)
+    forbidden: dict[str, str] = field(default_factory=dict)
+    refusals: list[tuple[int, str | None]] = field(default_factory=list)
+    answers: dict[str, Any] = field(default_factory=dict)
+    expire_pages: bool = False
+    managed: bool = False
+    asked: list[tuple[str, str, str]] = field(default_factory=list)
+    heads: list[Any] = field(default_factory=list)
+    deleted: list[tuple[str, Any]] = field(default_factory=list)
+    lists: dict[str, bytes] = field(default_factory=dict)
+    """The last list of each path, for the pages that follow the first."""
+
+    def paths(self) -> list[str]:
+        return [path for _, path, _ in self.asked]
+
+    @web.middleware
+    async def front(self, request: web.Request, handler: Handler) -> web.StreamResponse:
+        who = self._who(request)
+        self.asked.append((request.method, request.path_qs, who or "nobody"))
+        self.heads.append(request.headers.copy())
+        if self.refusals:
+            code, after = self.refusals.pop(0)
+            return web.json_response(
+                {"kind": "Status", "reason": "TooManyRequests", "message": "too many requests"},
+                status=code,
+                headers={"Retry-After": after} if after is not None else {},
+            )
+        if who is None:
+            raise StatusError(401, "Unauthorized")
+        for start, words in self.forbidden.items():
+            if request.path.startswith(start):
+                raise StatusError(403, words)
+        if request.path in self.answers and "watch" not in request.query:
+            return web.json_response(self.answers[request.path])
+        if request.path.startswith("/apis/podtui.dev"):
+            raise StatusError(404, "the server could not find the resource")
+        if request.method == "DELETE":
+            self.deleted.append((request.path, await request.json()))
+            return web.json_response({"kind": "Status", "status": "Success"})
+        return await self._paged(request, handler)
+
+    def _who(self, request: web.Request) -> str | None:
+        scheme, _, value = request.headers.get("Authorization", "").partition(" ")
+        if scheme == "Bearer":
+            return self.tokens.get(value)
+        if scheme == "Basic":
+            name, _, password = base64.b64decode(value).decode().partition(":")
+            return name if self.passwords.get(name) == password else None
+        transport = request.transport
+        shown = transport.get_extra_info("peercert") if transport is not None else None
+        if shown:
+            return dict(pair[0] for pair in shown["subject"])["commonName"]
+        return None
+
+    async def _paged(self, request: web.Request, handler: Handler) -> web.StreamResponse:
+        limit, start = request.query.get("limit"), request.query.get("continue", "0")
+        if "continue" in request.query:
+            if self.expire_pages:
+                raise StatusError(410, "the continue parameter is too old")
+            return self._page(self.lists[request.path], limit, start)
+        response = await handler(request)
+        if not (isinstance(response, web.Response) and response.body and response.status == 200):
+            return response
+        if "watch" in request.query or request.path in ("/api", "/apis"):
+            return response
+        if not (limit or self.managed) or "as=Table" in request.headers.get("Accept", ""):
+            return response
+        text = self.lists[request.path] = bytes(response.body)
+        if "items" not in json.loads(text):
+            return response
+        return self._page(text, limit, start)
+
+    def _page(self, text: bytes, limit: str | None, start: str) -> web.Response:
+        document = json.loads(text)
+        items = document["items"]
+        if limit:
+            here = items[int(start) : int(start) + int(limit)]
+            if int(start) + int(limit) < len(items):
+                document["metadata"]["continue"] = str(int(start) + int(limit))
+            document["items"] = items = here
+        if self.managed:
+            for item in items:
+                item["metadata"]["managedFields"] = [
+                    {"manager": "kubelet", "operation": "Update", "fieldsV1": {"f:x": {}}}
+                ]
+                item["unheardOf"] = {"nested": [1, None]}
+        return web.json_response(document)
+
+
+@dataclass
+class FakeCluster:
+    """``server`` is its URL; ``kubeconfig`` writes one with the users that are given."""
+
+    server: str
+    authority: Authority
+    moods: Moods
+    served: Served
+    folder: Path
+
+    def kubeconfig(self, user: dict[str, Any], name: str = "config", **cluster: Any) -> Path:
+        """A file with one context ``test`` for ``user``."""
+        ca = base64.b64encode(self.authority.pem).decode()
+        found = {"server": self.server, "certificate-authority-data": ca} | cluster
+        document = {
+            "apiVersion": "v1",
+            "kind": "Config",
+            "current-context": "test",
+            "clusters": [{"name": "straw", "cluster": _given(found)}],
+            "users": [{"name": "me", "user": user}],
+            "contexts": [{"name": "test", "context": {"cluster": "straw", "user": "me"}}],
+        }
+        path = self.folder / name
+        path.write_text(json.dumps(document, indent=1))
+        return path
+
+    def certificate(self, name: str = "anne") -> dict[str, str]:
+        cert, key = self.authority.issue(name)
+        return {
+            "client-certificate-data": base64.b64encode(cert).decode(),
+            "client-key-data": base64.b64encode(key).decode(),
+        }
+
+
+def _given(values: dict[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in values.items() if value is not None}
+
+
+@asynccontextmanager
+async def cluster(folder: Path, *hosts: str, **options: Any) -> AsyncIterator[FakeCluster]:
+    """Knows the token ``sesame``, ``bob`` by password, and whomever it gave a certificate."""
+    authority, moods = Authority(), Moods(tokens={"sesame": "tina"}, passwords={"bob": "secret"})
+    async with serving(folder / "s.sock", middlewares=[moods.front], **options) as served:
+        server = await listen_tls(served, authority, folder, *hosts)
+        yield FakeCluster(server, authority, moods, served, folder)
+
+
+def server_context(authority: Authority, folder: Path, *hosts: str) -> ssl.SSLContext:
+    """Accepts clients with a certificate of ``authority`` and those without one.
+
+    Like Go's servers, it does not ask for the key identifiers that Python 3.13 wants.
+    """
+    cert, key = authority.issue("server", *hosts)
+    (folder / "server.pem").write_bytes(cert + key)
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(folder / "server.pem")
+    context.load_verify_locations(cadata=authority.pem.decode())
+    context.verify_mode = ssl.CERT_OPTIONAL
+    return context
+
+
+async def listen_tls(served: Served, authority: Authority, folder: Path, *hosts: str) -> str:
+    """A TLS site of the served app; returns its URL."""
+    context = server_context(authority, folder, *(hosts or ("127.0.0.1",)))
+    site = web.TCPSite(served.runner, "127.0.0.1", 0, ssl_context=context)
+    await site.start()
+    await asyncio.sleep(0)
+    return f"https://127.0.0.1:{served.runner.addresses[-1][1]}"
+
+
+async def cluster_client(served: Served, folder: Path) -> ClusterClient:
+    """A client of a cluster whose API is ``served``."""
+    authority = Authority()
+    server = await listen_tls(served, authority, folder)
+    cluster = FakeCluster(server, authority, Moods(), served, folder)
+    return ClusterClient(choose(load(cluster.kubeconfig(cluster.certificate()), {})))

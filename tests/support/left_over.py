@@ -1,0 +1,15 @@
+"""Objects that a driver left on the engine."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from podtui.runtime.docker.identity import root_key
+
+
+def left_over(raw: Any, root: str) -> list[str]:
+    """Names of what carries the root's label."""
+    label = {"label": f"podtui.dev/root={root_key(root)}"}
+    containers = raw.containers(all=True, filters=label)
+    volumes = raw.volumes(filters=label)["Volumes"] or []
+    return [c["Names"][0] for c in containers] + [v["Name"] for v in volumes]

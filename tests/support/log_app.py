@@ -1,0 +1,31 @@
+"""An app that has nothing but a log view."""
+
+from __future__ import annotations
+
+from textual.app import App, ComposeResult
+
+from podtui.tui.screens.logs.log_view import LogView
+
+STAMP = b"2026-11-21T07:08:09.123456789Z "
+
+
+class LogApp(App[None]):
+    CSS = "LogView { height: 1fr; }"
+
+    def compose(self) -> ComposeResult:
+        yield LogView()
+
+    @property
+    def log_view(self) -> LogView:
+        return self.query_one(LogView)
+
+
+def numbered(count: int, start: int = 0, text: bytes = b"line") -> list[bytes]:
+    return [STAMP + text + b" %d" % n for n in range(start, start + count)]
+
+
+async def fill(app: LogApp, lines: list[bytes]) -> LogView:
+    view = app.log_view
+    view.write(lines)
+    view._frame()
+    return view

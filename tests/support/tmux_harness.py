@@ -1,0 +1,172 @@
+"""The real program on a real terminal: tmux draws, types and reads the screen."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Final
+
+import pytest
+from repository import ROOT
+from rich.cells import cell_len
+
+PODTUI = [sys.executable, "-m", "podtui"]
+
+
+def wait_until(condition: Callable[[], object], what: str, timeout: float = 120.0) -> None:
+    """Poll until ``condition`` holds; fails with ``what`` otherwise."""
+    deadline = time.monotonic() + timeout
+    while not condition():
+        if time.monotonic() > deadline:
+            pytest.fail(f"not within {timeout:.0f} s: {what}")
+        time.sleep(0.05)
+
+
+def place_of(shown: str, pattern: str) -> tuple[int, int]:
+    """Column and row, from 1, in the middle of the first group that matches, else of all of it."""
+    for row, line in enumerate(shown.splitlines(), start=1):
+        match = re.search(pattern, line)
+        if match is not None:
+            start, end = match.span(1 if match.re.groups else 0)
+            return cell_len(line[:start]) + (cell_len(line[start:end]) + 1) // 2, row
+    pytest.fail(f"no line of the screen says {pattern!r}:\n{shown}")
+
+
+ENDED: Final = "Pane is dead ("
+
+
+class Terminal:
+    """One tmux server of our own with one window of a fixed size."""
+
+    def __init__(self, socket: Path) -> None:
+        self._tmux = ["tmux", "-S", str(socket), "-f", "/dev/null"]
+
+    def start(
+        self, command: list[str], *, columns: int, rows: int, env: Mapping[str, str], cwd: Path
+    ) -> None:
+        exports = [f"{key}={value}" for key, value in env.items()]
+        self._call(
+            "new-session", "-d", "-x", str(columns), "-y", str(rows), "-c", str(cwd),
+            # A plugin of pytest exports a size that would be believed.
+            "env", "-u", "COLUMNS", "-u", "LINES", *exports, *command,
+        )  # fmt: skip
+        self._call("set-option", "-g", "remain-on-exit", "on")
+
+    def _call(self, *arguments: str) -> str:
+        done = subprocess.run(
+            [*self._tmux, *arguments], capture_output=True, text=True, timeout=20, check=False
+        )
+        return done.stdout
+
+    def keys(self, *keys: str) -> None:
+        """Press keys, by tmux's names (``Enter``, ``Escape``, ``C-c``, ``q``)."""
+        self._call("send-keys", *keys)
+
+    def type(self, text: str) -> None:
+        self._call("send-keys", "-l", text)
+
+    def screen(self) -> str:
+        found = self._call("capture-pane", "-p", ";", "display-message", "-p", "#{pane_dead}")
+        shown, _, dead = found.rstrip("\n").rpartition("\n")
+        if ENDED in shown:
+            # To report the end of the program tmux moves all lines up: the first is in its history.
+            return self._call("capture-pane", "-p", "-S", "-1")
+        # It may report it before the program's last output, which then replaces the report.
+        return f"{shown}\n{ENDED}" if dead == "1" else shown
+
+    def see(self, pattern: str, timeout: float = 120.0) -> str:
+        """Wait until the screen matches ``pattern``; returns the screen."""
+        deadline = time.monotonic() + timeout
+        while True:
+            shown = self.screen()
+            if re.search(pattern, shown, re.MULTILINE):
+                return shown
+            if time.monotonic() > deadline:
+                pytest.fail(f"not seen within {timeout:.0f} s: {pattern!r}\n{shown}")
+            time.sleep(0.05)
+
+    def see_no(self, pattern: str, timeout: float = 120.0) -> str:
+        deadline = time.monotonic() + timeout
+        while True:
+            shown = self.screen()
+            if not re.search(pattern, shown, re.MULTILINE):
+                return shown
+            if time.monotonic() > deadline:
+                pytest.fail(f"still seen after {timeout:.0f} s: {pattern!r}\n{shown}")
+            time.sleep(0.05)
+
+    # --- the mouse
+
+    def click(self, pattern: str, *, right: bool = False, timeout: float = 120.0) -> str:
+        """Click where the screen says ``pattern``, in the middle of its first group or of all of
+        it, once it does and stands still; returns the screen that was clicked on."""
+        shown = self.see(pattern, timeout)
+        x, y = place_of(shown, pattern)
+        while (x, y) != (place := self._place_soon(pattern, timeout)):
+            x, y = place
+        button = 2 if right else 0
+        self.type(f"\x1b[<{button};{x};{y}M\x1b[<{button};{x};{y}m")
+        return shown
+
+    def _place_soon(self, pattern: str, timeout: float) -> tuple[int, int]:
+        time.sleep(0.15)
+        return place_of(self.see(pattern, timeout), pattern)
+
+    def wheel(self, pattern: str, lines: int) -> None:
+        """Turn the wheel where the screen says ``pattern``; down, or up by a negative number."""
+        x, y = place_of(self.see(pattern), pattern)
+        self.type(f"\x1b[<{65 if lines > 0 else 64};{x};{y}M" * abs(lines))
+
+    def kill(self) -> None:
+        """End the server, and wait for its end: a session started before it would end with it."""
+        server = self._call("display-message", "-p", "#{pid}").strip()
+        self._call("kill-server")
+        if server:
+            wait_until(lambda: not Path("/proc", server).exists(), "the end of tmux", 20)
+
+
+class Machine:
+    """A root directory, a folder of manifests and the commands on them."""
+
+    def __init__(self, base: Path, terminal: Terminal, engine: str) -> None:
+        self.root = base / "root"
+        self.folder = base / "static_pods"
+        self.folder.mkdir()
+        self.terminal = terminal
+        self.engine = engine
+        self.env = {
+            "PODTUI_ROOT_DIR": str(self.root),
+            "PODTUI_STATIC_POD_PATH": str(self.folder),
+            "PODTUI_NODE_NAME": "n1",
+            "PODTUI_ENGINE": engine,
+            "PODTUI_CONFIG": "",
+            "XDG_CONFIG_HOME": str(base / "config"),
+            "PATH": os.environ["PATH"],
+            "HOME": str(base),
+            "TERM": "xterm-256color",
+            "COLORTERM": "truecolor",
+            "LANG": "C.UTF-8",
+        }
+
+    def run(self, *arguments: str, timeout: float = 60.0) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            [*PODTUI, *arguments],
+            env=self.env, cwd=ROOT, capture_output=True, text=True, timeout=timeout, check=False,
+            stdin=subprocess.DEVNULL,
+        )  # fmt: skip
+
+    def screen(self, columns: int, rows: int, *arguments: str, cwd: Path = ROOT) -> None:
+        self.terminal.start(
+            [*PODTUI, *arguments], columns=columns, rows=rows, env=self.env, cwd=cwd
+        )
+
+    def write(self, name: str, text: str) -> Path:
+        """Put a manifest there the safe way: written beside, then renamed."""
+        hidden = self.folder / f".{name}.new"
+        hidden.write_text(text)
+        return hidden.rename(self.folder / name)

@@ -1,0 +1,64 @@
+"""Contract cases that some engines cannot pass."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from podtui.runtime.protocol import EngineInfo
+
+
+@dataclass(frozen=True)
+class Unavailable:
+    """A case that some engines cannot do, by what they say of themselves.
+
+    It runs all the same, and must fail: a case that passes is no longer to be declared. One that is
+    ``racy`` may pass."""
+
+    case: str
+    lacks: Callable[[EngineInfo], bool]
+    reason: str
+    racy: bool = False
+
+
+def _no_limits(info: EngineInfo) -> bool:
+    return not info.supports_memory_limit
+
+
+NO_CGROUPS = "a rootless engine has no cgroups on cgroup v1: it limits nothing"
+UNAVAILABLE = (
+    Unavailable("test_memory_that_runs_out", _no_limits, NO_CGROUPS),
+    Unavailable("test_statuses_tell_what_a_container_is_held_to", _no_limits, NO_CGROUPS),
+    Unavailable("test_a_running_container_is_held_to_other_values", _no_limits, NO_CGROUPS),
+    Unavailable(
+        "test_a_running_container_is_held_to_other_values",
+        lambda info: not info.supports_resize,
+        "Podman has no call to change limits before 5.1",
+    ),
+    Unavailable(
+        "test_memory_that_runs_out",
+        lambda info: not info.reports_oom,
+        "Podman's monitor (conmon) does not report OOM kills on cgroup v1",
+    ),
+    Unavailable(
+        "test_counters_of_what_runs",
+        lambda info: not info.counts_usage,
+        "a rootless engine has no cgroups on cgroup v1: it counts nothing",
+    ),
+    Unavailable(
+        "test_input_that_ends_leaves_a_container_its_own",
+        lambda info: not info.keeps_stdin,
+        "Podman's monitor (conmon) closes stdin when a client detaches",
+    ),
+    Unavailable(
+        "test_a_log_tells_where_older_lines_were_rotated_away",
+        lambda info: info.name == "podman",
+        "Podman truncates a log and keeps no rotated files to tell it from",
+    ),
+    Unavailable(
+        "test_what_is_written_to_nobody_loses_no_output",
+        lambda info: info.name == "podman",
+        "Podman drops the last output of a command that ends with unread input",
+        racy=True,
+    ),
+)

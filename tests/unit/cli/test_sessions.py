@@ -1,0 +1,387 @@
+"""exec, attach, port-forward and cp on the command line.
+
+What signals, terminals and exit codes are about runs as a process; the rest runs `main` here, with
+the agent on a thread of its own.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import fcntl
+import os
+import signal
+import socket
+import struct
+import sys
+import termios
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from pathlib import Path
+
+import pytest
+from msgspec.structs import replace
+from on_thread import Ask, on_thread
+from session_world import SessionWorld, session_world
+from simulated import COMMANDS, ends, memory
+
+from podtui.cli import build_parser, main
+from podtui.cli.parser import take_exec_words
+from podtui.cli.sessions import CopyPlace, parse_place, parse_ports
+from podtui.errors import UsageError
+from podtui.runtime.memory import Behaviour, Say
+
+FILE = "echo one > /tmp/f; sleep 300"
+DEEP_FILE = "echo deep > /tmp/f; sleep 300"
+SCRIPTS = {
+    FILE: Behaviour(files={"/tmp/f": b"one\n"}),
+    DEEP_FILE: Behaviour(files={"/tmp/f": b"deep\n"}),
+    "true": ends(),
+}
+CAT_AND_FAIL = ("sh", "-c", "cat; echo bad >&2; exit 5")
+DECLARED = {
+    **COMMANDS,
+    CAT_AND_FAIL: Behaviour(lines=(Say("bad", "stderr"),), echoes=True, exit_code=5),
+    ("sh", "-c", "echo given; exit 3"): ends("given", code=3),
+    ("sh",): Behaviour(lines=("/ # ",), echoes=True),
+    ("cat", "/tmp/f"): ends("deep"),
+}
+Start = Callable[..., Awaitable[asyncio.subprocess.Process]]
+Here = Callable[..., tuple[int, bytes, bytes]]
+ElsewhereWorld = tuple[SessionWorld, Ask]
+
+
+@pytest.mark.parametrize(
+    ("text", "place"),
+    [
+        ("web:/etc/hosts", CopyPlace("/etc/hosts", "web", "ns")),
+        ("other/web:/a:b", CopyPlace("/a:b", "web", "other")),
+        ("here", CopyPlace("here")),
+        ("/a/b:c", CopyPlace("/a/b:c")),
+        ("./web:x", CopyPlace("./web:x")),
+    ],
+)
+def test_places(text: str, place: CopyPlace) -> None:
+    assert parse_place(text, "ns") == place
+
+
+@pytest.mark.parametrize("text", [":/x", "web:", "ns/:/x"])
+def test_what_is_no_place(text: str) -> None:
+    with pytest.raises(UsageError):
+        parse_place(text, "ns")
+
+
+def test_ports() -> None:
+    assert parse_ports(["80", "8080:80", ":443"]) == ((80, 80), (8080, 80), (0, 443))
+    for text in ("", "x", "0", "80:", "1:2:3", "99999", "-1:80", "80:0"):
+        with pytest.raises(UsageError):
+            parse_ports([text])
+
+
+@pytest.mark.parametrize(
+    ("line", "ours", "command"),
+    [
+        ("exec -it web -- sh -c -- x", "exec -it web", "sh -c -- x"),
+        ("exec web ls", "exec web", "ls"),
+        ("exec web ls -l -it /", "exec web", "ls -l -it /"),
+        ("exec web -it sh", "exec web -it", "sh"),
+        ("exec -itc app web sh -c x", "exec -itc app web", "sh -c x"),
+        ("exec -capp -nns web sh", "exec -capp -nns web", "sh"),
+        ("exec --container app web -n ns ls", "exec --container app web -n ns", "ls"),
+        ("exec --container=app web ls", "exec --container=app web", "ls"),
+        ("exec web sh -- x", "exec web", "sh -- x"),
+        ("exec web -- --help", "exec web", "--help"),
+        ("exec web", "exec web", ""),
+        ("exec web --", "exec web", ""),
+        ("--root-dir exec exec web ls", "--root-dir exec exec web", "ls"),
+        ("check -- file", "check -- file", ""),
+        ("why exec -- x", "why exec -- x", ""),
+        ("cp exec web x", "cp exec web x", ""),
+    ],
+)
+def test_the_command_of_an_exec(line: str, ours: str, command: str) -> None:
+    arguments = line.split()
+    assert take_exec_words(arguments) == command.split()
+    assert arguments == ours.split()
+
+
+def test_exec_without_two_dashes(here: Here) -> None:
+    code, out, err = here("exec", "web", "sh", "-c", "echo given; exit 3")
+    assert (code, out) == (3, b"given\n"), err
+
+
+def test_options_may_stand_after_the_pod() -> None:
+    parsed = build_parser().parse_args(["exec", "web", "-it", "-c", "app", "-n", "ns"])
+    assert (parsed.pod, parsed.stdin, parsed.tty) == ("web", True, True)
+    assert (parsed.container, parsed.namespace) == ("app", "ns")
+
+
+def test_without_an_agent(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([f"--root-dir={tmp_path}", "exec", "web", "--", "true"]) == 3
+    assert "no agent runs" in capsys.readouterr().err
+
+
+def _heed_interrupts() -> None:
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+
+@pytest.fixture
+async def world(tmp_path: Path) -> AsyncIterator[SessionWorld]:
+    async with session_world(memory(SCRIPTS, DECLARED), tmp_path / "podtui.sock") as it:
+        await it.put(c=FILE)
+        yield it
+
+
+@pytest.fixture
+async def start(world: SessionWorld, tmp_path: Path) -> AsyncIterator[Start]:
+    running: list[asyncio.subprocess.Process] = []
+
+    async def begin(
+        *arguments: str, stdio: int = asyncio.subprocess.PIPE, stdin: int | None = None
+    ) -> asyncio.subprocess.Process:
+        process = await asyncio.create_subprocess_exec(
+            sys.executable,
+            "-m",
+            "podtui",
+            f"--root-dir={tmp_path}",
+            *arguments,
+            stdin=stdio if stdin is None else stdin,
+            stdout=stdio,
+            stderr=stdio,
+            cwd=tmp_path,
+            # Who runs the tests in the background hands a SIGINT that is ignored on to us.
+            preexec_fn=_heed_interrupts,
+        )
+        running.append(process)
+        return process
+
+    yield begin
+    for process in running:
+        if process.returncode is None:
+            process.kill()
+        await process.communicate()
+
+
+async def run(start: Start, *arguments: str, given: bytes = b"") -> tuple[int | None, bytes, bytes]:
+    process = await start(*arguments)
+    async with asyncio.timeout(40):
+        out, err = await process.communicate(given)
+    return process.returncode, out, err
+
+
+@pytest.fixture
+def elsewhere(tmp_path: Path) -> Iterator[ElsewhereWorld]:
+    """The same world on a thread of its own: `main` wants the first thread for its signals."""
+    with on_thread(lambda: session_world(memory(SCRIPTS, DECLARED), tmp_path / "podtui.sock")) as (
+        it,
+        ask,
+    ):
+        ask(it.put(c=FILE))
+        yield it, ask
+
+
+@pytest.fixture
+def here(
+    elsewhere: ElsewhereWorld,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capfdbinary: pytest.CaptureFixture[bytes],
+) -> Here:
+    """Runs a command line in this process; its exit code and what it wrote."""
+    monkeypatch.chdir(tmp_path)
+
+    def run_here(*arguments: str, given: Path = Path(os.devnull)) -> tuple[int, bytes, bytes]:
+        with given.open() as file, monkeypatch.context() as patch:
+            patch.setattr(sys, "stdin", file)
+            code = main([f"--root-dir={tmp_path}", *arguments])
+        return code, *capfdbinary.readouterr()
+
+    return run_here
+
+
+async def test_exec(start: Start) -> None:
+    found = await run(start, "exec", "-i", "web", "--", *CAT_AND_FAIL, given=b"given\n")
+    assert found == (5, b"given\n", b"bad\n")
+
+
+def test_exec_of_what_is_not_there(here: Here) -> None:
+    code, _, err = here("exec", "nobody", "--", "true")
+    assert (code, err) == (1, b'podtui: pod "nobody" does not exist\n')
+    code, _, err = here("exec", "web")
+    assert (code, b"a command is missing" in err) == (2, True)
+
+
+def test_exec_with_a_file_for_input(here: Here, tmp_path: Path) -> None:
+    (tmp_path / "given").write_bytes(b"x" * 200_000)
+    for name, size in ((tmp_path / "given", 200_000), (Path(os.devnull), 0)):
+        code, out, err = here("exec", "-i", "web", "--", "cat", given=name)
+        assert (code, len(out), err) == (0, size, b"")
+
+
+async def test_an_agent_that_stops_is_told(start: Start, world: SessionWorld) -> None:
+    process = await start("exec", "-i", "web", "--", "cat")
+    assert process.stdin is not None
+    assert process.stdout is not None
+    async with asyncio.timeout(40):
+        process.stdin.write(b"here")
+        assert await process.stdout.readexactly(4) == b"here"
+        await world.served.app.shutdown()
+        assert await process.wait() == 3
+        assert process.stderr is not None
+        assert await process.stderr.read() == b"podtui: the agent closed the connection\n"
+
+
+async def test_exec_at_a_terminal(start: Start) -> None:
+    ours, theirs = os.openpty()
+    try:
+        fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 33, 99, 0, 0))
+        before = termios.tcgetattr(theirs)
+        process = await start("exec", "-it", "web", "--", "sh", stdio=theirs)
+        said = b""
+        os.set_blocking(ours, False)
+        async with asyncio.timeout(40):
+            while b"/ # " not in said:
+                said += _read(ours)
+                await asyncio.sleep(0.02)
+            os.write(ours, b"typed")
+            while b"typed" not in said:
+                said += _read(ours)
+                await asyncio.sleep(0.02)
+            os.write(ours, b"\x03")
+            assert await process.wait() == 130
+        assert termios.tcgetattr(theirs) == before
+    finally:
+        os.close(ours)
+        os.close(theirs)
+
+
+async def test_who_is_asked_to_end_leaves_the_terminal_as_it_was(start: Start) -> None:
+    ours, theirs = os.openpty()
+    try:
+        before = termios.tcgetattr(theirs)
+        process = await start("exec", "-it", "web", "--", "sh", stdio=theirs)
+        said = b""
+        os.set_blocking(ours, False)
+        async with asyncio.timeout(40):
+            while b"/ # " not in said:
+                said += _read(ours)
+                await asyncio.sleep(0.02)
+            assert termios.tcgetattr(theirs) != before
+            process.send_signal(signal.SIGTERM)
+            assert await process.wait() == 128 + signal.SIGTERM
+        assert termios.tcgetattr(theirs) == before
+        assert b"Traceback" not in _read(ours)
+    finally:
+        os.close(ours)
+        os.close(theirs)
+
+
+def _read(descriptor: int) -> bytes:
+    try:
+        return os.read(descriptor, 65536)
+    except BlockingIOError:
+        return b""
+
+
+async def test_port_forward(start: Start) -> None:
+    process = await start("port-forward", "web", ":80")
+    assert process.stdout is not None
+    async with asyncio.timeout(40):
+        line = (await process.stdout.readline()).decode()
+        assert line.startswith("Forwarding from 127.0.0.1:")
+        assert line.endswith(" -> 80\n")
+        port = int(line.split(":")[1].split()[0])
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        writer.write(b"GET / HTTP/1.0\r\n\r\n")
+        assert b"simulated: contract, port 80" in await reader.read()
+        writer.close()
+        process.send_signal(signal.SIGINT)
+        assert await process.wait() == 130
+
+
+NOT_THERE = b'podtui: pod "nosuch" does not exist\n'
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "exec nosuch -- true", "attach nosuch", "port-forward nosuch 80", "cp nosuch:/tmp/f here",
+        "cp copied nosuch:/tmp/f",
+    ],
+)  # fmt: skip
+def test_a_pod_that_does_not_exist_is_an_error_at_once(
+    here: Here, tmp_path: Path, line: str
+) -> None:
+    (tmp_path / "copied").touch()
+    assert here(*line.split()) == (1, b"", NOT_THERE)
+
+
+@pytest.mark.parametrize(
+    ("line", "action"),
+    [
+        ("exec done -- true", "exec in"),
+        ("attach done", "attach to"),
+        ("port-forward done :80", "forward ports to"),
+    ],
+)
+def test_a_pod_that_has_ended_is_an_error_at_once(
+    here: Here, elsewhere: ElsewhereWorld, line: str, action: str
+) -> None:
+    world, ask = elsewhere
+    ask(world.put("done", e="true"))
+    record = world.statuses.pods["default", "done"]
+    ended = replace(record, status=replace(record.status, phase="Failed"))
+    ask(world.served.store.put("pods", ended))
+    said = f'podtui: cannot {action} pod "done": it has ended (Failed)\n'.encode()
+    assert here(*line.split()) == (1, b"", said)
+
+
+@pytest.mark.parametrize("port", ["http", "80:", "0", "65536", "1:2:3"])
+def test_a_port_that_is_none_is_a_usage_error(here: Here, port: str) -> None:
+    code, out, err = here("port-forward", "nosuch", port)
+    assert (code, out) == (2, b"")
+    assert f"{port}: not a port; ".encode() in err
+
+
+def test_a_local_port_in_use_is_an_error(here: Here) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        code, out, err = here("port-forward", "web", f"{port}:80")
+    assert (code, out) == (1, b"")
+    assert str(port).encode() in err
+
+
+async def test_a_forward_to_a_pending_pod_says_so(start: Start, world: SessionWorld) -> None:
+    record = world.statuses.pods["default", "web"]
+    pending = replace(record, status=replace(record.status, phase="Pending"))
+    await world.served.store.put("pods", pending)
+    process = await start("port-forward", "web", ":80")
+    assert process.stdout is not None
+    async with asyncio.timeout(40):
+        assert (await process.stdout.readline()).startswith(b"Forwarding from ")
+        assert b'pod "web" is Pending' in await process.stdout.readline()
+
+
+def test_cp(here: Here, tmp_path: Path) -> None:
+    code, out, err = here("cp", "web:/tmp/f", "copied")
+    assert (code, out) == (0, b"1 file, 4 bytes\n"), err
+    assert (tmp_path / "copied").read_text() == "one\n"
+    code, out, err = here("cp", "copied", "web:/tmp/again")
+    assert (code, out) == (0, b"1 file, 4 bytes\n"), err
+    code, out, err = here("cp", "web:/tmp/again", "back")
+    assert (code, (tmp_path / "back").read_text()) == (0, "one\n"), err
+    code, _, err = here("cp", "here", "there")
+    assert (code, b"one of the two must be in a container" in err) == (2, True)
+
+
+def test_a_pod_is_called_with_and_without_its_nodes_name(
+    here: Here, elsewhere: ElsewhereWorld, tmp_path: Path
+) -> None:
+    world, ask = elsewhere
+    world.statuses.pods.clear()
+    ask(world.put("api-node", d=DEEP_FILE))
+    for name in ("api", "api-node"):
+        code, out, err = here("exec", name, "--", "cat", "/tmp/f")
+        assert (code, out) == (0, b"deep\n"), err
+        code, _, err = here("cp", f"{name}:/tmp/f", f"of-{name}")
+        assert (code, (tmp_path / f"of-{name}").read_text()) == (0, "deep\n"), err
+    code, _, err = here("exec", "api-no", "--", "true")
+    assert (code, err) == (1, b'podtui: pod "api-no" does not exist\n')

@@ -1,0 +1,553 @@
+"""The client of a cluster against an API server over TLS."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import ssl
+import threading
+from collections.abc import AsyncIterator, Callable
+from contextlib import aclosing
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+from cluster_server import Authority, FakeCluster, cluster, server_context
+from repository import GOLDEN
+from served import event, line, node, pod
+
+from podtui.api.v1 import Event, Node, Pod
+from podtui.client import cluster_connection
+from podtui.client.cluster import ClusterClient
+from podtui.client.cluster_connection import tls_context
+from podtui.client.credentials import Identity
+from podtui.client.decoding import kind_of
+from podtui.client.following import REFUSED_DELAY, wait_after
+from podtui.client.protocol import Changed, LogQuery, Lost, Removed, Synced
+from podtui.clock import SystemClock
+from podtui.errors import AgentUnavailable, ApiError, PodtuiError
+from podtui.kubeconfig import choose, load
+
+Make = Callable[..., ClusterClient]
+
+
+@pytest.fixture
+async def straw(tmp_path: Path) -> AsyncIterator[FakeCluster]:
+    async with cluster(tmp_path) as it:
+        for item in (pod("web"), pod("db", phase="Pending"), pod("far", "other")):
+            await it.served.store.put("pods", item)
+        await it.served.store.put("nodes", node())
+        await it.served.store.put("events", event("web.1"))
+        yield it
+
+
+@pytest.fixture
+async def make(straw: FakeCluster) -> AsyncIterator[Make]:
+    """A client for a user of the kubeconfig; ``cluster`` changes what it says of the cluster."""
+    made: list[ClusterClient] = []
+
+    def one(user: dict[str, Any], cluster: dict[str, Any] | None = None, **rest: Any) -> Any:
+        path = straw.kubeconfig(user, **(cluster or {}))
+        made.append(ClusterClient(choose(load(path, {})), **rest))
+        return made[-1]
+
+    yield one
+    for client in made:
+        await client.close()
+
+
+TOKEN = {"token": "sesame"}
+METRICS = "/apis/metrics.k8s.io/v1beta1"
+
+
+async def names(client: ClusterClient, kind: Any = Pod) -> list[str]:
+    async with aclosing(client.follow(kind)) as deltas:
+        async with asyncio.timeout(20):
+            first = await anext(deltas)
+    assert isinstance(first, Synced), first
+    return [item.metadata.name for item in first.items]
+
+
+# --- who one is
+
+
+async def test_a_token(make: Make, straw: FakeCluster) -> None:
+    assert sorted(await names(make(TOKEN))) == ["db", "far", "web"]
+    assert {who for _, _, who in straw.moods.asked} == {"tina"}
+
+
+async def test_a_client_certificate_in_the_file(make: Make, straw: FakeCluster) -> None:
+    assert "web" in await names(make(straw.certificate("anne")))
+    assert {who for _, _, who in straw.moods.asked} == {"anne"}
+
+
+async def test_certificate_files_beside_the_kubeconfig(make: Make, straw: FakeCluster) -> None:
+    cert, key = straw.authority.issue("carl")
+    (straw.folder / "carl.crt").write_bytes(cert)
+    (straw.folder / "carl.key").write_bytes(key)
+    (straw.folder / "ca.crt").write_bytes(straw.authority.pem)
+    client = make(
+        {"client-certificate": "carl.crt", "client-key": "carl.key"},
+        {"certificate-authority-data": None, "certificate-authority": "ca.crt"},
+    )
+    assert "web" in await names(client)
+    assert {who for _, _, who in straw.moods.asked} == {"carl"}
+
+
+async def test_a_password(make: Make, straw: FakeCluster) -> None:
+    assert "web" in await names(make({"username": "bob", "password": "secret"}))
+    assert {who for _, _, who in straw.moods.asked} == {"bob"}
+
+
+async def test_a_token_file_is_read_again_when_it_is_refused(
+    make: Make, straw: FakeCluster
+) -> None:
+    file = straw.folder / "token"
+    file.write_text("sesame\n")
+    client = make({"tokenFile": "token"})
+    assert await client.version() == "v1.36.0+podtui-0.0.test"
+    straw.moods.tokens = {"simsim": "tina"}
+    with pytest.raises(ApiError) as caught:
+        await client.version()
+    assert caught.value.code == 401
+    file.write_text("simsim\n")
+    assert await client.version() == "v1.36.0+podtui-0.0.test"
+
+
+async def test_a_token_file_that_is_gone_for_a_while_is_no_loss(
+    make: Make, straw: FakeCluster
+) -> None:
+    class Later(SystemClock):
+        ahead = 0.0
+
+        def monotonic(self) -> float:
+            return super().monotonic() + self.ahead
+
+    clock, file = Later(), straw.folder / "token"
+    file.write_text("sesame\n")
+    client = make({"tokenFile": "token"}, clock=clock)
+    assert await client.version()
+    for broken in (lambda: file.write_text(" "), file.unlink):
+        broken()
+        clock.ahead += 100.0
+        assert await client.version()
+    fresh = make({"tokenFile": "token"})
+    with pytest.raises(PodtuiError, match=r"tokenFile: .*/token: No such file"):
+        await fresh.version()
+
+
+async def test_impersonation(make: Make, straw: FakeCluster) -> None:
+    user = {
+        "as": "eve",
+        "as-uid": "7",
+        "as-groups": ["dev", "ops"],
+        "as-user-extra": {"Reason/x": ["a", "b"]},
+    }
+    await make(TOKEN | user).version()
+    heads = straw.moods.heads[-1]
+    assert heads.getall("Impersonate-Group") == ["dev", "ops"]
+    assert heads["Impersonate-User"] == "eve"
+    assert heads["Impersonate-Uid"] == "7"
+    assert heads.getall("Impersonate-Extra-Reason%2Fx") == ["a", "b"]
+
+
+async def test_who_is_not_known_is_told_so(make: Make) -> None:
+    with pytest.raises(ApiError) as caught:
+        await make({"token": "open"}).version()
+    assert (caught.value.code, str(caught.value)) == (401, "Unauthorized")
+
+
+async def test_nothing_secret_is_shown(make: Make, straw: FakeCluster) -> None:
+    user = {**straw.certificate(), "token": "hush-token"}
+    path = straw.kubeconfig(user)
+    target = choose(load(path, {}))
+    client = ClusterClient(target)
+    await client.credentials.identity()
+    shown = repr(target) + repr(vars(client)) + repr(await client.credentials.identity())
+    assert "hush-token" not in shown
+    assert "PRIVATE KEY" not in shown
+    await client.close()
+
+
+# --- whom one talks to
+
+
+async def test_another_authority_is_not_trusted(make: Make) -> None:
+    import base64
+
+    other = base64.b64encode(Authority("other").pem).decode()
+    with pytest.raises(AgentUnavailable, match=r"127\.0\.0\.1:\d+: its certificate is not trusted"):
+        await make(TOKEN, {"certificate-authority-data": other}).version()
+
+
+async def test_without_an_authority_the_machine_s_count(make: Make) -> None:
+    with pytest.raises(AgentUnavailable, match="its certificate is not trusted"):
+        await make(TOKEN, {"certificate-authority-data": None}).version()
+
+
+async def test_words_around_an_authority_may_be_in_any_language(
+    make: Make, straw: FakeCluster
+) -> None:
+    (straw.folder / "ca.crt").write_bytes(
+        "# Aussteller: Österreich\n".encode() + straw.authority.pem
+    )
+    file = {"certificate-authority-data": None, "certificate-authority": "ca.crt"}
+    assert await make(TOKEN, file).version()
+
+
+async def test_insecure_trusts_anybody(make: Make) -> None:
+    given = {"certificate-authority-data": None, "insecure-skip-tls-verify": True}
+    assert await make(TOKEN, given).version()
+
+
+async def test_tls_server_name(tmp_path: Path) -> None:
+    async with cluster(tmp_path, "api.example") as straw:
+        for name, trusted in (("api.example", True), (None, False), ("www.example", False)):
+            path = straw.kubeconfig(TOKEN, **{"tls-server-name": name})
+            client = ClusterClient(choose(load(path, {})))
+            try:
+                if trusted:
+                    assert await client.version()
+                else:
+                    with pytest.raises(AgentUnavailable, match="is not trusted"):
+                        await client.version()
+            finally:
+                await client.close()
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "words"),
+    [
+        ("client-certificate-data", "bm90IHBlbQ==", "cannot be read"),
+        ("client-key-data", None, "do not belong together"),
+    ],
+)
+async def test_a_broken_certificate_has_words(
+    make: Make, straw: FakeCluster, name: str, value: str | None, words: str
+) -> None:
+    other = straw.certificate("other")
+    user = {**straw.certificate(), name: value or other[name]}
+    with pytest.raises(PodtuiError, match=f"the client certificate and its key {words}"):
+        await make(user).version()
+
+
+async def test_an_authority_without_a_certificate_has_words(make: Make) -> None:
+    with pytest.raises(PodtuiError, match="'straw': certificate-authority-data: holds no cert"):
+        await make(TOKEN, {"certificate-authority-data": "bm90IHBlbQ=="}).version()
+
+
+async def test_no_secret_goes_where_there_is_no_tls(straw: FakeCluster) -> None:
+    from aiohttp import web
+
+    site = web.TCPSite(straw.served.runner, "127.0.0.1", 0)
+    await site.start()
+    port = straw.served.runner.addresses[-1][1]
+    path = straw.kubeconfig(
+        TOKEN, server=f"http://127.0.0.1:{port}", **{"certificate-authority-data": None}
+    )
+    client = ClusterClient(choose(load(path, {})))
+    with pytest.raises(ApiError):
+        await client.version()
+    await client.close()
+    assert "Authorization" not in straw.moods.heads[-1]
+
+
+async def test_who_does_not_answer_is_named(straw: FakeCluster, make: Make) -> None:
+    with pytest.raises(AgentUnavailable, match=r"127\.0\.0\.1:1: nothing listens there"):
+        await make(TOKEN, {"server": "https://127.0.0.1:1"}).version()
+
+
+async def test_a_mute_server_is_given_up(
+    straw: FakeCluster, make: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def mute(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.read()
+        writer.close()
+
+    context = server_context(straw.authority, straw.folder, "127.0.0.1")
+    server = await asyncio.start_server(mute, "127.0.0.1", 0, ssl=context)
+    port = server.sockets[0].getsockname()[1]
+    client = make(TOKEN, {"server": f"https://127.0.0.1:{port}"})
+    monkeypatch.setattr(client._connection, "answer_seconds", 0.3, raising=False)
+    with pytest.raises(AgentUnavailable, match="does not answer"):
+        await client.version()
+    await client.close()
+    server.close()
+    await server.wait_closed()
+
+
+async def test_a_server_that_says_nothing_of_tls_is_given_up(
+    make: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def mute(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.read()
+        writer.close()
+
+    server = await asyncio.start_server(mute, "127.0.0.1", 0)
+    client = make(TOKEN, {"server": f"https://127.0.0.1:{server.sockets[0].getsockname()[1]}"})
+    monkeypatch.setattr(client._connection, "connect_seconds", 0.3)
+    async with server, aclosing(client.follow(Pod)) as deltas:
+        with pytest.raises(AgentUnavailable, match="does not answer"):
+            async with client._connection.stream("GET", "/api/v1/pods"):
+                pass
+        assert isinstance(await anext(deltas), Lost)
+
+
+async def test_who_asks_with_an_older_certificate_closes_no_newer_connections(
+    make: Make, straw: FakeCluster
+) -> None:
+    connection = make(straw.certificate())._connection
+    (a, a_key), (b, b_key) = straw.authority.issue("a"), straw.authority.issue("b")
+    old, new = Identity(1, (), a, a_key), Identity(2, (), b, b_key)
+    first = await connection._ready(old)
+    second = await connection._ready(new)
+    assert (first.closed, second.closed) == (True, False)
+    assert await connection._ready(old) is second
+    assert await connection._ready(new) is second
+    assert not second.closed
+
+
+async def test_closing_while_it_gets_ready_leaves_nothing_open(
+    make: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    began, go_on = asyncio.Event(), threading.Event()
+    loop = asyncio.get_running_loop()
+
+    def slow(*given: Any) -> ssl.SSLContext:
+        loop.call_soon_threadsafe(began.set)
+        assert go_on.wait(20)
+        return tls_context(*given)
+
+    monkeypatch.setattr(cluster_connection, "tls_context", slow)
+    client = make(TOKEN)
+
+    async def ask() -> None:
+        with pytest.raises(AgentUnavailable, match="the client is closed"):
+            await client.version()
+
+    async with asyncio.timeout(20), asyncio.TaskGroup() as group:
+        group.create_task(ask())
+        await began.wait()
+        await client.close()
+        go_on.set()
+    assert client._connection._session is None
+
+
+async def test_the_path_of_the_server_s_url_goes_before_all(make: Make, straw: FakeCluster) -> None:
+    with pytest.raises(ApiError):
+        await make(TOKEN, {"server": f"{straw.server}/k8s/clusters/c-1/"}).version()
+    assert straw.moods.paths()[-1] == "/k8s/clusters/c-1/version"
+
+
+# --- lists and watches
+
+
+async def test_lists_come_in_pages(make: Make, straw: FakeCluster) -> None:
+    for number in range(10):
+        await straw.served.store.put("pods", pod(f"p{number}"))
+    client = make(TOKEN)
+    client.page = 4
+    found = await names(client)
+    assert len(found) == len(set(found)) == 13
+    lists = [path for path in straw.moods.paths() if "limit=4" in path]
+    assert [("continue" in path) for path in lists] == [False, True, True, True]
+
+
+async def test_pages_that_expire_are_asked_for_at_once(make: Make, straw: FakeCluster) -> None:
+    straw.moods.expire_pages = True
+    client = make(TOKEN)
+    client.page = 2
+    assert sorted(await names(client)) == ["db", "far", "web"]
+
+
+async def test_managed_fields_and_unknown_ones_are_left_out(make: Make, straw: FakeCluster) -> None:
+    straw.moods.managed = True
+    client = make(TOKEN)
+    async with aclosing(client.follow(Pod)) as deltas:
+        first = await anext(deltas)
+    assert isinstance(first, Synced)
+    assert len(first.items) == 3
+    assert all(not item.metadata.managedFields for item in first.items)
+
+
+async def test_a_watch_goes_on(make: Make, straw: FakeCluster) -> None:
+    store = straw.served.store
+    async with asyncio.timeout(20), aclosing(make(TOKEN).follow(Pod)) as deltas:
+        assert isinstance(await anext(deltas), Synced)
+        await store.put("pods", pod("new"))
+        changed = await anext(deltas)
+        assert isinstance(changed, Changed)
+        assert changed.items[0].metadata.name == "new"
+        await store.delete("pods", "default", "new")
+        assert isinstance(await anext(deltas), Removed)
+    assert "timeoutSeconds=" in straw.moods.paths()[-1]
+
+
+async def test_a_refused_kind_says_so_and_others_are_not_touched(
+    make: Make, straw: FakeCluster
+) -> None:
+    straw.moods.forbidden["/api/v1/nodes"] = 'nodes is forbidden: User "tina" cannot list'
+    client = make(TOKEN)
+    async with asyncio.timeout(20), aclosing(client.follow(Node)) as deltas:
+        assert await anext(deltas) == Lost('nodes is forbidden: User "tina" cannot list', True)
+    assert "web" in await names(client)
+    assert await names(client, Event) == ["web.1"]
+
+
+def test_a_refused_kind_is_not_asked_for_each_second() -> None:
+    assert wait_after(ApiError(403, "Forbidden", ""), 0.2) == REFUSED_DELAY
+    assert wait_after(ApiError(401, "Unauthorized", ""), 0.2) == REFUSED_DELAY
+    assert wait_after(ApiError(429, "", "", 12.0), 0.2) == 12.0
+    assert wait_after(ApiError(429, "", "", 1.0), 5.0) == 5.0
+    assert wait_after(AgentUnavailable(""), 0.4) == 0.4
+
+
+class Hurried(SystemClock):
+    """Notes how long it was to sleep, and does not."""
+
+    def __init__(self) -> None:
+        self.slept: list[float] = []
+
+    async def sleep(self, seconds: float) -> None:
+        self.slept.append(seconds)
+        await asyncio.sleep(0)
+
+
+async def test_a_busy_server_is_left_alone_for_as_long_as_it_says(
+    make: Make, straw: FakeCluster
+) -> None:
+    clock = Hurried()
+    client = make(TOKEN, clock=clock)
+    straw.moods.refusals = [(429, "3"), (503, "2")]
+    assert await client.version()
+    assert clock.slept == [3.0, 2.0]
+    straw.moods.refusals = [(500, None)]
+    with pytest.raises(ApiError):
+        await client.version()
+    straw.moods.refusals = [(429, "1")] * 9
+    with pytest.raises(ApiError) as caught:
+        await client.version()
+    assert caught.value.code == 429
+    assert len(straw.moods.refusals) == 4
+
+
+# --- which namespaces
+
+
+async def test_without_leave_for_all_the_context_s_namespace_is_shown(
+    make: Make, straw: FakeCluster
+) -> None:
+    straw.moods.forbidden["/api/v1/pods"] = "pods is forbidden at the cluster scope"
+    client = make(TOKEN)
+    assert sorted(await names(client)) == ["db", "web"]
+    assert client.namespace == "default"
+
+
+async def test_one_namespace_alone(make: Make, straw: FakeCluster) -> None:
+    client = make(TOKEN, namespace="other")
+    assert await names(client) == ["far"]
+    assert await names(client, Node) == ["node"]
+    assert not any(path.startswith("/api/v1/pods") for path in straw.moods.paths())
+
+
+async def test_all_namespaces_is_what_one_asked_for(make: Make, straw: FakeCluster) -> None:
+    straw.moods.forbidden["/api/v1/pods"] = "pods is forbidden at the cluster scope"
+    client = make(TOKEN, namespace="")
+    async with asyncio.timeout(20), aclosing(client.follow(Pod)) as deltas:
+        assert await anext(deltas) == Lost("pods is forbidden at the cluster scope", True)
+
+
+# --- the rest
+
+
+async def test_logs(make: Make, straw: FakeCluster) -> None:
+    straw.served.kubelet.lines = [line(b"one"), line(b"two")]
+    query = LogQuery(container="c", follow=False, previous=True, tail=2)
+    found = [text async for batch in make(TOKEN).logs("default", "web", query) for text in batch]
+    assert [text.split(b" ")[1] for text in found] == [b"one", b"two"]
+    assert straw.served.kubelet.asked[-1][3] is True
+
+
+async def test_metrics_where_there_are_some(make: Make, straw: FakeCluster) -> None:
+    client = make(TOKEN)
+    assert [one.metadata.name for one in await client.pod_metrics()] == ["web"]
+    assert [one.metadata.name for one in await client.nodes_metrics()] == ["node"]
+    straw.moods.forbidden["/apis/metrics.k8s.io"] = "no"
+    assert await client.pod_metrics() == ()
+    assert await client.nodes_metrics() == ()
+
+
+async def test_one_null_does_not_hide_the_others(make: Make, straw: FakeCluster) -> None:
+    def written(item: Any) -> Any:
+        return json.loads(msgspec.json.encode(item))
+
+    odd = written(node("odd"))
+    odd["status"]["images"] = [{"names": None, "sizeBytes": 1}]
+    straw.moods.answers["/api/v1/nodes"] = {
+        "metadata": {"resourceVersion": "1"},
+        "items": [written(node("even")), odd],
+    }
+    straw.moods.answers["/api/v1/nodes/odd"] = odd
+    client = make(TOKEN)
+    assert await names(client, Node) == ["even", "odd"]
+    assert (await client.get(Node, "", "odd")).status.images[0].names == ()
+
+
+@pytest.mark.parametrize(
+    ("path", "answer", "ask"),
+    [
+        ("/version", "<html>", lambda client: client.version()),
+        ("/api/v1/nodes/n", {"metadata": 7}, lambda client: client.get(Node, "", "n")),
+        (f"{METRICS}/nodes", {}, lambda client: client.nodes_metrics()),
+        (f"{METRICS}/pods", {"items": [{}]}, lambda client: client.pod_metrics()),
+    ],
+)
+async def test_what_is_no_answer_has_words(
+    make: Make, straw: FakeCluster, path: str, answer: Any, ask: Callable[[Any], Any]
+) -> None:
+    straw.moods.answers[path] = answer
+    with pytest.raises(ApiError, match=f"{path}: cannot be read: "):
+        await ask(make(TOKEN))
+
+
+async def test_metrics_without_a_list_are_none(make: Make, straw: FakeCluster) -> None:
+    straw.moods.answers[f"{METRICS}/nodes"] = {"items": None}
+    assert await make(TOKEN).nodes_metrics() == ()
+
+
+async def test_delete_of_this_pod_and_no_other(make: Make, straw: FakeCluster) -> None:
+    await make(TOKEN).delete_pod(pod("web"))
+    ((path, options),) = straw.moods.deleted
+    assert path == "/api/v1/namespaces/default/pods/web"
+    assert options["preconditions"] == {"uid": "uid-web"}
+
+
+async def test_what_an_agent_alone_has_is_refused(make: Make, straw: FakeCluster) -> None:
+    with pytest.raises(ApiError, match="a cluster has no manifest files"):
+        await make(TOKEN).plan("x.yaml", b"")
+    assert straw.moods.asked == []
+
+
+@pytest.mark.skipif(os.geteuid() == 0 and not Path("/proc/self/fd").exists(), reason="no /proc")
+async def test_no_key_is_left_open(make: Make, straw: FakeCluster) -> None:
+    await make(straw.certificate()).version()
+    links = [os.readlink(f"/proc/self/fd/{n}") for n in os.listdir("/proc/self/fd") if _there(n)]
+    assert not any("memfd" in link for link in links)
+
+
+def _there(number: str) -> bool:
+    return os.path.lexists(f"/proc/self/fd/{number}")
+
+
+@pytest.mark.parametrize("path", sorted(GOLDEN.glob("*/pod.json")), ids=lambda p: p.parent.name)
+def test_pods_of_a_real_server_are_read(path: Path) -> None:
+    document = json.loads(path.read_text())
+    # Where there was no pod the record is an empty list.
+    for item in document if isinstance(document, list) else [document]:
+        item["metadata"]["managedFields"] = [{"manager": "kubelet", "fieldsV1": {"f:status": {}}}]
+        item["spec"]["unheardOf"] = [{"x": None}]
+        found = kind_of(Pod).decode(json.dumps(item).encode())
+        assert found.metadata.name == item["metadata"]["name"]
+        assert found.metadata.managedFields == ()

@@ -1,0 +1,331 @@
+"""Exec plugins: what they are told, what they may answer, and when they are asked again."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import sys
+from collections.abc import AsyncIterator, Callable
+from contextlib import aclosing
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from cluster_server import FakeCluster, cluster
+from hasten import time_passes
+from runtime_bench import until
+
+from podtui.api.v1 import Node
+from podtui.client import exec_plugin
+from podtui.client.cluster import ClusterClient
+from podtui.client.exec_plugin import PluginError, read_answer
+from podtui.client.protocol import Lost, Synced
+from podtui.clock import SystemClock
+from podtui.errors import ApiError
+from podtui.kubeconfig import ExecPlugin, choose, load
+
+V1 = "client.authentication.k8s.io/v1"
+BETA = "client.authentication.k8s.io/v1beta1"
+PLUGIN = """\
+#!{python}
+import json, os, sys
+folder = os.path.dirname(os.path.abspath(__file__))
+with open(folder + "/runs", "a") as runs:
+    info = os.environ.get("KUBERNETES_EXEC_INFO")
+    runs.write(json.dumps([sys.argv[1:], info, os.environ.get("EXTRA")]) + "\\n")
+sys.stdout.write(open(folder + "/answer").read())
+{more}
+"""
+
+Make = Callable[..., ClusterClient]
+
+
+class Plugin:
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.write()
+        self.answer(token="sesame")
+
+    def write(self, more: str = "") -> None:
+        path = self.folder / "plugin"
+        path.write_text(PLUGIN.format(python=sys.executable, more=more))
+        path.chmod(0o700)
+
+    def answer(self, version: str = V1, **status: Any) -> None:
+        document = {"kind": "ExecCredential", "apiVersion": version, "status": status}
+        (self.folder / "answer").write_text(json.dumps(document))
+
+    def pids(self) -> list[int]:
+        """What the program wrote into the file ``pids``."""
+        file = self.folder / "pids"
+        return [int(pid) for pid in file.read_text().split()] if file.exists() else []
+
+    def user(self, **more: Any) -> dict[str, Any]:
+        given = {"apiVersion": V1, "command": "./plugin", "interactiveMode": "Never"}
+        return {"exec": given | more}
+
+    @property
+    def runs(self) -> list[Any]:
+        path = self.folder / "runs"
+        return [json.loads(row) for row in path.read_text().splitlines()] if path.exists() else []
+
+
+@pytest.fixture
+async def straw(tmp_path: Path) -> AsyncIterator[FakeCluster]:
+    async with cluster(tmp_path) as it:
+        yield it
+
+
+@pytest.fixture
+def plugin(tmp_path: Path) -> Plugin:
+    return Plugin(tmp_path)
+
+
+@pytest.fixture
+async def make(straw: FakeCluster) -> AsyncIterator[Make]:
+    made: list[ClusterClient] = []
+
+    def one(user: dict[str, Any], clock: Any = None, **cluster: Any) -> ClusterClient:
+        target = choose(load(straw.kubeconfig(user, **cluster), {}))
+        made.append(ClusterClient(target, clock=clock))
+        return made[-1]
+
+    yield one
+    for client in made:
+        await client.close()
+
+
+async def test_it_is_run_once_with_its_arguments_and_variables(make: Make, plugin: Plugin) -> None:
+    args = ["get-token", "$(touch x); `id` *"]
+    user = plugin.user(args=args, env=[{"name": "EXTRA", "value": "more"}])
+    client = make(user)
+    await asyncio.gather(client.version(), client.version(), client.version())
+    ((seen, info, extra),) = plugin.runs
+    assert (seen, extra) == (args, "more")
+    assert json.loads(info) == {
+        "kind": "ExecCredential",
+        "apiVersion": V1,
+        "spec": {"interactive": False},
+    }
+
+
+async def test_it_is_told_of_the_cluster_where_it_asks_for_that(
+    make: Make, plugin: Plugin, straw: FakeCluster
+) -> None:
+    extension = {"name": "client.authentication.k8s.io/exec", "extension": {"audience": 7}}
+    client = make(plugin.user(provideClusterInfo=True), extensions=[extension])
+    assert await client.version()
+    told = json.loads(plugin.runs[0][1])["spec"]["cluster"]
+    assert told["server"] == straw.server
+    assert told["config"] == {"audience": 7}
+    assert told["certificate-authority-data"]
+
+
+async def test_the_older_version(make: Make, plugin: Plugin) -> None:
+    plugin.answer(BETA, token="sesame")
+    given = plugin.user(apiVersion=BETA)
+    del given["exec"]["interactiveMode"]
+    assert await make(given).version()
+
+
+async def test_a_certificate_from_it(make: Make, plugin: Plugin, straw: FakeCluster) -> None:
+    cert, key = straw.authority.issue("paul")
+    plugin.answer(clientCertificateData=cert.decode(), clientKeyData=key.decode())
+    assert await make(plugin.user()).version()
+    assert straw.moods.asked[-1][2] == "paul"
+
+
+class Tomorrow(SystemClock):
+    def __init__(self) -> None:
+        self.ahead = timedelta()
+
+    def now(self) -> datetime:
+        return super().now() + self.ahead
+
+
+async def test_what_has_expired_is_asked_for_again(make: Make, plugin: Plugin) -> None:
+    clock = Tomorrow()
+    until = (datetime.now(UTC) + timedelta(hours=1)).isoformat()
+    plugin.answer(token="sesame", expirationTimestamp=until)
+    client = make(plugin.user(), clock)
+    await client.version()
+    await client.version()
+    assert len(plugin.runs) == 1
+    clock.ahead = timedelta(hours=2)
+    await client.version()
+    assert len(plugin.runs) == 2
+
+
+async def test_what_the_server_does_not_know_is_asked_for_again_once(
+    make: Make, plugin: Plugin, straw: FakeCluster
+) -> None:
+    client = make(plugin.user())
+    await client.version()
+    straw.moods.tokens = {"simsim": "tina"}
+    plugin.answer(token="simsim")
+    await asyncio.gather(client.version(), client.version())
+    assert len(plugin.runs) == 2
+    straw.moods.tokens = {}
+    plugin.answer(token="again")
+    before = len(straw.moods.asked)
+    with pytest.raises(ApiError) as caught:
+        await client.version()
+    assert caught.value.code == 401
+    assert len(plugin.runs) == 3
+    assert len(straw.moods.asked) == before + 2
+
+
+async def test_another_certificate_makes_new_connections(
+    make: Make, plugin: Plugin, straw: FakeCluster
+) -> None:
+    clock = Tomorrow()
+    for number, name in enumerate(("paul", "mary")):
+        cert, key = straw.authority.issue(name)
+        until = (datetime.now(UTC) + timedelta(hours=1 + 9 * number)).isoformat()
+        plugin.answer(
+            clientCertificateData=cert.decode(),
+            clientKeyData=key.decode(),
+            expirationTimestamp=until,
+        )
+        if not number:
+            client = make(plugin.user(), clock)
+        assert await client.version()
+        assert straw.moods.asked[-1][2] == name
+        clock.ahead = timedelta(hours=2)
+
+
+async def test_a_token_goes_before_it(make: Make, plugin: Plugin) -> None:
+    assert await make({**plugin.user(), "token": "sesame"}).version()
+    assert plugin.runs == []
+
+
+async def test_a_certificate_of_the_file_goes_before_it(
+    make: Make, plugin: Plugin, straw: FakeCluster
+) -> None:
+    assert await make(plugin.user() | straw.certificate("anne")).version()
+    assert plugin.runs == []
+    assert straw.moods.asked[-1][2] == "anne"
+
+
+async def test_a_follow_outlives_a_plugin_that_fails(make: Make, plugin: Plugin) -> None:
+    plugin.write("print('log in first', file=sys.stderr); sys.exit(3)")
+    async with aclosing(make(plugin.user()).follow(Node)) as deltas:
+        async with asyncio.timeout(20):
+            lost = await anext(deltas)
+            assert isinstance(lost, Lost)
+            assert "log in first" in lost.reason
+            plugin.write()
+            assert isinstance(await anext(deltas), Synced)
+
+
+async def test_one_that_fails_has_words_and_no_secrets(make: Make, plugin: Plugin) -> None:
+    plugin.answer(token="hush-hush")
+    plugin.write("print('log in first', file=sys.stderr); sys.exit(3)")
+    with pytest.raises(PluginError) as caught:
+        await make(plugin.user()).version()
+    assert str(caught.value).endswith("plugin ended with status 3; log in first")
+    assert "hush" not in str(caught.value)
+
+
+async def test_one_that_is_missing_comes_with_its_hint(make: Make, plugin: Plugin) -> None:
+    user = plugin.user(command="no-such-plugin", installHint="get it at\nexample")
+    with pytest.raises(PluginError) as caught:
+        await make(user).version()
+    assert str(caught.value) == (
+        "cannot run no-such-plugin: No such file or directory; get it at example"
+    )
+
+
+async def test_one_that_hangs_is_killed_with_all_it_started(make: Make, plugin: Plugin) -> None:
+    child = "import subprocess, time; p = subprocess.Popen(['sleep', '300']);"
+    child += "open(folder + '/pids', 'w').write(f'{os.getpid()} {p.pid}'); time.sleep(300)"
+    plugin.write(child)
+    async with time_passes(exec_plugin.PLUGIN_SECONDS, once=plugin.pids):
+        with pytest.raises(PluginError, match="takes too long: it was killed"):
+            await make(plugin.user()).version()
+    pids = plugin.pids()
+    assert len(pids) == 2
+    await until(lambda: _are_gone(pids))
+
+
+async def test_what_one_left_behind_is_killed_too(make: Make, plugin: Plugin) -> None:
+    child = "import subprocess; p = subprocess.Popen(['sleep', '300']);"
+    plugin.write(child + "open(folder + '/pids', 'w').write(str(p.pid))")
+    async with time_passes(exec_plugin.PLUGIN_SECONDS, once=plugin.pids):
+        with pytest.raises(PluginError, match="takes too long: it was killed"):
+            await make(plugin.user()).version()
+    pids = plugin.pids()
+    await until(lambda: _are_gone(pids))
+
+
+async def _are_gone(pids: list[int]) -> bool:
+    return not any(map(_runs, pids))
+
+
+def _runs(pid: int) -> bool:
+    try:
+        state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+    except FileNotFoundError:
+        return False
+    return state not in "ZX"
+
+
+async def test_one_that_must_ask_needs_a_terminal(make: Make, plugin: Plugin) -> None:
+    with pytest.raises(PluginError, match="needs the terminal"):
+        await make(plugin.user(interactiveMode="Always")).version()
+    assert plugin.runs == []
+
+
+GOOD = {"kind": "ExecCredential", "apiVersion": V1, "status": {"token": "hush"}}
+
+
+@pytest.mark.parametrize(
+    ("answer", "words"),
+    [
+        ("hush", "no ExecCredential"),
+        (json.dumps(GOOD | {"status": {"token": ["hush"]}}), "no ExecCredential"),
+        (json.dumps(GOOD | {"apiVersion": BETA}), f"answered with ExecCredential of {BETA}"),
+        (json.dumps(GOOD | {"kind": "Secret"}), "answered with Secret of"),
+        (json.dumps(GOOD | {"status": None}), "without a status"),
+        (json.dumps(GOOD | {"status": {}}), "neither a token nor a certificate"),
+        (json.dumps(GOOD | {"status": {"clientKeyData": "hush"}}), "and not both"),
+        (
+            json.dumps(
+                GOOD | {"status": {"token": "hush", "expirationTimestamp": "2026-01-01T00:00:00"}}
+            ),
+            "without a time zone",
+        ),
+    ],
+)
+def test_answers_that_are_none(answer: str, words: str) -> None:
+    plugin = ExecPlugin(command="p", api_version=V1)
+    with pytest.raises(PluginError) as caught:
+        read_answer(answer.encode(), plugin)
+    assert words in str(caught.value)
+    assert "hush" not in str(caught.value)
+    assert caught.value.__cause__ is None
+
+
+def test_null_is_what_is_not_there() -> None:
+    status = {"token": "t", "clientCertificateData": None, "expirationTimestamp": None}
+    answer = json.dumps(GOOD | {"spec": None, "status": status}).encode()
+    assert read_answer(answer, ExecPlugin(command="p", api_version=V1)).token == "t"
+
+
+async def test_its_answer_has_a_bound(
+    make: Make, plugin: Plugin, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plugin.write("sys.stdout.write(' ' * 3_000_000)")
+    with pytest.raises(PluginError, match="more than 1 MiB"):
+        await make(plugin.user()).version()
+
+
+async def test_control_characters_in_a_token_are_refused(make: Make, plugin: Plugin) -> None:
+    from podtui.errors import PodtuiError
+
+    plugin.answer(token="a\r\nX-Evil: 1")
+    with pytest.raises(PodtuiError, match="control characters"):
+        await make(plugin.user()).version()
+    assert os.environ.get("KUBERNETES_EXEC_INFO") is None

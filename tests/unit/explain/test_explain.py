@@ -1,0 +1,244 @@
+"""What is said of fields: that it is about fields that exist, complete, and as the sources say."""
+
+from __future__ import annotations
+
+import copy
+import json
+import re
+import tomllib
+from typing import Any
+
+import pytest
+from examples import examples
+from hypothesis import given
+from hypothesis import strategies as st
+from repository import ROOT
+
+from podtui.api import v1
+from podtui.api.local import Severity
+from podtui.api.shape import fields
+from podtui.cli import main
+from podtui.errors import UsageError
+from podtui.explain import facts
+from podtui.explain.explanation import explain, explain_place
+from podtui.explain.places import POD, Place, find_place, place_of
+from podtui.explain.report import DEEPEST, render_json, render_text, render_tree, tree_data
+from podtui.manifest.diagnose import read_manifest
+
+WORDLESS = 0
+"""Honoured fields that nobody has described yet: may only shrink."""
+
+
+def every_place(place: Place = POD, depth: int = 0) -> list[Place]:
+    found = [place] if place.path else []
+    for child in place.children if depth < DEEPEST else ():
+        found += every_place(child, depth + 1)
+    return found
+
+
+PLACES = every_place()
+
+
+def test_every_field_with_words_is_one_of_the_schema() -> None:
+    said = facts.words()
+    for table in (said.fields, said.defaults, said.departures):
+        for name in table:
+            if name.startswith(("spec.", "metadata.")):
+                assert place_of(name) is not None, name
+                continue
+            owner, _, field = name.partition(".")
+            assert field in fields(getattr(v1, owner)), name
+
+
+def test_every_honoured_field_is_described() -> None:
+    honoured = [p for p in PLACES if facts.fate(p) == "honoured"]
+    wordless = sorted({p.known_as for p in honoured if not facts.description(p)})
+    assert len(honoured) > 200
+    assert len(wordless) <= WORDLESS, wordless
+
+
+def test_the_words_are_short_sentences() -> None:
+    for name, text in facts.words().fields.items():
+        assert re.fullmatch(r"[A-Z0-9].{2,240}[.]", text), name
+
+
+def test_each_field_has_the_answer_of_its_proof() -> None:
+    """As docs/pod-fields.md has it, by another reader than the script's."""
+    words = {"honoured": "honoured", "accepted": "no-effect", "refused": "refused"}
+    group, checked = "", 0
+    for line in (ROOT / "docs" / "pod-fields.md").read_text().splitlines():
+        group = line[3:] if line.startswith("## ") else group
+        cells = [cell.strip() for cell in line.split("|")]
+        if len(cells) < 4 or not cells[1].startswith("`"):
+            continue
+        place = place_of(f"{group}.{cells[1].strip('`')}")
+        assert place is not None
+        assert facts.fate(place) == words[re.split(r"[ ,]", cells[2])[0]], place.text
+        checked += 1
+    assert checked > 500
+
+
+def test_what_ships_is_what_the_sources_say() -> None:
+    from runpy import run_path
+
+    script = run_path(str(ROOT / "scripts" / "explain_data.py"))
+    assert script["FACTS"].read_text() == script["facts"]()
+
+
+@pytest.mark.parametrize(
+    ("typed", "path"),
+    [
+        ("", ""),
+        ("pod", ""),
+        ("pods.spec", "spec"),
+        ("Pod.spec.containers[0].image", "spec.containers.image"),
+        ("spec.containers[name=web].ports[2].hostPort", "spec.containers.ports.hostPort"),
+        (" spec.volumes.emptyDir ", "spec.volumes.emptyDir"),
+        ("livenessProbe", "spec.containers.livenessProbe"),
+        ("livenessProbe.httpGet.path", "spec.containers.livenessProbe.httpGet.path"),
+        ("hostNetwork", "spec.hostNetwork"),
+    ],
+)
+def test_what_people_type(typed: str, path: str) -> None:
+    assert find_place(typed).text == path
+
+
+@pytest.mark.parametrize(
+    ("typed", "said"),
+    [
+        ("spec.container.image", "spec has no field 'container'; did you mean spec.containers?"),
+        ("spec.containers.live", "did you mean spec.containers.livenessProbe?"),
+        ("spec.image", "did you mean spec.containers.image?"),
+        ("spec.hostname.x", "spec.hostname has no fields"),
+        ("spec.zzzzzz", "spec has no field 'zzzzzz'; it has activeDeadlineSeconds"),
+        ("livenesProbe", "did you mean spec.containers.livenessProbe?"),
+    ],
+)
+def test_what_is_no_field_names_the_near_one(typed: str, said: str) -> None:
+    with pytest.raises(UsageError, match=re.escape(said)):
+        find_place(typed)
+
+
+@examples(200)
+@given(st.text(max_size=80))
+def test_whatever_is_typed_is_answered_or_refused(typed: str) -> None:
+    try:
+        place = find_place(typed)
+    except UsageError:
+        return
+    assert place_of(place.text) == place
+
+
+VALID = {
+    "apiVersion": "v1",
+    "kind": "Pod",
+    "metadata": {"name": "a"},
+    "spec": {
+        "containers": [
+            {"name": "a", "image": "a", "livenessProbe": {"exec": {"command": ["true"]}}}
+        ],
+        "volumes": [{"name": "v", "hostPath": {"path": "/tmp"}}],
+        "tolerations": [{"operator": "Exists"}],
+    },
+}
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "metadata", "metadata.name", "metadata.labels", "spec", "spec.containers",
+        "spec.containers.name", "spec.containers.image", "spec.containers.ports",
+        "spec.containers.livenessProbe.exec.command", "spec.volumes.name",
+        "spec.volumes.hostPath.path", "spec.volumes.hostPath.type", "spec.tolerations.key",
+    ],
+)  # fmt: skip
+def test_a_field_is_required_where_check_misses_it(path: str) -> None:
+    manifest = copy.deepcopy(VALID)
+    *above, name = path.split(".")
+    here: Any = manifest
+    for step in above:
+        here = here[step][0] if isinstance(here[step], list) else here[step]
+    here.pop(name, None)
+    read = read_manifest("/a.yaml", json.dumps(manifest).encode(), node_name="n")
+    missed = any(one.severity == Severity.ERROR for one in read.diagnostics)
+    assert explain(path).required is missed
+    assert place_of(path) is not None
+
+
+def test_nothing_of_a_status_is_required() -> None:
+    assert not explain("status.containerStatuses.name").required
+
+
+def test_defaults_rules_and_values() -> None:
+    probe = explain("spec.containers.startupProbe.periodSeconds")
+    assert (probe.type, probe.default) == ("integer", "10")
+    assert probe.rules == ("must be greater than or equal to 0",)
+    policy = explain("spec.initContainers.imagePullPolicy")
+    assert policy.values == ("Always", "IfNotPresent", "Never")
+    assert "latest" in policy.default
+    assert explain("spec.volumes.secret.defaultMode").default == "0644"
+    assert explain("spec.containers.name").required
+    assert explain("spec.containers.ports.protocol").default == "TCP"
+    assert "spec.nodeName" in explain("spec.containers.env.valueFrom.fieldRef.fieldPath").values
+    assert "metadata.labels" in explain("spec.volumes.downwardAPI.items.fieldRef.fieldPath").values
+
+
+def test_a_rule_of_one_probe_is_not_told_of_another() -> None:
+    assert "must be 1" in explain("spec.containers.livenessProbe.successThreshold").rules
+    assert "must be 1" not in explain("spec.containers.readinessProbe.successThreshold").rules
+
+
+def test_what_becomes_of_it() -> None:
+    assert explain("spec.runtimeClassName").fate == "no-effect"
+    assert explain("spec.volumes.nfs.server").fate == "refused"
+    assert explain("spec.volumes").fate == "mixed"
+    assert explain("status.phase").fate == ""
+    assert any(
+        "loopback" in d for d in explain("spec.containers.livenessProbe.tcpSocket").departures
+    )
+
+
+def test_all_of_it_can_be_said() -> None:
+    for place in PLACES:
+        said = explain_place(place)
+        first, *rest = render_text(said, 60).splitlines()
+        assert first.startswith(f"{place.text} <")
+        assert json.loads(render_json(said))["path"] == place.text
+        shown = said.example.text.splitlines() if said.example is not None else []
+        for line in rest:
+            whole = len(line) <= 60 or " " not in line.strip(" -") or " <" in line
+            assert whole or line[2:] in shown or line.startswith("Example"), line
+
+
+def test_examples_are_where_they_say() -> None:
+    for path, one in facts._facts().examples.items():  # pyright: ignore[reportPrivateUsage]
+        first = one.text.splitlines()[0]
+        line = (ROOT / one.file).read_text().splitlines()[one.line - 1]
+        assert line.strip() == first, path
+        assert f"{path.rpartition('.')[2]}:" in first, path
+
+
+def test_explain_on_the_command_line(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["explain", "pod.spec.containers.livenessProbe.httpGet"]) == 0
+    out = capsys.readouterr().out
+    assert "spec.containers.livenessProbe.httpGet <Object>" in out
+    assert "Supported" in out
+    assert "may not specify more than 1 handler type" in out
+    assert "port <IntOrString> required" in out
+    assert main(["explain", "spec.dnsConfig", "--recursive"]) == 0
+    assert "  options <[]Object>\n    name <string>" in capsys.readouterr().out
+    assert main(["explain", "spec.hostNetwork", "-o", "json"]) == 0
+    assert json.loads(capsys.readouterr().out)["fate"] == "honoured"
+    assert main(["explain", "spec.contaners"]) == 2
+    assert "did you mean spec.containers?" in capsys.readouterr().err
+
+
+def test_recursive_names_all() -> None:
+    place = find_place("spec.containers.env")
+    data = tree_data(place)
+    assert data["valueFrom"]["fieldRef"] == {"apiVersion": "string", "fieldPath": "string"}
+    assert len(render_tree(find_place("")).splitlines()) > 1000
+
+
+def test_the_words_are_a_file_that_reads() -> None:
+    tomllib.loads((ROOT / "podtui" / "explain" / "words.toml").read_text())

@@ -1,0 +1,102 @@
+"""Security and resolver as the engine's API spells them."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+from docker_payloads import ABLE, container, payload_of, sandbox
+
+from podtui.runtime.docker.capabilities import Abilities, abilities
+from podtui.runtime.docker.etc_hosts import write_here
+from podtui.runtime.docker.payload import sandbox_payload
+from podtui.runtime.protocol import DnsConfig, SecurityContext
+
+
+def host_of(able: Abilities = ABLE, **wanted: Any) -> tuple[dict[str, Any], tuple[str, ...]]:
+    payload, warnings = payload_of(container(security=SecurityContext(**wanted)), able=able)
+    return payload["HostConfig"], warnings
+
+
+def test_what_is_hidden_is_the_kubelet_s_list_whatever_the_engine_s() -> None:
+    host, _ = host_of(Abilities(cpus=2))
+    assert host["MaskedPaths"] == [
+        "/proc/asound",
+        "/proc/acpi",
+        "/proc/interrupts",
+        "/proc/kcore",
+        "/proc/keys",
+        "/proc/latency_stats",
+        "/proc/timer_list",
+        "/proc/timer_stats",
+        "/proc/sched_debug",
+        "/proc/scsi",
+        "/sys/firmware",
+        "/sys/devices/virtual/powercap",
+        "/sys/devices/system/cpu/cpu0/thermal_throttle",
+        "/sys/devices/system/cpu/cpu1/thermal_throttle",
+    ]
+    assert "ReadonlyPaths" not in host
+
+
+def test_nothing_is_hidden_from_a_privileged_container() -> None:
+    assert "MaskedPaths" not in host_of(privileged=True)[0]
+
+
+def test_an_selinux_label_needs_selinux() -> None:
+    parts = ("user:u", "type:spc_t")
+    host, warnings = host_of(Abilities(selinux=True), selinux=parts)
+    assert host["SecurityOpt"] == ["seccomp=unconfined", "label=user:u", "label=type:spc_t"]
+    assert warnings == ()
+    host, warnings = host_of(Abilities(selinux=False), selinux=parts)
+    assert host["SecurityOpt"] == ["seccomp=unconfined"]
+    assert warnings == ("the SELinux label is not applied: the engine has no SELinux",)
+
+
+def test_the_engine_tells_of_selinux_and_of_its_cpus() -> None:
+    able = abilities({"SecurityOptions": ["name=selinux"], "NCPU": 3})
+    assert (able.selinux, able.cpus) == (True, 3)
+    assert not abilities({"SecurityOptions": ["name=seccomp,profile=default"]}).selinux
+
+
+def test_a_resolver_without_options_gets_none_of_the_host_s() -> None:
+    config = sandbox(dns=DnsConfig(servers=("10.0.0.1",), searches=("a", "b")))
+    host = sandbox_payload(config, image="p", labels={}, volume="v", memory={})["HostConfig"]
+    assert (host["Dns"], host["DnsSearch"], host["DnsOptions"]) == (["10.0.0.1"], ["a", "b"], [""])
+
+
+def test_a_hosts_file_is_the_container_s_to_write() -> None:
+    payload, _ = payload_of(container(hosts=b"x"), hosts="/engine/vol/hosts")
+    assert payload["HostConfig"]["Mounts"] == [
+        {"Type": "bind", "Source": "/engine/vol/hosts", "Target": "/etc/hosts"}
+    ]
+
+
+def test_a_hosts_file_is_rewritten_in_place(tmp_path: Path) -> None:
+    assert write_here(str(tmp_path), b"a longer text")
+    before = (tmp_path / "hosts").stat()
+    assert write_here(str(tmp_path), b"short")
+    after = (tmp_path / "hosts").stat()
+    assert (tmp_path / "hosts").read_bytes() == b"short"
+    assert (before.st_ino, after.st_mode & 0o777) == (after.st_ino, 0o644)
+
+
+def test_a_hosts_file_belongs_to_the_owner_of_its_volume(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The container's root, whom an engine that remaps users gives another id here."""
+    given: list[tuple[int, int]] = []
+    monkeypatch.setattr(os, "fchown", lambda _, uid, gid: given.append((uid, gid)))
+    assert write_here(str(tmp_path), b"x")
+    assert given == [(tmp_path.stat().st_uid, tmp_path.stat().st_gid)]
+
+
+def test_no_link_is_followed_and_no_directory_made(tmp_path: Path) -> None:
+    target = tmp_path / "elsewhere"
+    target.write_bytes(b"keep")
+    (tmp_path / "hosts").symlink_to(target)
+    assert not write_here(str(tmp_path), b"x")
+    assert target.read_bytes() == b"keep"
+    assert not write_here(str(tmp_path / "nosuch"), b"x")

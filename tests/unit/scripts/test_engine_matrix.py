@@ -1,0 +1,41 @@
+"""What engines cannot do is declared of cases that exist, and the matrix covers what it says."""
+
+from __future__ import annotations
+
+import re
+import sys
+
+import pytest
+from repository import ROOT
+from unavailable import UNAVAILABLE
+
+
+def cases() -> set[str]:
+    found: set[str] = set()
+    for path in (ROOT / "tests/contract").glob("test_*.py"):
+        found |= set(re.findall(r"^(?:async )?def (test_\w+)", path.read_text(), re.MULTILINE))
+    return found
+
+
+def test_every_case_that_is_declared_unavailable_exists() -> None:
+    assert {one.case for one in UNAVAILABLE} <= cases()
+
+
+def test_engines_are_the_ones_that_the_documents_name() -> None:
+    from engine_matrix import BY_NAME
+
+    assert list(BY_NAME) == ["docker-rootless", "podman", "podman-rootless"]
+    assert "engines" in re.search(r"^test: .*\n.*\n.*", (ROOT / "Makefile").read_text(), re.M)[0]
+
+
+@pytest.mark.parametrize("ci", ["true", ""])
+def test_an_ordinary_user_is_told_that_the_engines_are_not_tested(
+    ci: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    import engine_matrix
+
+    monkeypatch.setenv("CI", ci)
+    monkeypatch.setattr(engine_matrix.os, "geteuid", lambda: 1000)
+    monkeypatch.setattr(sys, "argv", ["engine_matrix.py", "contract"])
+    assert engine_matrix.main() == (1 if ci else 0)
+    assert "Only root can set up other engines" in capsys.readouterr().err

@@ -1,0 +1,181 @@
+"""The screen on a cluster: what does not apply is not there, what does works."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from msgspec import structs
+from tui_scene import events as some_events
+from tui_scene import gallery, node
+
+from podtui.api.local import NodeMetrics
+from podtui.api.v1 import Event, Node, ObjectMeta, OwnerReference, Pod
+from podtui.client.protocol import AGENT, CLUSTER, Lost, Server, ServerCapabilities, Synced
+from podtui.tui.commands.availability import NEEDS, PARTS, is_binding_offered, is_offered
+from podtui.tui.commands.delete import fate
+from podtui.tui.commands.key_registry import known_bindings
+from podtui.tui.commands.registry import COMMANDS, offered_commands
+from podtui.tui.model.model import Model
+from podtui.tui.views.node.nodes import books_of, whole_node, whole_use
+
+SERVER = Server(
+    capabilities=CLUSTER,
+    host="api.example:6443",
+    context="prod-eu",
+    cluster="eu-1",
+    user="anne",
+    contexts=("prod-eu", "staging"),
+)
+
+
+def placed(pod: Pod, node: str, **meta: Any) -> Pod:
+    return structs.replace(
+        pod,
+        metadata=structs.replace(pod.metadata, **meta),
+        spec=structs.replace(pod.spec, nodeName=node),
+    )
+
+
+def named(name: str) -> Node:
+    made = node()
+    return structs.replace(made, metadata=structs.replace(made.metadata, name=name))
+
+
+def pods() -> list[Pod]:
+    return [placed(pod, f"n{number % 2}") for number, pod in enumerate(gallery())]
+
+
+# --- what there is, as data
+
+
+def test_everything_named_is_a_capability_and_an_agent_has_all_of_its_own() -> None:
+    names = {field for fields in (*NEEDS.values(), *PARTS.values()) for field in fields}
+    assert all(isinstance(getattr(AGENT, name), bool) for name in names)
+    assert not any(getattr(AGENT, name) for name in ("deletes", "several_nodes", "contexts"))
+
+
+def test_actions_that_are_named_exist() -> None:
+    """A key that is renamed must not come back on a cluster unseen."""
+    actions = {known.action.partition("(")[0].rpartition(".")[2] for known in known_bindings()}
+    actions |= {command.action.rpartition(".")[2] for command in COMMANDS}
+    assert set(NEEDS) <= actions
+    assert {action for action, _ in PARTS} <= actions
+
+
+@pytest.mark.parametrize(
+    ("action", "parameters", "there"),
+    [
+        ("edit", (), False),
+        ("delete", (), True),
+        ("restart", (), False),
+        ("shell", (), True),
+        ("tab", ("yaml",), True),
+        ("tab", ("probes",), False),
+        ("open_node", ("overview",), True),
+        ("open_node", ("what-if", "cpu=1"), False),
+        ("context", ("",), True),
+    ],
+)
+def test_what_a_cluster_offers(action: str, parameters: tuple[object, ...], there: bool) -> None:
+    assert is_offered(CLUSTER, action, parameters) is there
+    assert is_offered(AGENT, action, parameters) is (action != "context")
+
+
+def test_deleting_needs_files_or_records() -> None:
+    neither = ServerCapabilities(manifests=False)
+    assert not is_offered(neither, "delete")
+    assert not is_binding_offered(CLUSTER, "probes.run", "run")
+    assert is_binding_offered(AGENT, "probes.run", "run")
+
+
+def test_commands() -> None:
+    names = {command.name for command in offered_commands(CLUSTER)}
+    assert {"pods", "node", "context", "forwards"} <= names
+    assert not {"new", "undo", "trash", "journal", "images", "rejected", "what-if"} & names
+    assert "context" not in {command.name for command in offered_commands(AGENT)}
+
+
+def test_commands_speak_of_an_agent_only_where_there_is_one() -> None:
+    assert any("agent" in command.words for command in offered_commands(AGENT))
+    assert not [command.words for command in offered_commands(CLUSTER) if "agent" in command.words]
+
+
+# --- several nodes
+
+
+def test_all_nodes_together() -> None:
+    whole = whole_node({"a": named("a"), "b": named("b")})
+    assert whole is not None
+    one = named("a").status.allocatable
+    assert whole.status.allocatable["pods"] == str(2 * int(one["pods"]))
+    assert whole.metadata.name == "2 nodes"
+    assert whole_node({}) is None
+
+
+def test_the_books_are_of_the_pod_s_node() -> None:
+    from podtui.tui.views.node.gauges import ask_of
+
+    model = Model(SERVER)
+    model.fold(Node, Synced((named("n0"), named("n1"))))
+    model.fold(Pod, Synced(tuple(pods())))
+    asks = {key: ask_of(pod) for key, pod in model.pods.items()}
+    first = next(pod for pod in model.pods.values() if pod.spec.nodeName == "n1")
+    books = books_of(model, asks, first)
+    assert books is not None
+    assert books.node.metadata.name == "n1"
+    assert {model.pods[ask.key].spec.nodeName for ask in books.asks} == {"n1"}
+    everything = books_of(model, asks, None)
+    assert everything is not None
+    assert len(everything.asks) == len(model.pods)
+    neighbours = {pod.spec.nodeName for pod in model.neighbours_of(first)}
+    assert neighbours == {"n1"}
+
+
+def test_use_of_all_is_known_where_it_is_of_each() -> None:
+    model = Model(SERVER)
+    model.fold(Node, Synced((named("n0"), named("n1"))))
+    model.measure_nodes((use("n0"),))
+    assert whole_use(model) is None
+    model.measure_nodes((use("n0"), use("n1")))
+    found = whole_use(model)
+    assert found is not None
+    assert found.cpu == 200
+    assert model.use_of(named("n1")) is not None
+
+
+def use(name: str) -> NodeMetrics:
+    return NodeMetrics(
+        metadata=ObjectMeta(name=name),
+        timestamp="2026-01-01T00:00:00Z",
+        window="10s",
+        usage={"cpu": "100m", "memory": "1Mi"},
+    )
+
+
+async def test_a_refused_kind_that_comes_is_shown() -> None:
+    model = Model(SERVER)
+    model.fold(Event, Lost("no", refused=True))
+    assert model.refusals == {Event: "no"}
+    model.fold(Event, Synced(some_events()))
+    assert model.refusals == {}
+    assert model.events
+
+
+@pytest.mark.parametrize(
+    ("owner", "words"),
+    [
+        (("ReplicaSet", "web-1"), "has 30 s to end; ReplicaSet web-1 makes another"),
+        (("Job", "j"), "has 30 s to end; Job j may make another"),
+        (("Node", "n1"), "is a static pod of Node n1: its kubelet makes the record again"),
+        (None, "has 30 s to end; it has no owner: it is not recreated"),
+    ],
+)
+def test_what_becomes_of_a_deleted_pod(owner: tuple[str, str] | None, words: str) -> None:
+    owners = ()
+    if owner is not None:
+        kind, name = owner
+        owners = (OwnerReference(apiVersion="v1", kind=kind, name=name, uid="u", controller=True),)
+    pod = placed(gallery()[0], "n0", ownerReferences=owners)
+    pod = structs.replace(pod, spec=structs.replace(pod.spec, terminationGracePeriodSeconds=None))
+    assert fate(pod) == words

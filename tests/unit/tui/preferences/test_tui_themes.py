@@ -1,0 +1,128 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from examples import examples
+from hypothesis import given
+from hypothesis import strategies as st
+from textual.theme import BUILTIN_THEMES
+from tui_scene import THEMES
+
+from podtui.tui.preferences import themes
+from podtui.tui.preferences.themes import (
+    GROUPS,
+    defaults,
+    load_theme,
+    load_themes,
+    theme_stamps,
+    variable,
+)
+
+
+def write(folder: Path, text: str) -> Path:
+    path = folder / "mine.yaml"
+    path.write_text(text)
+    return path
+
+
+def test_the_shipped_themes_give_every_colour() -> None:
+    files = load_themes([THEMES])
+    assert [f.problems for f in files] == [()] * len(files)
+    assert [f.theme.name for f in files if f.theme] == [f.path.stem for f in files]
+    wanted = {variable(group, name) for group, names in GROUPS.items() for name in names}
+    for file in files:
+        assert file.theme is not None
+        assert wanted <= set(file.theme.variables)
+
+
+@pytest.mark.parametrize("name", sorted(BUILTIN_THEMES))
+def test_every_other_theme_has_our_variables_too(name: str) -> None:
+    found = defaults(BUILTIN_THEMES[name])
+    assert {variable(group, part) for group, parts in GROUPS.items() for part in parts} <= set(
+        found
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ("name: x\ncolors: {primary: bleu}", "mine.yaml:2: colors.primary: 'bleu' is not a colour"),
+        ("name: x\ncolours: {}", "mine.yaml:2: colours: unknown; did you mean colors?"),
+        ("name: x\ncolors: {primary: red}\nphase: {runing: red}", "did you mean running?"),
+        ("name: x\nansi: maybe", "mine.yaml:2: ansi: must be true or false"),
+        ("name: x\ncolors: []", "mine.yaml:2: colors: must be a map of colours"),
+        ("colors: {primary: red}", "name: is missing"),
+        ("name: x", "primary is missing"),
+        ("name: [", "mine.yaml:"),
+        ("- a", "mine.yaml:1: must be a map"),
+        ("", "mine.yaml:1: must be a map"),
+    ],
+)
+def test_what_is_wrong_is_told_with_its_line(tmp_path: Path, text: str, problem: str) -> None:
+    file = load_theme(write(tmp_path, text))
+    assert file.theme is None
+    assert problem in file.problems[0]
+
+
+@pytest.mark.parametrize("path", sorted(THEMES.iterdir()), ids=lambda path: path.stem)
+def test_themes_that_ship_are_read_without_yaml(path: Path) -> None:
+    assert themes.plain(path.read_text()) is not None
+
+
+LINES = st.sampled_from(
+    ["a: b", "colors:", "  primary: '#fff'", '  panel: "red" # warm', "# all", "", "  # inside",
+     "name: x y", "name: #fff", "  x: *y", " x: 1", "    deep: 1", "-", "---", "a", "b: &y c",
+     "dark: yes", "e:  f   ", "  g:\th", 'h: "\\x41"', "i: 'it''s'", "j: |", "k:", "é: è", "? l",
+     "m: [n]", "o: {p: q}", "r: 's", "  t: u:v", "w: ~", "x: 12", "  y: a#b", "\ufeffz: 1",
+     "a: b\r"]
+)  # fmt: skip
+
+
+@examples(500)
+@given(st.lists(LINES, max_size=5))
+def test_what_is_plain_means_to_yaml_what_it_means_here(lines: list[str]) -> None:
+    found = themes.plain("\n".join(lines))
+    if found is not None:
+        assert themes.by_library("\n".join(lines)) == found
+
+
+def test_a_file_that_is_nested_without_end_is_a_problem_and_no_more(tmp_path: Path) -> None:
+    found = load_theme(write(tmp_path, "[" * 200_000))
+    assert (found.theme, found.problems) == (None, ("mine.yaml: longer than 8192 bytes",))
+    found = load_theme(write(tmp_path, "[" * 8000))
+    assert found.theme is None
+    assert found.problems
+
+
+def test_a_folder_that_cannot_be_read_is_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(self: Path) -> None:
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr(Path, "iterdir", refuse)
+    (found,) = load_themes([tmp_path])
+    assert found.problems == (f"{tmp_path}: Permission denied",)
+    assert theme_stamps([tmp_path]) == {}
+
+
+def test_a_map_within_itself_is_a_problem_and_no_more(tmp_path: Path) -> None:
+    assert load_theme(write(tmp_path, "colors: &a {primary: *a}")).problems
+
+
+def test_a_folder_that_is_not_there_is_none(tmp_path: Path) -> None:
+    assert load_themes([tmp_path / "missing"]) == []
+    assert load_theme(tmp_path / "missing.yaml").problems
+
+
+def test_a_theme_that_comes_changes_or_goes_is_seen(tmp_path: Path) -> None:
+    file = tmp_path / "mine.yaml"
+    folders = [tmp_path, tmp_path / "missing"]
+    nothing = theme_stamps(folders)
+    file.write_text("name: mine\n")
+    came = theme_stamps(folders)
+    file.write_text("name: other\n")
+    assert len({str(found) for found in (nothing, came, theme_stamps(folders))}) == 3
+    file.unlink()
+    assert theme_stamps(folders) == nothing

@@ -1,0 +1,125 @@
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from repository import SUPPORT
+
+from podtui.agent.control import AgentProcess
+from podtui.agent.lock import AgentLock, AgentRecord
+from podtui.settings import Settings, resolve
+from podtui.tui.commands.agent import shortened
+from podtui.tui.run import theme_folders, theme_for_terminal
+
+
+def test_the_screen_starts_without_the_agents_rooms() -> None:
+    code = (
+        "import sys, podtui.tui.run, podtui.tui.app\n"
+        "bad = {'docker', 'podtui.kubelet', 'podtui.server', 'podtui.store',"
+        " 'podtui.manifest', 'podtui.runtime'} & set(sys.modules)\n"
+        "sys.exit(f'loaded: {bad}' if bad else 0)"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_paths_are_said_as_people_say_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("HOME", "/home/somebody")
+    assert shortened(tmp_path / "static_pods") == "./static_pods"
+    assert shortened(Path("/home/somebody/pods")) == "~/pods"
+    assert shortened(Path("/srv/pods")) == "/srv/pods"
+    assert (theme_folders()[0] / "podtui-dark.yaml").is_file()
+
+
+def test_an_agent_that_ended_is_asked_for_its_last_words(tmp_path: Path) -> None:
+    settings = resolve({"rootDir": str(tmp_path)}, {}).settings
+    log = settings.agent_log_path
+    with subprocess.Popen([sys.executable, "-c", "raise SystemExit(3)"]) as agent:
+        agent.wait(timeout=20)
+        process = AgentProcess(settings, [], agent)
+        assert process.problem == f"it ended with status 3; see {log}"
+        assert process.crashed
+        log.write_text("one\ndisk is full\n")
+        assert process.problem.endswith("disk is full")
+    found = AgentProcess(settings, [])
+    assert found.problem == ""
+    assert not found.crashed
+
+
+@pytest.mark.parametrize("killed", [False, True])
+def test_a_lost_agent_is_restarted_with_its_own_settings(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, killed: bool
+) -> None:
+    """Also one that was stopped, and from a screen that was opened without a folder."""
+    settings = resolve({"rootDir": str(tmp_path)}, {}).settings
+    words: list[list[str]] = []
+
+    def started(settings: Settings, arguments: list[str]) -> None:
+        words.append([*arguments])
+
+    monkeypatch.setattr("podtui.agent.control.start_background", started)
+    lock = AgentLock(settings.lock_path)
+    lock.acquire(
+        AgentRecord(
+            pid=1, version="0", nodeName="n1", staticPodPath="/m", engine="memory", started=""
+        )
+    )
+    left = settings.lock_path.read_text()
+    lock.release()
+    if killed:
+        settings.lock_path.write_text(left)
+    own = ["--static-pod-path=/default", "--engine=auto"]
+    theirs = ["--static-pod-path=/m", "--engine=memory", "--node-name=n1"]
+    process = AgentProcess(settings, own)
+    process.restart()
+    process.restart("/wild")
+    process.start()
+    process.start({"staticPodPath", "engine"})
+    assert words == [
+        [*own, *theirs],
+        [*own, *theirs, "--static-pod-path=/wild"],
+        [*own, *theirs] if killed else own,
+        [*own, "--node-name=n1"] if killed else own,
+    ]
+
+
+def test_no_color_is_settled_before_textual_is_imported() -> None:
+    code = (
+        "import os, sys\n"
+        "from podtui.tui.run import theme_for_terminal\n"
+        "assert 'textual' not in sys.modules\n"
+        "theme = theme_for_terminal(os.environ)\n"
+        "from tui_app import make_app\n"
+        "app = make_app(theme=theme)\n"
+        "assert app.theme == 'podtui-terminal', app.theme\n"
+        "assert app.native_ansi_color\n"
+    )
+    environment = {**os.environ, "NO_COLOR": "1", "PYTHONPATH": str(SUPPORT)}
+    subprocess.run([sys.executable, "-c", code], check=True, env=environment)
+
+
+@pytest.mark.parametrize(
+    ("environ", "theme"),
+    [
+        ({"TERM": "linux"}, "podtui-terminal"),
+        ({"TERM": "ansi"}, "podtui-terminal"),
+        ({"TERM": "xterm"}, "podtui-terminal"),
+        ({"TERM": "xterm", "COLORTERM": "truecolor"}, ""),
+        ({"TERM": "xterm-256color"}, ""),
+        ({"TERM": "tmux-256color"}, ""),
+        ({"TERM": "xterm-direct"}, ""),
+        ({"TERM": "xterm-kitty"}, ""),
+        ({"TERM": "xterm-256color", "COLORTERM": "truecolor", "NO_COLOR": "1"}, "podtui-terminal"),
+    ],
+)
+def test_a_terminal_gets_the_colours_that_it_has(environ: dict[str, str], theme: str) -> None:
+    assert theme_for_terminal(environ) == theme
+
+
+def test_an_empty_no_color_asks_for_nothing() -> None:
+    environ = {"TERM": "xterm-256color", "NO_COLOR": ""}
+    assert theme_for_terminal(environ) == ""
+    assert "NO_COLOR" not in environ

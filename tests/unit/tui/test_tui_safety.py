@@ -1,0 +1,52 @@
+"""Whatever is in a name, a message, a file or a log: a terminal draws it and does no more."""
+
+from __future__ import annotations
+
+import unicodedata
+
+from hypothesis import given
+from hypothesis import strategies as st
+from rich.cells import cell_len
+
+from podtui.tui.widgets.sanitize import clean, clean_lines
+
+PIECES = st.lists(
+    st.one_of(
+        st.sampled_from(
+            "\x1b [ ] 0; 52;c; \x07 \\ P m 31 \x9b \x9d \x9c \u202e \u2066 \n \r \t".split(" ")
+            + "日 e\u0301 👩 👍🏽 🇩 🇪 \u200d \u200b \ufe0f \u0600 \U000e0041 \udcff".split(" ")
+        ),
+        st.text(max_size=5),
+        st.characters(),
+    ),
+    max_size=30,
+).map("".join)
+
+
+def harm(text: str) -> list[str]:
+    """The characters of a text that a terminal would obey, or turn the direction by."""
+    return [
+        ascii(c)
+        for c in text
+        if unicodedata.category(c) in ("Cc", "Cs", "Zl", "Zp")
+        or unicodedata.bidirectional(c) in ("LRE", "RLE", "LRO", "RLO", "PDF", "LRI", "RLI", "FSI")
+    ]
+
+
+@given(PIECES)
+def test_what_is_left_is_harmless_and_as_wide_as_its_signs(text: str) -> None:
+    for shown in (clean(text), *clean_lines(text)):
+        assert harm(shown) == []
+        # Nothing joins with its neighbour: each terminal would reckon its width otherwise.
+        assert cell_len(shown) == sum(cell_len(c) for c in shown)
+
+
+@given(st.text(alphabet=st.characters(min_codepoint=32, max_codepoint=126)))
+def test_plain_text_is_left_as_it_is(text: str) -> None:
+    assert clean(text) == text
+
+
+def test_a_megabyte_is_cut_and_says_so() -> None:
+    shown = clean("x" * 1_000_000 + "\x1b")
+    assert len(shown) < 20_000
+    assert "cut" in shown

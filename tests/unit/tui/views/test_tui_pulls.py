@@ -1,0 +1,113 @@
+"""Images that are being pulled: what pods' records say of them, in a line."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from msgspec import structs
+from tui_scene import ago, now, pod
+
+from podtui.api.images import PullStep
+from podtui.api.insight import PodStart, Step, StepKind
+from podtui.api.v1 import Pod
+from podtui.tui.views.pods.timeline import waterfall, with_pull
+from podtui.tui.views.pulls import (
+    Pull,
+    Stage,
+    own_pull,
+    part_of,
+    pull_by_hand,
+    pull_line,
+    pull_of,
+    pulls_of,
+)
+
+MIB = 1024 * 1024
+
+
+def pulling(name: str, text: str, image: str = "big:1") -> Pod:
+    """A pod whose record says ``text`` of the pull of its container's image."""
+    made = pod(name, phase="Pending")
+    notes = {**made.metadata.annotations, "podtui.dev/pull-progress": text}
+    (first,) = made.spec.containers
+    return structs.replace(
+        made,
+        metadata=structs.replace(made.metadata, annotations=notes),
+        spec=structs.replace(made.spec, containers=(structs.replace(first, image=image),)),
+    )
+
+
+def words(pull: Pull) -> str:
+    return "".join(span.text for span in pull_line(pull))
+
+
+@pytest.mark.parametrize(
+    ("text", "wanted"),
+    [
+        ("app: Waiting", "◔ waits for its turn to pull big:1"),
+        ("app: Pulling", "◔ pulling big:1"),
+        ("app: Pulling from library/big", "◔ pulling big:1"),
+        ("app: 5cc84ad355aa: Pulling fs layer", "◔ pulling big:1"),
+        (f"app: 5cc8: Downloading {12 * MIB}/{29 * MIB}", "◔ pulling big:1 41% 12/29Mi"),
+        (f"app: 5cc8: Extracting {29 * MIB}/{29 * MIB}", "◔ unpacking big:1 100% 29/29Mi"),
+        (f"app: 5cc8: Extracting {12 * MIB}/{29 * MIB}", "◔ pulling big:1 41% 12/29Mi"),
+        (f"app: x: Downloading {40 * MIB}/{29 * MIB}", "◔ pulling big:1 100% 29/29Mi"),
+    ],
+)
+def test_a_record_in_words(text: str, wanted: str) -> None:
+    pull = own_pull(pulling("web", text))
+    assert pull is not None
+    assert words(pull) == wanted
+
+
+def test_a_record_without_a_pull_tells_of_none() -> None:
+    assert own_pull(pod("web")) is None
+    assert pull_of(pod("web"), [pulling("other", "app: Pulling")]) is None
+
+
+@given(st.text())
+def test_no_text_breaks_it(text: str) -> None:
+    pull = own_pull(pulling("web", text))
+    assert pull is None or words(pull)
+
+
+@pytest.mark.parametrize(
+    ("current", "total", "wanted"),
+    [
+        (0, 512, "0/512"),
+        (500, 29 * MIB, "0/29Mi"),
+        (1_300_000_000, 4_080_218_931, "1.2/3.8Gi"),
+        (3 * MIB // 2, 5 * MIB // 2, "1.5/2.5Mi"),
+    ],
+)
+def test_a_part_in_the_unit_of_the_whole(current: int, total: int, wanted: str) -> None:
+    assert part_of(current, total) == wanted
+
+
+def test_pods_that_wait_for_one_image_show_one_pull() -> None:
+    half = pulling("a", f"app: x: Downloading {MIB}/{2 * MIB}")
+    turn = pulling("b", "app: Waiting")
+    other = pulling("c", "app: Waiting", image="small:1")
+    first, second = pulls_of([turn, half, pod("well"), other])
+    assert first == Pull("big:1", Stage.PULLING, MIB, 2 * MIB, ("b-n1", "a-n1"))
+    assert second == Pull("small:1", Stage.WAITING, pods=("c-n1",))
+    assert pull_of(turn, [turn, half, other]) == first
+    assert words(first) == "◔ pulling big:1 50% 1/2Mi · 2 pods wait for it"
+
+
+def test_a_pull_by_hand_has_no_pods() -> None:
+    pull = pull_by_hand("big:1", PullStep(status="x: Downloading", current=MIB, total=4 * MIB))
+    assert pull == Pull("big:1", Stage.PULLING, MIB, 4 * MIB)
+
+
+def test_the_bar_of_a_pull_under_way_says_how_far_it_is() -> None:
+    began = ago(seconds=9)
+    steps = (
+        Step(kind=StepKind.PULL, subject="old:1", began=began, ended=ago(seconds=6)),
+        Step(kind=StepKind.PULL, subject="big:1", began=ago(seconds=6)),
+    )
+    found = waterfall(PodStart(uid="u", began=began, steps=steps), None, now())
+    noted = {bar.label: bar.note for bar in with_pull(found, "big:1", "41% 12/29Mi").bars}
+    assert noted == {"pull old:1": "", "pull big:1": "41% 12/29Mi"}
+    assert with_pull(found, "old:1", "41%") == found

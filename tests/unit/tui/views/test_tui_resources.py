@@ -1,0 +1,215 @@
+"""Usage as plots: scales, lines across, and what fits."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+from msgspec import structs
+from tui_scene import pod, status
+from usage_builders import AT, MI, TIMES, ramp, series
+
+from podtui.api.insight import NetworkSeries, UsageSeries
+from podtui.api.v1 import Pod
+from podtui.tui.views.pods.resources import Used, resource_lines
+from podtui.tui.widgets.cells import Line, line_width
+from podtui.tui.widgets.chart import (
+    Chart,
+    Frame,
+    ReferenceLine,
+    buckets,
+    chart_lines,
+    plot,
+    rate,
+    top_of,
+)
+from podtui.tui.widgets.format import size
+
+LIMIT = ReferenceLine(90, "━", "error")
+
+
+def text(lines: list[Line]) -> str:
+    return "\n".join("".join(span.text for span in line) for line in lines)
+
+
+@pytest.mark.parametrize(
+    ("peak", "levels", "whole", "top"),
+    [(14, (), False, 15), (14, (ReferenceLine(60, "━", ""),), False, 80),
+     (14, (ReferenceLine(500, "━", ""),), False, 15),
+     (14, (ReferenceLine(500, "━", ""),), True, 600),
+     (0, (), False, 1.5), (100, (), False, 150)],
+)  # fmt: skip
+def test_the_scale_ends_at_a_round_number_above_what_it_shows(
+    peak: float, levels: tuple[ReferenceLine, ...], whole: bool, top: float
+) -> None:
+    assert top_of(peak, levels, least=1, whole=whole) == pytest.approx(top)
+
+
+def test_bytes_are_rounded_as_bytes_are() -> None:
+    assert top_of(33 * MI, (), least=1, whole=False, binary=True) == 40 * MI
+
+
+def test_each_column_has_the_largest_value_of_its_time() -> None:
+    times = [float(n) for n in range(100)]
+    values = [1.0] * 100
+    values[37] = 9.0
+    found = buckets(times, values, 10, 0.0, 100.0)
+    assert found == [1, 1, 1, 9, 1, 1, 1, 1, 1, 1]
+
+
+def test_columns_between_two_points_are_filled_and_gaps_are_not() -> None:
+    found = buckets([0, 10, 20, 90], [1, 1, 1, 5], 50, 0.0, 100.0)
+    assert found[3] == 1
+    assert found[30] is None
+    assert found[46] == 5
+
+
+def test_points_that_are_unevenly_dense_leave_no_holes() -> None:
+    far, close = [60.0 * n for n in range(30)], [1800 + 10.0 * n for n in range(30)]
+    times = [*far, *close]
+    found = buckets(times, [1.0] * 60, 150, 0.0, 2100.0)
+    assert None not in found
+
+
+def test_what_was_not_measured_is_a_hole_up_to_the_next_point() -> None:
+    found = buckets([0, 10, 20, 30], [1, None, None, 2], 40, 0.0, 40.0)
+    assert found[:10] == [1] * 10
+    assert found[10:30] == [None] * 20
+    assert found[30:] == [2] * 10
+
+
+def test_columns_are_as_high_as_their_values() -> None:
+    rows = text(plot([0, 50, 100, None], 4, 100, (), "")).split("\n")
+    assert rows == ["  █ ", "  █ ", " ██ ", " ██ "]
+
+
+def test_the_least_use_is_seen_and_none_is_not() -> None:
+    assert text(plot([0.0, 0.01], 2, 100, (), "")).split("\n")[1] == " ▁"
+
+
+def test_lines_lie_at_their_height_with_a_mark_of_their_own() -> None:
+    rows = text(plot([10, 10, 10], 10, 100, (LIMIT, ReferenceLine(30, "╌", "key")), "")).split("\n")
+    assert rows[1] == "━━━"
+    assert rows[7] == "╌╌╌"
+    beyond = text(plot([10], 4, 50, (LIMIT,), ""))
+    assert "━" not in beyond
+
+
+def test_no_line_hides_all_of_a_value() -> None:
+    low = ReferenceLine(30, "╌", "key")
+    rows = text(plot([20, 40, None], 2, 100, (LIMIT, low), "")).split("\n")
+    assert rows[1] == "▃▆╌"
+
+
+NETWORK = NetworkSeries(times=TIMES, received=ramp(20 * 1024), sent=(None, *ramp(600)[1:]))
+
+
+def used(web: Pod, *usage: UsageSeries, **changes: Any) -> Used:
+    return Used(web, usage, **({"network": NETWORK} | changes))
+
+
+def shown(of: Used, width: int, height: int, *, whole: bool = False) -> str:
+    return text(resource_lines(of, AT, "1h", width, height, whole=whole))
+
+
+def test_a_container_is_told_with_what_it_asks_for() -> None:
+    web = pod("web", status("app"),
+              requests={"cpu": "10m", "memory": "32Mi", "ephemeral-storage": "8Mi"},
+              limits={"cpu": "25m", "memory": "4Gi", "ephemeral-storage": "16Mi"})  # fmt: skip
+    said = shown(used(web, series("app")), 330, 40)
+    assert "cpu 20m now · 20m peak · request 10m · limit 25m" in said
+    assert "mem 59Mi now · 59Mi peak · request 32Mi · limit 4Gi↑" in said
+    assert "disk 12Mi now · 12Mi peak · request 8Mi · limit 16Mi" in said
+    assert "━━━━" in said
+    assert "╌╌╌" in said
+
+
+def test_disks_and_networks_are_told_in_bytes_each_second() -> None:
+    said = shown(used(pod("web", status("app")), series("app")), 330, 40)
+    assert "read 2KiB/s now · 2KiB/s peak" in said
+    assert "write 3MiB/s now" in said
+    assert "in 20KiB/s now" in said
+    assert "out 600B/s now" in said
+    assert "no request" in said
+    assert said.count("no limit") == 2, "only cpu and memory have them as a rule"
+
+
+@pytest.mark.parametrize(
+    ("count", "words"),
+    [(0, "0B/s"), (600, "600B/s"), (2048, "2KiB/s"), (1_300_000, "1.2MiB/s"), (5 << 30, "5GiB/s")],
+)
+def test_rates_in_words(count: int, words: str) -> None:
+    assert rate(count) == words
+
+
+def chart(values: Sequence[float | None], **changes: Any) -> list[str]:
+    times = [AT - 10.0 * n for n in range(len(values))][::-1]
+    found = Chart("mem", times, values, size, size, "bar-one", **({"binary": True} | changes))
+    return text(chart_lines(found, 60, Frame(AT - 60, AT, 8))).split("\n")
+
+
+def test_lines_across_have_their_value_at_the_left() -> None:
+    rows = chart([10 * MI] * 6, request=6 * MI, limit=12 * MI)
+    (limit,) = [row for row in rows[1:] if "━" in row]
+    (request,) = [row for row in rows[1:] if "╌" in row]
+    assert limit.split("┤")[0].strip() == "12Mi"
+    assert request.split("┤")[0].strip() == "6Mi"
+
+
+def test_a_figure_that_is_missing_now_is_not_the_last_known() -> None:
+    assert chart([MI, 2 * MI, None])[0].startswith("mem ? now · 2Mi peak")
+
+
+def test_before_there_are_figures_it_says_when_they_come() -> None:
+    assert "the first figure comes in ten seconds" in chart([None])[0]
+    assert "not measured: nobody counts" in chart([], why="nobody counts")[0]
+
+
+def test_what_nobody_measures_is_said_once_with_the_reason() -> None:
+    why = {"disk": "nobody counts it", "network": "the node's network"}
+    bare = structs.replace(series("app"), read=(None,) * 60, written=(None,) * 60)
+    of = used(pod("web", status("app")), bare, network=NetworkSeries(), unmeasured=why)
+    said = shown(of, 100, 30)
+    assert "read, write not measured: nobody counts it" in said
+    assert "in, out not measured: the node's network" in said
+    assert "┤" in said
+
+
+def test_what_was_nothing_all_the_time_takes_one_line() -> None:
+    calm = structs.replace(series("app"), read=(0.0,) * 60, written=(None, *(0.0,) * 59))
+    said = shown(used(pod("web", status("app")), calm), 100, 30)
+    assert "read, write 0B/s all the time" in said
+    assert "in 20KiB/s" in said
+
+
+def test_a_container_at_its_limit_has_a_mark() -> None:
+    web = pod("web", status("app"), limits={"cpu": "21m"})
+    assert "▲" in shown(used(web, series("app")), 120, 30)
+    web = pod("web", status("app"), limits={"cpu": "40m"})
+    assert "▲" not in shown(used(web, series("app")), 120, 30)
+
+
+def test_without_figures_it_says_when_they_come() -> None:
+    web = pod("web", status("app"), status("side"))
+    said = shown(Used(web), 80, 20)
+    assert "Nothing is measured of this pod in the last 1h" in said
+    assert "ten seconds after" in said
+    assert "does not run" in shown(used(web, series("app")), 80, 20)
+
+
+def test_all_of_a_pod_with_one_container_is_seen_at_once_in_a_small_terminal() -> None:
+    web = pod("web", status("app"), limits={"cpu": "40m"}, requests={"memory": "1Mi"})
+    lines = resource_lines(used(web, series("app")), AT, "1h", 75, 18)
+    assert len(lines) <= 18
+
+
+@pytest.mark.parametrize("width", [40, 71, 77, 117, 197])
+@pytest.mark.parametrize("whole", [True, False])
+def test_no_line_is_wider_than_the_screen(width: int, whole: bool) -> None:
+    limits = {"cpu": "1234567m", "memory": "1Ti", "ephemeral-storage": "2Ti"}
+    requests = {"cpu": "999m", "memory": "999Mi"}
+    web = pod("web", status("app"), status("side" * 30), limits=limits, requests=requests)
+    of = used(web, series("app", 123456), series("side" * 30), unmeasured={"disk": "x " * 90})
+    for line in resource_lines(of, AT, "7d", width, 20, whole=whole):
+        assert line_width(line) <= width

@@ -1,0 +1,52 @@
+"""Files whose pods cannot begin while the node is not ready."""
+
+from __future__ import annotations
+
+from msgspec.structs import replace
+from tui_scene import manifest, node, pod
+
+from podtui.api.local import Manifest
+from podtui.api.v1 import Node, Pod
+from podtui.client.protocol import Changed, Synced
+from podtui.tui.model.model import Model
+from podtui.tui.views.waiting import Waiting
+
+DOWN = "container runtime is down: Cannot connect to the Docker daemon"
+
+
+def waiting_model() -> tuple[Model, Waiting]:
+    model = Model()
+    files = (manifest("a.yaml", pod_name="a-n1"), manifest("b.yaml", pod_name="b-n1"))
+    model.fold(Manifest, Synced(files))
+    model.fold(Node, Synced((node(ready=False),)))
+    model.fold(Pod, Synced((pod("a"),)))
+    return model, Waiting(model)
+
+
+def test_files_without_pods_wait_until_their_node_is_ready() -> None:
+    model, waiting = waiting_model()
+    assert waiting.look(model.take()) == {"b.yaml"}
+    assert waiting.reason_of("b.yaml") == DOWN
+    assert waiting.reason_of("a.yaml") == ""
+    model.fold(Node, Changed((node(),)))
+    assert waiting.look(model.take()) == {"b.yaml"}
+    assert waiting.reason_of("b.yaml") == ""
+
+
+def test_who_waits_for_something_else_is_told_of_again() -> None:
+    model, waiting = waiting_model()
+    waiting.look(model.take())
+    condition = replace(node(ready=False).status.conditions[0], message="PLEG is not healthy")
+    now = replace(node(), status=replace(node().status, conditions=(condition,)))
+    model.fold(Node, Changed((now,)))
+    assert waiting.look(model.take()) == {"b.yaml"}
+    assert waiting.reason_of("b.yaml") == "PLEG is not healthy"
+
+
+def test_nobody_looks_again_where_nothing_changed() -> None:
+    model, waiting = waiting_model()
+    waiting.look(model.take())
+    assert waiting.look(model.take()) == frozenset()
+    model.fold(Pod, Changed((pod("b"),)))
+    assert waiting.look(model.take()) == {"b.yaml"}
+    assert waiting.names == frozenset()

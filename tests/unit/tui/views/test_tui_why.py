@@ -1,0 +1,238 @@
+"""Why, on the screen: what is shown in how much room, and a fix from the key to the healthy pod."""
+
+from __future__ import annotations
+
+import dataclasses
+from pathlib import Path
+
+import pytest
+from msgspec import structs
+from tui_scene import NOW, ended, manifest, pod, status, waiting
+
+from podtui.api.local import Manifest, ManifestState
+from podtui.api.v1 import (
+    Container,
+    Pod,
+    ResourceRequirements,
+)
+from podtui.client.protocol import Changed
+from podtui.manifest.diagnose import read_manifest
+from podtui.tui.commands.fix import Applied, outcome, outcome_line
+from podtui.tui.commands.manifest_file import Rewrite
+from podtui.tui.model.model import Model
+from podtui.tui.views.why import (
+    Explanations,
+    WhyView,
+    diff_rows,
+    excerpt,
+    explain_pod,
+    facts_of,
+    why_lines,
+)
+from podtui.tui.widgets.cells import Line, line_width
+from podtui.why import Diagnosis, Edit, Evidence, Fix, Health, diagnose
+from podtui.why.trial import Trial
+
+TEXT = """\
+apiVersion: v1
+kind: Pod
+metadata:
+  name: hungry
+spec:
+  containers:
+  - name: app
+    image: busybox:1.36
+    resources:
+      limits:
+        memory: 16Mi  # tight
+"""
+LIMIT = "spec.containers[0].resources.limits.memory"
+FIX = Fix("Double it", (Edit(11, 17, "16Mi", "32Mi"),), "A note.")
+SAID = Diagnosis(
+    cause="OutOfMemory",
+    health=Health.BROKEN,
+    title="app was killed for its memory.",
+    sentences=("It is started anew.",),
+    container="app",
+    evidence=(
+        *(Evidence("event", f"BackOff: number {n}", "", 1, True) for n in range(6)),
+        *(Evidence("log", f"line {n}") for n in range(8)),
+    ),
+    field=LIMIT,
+    place=(11, 9),
+    written=True,
+    fixes=(FIX, Fix("Another", FIX.edits)),
+    advice="Use less.",
+    docs="https://kubernetes.io/docs/x",
+    wants_log=True,
+)
+
+
+def record(path: str = "/m/hungry.yaml", text: str = TEXT, uid: str = "uid-hungry") -> Manifest:
+    places = read_manifest(path, text.encode(), node_name="n1").places
+    made = manifest("hungry.yaml", text=text, pod_name="hungry")
+    state = structs.replace(
+        made.status,
+        state=ManifestState.ACCEPTED, podNamespace="default", podName="hungry-n1", podUID=uid,
+        places=places, diagnostics=(),
+    )  # fmt: skip
+    return structs.replace(made, spec=structs.replace(made.spec, path=path), status=state)
+
+
+def texts(lines: list[Line]) -> list[str]:
+    return ["".join(span.text for span in line).rstrip() for line in lines]
+
+
+def view(said: Diagnosis = SAID, **more: object) -> WhyView:
+    return WhyView(said, record(), NOW.timestamp(), **more)  # type: ignore[arg-type]
+
+
+# --- lines
+
+
+def test_the_cause_comes_first_and_the_fix_with_its_diff_last() -> None:
+    lines = texts(why_lines(view(), 100))
+    assert lines[:2] == ["✖ app was killed for its memory.", "  It is started anew."]
+    place = lines.index(f"hungry.yaml:11  {LIMIT}")
+    assert lines[place + 3] == "▶ 11         memory: 16Mi  # tight"
+    fix = lines.index("Fix 1 of 2  Double it")
+    assert lines[fix + 4 : fix + 6] == [
+        "  -         memory: 16Mi  # tight",
+        "  +         memory: 32Mi  # tight",
+    ]
+    assert lines[-1] == "Read  https://kubernetes.io/docs/x"
+
+
+@pytest.mark.parametrize("width", [20, 40, 78, 118, 130, 198])
+def test_no_row_is_wider_than_the_screen(width: int) -> None:
+    assert all(line_width(line) <= width for line in why_lines(view(), width))
+
+
+@pytest.mark.parametrize(("width", "height"), [(76, 20), (116, 32), (196, 56)])
+def test_cause_and_fix_are_in_sight_on_every_screen(width: int, height: int) -> None:
+    lines = texts(why_lines(view(), width, height))
+    assert len(lines) <= height
+    joined = "\n".join(lines)
+    assert "killed for its memory" in joined
+    assert "+         memory: 32Mi" in joined
+    assert "line 7" in joined
+    assert "f shows the plan, then applies it" in joined
+
+
+def test_what_came_from_outside_draws_nothing_but_itself() -> None:
+    evil = Evidence("log", "\x1b[2Jgone\x07")
+    lines = texts(
+        why_lines(view(dataclasses.replace(SAID, evidence=(evil,), title="a\x1b[31mb")), 80)
+    )
+    assert not any("\x1b" in line or "\x07" in line for line in lines)
+
+
+def test_a_read_only_session_is_told_that_nothing_can_be_applied() -> None:
+    assert any("read-only" in line for line in texts(why_lines(view(readonly=True), 80)))
+
+
+def test_a_text_that_is_withheld_is_not_drawn() -> None:
+    bare = record(text="")
+    lines = texts(why_lines(WhyView(SAID, bare, 0.0), 80))
+    assert "  The text may hold a Secret and is not shown." in lines
+
+
+def test_an_excerpt_at_the_end_of_a_file_and_of_long_lines() -> None:
+    assert len(excerpt("a\nb\nc", 3, 1, 40)) == 3
+    assert texts(excerpt("y" * 100, 1, 1, 40))[-1].endswith("…"), "a line that is cut says so"
+    long = texts(excerpt("x" * 500 + "HERE", 1, 501, 40))
+    assert "HERE" in long[0]
+
+
+def test_what_a_fix_changes_is_read_whole_at_any_width() -> None:
+    text = f"command: [{'a long one ' * 5}]\nnote: {'a long one ' * 5}\n"
+    fix = Fix("Let a shell read it", (Edit(1, 10, "[", "[sh, -c, "),))
+    assert texts(diff_rows(text, fix, 40, 1)) == [
+        "  - command: [a long one a long one a",
+        "      long one a long one a long one ]",
+        "  + command: [sh, -c, a long one a long",
+        "      one a long one a long one a long",
+        "      one ]",
+        "    note: a long one a long one a long …",
+    ]
+
+
+# --- the line in the pods pane
+
+
+def hungry(uid: str = "uid-hungry", limit: str = "16Mi", *, well: bool = False) -> Pod:
+    state = status("app") if well else status(
+        "app", waiting("CrashLoopBackOff", "back-off"), restarts=2, last=ended(137, "OOMKilled")
+    )  # fmt: skip
+    made = pod("hungry", state, uid=uid)
+    container = Container(
+        name="app", image="busybox:1.36", resources=ResourceRequirements(limits={"memory": limit})
+    )
+    return structs.replace(made, spec=structs.replace(made.spec, containers=(container,)))
+
+
+def model_of(*items: Pod | Manifest) -> Model:
+    model = Model()
+    for item in items:
+        model.fold(type(item), Changed((item,)))
+    return model
+
+
+def test_one_line_says_the_cause_and_what_the_key_does() -> None:
+    model = model_of(hungry(), record())
+    line = explain_pod(facts_of(model, hungry(), NOW.timestamp()))
+    assert "".join(span.text for span in line) == (
+        "app was killed for using more memory than its limit of 16Mi."
+        "  X Double the memory limit to 32Mi"
+    )
+
+
+def test_a_pod_that_is_well_says_what_it_runs() -> None:
+    line = explain_pod(facts_of(model_of(), hungry(well=True), NOW.timestamp()))
+    assert texts([line]) == ["app busybox:1.36"]
+
+
+def test_a_line_is_made_anew_only_when_something_may_have_changed() -> None:
+    model = model_of(hungry(), record())
+    kept = Explanations(model)
+    now = NOW.timestamp()
+    first = kept.of(hungry(), now)
+    assert kept.of(hungry(), now) is first
+    assert kept.of(hungry(well=True), now) != first
+    assert kept.of(hungry(), now) == first
+
+
+# --- a fix on its way
+
+
+AFTER = TEXT.replace("16Mi", "32Mi")
+CHANGE = Rewrite(Path("/m/hungry.yaml"), TEXT.encode(), AFTER.encode(), "Double it")
+APPLIED = Applied(CHANGE, Trial("OutOfMemory", "app", "uid-hungry", "docker://old", "", 3.0))
+
+
+@pytest.mark.parametrize(
+    ("text", "uid", "said", "words"),
+    [
+        (TEXT, "uid-new", (Health.BROKEN, "OutOfMemory"), "waiting for the agent to read the file"),
+        (AFTER, "other", (Health.BROKEN, "OutOfMemory"), "waiting for the pod to be replaced"),
+        (AFTER, "uid-new", (Health.WAITING, "Creating"), "not verified yet: waiting for the pod"),
+        (AFTER, "uid-new", (Health.HEALTHY, "Healthy"), "and verified: app has run for"),
+        (AFTER, "uid-new", (Health.BROKEN, "OutOfMemory"), "but it failed again"),
+        (AFTER, "uid-new", (Health.BROKEN, "Fails"), "but another cause shows now"),
+    ],
+)
+def test_an_applied_fix_is_followed(
+    text: str, uid: str, said: tuple[Health, str], words: str
+) -> None:
+    diagnosis = Diagnosis(cause=said[1], health=said[0], title="x", container="app")
+    pod = hungry("uid-new", well=True)
+    facts = facts_of(model_of(pod), pod, NOW.timestamp())
+    found = outcome(APPLIED, record(text=text, uid=uid), facts, diagnosis, liveness_passed=False)
+    line = texts([outcome_line(APPLIED, found)])[0]
+    assert words in line
+    assert line.endswith("(Double it)  u undoes it")
+
+
+def test_the_scene_is_what_the_rules_say_of_it() -> None:
+    said = diagnose(facts_of(model_of(hungry(), record()), hungry(), NOW.timestamp()))
+    assert (said.cause, said.field, said.place) == ("OutOfMemory", LIMIT, (11, 9))

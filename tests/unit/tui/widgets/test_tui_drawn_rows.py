@@ -1,0 +1,84 @@
+"""Painting is counted here, in rows composed and lines drawn: what it costs at rest follows."""
+
+from __future__ import annotations
+
+import math
+
+from hypothesis import example, given
+from hypothesis import strategies as st
+from tui_scene import pod, status
+
+from podtui.api.times import short_duration, short_duration_until
+from podtui.tui.model.usage import Usage
+from podtui.tui.views.pods.rows import asked, measured_row, pod_row
+from podtui.tui.widgets.cells import Cell, Column, Fitted, Row
+from podtui.tui.widgets.table_lines import DrawnRows, holds_until
+
+COLUMNS = (Column("name", "NAME", 100), Column("n", "RESTARTS", 70), Column("age", "AGE", 80))
+FITTED = (Fitted(0, 4, False), Fitted(1, 12, False), Fitted(2, 5, False))
+
+
+def row(name: str = "web", *, restarts: Cell | None = None, since: float = 0.0) -> Row:
+    return Row("k", (Cell(name), restarts or Cell("0"), Cell("", since=since)), ("",) * 3)
+
+
+def drawn(width: int = 30) -> DrawnRows:
+    rows = DrawnRows(COLUMNS)
+    rows.lay_out(FITTED, width)
+    return rows
+
+
+@example(157679999.99999988)
+@given(st.floats(-10, 20 * 365 * 86400))
+def test_a_length_reads_the_same_until_it_is_said_to_read_otherwise(seconds: float) -> None:
+    until = short_duration_until(seconds)
+    assert until > seconds or seconds == -2
+    words = short_duration(seconds)
+    for part in (0.0, 0.5, 0.999):
+        # A sum so near to the end may be rounded up to it.
+        before = min(seconds + part * (until - seconds), math.nextafter(until, -math.inf))
+        assert short_duration(before) == words
+
+
+def test_the_soonest_of_a_rows_ages_counts_as_far_as_it_is_shown() -> None:
+    old = row(restarts=Cell("3", since=9995.0), since=0.0)
+    assert holds_until(old, FITTED, 10_000.0) == 10_001.0
+    short = (FITTED[0], Fitted(1, 4, True), FITTED[2])
+    assert holds_until(old, short, 10_000.0) == 10_020.0, "an age that is left out"
+
+
+def test_a_row_is_composed_once_while_it_says_the_same() -> None:
+    rows, web = drawn(), row()
+    first = rows.line(web, 1000.0, marked=False)
+    assert rows.change(web, 1010.0, marked=False) is None
+    assert rows.line(web, 1010.0, marked=False) is first
+    assert rows.composed == 1
+    assert rows.change(web, 1020.0, marked=False) == (20, 25), "the minute is another"
+    assert rows.composed == 2
+    assert rows.change(web, 1000.0, marked=False) == (20, 25), "and when the clock goes back"
+
+
+def test_what_differs_is_told_by_its_cells() -> None:
+    rows = drawn()
+    rows.line(row(), 1000.0, marked=False)
+    assert rows.change(row("api"), 1000.0, marked=False) == (0, 4)
+    assert rows.change(row("api"), 1000.0, marked=False) is None, "an equal row"
+    marked = row("api")
+    assert rows.change(marked, 1000.0, marked=True) is None, "no cell of it has a name's tone"
+
+
+def test_other_columns_and_rows_that_went_leave_nothing_behind() -> None:
+    rows = drawn()
+    rows.line(row(), 1000.0, marked=False)
+    assert not rows.lay_out(FITTED, 30)
+    assert rows.lay_out(FITTED[:2], 30)
+    assert rows.change(row(), 1000.0, marked=False) == (0, 30)
+    rows.forget(["k"])
+    assert rows.change(row(), 1000.0, marked=False) == (0, 30)
+
+
+def test_a_row_with_new_usage_is_the_row_made_anew() -> None:
+    web = pod("web", status(), uid="u")
+    use = Usage(cpu=250, memory=64 << 20)
+    before = pod_row(web, None, now=0.0)
+    assert measured_row(before, use, asked(web)) == pod_row(web, use, now=0.0) != before
