@@ -1,0 +1,42 @@
+"""JSON merge patch (RFC 7386) with the semantics of the API server's library.
+
+It differs from the RFC in one point: nulls inside of lists' objects are removed as well, except
+where the list replaces an object.
+"""
+
+from __future__ import annotations
+
+import copy
+from typing import Any, cast
+
+from podtui.patching.errors import PatchError
+
+
+def apply(document: dict[str, Any], patch: Any) -> dict[str, Any]:
+    """Return the patched document; the arguments stay as they are. Raises `PatchError`."""
+    if not isinstance(patch, dict):
+        raise PatchError("Invalid JSON Patch", 400)
+    return _merge(copy.deepcopy(document), copy.deepcopy(cast("dict[str, Any]", patch)))
+
+
+def _merge(target: dict[str, Any], patch: dict[str, Any]) -> dict[str, Any]:
+    for key, value in patch.items():
+        present = target.get(key)
+        if value is None:
+            target.pop(key, None)
+        elif not isinstance(present, dict):
+            target[key] = _without_nulls(value)
+        elif isinstance(value, dict):
+            _merge(cast("dict[str, Any]", present), cast("dict[str, Any]", value))
+        else:
+            target[key] = value
+    return target
+
+
+def _without_nulls(value: Any) -> Any:
+    if isinstance(value, dict):
+        items = cast("dict[str, Any]", value).items()
+        return {key: _without_nulls(item) for key, item in items if item is not None}
+    if isinstance(value, list):
+        return [_without_nulls(item) for item in cast("list[Any]", value)]
+    return value

@@ -1,0 +1,197 @@
+"""Write ``podtui/api/fields.json``: the facts about fields that ``podtui/api/v1.py`` cannot carry.
+
+These are the wire numbers of the protobuf encoding, the strategies of patches, and the kinds of
+lists and maps for server-side apply. They come from a checkout of github.com/kubernetes/kubernetes
+(its OpenAPI v3 documents and ``.proto`` files). `podtui.api.fields` describes the format.
+
+Run ``python scripts/generate_fields.py CHECKOUT`` after raising the version of the API.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import re
+import sys
+from pathlib import Path
+from typing import Any
+
+TARGET = Path(__file__).resolve().parent.parent / "podtui" / "api" / "fields.json"
+CORE = "io.k8s.api.core.v1."
+META = "io.k8s.apimachinery.pkg.apis.meta.v1."
+ROOTS = {
+    "api__v1": (
+        CORE,
+        """Pod PodList Node NodeList Event EventList ConfigMap ConfigMapList Secret SecretList
+        ServiceAccount ServiceAccountList Namespace NamespaceList Binding""",
+    ),
+    "apis__coordination.k8s.io__v1": ("io.k8s.api.coordination.v1.", "Lease LeaseList"),
+    "apis__events.k8s.io__v1": ("io.k8s.api.events.v1.", "Event EventList"),
+    "apis__policy__v1": ("io.k8s.api.policy.v1.", "Eviction"),
+    "apis__authentication.k8s.io__v1": (
+        "io.k8s.api.authentication.v1.",
+        "TokenRequest TokenReview SelfSubjectReview",
+    ),
+    "apis__authorization.k8s.io__v1": (
+        "io.k8s.api.authorization.v1.",
+        """SubjectAccessReview SelfSubjectAccessReview LocalSubjectAccessReview
+        SelfSubjectRulesReview""",
+    ),
+}
+META_ROOTS = "Status DeleteOptions"
+SCALARS = {
+    "io.k8s.apimachinery.pkg.api.resource.Quantity": "Quantity",
+    "io.k8s.apimachinery.pkg.util.intstr.IntOrString": "IntOrString",
+    META + "Time": "Time",
+    META + "MicroTime": "MicroTime",
+    META + "FieldsV1": "FieldsV1",
+    META + "Patch": "any",
+    "io.k8s.apimachinery.pkg.runtime.RawExtension": "any",
+}
+FORMATS = {
+    ("string", ""): "string",
+    ("string", "byte"): "bytes",
+    ("integer", "int32"): "int32",
+    ("integer", "int64"): "int64",
+    ("boolean", ""): "bool",
+    ("number", "double"): "double",
+}
+PROTO_PACKAGES = {
+    CORE: "api/core/v1",
+    META: "apimachinery/pkg/apis/meta/v1",
+    "io.k8s.api.coordination.v1.": "api/coordination/v1",
+    "io.k8s.api.events.v1.": "api/events/v1",
+    "io.k8s.api.policy.v1.": "api/policy/v1",
+    "io.k8s.api.authentication.v1.": "api/authentication/v1",
+    "io.k8s.api.authorization.v1.": "api/authorization/v1",
+}
+_MESSAGE = re.compile(r"^message (\w+) \{\n(.*?)^\}", re.MULTILINE | re.DOTALL)
+_LINE = re.compile(
+    r"^  (?:optional |repeated |required )?(map<string, [\w.]+>|[\w.]+) (\w+) = (\d+)", re.MULTILINE
+)
+
+
+class Checkout:
+    def __init__(self, root: Path) -> None:
+        self.schemas: dict[str, dict[str, Any]] = {}
+        for document in ROOTS:
+            path = root / "api" / "openapi-spec" / "v3" / f"{document}_openapi.json"
+            self.schemas |= json.loads(path.read_text())["components"]["schemas"]
+        self.messages: dict[str, dict[str, tuple[int, str]]] = {}
+        for package, folder in PROTO_PACKAGES.items():
+            text = (root / "staging/src/k8s.io" / folder / "generated.proto").read_text()
+            for name, body in _MESSAGE.findall(text):
+                self.messages[package + name] = {
+                    field: (int(number), kind) for kind, field, number in _LINE.findall(body)
+                }
+        self.names: dict[str, str] = {}
+        self.order: list[str] = []
+
+    def visit(self, name: str) -> None:
+        """Append a type to the order after everything it refers to."""
+        if name in SCALARS or name in self.names:
+            return
+        self.names[name] = ""
+        for found in re.findall(r'"#/components/schemas/([^"]+)"', json.dumps(self.schemas[name])):
+            self.visit(found)
+        self.order.append(name)
+
+    def assign_names(self) -> None:
+        """Types have short names; outside core and meta, one that is taken gets its group."""
+        taken: set[str] = set()
+        for name in sorted(self.order, key=lambda name: not name.startswith((CORE, META))):
+            short = name.rpartition(".")[2]
+            self.names[name] = short if short not in taken else ".".join(name.split(".")[-3::2])
+            taken.add(self.names[name])
+
+    def type_of(self, prop: dict[str, Any]) -> str:
+        if "allOf" in prop:
+            prop = prop["allOf"][0]
+        if "$ref" in prop:
+            name = prop["$ref"].rpartition("/")[2]
+            return SCALARS.get(name) or self.names[name]
+        if prop["type"] == "array":
+            return "[]" + self.type_of(prop["items"])
+        if prop["type"] == "object":
+            return "{}" + self.type_of(prop["additionalProperties"])
+        return FORMATS[prop["type"], prop.get("format", "")]
+
+    def numbers(self, name: str) -> dict[str, list[int]]:
+        """The wire number of each field; a path of two for a field that JSON shows inlined."""
+        message = self.messages[name]
+        properties = {key.lower(): key for key in self.schemas[name].get("properties", {})}
+        found: dict[str, list[int]] = {}
+        for field, (number, kind) in message.items():
+            if (key := properties.get(field.lower())) is not None:
+                found[key] = [number]
+                continue
+            package = name.rpartition(".")[0] + "."
+            nested = kind.lstrip(".").replace("k8s.io.api.core.v1.", "")
+            within = CORE if nested != kind else package
+            if within + nested in self.messages:
+                inner = self.messages[within + nested]
+                found |= {
+                    properties[key.lower()]: [number, at]
+                    for key, (at, _) in inner.items()
+                    if key.lower() in properties
+                }
+        return found
+
+    def facts(self, name: str) -> dict[str, Any]:
+        schema = self.schemas[name]
+        numbers = self.numbers(name) if name in self.messages else {}
+        required = set(schema.get("required", ()))
+        fields: dict[str, Any] = {}
+        for field, prop in schema.get("properties", {}).items():
+            facts: dict[str, Any] = {"type": self.type_of(prop)}
+            if field in numbers:
+                facts["at"] = numbers[field]
+            if field in required:
+                facts["required"] = True
+            if "default" in prop and prop["default"] != {}:
+                facts["default"] = prop["default"]
+            for key, extension in (
+                ("list", "list-type"),
+                ("keys", "list-map-keys"),
+                ("strategy", "patch-strategy"),
+                ("merge_key", "patch-merge-key"),
+                ("map", "map-type"),
+            ):
+                if (value := prop.get(f"x-kubernetes-{extension}")) is not None:
+                    facts[key] = value
+            fields[field] = facts
+        kinds = schema.get("x-kubernetes-group-version-kind", [])
+        versions = [f"{k['group']}/{k['version']}".lstrip("/") for k in kinds]
+        found: dict[str, Any] = {"model": name}
+        if versions:
+            found["version"] = "v1" if "v1" in versions else versions[0]
+        if "x-kubernetes-map-type" in schema:
+            found["map"] = schema["x-kubernetes-map-type"]
+        return {**found, "fields": fields}
+
+
+def generate(root: Path) -> str:
+    checkout = Checkout(root)
+    for package, kinds in ROOTS.values():
+        for kind in kinds.split():
+            checkout.visit(package + kind)
+    for kind in META_ROOTS.split():
+        checkout.visit(META + kind)
+    checkout.assign_names()
+    lines = [
+        f"{json.dumps(checkout.names[name])}:"
+        + json.dumps(checkout.facts(name), separators=(",", ":"))
+        for name in checkout.order
+    ]
+    return "{\n" + ",\n".join(lines) + "\n}\n"
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("checkout", type=Path, help="a checkout of kubernetes/kubernetes")
+    TARGET.write_text(generate(parser.parse_args().checkout))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
