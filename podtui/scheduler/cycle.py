@@ -1,0 +1,92 @@
+"""One attempt to schedule a pod: filter the nodes, score them, choose one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Final
+
+from podtui.scheduler.filters import (
+    NODE_AFFINITY,
+    CycleState,
+    Pending,
+    named_nodes,
+    refusal,
+    refused_everywhere,
+)
+from podtui.scheduler.infos import NodeInfo, PodInfo, Snapshot
+from podtui.scheduler.preemption import preempt
+from podtui.scheduler.scores import total_scores
+from podtui.scheduler.status import UNRESOLVABLE, Diagnosis, Rejection
+
+NO_NODES: Final = "no nodes available to schedule pods"
+_NO_STATE: Final = "not found"
+"""What kube-scheduler v1.36 says in place of a preemption if it looked at no node."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Verdict:
+    """The node for a pod or, without ``node``, why there is none."""
+
+    node: str = ""
+    message: str = ""
+    plugins: frozenset[str] = frozenset()
+    """The plugins that refused a node; empty if there is no node at all."""
+    nominated: str | None = None
+    """The node to keep free for the pod; None leaves that as it is."""
+    victims: tuple[PodInfo, ...] = ()
+    """The pods to delete on the nominated node."""
+    scores: dict[str, int] = field(default_factory=dict[str, int])
+    """The total score by node; empty if only one node takes the pod."""
+
+
+def schedule(pending: Pending, snapshot: Snapshot) -> Verdict:
+    """Choose a node for the pod, or the pods that would have to end to make room for it."""
+    if not snapshot.nodes:
+        return Verdict(message=NO_NODES, nominated="")
+    refused = refused_everywhere(pending.pod)
+    if refused is not None:
+        diagnosis = Diagnosis(total=len(snapshot.nodes), before=", ".join(refused.reasons))
+        return Verdict(message=diagnosis.message(_NO_STATE), plugins=frozenset({refused.plugin}))
+    state = CycleState.of(pending, snapshot)
+    nominated = snapshot.nodes.get(pending.info.nominated)
+    if nominated is not None and refusal(pending, nominated, state, snapshot) is None:
+        return Verdict(node=nominated.name)
+    feasible, diagnosis = _filtered(pending, snapshot, state)
+    if not feasible:
+        found = preempt(pending, snapshot, state, diagnosis)
+        return Verdict(
+            message=diagnosis.message(found.message),
+            plugins=diagnosis.plugins,
+            nominated=found.nominated,
+            victims=found.victims,
+        )
+    if len(feasible) == 1:
+        return Verdict(node=feasible[0].name)
+    scores = total_scores(pending, snapshot, feasible)
+    return Verdict(node=max(scores, key=lambda name: scores[name]), scores=scores)
+
+
+def _filtered(
+    pending: Pending, snapshot: Snapshot, state: CycleState
+) -> tuple[list[NodeInfo], Diagnosis]:
+    names = named_nodes(pending.pod)
+    nodes: Iterable[NodeInfo] = snapshot.nodes.values()
+    absent, plugins = Rejection("", UNRESOLVABLE, ()), set[str]()
+    if names is not None:
+        nodes = (node for node in nodes if node.name in names)
+        reason = f"node(s) didn't satisfy plugin(s) [{NODE_AFFINITY}]"
+        absent = Rejection(NODE_AFFINITY, UNRESOLVABLE, (reason,))
+        plugins.add(NODE_AFFINITY)
+    feasible: list[NodeInfo] = []
+    rejected: dict[str, Rejection] = {}
+    for node in nodes:
+        found = refusal(pending, node, state, snapshot)
+        if found is None:
+            feasible.append(node)
+        else:
+            rejected[node.name] = found
+            plugins.add(found.plugin)
+    return feasible, Diagnosis(
+        total=len(snapshot.nodes), nodes=rejected, absent=absent, plugins=frozenset(plugins)
+    )

@@ -1,0 +1,132 @@
+"""Make room for a pod: on which node, and which pods have to end."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from podtui.scheduler.filters import CycleState, Pending, refusal
+from podtui.scheduler.infos import NodeInfo, PodInfo, Snapshot
+from podtui.scheduler.status import UNRESOLVABLE, UNSCHEDULABLE, Diagnosis, Rejection
+
+_NEVER: Final = "not eligible due to preemptionPolicy=Never."
+_TERMINATING: Final = "not eligible due to a terminating pod on the nominated node."
+_NO_HELP: Final = Rejection("", UNRESOLVABLE, ("Preemption is not helpful for scheduling",))
+_NO_VICTIMS: Final = Rejection("", UNRESOLVABLE, ("No preemption victims found for incoming pod",))
+_NO_CLAIMS: Final = "no new claims to deallocate"
+"""What the plugin of resource claims says of each pod without any."""
+_ENOUGH: Final = 100
+_ENOUGH_PERCENT: Final = 10
+_LOWEST_PRIORITY: Final = -(2**31)
+_NOT_STARTED: Final = "~"
+"""Sorts after every time."""
+Victims = tuple[PodInfo, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Preemption:
+    """``nominated`` is the node to keep free for the pod; None leaves that as it is."""
+
+    nominated: str | None = None
+    victims: Victims = ()
+    message: str = ""
+
+
+def preempt(
+    pending: Pending, snapshot: Snapshot, state: CycleState, diagnosis: Diagnosis
+) -> Preemption:
+    """Choose the node on which ending pods of lower priority costs least."""
+    if text := _not_eligible(pending, snapshot, diagnosis):
+        return Preemption(message=_said(text))
+    refused = {name for name, one in diagnosis.nodes.items() if one.code == UNSCHEDULABLE}
+    candidates: dict[str, Victims] = {}
+    rejected: dict[str, Rejection] = {}
+    enough = max(_ENOUGH, len(refused) * _ENOUGH_PERCENT // 100)
+    for node in snapshot.nodes.values():
+        if node.name not in refused:
+            continue
+        found = _victims_on(node, pending, snapshot, state)
+        if isinstance(found, Rejection):
+            rejected[node.name] = found
+        else:
+            candidates[node.name] = found
+        if len(candidates) >= enough:
+            break
+    if not candidates:
+        failed = Diagnosis(total=len(snapshot.nodes), nodes=rejected, absent=_NO_HELP)
+        return Preemption(nominated="", message=_said(failed.message()))
+    chosen = cheapest(candidates)
+    return Preemption(nominated=chosen, victims=candidates[chosen])
+
+
+def _said(text: str) -> str:
+    return f"{_NO_CLAIMS}, preemption: {text}"
+
+
+def _not_eligible(pending: Pending, snapshot: Snapshot, diagnosis: Diagnosis) -> str:
+    if pending.spec.preemptionPolicy == "Never":
+        return _NEVER
+    node = snapshot.nodes.get(pending.info.nominated)
+    if node is None or diagnosis.rejection(node.name).code == UNRESOLVABLE:
+        return ""
+    waits = any(
+        pod.priority < pending.info.priority and pod.deleting and pod.preempted
+        for pod in node.pods.values()
+    )
+    return _TERMINATING if waits else ""
+
+
+def _victims_on(
+    node: NodeInfo, pending: Pending, snapshot: Snapshot, state: CycleState
+) -> Victims | Rejection:
+    """Return the fewest pods that have to end on the node, most important first; or why the pod
+    would not fit even then."""
+    lower = [pod for pod in node.pods.values() if pod.priority < pending.info.priority]
+    if not lower:
+        return _NO_VICTIMS
+    node, state = node.copy(), state.copy()
+    for pod in lower:
+        state.remove(pod, node)
+    if (found := refusal(pending, node, state, snapshot)) is not None:
+        return found
+    victims: list[PodInfo] = []
+    for pod in sorted(lower, key=_importance):
+        state.add(pod, node)
+        if refusal(pending, node, state, snapshot) is not None:
+            state.remove(pod, node)
+            victims.append(pod)
+    if not victims:
+        reason = f'expected at least one victim pod on node "{node.name}"'
+        return Rejection("", UNRESOLVABLE, (reason,))
+    return tuple(victims)
+
+
+def _importance(pod: PodInfo) -> tuple[int, str]:
+    """Sort the most important pod first: the highest priority, then the longest running."""
+    return (-pod.priority, pod.started or _NOT_STARTED)
+
+
+def cheapest(candidates: Mapping[str, Victims]) -> str:
+    """Return the node whose victims matter least: by the highest priority among them, the sum of
+    the priorities, their number, and how late the most important ones started. Disruption budgets,
+    which would come first, do not exist here."""
+    costs: Sequence[Callable[[Victims], Any]] = (
+        lambda victims: -victims[0].priority,
+        lambda victims: -sum(pod.priority - _LOWEST_PRIORITY for pod in victims),
+        lambda victims: -len(victims),
+        _earliest_start,
+    )
+    left = list(candidates)
+    for cost in costs:
+        best = max(cost(candidates[name]) for name in left)
+        left = [name for name in left if cost(candidates[name]) == best]
+        if len(left) == 1:
+            break
+    return left[0]
+
+
+def _earliest_start(victims: Victims) -> str:
+    """Return the earliest start among the victims of the highest priority."""
+    highest = max(pod.priority for pod in victims)
+    return min(pod.started or _NOT_STARTED for pod in victims if pod.priority == highest)
