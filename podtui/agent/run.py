@@ -29,6 +29,7 @@ from podtui.clock import Clock, SystemClock
 from podtui.kubelet.admission.plan import comes, plan_of
 from podtui.kubelet.base.config import KubeletConfig
 from podtui.kubelet.kubelet import Kubelet
+from podtui.kubelet.managers.cpu_topology import parse_cpu_set
 from podtui.manifest.diagnose import read_manifest
 from podtui.manifest.folder import ManifestFolder
 from podtui.manifest.result import ReadResult
@@ -202,6 +203,12 @@ def kubelet_config(settings: Settings) -> KubeletConfig:
         "strict": settings.kubeletStrict,
         "simulated": settings.engine == "memory",
     }
+    if settings.reservedSystemCPUs:
+        # The reserved CPUs replace the reserved amounts (kubelet.md §13.6).
+        count = len(parse_cpu_set(settings.reservedSystemCPUs))
+        values["system_reserved"] = {**settings.systemReserved, "cpu": str(count)}
+        kube = {name: text for name, text in settings.kubeReserved.items() if name != "cpu"}
+        values["kube_reserved"] = kube
     known = {field.name for field in fields(KubeletConfig)}
     return KubeletConfig(**{name: value for name, value in values.items() if name in known})
 

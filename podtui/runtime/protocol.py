@@ -228,6 +228,10 @@ class Resources:
     memory: int = 0
     oom_score_adj: int = 0
     pids: int = 0
+    cpuset_cpus: str = ""
+    """The CPUs that may run the container, such as ``0-1,4``; empty for all."""
+    cpuset_mems: str = ""
+    """The NUMA nodes of its memory, in the same format."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -324,6 +324,67 @@ class Settings(Struct, frozen=True, kw_only=True):
             bound=Bound(lambda seconds: 0.001 <= seconds <= 1, "must be between 1ms and 1s"),
         ),
     ] = 0.1
+    cpuManagerPolicy: Annotated[
+        str,
+        Setting(
+            values.one_of("none", "static"),
+            "`static`: containers of Guaranteed pods that request whole CPUs get them exclusively",
+        ),
+    ] = "none"
+    cpuManagerPolicyOptions: Annotated[
+        _Map,
+        Setting(
+            values.text_map,
+            "`full-pcpus-only`, `distribute-cpus-across-numa`, `align-by-socket`,"
+            " `distribute-cpus-across-cores`, `strict-cpu-reservation`,"
+            " `prefer-align-cpus-by-uncorecache`: each `true` or `false`",
+        ),
+    ] = {}
+    cpuManagerReconcilePeriod: Annotated[
+        float,
+        Setting(values.duration, "interval at which the CPUs of running containers are updated"),
+    ] = 10.0
+    reservedSystemCPUs: Annotated[
+        str,
+        Setting(
+            values.cpu_set,
+            "CPUs that are never exclusive, such as `0-1`; their number replaces the `cpu` of"
+            " `systemReserved` and `kubeReserved`",
+        ),
+    ] = ""
+    memoryManagerPolicy: Annotated[
+        str,
+        Setting(
+            values.one_of("None", "Static"),
+            "`Static`: containers of Guaranteed pods get memory of given NUMA nodes",
+        ),
+    ] = "None"
+    reservedMemory: Annotated[
+        tuple[tuple[int, Mapping[str, str]], ...],
+        Setting(
+            values.reserved_memory,
+            "memory and huge pages by NUMA node that the memory manager leaves alone:"
+            " `[{numaNode: 0, limits: {memory: 1Gi}}]`; the sum must be what `systemReserved`,"
+            " `kubeReserved` and `evictionHard` reserve",
+        ),
+    ] = ()
+    topologyManagerPolicy: Annotated[
+        str,
+        Setting(
+            values.one_of("none", "best-effort", "restricted", "single-numa-node"),
+            "how CPUs and memory are aligned on NUMA nodes, and which pods are rejected",
+        ),
+    ] = "none"
+    topologyManagerScope: Annotated[
+        str,
+        Setting(
+            values.one_of("container", "pod"), "whether each container or the whole pod is aligned"
+        ),
+    ] = "container"
+    topologyManagerPolicyOptions: Annotated[
+        _Map,
+        Setting(values.text_map, "`prefer-closest-numa-nodes`, `max-allowable-numa-nodes`"),
+    ] = {}
     podPidsLimit: Annotated[
         int, Setting(values.integer, "maximum processes per container; -1 means no limit")
     ] = -1

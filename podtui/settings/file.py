@@ -17,27 +17,23 @@ from podtui.settings.values import TRUE
 
 # Fields of KubeletConfiguration without a meaning on a single machine outside a cluster.
 KUBELET_ONLY: Final = frozenset(
-    """apiVersion kind enableServer httpCheckFrequency staticPodURL staticPodURLHeader address port
-    readOnlyPort tlsCertFile tlsPrivateKeyFile tlsCipherSuites tlsMinVersion
-    rotateCertificates serverTLSBootstrap authentication authorization eventRecordQPS
-    eventBurst enableDebuggingHandlers enableContentionProfiling healthzPort
-    healthzBindAddress oomScoreAdj streamingConnectionIdleTimeout nodeStatusUpdateFrequency
-    nodeStatusReportFrequency nodeLeaseDurationSeconds volumeStatsAggPeriod kubeletCgroups
-    systemCgroups cgroupRoot cgroupsPerQOS cgroupDriver cpuManagerPolicy
-    singleProcessOOMKill cpuManagerPolicyOptions cpuManagerReconcilePeriod
-    memoryManagerPolicy topologyManagerPolicy topologyManagerScope
-    topologyManagerPolicyOptions qosReserved runtimeRequestTimeout hairpinMode podCIDR
-    runOnce nodeStatusMaxImages maxOpenFiles contentType kubeAPIQPS kubeAPIBurst podsPerCore
-    enableControllerAttachDetach protectKernelDefaults makeIPTablesUtilChains
-    iptablesMasqueradeBit iptablesDropBit failSwapOn memorySwap containerLogMaxWorkers
-    containerLogMonitorInterval configMapAndSecretChangeDetectionStrategy
-    systemReservedCgroup kubeReservedCgroup enforceNodeAllocatable reservedSystemCPUs
-    showHiddenMetricsForVersion volumePluginDir providerID kernelMemcgNotification logging
-    enableSystemLogHandler enableSystemLogQuery reservedMemory enableProfilingHandler
-    enableDebugFlagsHandler memoryThrottlingFactor registerWithTaints registerNode tracing
-    localStorageCapacityIsolation containerRuntimeEndpoint imageServiceEndpoint failCgroupV1
-    userNamespaces imagePullCredentialsVerificationPolicy
-    preloadedImagesVerificationAllowlist""".split()
+    """apiVersion kind enableServer httpCheckFrequency staticPodURL staticPodURLHeader address
+    port readOnlyPort tlsCertFile tlsPrivateKeyFile tlsCipherSuites tlsMinVersion
+    rotateCertificates serverTLSBootstrap authentication authorization eventRecordQPS eventBurst
+    enableDebuggingHandlers enableContentionProfiling healthzPort healthzBindAddress oomScoreAdj
+    streamingConnectionIdleTimeout nodeStatusUpdateFrequency nodeStatusReportFrequency
+    nodeLeaseDurationSeconds volumeStatsAggPeriod kubeletCgroups systemCgroups cgroupRoot
+    cgroupsPerQOS cgroupDriver singleProcessOOMKill qosReserved runtimeRequestTimeout
+    hairpinMode podCIDR runOnce nodeStatusMaxImages maxOpenFiles contentType kubeAPIQPS
+    kubeAPIBurst podsPerCore enableControllerAttachDetach protectKernelDefaults
+    makeIPTablesUtilChains iptablesMasqueradeBit iptablesDropBit failSwapOn memorySwap
+    containerLogMaxWorkers containerLogMonitorInterval configMapAndSecretChangeDetectionStrategy
+    systemReservedCgroup kubeReservedCgroup enforceNodeAllocatable showHiddenMetricsForVersion
+    volumePluginDir providerID kernelMemcgNotification logging enableSystemLogHandler
+    enableSystemLogQuery enableProfilingHandler enableDebugFlagsHandler memoryThrottlingFactor
+    registerWithTaints registerNode tracing localStorageCapacityIsolation
+    containerRuntimeEndpoint imageServiceEndpoint failCgroupV1 userNamespaces
+    imagePullCredentialsVerificationPolicy preloadedImagesVerificationAllowlist""".split()
 )
 _ALIASES: Final = {alias: key for key, setting in SETTINGS.items() for alias in setting.aliases}
 

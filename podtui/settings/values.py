@@ -153,6 +153,41 @@ def shutdown_steps(value: object) -> tuple[tuple[int, int], ...]:
     raise ValueError("must be a list of {priority: 0, shutdownGracePeriodSeconds: 20}")
 
 
+def cpu_set(value: object) -> str:
+    """Parse a cpuset such as ``0-3,8`` and return it as given."""
+    text = str(value).strip()
+    if text and not re.fullmatch(r"\d+(-\d+)?(,\d+(-\d+)?)*", text):
+        raise ValueError("must be a set of CPUs such as 0-3,8")
+    return text
+
+
+def reserved_memory(value: object) -> tuple[tuple[int, Mapping[str, str]], ...]:
+    """Parse a list of maps to (NUMA node, quantities by resource) pairs."""
+    if isinstance(value, list):
+        found: list[tuple[int, Mapping[str, str]]] = []
+        for item in cast(list[object], value):
+            if not isinstance(item, dict):
+                break
+            pair = cast(dict[str, object], item)
+            if pair.keys() != {"numaNode", "limits"}:
+                break
+            found.append((integer(pair["numaNode"]), text_map(pair["limits"])))
+        else:
+            return tuple(found)
+    raise ValueError("must be a list of {numaNode: 0, limits: {memory: 1Gi}}")
+
+
+def one_of(*known: str) -> Callable[[object], str]:
+    """Return a parser for one of several words; the parser raises ValueError."""
+
+    def parse(value: object) -> str:
+        if value in known:
+            return str(value)
+        raise ValueError(f"must be one of {', '.join(known)}")
+
+    return parse
+
+
 # --- the screen's settings
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Final, Literal
 
 from podtui.api.thresholds import Threshold, eviction_thresholds
 
@@ -49,6 +49,19 @@ class KubeletConfig:
     cpu_cfs_quota: bool = True
     cpu_cfs_quota_period: float = 0.1
     pod_pids_limit: int = -1
+    cpu_manager_policy: Literal["none", "static"] = "none"
+    cpu_manager_policy_options: Mapping[str, str] = field(default_factory=_no_map)
+    cpu_manager_reconcile_period: float = 10.0
+    memory_manager_policy: Literal["None", "Static"] = "None"
+    topology_manager_policy: Literal["none", "best-effort", "restricted", "single-numa-node"] = (
+        "none"
+    )
+    topology_manager_scope: Literal["container", "pod"] = "container"
+    topology_manager_policy_options: Mapping[str, str] = field(default_factory=_no_map)
+    reserved_system_cpus: str = ""
+    """A cpuset such as ``0-1``."""
+    reserved_memory: tuple[tuple[int, Mapping[str, str]], ...] = ()
+    """The quantities by resource of each NUMA node."""
     feature_gates: Mapping[str, bool] = field(default_factory=dict[str, bool])
     registry_pull_qps: int = 5
     registry_burst: int = 10
