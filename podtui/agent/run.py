@@ -204,7 +204,7 @@ def kubelet_config(settings: Settings) -> KubeletConfig:
         "simulated": settings.engine == "memory",
     }
     if settings.reservedSystemCPUs:
-        # The reserved CPUs replace the reserved amounts (kubelet.md §13.6).
+        # The reserved CPUs replace the reserved amounts (kubelet.md §13.7).
         count = len(parse_cpu_set(settings.reservedSystemCPUs))
         values["system_reserved"] = {**settings.systemReserved, "cpu": str(count)}
         kube = {name: text for name, text in settings.kubeReserved.items() if name != "cpu"}

@@ -21,7 +21,7 @@ from podtui.kubelet.containers.killer import Hooks, Killer
 from podtui.kubelet.containers.log_files import LogFiles
 from podtui.kubelet.containers.starter import ContainerStarter
 from podtui.kubelet.endpoints import Endpoints
-from podtui.kubelet.events.recorder import NORMAL, EventRecorder
+from podtui.kubelet.events.recorder import NORMAL, WARNING, EventRecorder
 from podtui.kubelet.events.timelines import Timelines
 from podtui.kubelet.images.image_manager import ImageManager
 from podtui.kubelet.images.image_volumes import ImageVolumes
@@ -30,6 +30,8 @@ from podtui.kubelet.images.pulled_images import PulledImages
 from podtui.kubelet.insight.insights import Insights
 from podtui.kubelet.insight.metrics import Metrics
 from podtui.kubelet.insight.usage_history import UsageRecords
+from podtui.kubelet.managers.cpu_topology import read_machine_topology
+from podtui.kubelet.managers.resource_managers import ResourceManagers, RunningContainer
 from podtui.kubelet.node.host import Host, Listener, LocalHost
 from podtui.kubelet.node.link import EngineLink
 from podtui.kubelet.node.node_manager import NodeManager
@@ -57,10 +59,14 @@ from podtui.kubelet.status.status_reporter import StatusReporter
 from podtui.kubelet.volumes.documents import Documents
 from podtui.kubelet.volumes.volume_manager import VolumeManager
 from podtui.manifest.types import Folder
-from podtui.runtime.protocol import Runtime
+from podtui.runtime.protocol import ContainerState, Runtime
 from podtui.store.protocol import Records
 
 LAST_WORDS: Final = 1.0
+NOT_LOCAL: Final = (
+    "CPU and memory manager are disabled: the engine runs on another machine, whose CPU topology "
+    "is unknown"
+)
 
 
 class Kubelet:
@@ -124,6 +130,13 @@ class Kubelet:
         self._manager = PodManager()
         ephemerals = Ephemerals(self._statuses.seed, strict=config.strict)
         self._allocations = Allocations(config.root_dir, clock)
+        self._managers = ResourceManagers(
+            runtime=runtime,
+            clock=clock,
+            config=config,
+            containers=self._running_containers,
+            topology=read_machine_topology if host is None else host.topology,
+        )
         self._admissions = Admissions(
             find=self._manager.get,
             kill=lambda uid, decorate: self._workers.kill(uid, decorate=decorate),
@@ -131,6 +144,7 @@ class Kubelet:
             events=self._events,
             node=self._node,
             allocations=self._allocations,
+            managers=self._managers,
             clock=clock,
             config=config,
         )
@@ -145,7 +159,7 @@ class Kubelet:
         resources = PodResources(
             allocations=self._allocations,
             resizes=self._resizes,
-            actuator=ResizeActuator(runtime, self._allocations, config),
+            actuator=ResizeActuator(runtime, self._allocations, self._managers, config),
         )
 
         addresses = PodAddresses(self._cache.get, lambda: self._link.info)
@@ -192,6 +206,7 @@ class Kubelet:
             self._events,
             self._hooks,
             documents,
+            self._managers,
             self._timelines,
             clock,
             config,
@@ -319,6 +334,7 @@ class Kubelet:
         await self._timelines.load()
         await self._allocations.load()
         await self._pulled.load()
+        await self._managers.load()
         self._events.node(NORMAL, "Starting", "Starting kubelet.")
         await self._node.register()
         try:
@@ -351,6 +367,7 @@ class Kubelet:
                 "folder": self._reader.run,
                 "allocations": self._allocations.run,
                 "resizes": self._resizes.run,
+                "resource managers": self._managers.run,
                 "timelines": self._timelines.run,
                 "usage": self._metrics.run,
                 "sync loop": self._loop.run,
@@ -365,6 +382,8 @@ class Kubelet:
         await self._node.learn()
         if self._link.info is not None:
             await self._resolvers.check(self._link.info)
+            if not (self._link.info.local or self._config.simulated) and self._managers.disable():
+                self._events.node(WARNING, "ResourceManagersDisabled", NOT_LOCAL)
         await self._pleg.relist()
 
     @property
@@ -385,6 +404,15 @@ class Kubelet:
     def _running_pods(self) -> list[Pod]:
         state = self._workers.state
         return [pod for pod in self._manager if state(pod.metadata.uid) is WorkerState.SYNC]
+
+    def _running_containers(self) -> list[RunningContainer]:
+        return [
+            RunningContainer(pod.metadata.uid, one.name, one.id)
+            for pod in self._manager
+            if (observed := self._cache.get(pod.metadata.uid)) is not None
+            for one in observed.containers
+            if one.state is ContainerState.RUNNING
+        ]
 
     async def _collect_dead(self) -> None:
         await self._housekeeping.collect(ended=True)
@@ -435,7 +463,7 @@ class Kubelet:
     def _on_restart(self, pod: Pod) -> None:
         self._syncer.forget_run(pod.metadata.uid)
         self._allocations.allocate(pod)
-        self._admissions.mark_admitted(pod)
+        self._admissions.readmit(pod)
         self._statuses.claim(pod)
 
     def _on_stopped(self, uid: str) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from podtui.kubelet.managers.cpu_topology import Cpu, CpuTopology, MachineTopology, NumaNode
 from podtui.kubelet.node.host import Disk, HostFacts, Listener, Observation
 
 ENGINE_ROOT = "/engine"
@@ -30,6 +31,12 @@ class FakeHost:
 
     def facts(self) -> HostFacts:
         return HostFacts(boot_id=self.boot_id, huge_pages=self.huge_pages)
+
+    def topology(self) -> MachineTopology:
+        """Two NUMA nodes with two cores of two threads each: CPUs 0-3 and 4-7."""
+        cpus = {n: Cpu(core=n - n % 2, socket=n // 4, numa=n // 4, cache=n // 4) for n in range(8)}
+        nodes = tuple(NumaNode(n, 16 * GI, {}, (10, 20) if n == 0 else (20, 10)) for n in (0, 1))
+        return MachineTopology(CpuTopology(cpus), nodes)
 
     def disk(self, path: str) -> Disk | None:
         known = Disk(capacity=CAPACITY, available=self.available, device=1)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import partial
 from typing import Final
 
@@ -20,9 +20,11 @@ from podtui.kubelet.base.config import KubeletConfig
 from podtui.kubelet.base.types import AdmitResult, Decorate
 from podtui.kubelet.containers.killer import effective_grace
 from podtui.kubelet.events.recorder import WARNING, EventRecorder
+from podtui.kubelet.managers.resource_managers import ResourceManagers
 from podtui.kubelet.node.host import Listener
 from podtui.kubelet.node.node_manager import NodeManager
 from podtui.kubelet.resize.allocations import Allocations
+from podtui.kubelet.resize.resizes import INFEASIBLE
 from podtui.kubelet.status.pod_status import rejected_status, status_ended_by
 from podtui.kubelet.status.status_manager import StatusManager
 
@@ -53,6 +55,7 @@ class Admissions:
         events: EventRecorder,
         node: NodeManager,
         allocations: Allocations,
+        managers: ResourceManagers,
         clock: Clock,
         config: KubeletConfig,
     ) -> None:
@@ -62,6 +65,7 @@ class Admissions:
         self._events = events
         self._node = node
         self._allocations = allocations
+        self._managers = managers
         self._clock = clock
         self._config = config
         self._rejected: dict[str, AdmitResult] = {}
@@ -81,6 +85,20 @@ class Admissions:
     def mark_stopped(self, uid: str) -> None:
         """Stop counting the pod's requests: the pod has stopped, or its manifest is gone."""
         self._admitted.drop(uid)
+        self._managers.release(uid)
+
+    def keep_only(self, uids: Collection[str]) -> None:
+        """Release the exclusive resources of pods that an earlier run of the kubelet admitted, and
+        that are gone."""
+        self._managers.keep_only(uids)
+
+    def readmit(self, pod: Pod) -> None:
+        """Count a restarted pod again. If its exclusive resources are taken by now, it runs without
+        them."""
+        failure = self._managers.admit(pod)
+        if failure is not None:
+            self._events.pod(pod, WARNING, failure.reason, str(failure))
+        self.mark_admitted(pod)
 
     async def admit(self, pod: Pod) -> bool:
         """Admit or reject the pod, and set the status of a rejected pod. Waits until preempted pods
@@ -90,11 +108,16 @@ class Admissions:
         then.
         """
         allocated = self._allocations.allocated(pod)
-        verdict = await self.fits(allocated)
+        failure = self._managers.admit(allocated)
+        if failure is None:
+            verdict = await self.fits(allocated)
+        else:
+            verdict = AdmitResult(admitted=False, reason=failure.reason, message=str(failure))
         if verdict.admitted:
             self._allocations.allocate(allocated)
             self.mark_admitted(pod)
             return True
+        self._managers.release(pod.metadata.uid)
         self._rejected[pod.metadata.uid] = verdict
         _LOG.info("%s was rejected: %s: %s", pod_ref(pod), verdict.reason, verdict.message)
         self._events.pod(pod, WARNING, verdict.reason, verdict.message)
@@ -114,6 +137,14 @@ class Admissions:
         for uid in verdict.preempt if verdict.admitted else ():
             await self._preempt(uid)
         return verdict
+
+    async def fits_resize(self, pod: Pod) -> AdmitResult:
+        """Check whether the node accepts the pod with resources that differ from the allocated
+        ones."""
+        problem = self._managers.resize_problem(pod, self._allocations.allocated(pod))
+        if problem:
+            return AdmitResult(admitted=False, reason=INFEASIBLE, message=problem)
+        return await self.fits(pod)
 
     def what_if(self, pod: Pod, listeners: Sequence[Listener]) -> WhatIf:
         """Return how the node would decide about the pod; ``listeners`` are the listening sockets

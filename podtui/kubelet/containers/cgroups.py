@@ -24,6 +24,7 @@ from podtui.api.quantity import parse_quantity
 from podtui.api.v1 import Container, Pod
 from podtui.kubelet.base.config import KubeletConfig
 from podtui.kubelet.base.types import NodeResources
+from podtui.kubelet.managers.resource_managers import Placement
 from podtui.runtime.protocol import Resources
 
 CPU_PERIOD: Final = 100_000
@@ -81,15 +82,23 @@ def quota_as_milli(quota: int, period: int) -> int:
 
 
 def container_resources(
-    pod: Pod, container: Container, node: NodeResources, rules: CgroupRules | None = None
+    pod: Pod,
+    container: Container,
+    node: NodeResources,
+    rules: CgroupRules | None = None,
+    placement: Placement | None = None,
 ) -> Resources:
-    """Return the cgroup values of one container (kubelet.md §13.1)."""
-    rules = rules or CgroupRules()
+    """Return the cgroup values of one container (kubelet.md §13.1, 13.7).
+
+    A container with exclusive CPUs has no CPU quota.
+    """
+    rules, placement = rules or CgroupRules(), placement or Placement()
     cpu_limit = effective_limit(pod, container, "cpu") or 0
     request = container.resources.requests.get("cpu")
     cpu = cpu_limit if request is None else in_unit("cpu", parse_quantity(request))
     score = oom_score_adj(pod, container, node.capacity.get("memory", 0))
-    quota = cpu_quota(cpu_limit, rules.period) if rules.quota else 0
+    limited = rules.quota and not placement.exclusive
+    quota = cpu_quota(cpu_limit, rules.period) if limited else 0
     return Resources(
         cpu_shares=cpu_shares(cpu),
         cpu_quota=quota,
@@ -97,6 +106,8 @@ def container_resources(
         memory=effective_limit(pod, container, "memory") or 0,
         oom_score_adj=score if rules.lower_oom else max(score, 0),
         pids=rules.pids,
+        cpuset_cpus=placement.cpus,
+        cpuset_mems=placement.mems,
     )
 
 

@@ -20,6 +20,7 @@ from podtui.kubelet.containers.environment import environment
 from podtui.kubelet.containers.mounts import container_mounts
 from podtui.kubelet.containers.security import security_context
 from podtui.kubelet.images.image_name import by_digest
+from podtui.kubelet.managers.resource_managers import Placement
 from podtui.runtime.protocol import (
     ContainerConfig,
     ImageRecord,
@@ -87,6 +88,7 @@ def container_config(
     pod_ips: tuple[str, ...],
     host_ips: tuple[str, ...],
     rules: CgroupRules | None = None,
+    placement: Placement | None = None,
     target_container_id: str = "",
     hosts: bytes = b"",
     seccomp_default: bool = False,
@@ -98,7 +100,8 @@ def container_config(
 ) -> ContainerConfig:
     """Build the configuration of one instance.
 
-    ``image`` is the image to run, found or pulled. ``rules`` convert amounts to cgroup values.
+    ``image`` is the image to run, found or pulled. ``rules`` convert amounts to cgroup values;
+    ``placement`` has its CPUs.
     ``hosts`` is the content of the hosts file, empty for the engine's own. ``config_maps`` and
     ``secrets`` are by (namespace, name), ``env_files`` by (volume, path).
     ``recursive_read_only``: the engine supports such mounts. ``stop_signals``: the feature gate
@@ -139,7 +142,7 @@ def container_config(
             names.CONTAINER_NAME: container.name,
         },
         annotations=_annotations(pod, container, image, restart_count),
-        resources=container_resources(pod, container, node.resources, rules),
+        resources=container_resources(pod, container, node.resources, rules, placement),
         security=security,
         pid=pid,
         # With a shared PID namespace, the target's processes are visible anyway.

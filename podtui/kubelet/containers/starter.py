@@ -37,6 +37,7 @@ from podtui.kubelet.events.recorder import NORMAL, WARNING, EventRecorder, field
 from podtui.kubelet.events.timelines import Timelines
 from podtui.kubelet.images.image_manager import ImageFailure, ImageManager
 from podtui.kubelet.images.image_volumes import VolumeFailure, failed_mount
+from podtui.kubelet.managers.resource_managers import ResourceManagers
 from podtui.kubelet.volumes.documents import Documents
 from podtui.kubelet.volumes.pod_volumes import used_volumes
 from podtui.runtime.protocol import ContainerState, EngineInfo, Runtime, Started
@@ -80,6 +81,7 @@ class ContainerStarter:
         events: EventRecorder,
         hooks: Hooks,
         documents: Documents,
+        managers: ResourceManagers,
         timelines: Timelines,
         clock: Clock,
         config: KubeletConfig,
@@ -90,6 +92,7 @@ class ContainerStarter:
         self._events = events
         self._hooks = hooks
         self._documents = documents
+        self._managers = managers
         self._timelines = timelines
         self._clock = clock
         self._config = config
@@ -176,6 +179,7 @@ class ContainerStarter:
                 ),
                 seccomp_default=self._config.seccomp_default,
                 rules=cgroup_rules(self._config, lower_oom=context.engine.supports_lower_oom_score),
+                placement=self._managers.placement(pod, container),
                 config_maps=self._documents.config_maps,
                 secrets=self._documents.secrets,
                 env_files=await self._env_files(pod, container, context.sandbox_id),

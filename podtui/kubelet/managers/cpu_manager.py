@@ -1,7 +1,7 @@
 """The CPU manager's static policy: exclusive CPUs for containers of Guaranteed pods.
 
 A container that requests whole CPUs gets them for itself; all others share the rest (kubelet.md
-§13.6; `policy_static.go` of the kubelet, v1.36). Pod-level resources get no exclusive CPUs, as in a
+§13.7; `policy_static.go` of the kubelet, v1.36). Pod-level resources get no exclusive CPUs, as in a
 kubelet without the feature gate ``PodLevelResourceManagers``.
 """
 
@@ -12,11 +12,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
+from podtui.api.pod_resources import GUARANTEED, qos_class
 from podtui.api.pods import is_sidecar
 from podtui.api.quantity import parse_quantity
 from podtui.api.v1 import Container, Pod
 from podtui.errors import PodtuiError
-from podtui.kubelet.base.resources import GUARANTEED, qos_class
 from podtui.kubelet.managers.cpu_assignment import NotEnoughCpus, take_distributed, take_packed
 from podtui.kubelet.managers.cpu_topology import (
     NO_CPUS,

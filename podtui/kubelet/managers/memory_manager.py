@@ -1,7 +1,7 @@
 """The memory manager's static policy: memory of Guaranteed pods on given NUMA nodes.
 
 The manager counts the memory and huge pages that it has promised on each NUMA node. A container is
-confined to its nodes by ``cpuset.mems`` (kubelet.md §13.6; `memorymanager/policy_static.go` of the
+confined to its nodes by ``cpuset.mems`` (kubelet.md §13.7; `memorymanager/policy_static.go` of the
 kubelet, v1.36). Pod-level resources get no NUMA nodes, as in a kubelet without the feature gate
 ``PodLevelResourceManagers``.
 """
@@ -12,11 +12,11 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
+from podtui.api.pod_resources import GUARANTEED, qos_class
 from podtui.api.pods import is_sidecar
 from podtui.api.quantity import parse_quantity
 from podtui.api.v1 import Container, Pod
 from podtui.errors import PodtuiError
-from podtui.kubelet.base.resources import GUARANTEED, qos_class
 from podtui.kubelet.managers.cpu_manager import has_pod_level_resources
 from podtui.kubelet.managers.cpu_topology import NumaNode
 from podtui.kubelet.managers.topology_manager import (

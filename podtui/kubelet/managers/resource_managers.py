@@ -1,7 +1,7 @@
 """The resource managers of the node: admission, placement of containers, state files.
 
 Each pod is allocated exclusive CPUs and NUMA memory when it is admitted, and keeps them until it
-has stopped, also over restarts of the kubelet (kubelet.md §13.6).
+has stopped, also over restarts of the kubelet (kubelet.md §13.7).
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ import asyncio
 import logging
 import os
 from collections.abc import Callable, Collection, Iterable
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, TypeVar
@@ -17,6 +18,7 @@ from typing import Final, TypeVar
 import msgspec
 from msgspec import Struct, field
 
+from podtui.api.pod_resources import GUARANTEED, pod_requests, qos_class
 from podtui.api.quantity import parse_quantity
 from podtui.api.v1 import Container, Pod
 from podtui.clock import Clock
@@ -35,7 +37,6 @@ from podtui.kubelet.managers.cpu_topology import (
     MachineTopology,
     format_cpu_set,
     parse_cpu_set,
-    read_machine_topology,
 )
 from podtui.kubelet.managers.memory_manager import (
     Block,
@@ -94,7 +95,7 @@ class ResourceManagers:
         clock: Clock,
         config: KubeletConfig,
         containers: Callable[[], Iterable[RunningContainer]],
-        topology: Callable[[], MachineTopology] = read_machine_topology,
+        topology: Callable[[], MachineTopology],
     ) -> None:
         self._runtime = runtime
         self._clock = clock
@@ -156,20 +157,25 @@ class ResourceManagers:
             except (PodtuiError, ValueError) as error:
                 raise self._bad_state("memory", MEMORY_STATE_FILE, str(error)) from error
 
+    def disable(self) -> bool:
+        """Stop to place containers. Return True if the managers were active."""
+        active = self._topology is not None
+        self._topology = self.cpus = self.memory = None
+        return active
+
     # --- pods
 
-    async def admit(self, pod: Pod) -> AllocationError | None:
-        """Allocate the pod's resources. Return the error if they cannot be allocated; then the pod
-        has none."""
+    def admit(self, pod: Pod) -> AllocationError | None:
+        """Allocate the pod's resources, unless it has them. Return the error if they cannot be
+        allocated; then the pod has none."""
         if self._topology is None:
             return None
+        self._changed.set()
         try:
             self._topology.admit(pod, self._providers())
         except AllocationError as error:
             self._release(pod.metadata.uid)
             return error
-        finally:
-            await self._save()
         return None
 
     def release(self, uid: str) -> None:
@@ -187,6 +193,23 @@ class ResourceManagers:
             known |= self.memory.state.blocks.keys()
         for uid in known.difference(uids):
             self.release(uid)
+
+    def resize_problem(self, pod: Pod, allocated: Pod) -> str:
+        """Return why the node's policies do not allow a resize; empty if they do."""
+        if qos_class(pod) != GUARANTEED:
+            return ""
+        policies = (
+            ("cpu", "CPU Manager", "static", self._config.cpu_manager_policy),
+            ("memory", "Memory Manager", "Static", self._config.memory_manager_policy),
+        )
+        new, old = pod_requests(pod), pod_requests(allocated)
+        for resource, manager, static, policy in policies:
+            if policy == static and new.get(resource) != old.get(resource):
+                return (
+                    f"Resize is infeasible for Guaranteed Pods alongside {manager} policy "
+                    f'"{static}"'
+                )
+        return ""
 
     def placement(self, pod: Pod, container: Container) -> Placement:
         """Return where a container is to run."""
@@ -211,16 +234,19 @@ class ResourceManagers:
     # --- reconciliation
 
     async def run(self) -> None:
-        """Keep the running containers on their CPUs: those without exclusive CPUs leave the CPUs
-        that another container got. Runs forever."""
-        if self.cpus is None:
-            await asyncio.Event().wait()
+        """Save changes, and keep the running containers on their CPUs: those without exclusive CPUs
+        leave the CPUs that another container got. Runs forever.
+
+        A crash before a change is saved does no harm: the pod is allocated again at the next start,
+        and its containers are moved.
+        """
         while True:
-            try:
-                async with asyncio.timeout(self._config.cpu_manager_reconcile_period):
-                    await self._changed.wait()
-            except TimeoutError:
-                pass
+            if self.cpus is None:
+                await self._changed.wait()
+            else:
+                with suppress(TimeoutError):
+                    async with asyncio.timeout(self._config.cpu_manager_reconcile_period):
+                        await self._changed.wait()
             if self._changed.is_set():
                 self._changed.clear()
                 await self._save()
@@ -267,10 +293,10 @@ class ResourceManagers:
         return found
 
     def _bad_state(self, manager: str, name: str, problem: str) -> PodtuiError:
+        path = (self._root or Path()) / name
         return PodtuiError(
             f"could not restore state from checkpoint: {problem}, please drain this node and "
-            f'delete the {manager} manager checkpoint file "{(self._root or Path()) / name}" before '
-            "restarting Kubelet"
+            f'delete the {manager} manager checkpoint file "{path}" before restarting Kubelet'
         )
 
     async def _save(self) -> None:

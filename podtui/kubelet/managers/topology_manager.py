@@ -1,4 +1,4 @@
-"""Align the resources of a container or pod on NUMA nodes (kubelet.md §13.6).
+"""Align the resources of a container or pod on NUMA nodes (kubelet.md §13.7).
 
 Each hint provider (the CPU and the memory manager) proposes sets of NUMA nodes. The policy merges
 one proposal of each, chooses the best, and decides whether the pod is admitted. The rules are those

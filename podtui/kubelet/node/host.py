@@ -25,6 +25,8 @@ from podtui.api.thresholds import (
     PIDS,
 )
 
+from podtui.kubelet.managers.cpu_topology import MachineTopology, read_machine_topology
+
 _LOG = logging.getLogger(__name__)
 _EVERY: Final = ("::", "0.0.0.0", "*")
 _HUGE_PAGES: Final = "/sys/kernel/mm/hugepages"
@@ -54,6 +56,10 @@ class Host(Protocol):
 
     def facts(self) -> HostFacts: ...
 
+    def topology(self) -> MachineTopology:
+        """Raises `PodtuiError` if the machine does not report it."""
+        ...
+
     def disk(self, path: str) -> Disk | None:
         """Return the file system that holds a path; None if it cannot be read."""
         ...
@@ -81,6 +87,9 @@ class LocalHost:
             os_image=_os_image(),
             huge_pages=huge_pages(_HUGE_PAGES),
         )
+
+    def topology(self) -> MachineTopology:
+        return read_machine_topology()
 
     def disk(self, path: str) -> Disk | None:
         return read_disk(path)

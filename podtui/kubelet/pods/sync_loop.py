@@ -138,6 +138,7 @@ class SyncLoop:
         self._housekeeping.sweep(wanted=folder.pods.keys())
         self._statuses.remove_orphans(folder.pods.keys())
         self._allocations.keep_only(folder.pods.keys())
+        self._admissions.keep_only(folder.pods.keys())
         self._timelines.keep_only(folder.pods.keys())
 
     # --- pods

@@ -21,6 +21,7 @@ from podtui.kubelet.base.types import AdmitResult, ContainerAmounts, ContainerUp
 from podtui.kubelet.containers.cgroups import cgroup_rules, container_resources
 from podtui.kubelet.containers.starter import StartContext
 from podtui.kubelet.events.recorder import NORMAL, WARNING, EventRecorder
+from podtui.kubelet.managers.resource_managers import ResourceManagers
 from podtui.kubelet.resize.allocations import Allocations, allocated_pod, asks_for_resize
 from podtui.kubelet.resize.resize import (
     COMPLETED,
@@ -50,7 +51,7 @@ LIFT: Final = -1
 class Judge(Protocol):
     """Decides whether the node accepts a pod."""
 
-    async def fits(self, pod: Pod) -> AdmitResult:
+    async def fits_resize(self, pod: Pod) -> AdmitResult:
         """Check whether the pod fits. Other pods may have been ended for it before this returns."""
         ...
 
@@ -149,7 +150,7 @@ class Resizes:
         if self._allocations.allocated(pod) is pod:
             self._conditions.clear_pending(uid)
             return
-        verdict = await self._judge.fits(pod)
+        verdict = await self._judge.fits_resize(pod)
         if verdict.admitted:
             self._allocations.allocate(pod)
             self._judge.mark_admitted(pod)
@@ -321,9 +322,16 @@ class ResizeConditions:
 
 
 class ResizeActuator:
-    def __init__(self, runtime: Runtime, allocations: Allocations, config: KubeletConfig) -> None:
+    def __init__(
+        self,
+        runtime: Runtime,
+        allocations: Allocations,
+        managers: ResourceManagers,
+        config: KubeletConfig,
+    ) -> None:
         self._runtime = runtime
         self._allocations = allocations
+        self._managers = managers
         self._config = config
 
     async def apply(
@@ -362,7 +370,9 @@ class ResizeActuator:
         amounts = amounts_to_update(update, current)
         container = structs.replace(_container(pod, update.name), resources=requirements(amounts))
         rules = cgroup_rules(self._config, lower_oom=context.engine.supports_lower_oom_score)
-        resources = container_resources(pod, container, context.node.resources, rules)
+        resources = container_resources(
+            pod, container, context.node.resources, rules, self._managers.placement(pod, container)
+        )
         await self._runtime.update_container(update.id, _lifting(resources, current))
         self._allocations.actuate(pod, container)
 

@@ -20,6 +20,7 @@ _CONTROLLERS: Final = {
     "swap": "memory",
     "shares": "cpu",
     "quota": "cpu",
+    "cpuset": "cpuset",
     "pids": "pids",
 }
 _PODMAN_RESIZES: Final = (5, 1)
@@ -32,6 +33,7 @@ class Abilities:
     memory_limit: bool = True
     swap_limit: bool = True
     cpu_shares: bool = True
+    cpuset: bool = True
     cpu_quota: bool = True
     pids_limit: bool = True
     lower_oom_score: bool = True
@@ -104,6 +106,7 @@ def abilities(
         "swap": _flag(info, "SwapLimit"),
         "shares": _flag(info, "CPUShares"),
         "quota": _flag(info, "CpuCfsQuota") and _flag(info, "CPUCfsQuota"),
+        "cpuset": _flag(info, "CPUSet"),
         "pids": _flag(info, "PidsLimit"),
     }
     if podman:
@@ -115,6 +118,7 @@ def abilities(
         swap_limit=limits["swap"],
         cpu_shares=limits["shares"],
         cpu_quota=limits["quota"],
+        cpuset=limits["cpuset"],
         pids_limit=limits["pids"],
         usage=not without_cgroups,
         resize=not without_cgroups and (not podman or version >= _PODMAN_RESIZES),
@@ -171,6 +175,7 @@ def engine_info(
             (not able.swap_limit, "swap limits: a container may swap beyond its memory limit"),
             (not able.cpu_quota, "CPU limits"),
             (not able.cpu_shares, "CPU requests (shares)"),
+            (not able.cpuset, "exclusive CPUs (cpusets)"),
             (not able.pids_limit, "limits of processes"),
             (not able.seccomp, "seccomp profiles"),
             (not able.usage, "figures of what each container uses"),

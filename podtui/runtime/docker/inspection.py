@@ -133,6 +133,8 @@ def _resources(host: Mapping[str, Any]) -> Resources:
         memory=memory if memory < NO_MEMORY_LIMIT else 0,
         oom_score_adj=int(host.get("OomScoreAdj") or 0),
         pids=amount("PidsLimit"),
+        cpuset_cpus=str(host.get("CpusetCpus") or ""),
+        cpuset_mems=str(host.get("CpusetMems") or ""),
     )
 
 

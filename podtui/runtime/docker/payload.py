@@ -207,6 +207,11 @@ def update_payload(wanted: Resources, abilities: Abilities) -> Json:
         body["Memory"] = memory
         if abilities.swap_limit:
             body["MemorySwap"] = memory
+    if abilities.cpuset:
+        if wanted.cpuset_cpus:
+            body["CpusetCpus"] = wanted.cpuset_cpus
+        if wanted.cpuset_mems:
+            body["CpusetMems"] = wanted.cpuset_mems
     return body
 
 
@@ -219,6 +224,8 @@ def enforced(resources: Resources, abilities: Abilities) -> Resources:
         cpu_period=resources.cpu_period if abilities.cpu_quota else 0,
         memory=resources.memory if abilities.memory_limit else 0,
         pids=resources.pids if abilities.pids_limit else 0,
+        cpuset_cpus=resources.cpuset_cpus if abilities.cpuset else "",
+        cpuset_mems=resources.cpuset_mems if abilities.cpuset else "",
     )
 
 
@@ -246,6 +253,12 @@ def _add_resources(
             host["PidsLimit"] = wanted.pids
         else:
             warnings.append("the limit of processes is not held: the engine can't limit them")
+    if wanted.cpuset_cpus or wanted.cpuset_mems:
+        if abilities.cpuset:
+            host["CpusetCpus"] = wanted.cpuset_cpus
+            host["CpusetMems"] = wanted.cpuset_mems
+        else:
+            warnings.append("the CPUs are not assigned: the engine can't restrict CPUs")
     if wanted.oom_score_adj:
         host["OomScoreAdj"] = wanted.oom_score_adj
 

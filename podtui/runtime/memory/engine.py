@@ -343,6 +343,8 @@ class MemoryEngine:
             cpu_quota=value(resources.cpu_quota, held.cpu_quota),
             cpu_period=value(resources.cpu_period, held.cpu_period),
             memory=value(resources.memory, held.memory),
+            cpuset_cpus=resources.cpuset_cpus or held.cpuset_cpus,
+            cpuset_mems=resources.cpuset_mems or held.cpuset_mems,
         )
 
     def remove_container(self, cell: ContainerCell) -> None:
