@@ -43,6 +43,18 @@ async def test_statuses_tell_what_a_container_is_held_to(bench: Bench) -> None:
     assert replace(held, pids=0) == Resources()
 
 
+async def test_a_container_runs_on_its_cpus_and_moves_to_others(bench: Bench) -> None:
+    sandbox = await bench.sandbox()
+    script = "grep Cpus_allowed_list /proc/self/status"
+    _, lines = await bench.run(sandbox, script, resources=Resources(cpuset_cpus="0"))
+    assert lines == ["Cpus_allowed_list:\t0"]
+    ident = await bench.start(sandbox, name="moved", resources=Resources(cpuset_cpus="0"))
+    await bench.runtime.update_container(ident, Resources(cpuset_cpus="0-1", cpuset_mems="0"))
+    resources = (await bench.runtime.container_status(ident)).resources
+    assert resources is not None
+    assert (resources.cpuset_cpus, resources.cpuset_mems) == ("0-1", "0")
+
+
 async def test_a_running_container_is_held_to_other_values(bench: Bench) -> None:
     sandbox = await bench.sandbox()
     ident = await bench.start(sandbox, resources=HELD)

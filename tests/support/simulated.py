@@ -52,6 +52,7 @@ CONTAINERS = {
     "echo up; sleep 300": Behaviour(lines=("up",)),
     "echo inside > /tmp/f; exit 0": Behaviour(exit_after=0.0, files={"/tmp/f": b"inside\n"}),
     "test -f /h/d/f && echo yes": ends("yes"),
+    "grep Cpus_allowed_list /proc/self/status": ends("Cpus_allowed_list:\t0"),
 }
 COMMANDS: dict[tuple[str, ...], Behaviour] = {
     ("cat",): Behaviour(echoes=True),

@@ -35,6 +35,12 @@ UNAVAILABLE = (
         lambda info: not info.supports_resize,
         "Podman has no call to change limits before 5.1",
     ),
+    Unavailable("test_a_container_runs_on_its_cpus", _no_limits, NO_CGROUPS),
+    Unavailable(
+        "test_a_container_runs_on_its_cpus",
+        lambda info: not info.supports_resize,
+        "Podman has no call to change limits before 5.1",
+    ),
     Unavailable(
         "test_memory_that_runs_out",
         lambda info: not info.reports_oom,
