@@ -24,7 +24,6 @@ from podtui.api.thresholds import (
     NODEFS_INODES,
     PIDS,
 )
-
 from podtui.kubelet.managers.cpu_topology import MachineTopology, read_machine_topology
 
 _LOG = logging.getLogger(__name__)
