@@ -42,7 +42,7 @@ from podtui.kubelet.pods.housekeeping import Housekeeping
 from podtui.kubelet.pods.pod_manager import PodManager
 from podtui.kubelet.pods.pod_workers import PodWorkers
 from podtui.kubelet.pods.sources import FolderProvider, FolderReader
-from podtui.kubelet.pods.sync import ContainerServices, Syncer, VolumeServices
+from podtui.kubelet.pods.sync import PodParts, Syncer
 from podtui.kubelet.pods.sync_loop import SyncLoop
 from podtui.kubelet.prober.address import PodAddresses
 from podtui.kubelet.prober.handlers import Handlers
@@ -228,18 +228,23 @@ class Kubelet:
             engine=engine,
             records=pod_records,
             resources=resources,
-            containers=ContainerServices(starter=starter, killer=killer, logs=logs),
-            volumes=VolumeServices(manager=volumes, images=ImageVolumes(runtime, images)),
-            sandboxes=SandboxMaker(
-                runtime=runtime,
-                resolvers=self._resolvers,
+            parts=PodParts(
+                sandboxes=SandboxMaker(
+                    runtime=runtime,
+                    resolvers=self._resolvers,
+                    volumes=volumes,
+                    events=self._events,
+                    pleg=self._pleg,
+                    config=config,
+                ),
                 volumes=volumes,
-                events=self._events,
-                pleg=self._pleg,
-                config=config,
+                image_volumes=ImageVolumes(runtime, images),
+                starter=starter,
+                killer=killer,
+                logs=logs,
+                probes=self._probes,
             ),
             reporter=self._reporter,
-            probes=self._probes,
             node=self._node,
             clock=clock,
             config=config,

@@ -92,20 +92,16 @@ class _Starts:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ContainerServices:
-    """Starts, stops and logs of containers."""
+class PodParts:
+    """The components that make, watch and end the parts of a pod."""
 
+    sandboxes: SandboxMaker
+    volumes: VolumeManager
+    image_volumes: ImageVolumes
     starter: ContainerStarter
     killer: Killer
     logs: LogFiles
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class VolumeServices:
-    """Volumes of all types, and those filled from images."""
-
-    manager: VolumeManager
-    images: ImageVolumes
+    probes: Probes
 
 
 class Syncer:
@@ -117,11 +113,8 @@ class Syncer:
         engine: Engine,
         records: PodRecords,
         resources: PodResources,
-        containers: ContainerServices,
-        volumes: VolumeServices,
-        sandboxes: SandboxMaker,
+        parts: PodParts,
         reporter: StatusReporter,
-        probes: Probes,
         node: NodeManager,
         clock: Clock,
         config: KubeletConfig,
@@ -136,14 +129,14 @@ class Syncer:
         self._allocations = resources.allocations
         self._resizes = resources.resizes
         self._actuator = resources.actuator
-        self._starter = containers.starter
-        self._killer = containers.killer
-        self._logs = containers.logs
-        self._volumes = volumes.manager
-        self._image_volumes = volumes.images
-        self._sandboxes = sandboxes
+        self._sandboxes = parts.sandboxes
+        self._volumes = parts.volumes
+        self._image_volumes = parts.image_volumes
+        self._starter = parts.starter
+        self._killer = parts.killer
+        self._logs = parts.logs
+        self._probes = parts.probes
         self._reporter = reporter
-        self._probes = probes
         self._node = node
         self._clock = clock
         self._config = config
