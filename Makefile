@@ -14,7 +14,7 @@ WAITING = $(shell echo $$(($$(getconf _NPROCESSORS_ONLN) + 1)))
 ROOT = $(if $(filter-out 0,$(shell id -u)),sudo)
 PIP := $(BIN)/pip install --quiet --disable-pip-version-check
 
-.PHONY: help setup dev engine image run test check lint types unit test-pythons screens integration e2e docs bench conformance contract engines soak soak-short lock stop-engine clean
+.PHONY: help setup dev engine image run test check lint types unit test-pythons screens integration kubectl e2e docs bench conformance contract engines soak soak-short lock stop-engine clean
 
 help: ## Say what there is
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  %-12s %s\n", $$1, $$2}'
@@ -78,7 +78,10 @@ integration: dev ## Tests on the real engine
 	$(PYTEST) tests/engine
 	$(PYTEST) tests/contract -m engine
 
-e2e: dev ## The real program in tmux
+kubectl: dev ## Download the versions of kubectl that tests use
+	@$(BIN)/python scripts/kubectl.py
+
+e2e: kubectl ## The real program in tmux
 	$(PYTEST) tests/e2e
 
 engines: dev ## The runtime contract on rootless Docker, Podman and rootless Podman, each set up here

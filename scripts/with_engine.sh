@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Run a command with an engine, the sample image, tmux and the shells that tests use; stop the engine
-# if it was started here, and only then.
+# Run a command with an engine, the sample image, kubectl, tmux and the shells that tests use; stop
+# the engine if it was started here, and only then.
 set -eu
 cd "$(dirname "$0")/.."
 had_engine=no
@@ -19,6 +19,7 @@ else
   echo "The tests need a container engine: $0 can't go on without one." >&2
   exit 1
 fi
+.venv/bin/python scripts/kubectl.py
 missing=()
 for tool in tmux zsh fish man; do
   command -v "$tool" >/dev/null || missing+=("$tool")

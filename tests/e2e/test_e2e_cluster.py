@@ -7,7 +7,6 @@ import asyncio
 import base64
 import json
 import os
-import shutil
 import ssl
 import subprocess
 import threading
@@ -17,6 +16,7 @@ from pathlib import Path
 
 import pytest
 from cluster_server import Authority, server_context
+from real_kubectl import kubectl
 from tmux_harness import PODTUI, ROOT, Machine, wait_until
 
 pytestmark = pytest.mark.timeout(180)
@@ -239,13 +239,12 @@ def test_the_commands_and_kubectl(machine: Machine, front: Front, tmp_path: Path
     assert "there is no context 'nowhere'; there are: other, straw" in wrong.stderr
     refused = machine.run("stop", "--root-dir", str(machine.root), *given)
     assert refused.returncode == 2
-    if kubectl := shutil.which("kubectl"):
-        said = subprocess.run(
-            [kubectl, *given, f"--cache-dir={tmp_path / 'cache'}", "get", "pods", "-A"],
-            env={**os.environ, "HOME": str(tmp_path)},
-            capture_output=True, text=True, timeout=60, check=False,
-        )  # fmt: skip
-        assert name in said.stdout, said.stderr
+    said = subprocess.run(
+        [kubectl(), *given, f"--cache-dir={tmp_path / 'cache'}", "get", "pods", "-A"],
+        env={**os.environ, "HOME": str(tmp_path)},
+        capture_output=True, text=True, timeout=60, check=False,
+    )  # fmt: skip
+    assert name in said.stdout, said.stderr
 
 
 @SIMULATED

@@ -28,6 +28,7 @@ from podtui.api.v1 import (
     ObjectReference,
     Pod,
     PodCondition,
+    PodSecurityContext,
     PodSpec,
     PodStatus,
 )
@@ -46,7 +47,12 @@ def pod(name: str, namespace: str = "default", phase: str = "Running", **labels:
     up = phase == "Running"
     return Pod(
         metadata=ObjectMeta(name=name, namespace=namespace, labels=labels, uid=f"uid-{name}"),
-        spec=PodSpec(containers=(Container(name="c", image="busybox:1"),), nodeName="node"),
+        spec=PodSpec(
+            containers=(Container(name="c", image="busybox:1"),),
+            nodeName="node",
+            # Its default. kubectl debug fails without it.
+            securityContext=PodSecurityContext(),
+        ),
         status=PodStatus(
             phase=phase,
             podIP="10.0.0.7" if up else "",

@@ -5,20 +5,22 @@ from __future__ import annotations
 import asyncio
 import json
 import os
-import shutil
 from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
 
 import pytest
 from aiohttp import web
-from served import Served, event, line, node, pod
+from real_kubectl import kubectl
+from served import Served, event, line, node, pod, serving
 
-KUBECTL = shutil.which("kubectl")
-pytestmark = [
-    pytest.mark.skipif(KUBECTL is None, reason="KUBECTL IS MISSING: the API is not tried with it"),
-    pytest.mark.timeout(300),
-]
+pytestmark = pytest.mark.timeout(300)
 Start = Callable[..., Awaitable[asyncio.subprocess.Process]]
+
+
+@pytest.fixture
+async def served(tmp_path: Path) -> AsyncIterator[Served]:
+    async with serving(tmp_path / "s.sock") as it:
+        yield it
 
 
 @pytest.fixture
@@ -35,7 +37,7 @@ async def start(served: Served, tmp_path: Path) -> AsyncIterator[Start]:
 
     async def begin(*arguments: str) -> asyncio.subprocess.Process:
         process = await asyncio.create_subprocess_exec(
-            str(KUBECTL),
+            kubectl(),
             f"--server=http://127.0.0.1:{port}",
             f"--cache-dir={tmp_path / 'cache'}",
             *arguments,

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-import shutil
 import sys
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
@@ -12,6 +11,7 @@ from typing import Any
 
 import pytest
 from cluster_server import FakeCluster, cluster
+from real_kubectl import kubectl
 from served import pod
 
 from podtui.api.v1 import Pod
@@ -19,11 +19,7 @@ from podtui.client.cluster import ClusterClient
 from podtui.errors import PodtuiError
 from podtui.kubeconfig import choose, load
 
-KUBECTL = shutil.which("kubectl")
-pytestmark = [
-    pytest.mark.skipif(KUBECTL is None, reason="KUBECTL IS MISSING: it is not asked"),
-    pytest.mark.timeout(300),
-]
+pytestmark = pytest.mark.timeout(300)
 PLUGIN = """\
 #!{python}
 print('{{"kind": "ExecCredential", "apiVersion": "client.authentication.k8s.io/v1",'
@@ -40,7 +36,7 @@ async def straw(tmp_path: Path) -> AsyncIterator[FakeCluster]:
 
 async def by_kubectl(folder: Path, *arguments: str, **environment: str) -> tuple[int, str]:
     process = await asyncio.create_subprocess_exec(
-        str(KUBECTL), "--request-timeout=20s", f"--cache-dir={folder / 'cache'}", *arguments,
+        kubectl(), "--request-timeout=20s", f"--cache-dir={folder / 'cache'}", *arguments,
         stdin=asyncio.subprocess.DEVNULL,
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.STDOUT,

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import fcntl
 import os
-import shutil
 import socket
 import struct
 import termios
@@ -14,14 +13,11 @@ from pathlib import Path
 
 import pytest
 from aiohttp import web
+from real_kubectl import kubectl
 from runtime_bench import until
 from session_world import SessionWorld, docker, session_world
 
-KUBECTL = shutil.which("kubectl")
-pytestmark = [
-    pytest.mark.skipif(KUBECTL is None, reason="KUBECTL IS MISSING: sessions are not tried"),
-    pytest.mark.timeout(300),
-]
+pytestmark = pytest.mark.timeout(300)
 Start = Callable[..., Awaitable[asyncio.subprocess.Process]]
 SCRIPT = "httpd -p 127.0.0.1:8080 -h /etc; while sleep 0.2; do echo tick; done"
 
@@ -44,7 +40,7 @@ async def start(world: SessionWorld, tmp_path: Path) -> AsyncIterator[Start]:
         *arguments: str, stdio: int = asyncio.subprocess.PIPE, **environment: str
     ) -> asyncio.subprocess.Process:
         process = await asyncio.create_subprocess_exec(
-            str(KUBECTL),
+            kubectl(),
             f"--server=http://127.0.0.1:{port}",
             f"--cache-dir={tmp_path / 'cache'}",
             *arguments,
