@@ -38,16 +38,16 @@ from podtui.tui.commands.agent import (
     switch_dialog,
     watched_path,
 )
-from podtui.tui.commands.availability import is_offered
+from podtui.tui.commands.availability import is_available
 from podtui.tui.commands.custom_runner import CustomRunner
-from podtui.tui.commands.registry import Command, completions, offered_commands, parse_command
+from podtui.tui.commands.registry import Command, available_commands, completions, parse_command
 from podtui.tui.commands.session import Selection, Session, leave_dialog
 from podtui.tui.commands.terminal import (
     abandon_closed_terminal,
     ignore_stray_continue,
     on_hang_up,
 )
-from podtui.tui.key_queue import InTurn
+from podtui.tui.key_queue import KeyQueue
 from podtui.tui.model.model import Changes, Link, Model
 from podtui.tui.preferences.file_changes import changes_of
 from podtui.tui.preferences.live import LivePreferences, PreferencesFile
@@ -90,7 +90,7 @@ LAST_RESTART = 60.0
 """Maximum seconds between two restarts."""
 
 
-class PodtuiApp(InTurn):
+class PodtuiApp(KeyQueue):
     """The Textual app. ``agent`` is the agent's process; ``start_error`` is the reason why it could
     not be started.
 
@@ -106,18 +106,18 @@ class PodtuiApp(InTurn):
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("colon", "command", "Command", key_display=":", id="app.command"),
         Binding("m,f10", "menu", "Menu", id="app.menu",
-                tooltip="Menu of actions; also by the right mouse button"),
+                tooltip="Menu of actions; also on right click"),
         Binding("question_mark", "help", "Help", key_display="?", id="app.help"),
         Binding("ctrl+a", "aliases", "Commands", show=False, id="app.aliases",
-                tooltip="The commands after : and their short names"),
+                tooltip="Commands of the : prompt, with their aliases"),
         Binding("ctrl+p", "command_palette", "Palette", show=False, id="app.palette",
-                tooltip="Find a pod, a pane, a theme or a command by its letters"),
+                tooltip="Fuzzy search for a pod, pane, theme or command"),
         Binding("q", "quit", "Quit", id="app.quit"),
         Binding("ctrl+c", "quit", "Quit", show=False, priority=True, id="app.interrupt"),
         Binding("ctrl+t", "agent", "Agent", id="app.agent",
-                tooltip="Restart an agent that is lost, or switch it to the folder asked for"),
+                tooltip="Restart a lost agent, or switch it to the requested folder"),
         Binding("T", "next_theme", "Next theme", show=False, id="app.theme"),
-        Binding("ctrl+x", "save_screenshot", "Save a picture of the screen", show=False,
+        Binding("ctrl+x", "save_screenshot", "Save a screenshot", show=False,
                 id="app.screenshot"),
     ]  # fmt: skip
 
@@ -146,9 +146,9 @@ class PodtuiApp(InTurn):
         self._variables: tuple[Theme, dict[str, str]] | None = None
         super().__init__()
         self.client = client
-        self.turn_to = ""
+        self.next_context = ""
         """The context to open after exit; empty if the user quits."""
-        self._asks_to_leave = False
+        self._leave_dialog_open = False
         self.model = Model(server)
         self.simulated = simulated
         self.asked_path = asked_path
@@ -179,7 +179,7 @@ class PodtuiApp(InTurn):
         self._published_at = 0.0
         self._scheduled = False
         self._last_input = time.monotonic()
-        self._take_themes(load_themes(self._theme_dirs))
+        self._use_themes(load_themes(self._theme_dirs))
         wanted = theme or DEFAULT_THEME
         if wanted in self.available_themes:
             self.theme = wanted
@@ -214,12 +214,12 @@ class PodtuiApp(InTurn):
             # After Textual has set its own signal handlers.
             ignore_stray_continue()
             loop = asyncio.get_running_loop()
-            on_hang_up(lambda: loop.call_soon_threadsafe(self.end_by, signal.SIGHUP))
+            on_hang_up(lambda: loop.call_soon_threadsafe(self.exit_on_signal, signal.SIGHUP))
         self.set_interval(1.0, self._tick)
         # Start the workers after the first paint, so that loading does not delay it.
         self.call_after_refresh(self._start)
-        self._tell_theme_problems()
-        self._tell_memory_problem()
+        self._report_theme_problems()
+        self._report_memory_problem()
         self.preferred.start()
 
     def _start(self) -> None:
@@ -252,17 +252,17 @@ class PodtuiApp(InTurn):
         dialog is open leaves at once.
         """
         lost = self.session.ended_by_leaving
-        if not lost or self._asks_to_leave:
+        if not lost or self._leave_dialog_open:
             await leave()
             return
-        self._asks_to_leave = True
+        self._leave_dialog_open = True
 
         async def ask() -> None:
             try:
                 if await self.session.confirm(leave_dialog(verb, lost)):
                     await leave()
             finally:
-                self._asks_to_leave = False
+                self._leave_dialog_open = False
 
         self.run_worker(ask, name="leave", group="leave")
 
@@ -309,8 +309,8 @@ class PodtuiApp(InTurn):
                     pass
                 else:
                     self.model.contact_at = self.session.clock()
-                    self.model.measure(pods, node)
-                    self.model.measure_nodes(nodes)
+                    self.model.set_usage(pods, node)
+                    self.model.set_node_usages(nodes)
                     self._schedule()
                 await asyncio.sleep(self.model.server.capabilities.usage_seconds)
             else:
@@ -341,12 +341,12 @@ class PodtuiApp(InTurn):
             self._schedule()
 
     def _tick(self) -> None:
-        self._look_after_agent()
+        self._restart_lost_agent()
         self._show(Changes(self.model.recovered(self.session.now())))
 
     def _show(self, changes: Changes) -> None:
         now = self.session.now()
-        self.preferred.look(self.model, changes, now)
+        self.preferred.send_alerts(self.model, changes, now)
         stale = self._stale_line
         for screen in self.screen_stack:
             if not isinstance(screen, LiveScreen):
@@ -395,7 +395,7 @@ class PodtuiApp(InTurn):
                 return self.get_key_display(active.binding)
         return ""
 
-    def _look_after_agent(self) -> None:
+    def _restart_lost_agent(self) -> None:
         agent, model = self._agent, self.model
         if agent is None:
             return
@@ -443,7 +443,7 @@ class PodtuiApp(InTurn):
             try:
                 await asyncio.to_thread(agent.restart, folder)
             except PodtuiError as error:
-                self.session.tell(str(error), title="Agent", severity="error")
+                self.session.notify(str(error), title="Agent", severity="error")
 
         self.run_worker(restart, name="restart agent", group="agent", exclusive=True)
 
@@ -478,10 +478,10 @@ class PodtuiApp(InTurn):
 
         screen = self.screen
         if isinstance(screen, LiveScreen):
-            found = [each for each in choices(screen) if self.custom.is_offered(each.id)]
+            found = [each for each in choices(screen) if self.custom.is_listed(each.id)]
             self.push_screen(Menu(screen.menu_title, found), take)
 
-    def action_own(self, name: str) -> None:
+    def action_custom_command(self, name: str) -> None:
         """Run a custom command of the user."""
         self.custom.run(name)
 
@@ -503,9 +503,9 @@ class PodtuiApp(InTurn):
     ) -> None:
         """Leave the screen and print what that ends."""
         self.session.is_leaving = True
-        super().exit(result, return_code, message or self.custom.farewell() or None)
+        super().exit(result, return_code, message or self.custom.ended_message() or None)
 
-    def end_by(self, number: signal.Signals) -> None:
+    def exit_on_signal(self, number: signal.Signals) -> None:
         """Leave the screen because of a signal, with the exit status that shells expect."""
         if number in self.session.ignored_signals:
             return
@@ -550,13 +550,13 @@ class PodtuiApp(InTurn):
             self.choose_theme(name)
         else:
             known = ", ".join(self._ours)
-            self.notify(f"There is no theme {name!r}; there are {known}", severity="warning",
+            self.notify(f"There is no theme {name!r}; available: {known}", severity="warning",
                         markup=False)  # fmt: skip
 
     @property
     def commands(self) -> tuple[Command, ...]:
         """The commands available with this server, including the user's own."""
-        return (*offered_commands(self.model.server.capabilities), *self.custom.typed)
+        return (*available_commands(self.model.server.capabilities), *self.custom.typed)
 
     def action_context(self, name: str) -> None:
         """Switch to another context; without a name, open a picker."""
@@ -564,7 +564,7 @@ class PodtuiApp(InTurn):
 
         def turn(chosen: str) -> None:
             async def leave() -> None:
-                self.turn_to = chosen
+                self.next_context = chosen
                 self.exit()
 
             if chosen != server.context:
@@ -574,7 +574,7 @@ class PodtuiApp(InTurn):
             turn(name)
         elif name:
             known = ", ".join(map(clean, server.contexts))
-            self.notify(f"There is no context {clean(name)!r}; there are {known}",
+            self.notify(f"There is no context {clean(name)!r}; available: {known}",
                         severity="warning", markup=False)  # fmt: skip
         else:
             self._ask_context(turn)
@@ -590,17 +590,17 @@ class PodtuiApp(InTurn):
             if place is not None:
                 turn(server.contexts[place])
 
-        self.push_screen(Picker("Turn to a context", lines), take)
+        self.push_screen(Picker("Switch to a context", lines), take)
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        if not is_offered(self.model.server.capabilities, action, parameters):
+        if not is_available(self.model.server.capabilities, action, parameters):
             return False
         if action == "agent":
             lost = self.model.link is Link.LOST
             offered = self._agent is not None and not self.session.readonly
             return offered and (lost or bool(self.other_folder))
-        if action == "own":
-            return self.custom.is_there(str(parameters[0]))
+        if action == "custom_command":
+            return self.custom.is_available(str(parameters[0]))
         return super().check_action(action, parameters)
 
     def command_words(self) -> list[str]:
@@ -631,14 +631,14 @@ class PodtuiApp(InTurn):
         try:
             return parse_command(text, self.commands)
         except UsageError as error:
-            why = self.custom.why_barred(text.split()[0]) or str(error)
+            why = self.custom.why_unavailable(text.split()[0]) or str(error)
             self.notify(why, severity="warning", markup=False)
             return None
 
     def _run_parsed(self, command: Command, argument: str) -> None:
         namespace, name, parameters = command.action_for(argument)
         owner = self if namespace == "app" else self.screen
-        self.do_soon(("", name, parameters), owner)
+        self.run_soon(("", name, parameters), owner)
 
     # --- persistence
 
@@ -653,15 +653,15 @@ class PodtuiApp(InTurn):
         except OSError as error:
             if not self.memory.problem:
                 self.memory.problem = str(error)
-                self._tell_memory_problem()
+                self._report_memory_problem()
 
-    def _tell_memory_problem(self) -> None:
+    def _report_memory_problem(self) -> None:
         if self.memory.problem:
-            self.notify(clean(self.memory.problem), title="Not remembered", severity="warning",
+            self.notify(clean(self.memory.problem), title="Layout not saved", severity="warning",
                         markup=False)  # fmt: skip
 
     def get_system_commands(self, screen: Screen[Any]) -> Iterable[SystemCommand]:
-        yield SystemCommand("Keys", "Every key and what it does", self.action_help)
+        yield SystemCommand("Keys", "All keys and their actions", self.action_help)
         agent = "" if self.model.server.is_cluster else "; the agent keeps running"
         yield SystemCommand("Quit", f"Leave the screen{agent}", self.action_quit)
         for name in self._ours:
@@ -674,16 +674,18 @@ class PodtuiApp(InTurn):
         if isinstance(main, MainScreen):
             for pane in ("pods", "events", "logs", "node"):
                 yield SystemCommand(
-                    f"Pane {pane}", "Go there", lambda pane=pane: main.action_pane(pane)
+                    f"Pane {pane}", "Focus the pane", lambda pane=pane: main.action_pane(pane)
                 )
             for key, pod in self.model.pods.items():
                 yield SystemCommand(
-                    f"Pod {unmarked(pod_label(pod))}", "Open it", lambda key=key: main.open_pod(key)
+                    f"Pod {unmarked(pod_label(pod))}",
+                    "Open the pod",
+                    lambda key=key: main.open_pod(key),
                 )
 
     # --- themes
 
-    def _take_themes(self, files: Sequence[ThemeFile]) -> None:
+    def _use_themes(self, files: Sequence[ThemeFile]) -> None:
         self._ours = []
         for file in files:
             if file.theme is not None:
@@ -691,7 +693,7 @@ class PodtuiApp(InTurn):
                 self._ours.append(file.theme.name)
             self._theme_problems += file.problems
 
-    def _tell_theme_problems(self) -> None:
+    def _report_theme_problems(self) -> None:
         for problem in self._theme_problems:
             self.notify(clean(problem), title="Theme", severity="warning", markup=False, timeout=10)
         self._theme_problems = []
@@ -703,8 +705,8 @@ class PodtuiApp(InTurn):
     def reload_themes(self, files: Sequence[ThemeFile]) -> None:
         """Register reloaded themes, and repaint if the current theme changed."""
         before: Theme = self.current_theme
-        self._take_themes(files)
-        self._tell_theme_problems()
+        self._use_themes(files)
+        self._report_theme_problems()
         after = self.get_theme(before.name)
         if after is not None and after != before:
             self.mutate_reactive(PodtuiApp.theme)

@@ -28,7 +28,7 @@ MOST_SECONDS: Final = 2.0
 Action = tuple[str, str, tuple[object, ...]]
 
 
-class InTurn(Notices):
+class KeyQueue(Notices):
     """An app that handles keys that open, edit or end a text input before it reads the next key."""
 
     def __init__(self) -> None:
@@ -39,11 +39,11 @@ class InTurn(Notices):
     async def on_event(self, event: Event) -> None:
         if isinstance(event, MouseDown):
             self._ignoring_text = False
-        if isinstance(event, Key) and not event.is_forwarded and await self._in_turn(event):
+        if isinstance(event, Key) and not event.is_forwarded and await self._handle_at_once(event):
             return
         await super().on_event(event)
 
-    async def _in_turn(self, event: Key) -> bool:
+    async def _handle_at_once(self, event: Key) -> bool:
         """Run the action of a key that cannot wait; return whether the key was handled."""
         if not self.screen_stack:
             # The app is closing.
@@ -73,7 +73,7 @@ class InTurn(Notices):
         """Ignore letters, which would run as keys, until the user ends the line."""
         self._ignoring_text = True
         self.notify(
-            f"{opener} does nothing here. What you type is ignored until Enter or Esc.",
+            f"{opener} has no effect here. Input is ignored until Enter or Esc.",
             severity="warning",
             markup=False,
         )
@@ -84,7 +84,7 @@ class InTurn(Notices):
         self._ignoring_text = event.is_printable or event.key == "backspace"
         return self._ignoring_text or event.key in TEXT_ENDS
 
-    def do_soon(self, action: Action, owner: DOMNode) -> None:
+    def run_soon(self, action: Action, owner: DOMNode) -> None:
         """Run an action after the current message is handled, and before the next key."""
         self._due.append((action, owner))
         self.call_later(self._run_due)

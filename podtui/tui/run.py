@@ -122,7 +122,7 @@ def run_cluster(
         ),
         on_painted=settle,
     )
-    return show(app), app.turn_to
+    return show(app), app.next_context
 
 
 def show(app: PodtuiApp) -> int:
@@ -133,7 +133,7 @@ def show(app: PodtuiApp) -> int:
     async def run() -> None:
         loop = asyncio.get_running_loop()
         for number in ENDING_SIGNALS:
-            loop.add_signal_handler(number, app.end_by, number)
+            loop.add_signal_handler(number, app.exit_on_signal, number)
         await app.run_async()
 
     asyncio.run(run())

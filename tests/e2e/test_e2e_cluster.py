@@ -197,7 +197,7 @@ def test_a_cluster_on_the_screen(machine: Machine, front: Front) -> None:
     terminal.see(r"^ *: *")
     terminal.type("ctx")
     terminal.keys("Enter")
-    terminal.see(r"Turn to a context")
+    terminal.see(r"Switch to a context")
     terminal.keys("Enter")
     terminal.see(r"cluster ● other", 60)
     terminal.type("q")

@@ -89,7 +89,7 @@ class Hand(Protocol):
         """Go back to all the pods."""
 
     def save_log(self) -> None:
-        """Write the chosen pod's log to a file."""
+        """Write the selected pod's log to a file."""
 
     def delete(self) -> None:
         """Ask to delete the pod."""
@@ -110,7 +110,7 @@ class Keys:
 
     def find(self) -> None:
         self.terminal.keys("C-z")
-        self.terminal.see("1 Pods · 1 of 3 · ▲ faults only")
+        self.terminal.see("1 Pods · 1 of 3 · ▲ unhealthy only")
 
     def explain(self) -> None:
         self.terminal.keys("X")

@@ -23,15 +23,15 @@ from podtui.cli import build_parser
 from podtui.client.protocol import ExecQuery
 from podtui.errors import AgentUnavailable
 from podtui.tui.commands import edit_manifest, shell
-from podtui.tui.commands.manifest_file import TRASH, throw_away, write_manifest_file
-from podtui.tui.commands.raw_terminal import Talked
+from podtui.tui.commands.manifest_file import TRASH, move_to_trash, write_manifest_file
+from podtui.tui.commands.raw_terminal import SessionResult
 from podtui.tui.commands.terminal import ProgramFailed
 from podtui.tui.screens import list_screen
 from podtui.tui.screens.forwards_screen import ForwardsScreen
 from podtui.tui.screens.journal_screen import JournalScreen
 from podtui.tui.screens.trash_screen import TrashScreen
 from podtui.tui.widgets.bars import key_hints
-from podtui.tui.widgets.dialogs import Ask, Dialog
+from podtui.tui.widgets.dialogs import Dialog, TextDialog
 from podtui.tui.widgets.picker import Picker
 
 
@@ -278,7 +278,7 @@ async def test_a_restart_says_what_it_ends_or_loses(tmp_path: Path) -> None:
         table = app.screen_stack[0].pods.table
         table.select("uid-web")
         await pilot.press("r")
-        assert "stopped (up to 30 s) and start again" in says(await asked(app, pilot))
+        assert "stopped (up to 30 s) and restarted" in says(await asked(app, pilot))
         await pilot.press("enter")
         await wait_for(pilot, lambda: not app.session._asking, "the answer is taken")
         assert client.restarted == []
@@ -314,9 +314,9 @@ async def test_a_new_pod_comes_from_a_template_a_name_and_the_editor(
         await pilot.press("n")
         await wait_for(pilot, lambda: isinstance(app.screen, Picker), "the templates")
         await pilot.press("end", "enter")
-        await wait_for(pilot, lambda: isinstance(app.screen, Ask), "the question for a name")
+        await wait_for(pilot, lambda: isinstance(app.screen, TextDialog), "the question for a name")
         ask = app.screen
-        assert isinstance(ask, Ask)
+        assert isinstance(ask, TextDialog)
         assert ask.input.value == "worker"
         ask.input.value = "web"
         await pilot.press("enter")
@@ -334,7 +334,7 @@ async def test_a_new_pod_comes_from_a_template_a_name_and_the_editor(
 
 async def test_the_trash_lists_what_was_deleted_before_and_brings_it_back(tmp_path: Path) -> None:
     async with acting(tmp_path) as (app, pilot, _):
-        thrown = throw_away(tmp_path / "web.yaml", datetime(2026, 1, 1, tzinfo=UTC))
+        thrown = move_to_trash(tmp_path / "web.yaml", datetime(2026, 1, 1, tzinfo=UTC))
         app.run_command("trash")
         await wait_for(pilot, lambda: isinstance(app.screen, TrashScreen), "the trash")
         screen = app.screen
@@ -459,8 +459,8 @@ async def test_a_forward_runs_behind_the_screen_until_it_is_stopped(
     async with acting(tmp_path) as (app, pilot, client):
         client.port_forward = port_forward  # type: ignore[attr-defined]
         await pilot.press("F")
-        await wait_for(pilot, lambda: isinstance(app.screen, Ask), "the ports")
-        assert isinstance(app.screen, Ask)
+        await wait_for(pilot, lambda: isinstance(app.screen, TextDialog), "the ports")
+        assert isinstance(app.screen, TextDialog)
         app.screen.input.value = "4321:8080"
         await pilot.press("enter")
         await notified(app, pilot, "127.0.0.1:4321 → web-n1:8080")
@@ -495,9 +495,9 @@ async def test_an_image_without_a_shell_is_told_of_with_what_to_do(
         queries.append(query)
         yield Session()
 
-    talked = Talked()
+    talked = SessionResult()
 
-    async def talk(session: object) -> Talked:
+    async def talk(session: object) -> SessionResult:
         return talked
 
     monkeypatch.setattr(shell, "talk", talk)
@@ -543,7 +543,9 @@ async def test_a_debugger_is_no_target_for_another(tmp_path: Path) -> None:
     both = structs.replace(own.status, ephemeralContainerStatuses=(status("debugger-1"),))
     async with acting(tmp_path, structs.replace(own, spec=spec, status=both)) as (app, pilot, _):
         await pilot.press("D")
-        await wait_for(pilot, lambda: isinstance(app.screen, Ask), "the image, without a choice")
+        await wait_for(
+            pilot, lambda: isinstance(app.screen, TextDialog), "the image, without a choice"
+        )
 
 
 async def test_read_only_nothing_is_changed(tmp_path: Path, typing: list[bytes]) -> None:

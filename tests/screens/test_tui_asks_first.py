@@ -29,7 +29,7 @@ from podtui.tui.screens.forwards_screen import ForwardsScreen
 from podtui.tui.screens.main.main_screen import MainScreen
 from podtui.tui.screens.node.node_screen import NodeScreen
 from podtui.tui.screens.output_screen import OutputScreen
-from podtui.tui.widgets.dialogs import Ask, Dialog
+from podtui.tui.widgets.dialogs import Dialog, TextDialog
 
 PANES = {
     f"pane-{name}": Scene(shows=MainScreen, says="CrashLoopBackOff", keys=(key,))
@@ -65,7 +65,7 @@ def done(monkeypatch: pytest.MonkeyPatch) -> list[str]:
         found.append("throw away")
         raise ManifestFileError("not here")
 
-    monkeypatch.setattr(delete, "throw_away", throw)
+    monkeypatch.setattr(delete, "move_to_trash", throw)
     monkeypatch.setattr(edit_manifest, "write_manifest_file", lambda *a, **m: found.append("write"))
     monkeypatch.setattr(
         RunningForward, "stop", lambda self: found.append("stop") if not self.failed else None
@@ -207,7 +207,7 @@ async def test_another_context_asks_where_something_ends(monkeypatch: pytest.Mon
         assert not left
         await pilot.press("y")
         await wait_for(pilot, lambda: left, "the other context")
-        assert app.turn_to == "staging"
+        assert app.next_context == "staging"
 
 
 async def test_leaving_a_command_that_runs_asks(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -262,8 +262,8 @@ async def test_a_copy_asks_before_it_writes_over_a_file(
         main(app).pods.table.select("uid-counter")
         for answer, count in (("enter", 0), ("y", 1)):
             await pilot.press("t")
-            await wait_for(pilot, lambda: isinstance(app.screen, Ask), "the paths")
-            assert isinstance(app.screen, Ask)
+            await wait_for(pilot, lambda: isinstance(app.screen, TextDialog), "the paths")
+            assert isinstance(app.screen, TextDialog)
             app.screen.input.value = f":/etc/hosts {tmp_path / 'hosts'}"
             await pilot.press("enter")
             await asked(app, pilot)

@@ -37,7 +37,7 @@ from podtui.tui.screens.text_screens import EventScreen, ManifestScreen
 from podtui.tui.screens.trash_screen import TrashScreen
 from podtui.tui.screens.tree_screen import TreeScreen
 from podtui.tui.screens.why_screen import WhyScreen
-from podtui.tui.widgets.dialogs import Ask
+from podtui.tui.widgets.dialogs import TextDialog
 from podtui.tui.widgets.sanitize import clean
 
 Step = Callable[[], Awaitable[None]]
@@ -152,7 +152,7 @@ class Visit:
             "no plan": edit_manifest.plan_dialog(name, None, words),
             "changed": edit_manifest._changed_dialog(name, words),  # pyright: ignore[reportPrivateUsage]
             "template": template_picker([Template(name, words, ""), Template("b", "", "")]),
-            "ask": Ask(f"Title {name}", text=HARMLESS, check=lambda text: words),
+            "ask": TextDialog(f"Title {name}", text=HARMLESS, check=lambda text: words),
         }
         for label, screen in dialogs.items():
             async for _ in self.over(screen):

@@ -267,5 +267,5 @@ async def test_a_new_user_is_told_where_pods_come_from(tmp_path: Path, readonly:
         assert "does not exist yet" in said()
         assert ("from a template" in said()) is not readonly
         folder.mkdir()
-        main(app).publish(app.model.everything(), app.session.now())
+        main(app).publish(app.model.all_changes(), app.session.now())
         assert "does not exist yet" not in said()

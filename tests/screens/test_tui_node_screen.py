@@ -60,7 +60,7 @@ async def test_tabs_of_the_node() -> None:
         await wait_for(pilot, lambda: "KubeletReady" in said(overview), "the overview")
         await pilot.press("3")
         history = screen.query_one("#history", LinesView)
-        await wait_for(pilot, lambda: "what pods may have" in said(history), "the plots")
+        await wait_for(pilot, lambda: "allocatable" in said(history), "the plots")
         await pilot.press("4")
         await wait_for(pilot, lambda: "sha256:a" in screen.images.set.rows, "the images")
         await pilot.press("5")

@@ -123,7 +123,7 @@ async def test_marked_pods_have_their_turn_and_one_is_asked_once(tmp_path: Path)
 async def test_what_is_not_offered_is_not_in_the_menu_and_says_why(tmp_path: Path) -> None:
     own = telling(tmp_path, "$(LINE)", key="ctrl+g")
     async with running(preferences=preferences(tmp_path, own)) as (app, pilot):
-        why = [":tell: no line of a log is chosen: go to the log first"]
+        why = [":tell: no log line is selected; focus the log first"]
         await pilot.press("ctrl+g")
         await wait_for(pilot, lambda: notices(app) == why, "the word for the key")
         app.clear_notifications()
@@ -158,7 +158,7 @@ async def test_dangerous_ones_are_not_there_where_nothing_may_be_changed(tmp_pat
         await pilot.press("ctrl+g")
         await typed(pilot, "tell")
         await wait_for(pilot, lambda: notices(app), "the word")
-        why = [": podtui runs read-only: nothing is changed"]
+        why = [": podtui is read-only: nothing can be changed"]
         assert notices(app) == why
         app.clear_notifications()
         await pilot.press("f5")
@@ -295,7 +295,7 @@ async def test_what_runs_in_the_background_ends_with_podtui_and_is_named(tmp_pat
         await pilot.press("ctrl+g")
         written = tmp_path / "id"
         await wait_for(pilot, lambda: written.exists() and written.read_text(), "its id")
-        assert app.custom.farewell() == "podtui: ended what still ran: wait"
+        assert app.custom.ended_message() == "podtui: terminated running commands: wait"
         process = Path(f"/proc/{int(written.read_text())}")
     async with asyncio.timeout(30):
         while process.exists():  # noqa: ASYNC110, ASYNC240

@@ -17,7 +17,7 @@ from podtui.client.protocol import AttachQuery
 from podtui.tui.commands import shell
 from podtui.tui.screens.pods.pod_screen import PodScreen
 from podtui.tui.screens.tab_bar import TabBar
-from podtui.tui.widgets.dialogs import Ask, Buttons
+from podtui.tui.widgets.dialogs import Buttons, TextDialog
 
 
 async def test_a_key_attaches_to_the_containers_own_process(
@@ -71,8 +71,8 @@ async def test_a_key_copies_files_out_and_in(
         for name in ("copy_from", "copy_to"):
             setattr(client, name, copying(name))
         await pilot.press("t")
-        await wait_for(pilot, lambda: isinstance(app.screen, Ask), "from where to where")
-        assert isinstance(app.screen, Ask)
+        await wait_for(pilot, lambda: isinstance(app.screen, TextDialog), "from where to where")
+        assert isinstance(app.screen, TextDialog)
         app.screen.input.value = typed
         await pilot.press("enter")
         await notified(app, pilot, "Copied: 2 files, 2Ki")

@@ -32,9 +32,9 @@ async def test_an_equal_notice_stands_once_with_its_count() -> None:
 
 async def test_without_a_title_the_count_is_behind_the_message() -> None:
     async with app_with_notices() as (app, pilot):
-        app.notify("The last pane stays.")
-        app.notify("The last pane stays.")
-        assert await shown(app, pilot) == [("", "The last pane stays. ×2")]
+        app.notify("The last pane cannot be hidden.")
+        app.notify("The last pane cannot be hidden.")
+        assert await shown(app, pilot) == [("", "The last pane cannot be hidden. ×2")]
 
 
 async def test_others_between_do_not_make_it_another() -> None:

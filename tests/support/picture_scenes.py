@@ -50,7 +50,7 @@ from podtui.tui.screens.tree_screen import TreeScreen
 from podtui.tui.screens.why_screen import WhyScreen
 from podtui.tui.widgets.cells import Span
 from podtui.tui.widgets.columns import ColumnsScreen
-from podtui.tui.widgets.dialogs import Ask, Dialog
+from podtui.tui.widgets.dialogs import Dialog, TextDialog
 from podtui.tui.widgets.picker import Picker
 
 WEB: Final = "uid-web"
@@ -237,15 +237,16 @@ OVER_SCREENS: Final = {
     "menu": key(Menu, "Delete", "m"),
     "palette": key(CommandPalette, "Pane", "ctrl+p", size=SMALL, anew=True),
     "new-pod": key(Picker, "sidecar", "n", asked_by="create_pod.template_picker"),
-    "new-pod-name": key(Ask, "Name of the pod", "n", "1", size=SMALL,
+    "new-pod-name": key(TextDialog, "Name of the pod", "n", "1", size=SMALL,
                         asked_by="create_pod.create_pod"),
-    "debug": key(Ask, "Image of the debugger", "D", "1", select=WEB, size=SMALL,
+    "debug": key(TextDialog, "Image of the debugger", "D", "1", select=WEB, size=SMALL,
                  asked_by="shell.start_debugger"),
-    "copy-files": key(Ask, "copies into it", "t", "1", select=WEB, size=SMALL,
+    "copy-files": key(TextDialog, "copies to the container", "t", "1", select=WEB, size=SMALL,
                       asked_by="copy_files.transfer_files"),
-    "forward": key(Ask, "The pod declares", "F", select=WEB, size=SMALL,
+    "forward": key(TextDialog, "The pod declares", "F", select=WEB, size=SMALL,
                    asked_by="port_forward.start_forward"),
-    "pull-image": Scene(shows=Ask, says="docker pull", opens=begins("do('pull_image')"), size=SMALL,
+    "pull-image": Scene(shows=TextDialog, says="docker pull", opens=begins("do('pull_image')"),
+                        size=SMALL,
                         asked_by="images._ask_name"),
     "choose-container": key(Picker, "exporter", "ctrl+k", select=WEB, size=SMALL,
                             asked_by="restart.choose_container"),

@@ -42,7 +42,7 @@ from podtui.api.plan import FieldChange, FilePlan, ObjectPlan, Outcome, Plan, Po
 from podtui.api.v1 import ContainerPort, HTTPGetAction, ObjectMeta, Pod, Probe
 from podtui.api.what_if import Lack, Leaver, PortHolder, WhatIf
 from podtui.manifest.diagnose import read_manifest
-from podtui.tui.commands.manifest_file import Trashed
+from podtui.tui.commands.manifest_file import TrashedFile
 from podtui.tui.commands.session import RunningForward
 from podtui.tui.views.journal import JournalEntry
 
@@ -247,13 +247,13 @@ def forwards() -> tuple[RunningForward, ...]:
     return tuple(RunningForward(web(), one) for one in made)  # type: ignore[arg-type]
 
 
-def trashed(folder: Path = Path(FOLDER)) -> list[Trashed]:
+def trashed(folder: Path = Path(FOLDER)) -> list[TrashedFile]:
     """Three files, one of them twice."""
-    found: list[Trashed] = []
+    found: list[TrashedFile] = []
     for name, age in (("old.yaml", 30), ("web.yaml", 5400), ("web.yaml", 93_000)):
         moment = NOW - timedelta(seconds=age)
         kept = folder / ".trash" / f"{moment:%Y%m%dT%H%M%S.%fZ}~{name}"
-        found.append(Trashed(kept, folder / name, moment))
+        found.append(TrashedFile(kept, folder / name, moment))
     return found
 
 

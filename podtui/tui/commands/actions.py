@@ -58,17 +58,17 @@ def _edit(session: Session, selection: Selection, _: str) -> None:
         path = Path(manifests[0].spec.path)
         session.start("Edit", lambda: edit_file(session, path))
     else:
-        _tell_no_file(session, selection)
+        _notify_no_file(session, selection)
 
 
 def _delete(session: Session, selection: Selection, _: str) -> None:
     pods, manifests = selection.pods, selection.manifests
     of_cluster = session.model.server.capabilities.deletes
     if of_cluster and not pods:
-        session.tell("no pod is chosen", severity="warning")
+        session.notify("no pod is selected", severity="warning")
         return
     if not of_cluster and not manifests:
-        _tell_no_file(session, selection)
+        _notify_no_file(session, selection)
         return
 
     async def delete() -> None:
@@ -89,7 +89,7 @@ def _undo(session: Session, _: Selection, __: str) -> None:
 def _restart(session: Session, selection: Selection, _: str) -> None:
     pods = selection.pods
     if not pods:
-        _tell_no_pod(session, selection)
+        _notify_no_pod(session, selection)
         return
     if len(pods) == 1 and is_rejected(pods[0]):
         session.start("Retry", lambda: _retry(session, pods[0]))
@@ -105,7 +105,7 @@ def _restart(session: Session, selection: Selection, _: str) -> None:
 async def _retry(session: Session, pod: Pod) -> None:
     await session.client.retry(pod.metadata.namespace, pod.metadata.name)
     note(session, pod, "retry")
-    session.tell("Admitted again.", title=pod_label(pod))
+    session.notify("Retrying the admission.", title=pod_label(pod))
 
 
 def _restart_container(session: Session, selection: Selection, _: str) -> None:
@@ -168,35 +168,35 @@ ACTIONS: Final = {
         Action("edit", "act.edit", "e", "Edit", "Edit the manifest, see the plan, then apply it",
                _edit, shown=True, on=FILES, needs=("manifests",)),
         Action("delete", "act.delete", "ctrl+d", "Delete",
-               "Move the manifest to the trash: the pod ends",
+               "Move the manifest to the trash; the pod is terminated",
                _delete, shown=True, on=FILES, needs=("manifests", "deletes")),
         Action("undo", "act.undo", "u", "Undo", "Undo the last delete or fix",
                _undo, needs=("manifests",)),
         Action("restart", "act.restart", "r", "Restart",
-               "Restart the pod; admit a rejected one again",
+               "Restart the pod; retry the admission of a rejected one",
                _restart, shown=True, on=PODS, needs=("restarts",)),
-        Action("shell", "act.shell", "s", "Shell", "A shell in a container, in this terminal",
+        Action("shell", "act.shell", "s", "Shell", "Open a shell in a container",
                _on_one_pod("Shell", open_shell), shown=True, on=PODS),
-        Action("attach", "act.attach", "a", "Attach", "The terminal of a container's own process",
+        Action("attach", "act.attach", "a", "Attach", "Attach to the main process of a container",
                _on_one_pod("Attach", attach_to), on=PODS),
         Action("debug", "act.debug", "D", "Debug",
-               "A debugger beside a container, for one that has no shell",
+               "Add a debug container, for images without a shell",
                _on_one_pod("Debug", start_debugger), on=PODS),
         Action("transfer", "act.transfer", "t", "Copy files",
-               "Copy files out of a container or into it",
+               "Copy files from or to a container",
                _on_one_pod("Copy", transfer_files), on=PODS),
         Action("forward", "act.forward", "F", "Forward a port",
-               "Forward a port of this machine to the pod, in the background",
+               "Forward a local port to the pod, in the background",
                _on_one_pod("Port-forward", start_forward, writes=False), on=PODS, writes=False),
-        Action("forwards", "act.forwards", "f", "Port-forwards", "The port-forwards that run",
+        Action("forwards", "act.forwards", "f", "Port-forwards", "Running port-forwards",
                _forwards, writes=False),
-        Action("new", "act.new", "n", "New", "A new pod from a template, through the editor",
+        Action("new", "act.new", "n", "New", "Create a pod from a template in the editor",
                _new, needs=("manifests",)),
         Action("journal", "act.journal", "J", "Journal",
                "Journal: actions as docker and shell commands",
                _journal, needs=("engine",), writes=False),
         Action("restart_container", "act.restart-container", "ctrl+k", "Restart container",
-               "Restart one of its containers",
+               "Restart one container of the pod",
                _restart_container, on=PODS, needs=("restarts",)),
         Action("trash", "", "", "Trash", "List deleted files, to restore them",
                _trash, needs=("manifests",), writes=False),
@@ -209,7 +209,7 @@ ACTIONS: Final = {
 def _folder(session: Session) -> Path | None:
     folder = session.manifest_folder
     if folder is None:
-        session.tell("it is not known which folder the agent reads", severity="warning")
+        session.notify("the manifest folder of the agent is unknown", severity="warning")
     return folder
 
 
@@ -218,25 +218,25 @@ def _one_pod(session: Session, selection: Selection) -> Pod | None:
     if len(pods) == 1:
         return pods[0]
     if pods:
-        session.tell(f"{len(pods)} pods are marked: this is for one", severity="warning")
+        session.notify(f"{len(pods)} pods are marked; this action takes one", severity="warning")
     else:
-        _tell_no_pod(session, selection)
+        _notify_no_pod(session, selection)
     return None
 
 
-def _tell_no_pod(session: Session, selection: Selection) -> None:
+def _notify_no_pod(session: Session, selection: Selection) -> None:
     manifests = selection.manifests
     file = clean(manifests[0].metadata.name) if manifests else ""
-    words = f"{file} has no pod to act on" if file else "no pod is chosen"
-    session.tell(words, severity="warning")
+    words = f"{file} has no pod to act on" if file else "no pod is selected"
+    session.notify(words, severity="warning")
 
 
-def _tell_no_file(session: Session, selection: Selection) -> None:
+def _notify_no_file(session: Session, selection: Selection) -> None:
     count = len(selection.manifests)
     if count:
-        words = f"{count} files are chosen: one at a time can be edited"
+        words = f"{count} files are selected; only one can be edited at a time"
     elif selection.pods:
-        words = f"no file of the folder is known for {pod_label(selection.pods[0])}"
+        words = f"no manifest file found for {pod_label(selection.pods[0])}"
     else:
-        words = "no pod is chosen"
-    session.tell(words, severity="warning")
+        words = "no pod is selected"
+    session.notify(words, severity="warning")

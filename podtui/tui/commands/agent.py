@@ -86,7 +86,7 @@ def switch_dialog(watched: str, asked: str, pods: list[Pod]) -> Dialog:
         grace = pod.spec.terminationGracePeriodSeconds
         seconds = 30 if grace is None else grace
         lines.append((Span("✖ ", "error"), Span(pod_label(pod), "name"),
-                      Span(f"  ends (up to {seconds} s)", "muted")))  # fmt: skip
+                      Span(f"  terminates (up to {seconds} s)", "muted")))  # fmt: skip
     if len(pods) > MOST_NAMED:
         lines.append((Span(f"✖ and {plural(len(pods) - MOST_NAMED, 'more pod')}", "error"),))
     lines += [

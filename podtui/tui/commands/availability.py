@@ -47,7 +47,7 @@ BINDINGS: Final[Mapping[str, str]] = {
 """Capabilities by binding ID or its first part, for screens and tabs that are hidden entirely."""
 
 
-def is_offered(
+def is_available(
     capabilities: ServerCapabilities, action: str, parameters: tuple[object, ...] = ()
 ) -> bool:
     """Return whether the server supports an action."""
@@ -60,7 +60,7 @@ def is_offered(
     return not wanted or any(getattr(capabilities, name) for name in wanted)
 
 
-def is_binding_offered(capabilities: ServerCapabilities, id_: str, action: str) -> bool:
+def is_binding_available(capabilities: ServerCapabilities, id_: str, action: str) -> bool:
     """Return whether the server supports a binding, by its ID and action
     (``screen.tab('probes')``).
     """
@@ -68,4 +68,4 @@ def is_binding_offered(capabilities: ServerCapabilities, id_: str, action: str) 
     if group is not None and not getattr(capabilities, group):
         return False
     _, name, parameters = parse(action)
-    return is_offered(capabilities, name, parameters)
+    return is_available(capabilities, name, parameters)

@@ -14,7 +14,7 @@ from podtui.tui.commands.restart import choose_container
 from podtui.tui.commands.session import Session
 from podtui.tui.views.labels import pod_label
 from podtui.tui.widgets.cells import Line, Span
-from podtui.tui.widgets.dialogs import Ask, Dialog, confirmation
+from podtui.tui.widgets.dialogs import Dialog, TextDialog, confirmation
 from podtui.tui.widgets.format import plural, size
 from podtui.tui.widgets.sanitize import clean
 
@@ -35,16 +35,16 @@ def parse_transfer(text: str) -> Transfer:
     try:
         words = shlex.split(text)
     except ValueError as error:
-        raise UsageError(f"a quote is open: {error}") from error
+        raise UsageError(f"unclosed quote: {error}") from error
     if len(words) != 2:
-        raise UsageError("two paths: from where, and where to")
+        raise UsageError("expected two paths: source and destination")
     source, target = words
     if source.startswith(":") == target.startswith(":"):
-        raise UsageError("one of the two begins with ':', which is the container's side")
+        raise UsageError("exactly one path must begin with ':' (the path in the container)")
     out = source.startswith(":")
     remote, local = (source, target) if out else (target, source)
     if not remote.startswith(":/"):
-        raise UsageError("a path in the container begins with ':/'")
+        raise UsageError("the path in the container must begin with ':/'")
     try:
         return Transfer(out, Path(local).expanduser(), remote[1:])
     except RuntimeError as error:
@@ -74,7 +74,7 @@ def replaced_by(transfer: Transfer) -> Path | None:
 
 
 def overwrite_dialog(path: Path) -> Dialog:
-    what = "Files in this folder that have the same names" if path.is_dir() else "This file"
+    what = "Files with the same names in this folder" if path.is_dir() else "This file"
     lines: list[Line] = [
         (Span("✖ ", "error"), Span(clean(str(path)), "name")),
         (Span(f"{what} will be overwritten.", "muted"),),
@@ -88,18 +88,18 @@ async def transfer_files(session: Session, pod: Pod) -> None:
     if not container:
         return
     lines: list[Line] = [
-        (Span(":/etc/hosts ./hosts", "key"), Span("   copies out of the container", "muted")),
-        (Span("./site :/www", "key"), Span("          copies into it", "muted")),
+        (Span(":/etc/hosts ./hosts", "key"), Span("   copies from the container", "muted")),
+        (Span("./site :/www", "key"), Span("          copies to the container", "muted")),
     ]
     title = f"Copy files: {clean(container)} of {pod_label(pod)}"
-    text = await session.ask(Ask(title, lines, text=":/", check=transfer_problem))
+    text = await session.ask(TextDialog(title, lines, text=":/", check=transfer_problem))
     if text is None:
         return
     wanted = parse_transfer(text)
     lost = await asyncio.to_thread(replaced_by, wanted)
     if lost is not None and not await session.confirm(overwrite_dialog(lost)):
         return
-    session.asked()
+    session.end_questions()
     meta = pod.metadata
     where = f"{meta.namespace}/{meta.name}:{wanted.remote}"
     pair = [where, str(wanted.local)] if wanted.out else [str(wanted.local), where]
@@ -112,6 +112,6 @@ async def transfer_files(session: Session, pod: Pod) -> None:
         done = await client.copy_to(
             meta.namespace, meta.name, container, wanted.local, wanted.remote
         )
-    session.did("copy", session.kubectl("cp", "-c", container, *pair), meta.name)
-    skipped = f"; {done.skipped} links and devices were left out" if done.skipped else ""
-    session.tell(f"{plural(done.files, 'file')}, {size(done.bytes)}{skipped}", title="Copied")
+    session.record_action("copy", session.kubectl("cp", "-c", container, *pair), meta.name)
+    skipped = f"; {done.skipped} links and devices were skipped" if done.skipped else ""
+    session.notify(f"{plural(done.files, 'file')}, {size(done.bytes)}{skipped}", title="Copied")

@@ -14,7 +14,7 @@ from podtui.tui.commands.edit_manifest import edit_file
 from podtui.tui.commands.manifest_file import ManifestFileError
 from podtui.tui.commands.session import Session
 from podtui.tui.widgets.cells import Line, Span, sized
-from podtui.tui.widgets.dialogs import Ask
+from podtui.tui.widgets.dialogs import TextDialog
 from podtui.tui.widgets.picker import Picker
 from podtui.tui.widgets.sanitize import clean
 
@@ -39,7 +39,7 @@ def read_templates() -> list[Template]:
         files = sorted(shipped("templates").glob("*.yaml"))
         return [template_of(file.stem, file.read_text(encoding="utf-8")) for file in files]
     except OSError as error:
-        raise ManifestFileError(f"the templates cannot be read: {error}") from error
+        raise ManifestFileError(f"cannot read the templates: {error}") from error
 
 
 def template_of(name: str, text: str) -> Template:
@@ -61,13 +61,16 @@ def named(template: Template, name: str) -> bytes:
 def name_problem(name: str, taken: Collection[str]) -> str:
     """Return why a new pod cannot have this name; empty if it can. ``taken`` are file names."""
     if not name:
-        return "a pod needs a name"
+        return "the name must not be empty"
     if len(name) > _LONGEST:
-        return f"a name has at most {_LONGEST} characters"
+        return f"must be no more than {_LONGEST} characters"
     if not _NAME.fullmatch(name):
-        return "small letters, digits, '-' and '.', with a letter or digit at both ends"
+        return (
+            "must consist of lower case alphanumeric characters, '-' or '.', and must start and end"
+            " with an alphanumeric character"
+        )
     if file_name(name) in taken:
-        return f"there is a {file_name(name)} already"
+        return f"{file_name(name)} already exists"
     return ""
 
 
@@ -96,11 +99,11 @@ async def create_pod(session: Session, folder: Path) -> None:
         return
     template = templates[chosen]
     taken = {*session.model.manifests}
-    words = [(Span("Name of the pod, and of its file (with .yaml).", "muted"),)]
+    words = [(Span("Name of the pod; its file is NAME.yaml.", "muted"),)]
     if not await asyncio.to_thread(folder.exists):
-        words.append((Span(f"The folder {clean(str(folder))} is created for it.", "muted"),))
+        words.append((Span(f"The folder {clean(str(folder))} will be created.", "muted"),))
     name = await session.ask(
-        Ask(
+        TextDialog(
             f"New pod from {template.name}",
             words,
             text=free_name(template.name, taken),

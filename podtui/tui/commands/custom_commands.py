@@ -83,16 +83,16 @@ class CustomCommand:
 
 
 @dataclass(slots=True)
-class _Reading:
+class _Problems:
     places: Mapping[str, str]
     problems: list[str] = field(default_factory=list[str])
 
-    def tell(self, name: str, text: str) -> None:
+    def add(self, name: str, text: str) -> None:
         place = self.places.get(name) or self.places.get(name.partition(".")[0], "settings")
         self.problems.append(f"{place}: {name}: {text}")
 
 
-class _Wrong(ValueError):
+class _InvalidValue(ValueError):
     """Raised for an invalid value of a field."""
 
 
@@ -104,59 +104,59 @@ def read_commands(
     A problem is ``FILE:LINE:COLUMN: commands[0].field: problem``. ``taken`` are reserved names. An
     invalid key is reported, but its command is kept.
     """
-    reading = _Reading(places)
+    problems = _Problems(places)
     found: dict[str, CustomCommand] = {}
     for number, entry in enumerate(entries):
-        command = _read(entry, number, reading)
+        command = _read(entry, number, problems)
         if command is None:
             continue
         if command.name in taken or command.name in found:
-            whose = "another command of yours" if command.name in found else "podtui's own"
-            reading.tell(f"commands[{number}].name", f":{command.name} is {whose} already")
+            whose = "another custom command" if command.name in found else "a built-in command"
+            problems.add(f"commands[{number}].name", f":{command.name} is already {whose}")
         else:
             found[command.name] = command
-    return tuple(found.values()), tuple(reading.problems)
+    return tuple(found.values()), tuple(problems.problems)
 
 
-def _read(entry: object, number: int, reading: _Reading) -> CustomCommand | None:
+def _read(entry: object, number: int, problems: _Problems) -> CustomCommand | None:
     name = f"commands[{number}]"
     if not isinstance(entry, dict):
-        reading.tell(name, "must be a map with name and command")
+        problems.add(name, "must be a map with name and command")
         return None
     fields = cast(dict[str, object], entry)
-    before = len(reading.problems)
+    before = len(problems.problems)
     for each in fields:
         if each not in FIELDS:
             near = difflib.get_close_matches(each, FIELDS, n=1)
-            hint = f"; did you mean {near[0]}?" if near else f"; there are {', '.join(FIELDS)}"
-            reading.tell(f"{name}.{each}", f"no such field{hint}")
+            hint = f"; did you mean {near[0]}?" if near else f"; the fields are {', '.join(FIELDS)}"
+            problems.add(f"{name}.{each}", f"no such field{hint}")
     for each in ("name", "command"):
         if each not in fields:
-            reading.tell(name, f"{each} is missing")
+            problems.add(name, f"{each} is missing")
     parsed: dict[str, Any] = {}
     for each, value in fields.items():
         if each in _PARSERS:
             try:
                 parsed[each] = _PARSERS[each](value)
-            except (_Wrong, ValueError) as error:
-                reading.tell(f"{name}.{each}", str(error))
-    if len(reading.problems) > before:
+            except (_InvalidValue, ValueError) as error:
+                problems.add(f"{name}.{each}", str(error))
+    if len(problems.problems) > before:
         return None
     subject: str = parsed.pop("for", "pod")
     for text in _unknown_values(parsed["command"], subject):
-        reading.tell(f"{name}.command", text)
-    if len(reading.problems) > before:
+        problems.add(f"{name}.command", text)
+    if len(problems.problems) > before:
         return None
-    keys = _keys(fields.get("key", ""), f"{name}.key", reading)
+    keys = _keys(fields.get("key", ""), f"{name}.key", problems)
     return CustomCommand(subject=subject, keys=keys, number=number, **parsed)
 
 
-def _keys(value: object, name: str, reading: _Reading) -> tuple[str, ...]:
+def _keys(value: object, name: str, problems: _Problems) -> tuple[str, ...]:
     words = cast(list[object], value) if isinstance(value, list) else [value]
     try:
         return key_list(",".join(map(str, words)))
     except KeyNameError as error:
-        reading.tell(name, str(error))
+        problems.add(name, str(error))
         return ()
 
 
@@ -181,9 +181,13 @@ def _unknown_values(words: Sequence[str], subject: str) -> list[str]:
         where = [each for each in SUBJECTS if name in VALUES[each]]
         near = difflib.get_close_matches(name, sorted(known), n=1)
         if where:
-            hint = f" for: {subject}, but for: {' or '.join(where)}"
+            hint = f" if for is {subject}, only if it is {' or '.join(where)}"
         else:
-            hint = f"; did you mean $({near[0]})?" if near else f"; write $$({name}) to pass it on"
+            hint = (
+                f"; did you mean $({near[0]})?"
+                if near
+                else f"; use $$({name}) for a literal $({name})"
+            )
         found.append(f"there is no $({name}){hint}")
     return found
 
@@ -194,42 +198,44 @@ def _unknown_values(words: Sequence[str], subject: str) -> list[str]:
 def _name(value: object) -> str:
     if isinstance(value, str) and _NAME.fullmatch(value):
         return value
-    raise _Wrong("must be at most 30 lower-case letters, digits and '-'")
+    raise _InvalidValue("must be at most 30 lower-case letters, digits and '-'")
 
 
 def _text(value: object) -> str:
     if isinstance(value, str):
         return value
-    raise _Wrong("must be a string")
+    raise _InvalidValue("must be a string")
 
 
 def _words(value: object) -> tuple[str, ...]:
     words = cast(list[object], value) if isinstance(value, list) else []
     if not words or not all(isinstance(word, str) for word in words) or not words[0]:
-        raise _Wrong("must be a list such as [trivy, image, $(IMAGE)]; no shell reads it")
+        raise _InvalidValue(
+            "must be a list such as [trivy, image, $(IMAGE)]; it is run without a shell"
+        )
     texts = tuple(cast(list[str], words))
     if any("\0" in text for text in texts):
-        raise _Wrong("no argument can hold a NUL")
+        raise _InvalidValue("an argument must not contain a NUL character")
     return texts
 
 
 def _one_of(value: object, known: Sequence[str]) -> str:
     if isinstance(value, str) and value in known:
         return value
-    raise _Wrong(f"must be one of {', '.join(known)}")
+    raise _InvalidValue(f"must be one of {', '.join(known)}")
 
 
 def _boolean(value: object) -> bool:
     words = {"true": True, "yes": True, "on": True, "false": False, "no": False, "off": False}
     if isinstance(value, str) and value.lower() in words:
         return words[value.lower()]
-    raise _Wrong("must be true or false")
+    raise _InvalidValue("must be true or false")
 
 
 def _seconds(value: object) -> float:
     if isinstance(value, str):
         return parse_duration(value)
-    raise _Wrong("must be a duration such as 60s, or 0 for none")
+    raise _InvalidValue("must be a duration such as 60s, or 0 for none")
 
 
 _PARSERS: Final[Mapping[str, Callable[[object], Any]]] = {
@@ -248,13 +254,13 @@ _ABSENT: Final = {
     "NODE": "the node is not known yet",
     "ROOT_DIR": "a cluster has no root directory",
     "SOCKET": "a cluster has no socket",
-    "CONTEXT": "this is no context of a kubeconfig",
-    "LINE": "no line of a log is chosen: go to the log first",
+    "CONTEXT": "this is not a kubeconfig context",
+    "LINE": "no log line is selected; focus the log first",
     "IP": "{what} has no IP yet",
-    "MANIFEST": "no file of the folder is known for {what}",
+    "MANIFEST": "no manifest file found for {what}",
     "UID": "{what} has no UID",
-    "CONTAINER_ID": "{what} has not been started",
-    "IMAGE": "{what} names no image",
+    "CONTAINER_ID": "{what} has not started",
+    "IMAGE": "{what} has no image",
 }
 
 
@@ -283,7 +289,7 @@ class CommandTarget:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Here:
+class CurrentSelection:
     """The current selection.
 
     ``manifests`` are paths; ``manifest_of`` maps pod keys to paths. ``container`` is the container
@@ -298,7 +304,9 @@ class Here:
     common: Mapping[str, str] = field(default_factory=dict[str, str])
 
 
-def aims(command: CustomCommand, here: Here) -> tuple[tuple[CommandTarget, ...], ...]:
+def find_targets(
+    command: CustomCommand, here: CurrentSelection
+) -> tuple[tuple[CommandTarget, ...], ...]:
     """Return the possible targets for each selected object. An object has more than one if the user
     must choose a container; they are in the order of the manifest. Raises `NotOffered`.
     """
@@ -313,7 +321,7 @@ def aims(command: CustomCommand, here: Here) -> tuple[tuple[CommandTarget, ...],
         found = tuple(_of_pod(command, pod, here) for pod in here.pods)
     if not found:
         what = "image" if command.subject == "image" else "pod"
-        raise NotOffered(f"no {what} is chosen here")
+        raise NotOffered(f"no {what} is selected")
     if command.subject == "node" and not here.common.get("NODE"):
         raise NotOffered(_ABSENT["NODE"])
     return tuple(_complete(command, ways) for ways in found)
@@ -329,19 +337,19 @@ def _complete(command: CustomCommand, ways: tuple[CommandTarget, ...]) -> tuple[
     raise NotOffered(said.format(what=ways[0].label or "it"))
 
 
-def _of_manifests(here: Here) -> tuple[tuple[CommandTarget, ...], ...]:
+def _of_manifests(here: CurrentSelection) -> tuple[tuple[CommandTarget, ...], ...]:
     if not here.manifests and here.pods:
         label = pod_label(here.pods[0])
         raise NotOffered(_ABSENT["MANIFEST"].format(what=label))
     if not here.manifests:
-        raise NotOffered("no manifest is chosen here")
+        raise NotOffered("no manifest is selected")
     return tuple(
         (CommandTarget(clean(path.rpartition("/")[2]), {**here.common, "MANIFEST": path}),)
         for path in here.manifests
     )
 
 
-def _of_pod(command: CustomCommand, pod: Pod, here: Here) -> tuple[CommandTarget, ...]:
+def _of_pod(command: CustomCommand, pod: Pod, here: CurrentSelection) -> tuple[CommandTarget, ...]:
     meta = pod.metadata
     values = {
         **here.common,

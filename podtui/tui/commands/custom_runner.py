@@ -14,11 +14,11 @@ from textual.keys import key_to_character
 
 from podtui.tui.commands.custom_commands import (
     CommandTarget,
+    CurrentSelection,
     CustomCommand,
-    Here,
     Hotkey,
     NotOffered,
-    aims,
+    find_targets,
 )
 from podtui.tui.commands.process import run_program
 from podtui.tui.commands.registry import Command
@@ -50,12 +50,14 @@ async def run_on(
         chosen = [way]
     if command.confirm and not await session.confirm(question(command, chosen)):
         return False
-    for aim in chosen:
-        session.did(command.name, aim.words(command), *([aim.pod] if aim.pod else []))
+    for target in chosen:
+        session.record_action(
+            command.name, target.words(command), *([target.pod] if target.pod else [])
+        )
     if command.mode == "terminal":
         await _in_terminal(session, command, chosen)
         return True
-    session.asked()
+    session.end_questions()
     if command.mode == "output":
         session.push(session.screens.output(command, chosen))
     else:
@@ -71,60 +73,60 @@ async def _choose(
         for way in ways
     ]
     start = next((place for place, way in enumerate(ways) if way.likely), 0)
-    place = await session.ask(Picker(f"{command.name}: on which?", lines, start=start))
+    place = await session.ask(Picker(f"{command.name}: select a container", lines, start=start))
     return None if place is None else ways[place]
 
 
 async def _in_terminal(
     session: Session, command: CustomCommand, chosen: Sequence[CommandTarget]
 ) -> None:
-    for aim in chosen:
+    for target in chosen:
         try:
-            await run_in_terminal(session, aim.words(command), aim.environment())
+            await run_in_terminal(session, target.words(command), target.environment())
         except ProgramFailed as error:
-            _tell(session, command, aim, str(error), good=False)
+            _notify(session, command, target, str(error), good=False)
 
 
 async def _in_background(
     session: Session, command: CustomCommand, chosen: Sequence[CommandTarget]
 ) -> None:
-    for aim in chosen:
+    for target in chosen:
         last = bytearray()
 
         def take(piece: bytes, last: bytearray = last) -> None:
             last += piece
             del last[:-LAST_BYTES]
 
-        name = f"{command.name} {aim.label}".strip()
+        name = f"{command.name} {target.label}".strip()
         session.running.append(name)
         try:
             outcome = await run_program(
-                aim.words(command), aim.environment(), take, seconds=command.timeout
+                target.words(command), target.environment(), take, seconds=command.timeout
             )
         except ProgramFailed as error:
-            _tell(session, command, aim, str(error), good=False)
+            _notify(session, command, target, str(error), good=False)
         else:
             lines = last.decode(errors="replace").splitlines()
             more = f": {lines[-1]}" if lines and not outcome.good else ""
-            _tell(session, command, aim, f"{outcome.words}{more}", good=outcome.good)
+            _notify(session, command, target, f"{outcome.words}{more}", good=outcome.good)
         finally:
             session.running.remove(name)
 
 
-def _tell(
-    session: Session, command: CustomCommand, aim: CommandTarget, text: str, *, good: bool
+def _notify(
+    session: Session, command: CustomCommand, target: CommandTarget, text: str, *, good: bool
 ) -> None:
-    title = f"{command.name} · {aim.label}" if aim.label else command.name
+    title = f"{command.name} · {target.label}" if target.label else command.name
     severity = "information" if good else "error"
-    session.tell(text, title=title, severity=severity)
+    session.notify(text, title=title, severity=severity)
 
 
 def question(command: CustomCommand, chosen: Sequence[CommandTarget]) -> Dialog:
     """Return the confirmation dialog with the command lines that would run."""
     lines: list[Line] = [
-        (Span(f"{aim.label}  " if aim.label else "", "name"),
-         Span(shell_line(shlex.join(aim.words(command))), "soft"))
-        for aim in chosen
+        (Span(f"{target.label}  " if target.label else "", "name"),
+         Span(shell_line(shlex.join(target.words(command))), "soft"))
+        for target in chosen
     ]  # fmt: skip
     first = chosen[0].label
     what = f" on {first}" if len(chosen) == 1 and first else ""
@@ -149,7 +151,11 @@ class CustomRunner:
         self._lines = {hotkey.written: hotkey.line for hotkey in hotkeys}
         found: list[Binding] = []
         for command in commands:
-            action, name, words = f"app.own('{command.name}')", command.name, command.words
+            action, name, words = (
+                f"app.custom_command('{command.name}')",
+                command.name,
+                command.words,
+            )
             found += (_binding(key, action, name, words, command.id) for key in command.keys)
             # A binding for a key that no keyboard sends, so that help and menu list the command
             # even if it has no key.
@@ -181,7 +187,9 @@ class CustomRunner:
     def typed(self) -> tuple[Command, ...]:
         """The commands for the prompt."""
         return tuple(
-            typed_command(each) for each in self._commands.values() if not self._is_barred(each)
+            typed_command(each)
+            for each in self._commands.values()
+            if not self._is_unavailable(each)
         )
 
     def line_of(self, place: int) -> str:
@@ -190,37 +198,37 @@ class CustomRunner:
 
     # --- availability
 
-    def _is_barred(self, command: CustomCommand) -> bool:
+    def _is_unavailable(self, command: CustomCommand) -> bool:
         return command.dangerous and self._session.readonly
 
-    def why_barred(self, name: str) -> str:
+    def why_unavailable(self, name: str) -> str:
         """Return why a custom command is not available in this session; empty if it is available or
         if there is no such command.
         """
         command = self._commands.get(name)
-        return READ_ONLY if command is not None and self._is_barred(command) else ""
+        return READ_ONLY if command is not None and self._is_unavailable(command) else ""
 
-    def is_there(self, name: str) -> bool:
+    def is_available(self, name: str) -> bool:
         """Return whether the command exists and is available in this session."""
         command = self._commands.get(name)
-        return command is not None and not self._is_barred(command)
+        return command is not None and not self._is_unavailable(command)
 
-    def why_not(self, name: str) -> str:
+    def why_not_now(self, name: str) -> str:
         """Return why a command cannot run on the current selection; empty if it can."""
-        if barred := self.why_barred(name):
+        if barred := self.why_unavailable(name):
             return barred
         try:
-            aims(self._commands[name], self._here())
+            find_targets(self._commands[name], self._current_selection())
         except NotOffered as error:
             return str(error)
         return ""
 
-    def is_offered(self, id_: str) -> bool:
+    def is_listed(self, id_: str) -> bool:
         """Return whether a menu should list a binding, by its ID; always true for podtui's own."""
         name = id_.removeprefix("own.")
-        return name == id_ or name not in self._commands or not self.why_not(name)
+        return name == id_ or name not in self._commands or not self.why_not_now(name)
 
-    def _here(self) -> Here:
+    def _current_selection(self) -> CurrentSelection:
         """Return the current selection of the screen."""
         selection = self._selection()
         pods = selection.pods
@@ -231,7 +239,7 @@ class CustomRunner:
             if [key] == [pod_key(pod) for pod in pods]:
                 container = name
         found = ((pod, self._session.model.manifest_of(pod)) for pod in pods)
-        return Here(
+        return CurrentSelection(
             pods=pods,
             manifests=tuple(manifest.spec.path for manifest in selection.manifests),
             manifest_of={pod_key(pod): m.spec.path for pod, m in found if m is not None},
@@ -255,12 +263,12 @@ class CustomRunner:
 
     def run(self, name: str) -> None:
         """Run a command on the current selection; if that is not possible, notify why."""
-        why = self.why_not(name)
+        why = self.why_not_now(name)
         if why:
-            self._session.tell(why, title=f":{name}", severity="warning")
+            self._session.notify(why, title=f":{name}", severity="warning")
             return
         command, clear = self._commands[name], self._selection().clear
-        found = aims(command, self._here())
+        found = find_targets(command, self._current_selection())
 
         async def run() -> None:
             if await run_on(self._session, command, found):
@@ -268,10 +276,10 @@ class CustomRunner:
 
         self._session.start(name, run, writes=False)
 
-    def farewell(self) -> str:
+    def ended_message(self) -> str:
         """Return the message about commands that end with the screen; empty if there are none."""
         running = self._session.running
-        return f"podtui: ended what still ran: {', '.join(running)}" if running else ""
+        return f"podtui: terminated running commands: {', '.join(running)}" if running else ""
 
 
 def _binding(
@@ -283,4 +291,4 @@ def _binding(
 
 def typed_command(command: CustomCommand) -> Command:
     """Return the custom command as a command of the prompt."""
-    return Command(command.name, (), clean(command.words), "app.own", (command.name,))
+    return Command(command.name, (), clean(command.words), "app.custom_command", (command.name,))

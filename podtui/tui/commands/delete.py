@@ -14,9 +14,9 @@ from podtui.tui.commands.edit_manifest import undo_rewrite
 from podtui.tui.commands.manifest_file import (
     ManifestFileError,
     Rewrite,
-    Trashed,
-    bring_back,
-    throw_away,
+    TrashedFile,
+    move_to_trash,
+    restore_file,
 )
 from podtui.tui.commands.session import Session
 from podtui.tui.views.labels import pod_label
@@ -34,17 +34,19 @@ async def delete_manifests(session: Session, manifests: Sequence[Manifest]) -> b
     plans = await _plans(session, manifests)
     if not await session.confirm(delete_dialog(manifests, plans)):
         return False
-    thrown: list[Trashed] = []
+    trashed: list[TrashedFile] = []
     try:
         for manifest in manifests:
             path = Path(manifest.spec.path)
-            one = await asyncio.to_thread(throw_away, path, session.utc_now())
-            thrown.append(one)
-            session.did("delete", ["mv", str(path), str(one.path)], manifest.status.podName)
+            one = await asyncio.to_thread(move_to_trash, path, session.utc_now())
+            trashed.append(one)
+            session.record_action(
+                "delete", ["mv", str(path), str(one.path)], manifest.status.podName
+            )
     finally:
-        if thrown:
-            session.undoable.append(tuple(thrown))
-    session.tell_undo(f"{_files(manifests)} moved to the trash")
+        if trashed:
+            session.undoable.append(tuple(trashed))
+    session.notify_undo(f"{_files(manifests)} moved to the trash")
     return True
 
 
@@ -74,8 +76,13 @@ def delete_dialog(manifests: Sequence[Manifest], plans: Sequence[Plan | str]) ->
         lines += [(Span("  "), *line) for line in plan_lines(plan)]
     lines += [
         (),
-        (Span("A pod lives as long as its file: deleting its record would not end it.", "muted"),),
-        (Span("u brings the last deleted files back; restored pods start fresh.", "muted"),),
+        (
+            Span(
+                "A static pod runs as long as its file exists, even if its API object is deleted.",
+                "muted",
+            ),
+        ),
+        (Span("u restores the last deleted files; restored pods start fresh.", "muted"),),
     ]
     what = _files(manifests) if ended != len(manifests) else _pods(plans)
     return confirmation(f"Delete {what}?", lines, f"Delete {what}")
@@ -93,7 +100,7 @@ def _pods(plans: Sequence[Plan | str]) -> str:
 async def undo_last(session: Session) -> None:
     """Undo the last delete or fix. Raises `ManifestFileError`; the undo can then be repeated."""
     if not session.undoable:
-        session.tell("Nothing to undo in this session; :trash lists earlier deletions.",
+        session.notify("Nothing to undo in this session; :trash lists earlier deletions.",
                      title="Undo", severity="warning")  # fmt: skip
         return
     last = session.undoable[-1]
@@ -103,30 +110,30 @@ async def undo_last(session: Session) -> None:
         await restore(session, last)
 
 
-async def restore(session: Session, files: Sequence[Trashed]) -> None:
+async def restore(session: Session, files: Sequence[TrashedFile]) -> None:
     """Restore files from the trash. A file that cannot be restored does not stop the others. Raises
     `ManifestFileError` with all failures.
     """
     wrong: list[str] = []
-    back: list[Trashed] = []
+    back: list[TrashedFile] = []
     for one in files:
         try:
-            await asyncio.to_thread(bring_back, one)
+            await asyncio.to_thread(restore_file, one)
         except ManifestFileError as error:
             wrong.append(str(error))
         else:
             back.append(one)
-            session.did("bring back", ["mv", "-n", str(one.path), str(one.origin)])
+            session.record_action("restore", ["mv", "-n", str(one.path), str(one.origin)])
             left = [
                 deed if isinstance(deed, Rewrite) else tuple(each for each in deed if each != one)
                 for deed in session.undoable
             ]
             session.undoable[:] = [deed for deed in left if deed]
     if wrong:
-        rest = f" ({len(back)} of {len(files)} are back)" if back else ""
+        rest = f" ({len(back)} of {len(files)} restored)" if back else ""
         raise ManifestFileError("\n".join(wrong) + rest)
     names = ", ".join(clean(one.origin.name) for one in back)
-    session.tell(names, title="Brought back")
+    session.notify(names, title="Restored")
 
 
 async def delete_pods(session: Session, pods: Sequence[Pod]) -> bool:
@@ -145,12 +152,12 @@ async def delete_pods(session: Session, pods: Sequence[Pod]) -> bool:
             failed.append(f"{pod_label(pod)}: {error}")
         else:
             words = session.kubectl("delete", "pod", meta.name, f"--namespace={meta.namespace}")
-            session.did("delete", words, meta.name)
+            session.record_action("delete", words, meta.name)
             done.append(pod)
     if failed:
-        session.tell("\n".join(failed), title="Not deleted", severity="error")
+        session.notify("\n".join(failed), title="Not deleted", severity="error")
     if done:
-        session.tell(pod_label(done[0]) if len(done) == 1 else plural(len(done), "pod"),
+        session.notify(pod_label(done[0]) if len(done) == 1 else plural(len(done), "pod"),
                      title="Deleted")  # fmt: skip
     return True
 
@@ -160,27 +167,27 @@ def delete_pods_dialog(pods: Sequence[Pod]) -> Dialog:
     lines: list[Line] = []
     for pod in pods:
         lines.append((Span("✖ ", "error"), Span(pod_label(pod), "name")))
-        lines.append((Span(f"  {fate(pod)}", "muted"),))
+        lines.append((Span(f"  {deletion_effect(pod)}", "muted"),))
     lines += [(), (Span("A cluster has no undo.", "warning"),)]
     what = pod_label(pods[0]) if len(pods) == 1 else plural(len(pods), "pod")
     return confirmation(f"Delete {what}?", lines, f"Delete {what}")
 
 
-def fate(pod: Pod) -> str:
+def deletion_effect(pod: Pod) -> str:
     """Return what follows the deletion: the grace period, and whether an owner recreates the
     pod.
     """
     grace = pod.spec.terminationGracePeriodSeconds
-    ends = f"has {30 if grace is None else grace} s to end"
+    ends = f"has {30 if grace is None else grace} s to terminate"
     owner = owner_of(pod)
     if owner is None:
-        return f"{ends}; it has no owner: it is not recreated"
+        return f"{ends}; no owner recreates it"
     name = f"{clean(owner.kind)} {clean(owner.name)}"
     if owner.kind == "Node":
-        return f"is a static pod of {name}: its kubelet makes the record again"
+        return f"is a static pod of {name}; its kubelet recreates the mirror pod"
     if owner.kind == "Job":
-        return f"{ends}; {name} may make another"
-    return f"{ends}; {name} makes another"
+        return f"{ends}; {name} may recreate it"
+    return f"{ends}; {name} recreates it"
 
 
 def owner_of(pod: Pod) -> OwnerReference | None:

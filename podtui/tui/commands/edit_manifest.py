@@ -19,7 +19,7 @@ from podtui.tui.commands.manifest_file import (
 )
 from podtui.tui.commands.session import Draft, Session
 from podtui.tui.commands.terminal import editor_words, run_in_terminal
-from podtui.tui.views.plan import does_nothing, is_disruptive, outcome_words, plan_lines
+from podtui.tui.views.plan import does_nothing, is_disruptive, outcome_text, plan_lines
 from podtui.tui.widgets.cells import Line, Span
 from podtui.tui.widgets.dialogs import CANCEL, Dialog, Option, confirmation
 from podtui.tui.widgets.sanitize import clean
@@ -45,12 +45,12 @@ async def edit_file(session: Session, path: Path, *, begin: bytes | None = None)
     draft = session.drafts.get(path)
     if draft is not None and draft.base == base:
         text = draft.text
-        session.tell("Reopened your unsaved draft.", title=path.name)
+        session.notify("Reopened your unsaved draft.", title=path.name)
     while True:
         text = await _edited(session, path.name, text or b"")
         if text == base:
             session.drafts.pop(path, None)
-            session.tell("Nothing was changed.", title=path.name)
+            session.notify("Nothing was changed.", title=path.name)
             return
         # Keep the draft until the file is written, so that no failure in between loses it.
         session.drafts[path] = Draft(base, text)
@@ -67,18 +67,18 @@ async def edit_file(session: Session, path: Path, *, begin: bytes | None = None)
                     answer = APPLY
             else:
                 del session.drafts[path]
-                done = outcome_words(plan) if plan is not None else "saved"
-                session.tell(done, title=f"{path.name} applied")
+                done = outcome_text(plan) if plan is not None else "saved"
+                session.notify(done, title=f"{path.name} applied")
                 pods = [pod.name for pod in plan.pods] if plan is not None else []
                 words = [*editor_words(os.environ), str(path)]
-                session.did("create" if base is None else "edit", words, *pods)
+                session.record_action("create" if base is None else "edit", words, *pods)
                 return
         if answer == DISCARD:
             del session.drafts[path]
-            session.tell("Draft discarded; nothing was changed.", title=path.name)
+            session.notify("Draft discarded; nothing was changed.", title=path.name)
             return
         if answer != AGAIN:
-            session.tell("Nothing was changed; e reopens your draft.", title=path.name)
+            session.notify("Nothing was changed; e reopens your draft.", title=path.name)
             return
 
 
@@ -114,7 +114,7 @@ async def rewrite_file(session: Session, change: Rewrite) -> bool:
     if not await _rewritten(session, change, f"{change.what}?", "Apply"):
         return False
     session.undoable.append(change)
-    session.tell_undo(f"{change.path.name}: {change.what}", "undoes it")
+    session.notify_undo(f"{change.path.name}: {change.what}", "undoes it")
     return True
 
 
@@ -125,7 +125,7 @@ async def undo_rewrite(session: Session, change: Rewrite) -> None:
     back = Rewrite(change.path, change.after, change.before, change.what)
     if await _rewritten(session, back, f"Undo: {change.what}?", "Undo"):
         session.undoable.remove(change)
-        session.tell(f"Undone: {change.what}", title=change.path.name)
+        session.notify(f"Undone: {change.what}", title=change.path.name)
 
 
 async def _rewritten(session: Session, change: Rewrite, title: str, verb: str) -> bool:
@@ -135,7 +135,7 @@ async def _rewritten(session: Session, change: Rewrite, title: str, verb: str) -
         return False
     await asyncio.to_thread(write_manifest_file, change.path, change.after, expected=change.before)
     pods = [pod.name for pod in plan.pods] if plan is not None else []
-    session.did(verb.lower(), [*editor_words(os.environ), str(change.path)], *pods)
+    session.record_action(verb.lower(), [*editor_words(os.environ), str(change.path)], *pods)
     return True
 
 
@@ -153,7 +153,7 @@ def rewrite_dialog(
     ]
     lines.append(())
     if plan is None:
-        lines.append((Span(f"▲ There is no plan: {clean(problem)}", "warning"),))
+        lines.append((Span(f"▲ No plan: {clean(problem)}", "warning"),))
     else:
         lines += plan_lines(plan)
     what = _verb(plan, verb) if plan is not None and is_disruptive([plan]) else verb
@@ -164,7 +164,7 @@ def plan_dialog(name: str, plan: Plan | None, problem: str = "") -> Dialog:
     """Return the dialog with the plan and the possible answers. Unusable text cannot be applied."""
     title = f"Plan for {clean(name)}"
     if plan is None:
-        lines: list[Line] = [(Span(f"▲ There is no plan: {clean(problem)}", "warning"),)]
+        lines: list[Line] = [(Span(f"▲ No plan: {clean(problem)}", "warning"),)]
         save = Option(APPLY, "Save anyway", "y", True)
         return Dialog(title, lines, (_KEEP, _EDIT, _DISCARD, save))
     lines = plan_lines(plan)
@@ -185,7 +185,7 @@ def _verb(plan: Plan, apply: str = "Apply") -> str:
     if len(replaced) == 1:
         verb = "replace" if replaced[0].outcome == "Replaced" else "remove"
         return f"{apply} and {verb} {clean(replaced[0].name)}"
-    return f"{apply} and end {len(replaced)} pods" if replaced else apply
+    return f"{apply} and terminate {len(replaced)} pods" if replaced else apply
 
 
 def _changed_dialog(name: str, problem: str) -> Dialog:

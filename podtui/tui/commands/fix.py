@@ -16,7 +16,7 @@ from podtui.tui.widgets.sanitize import clean
 from podtui.why import Diagnosis, Facts, Fix, apply_edits
 from podtui.why.trial import Outcome, Trial, Verdict, judge
 
-_LOOKS: Final = {
+_STATES: Final = {
     Verdict.PENDING: ("◔", "pending"),
     Verdict.VERIFIED: ("●", "running"),
     Verdict.FAILED_AGAIN: ("✖", "error"),
@@ -67,7 +67,7 @@ def outcome(
 
 
 def outcome_line(applied: Applied, found: Outcome) -> Line:
-    glyph, tone = _LOOKS[found.verdict]
+    glyph, tone = _STATES[found.verdict]
     state = {
         Verdict.PENDING: "applied, not verified yet: ",
         Verdict.VERIFIED: "applied and verified: ",

@@ -12,7 +12,7 @@ from podtui.api.images import NodeImage, PrunedImages, PullStep
 from podtui.api.names import GROUP_VERSION
 from podtui.tui.commands.session import Session
 from podtui.tui.widgets.cells import Line, Span
-from podtui.tui.widgets.dialogs import Ask, Dialog, confirmation
+from podtui.tui.widgets.dialogs import Dialog, TextDialog, confirmation
 from podtui.tui.widgets.format import plural, size
 from podtui.tui.widgets.sanitize import clean
 
@@ -28,12 +28,12 @@ async def pull_image(session: Session, name: str = "") -> bool:
     if not name:
         return False
     if problem := name_problem(name):
-        session.tell(problem, title="Pull", severity="warning")
+        session.notify(problem, title="Pull", severity="warning")
         return False
     if name in session.pulls:
-        session.tell(f"{name} is being pulled already", title="Pull", severity="warning")
+        session.notify(f"{name} is already being pulled", title="Pull", severity="warning")
         return False
-    session.asked()
+    session.end_questions()
     session.pulls[name] = PullStep(status="Waiting")
     image: NodeImage | None = None
     try:
@@ -46,7 +46,7 @@ async def pull_image(session: Session, name: str = "") -> bool:
         del session.pulls[name]
     _note(session, "pull image", "POST", f"/pull?{urlencode({'image': name})}")
     if image is not None:
-        session.tell(f"{name}, {size(image.sizeBytes)}", title="Pulled")
+        session.notify(f"{name}, {size(image.sizeBytes)}", title="Pulled")
     return True
 
 
@@ -57,13 +57,13 @@ async def remove_image(session: Session, image: NodeImage) -> bool:
     name = name_of(image)
     if image.usedBy:
         text = f"{name} is used by {', '.join(image.usedBy)}"
-        session.tell(text, title="Not removed", severity="warning")
+        session.notify(text, title="Not removed", severity="warning")
         return False
     if not await session.confirm(removal_dialog(image)):
         return False
     await session.client.remove_image(image.id)
     _note(session, "remove image", "DELETE", f"/{quote(image.id, safe='')}")
-    session.tell(f"{name}, {size(image.sizeBytes)}", title="Removed")
+    session.notify(f"{name}, {size(image.sizeBytes)}", title="Removed")
     return True
 
 
@@ -73,15 +73,15 @@ async def prune_images(session: Session, images: Sequence[NodeImage]) -> bool:
     """
     found = prunable(images)
     if not found:
-        session.tell("Every image that podtui pulled is in use.", title="Nothing to prune")
+        session.notify("Every image that podtui pulled is in use.", title="Nothing to prune")
         return False
     if not await session.confirm(prune_dialog(found)):
         return False
     pruned = await session.client.prune_images()
     _note(session, "prune images", "POST", "/prune")
-    session.tell(pruned_words(pruned), title="Pruned")
+    session.notify(pruned_text(pruned), title="Pruned")
     if pruned.kept:
-        session.tell("\n".join(pruned.kept), title="Not removed", severity="warning")
+        session.notify("\n".join(pruned.kept), title="Not removed", severity="warning")
     return True
 
 
@@ -97,7 +97,7 @@ def name_of(image: NodeImage) -> str:
 
 def name_problem(name: str) -> str:
     """Return why the text is not an image name; empty if it is one."""
-    return "" if parse_image_reference(name) else f"{name!r} is no name of an image"
+    return "" if parse_image_reference(name) else f"{name!r} is not a valid image reference"
 
 
 def removal_dialog(image: NodeImage) -> Dialog:
@@ -105,7 +105,7 @@ def removal_dialog(image: NodeImage) -> Dialog:
     lines: list[Line] = [(Span("✖ ", "error"), Span(name, "name"), _size(image))]
     lines += [(Span(f"  also {clean(other)}", "soft"),) for other in image.names[1:]]
     if not image.collectable:
-        lines.append((Span("podtui did not pull it: it may not be had again.", "warning"),))
+        lines.append((Span("podtui did not pull it; no registry may provide it.", "warning"),))
     return confirmation(f"Remove {name}?", lines, "Remove image")
 
 
@@ -119,7 +119,7 @@ def prune_dialog(images: Sequence[NodeImage]) -> Dialog:
     return confirmation(f"Remove {what}, {total}?", lines, f"Remove {what}")
 
 
-def pruned_words(pruned: PrunedImages) -> str:
+def pruned_text(pruned: PrunedImages) -> str:
     """Return a summary such as ``a:1, b:1: 12Mi``."""
     count = len(pruned.removed)
     names = ", ".join(pruned.removed) if count <= _NAMED else plural(count, "image")
@@ -134,12 +134,12 @@ async def _ask_name(session: Session) -> str:
     def check(text: str) -> str:
         return name_problem(text.strip()) if text.strip() else ""
 
-    hint: Line = (Span("Its name, as docker pull takes it.", "soft"),)
-    return await session.ask(Ask("Pull an image", [hint], check=check)) or ""
+    hint: Line = (Span("An image reference, as for docker pull.", "soft"),)
+    return await session.ask(TextDialog("Pull an image", [hint], check=check)) or ""
 
 
 def _note(session: Session, what: str, method: str, rest: str) -> None:
     """Add a request to the agent's socket to the journal, as a curl command."""
     socket = session.client.target.removeprefix("unix:")
     url = f"http://podtui/apis/{GROUP_VERSION}/images{rest}"
-    session.did(what, ["curl", "--unix-socket", socket, "-X", method, url])
+    session.record_action(what, ["curl", "--unix-socket", socket, "-X", method, url])

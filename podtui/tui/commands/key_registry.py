@@ -17,8 +17,8 @@ import podtui.tui
 GROUPS: Final = {
     "main": "Panes and pods",
     "act": "Commands on pods",
-    "own": "Own commands",
-    "hotkey": "Own hotkeys",
+    "own": "Custom commands",
+    "hotkey": "Custom hotkeys",
     "pods": "Sorting the pods",
     "table": "In a table",
     "logs": "Logs",
@@ -49,7 +49,7 @@ GROUPS: Final = {
     "ask": "Name input",
     "prompt": "Prompt",
     "log-prompt": "Log prompt",
-    "screen": "All screens but the first",
+    "screen": "All screens except the main screen",
     "help": "Help",
     "app": "Everywhere",
 }

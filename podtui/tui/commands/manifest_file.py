@@ -57,7 +57,7 @@ def read_manifest_file(path: Path) -> bytes:
     except OSError as error:
         raise ManifestFileError(f"{path.name} cannot be read: {error.strerror}") from error
     if len(data) > MAX_BYTES:
-        raise ManifestFileError(f"{path.name} has more than the {MAX_BYTES} bytes that are read")
+        raise ManifestFileError(f"{path.name} is larger than {MAX_BYTES} bytes")
     return data
 
 
@@ -80,26 +80,26 @@ def write_manifest_file(path: Path, data: bytes, *, expected: bytes | None) -> N
             with os.fdopen(handle, "wb") as file:
                 file.write(data)
                 if kept is not None:
-                    _dress(file.fileno(), kept)
+                    _copy_mode_and_owner(file.fileno(), kept)
                 file.flush()
                 os.fsync(file.fileno())
             _refuse_changed(target, expected)
             if expected is None:
-                put_new(name, target)
+                move_without_overwrite(name, target)
             else:
                 os.rename(name, target)
         finally:
             with suppress(FileNotFoundError):
                 os.unlink(name)
     except FileExistsError as error:
-        raise ManifestChanged(f"there is a {path.name} already") from error
+        raise ManifestChanged(f"{path.name} already exists") from error
     except FileNotFoundError as error:
-        raise ManifestChanged(f"{path.name} is gone") from error
+        raise ManifestChanged(f"{path.name} no longer exists") from error
     except OSError as error:
         raise ManifestFileError(f"{path.name} cannot be written: {error.strerror}") from error
 
 
-def put_new(source: Path, target: Path) -> None:
+def move_without_overwrite(source: Path, target: Path) -> None:
     """Move a file without overwriting. Raises OSError; `FileExistsError` if the target exists."""
     try:
         # Use a link because a rename would overwrite an existing target.
@@ -114,7 +114,7 @@ def put_new(source: Path, target: Path) -> None:
         os.unlink(source)
 
 
-def _dress(handle: int, kept: os.stat_result) -> None:
+def _copy_mode_and_owner(handle: int, kept: os.stat_result) -> None:
     mine = os.fstat(handle)
     if (mine.st_uid, mine.st_gid) != (kept.st_uid, kept.st_gid):
         os.fchown(handle, kept.st_uid, kept.st_gid)
@@ -123,10 +123,10 @@ def _dress(handle: int, kept: os.stat_result) -> None:
 
 def _refuse_changed(path: Path, expected: bytes | None) -> None:
     if expected is not None and read_manifest_file(path) != expected:
-        raise ManifestChanged(f"{path.name} was changed by somebody else meanwhile")
+        raise ManifestChanged(f"{path.name} was changed by another program in the meantime")
 
 
-class Trashed(Struct, frozen=True):
+class TrashedFile(Struct, frozen=True):
     """One file in the trash: its path, its original path and the time of deletion."""
 
     path: Path
@@ -134,7 +134,7 @@ class Trashed(Struct, frozen=True):
     moment: datetime
 
 
-def throw_away(path: Path, moment: datetime) -> Trashed:
+def move_to_trash(path: Path, moment: datetime) -> TrashedFile:
     """Move a file to the trash of its folder. Raises `ManifestFileError`."""
     trash = path.parent / TRASH
     stamp = moment.astimezone(UTC).strftime(_STAMP)
@@ -142,32 +142,32 @@ def throw_away(path: Path, moment: datetime) -> Trashed:
     try:
         trash.mkdir(mode=0o700, exist_ok=True)
         if os.path.lexists(kept):
-            raise FileExistsError(0, "there is such a file in the trash already")
+            raise FileExistsError(0, "a file with that name is already in the trash")
         os.rename(path, kept)
     except OSError as error:
         raise ManifestFileError(
             f"{path.name} cannot be moved to {TRASH}: {error.strerror}"
         ) from error
-    return Trashed(kept, path, moment)
+    return TrashedFile(kept, path, moment)
 
 
-def bring_back(trashed: Trashed) -> None:
+def restore_file(trashed: TrashedFile) -> None:
     """Move a file from the trash to its original path. Raises `ManifestFileError`, also if a file
     of that name exists.
     """
     try:
-        put_new(trashed.path, trashed.origin)
+        move_without_overwrite(trashed.path, trashed.origin)
     except FileExistsError as error:
-        raise ManifestFileError(f"there is another {trashed.origin.name} by now") from error
+        raise ManifestFileError(f"{trashed.origin.name} exists again") from error
     except FileNotFoundError as error:
         raise ManifestFileError(f"{trashed.origin.name} is no longer in the trash") from error
     except OSError as error:
         raise ManifestFileError(
-            f"{trashed.origin.name} cannot be brought back: {error.strerror}"
+            f"{trashed.origin.name} cannot be restored: {error.strerror}"
         ) from error
 
 
-def trashed_files(folder: Path) -> list[Trashed]:
+def trashed_files(folder: Path) -> list[TrashedFile]:
     """Return the files in the trash of a folder, the newest first. Raises `ManifestFileError`."""
     trash = folder / TRASH
     try:
@@ -176,12 +176,12 @@ def trashed_files(folder: Path) -> list[Trashed]:
         return []
     except OSError as error:
         raise ManifestFileError(f"{trash} cannot be read: {error.strerror}") from error
-    found: list[Trashed] = []
+    found: list[TrashedFile] = []
     for name in names:
         match = _NAME.fullmatch(name)
         moment = _moment(match[1]) if match is not None else None
         if match is not None and moment is not None:
-            found.append(Trashed(trash / name, folder / match[2], moment))
+            found.append(TrashedFile(trash / name, folder / match[2], moment))
     return sorted(found, key=lambda one: one.path.name, reverse=True)
 
 

@@ -11,7 +11,7 @@ from podtui.errors import PodtuiError, UsageError
 from podtui.tui.commands.session import RunningForward, Session
 from podtui.tui.views.labels import pod_label
 from podtui.tui.widgets.cells import Line, Span
-from podtui.tui.widgets.dialogs import Ask
+from podtui.tui.widgets.dialogs import TextDialog
 from podtui.tui.widgets.sanitize import clean
 
 LARGEST = 65535
@@ -25,7 +25,7 @@ class Ports:
     remote: int
 
 
-def offered(pod: Pod) -> list[tuple[str, int]]:
+def declared_ports(pod: Pod) -> list[tuple[str, int]]:
     """Return name (may be empty) and number of the TCP ports declared by a pod's containers."""
     return [
         (port.name, port.containerPort)
@@ -56,7 +56,7 @@ def ports_problem(text: str, pod: Pod) -> str:
 
 
 def _remote(text: str, pod: Pod) -> int:
-    named = dict(offered(pod))
+    named = dict(declared_ports(pod))
     if text in named and text:
         return named[text]
     if text and not text.isdecimal():
@@ -69,17 +69,17 @@ def _number(text: str, which: str) -> int:
     # Python refuses to parse numbers with thousands of digits.
     few = text.lstrip("0")[: len(str(LARGEST)) + 1]
     if not text.isdecimal() or not text.isascii() or not 0 < int(few or "0") <= LARGEST:
-        raise UsageError(f"a {which} port is a number from 1 to {LARGEST}")
+        raise UsageError(f"a {which} port must be a number from 1 to {LARGEST}")
     return int(few)
 
 
 async def start_forward(session: Session, pod: Pod) -> None:
     """Ask for the ports, then forward them until stopped. Raises `PodtuiError`."""
     text = await session.ask(
-        Ask(
+        TextDialog(
             f"Forward a port to {pod_label(pod)}",
             forward_words(pod),
-            text=next((str(port) for _, port in offered(pod)), ""),
+            text=next((str(port) for _, port in declared_ports(pod)), ""),
             check=lambda text: ports_problem(text, pod),
         )
     )
@@ -95,8 +95,8 @@ async def start_forward(session: Session, pod: Pod) -> None:
     session.forwards.append(kept)
     pair = f"{forward.local_port}:{ports.remote}"
     words = session.kubectl("port-forward", "-n", meta.namespace, meta.name, pair)
-    session.did("forward", words, meta.name)
-    session.tell(f"{kept.address} → {pod_label(pod)}:{ports.remote}; f lists them.",
+    session.record_action("forward", words, meta.name)
+    session.notify(f"{kept.address} → {pod_label(pod)}:{ports.remote}; f lists them.",
                  title="Forwarding")  # fmt: skip
 
 
@@ -105,7 +105,7 @@ async def _run(session: Session, kept: RunningForward) -> None:
         await kept.forward.run()
     except (PodtuiError, OSError) as error:
         kept.failed = str(error)
-        session.tell(f"{kept.address}: {error}", title="Forward ended", severity="error")
+        session.notify(f"{kept.address}: {error}", title="Forward ended", severity="error")
 
 
 def forward_words(pod: Pod) -> list[Line]:
@@ -113,7 +113,7 @@ def forward_words(pod: Pod) -> list[Line]:
     lines: list[Line] = [
         (Span("PORT, LOCAL:PORT, or :PORT for any free local port.", "muted"),),
     ]
-    ports = [f"{clean(name)}={port}" if name else str(port) for name, port in offered(pod)]
+    ports = [f"{clean(name)}={port}" if name else str(port) for name, port in declared_ports(pod)]
     if ports:
         lines.append((Span("The pod declares ", "muted"), Span(" ".join(ports), "key")))
     return lines

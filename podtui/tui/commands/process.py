@@ -19,7 +19,7 @@ LINGER_SECONDS: Final = 1.0
 """Seconds to wait for more output after the program has exited: other processes of its group may
 hold the pipe open forever.
 """
-_LOOK_SECONDS: Final = 0.1
+_POLL_SECONDS: Final = 0.1
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +35,7 @@ class Outcome:
     @property
     def words(self) -> str:
         if self.status is None:
-            return "not done in time, and ended"
+            return "timed out and was terminated"
         return ending(self.status) if self.status < 0 else f"exit status {self.status}"
 
 
@@ -94,7 +94,7 @@ async def _read_to_the_end(
     async with asyncio.TaskGroup() as group:
         reading = group.create_task(_read(output, take))
         while not reading.done() and process.returncode is None:
-            await asyncio.wait({reading}, timeout=_LOOK_SECONDS)
+            await asyncio.wait({reading}, timeout=_POLL_SECONDS)
         if not reading.done():
             await asyncio.wait({reading}, timeout=LINGER_SECONDS)
             reading.cancel()
@@ -130,20 +130,20 @@ async def _end(process: asyncio.subprocess.Process) -> None:
     SIGKILL at once.
     """
     try:
-        _tell(process, signal.SIGTERM)
-        await _gone(process)
+        _signal(process, signal.SIGTERM)
+        await _has_exited(process)
     finally:
-        _tell(process, signal.SIGKILL)
-    await _gone(process)
+        _signal(process, signal.SIGKILL)
+    await _has_exited(process)
 
 
-def _tell(process: asyncio.subprocess.Process, order: signal.Signals) -> None:
+def _signal(process: asyncio.subprocess.Process, order: signal.Signals) -> None:
     # The process may be gone, or its ID may already belong to another user's process.
     with suppress(ProcessLookupError, PermissionError):
         os.killpg(process.pid, order)
 
 
-async def _gone(process: asyncio.subprocess.Process) -> None:
+async def _has_exited(process: asyncio.subprocess.Process) -> None:
     if process.returncode is None:
         with suppress(TimeoutError):
             async with asyncio.timeout(GRACE_SECONDS):

@@ -42,7 +42,7 @@ class KeysToLeave:
 
 
 @dataclass(slots=True)
-class Talked:
+class SessionResult:
     """The result of a session. ``typed`` is true if the user typed anything, ``left`` if that
     included the detach keys.
     """
@@ -68,15 +68,15 @@ def raw(fd: int, *, lines: bool = False) -> Generator[None]:
         termios.tcsetattr(fd, termios.TCSAFLUSH, before)
 
 
-async def talk(
+async def run_session(
     session: RemoteSession, *, keys: bytes = b"", tty: bool = True, typed: int = 0, shown: int = 1
-) -> Talked:
+) -> SessionResult:
     """Connect a terminal to a session until it ends or ``keys`` are typed.
 
     ``typed`` and ``shown`` are file descriptors of the terminal. With ``tty``, the session receives
     the terminal's size. Raises what the session raises.
     """
-    talked = Talked()
+    result = SessionResult()
     failed: list[PodtuiError] = []
 
     async def show() -> None:
@@ -98,10 +98,10 @@ async def talk(
         async for data in _typed(typed):
             data, leave = wanted.feed(data)
             if data:
-                talked.typed = True
+                result.typed = True
                 await session.write(data)
             if leave:
-                talked.left = True
+                result.left = True
                 output.cancel()
                 return
         await session.end_input()
@@ -118,10 +118,10 @@ async def talk(
                 task.cancel()
     if failed:
         raise failed[0]
-    return talked
+    return result
 
 
-def say(text: str, fd: int = 1) -> None:
+def print_line(text: str, fd: int = 1) -> None:
     """Print a line on a terminal that is not in raw mode."""
     _write_all(fd, f"{text}\n".encode())
 

@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from podtui.client.protocol import ServerCapabilities
 from podtui.errors import UsageError
 from podtui.tui.commands.actions import ACTIONS
-from podtui.tui.commands.availability import is_offered
+from podtui.tui.commands.availability import is_available
 
 
 class Command(Struct, frozen=True):
@@ -47,28 +47,33 @@ COMMANDS: Final = (
     Command("pods", ("po", "pod"), "Pods, filtered", "go", ("pods",), "FILTER"),
     Command("events", ("ev", "event"), "Events, filtered", "go", ("events",), "FILTER"),
     Command("logs", ("log",), "The log of the pod under the cursor", "go", ("logs",)),
-    Command("node", ("no", "nodes"), "The node in full", "open_node", ("overview",)),
+    Command("node", ("no", "nodes"), "Details of the node", "open_node", ("overview",)),
     Command("images", ("im",), "The images on the engine's disk", "open_node", ("images",)),
     _typed("pull", "pull_image", argument="IMAGE"),
     Command("rejected", (), "Pods that the node rejected", "open_node", ("rejected",)),
     Command(
-        "what-if", ("fit",), "Would it fit? Or name a file", "open_node", ("what-if",), "REQUESTS"
+        "what-if",
+        ("fit",),
+        "Check whether a pod or a file would fit",
+        "open_node",
+        ("what-if",),
+        "REQUESTS",
     ),
-    Command("tree", ("xray",), "Pods with all that is in them, as a tree", "tree", (), "FILTER"),
+    Command("tree", ("xray",), "Pods, containers and volumes as a tree", "tree", (), "FILTER"),
     Command("explain", ("ex",), "Explain a field of a manifest", "explain", (), "FIELD"),
     Command("sort", (), "Sort the table by a column", "sort_by", (), "COLUMN"),
-    Command("columns", ("cols",), "Choose the columns of the table", "choose_columns"),
+    Command("columns", ("cols",), "Select the columns of the table", "choose_columns"),
     Command("hide", (), "Hide a pane", "hide", (), "PANE"),
-    Command("show", (), "Show a pane that was hidden", "go_to", (), "PANE"),
-    _typed("new", "new", words="A new pod from a template"),
+    Command("show", (), "Show a hidden pane", "go_to", (), "PANE"),
+    _typed("new", "new", words="Create a pod from a template"),
     _typed("undo", "undo"),
     _typed("trash", "trash"),
     _typed("forwards", "forwards", "pf"),
     _typed("journal", "journal", "j", words="Journal of actions, as commands to copy"),
     Command("context", ("ctx", "contexts"), "Switch to another cluster", "app.context", (), "NAME"),
     Command("theme", ("skin",), "Change the colours", "app.theme", (), "NAME"),
-    Command("aliases", ("a",), "These commands", "app.aliases"),
-    Command("help", ("h", "?"), "Every key", "app.help"),
+    Command("aliases", ("a",), "This list", "app.aliases"),
+    Command("help", ("h", "?"), "All keys", "app.help"),
     Command(
         "quit",
         ("q", "q!"),
@@ -79,13 +84,13 @@ COMMANDS: Final = (
 )
 
 
-def offered_commands(capabilities: ServerCapabilities) -> tuple[Command, ...]:
+def available_commands(capabilities: ServerCapabilities) -> tuple[Command, ...]:
     """Return the commands that a server supports, with the descriptions for it."""
     elsewhere = not capabilities.engine
     return tuple(
         replace(command, words=command.on_cluster) if elsewhere and command.on_cluster else command
         for command in COMMANDS
-        if is_offered(capabilities, command.action.removeprefix("app."), command.parameters)
+        if is_available(capabilities, command.action.removeprefix("app."), command.parameters)
     )
 
 
@@ -101,7 +106,7 @@ def parse_command(text: str, commands: Sequence[Command] = COMMANDS) -> tuple[Co
     known = [name for command in commands for name in (command.name, *command.aliases)]
     close = get_close_matches(word, known, n=1)
     hint = f"; did you mean :{close[0]}?" if close else "; ctrl+a lists them"
-    raise UsageError(f"there is no command {word!r}{hint}")
+    raise UsageError(f"unknown command {word!r}{hint}")
 
 
 def completions(

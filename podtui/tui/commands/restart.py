@@ -31,9 +31,9 @@ async def restart_pods(session: Session, pods: Sequence[Pod]) -> bool:
             done.append(pod)
             note(session, pod, "restart")
     if failed:
-        session.tell("\n".join(failed), title="Not restarted", severity="error")
+        session.notify("\n".join(failed), title="Not restarted", severity="error")
     if done:
-        session.tell(pod_label(done[0]) if len(done) == 1 else f"{len(done)} pods",
+        session.notify(pod_label(done[0]) if len(done) == 1 else f"{len(done)} pods",
                      title="Restarting")  # fmt: skip
     return True
 
@@ -42,7 +42,7 @@ async def restart_container(session: Session, pod: Pod, container: str) -> None:
     """Restart one container of a pod: it is stopped, and starts again. Raises `ApiError`."""
     await session.client.restart(pod.metadata.namespace, pod.metadata.name, container)
     note(session, pod, "restart", container)
-    session.tell(f"{clean(container)} of {pod_label(pod)}", title="Restarting")
+    session.notify(f"{clean(container)} of {pod_label(pod)}", title="Restarting")
 
 
 def note(session: Session, pod: Pod, verb: str, container: str = "") -> None:
@@ -54,7 +54,7 @@ def note(session: Session, pod: Pod, verb: str, container: str = "") -> None:
     query = f"?container={container}" if container else ""
     socket = session.client.target.removeprefix("unix:")
     words = ["curl", "--unix-socket", socket, "-X", "POST", f"http://podtui{path}{query}"]
-    session.did(verb, words, meta.name)
+    session.record_action(verb, words, meta.name)
 
 
 def starts_over(pod: Pod) -> bool:
@@ -81,10 +81,10 @@ def _words(pod: Pod) -> str:
     grace = pod.spec.terminationGracePeriodSeconds
     seconds = 30 if grace is None else grace
     if not starts_over(pod):
-        return f"  its containers are stopped (up to {seconds} s) and start again"
+        return f"  its containers are stopped (up to {seconds} s) and restarted"
     policy = pod.spec.restartPolicy or "Always"
     return (
-        f"  starts over (restartPolicy {clean(policy)}): its containers, their logs and what they"
+        f"  is recreated (restartPolicy {clean(policy)}): its containers, their logs and what they"
         " wrote are lost"
     )
 

@@ -28,7 +28,7 @@ from podtui.client.protocol import Client, PortForward
 from podtui.errors import PodtuiError
 from podtui.tui.commands.agent import folder_of, watched_path
 from podtui.tui.commands.custom_commands import CommandTarget, CustomCommand
-from podtui.tui.commands.manifest_file import Rewrite, Trashed
+from podtui.tui.commands.manifest_file import Rewrite, TrashedFile
 from podtui.tui.model.model import Link, Model
 from podtui.tui.views.journal import JournalEntry
 from podtui.tui.widgets.cells import Line, Span
@@ -40,7 +40,7 @@ Answer = TypeVar("Answer")
 MOST_ENTRIES: Final = 500
 UNDO_SECONDS: Final = 10.0
 """How long the notification of an undoable action is shown; the undo key works later, too."""
-READ_ONLY: Final = "podtui runs read-only: nothing is changed"
+READ_ONLY: Final = "podtui is read-only: nothing can be changed"
 
 
 class Draft(Struct):
@@ -119,8 +119,8 @@ class Session:
     clock: Callable[[], float]
     asked_path: Path | None = None
     readonly: bool = False
-    undoable: list[tuple[Trashed, ...] | Rewrite] = field(
-        default_factory=list[tuple[Trashed, ...] | Rewrite]
+    undoable: list[tuple[TrashedFile, ...] | Rewrite] = field(
+        default_factory=list[tuple[TrashedFile, ...] | Rewrite]
     )
     """Files that this session moved to the trash or fixed, the last action last."""
     forwards: list[RunningForward] = field(default_factory=list[RunningForward])
@@ -172,11 +172,11 @@ class Session:
         a time may ask questions: another one is refused until then.
         """
         if writes and self.readonly:
-            self.tell(READ_ONLY, title="Read-only", severity="warning")
+            self.notify(READ_ONLY, title="Read-only", severity="warning")
             return
 
         if self._asking:
-            self.tell(f"{self._asking} is not done yet", title=name, severity="warning")
+            self.notify(f"{self._asking} is still in progress", title=name, severity="warning")
             return
         self._asking = name
 
@@ -184,18 +184,18 @@ class Session:
             try:
                 await command()
             except PodtuiError as error:
-                self.tell(str(error), title=name, severity="error")
+                self.notify(str(error), title=name, severity="error")
             finally:
                 if self._asking == name:
-                    self.asked()
+                    self.end_questions()
 
         self.app.run_worker(run, name=name, group="commands")
 
-    def asked(self) -> None:
+    def end_questions(self) -> None:
         """Allow other actions to start, because the current one has no more questions."""
         self._asking = ""
 
-    def did(self, what: str, words: Iterable[str], *pods: str) -> None:
+    def record_action(self, what: str, words: Iterable[str], *pods: str) -> None:
         """Add an action to the journal; ``words`` are a command line that does the same."""
         self.journal.append(JournalEntry(self.clock(), what, shlex.join(words), ", ".join(pods)))
 
@@ -209,11 +209,11 @@ class Session:
         root = PurePath(self.client.target.removeprefix("unix:")).parent
         return ["podtui", verb, f"--root-dir={root}", *words]
 
-    def tell(self, text: str, *, title: str = "", severity: Severity = "information") -> None:
+    def notify(self, text: str, *, title: str = "", severity: Severity = "information") -> None:
         # `PodtuiApp.notify` cleans the text, line by line.
         self.app.notify(text, title=title, severity=severity, markup=False)
 
-    def tell_undo(self, title: str, follows: str = "brings it back") -> None:
+    def notify_undo(self, title: str, follows: str = "restores it") -> None:
         """Notify of an action that can be undone, by its key or by a click on the notification."""
         self.app.notify(f"u or [@click=app.undo]a click here[/] {follows}.",
                         title=clean(title), timeout=UNDO_SECONDS)  # fmt: skip
@@ -250,5 +250,5 @@ def session_of(node: DOMNode) -> Session:
 def leave_dialog(verb: str, lost: Sequence[Line]) -> Dialog:
     """Return the dialog before leaving. ``verb`` names the way out; ``lost`` lists what is lost."""
     return confirmation(
-        f"{verb}?", [*lost, (), (Span("This ends with the screen.", "muted"),)], verb
+        f"{verb}?", [*lost, (), (Span("These end when you leave.", "muted"),)], verb
     )

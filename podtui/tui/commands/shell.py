@@ -10,13 +10,13 @@ from typing import Final
 from podtui.api.pods import all_containers, container_statuses
 from podtui.api.v1 import ContainerStatus, EphemeralContainer, Pod
 from podtui.client.protocol import AttachQuery, ExecQuery
-from podtui.tui.commands.raw_terminal import DETACH, INTERRUPT, say, talk
+from podtui.tui.commands.raw_terminal import DETACH, INTERRUPT, print_line, run_session
 from podtui.tui.commands.restart import choose_container
 from podtui.tui.commands.session import Session
 from podtui.tui.commands.terminal import ProgramFailed, lent_terminal
 from podtui.tui.views.labels import pod_label
 from podtui.tui.widgets.cells import Span
-from podtui.tui.widgets.dialogs import Ask
+from podtui.tui.widgets.dialogs import TextDialog
 from podtui.tui.widgets.sanitize import clean
 
 SHELL: Final = ("sh", "-c", "command -v bash >/dev/null && exec bash || exec sh")
@@ -33,7 +33,7 @@ def running_names(pod: Pod) -> list[str]:
 async def _choose(session: Session, pod: Pod, verb: str) -> str:
     names = running_names(pod)
     if not names:
-        raise ProgramFailed(f"no container of {pod_label(pod)} runs")
+        raise ProgramFailed(f"no container of {pod_label(pod)} is running")
     return await choose_container(session, pod, verb, ask=False, names=names)
 
 
@@ -45,15 +45,17 @@ async def open_shell(session: Session, pod: Pod) -> None:
     query = ExecQuery(container=container, command=SHELL, stdin=True, tty=True)
     meta = pod.metadata
     with lent_terminal(session):
-        say(f"Shell in {clean(container)} of {pod_label(pod)}; exit leaves it.")
+        print_line(f"Shell in {clean(container)} of {pod_label(pod)}; type exit to leave it.")
         async with session.client.exec(meta.namespace, meta.name, query) as process:
-            talked = await talk(process)
+            result = await run_session(process)
         code = process.exit_code()
-    session.did("shell", _kubectl(session, "exec", "-it", pod, container, "--", *SHELL), meta.name)
+    session.record_action(
+        "shell", _kubectl(session, "exec", "-it", pod, container, "--", *SHELL), meta.name
+    )
     # An interactive shell exits with the status of its last command, which may be 126 or 127, too.
-    if code in _NO_SHELL and not talked.typed:
+    if code in _NO_SHELL and not result.typed:
         raise ProgramFailed(
-            f"the image of {clean(container)} has no shell: D starts a debugger beside it"
+            f"the image of {clean(container)} has no shell: D adds a debug container"
         )
 
 
@@ -69,12 +71,14 @@ async def attach_to(session: Session, pod: Pod, container: str = "") -> None:
     meta = pod.metadata
     query = AttachQuery(container=container, stdin=stdin, tty=tty)
     with lent_terminal(session):
-        deaf = "" if stdin else " It takes no input (stdin is not set)."
-        say(f"Attached to {clean(container)} of {pod_label(pod)}; {words} leaves it.{deaf}")
+        no_input = "" if stdin else " It takes no input (stdin is not set)."
+        print_line(
+            f"Attached to {clean(container)} of {pod_label(pod)}; {words} detaches.{no_input}"
+        )
         async with session.client.attach(meta.namespace, meta.name, query) as process:
-            await talk(process, keys=keys, tty=tty)
+            await run_session(process, keys=keys, tty=tty)
     flags = f"-{'i' * stdin}{'t' * tty}" if stdin or tty else ""
-    session.did("attach", _kubectl(session, "attach", flags, pod, container), meta.name)
+    session.record_action("attach", _kubectl(session, "attach", flags, pod, container), meta.name)
 
 
 async def start_debugger(session: Session, pod: Pod) -> None:
@@ -88,11 +92,18 @@ async def start_debugger(session: Session, pod: Pod) -> None:
     if not target:
         return
     image = await session.ask(
-        Ask(
+        TextDialog(
             f"Debug {clean(target)} of {pod_label(pod)}",
-            [(Span("Image of the debugger; it stays in the pod until the pod ends.", "muted"),)],
+            [
+                (
+                    Span(
+                        "Image of the debug container, which stays in the pod until the pod ends.",
+                        "muted",
+                    ),
+                )
+            ],
             text=DEBUG_IMAGE,
-            check=lambda text: "" if text.strip() else "an image is needed",
+            check=lambda text: "" if text.strip() else "an image is required",
         )
     )
     if image is None:
@@ -111,8 +122,8 @@ async def start_debugger(session: Session, pod: Pod) -> None:
     words = ["debug", "-it", "-n", meta.namespace, meta.name, *what]
     server = session.model.server
     words = ["kubectl", *([f"--context={server.context}"] if server.is_cluster else ()), *words]
-    session.did("debug", words, meta.name)
-    session.tell(f"{debugger.image} starts…", title=f"Debugging {clean(target)}")
+    session.record_action("debug", words, meta.name)
+    session.notify(f"Starting {debugger.image}…", title=f"Debugging {clean(target)}")
     await attach_to(session, await _started(session, pod, debugger.name), debugger.name)
 
 
@@ -131,13 +142,15 @@ async def _started(session: Session, pod: Pod, name: str) -> Pod:
                     ended = status.state.terminated
                     if ended is not None:
                         why = clean(ended.message or ended.reason)
-                        raise ProgramFailed(f"the debugger has ended with {ended.exitCode}: {why}")
+                        raise ProgramFailed(
+                            f"the debug container exited with code {ended.exitCode}: {why}"
+                        )
                 await asyncio.sleep(0.1)
     except TimeoutError:
         status = _status(session.model.pods.get(pod.metadata.uid), name)
         waiting = status.state.waiting if status is not None else None
         why = f": {clean(waiting.reason)} {clean(waiting.message)}" if waiting is not None else ""
-        raise ProgramFailed(f"the debugger has not started{why}") from None
+        raise ProgramFailed(f"the debug container has not started{why}") from None
 
 
 def _status(pod: Pod | None, name: str) -> ContainerStatus | None:

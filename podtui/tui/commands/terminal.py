@@ -51,7 +51,7 @@ def lent_terminal(session: Session) -> Generator[None]:
         try:
             lent.__enter__()
         except SuspendNotSupported as error:
-            raise ProgramFailed("this terminal cannot be lent to another program") from error
+            raise ProgramFailed("no other program can run in this terminal") from error
         try:
             yield
         finally:
@@ -176,15 +176,15 @@ async def _end(process: asyncio.subprocess.Process) -> None:
 def ending(code: int) -> str:
     """Describe how a program ended; ``code`` is its exit status, or a negative signal number."""
     if code >= 0:
-        return f"ended with status {code}"
+        return f"exited with status {code}"
     known = {each.value: each.name for each in signal.Signals}
-    return f"was ended by {known.get(-code, f'signal {-code}')}"
+    return f"was terminated by {known.get(-code, f'signal {-code}')}"
 
 
 def why_not_run(program: str, error: OSError | ValueError) -> str:
     """Describe why a program could not be started."""
     if isinstance(error, FileNotFoundError):
-        return f"{program}: there is no such program here"
+        return f"{program}: command not found"
     return f"{program} cannot be run: {getattr(error, 'strerror', None) or error}"
 
 

@@ -45,7 +45,7 @@ class Link(Enum):
 
 class Changes(Struct, frozen=True):
     """Keys of the objects that were added, changed or removed since the last `Model.take`; for a
-    screen that opens, those of all objects (`Model.everything`). ``measured`` is the subset of
+    screen that opens, those of all objects (`Model.all_changes`). ``measured`` is the subset of
     ``pods`` of which only the usage changed.
     """
 
@@ -115,7 +115,7 @@ class Model:
             return self.node
         return self.nodes.get(pod.spec.nodeName) if pod is not None else None
 
-    def neighbours_of(self, pod: Pod) -> Iterable[Pod]:
+    def pods_beside(self, pod: Pod) -> Iterable[Pod]:
         """Return the other pods on the pod's node."""
         several = self.server.capabilities.several_nodes
         return (
@@ -176,7 +176,7 @@ class Model:
             return
         self._put(objects, dirty, delta.items)
 
-    def measure(self, pods: Iterable[PodMetrics], node: NodeMetrics | None) -> None:
+    def set_usage(self, pods: Iterable[PodMetrics], node: NodeMetrics | None) -> None:
         """Store the measured usage of the pods and of the single node."""
         usage = {(m.metadata.namespace, m.metadata.name): pod_usage(m) for m in pods}
         node_use = node_usage(node) if node is not None else None
@@ -223,14 +223,14 @@ class Model:
         self._usage_changed = self._link_changed = False
         return changes
 
-    def measure_nodes(self, nodes: Iterable[NodeMetrics]) -> None:
+    def set_node_usages(self, nodes: Iterable[NodeMetrics]) -> None:
         """Store the measured usage of several nodes."""
         uses = {one.metadata.name: node_usage(one) for one in nodes}
         if uses != self.node_uses:
             self.node_uses = uses
             self._usage_changed = True
 
-    def everything(self) -> Changes:
+    def all_changes(self) -> Changes:
         """Return all objects as changed, for a screen that opens."""
         return Changes(
             frozenset(self.pods),
@@ -257,9 +257,9 @@ class Model:
                 objects[key] = item
                 dirty.add(key)
                 if isinstance(item, Pod):
-                    self._look_at_health(key, item)
+                    self._track_recovery(key, item)
 
-    def _look_at_health(self, key: str, pod: Pod) -> None:
+    def _track_recovery(self, key: str, pod: Pod) -> None:
         # With the time -inf, no restarted container counts as stable yet, so ``until`` is set.
         until = pod_health(pod, -math.inf).until
         if until is None:

@@ -22,17 +22,17 @@ from podtui.api.v1 import Node, Pod
 from podtui.tui.views.pod_status import pod_status_line
 from podtui.tui.widgets.sanitize import clean
 
-STEADY: Final = 20.0
+READY_SECONDS: Final = 20.0
 """Seconds that a pod must be ready before it is reported as ready again."""
-FORGET: Final = 60.0
+FORGET_SECONDS: Final = 60.0
 """Seconds that the state of a removed pod is kept, so that an edited pod can return."""
 _LOOPS: Final = frozenset({"CrashLoopBackOff", "Init:CrashLoopBackOff"})
 LOOP: Final = 3
 """Number of restarts, the last of them recent, that count as a loop even without back-off."""
 
 
-class Trouble(StrEnum):
-    """The kinds of trouble; the values are those of the setting ``notifyOn``."""
+class AlertKind(StrEnum):
+    """The kinds of alerts; the values are those of the setting ``notifyOn``."""
 
     NONE = ""
     CRASH_LOOP = "crashLoop"
@@ -44,20 +44,20 @@ READY: Final = "ready"
 
 
 class Condition(Struct, frozen=True):
-    """The current state of a pod or node. ``well``: ready or completed."""
+    """The current state of a pod or node. ``healthy``: ready or completed."""
 
-    trouble: Trouble = Trouble.NONE
-    well: bool = False
+    kind: AlertKind = AlertKind.NONE
+    healthy: bool = False
     word: str = ""
 
 
-class Watched(Struct, frozen=True):
-    """The remembered state of one object: the reported ``trouble`` that is not resolved yet, and
-    since when (epoch seconds) the object has been well, or missing."""
+class ObjectState(Struct, frozen=True):
+    """The remembered state of one object: the reported ``kind`` that is not resolved yet, and
+    since when (epoch seconds) the object has been healthy, or missing."""
 
-    trouble: Trouble = Trouble.NONE
-    well_since: float | None = None
-    gone_since: float | None = None
+    kind: AlertKind = AlertKind.NONE
+    healthy_since: float | None = None
+    missing_since: float | None = None
 
 
 class Alert(Struct, frozen=True):
@@ -81,14 +81,14 @@ def pod_condition(pod: Pod, now: float) -> Condition:
     line = pod_status_line(pod, now)
     health = line.health
     if line.word in _LOOPS:
-        return Condition(Trouble.CRASH_LOOP, word=line.word)
+        return Condition(AlertKind.CRASH_LOOP, word=line.word)
     if pod.status.phase == "Failed":
-        return Condition(Trouble.FAILED, word=line.word)
+        return Condition(AlertKind.FAILED, word=line.word)
     if health.until is not None and line.restarts >= LOOP:
-        return Condition(Trouble.CRASH_LOOP, word=f"{line.word}, restarted {line.restarts} times")
+        return Condition(AlertKind.CRASH_LOOP, word=f"{line.word}, restarted {line.restarts} times")
     if health.health is Health.DONE:
-        return Condition(well=True, word="Completed")
-    return Condition(well=health.health is Health.HEALTHY, word="ready again")
+        return Condition(healthy=True, word="Completed")
+    return Condition(healthy=health.health is Health.HEALTHY, word="ready again")
 
 
 def node_condition(node: Node) -> Condition:
@@ -99,96 +99,96 @@ def node_condition(node: Node) -> Condition:
     """
     condition = unready(node)
     if condition is None:
-        return Condition(well=True, word="Ready again")
+        return Condition(healthy=True, word="Ready again")
     if is_starting(condition):
         return Condition()
-    return Condition(Trouble.NODE_NOT_READY, word=f"NotReady: {unready_words(condition)}")
+    return Condition(AlertKind.NODE_NOT_READY, word=f"NotReady: {unready_words(condition)}")
 
 
-def first_look(condition: Condition) -> Watched:
+def initial_state(condition: Condition) -> ObjectState:
     """Return the state after the first observation, for which no notification is sent."""
-    return Watched(condition.trouble)
+    return ObjectState(condition.kind)
 
 
-def look_again(
-    before: Watched, condition: Condition, now: float, steady: float = STEADY
-) -> tuple[Watched, str]:
+def next_state(
+    before: ObjectState, condition: Condition, now: float, steady: float = READY_SECONDS
+) -> tuple[ObjectState, str]:
     """Return the new state and the kind of notification to send, empty for none."""
-    if condition.trouble is not Trouble.NONE:
-        told = condition.trouble is not before.trouble
-        return Watched(condition.trouble), condition.trouble.value if told else ""
-    if before.trouble is Trouble.NONE:
+    if condition.kind is not AlertKind.NONE:
+        told = condition.kind is not before.kind
+        return ObjectState(condition.kind), condition.kind.value if told else ""
+    if before.kind is AlertKind.NONE:
         return before, ""
-    if not condition.well:
-        return replace(before, well_since=None), ""
-    since = now if before.well_since is None else before.well_since
+    if not condition.healthy:
+        return replace(before, healthy_since=None), ""
+    since = now if before.healthy_since is None else before.healthy_since
     if now - since < steady:
-        return replace(before, well_since=since), ""
-    return Watched(), READY
+        return replace(before, healthy_since=since), ""
+    return ObjectState(), READY
 
 
-class AlertBook:
+class AlertTracker:
     """Remembers what was reported for each pod and node.
 
     Pods are identified by ``namespace/name``, so that a replaced pod continues under its name.
     """
 
     def __init__(self) -> None:
-        self._pods: dict[str, Watched] = {}
-        self._nodes: dict[str, Watched] = {}
+        self._pods: dict[str, ObjectState] = {}
+        self._nodes: dict[str, ObjectState] = {}
 
-    def look_at_pods(self, pods: Iterable[Pod], now: float, *, first: bool) -> list[Alert]:
+    def observe_pods(self, pods: Iterable[Pod], now: float, *, first: bool) -> list[Alert]:
         """Return the alerts for these pods.
 
         With ``first``, the unknown ones among them existed when the screen was opened and are not
-        reported. Otherwise unknown pods were just created, and trouble of them is reported.
+        reported. Otherwise unknown pods were just created, and kind of them is reported.
         """
         found: list[Alert] = []
         for pod in pods:
             name, namespace = pod.metadata.name, pod.metadata.namespace
             condition = pod_condition(pod, now)
-            kind = self._look(self._pods, f"{namespace}/{name}", condition, now, first=first)
+            kind = self._observe(self._pods, f"{namespace}/{name}", condition, now, first=first)
             if kind:
                 found.append(Alert(kind, name, namespace, condition.word))
         return found
 
-    def look_at_node(self, node: Node, now: float, *, first: bool) -> list[Alert]:
+    def observe_node(self, node: Node, now: float, *, first: bool) -> list[Alert]:
         condition, name = node_condition(node), node.metadata.name
-        kind = self._look(self._nodes, name, condition, now, first=first, steady=0.0)
+        kind = self._observe(self._nodes, name, condition, now, first=first, steady=0.0)
         return [Alert(kind, name, word=condition.word)] if kind else []
 
-    def waits(self, pod: Pod) -> bool:
-        """Return True if a pod is well again, but not yet for long enough to report it."""
+    def is_recovering(self, pod: Pod) -> bool:
+        """Return True if a pod is healthy again, but not yet for long enough to report it."""
         known = self._pods.get(f"{pod.metadata.namespace}/{pod.metadata.name}")
-        return known is not None and known.well_since is not None
+        return known is not None and known.healthy_since is not None
 
-    def keep_pods(self, pods: Iterable[Pod], now: float) -> None:
-        """Forget pods that have been missing for more than `FORGET` seconds."""
+    def forget_missing(self, pods: Iterable[Pod], now: float) -> None:
+        """Forget pods that have been missing for more than `FORGET_SECONDS` seconds."""
         names = {f"{pod.metadata.namespace}/{pod.metadata.name}" for pod in pods}
         for key in self._pods.keys() - names:
             known = self._pods[key]
-            if known.gone_since is None:
-                self._pods[key] = replace(known, gone_since=now)
-            elif now - known.gone_since > FORGET:
+            if known.missing_since is None:
+                self._pods[key] = replace(known, missing_since=now)
+            elif now - known.missing_since > FORGET_SECONDS:
                 del self._pods[key]
 
-    def _look(
+    def _observe(
         self,
-        known: dict[str, Watched],
+        known: dict[str, ObjectState],
         key: str,
         condition: Condition,
         now: float,
         *,
         first: bool,
-        steady: float = STEADY,
+        steady: float = READY_SECONDS,
     ) -> str:
         before = known.get(key)
-        if before is not None and before.gone_since is not None:
-            before = replace(before, gone_since=None)
+        if before is not None and before.missing_since is not None:
+            before = replace(before, missing_since=None)
         if before is None and first:
-            known[key] = first_look(condition)
+            known[key] = initial_state(condition)
             return ""
-        known[key], kind = look_again(before or Watched(), condition, now, steady)
+        known[key], kind = next_state(before or ObjectState(), condition, now, steady)
         return kind
 
 
@@ -244,7 +244,7 @@ async def run_command(
         async with asyncio.timeout(seconds):
             status = await process.wait()
     except TimeoutError:
-        return f"{command[0]}: not done within {seconds:.0f} s, and killed"
+        return f"{command[0]}: killed after {seconds:.0f} s"
     finally:
         if process.returncode is None:
             process.kill()

@@ -11,7 +11,7 @@ from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 from typing import Final
 
-LOOK_SECONDS: Final = 2.0
+POLL_SECONDS: Final = 2.0
 
 Stamp = tuple[int, int, int]
 
@@ -29,7 +29,7 @@ async def changes_of(stamp: Callable[[], object]) -> AsyncIterator[None]:
     """Yield each time the result of ``stamp`` changes. ``stamp`` may block; it runs in a thread."""
     before = await asyncio.to_thread(stamp)
     while True:
-        await asyncio.sleep(LOOK_SECONDS)
+        await asyncio.sleep(POLL_SECONDS)
         after = await asyncio.to_thread(stamp)
         if after != before:
             before = after

@@ -19,10 +19,10 @@ from podtui.tui.commands.custom_runner import CustomRunner
 from podtui.tui.commands.key_registry import scopes
 from podtui.tui.commands.terminal import write_to_terminal
 from podtui.tui.model.model import Changes, Model
-from podtui.tui.preferences.alerts import Alert, AlertBook, run_command, terminal_text
+from podtui.tui.preferences.alerts import Alert, AlertTracker, run_command, terminal_text
 from podtui.tui.preferences.file_changes import changes_of, stamp_of
 from podtui.tui.preferences.preferences import Preferences
-from podtui.tui.preferences.user_keys import Chosen, KeyMap, choose
+from podtui.tui.preferences.user_keys import KeyMap, UserBindings, read_user_bindings
 from podtui.tui.widgets.sanitize import clean
 
 MOST_HELD: Final = 20
@@ -42,36 +42,36 @@ class PreferencesFile(Struct, frozen=True):
     read: Callable[[], Preferences]
 
 
-def chosen_of(preferences: Preferences) -> Chosen | None:
+def user_bindings_of(preferences: Preferences) -> UserBindings | None:
     """Validate the user's keys and commands against all bindings.
 
     Returns None if the user has defined none; then the modules of the bindings are not imported.
     """
     if not (preferences.keys or preferences.commands or preferences.hotkeys):
         return None
-    return choose(preferences, scopes())
+    return read_user_bindings(preferences, scopes())
 
 
 def problems_of(preferences: Preferences) -> tuple[str, ...]:
     """Return the problems of keys, commands and hotkeys."""
-    chosen = chosen_of(preferences)
-    return () if chosen is None else chosen.problems
+    bindings = user_bindings_of(preferences)
+    return () if bindings is None else bindings.problems
 
 
 def key_map_of(preferences: Preferences) -> KeyMap:
     """Return only the keys of the preferences."""
-    chosen = chosen_of(preferences)
-    return KeyMap() if chosen is None else chosen.key_map
+    bindings = user_bindings_of(preferences)
+    return KeyMap() if bindings is None else bindings.key_map
 
 
-def _asked(preferences: Preferences) -> tuple[object, ...]:
-    """Return the preferences that `chosen_of` depends on, for comparison."""
+def _binding_settings(preferences: Preferences) -> tuple[object, ...]:
+    """Return the preferences that `user_bindings_of` depends on, for comparison."""
     return (
         preferences.keys,
         preferences.places,
         preferences.commands,
         preferences.hotkeys,
-        preferences.own_places,
+        preferences.custom_places,
     )
 
 
@@ -90,12 +90,12 @@ class LivePreferences:
         self._now = preferences
         self._file = file
         self._keys = KeyMap()
-        self._chosen = False
-        self._book = AlertBook()
-        self._lent = False
-        self._held: deque[str] = deque(maxlen=MOST_HELD)
+        self._bindings = False
+        self._tracker = AlertTracker()
+        self._terminal_lent = False
+        self._held_alerts: deque[str] = deque(maxlen=MOST_HELD)
         """Text to write when podtui has the terminal again."""
-        self._looked = False
+        self._checked = False
         self._kept_at = 0.0
 
     def start(self) -> None:
@@ -115,7 +115,7 @@ class LivePreferences:
         Unchanged ones are not touched, so that changes made by key since then are kept.
         """
         before, self._now = self._now, preferences
-        if _asked(preferences) != _asked(before):
+        if _binding_settings(preferences) != _binding_settings(before):
             self._use_keys(preferences)
         if preferences.theme and preferences.theme != before.theme:
             if preferences.theme in self._app.available_themes:
@@ -138,17 +138,17 @@ class LivePreferences:
         return self._keys.keys
 
     def _use_keys(self, preferences: Preferences) -> None:
-        chosen = chosen_of(preferences)
-        if chosen is not None or self._chosen:
-            self._take(chosen)
+        bindings = user_bindings_of(preferences)
+        if bindings is not None or self._bindings:
+            self._take(bindings)
 
-    def _take(self, chosen: Chosen | None) -> None:
-        self._chosen = chosen is not None
-        chosen = chosen or Chosen()
-        self._keys = chosen.key_map
-        self._app.set_keymap(chosen.key_map.keys)
-        self._custom.use(chosen.commands, chosen.hotkeys)
-        for problem in chosen.problems:
+    def _take(self, bindings: UserBindings | None) -> None:
+        self._bindings = bindings is not None
+        bindings = bindings or UserBindings()
+        self._keys = bindings.key_map
+        self._app.set_keymap(bindings.key_map.keys)
+        self._custom.use(bindings.commands, bindings.hotkeys)
+        for problem in bindings.problems:
             self._warn("Settings", problem)
 
     def _warn(self, title: str, text: str) -> None:
@@ -165,37 +165,37 @@ class LivePreferences:
 
     # --- notifications
 
-    def look(self, model: Model, changes: Changes, now: float) -> None:
+    def send_alerts(self, model: Model, changes: Changes, now: float) -> None:
         """Send notifications for changes."""
-        for alert in self._news(model, changes, now):
+        for alert in self._find_alerts(model, changes, now):
             if alert.kind in self._now.notify_on or self._is_node_back(alert):
-                self._tell(alert)
+                self._deliver(alert)
 
     def _is_node_back(self, alert: Alert) -> bool:
         return not alert.namespace and "nodeNotReady" in self._now.notify_on
 
-    def _news(self, model: Model, changes: Changes, now: float) -> list[Alert]:
+    def _find_alerts(self, model: Model, changes: Changes, now: float) -> list[Alert]:
         if not (model.is_synced(Pod) and model.is_synced(Node)):
             return []
-        first, self._looked = not self._looked, True
+        first, self._checked = not self._checked, True
         if first:
-            changes = model.everything()
+            changes = model.all_changes()
         changed = changes.pods - changes.measured
         pods = [pod for key in changed if (pod := model.pods.get(key)) is not None]
         if not 0 <= now - self._kept_at < KEEP_SECONDS:
             self._kept_at = now
-            self._book.keep_pods(model.pods.values(), now)
+            self._tracker.forget_missing(model.pods.values(), now)
         if not changed:
-            pods = [pod for pod in model.pods.values() if self._book.waits(pod)]
-        found = self._book.look_at_pods(pods, now, first=first)
+            pods = [pod for pod in model.pods.values() if self._tracker.is_recovering(pod)]
+        found = self._tracker.observe_pods(pods, now, first=first)
         if changes.node and model.node is not None:
-            found += self._book.look_at_node(model.node, now, first=first)
+            found += self._tracker.observe_node(model.node, now, first=first)
         return found
 
-    def _tell(self, alert: Alert) -> None:
+    def _deliver(self, alert: Alert) -> None:
         text = terminal_text(alert, self._now.notify_by, os.environ)
-        if text and self._lent:
-            self._held.append(text)
+        if text and self._terminal_lent:
+            self._held_alerts.append(text)
         elif text:
             self._write(text)
         if self._now.notify_command:
@@ -207,12 +207,12 @@ class LivePreferences:
 
     def _lend(self, _: object) -> None:
         # Another program uses the terminal.
-        self._lent = True
+        self._terminal_lent = True
 
     def _take_back(self, _: object) -> None:
-        self._lent = False
-        self._write("".join(self._held))
-        self._held.clear()
+        self._terminal_lent = False
+        self._write("".join(self._held_alerts))
+        self._held_alerts.clear()
 
     async def _run(self, alert: Alert) -> None:
         problem = await run_command(self._now.notify_command, alert)

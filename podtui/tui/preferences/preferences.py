@@ -16,7 +16,7 @@ class Preferences(Struct, frozen=True, kw_only=True):
     """The preferences.
 
     ``places`` contains the origin (file and line) of each entry of ``keys`` by binding id,
-    ``own_places`` that of ``commands`` and ``hotkeys`` by their names in the settings.
+    ``custom_places`` that of ``commands`` and ``hotkeys`` by their names in the settings.
     """
 
     theme: str = ""
@@ -27,7 +27,7 @@ class Preferences(Struct, frozen=True, kw_only=True):
     commands: tuple[object, ...] = ()
     """Raw values, not validated yet."""
     hotkeys: Mapping[str, str] = field(default_factory=dict[str, str])
-    own_places: Mapping[str, str] = field(default_factory=dict[str, str])
+    custom_places: Mapping[str, str] = field(default_factory=dict[str, str])
     notify_on: frozenset[str] = frozenset()
     notify_by: tuple[str, ...] = ()
     notify_command: tuple[str, ...] = ()
@@ -47,7 +47,7 @@ def preferences_of(resolved: Resolved, *, theme: str | None = None) -> Preferenc
         },
         commands=settings.commands,
         hotkeys=settings.hotkeys,
-        own_places={
+        custom_places={
             name: place
             for name, place in resolved.origins.items()
             if name.startswith(("commands[", "hotkeys."))

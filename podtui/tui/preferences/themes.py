@@ -49,10 +49,10 @@ class Node(Struct, frozen=True):
 
 def read(text: str) -> Node | None:
     """Parse a file; return None if it is empty. Raises `NotYaml`."""
-    return plain(text) or by_library(text)
+    return parse_plain(text) or parse_with_library(text)
 
 
-def plain(text: str) -> Node | None:
+def parse_plain(text: str) -> Node | None:
     """Parse a map of strings and of maps of strings, one entry per line; None for other text."""
     pairs: list[tuple[Node, Node]] = []
     inner: list[tuple[Node, Node]] = []
@@ -90,7 +90,7 @@ def _bare(value: str) -> str:
     return value[1:-1] if value[0] in "\"'" else value
 
 
-def by_library(text: str) -> Node | None:
+def parse_with_library(text: str) -> Node | None:
     """Parse any YAML text. Raises `NotYaml`."""
     import yaml
 
@@ -353,7 +353,7 @@ def _pairs(node: Node, known: Sequence[str], reading: _Reading) -> list[tuple[st
             found.append((key, value))
             continue
         near = difflib.get_close_matches(key, known, n=1)
-        hint = f"; did you mean {near[0]}?" if near else f"; known are {', '.join(known)}"
+        hint = f"; did you mean {near[0]}?" if near else f"; known: {', '.join(known)}"
         reading.problem(key_node, f"{key}: unknown{hint}")
     return found
 

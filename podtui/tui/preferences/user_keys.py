@@ -74,28 +74,28 @@ def read_key_map(
     def place(name: str) -> str:
         return theirs[name].place if name in theirs else places.get(name, "")
 
-    def tell(name: str, text: str) -> None:
+    def report(name: str, text: str) -> None:
         what = theirs[name].field if name in theirs else f"keys.{name}"
         problems.append(f"{place(name) or 'settings'}: {what}: {text}")
 
     def called(name: str) -> str:
         words = theirs[name].words if name in theirs else name
         where = place(name) if name in chosen else ""
-        return f"{words} there ({where})" if where else f"{words} there"
+        return f"{words} ({where})" if where else words
 
     for name, text in wanted.items():
         if name not in ids:
-            tell(name, f"no such binding{_hint(name, sorted(ids))}")
+            report(name, f"no such binding{_hint(name, sorted(ids))}")
             continue
         try:
             chosen[name] = key_list(text)
         except KeyNameError as error:
-            tell(name, f"{error}{_hint(text.rpartition('+')[2].strip().lower(), SUGGESTIONS)}")
+            report(name, f"{error}{_hint(text.rpartition('+')[2].strip().lower(), SUGGESTIONS)}")
     chosen |= {each.id: each.keys for each in own}
     everywhere = replace(scopes[-1], keys={**scopes[-1].keys, **dict.fromkeys(theirs, ())})
     scopes = (*scopes[:-1], everywhere)
     while (clash := _first_clash(chosen, scopes)) is not None:
-        tell(clash.loser, f"{shown_key(clash.key)!r} is the key of {called(clash.other)}")
+        report(clash.loser, f"{shown_key(clash.key)!r} is already bound to {called(clash.other)}")
         del chosen[clash.loser]
     return KeyMap(
         {name: ",".join(keys) or UNBOUND for name, keys in chosen.items() if name not in theirs},
@@ -136,7 +136,7 @@ def _first_clash(chosen: Keys, scopes: Sequence[Scope]) -> _Clash | None:
     return None
 
 
-class Chosen(Struct, frozen=True):
+class UserBindings(Struct, frozen=True):
     """The valid part of the user's keys, commands and hotkeys, and the problems of the rest."""
 
     key_map: KeyMap = field(default_factory=KeyMap)
@@ -145,10 +145,10 @@ class Chosen(Struct, frozen=True):
     problems: tuple[str, ...] = ()
 
 
-def choose(preferences: Preferences, scopes: Sequence[Scope]) -> Chosen:
+def read_user_bindings(preferences: Preferences, scopes: Sequence[Scope]) -> UserBindings:
     """Validate all settings. ``scopes`` as for `read_key_map`."""
     taken = {name for command in COMMANDS for name in (command.name, *command.aliases)}
-    commands, problems = read_commands(preferences.commands, preferences.own_places, taken)
+    commands, problems = read_commands(preferences.commands, preferences.custom_places, taken)
     hotkeys, more = _read_hotkeys(preferences, commands)
     key_map = read_key_map(
         preferences.keys,
@@ -156,7 +156,7 @@ def choose(preferences: Preferences, scopes: Sequence[Scope]) -> Chosen:
         preferences.places,
         [*_keys_of(commands, preferences), *_hotkeys(hotkeys, preferences)],
     )
-    return Chosen(
+    return UserBindings(
         key_map,
         tuple(replace(each, keys=key_map.own.get(each.id, ())) for each in commands),
         tuple(each for each in hotkeys if each.id in key_map.own),
@@ -168,14 +168,14 @@ def _keys_of(commands: Sequence[CustomCommand], preferences: Preferences) -> lis
     found: list[UserKeys] = []
     for each in commands:
         name = f"commands[{each.number}].key"
-        place = preferences.own_places.get(name, "")
+        place = preferences.custom_places.get(name, "")
         found.append(UserKeys(each.id, each.keys, f":{each.name}", name, place))
     return found
 
 
 def _hotkeys(hotkeys: Sequence[Hotkey], preferences: Preferences) -> list[UserKeys]:
     return [
-        UserKeys(each.id, each.keys, name, name, preferences.own_places.get(name, ""))
+        UserKeys(each.id, each.keys, name, name, preferences.custom_places.get(name, ""))
         for each in hotkeys
         for name in [f"hotkeys.{each.written}"]
     ]
@@ -194,7 +194,7 @@ def _read_hotkeys(
             parse_command(line, known)
         except (KeyNameError, UsageError) as error:
             name = f"hotkeys.{written}"
-            place = preferences.own_places.get(name, "settings")
+            place = preferences.custom_places.get(name, "settings")
             problems.append(f"{place}: {name}: {error}")
         else:
             found.append(Hotkey(written, keys, line))

@@ -25,12 +25,12 @@ class ExplainScreen(BackScreen):
     """Opens on ``place``, and navigates to child fields, to the parent and back."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("left,h", "above", "The field above", key_display="←", id="explain.above",
-                tooltip="The object that this field is of"),
+        Binding("left,h", "above", "Parent field", key_display="←", id="explain.above",
+                tooltip="Go to the parent field"),
         Binding("right", "into", "Into", show=False, id="explain.into",
-                tooltip="The field under the cursor"),
+                tooltip="Open the field under the cursor"),
         Binding("tab", "turn", "Text or fields", show=False, id="explain.turn",
-                tooltip="Scroll the text, or choose a field"),
+                tooltip="Switch between the text and the list of fields"),
     ]  # fmt: skip
     DEFAULT_CSS = """
     ExplainScreen {
@@ -66,10 +66,10 @@ class ExplainScreen(BackScreen):
 
     def _show(self, place: Place, cursor: str = "") -> None:
         self.place = place
-        self._said = explain_place(place)
+        self._explanation = explain_place(place)
         self.text.scroll_home(animate=False)
-        self.fields.replace(map(field_row, self._said.fields))
-        self.fields.display = bool(self._said.fields)
+        self.fields.replace(map(field_row, self._explanation.fields))
+        self.fields.display = bool(self._explanation.fields)
         if not (cursor and self.fields.select(cursor)):
             self.fields.move_to(0)
         head = (Span(" explain ", "brand"), Span(f" {place.text or 'Pod'} ", "name"))
@@ -81,15 +81,15 @@ class ExplainScreen(BackScreen):
     def _lay_out(self) -> None:
         if not self.shown:
             return
-        lines = explanation_lines(self._said, max(20, self.size.width - 5))
+        lines = explanation_lines(self._explanation, max(20, self.size.width - 5))
         room = max(6, int(self.size.height * PART))
-        self.text.styles.height = min(len(lines) + 2, room) if self._said.fields else "1fr"
-        more = bool(self._said.fields) and len(lines) + 2 > room
+        self.text.styles.height = min(len(lines) + 2, room) if self._explanation.fields else "1fr"
+        more = bool(self._explanation.fields) and len(lines) + 2 > room
         self.text.border_subtitle = " tab, then ↓ for more " if more else ""
         self.text.show(lines)
 
     def _body(self) -> Widget:
-        return self.fields if self._said.fields else self.text
+        return self.fields if self._explanation.fields else self.text
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         if action == "above":
@@ -101,7 +101,7 @@ class ExplainScreen(BackScreen):
 
     def action_into(self) -> None:
         key = self.fields.cursor_key
-        if key and self._said.fields:
+        if key and self._explanation.fields:
             self._before.append((self.place, key))
             self._show(find_place(key))
 
@@ -117,5 +117,5 @@ class ExplainScreen(BackScreen):
             super().action_back()
 
     def action_turn(self) -> None:
-        if self._said.fields:
+        if self._explanation.fields:
             (self.fields if self.text.has_focus else self.text).focus()

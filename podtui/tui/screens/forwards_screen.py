@@ -58,7 +58,11 @@ def forward_row(number: int, kept: RunningForward) -> Row:
 def stop_dialog(kept: RunningForward) -> Dialog:
     what = f"{kept.address} → {pod_label(kept.pod)}:{kept.forward.remote_port}"
     cut = kept.forward.connections
-    ends = f"{plural(cut, 'open connection')} end." if cut != 1 else "1 open connection ends."
+    ends = (
+        f"{plural(cut, 'open connection')} are closed."
+        if cut != 1
+        else "1 open connection is closed."
+    )
     lines = [(Span("✖ ", "error"), Span(what, "name")), (Span(ends, "muted"),)]
     return confirmation("Stop the port-forward?", lines, "Stop")
 
@@ -77,7 +81,7 @@ class ForwardsScreen(ListScreen):
         background: $background; border-title-color: $pane-title; }
     """
     NAME = "port-forwards"
-    NOTHING = ("No port is forwarded.", "F on a pod forwards one; they end with the screen.")
+    NOTHING = ("No port-forwards.", "F on a pod starts one; they end with the screen.")
 
     def __init__(self) -> None:
         super().__init__()
@@ -138,7 +142,7 @@ class ForwardsScreen(ListScreen):
         kept = self._chosen()
         if kept is not None:
             self.session.app.copy_to_clipboard(kept.address)
-            self.session.tell(kept.address, title="Copied")
+            self.session.notify(kept.address, title="Copied")
 
     def on_table_opened(self, message: Table.Opened) -> None:
         self.action_copy_address()

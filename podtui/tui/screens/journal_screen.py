@@ -23,7 +23,7 @@ class JournalScreen(ListScreen):
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("p", "all_pods", "All or one pod", id="journal.pods",
-                tooltip="The lines of all pods, or of the one that was chosen"),
+                tooltip="The lines of all pods, or of the selected pod"),
         Binding("y", "copy_line", "Copy the line", id="journal.copy",
                 tooltip="Copy the line under the cursor, to run it in a shell"),
     ]  # fmt: skip
@@ -34,7 +34,7 @@ class JournalScreen(ListScreen):
         border-title-color: $pane-title; }
     """
     NAME = "journal"
-    NOTHING = ("Nothing was done yet.", "Deeds and calls of the engine are kept while they last.")
+    NOTHING = ("No actions yet.", "Your actions and the engine calls of the agent are listed here.")
 
     def __init__(self, pod: Pod | None = None) -> None:
         super().__init__()
@@ -86,7 +86,7 @@ class JournalScreen(ListScreen):
         row = self.table.cursor_row
         if row is not None:
             self.session.app.copy_to_clipboard(str(row.values[LINE]))
-            self.session.tell(str(row.values[LINE]), title="Copied")
+            self.session.notify(str(row.values[LINE]), title="Copied")
 
     def on_table_opened(self, message: Table.Opened) -> None:
         self.action_copy_line()

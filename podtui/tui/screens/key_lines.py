@@ -11,7 +11,7 @@ from textual.binding import Binding
 from textual.screen import Screen
 
 from podtui.client.protocol import AGENT, ServerCapabilities
-from podtui.tui.commands.availability import is_binding_offered
+from podtui.tui.commands.availability import is_binding_available
 from podtui.tui.commands.key_registry import (
     bindings_of,
     group_order,
@@ -58,11 +58,11 @@ def key_lines(
     here: dict[str, KeyLine] = {}
     for node in (*screen.walk_children(with_self=True), app):
         for binding in (*bindings_of(type(node)), *(own if node is app else ())):
-            if is_binding_offered(capabilities, binding.id or "", binding.action):
+            if is_binding_available(capabilities, binding.id or "", binding.action):
                 _add(here, app, binding, keymap, here=True)
     others: dict[str, KeyLine] = {}
     for known in known_bindings():
-        if not is_binding_offered(capabilities, known.id, known.action):
+        if not is_binding_available(capabilities, known.id, known.action):
             continue
         for key in known.keys:
             binding = Binding(key, "", known.words, id=known.id)

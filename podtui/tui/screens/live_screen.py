@@ -9,7 +9,7 @@ from textual.binding import ActiveBinding, Binding, BindingType
 from textual.screen import Screen
 from textual.widget import Widget
 
-from podtui.tui.commands.availability import is_offered
+from podtui.tui.commands.availability import is_available
 from podtui.tui.commands.session import Session, session_of
 from podtui.tui.model.model import Changes
 
@@ -36,7 +36,7 @@ class LiveScreen(Screen[None]):
     def on_mount(self) -> None:
         self.opened = True
         self._parts = tuple(self.children)
-        self.publish(self.session.model.everything(), self.session.now())
+        self.publish(self.session.model.all_changes(), self.session.now())
 
     def on_unmount(self) -> None:
         self.opened = False
@@ -72,7 +72,7 @@ class LiveScreen(Screen[None]):
         return session_of(self)
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        if not is_offered(self.session.model.server.capabilities, action, parameters):
+        if not is_available(self.session.model.server.capabilities, action, parameters):
             return False
         return super().check_action(action, parameters)
 

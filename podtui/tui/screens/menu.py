@@ -15,7 +15,7 @@ from textual.screen import ModalScreen, Screen
 from podtui.tui.commands.key_registry import group_order, group_title
 from podtui.tui.widgets.cells import Line, Span, line_width, sized, width_of
 from podtui.tui.widgets.key_names import UNBOUND
-from podtui.tui.widgets.picker import moves
+from podtui.tui.widgets.picker import movement_bindings
 from podtui.tui.widgets.sanitize import literal
 from podtui.tui.widgets.tones import LinesView
 
@@ -62,8 +62,8 @@ def choices(screen: Screen[Any]) -> list[Choice]:
     for active in screen.active_bindings.values():
         binding = active.binding
         name = binding.id or ""
-        moves = name in MOVING or name.partition(".")[0] in MOVES
-        if not name or moves or not active.enabled or binding.key == UNBOUND:
+        movement_bindings = name in MOVING or name.partition(".")[0] in MOVES
+        if not name or movement_bindings or not active.enabled or binding.key == UNBOUND:
             continue
         if not has_target(binding.action):
             continue
@@ -116,9 +116,9 @@ class Menu(ModalScreen[Choice | None]):
     """Returns the selected item, or None if cancelled. A single click selects."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
-        *moves("menu"),
-        Binding("enter", "choose", "Choose", id="menu.choose", tooltip="Do this"),
-        Binding("escape,q,m,f10", "cancel", "Close", id="menu.cancel", tooltip="Do nothing"),
+        *movement_bindings("menu"),
+        Binding("enter", "choose", "Choose", id="menu.choose", tooltip="Run the action"),
+        Binding("escape,q,m,f10", "cancel", "Close", id="menu.cancel", tooltip="Cancel"),
     ]  # fmt: skip
     DEFAULT_CSS = """
     Menu {
@@ -141,7 +141,7 @@ class Menu(ModalScreen[Choice | None]):
 
     def compose(self) -> ComposeResult:
         self.view.border_title = literal(f" {self._title} ")
-        self.view.border_subtitle = " a click or enter does it · esc closes "
+        self.view.border_subtitle = " click or enter runs it · esc closes "
         yield self.view
 
     def on_mount(self) -> None:

@@ -86,12 +86,14 @@ class OutputScreen(BackScreen):
 
     AUTO_FOCUS = "#log"
 
-    def __init__(self, command: CustomCommand, aims: Sequence[CommandTarget]) -> None:
+    def __init__(self, command: CustomCommand, targets: Sequence[CommandTarget]) -> None:
         super().__init__()
         self._command = command
-        self._aims = tuple(aims)
-        label = self._aims[0].label if len(self._aims) == 1 else f"{len(self._aims)} in turn"
-        self._running_as = clean(f"{command.name} {self._aims[0].label}".strip())
+        self._targets = tuple(targets)
+        label = (
+            self._targets[0].label if len(self._targets) == 1 else f"{len(self._targets)} targets"
+        )
+        self._running_as = clean(f"{command.name} {self._targets[0].label}".strip())
         self.pane = OutputPane(command, label)
 
     def compose(self) -> ComposeResult:
@@ -101,7 +103,7 @@ class OutputScreen(BackScreen):
 
     def on_mount(self) -> None:
         super().on_mount()
-        line = shell_line(shlex.join(self._aims[0].words(self._command)))
+        line = shell_line(shlex.join(self._targets[0].words(self._command)))
         self.query_one("#header", Bar).show(
             (Span(" output ", "brand"), Span(f" {self._command.name} ", "name"),
              Span(line, "muted"))
@@ -130,14 +132,14 @@ class OutputScreen(BackScreen):
 
     async def _run_all(self) -> None:
         said: list[str] = []
-        for aim in self._aims:
-            if len(self._aims) > 1:
-                self.pane.remark(aim.label)
-            said.append(await self._run_one(aim))
+        for target in self._targets:
+            if len(self._targets) > 1:
+                self.pane.remark(target.label)
+            said.append(await self._run_one(target))
             self.pane.remark(said[-1])
         self.pane.show_state(said[-1] if len(said) == 1 else _summary(said))
 
-    async def _run_one(self, aim: CommandTarget) -> str:
+    async def _run_one(self, target: CommandTarget) -> str:
         splitter = LineSplitter(LONGEST_LINE)
         pane = self.pane
 
@@ -146,7 +148,10 @@ class OutputScreen(BackScreen):
 
         try:
             outcome = await run_program(
-                aim.words(self._command), aim.environment(), take, seconds=self._command.timeout
+                target.words(self._command),
+                target.environment(),
+                take,
+                seconds=self._command.timeout,
             )
         except ProgramFailed as error:
             return str(error)
@@ -156,9 +161,9 @@ class OutputScreen(BackScreen):
 
 def end_dialog(name: str) -> Dialog:
     line = (Span("✖ ", "error"), Span(name, "name"), Span(" is still running."))
-    return confirmation("End the command?", [line], "End it")
+    return confirmation("Terminate the command?", [line], "Terminate")
 
 
 def _summary(said: Sequence[str]) -> str:
     good = sum(words == "exit status 0" for words in said)
-    return f"{good} of {len(said)} ended with exit status 0"
+    return f"{good} of {len(said)} exited with status 0"

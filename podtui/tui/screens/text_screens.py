@@ -43,7 +43,7 @@ def _remark(diagnostic: Diagnostic) -> str:
 def show_manifest(view: TextView, manifest: Manifest | None) -> None:
     """Load a manifest, or a message if there is none."""
     if manifest is None:
-        view.load("No manifest of the folder is known for this pod.")
+        view.load("No manifest file found for this pod.")
         return
     text = manifest.spec.text
     language = "yaml" if not manifest.spec.path.endswith(".json") else ""
@@ -54,12 +54,12 @@ def explain_line(session: Session, manifest: Manifest | None, line: int) -> None
     """Open the explanation of the field on a line of a manifest, or report that there is none."""
     path = field_at(manifest, line) if manifest is not None else ""
     if not path:
-        session.tell(f"There is no field of the pod on line {line}.", severity="warning")
+        session.notify(f"Line {line} has no field of the pod.", severity="warning")
         return
     try:
         session.push(ExplainScreen(find_place(path)))
     except UsageError as error:
-        session.tell(str(error), title="Explain", severity="warning")
+        session.notify(str(error), title="Explain", severity="warning")
 
 
 class ManifestScreen(ActingScreen, BackScreen):
@@ -70,7 +70,7 @@ class ManifestScreen(ActingScreen, BackScreen):
                 tooltip="Explain the field on this line"),
         Binding("slash", "search", "Search", id="manifest.search"),
         Binding("n", "match(1)", "Next match", show=False, id="manifest.next"),
-        Binding("N", "match(-1)", "Match before", show=False, id="manifest.before"),
+        Binding("N", "match(-1)", "Previous match", show=False, id="manifest.before"),
     ]  # fmt: skip
     DEFAULT_CSS = """
     ManifestScreen #text { height: 1fr; border: round $pane-border-focus; padding: 0 1;
@@ -103,7 +103,7 @@ class ManifestScreen(ActingScreen, BackScreen):
             return
         manifest = self.session.model.manifests.get(self._name_)
         if manifest is None:
-            self.query_one("#header", Bar).show((Span(" The file is gone. ", "warning"),))
+            self.query_one("#header", Bar).show((Span(" The file no longer exists. ", "warning"),))
             return
         self._shown = manifest
         view = self.query_one(TextView)

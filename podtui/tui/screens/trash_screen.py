@@ -10,7 +10,7 @@ from typing import ClassVar
 from textual.binding import Binding, BindingType
 
 from podtui.tui.commands.delete import restore
-from podtui.tui.commands.manifest_file import Trashed, trashed_files
+from podtui.tui.commands.manifest_file import TrashedFile, trashed_files
 from podtui.tui.screens.list_screen import ListScreen
 from podtui.tui.widgets.cells import Cell, Column, Kind, Line, Row, Span
 from podtui.tui.widgets.format import plural
@@ -24,7 +24,7 @@ TRASH_COLUMNS = (
 )
 
 
-def trash_row(one: Trashed) -> Row:
+def trash_row(one: TrashedFile) -> Row:
     moment, name, kept = one.moment.timestamp(), clean(one.origin.name), clean(one.path.name)
     cells = (Cell("", "muted", moment), Cell(name, "name"), Cell(kept, "muted"))
     return Row(one.path.name, cells, (moment, name, kept), (moment, name, kept), search=name)
@@ -32,18 +32,18 @@ def trash_row(one: Trashed) -> Row:
 
 class TrashScreen(ListScreen):
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("r", "restore", "Bring back", id="trash.restore",
-                tooltip="Move the file back to where it was; its pod starts fresh"),
+        Binding("r", "restore", "Restore", id="trash.restore",
+                tooltip="Move the file back to the manifest folder; its pod starts fresh"),
     ]  # fmt: skip
     COLUMNS: ClassVar[Sequence[Column]] = TRASH_COLUMNS
     SORT = "age"
     NAME = "trash"
-    NOTHING = ("The trash is empty.", "Files stay in it until somebody empties it.")
+    NOTHING = ("The trash is empty.", "Files stay in it until you delete them.")
 
     def __init__(self, folder: Path) -> None:
         super().__init__()
         self._folder = folder
-        self._found: dict[str, Trashed] = {}
+        self._found: dict[str, TrashedFile] = {}
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         if action == "restore" and self.session.readonly:
@@ -66,7 +66,7 @@ class TrashScreen(ListScreen):
                 await restore(self.session, [found])
                 self.ask()
 
-            self.session.start("Bring back", bring)
+            self.session.start("Restore", bring)
 
     def on_table_opened(self, message: Table.Opened) -> None:
         self.action_restore()

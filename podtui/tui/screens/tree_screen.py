@@ -35,21 +35,21 @@ class TreeTable(Table):
     """A table that always keeps the order of the tree."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("enter", "open", "Open, fold", key_display="enter", id="tree.turn",
+        Binding("enter", "open", "Expand, collapse", key_display="enter", id="tree.turn",
                 tooltip="Expand or collapse; open an item without children"),
-        Binding("space", "turn", "Fold", show=False, key_display="space", id="tree.fold",
+        Binding("space", "toggle_fold", "Fold", show=False, key_display="space", id="tree.fold",
                 tooltip="Expand or collapse"),
-        Binding("right", "deeper", "Deeper", show=False, id="tree.deeper",
+        Binding("right", "expand", "Expand", show=False, id="tree.deeper",
                 tooltip="Expand, then go to the first child"),
-        Binding("left,h", "higher", "Higher", show=False, id="tree.higher",
+        Binding("left,h", "collapse", "Collapse", show=False, id="tree.higher",
                 tooltip="Collapse, then go to the parent"),
-        Binding("plus", "turn_all(False)", "Open all", key_display="+", id="tree.open-all",
+        Binding("plus", "turn_all(False)", "Expand all", key_display="+", id="tree.open-all",
                 tooltip="Show everything"),
-        Binding("minus", "turn_all(True)", "Fold all", key_display="-", id="tree.fold-all",
-                tooltip="Show the pods alone"),
+        Binding("minus", "turn_all(True)", "Collapse all", key_display="-", id="tree.fold-all",
+                tooltip="Show only the pods"),
     ]  # fmt: skip
 
-    class Turned(Message):
+    class FoldToggled(Message):
         """Posted to fold or open a row."""
 
         def __init__(self, key: str, folded: bool) -> None:
@@ -57,7 +57,7 @@ class TreeTable(Table):
             self.key = key
             self.folded = folded
 
-    class AllTurned(Message):
+    class AllFoldsToggled(Message):
         """Posted to fold or open all rows."""
 
         def __init__(self, folded: bool) -> None:
@@ -73,31 +73,31 @@ class TreeTable(Table):
     def sort_by(self, key: str) -> None:
         """Do nothing: the tree has a fixed order."""
 
-    def action_turn(self) -> None:
+    def action_toggle_fold(self) -> None:
         row = self.cursor_row
         if row is not None and sign_of(row) != " ":
-            self.post_message(self.Turned(row.key, sign_of(row) == OPEN))
+            self.post_message(self.FoldToggled(row.key, sign_of(row) == OPEN))
 
     def action_open(self) -> None:
         row = self.cursor_row
         if row is not None and sign_of(row) != " ":
-            self.action_turn()
+            self.action_toggle_fold()
         else:
             super().action_open()
 
-    def action_deeper(self) -> None:
+    def action_expand(self) -> None:
         row = self.cursor_row
         if row is not None and sign_of(row) == FOLDED:
-            self.action_turn()
+            self.action_toggle_fold()
         elif row is not None and sign_of(row) == OPEN:
             self.action_move(1)
 
-    def action_higher(self) -> None:
+    def action_collapse(self) -> None:
         row = self.cursor_row
         if row is None:
             return
         if sign_of(row) == OPEN:
-            self.action_turn()
+            self.action_toggle_fold()
             return
         for place in range(self.set.index[row.key] - 1, -1, -1):
             above = self.set.at(place)
@@ -105,8 +105,8 @@ class TreeTable(Table):
                 self.move_to(place)
                 return
 
-    def action_turn_all(self, folded: bool) -> None:
-        self.post_message(self.AllTurned(folded))
+    def action_fold_all(self, folded: bool) -> None:
+        self.post_message(self.AllFoldsToggled(folded))
 
     def on_click(self, event: events.Click) -> None:
         offset = event.get_content_offset(self)
@@ -118,7 +118,7 @@ class TreeTable(Table):
             # Otherwise the base class would handle it as a click on the row.
             event.prevent_default()
             self.select(row.key)
-            self.action_turn()
+            self.action_toggle_fold()
 
 
 def _is_above(above: Row, row: Row) -> bool:
@@ -137,7 +137,7 @@ class TreeScreen(ActingScreen, BackScreen):
         Binding("l", "open('logs')", "Logs", id="tree.logs", tooltip="The log of the pod"),
         Binding("y", "open('yaml')", "YAML", show=False, id="tree.yaml"),
         Binding("X", "why", "Why", id="tree.why",
-                tooltip="Why the pod does not run, and what to change"),
+                tooltip="Why the pod does not run, and how to fix it"),
     ]  # fmt: skip
     DEFAULT_CSS = """
     TreeScreen TreeTable { height: 1fr; border: round $pane-border-focus; padding: 0 1;
@@ -214,7 +214,7 @@ class TreeScreen(ActingScreen, BackScreen):
 
     # --- folding
 
-    def on_tree_table_turned(self, message: TreeTable.Turned) -> None:
+    def on_tree_table_fold_toggled(self, message: TreeTable.FoldToggled) -> None:
         item = self.view.shown.get(message.key)
         self.view.fold(message.key, message.folded)
         if item is not None and item.pod and item.key.startswith("pod:"):
@@ -224,7 +224,7 @@ class TreeScreen(ActingScreen, BackScreen):
         else:
             self._redraw()
 
-    def on_tree_table_all_turned(self, message: TreeTable.AllTurned) -> None:
+    def on_tree_table_all_folds_toggled(self, message: TreeTable.AllFoldsToggled) -> None:
         self.view.fold_all(message.folded)
         self._redraw()
 

@@ -19,7 +19,7 @@ from podtui.tui.model.model import Changes
 from podtui.tui.screens.acting_screen import ActingScreen
 from podtui.tui.screens.live_screen import BackScreen
 from podtui.tui.views.labels import place_of, pod_label
-from podtui.tui.views.why import WhyView, facts_of, health_word, newest_of, why_lines
+from podtui.tui.views.why import WhyView, facts_of, health_text, newest_of, why_lines
 from podtui.tui.widgets.bars import Bar, Hints
 from podtui.tui.widgets.cells import Line, Span
 from podtui.tui.widgets.sanitize import clean
@@ -52,7 +52,7 @@ class WhyScreen(ActingScreen, BackScreen):
         Binding("f", "apply", "Apply the fix", id="why.apply",
                 tooltip="Show the plan of the fix, then apply it"),
         Binding("n", "next(1)", "Next fix", id="why.next", tooltip="Show another fix"),
-        Binding("N", "next(-1)", "Fix before", show=False, id="why.before"),
+        Binding("N", "next(-1)", "Previous fix", show=False, id="why.before"),
     ]  # fmt: skip
     DEFAULT_CSS = """
     WhyScreen #why-text { height: 1fr; border: round $pane-border-focus; padding: 0 1;
@@ -71,7 +71,7 @@ class WhyScreen(ActingScreen, BackScreen):
         self._in_force = False
         """True after the agent has read the applied fix."""
         self._liveness_passed = False
-        self._said: Diagnosis | None = None
+        self._diagnosis: Diagnosis | None = None
         self._logs: dict[str, tuple[str, ...]] = {}
         self._log_of: tuple[object, ...] = ()
         self._log_problems: dict[str, str] = {}
@@ -125,27 +125,30 @@ class WhyScreen(ActingScreen, BackScreen):
             return
         pod, manifest = self._find(), self.manifest
         facts = self._facts(pod, now) if pod is not None else None
-        said = self._diagnose(facts, manifest)
-        if said is None:
+        diagnosis = self._diagnose(facts, manifest)
+        if diagnosis is None:
             self._header((Span("is gone", "warning"),))
             return
-        if self._said is None or (said.cause, said.fixes) != (self._said.cause, self._said.fixes):
+        if self._diagnosis is None or (diagnosis.cause, diagnosis.fixes) != (
+            self._diagnosis.cause,
+            self._diagnosis.fixes,
+        ):
             self._chosen = 0
-        self._said = said
-        self._header(health_word(said.health))
+        self._diagnosis = diagnosis
+        self._header(health_text(diagnosis.health))
         view = self.query_one("#why-text", LinesView)
         shown = WhyView(
-            said,
+            diagnosis,
             manifest,
             now,
             self._chosen,
             readonly=self.session.readonly,
-            progress=self._progress(manifest, facts, said),
+            progress=self._progress(manifest, facts, diagnosis),
         )
         view.show(why_lines(shown, view.size.width - 1, view.size.height))
         self.refresh_bindings()
         if pod is not None:
-            self._ask_log(pod, said)
+            self._ask_log(pod, diagnosis)
 
     def _facts(self, pod: Pod, now: float) -> Facts:
         return facts_of(self.session.model, pod, now, self._logs, self._log_problems)
@@ -159,7 +162,9 @@ class WhyScreen(ActingScreen, BackScreen):
         # ready.
         return diagnose_waiting(manifest, self.session.model.node) or diagnose_manifest(manifest)
 
-    def _progress(self, manifest: Manifest | None, facts: Facts | None, said: Diagnosis) -> Line:
+    def _progress(
+        self, manifest: Manifest | None, facts: Facts | None, diagnosis: Diagnosis
+    ) -> Line:
         """Return the progress of an applied fix; empty without one, after undo and after another
         edit.
         """
@@ -172,7 +177,7 @@ class WhyScreen(ActingScreen, BackScreen):
             return ()
         self._in_force = read
         passed = self._liveness_passed
-        found = outcome(applied, manifest, facts, said, liveness_passed=passed)
+        found = outcome(applied, manifest, facts, diagnosis, liveness_passed=passed)
         return outcome_line(applied, found)
 
     def _header(self, state: Line) -> None:
@@ -184,11 +189,11 @@ class WhyScreen(ActingScreen, BackScreen):
 
     # --- the log
 
-    def _ask_log(self, pod: Pod, said: Diagnosis) -> None:
+    def _ask_log(self, pod: Pod, diagnosis: Diagnosis) -> None:
         """Query the last log lines of the diagnosed container, once per run."""
         statuses = (*pod.status.initContainerStatuses, *pod.status.containerStatuses)
-        status = next((s for s in statuses if s.name == said.container), None)
-        if not said.wants_log or status is None:
+        status = next((s for s in statuses if s.name == diagnosis.container), None)
+        if not diagnosis.wants_log or status is None:
             return
         runs = status.state.running is not None
         end = status.lastState.terminated if runs else None
@@ -196,7 +201,7 @@ class WhyScreen(ActingScreen, BackScreen):
         if basis == self._log_of:
             return
         self._log_of = basis
-        previous = runs and end is not None and said.health is Health.BROKEN and status.ready
+        previous = runs and end is not None and diagnosis.health is Health.BROKEN and status.ready
         query = LogQuery(container=status.name, follow=False, previous=previous, tail=LOG_LINES,
                          timestamps=False)  # fmt: skip
         self.run_worker(partial(self._fetch, pod, query), group="why-log", exclusive=True)
@@ -230,14 +235,14 @@ class WhyScreen(ActingScreen, BackScreen):
     # --- the fix
 
     def _fix(self) -> Fix | None:
-        fixes = self._said.fixes if self._said is not None else ()
+        fixes = self._diagnosis.fixes if self._diagnosis is not None else ()
         return fixes[self._chosen % len(fixes)] if fixes else None
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         if action == "apply":
             return self._fix() is not None and not self.session.readonly
         if action == "next":
-            return self._said is not None and len(self._said.fixes) > 1
+            return self._diagnosis is not None and len(self._diagnosis.fixes) > 1
         return super().check_action(action, parameters)
 
     def action_next(self, step: int) -> None:
@@ -245,12 +250,12 @@ class WhyScreen(ActingScreen, BackScreen):
         self._draw(self.session.now())
 
     def action_apply(self) -> None:
-        fix, manifest, said = self._fix(), self.manifest, self._said
-        if fix is None or manifest is None or said is None:
+        fix, manifest, diagnosis = self._fix(), self.manifest, self._diagnosis
+        if fix is None or manifest is None or diagnosis is None:
             return
 
         facts = self._facts(self._pod, self.session.now()) if self._pod is not None else None
-        trial = begin_trial(facts, said)
+        trial = begin_trial(facts, diagnosis)
 
         async def apply() -> None:
             applied = await apply_fix(self.session, manifest, fix, trial)

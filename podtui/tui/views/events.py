@@ -7,18 +7,18 @@ from typing import Final
 from podtui.api.times import epoch
 from podtui.api.v1 import Event
 from podtui.tui.model.model import event_key
-from podtui.tui.widgets.cells import Cell, Column, Kind, Row, Shown
+from podtui.tui.widgets.cells import Cell, Column, Kind, Row, Visibility
 from podtui.tui.widgets.format import natural_key
 from podtui.tui.widgets.sanitize import clean
 
 EVENT_COLUMNS: Final = (
     Column("seen", "SEEN", 80, align="right", descending=True, kind=Kind.AGE),
-    Column("type", "TYPE", 40, shown=Shown.CHOSEN),
+    Column("type", "TYPE", 40, shown=Visibility.ON_REQUEST),
     Column("reason", "REASON", 90, minimum=14, maximum=32, flexible=True),
     Column("count", "COUNT", 35, align="right", descending=True, kind=Kind.COUNT,
-           shown=Shown.CHOSEN),
+           shown=Visibility.ON_REQUEST),
     Column("object", "OBJECT", 60, minimum=12, maximum=34, flexible=True),
-    Column("source", "SOURCE", 30, maximum=24, shown=Shown.WIDE),
+    Column("source", "SOURCE", 30, maximum=24, shown=Visibility.WIDE),
     Column("message", "MESSAGE", 100, minimum=16, maximum=2000, flexible=True, filling=True),
 )  # fmt: skip
 MANIFEST_KEY: Final = "manifest:"

@@ -28,32 +28,32 @@ KEY: Final = 9
 _SEPARATOR: Final = "---"
 
 
-def explanation_lines(said: Explanation, width: int) -> list[Line]:
+def explanation_lines(explanation: Explanation, width: int) -> list[Line]:
     """Return the documentation of a field without its children, at most ``width`` cells wide."""
     lines: list[Line] = [
         (
-            Span(said.path or "Pod", "name"),
-            Span(f"  {said.type}", "key"),
-            Span("  required" if said.required else "", "warning"),
+            Span(explanation.path or "Pod", "name"),
+            Span(f"  {explanation.type}", "key"),
+            Span("  required" if explanation.required else "", "warning"),
         )
     ]
-    if said.words:
-        lines += wrap((Span(said.words),), width)
+    if explanation.words:
+        lines += wrap((Span(explanation.words),), width)
     pairs = (
-        ("default", said.default, ""),
-        ("values", ", ".join(value or '""' for value in said.values), ""),
+        ("default", explanation.default, ""),
+        ("values", ", ".join(value or '""' for value in explanation.values), ""),
     )
-    if said.fate:
-        glyph, tone = FATES[said.fate]
-        text = f"{glyph[:2]}{said.fate_words}"
+    if explanation.fate:
+        glyph, tone = FATES[explanation.fate]
+        text = f"{glyph[:2]}{explanation.fate_words}"
         lines += wrap((Span(f"{'here':<{KEY}} ", "key"), Span(text, tone)), width, indent=KEY + 1)
     for key, text, tone in pairs:
         if text:
             lines += wrap((Span(f"{key:<{KEY}} ", "key"), Span(text, tone)), width, indent=KEY + 1)
-    lines += _several("Rules", said.rules, width)
-    lines += _several("Unlike the kubelet", said.departures, width)
-    if said.example is not None:
-        one = said.example
+    lines += _several("Rules", explanation.rules, width)
+    lines += _several("Unlike the kubelet", explanation.departures, width)
+    if explanation.example is not None:
+        one = explanation.example
         lines += [(), (Span("Example", "heading"), Span(f"  {one.file}:{one.line}", "muted"))]
         lines += [(Span(f"  {line}", "soft"),) for line in one.text.splitlines()]
     return lines

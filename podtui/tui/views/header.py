@@ -34,13 +34,13 @@ def cluster_head(model: Model, width: int) -> Line:
     for words in (f" {cluster}" if cluster != context else "", f" as {user}" if user else ""):
         if words and line_width(spans) + len(words) <= width:
             spans.append(Span(words, "muted"))
-    nodes = nodes_words(model)
+    nodes = nodes_text(model)
     if nodes is not None and line_width(spans) + len(nodes.text) <= width:
         spans.append(nodes)
     return tuple(spans)
 
 
-def nodes_words(model: Model) -> Span | None:
+def nodes_text(model: Model) -> Span | None:
     """Return the number of nodes and of those that are ready."""
     if not model.nodes:
         return None
@@ -113,15 +113,15 @@ def header(model: Model, totals: Totals, width: int) -> tuple[Line, Line]:
     right = meters(amounts, Detail.TINY)
     counts = {family: count for family, count in totals.counts.items() if count}
     for words in (True, False):
-        told = _states(counts, words=words)
-        if line_width(left) + line_width(told) + line_width(right) <= width:
+        states = _states(counts, words=words)
+        if line_width(left) + line_width(states) + line_width(right) <= width:
             break
     for detail in (Detail.LONG, Detail.PERCENT, Detail.SHORT):
         longer = meters(amounts, detail)
-        if line_width(left) + line_width(told) + line_width(longer) <= width:
+        if line_width(left) + line_width(states) + line_width(longer) <= width:
             right = longer
             break
-    return (*left, *told), right
+    return (*left, *states), right
 
 
 def _states(counts: Mapping[Family, int], *, words: bool) -> Line:

@@ -40,10 +40,10 @@ def plan_lines(plan: Plan) -> list[Line]:
 
 def _unusable(plan: Plan) -> str:
     if plan.state is ManifestState.DUPLICATE:
-        return f"This file would not be used: {clean(plan.message)}"
+        return f"This file would be ignored: {clean(plan.message)}"
     if plan.state is ManifestState.LAST_GOOD:
-        return "This text cannot be used; the previous version keeps running."
-    return "This text cannot be used."
+        return "This manifest is invalid; the previous version keeps running."
+    return "This manifest is invalid."
 
 
 def _limited(lines: list[Line], what: str) -> Iterator[Line]:
@@ -77,7 +77,7 @@ def pod_lines(plan: PodPlan) -> Iterator[Line]:
     if plan.rejection:
         yield (
             Span("  ✗ ", "error"),
-            Span("this node would not take it: ", "error"),
+            Span("this node would not admit it: ", "error"),
             Span(clean(plan.rejection)),
         )
     yield from _limited([_change(one) for one in plan.changes], "more fields")
@@ -111,8 +111,8 @@ def _words(plan: PodPlan) -> tuple[str, str, str]:
 
 
 def _ends(plan: PodPlan, what: str) -> str:
-    grace = f"with up to {plan.grace} s of grace" if plan.grace else "at once"
-    return f"{what} is ended {grace}"
+    grace = f"within {plan.grace} s" if plan.grace else "immediately"
+    return f"{what} is terminated {grace}"
 
 
 def _change(change: FieldChange) -> Line:
@@ -144,7 +144,7 @@ def object_line(item: ObjectPlan) -> Line:
     if readers and item.outcome is Outcome.REMOVED:
         follow = f"; {readers} refers to it"
     elif readers:
-        follow = f"; read by {readers}: files follow soon, variables when containers restart"
+        follow = f"; used by {readers}: volumes are updated soon, variables when containers restart"
     return (Span(f"{glyph} ", tone), Span(name, "name"), Span(f" {words}{follow}."))
 
 
@@ -154,7 +154,7 @@ def file_lines(file: FilePlan) -> Iterator[Line]:
     yield (
         Span("✓ " if good else "▲ ", "good" if good else "warning"),
         Span(clean(file.name), "name"),
-        Span(f" becomes {file.new} (it is {file.old})"),
+        Span(f" becomes {file.new} (now {file.old})"),
         Span(f": {clean(file.message)}" if file.message and not good else "."),
     )
 
@@ -174,7 +174,7 @@ def does_nothing(plan: Plan) -> bool:
     )
 
 
-def outcome_words(plan: Plan) -> str:
+def outcome_text(plan: Plan) -> str:
     """Return one short line about an applied plan."""
     said = {
         Outcome.NEW: "starts",

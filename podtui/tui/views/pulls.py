@@ -34,7 +34,7 @@ class Stage(IntEnum):
 
 
 _WORDS: Final = {
-    Stage.WAITING: "waits for its turn to pull",
+    Stage.WAITING: "queued to pull",
     Stage.PULLING: "pulling",
     Stage.UNPACKING: "unpacking",
 }
@@ -76,12 +76,12 @@ def stage_of(status: str, current: int, total: int) -> Stage:
     return Stage.UNPACKING if at_end and 0 < total <= current else Stage.PULLING
 
 
-def pull_by_hand(image: str, step: PullStep) -> Pull:
+def requested_pull(image: str, step: PullStep) -> Pull:
     """Return the `Pull` of an image that the user requested, from its current step."""
     return Pull(image, stage_of(step.status, step.current, step.total), step.current, step.total)
 
 
-def own_pull(pod: Pod) -> Pull | None:
+def recorded_pull(pod: Pod) -> Pull | None:
     """Return the pull that a pod waits for, from its own record; None if there is none."""
     text = pod.metadata.annotations.get(PULL_PROGRESS, "")
     found = _TEXT.fullmatch(text) if text else None
@@ -114,28 +114,28 @@ def pulls_of(pods: Iterable[Pod]) -> tuple[Pull, ...]:
     """
     found: dict[str, Pull] = {}
     for pod in pods:
-        pull = own_pull(pod)
+        pull = recorded_pull(pod)
         if pull is not None:
             before = found.get(pull.image)
-            found[pull.image] = pull if before is None else _joined(before, pull)
+            found[pull.image] = pull if before is None else _merged(before, pull)
     return tuple(found.values())
 
 
-def _joined(one: Pull, other: Pull) -> Pull:
+def _merged(one: Pull, other: Pull) -> Pull:
     ahead = max(one, other, key=lambda pull: (pull.stage, pull.current, pull.total))
     return replace(ahead, pods=(*one.pods, *other.pods))
 
 
 def pull_of(pod: Pod, pods: Iterable[Pod]) -> Pull | None:
     """Return the pull that a pod waits for, with the progress from any pod with the same image."""
-    own = own_pull(pod)
+    own = recorded_pull(pod)
     if own is None:
         return None
     return next((pull for pull in pulls_of(pods) if pull.image == own.image), own)
 
 
 def pull_line(pull: Pull) -> Line:
-    """Return a line such as ``◔ pulling nginx:1.27 41% 12/29Mi · 3 pods wait for it``."""
+    """Return a line such as ``◔ pulling nginx:1.27 41% 12/29Mi · 3 pods waiting``."""
     spans = [
         Span("◔ ", "pending"),
         Span(f"{_WORDS[pull.stage]} ", "soft"),
@@ -144,10 +144,10 @@ def pull_line(pull: Pull) -> Line:
     if pull.amount:
         spans.append(Span(f" {pull.amount}", "pending"))
     if len(pull.pods) > 1:
-        spans.append(Span(f" · {plural(len(pull.pods), 'pod')} wait for it", "muted"))
+        spans.append(Span(f" · {plural(len(pull.pods), 'pod')} waiting", "muted"))
     return tuple(spans)
 
 
-def pulls_words(pulls: Iterable[Pull]) -> str:
+def pulls_text(pulls: Iterable[Pull]) -> str:
     """Return a summary such as ``nginx:1.27 41% 12/29Mi · redis:7``."""
     return " · ".join(f"{clean(pull.image)} {pull.amount}".strip() for pull in pulls)

@@ -14,11 +14,11 @@ def cluster_waiting(model: Model) -> tuple[Line, ...]:
     """Return the text of a pane before the cluster answers, or after the connection is lost."""
     host = clean(model.server.host)
     if not model.lost_reason:
-        return ((Span(f"◔ asking {host}…", "init"),),)
+        return ((Span(f"◔ connecting to {host}…", "init"),),)
     return (
-        (Span("✖ the cluster does not answer as it should", "error"),),
+        (Span("✖ the cluster does not respond as expected", "error"),),
         (Span(clean(model.lost_reason), "soft"),),
-        (Span("retrying; the last state stays on the screen", "muted"),),
+        (Span("retrying; this is the last known state", "muted"),),
     )
 
 
@@ -32,7 +32,7 @@ class Waiting:
         self.names: frozenset[str] = frozenset()
         self.reason = ""
 
-    def look(self, changes: Changes) -> frozenset[str]:
+    def update(self, changes: Changes) -> frozenset[str]:
         """Update from the changes. Return the files that start or stop waiting, or with a new
         reason.
         """
@@ -65,7 +65,7 @@ def refused_text(model: Model, kind: type) -> EmptyText:
     if reason is None:
         return ()
     return (
-        (Span("✖ the server does not show these to you", "error"),),
+        (Span("✖ you are not allowed to list these", "error"),),
         (Span(clean(reason), "soft"),),
     )
 
@@ -85,12 +85,12 @@ def waiting_text(model: Model, start_error: str) -> EmptyText:
             (),
             *((Span(clean(line), "soft"),) for line in last),
             (),
-            (Span("'podtui doctor' looks for the cause", "muted"),),
+            (Span("run 'podtui doctor' to find the cause", "muted"),),
         )
     if model.link is Link.STARTING:
         return ((Span("◔ waiting for the agent…", "init"),),)
     return (
-        (Span("✖ the agent does not answer", "error"),),
+        (Span("✖ the agent does not respond", "error"),),
         (Span(clean(model.lost_reason), "soft"),),
-        (Span("retrying; the last state stays on the screen", "muted"),),
+        (Span("retrying; this is the last known state", "muted"),),
     )

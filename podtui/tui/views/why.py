@@ -40,7 +40,7 @@ class WhyView:
     can be applied.
     """
 
-    said: Diagnosis
+    diagnosis: Diagnosis
     manifest: Manifest | None
     now: float
     chosen: int = 0
@@ -49,27 +49,27 @@ class WhyView:
 
 
 @dataclass(frozen=True, slots=True)
-class Room:
-    """Limits of the text: maximum ``witnesses`` (evidence) and log ``lines``; whether to show the
+class Limits:
+    """Limits of the text: maximum ``evidence`` and log ``lines``; whether to show the
     ``excerpt`` of the manifest even if a fix shows the same lines, and the ``more`` link to the
     documentation; lines of ``context`` around a change.
     """
 
-    witnesses: int = 20
+    evidence: int = 20
     lines: int = 20
     excerpt: bool = True
     more: bool = True
     context: int = 2
 
 
-ROOMS: Final = (
-    Room(),
-    Room(6, 5),
-    Room(4, 3, excerpt=False),
-    Room(3, 2, excerpt=False, more=False, context=1),
-    Room(2, 1, excerpt=False, more=False, context=1),
-    Room(1, 1, excerpt=False, more=False, context=1),
-    Room(1, 1, excerpt=False, more=False, context=0),
+LIMITS: Final = (
+    Limits(),
+    Limits(6, 5),
+    Limits(4, 3, excerpt=False),
+    Limits(3, 2, excerpt=False, more=False, context=1),
+    Limits(2, 1, excerpt=False, more=False, context=1),
+    Limits(1, 1, excerpt=False, more=False, context=1),
+    Limits(1, 1, excerpt=False, more=False, context=0),
 )
 """From everything to the most important only."""
 
@@ -79,25 +79,25 @@ def why_lines(view: WhyView, width: int, height: int = 0) -> list[Line]:
     important are left out first.
     """
     rows: list[Line] = []
-    for room in ROOMS:
-        rows = _rows(view, max(20, width), room)
+    for limits in LIMITS:
+        rows = _rows(view, max(20, width), limits)
         if not height or len(rows) <= height:
             break
     return rows
 
 
-def _rows(view: WhyView, width: int, room: Room) -> list[Line]:
+def _rows(view: WhyView, width: int, limits: Limits) -> list[Line]:
     head = _head(view, width)
     if width < WIDE:
-        rest = [_manifest(view, width, room), _cure(view, width, room)]
-        return _apart([head, _evidence(view, width, room), *rest])
+        rest = [_manifest(view, width, limits), _remedy(view, width, limits)]
+        return _separated([head, _evidence(view, width, limits), *rest])
     left = (width - _GAP) // 2
     right = width - _GAP - left
-    beside = _apart([_manifest(view, right, room), _cure(view, right, room)])
-    return _apart([head, _beside(_evidence(view, left, room), beside, left)])
+    beside = _separated([_manifest(view, right, limits), _remedy(view, right, limits)])
+    return _separated([head, _beside(_evidence(view, left, limits), beside, left)])
 
 
-def _apart(parts: Sequence[list[Line]]) -> list[Line]:
+def _separated(parts: Sequence[list[Line]]) -> list[Line]:
     lines: list[Line] = []
     for part in parts:
         if part:
@@ -113,38 +113,38 @@ def _beside(left: list[Line], right: list[Line], width: int) -> list[Line]:
 
 
 def _head(view: WhyView, width: int) -> list[Line]:
-    said = view.said
-    glyph, tone = GLYPHS[said.health]
-    lines = wrap((Span(f"{glyph} ", tone), Span(clean(said.title), "name")), width, indent=2)
-    for sentence in said.sentences:
+    diagnosis = view.diagnosis
+    glyph, tone = GLYPHS[diagnosis.health]
+    lines = wrap((Span(f"{glyph} ", tone), Span(clean(diagnosis.title), "name")), width, indent=2)
+    for sentence in diagnosis.sentences:
         lines += wrap((Span("  "), Span(clean(sentence))), width, indent=2)
     if view.progress:
         lines += [(), *wrap(view.progress, width, indent=2)]
     return lines
 
 
-def _evidence(view: WhyView, width: int, room: Room) -> list[Line]:
+def _evidence(view: WhyView, width: int, limits: Limits) -> list[Line]:
     lines: list[Line] = []
     logs: list[Line] = []
-    seen = [one for one in view.said.evidence if one.source != "log"]
-    said = [one for one in view.said.evidence if one.source == "log"]
-    for one in seen[-room.witnesses :]:
-        lines += _witness(one, view.now, width)
-    for one in said[-room.lines :]:
+    seen = [one for one in view.diagnosis.evidence if one.source != "log"]
+    diagnosis = [one for one in view.diagnosis.evidence if one.source == "log"]
+    for one in seen[-limits.evidence :]:
+        lines += _evidence_row(one, view.now, width)
+    for one in diagnosis[-limits.lines :]:
         logs += wrap((Span("│ ", "muted"), Span(clean(one.text), "soft")), width, indent=2)
     if lines:
         lines = [(Span("Evidence", "heading"),), *lines]
-    if view.said.log_problem:
-        text = f"  could not be read: {clean(view.said.log_problem)}"
+    if view.diagnosis.log_problem:
+        text = f"  could not be read: {clean(view.diagnosis.log_problem)}"
         logs = wrap((Span(text, "warning"),), width, indent=2)
     if logs:
-        title = f"Last lines of {clean(view.said.container)}"
+        title = f"Last lines of {clean(view.diagnosis.container)}"
         lines += [(), (Span(title, "heading"),), *logs] if lines else [
             (Span(title, "heading"),), *logs]  # fmt: skip
     return lines
 
 
-def _witness(one: Evidence, now: float, width: int) -> list[Line]:
+def _evidence_row(one: Evidence, now: float, width: int) -> list[Line]:
     when = ago(one.time, now).removesuffix(" ago") if one.time else ""
     text = clean(one.text)
     reason, parted, rest = text.partition(": ")
@@ -158,19 +158,20 @@ def _witness(one: Evidence, now: float, width: int) -> list[Line]:
     return wrap((label, *words, times), width, indent=_LABEL)
 
 
-def _manifest(view: WhyView, width: int, room: Room) -> list[Line]:
-    said, manifest = view.said, view.manifest
-    if manifest is None or not (said.field or said.place):
+def _manifest(view: WhyView, width: int, limits: Limits) -> list[Line]:
+    diagnosis, manifest = view.diagnosis, view.manifest
+    if manifest is None or not (diagnosis.field or diagnosis.place):
         return []
-    line = f":{said.place[0]}" if said.place is not None else ""
+    line = f":{diagnosis.place[0]}" if diagnosis.place is not None else ""
+    unset = not diagnosis.written and diagnosis.place is not None
     where = (Span(f"{clean(manifest.metadata.name)}{line}", "heading"),
-             Span(f"  {clean(said.field)}", "key"),
-             Span("  is not written" * (not said.written and said.place is not None), "muted"),
+             Span(f"  {clean(diagnosis.field)}", "key"),
+             Span("  is not set" if unset else "", "muted"),
              )  # fmt: skip
     lines = wrap(where, width, indent=2)
-    if said.place is not None and manifest.spec.text:
-        if room.excerpt or not said.fixes:
-            lines += excerpt(manifest.spec.text, said.place[0], said.place[1], width)
+    if diagnosis.place is not None and manifest.spec.text:
+        if limits.excerpt or not diagnosis.fixes:
+            lines += excerpt(manifest.spec.text, diagnosis.place[0], diagnosis.place[1], width)
     elif not manifest.spec.text:
         words = "  The text may hold a Secret and is not shown."
         lines += wrap((Span(words, "muted"),), width, indent=2)
@@ -182,17 +183,17 @@ def excerpt(text: str, line: int, column: int, width: int) -> list[Line]:
     source = BREAK.split(text)
     first, last = max(1, line - AROUND), min(len(source), line + AROUND)
     digits = len(str(last))
-    room = max(8, width - digits - 4)
+    limits = max(8, width - digits - 4)
     rows: list[Line] = []
     # In cells of the cleaned text: the source may contain characters that are not drawn.
     place = width_of(clean(source[line - 1][: column - 1])) if 0 < line <= len(source) else 0
-    shift = place + 1 - room // 2 if place + 1 > room - 8 else 0
+    shift = place + 1 - limits // 2 if place + 1 > limits - 8 else 0
     for number in range(first, last + 1):
         whole = clean(source[number - 1])
         left = len(prefix(whole, shift)) if shift else 0
-        shown = prefix(whole[left:], room)
+        shown = prefix(whole[left:], limits)
         if len(shown) < len(whole) - left:
-            shown = prefix(whole[left:], room - 1) + "…"
+            shown = prefix(whole[left:], limits - 1) + "…"
         here = number == line
         mark = Span("▶ " if here else "  ", "error")
         gutter = Span(f"{number:>{digits}} ", "key" if here else "muted")
@@ -202,31 +203,31 @@ def excerpt(text: str, line: int, column: int, width: int) -> list[Line]:
     return rows
 
 
-def _cure(view: WhyView, width: int, room: Room) -> list[Line]:
-    said = view.said
+def _remedy(view: WhyView, width: int, limits: Limits) -> list[Line]:
+    diagnosis = view.diagnosis
     lines: list[Line] = []
-    if said.fixes:
-        lines += _fix(view, said.fixes[view.chosen % len(said.fixes)], width, room)
-    if said.advice:
-        word = "Or by hand" if said.fixes else "What to do"
-        by_hand = (Span(f"{word}  ", "heading"), Span(clean(said.advice)))
+    if diagnosis.fixes:
+        lines += _fix(view, diagnosis.fixes[view.chosen % len(diagnosis.fixes)], width, limits)
+    if diagnosis.advice:
+        word = "Alternative" if diagnosis.fixes else "What to do"
+        by_hand = (Span(f"{word}  ", "heading"), Span(clean(diagnosis.advice)))
         lines += ([()] if lines else []) + wrap(by_hand, width, indent=2)
-    if said.docs and room.more:
-        lines += wrap((Span("Read  ", "heading"), Span(said.docs, "muted")), width, indent=2)
+    if diagnosis.docs and limits.more:
+        lines += wrap((Span("Read  ", "heading"), Span(diagnosis.docs, "muted")), width, indent=2)
     return lines
 
 
-def _fix(view: WhyView, fix: Fix, width: int, room: Room) -> list[Line]:
-    count = len(view.said.fixes)
+def _fix(view: WhyView, fix: Fix, width: int, limits: Limits) -> list[Line]:
+    count = len(view.diagnosis.fixes)
     number = f" {view.chosen % count + 1} of {count}" if count > 1 else ""
     lines = wrap((Span(f"Fix{number}  ", "heading"), Span(clean(fix.title), "name")), width,
                  indent=2)  # fmt: skip
     if fix.note:
         lines += wrap((Span(f"  {clean(fix.note)}", "muted"),), width, indent=2)
     text = view.manifest.spec.text if view.manifest is not None else ""
-    lines += diff_rows(text, fix, width, room.context)
+    lines += diff_rows(text, fix, width, limits.context)
     if view.readonly:
-        lines.append((Span("  podtui runs read-only: it cannot be applied here", "muted"),))
+        lines.append((Span("  podtui is read-only: it cannot be applied here", "muted"),))
     else:
         more = f", n shows the next of {count} fixes"
         lines += wrap((Span("  f", "hint-key"), Span(" shows the plan, then applies it", "muted"),
@@ -281,7 +282,7 @@ def facts_of(
         events=tuple(model.events_of(pod)),
         manifest=model.manifest_of(pod),
         node=model.home_of(pod),
-        others=tuple(model.neighbours_of(pod)),
+        others=tuple(model.pods_beside(pod)),
         logs=logs or {},
         log_problems=log_problems or {},
     )
@@ -293,22 +294,22 @@ class Explanations:
     def __init__(self, model: Model) -> None:
         self._model = model
         self._basis: tuple[object, ...] = ()
-        self._well = False
+        self._healthy = False
         self._line: Line = ()
 
     def of(self, pod: Pod, now: float) -> Line:
         model = self._model
         # A healthy pod stays healthy until its record changes; a wait may exceed its deadline.
-        turn = None if self._well else now // FRESH_SECONDS
+        turn = None if self._healthy else now // FRESH_SECONDS
         basis = (pod, model.home_of(pod), len(model.events), turn)
         if len(basis) != len(self._basis) or any(
             a is not b and a != b for a, b in zip(basis, self._basis, strict=True)
         ):
             facts = facts_of(model, pod, now)
-            said = diagnose(facts)
-            self._well = said.health is Health.HEALTHY
-            self._basis = (*basis[:-1], None if self._well else now // FRESH_SECONDS)
-            self._line = _told(facts, said)
+            diagnosis = diagnose(facts)
+            self._healthy = diagnosis.health is Health.HEALTHY
+            self._basis = (*basis[:-1], None if self._healthy else now // FRESH_SECONDS)
+            self._line = _told(facts, diagnosis)
         return self._line
 
 
@@ -319,28 +320,28 @@ def explain_pod(facts: Facts) -> Line:
 
 def titled_explanation(facts: Facts) -> tuple[str, Line]:
     """Return a title for the kind of explanation, and the explanation of `explain_pod`."""
-    said = diagnose(facts)
-    title = {Health.DONE: "Ended", Health.HEALTHY: "Runs"}.get(said.health, "Why")
-    return title, _told(facts, said)
+    diagnosis = diagnose(facts)
+    title = {Health.DONE: "Ended", Health.HEALTHY: "Runs"}.get(diagnosis.health, "Why")
+    return title, _told(facts, diagnosis)
 
 
-def _told(facts: Facts, said: Diagnosis) -> Line:
-    if said.health is Health.DONE:
+def _told(facts: Facts, diagnosis: Diagnosis) -> Line:
+    if diagnosis.health is Health.DONE:
         return _endings(facts.pod, facts.now)
-    if said.health is Health.HEALTHY:
+    if diagnosis.health is Health.HEALTHY:
         return _contents(facts.pod)
-    return (*_cause(facts.pod, said), *_cure_words(said))
+    return (*_cause(facts.pod, diagnosis), *_remedy_text(diagnosis))
 
 
-def _cause(pod: Pod, said: Diagnosis) -> Line:
+def _cause(pod: Pod, diagnosis: Diagnosis) -> Line:
     rejected = is_rejected(pod)
     head = (Span("rejected ", "error"),) if rejected else ()
-    return (*head, Span(clean(said.title)))
+    return (*head, Span(clean(diagnosis.title)))
 
 
-def _cure_words(said: Diagnosis) -> Line:
-    if said.fixes:
-        return (Span("  X ", "hint-key"), Span(clean(said.fixes[0].title), "soft"))
+def _remedy_text(diagnosis: Diagnosis) -> Line:
+    if diagnosis.fixes:
+        return (Span("  X ", "hint-key"), Span(clean(diagnosis.fixes[0].title), "soft"))
     return (Span("  X", "hint-key"), Span(": details", "muted"))
 
 
@@ -356,7 +357,7 @@ def _endings(pod: Pod, now: float) -> Line:
         spans += [
             Span("  ·  " if spans else "", "muted"),
             Span(clean(status.name) + " ", "key"),
-            Span(f"ended with exit code {ended.exitCode}{reason}{ago}", "soft"),
+            Span(f"exited with code {ended.exitCode}{reason}{ago}", "soft"),
         ]
     return tuple(spans) or _contents(pod)
 
@@ -378,7 +379,7 @@ def explain_manifest(manifest: Manifest, node: Node | None = None) -> Line:
         return (
             Span(f"{clean(waits.title)} "),
             Span(place_of(manifest), "key"),
-            *_cure_words(waits),
+            *_remedy_text(waits),
         )
     state = manifest.status.message
     return (
@@ -388,7 +389,7 @@ def explain_manifest(manifest: Manifest, node: Node | None = None) -> Line:
     )
 
 
-def health_word(health: Health) -> Line:
+def health_text(health: Health) -> Line:
     """Return a glyph and a word for the health of a pod."""
     glyph, tone = GLYPHS[health]
     return (Span(f"{glyph} {health}", tone),)

@@ -72,8 +72,8 @@ class Row(Struct, frozen=True, gc=False):
 
     ``pin`` takes precedence over any sort order, the smallest on top. ``tail`` replaces all cells
     from column ``tail_from`` on. ``search`` is the text that a regular expression searches.
-    ``same`` is an identity that survives replacement: when a row disappears, the cursor and its
-    mark move to the new row with the same ``same``. ``fault``: the object is unhealthy.
+    ``identity`` survives replacement: when a row disappears, the cursor and its
+    mark move to the new row with the same ``identity``. ``fault``: the object is unhealthy.
     ``markable``: actions can be applied to it.
     """
 
@@ -86,18 +86,18 @@ class Row(Struct, frozen=True, gc=False):
     pin: int = 0
     tail: Span | None = None
     tail_from: int = 0
-    same: str = ""
+    identity: str = ""
     fault: bool = False
     markable: bool = False
 
 
-class Shown(Enum):
+class Visibility(Enum):
     """When a column is shown if the user has not chosen columns."""
 
     ALWAYS = auto()
     WIDE = auto()
     """In the wide view."""
-    CHOSEN = auto()
+    ON_REQUEST = auto()
     """Only if the user ticks it."""
 
 
@@ -119,8 +119,8 @@ class Column(Struct, frozen=True, dict=True):
     descending: bool = False
     """True if the first click sorts in descending order."""
     kind: Kind = Kind.TEXT
-    shown: Shown = Shown.ALWAYS
-    room: int = 0
+    shown: Visibility = Visibility.ALWAYS
+    usual_width: int = 0
     """Width reserved for usual values even while the texts are shorter, if there is enough space,
     so that the other columns do not move later."""
 
@@ -157,12 +157,12 @@ def fit(
     before them; columns of ``wanted`` and the one with the highest rank are removed last.
     """
     kept = list(range(len(columns)) if shown is None else shown)
-    added = {i for i in kept if i in ticked and columns[i].shown is not Shown.ALWAYS}
+    added = {i for i in kept if i in ticked and columns[i].shown is not Visibility.ALWAYS}
     first = max(kept, key=lambda i: columns[i].rank, default=0)
     rank = {
         i: columns[i].rank + 1000 * (i in wanted or i == first) + 500 * (i in added) for i in kept
     }
-    wide = {i: _clamp(columns[i], max(natural[i], columns[i].room)) for i in kept}
+    wide = {i: _clamp(columns[i], max(natural[i], columns[i].usual_width)) for i in kept}
     tight = {i: _clamp(columns[i], short[i]) for i in kept}
     least = {i: columns[i].minimum if columns[i].flexible else tight[i] for i in kept}
     extra = [
@@ -172,7 +172,7 @@ def fit(
         and i not in added
         and (
             (bool(ticked) and i not in ticked)
-            or (columns[i].shown is not Shown.ALWAYS and i not in wanted)
+            or (columns[i].shown is not Visibility.ALWAYS and i not in wanted)
         )
     ]
     while extra and max(_total(tight, kept), _total(least, kept)) > available:

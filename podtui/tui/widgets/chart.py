@@ -25,7 +25,7 @@ class ReferenceLine:
     tone: str
 
 
-def top_of(
+def axis_top(
     peak: float, levels: Sequence[ReferenceLine], *, least: float, whole: bool, binary: bool = False
 ) -> float:
     """Return a round upper end of the axis, not less than ``least``.
@@ -127,7 +127,7 @@ LABEL: Final = 7
 GAP: Final = 2
 NARROWEST: Final = 34
 _NEAR: Final = 0.9
-NO_FIGURE_YET: Final = "the first figure comes in ten seconds"
+NO_FIGURE_YET: Final = "the first measurement comes in ten seconds"
 
 
 def rate(count: int) -> str:
@@ -140,8 +140,8 @@ class Chart:
     """One chart: ``values`` at ``times`` (Unix seconds), None where nothing was measured.
 
     ``request`` and ``limit`` are 0 if not set. ``shown`` formats a value, ``label`` formats it in
-    at most `LABEL` cells. ``why`` is the reason for missing values, if known. ``asks``: this
-    resource can have requests and limits.
+    at most `LABEL` cells. ``why`` is the reason for missing values, if known.
+    ``has_requests``: requests and limits exist for this resource.
     """
 
     title: str
@@ -153,7 +153,7 @@ class Chart:
     request: int = 0
     limit: int = 0
     binary: bool = False
-    asks: bool = False
+    has_requests: bool = False
     why: str = ""
 
     @property
@@ -161,7 +161,7 @@ class Chart:
         return [value for value in self.values if value is not None]
 
     @property
-    def still(self) -> bool:
+    def is_zero(self) -> bool:
         """True if there are values and all of them are 0."""
         return bool(self.known) and not any(self.known)
 
@@ -193,7 +193,7 @@ def chart_lines(chart: Chart, width: int, frame: Frame) -> list[Line]:
         if value
     ]
     least = 1024.0 if chart.binary else 1.0
-    top = top_of(max(known), levels, least=least, whole=frame.whole, binary=chart.binary)
+    top = axis_top(max(known), levels, least=least, whole=frame.whole, binary=chart.binary)
     columns = buckets(chart.times, chart.values, max(8, width - LABEL - 1), frame.begin, frame.end)
     labels: dict[int, tuple[str, str]] = {
         0: (chart.label(round(top)), "muted"),
@@ -227,7 +227,7 @@ def _heading(chart: Chart, top: float, width: int) -> Line:
     longest = f"{now} now · {peak} peak"
     middle, short = longest, f"{now} ⌃{peak}"
     for word, text in asked:
-        longest += f" · {word} {text}" if text else f" · no {word}" if chart.asks else ""
+        longest += f" · {word} {text}" if text else f" · no {word}" if chart.has_requests else ""
         middle += f" · {word} {text}" if text else ""
         short += f" {word[:3]} {text}" if text else ""
     alarm = " ▲" if near else ""
@@ -269,7 +269,7 @@ SPANS: Final = {"15m": 900.0, "1h": 3600.0, "6h": 21600.0, "24h": 86400.0, "7d":
 USUAL: Final = "1h"
 
 
-def other_span(name: str, step: int) -> str:
+def next_span(name: str, step: int) -> str:
     """Return the name of the span ``step`` places further, limited to the first and last span."""
     names = list(SPANS)
     return names[max(0, min(len(names) - 1, names.index(name) + step))]

@@ -12,7 +12,7 @@ from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.screen import ModalScreen
 
-from podtui.tui.widgets.cells import Column, Line, Shown, Span, sized
+from podtui.tui.widgets.cells import Column, Line, Span, Visibility, sized
 from podtui.tui.widgets.tones import LinesView
 
 
@@ -32,10 +32,10 @@ class ColumnChoice(Struct, frozen=True):
         )
 
     def _shows(self, column: Column, *, first: bool) -> bool:
-        if self.wide and column.shown is Shown.WIDE:
+        if self.wide and column.shown is Visibility.WIDE:
             return True
         if self.chosen is None:
-            return column.shown is Shown.ALWAYS
+            return column.shown is Visibility.ALWAYS
         return first or column.key in self.chosen
 
     def ticked(self, columns: Sequence[Column]) -> frozenset[int] | None:
@@ -70,8 +70,8 @@ class ColumnsScreen(ModalScreen[ColumnChoice | None]):
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("up,k", "move(-1)", "Up", show=False, id="columns.up"),
         Binding("down,j", "move(1)", "Down", show=False, id="columns.down"),
-        Binding("space", "tick", "Tick", id="columns.tick", tooltip="Show the column, or not"),
-        Binding("r", "reset", "As at first", id="columns.reset", tooltip="Reset to the default"),
+        Binding("space", "tick", "Tick", id="columns.tick", tooltip="Show or hide the column"),
+        Binding("r", "reset", "Reset", id="columns.reset", tooltip="Reset to the default"),
         Binding("enter", "apply", "Use", id="columns.apply", tooltip="Show these columns"),
         Binding("escape,q", "cancel", "Cancel", id="columns.cancel", tooltip="Cancel"),
     ]
@@ -95,7 +95,7 @@ class ColumnsScreen(ModalScreen[ColumnChoice | None]):
     def compose(self) -> ComposeResult:
         view = LinesView(id="columns")
         view.border_title = " Columns "
-        view.border_subtitle = " space · enter · r as at first · esc "
+        view.border_subtitle = " space · enter · r resets · esc "
         yield view
 
     def on_mount(self) -> None:
@@ -150,7 +150,7 @@ def column_lines(columns: Sequence[Column], choice: ColumnChoice, cursor: int) -
                 Span(here, "sorted"),
                 Span(f" {box} ", "muted" if index == fixed else "key"),
                 Span(sized(column.title, 12), "name" if index in shown else "soft"),
-                Span("always there" if index == fixed else column.names[-1], "muted"),
+                Span("always shown" if index == fixed else column.names[-1], "muted"),
             )
         )
     return lines

@@ -63,14 +63,14 @@ class Buttons(Toned):
         return (Span(f"{option.key} ", "hint-key"), Span(text, tone))
 
     @property
-    def wide(self) -> int:
+    def total_width(self) -> int:
         """The width of all options on one line."""
         widths = [line_width(self._spans(index)) for index in range(len(self.options))]
         return sum(widths) + GAP * (len(widths) - 1)
 
     def fit(self, width: int) -> int:
         """Set the height for a width in cells, and return it."""
-        lines = 1 if self.wide <= width else len(self.options)
+        lines = 1 if self.total_width <= width else len(self.options)
         self.styles.height = lines
         return lines
 
@@ -78,7 +78,7 @@ class Buttons(Toned):
         """Return for each line the list of (option index, first cell, cell after the last)."""
         if self.size.height > 1:
             return [[(n, 0, self.size.width)] for n in range(len(self.options))]
-        place = max(0, (self.size.width - self.wide) // 2)
+        place = max(0, (self.size.width - self.total_width) // 2)
         row: list[tuple[int, int, int]] = []
         for index in range(len(self.options)):
             end = place + line_width(self._spans(index))
@@ -112,11 +112,11 @@ class Dialog(ModalScreen[str]):
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("left,shift+tab,h", "choose(-1)", "Before", show=False, id="dialog.before",
-                tooltip="Choose the button before"),
+                tooltip="Select the previous button"),
         Binding("right,tab,l", "choose(1)", "Next", show=False, id="dialog.next",
-                tooltip="Choose the next button"),
-        Binding("enter", "press", "Press", id="dialog.press", tooltip="Press the chosen button"),
-        Binding("escape", "cancel", "Cancel", id="dialog.cancel", tooltip="Do nothing"),
+                tooltip="Select the next button"),
+        Binding("enter", "press", "Press", id="dialog.press", tooltip="Press the selected button"),
+        Binding("escape", "cancel", "Cancel", id="dialog.cancel", tooltip="Cancel"),
         Binding("up,k", "scroll(-1)", "Up", show=False, id="dialog.up", tooltip="Scroll up"),
         Binding("down,j", "scroll(1)", "Down", show=False, id="dialog.down",
                 tooltip="Scroll down"),
@@ -160,7 +160,9 @@ class Dialog(ModalScreen[str]):
         """Fit the dialog to the longest line and to the height of the screen."""
         room = max(20, self.size.width - 4)
         longest = max(map(line_width, self._text), default=0)
-        inner = min(WIDEST, room - 6, max(longest, self.buttons.wide, len(self._title) + 4, 30))
+        inner = min(
+            WIDEST, room - 6, max(longest, self.buttons.total_width, len(self._title) + 4, 30)
+        )
         lines = [row for line in self._text for row in (wrap(line, inner, indent=4) or [()])]
         rest = 5 + self.buttons.fit(inner)
         height = max(1, min(len(lines), int(self.size.height * 0.9) - rest))
@@ -196,17 +198,17 @@ def confirmation(title: str, lines: Sequence[Line], verb: str) -> Dialog:
     return Dialog(title, lines, (CANCELS, Option("yes", verb, "y", danger=True)))
 
 
-class Ask(ModalScreen[str | None]):
+class TextDialog(ModalScreen[str | None]):
     """Asks for a line of text; returns None if cancelled.
 
     ``check`` returns the error message for a text, empty if it is valid.
     """
 
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("escape", "cancel", "Cancel", id="ask.cancel", tooltip="Do nothing"),
+        Binding("escape", "cancel", "Cancel", id="ask.cancel", tooltip="Cancel"),
     ]
     DEFAULT_CSS = """
-    Ask {
+    TextDialog {
         align: center middle;
         & > Vertical {
             height: auto; width: 90%; max-width: 72;
@@ -258,9 +260,9 @@ class Ask(ModalScreen[str | None]):
         self.view.styles.height = len(lines)
         self.view.display = bool(lines)
         self.view.show(lines)
-        self._tell(self.input.value)
+        self._show_error(self.input.value)
 
-    def _tell(self, text: str) -> str:
+    def _show_error(self, text: str) -> str:
         wrong = self._check(text) if self._touched else ""
         inner = max(20, min(72, int(self.size.width * 0.9)) - 6)
         lines = wrap((Span(f"✗ {wrong}", "error"),), inner) if wrong else [()]
@@ -271,12 +273,12 @@ class Ask(ModalScreen[str | None]):
     def on_input_changed(self, event: Input.Changed) -> None:
         event.stop()
         self._touched = self._touched or event.value != self._begin
-        self._tell(event.value)
+        self._show_error(event.value)
 
     def on_input_submitted(self, event: Input.Submitted) -> None:
         event.stop()
         self._touched = True
-        if not self._tell(event.value):
+        if not self._show_error(event.value):
             self.dismiss(event.value)
 
     def action_cancel(self) -> None:

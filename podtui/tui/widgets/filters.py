@@ -81,7 +81,7 @@ def _text_term(
     elif operator in ("=", "==", "!="):
         found = re.compile(re.escape(wanted), flags).fullmatch
     else:
-        raise BadValue(f"{column.names[0]} is a text: = != ~ !~", of_operator=True)
+        raise BadValue(f"{column.names[0]} is text: = != ~ !~", of_operator=True)
     inverse = operator.startswith("!")
     return lambda row, now: (found(str(row.values[index] or "")) is None) is inverse
 

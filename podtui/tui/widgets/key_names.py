@@ -47,7 +47,7 @@ def key_name(text: str) -> str:
     modifiers = [part.lower() for part in given]
     unknown = next((part for part in modifiers if part not in MODIFIERS), None)
     if unknown is not None:
-        raise KeyNameError(f"{text!r} is not a key: before '+' stands {', '.join(MODIFIERS)}")
+        raise KeyNameError(f"{text!r} is not a key: before '+' use one of {', '.join(MODIFIERS)}")
     name = _base_name(last) if last else None
     if name is None:
         raise KeyNameError(f"{text!r} is not a key")

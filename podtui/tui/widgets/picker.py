@@ -15,7 +15,7 @@ from podtui.tui.widgets.sanitize import literal
 from podtui.tui.widgets.tones import LinesView
 
 
-def moves(group: str) -> list[Binding]:
+def movement_bindings(group: str) -> list[Binding]:
     """Return bindings for ``action_move(step)`` with ids prefixed by ``group``."""
     return [
         Binding("up,k", "move(-1)", "Up", show=False, id=f"{group}.up", tooltip="Up"),
@@ -25,8 +25,8 @@ def moves(group: str) -> list[Binding]:
         Binding("pagedown,ctrl+f", "move(10)", "Page down", show=False, id=f"{group}.page-down",
                 tooltip="Ten down"),
         Binding("home,g", "move(-1000)", "First", show=False, id=f"{group}.first",
-                tooltip="The first"),
-        Binding("end,G", "move(1000)", "Last", show=False, id=f"{group}.last", tooltip="The last"),
+                tooltip="First"),
+        Binding("end,G", "move(1000)", "Last", show=False, id=f"{group}.last", tooltip="Last"),
     ]  # fmt: skip
 
 
@@ -41,9 +41,9 @@ class Picker(ModalScreen[int | None]):
     """
 
     BINDINGS: ClassVar[list[BindingType]] = [
-        *moves("picker"),
-        Binding("enter", "choose", "Choose", id="picker.choose", tooltip="Take this one"),
-        Binding("escape,q", "cancel", "Cancel", id="picker.cancel", tooltip="Take none"),
+        *movement_bindings("picker"),
+        Binding("enter", "choose", "Choose", id="picker.choose", tooltip="Select this item"),
+        Binding("escape,q", "cancel", "Cancel", id="picker.cancel", tooltip="Cancel"),
     ]  # fmt: skip
     DEFAULT_CSS = """
     Picker {

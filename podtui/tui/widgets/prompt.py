@@ -42,7 +42,7 @@ def complete_command(text: str, words: Iterable[str]) -> str | None:
     return next((text + w[len(text) :] for w in words if w.lower().startswith(lower)), None)
 
 
-class Typed:
+class InputHistory:
     """The history of lines typed in a prompt, for the arrow keys."""
 
     def __init__(self) -> None:
@@ -78,14 +78,14 @@ class Purpose(Enum):
 SIGNS = {Purpose.FILTER: "/", Purpose.SEARCH: "/", Purpose.COMMAND: ":"}
 HELP = {
     Purpose.FILTER: "regex  !regex  -l label=value  -f fuzzy  status=X restarts>3 age<2h",
-    Purpose.SEARCH: "regex; n and N go to the next and the one before",
+    Purpose.SEARCH: "regex; n and N go to the next and the previous match",
     Purpose.COMMAND: "po  events  logs  no  sort COLUMN  theme NAME  help  q",
 }
 
 Check = Callable[[str], FilterError | None]
 
 
-class _Fault(Highlighter):
+class _ErrorHighlighter(Highlighter):
     """Highlights the invalid part of the text."""
 
     def __init__(self) -> None:
@@ -108,7 +108,7 @@ class Prompt(Horizontal):
         Binding("down", "history(1)", "Later", show=False, id="prompt.later",
                 tooltip="Next entry"),
         Binding("tab", "complete", "Complete", show=False, id="prompt.complete",
-                tooltip="Take the completion that is shown"),
+                tooltip="Accept the completion"),
     ]  # fmt: skip
     DEFAULT_CSS = """
     Prompt {
@@ -123,7 +123,7 @@ class Prompt(Horizontal):
         & > #prompt-fault {
             width: auto; max-width: 60%; padding: 0 1; color: $error; text-style: none;
             display: none;
-            &.-told { display: block; }
+            &.-open { display: block; }
         }
         & > Input {
             border: none; height: 1; padding: 0; background: $panel; width: 1fr;
@@ -148,9 +148,9 @@ class Prompt(Horizontal):
         super().__init__(id=id)
         self._purpose = Purpose.FILTER
         self._sign = Static("/")
-        self._marks = _Fault()
+        self._marks = _ErrorHighlighter()
         self._fault = Static("", id="prompt-fault")
-        self._typed = {purpose: Typed() for purpose in Purpose}
+        self._history = {purpose: InputHistory() for purpose in Purpose}
         self._check: Check | None = None
         self.input = Input(select_on_focus=False, highlighter=self._marks, id="prompt-input")
 
@@ -190,8 +190,8 @@ class Prompt(Horizontal):
         if purpose is Purpose.FILTER:
             # As in a search field: typing replaces the last filter, a cursor key edits it.
             self.input.select_all()
-        self._typed[purpose].add("")
-        self._tell(text)
+        self._history[purpose].add("")
+        self._show_error(text)
         self.add_class("-open")
         # Focus at once, not in a later message: keys that follow quickly are meant for the input.
         self.screen.set_focus(self.input)
@@ -199,26 +199,26 @@ class Prompt(Horizontal):
     def close(self) -> None:
         self.remove_class("-open")
 
-    def _tell(self, text: str) -> bool:
+    def _show_error(self, text: str) -> bool:
         """Check a text and show its error. Returns True if it is valid."""
         fault = self._check(text) if self._check is not None else None
         self._marks.place = (fault.start, fault.end) if fault is not None else None
         words = f"✖ at {fault.start + 1}: {clean(str(fault))}" if fault is not None else ""
         self._fault.update(Content(words))
-        self._fault.set_class(bool(words), "-told")
+        self._fault.set_class(bool(words), "-open")
         return fault is None
 
     def on_input_changed(self, event: Input.Changed) -> None:
         event.stop()
         if self.is_open:
-            self._tell(event.value)
+            self._show_error(event.value)
             self.post_message(self.Changed(self._purpose, event.value))
 
     def on_input_submitted(self, event: Input.Submitted) -> None:
         event.stop()
-        if not self._tell(event.value):
+        if not self._show_error(event.value):
             return
-        self._typed[self._purpose].add(event.value)
+        self._history[self._purpose].add(event.value)
         self.close()
         self.post_message(self.Submitted(self._purpose, event.value))
 
@@ -227,7 +227,7 @@ class Prompt(Horizontal):
         self.post_message(self.Cancelled(self._purpose, self.input.value))
 
     def action_history(self, step: int) -> None:
-        self.input.value = self._typed[self._purpose].step(step, self.input.value)
+        self.input.value = self._history[self._purpose].step(step, self.input.value)
         self.input.cursor_position = len(self.input.value)
 
     def action_complete(self) -> None:

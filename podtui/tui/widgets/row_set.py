@@ -68,7 +68,7 @@ class RowSet:
             # A row that was hidden, or that a timed filter let through later, was not measured.
             measured = before is not None and shown and not self.filter.timed
             resized |= self._measure(row, before.cells if before and measured else ())
-            if shown != self.wants(row):
+            if shown != self.passes(row):
                 moved = True
             elif shown:
                 touched.add(row.key)
@@ -91,7 +91,7 @@ class RowSet:
         self.natural = [0] * len(self.columns)
         self.short = [0] * len(self.columns)
         for row in self.rows.values():
-            if self.wants(row):
+            if self.passes(row):
                 self._measure(row, ())
         self._arrange()
 
@@ -99,16 +99,16 @@ class RowSet:
     def is_filtered(self) -> bool:
         return bool(self.filter.text) or self.faults_only
 
-    def wants(self, row: Row) -> bool:
+    def passes(self, row: Row) -> bool:
         """Return True if a row passes the filter."""
         return (row.fault or not self.faults_only) and self.filter.matches(row, self.now)
 
-    def let_time_pass(self, now: float) -> bool:
+    def advance_time(self, now: float) -> bool:
         """Set the time. Returns True if rows appeared or disappeared due to a filter on ages."""
         self.now = now
         if not self.filter.timed:
             return False
-        if all(self.wants(row) == (key in self.index) for key, row in self.rows.items()):
+        if all(self.passes(row) == (key in self.index) for key, row in self.rows.items()):
             return False
         self._arrange()
         return True
@@ -118,7 +118,7 @@ class RowSet:
 
     def _arrange(self) -> None:
         self.sorts += 1
-        shown = [row for row in self.rows.values() if self.wants(row)]
+        shown = [row for row in self.rows.values() if self.passes(row)]
         # Three stable sorts: by key, so that equal rows keep their order; by the column; by pin.
         shown.sort(key=lambda row: row.key)
         shown.sort(key=lambda row: row.sort[self.sort], reverse=self.descending)
@@ -138,7 +138,7 @@ class RowSet:
             if position < len(before) and cell is before[position]:
                 continue
             short = width_of(cell.text)
-            natural = short + _age_room(cell)
+            natural = short + _age_width(cell)
             if cell.since is not None and not cell.text:
                 short = natural
             if natural > self.natural[position] or short > self.short[position]:
@@ -148,7 +148,7 @@ class RowSet:
         return grew
 
 
-def _age_room(cell: Cell) -> int:
+def _age_width(cell: Cell) -> int:
     """Return the width reserved for an age: that of its longest usual form, since ages grow."""
     if cell.since is None:
         return 0
@@ -161,7 +161,7 @@ name, but not for an unrelated pod that gets the same name later."""
 
 
 class Marks:
-    """Marks by `Row.same`, or by key if it is empty, so that a replaced pod keeps its mark."""
+    """Marks by `Row.identity`, or by key if it is empty, so that a replaced pod keeps its mark."""
 
     def __init__(self) -> None:
         self._seen: dict[str, float] = {}
@@ -176,7 +176,7 @@ class Marks:
     def among(self, rows: Iterable[Row]) -> tuple[Row, ...]:
         """Return the marked ones of these rows."""
         seen = self._seen
-        return tuple([row for row in rows if (row.same or row.key) in seen]) if seen else ()
+        return tuple([row for row in rows if (row.identity or row.key) in seen]) if seen else ()
 
     def toggle(self, row: Row, now: float) -> bool:
         """Mark or unmark a row, if it is markable. Returns True if it is marked now."""
@@ -217,4 +217,4 @@ class Marks:
 
 
 def _name(row: Row) -> str:
-    return row.same or row.key
+    return row.identity or row.key

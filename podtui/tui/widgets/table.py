@@ -42,22 +42,22 @@ class Table(Toned, ScrollView, can_focus=True):
         Binding("end,G", "jump(-1)", "Last", show=False, id="table.last"),
         Binding("enter", "open", "Open", key_display="enter", id="table.open"),
         Binding("space", "mark", "Mark", show=False, key_display="space", id="table.mark",
-                tooltip="Mark the row, to act on several together"),
+                tooltip="Mark the row, to act on several at once"),
         Binding("ctrl+@,ctrl+space", "mark_range", "Mark range", show=False,
                 key_display="ctrl+space", id="table.mark-range",
-                tooltip="Mark all rows from the one marked last"),
+                tooltip="Mark all rows from the last marked one"),
         Binding("ctrl+backslash", "clear_marks", "Clear marks", show=False,
-                id="table.clear-marks", tooltip="Take all marks away"),
+                id="table.clear-marks", tooltip="Remove all marks"),
         Binding("shift+right", "column(1)", "Next column", show=False, id="table.next-column",
-                tooltip="Choose the next column, to sort by it or to copy from it"),
-        Binding("shift+left", "column(-1)", "Column before", show=False,
-                id="table.column-before", tooltip="Choose the column before"),
+                tooltip="Select the next column, to sort by it or copy from it"),
+        Binding("shift+left", "column(-1)", "Previous column", show=False,
+                id="table.column-before", tooltip="Select the previous column"),
         Binding("O", "sort_chosen", "Sort", show=False, id="table.sort",
-                tooltip="Sort by the chosen column; once more turns the order round"),
+                tooltip="Sort by the selected column; again to reverse the order"),
         Binding("ctrl+w", "wide", "Wide", show=False, id="table.wide",
-                tooltip="More columns, or as they were"),
+                tooltip="Toggle the wide view"),
         Binding("c", "copy", "Copy", show=False, id="table.copy",
-                tooltip="Copy the cell of the chosen column, else the name"),
+                tooltip="Copy the cell of the selected column, or the name"),
     ]  # fmt: skip
 
     now: reactive[float] = reactive(0.0, repaint=False)
@@ -113,14 +113,14 @@ class Table(Toned, ScrollView, can_focus=True):
         self.cursor_key = ""
         self.marks = Marks()
         self.choice = ColumnChoice()
-        self.chosen_column: str = ""
+        self.column_cursor: str = ""
         """Key of the column that key actions apply to; empty until one is selected."""
         self.repaints = 0
         """Number of lines drawn since the start; tests check it instead of the time."""
         self._follow_top = follow_top
         self._home_pin = home_pin
         self._touched = False
-        self._same = ""
+        self._identity = ""
         self._gone = ""
         self._position = 0
         self._kept_at = 0.0
@@ -199,7 +199,7 @@ class Table(Toned, ScrollView, can_focus=True):
         if not 0 <= now - self._kept_at < KEEP:
             self._kept_at = now
             self.marks.keep(self.set.rows.values(), now)
-        if self.set.let_time_pass(now):
+        if self.set.advance_time(now):
             self._settle()
             self._resize()
             self.refresh()
@@ -238,7 +238,7 @@ class Table(Toned, ScrollView, can_focus=True):
 
     def _point(self, key: str) -> None:
         row = self.set.rows.get(key)
-        self._same = row.same if row is not None else ""
+        self._identity = row.identity if row is not None else ""
         if key != self.cursor_key:
             self.cursor_key = key
             self.post_message(self.CursorMoved(self, key))
@@ -263,10 +263,10 @@ class Table(Toned, ScrollView, can_focus=True):
     def _successor(self, position: int | None) -> int | None:
         """Return the position of the row that replaced the cursor's lost row, once it exists."""
         if position is None and not self._gone:
-            self._gone = self._same
+            self._gone = self._identity
         if self._gone:
             for index, key in enumerate(self.set.order):
-                if self.set.rows[key].same == self._gone:
+                if self.set.rows[key].identity == self._gone:
                     self._gone = ""
                     self._point(key)
                     return index
@@ -297,7 +297,7 @@ class Table(Toned, ScrollView, can_focus=True):
 
     def _fit(self) -> bool:
         """Compute the column widths. Returns True if any changed."""
-        chosen = self.column_index(self.chosen_column) if self.chosen_column else self.set.sort
+        chosen = self.column_index(self.column_cursor) if self.column_cursor else self.set.sort
         width = self.size.width
         ticked = self.choice.ticked(self.columns)
         self._fitted = fit(
@@ -378,7 +378,7 @@ class Table(Toned, ScrollView, can_focus=True):
         )
         for fitted, span in zip(self._fitted, titles, strict=True):
             style = base + self.tone(span.tone)
-            if self.columns[fitted.index].key == self.chosen_column:
+            if self.columns[fitted.index].key == self.column_cursor:
                 style += Style(underline=True)
             segments += [Segment(span.text, style), Segment(" " * GAP, base)]
         return Strip(segments).crop_extend(0, width, base)
@@ -398,7 +398,7 @@ class Table(Toned, ScrollView, can_focus=True):
 
     def forget_tones(self) -> None:
         super().forget_tones()
-        self.drawn.forget_looks()
+        self.drawn.forget_styles()
 
     def watch_show_vertical_scrollbar(self, shown: bool) -> None:
         # The rows may have been scrolled before the scroll bar existed.
@@ -463,14 +463,14 @@ class Table(Toned, ScrollView, can_focus=True):
 
     def action_column(self, step: int) -> None:
         keys = [self.columns[index].key for index in self.shown_columns()]
-        here = self.chosen_column or self.columns[self.set.sort].key
+        here = self.column_cursor or self.columns[self.set.sort].key
         place = keys.index(here) if here in keys else 0
-        self.chosen_column = keys[(place + step) % len(keys)]
+        self.column_cursor = keys[(place + step) % len(keys)]
         self._fit()
         self.refresh()
 
     def action_sort_chosen(self) -> None:
-        self.sort_by(self.chosen_column or self.columns[self.set.sort].key)
+        self.sort_by(self.column_cursor or self.columns[self.set.sort].key)
 
     def action_wide(self) -> None:
         self.show_columns(self.choice.widened())
@@ -480,7 +480,7 @@ class Table(Toned, ScrollView, can_focus=True):
         row = self.cursor_row
         if row is None:
             return
-        key = self.chosen_column
+        key = self.column_cursor
         index = self.column_index(key) if key else most_important(self.columns)
         tail = row.tail if row.tail is not None and index >= row.tail_from else None
         text = tail.text if tail is not None else cell_text(row.cells[index], self.now)

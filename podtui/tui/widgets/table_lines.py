@@ -88,7 +88,7 @@ def changed_cells(before: Line, after: Line) -> tuple[int, int] | None:
     return start, start + max(line_width(before[behind]), line_width(after[behind]))
 
 
-def holds_until(row: Row, fitted: Sequence[Fitted], now: float) -> float:
+def valid_until(row: Row, fitted: Sequence[Fitted], now: float) -> float:
     """Return the epoch seconds until which the ages of a row stay the same."""
     until = inf
     for place in fitted:
@@ -132,7 +132,7 @@ def cell_text(cell: Cell, now: float) -> str:
     return rest if blank and len(head) == 1 and not head.isalnum() else text
 
 
-class _Kept(Struct):
+class _CachedRow(Struct):
     """A cached row, composed ``at`` a time; its ages are valid ``until`` a time (epoch seconds)."""
 
     row: Row
@@ -154,24 +154,24 @@ class DrawnRows:
         self._columns = columns
         self._fitted: tuple[Fitted, ...] = ()
         self._width = 0
-        self._kept: dict[str, _Kept] = {}
+        self._cache: dict[str, _CachedRow] = {}
 
     def lay_out(self, fitted: tuple[Fitted, ...], width: int) -> bool:
         """Set the columns and the total width in cells. Returns True if they changed."""
         if (fitted, width) == (self._fitted, self._width):
             return False
         self._fitted, self._width = fitted, width
-        self._kept.clear()
+        self._cache.clear()
         return True
 
     def forget(self, keys: Iterable[str]) -> None:
         """Remove rows from the cache."""
         for key in keys:
-            self._kept.pop(key, None)
+            self._cache.pop(key, None)
 
-    def forget_looks(self) -> None:
+    def forget_styles(self) -> None:
         """Drop all strips, after a change of colours."""
-        for kept in self._kept.values():
+        for kept in self._cache.values():
             kept.strip = None
 
     def line(self, row: Row, now: float, *, marked: bool) -> Line:
@@ -184,7 +184,7 @@ class DrawnRows:
         The end of the range is exclusive. Returns the whole width for a new row, None if nothing
         changed.
         """
-        before = self._kept.get(row.key)
+        before = self._cache.get(row.key)
         if before is None:
             self._compose(row, now, marked)
             return 0, self._width
@@ -193,16 +193,16 @@ class DrawnRows:
 
     def strip(self, key: str, gutter: str, base: Style) -> Strip | None:
         """Return the strip of the last composed line if it has this gutter and style, else None."""
-        kept = self._kept[key]
+        kept = self._cache[key]
         return kept.strip if kept.look == (gutter, base) else None
 
     def keep_strip(self, key: str, gutter: str, base: Style, strip: Strip) -> None:
         """Store the strip of the last composed line."""
-        kept = self._kept[key]
+        kept = self._cache[key]
         kept.strip, kept.look = strip, (gutter, base)
 
-    def _compose(self, row: Row, now: float, marked: bool) -> _Kept:
-        kept = self._kept.get(row.key)
+    def _compose(self, row: Row, now: float, marked: bool) -> _CachedRow:
+        kept = self._cache.get(row.key)
         if (
             kept is not None
             and kept.row is row
@@ -211,10 +211,10 @@ class DrawnRows:
         ):
             return kept
         self.composed += 1
-        until = holds_until(row, self._fitted, now)
+        until = valid_until(row, self._fitted, now)
         line = row_line(row, self._columns, self._fitted, now=now, width=self._width, marked=marked)
         if kept is not None and kept.line == line:
             kept.row, kept.marked, kept.at, kept.until = row, marked, now, until
             return kept
-        fresh = self._kept[row.key] = _Kept(row, marked, now, until, line)
+        fresh = self._cache[row.key] = _CachedRow(row, marked, now, until, line)
         return fresh

@@ -36,7 +36,7 @@ class TablePane(Pane):
         Binding("ctrl+z", "faults", "Faults", show=False, id="table.faults",
                 tooltip="Only unhealthy"),
         Binding("W", "columns", "Columns", show=False, id="table.columns",
-                tooltip="Choose the columns"),
+                tooltip="Select the columns"),
         Binding("ctrl+s", "save", "Save", show=False, id="table.save",
                 tooltip="Write the table to a text file"),
     ]  # fmt: skip
@@ -54,7 +54,7 @@ class TablePane(Pane):
     def filter_words(self) -> str:
         """The filter for the title; empty if there is none."""
         table = self.table.set
-        faults = " · ▲ faults only" if table.faults_only else ""
+        faults = " · ▲ unhealthy only" if table.faults_only else ""
         return faults + (f" · /{clean(table.filter.text)}" if table.filter.text else "")
 
     def clear_filter(self) -> None:

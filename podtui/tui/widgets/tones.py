@@ -23,7 +23,7 @@ from textual.widget import Widget
 from podtui.tui.widgets.cells import Span
 
 
-class Look(Struct, frozen=True):
+class ToneStyle(Struct, frozen=True):
     """The definition of a tone.
 
     ``color`` and ``background`` are theme variables, ``text`` is a Rich style. Empty values keep
@@ -35,48 +35,48 @@ class Look(Struct, frozen=True):
     text: str = ""
 
 
-LOOKS: Final = {
-    "running": Look("phase-running"),
-    "unready": Look("phase-unready"),
-    "pending": Look("phase-pending"),
-    "init": Look("phase-init"),
-    "error": Look("phase-error"),
-    "terminating": Look("phase-terminating"),
-    "completed": Look("phase-completed"),
-    "name": Look("foreground", text="bold"),
-    "soft": Look("tone-soft"),
-    "muted": Look("tone-muted"),
-    "key": Look("tone-key"),
-    "reason": Look("tone-reason"),
-    "heading": Look("tone-heading", text="bold"),
-    "sorted": Look("primary", text="bold"),
-    "good": Look("success"),
-    "warning": Look("warning"),
-    "bar-one": Look("bar-one"),
-    "bar-two": Look("bar-two"),
-    "bar-chosen": Look("bar-chosen"),
-    "bar-used": Look("bar-used", text="bold"),
-    "bar-free": Look("bar-free"),
-    "brand": Look("background", "primary", "bold"),
-    "simulated": Look("simulated-foreground", "simulated-background", "bold"),
-    "tab": Look("tone-muted"),
-    "tab-active": Look("background", "primary", "bold"),
-    "hint-key": Look("primary", text="bold"),
-    "cursor": Look(background="cursor-background"),
-    "cursor-blurred": Look(background="cursor-blurred"),
+TONE_STYLES: Final = {
+    "running": ToneStyle("phase-running"),
+    "unready": ToneStyle("phase-unready"),
+    "pending": ToneStyle("phase-pending"),
+    "init": ToneStyle("phase-init"),
+    "error": ToneStyle("phase-error"),
+    "terminating": ToneStyle("phase-terminating"),
+    "completed": ToneStyle("phase-completed"),
+    "name": ToneStyle("foreground", text="bold"),
+    "soft": ToneStyle("tone-soft"),
+    "muted": ToneStyle("tone-muted"),
+    "key": ToneStyle("tone-key"),
+    "reason": ToneStyle("tone-reason"),
+    "heading": ToneStyle("tone-heading", text="bold"),
+    "sorted": ToneStyle("primary", text="bold"),
+    "good": ToneStyle("success"),
+    "warning": ToneStyle("warning"),
+    "bar-one": ToneStyle("bar-one"),
+    "bar-two": ToneStyle("bar-two"),
+    "bar-chosen": ToneStyle("bar-chosen"),
+    "bar-used": ToneStyle("bar-used", text="bold"),
+    "bar-free": ToneStyle("bar-free"),
+    "brand": ToneStyle("background", "primary", "bold"),
+    "simulated": ToneStyle("simulated-foreground", "simulated-background", "bold"),
+    "tab": ToneStyle("tone-muted"),
+    "tab-active": ToneStyle("background", "primary", "bold"),
+    "hint-key": ToneStyle("primary", text="bold"),
+    "cursor": ToneStyle(background="cursor-background"),
+    "cursor-blurred": ToneStyle(background="cursor-blurred"),
 }
-TONES: Final = tuple(LOOKS)
+TONES: Final = tuple(TONE_STYLES)
 # With few or no colours, bold and reverse text replace the colours that carry meaning.
-_FEW: Final = {
-    "cursor": Look(background="cursor-background", text="reverse"),
-    "cursor-blurred": Look(background="cursor-blurred", text="underline"),
-    "brand": Look("foreground", "background", "bold reverse"),
-    "tab-active": Look("foreground", "background", "bold reverse"),
+_FEW_COLORS: Final = {
+    "cursor": ToneStyle(background="cursor-background", text="reverse"),
+    "cursor-blurred": ToneStyle(background="cursor-blurred", text="underline"),
+    "brand": ToneStyle("foreground", "background", "bold reverse"),
+    "tab-active": ToneStyle("foreground", "background", "bold reverse"),
 }
-_NONE: Final = {
-    "simulated": Look("simulated-foreground", "simulated-background", "bold reverse"),
-    "error": Look("phase-error", text="bold"),
-    "warning": Look("warning", text="bold"),
+_NO_COLORS: Final = {
+    "simulated": ToneStyle("simulated-foreground", "simulated-background", "bold reverse"),
+    "error": ToneStyle("phase-error", text="bold"),
+    "warning": ToneStyle("warning", text="bold"),
 }
 
 
@@ -86,11 +86,11 @@ def tone_style(tone: str, variables: Mapping[str, str], *, few: bool, none: bool
     ``few``: use the terminal's own sixteen colours; ``none``: no colours. Raises KeyError for an
     unknown tone or variable.
     """
-    look = LOOKS[tone]
+    look = TONE_STYLES[tone]
     if few:
-        look = _FEW.get(tone, look)
+        look = _FEW_COLORS.get(tone, look)
     if none:
-        look = _NONE.get(tone, look)
+        look = _NO_COLORS.get(tone, look)
 
     def color(name: str) -> Color | None:
         found = Color.parse(variables[name]) if name else None

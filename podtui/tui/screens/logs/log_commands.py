@@ -27,7 +27,7 @@ from podtui.tui.views.logs.levels import MINIMA
 from podtui.tui.views.logs.line_buffer import is_log
 from podtui.tui.widgets.format import plural
 from podtui.tui.widgets.pane import Pane
-from podtui.tui.widgets.prompt import Typed
+from podtui.tui.widgets.prompt import InputHistory
 from podtui.tui.widgets.sanitize import clean
 from podtui.tui.widgets.scrolled_text import ScrolledText
 
@@ -77,7 +77,7 @@ class LogPrompt(Horizontal):
         super().__init__(id=id)
         self._asked = Asked.FILTER
         self._before = ""
-        self._typed = {asked: Typed() for asked in Asked}
+        self._typed = {asked: InputHistory() for asked in Asked}
         self._sign = Static()
         self.input = Input(select_on_focus=False)
 
@@ -352,7 +352,7 @@ class LogCommands(Pane):
             self.session.start("Save", partial(self._save, everything), writes=False)
 
     async def _save(self, everything: bool) -> None:
-        self.session.asked()
+        self.session.end_questions()
         names = self.source_names
         await self._looked_at(everything)
         export = export_of(self.view.lines, names=names, everything=everything)

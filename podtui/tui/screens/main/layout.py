@@ -19,7 +19,7 @@ from podtui.tui.widgets.pane import Pane
 
 PANES: Final = ("pods", "events", "logs", "node")
 
-CHROME: Final = 3
+BAR_ROWS: Final = 3
 """Rows above and below the panes: header, key hints, status line."""
 
 LEAST_ROWS: Final = 4
@@ -148,7 +148,7 @@ def dividers(width: int, height: int, view: View) -> list[Divider]:
 
 def sharing(width: int, height: int, view: View) -> tuple[str, ...]:
     """Return the panes that share one place, to be listed in its title."""
-    shape = shape_of(width, height + CHROME)
+    shape = shape_of(width, height + BAR_ROWS)
     if shape is Shape.SINGLE or view.zoomed:
         return view.panes
     if shape in (Shape.NARROW, Shape.FLAT):
@@ -178,7 +178,7 @@ def with_share(view: View, split: str, share: float) -> View:
 
 def _tree(width: int, height: int, view: View) -> Tree | None:
     """Return the division without hidden panes; None if the active pane fills the area."""
-    shape = shape_of(width, height + CHROME)
+    shape = shape_of(width, height + BAR_ROWS)
     if view.zoomed or shape is Shape.SINGLE:
         return None
     return _pruned(_TREES[shape], view)
@@ -286,7 +286,7 @@ class Body(Container):
         self._layout_ = PanesLayout()
         self._panes = {str(pane.id): pane for pane in panes}
         self._shown: dict[str, Region] = {}
-        self._room = Size(80, 24 - CHROME)
+        self._room = Size(80, 24 - BAR_ROWS)
         self._dragged: Divider | None = None
         self._grip = (0, 0)
 
@@ -300,7 +300,7 @@ class Body(Container):
 
     @property
     def shape(self) -> Shape:
-        return shape_of(self._room.width, self._room.height + CHROME)
+        return shape_of(self._room.width, self._room.height + BAR_ROWS)
 
     @property
     def shares_place(self) -> bool:
@@ -319,7 +319,7 @@ class Body(Container):
 
     def fit(self, width: int, height: int) -> None:
         """Use the space that a terminal of this size leaves."""
-        self._room = Size(width, max(1, height - CHROME))
+        self._room = Size(width, max(1, height - BAR_ROWS))
         self.place()
 
     def place(self) -> None:
@@ -334,9 +334,9 @@ class Body(Container):
         self._panes[self.view.active].refresh(layout=True)
         if shown != self._shown:
             self._shown = shown
-            self.call_after_refresh(self._tell_sizes)
+            self.call_after_refresh(self._update_sizes)
 
-    def _tell_sizes(self) -> None:
+    def _update_sizes(self) -> None:
         """Make sure that every widget knows its size. Textual compares layouts to find the widgets
         to notify, and misses a change if a widget's region was queried between the two layouts.
         """

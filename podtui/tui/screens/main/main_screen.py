@@ -25,7 +25,7 @@ from podtui.tui.screens.main.layout import PANES, Body, View
 from podtui.tui.screens.main.node_pane import NodePane
 from podtui.tui.screens.main.pods_pane import PodsPane
 from podtui.tui.screens.main.screen_memory import MemoryFile, ScreenMemory, memory_of, recalled_view
-from podtui.tui.screens.main.view_history import Place, ViewHistory
+from podtui.tui.screens.main.view_history import HistoryEntry, ViewHistory
 from podtui.tui.screens.node.node_screen import NodeScreen
 from podtui.tui.screens.pods.pod_screen import PodScreen
 from podtui.tui.screens.text_screens import EventScreen, ManifestScreen
@@ -89,35 +89,36 @@ class MainScreen(ActingScreen, PromptedScreen):
                 tooltip="The log of the container before its last restart"),
         Binding("y", "open('yaml')", "YAML", id="main.yaml"),
         Binding("X", "why", "Why", id="main.why",
-                tooltip="Why the pod does not run, and what to change"),
+                tooltip="Why the pod does not run, and how to fix it"),
         Binding("E", "events", "Events", id="main.events",
-                tooltip="Events of all pods, or of the chosen one"),
+                tooltip="Events of all pods, or of the selected one"),
         Binding("1", "pane('pods')", "Pods", show=False, id="main.pods"),
         Binding("2", "pane('events')", "Events pane", show=False, id="main.events-pane"),
         Binding("3", "pane('logs')", "Logs pane", show=False, id="main.logs-pane"),
         Binding("4", "pane('node')", "Node pane", show=False, id="main.node-pane"),
         Binding("tab", "cycle(1)", "Next pane", key_display="tab", id="main.next"),
-        Binding("shift+tab", "cycle(-1)", "Pane before", show=False, id="main.before"),
+        Binding("shift+tab", "cycle(-1)", "Previous pane", show=False, id="main.before"),
         Binding("plus", "zoom(True)", "Zoom", key_display="+", id="main.zoom"),
         Binding("underscore", "zoom(False)", "Unzoom", show=False, key_display="_",
                 id="main.unzoom"),
         Binding("greater_than_sign", "resize(1, False)", "Wider", show=False, id="main.wider",
-                tooltip="Make the pane wider, where only heights differ taller"),
+                tooltip="Make the pane wider, or taller if panes only differ in height"),
         Binding("less_than_sign", "resize(-1, False)", "Narrower", show=False,
-                id="main.narrower", tooltip="Make the pane narrower, or lower"),
+                id="main.narrower",
+                tooltip="Make the pane narrower, or shorter if panes only differ in height"),
         Binding("alt+up", "resize(1, True)", "Taller", show=False, id="main.taller",
-                tooltip="Make the pane taller, where only widths differ wider"),
+                tooltip="Make the pane taller, or wider if panes only differ in width"),
         Binding("alt+down", "resize(-1, True)", "Lower", show=False, id="main.lower",
-                tooltip="Make the pane lower, or narrower"),
-        Binding("equals_sign", "reset_sizes", "Sizes as at first", show=False,
-                id="main.reset-sizes", tooltip="All panes in their first sizes, none hidden"),
+                tooltip="Make the pane shorter, or narrower if panes only differ in width"),
+        Binding("equals_sign", "reset_sizes", "Reset sizes", show=False,
+                id="main.reset-sizes", tooltip="Show all panes in their default sizes"),
         Binding("backslash", "hide", "Hide pane", show=False, id="main.hide",
-                tooltip="Hide the pane with the keyboard; its number shows it again"),
+                tooltip="Hide the focused pane; its number shows it again"),
         Binding("minus", "last_view", "Last view", show=False, id="main.last-view",
-                tooltip="The last view, and back"),
-        Binding("alt+left", "view(-1)", "View before", show=False, id="main.view-before",
+                tooltip="Toggle between the last two views"),
+        Binding("alt+left", "view(-1)", "Previous view", show=False, id="main.view-before",
                 tooltip="Back to earlier views"),
-        Binding("alt+right", "view(1)", "View after", show=False, id="main.view-after",
+        Binding("alt+right", "view(1)", "Next view", show=False, id="main.view-after",
                 tooltip="Forward to later views"),
         Binding("escape", "back", "Back", show=False, id="main.back"),
         Binding("ctrl+r", "refresh_all", "Redraw", show=False, id="main.refresh"),
@@ -129,7 +130,7 @@ class MainScreen(ActingScreen, PromptedScreen):
     def __init__(self, host: MainHost) -> None:
         super().__init__()
         self._host = host
-        self._history = ViewHistory(Place("pods"))
+        self._history = ViewHistory(HistoryEntry("pods"))
         self._remembering: Timer | None = None
         self._choosing = False
         """True after the cursor has moved, until the other panes are updated."""
@@ -202,9 +203,9 @@ class MainScreen(ActingScreen, PromptedScreen):
         if self.pods.table.cursor_key in changes.pods - changes.measured:
             self.refresh_bindings()
         if changes:
-            self._chrome()
+            self._update_bars()
 
-    def _chrome(self) -> None:
+    def _update_bars(self) -> None:
         host, model = self._host, self.session.model
         width = self.size.width
         left, right = header(model, self.pods.totals, width)
@@ -235,7 +236,7 @@ class MainScreen(ActingScreen, PromptedScreen):
 
     def on_resize(self, event: events.Resize) -> None:
         self.body.fit(self.size.width, self.size.height)
-        self._chrome()
+        self._update_bars()
 
     def on_descendant_focus(self, event: events.DescendantFocus) -> None:
         pane = next((w for w in event.widget.ancestors_with_self if isinstance(w, Pane)), None)
@@ -256,10 +257,10 @@ class MainScreen(ActingScreen, PromptedScreen):
 
     def action_pane(self, name: str) -> None:
         """Focus a pane, and show it if it was hidden or shares a place."""
-        self._turn_to(name)
-        self.went()
+        self._show_pane(name)
+        self.add_to_history()
 
-    def _turn_to(self, name: str) -> None:
+    def _show_pane(self, name: str) -> None:
         self.body.show_view(self.body.view.go(name))
         self.set_focus(self.focus_of(name))
         self.publish(Changes(), self.session.now())
@@ -277,7 +278,7 @@ class MainScreen(ActingScreen, PromptedScreen):
 
     def action_reset_sizes(self) -> None:
         self.body.show_view(View(self.active, self.body.view.lower))
-        self._chrome()
+        self._update_bars()
 
     def action_hide(self, name: str = "") -> None:
         """Hide a pane, by default the focused one."""
@@ -285,10 +286,10 @@ class MainScreen(ActingScreen, PromptedScreen):
         if pane is None:
             return
         if self.body.view.panes == (pane,):
-            self.notify("The last pane stays.", severity="warning")
+            self.notify("The last pane cannot be hidden.", severity="warning")
             return
         self.body.show_view(self.body.view.without(pane))
-        self._turn_to(self.active)
+        self._show_pane(self.active)
 
     def action_go_to(self, name: str) -> None:
         """Focus a pane by its name or the beginning of it."""
@@ -360,7 +361,7 @@ class MainScreen(ActingScreen, PromptedScreen):
         self._prompting(False)
         if message.purpose is Purpose.FILTER:
             self.filter_table(message.text)
-            self.went()
+            self.add_to_history()
         elif message.purpose is Purpose.SEARCH:
             self.logs.find(message.text)
         else:
@@ -382,7 +383,7 @@ class MainScreen(ActingScreen, PromptedScreen):
             except FilterError as error:
                 self.notify(str(error), severity="error", title="Filter", markup=False)
             else:
-                self.went()
+                self.add_to_history()
 
     def action_sort_by(self, column: str) -> None:
         """Sort the table by a column, given by any of its names."""
@@ -399,17 +400,19 @@ class MainScreen(ActingScreen, PromptedScreen):
 
     # --- view history
 
-    def _place(self, pod: str = "") -> Place:
+    def _history_entry(self, pod: str = "") -> HistoryEntry:
         table = self.active_table
-        return Place(self.active, table.table.set.filter.text if table is not None else "", pod)
+        return HistoryEntry(
+            self.active, table.table.set.filter.text if table is not None else "", pod
+        )
 
-    def went(self) -> None:
+    def add_to_history(self) -> None:
         """Add the current view to the history."""
-        self._history.visit(self._place())
+        self._history.visit(self._history_entry())
 
     def on_screen_resume(self) -> None:
         if self.opened:
-            self.went()
+            self.add_to_history()
 
     def action_view(self, step: int) -> None:
         self._return_to(self._history.step(step))
@@ -417,10 +420,10 @@ class MainScreen(ActingScreen, PromptedScreen):
     def action_last_view(self) -> None:
         self._return_to(self._history.last())
 
-    def _return_to(self, place: Place | None) -> None:
+    def _return_to(self, place: HistoryEntry | None) -> None:
         if place is None:
             return
-        self._turn_to(place.pane)
+        self._show_pane(place.pane)
         if self.active_table is not None:
             self.filter_table(place.filter)
         if place.pod and self.pods.table.select(place.pod):
@@ -429,7 +432,7 @@ class MainScreen(ActingScreen, PromptedScreen):
     # --- persistence
 
     def on_body_arranged(self) -> None:
-        self._chrome()
+        self._update_bars()
         self.remember_soon()
 
     def on_table_arranged(self) -> None:
@@ -438,9 +441,9 @@ class MainScreen(ActingScreen, PromptedScreen):
     def remember_soon(self) -> None:
         if self._remembering is not None:
             self._remembering.stop()
-        self._remembering = self.set_timer(REMEMBER, self._write_down)
+        self._remembering = self.set_timer(REMEMBER, self._save_layout)
 
-    def _write_down(self) -> None:
+    def _save_layout(self) -> None:
         self._remembering = None
         self._host.remember(self.memory)
 
@@ -515,7 +518,7 @@ class MainScreen(ActingScreen, PromptedScreen):
     def action_open(self, tab: str) -> None:
         pod, manifest = self.pods.pod, self.pods.manifest
         if pod is not None:
-            self._history.visit(self._place(pod_key(pod)))
+            self._history.visit(self._history_entry(pod_key(pod)))
             self.session.push(PodScreen(pod_key(pod), tab))
         elif manifest is not None:
             self.session.push(ManifestScreen(manifest.metadata.name))
@@ -561,7 +564,7 @@ class MainScreen(ActingScreen, PromptedScreen):
 
     def action_refresh_all(self) -> None:
         self.refresh(layout=True)
-        self.publish(self.session.model.everything(), self.session.now())
+        self.publish(self.session.model.all_changes(), self.session.now())
 
     def action_back(self) -> None:
         """Clear the filter, the search or the zoom, in this order; otherwise focus the pods."""

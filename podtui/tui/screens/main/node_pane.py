@@ -9,7 +9,7 @@ from textual.binding import Binding, BindingType
 
 from podtui.api.v1 import Node
 from podtui.tui.model.model import Changes, Model
-from podtui.tui.views.node.nodes import books_of, node_state
+from podtui.tui.views.node.nodes import allocation_of, node_state
 from podtui.tui.views.waiting import refused_text, waiting_text
 from podtui.tui.widgets.cells import Span, wrap, wrap_all
 from podtui.tui.widgets.pane import Pane
@@ -17,7 +17,7 @@ from podtui.tui.widgets.sanitize import clean
 from podtui.tui.widgets.tones import LinesView
 
 if TYPE_CHECKING:
-    from podtui.tui.views.node.gauges import Ask, Shares
+    from podtui.tui.views.node.gauges import PodRequests, Shares
 
 PAUSE: Final = 0.5
 """Minimum seconds between two updates."""
@@ -29,9 +29,9 @@ class NodePane(Pane):
     """
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("enter", "screen.open_node('overview')", "Open", key_display="enter",
-                id="node-pane.open", tooltip="The node in full"),
+                id="node-pane.open", tooltip="Details of the node"),
         Binding("w", "screen.open_node('what-if')", "What if", id="node-pane.what-if",
-                tooltip="Would it fit? Type requests, or name a manifest"),
+                tooltip="Check whether requests or a manifest would fit"),
     ]  # fmt: skip
     number = 4
     name_ = "Node"
@@ -41,7 +41,7 @@ class NodePane(Pane):
         self._model = model
         self._chosen = ""
         self._start_error = ""
-        self._asks: dict[str, Ask] = {}
+        self._asks: dict[str, PodRequests] = {}
         self._shares: Shares | None = None
         self._stale = False
         self._drawn_at = 0.0
@@ -60,14 +60,14 @@ class NodePane(Pane):
             self._draw()
 
     def publish(self, changes: Changes, now: float, start_error: str) -> None:
-        from podtui.tui.views.node.gauges import ask_of
+        from podtui.tui.views.node.gauges import requests_of
 
         for key in changes.pods - changes.measured:
             pod = self._model.pods.get(key)
             if pod is None:
                 self._asks.pop(key, None)
             else:
-                self._asks[key] = ask_of(pod)
+                self._asks[key] = requests_of(pod)
         self._start_error = start_error
         self._stale |= bool(changes.pods or changes.node or changes.usage or changes.link)
         # Throttle: adding up a thousand pods for each of two hundred changes would delay keys.
@@ -79,20 +79,22 @@ class NodePane(Pane):
         if not self.is_mounted or not self.display:
             return
         self._stale = False
-        books = books_of(self._model, self._asks, self._model.pods.get(self._chosen))
-        if books is None:
+        allocation = allocation_of(self._model, self._asks, self._model.pods.get(self._chosen))
+        if allocation is None:
             waiting = waiting_text(self._model, self._start_error)
             waiting = waiting or refused_text(self._model, Node)
-            told = waiting or ((Span("The node has not reported itself yet.", "muted"),),)
-            self.view.show(wrap_all(told, self.content_size.width - 3))
+            lines_shown = waiting or (
+                (Span("The node has not reported its status yet.", "muted"),),
+            )
+            self.view.show(wrap_all(lines_shown, self.content_size.width - 3))
             return
         from podtui.tui.views.node.gauges import Shares, gauges, rejections
         from podtui.tui.views.node.overview import node_lines
 
-        node = books.node
+        node = allocation.node
         self._shares = self._shares or Shares()
-        found = gauges(node, books.asks, self._model.usage, books.use, self._shares)
-        refused = rejections(books.asks, found)
+        found = gauges(node, allocation.asks, self._model.usage, allocation.use, self._shares)
+        refused = rejections(allocation.asks, found)
         ready, text = node_state(node)
         width = max(20, self.content_size.width - 3)
         lines = node_lines(

@@ -20,13 +20,13 @@ from podtui.tui.views.events import MANIFEST_KEY
 from podtui.tui.views.pods.rows import (
     CLUSTER_COLUMNS,
     POD_COLUMNS,
-    Asked,
+    RequestsAndLimits,
     Totals,
-    asked,
     is_wrong,
     manifest_row,
     measured_row,
     pod_row,
+    requests_and_limits,
 )
 from podtui.tui.views.pulls import pull_line, pull_of
 from podtui.tui.views.waiting import Waiting, refused_text, waiting_text
@@ -84,7 +84,7 @@ class PodsPane(TablePane):
         self.table = Table(columns, sort="name", home_pin=1, id="pods-table")
         self.totals = Totals()
         self._waiting = Waiting(model)
-        self._asked: dict[str, Asked] = {}
+        self._asked: dict[str, RequestsAndLimits] = {}
         self._on_top: frozenset[str] = frozenset()
         """Names of the invalid files above the pods."""
         self._explained: tuple[Line, int, int] = ((), 0, 0)
@@ -148,7 +148,7 @@ class PodsPane(TablePane):
                 changed.append(measured_row(before, self._use(pod), self._asked[key]))
             else:
                 changed.append(self._row(pod, namespaced, now))
-        names = changes.manifests | self._waiting.look(changes)
+        names = changes.manifests | self._waiting.update(changes)
         if changes.manifests:
             names |= self._place_files()
         for name in names:
@@ -167,7 +167,7 @@ class PodsPane(TablePane):
         self.explain()
 
     def _row(self, pod: Pod, namespaced: bool, moment: float) -> Row:
-        ask = asked(pod)
+        ask = requests_and_limits(pod)
         row = pod_row(pod, self._use(pod), now=moment, ask=ask, namespaced=namespaced)
         self._asked[row.key] = ask
         self.totals.put(pod, row, ask)
@@ -258,9 +258,9 @@ class PodsPane(TablePane):
             below = wrong - len(self._on_top)
             where = f", {below:,} below the pods" if below and self._model.pods else ""
             verb = "file needs" if wrong == 1 else "files need"
-            notes.append(f"▲ {wrong:,} {verb} a look{where}")
+            notes.append(f"▲ {wrong:,} {verb} attention{where}")
         if table.left_out and (table.choice.wide or table.choice.chosen is not None):
-            notes.append(f"{plural(table.left_out, 'column')} more in a wider pane")
+            notes.append(f"{plural(table.left_out, 'more column')} in a wider pane")
         self.set_note(" · ".join(notes))
 
     def _empty(self, start_error: str) -> EmptyText:
@@ -269,28 +269,28 @@ class PodsPane(TablePane):
             return waiting
         if self.table.set.is_filtered and self._model.pods:
             text = self.table.set.filter.text
-            words = f"No pod matches /{clean(text)}" if text else "No pod is at fault"
+            words = f"No pod matches /{clean(text)}" if text else "No unhealthy pods"
             return (
                 (Span(words, "soft"),),
                 (Span("Esc clears the filter", "muted"),),
             )
         if not self._model.is_synced(Pod):
-            return ((Span("◔ asking for the pods…", "init"),),)
+            return ((Span("◔ loading the pods…", "init"),),)
         if self._model.server.is_cluster:
             where = clean(self._model.namespace or "")
             return ((Span(f"No pods in {where}." if where else "No pods.", "soft"),),)
         folder = self._folder() or "the static-pod folder"
         missing: EmptyText = ()
-        keys: Line = (Span("?", "hint-key"), Span(" shows every key", "muted"))
+        keys: Line = (Span("?", "hint-key"), Span(" shows all keys", "muted"))
         if not session_of(self).readonly:
-            keys = (Span("n", "hint-key"), Span(" makes one from a template, ", "muted"), *keys)
+            keys = (Span("n", "hint-key"), Span(" creates one from a template, ", "muted"), *keys)
         if self._is_missing():
             missing = ((Span("That folder does not exist yet: create it first.", "warning"),),)
         return (
             (Span("No pods yet.", "soft"),),
             (),
-            (Span("Drop a Pod manifest into ", "muted"), Span(clean(folder), "key")),
-            (Span("and it starts here; edit it and it is replaced.", "muted"),),
+            (Span("Put a Pod manifest into ", "muted"), Span(clean(folder), "key")),
+            (Span("to start the pod; edit the file to replace it.", "muted"),),
             *missing,
             keys,
         )

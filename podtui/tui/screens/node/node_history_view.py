@@ -14,9 +14,9 @@ from podtui.api.insight import InsightQuery, NodeInsight
 from podtui.errors import ApiError, PodtuiError
 from podtui.tui.commands.session import Session, session_of
 from podtui.tui.views.node.gauges import Gauge
-from podtui.tui.views.node.plot import history_lines, seen_past, told_past
+from podtui.tui.views.node.plot import history_lines, observed_usage, recorded_usage
 from podtui.tui.widgets.cells import Line
-from podtui.tui.widgets.chart import SPANS, USUAL, other_span
+from podtui.tui.widgets.chart import SPANS, USUAL, next_span
 from podtui.tui.widgets.tones import LinesView
 
 WAIT_SECONDS: Final = 30.0
@@ -37,7 +37,7 @@ class NodeHistoryView(LinesView):
     def __init__(self, *, id: str) -> None:
         super().__init__(id=id)
         self._span = USUAL
-        self._told: NodeInsight | None = None
+        self._insight: NodeInsight | None = None
         self._gauges: Sequence[Gauge] = ()
         self._asking: Worker[None] | None = None
 
@@ -59,14 +59,14 @@ class NodeHistoryView(LinesView):
 
     def _lines(self, width: int, height: int, *, keys: bool = True) -> list[Line]:
         now = self.session.now()
-        if self._told is not None:
-            past = told_past(self._told)
+        if self._insight is not None:
+            past = recorded_usage(self._insight)
         else:
-            past = seen_past(tuple(self.session.model.node_history.samples), now, self._span)
+            past = observed_usage(tuple(self.session.model.node_history.samples), now, self._span)
         return history_lines(self._gauges, past, now, self._span, width, height, keys=keys)
 
     def action_span(self, step: int) -> None:
-        chosen = other_span(self._span, step)
+        chosen = next_span(self._span, step)
         if chosen != self._span:
             self._span = chosen
             self._ask()
@@ -102,6 +102,6 @@ class NodeHistoryView(LinesView):
                 await asyncio.sleep(RETRY_SECONDS)
                 continue
             if found is not None:
-                self._told, seen = found, found.version
+                self._insight, seen = found, found.version
                 self._draw()
             await asyncio.sleep(LEAST_SECONDS)

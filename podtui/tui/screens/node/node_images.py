@@ -13,7 +13,7 @@ from podtui.api.v1 import Pod
 from podtui.tui.commands.images import prune_images, pull_image, remove_image
 from podtui.tui.commands.session import Session, session_of
 from podtui.tui.views.node.tables import IMAGE_COLUMNS, image_row, image_summary
-from podtui.tui.views.pulls import pull_by_hand, pulls_of, pulls_words
+from podtui.tui.views.pulls import pulls_of, pulls_text, requested_pull
 from podtui.tui.widgets.cells import Span
 from podtui.tui.widgets.sanitize import clean, literal
 from podtui.tui.widgets.table import Table
@@ -26,9 +26,9 @@ class NodeImages(Table):
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("ctrl+d", "remove_image", "Remove", id="images.remove",
-                tooltip="Remove the image, which nothing may use"),
+                tooltip="Remove the image, unless it is in use"),
         Binding("P", "prune_images", "Prune", id="images.prune",
-                tooltip="Remove all images that podtui pulled and no container uses"),
+                tooltip="Remove the unused images that podtui pulled"),
         Binding("p", "pull_image", "Pull", id="images.pull",
                 tooltip="Pull an image now"),
     ]  # fmt: skip
@@ -38,7 +38,7 @@ class NodeImages(Table):
 
     def __init__(self, *, id: str) -> None:
         super().__init__(IMAGE_COLUMNS, sort="size", descending=True, id=id)
-        self.empty = ((Span("The engine is being asked.", "muted"),),)
+        self.empty = ((Span("Loading the images…", "muted"),),)
         self.images: tuple[NodeImage, ...] = ()
 
     @property
@@ -50,14 +50,14 @@ class NodeImages(Table):
         self.images = images
         self.replace(map(image_row, images))
         self.border_subtitle = image_summary(images)
-        self.empty = ((Span("The engine has no image.", "muted"),),)
+        self.empty = ((Span("No images.", "muted"),),)
 
     def show_pulls(self, pods: Iterable[Pod], by_hand: Mapping[str, PullStep]) -> None:
         """Show running pulls in the title: those started by the user and those of pods."""
-        found = {image: pull_by_hand(image, step) for image, step in by_hand.items()}
+        found = {image: requested_pull(image, step) for image, step in by_hand.items()}
         for pull in pulls_of(pods):
             found.setdefault(pull.image, pull)
-        words = pulls_words(found.values())
+        words = pulls_text(found.values())
         self.border_title = literal(f" ◔ pulling {words} ") if words else ""
 
     def show_problem(self, problem: str) -> None:

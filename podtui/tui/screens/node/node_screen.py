@@ -25,8 +25,16 @@ from podtui.tui.screens.node.node_images import NodeImages
 from podtui.tui.screens.node.what_if_view import WhatIfView
 from podtui.tui.screens.pods.pod_screen import PodScreen
 from podtui.tui.screens.tab_bar import TabBar, hidden_tabs
-from podtui.tui.views.node.gauges import Ask, Gauge, Rejection, Shares, ask_of, gauges, rejections
-from podtui.tui.views.node.nodes import Books, books_of, node_state
+from podtui.tui.views.node.gauges import (
+    Gauge,
+    PodRequests,
+    Rejection,
+    Shares,
+    gauges,
+    rejections,
+    requests_of,
+)
+from podtui.tui.views.node.nodes import Allocation, allocation_of, node_state
 from podtui.tui.views.node.overview import overview_lines
 from podtui.tui.views.node.tables import REJECTED_COLUMNS, SHARE_COLUMNS, rejected_row, share_row
 from podtui.tui.widgets.bars import Bar, Hints
@@ -58,7 +66,7 @@ class _ShareRow(Struct, frozen=True):
     """A cached row of a pod, and its basis: the pod's ask and usage, the node's allocatable
     resources, the pod's labels."""
 
-    basis: tuple[Ask, Usage | None, dict[str, int], dict[str, str]]
+    basis: tuple[PodRequests, Usage | None, dict[str, int], dict[str, str]]
     row: Row
 
 
@@ -75,13 +83,13 @@ class NodeScreen(ActingScreen, BackScreen):
         Binding("4", "tab('images')", "Images", show=False, id="node.images",
                 tooltip="The images on the engine's disk"),
         Binding("5", "tab('rejected')", "Rejected", show=False, id="node.rejected",
-                tooltip="Rejected pods, and the resources that they lack"),
+                tooltip="Rejected pods, and the resources they lack"),
         Binding("6,w", "tab('what-if')", "What if", key_display="w", id="node.what-if",
-                tooltip="Would it fit? Type requests, or name a manifest"),
+                tooltip="Check whether requests or a manifest would fit"),
         Binding("tab", "cycle(1)", "Next tab", show=False, id="node.next",
                 tooltip="Go to the next tab"),
-        Binding("shift+tab", "cycle(-1)", "Tab before", show=False, id="node.before",
-                tooltip="Go to the tab before"),
+        Binding("shift+tab", "cycle(-1)", "Previous tab", show=False, id="node.before",
+                tooltip="Go to the previous tab"),
     ]  # fmt: skip
     DEFAULT_CSS = """
     NodeScreen {
@@ -102,7 +110,7 @@ class NodeScreen(ActingScreen, BackScreen):
         self._pod = pod
         self._tab = tab
         self._wish = wish
-        self._asks: dict[str, Ask] = {}
+        self._asks: dict[str, PodRequests] = {}
         self._uses: dict[str, Usage | None] = {}
         """By pod key, as far as published: new usage of very many pods arrives in parts."""
         self._allocatable: dict[str, int] = {}
@@ -110,7 +118,7 @@ class NodeScreen(ActingScreen, BackScreen):
         self._changed: set[str] = set()
         """Keys of pods whose rows in the table may be outdated."""
         self._shares = Shares()
-        self._books: Books | None = None
+        self._allocation: Allocation | None = None
         self._gauges: tuple[Gauge, ...] = ()
         self._rejections: tuple[Rejection, ...] = ()
         self._stale = True
@@ -172,13 +180,13 @@ class NodeScreen(ActingScreen, BackScreen):
                     known.pop(key, None)
                 continue
             if key not in changes.measured:
-                self._asks[key] = ask_of(pod)
+                self._asks[key] = requests_of(pod)
             self._uses[key] = model.usage.get((pod.metadata.namespace, pod.metadata.name))
         self._changed |= changes.pods
         self._stale |= bool(changes.pods or changes.node or changes.usage or changes.link)
         if not 0 <= now - self._drawn_at < PAUSE:
             self._draw(now)
-        elif changes.pods and self._books is not None and not self._several:
+        elif changes.pods and self._allocation is not None and not self._has_several_nodes:
             # Update a few rows with each change: all rows of half a second at once would cause a
             # noticeable delay.
             self._show_rows()
@@ -191,7 +199,7 @@ class NodeScreen(ActingScreen, BackScreen):
             return
         self._drawn_at = now
         if self._stale:
-            self._reckon(now)
+            self._recompute(now)
         self._head()
         if self._tab == "overview":
             self._overview(now)
@@ -202,20 +210,22 @@ class NodeScreen(ActingScreen, BackScreen):
         for table in (self.pods, self.images, self.rejected):
             table.tick(now)
 
-    def _reckon(self, now: float) -> None:
+    def _recompute(self, now: float) -> None:
         """Recompute all sums and update the tables."""
         self._stale = False
         model = self.session.model
-        self._books = books = books_of(model, self._asks, model.pods.get(self._pod))
-        if books is None:
+        self._allocation = allocation = allocation_of(model, self._asks, model.pods.get(self._pod))
+        if allocation is None:
             return
-        self._gauges = gauges(books.node, books.asks, model.usage, books.use, self._shares)
-        self._rejections = rejections(books.asks, self._gauges)
+        self._gauges = gauges(
+            allocation.node, allocation.asks, model.usage, allocation.use, self._shares
+        )
+        self._rejections = rejections(allocation.asks, self._gauges)
         allocatable = {gauge.resource: gauge.allocatable for gauge in self._gauges}
-        if allocatable != self._allocatable or self._several:
+        if allocatable != self._allocatable or self._has_several_nodes:
             self._allocatable = allocatable
             self._changed.clear()
-            self.pods.replace(self._share_row(ask) for ask in books.asks if self._counts(ask))
+            self.pods.replace(self._share_row(ask) for ask in allocation.asks if self._counts(ask))
         else:
             self._show_rows()
         refused = {rejection.key: rejection for rejection in self._rejections}
@@ -228,7 +238,7 @@ class NodeScreen(ActingScreen, BackScreen):
             self.what_if.node_changed(now)
 
     @property
-    def _several(self) -> bool:
+    def _has_several_nodes(self) -> bool:
         """True if there are several nodes: then the shown set of pods may change completely."""
         return self.session.model.server.capabilities.several_nodes
 
@@ -241,10 +251,10 @@ class NodeScreen(ActingScreen, BackScreen):
             [key for key, ask in asks if ask is None or not self._counts(ask)],
         )
 
-    def _counts(self, ask: Ask) -> bool:
+    def _counts(self, ask: PodRequests) -> bool:
         return ask.active and ask.key in self.session.model.pods
 
-    def _share_row(self, ask: Ask) -> Row:
+    def _share_row(self, ask: PodRequests) -> Row:
         """Return the row of a pod; rebuild it only if its basis changed."""
         pod, use = self.session.model.pods[ask.key], self._uses.get(ask.key)
         basis = ask, use, self._allocatable, pod.metadata.labels
@@ -255,9 +265,9 @@ class NodeScreen(ActingScreen, BackScreen):
         return kept.row
 
     def _head(self) -> None:
-        node = self._books.node if self._books is not None else None
+        node = self._allocation.node if self._allocation is not None else None
         if node is None:
-            head = (Span(" node ", "brand"), Span(" it has not reported itself yet", "muted"))
+            head = (Span(" node ", "brand"), Span(" no status reported yet", "muted"))
         else:
             ready, words = node_state(node)
             head = (
@@ -271,8 +281,8 @@ class NodeScreen(ActingScreen, BackScreen):
         self.query_one(TabBar).show_tabs(self._tab, {"rejected": f" ✖{count}"} if count else {})
 
     def _overview(self, now: float) -> None:
-        if self._books is not None:
-            node = self._books.node
+        if self._allocation is not None:
+            node = self._allocation.node
             view = self.query_one("#overview", LinesView)
             width, height = max(20, view.size.width - 1), view.size.height
             count = len(self._rejections)

@@ -17,7 +17,7 @@ from textual.widgets import Input
 from podtui.api.local import ManifestState
 from podtui.errors import PodtuiError
 from podtui.tui.commands.session import Session, session_of
-from podtui.tui.views.node.what_if import EXAMPLE, WishError, is_wish, parse_wish, verdict_lines
+from podtui.tui.views.node.what_if import EXAMPLE, QueryError, is_query, parse_query, verdict_lines
 from podtui.tui.widgets.cells import Line, Span, wrap
 from podtui.tui.widgets.sanitize import clean
 from podtui.tui.widgets.tones import LinesView
@@ -44,30 +44,30 @@ def manifest_files(known: Iterable[Path]) -> dict[str, Path]:
 
 
 def question(text: str, files: Mapping[str, Path]) -> bytes:
-    """Return the manifest for the typed text. Raises `WishError`. Blocks if it reads a file."""
+    """Return the manifest for the typed text. Raises `QueryError`. Blocks if it reads a file."""
     typed = text.strip()
-    if is_wish(typed):
-        return parse_wish(typed).manifest()
+    if is_query(typed):
+        return parse_query(typed).manifest()
     try:
         path = files.get(typed) or Path(typed).expanduser()
     except RuntimeError as error:
-        raise WishError(f"{typed!r} is in the home directory of an unknown user") from error
+        raise QueryError(f"{typed!r} is in the home directory of an unknown user") from error
     if typed not in files and not path.is_file():
-        return parse_wish(typed).manifest()
+        return parse_query(typed).manifest()
     try:
         with path.open("rb") as file:
             manifest = file.read(MAX_BYTES + 1)
     except OSError as error:
-        raise WishError(f"{path}: {error.strerror or error}") from error
+        raise QueryError(f"{path}: {error.strerror or error}") from error
     if len(manifest) > MAX_BYTES:
-        raise WishError(f"{path}: larger than 1 MiB")
+        raise QueryError(f"{path}: larger than 1 MiB")
     return manifest
 
 
 def hint_lines(files: Iterable[str], width: int) -> list[Line]:
     """Return the help text with the accepted input and the files."""
     lines: list[Line] = [
-        (Span("Would it fit? ", "heading"), Span("Nothing is started by asking.", "muted")),
+        (Span("Would a pod fit? ", "heading"), Span("The check starts nothing.", "muted")),
         (),
         *wrap((Span("  requests   ", "key"), Span(EXAMPLE, "soft")), width, indent=13),
         *wrap(
@@ -75,8 +75,8 @@ def hint_lines(files: Iterable[str], width: int) -> list[Line]:
             width, indent=13,
         ),
         *wrap(
-            (Span("  a file     ", "key"), Span("its name or path; ", "soft"),
-             Span("↓ ↑", "hint-key"), Span(" go through these:", "soft")),
+            (Span("  a file     ", "key"), Span("a name or path; ", "soft"),
+             Span("↓ ↑", "hint-key"), Span(" select one of these:", "soft")),
             width, indent=13,
         ),
     ]  # fmt: skip
@@ -89,13 +89,13 @@ class WhatIfView(Vertical):
     # These keys have priority because the Input would use them itself.
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("down", "file(1)", "Next file", key_display="↓", id="what-if.next",
-                priority=True, tooltip="Ask about the next file of the folder"),
-        Binding("up", "file(-1)", "File before", show=False, id="what-if.before",
-                priority=True, tooltip="Ask about the file before"),
+                priority=True, tooltip="Check the next file of the folder"),
+        Binding("up", "file(-1)", "Previous file", show=False, id="what-if.before",
+                priority=True, tooltip="Check the previous file of the folder"),
         Binding("pagedown", "scroll_verdict(1)", "Page down", show=False, id="what-if.page-down",
-                priority=True, tooltip="Further down in the answer"),
+                priority=True, tooltip="Scroll down in the answer"),
         Binding("pageup", "scroll_verdict(-1)", "Page up", show=False, id="what-if.page-up",
-                priority=True, tooltip="Further up in the answer"),
+                priority=True, tooltip="Scroll up in the answer"),
     ]  # fmt: skip
     DEFAULT_CSS = """
     WhatIfView {
@@ -193,7 +193,7 @@ class WhatIfView(Vertical):
         try:
             manifest = await asyncio.to_thread(question, text, self._files)
             answer = await self.session.client.what_if(manifest)
-        except WishError as error:
+        except QueryError as error:
             lines = [(Span("… ", "muted"), Span(clean(str(error)), "warning"))]
         except PodtuiError as error:
             lines = wrap(

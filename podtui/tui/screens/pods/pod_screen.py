@@ -67,7 +67,7 @@ WAIT_SECONDS: Final = 30.0
 """Maximum seconds that the agent holds a query until it has news (long polling)."""
 
 
-class Knowledge:
+class PodInsightCache:
     """The last answers of the agent about a pod. They are kept if a later query fails. ``problem``
     is the reason of the failure; empty if the agent merely does not know the pod.
     """
@@ -75,7 +75,7 @@ class Knowledge:
     def __init__(self, client: Client, now: Callable[[], float]) -> None:
         self._client = client
         self._now = now
-        self._told: dict[InsightPart, PodInsight] = {}
+        self._insight: dict[InsightPart, PodInsight] = {}
         self._seen: tuple[str, str, InsightPart, float, str] | None = None
         self.problem = ""
         self.asked_at = 0.0
@@ -101,7 +101,7 @@ class Knowledge:
         return self._of(InsightPart.USAGE).unmeasured
 
     def _of(self, part: InsightPart) -> PodInsight:
-        return self._told.get(part, PodInsight(time=0.0))
+        return self._insight.get(part, PodInsight(time=0.0))
 
     async def ask(self, pod: Pod, tab: str, span: float) -> bool:
         """Query the part shown by ``tab`` (one of `TABS_ASKED`) for the last ``span`` seconds. If
@@ -123,7 +123,7 @@ class Knowledge:
             return False
         self.problem = ""
         if found is not None:
-            self._told[part] = found
+            self._insight[part] = found
             self._seen = (namespace, name, part, span, found.version)
             self.asked_at = self._now()
         return True
@@ -139,9 +139,9 @@ class PodScreen(ActingScreen, BackScreen):
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("1,d", "tab('overview')", "Overview", key_display="d", id="pod.overview",
-                tooltip="The pod and its containers, in words"),
+                tooltip="State and details of the pod and its containers"),
         Binding("2", "tab('timeline')", "Timeline", show=False, id="pod.timeline",
-                tooltip="How the pod started, step by step, beside the last time"),
+                tooltip="Steps of the pod's start, compared with the previous one"),
         Binding("3", "tab('events')", "Events", show=False, id="pod.events",
                 tooltip="The events of this pod"),
         Binding("4,l", "tab('logs')", "Logs", key_display="l", id="pod.logs",
@@ -155,18 +155,18 @@ class PodScreen(ActingScreen, BackScreen):
         Binding("8", "tab('probes')", "Probes", show=False, id="pod.probes",
                 tooltip="States and results of its probes"),
         Binding("X", "why", "Why", id="pod.why",
-                tooltip="Why the pod does not run, and what to change"),
+                tooltip="Why the pod does not run, and how to fix it"),
         Binding("x", "explain", "Explain", id="pod.explain",
                 tooltip="Explain the field on this line"),
         Binding("tab", "cycle(1)", "Next tab", show=False, id="pod.next",
                 tooltip="Go to the next tab"),
-        Binding("shift+tab", "cycle(-1)", "Tab before", show=False, id="pod.before",
-                tooltip="Go to the tab before"),
+        Binding("shift+tab", "cycle(-1)", "Previous tab", show=False, id="pod.before",
+                tooltip="Go to the previous tab"),
         Binding("slash", "search", "Search", id="pod.search", tooltip="Search in the text"),
         Binding("n", "match(1)", "Next match", show=False, id="pod.next-match",
                 tooltip="Go to the next match"),
-        Binding("N", "match(-1)", "Match before", show=False, id="pod.match-before",
-                tooltip="Go to the match before"),
+        Binding("N", "match(-1)", "Previous match", show=False, id="pod.match-before",
+                tooltip="Go to the previous match"),
     ]  # fmt: skip
     DEFAULT_CSS = """
     PodScreen {
@@ -192,7 +192,7 @@ class PodScreen(ActingScreen, BackScreen):
 
     def compose(self) -> ComposeResult:
         session = self.session
-        self._known = Knowledge(session.client, session.now)
+        self._cache = PodInsightCache(session.client, session.now)
         yield Bar(id="header")
         yield TabBar()
         # Keep references: while the screen closes, queries no longer find its widgets.
@@ -251,7 +251,7 @@ class PodScreen(ActingScreen, BackScreen):
         gone = self._key not in model.pods
         head = (Span(" pod ", "brand"), Span(" "), *title_of(pod, now))
         if gone:
-            head = (*head, Span("  · removed; this is how it was last seen", "warning"))
+            head = (*head, Span("  · deleted; last known state", "warning"))
         self.query_one("#header", Bar).show(head)
         manifest = model.manifest_of(pod)
         remarks = len(manifest.status.diagnostics) if manifest is not None else 0
@@ -271,16 +271,16 @@ class PodScreen(ActingScreen, BackScreen):
             )
         elif self._tab == "timeline":
             pull = pull_of(pod, model.pods.values())
-            self._timeline.show_starts(self._known.starts, self._known.problem, now, pull)
+            self._timeline.show_starts(self._cache.starts, self._cache.problem, now, pull)
         elif self._tab == "events":
             self._events.show_pod(model, pod, now)
         elif self._tab == "yaml":
             self._yaml.show_pod(pod, manifest)
         elif self._tab == "resources":
-            known = self._known
+            known = self._cache
             self._resources.show_usage(Used(pod, known.usage, known.network, known.unmeasured), now)
         elif self._tab == "probes":
-            known = self._known
+            known = self._cache
             self._probes.show_reports(pod, known.probes, known.problem, known.asked_at, now)
         elif self._tab == "manifest":
             self._show_manifest(pod)
@@ -310,7 +310,7 @@ class PodScreen(ActingScreen, BackScreen):
         while True:
             pod = self.pod
             span = self._resources.span
-            answered = pod is not None and await self._known.ask(pod, tab, span)
+            answered = pod is not None and await self._cache.ask(pod, tab, span)
             self._draw(self.session.now())
             await asyncio.sleep(LEAST_SECONDS if answered else RETRY_SECONDS)
 

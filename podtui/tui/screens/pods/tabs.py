@@ -10,7 +10,7 @@ from textual.message import Message
 from podtui.api.insight import PodStart, ProbeReport, ProbeRun
 from podtui.api.local import Manifest
 from podtui.api.v1 import Event, Pod
-from podtui.tui.commands.availability import is_offered
+from podtui.tui.commands.availability import is_available
 from podtui.tui.model.model import Model
 from podtui.tui.screens.text_screens import show_manifest
 from podtui.tui.views.events import EVENT_COLUMNS, event_row
@@ -20,7 +20,7 @@ from podtui.tui.views.pods.resources import Used, resource_lines
 from podtui.tui.views.pods.timeline import waterfall, waterfall_lines, with_pull
 from podtui.tui.views.pulls import Pull
 from podtui.tui.widgets.cells import Line, Span
-from podtui.tui.widgets.chart import SPANS, USUAL, other_span
+from podtui.tui.widgets.chart import SPANS, USUAL, next_span
 from podtui.tui.widgets.table import Table
 from podtui.tui.widgets.text_view import TextView
 from podtui.tui.widgets.tones import LinesView
@@ -35,8 +35,8 @@ class ProbesView(LinesView):
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("down,j", "choose(1)", "Next probe", show=False, id="probes.next",
                 tooltip="Go to the next probe"),
-        Binding("up,k", "choose(-1)", "Probe before", show=False, id="probes.before",
-                tooltip="Go to the probe before"),
+        Binding("up,k", "choose(-1)", "Previous probe", show=False, id="probes.before",
+                tooltip="Go to the previous probe"),
         Binding("r", "ask", "Run now", id="probes.run",
                 tooltip="Run the selected probe now; the result does not count"),
     ]  # fmt: skip
@@ -122,8 +122,8 @@ class PodEvents(Table):
 
     def __init__(self, *, id: str) -> None:
         super().__init__(EVENT_COLUMNS, sort="seen", descending=True, follow_top=True, id=id)
-        self.empty = ((Span("No events of this pod are on record.", "soft"),),
-                      (Span("They are kept for an hour.", "muted"),))  # fmt: skip
+        self.empty = ((Span("No events of this pod.", "soft"),),
+                      (Span("Events are kept for an hour.", "muted"),))  # fmt: skip
 
     def show_pod(self, model: Model, pod: Pod, now: float) -> None:
         self.replace(event_row(event) for event in model.events_of(pod))
@@ -139,7 +139,7 @@ class ResourcesView(LinesView):
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("z", "scale", "Scale", id="resources.scale",
-                tooltip="Scale the plots to what is used, or up to requests and limits"),
+                tooltip="Scale the plots to the usage, or to requests and limits"),
         Binding("left_square_bracket", "span(-1)", "Shorter", key_display="[",
                 id="resources.shorter", tooltip="Show less of the past, down to 15 minutes"),
         Binding("right_square_bracket", "span(1)", "Longer", key_display="]",
@@ -169,7 +169,7 @@ class ResourcesView(LinesView):
         self._draw()
 
     def action_span(self, step: int) -> None:
-        chosen = other_span(self._span, step)
+        chosen = next_span(self._span, step)
         if chosen != self._span:
             self._span = chosen
             self.post_message(self.Wider())
@@ -191,10 +191,10 @@ class TimelineView(LinesView):
     """The timeline of one start; ``[`` and ``]`` select an earlier or later one."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("left_square_bracket", "older(1)", "Start before", key_display="[",
-                id="timeline.older", tooltip="Show the start before this one"),
-        Binding("right_square_bracket", "older(-1)", "Start after", key_display="]", show=False,
-                id="timeline.newer", tooltip="Show the start after this one"),
+        Binding("left_square_bracket", "older(1)", "Previous start", key_display="[",
+                id="timeline.older", tooltip="Show the previous start"),
+        Binding("right_square_bracket", "older(-1)", "Next start", key_display="]", show=False,
+                id="timeline.newer", tooltip="Show the next start"),
     ]  # fmt: skip
 
     def __init__(self, *, id: str) -> None:
@@ -233,7 +233,7 @@ class TimelineView(LinesView):
 
     def _lines(self, width: int) -> list[Line]:
         if not self._starts:
-            said = self._problem or "Nothing is known yet of how this pod started."
+            said = self._problem or "No start of this pod is recorded yet."
             return [(Span(f" {said}", "muted"),)]
         start = self._starts[self._chosen]
         earlier = self._starts[self._chosen + 1 :]
@@ -248,7 +248,7 @@ class YamlView(TextView):
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("o", "turn", "Live or manifest", id="yaml.source",
-                tooltip="Turn between the live object and its manifest"),
+                tooltip="Switch between the live object and its manifest"),
         Binding("m", "managed", "Managed fields", id="yaml.managed",
                 tooltip="Show or hide metadata.managedFields"),
     ]  # fmt: skip
@@ -263,7 +263,7 @@ class YamlView(TextView):
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         screen = cast("LiveScreen", self.screen)
-        return is_offered(screen.session.model.server.capabilities, action, parameters)
+        return is_available(screen.session.model.server.capabilities, action, parameters)
 
     def show_pod(self, pod: Pod, manifest: Manifest | None) -> None:
         """Show a pod; does nothing if it is shown already."""

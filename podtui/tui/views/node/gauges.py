@@ -46,17 +46,17 @@ class Shares:
     def __init__(self) -> None:
         self.sorts = 0
         """Number of times that shares were sorted; tests check it instead of the time."""
-        self._asks: dict[str, Ask] = {}
+        self._asks: dict[str, PodRequests] = {}
         self._columns: dict[str, Column] = {}
 
-    def keep(self, asks: Iterable[Ask]) -> None:
+    def keep(self, asks: Iterable[PodRequests]) -> None:
         """Set the current pods, including inactive ones; drop the cache if anything changed."""
         before = self._asks
         fresh = {ask.key: ask for ask in asks}
         same = len(fresh) == len(before)
         for key, ask in fresh.items():
             known = before.get(key)
-            if known is not ask and (known is None or not _alike(known, ask)):
+            if known is not ask and (known is None or not _have_same_shares(known, ask)):
                 same = False
                 break
         self._asks = fresh
@@ -82,7 +82,7 @@ class Shares:
         )
 
 
-def _alike(one: Ask, other: Ask) -> bool:
+def _have_same_shares(one: PodRequests, other: PodRequests) -> bool:
     """Return True if two asks result in the same shares."""
     return (
         one.active is other.active
@@ -98,7 +98,7 @@ _LACKING: Final = re.compile(r"\(res: ([^,]+), q: ([0-9]+)\)")
 _SHORT: Final = re.compile(r"resource: ([^,]+), requested: (\d+), used: (\d+), capacity: (\d+)")
 
 
-class Ask(Struct, frozen=True):
+class PodRequests(Struct, frozen=True):
     """The requests and limits of one pod by resource; computed once for each change of the pod."""
 
     key: str
@@ -113,12 +113,12 @@ class Ask(Struct, frozen=True):
     """True if the agent reports that the node would admit the pod now."""
 
 
-def ask_of(pod: Pod) -> Ask:
+def requests_of(pod: Pod) -> PodRequests:
     refused = None
     if is_rejected(pod):
         message = clean(pod.status.message.removeprefix(REJECTED))
         refused = (clean(pod.status.reason), message)
-    return Ask(
+    return PodRequests(
         pod_key(pod),
         pod_label(pod),
         (pod.metadata.namespace, pod.metadata.name),
@@ -179,7 +179,7 @@ def in_unit(resource: str, count: int) -> str:
 
 def gauges(
     node: Node,
-    asks: Iterable[Ask],
+    asks: Iterable[PodRequests],
     usage: Mapping[tuple[str, str], Usage],
     node_use: Usage | None,
     shares: Shares | None = None,
@@ -220,14 +220,14 @@ def _used(use: Usage | None, resource: str) -> int | None:
     return use.cpu if resource == "cpu" else use.memory
 
 
-def rejections(asks: Iterable[Ask], found: Iterable[Gauge]) -> tuple[Rejection, ...]:
+def rejections(asks: Iterable[PodRequests], found: Iterable[Gauge]) -> tuple[Rejection, ...]:
     """Return all rejected pods, sorted by name."""
     by_resource = {gauge.resource: gauge for gauge in found}
     result = [_rejection(ask, by_resource) for ask in asks if ask.refused is not None]
     return tuple(sorted(result, key=lambda r: r.name))
 
 
-def _rejection(ask: Ask, by_resource: Mapping[str, Gauge]) -> Rejection:
+def _rejection(ask: PodRequests, by_resource: Mapping[str, Gauge]) -> Rejection:
     reason, message = ask.refused or ("", "")
     lacking = [name for name, _ in _LACKING.findall(message)]
     lacking += [match[0] for match in _SHORT.findall(message)]

@@ -13,7 +13,7 @@ from podtui.tui.model.usage import Usage, amount
 from podtui.tui.widgets.format import plural
 
 if TYPE_CHECKING:
-    from podtui.tui.views.node.gauges import Ask
+    from podtui.tui.views.node.gauges import PodRequests
 
 from typing import TYPE_CHECKING
 
@@ -21,7 +21,7 @@ from podtui.api.readiness import unready_words
 from podtui.tui.widgets.sanitize import clean
 
 if TYPE_CHECKING:
-    from podtui.tui.views.node.gauges import Ask
+    from podtui.tui.views.node.gauges import PodRequests
 
 
 SUMMED: Final = ("cpu", "memory", "pods", "ephemeral-storage")
@@ -62,30 +62,32 @@ def _sums(amounts: Iterable[Mapping[str, str]]) -> dict[str, str]:
     return {name: f"{total}m" if name == "cpu" else str(total) for name, total in sums.items()}
 
 
-class Books(Struct, frozen=True):
+class Allocation(Struct, frozen=True):
     """A node, the requests of its pods, and its usage."""
 
     node: Node
-    asks: tuple[Ask, ...]
+    asks: tuple[PodRequests, ...]
     use: Usage | None
 
 
-def books_of(model: Model, asks: Mapping[str, Ask], pod: Pod | None) -> Books | None:
-    """Return the books of the node of ``pod``, or of all nodes; None while no node is known."""
+def allocation_of(
+    model: Model, asks: Mapping[str, PodRequests], pod: Pod | None
+) -> Allocation | None:
+    """Return the allocation of the node of ``pod``, else of all nodes; None if there are none."""
     if not model.server.capabilities.several_nodes:
         node = model.node
-        return None if node is None else Books(node, tuple(asks.values()), model.node_use)
+        return None if node is None else Allocation(node, tuple(asks.values()), model.node_use)
     home = model.home_of(pod)
     if home is None:
         whole = whole_node(model.nodes)
-        return None if whole is None else Books(whole, tuple(asks.values()), whole_use(model))
+        return None if whole is None else Allocation(whole, tuple(asks.values()), whole_use(model))
     name = home.metadata.name
     there = tuple(
         ask
         for key, ask in asks.items()
         if key in model.pods and model.pods[key].spec.nodeName == name
     )
-    return Books(home, there, model.use_of(home))
+    return Allocation(home, there, model.use_of(home))
 
 
 def whole_use(model: Model) -> Usage | None:

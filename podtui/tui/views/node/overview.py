@@ -53,7 +53,7 @@ def node_lines(
 def _legend() -> Line:
     return (
         Span("█", "bar-one"), Span("▓", "bar-two"), Span(" requested, by pod   ", "muted"),
-        Span("█", "bar-chosen"), Span(" the chosen pod   ", "muted"),
+        Span("█", "bar-chosen"), Span(" the selected pod   ", "muted"),
         Span("┃", "bar-used"), Span(" used   ", "muted"),
         Span("░", "bar-free"), Span(" free", "muted"),
     )  # fmt: skip
@@ -161,7 +161,7 @@ def _rejection(rejection: Rejection, width: int) -> list[Line]:
         Span(rejection.missing, "soft"),
     ]
     if rejection.fits:
-        line.append(Span(" · would fit now, r starts it", "good"))
+        line.append(Span(" · fits now, r retries the admission", "good"))
     return wrap(line, width, indent=2)
 
 
@@ -282,7 +282,10 @@ def condition_lines(node: Node, now: float, width: int) -> list[Line]:
         line = (
             Span("▲ ", "warning"),
             Span(victim, "name"),
-            Span(" would be evicted first under this pressure; static pods are let run", "warning"),
+            Span(
+                " would be evicted first under this pressure; static pods are not evicted",
+                "warning",
+            ),
         )
         lines += wrap(line, width, indent=2)
     return lines

@@ -25,7 +25,7 @@ _RESOURCES: Final = {
 
 
 @dataclass(frozen=True, slots=True)
-class Past:
+class UsageHistory:
     """Past usage at ``times`` (Unix seconds), by resource in millicores, bytes or pods; None where
     it was not measured."""
 
@@ -33,26 +33,26 @@ class Past:
     values: tuple[tuple[str, tuple[float | None, ...]], ...] = ()
 
 
-def told_past(told: NodeInsight) -> Past:
+def recorded_usage(insight: NodeInsight) -> UsageHistory:
     """Return the history recorded by the agent, which also measures while no screen is open."""
-    return Past(
-        told.times,
+    return UsageHistory(
+        insight.times,
         (
-            ("cpu", told.cpu),
-            ("memory", told.memory),
-            ("pods", told.pods),
-            ("ephemeral-storage", told.storage),
+            ("cpu", insight.cpu),
+            ("memory", insight.memory),
+            ("pods", insight.pods),
+            ("ephemeral-storage", insight.storage),
         ),
     )
 
 
-def seen_past(samples: Sequence[Sample], now: float, span: str) -> Past:
+def observed_usage(samples: Sequence[Sample], now: float, span: str) -> UsageHistory:
     """Return the last ``span`` of the samples that this screen recorded itself.
 
     Used if the server keeps no history.
     """
     kept = [sample for sample in samples if sample.at > now - SPANS[span]]
-    return Past(
+    return UsageHistory(
         tuple(sample.at for sample in kept),
         (
             ("cpu", tuple(sample.cpu for sample in kept)),
@@ -63,7 +63,7 @@ def seen_past(samples: Sequence[Sample], now: float, span: str) -> Past:
 
 def history_lines(
     gauges: Sequence[Gauge],
-    past: Past,
+    past: UsageHistory,
     now: float,
     span: str,
     width: int,
@@ -83,8 +83,8 @@ def history_lines(
     ]
     if not charts:
         return [
-            (Span(f" Nothing is measured of this node in the last {span}.", "soft"),),
-            (Span(" The first figures come ten seconds after the agent has started.", "muted"),),
+            (Span(f" No measurements of this node in the last {span}.", "soft"),),
+            (Span(" The first ones are taken ten seconds after the agent starts.", "muted"),),
         ]
     columns = 1 if width < SIDE_BY_SIDE else 2 if width < _FOUR else min(4, len(charts))
     bands = -(-len(charts) // columns)
@@ -101,7 +101,7 @@ def _legend(length: float, span: str, width: int, *, keys: bool) -> list[Line]:
         *((Span(" (", "muted"), Span("[/]", "hint-key"), Span(f" up to {span})", "muted"))
           if keys else ()),
         Span(", now at the right   ", "muted"),
-        Span("━ ", "error"), Span("what pods may have", "muted"),
+        Span("━ ", "error"), Span("allocatable", "muted"),
     )  # fmt: skip
     return wrap(line, width, indent=1)
 

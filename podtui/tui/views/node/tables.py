@@ -10,7 +10,7 @@ from podtui.api.times import epoch
 from podtui.api.v1 import Pod
 from podtui.tui.model.model import pod_key
 from podtui.tui.model.usage import Usage
-from podtui.tui.views.node.gauges import Ask, Rejection
+from podtui.tui.views.node.gauges import PodRequests, Rejection
 from podtui.tui.widgets.cells import Cell, Column, Kind, Row, Value
 from podtui.tui.widgets.format import millicores, natural_key, percent, plural, size
 from podtui.tui.widgets.sanitize import clean
@@ -45,7 +45,7 @@ REJECTED_COLUMNS: Final = (
 _NONE: Final = Cell("-", "muted")
 
 
-def share_row(pod: Pod, ask: Ask, use: Usage | None, allocatable: Mapping[str, int]) -> Row:
+def share_row(pod: Pod, ask: PodRequests, use: Usage | None, allocatable: Mapping[str, int]) -> Row:
     """Return the row of a pod. Percentages are of allocatable, for the larger of request and
     usage."""
     label = ask.label

@@ -21,12 +21,12 @@ _SHORT: Final = {"mem": "memory", "storage": "ephemeral-storage", "port": "hostP
 _OTHERS: Final = ("hostPort", "priority", "name", "namespace")
 
 
-class WishError(PodtuiError):
+class QueryError(PodtuiError):
     """Raised for an invalid wish; the message explains the expected input."""
 
 
 @dataclass(frozen=True, slots=True)
-class Wish:
+class WhatIfQuery:
     """A parsed wish; ``requests`` are quantities, ``ports`` are (number, protocol, host IP)."""
 
     requests: dict[str, str] = field(default_factory=dict[str, str])
@@ -63,16 +63,16 @@ class Wish:
         return json.dumps(document).encode()
 
 
-def is_wish(text: str) -> bool:
+def is_query(text: str) -> bool:
     """Return True if a text is a wish, not a file name."""
     words = text.split()
     return bool(words) and all("=" in word for word in words)
 
 
-def parse_wish(text: str) -> Wish:
+def parse_query(text: str) -> WhatIfQuery:
     """Parse ``cpu=500m memory=1Gi hostPort=8080/UDP priority=10``, in any order.
 
-    Raises `WishError`.
+    Raises `QueryError`.
     """
     requests: dict[str, str] = {}
     ports: list[tuple[int, str, str]] = []
@@ -80,10 +80,10 @@ def parse_wish(text: str) -> Wish:
     for word in text.split():
         key, equals, given = word.partition("=")
         if not equals or not key:
-            raise WishError(f"{word!r} is neither a wish such as {EXAMPLE} nor a file")
+            raise QueryError(f"{word!r} is neither a request such as {EXAMPLE} nor a file")
         key = _SHORT.get(key, key)
         if not given:
-            raise WishError(f"{key}: how much?")
+            raise QueryError(f"{key}: missing value")
         if key == "hostPort":
             ports += [_port(one) for one in given.split(",")]
         elif key == "priority":
@@ -96,15 +96,15 @@ def parse_wish(text: str) -> Wish:
             known = [*_RESOURCES, *_OTHERS]
             close = get_close_matches(key, known, n=1)
             hint = f"; did you mean {close[0]}?" if close else f"; there are {', '.join(known)}"
-            raise WishError(f"{key!r} is nothing to ask for{hint}")
-    return Wish(requests=requests, ports=tuple(ports), **words)
+            raise QueryError(f"{key!r} is not a known resource{hint}")
+    return WhatIfQuery(requests=requests, ports=tuple(ports), **words)
 
 
 def _amount(key: str, given: str) -> str:
     try:
         parse_quantity(given)
     except ValueError:
-        raise WishError(f"{key}: {given!r} is no quantity (500m, 2, 1Gi …)") from None
+        raise QueryError(f"{key}: {given!r} is not a quantity (500m, 2, 1Gi …)") from None
     return given
 
 
@@ -112,7 +112,7 @@ def _whole(key: str, given: str) -> int:
     try:
         return int(given)
     except ValueError:
-        raise WishError(f"{key}: {given!r} is no number") from None
+        raise QueryError(f"{key}: {given!r} is not a number") from None
 
 
 def _port(given: str) -> tuple[int, str, str]:
@@ -121,7 +121,7 @@ def _port(given: str) -> tuple[int, str, str]:
     number, _, protocol = rest.partition("/")
     port = _whole("hostPort", number)
     if not 0 < port < 65536:
-        raise WishError(f"hostPort: {port} is not within 1-65535")
+        raise QueryError(f"hostPort: {port} must be between 1 and 65535, inclusive")
     return port, protocol.upper() or "TCP", address.strip("[]")
 
 
@@ -147,11 +147,11 @@ def verdict_lines(answer: WhatIf, width: int) -> list[Line]:
 def _verdict(answer: WhatIf, width: int) -> list[Line]:
     name = clean(answer.metadata.name)
     if answer.admitted and answer.leave:
-        head = (Span("▲ ", "warning"), Span(name, "name"), Span(" would be let in, ", "warning"),
-                Span("and others would be ended for it", "warning"))  # fmt: skip
+        head = (Span("▲ ", "warning"), Span(name, "name"), Span(" would be admitted, ", "warning"),
+                Span("and other pods would be preempted", "warning"))  # fmt: skip
     elif answer.admitted and answer.holders:
         head = (Span("▲ ", "warning"), Span(name, "name"),
-                Span(" would be let in, and could not start", "warning"))  # fmt: skip
+                Span(" would be admitted, but could not start", "warning"))  # fmt: skip
     elif answer.admitted:
         head = (Span("✔ ", "good"), Span(name, "name"), Span(" fits", "good"))
     else:
@@ -161,14 +161,14 @@ def _verdict(answer: WhatIf, width: int) -> list[Line]:
     if answer.message:
         lines += wrap((Span(f"  {clean(answer.message)}", "soft"),), width, indent=2)
     if answer.replaces:
-        words = "  It would take the place of the pod of this name, which is not counted."
+        words = "  It would replace the pod of this name, which is not counted."
         lines += wrap((Span(words, "muted"),), width, indent=2)
     return lines
 
 
 def _lacks(lacks: Sequence[Lack], width: int) -> list[Line]:
     head = f"{'Missing resources':<{_NAME}}" + "".join(
-        f"{title:>{_COLUMN}}" for title in ("ASKS FOR", "FREE", "OF", "MISSING")
+        f"{title:>{_COLUMN}}" for title in ("REQUESTED", "FREE", "OF", "MISSING")
     )
     lines: list[Line] = [(Span(sized(head, width).rstrip(), "heading"),)]
     for lack in lacks:
@@ -186,7 +186,7 @@ def _lacks(lacks: Sequence[Lack], width: int) -> list[Line]:
 
 
 def _holders(holders: Sequence[PortHolder], width: int) -> list[Line]:
-    lines: list[Line] = [(Span("Who has the port", "heading"),)]
+    lines: list[Line] = [(Span("Port in use", "heading"),)]
     for holder in holders:
         place = f"{clean(holder.hostIP)}:{holder.port}" if holder.hostIP else str(holder.port)
         if holder.pod:
@@ -205,10 +205,8 @@ def _holders(holders: Sequence[PortHolder], width: int) -> list[Line]:
 
 
 def _leavers(leave: Sequence[Leaver], width: int, *, ends: bool) -> list[Line]:
-    words = "Who would be ended" if ends else "Who would have to go"
-    lines: list[Line] = [
-        (Span(words, "heading"), Span("  the smallest set that is enough", "muted"))
-    ]
+    words = "Preempted pods" if ends else "Pods to remove"
+    lines: list[Line] = [(Span(words, "heading"), Span("  the smallest sufficient set", "muted"))]
     for pod in leave:
         frees = [
             f"{TITLES.get(name, clean(name))} {in_unit(name, amount)}"

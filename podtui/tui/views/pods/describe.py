@@ -67,7 +67,7 @@ def _container(
     family, words = _state(status, now)
     if isinstance(container, EphemeralContainer):
         target = container.targetContainerName
-        side = f" · beside {clean(target)}" if target else ""
+        side = f" · targets {clean(target)}" if target else ""
     else:
         side = " · sidecar" if is_sidecar(container) else ""
     lines: list[Line] = [
@@ -91,7 +91,7 @@ def _container(
         add("waits", waiting.message if waiting is not None else "", "warning")
         ended = status.state.terminated
         add("said", ended.message.strip() if ended is not None else "", "warning")
-        add("last time", _last(status, now), "warning")
+        add("last state", _last(status, now), "warning")
     add("command", shlex.join((*container.command, *container.args)), "soft")
     add("directory", container.workingDir, "soft")
     add("ports", ", ".join(_port(p.containerPort, p.protocol, p.hostPort, p.name)

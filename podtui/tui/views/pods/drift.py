@@ -48,7 +48,7 @@ def drift_lines(found: tuple[Drift, ...], now: float) -> Iterator[Line]:
 def _of_file(manifest: Manifest | None) -> Iterator[Drift]:
     if manifest is not None and manifest.status.state is ManifestState.LAST_GOOD:
         yield Drift(
-            f"{place_of(manifest)} is broken: its last good version runs",
+            f"{place_of(manifest)} is invalid: its last valid version runs",
             "the file takes effect once it is fixed",
         )
 
@@ -60,7 +60,7 @@ def _of_amounts(pod: Pod) -> Iterator[Drift]:
     if resizes:
         yield from resizes
     elif amounts:
-        yield Drift(amounts, "left alone; the file's comes back with the container's next start")
+        yield Drift(amounts, "ignored; the file's value applies at the next start of the container")
 
 
 def _resizes(pod: Pod, amounts: str) -> Iterator[Drift]:
@@ -69,8 +69,8 @@ def _resizes(pod: Pod, amounts: str) -> Iterator[Drift]:
             yield _pending(condition, amounts)
         elif condition.type == "PodResizeInProgress" and condition.status == "True":
             said = f": {condition.message}" if condition.message else ""
-            then = "tried again" if condition.reason == "Error" else "being carried out"
-            what = f"a resize is not done{said}"
+            then = "retried" if condition.reason == "Error" else "in progress"
+            what = f"resize not completed{said}"
             yield Drift(
                 f"{what} ({amounts})" if amounts else what, then, condition.lastTransitionTime or ""
             )
@@ -81,8 +81,8 @@ def _pending(condition: PodCondition, amounts: str) -> Drift:
     said = amounts or condition.message
     waits = condition.reason != "Infeasible"
     return Drift(
-        f"a resize {'waits' if waits else 'cannot be'}: {said}",
-        "tried again when there is room" if waits else "not tried again: change the file",
+        f"resize {'deferred' if waits else 'infeasible'}: {said}",
+        "retried when resources are available" if waits else "not retried: change the file",
         condition.lastTransitionTime or "",
     )
 

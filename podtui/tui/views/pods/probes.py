@@ -29,10 +29,10 @@ _RESULTS: Final = {
     "Unknown": ("◔ not known yet", "pending"),
 }
 _IDLE: Final = {
-    "passed": "passed: it is not asked again",
+    "passed": "passed: it is not run again",
     "failed": "failed: the container is restarted",
-    "not running": "the container does not run",
-    "waits for startup": "waits for the startup probe to pass",
+    "not running": "the container is not running",
+    "waits for startup": "waiting for the startup probe to pass",
     "stopped": "stopped with the pod",
 }
 _OUTPUT_LINES: Final = 4
@@ -90,16 +90,23 @@ def _none(pod: Pod) -> list[Line]:
         c.startupProbe or c.livenessProbe or c.readinessProbe for _, c in all_containers(pod)
     )
     if asked:
-        return [(Span(" Its probes do not run: the pod has not started, or has ended.", "soft"),)]
+        return [
+            (
+                Span(
+                    " Its probes are not running: the pod has not started, or has terminated.",
+                    "soft",
+                ),
+            )
+        ]
     return [(Span(" No container of this pod has a probe.", "soft"),),
-            (Span(" A readiness probe says when it can serve, a liveness probe when to restart it.",
+            (Span(" Readiness probes decide when it can serve, liveness probes when to restart it.",
                   "muted"),)]  # fmt: skip
 
 
 def _one(
     pod: Pod, report: ProbeReport, answer: ProbeRun | None, now: float, elapsed: float
 ) -> list[Line]:
-    word, tone = _RESULTS.get(report.result, ("◌ not asked yet", "muted"))
+    word, tone = _RESULTS.get(report.result, ("◌ not run yet", "muted"))
     probe, streak = probe_of(pod, report), streak_text(report)
     parts: list[Line] = [
         (Span(""), Span(f"{word}  ", tone), Span(f"{clean(report.container)} ", "name"),
@@ -117,7 +124,7 @@ def _one(
         parts += _run("last", report.history[-1], now)
     if answer is not None:
         parts += _run("asked", answer, now)
-        parts.append((Span("            by hand; the result does not count", "muted"),))
+        parts.append((Span("            manual run; the result does not count", "muted"),))
     return parts
 
 
@@ -137,7 +144,7 @@ def _run(title: str, run: ProbeRun, now: float) -> list[Line]:
 def next_text(report: ProbeReport, elapsed: float) -> str:
     """Return when the probe runs next, or why it does not run."""
     if report.running:
-        return "runs now"
+        return "running now"
     if report.nextIn is None:
         return _IDLE.get(report.state, report.state)
     left = max(0.0, report.nextIn - elapsed)
@@ -152,4 +159,4 @@ def streak_text(report: ProbeReport) -> str:
     one, many = ("failure", "failures") if report.last == "Failure" else ("success", "successes")
     said = f"{report.inRow:,} {one if report.inRow == 1 else many}"
     short = report.inRow < report.threshold
-    return f"{said} in a row" + (f", it takes {report.threshold}" if short else "")
+    return f"{said} in a row" + (f", threshold {report.threshold}" if short else "")

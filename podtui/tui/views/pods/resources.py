@@ -50,16 +50,16 @@ def resource_lines(
     containers = [
         c
         for c in (*pod.spec.initContainers, *pod.spec.containers)
-        if c.name in known or not _ended_first(pod, c)
+        if c.name in known or not _is_init_container(pod, c)
     ]
     times = [series.times for series in (*used.usage, used.network) if series.times]
     if not times:
-        return _nothing_yet(span)
+        return _no_usage_lines(span)
     begin = max(now - SPANS[span], min(every[0] for every in times))
     end = max(now, *(every[-1] for every in times), begin + _SPACING)
     sections = [(clean(c.name), _charts(used, c, known.get(c.name))) for c in containers]
     sections.append(("the pod's network", _network(used)))
-    most = max(sum(map(_plotted, charts)) for _, charts in sections)
+    most = max(sum(map(_is_plotted, charts)) for _, charts in sections)
     columns = columns_for(width, max(1, most))
     frame = Frame(begin, end, _rows(sections, height, columns), whole)
     lines: list[Line] = []
@@ -69,12 +69,12 @@ def resource_lines(
     return lines + wrap(_legend(end - begin, span), width, indent=1)
 
 
-def _nothing_yet(span: str) -> list[Line]:
-    words = "The first figures come ten seconds after a container has started,"
+def _no_usage_lines(span: str) -> list[Line]:
+    words = "The first ones are taken ten seconds after a container starts,"
     return [
-        (Span(f" Nothing is measured of this pod in the last {span}.", "soft"),),
+        (Span(f" No measurements of this pod in the last {span}.", "soft"),),
         (Span(f" {words}", "muted"),),
-        (Span(" those of its disk and network ten seconds later.", "muted"),),
+        (Span(" of its disk and network ten seconds later.", "muted"),),
     ]
 
 
@@ -83,10 +83,10 @@ def _section(charts: list[Chart], width: int, columns: int, frame: Frame) -> lis
     Resources with the same reason share a line.
     """
     if not charts:
-        return [(Span("   does not run", "muted"),)]
-    lines = grid([c for c in charts if _plotted(c)], width, columns, frame)
-    if still := [chart for chart in charts if chart.still and not _plotted(chart)]:
-        words = f"{still[0].shown(0)} all the time"
+        return [(Span("   not running", "muted"),)]
+    lines = grid([c for c in charts if _is_plotted(c)], width, columns, frame)
+    if still := [chart for chart in charts if chart.is_zero and not _is_plotted(chart)]:
+        words = f"{still[0].shown(0)} constantly"
         titles = ", ".join(chart.title for chart in still)
         lines += wrap((Span(f"{titles} ", "key"), Span(words, "muted")), width, indent=1)
     reasons: dict[str, list[str]] = {}
@@ -99,11 +99,11 @@ def _section(charts: list[Chart], width: int, columns: int, frame: Frame) -> lis
     return lines
 
 
-def _plotted(chart: Chart) -> bool:
+def _is_plotted(chart: Chart) -> bool:
     """Return whether a chart is drawn. Constant zero usage and unmeasured resources are reported as
     text instead.
     """
-    return not chart.still or chart.asks if chart.known else not chart.why
+    return not chart.is_zero or chart.has_requests if chart.known else not chart.why
 
 
 def _legend(seconds: float, span: str) -> Line:
@@ -120,18 +120,18 @@ def _cpu(milli: int) -> str:
     return millicores(milli) if milli < 10_000 else f"{milli / 1000:.0f}"
 
 
-def _ended_first(pod: Pod, container: Container) -> bool:
+def _is_init_container(pod: Pod, container: Container) -> bool:
     """Return whether the container is an init container, which is shown only while it runs."""
     return container in pod.spec.initContainers and not is_sidecar(container)
 
 
 def _rows(sections: list[tuple[str, list[Chart]]], height: int, columns: int) -> int:
     """Return the height of a plot so that all are visible at once."""
-    drawn = [sum(1 for chart in charts if _plotted(chart)) for _, charts in sections]
+    drawn = [sum(1 for chart in charts if _is_plotted(chart)) for _, charts in sections]
     bands = sum(-(-count // columns) for count in drawn)
-    said = len(sections) + 1
-    said += sum(1 for _, charts in sections if not all(map(_plotted, charts)) or not charts)
-    return max(_LEAST, min(_MOST, (height - said) // max(1, bands) - 1))
+    note = len(sections) + 1
+    note += sum(1 for _, charts in sections if not all(map(_is_plotted, charts)) or not charts)
+    return max(_LEAST, min(_MOST, (height - note) // max(1, bands) - 1))
 
 
 def _charts(used: Used, container: Container, series: UsageSeries | None) -> list[Chart]:
@@ -145,9 +145,9 @@ def _charts(used: Used, container: Container, series: UsageSeries | None) -> lis
     )
     times, disk = series.times, used.why("disk")
     return [
-        Chart("cpu", times, series.cpu, _cpu, _cpu, "bar-one", cpu, cpu_limit, asks=True),
+        Chart("cpu", times, series.cpu, _cpu, _cpu, "bar-one", cpu, cpu_limit, has_requests=True),
         Chart("mem", times, series.memory, size, size, "bar-two", memory, memory_limit,
-              binary=True, asks=True),
+              binary=True, has_requests=True),
         Chart("read", times, series.read, rate, size, "bar-one", binary=True, why=disk),
         Chart("write", times, series.written, rate, size, "bar-two", binary=True, why=disk),
         Chart("disk", times, series.storage, size, size, "bar-one", kept, kept_limit,

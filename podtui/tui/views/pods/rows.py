@@ -17,37 +17,39 @@ from podtui.tui.model.usage import Usage, is_active, limited, requested
 from podtui.tui.views.events import MANIFEST_KEY
 from podtui.tui.views.labels import manifest_message, place_of, pod_label
 from podtui.tui.views.pod_status import GLYPHS, Family, PodStatusLine, pod_status_line
-from podtui.tui.widgets.cells import Cell, Column, Kind, Row, Shown, Span, Value
+from podtui.tui.widgets.cells import Cell, Column, Kind, Row, Span, Value, Visibility
 from podtui.tui.widgets.format import address_key, mebibytes, millicores, natural_key
 from podtui.tui.widgets.sanitize import clean
 
 POD_COLUMNS: Final = (
-    Column("namespace", "NAMESPACE", 60, maximum=32, shown=Shown.WIDE),
+    Column("namespace", "NAMESPACE", 60, maximum=32, shown=Visibility.WIDE),
     Column("name", "NAME", 100, minimum=14, maximum=64, flexible=True),
     Column("ready", "READY", 90, kind=Kind.SHARE),
-    Column("status", "STATUS", 95, minimum=13, maximum=32, flexible=True, room=19),
-    Column("restarts", "RESTARTS", 70, maximum=18, descending=True, kind=Kind.COUNT, room=12),
-    Column("cpu", "CPU", 50, align="right", descending=True, kind=Kind.CPU, room=5),
+    Column("status", "STATUS", 95, minimum=13, maximum=32, flexible=True, usual_width=19),
+    Column("restarts", "RESTARTS", 70, maximum=18, descending=True, kind=Kind.COUNT,
+           usual_width=12),
+    Column("cpu", "CPU", 50, align="right", descending=True, kind=Kind.CPU, usual_width=5),
     Column("cpu-requests", "%CPU/R", 44, align="right", descending=True, kind=Kind.PERCENT,
-           shown=Shown.WIDE),
+           shown=Visibility.WIDE),
     Column("cpu-limits", "%CPU/L", 46, align="right", descending=True, kind=Kind.PERCENT,
-           shown=Shown.WIDE),
-    Column("memory", "MEM", 55, align="right", descending=True, kind=Kind.BYTES, room=5),
+           shown=Visibility.WIDE),
+    Column("memory", "MEM", 55, align="right", descending=True, kind=Kind.BYTES, usual_width=5),
     Column("memory-requests", "%MEM/R", 45, align="right", descending=True, kind=Kind.PERCENT,
-           shown=Shown.WIDE),
+           shown=Visibility.WIDE),
     Column("memory-limits", "%MEM/L", 48, align="right", descending=True, kind=Kind.PERCENT,
-           shown=Shown.WIDE),
-    Column("ip", "IP", 30, maximum=39, room=12),
-    Column("ports", "PORTS", 28, maximum=28, shown=Shown.WIDE),
-    Column("image", "IMAGE", 35, minimum=12, maximum=48, flexible=True, shown=Shown.WIDE),
-    Column("qos", "QOS", 25, shown=Shown.WIDE),
-    Column("node", "NODE", 20, maximum=32, shown=Shown.WIDE),
-    Column("labels", "LABELS", 15, minimum=12, maximum=64, flexible=True, shown=Shown.CHOSEN),
-    Column("age", "AGE", 80, align="right", kind=Kind.AGE, room=5),
+           shown=Visibility.WIDE),
+    Column("ip", "IP", 30, maximum=39, usual_width=12),
+    Column("ports", "PORTS", 28, maximum=28, shown=Visibility.WIDE),
+    Column("image", "IMAGE", 35, minimum=12, maximum=48, flexible=True, shown=Visibility.WIDE),
+    Column("qos", "QOS", 25, shown=Visibility.WIDE),
+    Column("node", "NODE", 20, maximum=32, shown=Visibility.WIDE),
+    Column("labels", "LABELS", 15, minimum=12, maximum=64, flexible=True,
+           shown=Visibility.ON_REQUEST),
+    Column("age", "AGE", 80, align="right", kind=Kind.AGE, usual_width=5),
 )  # fmt: skip
 _IN_CLUSTERS: Final = {"namespace": 60, "node": 52}
 CLUSTER_COLUMNS: Final = tuple(
-    replace(column, shown=Shown.ALWAYS, rank=_IN_CLUSTERS[column.key])
+    replace(column, shown=Visibility.ALWAYS, rank=_IN_CLUSTERS[column.key])
     if column.key in _IN_CLUSTERS
     else column
     for column in POD_COLUMNS
@@ -85,7 +87,7 @@ class _Field(NamedTuple):
 _NOT_MEASURED: Final = _Field(_BLANK, _NEVER, None)
 
 
-class Asked(Struct, frozen=True):
+class RequestsAndLimits(Struct, frozen=True):
     """The requests and limits of a pod, in millicores and bytes; a limit of 0 means no limit."""
 
     cpu: int
@@ -94,8 +96,8 @@ class Asked(Struct, frozen=True):
     memory_limit: int
 
 
-def asked(pod: Pod) -> Asked:
-    return Asked(
+def requests_and_limits(pod: Pod) -> RequestsAndLimits:
+    return RequestsAndLimits(
         requested(pod, "cpu"),
         requested(pod, "memory"),
         limited(pod, "cpu"),
@@ -108,7 +110,7 @@ def pod_row(
     usage: Usage | None,
     *,
     now: float,
-    ask: Asked | None = None,
+    ask: RequestsAndLimits | None = None,
     namespaced: bool = False,
 ) -> Row:
     """Return the row for `POD_COLUMNS`.
@@ -125,9 +127,9 @@ def pod_row(
         "name": _Field(Cell(name, "name"), natural_key(name), name),
         "status": _Field(Cell(f"{GLYPHS[line.family]} {word}", line.family.value), word, word),
         **_progress(pod, line),
-        **_figures(usage, ask or asked(pod)),
+        **_usage_fields(usage, ask or requests_and_limits(pod)),
         "ip": _Field(Cell(address or "-", "muted"), address_key(address), address),
-        **_wiring(pod),
+        **_spec_fields(pod),
     }
     return Row(
         pod_key(pod),
@@ -135,16 +137,16 @@ def pod_row(
         search=f"{name} {word} {address}",
         labels=pod.metadata.labels,
         pin=1,
-        same=pod_label(pod),
+        identity=pod_label(pod),
         fault=not line.health.well,
         markable=True,
     )
 
 
-def measured_row(row: Row, usage: Usage | None, ask: Asked) -> Row:
+def measured_row(row: Row, usage: Usage | None, ask: RequestsAndLimits) -> Row:
     """Return the row with only the usage cells updated."""
     cells, sort, values = list(row.cells), list(row.sort), list(row.values)
-    for key, field in _figures(usage, ask).items():
+    for key, field in _usage_fields(usage, ask).items():
         place = _PLACES[key]
         cells[place], sort[place], values[place] = field
     return replace(row, cells=tuple(cells), sort=tuple(sort), values=tuple(values))
@@ -187,7 +189,7 @@ def _progress(pod: Pod, line: PodStatusLine) -> dict[str, _Field]:
     }
 
 
-def _figures(usage: Usage | None, ask: Asked) -> dict[str, _Field]:
+def _usage_fields(usage: Usage | None, ask: RequestsAndLimits) -> dict[str, _Field]:
     """Return the usage, absolute and as a percentage of requests and limits."""
     cpu, memory = (usage.cpu, usage.memory) if usage else (None, None)
     return {
@@ -227,7 +229,7 @@ def _level(percent: float) -> tuple[str, str]:
     return ("▲", "warning") if percent >= WARN else ("", "")
 
 
-def _wiring(pod: Pod) -> dict[str, _Field]:
+def _spec_fields(pod: Pod) -> dict[str, _Field]:
     """Return the fields from the spec, the labels and the QoS class."""
     labels = ",".join(f"{key}={value}" for key, value in sorted(pod.metadata.labels.items()))
     images = [clean(container.image) for container in pod.spec.containers]
@@ -270,7 +272,7 @@ def manifest_row(manifest: Manifest, waits_for: str = "", *, on_top: bool = True
     word, tone = _MANIFEST_WORDS[state]
     place, message = place_of(manifest), waits_for or manifest_message(manifest)
     ignored = state is ManifestState.IGNORED
-    fields = {column.key: _nothing(column) for column in POD_COLUMNS} | {
+    fields = {column.key: _empty_field(column) for column in POD_COLUMNS} | {
         "name": _Field(Cell(place, "muted" if tone == "muted" else "name"), natural_key(place),
                        place),
         "ready": _Field(_BLANK, _NEVER, None),
@@ -287,7 +289,7 @@ def manifest_row(manifest: Manifest, waits_for: str = "", *, on_top: bool = True
     )
 
 
-def _nothing(column: Column) -> _Field:
+def _empty_field(column: Column) -> _Field:
     """Return an empty field that sorts below all others of its column."""
     blank = Cell("", "muted")
     if column.key == "ip":
@@ -315,7 +317,7 @@ class Totals:
         self.memory = 0
         self._parts: dict[str, _Part] = {}
 
-    def put(self, pod: Pod, row: Row, ask: Asked) -> None:
+    def put(self, pod: Pod, row: Row, ask: RequestsAndLimits) -> None:
         """Add or update a pod; ``row`` is its row in the table."""
         self.drop(row.key)
         holds = is_active(pod)

@@ -68,7 +68,7 @@ def waterfall_lines(found: Waterfall, width: int, *, number: int, of: int) -> li
 
 
 def _head(found: Waterfall, width: int, number: int, of: int) -> list[Line]:
-    which = {1: "this start", 2: "the start before"}.get(number, f"{number - 1} starts ago")
+    which = {1: "this start", 2: "the previous start"}.get(number, f"{number - 1} starts ago")
     state: list[Span] = [
         Span(" ● ready after " if found.ready else " ◔ not ready for ",
              "running" if found.ready else "pending"),
@@ -78,7 +78,7 @@ def _head(found: Waterfall, width: int, number: int, of: int) -> list[Line]:
         delta = found.until - found.before
         tone = "muted" if abs(delta) < NOT_SAME else "warning" if delta > 0 else "good"
         state += [
-            Span(f" · the start before took {length(found.before)} ", "soft"),
+            Span(f" · the previous start took {length(found.before)} ", "soft"),
             Span(f"({change(delta)})", tone),
         ]
     state.append(Span(f" · {which} ({number} of {of}), {_moment(found)}", "muted"))
@@ -86,7 +86,7 @@ def _head(found: Waterfall, width: int, number: int, of: int) -> list[Line]:
         state.append(Span(f" · {found.cause}", "soft"))
     lines = wrap(state, width, indent=3)
     if found.until > 0 and found.critical:
-        parts: list[Span] = [Span(" most of it: ", "key")]
+        parts: list[Span] = [Span(" longest steps: ", "key")]
         for bar in found.critical[:3]:
             share = 100 * bar.seconds / found.until
             parts.append(Span(f"{bar.label} {length(bar.seconds)} {share:.0f}%  "))
@@ -144,7 +144,7 @@ def _row(
     for place, _ in ticks:
         scale[place] = "┊"
     beyond = bar.open or bar.ended > until + SLACK
-    body = ("█" if bar.critical else "░" if bar.lives_on else "▒") * wide
+    body = ("█" if bar.critical else "░" if bar.keeps_running else "▒") * wide
     if beyond and wide:
         body = body[:-1] + "▸"
     spans = [
@@ -153,7 +153,7 @@ def _row(
         Span(" "),
         Span("".join(scale[:left]), "muted"),
         Span(body, "error" if bar.failed else "bar-chosen" if bar.critical else "muted"
-             if bar.lives_on else "bar-one"),
+             if bar.keeps_running else "bar-one"),
         Span("".join(scale[left + wide :]), "muted"),
         Span(f"{length(bar.seconds):>{_LENGTH}}", "name" if bar.critical else "soft"),
     ]  # fmt: skip
@@ -177,7 +177,7 @@ def _state(bar: Bar) -> tuple[str, str]:
     if bar.failed:
         return "✖", "error"
     if bar.open:
-        return ("●", "running") if bar.lives_on else ("◔", "pending")
+        return ("●", "running") if bar.keeps_running else ("◔", "pending")
     return "✔", "good"
 
 
@@ -192,9 +192,11 @@ def _notes(found: Waterfall, width: int) -> list[Line]:
         )
     if found.gone:
         words = "  ".join(f"{label} {length(took)}" for label, took in found.gone)
-        lines += wrap((Span("   not this time: ", "key"), Span(words, "soft")), width, indent=5)
+        lines += wrap(
+            (Span("   only in the previous start: ", "key"), Span(words, "soft")), width, indent=5
+        )
     if found.later:
-        lines += [(), (Span(" After it was ready", "heading"),)]
+        lines += [(), (Span(" After readiness", "heading"),)]
         for bar in found.later:
             glyph, tone = _state(bar)
             note = f" · {bar.note}" if bar.note else ""
@@ -214,14 +216,14 @@ def _notes(found: Waterfall, width: int) -> list[Line]:
 
 def _legend(of: int) -> Line:
     spans = [
-        Span(" █ ", "bar-chosen"), Span("readiness waited for  ", "muted"),
-        Span("▒ ", "bar-one"), Span("beside it  ", "muted"),
+        Span(" █ ", "bar-chosen"), Span("critical path  ", "muted"),
+        Span("▒ ", "bar-one"), Span("other steps  ", "muted"),
         Span("░ ", "muted"), Span("running  ", "muted"),
         Span("✖ ", "error"), Span("failed  ", "muted"),
         Span("▸ ", "soft"), Span("continues", "muted"),
     ]  # fmt: skip
     if of > 1:
-        spans += [Span("   [/] ", "hint-key"), Span("earlier, later starts", "muted")]
+        spans += [Span("   [/] ", "hint-key"), Span("previous, next start", "muted")]
     return tuple(spans)
 
 
@@ -269,7 +271,7 @@ class Bar:
         return self.ended - self.began
 
     @property
-    def lives_on(self) -> bool:
+    def keeps_running(self) -> bool:
         """True for a container that is meant to keep running: the start does not wait for it."""
         return self.key[0] is StepKind.RUN and not self.init
 
@@ -310,7 +312,7 @@ def waterfall(start: PodStart, before: PodStart | None, now: float) -> Waterfall
     ready = epoch(start.ready)
     until = ready - began if ready is not None else _last_end(every, start, began, now)
     bars = tuple(bar for bar in every if bar.began <= until + SLACK)
-    later = tuple(bar for bar in every if bar.began > until + SLACK and _tells(bar))
+    later = tuple(bar for bar in every if bar.began > until + SLACK and _is_notable(bar))
     bars, waited = with_critical_path(bars, until)
     found = Waterfall(
         began,
@@ -366,7 +368,7 @@ def _with_wait(
         return bars
     over = None if before is None else epoch(before.over)
     replaces = over is not None and abs(over - (epoch(start.began) or 0.0)) < 1
-    note = "for the pod before it to end" if replaces else ""
+    note = "for the previous pod to terminate" if replaces else ""
     wait = Bar("wait", (StepKind.ADMIT, "wait"), admitted.ended, ended, open=is_open, note=note)
     place = bars.index(admitted) + 1
     return (*bars[:place], wait, *bars[place:])
@@ -383,7 +385,7 @@ def with_pull(found: Waterfall, image: str, amount: str) -> Waterfall:
     return replace(found, bars=bars)
 
 
-def _tells(bar: Bar) -> bool:
+def _is_notable(bar: Bar) -> bool:
     """Return whether a step after readiness is more than a repeated start of the container."""
     return bar.failed or bar.key[0] in (StepKind.RUN, StepKind.PULL)
 
@@ -418,7 +420,7 @@ def with_critical_path(bars: Sequence[Bar], until: float) -> tuple[tuple[Bar, ..
             (min(bar.ended, at), -bar.began, index)
             for index, bar in enumerate(bars)
             if index not in marked
-            and not bar.lives_on
+            and not bar.keeps_running
             and bar.ended <= at + SLACK
             and bar.began < at
         ]
@@ -437,7 +439,7 @@ def totals(bars: Iterable[Bar]) -> dict[_Key, float]:
     """Return seconds by step, with repetitions added up and without long-running containers."""
     found: dict[_Key, float] = {}
     for bar in bars:
-        if not bar.lives_on:
+        if not bar.keeps_running:
             found[bar.key] = found.get(bar.key, 0.0) + bar.seconds
     return found
 

@@ -24,10 +24,10 @@ from podtui.tui.widgets.filters import ALL, Filter
 
 TREE_COLUMNS: Final = (
     Column("name", "NAME", 100, minimum=24, maximum=72, flexible=True),
-    Column("status", "STATUS", 95, minimum=18, maximum=28, flexible=True, room=12),
+    Column("status", "STATUS", 95, minimum=18, maximum=28, flexible=True, usual_width=12),
     Column("restarts", "RESTARTS", 70, align="right", kind=Kind.COUNT),
     Column("detail", "WHAT", 80, minimum=12, maximum=400, flexible=True, filling=True),
-    Column("age", "AGE", 60, align="right", kind=Kind.AGE, room=5),
+    Column("age", "AGE", 60, align="right", kind=Kind.AGE, usual_width=5),
 )
 OPEN: Final = "▾"
 FOLDED: Final = "▸"
@@ -80,12 +80,12 @@ def tree_row(item: Item, folded: bool) -> Row:
         labels=item.labels,
         tail=tail,
         tail_from=2 if item.state else 1,
-        same=item.path,
+        identity=item.path,
         fault=item.fault,
     )
 
 
-def rows_in_sight(
+def visible_rows(
     items: Sequence[Item],
     folds: Folds,
     wanted: Filter,
@@ -167,7 +167,7 @@ class TreeView:
     def all(self, now: float) -> list[Row]:
         """Rebuild and return all visible rows."""
         self.shown, self._of, self._heads = {}, {}, {}
-        return self.update(self._model.everything(), now)[0]
+        return self.update(self._model.all_changes(), now)[0]
 
     def _take(
         self, name: str, found: list[tuple[Item, Row]], rows: list[Row], gone: list[str]
@@ -203,7 +203,7 @@ class TreeView:
         # Without a filter, do not build the children of a folded pod.
         bare = not self.filter.text and is_folded(head, self.folds)
         items = (head,) if bare else self._all_of(key, pod, node, now)
-        yield from self._seen(items, now)
+        yield from self._visible(items, now)
 
     def _all_of(self, key: str, pod: Pod, node: str, now: float) -> tuple[Item, ...]:
         known, fault = self._items.get(key), self._heads[key].fault
@@ -222,8 +222,8 @@ class TreeView:
             for folded in (False, True):
                 self._rows.pop((item.key, folded), None)
 
-    def _seen(self, items: Sequence[Item], now: float) -> list[tuple[Item, Row]]:
-        return rows_in_sight(items, self.folds, self.filter, now, self._row)
+    def _visible(self, items: Sequence[Item], now: float) -> list[tuple[Item, Row]]:
+        return visible_rows(items, self.folds, self.filter, now, self._row)
 
     def _row(self, item: Item, folded: bool) -> Row:
         known = self._rows.get((item.key, folded))
@@ -258,7 +258,7 @@ class TreeView:
             pod = self._model.pods.get(status.podUID)
             pod = pod or by_name.get((status.podNamespace, status.podName))
             items += file_items(manifest, pod, now)
-        yield from self._seen(items, now)
+        yield from self._visible(items, now)
 
     # --- folding
 

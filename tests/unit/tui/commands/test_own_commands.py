@@ -130,7 +130,7 @@ def test_two_of_one_name_and_a_key_that_is_none(tmp_path: Path) -> None:
         "- {name: b, command: [w], key: ctrl+bogus}\n",
     )
     assert [(each.name, each.keys) for each in found.commands] == [("one", ()), ("b", ())]
-    assert "commands[1].name: :one is another command of yours already" in found.problems[0]
+    assert "commands[1].name: :one is another custom command already" in found.problems[0]
     assert "c.yaml:4:27: commands[2].key: 'ctrl+bogus' is not a key" in found.problems[1]
 
 
@@ -234,12 +234,12 @@ def test_an_image_is_that_under_the_cursor_or_one_of_the_pods() -> None:
 @pytest.mark.parametrize(
     ("own", "where", "why"),
     [
-        (command("x"), here(), "no pod is chosen here"),
-        (command("x", "$(MANIFEST)"), here(JOB, WEB), "no file of the folder is known for web-n1"),
+        (command("x"), here(), "no pod is selected here"),
+        (command("x", "$(MANIFEST)"), here(JOB, WEB), "no manifest file found for web-n1"),
         (command("x", "$(LINE)", subject="always"), here(), "no line of a log is chosen"),
         (command("x", subject="node"), here(common={}), "the node is not known yet"),
-        (command("x", subject="manifest"), here(WEB), "no file of the folder is known for web-n1"),
-        (command("x", "$(CONTEXT)"), here(WEB), "this is no context of a kubeconfig"),
+        (command("x", subject="manifest"), here(WEB), "no manifest file found for web-n1"),
+        (command("x", "$(CONTEXT)"), here(WEB), "this is not a kubeconfig context"),
         (command("x", subject="image"), here(), "no image is chosen here"),
     ],
 )
@@ -306,7 +306,7 @@ async def test_the_whole_group_is_ended_when_it_takes_too_long(
     deaf = ["sh", "-c", "trap '' TERM; sleep 300 & echo $!; wait"]
     async with time_passes(60.0, once=lambda: b"\n" in printed):
         outcome = await run_program(deaf, {}, printed.extend, seconds=60.0)
-    assert (outcome.words, outcome.good) == ("not done in time, and ended", False)
+    assert (outcome.words, outcome.good) == ("timed out and was terminated", False)
     await all_gone(printed)
 
 

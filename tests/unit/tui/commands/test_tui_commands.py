@@ -4,10 +4,10 @@ import pytest
 
 from podtui.errors import UsageError
 from podtui.tui.commands.registry import COMMANDS, completions, parse_command
-from podtui.tui.screens.main.view_history import KEPT, Place, ViewHistory
+from podtui.tui.screens.main.view_history import KEPT, HistoryEntry, ViewHistory
 from podtui.tui.views.pods.rows import POD_COLUMNS
 from podtui.tui.widgets.filters import complete_filter
-from podtui.tui.widgets.prompt import Typed, complete_command
+from podtui.tui.widgets.prompt import InputHistory, complete_command
 
 
 @pytest.mark.parametrize(
@@ -76,7 +76,7 @@ def test_filters_complete(text: str, wanted: str | None) -> None:
     assert complete_filter(text, POD_COLUMNS, lambda place: values) == wanted
 
 
-A, B, C = Place("pods"), Place("events", "web"), Place("pods", "", "uid-1")
+A, B, C = HistoryEntry("pods"), HistoryEntry("events", "web"), HistoryEntry("pods", "", "uid-1")
 
 
 def test_back_and_forth_in_views() -> None:
@@ -102,7 +102,7 @@ def test_the_last_view_and_back() -> None:
 def test_views_are_bounded() -> None:
     history = ViewHistory(A)
     for number in range(3 * KEPT):
-        history.visit(Place("pods", str(number)))
+        history.visit(HistoryEntry("pods", str(number)))
     steps = 0
     while history.step(-1) is not None:
         steps += 1
@@ -110,7 +110,7 @@ def test_views_are_bounded() -> None:
 
 
 def test_what_was_typed_before() -> None:
-    typed = Typed()
+    typed = InputHistory()
     assert typed.step(-1, "half") == "half"
     typed.add("one")
     typed.add("two")

@@ -14,9 +14,9 @@ from podtui.tui.commands.manifest_file import (
     TRASH,
     ManifestChanged,
     ManifestFileError,
-    bring_back,
+    move_to_trash,
     read_manifest_file,
-    throw_away,
+    restore_file,
     trashed_files,
     write_manifest_file,
 )
@@ -99,15 +99,15 @@ def test_files_come_and_come_back_where_there_are_no_links(
         raise PermissionError(errno.EPERM, "Operation not permitted")
 
     monkeypatch.setattr(os, "link", refuse)
-    thrown = throw_away(web, MOMENT)
+    thrown = move_to_trash(web, MOMENT)
     write_manifest_file(web, b"two", expected=None)
     with pytest.raises(ManifestFileError, match=r"there is another web\.yaml by now"):
-        bring_back(thrown)
+        restore_file(thrown)
     with pytest.raises(ManifestChanged, match=r"there is a web\.yaml already"):
         write_manifest_file(web, b"three", expected=None)
     assert web.read_bytes() == b"two"
     web.unlink()
-    bring_back(thrown)
+    restore_file(thrown)
     assert web.read_bytes() == b"one"
     assert names(web.parent) == [TRASH, "web.yaml"]
 
@@ -123,39 +123,39 @@ def test_a_link_stays_one(web: Path, tmp_path: Path) -> None:
 
 
 def test_what_was_thrown_away_comes_back(web: Path) -> None:
-    thrown = throw_away(web, MOMENT)
+    thrown = move_to_trash(web, MOMENT)
     assert names(web.parent) == [TRASH]
     assert trashed_files(web.parent) == [thrown]
     assert thrown.moment == MOMENT
-    bring_back(thrown)
+    restore_file(thrown)
     assert web.read_bytes() == b"one"
     assert trashed_files(web.parent) == []
 
 
 def test_two_of_one_name_are_two_in_the_trash_the_newest_first(web: Path) -> None:
-    first = throw_away(web, MOMENT)
+    first = move_to_trash(web, MOMENT)
     web.write_bytes(b"two")
-    second = throw_away(web, MOMENT + timedelta(seconds=1))
+    second = move_to_trash(web, MOMENT + timedelta(seconds=1))
     assert trashed_files(web.parent) == [second, first]
-    bring_back(second)
+    restore_file(second)
     with pytest.raises(ManifestFileError, match=r"there is another web\.yaml by now"):
-        bring_back(first)
+        restore_file(first)
     assert web.read_bytes() == b"two"
     assert trashed_files(web.parent) == [first]
 
 
 def test_nothing_is_lost_in_one_instant(web: Path) -> None:
-    first = throw_away(web, MOMENT)
+    first = move_to_trash(web, MOMENT)
     web.write_bytes(b"two")
     with pytest.raises(ManifestFileError, match="in the trash already"):
-        throw_away(web, MOMENT)
+        move_to_trash(web, MOMENT)
     assert (web.read_bytes(), first.path.read_bytes()) == (b"two", b"one")
 
 
 def test_a_name_may_look_like_anything(tmp_path: Path) -> None:
     odd = tmp_path / "a~b 20260101T000000.000000Z~c\n.yaml"
     odd.write_bytes(b"odd")
-    thrown = throw_away(odd, MOMENT)
+    thrown = move_to_trash(odd, MOMENT)
     (found,) = trashed_files(tmp_path)
     assert (found, found.origin) == (thrown, odd)
 
@@ -167,7 +167,7 @@ def test_what_others_put_into_the_trash_is_left_alone(web: Path) -> None:
     (web.parent / TRASH / "20261399T256199.000000Z~web.yaml").write_text("mine")
     assert trashed_files(web.parent) == []
     with pytest.raises(ManifestFileError, match="cannot be moved"):
-        throw_away(web.with_name("no.yaml"), MOMENT)
+        move_to_trash(web.with_name("no.yaml"), MOMENT)
 
 
 def test_a_new_file_brings_its_folder_with_it(tmp_path: Path) -> None:

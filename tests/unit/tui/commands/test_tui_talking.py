@@ -21,7 +21,7 @@ from podtui.client.protocol import Output
 from podtui.errors import AgentUnavailable, UsageError
 from podtui.tui.commands.copy_files import Transfer, parse_transfer, transfer_problem
 from podtui.tui.commands.port_forward import Ports, offered, parse_ports, ports_problem
-from podtui.tui.commands.raw_terminal import DETACH, KeysToLeave, Talked, talk
+from podtui.tui.commands.raw_terminal import DETACH, KeysToLeave, SessionResult, talk
 from podtui.tui.commands.restart import restartable_names
 from podtui.tui.commands.shell import running_names
 
@@ -87,7 +87,7 @@ async def test_keys_go_in_as_they_are_and_output_comes_out(terminal: tuple[int, 
         os.write(master, b"\x03\x1b[A")
         await shown(master, b"\x03\x1b[A")
         os.write(master, b".")
-        assert await talking == Talked(typed=True)
+        assert await talking == SessionResult(typed=True)
     assert session.told == b"\x03\x1b[A."
     assert session.sizes == [(99, 33)]
     assert termios.tcgetattr(slave) == before, "the terminal is as it was"
@@ -105,7 +105,7 @@ async def test_the_keys_to_leave_leave_and_are_not_passed_on(terminal: tuple[int
         os.write(master, b"ab\x10")
         await shown(master, b"ab")
         os.write(master, b"\x11")
-        assert await talking == Talked(typed=True, left=True)
+        assert await talking == SessionResult(typed=True, left=True)
     assert session.told == b"\nab"
     assert session.sizes == []
 

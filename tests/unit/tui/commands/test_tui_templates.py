@@ -46,7 +46,7 @@ def test_nothing_but_the_name_is_changed() -> None:
     [
         ("web", ""),
         ("a.b-c.1", ""),
-        ("", "a pod needs a name"),
+        ("", "the name must not be empty"),
         ("Web", "small letters"),
         ("-a", "small letters"),
         ("a/b", "small letters"),

@@ -44,9 +44,9 @@ def test_usage_touches_the_pods_that_it_is_about() -> None:
     model = Model()
     model.fold(Pod, Synced(gallery()))
     model.take()
-    model.measure((usage("web", "85m", "1Mi"),), None)
+    model.set_usage((usage("web", "85m", "1Mi"),), None)
     assert model.take().pods == {"uid-web"}
-    model.measure((usage("web", "85m", "1Mi"),), None)
+    model.set_usage((usage("web", "85m", "1Mi"),), None)
     assert not model.take()
 
 
@@ -55,7 +55,7 @@ def test_new_usage_of_very_many_pods_comes_in_parts() -> None:
     names = [f"p{number}" for number in range(2 * AT_ONCE + 5)]
     model.fold(Pod, Synced(tuple(pod(name, status()) for name in names)))
     model.take()
-    model.measure([usage(name, "85m", "1Mi") for name in names], None)
+    model.set_usage([usage(name, "85m", "1Mi") for name in names], None)
     model.fold(Pod, Changed((pod("p0", status(ready=False)),)))
     parts: list[frozenset[str]] = []
     while model.waits:

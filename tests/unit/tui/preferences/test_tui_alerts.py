@@ -12,10 +12,10 @@ from tui_scene import ended, node, pod, status, waiting
 from podtui.api.v1 import Pod
 from podtui.tui.preferences.alerts import (
     FORGET,
-    STEADY,
+    READY_SECONDS,
     Alert,
-    AlertBook,
-    Trouble,
+    AlertKind,
+    AlertTracker,
     osc9,
     pod_condition,
     run_command,
@@ -44,12 +44,12 @@ def failed() -> Pod:
 
 def told(*steps: tuple[float, Pod | None]) -> list[str]:
     """What is told when a pod is seen so, one after the other, the first when we come."""
-    book = AlertBook()
+    book = AlertTracker()
     kinds: list[str] = []
     for number, (now, seen) in enumerate(steps):
         pods = [seen] if seen is not None else []
-        book.keep_pods(pods, now)
-        kinds += [a.kind for a in book.look_at_pods(pods, now, first=number == 0)]
+        book.forget_missing(pods, now)
+        kinds += [a.kind for a in book.observe_pods(pods, now, first=number == 0)]
     return kinds
 
 
@@ -67,15 +67,18 @@ def test_a_crash_loop_is_told_once_however_often_it_turns() -> None:
 
 def test_ready_again_is_told_once_it_has_lasted() -> None:
     before = [(0.0, running()), (1.0, looping()), (10.0, running())]
-    assert told(*before, (9 + STEADY, running())) == ["crashLoop"]
-    assert told(*before, (10 + STEADY, running())) == ["crashLoop", "ready"]
-    assert told(*before, (10 + STEADY, running()), (99, running())) == ["crashLoop", "ready"]
+    assert told(*before, (9 + READY_SECONDS, running())) == ["crashLoop"]
+    assert told(*before, (10 + READY_SECONDS, running())) == ["crashLoop", "ready"]
+    assert told(*before, (10 + READY_SECONDS, running()), (99, running())) == ["crashLoop", "ready"]
 
 
 def test_a_moment_of_not_ready_starts_the_waiting_anew() -> None:
     steps = [(0.0, running()), (1.0, looping()), (10.0, running()), (20.0, running(ready=False))]
-    assert told(*steps, (25.0, running()), (24 + STEADY, running())) == ["crashLoop"]
-    assert told(*steps, (25.0, running()), (25 + STEADY, running())) == ["crashLoop", "ready"]
+    assert told(*steps, (25.0, running()), (24 + READY_SECONDS, running())) == ["crashLoop"]
+    assert told(*steps, (25.0, running()), (25 + READY_SECONDS, running())) == [
+        "crashLoop",
+        "ready",
+    ]
 
 
 def test_a_pod_that_was_well_is_not_said_to_be_so_again() -> None:
@@ -102,10 +105,10 @@ def test_a_replaced_pod_is_the_same_to_people_and_a_stranger_after_a_while() -> 
 
 
 def test_what_waits_is_looked_at_as_time_goes_on() -> None:
-    book = AlertBook()
-    book.look_at_pods([looping()], 0, first=True)
+    book = AlertTracker()
+    book.observe_pods([looping()], 0, first=True)
     assert not book.waits(looping())
-    book.look_at_pods([running()], 1, first=False)
+    book.observe_pods([running()], 1, first=False)
     assert book.waits(running())
 
 
@@ -115,13 +118,13 @@ def test_a_completed_pod_is_well_and_a_leaving_one_is_not() -> None:
 
 
 def test_the_node_is_told_when_it_goes_and_when_it_comes() -> None:
-    book = AlertBook()
-    assert book.look_at_node(node(), 0, first=True) == []
-    gone = book.look_at_node(node(ready=False), 1, first=False)
-    assert [a.kind for a in gone] == [Trouble.NODE_NOT_READY]
+    book = AlertTracker()
+    assert book.observe_node(node(), 0, first=True) == []
+    gone = book.observe_node(node(ready=False), 1, first=False)
+    assert [a.kind for a in gone] == [AlertKind.NODE_NOT_READY]
     assert gone[0].text.startswith("node n1: NotReady: container runtime is down")
-    assert book.look_at_node(node(ready=False), 2, first=False) == []
-    assert [a.text for a in book.look_at_node(node(), 3, first=False)] == ["node n1: Ready again"]
+    assert book.observe_node(node(ready=False), 2, first=False) == []
+    assert [a.text for a in book.observe_node(node(), 3, first=False)] == ["node n1: Ready again"]
 
 
 HOSTILE = Alert("failed", "web-n1", "default", "bad\x07\x1b]52;c;cHduZWQ=\x07\nword")
@@ -171,7 +174,7 @@ def test_a_node_that_starts_is_neither_in_trouble_nor_ready_again() -> None:
     condition = structs.replace(made.status.conditions[0], message=untold)
     starting = structs.replace(made, status=structs.replace(made.status, conditions=(condition,)))
     for first in (True, False):
-        book = AlertBook()
-        assert book.look_at_node(starting, 0, first=first) == []
-        assert book.look_at_node(node(), 1, first=False) == []
-        assert len(book.look_at_node(node(ready=False), 2, first=False)) == 1
+        book = AlertTracker()
+        assert book.observe_node(starting, 0, first=first) == []
+        assert book.observe_node(node(), 1, first=False) == []
+        assert len(book.observe_node(node(ready=False), 2, first=False)) == 1

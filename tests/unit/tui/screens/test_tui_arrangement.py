@@ -7,7 +7,7 @@ from msgspec.structs import replace
 from textual.geometry import Region
 
 from podtui.tui.screens.main.layout import (
-    CHROME,
+    BAR_ROWS,
     PANES,
     Shape,
     View,
@@ -25,7 +25,7 @@ SIZES = {Shape.NARROW: (80, 21), Shape.FLAT: (150, 17), Shape.MEDIUM: (120, 33),
 
 @pytest.mark.parametrize(("shape", "size"), SIZES.items())
 def test_shapes(shape: Shape, size: tuple[int, int]) -> None:
-    assert shape_of(size[0], size[1] + CHROME) is shape
+    assert shape_of(size[0], size[1] + BAR_ROWS) is shape
 
 
 VIEWS = st.builds(
@@ -45,7 +45,7 @@ VIEWS = st.builds(
 def test_panes_never_overlap_and_fill_the_room(width: int, height: int, view: View) -> None:
     view = view.go(view.active)
     found = panes_in(width, height, view)
-    assert view.active in found or shape_of(width, height + CHROME) in (Shape.NARROW, Shape.FLAT)
+    assert view.active in found or shape_of(width, height + BAR_ROWS) in (Shape.NARROW, Shape.FLAT)
     assert not view.hidden & found.keys()
     regions = list(found.values())
     assert sum(r.area for r in regions) == width * height

@@ -47,7 +47,7 @@ def test_amounts_that_somebody_else_changed() -> None:
     assert told(holding({"cpu": "500m", "memory": "32Mi"})) == [
         (
             "▲ app limits.cpu: file 100m, container 500m"
-            " · left alone; the file's comes back with the container's next start"
+            " · ignored; the file's value applies at the next start of the container"
         )
     ]
 
@@ -80,7 +80,7 @@ def test_amounts_that_somebody_else_changed() -> None:
             resize("PodResizeInProgress", ""),
             (
                 "▲ a resize is not done (app limits.memory: file 32Mi, container 16Mi)"
-                " · since 3m ago · being carried out"
+                " · since 3m ago · in progress"
             ),
         ),
     ],

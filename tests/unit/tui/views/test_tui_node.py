@@ -9,11 +9,11 @@ from tui_scene import gallery, node, pod, status
 
 from podtui.api.v1 import Container, ResourceRequirements
 from podtui.tui.model.usage import Usage, requested
-from podtui.tui.views.node.gauges import Gauge, Share, ask_of, gauges, rejections
+from podtui.tui.views.node.gauges import Gauge, Share, gauges, rejections, requests_of
 from podtui.tui.views.node.overview import bar, node_lines
 from podtui.tui.widgets.cells import Line, line_width
 
-ASKS = [ask_of(p) for p in gallery()]
+ASKS = [requests_of(p) for p in gallery()]
 USE = {("default", "web-n1"): Usage(85, 96 << 20)}
 FOUND = gauges(node(), ASKS, USE, Usage(410, 2300 << 20))
 

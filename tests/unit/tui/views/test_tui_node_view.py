@@ -19,14 +19,14 @@ from podtui.api.what_if import Lack, Leaver, PortHolder, WhatIf
 from podtui.tui.model.model import Model
 from podtui.tui.model.usage import KEPT, NodeHistory, Sample, Usage
 from podtui.tui.screens.node.what_if_view import manifest_files, question
-from podtui.tui.views.node.gauges import ask_of, gauges, rejections
+from podtui.tui.views.node.gauges import gauges, rejections, requests_of
 from podtui.tui.views.node.overview import condition_lines, overview_lines, resource_lines
-from podtui.tui.views.node.plot import Past, history_lines, seen_past, told_past
+from podtui.tui.views.node.plot import Past, history_lines, observed_usage, recorded_usage
 from podtui.tui.views.node.tables import image_row, image_summary, rejected_row, share_row
-from podtui.tui.views.node.what_if import WishError, is_wish, parse_wish, verdict_lines
+from podtui.tui.views.node.what_if import QueryError, is_query, parse_query, verdict_lines
 from podtui.tui.widgets.cells import Line, Row, line_width
 
-GAUGES = gauges(node(), [ask_of(p) for p in gallery()], {}, Usage(410, 2300 << 20))
+GAUGES = gauges(node(), [requests_of(p) for p in gallery()], {}, Usage(410, 2300 << 20))
 
 
 def text(line: Line) -> str:
@@ -50,8 +50,8 @@ def test_the_model_keeps_what_the_node_used_even_where_nothing_changed() -> None
     for seconds in (9, 6, 3):
         metrics = NodeMetrics(metadata=ObjectMeta(name="n1"), timestamp=ago(seconds=seconds),
                               window="3s", usage={"cpu": "410m", "memory": "1Gi"})  # fmt: skip
-        model.measure((), metrics)
-    model.measure((), None)
+        model.set_usage((), metrics)
+    model.set_usage((), None)
     assert [now() - s.at for s in model.node_history.samples] == [9, 6, 3]
 
 
@@ -61,7 +61,7 @@ def test_the_model_keeps_what_the_node_used_even_where_nothing_changed() -> None
 )
 def test_a_plot_shows_no_more_time_than_there_is(oldest: float, span: str, words: str) -> None:
     samples = [Sample(now() - at, 1, 1) for at in range(int(oldest), 0, -60)]
-    past = seen_past(samples, now(), span)
+    past = observed_usage(samples, now(), span)
     lines = history_lines(GAUGES, past, now(), span, 78, 18)
     assert words in text(lines[-1])
     assert f"up to {span}" in text(lines[-1])
@@ -73,7 +73,7 @@ def test_what_the_agent_kept_has_pods_and_disk_too() -> None:
         time=now(), times=times, cpu=(400.0,) * 20, memory=(3 << 30,) * 20,
         pods=tuple(range(20)), storage=(None, *[7 << 30] * 19),
     )  # fmt: skip
-    lines = history_lines(GAUGES, told_past(told), now(), "1h", 240, 30)
+    lines = history_lines(GAUGES, recorded_usage(told), now(), "1h", 240, 30)
     whole = "\n".join(map(text, lines))
     for words in ("cpu 0.4 now", "memory 3Gi now", "pods 19 now", "storage 7Gi now"):
         assert words in whole
@@ -84,7 +84,7 @@ def test_what_the_agent_kept_has_pods_and_disk_too() -> None:
 @pytest.mark.parametrize(("width", "height"), [(78, 18), (118, 28), (196, 52), (40, 10)])
 def test_plots_fit_their_place(width: int, height: int) -> None:
     samples = [Sample(now() - n, 400 + n, n << 20) for n in range(100, 0, -3)]
-    lines = history_lines(GAUGES, seen_past(samples, now(), "1h"), now(), "1h", width, height)
+    lines = history_lines(GAUGES, observed_usage(samples, now(), "1h"), now(), "1h", width, height)
     assert max(map(line_width, lines)) <= width
     assert len(lines) <= max(height, 13)
     whole = "\n".join(map(text, lines))
@@ -100,9 +100,9 @@ def test_all_that_the_agent_kept_fits_with_its_legend(width: int, height: int, o
     many = len(times)
     told = NodeInsight(time=now(), times=times, cpu=(400.0,) * many, memory=(3 << 30,) * many,
                        pods=(7,) * many, storage=(7.0 * (1 << 30),) * many)  # fmt: skip
-    lines = history_lines(GAUGES, told_past(told), now(), "1h", width, height)
+    lines = history_lines(GAUGES, recorded_usage(told), now(), "1h", width, height)
     assert len(lines) <= height
-    assert "what pods may have" in " ".join(map(text, lines[-2:])).replace("  ", " ")
+    assert "allocatable" in " ".join(map(text, lines[-2:])).replace("  ", " ")
 
 
 def test_a_node_that_nobody_measures_says_so() -> None:
@@ -113,7 +113,7 @@ def test_a_node_that_nobody_measures_says_so() -> None:
 
 
 def test_a_wish_becomes_a_pod() -> None:
-    wish = parse_wish("cpu=500m mem=1Gi hostPort=8080,127.0.0.1:53/udp priority=7 name=web")
+    wish = parse_query("cpu=500m mem=1Gi hostPort=8080,127.0.0.1:53/udp priority=7 name=web")
     pod = json.loads(wish.manifest())
     (container,) = pod["spec"]["containers"]
     assert pod["metadata"] == {"name": "web", "namespace": "default"}
@@ -126,7 +126,7 @@ def test_a_wish_becomes_a_pod() -> None:
 
 
 def test_of_huge_pages_and_devices_a_limit_is_asked_for() -> None:
-    pod = json.loads(parse_wish("hugepages-2Mi=4Mi example.com/gpu=1 cpu=1").manifest())
+    pod = json.loads(parse_query("hugepages-2Mi=4Mi example.com/gpu=1 cpu=1").manifest())
     limits = pod["spec"]["containers"][0]["resources"]["limits"]
     assert limits == {"hugepages-2Mi": "4Mi", "example.com/gpu": "1"}
 
@@ -145,15 +145,15 @@ def test_of_huge_pages_and_devices_a_limit_is_asked_for() -> None:
     ],
 )
 def test_what_is_wrong_with_a_wish(typed: str, words: str) -> None:
-    with pytest.raises(WishError, match=words.replace("?", r"\?")):
-        parse_wish(typed)
+    with pytest.raises(QueryError, match=words.replace("?", r"\?")):
+        parse_query(typed)
 
 
 @pytest.mark.parametrize(
     ("typed", "wish"), [("cpu=1", True), ("cpu=1 web", False), ("web.yaml", False), ("", False)]
 )
 def test_a_wish_is_not_a_file(typed: str, wish: bool) -> None:
-    assert is_wish(typed) is wish
+    assert is_query(typed) is wish
 
 
 # --- overview
@@ -173,7 +173,7 @@ def test_the_overview_says_all_of_each_resource(width: int, height: int) -> None
 
 
 def test_what_is_nearly_used_up_is_marked_beside_its_colour() -> None:
-    full = [ask_of(pod("a", status(), requests={"cpu": "3", "memory": "7Gi"}))]
+    full = [requests_of(pod("a", status(), requests={"cpu": "3", "memory": "7Gi"}))]
     lines = resource_lines(gauges(node(), full, {}, None), 100, roomy=False)
     assert "3  79%▲" in text(lines[1])
     assert "7Gi  93%✖" in text(lines[3])
@@ -207,9 +207,9 @@ def cells(row: Row) -> list[str]:
 
 def test_a_pods_share_is_of_what_pods_may_have() -> None:
     web = pod("web", status(), requests={"cpu": "1", "memory": "1Gi"}, limits={"memory": "2Gi"})
-    row = share_row(web, ask_of(web), Usage(3000, 1 << 20), {"cpu": 4000, "memory": 4 << 30})
+    row = share_row(web, requests_of(web), Usage(3000, 1 << 20), {"cpu": 4000, "memory": 4 << 30})
     assert cells(row) == ["web-n1", "1000m", "-", "3000m", "▲75%", "1Gi", "2Gi", "1Mi", "25%", "-"]
-    assert cells(share_row(web, ask_of(web), None, {}))[3] == "-"
+    assert cells(share_row(web, requests_of(web), None, {}))[3] == "-"
 
 
 def test_an_image_with_its_age_and_its_users() -> None:
@@ -226,12 +226,12 @@ def test_an_image_with_its_age_and_its_users() -> None:
 
 def test_a_rejected_pod_says_what_it_lacked_and_whether_it_fits_now() -> None:
     refused = next(p for p in gallery() if p.status.reason)
-    (rejection,) = rejections([ask_of(refused)], GAUGES)
+    (rejection,) = rejections([requests_of(refused)], GAUGES)
     row = rejected_row(refused, rejection)
     assert cells(row)[:3] == ["too-big-n1", "✖ no room", "UnexpectedAdmissionError"]
     assert cells(row)[4] == "cpu: asks 64, 3.15 free"
     meta = structs.replace(refused.metadata, annotations={WOULD_FIT: "true"})
-    (rejection,) = rejections([ask_of(structs.replace(refused, metadata=meta))], GAUGES)
+    (rejection,) = rejections([requests_of(structs.replace(refused, metadata=meta))], GAUGES)
     assert cells(rejected_row(refused, rejection))[1] == "✔ fits"
 
 
@@ -258,8 +258,8 @@ def verdict(width: int = 74, **fields: object) -> list[str]:
     [
         ({}, "✔ new-n1 fits"),
         ({"admitted": False, "reason": "NodePorts"}, "✖ new-n1 does not fit: NodePorts"),
-        ({"holders": (PROGRAM,)}, "▲ new-n1 would be let in, and could not start"),
-        ({"leave": (LEAVER,)}, "▲ new-n1 would be let in, and others would be ended for it"),
+        ({"holders": (PROGRAM,)}, "▲ new-n1 would be admitted, and could not start"),
+        ({"leave": (LEAVER,)}, "▲ new-n1 would be admitted, and other pods would be preempted"),
     ],
 )
 def test_the_verdict_in_a_line(fields: dict[str, object], words: str) -> None:
@@ -295,13 +295,13 @@ def test_files_of_the_folder_and_of_folders_inside_it(tmp_path: Path) -> None:
     assert question("gallery/job.yml", found) == b"kind: Pod"
     assert question(f" {tmp_path}/web.yaml ", {}) == b"kind: Pod"
     assert json.loads(question("cpu=1", found))["kind"] == "Pod"
-    with pytest.raises(WishError, match="neither"):
+    with pytest.raises(QueryError, match="neither"):
         question("gallery/job", found)
-    with pytest.raises(WishError, match="home directory of an unknown user"):
+    with pytest.raises(QueryError, match="home directory of an unknown user"):
         question("~nosuchuser/web.yaml", found)
     (tmp_path / "web.yaml").write_bytes(b"#" * (1 << 20) + b"\nkind: Pod")
-    with pytest.raises(WishError, match="larger than 1 MiB"):
+    with pytest.raises(QueryError, match="larger than 1 MiB"):
         question("web.yaml", found)
     (tmp_path / "web.yaml").unlink()
-    with pytest.raises(WishError, match="No such file"):
+    with pytest.raises(QueryError, match="No such file"):
         question("web.yaml", found)

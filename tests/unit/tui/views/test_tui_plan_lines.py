@@ -7,7 +7,7 @@ import pytest
 from podtui.api.local import Diagnostic, ManifestState, Severity
 from podtui.api.plan import FieldChange, FilePlan, ObjectPlan, Outcome, Plan, PodPlan
 from podtui.api.v1 import ObjectMeta
-from podtui.tui.views.plan import MOST, does_nothing, is_disruptive, outcome_words, plan_lines
+from podtui.tui.views.plan import MOST, does_nothing, is_disruptive, outcome_text, plan_lines
 
 IMAGE = FieldChange(
     field="spec.containers[0].image", old="busybox:1.35", new="busybox:1.36", line=14, column=7
@@ -64,7 +64,7 @@ def test_each_outcome_has_its_sentence(of: PodPlan, first: str) -> None:
 
 def test_what_the_node_would_refuse_is_said_below() -> None:
     said = texts(plan(pod(Outcome.NEW, rejection="OutOfcpu: too much")))
-    assert said == ["+ web is new.", "  ✗ this node would not take it: OutOfcpu: too much"]
+    assert said == ["+ web is new.", "  ✗ this node would not admit it: OutOfcpu: too much"]
 
 
 def test_effects_under_a_fixed_uid_stand_behind_their_fields() -> None:
@@ -83,7 +83,7 @@ def test_a_text_that_cannot_be_used_says_so_first_with_line_and_column() -> None
     said = texts(plan(pod(Outcome.UNCHANGED), usable=False, state=ManifestState.LAST_GOOD,
                       diagnostics=(hint, wrong)))  # fmt: skip
     assert said == [
-        "✗ This text cannot be used; the previous version keeps running.",
+        "✗ This manifest is invalid; the previous version keeps running.",
         '  ✗ unknown field "imago" → image  line 9:7  spec.containers[0].imago',
         "",
         "= web keeps running: no effective change.",
@@ -94,7 +94,7 @@ def test_a_text_that_cannot_be_used_says_so_first_with_line_and_column() -> None
 
 def test_a_duplicate_names_the_other_file() -> None:
     said = texts(plan(usable=False, state=ManifestState.DUPLICATE, message="given by a.yaml too"))
-    assert said[0] == "✗ This file would not be used: given by a.yaml too"
+    assert said[0] == "✗ This file would be ignored: given by a.yaml too"
 
 
 def test_what_stands_beside_pods_is_told_too() -> None:
@@ -134,7 +134,7 @@ def test_only_what_ends_something_is_disruptive() -> None:
 
 def test_what_was_done_fits_one_line() -> None:
     conf = ObjectPlan(outcome=Outcome.NEW, kind="ConfigMap", namespace="default", name="c")
-    assert outcome_words(plan(pod(Outcome.REPLACED), objects=(conf,))) == (
+    assert outcome_text(plan(pod(Outcome.REPLACED), objects=(conf,))) == (
         "web is replaced; ConfigMap c"
     )
-    assert outcome_words(plan()) == "saved"
+    assert outcome_text(plan()) == "saved"

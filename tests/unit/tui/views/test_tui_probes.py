@@ -58,13 +58,13 @@ def test_a_run_by_hand_stands_beside_the_kubelets_own() -> None:
     answers = {("app", "Readiness"): run("success")}
     said = shown(report(), answers=answers)
     assert "asked ✔ success" in said
-    assert "by hand; the result does not count" in said
+    assert "manual run; the result does not count" in said
 
 
 @pytest.mark.parametrize(
     ("fields", "words"),
-    [({"nextIn": None, "state": "passed"}, "passed: it is not asked again"),
-     ({"nextIn": None, "state": "waits for startup"}, "waits for the startup probe to pass"),
+    [({"nextIn": None, "state": "passed"}, "passed: it is not run again"),
+     ({"nextIn": None, "state": "waits for startup"}, "waiting for the startup probe to pass"),
      ({"nextIn": 30.0, "state": "initial delay"}, "in 29s (initial delay)"),
      ({"nextIn": 0.2}, "in 0s"), ({"running": True}, "runs now")],
 )  # fmt: skip

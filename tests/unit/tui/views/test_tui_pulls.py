@@ -15,12 +15,12 @@ from podtui.tui.views.pods.timeline import waterfall, with_pull
 from podtui.tui.views.pulls import (
     Pull,
     Stage,
-    own_pull,
     part_of,
-    pull_by_hand,
     pull_line,
     pull_of,
     pulls_of,
+    recorded_pull,
+    requested_pull,
 )
 
 MIB = 1024 * 1024
@@ -45,7 +45,7 @@ def words(pull: Pull) -> str:
 @pytest.mark.parametrize(
     ("text", "wanted"),
     [
-        ("app: Waiting", "◔ waits for its turn to pull big:1"),
+        ("app: Waiting", "◔ queued to pull big:1"),
         ("app: Pulling", "◔ pulling big:1"),
         ("app: Pulling from library/big", "◔ pulling big:1"),
         ("app: 5cc84ad355aa: Pulling fs layer", "◔ pulling big:1"),
@@ -56,19 +56,19 @@ def words(pull: Pull) -> str:
     ],
 )
 def test_a_record_in_words(text: str, wanted: str) -> None:
-    pull = own_pull(pulling("web", text))
+    pull = recorded_pull(pulling("web", text))
     assert pull is not None
     assert words(pull) == wanted
 
 
 def test_a_record_without_a_pull_tells_of_none() -> None:
-    assert own_pull(pod("web")) is None
+    assert recorded_pull(pod("web")) is None
     assert pull_of(pod("web"), [pulling("other", "app: Pulling")]) is None
 
 
 @given(st.text())
 def test_no_text_breaks_it(text: str) -> None:
-    pull = own_pull(pulling("web", text))
+    pull = recorded_pull(pulling("web", text))
     assert pull is None or words(pull)
 
 
@@ -97,7 +97,7 @@ def test_pods_that_wait_for_one_image_show_one_pull() -> None:
 
 
 def test_a_pull_by_hand_has_no_pods() -> None:
-    pull = pull_by_hand("big:1", PullStep(status="x: Downloading", current=MIB, total=4 * MIB))
+    pull = requested_pull("big:1", PullStep(status="x: Downloading", current=MIB, total=4 * MIB))
     assert pull == Pull("big:1", Stage.PULLING, MIB, 4 * MIB)
 
 

@@ -18,11 +18,11 @@ from podtui.tui.widgets.chart import (
     Chart,
     Frame,
     ReferenceLine,
+    axis_top,
     buckets,
     chart_lines,
     plot,
     rate,
-    top_of,
 )
 from podtui.tui.widgets.format import size
 
@@ -43,11 +43,11 @@ def text(lines: list[Line]) -> str:
 def test_the_scale_ends_at_a_round_number_above_what_it_shows(
     peak: float, levels: tuple[ReferenceLine, ...], whole: bool, top: float
 ) -> None:
-    assert top_of(peak, levels, least=1, whole=whole) == pytest.approx(top)
+    assert axis_top(peak, levels, least=1, whole=whole) == pytest.approx(top)
 
 
 def test_bytes_are_rounded_as_bytes_are() -> None:
-    assert top_of(33 * MI, (), least=1, whole=False, binary=True) == 40 * MI
+    assert axis_top(33 * MI, (), least=1, whole=False, binary=True) == 40 * MI
 
 
 def test_each_column_has_the_largest_value_of_its_time() -> None:
@@ -162,7 +162,7 @@ def test_a_figure_that_is_missing_now_is_not_the_last_known() -> None:
 
 
 def test_before_there_are_figures_it_says_when_they_come() -> None:
-    assert "the first figure comes in ten seconds" in chart([None])[0]
+    assert "the first measurement comes in ten seconds" in chart([None])[0]
     assert "not measured: nobody counts" in chart([], why="nobody counts")[0]
 
 
@@ -193,7 +193,7 @@ def test_a_container_at_its_limit_has_a_mark() -> None:
 def test_without_figures_it_says_when_they_come() -> None:
     web = pod("web", status("app"), status("side"))
     said = shown(Used(web), 80, 20)
-    assert "Nothing is measured of this pod in the last 1h" in said
+    assert "No measurements of this pod in the last 1h" in said
     assert "ten seconds after" in said
     assert "does not run" in shown(used(web, series("app")), 80, 20)
 

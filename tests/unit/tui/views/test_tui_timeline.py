@@ -51,7 +51,7 @@ def test_a_pod_that_waits_for_the_one_before_it_says_so() -> None:
     wait = by_label(found)["wait"]
     assert wait.critical
     assert wait.seconds == pytest.approx(2.59)
-    assert wait.note == "for the pod before it to end"
+    assert wait.note == "for the previous pod to terminate"
     assert found.waited == 0
     alone = by_label(waterfall(edited, None, BASE + 60))["wait"]
     assert alone.note == ""
@@ -104,7 +104,7 @@ def test_two_starts_are_compared_step_by_step() -> None:
     drawn = text(waterfall_lines(found, 100, number=1, of=2))
     assert "the start before took 8.40s (+600ms)" in drawn
     assert "−1.02s" in drawn
-    assert "not this time: pull old:1 6.50s" in drawn
+    assert "only in the previous start: pull old:1 6.50s" in drawn
 
 
 def test_repetitions_are_numbered_and_compared_as_one() -> None:
@@ -134,7 +134,7 @@ def test_what_came_after_readiness_is_told_below() -> None:
     found = waterfall(again, None, BASE + 80)
     assert [bar.label for bar in found.later] == ["run app #2"]
     drawn = text(waterfall_lines(found, 100, number=1, of=1))
-    assert "After it was ready" in drawn
+    assert "After readiness" in drawn
     assert "run app: Error, exit code 3" in drawn
 
 

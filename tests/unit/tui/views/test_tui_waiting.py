@@ -25,28 +25,28 @@ def waiting_model() -> tuple[Model, Waiting]:
 
 def test_files_without_pods_wait_until_their_node_is_ready() -> None:
     model, waiting = waiting_model()
-    assert waiting.look(model.take()) == {"b.yaml"}
+    assert waiting.update(model.take()) == {"b.yaml"}
     assert waiting.reason_of("b.yaml") == DOWN
     assert waiting.reason_of("a.yaml") == ""
     model.fold(Node, Changed((node(),)))
-    assert waiting.look(model.take()) == {"b.yaml"}
+    assert waiting.update(model.take()) == {"b.yaml"}
     assert waiting.reason_of("b.yaml") == ""
 
 
 def test_who_waits_for_something_else_is_told_of_again() -> None:
     model, waiting = waiting_model()
-    waiting.look(model.take())
+    waiting.update(model.take())
     condition = replace(node(ready=False).status.conditions[0], message="PLEG is not healthy")
     now = replace(node(), status=replace(node().status, conditions=(condition,)))
     model.fold(Node, Changed((now,)))
-    assert waiting.look(model.take()) == {"b.yaml"}
+    assert waiting.update(model.take()) == {"b.yaml"}
     assert waiting.reason_of("b.yaml") == "PLEG is not healthy"
 
 
 def test_nobody_looks_again_where_nothing_changed() -> None:
     model, waiting = waiting_model()
-    waiting.look(model.take())
-    assert waiting.look(model.take()) == frozenset()
+    waiting.update(model.take())
+    assert waiting.update(model.take()) == frozenset()
     model.fold(Pod, Changed((pod("b"),)))
-    assert waiting.look(model.take()) == {"b.yaml"}
+    assert waiting.update(model.take()) == {"b.yaml"}
     assert waiting.names == frozenset()

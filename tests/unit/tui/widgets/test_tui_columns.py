@@ -9,7 +9,7 @@ from textual.geometry import Size
 
 from podtui.tui.views.events import EVENT_COLUMNS
 from podtui.tui.views.pods.rows import POD_COLUMNS
-from podtui.tui.widgets.cells import Cell, Column, Fitted, Row, Shown, Span, fit
+from podtui.tui.widgets.cells import Cell, Column, Fitted, Row, Span, Visibility, fit
 from podtui.tui.widgets.columns import ColumnChoice
 from podtui.tui.widgets.table import Table
 from podtui.tui.widgets.table_lines import (
@@ -22,10 +22,10 @@ from podtui.tui.widgets.table_lines import (
 )
 
 COLUMNS = (
-    Column("space", "SPACE", 50, shown=Shown.WIDE),
+    Column("space", "SPACE", 50, shown=Visibility.WIDE),
     Column("name", "NAME", 100),
     Column("age", "AGE", 80, align="right"),
-    Column("labels", "LABELS", 10, shown=Shown.CHOSEN),
+    Column("labels", "LABELS", 10, shown=Visibility.ON_REQUEST),
 )
 
 
@@ -107,7 +107,7 @@ def test_only_the_cells_that_differ_are_drawn(
 
 
 def test_a_column_keeps_room_for_what_is_usual_in_it_where_there_is_some() -> None:
-    columns = (Column("name", "NAME", 100), Column("status", "STATUS", 90, room=19),
+    columns = (Column("name", "NAME", 100), Column("status", "STATUS", 90, usual_width=19),
                Column("age", "AGE", 80))  # fmt: skip
     natural, longer = (5, 9, 3), (5, 19, 3)
     assert fit(columns, natural, natural, 60) == fit(columns, longer, longer, 60)

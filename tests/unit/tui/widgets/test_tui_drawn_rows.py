@@ -12,7 +12,7 @@ from podtui.api.times import short_duration, short_duration_until
 from podtui.tui.model.usage import Usage
 from podtui.tui.views.pods.rows import asked, measured_row, pod_row
 from podtui.tui.widgets.cells import Cell, Column, Fitted, Row
-from podtui.tui.widgets.table_lines import DrawnRows, holds_until
+from podtui.tui.widgets.table_lines import DrawnRows, valid_until
 
 COLUMNS = (Column("name", "NAME", 100), Column("n", "RESTARTS", 70), Column("age", "AGE", 80))
 FITTED = (Fitted(0, 4, False), Fitted(1, 12, False), Fitted(2, 5, False))
@@ -42,9 +42,9 @@ def test_a_length_reads_the_same_until_it_is_said_to_read_otherwise(seconds: flo
 
 def test_the_soonest_of_a_rows_ages_counts_as_far_as_it_is_shown() -> None:
     old = row(restarts=Cell("3", since=9995.0), since=0.0)
-    assert holds_until(old, FITTED, 10_000.0) == 10_001.0
+    assert valid_until(old, FITTED, 10_000.0) == 10_001.0
     short = (FITTED[0], Fitted(1, 4, True), FITTED[2])
-    assert holds_until(old, short, 10_000.0) == 10_020.0, "an age that is left out"
+    assert valid_until(old, short, 10_000.0) == 10_020.0, "an age that is left out"
 
 
 def test_a_row_is_composed_once_while_it_says_the_same() -> None:

@@ -5,14 +5,14 @@ from podtui.tui.widgets.row_set import FORGET, Marks
 
 
 def row(name: str, *, key: str = "", markable: bool = True) -> Row:
-    return Row(key or name, (Cell(name),), (name,), same=name, markable=markable)
+    return Row(key or name, (Cell(name),), (name,), identity=name, markable=markable)
 
 
 A, B, C, D = (row(name) for name in "abcd")
 
 
 def marked(marks: Marks, *rows: Row) -> str:
-    return "".join(r.same for r in rows if r in marks)
+    return "".join(r.identity for r in rows if r in marks)
 
 
 def test_marks_come_and_go() -> None:

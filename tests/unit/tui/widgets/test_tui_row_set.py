@@ -71,13 +71,13 @@ def test_any_run_of_changes_ends_as_a_fresh_table(
 def test_a_filter_by_age_lets_rows_go_as_time_goes_on() -> None:
     columns = (Column("name", "NAME", 1), Column("age", "AGE", 1, kind=Kind.AGE))
     rows = RowSet(columns, 0)
-    rows.let_time_pass(100)
+    rows.advance_time(100)
     rows.apply([Row(n, (Cell(n), Cell("", since=at)), (n, -at), (n, at)) for n, at in
                 (("old", 10.0), ("young", 95.0))])  # fmt: skip
     rows.filter_by(parse_filter("age<10s", columns))
     assert rows.order == ["young"]
-    assert not rows.let_time_pass(104)
-    assert rows.let_time_pass(105)
+    assert not rows.advance_time(104)
+    assert rows.advance_time(105)
     assert rows.order == []
 
 
