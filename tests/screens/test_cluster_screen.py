@@ -19,7 +19,7 @@ from podtui.api.v1 import Event, Node, Pod
 from podtui.client.protocol import CLUSTER, Lost, Server, Synced
 from podtui.errors import AgentUnavailable, ApiError
 from podtui.tui.app import PodtuiApp
-from podtui.tui.commands.delete import fate
+from podtui.tui.commands.delete import deletion_effect
 from podtui.tui.model.model import Link
 from podtui.tui.screens.help_screen import HelpScreen
 from podtui.tui.screens.key_lines import key_lines
@@ -241,7 +241,7 @@ async def test_delete_asks_first_and_tells_what_the_server_refused() -> None:
         await wait_for(pilot, lambda: isinstance(app.screen, Dialog), "the question")
         asked = screen_text(app)
         assert "A cluster has no undo." in asked
-        assert fate(pod) in asked
+        assert deletion_effect(pod) in asked
         await pilot.press("enter")
         await wait_for(pilot, lambda: app.screen is main(app), "the screen again")
         assert made.deleted == []
@@ -271,7 +271,7 @@ async def test_turning_to_another_context(typed: str, wanted: str) -> None:
         app.run_command(f"ctx {typed}")
         await pilot.pause()
         await asyncio.sleep(0)
-        assert app.turn_to == wanted
+        assert app.next_context == wanted
 
 
 async def test_an_unknown_context_lists_those_there_are() -> None:

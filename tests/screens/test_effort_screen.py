@@ -130,7 +130,7 @@ async def test_a_change_makes_the_rows_of_its_pods(monkeypatch: pytest.MonkeyPat
         asks = pod("web", status(), requests={"cpu": "300m"}).spec
         app.model.fold(Pod, Changed((structs.replace(web, spec=asks),)))
         app._show(app.model.take())
-        app._show(app.model.everything())
+        app._show(app.model.all_changes())
         assert [one.metadata.name for one in made] == ["web-n1"]
         key = web.metadata.uid
         assert screen.pods.set.rows[key].cells[1].text == "300m"

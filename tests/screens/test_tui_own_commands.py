@@ -268,7 +268,7 @@ async def test_the_file_is_followed(tmp_path: Path, monkeypatch: pytest.MonkeyPa
         assert "tell" in app.command_words()
         assert [n.partition("config.yaml")[2] for n in notices(app)] == [
             ":3:3: commands[1]: command is missing",
-            ":2:31: commands[0].key: 'q' is the key of app.quit there",
+            ":2:31: commands[0].key: 'q' is already bound to app.quit",
         ]
         await pilot.press("ctrl+o")
         await pilot.pause()
@@ -310,7 +310,7 @@ async def test_ctrl_c_is_for_the_program_that_has_the_terminal(tmp_path: Path) -
         (under,) = main(app).chosen_pods()
         await pilot.press("ctrl+g")
         await wait_for(pilot, lambda: notices(app), "the word")
-        assert notices(app)[0].endswith("sh was ended by SIGINT")
+        assert notices(app)[0].endswith("sh was terminated by SIGINT")
         assert (tmp_path / "told").read_text() == f"{under.metadata.name}\n"
 
 

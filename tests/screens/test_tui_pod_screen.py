@@ -141,7 +141,7 @@ async def test_a_pod_of_which_the_agent_knows_nothing_says_so() -> None:
         await pilot.press("2")
         await wait_for(pilot, lambda: "Nothing is known yet" in lines_of(app, "timeline"), "that")
         await pilot.press("7")
-        await wait_for(pilot, lambda: "Nothing is measured" in lines_of(app, "resources"), "that")
+        await wait_for(pilot, lambda: "No measurements" in lines_of(app, "resources"), "that")
 
 
 async def test_the_events_of_one_pod_and_its_two_texts() -> None:

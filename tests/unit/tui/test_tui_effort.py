@@ -13,7 +13,7 @@ from podtui.api.v1 import Pod
 from podtui.tui.model.usage import Usage
 from podtui.tui.views.logs import lines as log_lines
 from podtui.tui.views.logs.lines import LogLines
-from podtui.tui.views.node.gauges import Shares, ask_of, gauges
+from podtui.tui.views.node.gauges import Shares, gauges, requests_of
 
 
 def counting(monkeypatch: pytest.MonkeyPatch, owner: Any, name: str) -> list[Any]:
@@ -69,13 +69,13 @@ def pods(count: int) -> list[Pod]:
 
 def test_shares_are_sorted_again_once_a_pod_asks_for_something_else() -> None:
     kept = Shares()
-    asks = [ask_of(one) for one in pods(20)]
+    asks = [requests_of(one) for one in pods(20)]
     first = gauges(node(), asks, {}, None, kept)
     sorts = kept.sorts
-    again = [ask_of(one) for one in pods(20)]
+    again = [requests_of(one) for one in pods(20)]
     assert gauges(node(), again, {}, Usage(1, 1), kept)[0].shares is first[0].shares
     assert kept.sorts == sorts
-    more = [*again[:-1], ask_of(pod("p19", status(), requests={"cpu": "1"}))]
+    more = [*again[:-1], requests_of(pod("p19", status(), requests={"cpu": "1"}))]
     assert gauges(node(), more, {}, None, kept) == gauges(node(), more, {}, None)
     assert kept.sorts == 2 * sorts
     assert gauges(node(), more[1:], {}, None, kept) == gauges(node(), more[1:], {}, None)

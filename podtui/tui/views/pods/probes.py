@@ -111,7 +111,7 @@ def _one(
     parts: list[Line] = [
         (Span(""), Span(f"{word}  ", tone), Span(f"{clean(report.container)} ", "name"),
          Span(report.probe.lower(), "heading")),
-        (Span("      asks  ", "key"), Span(clean(probe_text(probe)), "soft")),
+        (Span("      check ", "key"), Span(clean(probe_text(probe)), "soft")),
         (Span("      next  ", "key"), Span(next_text(report, elapsed)),
          Span(f" · {streak}" if streak else "", "soft")),
     ]  # fmt: skip
@@ -136,8 +136,8 @@ def _run(title: str, run: ProbeRun, now: float) -> list[Line]:
         (Span(f"      {title:<5} ", "key"), Span(f"{glyph} {clean(run.verdict)}", tone),
          Span(f" in {length(run.seconds)}{ago}", "soft"))
     ]  # fmt: skip
-    said = clean_lines(run.output.rstrip("\n")) if run.output else []
-    lines += [(Span(f"            {text}", "soft"),) for text in said[:_OUTPUT_LINES]]
+    streak = clean_lines(run.output.rstrip("\n")) if run.output else []
+    lines += [(Span(f"            {text}", "soft"),) for text in streak[:_OUTPUT_LINES]]
     return lines
 
 
@@ -157,6 +157,6 @@ def streak_text(report: ProbeReport) -> str:
     if not report.last or not report.inRow:
         return ""
     one, many = ("failure", "failures") if report.last == "Failure" else ("success", "successes")
-    said = f"{report.inRow:,} {one if report.inRow == 1 else many}"
+    streak = f"{report.inRow:,} {one if report.inRow == 1 else many}"
     short = report.inRow < report.threshold
-    return f"{said} in a row" + (f", threshold {report.threshold}" if short else "")
+    return f"{streak} in a row" + (f", threshold {report.threshold}" if short else "")

@@ -24,13 +24,19 @@ from tui_scene import pod, status
 from podtui.api.v1 import Pod
 from podtui.settings import SettingsError, resolve
 from podtui.tui.commands import process
-from podtui.tui.commands.custom_commands import CustomCommand, Here, NotOffered, aims, references
+from podtui.tui.commands.custom_commands import (
+    CurrentSelection,
+    CustomCommand,
+    NotOffered,
+    find_targets,
+    references,
+)
 from podtui.tui.commands.key_registry import Scope
 from podtui.tui.commands.process import Outcome, run_program
 from podtui.tui.commands.terminal import ProgramFailed
 from podtui.tui.model.model import pod_key
 from podtui.tui.preferences.preferences import preferences_of
-from podtui.tui.preferences.user_keys import Chosen, choose, typed_command
+from podtui.tui.preferences.user_keys import UserBindings, read_user_bindings, typed_command
 
 SCOPES = (
     Scope("Screen", {"main.logs": ("l",), "main.find": ("slash",)}),
@@ -39,10 +45,12 @@ SCOPES = (
 )
 
 
-def chosen(folder: Path, text: str) -> Chosen:
+def chosen(folder: Path, text: str) -> UserBindings:
     path = folder / "c.yaml"
     path.write_text(text)
-    return choose(preferences_of(resolve({}, {"HOME": str(folder)}, config=path)), SCOPES)
+    return read_user_bindings(
+        preferences_of(resolve({}, {"HOME": str(folder)}, config=path)), SCOPES
+    )
 
 
 def problems(folder: Path, text: str) -> list[str]:
@@ -87,8 +95,11 @@ def test_a_command_is_read_whole_and_its_words_stay_words(tmp_path: Path) -> Non
             "name: A b\n  command: [ls]",
             "2:3: commands[0].name: must be at most 30 lower-case letters",
         ),
-        ("name: quit\n  command: [ls]", "2:3: commands[0].name: :quit is podtui's own already"),
-        ("name: po\n  command: [ls]", "2:3: commands[0].name: :po is podtui's own already"),
+        (
+            "name: quit\n  command: [ls]",
+            "2:3: commands[0].name: :quit is already a built-in command",
+        ),
+        ("name: po\n  command: [ls]", "2:3: commands[0].name: :po is already a built-in command"),
         ("name: a\n  command: [ls]\n  fro: pod", "4:3: commands[0].fro: no such field; did you me"),
         ("name: a\n  command: [ls]\n  for: pods", "4:3: commands[0].for: must be one of pod, c"),
         ("name: a\n  command: [ls]\n  mode: shell", "4:3: commands[0].mode: must be one of ter"),
@@ -100,7 +111,7 @@ def test_a_command_is_read_whole_and_its_words_stay_words(tmp_path: Path) -> Non
         ),
         (
             "name: a\n  command: [ls, $(CONTAINER)]",
-            "3:3: commands[0].command: there is no $(CONTAINER) for: pod, but for: container",
+            "3:3: commands[0].command: there is no $(CONTAINER) if for is pod, only if it is container",
         ),
     ],
 )
@@ -130,7 +141,7 @@ def test_two_of_one_name_and_a_key_that_is_none(tmp_path: Path) -> None:
         "- {name: b, command: [w], key: ctrl+bogus}\n",
     )
     assert [(each.name, each.keys) for each in found.commands] == [("one", ()), ("b", ())]
-    assert "commands[1].name: :one is another custom command already" in found.problems[0]
+    assert "commands[1].name: :one is already another custom command" in found.problems[0]
     assert "c.yaml:4:27: commands[2].key: 'ctrl+bogus' is not a key" in found.problems[1]
 
 
@@ -144,8 +155,8 @@ def test_a_key_that_something_else_has_is_told_with_both_places(tmp_path: Path) 
     )
     found, path = chosen(tmp_path, text), tmp_path / "c.yaml"
     assert sorted(problems(tmp_path, text), key=lambda each: int(each.split(":")[1])) == [
-        f"c.yaml:4:3: commands[0].key: 'ctrl+g' is the key of app.quit there ({path}:1:8)",
-        "c.yaml:7:3: commands[1].key: 'j' is the key of table.down there",
+        f"c.yaml:4:3: commands[0].key: 'ctrl+g' is already bound to app.quit ({path}:1:8)",
+        "c.yaml:7:3: commands[1].key: 'j' is already bound to table.down",
         f"c.yaml:13:3: hotkeys.ctrl+o: 'ctrl+o' is the key of :c there ({path}:10:3)",
     ]
     assert [(each.name, each.keys) for each in found.commands] == [
@@ -157,7 +168,7 @@ def test_a_key_that_something_else_has_is_told_with_both_places(tmp_path: Path) 
 
 def test_a_hotkey_is_for_a_command_that_there_is(tmp_path: Path) -> None:
     assert problems(tmp_path, "hotkeys:\n  ctrl+o: srot age\n  bogus: quit\n") == [
-        "c.yaml:2:3: hotkeys.ctrl+o: there is no command 'srot'; did you mean :sort?",
+        "c.yaml:2:3: hotkeys.ctrl+o: unknown command 'srot'; did you mean :sort?",
         "c.yaml:3:3: hotkeys.bogus: 'bogus' is not a key",
     ]
 
@@ -180,10 +191,10 @@ def command(*words: str, subject: str = "pod") -> CustomCommand:
     return CustomCommand(name="x", command=words, subject=subject)
 
 
-def here(*pods: Any, **more: Any) -> Here:
+def here(*pods: Any, **more: Any) -> CurrentSelection:
     files = {pod_key(each): f"/srv/{each.metadata.name}.yaml" for each in pods[:1]}
     common = {"NODE": "n1", "SOCKET": "/run/p.sock"}
-    return Here(pods=pods, manifest_of=files, **{"common": common, **more})
+    return CurrentSelection(pods=pods, manifest_of=files, **{"common": common, **more})
 
 
 def with_images(found: Pod, *images: str) -> Pod:
@@ -199,7 +210,9 @@ JOB = pod("job", status("work"))
 
 
 def test_values_of_a_pod_are_expanded_as_in_a_pod_and_stand_in_the_environment() -> None:
-    ((aim,),) = aims(command("x", "$(NAMESPACE)/$(POD_NAME)", "$$(IP)", "$(MANIFEST)"), here(WEB))
+    ((aim,),) = find_targets(
+        command("x", "$(NAMESPACE)/$(POD_NAME)", "$$(IP)", "$(MANIFEST)"), here(WEB)
+    )
     given = command("x", "$(NAMESPACE)/$(POD_NAME)", "$$(IP)", "$(date)", "a;$(MANIFEST) b")
     assert aim.words(given) == [
         "x", "default/web-n1", "$(IP)", "$(date)", "a;/srv/web-n1.yaml b",
@@ -211,41 +224,41 @@ def test_values_of_a_pod_are_expanded_as_in_a_pod_and_stand_in_the_environment()
 
 
 def test_a_container_is_to_be_chosen_of_one_pod_and_the_likeliest_of_several() -> None:
-    of_one = aims(command("x", "$(CONTAINER)", subject="container"), here(WEB))
+    of_one = find_targets(command("x", "$(CONTAINER)", subject="container"), here(WEB))
     assert [[way.values["CONTAINER"] for way in ways] for ways in of_one] == [["app", "side"]]
     assert of_one[0][0].values["CONTAINER_ID"] == "app0"
-    of_two = aims(command("x", subject="container"), here(WEB, JOB))
+    of_two = find_targets(command("x", subject="container"), here(WEB, JOB))
     assert [[way.label for way in ways] for ways in of_two] == [
         ["app of web-n1"], ["work of job-n1"],
     ]  # fmt: skip
-    in_log = aims(command("x", subject="container"), here(WEB, container="side"))
+    in_log = find_targets(command("x", subject="container"), here(WEB, container="side"))
     assert [[way.values["IMAGE"] for way in ways] for ways in in_log] == [["busybox:1.36"]]
 
 
 def test_an_image_is_that_under_the_cursor_or_one_of_the_pods() -> None:
-    alone = aims(command("x", subject="image"), here(image="redis:7"))
+    alone = find_targets(command("x", subject="image"), here(image="redis:7"))
     assert [[way.values["IMAGE"] for way in ways] for ways in alone] == [["redis:7"]]
-    of_pod = aims(command("x", subject="image"), here(WEB))
+    of_pod = find_targets(command("x", subject="image"), here(WEB))
     assert [[way.label for way in ways] for ways in of_pod] == [["nginx:1", "busybox:1.36"]]
     twice = with_images(pod("two", status("a"), status("b")), "i:1", "i:1")
-    assert [len(ways) for ways in aims(command("x", subject="image"), here(twice))] == [1]
+    assert [len(ways) for ways in find_targets(command("x", subject="image"), here(twice))] == [1]
 
 
 @pytest.mark.parametrize(
     ("own", "where", "why"),
     [
-        (command("x"), here(), "no pod is selected here"),
+        (command("x"), here(), "no pod is selected"),
         (command("x", "$(MANIFEST)"), here(JOB, WEB), "no manifest file found for web-n1"),
-        (command("x", "$(LINE)", subject="always"), here(), "no line of a log is chosen"),
+        (command("x", "$(LINE)", subject="always"), here(), "no log line is selected"),
         (command("x", subject="node"), here(common={}), "the node is not known yet"),
         (command("x", subject="manifest"), here(WEB), "no manifest file found for web-n1"),
         (command("x", "$(CONTEXT)"), here(WEB), "this is not a kubeconfig context"),
-        (command("x", subject="image"), here(), "no image is chosen here"),
+        (command("x", subject="image"), here(), "no image is selected"),
     ],
 )
-def test_what_is_absent_is_told(own: CustomCommand, where: Here, why: str) -> None:
+def test_what_is_absent_is_told(own: CustomCommand, where: CurrentSelection, why: str) -> None:
     with pytest.raises(NotOffered, match=why):
-        aims(own, where)
+        find_targets(own, where)
 
 
 def test_a_container_that_has_not_started_is_not_offered() -> None:
@@ -254,9 +267,9 @@ def test_a_container_that_has_not_started_is_not_offered() -> None:
     statuses = (app, structs.replace(late, containerID=""))
     mixed = structs.replace(base, status=structs.replace(base.status, containerStatuses=statuses))
     own = command("x", "$(CONTAINER_ID)", subject="container")
-    assert [way.values["CONTAINER"] for way in aims(own, here(mixed))[0]] == ["app"]
-    with pytest.raises(NotOffered, match="late of mix-n1 has not been started"):
-        aims(own, here(mixed, container="late"))
+    assert [way.values["CONTAINER"] for way in find_targets(own, here(mixed))[0]] == ["app"]
+    with pytest.raises(NotOffered, match="late of mix-n1 has not started"):
+        find_targets(own, here(mixed, container="late"))
 
 
 # --- how it is run
@@ -274,8 +287,8 @@ async def test_a_program_is_run_without_a_shell_and_tells_how_it_ended(tmp_path:
     outcome, printed = await run("sh", "-c", script, PODTUI_IP="10.0.0.7")
     assert (outcome.words, printed) == ("exit status 3", b"10.0.0.7\nbad\n")
     outcome, _ = await run("sh", "-c", "kill -9 $$")
-    assert outcome.words == "was ended by SIGKILL"
-    with pytest.raises(ProgramFailed, match="no-such-program: there is no such program here"):
+    assert outcome.words == "was terminated by SIGKILL"
+    with pytest.raises(ProgramFailed, match="no-such-program: command not found"):
         await run("no-such-program")
     (tmp_path / "text").write_text("no program")
     with pytest.raises(ProgramFailed, match="text cannot be run: Permission denied"):
@@ -386,7 +399,7 @@ def test_nothing_stays_open_of_one_whose_pipe_another_holds(
 # --- the examples
 
 
-def examples(folder: Path) -> tuple[Chosen, ...]:
+def examples(folder: Path) -> tuple[UserBindings, ...]:
     """Each of those that the document has."""
     text = (ROOT / "docs" / "settings.md").read_text()
     blocks = re.findall(r"```yaml\n((?:commands|hotkeys):\n.*?)```", text, re.DOTALL)
@@ -397,16 +410,19 @@ def test_the_examples_of_the_document_can_be_used(tmp_path: Path) -> None:
     commands, hotkeys = examples(tmp_path)
     assert (commands.problems, hotkeys.problems) == ((), ())
     follow, scan, shoot = commands.commands
-    local = Here(pods=(WEB,), common={"SOCKET": "/run/p.sock"})
-    assert [way.words(scan)[-1] for way in aims(scan, local)[0]] == ["nginx:1", "busybox:1.36"]
-    with pytest.raises(NotOffered, match="no context of a kubeconfig"):
-        aims(shoot, local)
-    cluster = Here(pods=(WEB,), common={"CONTEXT": "kind"})
-    line = aims(shoot, cluster)[0][0].words(shoot)
+    local = CurrentSelection(pods=(WEB,), common={"SOCKET": "/run/p.sock"})
+    assert [way.words(scan)[-1] for way in find_targets(scan, local)[0]] == [
+        "nginx:1",
+        "busybox:1.36",
+    ]
+    with pytest.raises(NotOffered, match="not a kubeconfig context"):
+        find_targets(shoot, local)
+    cluster = CurrentSelection(pods=(WEB,), common={"CONTEXT": "kind"})
+    line = find_targets(shoot, cluster)[0][0].words(shoot)
     assert line[:3] == ["kubectl", "--context", "kind"]
     assert line[-3:] == ["web-n1", "--image=nicolaka/netshoot", "--target=app"]
     with pytest.raises(NotOffered, match="a cluster has no socket"):
-        aims(follow, cluster)
+        find_targets(follow, cluster)
 
 
 @pytest.mark.skipif(shutil.which("curl") is None, reason="wants curl")
@@ -416,8 +432,8 @@ async def test_the_example_that_follows_a_log_does(tmp_path: Path) -> None:
     async with serving(socket) as served:
         await served.store.put("pods", served_pod("web"))
         served.kubelet.lines = [log_line(b"hello"), log_line(b"world")]
-        here = Here(pods=(served_pod("web"),), common={"SOCKET": str(socket)})
-        ((aim,),) = aims(follow, here)
+        here = CurrentSelection(pods=(served_pod("web"),), common={"SOCKET": str(socket)})
+        ((aim,),) = find_targets(follow, here)
         printed = bytearray()
         async with asyncio.timeout(40), asyncio.TaskGroup() as group:
             program = group.create_task(

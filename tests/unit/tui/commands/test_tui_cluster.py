@@ -12,12 +12,12 @@ from tui_scene import gallery, node
 from podtui.api.local import NodeMetrics
 from podtui.api.v1 import Event, Node, ObjectMeta, OwnerReference, Pod
 from podtui.client.protocol import AGENT, CLUSTER, Lost, Server, ServerCapabilities, Synced
-from podtui.tui.commands.availability import NEEDS, PARTS, is_binding_offered, is_offered
-from podtui.tui.commands.delete import fate
+from podtui.tui.commands.availability import NEEDS, PARTS, is_available, is_binding_available
+from podtui.tui.commands.delete import deletion_effect
 from podtui.tui.commands.key_registry import known_bindings
-from podtui.tui.commands.registry import COMMANDS, offered_commands
+from podtui.tui.commands.registry import COMMANDS, available_commands
 from podtui.tui.model.model import Model
-from podtui.tui.views.node.nodes import books_of, whole_node, whole_use
+from podtui.tui.views.node.nodes import allocation_of, whole_node, whole_use
 
 SERVER = Server(
     capabilities=CLUSTER,
@@ -78,27 +78,29 @@ def test_actions_that_are_named_exist() -> None:
     ],
 )
 def test_what_a_cluster_offers(action: str, parameters: tuple[object, ...], there: bool) -> None:
-    assert is_offered(CLUSTER, action, parameters) is there
-    assert is_offered(AGENT, action, parameters) is (action != "context")
+    assert is_available(CLUSTER, action, parameters) is there
+    assert is_available(AGENT, action, parameters) is (action != "context")
 
 
 def test_deleting_needs_files_or_records() -> None:
     neither = ServerCapabilities(manifests=False)
-    assert not is_offered(neither, "delete")
-    assert not is_binding_offered(CLUSTER, "probes.run", "run")
-    assert is_binding_offered(AGENT, "probes.run", "run")
+    assert not is_available(neither, "delete")
+    assert not is_binding_available(CLUSTER, "probes.run", "run")
+    assert is_binding_available(AGENT, "probes.run", "run")
 
 
 def test_commands() -> None:
-    names = {command.name for command in offered_commands(CLUSTER)}
+    names = {command.name for command in available_commands(CLUSTER)}
     assert {"pods", "node", "context", "forwards"} <= names
     assert not {"new", "undo", "trash", "journal", "images", "rejected", "what-if"} & names
-    assert "context" not in {command.name for command in offered_commands(AGENT)}
+    assert "context" not in {command.name for command in available_commands(AGENT)}
 
 
 def test_commands_speak_of_an_agent_only_where_there_is_one() -> None:
-    assert any("agent" in command.words for command in offered_commands(AGENT))
-    assert not [command.words for command in offered_commands(CLUSTER) if "agent" in command.words]
+    assert any("agent" in command.words for command in available_commands(AGENT))
+    assert not [
+        command.words for command in available_commands(CLUSTER) if "agent" in command.words
+    ]
 
 
 # --- several nodes
@@ -114,30 +116,30 @@ def test_all_nodes_together() -> None:
 
 
 def test_the_books_are_of_the_pod_s_node() -> None:
-    from podtui.tui.views.node.gauges import ask_of
+    from podtui.tui.views.node.gauges import requests_of
 
     model = Model(SERVER)
     model.fold(Node, Synced((named("n0"), named("n1"))))
     model.fold(Pod, Synced(tuple(pods())))
-    asks = {key: ask_of(pod) for key, pod in model.pods.items()}
+    asks = {key: requests_of(pod) for key, pod in model.pods.items()}
     first = next(pod for pod in model.pods.values() if pod.spec.nodeName == "n1")
-    books = books_of(model, asks, first)
+    books = allocation_of(model, asks, first)
     assert books is not None
     assert books.node.metadata.name == "n1"
     assert {model.pods[ask.key].spec.nodeName for ask in books.asks} == {"n1"}
-    everything = books_of(model, asks, None)
+    everything = allocation_of(model, asks, None)
     assert everything is not None
     assert len(everything.asks) == len(model.pods)
-    neighbours = {pod.spec.nodeName for pod in model.neighbours_of(first)}
+    neighbours = {pod.spec.nodeName for pod in model.pods_beside(first)}
     assert neighbours == {"n1"}
 
 
 def test_use_of_all_is_known_where_it_is_of_each() -> None:
     model = Model(SERVER)
     model.fold(Node, Synced((named("n0"), named("n1"))))
-    model.measure_nodes((use("n0"),))
+    model.set_node_usages((use("n0"),))
     assert whole_use(model) is None
-    model.measure_nodes((use("n0"), use("n1")))
+    model.set_node_usages((use("n0"), use("n1")))
     found = whole_use(model)
     assert found is not None
     assert found.cpu == 200
@@ -165,10 +167,10 @@ async def test_a_refused_kind_that_comes_is_shown() -> None:
 @pytest.mark.parametrize(
     ("owner", "words"),
     [
-        (("ReplicaSet", "web-1"), "has 30 s to end; ReplicaSet web-1 makes another"),
-        (("Job", "j"), "has 30 s to end; Job j may make another"),
-        (("Node", "n1"), "is a static pod of Node n1: its kubelet makes the record again"),
-        (None, "has 30 s to end; it has no owner: it is not recreated"),
+        (("ReplicaSet", "web-1"), "has 30 s to terminate; ReplicaSet web-1 recreates it"),
+        (("Job", "j"), "has 30 s to terminate; Job j may recreate it"),
+        (("Node", "n1"), "is a static pod of Node n1; its kubelet recreates the mirror pod"),
+        (None, "has 30 s to terminate; no owner recreates it"),
     ],
 )
 def test_what_becomes_of_a_deleted_pod(owner: tuple[str, str] | None, words: str) -> None:
@@ -178,4 +180,4 @@ def test_what_becomes_of_a_deleted_pod(owner: tuple[str, str] | None, words: str
         owners = (OwnerReference(apiVersion="v1", kind=kind, name=name, uid="u", controller=True),)
     pod = placed(gallery()[0], "n0", ownerReferences=owners)
     pod = structs.replace(pod, spec=structs.replace(pod.spec, terminationGracePeriodSeconds=None))
-    assert fate(pod) == words
+    assert deletion_effect(pod) == words

@@ -111,13 +111,13 @@ def test_a_bad_key_is_told() -> None:
 def test_a_key_of_another_binding_in_the_same_place_is_refused() -> None:
     keys, problems = read(main_logs="d")
     assert keys == {}
-    assert problems == ("c.yaml:2:3: keys.main.logs: 'd' is the key of main.describe there",)
+    assert problems == ("c.yaml:2:3: keys.main.logs: 'd' is already bound to main.describe",)
 
 
 def test_of_two_that_want_one_key_the_first_has_it() -> None:
     keys, problems = read(main_logs="x", main_describe="x")
     assert keys == {"main.logs": "x"}
-    assert "keys.main.describe: 'x' is the key of main.logs there (c.yaml:2:3)" in problems[0]
+    assert "keys.main.describe: 'x' is already bound to main.logs (c.yaml:2:3)" in problems[0]
 
 
 def test_two_may_change_places() -> None:
@@ -136,7 +136,7 @@ def test_one_key_may_mean_two_things_in_two_places() -> None:
 
 
 def test_a_key_that_is_in_force_everywhere_is_not_hidden_by_a_new_one() -> None:
-    assert "q' is the key of app.quit" in read(main_logs="q")[1][0]
+    assert "q' is already bound to app.quit" in read(main_logs="q")[1][0]
     assert "l' is the key of main.logs" in read(app_help="l")[1][0]
 
 

@@ -20,8 +20,8 @@ from podtui.api.v1 import Container, ContainerPort, EphemeralContainer, Pod
 from podtui.client.protocol import Output
 from podtui.errors import AgentUnavailable, UsageError
 from podtui.tui.commands.copy_files import Transfer, parse_transfer, transfer_problem
-from podtui.tui.commands.port_forward import Ports, offered, parse_ports, ports_problem
-from podtui.tui.commands.raw_terminal import DETACH, KeysToLeave, SessionResult, talk
+from podtui.tui.commands.port_forward import Ports, declared_ports, parse_ports, ports_problem
+from podtui.tui.commands.raw_terminal import DETACH, KeysToLeave, SessionResult, run_session
 from podtui.tui.commands.restart import restartable_names
 from podtui.tui.commands.shell import running_names
 
@@ -82,7 +82,7 @@ async def test_keys_go_in_as_they_are_and_output_comes_out(terminal: tuple[int, 
     session = Echo()
     termios.tcsetwinsize(slave, (33, 99))
     async with asyncio.timeout(10), asyncio.TaskGroup() as group:
-        talking = group.create_task(talk(session, typed=slave, shown=slave))
+        talking = group.create_task(run_session(session, typed=slave, shown=slave))
         await shown(master, b"$ ")
         os.write(master, b"\x03\x1b[A")
         await shown(master, b"\x03\x1b[A")
@@ -97,7 +97,9 @@ async def test_the_keys_to_leave_leave_and_are_not_passed_on(terminal: tuple[int
     master, slave = terminal
     session = Echo()
     async with asyncio.timeout(10), asyncio.TaskGroup() as group:
-        talking = group.create_task(talk(session, keys=DETACH, tty=False, typed=slave, shown=slave))
+        talking = group.create_task(
+            run_session(session, keys=DETACH, tty=False, typed=slave, shown=slave)
+        )
         await shown(master, b"$ ")
         # Without a terminal of its own a process ends its lines with a line feed alone.
         os.write(master, b"\n")
@@ -122,7 +124,7 @@ async def test_a_session_that_breaks_is_an_error_and_leaves_the_terminal_whole(
             yield "stdout", b""
 
     with pytest.raises(AgentUnavailable, match="closed the connection"):
-        await talk(Broken(), typed=slave, shown=slave)
+        await run_session(Broken(), typed=slave, shown=slave)
     assert termios.tcgetattr(slave) == before
 
 
@@ -202,7 +204,7 @@ def test_what_is_no_port_is_refused_in_words(text: str) -> None:
 
 
 def test_only_tcp_ports_are_offered() -> None:
-    assert offered(WEB) == [("http", 8080)]
+    assert declared_ports(WEB) == [("http", 8080)]
 
 
 @pytest.mark.parametrize(

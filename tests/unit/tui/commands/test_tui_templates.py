@@ -47,12 +47,12 @@ def test_nothing_but_the_name_is_changed() -> None:
         ("web", ""),
         ("a.b-c.1", ""),
         ("", "the name must not be empty"),
-        ("Web", "small letters"),
-        ("-a", "small letters"),
-        ("a/b", "small letters"),
-        ("a..b", "small letters"),
-        ("taken", "there is a taken.yaml already"),
-        ("x" * 201, "a name has at most 200"),
+        ("Web", "must consist of lower case"),
+        ("-a", "must consist of lower case"),
+        ("a/b", "must consist of lower case"),
+        ("a..b", "must consist of lower case"),
+        ("taken", "taken.yaml already exists"),
+        ("x" * 201, "must be no more than 200"),
     ],
 )
 def test_a_name_is_checked_before_it_becomes_a_file(name: str, problem: str) -> None:

@@ -11,7 +11,7 @@ from tui_scene import ended, node, pod, status, waiting
 
 from podtui.api.v1 import Pod
 from podtui.tui.preferences.alerts import (
-    FORGET,
+    FORGET_SECONDS,
     READY_SECONDS,
     Alert,
     AlertKind,
@@ -100,21 +100,21 @@ def test_a_replaced_pod_is_the_same_to_people_and_a_stranger_after_a_while() -> 
     start = [(0.0, running()), (1.0, looping()), (2.0, None)]
     assert told(*start, (3.0, looping())) == ["crashLoop"]
     assert told(*start, (10.0, running()), (40.0, running())) == ["crashLoop", "ready"]
-    late = 3 + FORGET
+    late = 3 + FORGET_SECONDS
     assert told(*start, (late, None), (late + 1, looping())) == ["crashLoop", "crashLoop"]
 
 
 def test_what_waits_is_looked_at_as_time_goes_on() -> None:
     book = AlertTracker()
     book.observe_pods([looping()], 0, first=True)
-    assert not book.waits(looping())
+    assert not book.is_recovering(looping())
     book.observe_pods([running()], 1, first=False)
-    assert book.waits(running())
+    assert book.is_recovering(running())
 
 
 def test_a_completed_pod_is_well_and_a_leaving_one_is_not() -> None:
-    assert pod_condition(pod("job", status("app", ended(0)), phase="Succeeded"), 0.0).well
-    assert not pod_condition(pod("web", status("app"), deleted=True), 0.0).well
+    assert pod_condition(pod("job", status("app", ended(0)), phase="Succeeded"), 0.0).healthy
+    assert not pod_condition(pod("web", status("app"), deleted=True), 0.0).healthy
 
 
 def test_the_node_is_told_when_it_goes_and_when_it_comes() -> None:

@@ -67,7 +67,7 @@ def test_what_is_wrong_is_told_with_its_line(tmp_path: Path, text: str, problem:
 
 @pytest.mark.parametrize("path", sorted(THEMES.iterdir()), ids=lambda path: path.stem)
 def test_themes_that_ship_are_read_without_yaml(path: Path) -> None:
-    assert themes.plain(path.read_text()) is not None
+    assert themes.parse_plain(path.read_text()) is not None
 
 
 LINES = st.sampled_from(
@@ -82,9 +82,9 @@ LINES = st.sampled_from(
 @examples(500)
 @given(st.lists(LINES, max_size=5))
 def test_what_is_plain_means_to_yaml_what_it_means_here(lines: list[str]) -> None:
-    found = themes.plain("\n".join(lines))
+    found = themes.parse_plain("\n".join(lines))
     if found is not None:
-        assert themes.by_library("\n".join(lines)) == found
+        assert themes.parse_with_library("\n".join(lines)) == found
 
 
 def test_a_file_that_is_nested_without_end_is_a_problem_and_no_more(tmp_path: Path) -> None:

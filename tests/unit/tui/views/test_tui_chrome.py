@@ -14,7 +14,7 @@ from podtui.tui.views.header import Amounts, Detail, header, meters
 from podtui.tui.views.node.gauges import gauges
 from podtui.tui.views.node.overview import node_lines
 from podtui.tui.views.pod_status import Family
-from podtui.tui.views.pods.rows import Totals, asked, pod_row
+from podtui.tui.views.pods.rows import Totals, pod_row, requests_and_limits
 from podtui.tui.widgets.cells import Line, line_width
 from podtui.tui.widgets.format import percent
 
@@ -78,7 +78,7 @@ def scene() -> tuple[Model, Totals]:
         pod("d", status(state=ended(0)), phase="Succeeded", uid="d"),
         pod("e", phase="Pending", uid="e"),
     ):
-        totals.put(given, pod_row(given, None, now=0.0), asked(given))
+        totals.put(given, pod_row(given, None, now=0.0), requests_and_limits(given))
     return model, totals
 
 
@@ -108,10 +108,10 @@ def test_totals_are_those_of_the_pods_that_are_there() -> None:
         phase = dice.choice(("Running", "Succeeded"))
         left[name] = pod(name, dice.choice(states), uid=name, phase=phase,
                          requests={"cpu": f"{dice.randrange(900)}m"})  # fmt: skip
-        totals.put(left[name], pod_row(left[name], None, now=0.0), asked(left[name]))
+        totals.put(left[name], pod_row(left[name], None, now=0.0), requests_and_limits(left[name]))
     fresh = Totals()
     for given in left.values():
-        fresh.put(given, pod_row(given, None, now=0.0), asked(given))
+        fresh.put(given, pod_row(given, None, now=0.0), requests_and_limits(given))
     assert (totals.counts, totals.cpu, totals.memory) == (fresh.counts, fresh.cpu, fresh.memory)
     assert sum(totals.counts.values()) == len(left)
 
@@ -119,6 +119,6 @@ def test_totals_are_those_of_the_pods_that_are_there() -> None:
 def test_pods_that_ended_hold_nothing() -> None:
     done = pod("a", status(state=ended(0)), phase="Succeeded", requests={"cpu": "1"})
     totals = Totals()
-    totals.put(done, pod_row(done, None, now=0.0), asked(done))
+    totals.put(done, pod_row(done, None, now=0.0), requests_and_limits(done))
     assert totals.cpu == 0
     assert totals.counts[Family.COMPLETED] == 1

@@ -81,7 +81,7 @@ def test_init_and_ephemeral_containers_have_their_own_parts() -> None:
     assert lines.index("Containers") < lines.index("Ephemeral containers")
     debugger = next(line for line in lines if "debugger" in line)
     assert "running since 60s ago" in debugger
-    assert "beside app" in debugger
+    assert "targets app" in debugger
 
 
 def test_ids_are_as_long_as_people_need_them() -> None:

@@ -58,28 +58,28 @@ def test_amounts_that_somebody_else_changed() -> None:
         (
             resize("PodResizePending", "Deferred", "Node didn't have enough memory"),
             (
-                "▲ a resize waits: app limits.memory: file 32Mi,"
-                " container 16Mi · since 3m ago · tried again when there is room"
+                "▲ resize deferred: app limits.memory: file 32Mi,"
+                " container 16Mi · since 3m ago · retried when resources are available"
             ),
         ),
         (
             resize("PodResizePending", "Infeasible", "the node is too small"),
             (
-                "▲ a resize cannot be: app limits.memory: file 32Mi,"
-                " container 16Mi · since 3m ago · not tried again: change the file"
+                "▲ resize infeasible: app limits.memory: file 32Mi,"
+                " container 16Mi · since 3m ago · not retried: change the file"
             ),
         ),
         (
             resize("PodResizeInProgress", "Error", "the engine refuses"),
             (
-                "▲ a resize is not done: the engine refuses (app limits.memory: file 32Mi,"
-                " container 16Mi) · since 3m ago · tried again"
+                "▲ resize not completed: the engine refuses (app limits.memory: file 32Mi,"
+                " container 16Mi) · since 3m ago · retried"
             ),
         ),
         (
             resize("PodResizeInProgress", ""),
             (
-                "▲ a resize is not done (app limits.memory: file 32Mi, container 16Mi)"
+                "▲ resize not completed (app limits.memory: file 32Mi, container 16Mi)"
                 " · since 3m ago · in progress"
             ),
         ),
@@ -91,7 +91,7 @@ def test_a_resize_that_is_not_carried_out(condition: PodCondition, wanted: str) 
 
 def test_a_file_that_is_broken_while_its_last_good_version_runs() -> None:
     (line,) = told(pod("hello", status()), broken(state=ManifestState.LAST_GOOD))
-    assert "is broken: its last good version runs" in line
+    assert "is invalid: its last valid version runs" in line
     assert line.endswith("the file takes effect once it is fixed")
     assert told(pod("hello", status()), broken(state=ManifestState.INVALID)) == []
 

@@ -21,7 +21,7 @@ from podtui.tui.model.usage import KEPT, NodeHistory, Sample, Usage
 from podtui.tui.screens.node.what_if_view import manifest_files, question
 from podtui.tui.views.node.gauges import gauges, rejections, requests_of
 from podtui.tui.views.node.overview import condition_lines, overview_lines, resource_lines
-from podtui.tui.views.node.plot import Past, history_lines, observed_usage, recorded_usage
+from podtui.tui.views.node.plot import UsageHistory, history_lines, observed_usage, recorded_usage
 from podtui.tui.views.node.tables import image_row, image_summary, rejected_row, share_row
 from podtui.tui.views.node.what_if import QueryError, is_query, parse_query, verdict_lines
 from podtui.tui.widgets.cells import Line, Row, line_width
@@ -106,7 +106,7 @@ def test_all_that_the_agent_kept_fits_with_its_legend(width: int, height: int, o
 
 
 def test_a_node_that_nobody_measures_says_so() -> None:
-    assert "Nothing is measured" in text(history_lines(GAUGES, Past(), now(), "1h", 78, 18)[0])
+    assert "No measurements" in text(history_lines(GAUGES, UsageHistory(), now(), "1h", 78, 18)[0])
 
 
 # --- wishes
@@ -136,12 +136,12 @@ def test_of_huge_pages_and_devices_a_limit_is_asked_for() -> None:
     [
         ("cpus=1", "did you mean cpu?"),
         ("colour=red", "there are cpu, memory"),
-        ("cpu=many", "'many' is no quantity"),
-        ("cpu=", "cpu: how much?"),
-        ("hostPort=x", "'x' is no number"),
-        ("hostPort=70000", "not within 1-65535"),
-        ("priority=high", "'high' is no number"),
-        ("web.yaml", "neither a wish"),
+        ("cpu=many", "'many' is not a quantity"),
+        ("cpu=", "cpu: missing value"),
+        ("hostPort=x", "'x' is not a number"),
+        ("hostPort=70000", "must be between 1 and 65535"),
+        ("priority=high", "'high' is not a number"),
+        ("web.yaml", "neither a request"),
     ],
 )
 def test_what_is_wrong_with_a_wish(typed: str, words: str) -> None:
@@ -258,7 +258,7 @@ def verdict(width: int = 74, **fields: object) -> list[str]:
     [
         ({}, "✔ new-n1 fits"),
         ({"admitted": False, "reason": "NodePorts"}, "✖ new-n1 does not fit: NodePorts"),
-        ({"holders": (PROGRAM,)}, "▲ new-n1 would be admitted, and could not start"),
+        ({"holders": (PROGRAM,)}, "▲ new-n1 would be admitted, but could not start"),
         ({"leave": (LEAVER,)}, "▲ new-n1 would be admitted, and other pods would be preempted"),
     ],
 )

@@ -39,7 +39,7 @@ def texts(of: Plan) -> list[str]:
 
 def test_a_replaced_pod_says_why_and_where() -> None:
     assert texts(plan(pod(Outcome.REPLACED, IMAGE, grace=30))) == [
-        "↻ web is replaced: the old one is ended with up to 30 s of grace, then a new one starts.",
+        "↻ web is replaced: the old one is terminated within 30 s, then a new one starts.",
         "    containers[0].image  busybox:1.35 → busybox:1.36  (line 14)",
     ]
 
@@ -51,7 +51,7 @@ def test_a_replaced_pod_says_why_and_where() -> None:
         (pod(Outcome.NEW), "+ web is new and starts."),
         (
             pod(Outcome.REMOVED, grace=0),
-            "− web is removed: it is ended at once, then its containers are removed.",
+            "− web is removed: it is terminated immediately, then its containers are removed.",
         ),
         (pod(Outcome.IN_PLACE), "~ web keeps running (fixed UID); nothing restarts now."),
         (pod(Outcome.IN_PLACE, restarts=("a", "b")),
@@ -104,7 +104,7 @@ def test_what_stands_beside_pods_is_told_too() -> None:
                     message="it needs c")  # fmt: skip
     assert texts(plan(objects=(conf,), files=(file,))) == [
         (
-            "~ ConfigMap default/c changes; read by web: files follow soon, variables when"
+            "~ ConfigMap default/c changes; used by web: volumes are updated soon, variables when"
             " containers restart."
         ),
         "▲ api.yaml becomes Invalid (it is Accepted): it needs c",

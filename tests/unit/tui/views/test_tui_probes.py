@@ -49,7 +49,7 @@ def shown(*reports: ProbeReport, width: int = 100, **more: object) -> str:
 def test_a_probe_says_what_it_asks_when_next_and_what_it_heard() -> None:
     said = shown(report())
     for words in ("▸ ✖ fails", "app readiness", "exec check me, every 7s", "in 4s",
-                  "2 failures in a row, it takes 3", "✔▲?✖", "✖ failure in 250ms, 3s ago",
+                  "2 failures in a row, threshold 3", "✔▲?✖", "✖ failure in 250ms, 3s ago",
                   "no\n", "route"):  # fmt: skip
         assert words in said
 
@@ -66,7 +66,7 @@ def test_a_run_by_hand_stands_beside_the_kubelets_own() -> None:
     [({"nextIn": None, "state": "passed"}, "passed: it is not run again"),
      ({"nextIn": None, "state": "waits for startup"}, "waiting for the startup probe to pass"),
      ({"nextIn": 30.0, "state": "initial delay"}, "in 29s (initial delay)"),
-     ({"nextIn": 0.2}, "in 0s"), ({"running": True}, "runs now")],
+     ({"nextIn": 0.2}, "in 0s"), ({"running": True}, "running now")],
 )  # fmt: skip
 def test_when_it_runs_next(fields: dict[str, object], words: str) -> None:
     assert next_text(report(**fields), 1.0) == words
@@ -83,7 +83,7 @@ def test_a_pod_without_probes_is_told_what_they_are_for() -> None:
                                 width=80)  # fmt: skip
     assert "No container of this pod has a probe" in text(lines)
     assert places == {}
-    assert "do not run" in shown()
+    assert "not running" in shown()
 
 
 @pytest.mark.parametrize("width", [40, 78, 198])

@@ -93,7 +93,7 @@ def test_pods_that_wait_for_one_image_show_one_pull() -> None:
     assert first == Pull("big:1", Stage.PULLING, MIB, 2 * MIB, ("b-n1", "a-n1"))
     assert second == Pull("small:1", Stage.WAITING, pods=("c-n1",))
     assert pull_of(turn, [turn, half, other]) == first
-    assert words(first) == "◔ pulling big:1 50% 1/2Mi · 2 pods wait for it"
+    assert words(first) == "◔ pulling big:1 50% 1/2Mi · 2 pods waiting"
 
 
 def test_a_pull_by_hand_has_no_pods() -> None:

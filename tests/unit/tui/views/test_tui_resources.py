@@ -179,7 +179,7 @@ def test_what_nobody_measures_is_said_once_with_the_reason() -> None:
 def test_what_was_nothing_all_the_time_takes_one_line() -> None:
     calm = structs.replace(series("app"), read=(0.0,) * 60, written=(None, *(0.0,) * 59))
     said = shown(used(pod("web", status("app")), calm), 100, 30)
-    assert "read, write 0B/s all the time" in said
+    assert "read, write 0B/s constantly" in said
     assert "in 20KiB/s" in said
 
 
@@ -195,7 +195,7 @@ def test_without_figures_it_says_when_they_come() -> None:
     said = shown(Used(web), 80, 20)
     assert "No measurements of this pod in the last 1h" in said
     assert "ten seconds after" in said
-    assert "does not run" in shown(used(web, series("app")), 80, 20)
+    assert "not running" in shown(used(web, series("app")), 80, 20)
 
 
 def test_all_of_a_pod_with_one_container_is_seen_at_once_in_a_small_terminal() -> None:

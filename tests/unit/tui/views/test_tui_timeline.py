@@ -102,7 +102,7 @@ def test_two_starts_are_compared_step_by_step() -> None:
     assert found.gone == (("pull old:1", pytest.approx(6.5)),)
     assert found.before == pytest.approx(8.4)
     drawn = text(waterfall_lines(found, 100, number=1, of=2))
-    assert "the start before took 8.40s (+600ms)" in drawn
+    assert "the previous start took 8.40s (+600ms)" in drawn
     assert "−1.02s" in drawn
     assert "only in the previous start: pull old:1 6.50s" in drawn
 
@@ -153,7 +153,7 @@ def test_no_line_is_wider_than_the_screen(width: int, now: float) -> None:
     ("number", "days", "words"),
     [
         (1, 0, "this start (1 of 4), "),
-        (2, 0, "the start before (2 of 4), "),
+        (2, 0, "the previous start (2 of 4), "),
         (3, 0, "2 starts ago (3 of 4), "),
         (
             4,

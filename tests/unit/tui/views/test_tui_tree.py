@@ -11,7 +11,7 @@ from tui_scene import gallery, node, now, pod, status
 from podtui.api.v1 import Node, Pod
 from podtui.client.protocol import Changed, Removed, Synced
 from podtui.tui.model.model import Changes, Model
-from podtui.tui.views.tree.rows import TREE_COLUMNS, TreeView, rows_in_sight, tree_row
+from podtui.tui.views.tree.rows import TREE_COLUMNS, TreeView, tree_row, visible_rows
 from podtui.tui.views.tree.tree import pod_items
 from podtui.tui.widgets.filters import ALL, parse_filter
 
@@ -64,7 +64,7 @@ def test_hostile_texts_are_clean() -> None:
 
 def labels(items: Any, folds: dict[str, bool], text: str = "") -> list[str]:
     wanted = parse_filter(text, TREE_COLUMNS)
-    return [item.label for item, _ in rows_in_sight(items, folds, wanted, now(), tree_row)]
+    return [item.label for item, _ in visible_rows(items, folds, wanted, now(), tree_row)]
 
 
 def test_a_pod_is_folded_until_somebody_opens_it() -> None:

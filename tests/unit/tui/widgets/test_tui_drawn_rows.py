@@ -10,7 +10,7 @@ from tui_scene import pod, status
 
 from podtui.api.times import short_duration, short_duration_until
 from podtui.tui.model.usage import Usage
-from podtui.tui.views.pods.rows import asked, measured_row, pod_row
+from podtui.tui.views.pods.rows import measured_row, pod_row, requests_and_limits
 from podtui.tui.widgets.cells import Cell, Column, Fitted, Row
 from podtui.tui.widgets.table_lines import DrawnRows, valid_until
 
@@ -81,4 +81,6 @@ def test_a_row_with_new_usage_is_the_row_made_anew() -> None:
     web = pod("web", status(), uid="u")
     use = Usage(cpu=250, memory=64 << 20)
     before = pod_row(web, None, now=0.0)
-    assert measured_row(before, use, asked(web)) == pod_row(web, use, now=0.0) != before
+    assert (
+        measured_row(before, use, requests_and_limits(web)) == pod_row(web, use, now=0.0) != before
+    )

@@ -119,7 +119,7 @@ def test_what_is_not_finished_hides_nothing(text: str) -> None:
         ("age<2x", "'2x' is not a duration, like 90s, 2h or 1d12h", "2x"),
         ("ready=1/0", "'1/0' is not a share", "1/0"),
         ("restarts>nan", "not a number", "nan"),
-        ("status>3", "status is a text: = != ~ !~", ">3"),
+        ("status>3", "status is text: = != ~ !~", ">3"),
         ("age~2h", "age is a number: = != < <= > >=", "~2h"),
         ("status~(", "not a regular expression", "("),
         ("restart>3", "no column restart; did you mean restarts?", "restart"),
