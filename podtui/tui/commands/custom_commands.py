@@ -181,13 +181,10 @@ def _unknown_values(words: Sequence[str], subject: str) -> list[str]:
         where = [each for each in SUBJECTS if name in VALUES[each]]
         near = difflib.get_close_matches(name, sorted(known), n=1)
         if where:
-            hint = f" if for is {subject}, only if it is {' or '.join(where)}"
-        else:
-            hint = (
-                f"; did you mean $({near[0]})?"
-                if near
-                else f"; use $$({name}) for a literal $({name})"
-            )
+            found.append(f"$({name}) is not available for {subject}, only for {' or '.join(where)}")
+            continue
+        literal = f"; use $$({name}) for a literal $({name})"
+        hint = f"; did you mean $({near[0]})?" if near else literal
         found.append(f"there is no $({name}){hint}")
     return found
 

@@ -111,7 +111,7 @@ def test_a_command_is_read_whole_and_its_words_stay_words(tmp_path: Path) -> Non
         ),
         (
             "name: a\n  command: [ls, $(CONTAINER)]",
-            "3:3: commands[0].command: there is no $(CONTAINER) if for is pod, only if it is container",
+            "3:3: commands[0].command: $(CONTAINER) is not available for pod, only for container",
         ),
     ],
 )
@@ -157,7 +157,7 @@ def test_a_key_that_something_else_has_is_told_with_both_places(tmp_path: Path) 
     assert sorted(problems(tmp_path, text), key=lambda each: int(each.split(":")[1])) == [
         f"c.yaml:4:3: commands[0].key: 'ctrl+g' is already bound to app.quit ({path}:1:8)",
         "c.yaml:7:3: commands[1].key: 'j' is already bound to table.down",
-        f"c.yaml:13:3: hotkeys.ctrl+o: 'ctrl+o' is the key of :c there ({path}:10:3)",
+        f"c.yaml:13:3: hotkeys.ctrl+o: 'ctrl+o' is already bound to :c ({path}:10:3)",
     ]
     assert [(each.name, each.keys) for each in found.commands] == [
         ("one", ()), ("b", ()), ("c", ("ctrl+o",)),

@@ -107,7 +107,7 @@ def test_what_stands_beside_pods_is_told_too() -> None:
             "~ ConfigMap default/c changes; used by web: volumes are updated soon, variables when"
             " containers restart."
         ),
-        "▲ api.yaml becomes Invalid (it is Accepted): it needs c",
+        "▲ api.yaml becomes Invalid (now Accepted): it needs c",
     ]
 
 
