@@ -1,0 +1,438 @@
+"""Operations on documents with a schema, as server-side apply needs them: validate, merge, compare,
+list the fields, remove fields.
+
+Lists are merged by keys or as sets where the schema says so; other lists, and maps that are marked
+atomic, are replaced as a whole. An absent value differs from null.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import cache
+from typing import Any, Final, cast
+
+import msgspec
+
+from podtui.api.fields import LIST, MAP, Field, types
+from podtui.patching.errors import PatchError, go_text, same
+from podtui.patching.field_set import (
+    FieldSet,
+    Path,
+    field_step,
+    key_step,
+    path_text,
+    value_step,
+)
+
+ABSENT: Final = msgspec.UNSET
+Object = dict[str, Any]
+Items = list[Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """The schema of a value. ``fields`` are those of a struct; ``element`` is the type of other
+    entries of a map, or of a list's items. An associative list has ``keys`` or is a set."""
+
+    kind: str
+    atomic: bool = False
+    keys: tuple[str, ...] = ()
+    fields: Mapping[str, Field] = field(default_factory=dict[str, Field])
+    element: str = ""
+
+    def entry(self, name: str) -> Shape:
+        known = self.fields.get(name)
+        return _shape(self.element) if known is None else shape_of_field(known)
+
+    @property
+    def item(self) -> Shape:
+        return _shape(self.element)
+
+
+def shape(schema: str) -> Shape:
+    """Return the shape of a type in `podtui.api.fields`."""
+    return _shape(schema)
+
+
+@cache
+def _shape(name: str, keys: tuple[str, ...] = (), kind: str = "", atomic: bool = False) -> Shape:
+    if name.startswith(LIST):
+        return Shape("list", kind not in ("map", "set"), keys, element=name.removeprefix(LIST))
+    if name.startswith(MAP):
+        return Shape("map", atomic, element=name.removeprefix(MAP))
+    known = types().get(name)
+    if known is not None:
+        return Shape("map", atomic or known.map == "atomic", fields=known.fields)
+    if name == "FieldsV1":
+        return Shape("map", True)
+    scalar = {"string": "string", "bytes": "string", "bool": "boolean"}.get(name)
+    if scalar is None:
+        scalar = "numeric" if name in ("int32", "int64", "double") else "untyped"
+    return Shape(scalar)
+
+
+def shape_of_field(known: Field) -> Shape:
+    return _shape(known.type, known.keys, known.list, known.map == "atomic")
+
+
+def _map(value: Any) -> Object:
+    return cast(Object, value) if isinstance(value, dict) else {}
+
+
+def _items(value: Any) -> Items:
+    return cast(Items, value) if isinstance(value, list) else []
+
+
+def step_of_item(of: Shape, item: Any) -> str:
+    """Return the step to an item of an associative list. Raises `PatchError`."""
+    if not of.keys:
+        if isinstance(item, dict):
+            raise PatchError("associative list without keys has an element that's a map type")
+        if isinstance(item, list):
+            raise PatchError("not supported: associative list with lists as elements")
+        if item is None:
+            raise PatchError("associative list without keys has an element that's an explicit null")
+        return value_step(item)
+    if not isinstance(item, dict):
+        kind = "a null element" if item is None else "non-map elements"
+        raise PatchError(f"associative list with keys may not have {kind}")
+    found: Object = {}
+    for name in of.keys:
+        default = of.item.fields[name].default
+        if name in item:
+            found[name] = item[name]
+        elif default is not ABSENT:
+            found[name] = default
+    if not found:
+        keys = " ".join(f'"{key}"' for key in of.keys)
+        raise PatchError(
+            f"associative list with keys has an element that omits all key fields [{keys}] "
+            "(and doesn't have default values for any key fields)"
+        )
+    return key_step(found)
+
+
+# Validation.
+
+
+def validate(schema: str, value: Any, *, duplicates: bool = False) -> None:
+    """Raises `PatchError` with all problems; ``duplicates`` allows repeated items of lists."""
+    problems = list(_problems(shape(schema), value, (), duplicates))
+    if len(problems) == 1:
+        raise PatchError(problems[0])
+    if problems:
+        raise PatchError("\n".join(["errors:", *(f"  {problem}" for problem in problems)]))
+
+
+def _problems(of: Shape, value: Any, path: Path, duplicates: bool) -> Iterator[str]:
+    if value is None:
+        return
+    if of.kind == "map":
+        yield from _map_problems(of, value, path, duplicates)
+    elif of.kind == "list":
+        yield from _list_problems(of, value, path, duplicates)
+    elif (problem := _scalar_problem(of.kind, value)) is not None:
+        yield _located(path, problem)
+
+
+def _located(path: Path, problem: str) -> str:
+    return f"{path_text(path)}: {problem}" if path else problem
+
+
+def _scalar_problem(kind: str, value: Any) -> str | None:
+    if kind == "string" and not isinstance(value, str):
+        return f"expected string, got &value.valueUnstructured{{Value:{go_text(value)}}}"
+    if kind == "boolean" and not isinstance(value, bool):
+        return f"expected boolean, got &{{{go_text(value)}}}"
+    if kind == "numeric" and (isinstance(value, bool) or not isinstance(value, int | float)):
+        names = {str: "string", bool: "bool", dict: "map[string]interface {}"}
+        got = next((name for known, name in names.items() if isinstance(value, known)), "list")
+        return f"expected numeric (int or float), got {got}"
+    if kind == "untyped" and isinstance(value, dict | list):
+        return f"expected any scalar, got &{{{go_text(value)}}}"
+    return None
+
+
+def _map_problems(of: Shape, value: Any, path: Path, duplicates: bool) -> Iterator[str]:
+    if not isinstance(value, dict):
+        yield _located(path, f"expected map, got &{{{go_text(value)}}}")
+        return
+    for name, item in cast(Object, value).items():
+        below = (*path, field_step(name))
+        if name not in of.fields and not of.element:
+            if not of.fields:
+                continue
+            yield _located(below, "field not declared in schema")
+            return
+        yield from _problems(of.entry(name), item, below, duplicates)
+
+
+def _list_problems(of: Shape, value: Any, path: Path, duplicates: bool) -> Iterator[str]:
+    if not isinstance(value, list):
+        yield _located(path, f"expected list, got &{{{go_text(value)}}}")
+        return
+    seen: set[str] = set()
+    for index, item in enumerate(cast(Items, value)):
+        step = f"i:{index}"
+        if not of.atomic:
+            try:
+                step = step_of_item(of, item)
+            except PatchError as error:
+                yield _located(path, f"element {index}: {error}")
+                return
+            if step in seen and not duplicates:
+                yield _located(path, f"duplicate entries for key {path_text((step,))}")
+            seen.add(step)
+        yield from _problems(of.item, item, (*path, step), duplicates)
+
+
+# Merge.
+
+
+def merge(of: Shape, left: Any, right: Any) -> Any:
+    """Return ``left`` with the changes of ``right``; either may be `ABSENT`."""
+    is_list = of.kind == "list"
+    whole = of.atomic or of.kind not in ("list", "map")
+    empty = not (_items(left) or _items(right)) if is_list else not (_map(left) or _map(right))
+    if whole or empty:
+        return left if right is ABSENT else right
+    if is_list:
+        return _merge_lists(of, _items(left), _items(right)) or ABSENT
+    mine, theirs = _map(left), _map(right)
+    merged: Object = {}
+    for name in {**mine, **theirs}:
+        out = merge(of.entry(name), mine.get(name, ABSENT), theirs.get(name, ABSENT))
+        if out is not ABSENT:
+            merged[name] = out
+    return merged or ABSENT
+
+
+def _merge_lists(of: Shape, left: Items, right: Items) -> Items:
+    """Merge by keys: items of ``right`` keep their order, and the others of ``left`` theirs."""
+    ours, theirs = [step_of_item(of, i) for i in left], [step_of_item(of, i) for i in right]
+    of_left: dict[str, Any] = {}
+    for step, item in zip(ours, left, strict=True):
+        of_left[step] = None if step in of_left else item
+    of_right = dict(zip(theirs, right, strict=True))
+    shared = iter([step for step in theirs if step in of_left])
+    next_shared = next(shared, None)
+    merged: Items = []
+    done: set[str] = set()
+
+    def put(left_item: Any, right_item: Any) -> None:
+        out = merge(of.item, left_item, right_item)
+        if out is not ABSENT:
+            merged.append(out)
+
+    i = j = 0
+    while i < len(ours) or j < len(theirs):
+        if i < len(ours) and j < len(theirs):
+            step = ours[i]
+            if step == theirs[j]:
+                done.add(step)
+                put(of_left[step], of_right[step])
+                i, j = i + 1, j + 1
+                next_shared = next(shared, None)
+                continue
+            if step in of_right and next_shared is not None and next_shared != step:
+                # Shared, but not the next one.
+                i += 1
+                continue
+        if i < len(ours):
+            step = ours[i]
+            if step not in of_right:
+                put(left[i], ABSENT)
+                i += 1
+                continue
+            if step in done:
+                i += 1
+        if j < len(theirs):
+            step = theirs[j]
+            done.add(step)
+            put(of_left.get(step, ABSENT), of_right[step])
+            j += 1
+            if next_shared == step:
+                next_shared = next(shared, None)
+    return merged
+
+
+# Comparison.
+
+
+@dataclass(slots=True)
+class Comparison:
+    removed: FieldSet = field(default_factory=FieldSet)
+    modified: FieldSet = field(default_factory=FieldSet)
+    added: FieldSet = field(default_factory=FieldSet)
+
+    def without(self, ignored: FieldSet) -> Comparison:
+        return Comparison(
+            self.removed.without(ignored),
+            self.modified.without(ignored),
+            self.added.without(ignored),
+        )
+
+
+def compare(schema: str, left: Any, right: Any) -> Comparison:
+    """Return the differences from ``left`` to ``right``."""
+    found = Comparison()
+    _compare(shape(schema), left, right, (), found)
+    return found
+
+
+def _compare(of: Shape, left: Any, right: Any, path: Path, found: Comparison) -> None:
+    is_list = of.kind == "list"
+    whole = of.atomic or of.kind not in ("list", "map")
+    empty = not (_items(left) or _items(right)) if is_list else not (_map(left) or _map(right))
+    if not whole and not empty:
+        if is_list:
+            _compare_lists(of, _items(left), _items(right), path, found)
+        else:
+            mine, theirs = _map(left), _map(right)
+            for name in {**mine, **theirs}:
+                below = (*path, field_step(name))
+                ours, other = mine.get(name, ABSENT), theirs.get(name, ABSENT)
+                _compare(of.entry(name), ours, other, below, found)
+    if left is ABSENT:
+        found.added.add(path)
+    elif right is ABSENT:
+        found.removed.add(path)
+    elif (whole or empty) and not _equal(left, right):
+        found.modified.add(path)
+
+
+def _compare_lists(of: Shape, left: Items, right: Items, path: Path, found: Comparison) -> None:
+    ours, theirs = _grouped(of, left), _grouped(of, right)
+    for step in {**ours, **theirs}:
+        mine, other = ours.get(step, []), theirs.get(step, [])
+        below = (*path, step)
+        if len(mine) <= 1 and len(other) <= 1:
+            _compare(of.item, (mine or [ABSENT])[0], (other or [ABSENT])[0], below, found)
+        elif len(mine) > 1 and len(other) > 1:
+            if not _equal(mine, other):
+                found.modified.add(below)
+        elif len(mine) > 1:
+            if other:
+                _compare(of.item, ABSENT, other[0], below, found)
+            found.removed.add(below)
+        else:
+            if mine:
+                _compare(of.item, mine[0], ABSENT, below, found)
+            found.added.add(below)
+
+
+def _grouped(of: Shape, items: Items) -> dict[str, Items]:
+    found: dict[str, Items] = {}
+    for item in items:
+        found.setdefault(step_of_item(of, item), []).append(item)
+    return found
+
+
+def _equal(left: Any, right: Any) -> bool:
+    numbers = isinstance(left, int | float) and isinstance(right, int | float)
+    if numbers and not isinstance(left, bool) and not isinstance(right, bool):
+        return left == right
+    if isinstance(left, list) and isinstance(right, list):
+        ours, theirs = cast(Items, left), cast(Items, right)
+        return len(ours) == len(theirs) and all(map(_equal, ours, theirs))
+    if isinstance(left, dict) and isinstance(right, dict):
+        mine, other = cast(Object, left), cast(Object, right)
+        return mine.keys() == other.keys() and all(_equal(mine[key], other[key]) for key in mine)
+    return same(left, right)
+
+
+def equal(left: Any, right: Any) -> bool:
+    """Compare two documents; numbers are equal by value."""
+    return _equal(left, right)
+
+
+# The fields of a document.
+
+
+def fields_of(schema: str, value: Any) -> FieldSet:
+    """Return the set of all fields of a document."""
+    found = FieldSet()
+    _add_fields(shape(schema), value, (), found)
+    return found
+
+
+def _add_fields(of: Shape, value: Any, path: Path, found: FieldSet) -> None:
+    if of.atomic or of.kind not in ("list", "map"):
+        found.add(path)
+    elif of.kind == "list":
+        for step, items in _grouped(of, _items(value)).items():
+            if len(items) == 1:
+                _add_fields(of.item, items[0], (*path, step), found)
+            found.add((*path, step))
+    else:
+        for name, item in _map(value).items():
+            below = (*path, field_step(name))
+            _add_fields(of.entry(name), item, below, found)
+            if item is None or item == {} or name not in of.fields:
+                found.add(below)
+
+
+def with_named_fields(of: Shape, fields: FieldSet) -> FieldSet:
+    """Return the set with the structs' fields that lead to its fields."""
+    found = FieldSet()
+    found.members = set(fields.members)
+    for step, below in fields.children.items():
+        kind, _, name = step.partition(":")
+        child = Shape("untyped")
+        if kind == "f" and of.kind == "map":
+            if name in of.fields:
+                found.members.add(step)
+            if name in of.fields or of.element:
+                child = of.entry(name)
+        elif kind == "k" and of.kind == "list":
+            child = of.item
+        found.children[step] = with_named_fields(child, below)
+    return found
+
+
+# Removal.
+
+
+def remove(of: Shape, value: Any, fields: FieldSet) -> Any:
+    """Return a value without the given fields; None for a collection that is empty already."""
+    if of.kind == "list":
+        return _remove_items(of, value, fields)
+    if of.kind != "map":
+        return value
+    if of.atomic or not isinstance(value, dict) or not value:
+        return None
+    kept: Object = {}
+    matched = False
+    for name, item in cast(Object, value).items():
+        step = field_step(name)
+        if step in fields.members:
+            continue
+        if below := fields.children.get(step):
+            matched = True
+            item = _removed_within(of.entry(name), item, below)
+        kept[name] = item
+    return kept if kept or matched else None
+
+
+def _remove_items(of: Shape, value: Any, fields: FieldSet) -> Any:
+    if of.atomic or not isinstance(value, list) or not value:
+        return None
+    kept: Items = []
+    matched = False
+    for item in cast(Items, value):
+        step = step_of_item(of, item)
+        if step in fields.members:
+            continue
+        if below := fields.children.get(step):
+            matched = True
+            item = _removed_within(of.item, item, below)
+        kept.append(item)
+    return kept if kept or matched else None
+
+
+def _removed_within(of: Shape, value: Any, fields: FieldSet) -> Any:
+    out = remove(of, value, fields)
+    if out is None and isinstance(value, dict):
+        return {}
+    return [] if out is None and isinstance(value, list) else out
