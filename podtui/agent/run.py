@@ -20,6 +20,7 @@ from podtui.agent.clash import AgentClash, guarded
 from podtui.agent.control import prepare_root
 from podtui.agent.lock import AgentLock, AgentRecord
 from podtui.agent.systemd import machine_is_stopping
+from podtui.api.cpus import parse_cpu_set
 from podtui.api.names import MANIFEST_PATH
 from podtui.api.plan import Plan
 from podtui.api.times import rfc3339
@@ -29,7 +30,6 @@ from podtui.clock import Clock, SystemClock
 from podtui.kubelet.admission.plan import comes, plan_of
 from podtui.kubelet.base.config import KubeletConfig
 from podtui.kubelet.kubelet import Kubelet
-from podtui.kubelet.managers.cpu_topology import parse_cpu_set
 from podtui.manifest.diagnose import read_manifest
 from podtui.manifest.folder import ManifestFolder
 from podtui.manifest.result import ReadResult

@@ -136,6 +136,7 @@ class Kubelet:
             config=config,
             containers=self._running_containers,
             topology=read_machine_topology if host is None else host.topology,
+            on_change=self._show_cpus,
         )
         self._admissions = Admissions(
             find=self._manager.get,
@@ -342,6 +343,7 @@ class Kubelet:
         await self._managers.load()
         self._events.node(NORMAL, "Starting", "Starting kubelet.")
         await self._node.register()
+        self._show_cpus()
         try:
             await self._supervise()
         finally:
@@ -409,6 +411,13 @@ class Kubelet:
     def _running_pods(self) -> list[Pod]:
         state = self._workers.state
         return [pod for pod in self._manager if state(pod.metadata.uid) is WorkerState.SYNC]
+
+    def _show_cpus(self) -> None:
+        def name(uid: str) -> str:
+            pod = self._manager.get(uid)
+            return uid if pod is None else f"{pod.metadata.namespace}/{pod.metadata.name}"
+
+        self._node.set_cpus(self._managers.cpu_map(name))
 
     def _running_containers(self) -> list[RunningContainer]:
         return [

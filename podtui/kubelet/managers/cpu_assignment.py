@@ -12,7 +12,8 @@ from collections.abc import Callable, Iterable, Sequence
 from itertools import combinations
 from typing import NamedTuple
 
-from podtui.kubelet.managers.cpu_topology import CpuSet, CpuTopology
+from podtui.api.cpus import CpuSet
+from podtui.kubelet.managers.cpu_topology import CpuTopology
 
 
 class NotEnoughCpus(Exception):

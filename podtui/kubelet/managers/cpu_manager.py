@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
+from podtui.api.cpus import CpuSet, format_cpu_set
 from podtui.api.pod_resources import GUARANTEED, qos_class
 from podtui.api.pods import is_sidecar
 from podtui.api.quantity import parse_quantity
@@ -20,9 +21,7 @@ from podtui.errors import PodtuiError
 from podtui.kubelet.managers.cpu_assignment import NotEnoughCpus, take_distributed, take_packed
 from podtui.kubelet.managers.cpu_topology import (
     NO_CPUS,
-    CpuSet,
     CpuTopology,
-    format_cpu_set,
 )
 from podtui.kubelet.managers.topology_manager import (
     AllocationError,

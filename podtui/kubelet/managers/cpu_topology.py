@@ -2,40 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import Final
 
+from podtui.api.cpus import CpuSet, parse_cpu_set
 from podtui.errors import PodtuiError
 
 SYSFS: Final = Path("/sys/devices/system")
-CpuSet = frozenset[int]
 NO_CPUS: Final[CpuSet] = frozenset()
-
-
-def parse_cpu_set(text: str) -> CpuSet:
-    """Parse a list such as ``0-3,8``. Raises ValueError."""
-    found: set[int] = set()
-    for part in filter(None, (one.strip() for one in text.strip().split(","))):
-        first, dash, last = part.partition("-")
-        low, high = int(first), int(last if dash else first)
-        if low < 0 or high < low:
-            raise ValueError(f"invalid range {part!r}")
-        found.update(range(low, high + 1))
-    return frozenset(found)
-
-
-def format_cpu_set(cpus: Iterable[int]) -> str:
-    """Format a set as Linux and the kubelet do: ``0-3,8``."""
-    ranges: list[list[int]] = []
-    for cpu in sorted(cpus):
-        if ranges and ranges[-1][1] == cpu - 1:
-            ranges[-1][1] = cpu
-        else:
-            ranges.append([cpu, cpu])
-    return ",".join(str(low) if low == high else f"{low}-{high}" for low, high in ranges)
 
 
 @dataclass(frozen=True, slots=True)

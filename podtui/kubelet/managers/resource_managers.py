@@ -18,6 +18,7 @@ from typing import Final, TypeVar
 import msgspec
 from msgspec import Struct, field
 
+from podtui.api.cpus import CpuMap, CpuSet, CpuUser, format_cpu_set, parse_cpu_set
 from podtui.api.pod_resources import GUARANTEED, pod_requests, qos_class
 from podtui.api.quantity import parse_quantity
 from podtui.api.v1 import Container, Pod
@@ -33,10 +34,7 @@ from podtui.kubelet.managers.cpu_manager import (
 )
 from podtui.kubelet.managers.cpu_topology import (
     NO_CPUS,
-    CpuSet,
     MachineTopology,
-    format_cpu_set,
-    parse_cpu_set,
 )
 from podtui.kubelet.managers.memory_manager import (
     Block,
@@ -85,7 +83,7 @@ class ResourceManagers:
     """With the default policies (``none``) it does nothing and reads nothing.
 
     ``containers`` returns the running containers. ``topology`` reads the machine's topology and
-    blocks.
+    blocks. ``on_change`` is called after allocations have changed.
     """
 
     def __init__(
@@ -96,12 +94,14 @@ class ResourceManagers:
         config: KubeletConfig,
         containers: Callable[[], Iterable[RunningContainer]],
         topology: Callable[[], MachineTopology],
+        on_change: Callable[[], None] = lambda: None,
     ) -> None:
         self._runtime = runtime
         self._clock = clock
         self._config = config
         self._containers = containers
         self._read_topology = topology
+        self._on_change = on_change
         self._topology: TopologyManager | None = None
         self.cpus: CpuManager | None = None
         self.memory: MemoryManager | None = None
@@ -231,6 +231,25 @@ class ResourceManagers:
             if provider is not None:
                 provider.release(uid)
 
+    def cpu_map(self, pod_name: Callable[[str], str]) -> CpuMap | None:
+        """Return the map of the CPUs; None without a CPU manager. ``pod_name`` returns
+        ``namespace/name`` for a UID."""
+        if self.cpus is None:
+            return None
+        cores: dict[int, dict[int, list[int]]] = {}
+        for number, cpu in sorted(self.cpus.topology.cpus.items()):
+            cores.setdefault(cpu.numa, {}).setdefault(cpu.core, []).append(number)
+        users = [
+            CpuUser(pod=pod_name(uid), container=name, cpus=tuple(sorted(cpus)))
+            for uid, containers in self.cpus.state.exclusive.items()
+            for name, cpus in containers.items()
+        ]
+        return CpuMap(
+            nodes={node: tuple(map(tuple, each.values())) for node, each in cores.items()},
+            reserved=tuple(sorted(self.cpus.reserved)),
+            users=tuple(sorted(users, key=lambda user: user.cpus)),
+        )
+
     # --- reconciliation
 
     async def run(self) -> None:
@@ -249,6 +268,7 @@ class ResourceManagers:
                         await self._changed.wait()
             if self._changed.is_set():
                 self._changed.clear()
+                self._on_change()
                 await self._save()
             await self.reconcile()
 

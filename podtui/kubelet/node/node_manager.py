@@ -9,6 +9,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Final
 
+from podtui.api.cpus import CPUS, CpuMap, encode_cpu_map
 from podtui.api.names import ENGINE_LACKS, SIMULATED, STATIC_POD_PATH, WOULD_EVICT
 from podtui.api.v1 import Node, NodeStatus, ObjectMeta
 from podtui.clock import Clock
@@ -74,6 +75,7 @@ class NodeManager:
         self._facts = HostFacts()
         self._disk_capacity = SIMULATED_DISK if config.simulated else 0
         self._would_evict = ""
+        self._cpus = ""
         self._images: tuple[ImageRecord, ...] = ()
         self._images_due = asyncio.Event()
         self._images_due.set()
@@ -123,6 +125,13 @@ class NodeManager:
         """Set the pod that would be evicted first (``namespace/name``); empty for none."""
         if pod != self._would_evict:
             self._would_evict = pod
+            self.refresh_soon()
+
+    def set_cpus(self, found: CpuMap | None) -> None:
+        """Set the map of the CPUs; None without a CPU manager."""
+        text = "" if found is None else encode_cpu_map(found)
+        if text != self._cpus:
+            self._cpus = text
             self.refresh_soon()
 
     def begin_shutdown(self) -> None:
@@ -283,6 +292,8 @@ class NodeManager:
             found[STATIC_POD_PATH] = self._config.static_pod_path
         if self._would_evict:
             found[WOULD_EVICT] = self._would_evict
+        if self._cpus:
+            found[CPUS] = self._cpus
         return found
 
     async def _put(self, status: NodeStatus) -> None:

@@ -6,9 +6,11 @@ from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 from typing import Final
 
+from podtui.api.cpus import CPUS, decode_cpu_map
 from podtui.api.names import WOULD_EVICT
 from podtui.api.times import epoch, short_duration
 from podtui.api.v1 import Node, NodeCondition
+from podtui.tui.views.node.cpu_map import cpu_map_lines
 from podtui.tui.views.node.gauges import TITLES, Gauge, Rejection
 from podtui.tui.widgets.cells import Line, Span, level, line_width, sized, width_of, wrap
 from podtui.tui.widgets.format import percent
@@ -215,6 +217,9 @@ def overview_lines(
              Span(": details", "muted")),
             (),
         ]  # fmt: skip
+    cpus = decode_cpu_map(node.metadata.annotations.get(CPUS, ""))
+    if cpus is not None:
+        rest += [*cpu_map_lines(cpus, width), ()]
     rest += [*condition_lines(node, now, width), (), *machine_lines(node, width)]
     roomy = 1 + 3 * len(gauges) + len(rest) <= height
     lines = resource_lines(gauges, width, roomy=roomy)

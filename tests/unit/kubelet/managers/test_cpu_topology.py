@@ -8,11 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from podtui.api.cpus import format_cpu_set, parse_cpu_set
 from podtui.errors import PodtuiError
 from podtui.kubelet.managers.cpu_topology import (
     Cpu,
-    format_cpu_set,
-    parse_cpu_set,
     read_machine_topology,
 )
 

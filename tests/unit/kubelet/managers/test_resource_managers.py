@@ -10,6 +10,7 @@ from fake_host import GI, FakeHost
 from kubelet_world import World, container, pod
 from virtual_time import virtual
 
+from podtui.api.cpus import CPUS, CpuMap, CpuUser, decode_cpu_map
 from podtui.api.v1 import Pod, ResourceRequirements
 from podtui.errors import PodtuiError
 
@@ -53,6 +54,20 @@ async def test_exclusive_cpus_are_taken_from_running_containers_and_given_back()
         one.remove("uid-web-n1")
         await one.sleep(40)
         assert held(one, "other")[0] == "0-7"
+
+
+@virtual()
+async def test_the_node_publishes_the_map_of_its_cpus() -> None:
+    async with world().running() as one:
+        one.add(sized("web", "2"))
+        await running(one, "web-n1")
+        await one.sleep(1)
+        found = decode_cpu_map((await one.node()).metadata.annotations[CPUS])
+        assert found == CpuMap(
+            nodes={0: ((0, 1), (2, 3)), 1: ((4, 5), (6, 7))},
+            reserved=(0,),
+            users=(CpuUser(pod="default/web-n1", container="c", cpus=(2, 3)),),
+        )
 
 
 @virtual()
