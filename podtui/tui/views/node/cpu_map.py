@@ -35,12 +35,12 @@ def cpu_map_lines(found: CpuMap, width: int) -> list[Line]:
 def _legend(found: CpuMap, marks: dict[int, Span]) -> list[Span]:
     every = {cpu for cores in found.nodes.values() for core in cores for cpu in core}
     shared = sorted(every - marks.keys())
-    legend = [Span("· ", "soft"), Span(f"shared {format_cpu_set(shared) or 'none'}   ", "muted")]
+    legend: list[Span] = []
+    if shared:
+        legend += [Span("· ", "soft"), Span(f"shared {format_cpu_set(shared)}   ", "muted")]
     if found.reserved:
-        legend += [
-            Span("▒ ", "muted"),
-            Span(f"reserved {format_cpu_set(found.reserved)}   ", "muted"),
-        ]
+        reserved = f"reserved, shared {format_cpu_set(found.reserved)}   "
+        legend += [Span("▒ ", "muted"), Span(reserved, "muted")]
     for user in found.users:
         mark = marks[user.cpus[0]]
         name = clean(f"{user.pod.removeprefix('default/')} {user.container}")
