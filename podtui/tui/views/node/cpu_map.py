@@ -28,25 +28,21 @@ def cpu_map_lines(found: CpuMap, width: int) -> list[Line]:
             line += [marks.get(cpu, Span("·", "soft")) for cpu in core]
             line.append(Span(" "))
         lines += wrap(line, width, indent=_LABEL)
-    lines += wrap(_legend(found, marks), width, indent=2)
-    return lines
+    return [*lines, *_legend(found, marks, width)]
 
 
-def _legend(found: CpuMap, marks: dict[int, Span]) -> list[Span]:
+def _legend(found: CpuMap, marks: dict[int, Span], width: int) -> list[Line]:
     every = {cpu for cores in found.nodes.values() for core in cores for cpu in core}
-    shared = sorted(every - marks.keys())
-    legend: list[Span] = []
-    if shared:
-        legend += [Span("· ", "soft"), Span(f"shared {format_cpu_set(shared)}   ", "muted")]
+    general: list[Span] = []
+    if shared := every - marks.keys():
+        general += [Span("· ", "soft"), Span(f"shared {format_cpu_set(shared)}   ", "muted")]
     if found.reserved:
-        reserved = f"reserved, shared {format_cpu_set(found.reserved)}   "
-        legend += [Span("▒ ", "muted"), Span(reserved, "muted")]
+        reserved = f"reserved, shared {format_cpu_set(found.reserved)}"
+        general += [Span("▒ ", "muted"), Span(reserved, "muted")]
+    lines = wrap(general, width, indent=2)
     for user in found.users:
         mark = marks[user.cpus[0]]
         name = clean(f"{user.pod.removeprefix('default/')} {user.container}")
-        legend += [
-            Span(f"{mark.text} ", mark.tone),
-            Span(name, "name"),
-            Span(f" {format_cpu_set(user.cpus)}   ", "muted"),
-        ]
-    return legend
+        cpus = Span(f" {format_cpu_set(user.cpus)}", "muted")
+        lines += wrap((Span(f"{mark.text} ", mark.tone), Span(name, "name"), cpus), width, indent=2)
+    return lines
