@@ -1,5 +1,5 @@
-"""The single definition of a pod's health. Lists, counts, filters, ``podtui status``, notifications
-and ``podtui why`` all use `pod_health`."""
+"""The single definitions of a pod's and a node's health. Lists, counts, filters, ``podtui status``,
+notifications and ``podtui why`` all use `pod_health`."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from msgspec import Struct
 from podtui.api.kills import kill_of
 from podtui.api.pods import is_sidecar, is_true, run_began
 from podtui.api.times import parse_time
-from podtui.api.v1 import Container, ContainerStatus, Pod
+from podtui.api.v1 import Container, ContainerStatus, Node, NodeCondition, Pod
 
 STABLE_SECONDS: Final = 600.0
 """The run time after which a restarted container counts as healthy again. The kubelet resets its
@@ -23,6 +23,8 @@ previous run, but no longer than this."""
 ON_ITS_WAY: Final = frozenset({"", "ContainerCreating", "PodInitializing"})
 """Reasons of waiting containers that are not failures."""
 _ENDED: Final = ("Succeeded", "Failed")
+_UNTOLD: Final = "container runtime status check may not have completed yet"
+_UNTOLD_FIRST: Final = f"[{_UNTOLD}, "
 
 
 class Health(StrEnum):
@@ -175,3 +177,26 @@ def _later(one: PodHealth | None, other: PodHealth) -> PodHealth:
 def _epoch(text: str | None) -> float | None:
     moment = parse_time(text)
     return moment.timestamp() if moment is not None else None
+
+
+def unready(node: Node | None) -> NodeCondition | None:
+    """Return the Ready condition if it is not True; None if the node is ready or unknown."""
+    conditions = node.status.conditions if node is not None else ()
+    return next((c for c in conditions if c.type == "Ready" and c.status != "True"), None)
+
+
+def unready_words(condition: NodeCondition) -> str:
+    """Return the reasons why a node is not ready, in the kubelet's words.
+
+    The kubelet lists all problems of its runtime (kubelet.md §3). The first entry, about runtimes
+    that have not answered yet, carries no information; it is left out if others follow.
+    """
+    said = condition.message or condition.reason or "no reason reported"
+    if not said.startswith(_UNTOLD_FIRST):
+        return said
+    return said.removeprefix(_UNTOLD_FIRST).removesuffix("]")
+
+
+def is_starting(condition: NodeCondition) -> bool:
+    """Return whether a node is not ready only because its kubelet has just started."""
+    return condition.message == _UNTOLD

@@ -1,4 +1,4 @@
-"""Parsing of image references into name, tag and digest (kubelet.md §1.5, §6.7)."""
+"""Image references: name, tag and digest, and the default tag (kubelet.md §1.5, §6.7)."""
 
 from __future__ import annotations
 
@@ -47,3 +47,36 @@ def parse_image_reference(image: str) -> ImageReference | None:
     if len(_path(match["name"])) > _LONGEST_PATH:
         return None
     return ImageReference(match["name"], match["tag"] or "", match["digest"] or "")
+
+
+class InvalidImageName(ValueError):
+    """Raised for an invalid image reference; the text is the reference parser's."""
+
+
+def with_default_tag(image: str) -> str:
+    """Return the image with ``:latest`` if it has neither tag nor digest.
+
+    Raises `InvalidImageName`.
+    """
+    reference = parse_image_reference(image)
+    if reference is not None:
+        return image if reference.tag or reference.digest else f"{image}:latest"
+    raise InvalidImageName(f'couldn\'t parse image name "{image}": {_problem(image)}')
+
+
+def by_digest(image: str, digests: tuple[str, ...]) -> str:
+    """Return the digest reference whose repository is that of ``image``; the first one if none
+    matches."""
+    reference = parse_image_reference(image)
+    name = "" if reference is None else reference.name
+    return next((one for one in digests if one.partition("@")[0] == name), digests[0])
+
+
+def _problem(image: str) -> str:
+    """Return the first error that the reference parser would report."""
+    if _IDENTIFIER.fullmatch(image):
+        return f"invalid repository name ({image}), cannot specify 64-byte hexadecimal strings"
+    repository = _path(image).partition(":")[0]
+    if repository != repository.lower():
+        return f"invalid reference format: repository name ({repository}) must be lowercase"
+    return "invalid reference format"

@@ -5,10 +5,11 @@ They are served as ``podtui.dev/v1alpha1`` resources, in Kubernetes' shapes, bes
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from enum import StrEnum
 
-from podtui.api.names import GROUP_VERSION, METRICS_GROUP_VERSION
-from podtui.api.v1 import ObjectMeta, Quantity, Struct, Time
+from podtui.api.names import GROUP_VERSION, MANIFEST_PATH, METRICS_GROUP_VERSION
+from podtui.api.v1 import ObjectMeta, Pod, Quantity, Struct, Time
 
 
 class Severity(StrEnum):
@@ -121,3 +122,21 @@ class NodeMetrics(Struct, frozen=True, kw_only=True):
     usage: dict[str, Quantity]
     apiVersion: str = METRICS_GROUP_VERSION
     kind: str = "NodeMetrics"
+
+
+def manifest_of(pod: Pod, manifests: Iterable[Manifest]) -> Manifest | None:
+    """Return the manifest that a pod came from. It is matched by UID, then by path, then by name,
+    which is not unique among the files."""
+    meta = pod.metadata
+    path = meta.annotations.get(MANIFEST_PATH)
+    of_path: Manifest | None = None
+    of_name: Manifest | None = None
+    for manifest in manifests:
+        status = manifest.status
+        if status.podUID and status.podUID == meta.uid:
+            return manifest
+        if path and manifest.spec.path == path:
+            of_path = of_path or manifest
+        elif (status.podName, status.podNamespace) == (meta.name, meta.namespace):
+            of_name = of_name or manifest
+    return of_path or of_name

@@ -11,8 +11,7 @@ from pathlib import Path
 from typing import Any, Final, TypeVar
 from urllib.parse import urlencode
 
-from podtui.api.local import Manifest
-from podtui.api.manifests import manifest_of
+from podtui.api.local import Manifest, manifest_of
 from podtui.api.names import GROUP_VERSION
 from podtui.api.reading import converted
 from podtui.api.v1 import Event, Node, Pod

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Final
 
+from podtui.api.health import unready, unready_words
 from podtui.api.local import Manifest, ManifestState
-from podtui.api.readiness import unready, unready_words
 from podtui.api.v1 import Node
 from podtui.why.types import Diagnosis, Evidence, Health
 

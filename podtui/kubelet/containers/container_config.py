@@ -10,6 +10,7 @@ import msgspec
 
 from podtui.api import names
 from podtui.api.expansion import expand
+from podtui.api.image_reference import by_digest
 from podtui.api.v1 import ConfigMap, Container, Pod, Secret
 from podtui.kubelet.base.types import (
     NodeView,
@@ -19,7 +20,6 @@ from podtui.kubelet.containers.cgroups import CgroupRules, container_resources
 from podtui.kubelet.containers.environment import environment
 from podtui.kubelet.containers.mounts import container_mounts
 from podtui.kubelet.containers.security import security_context
-from podtui.kubelet.images.image_name import by_digest
 from podtui.kubelet.managers.resource_managers import Placement
 from podtui.runtime.protocol import (
     ContainerConfig,

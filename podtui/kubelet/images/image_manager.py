@@ -8,6 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
+from podtui.api.image_reference import InvalidImageName, with_default_tag
 from podtui.api.insight import StepKind
 from podtui.api.v1 import Container, Pod
 from podtui.clock import Clock
@@ -17,7 +18,6 @@ from podtui.kubelet.base.config import KubeletConfig
 from podtui.kubelet.base.go_format import go_duration
 from podtui.kubelet.events.recorder import NORMAL, WARNING, EventRecorder, field_path
 from podtui.kubelet.events.timelines import Timelines
-from podtui.kubelet.images.image_name import InvalidImageName, with_default_tag
 from podtui.kubelet.images.pull_secrets import (
     BadPullSecret,
     credentials,

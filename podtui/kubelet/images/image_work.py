@@ -6,12 +6,12 @@ import asyncio
 from collections.abc import Callable, Iterable
 from typing import Final
 
+from podtui.api.image_reference import with_default_tag
 from podtui.api.images import NodeImage, NodeImageList, PrunedImages, PullStep
 from podtui.api.times import optional_rfc3339
 from podtui.clock import Clock
 from podtui.errors import EngineConflict, EngineError, EngineUnavailable
 from podtui.kubelet.base.types import ObservedPod
-from podtui.kubelet.images.image_name import with_default_tag
 from podtui.kubelet.images.pulled_images import PulledImages
 from podtui.runtime.protocol import ImageRecord, PullProgress, Runtime
 
@@ -94,7 +94,7 @@ class ImageWork:
         """Pull an image now, only with the user's own registry logins, without pull secrets. An
         image that was not present before counts as owned by podtui, as with a pod's pull.
 
-        Raises `podtui.kubelet.images.image_name.InvalidImageName` and `EngineError`.
+        Raises `podtui.api.image_reference.InvalidImageName` and `EngineError`.
         """
         name = with_default_tag(image)
         before = {one.id for one in await self._runtime.list_images()}

@@ -1,14 +1,17 @@
-"""App containers on the engine: create, start, stop, inspect and resize."""
+"""App containers on the engine: create, start, stop, inspect and resize; their termination messages
+and hosts file."""
 
 from __future__ import annotations
 
 import asyncio
+import errno
+import os
 import posixpath
 import secrets
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from podtui.api import names
 from podtui.errors import (
@@ -19,29 +22,29 @@ from podtui.errors import (
     EngineUnavailable,
     SubPathError,
 )
+from podtui.runtime.docker.archives import read_tail
 from podtui.runtime.docker.errors import Refused, engine_error, translate_errors
-from podtui.runtime.docker.etc_hosts import HOSTS_FILE, write_hosts
 from podtui.runtime.docker.fallbacks import Fallback, remedy
 from podtui.runtime.docker.host_files import HostFiles
 from podtui.runtime.docker.identity import TERMINATION_LABEL, container_labels, container_name
 from podtui.runtime.docker.image_users import ImageAccounts
 from podtui.runtime.docker.inspection import container_status, never_ran, start_failure
 from podtui.runtime.docker.link import Connection, Link
-from podtui.runtime.docker.mounts import Source, host_path_source
-from podtui.runtime.docker.paths import Escapes, resolve
+from podtui.runtime.docker.paths import Escapes, open_below, resolve
 from podtui.runtime.docker.pause import POD_DIRECTORY
 from podtui.runtime.docker.payload import (
     Json,
     LogLimits,
+    Source,
     container_payload,
     enforced,
+    host_path_source,
     update_payload,
 )
 from podtui.runtime.docker.removal import Ownership, remove_container, stop_container
 from podtui.runtime.docker.sandboxes import START_SECONDS, Sandboxes, upload
 from podtui.runtime.docker.sdk import Client
 from podtui.runtime.docker.storage import MEMORY_PREFIX, Entry, SandboxStore
-from podtui.runtime.docker.termination import read_termination
 from podtui.runtime.protocol import (
     LEAST_MEMORY,
     ContainerConfig,
@@ -55,6 +58,11 @@ from podtui.runtime.protocol import (
 
 _TERMINATION_MODE = 0o666
 _UPDATE_SECONDS = 30.0
+_UNREACHABLE: Final = (errno.EACCES, errno.EPERM, errno.ENOENT)
+HOSTS_FILE: Final = "hosts"
+"""Relative to the pod's volume."""
+_HOSTS_MODE: Final = 0o644
+_HOSTS_FLAGS: Final = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
 class Containers:
@@ -331,3 +339,62 @@ async def _create(link: Link, payload: Json, name: str) -> str:
 def _create_error(error: Refused) -> EngineError:
     known = engine_error(error)
     return known if type(known) is not EngineError else ContainerCreateError(error.text)
+
+
+async def read_termination(
+    link: Link, sandbox_id: str, mountpoint: str, path: str, limit: int
+) -> bytes:
+    """Return the last ``limit`` bytes of a termination message file (kubelet.md §7.7); empty if
+    there is none. Raises `Refused`.
+
+    It is read from the engine's own path if that is on this machine and readable, else over the
+    API. The container can write the file, so nothing about it is trusted.
+    """
+    if link.info.local and mountpoint:
+        found = local_tail(mountpoint, path, limit)
+        if found is not None:
+            return found
+    return await read_tail(link, sandbox_id, f"{POD_DIRECTORY}/{path}", limit) or b""
+
+
+def local_tail(mountpoint: str, path: str, limit: int) -> bytes | None:
+    """Read the local file; None if it is not accessible. Follows no link and opens no device."""
+    try:
+        with open_below(mountpoint, path) as file:
+            size = os.fstat(file.fileno()).st_size
+            return os.pread(file.fileno(), limit, max(0, size - limit))
+    except OSError as error:
+        # If the file was replaced by something else, the API would not help either.
+        return None if error.errno in _UNREACHABLE else b""
+
+
+async def write_hosts(link: Link, sandbox_id: str, mountpoint: str, content: bytes) -> None:
+    """Write the hosts file that a pod's containers share (kubelet.md §11.1). Raises `Refused`.
+
+    The file is written in place if it is on this machine and writable. Otherwise the API replaces
+    it by a new file, and existing containers keep the old one.
+    """
+    if link.info.local and await asyncio.to_thread(write_here, mountpoint, content):
+        return
+    await upload(link, sandbox_id, [Entry(HOSTS_FILE, _HOSTS_MODE, content=content)])
+
+
+def write_here(mountpoint: str, content: bytes) -> bool:
+    """Return False if the engine's directory is not accessible."""
+    try:
+        folder = os.open(mountpoint, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    except OSError:
+        return False
+    try:
+        file = os.open(HOSTS_FILE, _HOSTS_FLAGS, _HOSTS_MODE, dir_fd=folder)
+        with os.fdopen(file, "wb") as stream:
+            # The container's root user; with user remapping it is another user here.
+            owner = os.fstat(folder)
+            os.fchown(file, owner.st_uid, owner.st_gid)
+            os.fchmod(file, _HOSTS_MODE)
+            stream.write(content)
+    except OSError:
+        return False
+    finally:
+        os.close(folder)
+    return True

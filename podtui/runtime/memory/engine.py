@@ -32,8 +32,7 @@ from podtui.runtime.memory.cells import (
     user_of,
 )
 from podtui.runtime.memory.faults import Faults
-from podtui.runtime.memory.files import ContainerFiles
-from podtui.runtime.memory.host import Host
+from podtui.runtime.memory.files import ContainerFiles, Host
 from podtui.runtime.memory.images import ImageShelf
 from podtui.runtime.memory.process import Process
 from podtui.runtime.protocol import (

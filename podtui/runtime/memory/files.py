@@ -1,4 +1,4 @@
-"""The files of simulated containers: shared pod volumes, and private files."""
+"""The files of the simulated machine and of its containers: pod volumes, and private files."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ import posixpath
 import tarfile
 from collections.abc import AsyncIterator, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, Literal
 
 from podtui.errors import EngineError, EngineNotFound
-from podtui.runtime.protocol import ContainerConfig, PodVolume
+from podtui.runtime.protocol import ContainerConfig, HostPathKind, PodVolume
 
 DATA: Final = "..data"
 """The symlink to the version that a volume's projected files have now (kubelet.md §10.2)."""
@@ -19,6 +19,21 @@ _STANDARD: Final = frozenset({"/", "/etc", "/home", "/opt", "/root", "/tmp", "/u
 """Directories of every simulated image, even if they are empty."""
 _MOST_BYTES: Final = 64 << 20
 _PIECE: Final = 64 * 1024
+_DIRECTORIES: Final = """/ /dev /etc /home /mnt /opt /proc /root /run /srv /sys /tmp /usr /usr/share
+    /var /var/cache /var/lib /var/log /var/run /var/tmp""".split()
+_FILES: Final = {
+    "etc/hostname": b"simulated\n",
+    "etc/hosts": b"127.0.0.1\tlocalhost\n",
+    "etc/localtime": b"TZif",
+    "etc/os-release": b"ID=simulated\n",
+    "etc/resolv.conf": b"nameserver 198.18.0.1\n",
+}
+_OTHERS: Final = {
+    "/dev/null": HostPathKind.CHAR_DEVICE,
+    "/dev/loop0": HostPathKind.BLOCK_DEVICE,
+    "/run/docker.sock": HostPathKind.SOCKET,
+    "/var/run/docker.sock": HostPathKind.SOCKET,
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -234,3 +249,50 @@ def _walk(files: ContainerFiles, path: str, name: str) -> Iterator[tuple[str, by
     if content is None:
         for one in files.names(path):
             yield from _walk(files, posixpath.join(path, one), f"{name}/{one}")
+
+
+class Host:
+    """A few files of any Linux, and those that containers write; ``tree`` has their contents."""
+
+    def __init__(self) -> None:
+        self.tree: Tree = new_tree()
+        self.tree.contents.update(_FILES)
+        self._kinds = dict.fromkeys(_DIRECTORIES, HostPathKind.DIRECTORY) | _OTHERS
+
+    def put(self, path: str, kind: HostPathKind) -> None:
+        """Create a path with its parents, or remove it (`HostPathKind.MISSING`)."""
+        path = posixpath.normpath(path)
+        self.tree.contents.pop(path.lstrip("/"), None)
+        self._kinds.pop(path, None)
+        if kind is HostPathKind.FILE:
+            self.tree.contents[path.lstrip("/")] = b""
+        elif kind is not HostPathKind.MISSING:
+            self._kinds[path] = kind
+        if kind is not HostPathKind.MISSING:
+            self._make_parents(path)
+
+    def kind(self, path: str) -> HostPathKind:
+        path = posixpath.normpath(path)
+        known = self._kinds.get(path)
+        if known is not None:
+            return known
+        inside = path.lstrip("/")
+        if inside in self.tree.contents:
+            return HostPathKind.FILE
+        below = any(name.startswith(inside + "/") for name in self.tree.contents)
+        return HostPathKind.DIRECTORY if below else HostPathKind.MISSING
+
+    def make(self, path: str, create: Literal["Directory", "File"]) -> None:
+        """Raises `EngineError` for a file without its directory."""
+        if create == "Directory":
+            self.put(path, HostPathKind.DIRECTORY)
+        elif self.kind(posixpath.dirname(posixpath.normpath(path))) is HostPathKind.DIRECTORY:
+            self.put(path, HostPathKind.FILE)
+        else:
+            raise EngineError(f"open {path}: no such file or directory")
+
+    def _make_parents(self, path: str) -> None:
+        while path != "/":
+            path = posixpath.dirname(path)
+            if self.kind(path) is HostPathKind.MISSING:
+                self._kinds[path] = HostPathKind.DIRECTORY

@@ -15,8 +15,7 @@ from typing import Any, Final
 from msgspec import Struct
 
 from podtui.api.health import pod_health
-from podtui.api.local import Manifest, NodeMetrics, PodMetrics
-from podtui.api.manifests import manifest_of
+from podtui.api.local import Manifest, NodeMetrics, PodMetrics, manifest_of
 from podtui.api.times import epoch
 from podtui.api.v1 import Event, Node, Pod
 from podtui.client.protocol import LOCAL, Delta, Lost, Removed, Server, Synced

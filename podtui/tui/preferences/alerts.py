@@ -16,8 +16,7 @@ from typing import Final
 from msgspec import Struct
 from msgspec.structs import replace
 
-from podtui.api.health import Health
-from podtui.api.readiness import is_starting, unready, unready_words
+from podtui.api.health import Health, is_starting, unready, unready_words
 from podtui.api.v1 import Node, Pod
 from podtui.tui.views.pod_status import pod_status_line
 from podtui.tui.widgets.sanitize import clean

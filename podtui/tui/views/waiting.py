@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from podtui.api.health import unready, unready_words
 from podtui.api.local import ManifestState
-from podtui.api.readiness import unready, unready_words
 from podtui.tui.model.model import Changes, Link, Model
 from podtui.tui.widgets.cells import Line, Span
 from podtui.tui.widgets.pane import EmptyText

@@ -15,11 +15,11 @@ from podtui.runtime.docker.identity import (
     sandbox_labels,
 )
 from podtui.runtime.docker.inspection import container_status, is_routable, sandbox_status
-from podtui.runtime.docker.mounts import Source
 from podtui.runtime.docker.payload import (
     NO_MEMORY_LIMIT,
     Json,
     LogLimits,
+    Source,
     container_payload,
     enforced,
     sandbox_payload,

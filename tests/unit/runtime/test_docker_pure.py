@@ -25,10 +25,11 @@ from podtui.runtime.docker.identity import (
     volume_name,
 )
 from podtui.runtime.docker.inspection import container_status, sandbox_status, start_failure
-from podtui.runtime.docker.mounts import Source, host_path_source
 from podtui.runtime.docker.payload import (
     Json,
+    Source,
     host_dns,
+    host_path_source,
     sandbox_payload,
 )
 from podtui.runtime.docker.storage import (

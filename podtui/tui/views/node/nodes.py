@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 from typing import TYPE_CHECKING
 
-from podtui.api.readiness import unready_words
+from podtui.api.health import unready_words
 from podtui.tui.widgets.sanitize import clean
 
 if TYPE_CHECKING:

@@ -6,9 +6,9 @@ import pytest
 from kubelet_world import PRESENT, World, container, pod
 from virtual_time import virtual
 
+from podtui.api.image_reference import InvalidImageName
 from podtui.api.images import PullStep
 from podtui.errors import EngineConflict, ImagePullError
-from podtui.kubelet.images.image_name import InvalidImageName
 
 MORE = "more:1"
 

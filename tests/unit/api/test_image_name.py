@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from podtui.kubelet.images.image_name import InvalidImageName, with_default_tag
+from podtui.api.image_reference import InvalidImageName, with_default_tag
 
 
 @pytest.mark.parametrize(
