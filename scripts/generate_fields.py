@@ -65,6 +65,8 @@ PROTO_PACKAGES = {
     "io.k8s.api.authentication.v1.": "api/authentication/v1",
     "io.k8s.api.authorization.v1.": "api/authorization/v1",
 }
+_STRUCT = re.compile(r"^type (\w+) struct \{\n(.*?)^\}", re.MULTILINE | re.DOTALL)
+_GO_FIELD = re.compile(r"^\t(?:(\w+) )?(\S+) +`.*?json:\"([^\"]*)\"", re.MULTILINE)
 _MESSAGE = re.compile(r"^message (\w+) \{\n(.*?)^\}", re.MULTILINE | re.DOTALL)
 _LINE = re.compile(
     r"^  (?:optional |repeated |required )?(map<string, [\w.]+>|[\w.]+) (\w+) = (\d+)", re.MULTILINE
@@ -78,14 +80,36 @@ class Checkout:
             path = root / "api" / "openapi-spec" / "v3" / f"{document}_openapi.json"
             self.schemas |= json.loads(path.read_text())["components"]["schemas"]
         self.messages: dict[str, dict[str, tuple[int, str]]] = {}
+        self.pointers: dict[str, set[str]] = {}
         for package, folder in PROTO_PACKAGES.items():
             text = (root / "staging/src/k8s.io" / folder / "generated.proto").read_text()
             for name, body in _MESSAGE.findall(text):
                 self.messages[package + name] = {
                     field: (int(number), kind) for kind, field, number in _LINE.findall(body)
                 }
+            self.read_pointers(package, root / "staging/src/k8s.io" / folder)
         self.names: dict[str, str] = {}
         self.order: list[str] = []
+
+    def read_pointers(self, package: str, folder: Path) -> None:
+        """Collect the fields that Go holds by pointer, those of embedded structs included."""
+        structs = {
+            name: _GO_FIELD.findall(re.sub(r"^\t//.*\n", "", body, flags=re.MULTILINE))
+            for name, body in _STRUCT.findall((folder / "types.go").read_text())
+        }
+
+        def pointers(name: str) -> set[str]:
+            found: set[str] = set()
+            for _, kind, tag in structs.get(name, ()):
+                wire, _, options = tag.partition(",")
+                if not wire and "inline" in options:
+                    found |= pointers(kind)
+                elif kind.startswith("*"):
+                    found.add(wire)
+            return found
+
+        for name in structs:
+            self.pointers[package + name] = pointers(name)
 
     def visit(self, name: str) -> None:
         """Append a type to the order after everything it refers to."""
@@ -148,6 +172,8 @@ class Checkout:
                 facts["at"] = numbers[field]
             if field in required:
                 facts["required"] = True
+            if field in self.pointers.get(name, ()):
+                facts["pointer"] = True
             if "default" in prop and prop["default"] != {}:
                 facts["default"] = prop["default"]
             for key, extension in (

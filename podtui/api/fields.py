@@ -38,13 +38,15 @@ class Field(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     each list and ``{}`` for each map around it.
 
     ``at`` is the number in the protobuf message; a second number is that in a nested message whose
-    fields JSON shows inline. ``list`` and ``keys`` are the kind of a list for server-side apply;
+    fields JSON shows inline. ``pointer`` is True if Go distinguishes an absent value from an empty
+    one. ``list`` and ``keys`` are the kind of a list for server-side apply;
     ``strategy`` and ``merge_key`` steer a strategic merge patch.
     """
 
     type: str
     at: tuple[int, ...] = ()
     required: bool = False
+    pointer: bool = False
     default: Any = msgspec.UNSET
     list: Literal["", "atomic", "set", "map"] = ""
     keys: tuple[str, ...] = ()
