@@ -1,0 +1,216 @@
+"""Which change of the cluster may help a pod that was refused: the scheduler's queueing hints."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from podtui.api.pods import ports_clash
+from podtui.api.selectors import node_matches, tolerates
+from podtui.api.v1 import Pod
+from podtui.scheduler import affinity, filters, spread
+from podtui.scheduler.affinity import matches_all
+from podtui.scheduler.filters import Pending, disks_clash, fits_empty, untolerated
+from podtui.scheduler.infos import NodeFacts, PodInfo, counted_requests
+
+
+@dataclass(frozen=True, slots=True)
+class PodChange:
+    """Another pod that has a node (or one kept free for it) came, went or changed."""
+
+    before: PodInfo | None
+    after: PodInfo | None
+
+
+@dataclass(frozen=True, slots=True)
+class NodeChange:
+    before: NodeFacts | None
+    after: NodeFacts | None
+
+
+@dataclass(frozen=True, slots=True)
+class OwnChange:
+    """The waiting pod itself was updated."""
+
+    before: Pod
+    after: Pod
+
+
+Change = PodChange | NodeChange | OwnChange
+
+
+def helps(pending: Pending, plugin: str, change: Change) -> bool:
+    """Return whether a pod that the plugin refused may fit after the change."""
+    hint = _HINTS.get(plugin)
+    return hint is not None and hint(pending, change)
+
+
+def _schedulable_node(pending: Pending, change: Change) -> bool:
+    match change:
+        case NodeChange(before, NodeFacts() as after):
+            return not after.unschedulable and (before is None or before.unschedulable)
+        case OwnChange():
+            return _has_new_tolerations(change) and tolerates(
+                change.after.spec.tolerations, filters.UNSCHEDULABLE_TAINT
+            )
+        case _:
+            return False
+
+
+def _has_new_tolerations(change: OwnChange) -> bool:
+    return len(change.before.spec.tolerations) != len(change.after.spec.tolerations)
+
+
+def _new_node(_: Pending, change: Change) -> bool:
+    return isinstance(change, NodeChange) and change.before is None
+
+
+def _tolerated_node(pending: Pending, change: Change) -> bool:
+    match change:
+        case NodeChange(before, NodeFacts() as after):
+            was_kept_away = before is None or untolerated(pending.pod, before)
+            return was_kept_away and not untolerated(pending.pod, after)
+        case OwnChange():
+            return _has_new_tolerations(change)
+        case _:
+            return False
+
+
+def _matching_node(pending: Pending, change: Change) -> bool:
+    match change:
+        case NodeChange(before, NodeFacts() as after):
+            pod = pending.pod
+            return node_matches(pod, after.name, after.labels) and (
+                before is None or not node_matches(pod, before.name, before.labels)
+            )
+        case _:
+            return False
+
+
+def _free_port(pending: Pending, change: Change) -> bool:
+    match change:
+        case PodChange(PodInfo() as gone, None):
+            return gone.reserved and any(
+                ports_clash(mine, theirs) for mine in pending.ports for theirs in gone.ports
+            )
+        case _:
+            return _new_node(pending, change)
+
+
+def _free_resources(pending: Pending, change: Change) -> bool:
+    match change:
+        case NodeChange(before, NodeFacts() as after):
+            if not fits_empty(pending, after):
+                return False
+            return before is None or any(
+                after.allocatable.get(name, 0) > before.allocatable.get(name, 0)
+                for name in (*pending.requests, "pods")
+            )
+        case PodChange(PodInfo() as gone, None):
+            return gone.reserved
+        case PodChange(PodInfo() as before, PodInfo() as after):
+            return bool(after.node) and any(
+                before.requests.get(name, 0) > after.requests.get(name, 0)
+                for name in pending.requests
+            )
+        case OwnChange(before, after):
+            now = counted_requests(after, in_use=True)
+            then = counted_requests(before, in_use=True)
+            return any(amount > now.get(name, 0) for name, amount in then.items())
+        case _:
+            return False
+
+
+def _free_disk(pending: Pending, change: Change) -> bool:
+    match change:
+        case PodChange(PodInfo() as gone, None):
+            return gone.namespace == pending.info.namespace and any(
+                disks_clash(mine, theirs) for mine in pending.info.disks for theirs in gone.disks
+            )
+        case _:
+            return _new_node(pending, change)
+
+
+def _better_spread(pending: Pending, change: Change) -> bool:
+    wanted = spread.constraints(pending.pod, "DoNotSchedule")
+
+    def relevant(pod: PodInfo) -> bool:
+        return pod.reserved and pod.namespace == pending.info.namespace
+
+    match change:
+        case PodChange(PodInfo() as before, PodInfo() as after):
+            return relevant(after) and any(
+                one.matches(before.labels) != one.matches(after.labels) for one in wanted
+            )
+        case PodChange(before, after):
+            pod = after or before
+            return pod is not None and relevant(pod) and any(c.matches(pod.labels) for c in wanted)
+        case OwnChange(before, after):
+            honors = any(one.spec.nodeTaintsPolicy == "Honor" for one in wanted)
+            if honors and _has_new_tolerations(change):
+                return True
+            old, new = before.metadata.labels, after.metadata.labels
+            return any(one.matches(old) != one.matches(new) for one in wanted)
+        case NodeChange(NodeFacts() as before, NodeFacts() as after):
+            had, has = spread.has_keys(before.labels, wanted), spread.has_keys(after.labels, wanted)
+            moved = any(before.labels.get(c.key) != after.labels.get(c.key) for c in wanted)
+            return had != has or (has and (moved or before.taints != after.taints))
+        case NodeChange(before, after):
+            node = after or before
+            return node is not None and spread.has_keys(node.labels, wanted)
+
+
+def _other_company(pending: Pending, change: Change) -> bool:
+    near, apart = pending.info.affinity, pending.info.anti_affinity
+    match change:
+        case PodChange(PodInfo() as before, PodInfo() as after):
+            came = not matches_all(near, before) and matches_all(near, after)
+            left = matches_all(apart, before) and not matches_all(apart, after)
+            return after.reserved and (came or left)
+        case PodChange(None, PodInfo() as after):
+            return after.reserved and matches_all(near, after)
+        case PodChange(PodInfo() as gone, None):
+            return gone.reserved and (
+                matches_all(apart, gone) or matches_all(gone.anti_affinity, pending.info)
+            )
+        case OwnChange(before, after):
+            return before.metadata.labels != after.metadata.labels
+        case NodeChange(before, NodeFacts() as after):
+            return _other_domain(pending, before, after)
+        case _:
+            return False
+
+
+def _other_domain(pending: Pending, before: NodeFacts | None, after: NodeFacts) -> bool:
+    near = {term.topology_key for term in pending.info.affinity}
+    apart = {term.topology_key for term in pending.info.anti_affinity}
+    if before is None:
+        return bool(apart) or any(key in after.labels for key in near)
+    old, new = before.labels, after.labels
+    return any(key in new and old.get(key) != new[key] for key in near) or any(
+        key in old and new.get(key) != old[key] for key in apart
+    )
+
+
+def _new_features(_: Pending, change: Change) -> bool:
+    match change:
+        case NodeChange(before, NodeFacts() as after):
+            return before is None or before.features != after.features
+        case _:
+            return False
+
+
+_HINTS: Final[Mapping[str, Callable[[Pending, Change], bool]]] = {
+    "NodeUnschedulable": _schedulable_node,
+    "NodeName": _new_node,
+    "TaintToleration": _tolerated_node,
+    filters.NODE_AFFINITY: _matching_node,
+    "NodePorts": _free_port,
+    "NodeResourcesFit": _free_resources,
+    filters.VOLUME_RESTRICTIONS: _free_disk,
+    spread.PLUGIN: _better_spread,
+    affinity.PLUGIN: _other_company,
+    "NodeDeclaredFeatures": _new_features,
+}
+"""By plugin. Claims of volumes do not exist here, so that nothing helps a pod that misses one."""

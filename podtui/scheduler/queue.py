@@ -1,0 +1,244 @@
+"""The pods that wait for a node, and when to try each again. Pure: no task, no I/O."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from enum import Enum
+from heapq import heappop, heappush
+from typing import Final
+
+from podtui.api.v1 import Pod
+from podtui.scheduler.filters import Pending
+from podtui.scheduler.hints import Change, OwnChange, helps
+
+FIRST_BACKOFF: Final = 1.0
+LAST_BACKOFF: Final = 10.0
+LONGEST_WAIT: Final = 300.0
+"""A refused pod is tried again after this many seconds, even if nothing changed."""
+_ALL: Final[Callable[[Pending], bool]] = lambda _: True  # noqa: E731
+
+
+class Place(Enum):
+    """Where a pod is. Each pod is at exactly one place."""
+
+    ACTIVE = "active"
+    """To be tried now; by priority, then by the time since it waits."""
+    BACKOFF = "backoff"
+    """To be tried after its back-off, or before if no other pod is active."""
+    ERROR = "error"
+    """To be tried after its back-off: the API failed, not the pod."""
+    WAITING = "waiting"
+    """Refused: to be tried after a change that may help."""
+    GATED = "gated"
+    IN_FLIGHT = "in flight"
+
+
+@dataclass(slots=True, eq=False)
+class Queued:
+    """A pod in the queue. Only the queue changes it."""
+
+    pending: Pending
+    since: float
+    place: Place = Place.ACTIVE
+    plugins: frozenset[str] = frozenset()
+    """The plugins that refused it at the last attempt."""
+    refusals: int = 0
+    errors: int = 0
+    """Errors in a row."""
+    ready: float = 0.0
+    """The second in which the back-off ends."""
+    turn: int = 0
+    """Increases with each move: older entries of the heaps are stale."""
+    missed: list[Change] = field(default_factory=list[Change])
+    """The changes during an attempt."""
+
+    @property
+    def uid(self) -> str:
+        return self.pending.info.uid
+
+
+_Key = tuple[float, ...]
+_Entry = tuple[_Key, int, int, Queued]
+
+
+def is_gated(pod: Pod) -> bool:
+    """Return whether the pod may not be scheduled yet. Resource claims do not exist here, so that a
+    pod with some waits forever, as it would for missing ones."""
+    return bool(pod.spec.schedulingGates or pod.spec.resourceClaims)
+
+
+def backoff_seconds(attempts: int) -> float:
+    """Return the wait after so many failed attempts: 1, 2, 4, 8, 10 seconds."""
+    if attempts < 1:
+        return 0.0
+    return min(LAST_BACKOFF, FIRST_BACKOFF * 2 ** min(attempts - 1, 10))
+
+
+class SchedulingQueue:
+    """``clock`` returns seconds that never decrease. Back-offs end at full seconds, so that pods of
+    one second are tried by their priority."""
+
+    def __init__(self, clock: Callable[[], float]) -> None:
+        self._clock = clock
+        self._pods: dict[str, Queued] = {}
+        self._heaps: dict[Place, list[_Entry]] = {
+            place: [] for place in (Place.ACTIVE, Place.BACKOFF, Place.ERROR, Place.WAITING)
+        }
+        self._order = itertools.count()
+
+    def __len__(self) -> int:
+        return len(self._pods)
+
+    def place(self, uid: str) -> Place | None:
+        """Return where the pod is; None if it is not in the queue."""
+        found = self._pods.get(uid)
+        return found and found.place
+
+    def add(self, pod: Pod) -> None:
+        """Add a pod, or replace it by its new version."""
+        found = self._pods.get(pod.metadata.uid)
+        if found is not None:
+            self._update(found, pod)
+            return
+        queued = Queued(Pending(pod), self._clock())
+        self._pods[queued.uid] = queued
+        self._activate(queued)
+
+    def _update(self, queued: Queued, pod: Pod) -> None:
+        change = OwnChange(queued.pending.pod, pod)
+        queued.pending = Pending(pod)
+        match queued.place:
+            case Place.IN_FLIGHT:
+                queued.missed.append(change)
+            case Place.GATED:
+                self._activate(queued)
+            case Place.WAITING:
+                self._retry_if_it_helps(queued, (change,))
+            case _:
+                pass
+
+    def delete(self, uid: str) -> None:
+        """Remove a pod, wherever it is. Idempotent."""
+        gone = self._pods.pop(uid, None)
+        if gone is not None:
+            gone.turn += 1
+
+    def pop(self) -> Queued | None:
+        """Take the next pod to try; None if there is none now.
+
+        It is in flight until `put_back` or `delete`.
+        """
+        self._release()
+        found = self._take(Place.ACTIVE) or self._take(Place.BACKOFF)
+        if found is not None:
+            found.place = Place.IN_FLIGHT
+            found.turn += 1
+            found.missed.clear()
+        return found
+
+    def put_back(self, queued: Queued, plugins: frozenset[str] = frozenset()) -> None:
+        """Return a pod that these plugins refused; none means that something failed."""
+        if self._pods.get(queued.uid) is not queued:
+            return
+        queued.plugins = plugins
+        queued.since = self._clock()
+        if plugins:
+            queued.refusals += 1
+            queued.errors = 0
+        else:
+            queued.errors += 1
+        wait = backoff_seconds(queued.errors or queued.refusals)
+        queued.ready = math.floor(queued.since + wait)
+        if plugins:
+            missed, queued.missed = queued.missed, []
+            self._put(queued, Place.WAITING)
+            self._retry_if_it_helps(queued, missed)
+        else:
+            self._retry(queued)
+
+    def move(self, change: Change, only: Callable[[Pending], bool] = _ALL) -> None:
+        """Try the refused pods again that the change may help."""
+        for queued in list(self._pods.values()):
+            if queued.place is Place.IN_FLIGHT:
+                queued.missed.append(change)
+            elif queued.place is Place.WAITING and only(queued.pending):
+                self._retry_if_it_helps(queued, (change,))
+
+    def deadline(self) -> float | None:
+        """Return when `pop` may return a pod without any change; None if never."""
+        times = [
+            *(queued.ready + 1 for queued in self._first(Place.ERROR)),
+            *(queued.since + LONGEST_WAIT for queued in self._first(Place.WAITING)),
+        ]
+        if self._first(Place.ACTIVE) or self._first(Place.BACKOFF):
+            return self._clock()
+        return min(times, default=None)
+
+    # --- moves
+
+    def _retry_if_it_helps(self, queued: Queued, changes: Iterable[Change]) -> None:
+        if any(
+            helps(queued.pending, plugin, change) for change in changes for plugin in queued.plugins
+        ):
+            self._retry(queued)
+
+    def _retry(self, queued: Queued) -> None:
+        if is_gated(queued.pending.pod):
+            self._put(queued, Place.GATED)
+        elif not self._backs_off(queued):
+            self._put(queued, Place.ACTIVE)
+        else:
+            self._put(queued, Place.BACKOFF if queued.plugins else Place.ERROR)
+
+    def _activate(self, queued: Queued) -> None:
+        self._put(queued, Place.GATED if is_gated(queued.pending.pod) else Place.ACTIVE)
+
+    def _backs_off(self, queued: Queued) -> bool:
+        attempted = queued.refusals or queued.errors
+        return bool(attempted) and queued.ready >= math.floor(self._clock())
+
+    def _release(self) -> None:
+        """Move the pods that have waited long enough."""
+        for place in (Place.BACKOFF, Place.ERROR):
+            while (first := self._first(place)) and not self._backs_off(first[0]):
+                self._activate(first[0])
+        oldest = self._clock() - LONGEST_WAIT
+        while (first := self._first(Place.WAITING)) and first[0].since <= oldest:
+            self._retry(first[0])
+
+    def _put(self, queued: Queued, place: Place) -> None:
+        queued.place = place
+        queued.turn += 1
+        heap = self._heaps.get(place)
+        if heap is not None:
+            heappush(heap, (_key(queued), next(self._order), queued.turn, queued))
+
+    def _first(self, place: Place) -> tuple[Queued, ...]:
+        """Return the first pod of a place, if any."""
+        heap = self._heaps[place]
+        while heap and heap[0][2] != heap[0][3].turn:
+            heappop(heap)
+        return (heap[0][3],) if heap else ()
+
+    def _take(self, place: Place) -> Queued | None:
+        first = self._first(place)
+        if not first:
+            return None
+        heappop(self._heaps[place])
+        return first[0]
+
+
+def _key(queued: Queued) -> _Key:
+    priority = -queued.pending.info.priority
+    match queued.place:
+        case Place.BACKOFF:
+            return (queued.ready, priority, queued.since)
+        case Place.ERROR:
+            return (queued.ready,)
+        case Place.WAITING:
+            return (queued.since,)
+        case _:
+            return (priority, queued.since)
