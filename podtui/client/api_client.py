@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Mapping
 from contextlib import AbstractAsyncContextManager
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 from urllib.parse import quote
 
 import msgspec
 
 from podtui.api.local import NodeMetrics, PodMetrics
 from podtui.api.names import LOG_GAPS, METRICS_GROUP_VERSION
-from podtui.api.v1 import EphemeralContainer, Pod
+from podtui.api.v1 import DeleteOptions, EphemeralContainer, Pod, Preconditions, Struct
 from podtui.client.connection import HttpConnection
 from podtui.client.copying import Copying
 from podtui.client.decoding import LineSplitter, ObjectList, kind_of, read_by, understood
@@ -33,6 +33,7 @@ from podtui.clock import Clock, SystemClock
 from podtui.errors import ApiError
 
 MAX_LINE = 1024 * 1024
+JSON = "application/json"
 STRATEGIC_MERGE = "application/strategic-merge-patch+json"
 _METRICS = f"/apis/{METRICS_GROUP_VERSION}"
 _Metrics = TypeVar("_Metrics", PodMetrics, NodeMetrics)
@@ -80,10 +81,9 @@ class ApiClient:
         ).run()
 
     async def get(self, kind: type[T], namespace: str, name: str) -> T:
-        where = kind_of(kind)
-        path = f"{where.collection(namespace)}/{quote(name, safe='')}"
+        path = _object_path(kind, namespace, name)
         body = await self._connection.get(path)
-        return read_by(path, lambda: where.decode(body))
+        return read_by(path, lambda: kind_of(kind).decode(body))
 
     async def logs(self, namespace: str, pod: str, query: LogQuery) -> AsyncGenerator[list[bytes]]:
         """See `Client.logs`. A line longer than 1 MiB is split."""
@@ -123,14 +123,47 @@ class ApiClient:
     async def delete_pod(self, pod: Pod) -> None:
         """See `Client.delete_pod`."""
         meta = pod.metadata
-        options = {
-            "apiVersion": "v1",
-            "kind": "DeleteOptions",
-            "preconditions": {"uid": meta.uid},
-        }
-        await self._connection.delete(
-            pod_path(meta.namespace, meta.name), msgspec.json.encode(options)
+        await self.delete(Pod, meta.namespace, meta.name, uid=meta.uid)
+
+    # --- writes
+
+    async def create(self, kind: type[T], item: T) -> T:
+        """Create an object in the namespace of its metadata; return it as it was stored."""
+        where = kind_of(kind)
+        path = where.collection(item.metadata.namespace)
+        answer = await self._connection.post(
+            path, body=msgspec.json.encode(item), content_type=JSON
         )
+        return read_by(path, lambda: where.decode(answer))
+
+    async def create_sub(
+        self, kind: type[T], namespace: str, name: str, subresource: str, item: Struct
+    ) -> bytes:
+        """Create a subresource of an object, such as a ``Binding``; return the raw response."""
+        path = f"{_object_path(kind, namespace, name)}/{subresource}"
+        return await self._connection.post(path, body=msgspec.json.encode(item), content_type=JSON)
+
+    async def patch(
+        self,
+        kind: type[T],
+        namespace: str,
+        name: str,
+        patch: Mapping[str, Any],
+        *,
+        subresource: str = "",
+        content_type: str = STRATEGIC_MERGE,
+    ) -> T:
+        """Patch an object, or one of its subresources; return the object as it was stored."""
+        path = _object_path(kind, namespace, name) + (f"/{subresource}" if subresource else "")
+        answer = await self._connection.patch(path, msgspec.json.encode(patch), content_type)
+        return read_by(path, lambda: kind_of(kind).decode(answer))
+
+    async def delete(self, kind: type[T], namespace: str, name: str, *, uid: str = "") -> None:
+        """Delete an object with its own grace period; with ``uid``, exactly that one."""
+        preconditions = Preconditions(uid=uid) if uid else None
+        options = DeleteOptions(apiVersion="v1", kind="DeleteOptions", preconditions=preconditions)
+        path = _object_path(kind, namespace, name)
+        await self._connection.delete(path, msgspec.json.encode(options))
 
     # --- sessions with pods
 
@@ -191,6 +224,10 @@ class ApiClient:
             raise
         items = understood(path, body, ObjectList).items or ()
         return tuple(understood(path, item, kind) for item in items)
+
+
+def _object_path(kind: type[T], namespace: str, name: str) -> str:
+    return f"{kind_of(kind).collection(namespace)}/{quote(name, safe='')}"
 
 
 class _Version(msgspec.Struct, frozen=True):

@@ -88,10 +88,15 @@ class HttpConnection:
             return await response.read()
 
     async def post(
-        self, path: str, params: Mapping[str, str] | None = None, *, body: bytes | None = None
+        self,
+        path: str,
+        params: Mapping[str, str] | None = None,
+        *,
+        body: bytes | None = None,
+        content_type: str = "application/octet-stream",
     ) -> bytes:
         async with self.stream(
-            "POST", path, params, body=body, total=self.answer_seconds
+            "POST", path, params, body=body, content_type=content_type, total=self.answer_seconds
         ) as response:
             return await response.read()
 

@@ -13,12 +13,11 @@ from podtui.api.insight import Timeline
 from podtui.api.local import Manifest
 from podtui.api.names import GROUP_VERSION
 from podtui.api.reading import decoded
-from podtui.api.v1 import Event, ListMeta, Node, Pod
-from podtui.client.protocol import T
+from podtui.api.v1 import Event, ListMeta, Namespace, Node, Pod
+from podtui.client.protocol import Object, T
 from podtui.errors import ApiError
 
 Decoded = TypeVar("Decoded")
-Object = Pod | Node | Event | Manifest | Timeline
 
 
 def understood(path: str, body: bytes | msgspec.Raw, kind: type[Decoded]) -> Decoded:
@@ -88,6 +87,7 @@ _KINDS: Mapping[type[Object], ObjectKind] = {
     Pod: ObjectKind("/api/v1", "pods", True, msgspec.json.Decoder(Pod)),
     Node: ObjectKind("/api/v1", "nodes", False, msgspec.json.Decoder(Node)),
     Event: ObjectKind("/api/v1", "events", True, msgspec.json.Decoder(Event)),
+    Namespace: ObjectKind("/api/v1", "namespaces", False, msgspec.json.Decoder(Namespace)),
     Manifest: ObjectKind(
         f"/apis/{GROUP_VERSION}", "manifests", False, msgspec.json.Decoder(Manifest)
     ),

@@ -14,7 +14,7 @@ from msgspec import Struct
 
 from podtui.api.insight import AT_ONCE, InsightQuery, NodeInsight, PodInsight, ProbeRun, Timeline
 from podtui.api.local import Manifest, NodeMetrics, PodMetrics
-from podtui.api.v1 import EphemeralContainer, Event, Node, Pod
+from podtui.api.v1 import EphemeralContainer, Event, Namespace, Node, Pod
 
 if TYPE_CHECKING:
     from podtui.api.engine_calls import EngineCall
@@ -23,23 +23,24 @@ if TYPE_CHECKING:
     from podtui.api.what_if import WhatIf
 
 Output = tuple[Literal["stdout", "stderr"], bytes]
-T = TypeVar("T", Pod, Node, Event, Manifest, Timeline)
+T = TypeVar("T", Pod, Node, Event, Namespace, Manifest, Timeline)
+Object = Pod | Node | Event | Namespace | Manifest | Timeline
 
 
 class Synced(Struct, frozen=True):
     """The complete list, at the start and after every reconnect. Replaces all known objects."""
 
-    items: tuple[Pod | Node | Event | Manifest | Timeline, ...]
+    items: tuple[Object, ...]
 
 
 class Changed(Struct, frozen=True):
     """Objects added or modified, oldest change first, coalesced per read."""
 
-    items: tuple[Pod | Node | Event | Manifest | Timeline, ...]
+    items: tuple[Object, ...]
 
 
 class Removed(Struct, frozen=True):
-    items: tuple[Pod | Node | Event | Manifest | Timeline, ...]
+    items: tuple[Object, ...]
 
 
 class Lost(Struct, frozen=True):

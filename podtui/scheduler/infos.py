@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
+from podtui.api.names import CONFIG_MIRROR
 from podtui.api.pod_resources import amounts, in_unit, is_pod_level, request_amounts
 from podtui.api.pods import HostPort, host_ports
 from podtui.api.quantity import Quantity
@@ -78,13 +79,14 @@ class PodInfo:
     node: str = ""
     labels: Labels = field(default_factory=dict[str, str])
     priority: int = 0
-    created: str = ""
     started: str = ""
     """``status.startTime``; empty for a pod that has not started."""
     generation: int | None = None
     deleting: bool = False
     preempted: bool = False
     """Deleted by a scheduler, to make room."""
+    fixed: bool = False
+    """A static pod: deleting its record would not end it."""
     nominated: str = ""
     requests: Amounts = field(default_factory=dict[str, int])
     scored: tuple[int, int] = (0, 0)
@@ -131,7 +133,6 @@ def pod_info(pod: Pod) -> PodInfo:
         node=spec.nodeName,
         labels=meta.labels,
         priority=spec.priority or 0,
-        created=meta.creationTimestamp or "",
         started=status.startTime or "",
         generation=meta.generation,
         deleting=meta.deletionTimestamp is not None,
@@ -139,6 +140,7 @@ def pod_info(pod: Pod) -> PodInfo:
             one.type == "DisruptionTarget" and one.status == "True" and one.reason == PREEMPTED
             for one in status.conditions
         ),
+        fixed=CONFIG_MIRROR in meta.annotations,
         nominated=status.nominatedNodeName,
         requests=counted_requests(pod, in_use=True),
         scored=_scored(pod),

@@ -82,7 +82,9 @@ def _victims_on(
 ) -> Victims | Rejection:
     """Return the fewest pods that have to end on the node, most important first; or why the pod
     would not fit even then."""
-    lower = [pod for pod in node.pods.values() if pod.priority < pending.info.priority]
+    lower = [
+        pod for pod in node.pods.values() if pod.priority < pending.info.priority and not pod.fixed
+    ]
     if not lower:
         return _NO_VICTIMS
     node, state = node.copy(), state.copy()

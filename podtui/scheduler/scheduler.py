@@ -1,0 +1,353 @@
+"""The loop: follow the API, try the waiting pods one by one, bind or report them."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
+from typing import Any, Final, Literal
+
+from podtui.api.times import rfc3339
+from podtui.api.v1 import Binding, Namespace, Node, ObjectMeta, ObjectReference, Pod
+from podtui.client.protocol import Changed, Lost, Removed, Synced
+from podtui.clock import Clock
+from podtui.errors import ApiError, PodtuiError
+from podtui.scheduler.cache import ClusterCache
+from podtui.scheduler.cycle import Verdict, schedule
+from podtui.scheduler.events import SchedulerEvents
+from podtui.scheduler.filters import Pending
+from podtui.scheduler.hints import NodeChange, PodChange
+from podtui.scheduler.infos import DEFAULT_SCHEDULER, PREEMPTED, PodInfo, node_facts, pod_info
+from podtui.scheduler.port import SchedulerApi
+from podtui.scheduler.queue import Queued, SchedulingQueue
+
+_LOG = logging.getLogger(__name__)
+_ENDED: Final = ("Succeeded", "Failed")
+Reason = Literal["Unschedulable", "SchedulerError"]
+Kind = type[Pod | Node | Namespace]
+
+
+class Scheduler:
+    """Schedules the pods of one ``schedulerName``. Use each instance once."""
+
+    def __init__(
+        self, api: SchedulerApi, clock: Clock, *, host: str, name: str = DEFAULT_SCHEDULER
+    ) -> None:
+        self._api = api
+        self._clock = clock
+        self._name = name
+        self._queue = SchedulingQueue(clock.monotonic)
+        self._cache = ClusterCache()
+        self._events = SchedulerEvents(api, clock, name, host)
+        self._waiting: dict[str, Pod] = {}
+        """Our pods without a node, as the API last reported them."""
+        self._unknown: set[Kind] = {Pod, Node, Namespace}
+        """The kinds that have not been listed yet."""
+        self._wake = asyncio.Event()
+
+    async def run(self) -> None:
+        """Schedule until cancelled."""
+        async with asyncio.TaskGroup() as group:
+            group.create_task(self._events.run(), name="scheduler events")
+            group.create_task(self._follow(Pod, self._set_pod, self._remove_pod, self._all_pods))
+            group.create_task(
+                self._follow(Node, self._set_node, self._remove_node, self._all_nodes)
+            )
+            group.create_task(self._follow_namespaces())
+            while True:
+                queued = None if self._unknown else self._queue.pop()
+                if queued is None:
+                    await self._until_something_changes()
+                else:
+                    await self._attempt(queued, group)
+
+    async def _until_something_changes(self) -> None:
+        deadline = None if self._unknown else self._queue.deadline()
+        try:
+            async with asyncio.timeout_at(deadline):
+                await self._wake.wait()
+        except TimeoutError:
+            return
+        self._wake.clear()
+
+    # --- what the API reports
+
+    async def _follow(
+        self,
+        kind: type[Any],
+        put: Callable[[Any], None],
+        remove: Callable[[Any], None],
+        replace_all: Callable[[Iterable[Any]], None],
+    ) -> None:
+        async for delta in self._api.follow(kind):
+            match delta:
+                case Synced(items):
+                    replace_all(items)
+                    self._unknown.discard(kind)
+                case Changed(items):
+                    for item in items:
+                        put(item)
+                case Removed(items):
+                    for item in items:
+                        remove(item)
+                case Lost(reason):
+                    _LOG.warning("the scheduler has lost the API: %s", reason)
+            self._wake.set()
+
+    async def _follow_namespaces(self) -> None:
+        """Keep the labels of the namespaces. A server without namespaces has none with labels."""
+        labels: dict[str, Mapping[str, str]] = {}
+        async for delta in self._api.follow(Namespace):
+            match delta:
+                case Synced(items):
+                    labels = {item.metadata.name: item.metadata.labels for item in items}
+                case Changed(items):
+                    labels |= {item.metadata.name: item.metadata.labels for item in items}
+                case Removed(items):
+                    for item in items:
+                        labels.pop(item.metadata.name, None)
+                case Lost():
+                    pass
+            self._cache.set_namespaces(labels)
+            if not isinstance(delta, Lost) or delta.refused:
+                self._unknown.discard(Namespace)
+                self._wake.set()
+
+    def _all_nodes(self, nodes: Iterable[Node]) -> None:
+        nodes = list(nodes)
+        here = {node.metadata.name for node in nodes}
+        for name in [name for name in self._cache.nodes if name not in here]:
+            self._drop_node(name)
+        for node in nodes:
+            self._set_node(node)
+
+    def _set_node(self, node: Node) -> None:
+        try:
+            facts = node_facts(node)
+        except ValueError as error:
+            _LOG.warning("the scheduler ignores node %s: %s", node.metadata.name, error)
+            return
+        before = self._cache.set_node(facts)
+        if before != facts:
+            self._queue.move(NodeChange(before, facts))
+
+    def _remove_node(self, node: Node) -> None:
+        self._drop_node(node.metadata.name)
+
+    def _drop_node(self, name: str) -> None:
+        gone = self._cache.remove_node(name)
+        if gone is not None:
+            self._queue.move(NodeChange(gone, None))
+
+    def _all_pods(self, pods: Iterable[Pod]) -> None:
+        pods = list(pods)
+        here = {pod.metadata.uid for pod in pods}
+        for uid in (self._waiting.keys() | self._cache.uids) - here:
+            self._drop_pod(uid)
+        for pod in pods:
+            self._set_pod(pod)
+
+    def _remove_pod(self, pod: Pod) -> None:
+        self._drop_pod(pod.metadata.uid)
+
+    def _set_pod(self, pod: Pod) -> None:
+        try:
+            if pod.status.phase in _ENDED:
+                self._drop_pod(pod.metadata.uid)
+            elif pod.spec.nodeName:
+                self._set_pod_on_node(pod)
+            elif pod.spec.schedulerName == self._name:
+                self._set_waiting_pod(pod)
+        except ValueError as error:
+            _LOG.warning("the scheduler ignores pod %s: %s", pod.metadata.name, error)
+
+    def _set_pod_on_node(self, pod: Pod) -> None:
+        uid = pod.metadata.uid
+        if self._waiting.pop(uid, None) is not None:
+            self._queue.delete(uid)
+        info = pod_info(pod)
+        if self._cache.pod(uid) == info and not self._cache.is_assumed(uid):
+            return
+        self._queue.move(PodChange(self._cache.set_pod(info), info))
+
+    def _set_waiting_pod(self, pod: Pod) -> None:
+        uid = pod.metadata.uid
+        before = self._waiting.get(uid)
+        if before == pod:
+            return
+        self._waiting[uid] = pod
+        if self._cache.is_assumed(uid):
+            # It is being bound, which fails if it is being deleted.
+            if pod.metadata.deletionTimestamp is not None:
+                self._free(uid)
+            return
+        self._queue.add(pod)
+        was = before.status.nominatedNodeName if before else ""
+        now = pod.status.nominatedNodeName
+        if before is None or was or now:
+            info = pod_info(pod)
+            self._cache.nominate(info, now)
+            if was not in ("", now):
+                self._free_nominated(replace(info, nominated=was))
+
+    def _drop_pod(self, uid: str) -> None:
+        waiting = self._waiting.pop(uid, None)
+        self._queue.delete(uid)
+        self._free(uid)
+        node = self._cache.nominated_node(uid)
+        if waiting is not None and node:
+            info = replace(pod_info(waiting), nominated=node)
+            self._cache.nominate(info, "")
+            self._free_nominated(info)
+
+    def _free(self, uid: str) -> None:
+        """Stop counting a pod on its node."""
+        gone = self._cache.remove_pod(uid)
+        if gone is not None:
+            self._queue.move(PodChange(gone, None))
+
+    def _free_nominated(self, pod: PodInfo) -> None:
+        """Tell those that had to respect it that no node is kept free for the pod any more."""
+        self._queue.move(PodChange(pod, None), lambda other: other.info.priority <= pod.priority)
+
+    # --- attempts
+
+    async def _attempt(self, queued: Queued, group: asyncio.TaskGroup) -> None:
+        pod = queued.pending.pod
+        if pod.metadata.deletionTimestamp is not None:
+            self._queue.delete(queued.uid)
+            name = f"{pod.metadata.namespace}/{pod.metadata.name}"
+            self._warn(pod, f"skip schedule deleting pod: {name}")
+            return
+        verdict = schedule(queued.pending, self._cache.snapshot())
+        if verdict.node:
+            assumed = self._cache.assume(queued.pending.info, verdict.node)
+            group.create_task(self._bind(queued, assumed), name=f"bind {assumed.name}")
+            # Many pods may be active: let the others of this event loop go on.
+            await asyncio.sleep(0)
+        else:
+            await self._refused(queued, verdict)
+
+    async def _bind(self, queued: Queued, pod: PodInfo) -> None:
+        binding = Binding(
+            apiVersion="v1",
+            kind="Binding",
+            metadata=ObjectMeta(namespace=pod.namespace, name=pod.name, uid=pod.uid),
+            target=ObjectReference(kind="Node", name=pod.node),
+        )
+        try:
+            await self._api.bind(binding)
+        except PodtuiError as error:
+            if self._cache.is_assumed(pod.uid):
+                self._free(pod.uid)
+            message = f'running Bind plugin "DefaultBinder": {error}'
+            await self._report(queued, "SchedulerError", Verdict(message=message, nominated=""))
+            return
+        self._queue.delete(pod.uid)
+        text = f"Successfully assigned {pod.namespace}/{pod.name} to {pod.node}"
+        about = _reference(queued.pending.pod)
+        self._events.record(about, "Normal", "Scheduled", "Binding", text)
+
+    async def _refused(self, queued: Queued, verdict: Verdict) -> None:
+        if verdict.victims and verdict.nominated:
+            try:
+                await self._preempt(queued.pending, verdict.victims, verdict.nominated)
+            except PodtuiError as error:
+                verdict = replace(verdict, nominated=None, message=f"{verdict.message} {error}")
+        await self._report(queued, "Unschedulable", verdict)
+
+    async def _preempt(self, pending: Pending, victims: Iterable[PodInfo], node: str) -> None:
+        for victim in victims:
+            if not victim.deleting:
+                await self._end(victim, pending, node)
+        for pod in self._cache.less_important_on(node, pending.info.priority):
+            await self._patch(pod, {"nominatedNodeName": None})
+
+    async def _end(self, victim: PodInfo, pending: Pending, node: str) -> None:
+        condition = {
+            "type": "DisruptionTarget",
+            "status": "True",
+            "reason": PREEMPTED,
+            "message": f"{self._name}: preempting to accommodate a higher priority pod",
+            "lastTransitionTime": rfc3339(self._clock.now()),
+            "observedGeneration": victim.generation,
+        }
+        try:
+            await self._patch(victim, {"conditions": [condition]})
+            await self._api.delete_pod(victim.namespace, victim.name, victim.uid)
+        except ApiError as error:
+            if error.code in (404, 409):
+                return
+            raise
+        text = f"Preempted by pod {pending.info.uid} on node {node}"
+        about = ObjectReference(
+            apiVersion="v1",
+            kind="Pod",
+            namespace=victim.namespace,
+            name=victim.name,
+            uid=victim.uid,
+        )
+        self._events.record(about, "Normal", "Preempted", "Preempting", text)
+
+    async def _report(self, queued: Queued, reason: Reason, verdict: Verdict) -> None:
+        """Put the pod back into the queue, and say in its status and in an event why."""
+        pod = self._waiting.get(queued.uid)
+        if pod is None:
+            # It has been deleted, or bound by somebody else.
+            self._queue.delete(queued.uid)
+            return
+        self._queue.put_back(queued, verdict.plugins)
+        nominated = verdict.nominated
+        if nominated is None:
+            nominated = pod.status.nominatedNodeName
+        self._cache.nominate(queued.pending.info, nominated)
+        self._warn(pod, verdict.message)
+        status: dict[str, Any] = {}
+        condition = _condition(pod, reason, verdict.message, rfc3339(self._clock.now()))
+        if condition is not None:
+            status["conditions"] = [condition]
+        if nominated != pod.status.nominatedNodeName:
+            status["nominatedNodeName"] = nominated or None
+        if not status:
+            return
+        try:
+            await self._patch(queued.pending.info, status)
+        except PodtuiError as error:
+            _LOG.warning("the status of pod %s is not updated: %s", pod.metadata.name, error)
+
+    async def _patch(self, pod: PodInfo, status: Mapping[str, Any]) -> None:
+        await self._api.patch_pod_status(pod.namespace, pod.name, pod.uid, status)
+
+    def _warn(self, pod: Pod, text: str) -> None:
+        self._events.record(_reference(pod), "Warning", "FailedScheduling", "Scheduling", text)
+
+
+def _condition(pod: Pod, reason: Reason, message: str, now: str) -> dict[str, Any] | None:
+    """Return the condition ``PodScheduled`` of a pod without a node; None if it has it already."""
+    known = next((one for one in pod.status.conditions if one.type == "PodScheduled"), None)
+    since = now
+    if known is not None and known.status == "False":
+        if (known.reason, known.message) == (reason, message):
+            return None
+        since = known.lastTransitionTime or now
+    return {
+        "type": "PodScheduled",
+        "status": "False",
+        "reason": reason,
+        "message": message,
+        "lastTransitionTime": since,
+        "observedGeneration": pod.metadata.generation,
+    }
+
+
+def _reference(pod: Pod) -> ObjectReference:
+    meta = pod.metadata
+    return ObjectReference(
+        apiVersion="v1",
+        kind="Pod",
+        namespace=meta.namespace,
+        name=meta.name,
+        uid=meta.uid,
+        resourceVersion=meta.resourceVersion,
+    )

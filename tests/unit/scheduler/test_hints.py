@@ -1,0 +1,127 @@
+"""Which change helps a pod that a plugin refused."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from scheduler_world import HOST, a_node, a_pod, pending
+
+from podtui.api.v1 import Node, Pod
+from podtui.scheduler.hints import Change, NodeChange, OwnChange, PodChange, helps
+from podtui.scheduler.infos import node_facts, pod_info
+
+TAINT = {"taints": [{"key": "k", "effect": "NoSchedule"}]}
+APART = {
+    "podAntiAffinity": {
+        "requiredDuringSchedulingIgnoredDuringExecution": [
+            {"labelSelector": {"matchLabels": {"app": "db"}}, "topologyKey": HOST}
+        ]
+    }
+}
+NEAR = {"podAffinity": APART["podAntiAffinity"]}
+SPREAD = {
+    "maxSkew": 1,
+    "topologyKey": HOST,
+    "whenUnsatisfiable": "DoNotSchedule",
+    "labelSelector": {"matchLabels": {"app": "db"}},
+}
+DB = {"labels": {"app": "db"}}
+DISK = {"volumes": [{"name": "v", "awsElasticBlockStore": {"volumeID": "disk"}}]}
+
+
+def node(before: Node | None, after: Node | None) -> NodeChange:
+    return NodeChange(before and node_facts(before), after and node_facts(after))
+
+
+def came(pod: Pod) -> PodChange:
+    return PodChange(None, pod_info(pod))
+
+
+def went(pod: Pod) -> PodChange:
+    return PodChange(pod_info(pod), None)
+
+
+def there(**more: Any) -> Pod:
+    return a_pod("there", node="n1", **more)
+
+
+CASES: list[tuple[str, dict[str, Any], Change, bool]] = [
+    ("NodeUnschedulable", {}, node(a_node(spec={"unschedulable": True}), a_node()), True),
+    ("NodeUnschedulable", {}, node(a_node(), a_node(cpu="9")), False),
+    ("NodeUnschedulable", {}, node(None, a_node()), True),
+    ("NodeName", {}, node(None, a_node()), True),
+    ("NodeName", {}, node(a_node(), a_node(cpu="9")), False),
+    ("TaintToleration", {}, node(a_node(spec=TAINT), a_node()), True),
+    ("TaintToleration", {}, node(a_node(), a_node(spec=TAINT)), False),
+    ("TaintToleration", {}, went(there()), False),
+    ("NodeAffinity", {"nodeSelector": {"a": "b"}}, node(a_node(), a_node(labels={"a": "b"})), True),
+    ("NodeAffinity", {"nodeSelector": {"a": "b"}}, node(None, a_node()), False),
+    ("NodePorts", {"ports": (80,)}, went(there(ports=(80,))), True),
+    ("NodePorts", {"ports": (80,)}, went(there(ports=(81,))), False),
+    ("NodePorts", {"ports": (80,)}, node(None, a_node()), True),
+    ("NodeResourcesFit", {"cpu": "1"}, went(there()), True),
+    ("NodeResourcesFit", {"cpu": "1"}, went(a_pod("pending")), False),
+    ("NodeResourcesFit", {"cpu": "3"}, node(a_node(), a_node(cpu="4")), True),
+    ("NodeResourcesFit", {"cpu": "5"}, node(a_node(), a_node(cpu="4")), False),
+    ("NodeResourcesFit", {"cpu": "1"}, node(a_node(), a_node(memory="9Gi")), False),
+    (
+        "NodeResourcesFit",
+        {"cpu": "1"},
+        PodChange(pod_info(there(cpu="2")), pod_info(there(cpu="1"))),
+        True,
+    ),
+    (
+        "NodeResourcesFit",
+        {"cpu": "1"},
+        PodChange(pod_info(there(cpu="1")), pod_info(there(cpu="2"))),
+        False,
+    ),
+    ("VolumeRestrictions", DISK, went(there(**DISK)), True),
+    ("VolumeRestrictions", DISK, went(there()), False),
+    ("VolumeBinding", {}, node(None, a_node()), False),
+    ("PodTopologySpread", {"topologySpreadConstraints": [SPREAD]}, came(there(**DB)), True),
+    ("PodTopologySpread", {"topologySpreadConstraints": [SPREAD]}, came(there()), False),
+    ("PodTopologySpread", {"topologySpreadConstraints": [SPREAD]}, node(a_node(), None), True),
+    (
+        "PodTopologySpread",
+        {"topologySpreadConstraints": [SPREAD]},
+        PodChange(pod_info(there()), pod_info(there(**DB))),
+        True,
+    ),
+    ("InterPodAffinity", {"affinity": APART}, went(there(**DB)), True),
+    ("InterPodAffinity", {"affinity": APART}, came(there(**DB)), False),
+    ("InterPodAffinity", {"affinity": NEAR}, came(there(**DB)), True),
+    ("InterPodAffinity", {"affinity": NEAR}, went(there(**DB)), False),
+    ("InterPodAffinity", DB, went(there(affinity=APART)), True),
+    ("InterPodAffinity", {"affinity": NEAR}, node(None, a_node()), True),
+    ("InterPodAffinity", {}, node(None, a_node()), False),
+    (
+        "NodeDeclaredFeatures",
+        {},
+        node(a_node(), a_node(status={"declaredFeatures": ["F"]})),
+        True,
+    ),
+    ("NodeDeclaredFeatures", {}, node(a_node(), a_node(cpu="9")), False),
+]
+
+
+@pytest.mark.parametrize(("plugin", "pod", "change", "wanted"), CASES)
+def test_hints(plugin: str, pod: dict[str, Any], change: Change, wanted: bool) -> None:
+    assert helps(pending(**pod), plugin, change) is wanted
+
+
+@pytest.mark.parametrize(
+    ("plugin", "update", "wanted"),
+    [
+        ("TaintToleration", {"tolerations": [{"key": "k", "operator": "Exists"}]}, True),
+        ("TaintToleration", {"labels": {"a": "b"}}, False),
+        ("NodeUnschedulable", {"tolerations": [{"key": "k", "operator": "Exists"}]}, False),
+        ("NodeUnschedulable", {"tolerations": [{"operator": "Exists"}]}, True),
+        ("InterPodAffinity", {"labels": {"a": "b"}}, True),
+        ("NodeResourcesFit", {"labels": {"a": "b"}}, False),
+    ],
+)
+def test_hints_of_own_updates(plugin: str, update: dict[str, Any], wanted: bool) -> None:
+    change = OwnChange(a_pod(), a_pod(**update))
+    assert helps(pending(**update), plugin, change) is wanted

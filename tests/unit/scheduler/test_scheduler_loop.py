@@ -1,0 +1,247 @@
+"""The loop against an API in memory, in virtual time."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import msgspec
+import pytest
+from scheduler_api import FakeApi
+from scheduler_world import HOST, a_node, a_pod
+from virtual_time import VirtualClock
+
+from podtui.api.v1 import Namespace, Node, ObjectMeta, Pod
+from podtui.errors import ApiError
+from podtui.scheduler.scheduler import Scheduler
+
+pytestmark = pytest.mark.virtual_time
+NO_HELP = (
+    "no new claims to deallocate, preemption:"
+    " 0/1 nodes are available: 1 Preemption is not helpful for scheduling."
+)
+
+
+@asynccontextmanager
+async def scheduling(api: FakeApi) -> AsyncGenerator[None]:
+    """Run a scheduler of the API for the block, once it has seen all objects."""
+    async with asyncio.TaskGroup() as group:
+        task = group.create_task(Scheduler(api, VirtualClock(), host="vm").run())
+        await settle()
+        yield
+        task.cancel()
+
+
+async def settle(seconds: float = 0.01) -> None:
+    await asyncio.sleep(seconds)
+
+
+def deleting(pod: Pod) -> Pod:
+    meta = msgspec.structs.replace(pod.metadata, deletionTimestamp="2026-01-01T00:00:30Z")
+    return msgspec.structs.replace(pod, metadata=meta)
+
+
+def with_taint(node: Node, **taint: Any) -> Node:
+    spec = msgspec.convert({"taints": [taint]}, type(node.spec))
+    return msgspec.structs.replace(node, spec=spec)
+
+
+async def test_a_pod_is_bound_and_an_event_says_so() -> None:
+    api = FakeApi(a_node(), pods=(a_pod(),))
+    async with scheduling(api):
+        assert api.bindings == [("web", "n1")]
+        (event,) = api.events
+        assert (event.reason, event.type, event.action) == ("Scheduled", "Normal", "Binding")
+        assert event.message == "Successfully assigned default/web to n1"
+        assert event.involvedObject.uid == "uid-web"
+        assert event.reportingComponent == "default-scheduler"
+        assert event.reportingInstance == "default-scheduler-vm"
+
+
+async def test_a_pod_that_does_not_fit() -> None:
+    api = FakeApi(a_node(), pods=(a_pod(cpu="9"),))
+    async with scheduling(api):
+        text = f"0/1 nodes are available: 1 Insufficient cpu. {NO_HELP}"
+        assert api.notes("FailedScheduling") == [text]
+        (condition,) = api.pod("web").status.conditions
+        assert (condition.type, condition.status) == ("PodScheduled", "False")
+        assert (condition.reason, condition.message) == ("Unschedulable", text)
+        assert condition.lastTransitionTime == "2026-01-01T00:00:00Z"
+        await settle(200)
+        assert api.bindings == []
+        assert len(api.patches) == 1
+
+
+async def test_pods_of_other_schedulers_are_left_alone() -> None:
+    api = FakeApi(a_node(), pods=(a_pod(schedulerName="mine"),))
+    async with scheduling(api):
+        await settle(1000)
+        assert (api.bindings, api.events) == ([], [])
+
+
+async def test_a_deleted_pod_makes_room_at_once() -> None:
+    there = a_pod("there", cpu="2", node="n1")
+    api = FakeApi(a_node(), pods=(there, a_pod(cpu="1")))
+    async with scheduling(api):
+        assert api.bindings == []
+        api.remove(Pod, "there")
+        await settle()
+        assert api.bindings == [("web", "n1")]
+
+
+async def test_an_ended_pod_makes_room() -> None:
+    there = a_pod("there", cpu="2", node="n1")
+    api = FakeApi(a_node(), pods=(there, a_pod(cpu="1")))
+    async with scheduling(api):
+        api.put(a_pod("there", cpu="2", node="n1", status={"phase": "Succeeded"}))
+        await settle()
+        assert api.bindings == [("web", "n1")]
+
+
+async def test_a_node_comes_and_is_cordoned_and_tainted() -> None:
+    api = FakeApi(pods=(a_pod(),))
+    async with scheduling(api):
+        assert api.notes("FailedScheduling") == ["no nodes available to schedule pods"]
+        api.put(a_node(spec={"unschedulable": True}))
+        await settle(20)
+        assert api.bindings == []
+        api.put(with_taint(a_node(), key="only", effect="NoSchedule"))
+        await settle()
+        assert "1 node(s) had untolerated taint(s)" in api.notes("FailedScheduling")[-1]
+        api.put(a_node())
+        await settle()
+        assert api.bindings == [("web", "n1")]
+
+
+async def test_pods_bound_but_not_seen_count() -> None:
+    api = FakeApi(a_node(), pods=tuple(a_pod(f"p{i}", cpu="1") for i in range(3)))
+    api.silent = True
+    async with scheduling(api):
+        await settle(500)
+        assert len(api.bindings) == 2
+
+
+async def test_higher_priority_first() -> None:
+    pods = tuple(a_pod(f"p{i}", cpu="1", priority=i) for i in range(4))
+    api = FakeApi(a_node(), pods=pods)
+    async with scheduling(api):
+        assert api.bindings == [("p3", "n1"), ("p2", "n1")]
+
+
+async def test_preemption_by_priority() -> None:
+    low = a_pod("low", cpu="2", node="n1")
+    api = FakeApi(a_node(), pods=(low, a_pod("high", cpu="1", priority=100)))
+    async with scheduling(api):
+        assert api.deleted == ["low"]
+        assert api.notes("FailedScheduling") == ["0/1 nodes are available: 1 Insufficient cpu."]
+        assert api.notes("Preempted") == ["Preempted by pod uid-high on node n1"]
+        (condition,) = api.pod("low").status.conditions
+        assert (condition.type, condition.reason) == ("DisruptionTarget", "PreemptionByScheduler")
+        assert condition.message == (
+            "default-scheduler: preempting to accommodate a higher priority pod"
+        )
+        assert api.pod("high").status.nominatedNodeName == "n1"
+        # The room is kept for it, although another pod would fit first.
+        api.put(a_pod("other", cpu="2"))
+        await settle(100)
+        assert api.bindings == []
+        api.remove(Pod, "low")
+        await settle()
+        assert api.bindings == [("high", "n1")]
+        assert api.deleted == ["low"]
+
+
+async def test_static_pods_are_not_preempted() -> None:
+    mirror = a_pod(
+        "low",
+        cpu="2",
+        node="n1",
+        metadata={"annotations": {"kubernetes.io/config.mirror": "hash"}},
+    )
+    api = FakeApi(a_node(), pods=(mirror, a_pod("high", cpu="1", priority=100)))
+    async with scheduling(api):
+        assert api.deleted == []
+        (note,) = api.notes("FailedScheduling")
+        assert note.endswith("1 No preemption victims found for incoming pod.")
+
+
+async def test_scheduling_gates() -> None:
+    api = FakeApi(a_node(), pods=(a_pod(schedulingGates=[{"name": "example.com/wait"}]),))
+    async with scheduling(api):
+        await settle(1000)
+        assert (api.bindings, api.events) == ([], [])
+        api.put(a_pod())
+        await settle()
+        assert api.bindings == [("web", "n1")]
+
+
+async def test_a_failed_binding_is_tried_again() -> None:
+    api = FakeApi(a_node(cpu="1"), pods=(a_pod(cpu="1"),))
+    api.refuse = [ApiError(409, "Conflict", "try again")]
+    async with scheduling(api):
+        assert api.bindings == []
+        text = 'running Bind plugin "DefaultBinder": try again'
+        assert api.notes("FailedScheduling") == [text]
+        (condition,) = api.pod("web").status.conditions
+        assert (condition.reason, condition.message) == ("SchedulerError", text)
+        await settle(3)
+        assert api.bindings == [("web", "n1")]
+
+
+async def test_a_binding_of_a_pod_that_is_gone_frees_its_room() -> None:
+    api = FakeApi(a_node(cpu="1"), pods=(a_pod("gone", cpu="1"),))
+    api.refuse = [ApiError(404, "NotFound", 'pods "gone" not found')]
+    async with scheduling(api):
+        api.remove(Pod, "gone")
+        api.put(a_pod(cpu="1"))
+        await settle()
+        assert api.bindings == [("web", "n1")]
+
+
+async def test_the_api_goes_away() -> None:
+    api = FakeApi(a_node(cpu="1"), pods=(a_pod("there", cpu="1", node="n1"),))
+    async with scheduling(api):
+        api.put(a_pod(cpu="1"))
+        api.lose()
+        await settle(100)
+        # While it was away, the pod ended and another one was created.
+        del api.objects[Pod]["there"]
+        api.objects[Pod]["late"] = a_pod("late")
+        api.come_back()
+        await settle(20)
+        assert sorted(api.bindings) == [("late", "n1"), ("web", "n1")]
+        assert "Successfully assigned default/web to n1" in api.notes("Scheduled")
+
+
+async def test_a_repeated_failure_is_one_event() -> None:
+    api = FakeApi(a_node(), pods=(a_pod(cpu="9"),))
+    async with scheduling(api):
+        # The first attempt changes the status, so that the second one is about another version.
+        await settle(1300)
+        counts = [event.series.count for event in api.events if event.series is not None]
+        assert len(api.events) - len(counts) >= 1
+        assert all(count >= 2 for count in counts)
+        assert len(api.events) + sum(count - 1 for count in counts) >= 4
+
+
+async def test_a_namespace_selector_waits_for_the_namespaces() -> None:
+    term = {
+        "labelSelector": {"matchLabels": {"app": "db"}},
+        "namespaceSelector": {"matchLabels": {"team": "x"}},
+        "topologyKey": HOST,
+    }
+    apart = {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}
+    there = a_pod("there", labels={"app": "db"}, node="n1", metadata={"namespace": "other"})
+    api = FakeApi(a_node(), pods=(there, a_pod(affinity=apart)))
+    api.put(Namespace(metadata=ObjectMeta(name="other", labels={"team": "x"})))
+    async with scheduling(api):
+        assert api.bindings == []
+
+
+async def test_a_deleted_pod_is_skipped() -> None:
+    api = FakeApi(a_node(), pods=(deleting(a_pod()),))
+    async with scheduling(api):
+        assert api.bindings == []
+        assert api.notes("FailedScheduling") == ["skip schedule deleting pod: default/web"]
