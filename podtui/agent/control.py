@@ -14,7 +14,7 @@ from msgspec.structs import replace
 
 from podtui.agent.lock import LastSettings, is_held, last_agent, last_settings, read_agent
 from podtui.errors import AgentUnavailable, ApiError, PodtuiError
-from podtui.settings import Settings, flag_words
+from podtui.settings import SETTINGS, Settings, flag_words
 
 
 class AgentFailed(PodtuiError):
@@ -157,7 +157,8 @@ class AgentProcess:
                 nodeName=last.nodeName,
                 engine=last.engine,
             )
-            arguments += flag_words(settings, without=frozenset({"rootDir", *named}))
+            others = SETTINGS.keys() - LastSettings.__struct_fields__
+            arguments += flag_words(settings, without=others | frozenset(named))
         if folder:
             arguments.append(f"--static-pod-path={folder}")
         self.child = start_background(self._settings, arguments)

@@ -9,11 +9,14 @@ import os
 import signal
 import sys
 import threading
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import fields
 from datetime import UTC, datetime
+from ipaddress import ip_address
 from typing import Final, TextIO
+
+from aiohttp import web
 
 from podtui import __version__
 from podtui.agent.clash import AgentClash, guarded
@@ -27,18 +30,24 @@ from podtui.api.times import rfc3339
 from podtui.api.v1 import Pod
 from podtui.api.what_if import WhatIf
 from podtui.clock import Clock, SystemClock
+from podtui.errors import PodtuiError
 from podtui.kubelet.admission.plan import comes, plan_of
 from podtui.kubelet.base.config import KubeletConfig
 from podtui.kubelet.kubelet import Kubelet
 from podtui.manifest.diagnose import read_manifest
 from podtui.manifest.folder import ManifestFolder
 from podtui.manifest.result import ReadResult
+from podtui.pki.access_point import choose_access_point, write_kubeconfig
+from podtui.pki.certificates import server_names
+from podtui.pki.pki import Pki
 from podtui.runtime.journal import Journal, journaled
 from podtui.runtime.protocol import Runtime
 from podtui.server import build_app, serve_unix
+from podtui.server.access import Access
 from podtui.server.images import ImageRoutes
 from podtui.server.insight import EngineCallRoutes, InsightRoutes
 from podtui.server.kubelet import SummaryRoutes
+from podtui.server.tls import TlsServer
 from podtui.server.what_if import ManifestReader, Planner, PlanRoutes, WhatIfRoutes
 from podtui.settings import SETTINGS, Settings, attribute_name
 from podtui.store import Store, open_store
@@ -124,10 +133,17 @@ async def serve(settings: Settings, stopped: asyncio.Event, power_failing: async
             config=kubelet_config(settings),
             usage=UsageTable(str(settings.records_path)),
         )
+        pki = await asyncio.to_thread(Pki, settings.pki_path, clock.now())
+        names = server_names((settings.nodeName, settings.apiAddress))
         app = build_app(
             store,
             kubelet.endpoints,
             version=__version__,
+            access=Access(
+                pki.token,
+                names=names,
+                any_address=ip_address(settings.apiAddress).is_unspecified,
+            ),
             extra_routes=[
                 *WhatIfRoutes(kubelet.what_if, manifest_reader(settings)).routes(),
                 *ImageRoutes(kubelet.images).routes(),
@@ -137,7 +153,7 @@ async def serve(settings: Settings, stopped: asyncio.Event, power_failing: async
                 *EngineCallRoutes(journal.calls).routes(),
             ],
         )
-        await stack.enter_async_context(serve_unix(app, settings.socket_path))
+        runner = await stack.enter_async_context(serve_unix(app, settings.socket_path))
         _spare_the_collector()
         _LOG.info("serving %s on %s", settings.staticPodPath, settings.socket_path)
         async with asyncio.TaskGroup() as group:
@@ -145,6 +161,9 @@ async def serve(settings: Settings, stopped: asyncio.Event, power_failing: async
                 group.create_task(kubelet.run(), name="kubelet"),
                 group.create_task(store.run(), name="store"),
             ]
+            if settings.enableServer:
+                serving = serve_tls(settings, runner, pki, names, clock)
+                tasks.append(group.create_task(serving, name="API over TCP"))
             await stopped.wait()
             ends = (
                 not clashes
@@ -158,6 +177,23 @@ async def serve(settings: Settings, stopped: asyncio.Event, power_failing: async
     if clashes:
         raise clashes[0]
     return ended
+
+
+async def serve_tls(
+    settings: Settings, runner: web.AppRunner, pki: Pki, names: Sequence[str], clock: Clock
+) -> None:
+    """Serve the API over TCP, and write the kubeconfig. A failure is logged: pods do not need
+    it."""
+    try:
+        point = await asyncio.to_thread(
+            choose_access_point, settings.rootDir, settings.apiAddress, settings.apiPort
+        )
+        await asyncio.to_thread(
+            write_kubeconfig, settings.kubeconfig_path, point, pki.authority, pki.token
+        )
+        await TlsServer(runner, pki, point, names, clock=clock).run()
+    except PodtuiError as error:
+        _LOG.error("the API is not served over TCP: %s", error)
 
 
 def _give_up() -> None:

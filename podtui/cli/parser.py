@@ -28,6 +28,7 @@ COMMANDS: Final = (
     "doctor",
     "config",
     "explain",
+    "kubeconfig",
     "service",
     "completion",
     "man",
@@ -116,6 +117,10 @@ def build_parsers() -> tuple[argparse.ArgumentParser, dict[str, argparse.Argumen
     _check(add("check", "check:run", "diagnose manifests without running them"))
     add("doctor", "doctor:run", "check engine, permissions and versions, and suggest fixes")
     add("config", "config:run", "print the settings in force and where each comes from")
+    kubeconfig = add(
+        "kubeconfig", "kubeconfig:run", "write a kubeconfig for kubectl, and print its path"
+    )
+    kubeconfig.epilog = "export KUBECONFIG=$(podtui kubeconfig)"
     _service(
         add("service", "service:run", "have systemd run the agent, with the settings in force")
     )

@@ -9,9 +9,11 @@ from aiohttp.typedefs import Middleware
 
 from podtui.clock import Clock, SystemClock
 from podtui.server import discovery
+from podtui.server.access import Access
 from podtui.server.ephemeral import EphemeralContainerRoutes
 from podtui.server.files import FileRoutes
 from podtui.server.kubelet import KubeletRoutes
+from podtui.server.limits import LARGEST_BODY, Limits, RequestLimits
 from podtui.server.logs import LogRoutes
 from podtui.server.port_forward import PortForwardRoutes
 from podtui.server.protocol import KubeletEndpoints
@@ -36,17 +38,29 @@ def build_app(
     bookmark_seconds: float = BOOKMARK_SECONDS,
     extra_routes: Iterable[web.AbstractRouteDef] = (),
     middlewares: Iterable[Middleware] = (),
+    access: Access | None = None,
+    limits: Limits | None = None,
 ) -> web.Application:
     """Build the API over ``records`` and ``kubelet``; ``version`` is podtui's version.
 
-    ``middlewares`` run inside the middleware that turns errors into ``Status``: a transport that
-    requires a token checks it there and raises `podtui.server.status.StatusError` 401. All streams
-    end when the app shuts down. Run the app with ``handler_cancellation``, so that a disconnected
-    client of an idle watch is detected before the next bookmark.
+    Without ``access``, only requests on the unix socket are authenticated. ``middlewares`` run
+    inside those for access and limits. All streams end when the app shuts down. Run the app with
+    ``handler_cancellation``, so that a disconnected client of an idle watch is detected before the
+    next bookmark.
     """
     clock = clock or SystemClock()
     streams, sockets = Streams(), Sockets(clock)
-    app = web.Application(middlewares=[errors_as_status, *middlewares])
+    access = access or Access()
+    app = web.Application(
+        middlewares=[
+            errors_as_status,
+            access.middleware,
+            RequestLimits(limits).middleware,
+            *middlewares,
+        ],
+        # One more, because aiohttp refuses a body of exactly this size.
+        client_max_size=LARGEST_BODY + 1,
+    )
     app[STREAMS] = streams
 
     async def end_streams(app: web.Application) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import os
 import socket
 import stat
@@ -12,12 +13,25 @@ from contextlib import asynccontextmanager, closing, suppress
 from pathlib import Path
 
 from aiohttp import web
+from aiohttp.http import HttpProcessingError
 
 from podtui.errors import PodtuiError
+from podtui.server.limits import CONNECTION_LIMITS
 
 SHUTDOWN_SECONDS = 2.0
 """How long running requests may take to finish after the streams have ended."""
 _LONGEST_PATH = 107
+_protocol_log = logging.getLogger(f"{__name__}.protocol")
+
+
+def _is_ours(record: logging.LogRecord) -> bool:
+    """Return False for a malformed request: the record would quote it, credentials included. Its
+    client gets the reason with status 400."""
+    error = record.exc_info[1] if record.exc_info else None
+    return not isinstance(error, HttpProcessingError)
+
+
+_protocol_log.addFilter(_is_ours)
 
 
 @asynccontextmanager
@@ -31,7 +45,12 @@ async def serve_unix(app: web.Application, path: Path | str) -> AsyncGenerator[w
     listener = await asyncio.to_thread(bind, path)
     mine = os.stat(path).st_ino
     runner = web.AppRunner(
-        app, handler_cancellation=True, access_log=None, shutdown_timeout=SHUTDOWN_SECONDS
+        app,
+        handler_cancellation=True,
+        access_log=None,
+        shutdown_timeout=SHUTDOWN_SECONDS,
+        logger=_protocol_log,
+        **CONNECTION_LIMITS,
     )
     try:
         await runner.setup()

@@ -110,6 +110,27 @@ class Settings(Struct, frozen=True, kw_only=True):
             aliases=("hostnameOverride",),
         ),
     ]
+    enableServer: Annotated[
+        bool,
+        Setting(values.boolean, "serve the API over TCP, for [kubectl](kubectl.md)"),
+    ] = True
+    apiAddress: Annotated[
+        str,
+        Setting(
+            values.address,
+            "the address on which the API is served; beyond loopback, other machines can reach it",
+            flag=Flag("--api-address", "ADDRESS", "where kubectl reaches the API"),
+        ),
+    ] = "127.0.0.1"
+    apiPort: Annotated[
+        int,
+        Setting(
+            values.integer,
+            "the API's port; 0 is a free one, which the root directory keeps",
+            flag=Flag("--api-port", "PORT", "the port of it (default: a free one, which is kept)"),
+            bound=Bound(lambda port: 0 <= port < 65536, "must be between 0 and 65535, inclusive"),
+        ),
+    ] = 0
     theme: Annotated[
         str,
         Setting(
@@ -449,6 +470,14 @@ class Settings(Struct, frozen=True, kw_only=True):
     @property
     def records_path(self) -> Path:
         return self.rootDir / "records.db"
+
+    @property
+    def pki_path(self) -> Path:
+        return self.rootDir / "pki"
+
+    @property
+    def kubeconfig_path(self) -> Path:
+        return self.rootDir / "kubeconfig"
 
     @property
     def agent_log_path(self) -> Path:

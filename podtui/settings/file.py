@@ -17,7 +17,7 @@ from podtui.settings.values import TRUE
 
 # Fields of KubeletConfiguration without a meaning on a single machine outside a cluster.
 KUBELET_ONLY: Final = frozenset(
-    """apiVersion kind enableServer httpCheckFrequency staticPodURL staticPodURLHeader address
+    """apiVersion kind httpCheckFrequency staticPodURL staticPodURLHeader address
     port readOnlyPort tlsCertFile tlsPrivateKeyFile tlsCipherSuites tlsMinVersion
     rotateCertificates serverTLSBootstrap authentication authorization eventRecordQPS eventBurst
     enableDebuggingHandlers enableContentionProfiling healthzPort healthzBindAddress oomScoreAdj

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 import socket
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -92,7 +92,7 @@ def _parsed(key: str, value: object, place: str) -> Any:
         raise SettingsError(f"{place}: {key}: {error}") from error
 
 
-def flag_words(settings: Settings, *, without: frozenset[str] = frozenset()) -> list[str]:
+def flag_words(settings: Settings, *, without: Collection[str] = frozenset()) -> list[str]:
     """Return the flags that give an agent these settings, except those in ``without``."""
     return [
         f"{setting.flag.name}={getattr(settings, key)}"

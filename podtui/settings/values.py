@@ -5,6 +5,7 @@ Each raises ValueError with a text that says what is accepted.
 
 from __future__ import annotations
 
+import ipaddress
 import re
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -82,6 +83,13 @@ def node_name(value: object) -> str:
     if len(name) > 253 or not re.fullmatch(r"[A-Za-z0-9]([A-Za-z0-9.-]*[A-Za-z0-9])?", name):
         raise ValueError("must be a host name: letters, digits, '-' and '.'")
     return name
+
+
+def address(value: object) -> str:
+    try:
+        return str(ipaddress.ip_address(text(value)))
+    except ValueError as error:
+        raise ValueError("must be an IP address such as 127.0.0.1") from error
 
 
 def texts(value: object) -> tuple[str, ...]:

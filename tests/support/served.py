@@ -36,7 +36,11 @@ from podtui.clock import SystemClock
 from podtui.errors import InvalidUpdate, RestartRefused
 from podtui.runtime.protocol import LogLine, LogLines, LogOptions
 from podtui.server import build_app, serve_unix
+from podtui.server.access import ATTRIBUTES, USER, Access
+from podtui.server.attributes import parse_attributes
 from podtui.server.protocol import LogError
+from podtui.server.status import Handler
+from podtui.server.users import ADMIN
 from podtui.store import Store, open_store
 
 LONG_AGO = "2026-01-01T00:00:00Z"
@@ -207,6 +211,16 @@ class FakeKubelet:
         return self.health
 
 
+class OpenAccess(Access):
+    """Everyone is the admin, over any transport: for tests with access control of their own."""
+
+    @web.middleware
+    async def middleware(self, request: web.Request, handler: Handler) -> web.StreamResponse:
+        request[USER] = ADMIN
+        request[ATTRIBUTES] = parse_attributes(request.method, request.path, request.query)
+        return await handler(request)
+
+
 @dataclass
 class Served:
     store: Store
@@ -223,6 +237,7 @@ async def serving(
     """Records in memory (unless given) behind a unix socket; ``sessions`` are of the pods."""
     records = store or open_store(None, clock=SystemClock())
     kubelet = FakeKubelet(sessions=sessions)
+    options.setdefault("access", OpenAccess())
     app = build_app(records, kubelet, version="0.0.test", **options)
     try:
         async with serve_unix(app, socket) as runner:

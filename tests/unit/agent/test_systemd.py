@@ -66,6 +66,8 @@ def test_the_unit_has_the_settings_in_force(tmp_path: Path) -> None:
         f"--static-pod-path={tmp_path}/pods",
         "--engine=unix:///run/podman/podman.sock",
         "--node-name=n7",
+        "--api-address=127.0.0.1",
+        "--api-port=0",
         f"--config={tmp_path}/podtui.yaml",
     ]
     assert "After=docker.service network-online.target" in lines

@@ -5,7 +5,7 @@ import json
 import aiohttp
 import pytest
 from aiohttp import web
-from served import Served, pod
+from served import OpenAccess, Served, pod
 
 from podtui.server import StatusError, build_app
 
@@ -119,6 +119,7 @@ async def test_a_transport_can_ask_for_a_token_and_add_routes(served: Served) ->
         version="1",
         extra_routes=[web.get("/extra", extra)],
         middlewares=[token],
+        access=OpenAccess(),
     )
     runner = web.AppRunner(app)
     await runner.setup()

@@ -1,0 +1,1 @@
+"""Certificates, keys and tokens of one root directory, and the kubeconfig that uses them."""

@@ -1,0 +1,82 @@
+"""What a request asks for, in the terms of authorization: verb, resource, namespace and name.
+
+Follows the API server's ``RequestInfo``: ``/api/VERSION/…`` and ``/apis/GROUP/VERSION/…`` with a
+resource are resource requests, every other path is not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final
+
+_VERBS: Final = {
+    "POST": "create",
+    "PUT": "update",
+    "PATCH": "patch",
+    "DELETE": "delete",
+    "GET": "get",
+    "HEAD": "get",
+}
+_NAMESPACE_SUBRESOURCES: Final = frozenset({"status", "finalize"})
+_LONG_RUNNING: Final = frozenset({"log", "exec", "attach", "portforward", "proxy"})
+_LONG_RUNNING_PATHS: Final = ("/exec/", "/attach/", "/portForward/", "/containerLogs/")
+"""The kubelet's own."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Attributes:
+    """``resource`` is empty for a request that is not for a resource."""
+
+    verb: str
+    path: str = ""
+    group: str = ""
+    version: str = ""
+    namespace: str = ""
+    resource: str = ""
+    subresource: str = ""
+    name: str = ""
+
+    @property
+    def long_running(self) -> bool:
+        """Whether the request is a watch or a stream, which has no time limit."""
+        if not self.resource:
+            return self.path.startswith(_LONG_RUNNING_PATHS)
+        return self.verb == "watch" or self.subresource in _LONG_RUNNING
+
+
+def parse_attributes(method: str, path: str, query: Mapping[str, str]) -> Attributes:
+    parts = [part for part in path.split("/") if part]
+    plain = Attributes(verb=method.lower(), path=path)
+    match parts:
+        case ["api", version, *rest] if rest:
+            group = ""
+        case ["apis", group, version, *rest] if rest:
+            pass
+        case _:
+            return plain
+    namespace = ""
+    match rest:
+        case ["namespaces", namespace, resource, *names] if resource not in _NAMESPACE_SUBRESOURCES:
+            pass
+        case ["namespaces", namespace, *names]:
+            resource, names = "namespaces", [namespace, *names]
+        case _:
+            resource, *names = rest
+    name, subresource = (*names[:2], "", "")[:2]
+    verb = _VERBS.get(method, "")
+    if verb == "get" and not name:
+        watch = query.get("watch", "").lower() not in ("", "false", "f", "0")
+        verb = "watch" if watch else "list"
+    elif verb == "delete" and not name:
+        verb = "deletecollection"
+    return Attributes(
+        verb=verb,
+        path=path,
+        group=group,
+        version=version,
+        namespace=namespace,
+        resource=resource,
+        subresource=subresource,
+        name=name,
+    )

@@ -1,0 +1,167 @@
+"""Serve the API on TCP with TLS, beside the unix socket.
+
+Connections are accepted here and not by asyncio's server, so that those in a TLS handshake count,
+too. A port in use and a certificate that cannot be renewed never stop the agent: both are reported
+once and retried.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import ipaddress
+import logging
+import socket
+import ssl
+from collections.abc import Sequence
+from datetime import timedelta
+from pathlib import Path
+from typing import Final, NoReturn
+
+from aiohttp import web
+
+from podtui.clock import Clock
+from podtui.errors import PodtuiError
+from podtui.pki.access_point import AccessPoint, listen
+from podtui.pki.pki import Pki
+
+log = logging.getLogger(__name__)
+
+MOST_CONNECTIONS: Final = 512
+HANDSHAKE_SECONDS: Final = 10.0
+_RETRY_SECONDS: Final = 5.0
+_RENEWAL_CHECK: Final = timedelta(hours=1)
+
+
+class TlsServer:
+    """Serves a runner's application at an access point until it is cancelled; ``names`` are in the
+    certificate."""
+
+    def __init__(
+        self,
+        runner: web.AppRunner,
+        pki: Pki,
+        point: AccessPoint,
+        names: Sequence[str],
+        *,
+        clock: Clock,
+        most_connections: int = MOST_CONNECTIONS,
+        handshake_seconds: float = HANDSHAKE_SECONDS,
+    ) -> None:
+        self._runner = runner
+        self._pki = pki
+        self._point = point
+        self._names = names
+        self._clock = clock
+        self._most_connections = most_connections
+        self._handshake_seconds = handshake_seconds
+        self._handshakes = 0
+        self.listening = asyncio.Event()
+
+    async def run(self) -> NoReturn:
+        await asyncio.to_thread(self._pki.ensure_server_certificate, self._names, self._clock.now())
+        context = tls_context(self._pki.server_path)
+        listener = await self._listener()
+        try:
+            log.info("serving %s", self._point.url)
+            self.listening.set()
+            async with asyncio.TaskGroup() as group:
+                group.create_task(self._renew(context), name="certificate renewal")
+                await self._accept(listener, context, group)
+        finally:
+            listener.close()
+        raise AssertionError("unreachable")
+
+    async def _listener(self) -> socket.socket:
+        """Return the listening socket. Retries while the port is in use or the address is not
+        there yet."""
+        address, port = self._point.address, self._point.port
+        if not ipaddress.ip_address(address).is_loopback:
+            log.warning(
+                "the API listens on %s: other machines can reach it, and its token gives control of"
+                " this one",
+                address,
+            )
+        reported = ""
+        while True:
+            try:
+                return listen(address, port)
+            except OSError as error:
+                reason = "the port is in use" if error.errno == errno.EADDRINUSE else str(error)
+                if reason != reported:
+                    log.warning(
+                        "cannot serve the API on %s port %d: %s; pods and podtui's own screen do"
+                        " not need it. Retrying every %.0f s",
+                        address,
+                        port,
+                        reason,
+                        _RETRY_SECONDS,
+                    )
+                    reported = reason
+            await self._clock.sleep(_RETRY_SECONDS)
+
+    async def _accept(
+        self, listener: socket.socket, context: ssl.SSLContext, group: asyncio.TaskGroup
+    ) -> None:
+        loop = asyncio.get_running_loop()
+        while True:
+            try:
+                connection, _ = await loop.sock_accept(listener)
+            except OSError as error:
+                # Out of file descriptors, or the client left before it was accepted.
+                log.warning("cannot accept a connection: %s", error)
+                await self._clock.sleep(1.0)
+                continue
+            server = self._runner.server
+            if server is None or len(server.connections) + self._handshakes >= (
+                self._most_connections
+            ):
+                log.debug("too many connections: one was closed")
+                connection.close()
+                continue
+            self._handshakes += 1
+            group.create_task(self._shake_hands(connection, context, server))
+
+    async def _shake_hands(
+        self, connection: socket.socket, context: ssl.SSLContext, server: web.Server
+    ) -> None:
+        """Start TLS on a connection; the server has it afterwards."""
+        try:
+            await asyncio.get_running_loop().connect_accepted_socket(
+                server,
+                connection,
+                ssl=context,
+                ssl_handshake_timeout=self._handshake_seconds,
+            )
+        except OSError as error:
+            # Also SSLError and TimeoutError: the client does not trust us, or is no TLS client.
+            log.debug("a TLS handshake failed: %s", error)
+            connection.close()
+        finally:
+            self._handshakes -= 1
+
+    async def _renew(self, context: ssl.SSLContext) -> None:
+        """Renew the certificate in time. New connections get the new one."""
+        failed = False
+        while True:
+            await self._clock.sleep(_RENEWAL_CHECK.total_seconds())
+            try:
+                if await asyncio.to_thread(
+                    self._pki.ensure_server_certificate, self._names, self._clock.now()
+                ):
+                    context.load_cert_chain(self._pki.server_path)
+                    log.info("renewed the certificate of %s", self._point.url)
+                failed = False
+            except (PodtuiError, OSError) as error:
+                if not failed:
+                    log.warning("cannot renew the certificate of %s: %s", self._point.url, error)
+                failed = True
+
+
+def tls_context(path: Path) -> ssl.SSLContext:
+    """Return the server's context for a file with key and certificate."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.minimum_version = ssl.TLSVersion.TLSv1_2
+    context.set_alpn_protocols(["http/1.1"])
+    context.load_cert_chain(path)
+    return context

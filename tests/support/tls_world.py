@@ -1,0 +1,109 @@
+"""The API behind TLS on a free port of this machine, with keys in a folder of the test."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+import ssl
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import aiohttp
+from served import Served, serving
+
+from podtui.clock import Clock, SystemClock
+from podtui.pki.access_point import AccessPoint, choose_access_point
+from podtui.pki.certificates import server_names
+from podtui.pki.pki import Pki
+from podtui.server.access import Access
+from podtui.server.tls import TlsServer
+
+
+@dataclass
+class ShiftedClock:
+    """The machine's clock, ``ahead`` of it; a sleep sets ``waiting`` and lasts until a tick."""
+
+    ahead: timedelta = timedelta()
+    ticks: asyncio.Event = field(default_factory=asyncio.Event)
+    waiting: asyncio.Event = field(default_factory=asyncio.Event)
+
+    def now(self) -> datetime:
+        return datetime.now(UTC) + self.ahead
+
+    def monotonic(self) -> float:
+        return asyncio.get_running_loop().time()
+
+    async def sleep(self, seconds: float) -> None:
+        self.waiting.set()
+        await self.ticks.wait()
+        self.ticks.clear()
+
+
+@dataclass
+class TlsWorld:
+    served: Served
+    pki: Pki
+    point: AccessPoint
+    server: TlsServer
+
+    def trust(self) -> ssl.SSLContext:
+        """A client's context, as strict as Python 3.13's default."""
+        context = ssl.create_default_context(cadata=self.pki.authority.decode())
+        context.verify_flags |= ssl.VERIFY_X509_STRICT | ssl.VERIFY_X509_PARTIAL_CHAIN
+        return context
+
+    def client(self, token: str | None = None, **headers: str) -> aiohttp.ClientSession:
+        """A client with the owner's token, another one, or none if it is empty."""
+        token = self.pki.token if token is None else token
+        if token:
+            headers["Authorization"] = f"Bearer {token}"
+        connector = aiohttp.TCPConnector(ssl=self.trust())
+        return aiohttp.ClientSession(self.point.url, connector=connector, headers=headers)
+
+    def plain_socket(self) -> socket.socket:
+        return socket.create_connection((self.point.address, self.point.port), timeout=10)
+
+    def raw(self) -> ssl.SSLSocket:
+        """A blocking TLS connection, for bytes that no library would send."""
+        return self.trust().wrap_socket(self.plain_socket(), server_hostname="localhost")
+
+    async def exchange(self, data: bytes) -> bytes:
+        """Send bytes and return all that comes back until the server closes."""
+        return await asyncio.to_thread(self._exchange, data)
+
+    def _exchange(self, data: bytes) -> bytes:
+        with self.raw() as connection:
+            connection.sendall(data)
+            found = b""
+            while piece := connection.recv(65536):
+                found += piece
+            return found
+
+
+@asynccontextmanager
+async def tls_world(
+    folder: Path,
+    *,
+    clock: Clock | None = None,
+    address: str = "127.0.0.1",
+    server: dict[str, Any] | None = None,
+    **options: Any,
+) -> AsyncIterator[TlsWorld]:
+    clock = clock or SystemClock()
+    pki = await asyncio.to_thread(Pki, folder / "pki", clock.now())
+    point = choose_access_point(folder, address, 0)
+    names = server_names(("node-1", address))
+    options.setdefault("access", Access(pki.token, names=names))
+    async with serving(folder / "s.sock", **options) as served, asyncio.TaskGroup() as group:
+        tls = TlsServer(served.runner, pki, point, names, clock=clock, **(server or {}))
+        task = group.create_task(tls.run())
+        async with asyncio.timeout(20):
+            await tls.listening.wait()
+        try:
+            yield TlsWorld(served, pki, point, tls)
+        finally:
+            task.cancel()

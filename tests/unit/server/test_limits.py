@@ -1,0 +1,295 @@
+"""Requests that are too large, too slow, too many or ambiguous, over raw TLS connections."""
+
+from __future__ import annotations
+
+import asyncio
+import gzip
+import io
+import json
+import logging
+import ssl
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import aiohttp
+import pytest
+from aiohttp import web
+from tls_world import TlsWorld, tls_world
+
+from podtui.server.limits import CONNECTION_LIMITS, LARGEST_BODY, Limits
+
+LIST = "/api/v1/pods"
+ECHO = "/apis/example.org/v1/echoes"
+WAIT = "/apis/example.org/v1/waits"
+
+
+class Handlers:
+    """``echo`` answers with the length of the body, ``wait`` when it is let go."""
+
+    def __init__(self) -> None:
+        self.go = asyncio.Event()
+        self.entered = asyncio.Semaphore(0)
+
+    async def echo(self, request: web.Request) -> web.Response:
+        return web.Response(text=str(len(await request.read())))
+
+    async def wait(self, request: web.Request) -> web.Response:
+        self.entered.release()
+        await self.go.wait()
+        return web.Response(text="gone")
+
+    def options(self, **limits: Any) -> dict[str, Any]:
+        routes = [
+            web.post(ECHO, self.echo),
+            web.get(WAIT, self.wait),
+            web.get(f"{WAIT}/x/log", self.wait),
+        ]
+        return {"extra_routes": routes, "limits": Limits(**limits)}
+
+
+@pytest.fixture
+def handlers() -> Handlers:
+    return Handlers()
+
+
+@pytest.fixture
+async def world(tmp_path: Path, handlers: Handlers) -> AsyncIterator[TlsWorld]:
+    async with tls_world(tmp_path, **handlers.options()) as it:
+        yield it
+
+
+def head(world: TlsWorld, method: str, path: str, *lines: str) -> bytes:
+    """A request's head with the owner's token, which closes the connection."""
+    first = [f"{method} {path} HTTP/1.1", "Host: localhost", "Connection: close"]
+    auth = f"Authorization: Bearer {world.pki.token}"
+    return "\r\n".join([*first, auth, *lines, "", ""]).encode()
+
+
+def code_of(answer: bytes) -> int:
+    return int(answer.split(b" ", 2)[1])
+
+
+def status_of(answer: bytes) -> dict[str, Any]:
+    return json.loads(answer.split(b"\r\n\r\n", 1)[1])
+
+
+async def test_bodies_up_to_3_mib(world: TlsWorld) -> None:
+    async with world.client() as client:
+        async with client.post(ECHO, data=io.BytesIO(bytes(LARGEST_BODY))) as response:
+            assert await response.text() == str(LARGEST_BODY)
+        async with client.post(ECHO, data=io.BytesIO(bytes(LARGEST_BODY + 1))) as response:
+            found = await response.json()
+    assert (found["code"], found["reason"]) == (413, "RequestEntityTooLarge")
+    assert found["message"] == "Request entity too large: limit is 3145728"
+
+
+async def test_a_chunked_body_has_the_same_limit(world: TlsWorld) -> None:
+    async def pieces() -> AsyncIterator[bytes]:
+        for _ in range(49):
+            yield bytes(65536)
+
+    async with world.client() as client, client.post(ECHO, data=pieces()) as response:
+        assert response.status == 413
+
+
+async def test_an_announced_body_is_refused_before_it_arrives(world: TlsWorld) -> None:
+    answer = await world.exchange(head(world, "POST", ECHO, "Content-Length: 99999999999"))
+    assert status_of(answer)["code"] == 413
+
+
+async def test_no_body_is_read_without_credentials(world: TlsWorld) -> None:
+    data = b"POST /api/v1/x HTTP/1.1\r\nHost: localhost\r\nContent-Length: 5\r\n\r\n"
+
+    def refusal() -> bytes:
+        with world.raw() as connection:
+            connection.sendall(data)
+            return connection.recv(65536)
+
+    assert status_of(await asyncio.to_thread(refusal))["code"] == 401
+
+
+async def test_a_body_has_a_time_limit(tmp_path: Path, handlers: Handlers) -> None:
+    async with tls_world(tmp_path, **handlers.options(body_seconds=0.05)) as world:
+
+        def slow() -> bytes:
+            with world.raw() as connection:
+                connection.sendall(head(world, "POST", ECHO, "Content-Length: 9") + b"half")
+                return connection.recv(65536)
+
+        found = status_of(await asyncio.to_thread(slow))
+        assert (found["code"], found["message"]) == (
+            408, "the request's body did not arrive in time",
+        )  # fmt: skip
+
+
+async def test_a_compressed_body_is_not_unpacked(world: TlsWorld) -> None:
+    """A few bytes could become gigabytes."""
+    packed = gzip.compress(bytes(10_000_000))
+    headers = {"Content-Encoding": "gzip"}
+    async with world.client() as client, client.post(ECHO, data=packed, headers=headers) as found:
+        assert await found.text() == str(len(packed))
+
+
+async def test_a_head_has_a_limit_of_size(world: TlsWorld) -> None:
+    line = CONNECTION_LIMITS["max_line_size"]
+    async with world.client() as client:
+        async with client.get(LIST, params={"labelSelector": "a=" + "b" * 60}) as response:
+            assert response.status == 200
+        long = "/apis/x/v1/" + "b" * (line // 2)
+        async with client.get(long) as response:
+            assert response.status == 404
+    for lines in (
+        ["X: " + "y" * 2 * CONNECTION_LIMITS["max_field_size"]],
+        [f"X-{number}: y" for number in range(2 * CONNECTION_LIMITS["max_headers"])],
+    ):
+        assert code_of(await world.exchange(head(world, "GET", LIST, *lines))) == 400
+    assert code_of(await world.exchange(head(world, "GET", "/" + "b" * 2 * line))) == 400
+
+
+async def test_a_head_has_a_limit_of_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Bytes that trickle in do not prolong it."""
+    monkeypatch.setitem(CONNECTION_LIMITS, "keepalive_timeout", 0.3)
+    async with tls_world(tmp_path) as world:
+
+        def trickle() -> int:
+            with world.raw() as connection:
+                connection.sendall(b"GET / HTTP/1.1\r\n")
+                connection.settimeout(0.01)
+                for sent in range(10_000):
+                    try:
+                        connection.sendall(b"X: y\r\n")
+                        if connection.recv(100) == b"":
+                            return sent
+                    except TimeoutError:
+                        pass
+                    except (ssl.SSLError, ConnectionError):
+                        return sent
+            return -1
+
+        assert await asyncio.to_thread(trickle) > 0
+
+
+async def test_too_many_requests(tmp_path: Path, handlers: Handlers) -> None:
+    """Watches and streams have a limit of their own, so that short requests have room."""
+    async with (
+        tls_world(tmp_path, **handlers.options(most=2, most_long=1)) as world,
+        world.client() as client,
+        asyncio.TaskGroup() as group,
+    ):
+
+        async def ask(path: str) -> tuple[int, str | None]:
+            async with client.get(path) as response:
+                return response.status, response.headers.get("Retry-After")
+
+        long = group.create_task(ask(f"{WAIT}/x/log"))
+        await handlers.entered.acquire()
+        assert await ask(f"{LIST}?watch=true") == (429, "1")
+        short = [group.create_task(ask(WAIT)) for _ in range(2)]
+        for _ in short:
+            await handlers.entered.acquire()
+        async with client.get(LIST) as response:
+            found = await response.json()
+        assert (found["code"], found["reason"]) == (429, "TooManyRequests")
+        assert found["message"] == "Too many requests, please try again later."
+        handlers.go.set()
+        assert [await one for one in (long, *short)] == [(200, None)] * 3
+        assert (await ask(LIST))[0] == 200
+
+
+async def test_a_request_has_a_time_limit_and_a_stream_has_none(
+    tmp_path: Path, handlers: Handlers
+) -> None:
+    async with (
+        tls_world(tmp_path, **handlers.options(seconds=0.05)) as world,
+        world.client() as client,
+        asyncio.TaskGroup() as group,
+    ):
+
+        async def stream() -> int:
+            async with client.get(f"{WAIT}/x/log") as response:
+                return response.status
+
+        streaming = group.create_task(stream())
+        async with client.get(WAIT) as response:
+            found = await response.json()
+        assert (found["code"], found["reason"]) == (504, "Timeout")
+        assert "did not complete within the allotted timeout" in found["message"]
+        assert not streaming.done()
+        handlers.go.set()
+        assert await streaming == 200
+
+
+SMUGGLED = "GET /api/v1/nodes HTTP/1.1\r\nHost: localhost\r\n\r\n"
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [
+        ["Content-Length: 5", "Transfer-Encoding: chunked"],
+        ["Transfer-Encoding: chunked", "Content-Length: 5"],
+        ["Content-Length: 5", "Content-Length: 6"],
+        ["Content-Length: 5", "Content-Length: 5"],
+        ["Content-Length: 5, 5"],
+        ["Content-Length: +5"],
+        ["Content-Length: -5"],
+        ["Content-Length: 0x5"],
+        ["Content-Length : 5"],
+        ["Transfer-Encoding: chunked, identity"],
+        ["Transfer-Encoding: xchunked"],
+        ["Transfer-Encoding:\x0bchunked"],
+        ["Transfer-Encoding: chunked", "Transfer-Encoding: chunked"],
+        ["X: a", " folded: b"],
+        ["X: a", "\tfolded"],
+        ["Host: other"],
+        ["X: a\x00b"],
+        ["X\x00: a"],
+        ["X: a\rb: c"],
+        [": empty"],
+        ["no colon"],
+    ],
+)
+async def test_ambiguous_requests_are_refused(world: TlsWorld, lines: list[str]) -> None:
+    """One answer, 4xx, and the connection ends: nothing after it is read as a request."""
+    data = head(world, "POST", ECHO, *lines).replace(b"Connection: close\r\n", b"")
+    answer = await world.exchange(data + b"5\r\nhello\r\n0\r\n\r\n" + SMUGGLED.encode())
+    assert 400 <= code_of(answer) < 500, answer
+    assert answer.count(b"HTTP/1.") == 1, answer
+
+
+@pytest.mark.parametrize(
+    "chunk", ["g\r\n", "-1\r\n", "5 \r\nhello\r\n", "5\nhello\n", "f" * 17 + "\r\n"]
+)
+async def test_broken_chunks_end_the_connection(world: TlsWorld, chunk: str) -> None:
+    data = head(world, "POST", ECHO, "Transfer-Encoding: chunked")
+    answer = await world.exchange(data + chunk.encode() + b"0\r\n\r\n" + SMUGGLED.encode())
+    assert b"nodes" not in answer
+    assert not answer or 400 <= code_of(answer) < 500, answer
+
+
+async def test_malformed_requests_are_not_quoted_in_the_log(
+    world: TlsWorld, caplog: pytest.LogCaptureFixture
+) -> None:
+    with caplog.at_level(logging.DEBUG):
+        await world.exchange(head(world, "GET", "/", "X\x00: tell-tale"))
+        await world.exchange(b"GET / HTTP/9.9\r\nAuthorization: Bearer tell-tale\r\n\r\n")
+    assert "tell-tale" not in caplog.text
+    assert world.pki.token not in caplog.text
+
+
+async def test_pipelined_requests_are_answered_in_order(world: TlsWorld) -> None:
+    keep = head(world, "GET", "/version").replace(b"Connection: close\r\n", b"")
+    answer = await world.exchange(keep * 3 + head(world, "GET", "/healthz"))
+    assert [part[:3] for part in answer.split(b"HTTP/1.1 ")[1:]] == [b"200"] * 4
+
+
+async def test_a_client_that_leaves_frees_its_place(tmp_path: Path, handlers: Handlers) -> None:
+    async with tls_world(tmp_path, **handlers.options(most=1)) as world:
+        async with world.client() as client:
+            with pytest.raises(TimeoutError):
+                await client.get(WAIT, timeout=aiohttp.ClientTimeout(total=0.1))
+        async with world.client() as client, asyncio.timeout(20):
+            while True:
+                async with client.get(LIST) as response:
+                    if response.status == 200:
+                        break
