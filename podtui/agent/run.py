@@ -21,6 +21,7 @@ from aiohttp import web
 from podtui import __version__
 from podtui.agent.clash import AgentClash, guarded
 from podtui.agent.control import prepare_root
+from podtui.agent.home import home_ports
 from podtui.agent.lock import AgentLock, AgentRecord
 from podtui.agent.systemd import machine_is_stopping
 from podtui.api.cpus import parse_cpu_set
@@ -127,6 +128,7 @@ async def serve(settings: Settings, stopped: asyncio.Event, power_failing: async
         )
         kubelet = Kubelet(
             runtime=runtime,
+            ports=home_ports(store, clock, settings.nodeName),
             records=store,
             folders=folder,
             clock=clock,

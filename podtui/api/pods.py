@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
+from podtui.api.names import CONFIG_MIRROR
 from podtui.api.v1 import Container, ContainerStateTerminated, ContainerStatus, Pod
 
 HostPort = tuple[str, str, int]
@@ -22,6 +23,16 @@ def full_name(pod: Pod) -> str:
 def pod_ref(pod: Pod) -> str:
     """Return ``NAME_NAMESPACE(UID)``, the notation of the kubelet's messages."""
     return f"{full_name(pod)}({pod.metadata.uid})"
+
+
+def is_mirror(pod: Pod) -> bool:
+    """Return whether the record is the mirror of a static pod."""
+    return CONFIG_MIRROR in pod.metadata.annotations
+
+
+def source_uid(pod: Pod) -> str:
+    """Return the UID under which the kubelet runs the pod; a mirror record may have another."""
+    return pod.metadata.annotations.get(CONFIG_MIRROR, pod.metadata.uid)
 
 
 def is_sidecar(container: Container) -> bool:

@@ -10,6 +10,11 @@ def rfc3339(moment: datetime) -> str:
     return moment.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
+def rfc3339_micros(moment: datetime) -> str:
+    """Format as ``2026-01-02T03:04:05.678901Z``, the API's MicroTime."""
+    return moment.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+
+
 def parse_time(text: str | None) -> datetime | None:
     """Return an aware datetime; None if the text is not an RFC 3339 time."""
     if not text:

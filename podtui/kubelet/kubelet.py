@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import random
 from collections.abc import AsyncIterator, Callable
+from functools import partial
 from typing import Final
 
 from podtui.api.names import PULL_PROGRESS
@@ -14,6 +15,7 @@ from podtui.api.what_if import WhatIf
 from podtui.clock import Clock
 from podtui.kubelet.admission.admissions import Admissions
 from podtui.kubelet.base.config import KubeletConfig
+from podtui.kubelet.base.ports import Ports
 from podtui.kubelet.base.tasks import keep_running
 from podtui.kubelet.base.types import ProbeResult, WorkerState
 from podtui.kubelet.containers.ephemeral import Ephemerals
@@ -41,7 +43,7 @@ from podtui.kubelet.pleg.pod_cache import PodCache
 from podtui.kubelet.pods.housekeeping import Housekeeping
 from podtui.kubelet.pods.pod_manager import PodManager
 from podtui.kubelet.pods.pod_workers import PodWorkers
-from podtui.kubelet.pods.sources import FolderProvider, FolderReader
+from podtui.kubelet.pods.sources import FolderProvider, FolderReader, PodReader
 from podtui.kubelet.pods.sync import PodParts, Syncer
 from podtui.kubelet.pods.sync_loop import SyncLoop
 from podtui.kubelet.prober.address import PodAddresses
@@ -58,6 +60,7 @@ from podtui.kubelet.status.status_manager import PodRecords, StatusManager
 from podtui.kubelet.status.status_reporter import StatusReporter
 from podtui.kubelet.volumes.documents import Documents
 from podtui.kubelet.volumes.volume_manager import VolumeManager
+from podtui.manifest.objects import DocumentKind
 from podtui.manifest.types import Folder
 from podtui.runtime.protocol import ContainerState, Runtime
 from podtui.store.protocol import Records
@@ -70,8 +73,9 @@ NOT_LOCAL: Final = (
 
 
 class Kubelet:
-    """Runs the pods of a folder on a runtime and keeps their records.
+    """Runs the pods of a folder and those of the API on a runtime, and reports their statuses.
 
+    ``ports`` connect it to the API; ``records`` hold its own data: manifests and timelines.
     ``folders`` yields the complete folder, at first and after each change. Cancelling `run` ends
     the supervision and leaves the containers running; a later kubelet adopts them. ``host`` is the
     machine to observe if the engine is local. ``jitter`` returns numbers in [0, 1), which lengthen
@@ -82,6 +86,7 @@ class Kubelet:
         self,
         *,
         runtime: Runtime,
+        ports: Ports,
         records: Records,
         folders: AsyncIterator[Folder] | FolderProvider,
         clock: Clock,
@@ -95,9 +100,9 @@ class Kubelet:
         self._clock = clock
         self._config = config
         self._host = host = host or (None if config.simulated else LocalHost())
-        documents = Documents()
+        documents = Documents(ports.documents)
 
-        self._events = EventRecorder(records, clock, config.node_name)
+        self._events = EventRecorder(ports.events, clock, config.node_name)
         self._timelines = Timelines(records, clock)
         self._link = EngineLink(runtime, clock, config)
         self._cache = PodCache()
@@ -113,7 +118,7 @@ class Kubelet:
         engine = Engine(runtime=runtime, link=self._link, pleg=self._pleg, cache=self._cache)
         self._node = NodeManager(
             runtime=runtime,
-            records=records,
+            nodes=ports.node,
             events=self._events,
             link=self._link,
             clock=clock,
@@ -122,7 +127,9 @@ class Kubelet:
             problem=self._pleg.problem,
             on_resources=self._on_room,
         )
-        self._statuses = StatusManager(records, clock, config.node_name, lambda: self._node.uid)
+        self._statuses = StatusManager(
+            ports.pods, clock, config.node_name, lambda: self._node.uid, self._may_run
+        )
         pod_records = PodRecords(
             statuses=self._statuses, events=self._events, timelines=self._timelines
         )
@@ -269,9 +276,14 @@ class Kubelet:
             forget_backoffs=starter.collect,
             config=config,
         )
-        self._reader = FolderReader(folders, records)
+        changed = asyncio.Event()
+        self._folder = FolderReader(folders, records, changed)
+        self._pods = PodReader(ports.pods, clock, changed, self._statuses.mirror_changed)
+        self._documents = ports.documents
         self._loop = SyncLoop(
-            reader=self._reader,
+            folder=self._folder,
+            pods=self._pods,
+            changed=changed,
             documents=documents,
             manager=self._manager,
             workers=self._workers,
@@ -371,7 +383,12 @@ class Kubelet:
                 "node status": self._node.run,
                 "node images": self._node.run_images,
                 "probes": self._probes.run,
-                "folder": self._reader.run,
+                "node": self._node.watch,
+                "node lease": self._node.renew_lease,
+                "folder": self._folder.run,
+                "pods of the API": self._pods.run,
+                "config maps": partial(self._follow_documents, "ConfigMap"),
+                "secrets": partial(self._follow_documents, "Secret"),
                 "allocations": self._allocations.run,
                 "resizes": self._resizes.run,
                 "resource managers": self._managers.run,
@@ -383,6 +400,11 @@ class Kubelet:
             }
             for name, task in tasks.items():
                 group.create_task(keep_running(name, task, self._clock), name=name)
+
+    async def _follow_documents(self, kind: DocumentKind) -> None:
+        """Wake the pods that refer to a document that changes."""
+        async for key in self._documents.changes(kind):
+            self._loop.wake_readers(frozenset({key}))
 
     async def _take_up(self) -> None:
         """Read the connected engine's properties and containers, before anything is done."""
@@ -458,6 +480,10 @@ class Kubelet:
         ):
             # The pass may wait for another container's image; show the running ones meanwhile.
             self._reporter.publish(pod)
+
+    def _may_run(self, uid: str) -> bool:
+        """Return whether containers of the pod may still run."""
+        return self._workers.state(uid) in (WorkerState.SYNC, WorkerState.TERMINATING)
 
     def _engine_is_here(self) -> bool:
         return self._link.info is not None and self._link.info.local

@@ -17,7 +17,8 @@ from podtui.manifest.document import Document, MapKey, Problem
 from podtui.manifest.problems import validation_problems
 from podtui.manifest.validation.objects import validate_config_map, validate_secret
 
-ObjectKey = tuple[Literal["ConfigMap", "Secret"], str, str]
+DocumentKind = Literal["ConfigMap", "Secret"]
+ObjectKey = tuple[DocumentKind, str, str]
 """Kind, namespace and name."""
 FolderObject: TypeAlias = v1.ConfigMap | v1.Secret
 OBJECT_KINDS: Final[dict[object, type[v1.ConfigMap] | type[v1.Secret]]] = {
@@ -35,7 +36,7 @@ class References:
     needed: frozenset[ObjectKey]
 
 
-def _references(pod: v1.Pod) -> Iterator[tuple[Literal["ConfigMap", "Secret"], str, bool]]:
+def _references(pod: v1.Pod) -> Iterator[tuple[DocumentKind, str, bool]]:
     """Yield kind, name and the optional flag of each reference."""
     spec = pod.spec
     for secret in spec.imagePullSecrets:
@@ -77,7 +78,7 @@ def references(pod: v1.Pod) -> References:
 
 
 def object_key(item: FolderObject) -> ObjectKey:
-    kind: Literal["ConfigMap", "Secret"] = "Secret" if isinstance(item, v1.Secret) else "ConfigMap"
+    kind: DocumentKind = "Secret" if isinstance(item, v1.Secret) else "ConfigMap"
     return kind, item.metadata.namespace, item.metadata.name
 
 

@@ -17,6 +17,7 @@ from kubelet_world import container, pod
 from left_over import left_over
 from registry_server import PASSWORD, USER, Registry, registry
 
+from podtui.agent.home import home_ports
 from podtui.api.v1 import Event, LocalObjectReference, ObjectMeta, Pod, Secret
 from podtui.clock import SystemClock
 from podtui.kubelet.base.config import KubeletConfig
@@ -72,6 +73,7 @@ class Machine:
         self.runtime = DockerRuntime(url, root=str(root), clock=clock)
         self.kubelet = Kubelet(
             runtime=self.runtime,
+            ports=home_ports(self.store, clock, "n1"),
             records=self.store,
             folders=self._folders(),
             clock=clock,

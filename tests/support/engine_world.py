@@ -9,6 +9,7 @@ import uuid
 from collections.abc import AsyncIterator, Callable
 from datetime import UTC, datetime
 
+from podtui.agent.home import home_ports
 from podtui.api.v1 import Event, Pod, PodStatus
 from podtui.clock import SystemClock
 from podtui.errors import EngineError
@@ -37,6 +38,7 @@ class EngineWorld:
         self._changed = asyncio.Event()
         self.kubelet = Kubelet(
             runtime=self.runtime,
+            ports=home_ports(self.store, clock, NODE),
             records=self.store,
             folders=self._folders(),
             clock=clock,

@@ -6,12 +6,15 @@ import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from dataclasses import replace
+from datetime import timedelta
 
 from fake_host import ENGINE_ROOT, FakeHost
 from msgspec import structs
 from virtual_time import VirtualClock, settle
 
+from podtui.agent.home import home_ports
 from podtui.api.names import CONFIG_HASH, CONFIG_SEEN, CONFIG_SOURCE
+from podtui.api.times import rfc3339
 from podtui.api.v1 import (
     ConfigMap,
     Container,
@@ -113,6 +116,12 @@ def pod(
     )
 
 
+def api_pod(name: str = "web", *containers: Container, **spec: object) -> Pod:
+    """A pod that was created through the API and bound to the node."""
+    made = pod(name, f"uid-{name}", *containers, **spec)  # type: ignore[arg-type]
+    return structs.replace(made, metadata=structs.replace(made.metadata, annotations={}))
+
+
 def _script(words: tuple[str, ...]) -> str:
     return words[2] if words[:2] == ("sh", "-c") else " ".join(words)
 
@@ -183,6 +192,7 @@ class World:
     def _new_kubelet(self) -> Kubelet:
         return Kubelet(
             runtime=self.runtime,
+            ports=home_ports(self.store, self.clock, "n1"),
             records=self.store,
             folders=self._folders(),
             clock=self.clock,
@@ -267,6 +277,32 @@ class World:
         del self.pods[uid]
         self.add(new)
 
+    # --- the API
+
+    async def create(self, *pods: Pod) -> None:
+        """Create API pods that are bound to this node."""
+        for one in pods:
+            await self.store.create("pods", one)
+
+    async def change(self, change: Callable[[Pod], Pod], name: str = "web") -> None:
+        """Change the record of a pod as an API client would."""
+        await self.store.update("pods", "default", name, change)
+
+    async def delete(self, name: str = "web", grace: int = 30) -> None:
+        """Delete a pod through the API; with no grace, its record goes at once."""
+        if grace == 0:
+            await self.store.delete("pods", "default", name)
+            return
+        moment = rfc3339(self.clock.now() + timedelta(seconds=grace))
+
+        def deleted(found: Pod) -> Pod:
+            meta = structs.replace(
+                found.metadata, deletionTimestamp=moment, deletionGracePeriodSeconds=grace
+            )
+            return structs.replace(found, metadata=meta)
+
+        await self.change(deleted, name)
+
     # --- looking
 
     async def sleep(self, seconds: float) -> None:
@@ -348,5 +384,7 @@ class World:
 
 def with_env(base: Pod, uid: str) -> Pod:
     """An edited manifest: another UID under the same name."""
-    meta = structs.replace(base.metadata, uid=uid, annotations={CONFIG_HASH: uid})
+    meta = structs.replace(
+        base.metadata, uid=uid, annotations={CONFIG_HASH: uid, CONFIG_SOURCE: "file"}
+    )
     return structs.replace(base, metadata=meta)

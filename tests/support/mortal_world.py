@@ -15,6 +15,7 @@ from typing import Any, Final
 
 from kubelet_world import World
 
+from podtui.errors import NotFound
 from podtui.kubelet.kubelet import Kubelet
 from podtui.runtime.memory import MemoryRuntime
 from podtui.runtime.memory.cells import ContainerCell
@@ -146,8 +147,19 @@ class MortalRecords:
     async def put(self, resource: Any, item: Any) -> Any:
         return item if self._silent else await self._records.put(resource, item)
 
-    async def delete(self, resource: Any, namespace: str, name: str) -> bool:
-        return not self._silent and await self._records.delete(resource, namespace, name)
+    async def create(self, resource: Any, item: Any) -> Any:
+        return item if self._silent else await self._records.create(resource, item)
+
+    async def update(self, resource: Any, namespace: str, name: str, change: Any) -> Any:
+        if not self._silent:
+            return await self._records.update(resource, namespace, name, change)
+        found = await self._records.get(resource, namespace, name)
+        if found is None:
+            raise NotFound(name)
+        return change(found)
+
+    async def delete(self, resource: Any, namespace: str, name: str, check: Any = None) -> bool:
+        return not self._silent and await self._records.delete(resource, namespace, name, check)
 
     @property
     def _silent(self) -> bool:

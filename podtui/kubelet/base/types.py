@@ -13,7 +13,7 @@ from enum import StrEnum
 from typing import Literal
 
 from podtui.api.kills import KillReason
-from podtui.api.v1 import Pod, PodStatus
+from podtui.api.v1 import Pod, PodStatus, Taint
 from podtui.errors import PodtuiError
 from podtui.runtime.protocol import ContainerState, Resources, SandboxState
 
@@ -192,6 +192,7 @@ class NodeView:
     labels: Mapping[str, str]
     resources: NodeResources
     os: str = "linux"
+    taints: tuple[Taint, ...] = ()
     conditions: tuple[str, ...] = ()
     """Types of the pressure conditions that are True."""
     shutting_down: bool = False

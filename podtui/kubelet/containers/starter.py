@@ -126,9 +126,9 @@ class ContainerStarter:
         self._backoff.discard(lambda key: cast("CrashKey", key)[2] == uid)
         self._images.forget(uid)
 
-    def report_missing_secrets(self, pod: Pod) -> None:
+    async def report_missing_secrets(self, pod: Pod) -> None:
         """Report the missing pull secrets of the pod's images."""
-        self._images.report_missing_secrets(pod)
+        await self._images.report_missing_secrets(pod)
 
     def collect(self) -> None:
         """Drop the expired back-offs."""
@@ -161,6 +161,7 @@ class ContainerStarter:
         if stopping.is_set():
             return StartFailure("ContainerCreating", "the pod is being stopped")
         self._timelines.began(pod, StepKind.CREATE, container.name)
+        documents = await self._documents.of(pod)
         try:
             config = container_config(
                 pod,
@@ -180,8 +181,8 @@ class ContainerStarter:
                 seccomp_default=self._config.seccomp_default,
                 rules=cgroup_rules(self._config, lower_oom=context.engine.supports_lower_oom_score),
                 placement=self._managers.placement(pod, container),
-                config_maps=self._documents.config_maps,
-                secrets=self._documents.secrets,
+                config_maps=documents.config_maps,
+                secrets=documents.secrets,
                 env_files=await self._env_files(pod, container, context.sandbox_id),
                 recursive_read_only=context.engine.recursive_read_only,
                 stop_signals=self._config.gate(STOP_SIGNALS),

@@ -12,8 +12,8 @@ from podtui.api.pods import all_containers
 from podtui.api.v1 import Event, EventSource, ObjectMeta, ObjectReference, Pod
 from podtui.clock import Clock
 from podtui.errors import PodtuiError
+from podtui.kubelet.base.ports import EventSink
 from podtui.kubelet.events.correlation import Correlator
-from podtui.store.protocol import Records
 
 
 def field_path(pod: Pod, name: str) -> str:
@@ -32,8 +32,8 @@ class EventRecorder:
     """Accepts events without blocking, in order; `run` stores them. The record store expires
     them."""
 
-    def __init__(self, records: Records, clock: Clock, node_name: str) -> None:
-        self._records = records
+    def __init__(self, events: EventSink, clock: Clock, node_name: str) -> None:
+        self._events = events
         self._clock = clock
         self._source = EventSource(component=COMPONENT, host=node_name)
         self._node_name = node_name
@@ -113,6 +113,6 @@ class EventRecorder:
         while self._pending:
             event = self._pending.pop(next(iter(self._pending)))
             try:
-                await self._records.put("events", event)
+                await self._events.put(event)
             except PodtuiError as error:
                 _LOG.warning("event %s is not on record: %s", event.metadata.name, error)

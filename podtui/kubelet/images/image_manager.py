@@ -204,7 +204,7 @@ class ImageManager:
         if not self._bucket.take(self._clock.monotonic()):
             raise ImagePullError("pull QPS exceeded")
         try:
-            found = credentials(pod, name, self._documents.secrets)
+            found = credentials(pod, name, (await self._documents.of(pod)).secrets)
         except BadPullSecret as error:
             raise ImagePullError(str(error)) from None
         before = frozenset[str]()
@@ -228,11 +228,11 @@ class ImageManager:
                 errors.append(str(error))
         raise ImagePullError(aggregated(errors))
 
-    def report_missing_secrets(self, pod: Pod) -> None:
+    async def report_missing_secrets(self, pod: Pod) -> None:
         """Record an event that lists the pod's missing pull secrets; the pull is tried without
         them."""
         if pod.spec.imagePullSecrets:
-            names = missing_secrets(pod, self._documents.secrets)
+            names = missing_secrets(pod, (await self._documents.of(pod)).secrets)
             if names:
                 text = missing_text(names)
                 self._events.pod(pod, WARNING, "FailedToRetrieveImagePullSecret", text)

@@ -9,12 +9,15 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Final
 
+from msgspec import structs
+
 from podtui.api.cpus import CPUS, CpuMap, encode_cpu_map
 from podtui.api.names import ENGINE_LACKS, SIMULATED, STATIC_POD_PATH, WOULD_EVICT
 from podtui.api.v1 import Node, NodeStatus, ObjectMeta
 from podtui.clock import Clock
-from podtui.errors import EngineError, PodtuiError
+from podtui.errors import EngineError, NotFound, PodtuiError
 from podtui.kubelet.base.config import KubeletConfig
+from podtui.kubelet.base.ports import NodeClient
 from podtui.kubelet.base.types import NodeResources, NodeView
 from podtui.kubelet.events.recorder import NORMAL, WARNING, EventRecorder
 from podtui.kubelet.node.host import Host, HostFacts
@@ -30,12 +33,15 @@ from podtui.kubelet.node.node_status import (
     same_but_heartbeat,
 )
 from podtui.runtime.protocol import EngineInfo, ImageRecord, Runtime
-from podtui.store.protocol import Records
 
 _LOG = logging.getLogger(__name__)
 SIMULATED_DISK: Final = 100 << 30
 SIMULATED_IP: Final = "127.0.0.1"
+LEASE_SECONDS: Final = 40
+LEASE_PERIOD: Final = 10.0
 SHUTTING_DOWN: Final = "node is shutting down"
+_OWN: Final = frozenset({CPUS, ENGINE_LACKS, SIMULATED, STATIC_POD_PATH, WOULD_EVICT})
+"""The annotations that only this kubelet sets."""
 UNWATCHED: Final = (
     "pressure: the engine is on another machine, whose memory, disk and processes are not seen"
 )
@@ -43,7 +49,7 @@ UNWATCHED: Final = (
 
 class NodeManager:
     """Writes the node's record when it changed, and at least once per report period (five minutes
-    by default).
+    by default). Labels, annotations, taints and everything else that API clients set are kept.
 
     ``problem`` returns the problem of the PLEG, if any. ``on_resources`` is called when the node's
     resources may have changed. ``host`` is None if no machine may be inspected.
@@ -53,7 +59,7 @@ class NodeManager:
         self,
         *,
         runtime: Runtime,
-        records: Records,
+        nodes: NodeClient,
         events: EventRecorder,
         link: EngineLink,
         clock: Clock,
@@ -63,7 +69,7 @@ class NodeManager:
         on_resources: Callable[[], None],
     ) -> None:
         self._runtime = runtime
-        self._records = records
+        self._nodes = nodes
         self._events = events
         self._link = link
         self._clock = clock
@@ -86,6 +92,7 @@ class NodeManager:
             resources=NodeResources(capacity={}, allocatable={}),
             allowed_unsafe_sysctls=config.allowed_unsafe_sysctls,
         )
+        self._labels = dict(config.node_labels)
         self._node: Node | None = None
         self._status: NodeStatus | None = None
         self._reported_at: float | None = None
@@ -166,17 +173,22 @@ class NodeManager:
             self._events.node(NORMAL, "NodeAllocatableEnforced", text)
         self._view = replace(
             self._view,
-            labels={
-                **node_labels(self._config.node_name, engine),
-                **self._config.node_labels,
-            },
             resources=resources,
             os=engine.os or "linux",
             kernel="" if self._config.simulated else engine.kernel,
             apparmor=engine.apparmor,
             supplemental_groups_policy=engine.supplemental_groups_policy,
         )
+        self._labels = {**node_labels(self._config.node_name, engine), **self._config.node_labels}
+        self._see(self._node)
         self._on_resources()
+
+    def _see(self, node: Node | None) -> None:
+        """Let admission see the node's labels and taints."""
+        labels = {**({} if node is None else node.metadata.labels), **self._labels}
+        taints = () if node is None else node.spec.taints
+        if (labels, taints) != (self._view.labels, self._view.taints):
+            self._view = replace(self._view, labels=labels, taints=taints)
 
     def _hard_thresholds(self) -> dict[str, str]:
         every = self._config.eviction_thresholds()
@@ -185,13 +197,34 @@ class NodeManager:
     async def register(self) -> None:
         """Ensure that a record of the node exists; mirror pods belong to it. An existing record
         stays unchanged until the engine has answered or failed."""
-        found = await self._records.get("nodes", "", self._config.node_name)
-        if isinstance(found, Node):
+        found = await self._nodes.get()
+        if found is not None:
             self._node, self._status = found, found.status
+            self._see(found)
             return
         status = self._compute(())
         self._record_changes(status)
         await self._put(status)
+
+    async def watch(self) -> None:
+        """Follow the changes that API clients make to the node, forever."""
+        async for node in self._nodes.snapshots():
+            before, self._node = self._node, node
+            self._see(node)
+            was = before is not None and bool(before.spec.unschedulable)
+            if was != bool(node.spec.unschedulable):
+                reason = "NodeSchedulable" if was else "NodeNotSchedulable"
+                text = f"Node {self._config.node_name} status is now: {reason}"
+                self._events.node(NORMAL, reason, text)
+
+    async def renew_lease(self) -> None:
+        """Renew the node's lease periodically, forever."""
+        while True:
+            try:
+                await self._nodes.renew_lease(LEASE_SECONDS)
+            except PodtuiError as error:
+                _LOG.warning("the node's lease is not renewed: %s", error)
+            await self._clock.sleep(LEASE_PERIOD)
 
     def _record_changes(self, status: NodeStatus) -> None:
         """Record the events of the changes in a new status."""
@@ -235,8 +268,14 @@ class NodeManager:
             self._reported_at = now
 
     def _metadata_differs(self, node: Node) -> bool:
-        meta = node.metadata
-        return (meta.labels, meta.annotations) != (dict(self._view.labels), self._annotations())
+        return self._with_metadata(node.metadata) != node.metadata
+
+    def _with_metadata(self, meta: ObjectMeta) -> ObjectMeta:
+        """Return the metadata with this kubelet's labels and annotations."""
+        own = self._annotations()
+        kept = {name: text for name, text in meta.annotations.items() if name not in _OWN}
+        labels = {**meta.labels, **self._labels}
+        return structs.replace(meta, labels=labels, annotations={**kept, **own})
 
     async def run_images(self) -> None:
         """List the images after a change, at most once per status period. Runs forever.
@@ -297,12 +336,13 @@ class NodeManager:
         return found
 
     async def _put(self, status: NodeStatus) -> None:
-        meta = ObjectMeta(
-            name=self._config.node_name,
-            uid=self.uid,
-            labels=dict(self._view.labels),
-            annotations=self._annotations(),
-        )
-        node = Node(apiVersion="v1", kind="Node", metadata=meta, status=status)
-        self._node = await self._records.put("nodes", node)
+        def renewed(node: Node) -> Node:
+            return structs.replace(node, metadata=self._with_metadata(node.metadata), status=status)
+
+        try:
+            self._node = await self._nodes.update(renewed)
+        except NotFound:
+            meta = ObjectMeta(name=self._config.node_name, uid=self.uid)
+            node = Node(apiVersion="v1", kind="Node", metadata=meta)
+            self._node = await self._nodes.create(renewed(node))
         self._status = status

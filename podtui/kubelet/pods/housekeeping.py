@@ -19,7 +19,7 @@ from podtui.kubelet.events.recorder import WARNING, EventRecorder
 from podtui.kubelet.pleg.pleg import Engine
 from podtui.kubelet.pods.pod_manager import PodManager
 from podtui.kubelet.pods.pod_workers import PodWorkers
-from podtui.kubelet.pods.sources import SOURCE
+from podtui.kubelet.pods.sources import FILE
 
 _LOG = logging.getLogger(__name__)
 
@@ -116,7 +116,7 @@ def pod_of(observed: ObservedPod) -> Pod:
             name=observed.name,
             namespace=observed.namespace,
             uid=observed.uid,
-            annotations={CONFIG_SOURCE: SOURCE},
+            annotations={CONFIG_SOURCE: FILE},
         ),
         spec=PodSpec(
             containers=tuple([Container(name=name) for name in names]), restartPolicy="Always"

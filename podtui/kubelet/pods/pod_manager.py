@@ -1,4 +1,4 @@
-"""The desired pods, as given by the folder: by UID and by full name."""
+"""The desired pods, as given by the folder and the API: by UID and by full name."""
 
 from __future__ import annotations
 
@@ -11,33 +11,38 @@ from podtui.api.v1 import Pod
 class PodManager:
     """Desired pods, written by the sync loop and by requests for ephemeral containers.
 
-    A pod is removed with its manifest, even while its containers still use their grace period.
+    A pod is removed with its manifest or record, even while its containers still use their grace
+    period. If a static pod and an API pod have one full name, the later one is found by it.
     """
 
     def __init__(self) -> None:
         self._by_uid: dict[str, Pod] = {}
-        self._by_name: dict[str, str] = {}
+        self._by_name: dict[str, list[str]] = {}
 
     def set(self, pod: Pod) -> None:
-        self._by_uid[pod.metadata.uid] = pod
-        self._by_name[full_name(pod)] = pod.metadata.uid
+        uid = pod.metadata.uid
+        if uid not in self._by_uid:
+            self._by_name.setdefault(full_name(pod), []).append(uid)
+        self._by_uid[uid] = pod
 
     def remove(self, uid: str) -> Pod | None:
         pod = self._by_uid.pop(uid, None)
-        if pod is not None and self._by_name.get(full_name(pod)) == uid:
-            del self._by_name[full_name(pod)]
+        if pod is not None:
+            uids = self._by_name[full_name(pod)]
+            uids.remove(uid)
+            if not uids:
+                del self._by_name[full_name(pod)]
         return pod
 
     def get(self, uid: str) -> Pod | None:
         return self._by_uid.get(uid)
 
     def by_name(self, namespace: str, name: str) -> Pod | None:
-        uid = self._by_name.get(f"{name}_{namespace}")
-        return None if uid is None else self._by_uid.get(uid)
+        return self.by_full_name(f"{name}_{namespace}")
 
     def by_full_name(self, name: str) -> Pod | None:
-        uid = self._by_name.get(name)
-        return None if uid is None else self._by_uid.get(uid)
+        uids = self._by_name.get(name)
+        return self._by_uid[uids[-1]] if uids else None
 
     def __contains__(self, uid: str) -> bool:
         return uid in self._by_uid

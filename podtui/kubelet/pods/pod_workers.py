@@ -1,9 +1,10 @@
 """Pod workers: one task per pod UID, strictly serial (kubelet.md §4).
 
 A worker is in ``sync`` until its pod is removed, killed or comes to its natural end; then it is
-``terminating`` until nothing runs, ``terminated`` until nothing is left, and finished. A full name
-belongs to one worker at a time: a new version of a pod waits until the old one's containers and
-sandbox are stopped. Workers decide when to run a pass; `PodSyncer` carries it out.
+``terminating`` until nothing runs, ``terminated`` until nothing is left, and finished. The full
+name of a static pod belongs to one worker at a time: a new version of a pod waits until the old
+one's containers and sandbox are stopped. Workers decide when to run a pass; `PodSyncer` carries it
+out.
 """
 
 from __future__ import annotations
@@ -14,13 +15,14 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Protocol
 
+from podtui.api.pod_resources import is_static
 from podtui.api.pods import full_name, pod_ref
 from podtui.api.v1 import Pod
 from podtui.clock import Clock
 from podtui.errors import EngineError, EngineUnavailable, PodtuiError
 from podtui.kubelet.base.config import KubeletConfig
 from podtui.kubelet.base.types import Decorate, ObservedPod, WorkerState
-from podtui.kubelet.containers.killer import MINIMUM_GRACE, effective_grace
+from podtui.kubelet.containers.killer import ALIVE, MINIMUM_GRACE, effective_grace
 from podtui.kubelet.pleg.pleg import Engine
 from podtui.kubelet.status.status_reporter import StatusReporter
 
@@ -76,6 +78,9 @@ class _Worker:
     """True if the worker takes part in the ownership of full names; False for some orphans."""
     started: bool = False
     deleted: bool = False
+    """True if nothing is to be left of the pod."""
+    gone: bool = False
+    """True if its manifest or record is gone."""
     restart: Pod | None = None
     again: Pod | None = None
     """The pod to run once nothing is left of this one, on a request to start over."""
@@ -83,6 +88,8 @@ class _Worker:
     decorate: Decorate | None = None
     removed: bool = False
     """True if its containers were removed already; the rest of the pod is then removed, too."""
+    cleaned: bool = False
+    """True if nothing is left of the pod."""
     busy: bool = False
     seen_order: int = 0
     stopping: asyncio.Event = field(default_factory=asyncio.Event)
@@ -164,14 +171,16 @@ class PodWorkers:
 
     # --- commands
 
-    def update(self, pod: Pod) -> None:
-        """Run this pod, or continue to run it in this version."""
+    def update(self, pod: Pod, *, wake: bool = True) -> None:
+        """Run this pod, or continue to run it in this version: at once, or with ``wake`` False from
+        its next pass."""
         worker = self._workers.get(pod.metadata.uid)
         if worker is None:
             self._start(_Worker(pod))
         elif worker.state is WorkerState.SYNC:
             worker.pod = pod
-            worker.wake.set()
+            if wake:
+                worker.wake.set()
         elif worker.again is not None:
             worker.again = pod
         elif worker.deleted:
@@ -183,21 +192,56 @@ class PodWorkers:
         if worker is not None:
             worker.wake.set()
 
+    def finish(self, pod: Pod) -> None:
+        """End an API pod that is deleted, with the grace period of its record, or one that had
+        ended before this kubelet started."""
+        deleted = pod.metadata.deletionTimestamp is not None
+        worker = self._workers.get(pod.metadata.uid)
+        if worker is None:
+            worker = _Worker(pod, deleted=deleted)
+            self._begin_terminating(worker)
+            if deleted or self._is_alive(worker.uid):
+                self._start(worker)
+            else:
+                worker.state = WorkerState.FINISHED
+                worker.stopped.set()
+                self._workers[worker.uid] = worker
+            return
+        worker.pod = pod
+        worker.deleted = worker.deleted or deleted
+        if worker.state is WorkerState.SYNC:
+            self._begin_terminating(worker)
+        elif worker.state is WorkerState.TERMINATING:
+            self._shorten(worker, effective_grace(pod))
+        elif worker.state is WorkerState.FINISHED and deleted and not worker.cleaned:
+            self._clean_up_again(worker)
+
+    def _is_alive(self, uid: str) -> bool:
+        observed = self._cache.get(uid)
+        return observed is not None and any(one.state in ALIVE for one in observed.containers)
+
     def remove(self, uid: str) -> None:
-        """Stop a pod whose manifest is gone, with its own grace period, and remove all of it."""
+        """Stop a pod whose manifest or record is gone, with its own grace period, and remove all of
+        it."""
         worker = self._workers.get(uid)
         if worker is None:
             return
-        worker.deleted = True
+        worker.deleted = worker.gone = True
         worker.restart = worker.again = None
         if worker.state is WorkerState.SYNC:
             self._begin_terminating(worker)
         elif worker.state is WorkerState.FINISHED:
-            # The pod ended earlier; remove its dead containers now.
-            worker.state = WorkerState.TERMINATED
-            self._start(worker)
+            if worker.cleaned:
+                del self._workers[uid]
+            else:
+                self._clean_up_again(worker)
         else:
             worker.wake.set()
+
+    def _clean_up_again(self, worker: _Worker) -> None:
+        """Remove the dead containers of a pod that ended earlier."""
+        worker.state = WorkerState.TERMINATED
+        self._start(worker)
 
     def start_over(self, pod: Pod) -> None:
         """Stop the pod with its own grace period, remove all of it, then run it like a new one."""
@@ -221,18 +265,23 @@ class PodWorkers:
             worker.decorate = decorate
         if worker.state is WorkerState.SYNC:
             self._begin_terminating(worker, grace)
-        elif grace is not None and worker.grace is not None and grace < worker.grace:
+        elif grace is not None:
+            self._shorten(worker, grace)
+        return worker.stopped
+
+    def _shorten(self, worker: _Worker, grace: int) -> None:
+        """Apply a shorter grace period to a stop in progress."""
+        if worker.grace is not None and grace < worker.grace:
             worker.grace = max(MINIMUM_GRACE, grace)
             if worker.kill_task is not None:
                 worker.kill_task.cancel()
             worker.wake.set()
-        return worker.stopped
 
     def remove_orphan(self, pod: Pod, *, owns_name: bool) -> None:
         """Stop and remove a pod that has no manifest; ``pod`` is built from its labels."""
         if pod.metadata.uid in self._workers:
             return
-        worker = _Worker(pod, started=True, deleted=True, owns_name=owns_name)
+        worker = _Worker(pod, started=True, deleted=True, gone=True, owns_name=owns_name)
         if owns_name:
             self._owners.setdefault(full_name(pod), worker.uid)
         self._begin_terminating(worker, MINIMUM_GRACE)
@@ -355,7 +404,8 @@ class PodWorkers:
                 observed,
                 grace=worker.grace or MINIMUM_GRACE,
                 decorate=worker.decorate,
-                removing=lambda: worker.removing,
+                # The final status of an API pod shows how its containers ended.
+                removing=lambda: worker.removing and is_static(worker.pod),
             )
         except PodtuiError as error:
             return error
@@ -370,6 +420,7 @@ class PodWorkers:
         )
         if worker.removing and not remove:
             return 0  # the manifest was removed meanwhile
+        worker.cleaned = remove
         worker.state = WorkerState.FINISHED
         return 0
 
@@ -380,7 +431,7 @@ class PodWorkers:
             del self._workers[worker.uid]
             self._on_restart(following)
             self.update(following)
-        elif worker.deleted:
+        elif worker.gone:
             del self._workers[worker.uid]
 
     def _jittered(self, delay: float) -> float:
@@ -389,6 +440,9 @@ class PodWorkers:
     # --- full names
 
     def _take_name(self, worker: _Worker) -> bool:
+        if not is_static(worker.pod):
+            # A pod that is deleted by force and created again must not wait for the old one.
+            return True
         name = full_name(worker.pod)
         owner = self._owners.setdefault(name, worker.uid)
         if owner == worker.uid:

@@ -1,20 +1,27 @@
-"""Receive folder snapshots, and turn them into pod updates (kubelet.md §1.6)."""
+"""Receive the desired pods from the folder and the API, and turn them into updates
+(kubelet.md §1.6)."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from typing import Final, Protocol
+
+from msgspec import structs
 
 from podtui.api.local import Manifest
 from podtui.api.names import CONFIG_MIRROR, CONFIG_SEEN, CONFIG_SOURCE
-from podtui.api.pods import full_name
+from podtui.api.pods import full_name, is_mirror
 from podtui.api.v1 import Pod
+from podtui.clock import Clock
+from podtui.kubelet.base.ports import PodClient
 from podtui.kubelet.base.types import PodOperation, PodUpdate
+from podtui.manifest.identity import seen_text
 from podtui.manifest.types import Folder
 from podtui.store.protocol import Records
 
-SOURCE: Final = "file"
+FILE: Final = "file"
+API: Final = "api"
 _LOCAL: Final = frozenset({CONFIG_SOURCE, CONFIG_MIRROR, CONFIG_SEEN})
 
 
@@ -27,15 +34,19 @@ class FolderProvider(Protocol):
 class FolderReader:
     """Receives folder snapshots and records their manifests.
 
-    Each snapshot is complete, so only the newest one counts. ``changed`` is set when there is one
-    that was not taken.
+    Each snapshot is complete, so only the newest one counts. ``changed`` is set for each.
     """
 
-    def __init__(self, folders: AsyncIterator[Folder] | FolderProvider, records: Records) -> None:
+    def __init__(
+        self,
+        folders: AsyncIterator[Folder] | FolderProvider,
+        records: Records,
+        changed: asyncio.Event,
+    ) -> None:
         self._folders = folders
         self._manifests = ManifestRecorder(records)
-        self._newest = Folder()
-        self.changed = asyncio.Event()
+        self._newest: Folder | None = None
+        self._changed = changed
 
     async def run(self) -> None:
         """Receive snapshots until there are no more."""
@@ -44,23 +55,88 @@ class FolderReader:
             folders = folders.snapshots()
         async for folder in folders:
             self._newest = folder
-            self.changed.set()
+            self._changed.set()
             await self._manifests.record(folder.manifests)
 
-    def take(self) -> Folder:
-        """Return the newest snapshot."""
-        self.changed.clear()
-        return self._newest
+    def take(self) -> Folder | None:
+        """Return the newest snapshot; None if it was taken before."""
+        newest, self._newest = self._newest, None
+        return newest
 
 
-class FolderSource:
-    """Compares each set of pods with the one before.
+class PodReader:
+    """Receives the pods that the API has bound to this node, and tells mirror pods from the others.
 
-    Updates come in the order REMOVE, ADD, UPDATE, RECONCILE. The folder gives no two pods the same
+    ``on_mirror`` is called with the namespace and name of each mirror pod that changed. ``changed``
+    is set for each new set of other pods.
+    """
+
+    def __init__(
+        self,
+        pods: PodClient,
+        clock: Clock,
+        changed: asyncio.Event,
+        on_mirror: Callable[[str, str], None],
+    ) -> None:
+        self._pods = pods
+        self._clock = clock
+        self._changed = changed
+        self._on_mirror = on_mirror
+        self._records: Mapping[str, Pod] = {}
+        self._known: dict[str, Pod] = {}
+        self._taken = True
+
+    async def run(self) -> None:
+        """Receive snapshots until there are no more."""
+        first = True
+        async for records in self._pods.snapshots():
+            if self._apply(records) or first:
+                self._taken = first = False
+                self._changed.set()
+
+    def take(self) -> Mapping[str, Pod] | None:
+        """Return the newest API pods by UID; None if they were taken before."""
+        if self._taken:
+            return None
+        self._taken = True
+        return dict(self._known)
+
+    def _apply(self, records: Mapping[str, Pod]) -> bool:
+        """Take over a snapshot. Return whether API pods changed."""
+        before, self._records = self._records, records
+        gone = [before[uid] for uid in before.keys() - records.keys()]
+        changed = [pod for uid, pod in records.items() if before.get(uid) is not pod]
+        for pod in (*gone, *changed):
+            if is_mirror(pod):
+                self._on_mirror(pod.metadata.namespace, pod.metadata.name)
+        for pod in gone:
+            self._known.pop(pod.metadata.uid, None)
+        for pod in changed:
+            if not is_mirror(pod):
+                self._known[pod.metadata.uid] = self._as_source(pod)
+        return any(not is_mirror(pod) for pod in (*gone, *changed))
+
+    def _as_source(self, pod: Pod) -> Pod:
+        """Return the pod with the annotations that a kubelet adds to its own copy."""
+        known = self._known.get(pod.metadata.uid)
+        seen = None if known is None else known.metadata.annotations.get(CONFIG_SEEN)
+        annotations = {
+            **pod.metadata.annotations,
+            CONFIG_SOURCE: API,
+            CONFIG_SEEN: seen or seen_text(self._clock.now()),
+        }
+        return structs.replace(pod, metadata=structs.replace(pod.metadata, annotations=annotations))
+
+
+class SourceDiff:
+    """Compares each set of pods of one source with the one before.
+
+    Updates come in the order REMOVE, ADD, UPDATE, RECONCILE. A source gives no two pods the same
     full name.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, source: str) -> None:
+        self._source = source
         self._pods: dict[str, Pod] = {}
 
     def diff(self, pods: Mapping[str, Pod]) -> tuple[PodUpdate, ...]:
@@ -93,7 +169,7 @@ class FolderSource:
         )
         return tuple(
             [
-                PodUpdate(operation=operation, pods=tuple(group), source=SOURCE)
+                PodUpdate(operation=operation, pods=tuple(group), source=self._source)
                 for operation, group in groups
                 if group
             ]
@@ -101,10 +177,12 @@ class FolderSource:
 
 
 def _differs(old: Pod, new: Pod) -> bool:
-    """Return True if a change of the manifest matters to a pod worker."""
+    """Return True if a change matters to a pod worker."""
     return (
         old.spec != new.spec
         or old.metadata.labels != new.metadata.labels
+        or old.metadata.deletionTimestamp != new.metadata.deletionTimestamp
+        or old.metadata.deletionGracePeriodSeconds != new.metadata.deletionGracePeriodSeconds
         or _foreign(old) != _foreign(new)
     )
 

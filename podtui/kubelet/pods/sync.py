@@ -14,6 +14,7 @@ from typing import Final
 
 from podtui.api.insight import StepKind
 from podtui.api.kills import Kill, KillReason
+from podtui.api.pod_resources import is_static
 from podtui.api.pods import all_containers, is_sidecar, pod_ref
 from podtui.api.v1 import Container, Pod, PodStatus
 from podtui.clock import Clock
@@ -157,7 +158,7 @@ class Syncer:
         # Containers get the allocated resources, even if the manifest already asks for others.
         pod = self._allocations.allocated(pod)
         self._warn_unsupported(pod)
-        self._starter.report_missing_secrets(pod)
+        await self._starter.report_missing_secrets(pod)
         self._timelines.began(pod, StepKind.VOLUMES)
         volumes = await self._volumes.set_up(pod, self._node.view())
         if not volumes.ready:
@@ -488,15 +489,18 @@ class Syncer:
         remove: bool,
     ) -> None:
         uid = pod.metadata.uid
+        if not (remove and is_static(pod)):
+            self._reporter.ended(pod, decorate=decorate)
         if remove:
             await self._killer.remove_sandboxes(await self._left_over(uid))
             await self._runtime.remove_pod_data(uid)
             await self._logs.remove(pod.metadata.namespace, pod.metadata.name, uid)
             self.forget(uid)
-            self._statuses.remove(uid)
             _LOG.debug("nothing is left of pod %s", uid)
-            return
-        self._reporter.ended(pod, decorate=decorate)
+        if remove and is_static(pod):
+            self._statuses.remove(uid)
+        else:
+            self._statuses.mark_ended(uid)
 
     async def _left_over(self, uid: str) -> ObservedPod | None:
         """Return what a new list shows of the pod, including objects made by a cancelled call."""

@@ -1,24 +1,30 @@
-"""The sync loop: turns each folder into adds, updates and removals of pods (kubelet.md §3, 1.6)."""
+"""The sync loop: turns what the sources say into adds, updates and removals of pods
+(kubelet.md §3, 1.6)."""
 
 from __future__ import annotations
 
+import asyncio
 import logging
+from collections.abc import Mapping
 from typing import Final
 
 from podtui.api.insight import StepKind
+from podtui.api.pod_resources import is_static
 from podtui.api.v1 import Pod
 from podtui.clock import Clock
 from podtui.kubelet.admission.admissions import Admissions
 from podtui.kubelet.base.config import KubeletConfig
-from podtui.kubelet.base.types import PodOperation, PodUpdate
+from podtui.kubelet.base.types import PodOperation, PodUpdate, WorkerState
 from podtui.kubelet.containers.ephemeral import Ephemerals
 from podtui.kubelet.containers.killer import effective_grace
 from podtui.kubelet.node.link import EngineLink
 from podtui.kubelet.pods.housekeeping import Housekeeping
 from podtui.kubelet.pods.pod_manager import PodManager
 from podtui.kubelet.pods.pod_workers import PodWorkers
-from podtui.kubelet.pods.sources import FolderReader, FolderSource
+from podtui.kubelet.pods.sources import API, FILE, FolderReader, PodReader, SourceDiff
 from podtui.kubelet.resize.resizes import PodResources
+from podtui.kubelet.status.conditions import others_conditions
+from podtui.kubelet.status.phase import TERMINAL
 from podtui.kubelet.status.status_manager import PodRecords
 from podtui.kubelet.volumes.documents import Documents
 from podtui.manifest.objects import ObjectKey, references
@@ -26,19 +32,22 @@ from podtui.manifest.types import Folder
 
 _LOG = logging.getLogger(__name__)
 LOOP_LIMIT: Final = 300.0
+_SOURCES: Final = (FILE, API)
 
 
 class SyncLoop:
-    """Passes the pods of the folder to the pod workers while an engine answers.
+    """Passes the pods of the folder and of the API to the pod workers while an engine answers.
 
-    ``sources_ready`` is False until a
-    folder was read; before that, running pods must not be treated as unwanted.
+    ``changed`` is set when a source has something new. ``sources_ready`` is False until both
+    sources were read; before that, running pods must not be treated as unwanted.
     """
 
     def __init__(
         self,
         *,
-        reader: FolderReader,
+        folder: FolderReader,
+        pods: PodReader,
+        changed: asyncio.Event,
         documents: Documents,
         manager: PodManager,
         workers: PodWorkers,
@@ -51,7 +60,9 @@ class SyncLoop:
         clock: Clock,
         config: KubeletConfig,
     ) -> None:
-        self._reader = reader
+        self._folder = folder
+        self._pods = pods
+        self._changed = changed
         self._documents = documents
         self._manager = manager
         self._workers = workers
@@ -65,7 +76,10 @@ class SyncLoop:
         self._link = link
         self._clock = clock
         self._config = config
-        self._source = FolderSource()
+        self._file_diff = SourceDiff(FILE)
+        self._api_diff = SourceDiff(API)
+        self._wanted: dict[str, frozenset[str]] = {}
+        """The UIDs of each source that was read."""
         self._last_turn: float | None = None
         self.sources_ready = False
 
@@ -87,11 +101,12 @@ class SyncLoop:
     # --- tasks
 
     async def run(self) -> None:
-        """Apply the newest folder after each change."""
+        """Apply the newest pods of each source after each change."""
         while True:
-            await self._reader.changed.wait()
+            await self._changed.wait()
             await self._link.wait_ready()
-            await self._apply(self._reader.take())
+            self._changed.clear()
+            await self._apply(self._folder.take(), self._pods.take())
             self.turn()
 
     async def keep_house(self) -> None:
@@ -110,36 +125,46 @@ class SyncLoop:
                 await self._housekeeping.collect()
                 await self._housekeeping.collect_data()
 
-    async def _apply(self, folder: Folder) -> None:
-        if folder.error:
-            _LOG.warning("the static-pod folder: %s", folder.error)
-            if not self.sources_ready and not folder.pods:
-                # The folder was never read: running pods may still be wanted.
-                return
-        changed = self._documents.take(folder)
-        updates = self._source.diff(folder.pods)
-        if not self.sources_ready:
-            self._begin(folder)
+    async def _apply(self, folder: Folder | None, pods: Mapping[str, Pod] | None) -> None:
+        """Apply what is new of each source; None if nothing is."""
+        updates: list[PodUpdate] = []
+        changed: frozenset[ObjectKey] = frozenset()
+        if folder is not None and self._is_read(folder):
+            changed = self._documents.take(folder)
+            self._wanted[FILE] = frozenset(folder.pods)
+            updates += self._file_diff.diff(folder.pods)
+        if pods is not None:
+            self._wanted[API] = frozenset(pods)
+            updates += self._api_diff.diff(pods)
+        if not self.sources_ready and len(self._wanted) == len(_SOURCES):
+            self._begin()
         for update in updates:
             await self._handle(update)
         if updates:
             self._admissions.review()
-        self._wake_readers(changed)
+        self.wake_readers(changed)
 
-    def _wake_readers(self, changed: frozenset[ObjectKey]) -> None:
+    def _is_read(self, folder: Folder) -> bool:
+        """Return False if the folder was never read: then running pods may still be wanted."""
+        if folder.error:
+            _LOG.warning("the static-pod folder: %s", folder.error)
+        return not folder.error or bool(folder.pods) or FILE in self._wanted
+
+    def wake_readers(self, changed: frozenset[ObjectKey]) -> None:
         """Wake the pods that reference a changed document, before their next regular pass."""
         for pod in self._manager if changed else ():
             if changed & references(pod).found:
                 self._workers.wake(pod.metadata.uid)
 
-    def _begin(self, folder: Folder) -> None:
-        """Clean up after the first folder was read: end unwanted pods before new ones start."""
+    def _begin(self) -> None:
+        """Clean up once every source is known: end unwanted pods before new ones start."""
         self.sources_ready = True
-        self._housekeeping.sweep(wanted=folder.pods.keys())
-        self._statuses.remove_orphans(folder.pods.keys())
-        self._allocations.keep_only(folder.pods.keys())
-        self._admissions.keep_only(folder.pods.keys())
-        self._timelines.keep_only(folder.pods.keys())
+        wanted = frozenset[str]().union(*self._wanted.values())
+        self._housekeeping.sweep(wanted=wanted)
+        self._statuses.remove_orphans(wanted)
+        self._allocations.keep_only(wanted)
+        self._admissions.keep_only(wanted)
+        self._timelines.keep_only(wanted)
 
     # --- pods
 
@@ -149,7 +174,9 @@ class SyncLoop:
                 self._remove(pod)
             self._resizes.retry_soon()
             return
-        pods = [self._ephemerals.onto(pod) for pod in update.pods]
+        pods = [self._ephemerals.onto(pod) if is_static(pod) else pod for pod in update.pods]
+        if update.operation is PodOperation.ADD:
+            pods.sort(key=lambda pod: pod.metadata.creationTimestamp or "")
         for pod in pods:
             match update.operation:
                 case PodOperation.ADD:
@@ -157,8 +184,7 @@ class SyncLoop:
                 case PodOperation.UPDATE:
                     await self._update(pod)
                 case PodOperation.RECONCILE:
-                    self._manager.set(pod)
-                    self._workers.wake(pod.metadata.uid)
+                    self._reconcile(pod)
         if update.operation is PodOperation.ADD:
             self._resizes.restore(pods)
 
@@ -168,6 +194,10 @@ class SyncLoop:
         self._manager.set(pod)
         self._statuses.claim(pod)
         self._timelines.seen(pod)
+        if pod.metadata.deletionTimestamp is not None or pod.status.phase in TERMINAL:
+            # An API pod from before this kubelet started, which is ending or has ended.
+            self._workers.finish(pod)
+            return
         # A pod that comes back while it is still ending is not admitted again: it never left.
         if self._workers.ending(uid):
             self._admissions.mark_admitted(pod)
@@ -185,11 +215,24 @@ class SyncLoop:
         before = self._manager.get(uid)
         self._manager.set(pod)
         if self._admissions.is_rejected(uid):
+            self._statuses.mark_ended(uid)
+            return
+        if pod.metadata.deletionTimestamp is not None:
+            self._workers.finish(pod)
             return
         if not self._workers.ending(uid):
             await self._resizes.updated(before, pod)
             self._admissions.mark_admitted(pod)
         self._workers.update(pod)
+
+    def _reconcile(self, pod: Pod) -> None:
+        """Take over a status that another component changed, such as a readiness gate."""
+        uid = pod.metadata.uid
+        before = self._manager.get(uid)
+        self._manager.set(pod)
+        if self._workers.state(uid) is WorkerState.SYNC:
+            changed = before is None or others_conditions(before) != others_conditions(pod)
+            self._workers.update(pod, wake=changed)
 
     def _remove(self, pod: Pod) -> None:
         uid = pod.metadata.uid
@@ -200,7 +243,7 @@ class SyncLoop:
         self._allocations.forget(uid)
         self._resizes.forget(uid)
         self._ephemerals.forget(uid)
-        if self._workers.state(uid) is None or self._config.strict:
+        if self._workers.state(uid) is None or self._config.strict or not is_static(pod):
             self._statuses.remove(uid)
         else:
             self._statuses.mark_deleted(uid, effective_grace(pod))

@@ -8,6 +8,7 @@ from typing import Final
 
 import msgspec
 
+from podtui.api.pod_resources import is_static
 from podtui.api.pods import is_sidecar
 from podtui.api.times import rfc3339
 from podtui.api.v1 import Container, ContainerStatus, Pod, PodCondition
@@ -129,6 +130,11 @@ def restarting_all_condition(pod: Pod, triggered: bool, phase: str) -> PodCondit
     return _condition(RESTARTING_ALL, False)
 
 
+def others_conditions(pod: Pod) -> tuple[PodCondition, ...]:
+    """Return the conditions in the pod's source that other components set."""
+    return tuple(one for one in pod.status.conditions if one.type not in (*OWNED, *RESIZE))
+
+
 def _dated(condition: PodCondition, previous: PodCondition | None, now: datetime) -> PodCondition:
     """Set the time of the last change of ``status``."""
     moment = rfc3339(now)
@@ -153,10 +159,14 @@ def pod_conditions(
     ``lastTransitionTime`` changes only together with ``status``.
     """
     by_name = {status.name: status for status in statuses}
-    foreign = [one for one in previous if one.type not in (*OWNED, *RESIZE)]
-    known = {one.type for one in previous}
+    foreign = list(others_conditions(pod))
+    known = {one.type for one in foreign}
     foreign += [
-        one for one in pod.status.conditions if one.type not in OWNED and one.type not in known
+        one
+        for one in previous
+        # In the record of an API pod, only DisruptionTarget can be missing so far.
+        if one.type not in (*OWNED, *RESIZE, *known)
+        and (is_static(pod) or one.type == DISRUPTION_TARGET)
     ]
     foreign += resize
     # DisruptionTarget is the last condition before ours.

@@ -1,8 +1,8 @@
-"""Pod statuses, and the mirror records that publish them (kubelet.md §2).
+"""Pod statuses, and the records that publish them (kubelet.md §2, 7).
 
-There is one record per namespace and name: the static pod itself under its own UID, with the
-annotations and the owner of a mirror pod. While an old version still terminates, the record shows
-the new version.
+The record of an API pod belongs to the API: only its status is written, and the record is removed
+when the pod was deleted and has ended. A static pod has a mirror record of the same namespace and
+name; while an old version still terminates, it shows the new version.
 """
 
 from __future__ import annotations
@@ -15,14 +15,18 @@ from dataclasses import dataclass, field
 from msgspec import structs
 
 from podtui.api.kills import Kill, with_kill
-from podtui.api.names import CONFIG_HASH, CONFIG_MIRROR, KILLS
+from podtui.api.names import CONFIG_MIRROR, KILLS
+from podtui.api.pod_resources import is_static
+from podtui.api.pods import is_mirror, source_uid
 from podtui.api.times import rfc3339
-from podtui.api.v1 import OwnerReference, Pod, PodStatus
+from podtui.api.v1 import Pod, PodStatus
 from podtui.clock import Clock
-from podtui.errors import PodtuiError
+from podtui.errors import NotFound, PodtuiError
+from podtui.kubelet.base.ports import PodClient
 from podtui.kubelet.events.recorder import EventRecorder
 from podtui.kubelet.events.timelines import Timelines
-from podtui.store.protocol import Records
+from podtui.kubelet.status.merge import merged_status
+from podtui.kubelet.status.mirror import Mirror, mirror_hash, mirror_pod, renewed_mirror
 
 _LOG = logging.getLogger(__name__)
 _Key = tuple[str, str]
@@ -36,36 +40,50 @@ class _Entry:
     annotations: dict[str, str] = field(default_factory=dict[str, str])
     deleted_at: str | None = None
     grace: int | None = None
+    ended: bool = False
+    """True if nothing of the pod runs and its final status is set."""
 
 
 class StatusManager:
     """Statuses are set at once and written later by `run`; only the latest one is written.
 
     ``node_uid`` returns the UID of the node's own record, which owns every mirror record.
+    ``may_run`` returns whether containers of a pod may still run, by UID.
     """
 
     def __init__(
-        self, records: Records, clock: Clock, node_name: str, node_uid: Callable[[], str]
+        self,
+        pods: PodClient,
+        clock: Clock,
+        node_name: str,
+        node_uid: Callable[[], str],
+        may_run: Callable[[str], bool],
     ) -> None:
-        self._records = records
+        self._pods = pods
         self._clock = clock
         self._node_name = node_name
         self._node_uid = node_uid
+        self._may_run = may_run
         self._entries: dict[str, _Entry] = {}
         self._claims: dict[_Key, list[str]] = {}
+        """The static pods of each name, by UID; the record shows the last one."""
+        self._api: dict[_Key, str] = {}
+        """The API pod of each name."""
         self._written: dict[_Key, str] = {}
+        """The static pods that the mirror records show."""
         self._seeds: dict[str, Pod] = {}
         self._ended: set[_Key] = set()
-        self._dirty: dict[_Key, None] = {}
+        self._dirty: dict[_Key | str, None] = {}
+        """Names of mirror records and UIDs of API pods to write."""
+        self._sources_ready = False
         self._wake = asyncio.Event()
 
     async def load(self) -> None:
         """Load the existing records: which pod has which name, and since when."""
-        listing = await self._records.list("pods")
-        for item in listing.items:
-            if isinstance(item, Pod):
-                self._written[_key(item)] = item.metadata.uid
-                self._seeds[item.metadata.uid] = item
+        for pod in await self._pods.list():
+            self._seeds[source_uid(pod)] = pod
+            if is_mirror(pod):
+                self._written[_key(pod)] = source_uid(pod)
 
     def seed(self, uid: str) -> Pod | None:
         """Return the pod's record from before this kubelet started."""
@@ -85,21 +103,37 @@ class StatusManager:
     def record_of(self, uid: str) -> Pod | None:
         """Return the pod as its record shows it, even if that is not yet written."""
         entry = self._entries.get(uid)
-        return None if entry is None else self._compose(entry)
+        if entry is None:
+            return None
+        if is_static(entry.pod):
+            return mirror_pod(self._mirror(entry))
+        return structs.replace(entry.pod, status=entry.status or entry.pod.status)
 
     def find(self, namespace: str, name: str) -> str | None:
         """Return the UID of the pod that the record of this name shows."""
-        claims = self._claims.get((namespace, name))
-        return claims[-1] if claims else None
+        key = (namespace, name)
+        claims = self._claims.get(key)
+        return self._api.get(key) or (claims[-1] if claims else None)
 
     def claim(self, pod: Pod) -> None:
-        """Let the record of this name show this pod from now on, starting with no status."""
+        """Let the record of this name show this pod from now on.
+
+        An API pod starts with the status of its record, a static pod with none.
+        """
         uid = pod.metadata.uid
+        if not is_static(pod):
+            created = pod.metadata.creationTimestamp or ""
+            self._entries[uid] = _Entry(pod, created, status=pod.status)
+            self._api[_key(pod)] = uid
+            return
         seed = self._seeds.get(uid)
         created = seed.metadata.creationTimestamp if seed is not None else None
         before = self._entries.get(uid)
         if before is not None and before.deleted_at is None:
             created = before.created
+        elif before is not None:
+            # The record says that the pod is being deleted, and that cannot be taken back.
+            self._ended.add(_key(pod))
         entry = _Entry(pod, created or rfc3339(self._clock.now()))
         kills = seed.metadata.annotations.get(KILLS) if before is None and seed is not None else ""
         if kills:
@@ -118,18 +152,21 @@ class StatusManager:
         entry.pod = pod
         if entry.status != status:
             entry.status = status
-        self._mark(_key(pod))
+        self._mark(entry)
 
     def annotate(self, uid: str, key: str, value: str | None) -> None:
-        """Set or remove an annotation of the record that does not come from the manifest."""
+        """Set or remove an annotation of a mirror record that does not come from the manifest.
+
+        The annotations of an API pod belong to its owner: they are left alone.
+        """
         entry = self._entries.get(uid)
-        if entry is None or entry.annotations.get(key) == value:
+        if entry is None or not is_static(entry.pod) or entry.annotations.get(key) == value:
             return
         if value is None:
             del entry.annotations[key]
         else:
             entry.annotations[key] = value
-        self._mark(_key(entry.pod))
+        self._mark(entry)
 
     def record_kill(self, uid: str, container: str, kill: Kill) -> None:
         """Record why the kubelet stops a container."""
@@ -138,20 +175,35 @@ class StatusManager:
             self.annotate(uid, KILLS, with_kill(entry.annotations, container, kill))
 
     def mark_deleted(self, uid: str, grace: int) -> None:
-        """Record that the pod terminates because its manifest is gone; ``grace`` is in seconds."""
+        """Record that a static pod terminates because its manifest is gone; ``grace`` is in
+        seconds."""
         entry = self._entries.get(uid)
-        if entry is not None and entry.deleted_at is None:
+        if entry is not None and is_static(entry.pod) and entry.deleted_at is None:
             entry.deleted_at = rfc3339(self._clock.now())
             entry.grace = grace
-            self._mark(_key(entry.pod))
+            self._mark(entry)
+
+    def mark_ended(self, uid: str) -> None:
+        """Record that nothing of the pod runs: if it was deleted, its record may go."""
+        entry = self._entries.get(uid)
+        if entry is not None:
+            entry.ended = True
+            self._mark(entry)
 
     def remove(self, uid: str) -> None:
-        """Remove the record of a pod that is gone."""
+        """Forget a pod that is gone, and remove its mirror record."""
         self._seeds.pop(uid, None)
         entry = self._entries.pop(uid, None)
         if entry is None:
             return
         key = _key(entry.pod)
+        if not is_static(entry.pod):
+            if self._api.get(key) == uid:
+                del self._api[key]
+            if key in self._claims:
+                # The name is free for the mirror record of a static pod.
+                self._mark_name(key)
+            return
         claims = self._claims.get(key, [])
         if uid in claims:
             claims.remove(uid)
@@ -159,14 +211,36 @@ class StatusManager:
             self._claims.pop(key, None)
         if self._written.get(key) == uid:
             self._ended.add(key)
-        self._mark(key)
+        self._mark_name(key)
+
+    # --- mirror records
 
     def remove_orphans(self, wanted: Collection[str]) -> None:
-        """Remove the records of pods that are no longer wanted."""
+        """Remove the mirror records of static pods that are no longer wanted, now that all sources
+        are known."""
+        self._sources_ready = True
         self._seeds = {uid: pod for uid, pod in self._seeds.items() if uid in wanted}
         for key, uid in self._written.items():
             if uid not in wanted and key not in self._claims:
-                self._mark(key)
+                self._mark_name(key)
+
+    def mirror_changed(self, namespace: str, name: str) -> None:
+        """Compare a mirror record with its static pod: it was changed or removed, possibly by an
+        API client."""
+        if self._sources_ready:
+            self._mark_name((namespace, name))
+
+    def _mirror(self, entry: _Entry) -> Mirror:
+        return Mirror(
+            pod=entry.pod,
+            status=entry.status or entry.pod.status,
+            annotations=entry.annotations,
+            created=entry.created,
+            deleted_at=entry.deleted_at,
+            grace=entry.grace,
+            node_name=self._node_name,
+            node_uid=self._node_uid(),
+        )
 
     # --- writing
 
@@ -180,66 +254,75 @@ class StatusManager:
     async def drain(self) -> None:
         """Write the records that have changed so far."""
         while self._dirty:
-            key = next(iter(self._dirty))
-            del self._dirty[key]
+            one = next(iter(self._dirty))
+            del self._dirty[one]
             try:
-                await self._write(key)
+                await (self._write_status(one) if isinstance(one, str) else self._write_mirror(one))
             except PodtuiError as error:
-                _LOG.warning("record %s/%s is not written: %s", *key, error)
+                _LOG.warning("the record of %s is not written: %s", one, error)
 
-    async def _write(self, key: _Key) -> None:
+    async def _write_status(self, uid: str) -> None:
+        entry = self._entries.get(uid)
+        if entry is None or entry.status is None:
+            return
+        status, may_run = entry.status, self._may_run(uid)
+        try:
+            record = await self._pods.update(
+                entry.pod,
+                lambda found: structs.replace(
+                    found, status=merged_status(found.status, status, may_run=may_run)
+                ),
+            )
+        except NotFound:
+            # The pod was deleted by force: its source removes it.
+            return
+        if entry.ended and record.metadata.deletionTimestamp is not None:
+            await self._pods.delete(record)
+
+    async def _write_mirror(self, key: _Key) -> None:
         claims = self._claims.get(key)
         entry = self._entries.get(claims[-1]) if claims else None
-        written = self._written.get(key)
-        if written is not None and key in self._ended:
-            # The recorded pod is gone. If it runs again, it gets a new record.
-            written = None
-            del self._written[key]
-            await self._records.delete("pods", *key)
+        record = await self._pods.get(*key)
+        if record is not None and not is_mirror(record):
+            if entry is not None:
+                _LOG.warning("static pod %s/%s has no record: an API pod has the name", *key)
+            self._written.pop(key, None)
+            return
+        if key in self._ended:
+            # If the pod runs again, it gets a new record.
+            self._written.pop(key, None)
+        if record is not None and (
+            key in self._ended or entry is None or not self._shows(record, entry)
+        ):
+            await self._pods.delete(record)
+            record = None
         self._ended.discard(key)
         if entry is None:
-            if written is not None:
-                del self._written[key]
-                await self._records.delete("pods", *key)
+            self._written.pop(key, None)
             return
         if entry.status is None:
             return
-        uid = entry.pod.metadata.uid
-        if written is not None and written != uid:
-            await self._records.delete("pods", *key)
+        uid, mirror = entry.pod.metadata.uid, self._mirror(entry)
+        if record is not None:
+            await self._pods.update(record, lambda found: renewed_mirror(found, mirror))
+        else:
+            # The first record has the UID of the static pod. After a deletion by a client, the
+            # client must be able to see that this is another record.
+            deleted = self._written.get(key) == uid
+            await self._pods.create(mirror_pod(mirror, uid="" if deleted else uid))
         self._written[key] = uid
-        await self._records.put("pods", self._compose(entry))
 
-    def _compose(self, entry: _Entry) -> Pod:
-        meta = entry.pod.metadata
-        annotations = {
-            **meta.annotations,
-            CONFIG_MIRROR: meta.annotations.get(CONFIG_HASH, meta.uid),
-            **entry.annotations,
-        }
-        owner = OwnerReference(
-            apiVersion="v1",
-            kind="Node",
-            name=self._node_name,
-            uid=self._node_uid(),
-            controller=True,
-        )
-        return structs.replace(
-            entry.pod,
-            apiVersion="v1",
-            kind="Pod",
-            metadata=structs.replace(
-                meta,
-                annotations=annotations,
-                ownerReferences=(owner,),
-                creationTimestamp=entry.created,
-                deletionTimestamp=entry.deleted_at,
-                deletionGracePeriodSeconds=entry.grace,
-            ),
-            status=entry.status or entry.pod.status,
-        )
+    def _shows(self, record: Pod, entry: _Entry) -> bool:
+        """Return whether the record is a mirror of this version, and not deleted by a client."""
+        same = record.metadata.annotations[CONFIG_MIRROR] == mirror_hash(entry.pod)
+        return same and (record.metadata.deletionTimestamp is None or entry.deleted_at is not None)
 
-    def _mark(self, key: _Key) -> None:
+    def _mark(self, entry: _Entry) -> None:
+        one = _key(entry.pod) if is_static(entry.pod) else entry.pod.metadata.uid
+        self._dirty[one] = None
+        self._wake.set()
+
+    def _mark_name(self, key: _Key) -> None:
         self._dirty[key] = None
         self._wake.set()
 

@@ -1,13 +1,17 @@
-"""The ConfigMaps and Secrets of the manifest folder, as pods see them (departure 7)."""
+"""ConfigMaps and Secrets, as pods see them: those of the API, and those of the manifest folder
+(departure 7)."""
 
 from __future__ import annotations
 
 import logging
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import TypeVar
 
-from podtui.api.v1 import ConfigMap, Secret
-from podtui.manifest.objects import ObjectKey, object_key
+from podtui.api.pod_resources import is_static
+from podtui.api.v1 import ConfigMap, Pod, Secret
+from podtui.kubelet.base.ports import DocumentSource
+from podtui.manifest.objects import ObjectKey, object_key, references
 from podtui.manifest.types import Folder
 
 _LOG = logging.getLogger(__name__)
@@ -15,24 +19,53 @@ _Document = TypeVar("_Document", ConfigMap, Secret)
 _ByName = Mapping[tuple[str, str], _Document]
 
 
-class Documents:
-    """The ConfigMaps and Secrets of the last folder scan, by (namespace, name).
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PodDocuments:
+    """The documents that one pod refers to and that exist, by (namespace, name)."""
 
-    A document with ``immutable: true`` keeps its first content until it leaves the folder: a
-    kubelet does not read it again, and an API server rejects changes to it.
+    config_maps: Mapping[tuple[str, str], ConfigMap]
+    secrets: Mapping[tuple[str, str], Secret]
+
+
+class Documents:
+    """Looks up documents: for a static pod in the folder and then in the API, for an API pod in the
+    API alone.
+
+    A document of the folder with ``immutable: true`` keeps its first content until it leaves the
+    folder: a kubelet does not read it again, and an API server rejects changes to it.
     """
 
-    def __init__(self) -> None:
-        self.config_maps: Mapping[tuple[str, str], ConfigMap] = {}
-        self.secrets: Mapping[tuple[str, str], Secret] = {}
+    def __init__(self, source: DocumentSource) -> None:
+        self._source = source
+        self._config_maps: Mapping[tuple[str, str], ConfigMap] = {}
+        self._secrets: Mapping[tuple[str, str], Secret] = {}
 
     def take(self, folder: Folder) -> frozenset[ObjectKey]:
         """Apply a folder scan. Return the keys of the documents that were added, removed or
         changed."""
-        before = (self.config_maps, self.secrets)
-        self.config_maps = _kept(self.config_maps, folder.config_maps)
-        self.secrets = _kept(self.secrets, folder.secrets)
-        return _changed(before[0], self.config_maps) | _changed(before[1], self.secrets)
+        before = (self._config_maps, self._secrets)
+        self._config_maps = _kept(self._config_maps, folder.config_maps)
+        self._secrets = _kept(self._secrets, folder.secrets)
+        return _changed(before[0], self._config_maps) | _changed(before[1], self._secrets)
+
+    async def of(self, pod: Pod) -> PodDocuments:
+        """Return the documents that the pod refers to now."""
+        config_maps: dict[tuple[str, str], ConfigMap] = {}
+        secrets: dict[tuple[str, str], Secret] = {}
+        for key in references(pod).found:
+            found = await self._get(key, folder=is_static(pod))
+            if isinstance(found, ConfigMap):
+                config_maps[key[1:]] = found
+            elif found is not None:
+                secrets[key[1:]] = found
+        return PodDocuments(config_maps=config_maps, secrets=secrets)
+
+    async def _get(self, key: ObjectKey, *, folder: bool) -> ConfigMap | Secret | None:
+        found = None
+        if folder:
+            known = self._config_maps if key[0] == "ConfigMap" else self._secrets
+            found = known.get(key[1:])
+        return found or await self._source.get(key)
 
 
 def _kept(old: _ByName[_Document], new: _ByName[_Document]) -> _ByName[_Document]:

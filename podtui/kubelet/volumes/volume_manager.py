@@ -97,8 +97,9 @@ class VolumeManager:
         its source disappears, it keeps the last content. Raises `EngineUnavailable`."""
         uid = pod.metadata.uid
         known = self._pods.setdefault(uid, _Known())
+        documents = await self._documents.of(pod)
         around = ValueSources(
-            node=node, config_maps=self._documents.config_maps, secrets=self._documents.secrets
+            node=node, config_maps=documents.config_maps, secrets=documents.secrets
         )
         plan = plan_volumes(pod, around, strict=self._strict)
         known.made = {

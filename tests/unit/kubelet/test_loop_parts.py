@@ -12,6 +12,7 @@ from kubelet_world import World, container, pod
 from msgspec import structs
 from virtual_time import VirtualClock, settle, virtual
 
+from podtui.agent.home import home_ports
 from podtui.api.v1 import ContainerStatus, Pod, PodStatus
 from podtui.errors import EngineConflict, EngineError, EngineUnavailable
 from podtui.kubelet.base.config import KubeletConfig
@@ -22,7 +23,7 @@ from podtui.kubelet.node.link import EngineLink
 from podtui.kubelet.pleg.pleg import Pleg
 from podtui.kubelet.pleg.pod_cache import PodCache
 from podtui.kubelet.pods.pod_manager import PodManager
-from podtui.kubelet.pods.sources import FolderSource
+from podtui.kubelet.pods.sources import FILE, SourceDiff
 from podtui.kubelet.status.status_manager import StatusManager
 from podtui.runtime.protocol import ContainerState, Runtime, RuntimeEvent, RuntimeSnapshot
 from podtui.store import open_store
@@ -35,7 +36,7 @@ def folder(*pods: Pod) -> dict[str, Pod]:
     return {one.metadata.uid: one for one in pods}
 
 
-def operations(source: FolderSource, *pods: Pod) -> list[tuple[str, list[str]]]:
+def operations(source: SourceDiff, *pods: Pod) -> list[tuple[str, list[str]]]:
     updates = source.diff(folder(*pods))
     return [(u.operation.value, [p.metadata.uid for p in u.pods]) for u in updates]
 
@@ -44,7 +45,7 @@ def operations(source: FolderSource, *pods: Pod) -> list[tuple[str, list[str]]]:
 
 
 def test_removals_come_before_additions_and_updates() -> None:
-    source = FolderSource()
+    source = SourceDiff(FILE)
     a, b, c = pod("a", "a"), pod("b", "b"), pod("c", "c")
     assert operations(source, a, b) == [("ADD", ["a", "b"])]
     changed = structs.replace(b, spec=structs.replace(b.spec, restartPolicy="Never"))
@@ -58,7 +59,7 @@ def test_removals_come_before_additions_and_updates() -> None:
 
 @pytest.mark.parametrize("key", ["kubernetes.io/config.source", "kubernetes.io/config.mirror"])
 def test_local_annotations_are_no_change(key: str) -> None:
-    source = FolderSource()
+    source = SourceDiff(FILE)
     one = pod("a", "a")
     source.diff(folder(one))
     annotations = {**one.metadata.annotations, key: "other"}
@@ -67,7 +68,7 @@ def test_local_annotations_are_no_change(key: str) -> None:
 
 
 def test_a_fixed_uid_under_another_name_is_another_pod() -> None:
-    source = FolderSource()
+    source = SourceDiff(FILE)
     source.diff(folder(pod("a", "fixed")))
     assert operations(source, pod("b", "fixed")) == [("REMOVE", ["fixed"]), ("ADD", ["fixed"])]
 
@@ -189,7 +190,8 @@ async def test_all_calls_are_tried_and_a_lost_engine_counts_most() -> None:
 async def test_a_record_changes_hands_as_a_deletion_and_an_addition() -> None:
     clock = VirtualClock()
     store = open_store(None, clock=clock)
-    statuses = StatusManager(store, clock, "n1", lambda: "node-uid")
+    pods = home_ports(store, clock, "n1").pods
+    statuses = StatusManager(pods, clock, "n1", lambda: "node-uid", lambda _uid: True)
     await statuses.load()
     seen: list[tuple[WatchType, str, str]] = []
 

@@ -9,6 +9,7 @@ import socket
 import pytest
 from virtual_time import VirtualClock, settle
 
+from podtui.agent.home import HomeEvents
 from podtui.api.v1 import Event
 from podtui.kubelet.events.recorder import EventRecorder
 from podtui.kubelet.node.oom import OomParser, watch_log, watch_oom
@@ -58,7 +59,7 @@ def test_names_may_have_brackets_and_blanks():
 async def test_the_log_becomes_an_event_on_the_node() -> None:
     clock = VirtualClock()
     store = open_store(None, clock=clock)
-    events = EventRecorder(store, clock, "n1")
+    events = EventRecorder(HomeEvents(store), clock, "n1")
     kernel, ours = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     ours.setblocking(False)
     with kernel, ours:
@@ -80,7 +81,7 @@ async def test_the_log_becomes_an_event_on_the_node() -> None:
 
 async def test_a_log_that_may_not_be_read_is_said_once(caplog: pytest.LogCaptureFixture) -> None:
     clock = VirtualClock()
-    events = EventRecorder(open_store(None, clock=clock), clock, "n1")
+    events = EventRecorder(HomeEvents(open_store(None, clock=clock)), clock, "n1")
     with caplog.at_level(logging.INFO):
         await watch_oom(events, "/nowhere/kmsg")
     assert "no SystemOOM events" in caplog.text

@@ -1,0 +1,204 @@
+"""The kubelet's ports at home: the records of this agent in the place of an API server."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable, Mapping
+from typing import Final, cast
+
+from msgspec import structs
+
+from podtui.api.times import rfc3339_micros
+from podtui.api.v1 import (
+    ConfigMap,
+    Event,
+    Lease,
+    LeaseSpec,
+    Node,
+    ObjectMeta,
+    OwnerReference,
+    Pod,
+    Secret,
+)
+from podtui.clock import Clock
+from podtui.errors import NotFound, StoreGone
+from podtui.kubelet.base.ports import Ports, ServiceAccountTokens
+from podtui.manifest.objects import DocumentKind, ObjectKey
+from podtui.store.protocol import Change, Records, WatchType
+from podtui.store.resources import Object, Resource
+
+LEASES: Final = "kube-node-lease"
+_RESOURCES: Final[Mapping[DocumentKind, Resource]] = {
+    "ConfigMap": "configmaps",
+    "Secret": "secrets",
+}
+
+
+def home_ports(
+    records: Records, clock: Clock, node_name: str, tokens: ServiceAccountTokens | None = None
+) -> Ports:
+    """Return the ports of a kubelet whose API is the records of its own agent."""
+    return Ports(
+        pods=HomePods(records, node_name),
+        events=HomeEvents(records),
+        node=HomeNode(records, clock, node_name),
+        documents=HomeDocuments(records),
+        tokens=tokens,
+    )
+
+
+class HomePods:
+    def __init__(self, records: Records, node_name: str) -> None:
+        self._records = records
+        self._node_name = node_name
+
+    async def snapshots(self) -> AsyncIterator[Mapping[str, Pod]]:
+        while True:
+            listing = await self._records.list("pods")
+            pods = {pod.metadata.uid: pod for pod in _pods(listing.items) if self._is_mine(pod)}
+            yield dict(pods)
+            try:
+                async for change in self._records.watch("pods", since=listing.resource_version):
+                    if isinstance(change.object, Pod):
+                        self._apply(pods, change, change.object)
+                        yield dict(pods)
+            except StoreGone:
+                continue
+
+    def _apply(self, pods: dict[str, Pod], change: Change, pod: Pod) -> None:
+        if change.type is WatchType.DELETED or not self._is_mine(pod):
+            pods.pop(pod.metadata.uid, None)
+        else:
+            pods[pod.metadata.uid] = pod
+
+    def _is_mine(self, pod: Pod) -> bool:
+        return pod.spec.nodeName == self._node_name
+
+    async def list(self) -> tuple[Pod, ...]:
+        listing = await self._records.list("pods")
+        return tuple(pod for pod in _pods(listing.items) if self._is_mine(pod))
+
+    async def get(self, namespace: str, name: str) -> Pod | None:
+        return cast("Pod | None", await self._records.get("pods", namespace, name))
+
+    async def create(self, pod: Pod) -> Pod:
+        return await self._records.create("pods", pod)
+
+    async def update(self, pod: Pod, change: Callable[[Pod], Pod]) -> Pod:
+        meta = pod.metadata
+
+        def checked(found: Pod) -> Pod:
+            _require(found, meta.uid)
+            return change(found)
+
+        return await self._records.update("pods", meta.namespace, meta.name, checked)
+
+    async def delete(self, pod: Pod) -> None:
+        meta = pod.metadata
+        try:
+            if meta.finalizers:
+                # Whoever removes the last finalizer removes the pod.
+                await self.update(pod, _without_grace)
+            else:
+                await self._records.delete(
+                    "pods", meta.namespace, meta.name, lambda found: _require(found, meta.uid)
+                )
+        except NotFound:
+            return
+
+
+def _require(found: Object, uid: str) -> None:
+    if found.metadata.uid != uid:
+        raise NotFound(f'pods "{found.metadata.name}" not found')
+
+
+def _without_grace(pod: Pod) -> Pod:
+    meta = structs.replace(pod.metadata, deletionGracePeriodSeconds=0)
+    return structs.replace(pod, metadata=meta)
+
+
+def _pods(items: tuple[Object, ...]) -> list[Pod]:
+    return [item for item in items if isinstance(item, Pod)]
+
+
+class HomeEvents:
+    def __init__(self, records: Records) -> None:
+        self._records = records
+
+    async def put(self, event: Event) -> None:
+        await self._records.put("events", event)
+
+
+class HomeNode:
+    def __init__(self, records: Records, clock: Clock, name: str) -> None:
+        self._records = records
+        self._clock = clock
+        self._name = name
+
+    async def snapshots(self) -> AsyncIterator[Node]:
+        while True:
+            listing = await self._records.list("nodes")
+            for item in listing.items:
+                if isinstance(item, Node) and item.metadata.name == self._name:
+                    yield item
+            try:
+                async for change in self._records.watch("nodes", since=listing.resource_version):
+                    node = change.object
+                    gone = change.type is WatchType.DELETED
+                    if isinstance(node, Node) and node.metadata.name == self._name and not gone:
+                        yield node
+            except StoreGone:
+                continue
+
+    async def get(self) -> Node | None:
+        return cast("Node | None", await self._records.get("nodes", "", self._name))
+
+    async def create(self, node: Node) -> Node:
+        return await self._records.create("nodes", node)
+
+    async def update(self, change: Callable[[Node], Node]) -> Node:
+        return await self._records.update("nodes", "", self._name, change)
+
+    async def renew_lease(self, seconds: int) -> None:
+        now = rfc3339_micros(self._clock.now())
+
+        def renewed(lease: Lease) -> Lease:
+            spec = structs.replace(
+                lease.spec, holderIdentity=self._name, leaseDurationSeconds=seconds, renewTime=now
+            )
+            return structs.replace(lease, spec=spec)
+
+        try:
+            await self._records.update("leases", LEASES, self._name, renewed)
+        except NotFound:
+            await self._records.create("leases", renewed(await self._lease()))
+
+    async def _lease(self) -> Lease:
+        node = await self.get()
+        owners: tuple[OwnerReference, ...] = ()
+        if node is not None:
+            uid = node.metadata.uid
+            owners = (OwnerReference(apiVersion="v1", kind="Node", name=self._name, uid=uid),)
+        meta = ObjectMeta(name=self._name, namespace=LEASES, ownerReferences=owners)
+        return Lease(
+            apiVersion="coordination.k8s.io/v1", kind="Lease", metadata=meta, spec=LeaseSpec()
+        )
+
+
+class HomeDocuments:
+    def __init__(self, records: Records) -> None:
+        self._records = records
+
+    async def get(self, key: ObjectKey) -> ConfigMap | Secret | None:
+        kind, namespace, name = key
+        found = await self._records.get(_RESOURCES[kind], namespace, name)
+        return found if isinstance(found, ConfigMap | Secret) else None
+
+    async def changes(self, kind: DocumentKind) -> AsyncIterator[ObjectKey]:
+        while True:
+            try:
+                async for change in self._records.watch(_RESOURCES[kind]):
+                    if change.object is not None:
+                        meta = change.object.metadata
+                        yield kind, meta.namespace, meta.name
+            except StoreGone:
+                continue

@@ -1,0 +1,114 @@
+"""What the kubelet needs from the API: the records of this agent, or an API server.
+
+The agent connects the implementations; nothing in the kubelet knows which ones it has. Methods
+raise `PodtuiError` if the API cannot be reached, besides the errors that they name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Protocol
+
+from podtui.api.v1 import ConfigMap, Event, Node, Pod, Secret
+from podtui.manifest.objects import DocumentKind, ObjectKey
+
+
+class PodClient(Protocol):
+    """The pods bound to this node, mirror pods included."""
+
+    def snapshots(self) -> AsyncIterator[Mapping[str, Pod]]:
+        """Yield all pods of the node by UID, at first and after each change, forever."""
+        ...
+
+    async def list(self) -> tuple[Pod, ...]: ...
+
+    async def get(self, namespace: str, name: str) -> Pod | None: ...
+
+    async def create(self, pod: Pod) -> Pod:
+        """Create a mirror pod. Without a UID, it gets one. Raises `AlreadyExists`."""
+        ...
+
+    async def update(self, pod: Pod, change: Callable[[Pod], Pod]) -> Pod:
+        """Replace the pod of this name and UID by what ``change`` makes of it. Raises `NotFound`.
+
+        For a pod that is not a mirror pod, only the status may change.
+        """
+        ...
+
+    async def delete(self, pod: Pod) -> None:
+        """Remove the pod of this name and UID at once, unless a finalizer holds it."""
+        ...
+
+
+class EventSink(Protocol):
+    async def put(self, event: Event) -> None:
+        """Create the event, or replace the one of the same name."""
+        ...
+
+
+class NodeClient(Protocol):
+    """The object of this node, and its lease."""
+
+    def snapshots(self) -> AsyncIterator[Node]:
+        """Yield the node at first and after each change, forever. Nothing is yielded while it does
+        not exist."""
+        ...
+
+    async def get(self) -> Node | None: ...
+
+    async def create(self, node: Node) -> Node: ...
+
+    async def update(self, change: Callable[[Node], Node]) -> Node:
+        """Replace the node by what ``change`` makes of it. Raises `NotFound`."""
+        ...
+
+    async def renew_lease(self, seconds: int) -> None:
+        """Renew the node's lease, and create it if it does not exist."""
+        ...
+
+
+class DocumentSource(Protocol):
+    """ConfigMaps and Secrets."""
+
+    async def get(self, key: ObjectKey) -> ConfigMap | Secret | None: ...
+
+    def changes(self, kind: DocumentKind) -> AsyncIterator[ObjectKey]:
+        """Yield the key of each document that changes from now on, forever."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TokenRequest:
+    """A token for the service account of a pod; it is valid as long as the pod exists."""
+
+    pod: Pod
+    service_account: str
+    audience: str
+    """Empty for the API server."""
+    seconds: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Token:
+    text: str
+    expires: datetime
+
+
+class ServiceAccountTokens(Protocol):
+    async def token(self, request: TokenRequest) -> Token:
+        """Request a new token. Raises `PodtuiError` with the API's message."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ports:
+    """Everything that the kubelet needs from the API. Without ``tokens``, volumes with a token
+    cannot be set up."""
+
+    pods: PodClient
+    events: EventSink
+    node: NodeClient
+    documents: DocumentSource
+    tokens: ServiceAccountTokens | None = None
