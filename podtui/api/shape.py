@@ -21,16 +21,16 @@ from podtui.api import v1
 class Form(Enum):
     """The forms of a field's value; each text is the wording used in messages."""
 
-    TEXT = "a text"
+    TEXT = "a string"
     INTEGER = "an integer"
-    BOOLEAN = "true or false"
+    BOOLEAN = "a boolean"
     QUANTITY = "a quantity such as 100m or 1Gi"
     TIME = "a time such as 2024-01-31T12:00:00Z"
     PORT = "a number or a name"
     ANY = "anything"
     OBJECT = "a map"
     LIST = "a list"
-    MAP = "a map of texts"
+    MAP = "a map of strings"
 
 
 @dataclass(frozen=True, slots=True)

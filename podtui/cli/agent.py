@@ -39,7 +39,7 @@ def stop(namespace: argparse.Namespace) -> int:
     again = one_line(f"{typed_program()}{root_words(namespace, settings)}{named}")
     print(
         f"The agent has stopped; its containers keep running (--engine {engine})."
-        f" '{again}' takes them over again."
+        f" '{again}' adopts them again."
     )
     return OK
 
@@ -55,7 +55,7 @@ def down(namespace: argparse.Namespace) -> int:
         settings = replace(settings, engine=last)
     if not namespace.yes:
         if not sys.stdin.isatty():
-            raise UsageError("'podtui down' removes containers and volumes: say --yes")
+            raise UsageError("'podtui down' removes containers and volumes: confirm with --yes")
         if not agrees(f"Remove every container and volume of {settings.rootDir}?"):
             print("Nothing was changed.")
             return OK

@@ -141,7 +141,7 @@ def ground(settings: Settings) -> TrialNode:
     except (AgentUnavailable, ApiError):
         return TrialNode(_this_machine(settings), (), "this machine, empty; no agent runs")
     if not nodes:
-        return TrialNode(_this_machine(settings), (), "this machine, empty; its agent just starts")
+        return TrialNode(_this_machine(settings), (), "this machine, empty; its agent is starting")
     node = msgspec.convert(nodes[0], Node)
     view = NodeView(
         name=settings.nodeName,

@@ -27,5 +27,5 @@ def run(namespace: argparse.Namespace) -> int:
         from podtui.tui.preferences.preferences import preferences_of
 
         for line in problems_of(preferences_of(resolved)):
-            print(one_line(f"# not in force: {line}"))
+            print(one_line(f"# not effective: {line}"))
     return OK

@@ -133,10 +133,10 @@ def _agent(settings: Settings, record: AgentRecord | None) -> Iterator[Finding]:
         if record.version != __version__:
             yield Finding(
                 "warn", "agent", f"is version {record.version}, this is {__version__}",
-                f"{typed_program()} stop, then {typed_program()}: containers run on",
+                f"{typed_program()} stop, then {typed_program()}: containers keep running",
             )  # fmt: skip
     elif is_held(settings.lock_path):
-        yield Finding("warn", "agent", "is just starting")
+        yield Finding("warn", "agent", "is starting")
     else:
         yield Finding("ok", "agent", f"none runs; '{typed_program()}' starts one")
         for pid, root in _agents_elsewhere(settings):
@@ -197,7 +197,7 @@ def _engine(settings: Settings) -> Iterator[Finding]:
             "none can be used" if denied else "none answers",
             engine_advice(denied[0])
             if denied
-            else "install Docker or Podman and start it, or look around with --engine memory",
+            else "install Docker or Podman and start it, or try --engine memory",
         )
         return
     try:

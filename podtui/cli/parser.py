@@ -104,7 +104,7 @@ def build_parsers() -> tuple[argparse.ArgumentParser, dict[str, argparse.Argumen
     status = add("status", "status:run", "print the node and its pods once")
     status.add_argument("-o", "--output", choices=("table", "json"), default="table")
     why = add("why", "why:run", "explain why a pod does not run, and what to change")
-    why.add_argument("pod", metavar="POD", nargs="?", help="its name (default: all not well)")
+    why.add_argument("pod", metavar="POD", nargs="?", help="its name (default: all unhealthy pods)")
     why.add_argument("-o", "--output", choices=("text", "json"), default="text")
     _explain(
         add("explain", "explain:run", "describe a field of a manifest, and its support in podtui")
@@ -116,25 +116,25 @@ def build_parsers() -> tuple[argparse.ArgumentParser, dict[str, argparse.Argumen
     down.add_argument("--yes", action="store_true", help="do not ask")
     _check(add("check", "check:run", "diagnose manifests without running them"))
     add("doctor", "doctor:run", "check engine, permissions and versions, and suggest fixes")
-    add("config", "config:run", "print the settings in force and where each comes from")
+    add("config", "config:run", "print the effective settings and their sources")
     kubeconfig = add(
         "kubeconfig", "kubeconfig:run", "write a kubeconfig for kubectl, and print its path"
     )
     kubeconfig.epilog = "export KUBECONFIG=$(podtui kubeconfig)"
     _service(
-        add("service", "service:run", "have systemd run the agent, with the settings in force")
+        add("service", "service:run", "run the agent with systemd, with the effective settings")
     )
     _exec(add("exec", "sessions:run_exec", "run a command in a container"))
     attach = add("attach", "sessions:run_attach", "attach to a container's process")
     _pod(attach)
     _streams(attach)
-    forward = add("port-forward", "sessions:run_forward", "open a port here that leads to a pod's")
+    forward = add("port-forward", "sessions:run_forward", "forward local ports to a pod")
     _pod(forward, container=False)
     forward.add_argument("ports", metavar="[LOCAL:]REMOTE", nargs="+")
-    copy = add("cp", "sessions:run_copy", "copy files out of or into a container")
+    copy = add("cp", "sessions:run_copy", "copy files from or to a container")
     _pod(copy, named=False)
-    copy.add_argument("source", metavar="SOURCE", help="PATH here, or [NAMESPACE/]POD:PATH")
-    copy.add_argument("target", metavar="TARGET", help="the other one of the two")
+    copy.add_argument("source", metavar="SOURCE", help="local PATH, or [NAMESPACE/]POD:PATH")
+    copy.add_argument("target", metavar="TARGET", help="the destination, in the other form")
     _web(add("web", "web:run", "show the screen in a browser on this machine", screen=True))
     completion = add("completion", "completion:run", "print the completion script of a shell")
     completion.add_argument("shell", choices=SHELLS, help="the shell that reads the script")
@@ -153,7 +153,7 @@ def _base_parser(kind: type[argparse.ArgumentParser]) -> argparse.ArgumentParser
         prog="podtui",
         parents=[_common_options(), _screen_options(), _cluster_options()],
         description="A kubelet in your terminal: runs the Pod manifests of a folder on the Docker"
-        " engine and shows what becomes of them.",
+        " engine and shows their state.",
         epilog="Without a command: open the screen, and start the agent if none runs."
         " 'podtui COMMAND --help' describes a command.",
     )
@@ -184,7 +184,7 @@ def _screen_options() -> argparse.ArgumentParser:
     group = options.add_argument_group("options of the screen")
     _add_flags(group, screen=True)
     group.add_argument(
-        "--create", action="store_true", help="create STATIC_POD_PATH where there is no such folder"
+        "--create", action="store_true", help="create STATIC_POD_PATH if it does not exist"
     )
     return options
 
@@ -211,8 +211,8 @@ def _cluster_options() -> argparse.ArgumentParser:
         "--kubeconfig", metavar="FILE", type=Path,
         help="the kubeconfig (default: $KUBECONFIG, else ~/.kube/config)",
     )  # fmt: skip
-    group.add_argument("-n", "--namespace", metavar="NAME", help="look into this namespace alone")
-    group.add_argument("-A", "--all-namespaces", action="store_true", help="look into all")
+    group.add_argument("-n", "--namespace", metavar="NAME", help="show only this namespace")
+    group.add_argument("-A", "--all-namespaces", action="store_true", help="show all namespaces")
     return found
 
 
@@ -220,14 +220,14 @@ def wants_cluster(namespace: argparse.Namespace) -> bool:
     """Return whether a cluster is selected. Raises `UsageError` for invalid combinations."""
     asked = namespace.context is not None or namespace.kubeconfig is not None
     if asked and namespace.command not in CLUSTER_COMMANDS:
-        raise UsageError(f"'podtui {namespace.command}' is about this machine, not clusters")
+        raise UsageError(f"'podtui {namespace.command}' does not support clusters")
     if asked and namespace.all_namespaces and namespace.namespace:
-        raise UsageError("--namespace and --all-namespaces contradict each other")
+        raise UsageError("--namespace and --all-namespaces are mutually exclusive")
     if not asked and namespace.command in (None, "web", "status", "why"):
         for flag in ("namespace", "all_namespaces"):
             if getattr(namespace, flag):
                 raise UsageError(
-                    f"--{flag.replace('_', '-')} is for clusters: say --context or --kubeconfig"
+                    f"--{flag.replace('_', '-')} is for clusters: add --context or --kubeconfig"
                 )
     return asked
 
@@ -241,15 +241,19 @@ def _explain(explain: Any) -> None:
         metavar="FIELD",
         nargs="?",
         default="",
-        help="as pod.spec.containers.image; a name alone means where a Pod has it (default: pod)",
+        help="such as pod.spec.containers.image, or only a field name (default: pod)",
     )
-    explain.add_argument("--recursive", action="store_true", help="all fields beneath, by name")
+    explain.add_argument("--recursive", action="store_true", help="all fields below it, by name")
     explain.add_argument("-o", "--output", choices=("text", "json"), default="text")
 
 
 def _check(check: Any) -> None:
     check.add_argument(
-        "paths", metavar="PATH", nargs="+", type=Path, help="a file, a folder, or - for the input"
+        "paths",
+        metavar="PATH",
+        nargs="+",
+        type=Path,
+        help="a file, a folder, or - for standard input",
     )
     check.add_argument("-o", "--output", choices=("text", "json"), default="text")
     check.add_argument("--fix", action="store_true", help="apply mechanical fixes; asks first")
@@ -260,19 +264,19 @@ def _service(service: Any) -> None:
     service.add_argument(
         "action",
         choices=("print", "install", "remove"),
-        help="the unit: to look at, in force, gone",
+        help="print, install or remove the systemd unit",
     )
     whose = service.add_mutually_exclusive_group()
     whose.add_argument(
         "--system", dest="system", action="store_const", const=True, default=None,
-        help="a unit of the machine (default for root)",
+        help="a system unit (default for root)",
     )  # fmt: skip
     whose.add_argument(
         "--user", dest="system", action="store_const", const=False,
-        help="a unit of your own (default for others)",
+        help="a user unit (default for other users)",
     )  # fmt: skip
     service.add_argument(
-        "--force", action="store_true", help="replace or remove a unit that is another's"
+        "--force", action="store_true", help="replace or remove a unit of another agent"
     )
 
 
@@ -288,12 +292,12 @@ def _pod(parser: Any, *, named: bool = True, container: bool = True) -> None:
     if named:
         parser.add_argument("pod", metavar="POD")
     if container:
-        parser.add_argument("-c", "--container", default="", help="needed where there are several")
+        parser.add_argument("-c", "--container", default="", help="required if there are several")
 
 
 def _streams(parser: Any) -> None:
-    parser.add_argument("-i", "--stdin", action="store_true", help="give it this input")
-    parser.add_argument("-t", "--tty", action="store_true", help="give it a terminal")
+    parser.add_argument("-i", "--stdin", action="store_true", help="pass standard input to it")
+    parser.add_argument("-t", "--tty", action="store_true", help="allocate a terminal for it")
 
 
 def _web(web: Any) -> None:
@@ -304,10 +308,13 @@ def _web(web: Any) -> None:
     web.add_argument("path", metavar="STATIC_POD_PATH", nargs="?", help="the folder of manifests")
     web.add_argument(
         "--port", metavar="PORT", type=_port, default=WEB_PORT,
-        help=f"where to listen; 0 is any free one (default: {WEB_PORT})",
+        help=f"port to listen on; 0 for any free port (default: {WEB_PORT})",
     )  # fmt: skip
     web.add_argument(
-        "--host", metavar="ADDRESS", default="127.0.0.1", help="127.0.0.1 or ::1, and no other"
+        "--host",
+        metavar="ADDRESS",
+        default="127.0.0.1",
+        help="address to listen on: 127.0.0.1 or ::1",
     )
     web.add_argument("--open", action="store_true", help="open a browser as well")
 
@@ -315,7 +322,7 @@ def _web(web: Any) -> None:
 def _port(text: str) -> int:
     if text.isdecimal() and int(text) < 65536:
         return int(text)
-    raise argparse.ArgumentTypeError(f"{text!r} is no port")
+    raise argparse.ArgumentTypeError(f"{text!r} is not a port")
 
 
 def complete_folders(prefix: str, **_: object) -> Iterable[str]:

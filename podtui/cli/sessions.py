@@ -119,7 +119,7 @@ def parse_place(text: str, namespace: str) -> CopyPlace:
         return CopyPlace(text)
     given, _, pod = before.rpartition("/")
     if not pod or not path:
-        raise UsageError(f"{text}: not a place; say PATH, POD:PATH or NAMESPACE/POD:PATH")
+        raise UsageError(f"{text}: not a path; use PATH, POD:PATH or NAMESPACE/POD:PATH")
     return CopyPlace(path, pod, given or namespace)
 
 
@@ -131,7 +131,7 @@ def parse_ports(texts: Sequence[str]) -> tuple[tuple[int, int], ...]:
         first, colon, second = text.partition(":")
         local, remote = (first or "0", second) if colon else (text, text)
         if not (_is_port(local) or local == "0") or not _is_port(remote):
-            raise UsageError(f"{text}: not a port; say REMOTE, LOCAL:REMOTE or :REMOTE")
+            raise UsageError(f"{text}: not a port; use REMOTE, LOCAL:REMOTE or :REMOTE")
         found.append((int(local), int(remote)))
     return tuple(found)
 
@@ -384,7 +384,7 @@ async def _tell_problems(one: PortForward, say: Callable[[str], None]) -> None:
 async def copy(client: ApiClient, container: str, source: CopyPlace, target: CopyPlace) -> str:
     """Copy a file or folder and return a message about it. Raises `PodtuiError`."""
     if bool(source.pod) == bool(target.pod):
-        raise UsageError("one of the two must be in a container (POD:PATH), the other here")
+        raise UsageError("one path must be in a container (POD:PATH), the other one local")
     if source.pod:
         found = await find_pod(client, source.namespace, source.pod)
         copied = await client.copy_from(
@@ -397,6 +397,6 @@ async def copy(client: ApiClient, container: str, source: CopyPlace, target: Cop
         copied = await client.copy_to(
             target.namespace, found.name, container, Path(source.path), target.path
         )
-    skipped = f"; {copied.skipped} links and devices were left out" if copied.skipped else ""
+    skipped = f"; {copied.skipped} links and devices were skipped" if copied.skipped else ""
     files = "1 file" if copied.files == 1 else f"{copied.files} files"
     return f"{files}, {copied.bytes} bytes{skipped}"

@@ -62,7 +62,7 @@ def _said(reports: list[Report], wanted: str | None, output: str) -> tuple[str, 
     well = all(report.well for report in reports)
     if output == "json":
         return json.dumps(render_json(reports), indent=2), well
-    return render_text(reports) or "All pods are well.", well
+    return render_text(reports) or "All pods are healthy.", well
 
 
 def why_of_cluster(
@@ -134,7 +134,7 @@ def _reports(source: _Agent | _Cluster, wanted: str | None) -> list[Report]:
     told |= {id(report.manifest) for report in waiting}
     files = [*_of_files((one for one in untold if id(one) not in told), wanted), *waiting]
     if wanted is not None and not reports and not files:
-        raise UsageError(f"there is no pod and no file called {wanted!r}")
+        raise UsageError(f"there is no pod or file named {wanted!r}")
     return [*reports, *files]
 
 

@@ -80,41 +80,41 @@ class ClusterClient(ApiClient):
     async def insight(
         self, namespace: str, pod: str, query: InsightQuery = AT_ONCE
     ) -> PodInsight | None:
-        _absent("insights into pods")
+        _absent("pod insights")
 
     async def node_insight(self, query: InsightQuery = AT_ONCE) -> NodeInsight | None:
-        _absent("a history of the node")
+        _absent("node history")
 
     async def run_probe(self, namespace: str, pod: str, container: str, probe: str) -> ProbeRun:
-        _absent("probes to run by hand")
+        _absent("manual probe runs")
 
     async def retry(self, namespace: str, pod: str) -> None:
-        _absent("pods to admit afresh")
+        _absent("retries of admission")
 
     async def restart(self, namespace: str, pod: str, container: str = "") -> None:
-        _absent("restarts; delete the pod, and its owner makes another")
+        _absent("restarts; delete the pod, and its owner recreates it")
 
     async def plan(self, name: str, text: bytes | None) -> Plan:
         _absent("manifest files")
 
     async def what_if(self, manifest: bytes) -> WhatIf:
-        _absent("questions of what would fit")
+        _absent("what-if checks")
 
     async def images(self) -> tuple[NodeImage, ...]:
-        _absent("list of images")
+        _absent("image list")
 
     async def remove_image(self, image_id: str) -> None:
-        _absent("images to remove")
+        _absent("image removal")
 
     async def prune_images(self) -> PrunedImages:
-        _absent("images to remove")
+        _absent("image removal")
 
     def pull_image(self, image: str) -> AsyncIterator[PullStep]:
-        _absent("images to pull")
+        _absent("image pulls")
 
     async def engine_calls(self, uid: str = "") -> tuple[EngineCall, ...]:
         _absent("journal of engine calls")
 
 
 def _absent(what: str) -> NoReturn:
-    raise ApiError(404, "NotFound", f"a cluster has no {what}")
+    raise ApiError(404, "NotFound", f"a cluster does not support {what}")

@@ -33,8 +33,8 @@ LONGEST_WAIT: Final = 10.0
 NO_UPGRADE: Final = (400, 405, 406, 426, 501, 502)
 """Status codes of servers and proxies that do not support these WebSockets."""
 UPGRADE_WORDS: Final = (
-    "; exec and attach want Kubernetes 1.30 or newer, port-forward 1.31, and no proxy between that"
-    " keeps WebSockets away"
+    "; exec and attach require Kubernetes 1.30 or newer, port-forward 1.31, and no proxy that"
+    " blocks WebSockets"
 )
 
 

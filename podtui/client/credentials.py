@@ -153,7 +153,7 @@ def impersonation_headers(who: Impersonation) -> tuple[tuple[str, str], ...]:
 def _header(text: str) -> str:
     """Raises `PodtuiError` for text with control characters, which could inject another header."""
     if any(ord(sign) < 32 or ord(sign) == 127 for sign in text):
-        raise PodtuiError("a credential holds control characters: it is broken")
+        raise PodtuiError("a credential contains control characters")
     return text
 
 

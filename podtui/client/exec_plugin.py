@@ -68,8 +68,7 @@ async def run_plugin(target: Target, *, interactive: bool) -> Credential:
     mode = plugin.interactive_mode or "IfAvailable"
     if mode == "Always" and not interactive:
         raise PluginError(
-            f"{plugin.command} has to ask you something and needs the terminal: leave podtui and"
-            " start it again"
+            f"{plugin.command} needs input from the terminal: leave podtui and start it again"
         )
     talks = interactive and mode != "Never"
     environment = await asyncio.to_thread(_environment, plugin, target.cluster, talks)
@@ -138,7 +137,7 @@ async def _run(
         if not talks:
             # It may have exited and left a child process that holds its output open.
             _kill_all(process)
-        raise PluginError(f"{plugin.command} takes too long: it was killed") from None
+        raise PluginError(f"{plugin.command} took too long and was killed") from None
     finally:
         await _end(process, group=not talks)
 
@@ -180,26 +179,26 @@ def _words(what: str, complaint: bytes, plugin: ExecPlugin) -> str:
 def read_answer(answer: bytes, plugin: ExecPlugin) -> Credential:
     """Parse a plugin's response. Raises `PluginError` if it is no credential."""
     if len(answer) > MAX_ANSWER:
-        raise PluginError(f"{plugin.command} answered with more than {MAX_ANSWER >> 20} MiB")
+        raise PluginError(f"{plugin.command} returned more than {MAX_ANSWER >> 20} MiB")
     try:
         found = decoded(answer, msgspec.json.Decoder(_Answer))
     except msgspec.MsgspecError:
         # Drop the cause, because its message may quote the response.
-        raise PluginError(f"{plugin.command} answered with no ExecCredential") from None
+        raise PluginError(f"{plugin.command} returned no ExecCredential") from None
     if found.kind != "ExecCredential" or found.apiVersion != plugin.api_version:
         raise PluginError(
-            f"{plugin.command} was to answer with an ExecCredential of {plugin.api_version}, and"
+            f"{plugin.command} must return an ExecCredential of {plugin.api_version}, and"
             f" answered with {found.kind[:60] or 'no kind'} of {found.apiVersion[:60] or 'none'}"
         )
     status = found.status
     if status is None:
-        raise PluginError(f"{plugin.command} answered without a status")
+        raise PluginError(f"{plugin.command} returned no status")
     certificate, key = status.clientCertificateData, status.clientKeyData
     if bool(certificate) != bool(key):
-        raise PluginError(f"{plugin.command} gave a certificate or a key, and not both")
+        raise PluginError(f"{plugin.command} returned a certificate or a key, but not both")
     if not (status.token or certificate):
-        raise PluginError(f"{plugin.command} gave neither a token nor a certificate")
+        raise PluginError(f"{plugin.command} returned neither a token nor a certificate")
     expires = status.expirationTimestamp
     if expires is not None and expires.tzinfo is None:
-        raise PluginError(f"{plugin.command} gave an expirationTimestamp without a time zone")
+        raise PluginError(f"{plugin.command} returned an expirationTimestamp without a time zone")
     return Credential(status.token, certificate.encode(), key.encode(), expires)

@@ -126,4 +126,6 @@ def _decoded(data: bytes, peer: str) -> Status:
     try:
         return msgspec.json.decode(data, type=Status)
     except msgspec.DecodeError as error:
-        raise ApiError(500, "InternalError", f"the last word of {peer} is no Status") from error
+        raise ApiError(
+            500, "InternalError", f"the final message of {peer} is not a Status"
+        ) from error

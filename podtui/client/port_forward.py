@@ -165,7 +165,7 @@ class Forward:
                     case Ping():
                         await remote.send_bytes(spdy.pong(frame))
                     case Reset():
-                        return f"{self._peer} gave the connection up"
+                        return f"{self._peer} aborted the connection"
                     case _:
                         pass
         return said.decode(errors="replace") or f"{self._peer} closed the connection"

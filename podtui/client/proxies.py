@@ -29,7 +29,7 @@ def proxy_for(server: str, proxy_url: str, environ: Mapping[str, str]) -> str:
     way = urlsplit(found).scheme.lower()
     if way not in ("http", "https"):
         raise UsageError(
-            f"{name} is a {way} proxy; podtui knows http and https proxies. Give the cluster a"
+            f"{name} is a {way} proxy; podtui supports http and https proxies. Give the cluster a"
             " proxy-url, or name its server in NO_PROXY"
         )
     return found

@@ -43,7 +43,7 @@ def load(explicit: Path | None, environ: Mapping[str, str]) -> Kubeconfig:
             if explicit is not None:
                 raise KubeconfigError(f"{path}: no such file") from None
     if not found:
-        names = ", ".join(map(str, wanted)) or "KUBECONFIG names no file"
+        names = ", ".join(map(str, wanted)) or "KUBECONFIG contains no file"
         raise KubeconfigError(f"there is no kubeconfig: {names}")
     return merge(found)
 
@@ -73,7 +73,7 @@ def choose(config: Kubeconfig, name: str | None = None) -> Target:
     wanted = name or config.current
     if not wanted:
         raise KubeconfigError(
-            f"{files}: there is no current context; say --context: {_names(config.contexts)}"
+            f"{files}: there is no current context; use --context: {_names(config.contexts)}"
         )
     context = config.contexts.get(wanted)
     if context is None:
@@ -113,9 +113,9 @@ def cluster_problems(cluster: Cluster) -> list[tuple[str, str]]:
     else:
         parts = _url(cluster.server)
         if parts is None or parts.scheme not in ("https", "http"):
-            said.append("its server is no URL such as https://host:6443")
+            said.append("its server is not a URL such as https://host:6443")
         elif parts.username or parts.password or parts.query or parts.fragment:
-            said.append("its server's URL holds more than scheme, host, port and path")
+            said.append("its server's URL contains more than scheme, host, port and path")
     if cluster.ca_file and cluster.ca_data:
         said.append("has both certificate-authority and certificate-authority-data")
     if cluster.insecure and (cluster.ca_file or cluster.ca_data):
@@ -123,9 +123,9 @@ def cluster_problems(cluster: Cluster) -> list[tuple[str, str]]:
     if cluster.proxy_url:
         parts = _url(cluster.proxy_url)
         if parts is not None and parts.scheme.startswith("socks"):
-            said.append(f"its proxy-url is {parts.scheme}; podtui knows http and https proxies")
+            said.append(f"its proxy-url is {parts.scheme}; podtui supports http and https proxies")
         elif parts is None or parts.scheme not in ("http", "https"):
-            said.append("its proxy-url is no URL such as http://host:3128")
+            said.append("its proxy-url is not a URL such as http://host:3128")
     return [(cluster.place, f"cluster {cluster.name!r} {words}") for words in said]
 
 
@@ -143,7 +143,7 @@ def user_problems(user: User) -> list[tuple[str, str]]:
     said: list[str] = []
     if user.auth_provider:
         said.append(
-            f"has the auth-provider {user.auth_provider!r}, which Kubernetes has given up;"
+            f"has the auth-provider {user.auth_provider!r}, which Kubernetes no longer supports;"
             " use its exec plugin"
         )
     if user.token and (user.username or user.password):
@@ -172,11 +172,11 @@ def _plugin_problems(user: User) -> list[str]:
         said.append("has an exec plugin without a command")
     if plugin.api_version not in EXEC_VERSIONS:
         said.append(
-            f"has an exec plugin of {plugin.api_version or 'no apiVersion'}; podtui knows "
+            f"has an exec plugin of {plugin.api_version or 'no apiVersion'}; podtui supports "
             + " and ".join(EXEC_VERSIONS)
         )
     elif not plugin.interactive_mode and plugin.api_version == EXEC_VERSIONS[0]:
-        said.append("has an exec plugin without interactiveMode, which v1 wants")
+        said.append("has an exec plugin without interactiveMode, which v1 requires")
     if plugin.interactive_mode and plugin.interactive_mode not in INTERACTIVE_MODES:
         said.append(f"has an exec plugin whose interactiveMode is {plugin.interactive_mode!r}")
     return said

@@ -59,7 +59,7 @@ def _composed(path: Path) -> yaml.Node | None:
         with path.open("rb") as file:
             content = file.read(MAX_BYTES + 1)
         if len(content) > MAX_BYTES:
-            raise KubeconfigError(f"{path}: longer than {MAX_BYTES >> 20} MiB: no kubeconfig")
+            raise KubeconfigError(f"{path}: longer than {MAX_BYTES >> 20} MiB: not a kubeconfig")
         return yaml.compose(content.decode("utf-8-sig"), Loader=_LOADER)
     except FileNotFoundError:
         raise
@@ -202,7 +202,7 @@ def _named(
     for entry in top.children(plural):
         name = entry.text("name")
         if name in found:
-            entry.fail("name", f"{name!r} is there twice")
+            entry.fail("name", f"{name!r} is defined twice")
         found[name] = make(name, entry.child(singular), entry.place)
     return found
 

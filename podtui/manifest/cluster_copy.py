@@ -235,6 +235,6 @@ def _mirror_name(tree: Tree) -> Iterator[Problem]:
             code=CODE,
             message=f"the name ends with that of the node {node}, which the kubelet added",
             path=("metadata", "name"),
-            fix=f'a name that would do: "{plain}"',
+            fix=f'a valid name: "{plain}"',
             severity=Severity.WARNING,
         )

@@ -135,9 +135,9 @@ def _time(text: str) -> str | None:
 def found_text(value: object, *, discreet: bool = False) -> str:
     """Describe a value for a message; with ``discreet``, only its type, since it may be secret."""
     if isinstance(value, str):
-        return "a text" if discreet else f"the text {quoted(value, 60)}"
+        return "a string" if discreet else f"the string {quoted(value, 60)}"
     if isinstance(value, bool):
-        return "true or false" if discreet else quoted(value)
+        return "a boolean" if discreet else quoted(value)
     if isinstance(value, int | float):
         # A float with an integral value is shown with its decimal point, which only JSON preserves.
         whole = math.isfinite(value) and value == int(value)
@@ -362,7 +362,7 @@ def decode(
     """
     name, tree = struct.__name__, document.value
     if tree is None:
-        message = f"the file holds no object; a {name} is expected"
+        message = f"the file contains no object; a {name} is expected"
         return None, [Problem(code="EmptyManifest", message=message, place=(1, 1))]
     if not strict and struct is v1.Pod and isinstance(tree, list | str):
         items = cast("list[Any] | str", tree)

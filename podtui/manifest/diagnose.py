@@ -255,7 +255,7 @@ class _Objects:
         place = document.place(NAME) or (1, 1)
         if key in self.places:
             kind, namespace, name = key
-            message = f"{kind} {namespace}/{name} is given on line {self.places[key][0]} already"
+            message = f"{kind} {namespace}/{name} is already defined on line {self.places[key][0]}"
             fix = "give it another name, or remove one of the two"
             problem = Problem(code="DuplicateObject", message=message, path=NAME, fix=fix)
             self.problems.append((problem, document))

@@ -188,7 +188,7 @@ def decode_text(data: bytes) -> str:
     try:
         data = as_utf8(data)
     except UnicodeDecodeError:
-        message = "the file begins as UTF-16 text, and is none"
+        message = "the file begins with a UTF-16 byte order mark, but is not UTF-16 text"
         raise UnreadableText(
             Problem(code="NotText", message=message, fix="save it as UTF-8")
         ) from None

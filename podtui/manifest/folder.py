@@ -145,7 +145,7 @@ class ManifestFolder:
         """
         reason = why_no_manifest(name, strict=self._strict)
         if not reason and self._single and name != os.path.basename(self._path):
-            reason = f"nothing but {os.path.basename(self._path)} is read"
+            reason = f"only {os.path.basename(self._path)} is read"
         if reason and data is not None:
             raise ValueError(f"{name or 'a file without a name'} would not be read: {reason}")
         path = self._file_path(name)
@@ -320,7 +320,7 @@ class ManifestFolder:
                 path=shown,
                 code="Unreadable",
                 message=f"the file cannot be read: {error.strerror or error}",
-                fix="give the user that runs podtui the right to read it",
+                fix="allow the user that runs podtui to read it",
             )
             return _Read(name, listed, b"", ReadResult(diagnostics=(unreadable,)))
         digest = hashlib.blake2b(content.data, digest_size=16).digest()

@@ -91,7 +91,7 @@ def foreign_object(tree: Tree) -> Problem | None:
     if not tree or any(closest(key, _POD_FIELDS, _LIKE_A_POD_FIELD) for key in keys):
         return None
     return _problem(
-        "this is no Kubernetes object: it has neither apiVersion, kind, metadata nor spec",
+        "this is not a Kubernetes object: it has neither apiVersion, kind, metadata nor spec",
         f"{_MOVE_OUT}, or begin its name with a dot",
     )
 
@@ -101,8 +101,8 @@ def kind_advice(kind: str, known: Collection[str]) -> str:
     template = _TEMPLATES.get(kind)
     if template:
         return (
-            f"make a Pod of its {template}: apiVersion: v1, kind: Pod, a metadata.name,"
-            " and the spec that stands there"
+            f"create a Pod from its {template}: apiVersion: v1, kind: Pod, a metadata.name,"
+            " and that spec"
         )
     if kind in _ADVICE:
         return _ADVICE[kind]
@@ -147,7 +147,7 @@ def _compose(tree: Tree) -> Problem | None:
     more = ", …" if len(services) > 6 else ""
     return _problem(
         "this is a Docker Compose file, not a Pod",
-        f"podtui runs Pods: make a Pod and in it a container of each service ({names}{more}):"
+        f"podtui runs Pods: create a Pod with one container per service ({names}{more}):"
         " entrypoint becomes command, command becomes args, environment env, ports containerPort"
         " and hostPort, volumes volumes and volumeMounts",
         path,

@@ -133,7 +133,7 @@ class _Reader:
                 self.problems.append(
                     Problem(
                         code="DuplicateKey",
-                        message=f"the key {quoted(key)} is already given on line"
+                        message=f"the key {quoted(key)} is already defined on line"
                         f" {self.keys[child][0]}",
                         path=child,
                         place=self.place(start),
@@ -178,7 +178,7 @@ def read_json(text: str, *, last_wins: bool = False) -> Document:
     value, end = reader.value(reader.skip(0), ())
     end = reader.skip(end)
     if end < len(text):
-        reader.refuse("there is text behind the object", end, "remove it")
+        reader.refuse("there is text after the object", end, "remove it")
     return Document(
         value,
         reader.keys,

@@ -184,9 +184,9 @@ def _look(folder: str, name: str, *, strict: bool) -> Listed | None:
             link = True
             info = os.stat(path)
     except FileNotFoundError:
-        return Listed(name, ignored="a link to nothing", link=True) if link else None
+        return Listed(name, ignored="a broken link", link=True) if link else None
     except OSError as error:
-        why = f"cannot be looked at: {error.strerror or error}"
+        why = f"cannot be read: {error.strerror or error}"
         return Listed(name, ignored=why, link=link)
     reason = ignore_reason(name, strict=strict)
     if stat.S_ISDIR(info.st_mode):

@@ -24,9 +24,7 @@ _NO_PRIORITY: Final = (
     "has no effect: there is no API server that has the class; give priority its number"
 )
 
-_COUNTED: Final = (
-    "is counted against what the node has, but container engines have no such limit to set"
-)
+_COUNTED: Final = "is counted against allocatable, but container engines have no such limit"
 
 _CHOOSES: Final = ("topologySpreadConstraints", "schedulingGroup")
 

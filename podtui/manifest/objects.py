@@ -156,7 +156,7 @@ def immutable_problems(old: FolderObject, new: FolderObject) -> list[Problem]:
     changed = [part for part in parts if getattr(old, part) != getattr(new, part)]
     if not new.immutable:
         changed.insert(0, "immutable")
-    fix = "give the new content another name, or take the file away before"
+    fix = "give the new content another name, or remove the file first"
     return [
         Problem(code="FieldValueForbidden", message=_FROZEN, path=(part,), fix=fix)
         for part in changed

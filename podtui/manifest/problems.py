@@ -48,7 +48,7 @@ def _fix(error: FieldError, document: Document, path: Path) -> str:
         if isinstance(written, str) and (placeholder := _PLACEHOLDER.search(written)):
             return f"replace the placeholder {printable(placeholder[0])}; envsubst can do it"
         name = _rfc1123(written) if isinstance(written, str) else ""
-        return f'a name that would do: "{name}"' if name else ""
+        return f'a valid name: "{name}"' if name else ""
     if error.type == "FieldValueDuplicate":
         return "give each one of its own"
     if error.known is not None and isinstance(error.value, str):

@@ -76,7 +76,7 @@ def opened(documents: Iterable[Document], problems: list[Problem]) -> Iterator[D
         for item in _items(document):
             count += 1
             if count > _MOST_DOCUMENTS:
-                message = f"more than {_MOST_DOCUMENTS} objects; those from here on are not read"
+                message = f"more than {_MOST_DOCUMENTS} objects; the rest is ignored"
                 problems.append(_remark(message, item.place(())))
                 return
             yield item
@@ -120,7 +120,7 @@ def _not_read(document: Document) -> Problem:
         return _remark(f"found {found_text(value)} here, which is not read", document.place(()))
     kind, place = _kind(document), document.place(("kind",))
     if kind == "Pod":
-        message = "the first Pod of a file is run, and this is a further one"
+        message = "only the first Pod of a file is run"
         return _remark(message, place, _OWN_FILE)
     if not kind:
         return _remark("an object without a kind; ignored", place)

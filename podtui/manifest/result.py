@@ -83,7 +83,7 @@ def _not_portable(error: Diagnostic) -> Diagnostic:
         error,
         severity=Severity.WARNING,
         code="NotPortable",
-        message=f"not portable to a kubelet: {said}; podtui takes them from the folder",
+        message=f"not portable to a kubelet: {said}; podtui reads them from the folder",
         fix="",
     )
 

@@ -89,13 +89,13 @@ def as_duplicate(stand: Stand, claim: Claim, rival: str, *, strict: bool) -> Sta
     result = stand.result
     places: Mapping[Claim, Place] = {**result.object_places}
     line, column = places.get(claim, result.name_place) or (None, None)
-    why = "the later of the two by name is used" if strict else "it was there first"
+    why = "it is the last by name" if strict else "it was there first"
     diagnostic = Diagnostic(
         severity=Severity.ERROR,
         path=stand.file.path,
         code="DuplicatePod" if claim[0] in {"Pod", "UID"} else "DuplicateObject",
-        message=f"{_claim_text(claim)} is given by {stand.file.name} and by {rival};"
-        f" {rival} has it, since {why}",
+        message=f"{_claim_text(claim)} is defined in {stand.file.name} and in {rival};"
+        f" {rival} is used, because {why}",
         line=line,
         column=column,
         field="metadata.uid" if claim[0] == "UID" else "metadata.name",
@@ -105,7 +105,7 @@ def as_duplicate(stand: Stand, claim: Claim, rival: str, *, strict: bool) -> Sta
         stand,
         state=ManifestState.DUPLICATE,
         result=replace(result, diagnostics=(*result.diagnostics, diagnostic)),
-        rival=f"{_claim_text(claim)} is given by {rival} too",
+        rival=f"{_claim_text(claim)} is already defined in {rival}",
     )
 
 
@@ -118,7 +118,7 @@ def _message(stand: Stand) -> str:
             return stand.rival
         case ManifestState.LAST_GOOD:
             verb = "keeps running" if stand.pod is not None else "is still used"
-            return f"the version before this one {verb}; {first_error(result.diagnostics)}"
+            return f"the previous version {verb}; {first_error(result.diagnostics)}"
         case ManifestState.INVALID:
             return first_error(result.diagnostics)
         case ManifestState.ACCEPTED:

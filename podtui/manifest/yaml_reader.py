@@ -234,7 +234,7 @@ class _Builder:
             return text
         if isinstance(value, float):
             if not math.isfinite(value):
-                message = f"{quoted(text)} is no number that JSON can hold"
+                message = f"{quoted(text)} is not a number that JSON can represent"
                 self.problems.append(
                     Problem(
                         code="InvalidYAML",
@@ -286,7 +286,7 @@ class _Builder:
                 self.problems.append(
                     Problem(
                         code="DuplicateKey",
-                        message=f"the key {quoted(key)} is already given on line {line}",
+                        message=f"the key {quoted(key)} is already defined on line {line}",
                         path=child,
                         place=place,
                         fix="keep one of the two",
@@ -320,7 +320,7 @@ class _Builder:
 
     def key(self, event: Event, path: Path, place: Place) -> str:
         if not isinstance(event, ScalarEvent | AliasEvent):
-            _refuse("InvalidYAML", "a key must be a text, not a list or a map", place)
+            _refuse("InvalidYAML", "a key must be a string, not a list or a map", place)
         # Use a path that no real key can have: YAML does not allow NUL.
         value = self.node(event, (*path, "\0"), MAX_DEPTH)
         del self.values[(*path, "\0")]
@@ -330,7 +330,7 @@ class _Builder:
             return str(value).lower()
         if isinstance(value, int | float):
             return number_text(value)
-        _refuse("InvalidYAML", "a key must be a text", place, "put the key in quotes")
+        _refuse("InvalidYAML", "a key must be a string", place, "put the key in quotes")
 
 
 def _is_merge(event: ScalarEvent) -> bool:
@@ -379,7 +379,7 @@ def read_all_yaml(text: str) -> tuple[Document, ...]:
         problem = syntax_problem(error, text) if syntax else error.problem
         if not found:
             raise UnreadableText(problem) from None
-        message = f"the text from here on is not read: {problem.message}"
+        message = f"the text from here on is ignored: {problem.message}"
         rest = replace(
             problem, code=FURTHER_DOCUMENT, message=message, severity=Severity.WARNING, path=()
         )
@@ -429,7 +429,7 @@ def _further_document(events: Generator[Event, None, None]) -> Problem | None:
         mark: Any = getattr(error, "problem_mark", None)
         return Problem(
             code=FURTHER_DOCUMENT,
-            message="the text behind the first document is not YAML; it is not read",
+            message="the text after the first document is not YAML; it is ignored",
             place=place_of(mark) if mark is not None else None,
             severity=Severity.WARNING,
         )

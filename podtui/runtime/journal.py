@@ -37,7 +37,7 @@ from podtui.runtime.protocol import (
 
 CALLS: Final = 2000
 SHOWN_ERROR: Final = 300
-GIVEN_UP: Final = "given up before the engine had answered"
+GIVEN_UP: Final = "canceled before the engine responded"
 T = TypeVar("T")
 
 

@@ -647,7 +647,7 @@ class Runtime(Protocol):
         ...
 
     async def create_container(self, sandbox_id: str, config: ContainerConfig) -> Started:
-        """Raises `ContainerCreateError`, `SubPathError` if a mount leads out of its volume,
+        """Raises `ContainerCreateError`, `SubPathError` if a mount is outside of its volume,
         `EngineConflict` if the name is taken, `EngineNotFound` if the sandbox or image is gone."""
         ...
 

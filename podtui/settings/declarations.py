@@ -136,7 +136,7 @@ class Settings(Struct, frozen=True, kw_only=True):
         Setting(
             values.text,
             "a file of `themes/`, without its extension",
-            flag=Flag("--theme", "NAME", "the colours to begin with"),
+            flag=Flag("--theme", "NAME", "the initial theme"),
             screen=True,
         ),
     ] = ""
@@ -144,8 +144,8 @@ class Settings(Struct, frozen=True, kw_only=True):
         bool,
         Setting(
             values.boolean,
-            "the screen changes nothing: no edit, delete, restart, shell or copy",
-            flag=Flag("--readonly", "", "let the screen change nothing"),
+            "read-only screen: no edit, delete, restart, shell or copy",
+            flag=Flag("--readonly", "", "make the screen read-only"),
             screen=True,
         ),
     ] = False
@@ -205,7 +205,9 @@ class Settings(Struct, frozen=True, kw_only=True):
         bool,
         Setting(values.boolean, "disable the [departures](departures.md) from the kubelet"),
     ] = False
-    maxPods: Annotated[int, Setting(values.positive, "the most pods that the node runs")] = 110
+    maxPods: Annotated[int, Setting(values.positive, "the maximum number of pods on the node")] = (
+        110
+    )
     systemReserved: Annotated[
         _Map, Setting(values.text_map, "subtracted from capacity: `{cpu: 100m, memory: 256Mi}`")
     ] = {}
@@ -216,7 +218,7 @@ class Settings(Struct, frozen=True, kw_only=True):
         _Map,
         Setting(
             values.text_map,
-            "the least that must stay available (`100Mi`, `10%`) of `memory.available`,"
+            "the minimum that must stay available (`100Mi`, `10%`) of `memory.available`,"
             " `nodefs.available`, `nodefs.inodesFree`, `imagefs.available`, `imagefs.inodesFree`,"
             " `pid.available`; the first two reduce allocatable. Your thresholds replace all of the"
             " kubelet's",
@@ -336,7 +338,7 @@ class Settings(Struct, frozen=True, kw_only=True):
         bool,
         Setting(values.boolean, "use `RuntimeDefault` for containers without a seccomp profile"),
     ] = False
-    cpuCFSQuota: Annotated[bool, Setting(values.boolean, "whether cpu limits are enforced")] = True
+    cpuCFSQuota: Annotated[bool, Setting(values.boolean, "enforce cpu limits")] = True
     cpuCFSQuotaPeriod: Annotated[
         float,
         Setting(
@@ -543,9 +545,9 @@ def _broken_shutdown_rules(settings: Settings) -> Iterator[tuple[str, str]]:
     if steps and (whole or critical):
         yield (
             "shutdownGracePeriodByPodPriority",
-            "cannot be given beside shutdownGracePeriod or shutdownGracePeriodCriticalPods",
+            "cannot be combined with shutdownGracePeriod or shutdownGracePeriodCriticalPods",
         )
     if any(seconds < 0 for _, seconds in steps):
         yield "shutdownGracePeriodByPodPriority", "must not contain negative seconds"
     if len({priority for priority, _ in steps}) < len(steps):
-        yield "shutdownGracePeriodByPodPriority", "names a priority twice"
+        yield "shutdownGracePeriodByPodPriority", "contains a priority twice"

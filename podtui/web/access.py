@@ -60,8 +60,9 @@ def loopback_host(host: str) -> str:
         address = ""
     if address not in LOOPBACK:
         raise UsageError(
-            f"podtui web listens on {' or '.join(LOOPBACK)} alone, not on {host!r}: whoever reaches"
-            " the page can do what you can. From another machine, use 'ssh -L PORT:127.0.0.1:PORT'"
+            f"podtui web listens on {' or '.join(LOOPBACK)} only, not on {host!r}: anyone who can"
+            " open the page can do what you can. From another machine, use"
+            " 'ssh -L PORT:127.0.0.1:PORT'"
         )
     return address
 

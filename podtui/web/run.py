@@ -98,7 +98,7 @@ async def _listen(runner: web.AppRunner, options: WebOptions) -> int:
         if error.errno == errno.EADDRINUSE:
             who = await asyncio.to_thread(listener, options.port)
             raise WebFailed(
-                f"port {options.port} is taken by {who}; choose another with --port (0: any free)"
+                f"port {options.port} is in use by {who}; choose another with --port (0: any free)"
             ) from error
         raise WebFailed(
             f"cannot listen on {authority(options.host, options.port)}: {error.strerror}"
@@ -120,7 +120,7 @@ def listener(port: int) -> str:
                 return f"process {connection.pid} ({shown})"
     except (psutil.AccessDenied, psutil.NoSuchProcess):
         pass
-    return "another process (whose, only its owner may see)"
+    return "another process (visible only to its owner)"
 
 
 @contextlib.contextmanager
@@ -167,7 +167,7 @@ async def _open(
     """
     shows = any(environ.get(name) for name in ("DISPLAY", "WAYLAND_DISPLAY", "BROWSER"))
     if sys.platform == "linux" and not shows:
-        return "No desktop here to open a browser on; open the link yourself."
+        return "No desktop session to open a browser in; open the link yourself."
     target = html.escape(link, quote=True)
     kept.enter_context(
         _kept(path, f'<!doctype html><meta http-equiv="refresh" content="0; url={target}">\n')

@@ -126,7 +126,7 @@ def move_port(facts: Facts, port: HostPort, source: Source) -> Iterator[Fix | No
         yield Fix(f"Use port {other} of the node instead", source.set(port.path, other))
     edit = source.remove(port.path)
     if edit is not None:
-        note = "The pod is then reached at its own address only."
+        note = "The pod is then reachable only at its own address."
         yield Fix("Remove the hostPort", (edit,), note)
 
 
@@ -153,7 +153,7 @@ def _selector(facts: Facts) -> Found | None:
     if unmet is None:
         return None
     key, value, near = unmet
-    has = f"The nearest label it has is {near}." if near else "It has no label like that."
+    has = f"Its most similar label is {near}." if near else "It has no similar label."
     return Found({"label": f"{key}={value}", "has": has}, ("spec", "nodeSelector", key))
 
 
@@ -164,12 +164,12 @@ def _select_less(facts: Facts, found: Found, source: Source) -> Iterator[Fix | N
     key = unmet[0]
     if key in facts.node.metadata.labels:
         value = facts.node.metadata.labels[key]
-        yield Fix(f"Ask for {key}={value}, which this node has",
+        yield Fix(f"Select {key}={value}, which this node has",
                   source.set(("spec", "nodeSelector", key), value))  # fmt: skip
     whole = len(facts.pod.spec.nodeSelector) == 1
     edit = source.remove(("spec", "nodeSelector") if whole else ("spec", "nodeSelector", key))
     if edit is not None:
-        yield Fix("Remove the selector: there is one node" if whole else
+        yield Fix("Remove the selector: there is only one node" if whole else
                   "Remove this label from the selector", (edit,))  # fmt: skip
 
 
@@ -202,12 +202,12 @@ def _of(*reasons: str) -> Callable[[Facts], Found | None]:
 
 
 def _without_os(facts: Facts, found: Found, source: Source) -> Iterator[Fix | None]:
-    yield Fix("Say linux", source.set(("spec", "os", "name"), "linux"))
+    yield Fix("Set it to linux", source.set(("spec", "os", "name"), "linux"))
 
 
 def _without_os_label(facts: Facts, found: Found, source: Source) -> Iterator[Fix | None]:
     path = ("metadata", "labels", "kubernetes.io/os")
-    yield Fix("Say linux", source.set(path, "linux"))
+    yield Fix("Set it to linux", source.set(path, "linux"))
 
 
 ADMISSION: tuple[Rule[Facts], ...] = (
@@ -224,10 +224,10 @@ ADMISSION: tuple[Rule[Facts], ...] = (
     Rule(
         id="NoRoom",
         match=_no_room,
-        title="The node lacks {by} of {resource}: it requests {asks}, other pods hold the rest.",
+        title="The node lacks {by} of {resource}: it requests {asks}, other pods request the rest.",
         sentences=(
-            "Requests count, not usage. Most is held by: {holders}.",
-            "A rejected pod is not retried: edit it, or retry it once there is room.",
+            "Requests count, not usage. Largest requests: {holders}.",
+            "A rejected pod is not retried: edit it, or retry it when resources are available.",
         ),
         advice="Lower this request or another pod's, or remove a pod.",
         events=("UnexpectedAdmissionError",),
@@ -246,7 +246,7 @@ ADMISSION: tuple[Rule[Facts], ...] = (
         id="HostPortTaken",
         match=_port,
         title="Port {port} of the node is already used by the pod {holder}.",
-        sentences=("A hostPort is the node's own port: two pods cannot have the same one.",),
+        sentences=("A hostPort is a port of the node: two pods cannot use the same one.",),
         advice="Give one of the two another hostPort, or none.",
         events=("NodePorts",),
         fixes=_move,
@@ -327,7 +327,7 @@ ADMISSION: tuple[Rule[Facts], ...] = (
     Rule(
         id="NodeUnderPressure",
         match=_of("Evicted"),
-        title="The node is short of memory, disk or process ids and took no new pods: {text}",
+        title="The node is short of memory, disk or process ids and admitted no new pods: {text}",
         advice="Free the scarce resource; then retry the pod.",
         events=("Evicted",),
         docs=_DOCS + "concepts/scheduling-eviction/node-pressure-eviction/",
@@ -335,7 +335,7 @@ ADMISSION: tuple[Rule[Facts], ...] = (
     Rule(
         id="NodeShuttingDown",
         match=_of("NodeShutdown"),
-        title="The machine was shutting down when the pod came.",
+        title="The machine was shutting down when the pod was added.",
         advice="It is admitted when the machine is up again.",
         events=("NodeShutdown",),
         docs=_DOCS + "concepts/cluster-administration/node-shutdown/",

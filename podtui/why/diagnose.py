@@ -177,17 +177,17 @@ def _state(case: Case) -> Iterator[Evidence]:
     if ending is not None:
         reason = f" ({ending.reason})" if ending.reason else ""
         times = f", {case.restarts} restart{'s' * (case.restarts != 1)}" * bool(case.restarts)
-        text = f"{case.name} ended with exit code {ending.exitCode}{reason}{times}"
+        text = f"{case.name} exited with code {ending.exitCode}{reason}{times}"
         said = f": {ending.message.strip()}" if ending.message.strip() else ""
         warning = ending.exitCode != 0
         yield Evidence("state", text + said, ending.finishedAt or "", warning=warning)
     if case.waiting.reason:
-        text = f"{case.name} waits: {case.waiting.reason}"
+        text = f"{case.name} is waiting: {case.waiting.reason}"
         if case.waiting.message:
             text += f": {case.waiting.message}"
         yield Evidence("state", text, warning=case.waiting.reason not in _ON_ITS_WAY)
     elif case.running and case.status is not None and not case.status.ready:
-        yield Evidence("state", f"{case.name} runs and is not ready", warning=True)
+        yield Evidence("state", f"{case.name} is running but not ready", warning=True)
 
 
 def _kill(case: Case) -> Iterator[Evidence]:

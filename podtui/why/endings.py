@@ -94,7 +94,7 @@ def _oom(case: Case) -> Found | None:
     if ending is None or ending.reason != "OOMKilled":
         return None
     limit = _limit(case)
-    what = f"its limit of {limit}" if limit else "what the machine has left"
+    what = f"its limit of {limit}" if limit else "the free memory of the machine"
     return Found({**_words(case), "limit": what}, memory_limit(case))
 
 
@@ -103,7 +103,7 @@ def _more_memory(case: Case, found: Found, source: Source) -> Iterator[Fix | Non
     if limit:
         path, more = memory_limit(case), str(limit + limit)
         yield Fix(f"Double the memory limit to {more}", source.set(path, more),
-                  "A program that leaks fills that too.")  # fmt: skip
+                  "A memory leak fills that, too.")  # fmt: skip
 
 
 # --- terminations that are not failures
@@ -121,10 +121,10 @@ def _by_design(case: Case) -> Found | None:
 def _ends(case: Case, found: Found, source: Source) -> Iterator[Fix | None]:
     if case.sidecar:
         edit = source.remove((*case.path, "restartPolicy"))
-        note = "It must then end before the containers after it start."
+        note = "It must then complete before the next containers start."
         yield Fix("Make it a plain init container", (edit,) if edit else (), note)
         return
-    for policy, words in (("OnFailure", "again only where it fails"), ("Never", "once")):
+    for policy, words in (("OnFailure", "again only on failure"), ("Never", "once")):
         edits = source.set(case.policy_path, policy)
         if not edits and case.policy_path not in source.places:
             edits = source.set(("spec", "restartPolicy"), policy)
@@ -205,8 +205,8 @@ ENDINGS: tuple[Rule[Case], ...] = (
     Rule(
         id="ContainerLost",
         match=_lost,
-        title="{container} vanished: the engine no longer has it.",
-        sentences=("It was removed by hand, or the engine lost it; its exit code is unknown.",),
+        title="{container} disappeared: the engine no longer has it.",
+        sentences=("It was removed manually, or lost by the engine; its exit code is unknown.",),
         events=_EVENTS,
     ),
     Rule(
@@ -259,7 +259,7 @@ ENDINGS: tuple[Rule[Case], ...] = (
         match=_telling(*_READ_ONLY),
         title="{container} exited with code {code}: it writes to a read-only file system.",
         sentences=("Log: {line}",),
-        advice="Mount an emptyDir there, or take readOnlyRootFilesystem or readOnly away.",
+        advice="Mount an emptyDir there, or remove readOnlyRootFilesystem or readOnly.",
         events=_EVENTS,
         logs=True,
         docs=_DOCS + "tasks/configure-pod-container/security-context/",
@@ -277,8 +277,8 @@ ENDINGS: tuple[Rule[Case], ...] = (
     Rule(
         id="DependencyMissing",
         match=_telling(*_UNREACHED),
-        title="{container} exited with code {code}: a service that it needs does not answer.",
-        sentences=("Log: {line}", "It is restarted with back-off until the service answers."),
+        title="{container} exited with code {code}: a service that it needs does not respond.",
+        sentences=("Log: {line}", "It is restarted with back-off until the service responds."),
         advice="Start what it needs first, or let an init container wait for it.",
         events=_EVENTS,
         logs=True,
@@ -289,11 +289,11 @@ ENDINGS: tuple[Rule[Case], ...] = (
         title="{container} did not stop within its grace period and was killed.",
         sentences=(
             (
-                "It had {grace} s from SIGTERM to SIGKILL (exit code 137). A program that runs as"
-                " process 1 takes SIGTERM only where it has a handler for it."
+                "It had {grace} s from SIGTERM to SIGKILL (exit code 137). Process 1 receives"
+                " SIGTERM only if it has a handler for it."
             ),
         ),
-        advice="Let the program end on SIGTERM, or start it with exec so that it gets the signal.",
+        advice="Make the program exit on SIGTERM, or use exec so that it receives the signal.",
         events=_EVENTS,
         logs=True,
         docs=_DOCS + "concepts/workloads/pods/pod-lifecycle/#pod-termination",
@@ -314,7 +314,7 @@ ENDINGS: tuple[Rule[Case], ...] = (
     Rule(
         id="Terminated",
         match=_code(143),
-        title="{container} ended on SIGTERM: exit code 143.",
+        title="{container} exited on SIGTERM: exit code 143.",
         sentences=("It was asked to stop, and stopped.", "{again}"),
         events=_EVENTS,
         logs=True,
@@ -325,7 +325,7 @@ ENDINGS: tuple[Rule[Case], ...] = (
         match=_code(139),
         title="{container} crashed: segmentation fault (exit code 139, SIGSEGV).",
         sentences=(
-            "A fault of the program, or an image for another processor or C library.",
+            "The program has a bug, or the image is for another processor or C library.",
             "{again}",
         ),
         field=("image",),
@@ -345,7 +345,7 @@ ENDINGS: tuple[Rule[Case], ...] = (
         match=_code(127),
         title="{container} exited with code 127: the shell found no such command.",
         sentences=("{said}", "The image lacks that program, or its name has a typo."),
-        advice="Correct the name, or take an image that has it.",
+        advice="Correct the name, or use an image that has it.",
         events=_EVENTS,
         logs=True,
         docs=_DOCS + "tasks/inject-data-application/define-command-argument-container/",

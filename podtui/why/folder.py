@@ -11,7 +11,7 @@ from podtui.why.source import Edit, Source
 from podtui.why.types import Evidence, Facts, Fix, Found, Rule
 
 _MEANT = re.compile(r'did you mean "([^"]+)"\?')
-_NAME = re.compile(r'a name that would do: "([^"]+)"')
+_NAME = re.compile(r'a valid name: "([^"]+)"')
 _ADD = re.compile(r"add (kind|apiVersion): (\S+)")
 _RENAME = re.compile(r'"([^"]+)" should be "(kind|apiVersion)"')
 _KIND = re.compile(r"write (kind|apiVersion): (\S+)")
@@ -37,7 +37,7 @@ def _broken(facts: Facts) -> Found | None:
     found = manifest_words(manifest)
     if manifest.status.state is not ManifestState.LAST_GOOD:
         return found
-    runs = "The previous version keeps running; your change is not in force."
+    runs = "The previous version keeps running; your change is not applied."
     return Found({**found.words, "runs": runs}, found.field)
 
 
@@ -54,7 +54,7 @@ def manifest_words(manifest: Manifest) -> Found:
         "more": f"There {'is 1 more error' if more == 1 else f'are {more} more errors'} in it."
         if more > 0
         else "",
-        "runs": "Nothing of it runs.",
+        "runs": "No pod of it runs.",
     }
     return Found(words, field_path(first.field) if first is not None else ())
 

@@ -223,7 +223,7 @@ IMAGES: tuple[Rule[Case], ...] = (
     Rule(
         id="ImageDenied",
         match=_denied,
-        title="The registry denies {image}: it does not exist, or requires a login.",
+        title="The registry denies access to {image}: it does not exist, or requires a login.",
         sentences=(
             "Registries give the same answer for both.",
             "{hint}",

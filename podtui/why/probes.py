@@ -28,23 +28,23 @@ _WORDS = {
     "missing": "{path} does not exist there (404)",
     "denied": "access is denied ({status})",
     "status": "it returns {status}",
-    "timeout": "no answer comes within {timeout} s",
+    "timeout": "there is no response within {timeout} s",
     "unreachable": "its address cannot be reached",
     "serving": "the service says that it is not serving",
     "exec": "its command fails: {output}",
     "command": "its command cannot be run: {output}",
-    "https": "the server answers plain HTTP, not HTTPS",
+    "https": "the server speaks plain HTTP, not HTTPS",
     "http": "the server expects HTTPS, not plain HTTP",
     "failed": "{output}",
-    "unknown": "no event says how",
+    "unknown": "no event gives the reason",
 }
 _ADVICE = {
     "missing": "Probe a path that the program serves; its log or documentation names them.",
     "denied": "Probe a path that needs no login, or send credentials in httpHeaders.",
     "refused": "Probe the port that the program listens on; its log often names it.",
     "status": "The program reports an internal failure: read its log.",
-    "timeout": "Find out why the program answers slowly, or give it more time.",
-    "command": "Name a program of the image, with its whole path.",
+    "timeout": "Find out why the program responds slowly, or increase the timeout.",
+    "command": "Use a program of the image, with its full path.",
     "exec": "Run the command in the container to see why it fails.",
 }
 _FIELDS: dict[str, tuple[str, ...]] = {
@@ -86,11 +86,11 @@ class Failure:
             "path": http.path or "/" if http is not None else "",
             "status": status[1] if status else "",
             "timeout": str(self.probe.timeoutSeconds or 1),
-            "output": self.text.strip() or "it ends with a code other than 0",
+            "output": self.text.strip() or "it exits with a non-zero code",
             "threshold": str(self.probe.failureThreshold or 3),
             "period": str(self.probe.periodSeconds or 10),
         }
-        advice = _ADVICE.get(self.sort, "Fix what the probe checks, or what the program answers.")
+        advice = _ADVICE.get(self.sort, "Correct the probe, or the response of the program.")
         return {**words, "what": _WORDS[self.sort].format(**words), "advice": advice}
 
 
@@ -274,7 +274,7 @@ def _port_alone(case: Case, failure: Failure, source: Source) -> Fix | None:
     found = tuple([edit for edit in edits if edit is not None])
     if len(found) != len(edits) or not _fits(source, found):
         return None
-    note = "The server answers there, so this passes; it does not see whether the program works."
+    note = "The server responds there, so this passes; it does not check that the program works."
     return Fix(f"Check only that port {http.port} accepts connections", found, note)
 
 
@@ -290,7 +290,7 @@ def _fits(source: Source, edits: tuple[Edit, ...]) -> bool:
 def _scheme(case: Case, failure: Failure, source: Source) -> Fix:
     scheme = "HTTP" if failure.sort == "https" else "HTTPS"
     path = (*case.path, f"{failure.kind}Probe", "httpGet", "scheme")
-    return Fix(f"Probe by {scheme}", source.set(path, scheme))
+    return Fix(f"Probe with {scheme}", source.set(path, scheme))
 
 
 def _declared_port(case: Case, failure: Failure, source: Source) -> Iterator[Fix | None]:
@@ -310,7 +310,7 @@ def _raise(
     now = getattr(failure.probe, field)
     wanted = max(least, 2 * (default if now is None else now))
     path = (*case.path, f"{failure.kind}Probe", field)
-    note = "Helps only a program that is slow, not one that is stuck."
+    note = "This helps a slow program, but not one that hangs."
     return Fix(f"Raise {field} to {wanted}{unit}", source.set(path, wanted), note)
 
 
@@ -340,8 +340,8 @@ KILLS: tuple[Rule[Case], ...] = (
     Rule(
         id="StartupKilled",
         match=_match(_STARTED),
-        title="{container} is stopped before it is up: its startup probe never passes, {what}.",
-        sentences=("It has {threshold} tries, one every {period} s, to be up.",),
+        title="{container} is stopped before it starts: its startup probe never passes, {what}.",
+        sentences=("It has {threshold} tries, one every {period} s, to start.",),
         advice="{advice}",
         events=_EVENTS,
         logs=True,
@@ -366,8 +366,8 @@ HELD: tuple[Rule[Case], ...] = (
         title="{container} runs but is not ready: nothing listens on port {port} of the pod.",
         sentences=(
             (
-                "Either the program listens on another port or on 127.0.0.1 alone, or it is not"
-                " that far yet."
+                "Either the program listens on another port or only on 127.0.0.1, or it does not"
+                " listen yet."
             ),
         ),
         advice="Probe the port that the program listens on; its log often names it.",
@@ -390,7 +390,7 @@ HELD: tuple[Rule[Case], ...] = (
         id="ReadinessStatus",
         match=_match(_READY, "status", "denied"),
         title="{container} runs but is not ready: {path} returns {status}.",
-        sentences=("Anything from 200 to 399 counts as ready.",),
+        sentences=("A status from 200 to 399 counts as ready.",),
         advice="The program reports that it is unhealthy: read its log.",
         events=_EVENTS,
         logs=True,
@@ -399,7 +399,7 @@ HELD: tuple[Rule[Case], ...] = (
     Rule(
         id="ReadinessTimeout",
         match=_match(_READY, "timeout"),
-        title="{container} runs but is not ready: its probe has no answer within {timeout} s.",
+        title="{container} runs but is not ready: its probe gets no response within {timeout} s.",
         events=_EVENTS,
         logs=True,
         fixes=_fixes(_READY),
@@ -409,7 +409,7 @@ HELD: tuple[Rule[Case], ...] = (
         id="ReadinessExec",
         match=_match(_READY, "exec"),
         title="{container} runs but is not ready: its readiness command fails.",
-        sentences=("It said: {output}",),
+        sentences=("Output: {output}",),
         advice="Run the command in the container to see why.",
         events=_EVENTS,
         logs=True,

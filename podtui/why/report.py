@@ -65,7 +65,7 @@ def _block(report: Report) -> list[str]:
     if report.manifest is not None and said.fixes:
         lines += _fix(report.manifest.spec.text, said.fixes[0])
     if said.advice:
-        lines.append(_para(f"{'Or by hand' if said.fixes else 'What to do'}: {said.advice}"))
+        lines.append(_para(f"{'Alternative' if said.fixes else 'What to do'}: {said.advice}"))
     if said.docs and not report.well:
         lines.append(f"  {said.docs}")
     return lines

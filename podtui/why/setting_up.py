@@ -49,7 +49,7 @@ def _as_nobody(case: Case, found: Found, source: Source) -> Iterator[Fix | None]
         # Set the user at the same level as runAsNonRoot, so that both apply to the same containers.
         user = (*demand[:-1], "runAsUser")
     edits = source.set(user, _NOBODY, after="runAsNonRoot")
-    note = "The program must be able to do without root: its files, and ports below 1024."
+    note = "The program must work without root: its files, and ports below 1024."
     yield Fix(f"Run it as user {_NOBODY} (nobody)", edits, note)
     yield Fix("Allow root: runAsNonRoot false", source.set(demand, False))
 

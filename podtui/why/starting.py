@@ -70,7 +70,9 @@ def _missing(case: Case) -> Found | None:
     if name in _BUILTINS:
         why = "That is a shell built-in, not a program: run it with a shell."
     elif " " in name:
-        why = "The whole line was taken for a program's name: each word is an item of the list."
+        why = (
+            "The whole line was used as the program's name: each word must be an item of the list."
+        )
     elif "/" in name:
         why = "The image has no such file, or the file names an interpreter that it does not have."
     return Found({"program": name, "why": why}, path)
@@ -185,9 +187,9 @@ STARTING: tuple[Rule[Case], ...] = (
         title="The postStart hook of {container} failed, so the container was stopped.",
         sentences=(
             "{text}",
-            "The hook runs beside the program, maybe before it is up; it is not retried.",
+            "The hook runs beside the program, possibly before it is up; it is not retried.",
         ),
-        advice="Let the hook wait for what it needs, and end with 0.",
+        advice="Let the hook wait for what it needs, and exit with 0.",
         field=("lifecycle", "postStart"),
         events=("FailedPostStartHook", "Killing"),
         logs=True,
@@ -213,7 +215,7 @@ STARTING: tuple[Rule[Case], ...] = (
         match=_missing,
         title="{container} cannot start: there is no program {program} in the image {image}.",
         sentences=("{why}",),
-        advice="Name a program of the image, with its whole path where it is not on the PATH.",
+        advice="Use a program of the image, with its full path if it is not on the PATH.",
         events=_EVENTS,
         fixes=_in_shell,
         docs=_DOCS + "tasks/inject-data-application/define-command-argument-container/",
@@ -221,9 +223,9 @@ STARTING: tuple[Rule[Case], ...] = (
     Rule(
         id="CommandNotExecutable",
         match=_mode,
-        title="{container} cannot start: {program} may not be executed.",
+        title="{container} cannot start: {program} cannot be executed.",
         sentences=("It is a directory, or a file without the permission to execute it.",),
-        advice="Name a program; for a script, run its interpreter: sh /path/to/script.",
+        advice="Use a program; for a script, run its interpreter: sh /path/to/script.",
         events=_EVENTS,
         docs=_DOCS + "tasks/inject-data-application/define-command-argument-container/",
     ),
@@ -231,7 +233,7 @@ STARTING: tuple[Rule[Case], ...] = (
         id="WrongFormat",
         match=_saying("exec format error"),
         title="The program of {image} was built for another processor, or is a script without #!.",
-        advice="Take an image for this machine, or name the interpreter: sh script.",
+        advice="Use an image for this machine, or run the interpreter: sh script.",
         field=("image",),
         events=_EVENTS,
     ),

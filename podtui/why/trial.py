@@ -92,7 +92,7 @@ def judge(trial: Trial, facts: Facts, said: Diagnosis, *, liveness_passed: bool)
 
 def _broken(trial: Trial, facts: Facts, said: Diagnosis) -> Outcome:
     if (said.cause, said.container) != (trial.cause, trial.container):
-        return Outcome(Verdict.OTHER_CAUSE, "another cause shows now")
+        return Outcome(Verdict.OTHER_CAUSE, "there is a different cause now")
     again = Outcome(Verdict.FAILED_AGAIN, "it failed again")
     if facts.pod.metadata.uid != trial.uid:
         return again
@@ -101,7 +101,7 @@ def _broken(trial: Trial, facts: Facts, said: Diagnosis) -> Outcome:
     end = case.ending if case is not None else None
     if end is not None and end.containerID != trial.ended:
         return again
-    return Outcome(Verdict.PENDING, "the cause still shows")
+    return Outcome(Verdict.PENDING, "the cause remains")
 
 
 def _outlives(trial: Trial, case: Case, now: float) -> Outcome:

@@ -42,6 +42,6 @@ def diagnose_waiting(manifest: Manifest, node: Node | None) -> Diagnosis | None:
         ),
         advice=engine_advice(reason)
         if of_runtime
-        else "Look at the node's conditions.",
+        else "Check the node's conditions.",
         docs="https://kubernetes.io/docs/reference/node/node-status/#condition",
     )  # fmt: skip

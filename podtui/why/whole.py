@@ -127,7 +127,7 @@ def _no_gates(facts: Facts, found: Found, source: Source) -> Iterator[Fix | None
 
 def _failed(facts: Facts) -> Found | None:
     status = facts.pod.status
-    text = status.message or status.reason or "nothing says why"
+    text = status.message or status.reason or "no reason is given"
     return Found({"text": text}) if status.phase == "Failed" else None
 
 
@@ -158,7 +158,7 @@ def _well(facts: Facts) -> Found | None:
 def _simulated(facts: Facts) -> str:
     info = facts.node.status.nodeInfo if facts.node is not None else None
     memory = info is not None and info.containerRuntimeVersion.startswith("memory://")
-    return "SIMULATED: the engine only pretends; no program runs." if memory else ""
+    return "SIMULATED: the engine runs no programs." if memory else ""
 
 
 def _on_its_way(facts: Facts) -> Found | None:
@@ -201,8 +201,8 @@ ENDS: tuple[Rule[Facts], ...] = (
     Rule(
         id="Preempted",
         match=_ended("Preempting"),
-        title="It had to make room for a pod of higher priority.",
-        advice="Give it a higher spec.priority, or make room for both.",
+        title="It was preempted by a pod of higher priority.",
+        advice="Give it a higher spec.priority, or free resources for both.",
         field=("spec", "priority"),
         events=("Preempting", "Killing"),
         docs=_DOCS + "concepts/scheduling-eviction/pod-priority-preemption/",
@@ -219,7 +219,7 @@ ENDS: tuple[Rule[Facts], ...] = (
         match=_leaving,
         title="It is terminating and waits for {left} to exit.",
         sentences=(
-            "Containers have {grace} s to end after SIGTERM; then they are killed.",
+            "Containers have {grace} s to exit after SIGTERM; then they are killed.",
             "{hook}",
             "{finalizers}",
         ),
@@ -248,7 +248,9 @@ REST: tuple[Rule[Facts], ...] = (
         id="ReadinessGate",
         match=_gate,
         title="All containers are ready, but the readiness gate {gate} is not.",
-        sentences=("Something outside has to set that condition; for a static pod nothing does.",),
+        sentences=(
+            "An external component must set that condition; for a static pod there is none.",
+        ),
         advice="Remove the gate, or run the component that sets it.",
         fixes=_no_gates,
         docs=_DOCS + "concepts/workloads/pods/pod-lifecycle/#pod-readiness-gate",

@@ -338,7 +338,7 @@ def test_what_is_said_where_it_cannot_serve(machine: Machine) -> None:
         port = server.base.rpartition(":")[2]
         taken = machine.run("web", "--port", port)
         assert taken.returncode == 1
-        assert f"port {port} is taken by process {server.process.pid}" in taken.stderr
+        assert f"port {port} is in use by process {server.process.pid}" in taken.stderr
         assert "--port" in taken.stderr
     refused = machine.run("web", "--host", "0.0.0.0")
     assert refused.returncode == 2

@@ -21,7 +21,7 @@ TERMINATION = "/dev/termination-log"
 
 async def test_no_engine_says_where_it_looked(tmp_path: Any) -> None:
     runtime = DockerRuntime(f"unix://{tmp_path}/no.sock", root="/x", clock=SystemClock())
-    with pytest.raises(EngineUnavailable, match=r"no\.sock \(as asked\): no such socket"):
+    with pytest.raises(EngineUnavailable, match=r"no\.sock \(as requested\): no such socket"):
         await runtime.connect()
     with pytest.raises(EngineUnavailable, match="not connected"):
         await runtime.list()

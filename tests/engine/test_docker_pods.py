@@ -199,7 +199,7 @@ async def test_sub_paths_are_made_followed_and_kept_inside(docker_bench: Bench) 
     linked = await docker_bench.run(sandbox, "cat /s", name="three", mounts=sub("ln/f"))
     assert linked == (0, ["x"])
     for path in ("out", "out/passwd", "a/up", "../x", "ln/../../../x"):
-        with pytest.raises(SubPathError, match="leads out"):
+        with pytest.raises(SubPathError, match="outside of its volume"):
             await docker_bench.create(sandbox, "true", name="four", mounts=sub(path))
 
 

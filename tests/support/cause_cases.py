@@ -151,7 +151,7 @@ CAUSES: tuple[Cause, ...] = (
     Cause("NodeLabelMissing", one(pod="nodeSelector:\n  disk: ssd\n"),
           field="spec.nodeSelector.disk", fix="Remove the selector"),
     Cause("NodeLabelMissing", one(pod="nodeSelector: {kubernetes.io/arch: riscv}\n"),
-          field="spec.nodeSelector[kubernetes.io/arch]", fix="Ask for kubernetes.io/arch=amd64",
+          field="spec.nodeSelector[kubernetes.io/arch]", fix="Select kubernetes.io/arch=amd64",
           note="value"),
     Cause("NodeAffinity", one(pod="affinity:\n  nodeAffinity:\n"
           "    requiredDuringSchedulingIgnoredDuringExecution:\n      nodeSelectorTerms:\n"
@@ -162,10 +162,10 @@ CAUSES: tuple[Cause, ...] = (
     Cause("AppArmorMissing", one(pod="securityContext:\n"
           "  appArmorProfile: {type: RuntimeDefault}\n"),
           field="spec.securityContext.appArmorProfile"),
-    Cause("WrongOS", one(pod="os: {name: windows}\n"), field="spec.os.name", fix="Say linux"),
+    Cause("WrongOS", one(pod="os: {name: windows}\n"), field="spec.os.name", fix="Set it to linux"),
     Cause("WrongOSLabel", one().replace("  name: web\n",
           "  name: web\n  labels:\n    kubernetes.io/os: windows\n"),
-          field="metadata.labels[kubernetes.io/os]", fix="Say linux"),
+          field="metadata.labels[kubernetes.io/os]", fix="Set it to linux"),
     Cause("FeatureMissing", one(pod="securityContext:\n  supplementalGroupsPolicy: Strict\n"),
           field="spec"),
     # --- ends of the whole pod

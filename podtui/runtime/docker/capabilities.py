@@ -176,14 +176,14 @@ def engine_info(
             (not able.cpu_quota, "CPU limits"),
             (not able.cpu_shares, "CPU requests (shares)"),
             (not able.cpuset, "exclusive CPUs (cpusets)"),
-            (not able.pids_limit, "limits of processes"),
+            (not able.pids_limit, "process limits"),
             (not able.seccomp, "seccomp profiles"),
-            (not able.usage, "figures of what each container uses"),
-            (not able.resize, "other limits for a container that runs"),
+            (not able.usage, "usage of containers"),
+            (not able.resize, "changed limits of a running container"),
             (not able.keeps_stdin, "stdin that stays open when a client detaches"),
-            (not able.reports_oom, "word of containers that ran out of memory (OOMKilled)"),
+            (not able.reports_oom, "reports of containers that ran out of memory (OOMKilled)"),
             *((not getattr(able, one.ability), one.words) for one in FALLBACKS),
-            (not local, "a route from here to pods' addresses"),
+            (not local, "a route to the addresses of pods"),
         )
         if lost
     ]

@@ -281,7 +281,7 @@ class Containers:
                 link, sandbox_id, posixpath.join(POD_DIRECTORY, place), mount.sub_path
             )
         except Escapes as error:
-            text = f"subPath {error} leads out of its volume"
+            text = f"subPath {error} is outside of its volume"
             raise SubPathError(text, mount.container_path) from error
         if missing:
             here = POD_DIRECTORY + "/"

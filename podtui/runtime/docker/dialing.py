@@ -207,7 +207,7 @@ class Dialing:
         running = await self._running(record.id, record.uid)
         if not running:
             raise EngineError(
-                f"port {port} of the pod can be reached through a container alone, and none runs"
+                f"port {port} of the pod can only be reached through a container, and none runs"
             )
         command = ("nc", _LOOPBACK, str(port))
         session = await stack.enter_async_context(
@@ -263,7 +263,7 @@ class CommandChannel:
         code = await self._session.exit_code()
         if code in _NOT_FOUND:
             raise EngineError(
-                f"port {self._port} of the pod can be reached through a container alone,"
+                f"port {self._port} of the pod can only be reached through a container,"
                 " and that has no nc"
             )
         if code:

@@ -69,7 +69,7 @@ class Execs:
             if (code := await exec_exit(link, exec_id)) is not None:
                 return code
             await self._clock.sleep(_EXIT_CODE_PAUSE)
-        raise EngineError("the engine does not tell the command's exit code")
+        raise EngineError("the engine does not report the command's exit code")
 
 
 async def create_exec(

@@ -105,7 +105,7 @@ class TlsChannel(Channel):
         await self._writer.drain()
 
     async def end(self) -> None:
-        raise EngineError("the end of input can't be told to an engine over TLS")
+        raise EngineError("the end of input cannot be sent to an engine over TLS")
 
     def shut(self) -> None:
         self._writer.transport.abort()

@@ -103,7 +103,7 @@ class Images:
             raise ImagePullError(error.text) from error
         record = await self.status(image)
         if record is None:
-            raise ImagePullError(f"{image}: pulled, yet not there")
+            raise ImagePullError(f"{image}: not found after the pull")
         return record
 
     async def _auth_header(self, name: ImageName, auth: RegistryAuth | None) -> dict[str, str]:

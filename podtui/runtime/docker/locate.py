@@ -109,7 +109,7 @@ def find_engine(
 
 def _candidates(url: str | None, environ: Mapping[str, str]) -> Iterator[Endpoint]:
     if url:
-        yield Endpoint(url=url, source="as asked", tls=_tls_of_environment(url, environ))
+        yield Endpoint(url=url, source="as requested", tls=_tls_of_environment(url, environ))
         return
     if host := environ.get("DOCKER_HOST"):
         # An explicitly configured engine has no fallback.
@@ -229,4 +229,8 @@ def _probe(endpoint: Endpoint) -> str:
         return f"no answer within {PROBE_SECONDS:g} s"
     except (OSError, ValueError, http.client.HTTPException) as error:
         return str(error) or type(error).__name__
-    return "" if status == 200 else f"answers with HTTP status {status}, which no engine does"
+    return (
+        ""
+        if status == 200
+        else f"answers with HTTP status {status}, which is not a response of an engine"
+    )

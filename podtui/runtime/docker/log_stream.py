@@ -38,7 +38,7 @@ class Frames:
             length = int.from_bytes(kept[at + 4 : at + HEAD], "big")
             kind = kept[at]
             if kind > 3 or length > _LONGEST_FRAME:
-                raise EngineError("the engine's stream is not framed as announced")
+                raise EngineError("the engine's stream is not framed as expected")
             if len(kept) - at - HEAD < length:
                 break
             start = at + HEAD

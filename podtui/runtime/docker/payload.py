@@ -336,19 +336,19 @@ def _add_resources(
             host["CpuQuota"] = wanted.cpu_quota
             host["CpuPeriod"] = wanted.cpu_period or _CPU_PERIOD
         else:
-            warnings.append("the CPU limit is not held: the engine can't limit CPU time")
+            warnings.append("the CPU limit is not enforced: the engine can't limit CPU time")
     if wanted.memory:
         if abilities.memory_limit:
             host["Memory"] = wanted.memory
             if abilities.swap_limit:
                 host["MemorySwap"] = wanted.memory
         else:
-            warnings.append("the memory limit is not held: the engine can't limit memory")
+            warnings.append("the memory limit is not enforced: the engine can't limit memory")
     if wanted.pids > 0:
         if abilities.pids_limit:
             host["PidsLimit"] = wanted.pids
         else:
-            warnings.append("the limit of processes is not held: the engine can't limit them")
+            warnings.append("the process limit is not enforced: the engine can't limit them")
     if wanted.cpuset_cpus or wanted.cpuset_mems:
         if abilities.cpuset:
             host["CpusetCpus"] = wanted.cpuset_cpus

@@ -112,7 +112,7 @@ class DockerRuntime:
         except EngineUnavailable:
             raise
         except EngineError as error:
-            _LOG.warning("can't clear away what an earlier agent left: %s", error)
+            _LOG.warning("cannot remove leftovers of an earlier agent: %s", error)
         return info
 
     async def close(self) -> None:

@@ -245,7 +245,7 @@ class Sandboxes:
         try:
             await link.calls.run(undo)
         except EngineError as error:
-            _log.warning("can't clear away the failed sandbox %s: %s", name, error)
+            _log.warning("cannot remove the failed sandbox %s: %s", name, error)
 
     async def stop(self, sandbox_id: str) -> None:
         link = self._connection.link

@@ -220,5 +220,5 @@ def inside(base: str, path: str) -> str:
     """Return ``base/path`` without ``..``. Raises ValueError if it would leave ``base``."""
     joined = posixpath.normpath(posixpath.join(base, path))
     if joined != base and not joined.startswith(base.rstrip("/") + "/"):
-        raise ValueError(f"{path} leads out of its volume")
+        raise ValueError(f"{path} is outside of its volume")
     return joined

@@ -146,7 +146,7 @@ async def objects(response: Response) -> AsyncIterator[dict[str, Any]]:
             if line.strip():
                 yield _object(line)
         if len(kept) > _LONGEST_LINE:
-            raise Refused(500, "the engine sent a line without end")
+            raise Refused(500, "the engine sent a line that is too long")
     if kept.strip():
         yield _object(kept)
 

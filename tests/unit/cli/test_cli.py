@@ -286,4 +286,4 @@ def test_stop_names_the_command_that_takes_the_containers_over(
     (home / "r/podtui.lock").write_text(json.dumps(left))
     monkeypatch.setattr("podtui.agent.control.stop", lambda _: True)
     assert main(["stop", f"--root-dir={home}/r"]) == 0
-    assert f" --root-dir {home}/r '/my pods'' takes them over" in capsys.readouterr().out
+    assert f" --root-dir {home}/r '/my pods'' adopts them" in capsys.readouterr().out

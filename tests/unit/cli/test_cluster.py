@@ -144,10 +144,10 @@ async def test_why(straw: FakeCluster, capsys: pytest.CaptureFixture[str]) -> No
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (("--kubeconfig", "K", "stop"), "'podtui stop' is about this machine, not clusters"),
-        (("status", "-n", "x"), "--namespace is for clusters: say --context or --kubeconfig"),
+        (("--kubeconfig", "K", "stop"), "'podtui stop' does not support clusters"),
+        (("status", "-n", "x"), "--namespace is for clusters: add --context or --kubeconfig"),
         (("why", "-A"), "--all-namespaces is for clusters"),
-        (("status", "--kubeconfig", "K", "-A", "-n", "x"), "contradict each other"),
+        (("status", "--kubeconfig", "K", "-A", "-n", "x"), "are mutually exclusive"),
         (("status", "--kubeconfig", "/no/such"), "/no/such: no such file"),
         (("status", "--kubeconfig", "K", "--context", "z"), "there is no context 'z'"),
         (("exec", "--kubeconfig", "K", "web"), "a command is missing"),

@@ -369,7 +369,7 @@ def test_cp(here: Here, tmp_path: Path) -> None:
     code, out, err = here("cp", "web:/tmp/again", "back")
     assert (code, (tmp_path / "back").read_text()) == (0, "one\n"), err
     code, _, err = here("cp", "here", "there")
-    assert (code, b"one of the two must be in a container" in err) == (2, True)
+    assert (code, b"one path must be in a container" in err) == (2, True)
 
 
 def test_a_pod_is_called_with_and_without_its_nodes_name(

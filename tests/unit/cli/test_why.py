@@ -99,7 +99,7 @@ def test_all_that_is_not_well_is_told_with_its_last_lines(monkeypatch: pytest.Mo
 
 def test_where_all_is_well_it_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
     serve(monkeypatch, pod("good", fails=False))
-    assert why(SOCKET, None, "text") == ("All pods are well.", True)
+    assert why(SOCKET, None, "text") == ("All pods are healthy.", True)
 
 
 @pytest.mark.parametrize("wanted", ["bad", "bad-n1", "default/bad-n1", "default/bad"])

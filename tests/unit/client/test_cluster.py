@@ -525,7 +525,7 @@ async def test_delete_of_this_pod_and_no_other(make: Make, straw: FakeCluster) -
 
 
 async def test_what_an_agent_alone_has_is_refused(make: Make, straw: FakeCluster) -> None:
-    with pytest.raises(ApiError, match="a cluster has no manifest files"):
+    with pytest.raises(ApiError, match="a cluster does not support manifest files"):
         await make(TOKEN).plan("x.yaml", b"")
     assert straw.moods.asked == []
 

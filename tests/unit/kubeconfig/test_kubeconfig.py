@@ -143,7 +143,7 @@ def test_an_unknown_context_lists_those_there_are(tmp_path: Path) -> None:
     with pytest.raises(KubeconfigError) as caught:
         choose(load(path, {}), "z")
     assert str(caught.value) == f"{path}: there is no context 'z'; there are: a, b, c"
-    with pytest.raises(KubeconfigError, match=r"no current context; say --context: a, b, c"):
+    with pytest.raises(KubeconfigError, match=r"no current context; use --context: a, b, c"):
         choose(load(write(tmp_path, replaced("current-context: a\n", "")), {}))
 
 
@@ -167,7 +167,7 @@ def test_an_unknown_context_lists_those_there_are(tmp_path: Path) -> None:
             "    client-key-data: hüsh",
             "18:22: users[0].user.client-key-data: is not base64",
         ),
-        ("- name: b", "- name: a", "22:9: contexts[1].name: 'a' is there twice"),
+        ("- name: b", "- name: a", "22:9: contexts[1].name: 'a' is defined twice"),
         ("kind: Config", "kind: Pod", "2:7: kind: is 'Pod'"),
         ("apiVersion: v1", "apiVersion: v2", "1:13: apiVersion: is 'v2'"),
         ("users:\n- name: me\n  user:", "users:\n  me:", "14:3: users: must be a list"),
@@ -196,15 +196,15 @@ def test_a_broken_file_names_line_and_field(tmp_path: Path, old: str, new: str, 
     ("old", "new", "words"),
     [
         ("server: https://one:6443", "x: y", "6:3: cluster 'one' has no server"),
-        ("https://one:6443", "one:6443", "its server is no URL"),
-        ("https://one:6443", "https://[one", "its server is no URL"),
-        ("https://one:6443", "https://one:65536", "its server is no URL"),
-        ("http://proxy:3128", "http://proxy:x", "its proxy-url is no URL"),
-        ("http://proxy:3128", "http://[", "its proxy-url is no URL"),
-        ("https://one:6443", "https://a:b@one", "holds more than scheme"),
+        ("https://one:6443", "one:6443", "its server is not a URL"),
+        ("https://one:6443", "https://[one", "its server is not a URL"),
+        ("https://one:6443", "https://one:65536", "its server is not a URL"),
+        ("http://proxy:3128", "http://proxy:x", "its proxy-url is not a URL"),
+        ("http://proxy:3128", "http://[", "its proxy-url is not a URL"),
+        ("https://one:6443", "https://a:b@one", "contains more than scheme"),
         ("    tls-server-name: api", "    insecure-skip-tls-verify: true", "has both insecure"),
-        ("http://proxy:3128", "socks5://proxy:1", "podtui knows http and https proxies"),
-        ("http://proxy:3128", "proxy", "its proxy-url is no URL"),
+        ("http://proxy:3128", "socks5://proxy:1", "podtui supports http and https proxies"),
+        ("http://proxy:3128", "proxy", "its proxy-url is not a URL"),
         ("    as: other", "    auth-provider: {name: gcp}", "the auth-provider 'gcp'"),
         ("    as: other", "    token: t\n    username: u", "has both a token and a password"),
         ("    client-key: keys/me.key\n", "", "a client certificate without client-key"),
@@ -214,7 +214,7 @@ def test_a_broken_file_names_line_and_field(tmp_path: Path, old: str, new: str, 
         (
             "    as: other",
             PLUGIN.replace("k8s.io/v1", "k8s.io/v1alpha1"),
-            "client.authentication.k8s.io/v1alpha1; podtui knows",
+            "client.authentication.k8s.io/v1alpha1; podtui supports",
         ),
         ("    as: other", PLUGIN.replace("IfAvailable", "Ask"), "interactiveMode is 'Ask'"),
         (

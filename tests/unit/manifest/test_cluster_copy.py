@@ -133,4 +133,4 @@ spec:
   containers: [{name: a, image: b}]
 """
     said = {d.field: d.fix for d in found(text)}
-    assert said["metadata.name"] == 'a name that would do: "web"'
+    assert said["metadata.name"] == 'a valid name: "web"'

@@ -54,6 +54,6 @@ async def test_beside_a_single_file_nothing_is_read(tmp_path: Path) -> None:
     folder = ManifestFolder(tmp_path / "web.yaml", node_name="n1", clock=SystemClock())
     snapshots = folder.snapshots()
     await anext(snapshots)
-    with pytest.raises(ValueError, match=r"nothing but web\.yaml is read"):
+    with pytest.raises(ValueError, match=r"only web\.yaml is read"):
         await folder.preview("other.yaml", POD.encode())
     await snapshots.aclose()

@@ -81,7 +81,7 @@ def found(text: str | bytes, *, strict: bool = False) -> tuple[Diagnostic, ...]:
 @pytest.mark.parametrize(
     ("text", "message", "advice", "line"),
     [
-        (COMPOSE, "a Docker Compose file", "a container of each service (web, db)", 2),
+        (COMPOSE, "a Docker Compose file", "one container per service (web, db)", 2),
         ("name: x\nservices: {api: {build: .}}\n", "a Docker Compose file", "(api)", 2),
         (OLD_COMPOSE, "a Docker Compose file", "(web, db)", 1),
         (KUSTOMIZATION, "a kustomization", "kubectl kustomize", 1),
@@ -107,7 +107,7 @@ def found(text: str | bytes, *, strict: bool = False) -> tuple[Diagnostic, ...]:
         ("scrape_configs: []\n", "a Prometheus configuration", "move it out", 1),
         ("- hosts: all\n  tasks: []\n", "an Ansible playbook", "move it out", 1),
         ("- kind: Pod\n- kind: Pod\n", "a list of objects", "a kind: List", 1),
-        ("colour: red\nsize: 3\n", "no Kubernetes object", "begin its name with a dot", 1),
+        ("colour: red\nsize: 3\n", "not a Kubernetes object", "begin its name with a dot", 1),
         ("# Pods\n\nThese are [mine](x):\n\n    podtui .\n\n- a\n- b\n", "Markdown text",
          "move it out", 1),
         ("remember the milk\n", "plain text", "move it out", 1),

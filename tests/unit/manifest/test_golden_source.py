@@ -80,7 +80,7 @@ def test_pods_that_the_kubelet_refused(case: str, place: tuple[int, int], strict
     ("case", "found", "words"),
     [
         ("invalid-yaml", ("InvalidYAML", 4, 5), "did not find expected ',' or '}'"),
-        ("empty-file", ("EmptyManifest", 1, 1), "the file holds no object"),
+        ("empty-file", ("EmptyManifest", 1, 1), "the file contains no object"),
     ],
 )
 def test_files_that_the_kubelet_could_not_parse(

@@ -104,7 +104,7 @@ def test_json_lists_files_with_their_diagnostics(folder: Path) -> None:
             "severity": "Error",
             "path": str(folder / "b.yaml"),
             "code": "FieldValueTypeInvalid",
-            "message": 'found the text "true", but true or false is expected',
+            "message": 'found the string "true", but a boolean is expected',
             "line": 9,
             "column": 10,
             "field": "spec.containers[0].tty",

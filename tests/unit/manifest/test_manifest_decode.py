@@ -87,23 +87,23 @@ def test_a_missing_field_that_was_misspelt_is_said_once() -> None:
     [
         (
             "command: sh -c",
-            'found the text "sh -c", but a list is expected',
+            'found the string "sh -c", but a list is expected',
             'write a list: ["sh -c"]',
         ),
         ("env: {A: b}", "found a map, but a list is expected", "begin each item with '- '"),
         (
             "stdin: 'true'",
-            'found the text "true", but true or false is expected',
+            'found the string "true", but a boolean is expected',
             "write it without quotes: true",
         ),
         (
             "workingDir: yes",
-            "found true (which is what yes means in YAML), but a text is expected",
+            "found true (which is what yes means in YAML), but a string is expected",
             'write it in quotes: "yes"',
         ),
         (
             "workingDir: 0644",
-            "found the number 420, but a text is expected",
+            "found the number 420, but a string is expected",
             'write it in quotes: "0644"',
         ),
         (
@@ -113,7 +113,7 @@ def test_a_missing_field_that_was_misspelt_is_said_once() -> None:
         ),
         (
             "ports: [{containerPort: '80'}]",
-            'found the text "80", but an integer is expected',
+            'found the string "80", but an integer is expected',
             "write it without quotes: 80",
         ),
         (

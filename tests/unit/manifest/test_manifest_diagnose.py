@@ -39,7 +39,7 @@ def test_golden_invalid_spec() -> None:
     (found,) = read(pod_text(name="Invalid_Name")).diagnostics
     assert (found.line, found.column, found.field) == (4, 9, "metadata.name")
     assert found.message.startswith('Invalid value: "Invalid_Name-n1": a lowercase RFC 1123')
-    assert found.fix == 'a name that would do: "invalid-name"'
+    assert found.fix == 'a valid name: "invalid-name"'
 
 
 def test_golden_multi_doc_warns_and_runs_the_first() -> None:

@@ -89,7 +89,7 @@ def test_a_file_is_taken_whole_or_not_at_all() -> None:
 def test_an_object_twice_in_one_file() -> None:
     found = only(CONFIG, CONFIG)
     assert (found.code, found.line, found.column) == ("DuplicateObject", 8, 18)
-    assert found.message == "ConfigMap default/c is given on line 3 already"
+    assert found.message == "ConfigMap default/c is already defined on line 3"
     assert made(read(CONFIG, CONFIG)) == []
 
 
@@ -177,7 +177,7 @@ def test_under_strict_only_the_first_document_counts() -> None:
         (CONFIG.replace("{name: c}", "{}"), (3, 1), "Required value: name or generateName"),
         (CONFIG.replace("A: b", "a/b: c"), (4, 13), 'Invalid value: "a/b": a valid config key'),
         (CONFIG.replace("A: b", "..: c"), (4, 12), "must not be '..'"),
-        (CONFIG.replace("A: b", "A: 3"), (4, 11), "found the number 3, but a text is expected"),
+        (CONFIG.replace("A: b", "A: 3"), (4, 11), "found the number 3, but a string is expected"),
         (CONFIG + "binaryData: {A: YQ==}\n", (4, 11), "duplicate of key present in binaryData"),
         (CONFIG + "binaryData: {B: 'a*'}\n", (5, 17), "illegal base64 data at character 2"),
         (
@@ -185,7 +185,7 @@ def test_under_strict_only_the_first_document_counts() -> None:
             (4, 7),
             "Too long: may not be more than 1048576 bytes",
         ),
-        (CONFIG + "immutable: 1\n", (5, 12), "true or false is expected"),
+        (CONFIG + "immutable: 1\n", (5, 12), "a boolean is expected"),
         (CONFIG + "extra: 1\n", (5, 1), 'unknown field "extra"'),
         (SECRET + "data: {a: aGVsbG8}\n", (4, 11), "illegal base64 data at character 8"),
         (SECRET + "data: {a: '%'}\n", (4, 11), "illegal base64 data at character 1"),

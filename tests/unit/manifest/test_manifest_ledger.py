@@ -336,7 +336,7 @@ def test_a_config_map_that_turns_bad_keeps_its_last_good_version(broken: str) ->
     enter(ledger, "m", broken, 2)
     folder = ledger.folder("2")
     assert states_of(folder) == {"m": "LastGood", "p": "Accepted"}
-    assert folder.manifests["m"].status.message.startswith("the version before this one is still")
+    assert folder.manifests["m"].status.message.startswith("the previous version is still")
     assert (folder.config_maps, folder.pods) == (good.config_maps, good.pods)
     enter(ledger, "m", MAP.replace("A: b", "A: c"), 3)
     assert ledger.folder("3").config_maps[KEY].data == {"A": "c"}
@@ -400,7 +400,7 @@ def test_of_two_config_maps_the_older_one_counts() -> None:
     assert folder.pods == {}
     (found,) = folder.manifests["a"].status.diagnostics
     assert (found.code, found.line, found.column) == ("DuplicateObject", 12, 18)
-    assert "ConfigMap default/m is given by a and by b; b has it" in found.message
+    assert "ConfigMap default/m is defined in a and in b; b is used" in found.message
     ledger.forget("b")
     assert ledger.folder("2").config_maps[KEY].data == {"A": "c"}
 

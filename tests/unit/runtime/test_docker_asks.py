@@ -80,7 +80,7 @@ def test_processes_are_limited_where_the_engine_can() -> None:
     assert "PidsLimit" not in asked(resources=Resources())[0]
     host, warnings = asked(resources=limit, able=Abilities(pids_limit=False))
     assert "PidsLimit" not in host
-    assert ["processes" in text for text in warnings] == [True]
+    assert ["process limit" in text for text in warnings] == [True]
 
 
 def test_an_update_says_only_what_is_to_change() -> None:

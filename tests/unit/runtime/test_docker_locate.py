@@ -46,7 +46,7 @@ def test_a_named_engine_is_the_only_one_tried(tmp_path: Path) -> None:
     with answering(tmp_path / "e.sock") as url:
         found = find_engine(url, environ=home(tmp_path, DOCKER_HOST="unix:///nowhere")).found
     assert found is not None
-    assert (found.url, found.source) == (url, "as asked")
+    assert (found.url, found.source) == (url, "as requested")
 
 
 def test_the_environment_names_one_and_nothing_else_is_tried(tmp_path: Path) -> None:
@@ -110,7 +110,7 @@ def test_reasons(tmp_path: Path) -> None:
         assert "404" in problem(url)
     search = find_engine(f"unix://{dead}")
     assert search.explain().splitlines()[0] == "no container engine answers; tried:"
-    assert f"unix://{dead} (as asked): nothing listens" in search.explain()
+    assert f"unix://{dead} (as requested): nothing listens" in search.explain()
 
 
 def test_tls_files_of_the_environment(tmp_path: Path) -> None:

@@ -117,7 +117,7 @@ def test_a_kubelets_own_file_works(tmp_path: Path) -> None:
         (
             f"shutdownGracePeriod: 5s\n{BY_PRIORITY}\n",
             ":2:1",
-            "beside shutdownGracePeriod",
+            "combined with shutdownGracePeriod",
         ),
     ],
 )

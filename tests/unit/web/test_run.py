@@ -71,7 +71,7 @@ async def test_a_link_file_never_follows_a_link(tmp_path: Path) -> None:
 async def test_a_taken_port_says_by_whom(tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as other:
         port = other.getsockname()[1]
-        with pytest.raises(WebFailed, match=f"port {port} is taken by process {os.getpid()} "):
+        with pytest.raises(WebFailed, match=f"port {port} is in use by process {os.getpid()} "):
             await serve(options(tmp_path, port=port), print, {})
         assert not (tmp_path / LINK_FILE).exists()
         assert str(os.getpid()) in listener(port)

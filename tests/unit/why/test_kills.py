@@ -281,11 +281,11 @@ REFUSED = "dial tcp 10.0.0.2:8080: connect: connection refused"
         (REFUSED, ["Raise initialDelaySeconds to 30s"]),
         (
             'Get "https://10.0.0.2:8080/": http: server gave HTTP response to HTTPS client',
-            ["Probe by HTTP"],
+            ["Probe with HTTP"],
         ),
         (
             'Get "http://10.0.0.2:8080/": net/http: malformed HTTP response "\\x15\\x03"',
-            ["Probe by HTTPS"],
+            ["Probe with HTTPS"],
         ),
         ("dial tcp 10.0.0.2:8080: connect: no route to host", []),
         (

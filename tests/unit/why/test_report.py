@@ -46,7 +46,7 @@ def test_a_block_has_the_cause_the_evidence_the_place_and_the_fix() -> None:
         "    -      tty: true",
         "    +      tty: false",
         "     ",
-        "  Or by hand: Look.",
+        "  Alternative: Look.",
         "  https://kubernetes.io/docs/",
     ]
 

@@ -94,7 +94,7 @@ async def test_a_pod_that_goes_on_is_not_judged_by_its_old_end() -> None:
         facts = await it.facts()
         trial = begin_trial(facts, said)
         found = judge(trial, facts, said, liveness_passed=False)
-        assert (found.verdict, found.words) == (Verdict.PENDING, "the cause still shows")
+        assert (found.verdict, found.words) == (Verdict.PENDING, "the cause remains")
         later = replace(trial, ended="another")
         assert judge(later, facts, said, liveness_passed=False).verdict is Verdict.FAILED_AGAIN
 

@@ -218,7 +218,7 @@ APPLIED = Applied(CHANGE, Trial("OutOfMemory", "app", "uid-hungry", "docker://ol
         (AFTER, "uid-new", (Health.WAITING, "Creating"), "not verified yet: waiting for the pod"),
         (AFTER, "uid-new", (Health.HEALTHY, "Healthy"), "and verified: app has run for"),
         (AFTER, "uid-new", (Health.BROKEN, "OutOfMemory"), "but it failed again"),
-        (AFTER, "uid-new", (Health.BROKEN, "Fails"), "but another cause shows now"),
+        (AFTER, "uid-new", (Health.BROKEN, "Fails"), "but there is a different cause now"),
     ],
 )
 def test_an_applied_fix_is_followed(
