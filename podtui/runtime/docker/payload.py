@@ -137,7 +137,7 @@ def host_path_source(mount: Mount) -> Source:
     if mount.sub_path:
         sub = posixpath.normpath("/" + mount.sub_path)
         if ".." in mount.sub_path.split("/"):
-            raise ValueError(f"{mount.sub_path} leads out of its volume")
+            raise ValueError(f"{mount.sub_path} is outside of its volume")
         path = posixpath.join(path, sub.lstrip("/"))
     return Source(path=path, must_exist=mount.host_path_create == "File")
 
