@@ -11,7 +11,7 @@ from aiohttp import web
 from podtui.server.objects import ApiObject
 from podtui.server.resources import Resource, reader
 from podtui.server.selectors import FieldTest, LabelTest, parse_fields, parse_labels
-from podtui.server.status import StatusError, bad_request, expired
+from podtui.server.status import StatusError, bad_request, expired, flag_value
 
 _PLAIN = frozenset({"application/json", "application/*", "*/*"})
 _SHAPES = frozenset(
@@ -81,11 +81,7 @@ def parse_query(request: web.Request, resource: Resource) -> ListQuery:
 
 def flag(request: web.Request, name: str) -> bool:
     value = request.query.get(name)
-    if value is None or value.lower() in ("false", "f", "0"):
-        return False
-    if value.lower() in ("", "true", "t", "1"):
-        return True
-    raise bad_request(f"invalid value for {name}: {value!r}")
+    return value is not None and flag_value(value, name)
 
 
 def whole_number(request: web.Request, name: str) -> int | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import AsyncGenerator, Awaitable, Callable, Generator
+from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Sequence
 from contextlib import (
     AbstractAsyncContextManager,
     AsyncExitStack,
@@ -18,6 +18,7 @@ from aiohttp import web
 
 from podtui.api.v1 import Status, StatusCause, StatusDetails
 from podtui.errors import EngineError, EngineUnavailable, SessionError, StoreGone
+from podtui.manifest.validation.errors import FieldError
 
 log = logging.getLogger(__name__)
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
@@ -38,6 +39,9 @@ _REASONS = {
     504: "Timeout",
 }
 T = TypeVar("T")
+MODIFIED = (
+    "the object has been modified; please apply your changes to the latest version and try again"
+)
 
 
 class StatusError(Exception):
@@ -98,6 +102,33 @@ def not_found(plural: str, name: str, group: str = "") -> StatusError:
     )
 
 
+def already_exists(plural: str, name: str, group: str = "") -> StatusError:
+    return _refused(409, "AlreadyExists", plural, name, group, "already exists")
+
+
+def forbidden(plural: str, name: str, why: str, group: str = "") -> StatusError:
+    return _refused(403, "Forbidden", plural, name, group, f"is forbidden: {why}")
+
+
+def conflict(plural: str, name: str, why: str = MODIFIED, group: str = "") -> StatusError:
+    resource = f"{plural}.{group}" if group else plural
+    return StatusError(
+        409,
+        f'Operation cannot be fulfilled on {resource} "{name}": {why}',
+        details=StatusDetails(name=name, kind=plural, group=group),
+    )
+
+
+def _refused(code: int, reason: str, plural: str, name: str, group: str, why: str) -> StatusError:
+    resource = f"{plural}.{group}" if group else plural
+    return StatusError(
+        code,
+        f'{resource} "{name}" {why}',
+        reason=reason,
+        details=StatusDetails(name=name, kind=plural, group=group),
+    )
+
+
 def bad_request(message: str) -> StatusError:
     return StatusError(400, message)
 
@@ -112,6 +143,33 @@ def too_large_version(asked: int, current: int) -> StatusError:
     cause = StatusCause(reason="ResourceVersionTooLarge", message="Too large resource version")
     details = StatusDetails(causes=(cause,), retryAfterSeconds=1)
     return StatusError(504, f"Timeout: {message}", details=details, headers={"Retry-After": "1"})
+
+
+def invalid_fields(
+    kind: str, name: str, errors: Sequence[FieldError], group: str = ""
+) -> StatusError:
+    """Refuse an object that breaks rules, as the API server words it. Equal messages are told
+    once."""
+    messages = list(dict.fromkeys(error.message() for error in errors))
+    text = messages[0] if len(messages) == 1 else f"[{', '.join(messages)}]"
+    causes = tuple(
+        StatusCause(reason=error.type, message=error.body(), field=error.path) for error in errors
+    )
+    qualified = f"{kind}.{group}" if group else kind
+    return StatusError(
+        422,
+        f'{qualified} "{name}" is invalid: {text}',
+        details=StatusDetails(name=name, kind=kind, group=group, causes=causes),
+    )
+
+
+def flag_value(text: str, name: str) -> bool:
+    """Parse a boolean parameter; a present one without a value is true. Raises 400."""
+    if text.lower() in ("false", "f", "0"):
+        return False
+    if text.lower() in ("", "true", "t", "1"):
+        return True
+    raise bad_request(f"invalid value for {name}: {text!r}")
 
 
 def invalid(kind: str, name: str, problem: str) -> StatusError:

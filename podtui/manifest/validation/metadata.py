@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Final
 
 from podtui.api.v1 import (
@@ -26,6 +26,14 @@ from podtui.manifest.validation.errors import (
 ANNOTATIONS_LIMIT: Final = 256 * 1024
 _FOREGROUND: Final = "foregroundDeletion"
 _ORPHAN: Final = "orphan"
+_IMMUTABLE: Final = (
+    "name",
+    "namespace",
+    "uid",
+    "creationTimestamp",
+    "deletionTimestamp",
+    "deletionGracePeriodSeconds",
+)
 _STANDARD_FINALIZERS: Final = ("kubernetes", _ORPHAN, _FOREGROUND)
 
 
@@ -89,20 +97,28 @@ def _label_requirement(requirement: LabelSelectorRequirement, path: str) -> Erro
     yield from label_values(requirement.values, f"{path}.values")
 
 
-def object_meta(meta: ObjectMeta, path: str) -> Errors:
-    """Check the metadata of a namespaced object whose name was already generated."""
+def object_meta(
+    meta: ObjectMeta,
+    path: str,
+    *,
+    namespaced: bool = True,
+    name_rule: Callable[[str], list[str]] = formats.dns_subdomain,
+) -> Errors:
+    """Check the metadata of an object whose name was already generated."""
     if meta.generateName:
         problems = formats.name_prefix(meta.generateName)
         yield from invalid_each(f"{path}.generateName", meta.generateName, problems)
     if meta.name:
-        yield from invalid_each(f"{path}.name", meta.name, formats.dns_subdomain(meta.name))
+        yield from invalid_each(f"{path}.name", meta.name, name_rule(meta.name))
     else:
         yield required(f"{path}.name", "name or generateName is required")
-    if meta.namespace:
+    if namespaced and not meta.namespace:
+        yield required(f"{path}.namespace")
+    elif namespaced:
         problems = formats.dns_label(meta.namespace)
         yield from invalid_each(f"{path}.namespace", meta.namespace, problems)
-    else:
-        yield required(f"{path}.namespace")
+    elif meta.namespace:
+        yield forbidden(f"{path}.namespace", "not allowed on this type")
     if (meta.generation or 0) < 0:
         yield invalid(f"{path}.generation", meta.generation, "must be greater than or equal to 0")
     yield from labels(meta.labels, f"{path}.labels")
@@ -114,6 +130,29 @@ def object_meta(meta: ObjectMeta, path: str) -> Errors:
         if "/" not in name and name not in _STANDARD_FINALIZERS:
             why = "name is neither a standard finalizer name nor is it fully qualified"
             yield invalid(f"{path}.finalizers[{index}]", name, why)
+
+
+def object_meta_update(new: ObjectMeta, old: ObjectMeta, path: str) -> Errors:
+    """Check what an update may not change in the metadata."""
+    yield from _finalizers(new.finalizers, f"{path}.finalizers")
+    added = sorted(set(new.finalizers) - set(old.finalizers))
+    if old.deletionTimestamp is not None and added:
+        names = ", ".join(f'"{name}"' for name in added)
+        yield forbidden(
+            f"{path}.finalizers",
+            "no new finalizers can be added if the object is being deleted, found new finalizers"
+            f" []string{{{names}}}",
+        )
+    if (new.generation or 0) < (old.generation or 0):
+        yield invalid(f"{path}.generation", new.generation or 0, "must not be decremented")
+    for name in _IMMUTABLE:
+        value = getattr(new, name)
+        if value != getattr(old, name):
+            yield invalid(f"{path}.{name}", value, "field is immutable")
+    yield from labels(new.labels, f"{path}.labels")
+    yield from annotation_map(new.annotations, f"{path}.annotations")
+    yield from _owners(new.ownerReferences, f"{path}.ownerReferences")
+    yield from _managed_fields(new.managedFields, f"{path}.managedFields")
 
 
 def _owners(owners: tuple[OwnerReference, ...], path: str) -> Errors:

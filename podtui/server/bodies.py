@@ -1,0 +1,98 @@
+"""The bodies of requests: their media types, and the documents in them."""
+
+from __future__ import annotations
+
+from typing import Any, Final, cast
+
+import msgspec
+from aiohttp import web
+
+from podtui.api import v1
+from podtui.manifest.document import UnreadableText, decode_text
+from podtui.manifest.yaml_reader import read_yaml
+from podtui.server.decoding import DecodeError, Tree, decode_object, parse_json
+from podtui.server.status import StatusError, bad_request
+
+JSON: Final = "application/json"
+YAML: Final = "application/yaml"
+PROTOBUF: Final = "application/vnd.kubernetes.protobuf"
+_SHOWN: Final = 30
+_SCHEME: Final = "k8s.io/kubernetes/pkg/api/legacyscheme/scheme.go:30"
+
+
+def parse_body(request: web.Request, body: bytes, kind: str) -> Tree:
+    """Return the document of a body. ``kind`` is what is expected, for error texts. Raises
+    `StatusError` 400 or 415."""
+    media = request.content_type if "Content-Type" in request.headers else JSON
+    match media:
+        case "application/json":
+            parse = parse_json
+        case "application/yaml":
+            parse = parse_yaml
+        case _:
+            accepted = ", ".join((JSON, YAML))
+            raise StatusError(
+                415,
+                "the body of the request was in an unknown format - accepted media types include:"
+                f" {accepted}",
+            )
+    try:
+        tree: object = parse(body)
+    except DecodeError as error:
+        raise _unrecognized(
+            kind, f"couldn't get version/kind; json parse error: {error}", body
+        ) from (error)
+    if not isinstance(tree, dict):
+        what = {list: "array", str: "string", int: "number", float: "number", bool: "bool"}
+        problem = (
+            f"json: cannot unmarshal {what.get(type(tree), 'null')} into Go value of type"
+            r' struct { APIVersion string "json:\"apiVersion,omitempty\""; Kind string'
+            r' "json:\"kind,omitempty\"" }'
+        )
+        raise _unrecognized(kind, f"couldn't get version/kind; json parse error: {problem}", body)
+    return cast("Tree", tree)
+
+
+def parse_yaml(body: bytes) -> Any:
+    """Parse a YAML document (or JSON). Raises `DecodeError`."""
+    try:
+        text = decode_text(body)
+        return parse_json(body) if text.lstrip().startswith("{") else read_yaml(text).value
+    except UnreadableText as error:
+        raise DecodeError(f"error converting YAML to JSON: yaml: {error}") from error
+
+
+def _unrecognized(kind: str, problem: str, body: bytes) -> StatusError:
+    shown = body if body.startswith(b"{") else body.hex().encode()
+    limit = _SHOWN if body.startswith(b"{") else 2 * _SHOWN
+    text = shown[:limit].decode("utf-8", "replace") + (" ..." if len(shown) > limit else "")
+    return bad_request(
+        f"the object provided is unrecognized (must be of type {kind}): {problem}"
+        f" ({text or '<empty>'})"
+    )
+
+
+def decode_body(
+    tree: Tree, struct: type[v1.Struct], api_version: str, kind: str
+) -> tuple[Tree, list[str]]:
+    """Decode a document as an object of a kind; see `decode_object`. Raises `StatusError` 400."""
+    found = tree.get("kind") or kind
+    version = tree.get("apiVersion") or api_version
+    shown = str(version).rpartition("/")[2]
+    problem = ""
+    if found != kind or version != api_version:
+        problem = f'no kind "{found}" is registered for version "{version}" in scheme "{_SCHEME}"'
+    else:
+        try:
+            return decode_object(tree, struct)
+        except DecodeError as error:
+            problem = str(error)
+    raise bad_request(f'{found} in version "{shown}" cannot be handled as a {kind}: {problem}')
+
+
+def to_struct(tree: Tree, struct: type[v1.Struct]) -> Any:
+    """Convert a decoded tree. Raises `StatusError` 400, which only a bug in the decoding needs."""
+    try:
+        return msgspec.convert(tree, struct)
+    except msgspec.ValidationError as error:
+        raise bad_request(f"{struct.__name__} cannot be handled: {error}") from error

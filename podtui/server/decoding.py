@@ -1,0 +1,321 @@
+"""Decode a document into the API's types, with the API server's rules and error texts.
+
+A value of a wrong type refuses the document; unknown and repeated fields are collected for field
+validation.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Any, Final, NoReturn, cast
+
+from podtui.api import v1
+from podtui.api.quantity import canonical
+from podtui.api.shape import Field, Form, Shape, empty, fields, required_names
+
+Tree = dict[str, Any]
+
+_QUANTITY: Final = (
+    "quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'"
+)
+_TIME: Final = re.compile(
+    r"(\d{4}-\d\d-\d\d)T(\d\d):(\d\d:\d\d)(?:[.,](\d+))?(Z|[+-]\d\d:\d\d)", re.ASCII
+)
+_MICRO: Final = frozenset(
+    {
+        ("Event", "eventTime"),
+        ("EventSeries", "lastObservedTime"),
+        ("LeaseSpec", "acquireTime"),
+        ("LeaseSpec", "renewTime"),
+    }
+)
+_BYTES: Final = frozenset({("ConfigMap", "binaryData"), ("Secret", "data")})
+_INTEGER_BITS: Final = 31
+# The names that Go's messages use for types that are not plain strings and 32-bit integers.
+_GO_TYPES: Final[Mapping[str, str]] = {
+    "int64": """ContainerImage.sizeBytes DeleteOptions.gracePeriodSeconds
+        LinuxContainerUser.gid LinuxContainerUser.supplementalGroups LinuxContainerUser.uid
+        ListMeta.remainingItemCount NodeSwapStatus.capacity ObjectMeta.deletionGracePeriodSeconds
+        ObjectMeta.generation PodCondition.observedGeneration PodSecurityContext.fsGroup
+        PodSecurityContext.runAsGroup PodSecurityContext.runAsUser
+        PodSecurityContext.supplementalGroups PodSpec.activeDeadlineSeconds
+        PodSpec.terminationGracePeriodSeconds PodStatus.observedGeneration
+        Probe.terminationGracePeriodSeconds SecurityContext.runAsGroup SecurityContext.runAsUser
+        ServiceAccountTokenProjection.expirationSeconds SleepAction.seconds
+        Toleration.tolerationSeconds""",
+    "types.UID": """ConfigMapNodeConfigSource.uid ObjectMeta.uid ObjectReference.uid
+        OwnerReference.uid Preconditions.uid StatusDetails.uid""",
+    "v1.Capability": "Capabilities.add Capabilities.drop",
+    "v1.ConditionStatus": "NamespaceCondition.status NodeCondition.status PodCondition.status",
+    "v1.ContainerRestartPolicy": "Container.restartPolicy",
+    "v1.CoordinatedLeaseStrategy": "LeaseSpec.strategy",
+    "v1.DNSPolicy": "PodSpec.dnsPolicy",
+    "v1.DeletionPropagation": "DeleteOptions.propagationPolicy",
+    "v1.FinalizerName": "NamespaceSpec.finalizers",
+    "v1.HostPathType": "HostPathVolumeSource.type",
+    "v1.LabelSelectorOperator": "LabelSelectorRequirement.operator",
+    "v1.ManagedFieldsOperationType": "ManagedFieldsEntry.operation",
+    "v1.MountPropagationMode": "VolumeMount.mountPropagation",
+    "v1.NamespacePhase": "NamespaceStatus.phase",
+    "v1.NodeSelectorOperator": "NodeSelectorRequirement.operator",
+    "v1.OSName": "PodOS.name",
+    "v1.PodPhase": "PodStatus.phase",
+    "v1.PreemptionPolicy": "PodSpec.preemptionPolicy",
+    "v1.Protocol": "ContainerPort.protocol",
+    "v1.PullPolicy": "Container.imagePullPolicy EphemeralContainer.imagePullPolicy"
+    " ImageVolumeSource.pullPolicy",
+    "v1.RestartPolicy": "PodSpec.restartPolicy",
+    "v1.SecretType": "Secret.type",
+    "v1.StorageMedium": "EmptyDirVolumeSource.medium",
+    "v1.TaintEffect": "Taint.effect Toleration.effect",
+    "v1.TerminationMessagePolicy": "Container.terminationMessagePolicy"
+    " EphemeralContainer.terminationMessagePolicy",
+    "v1.TolerationOperator": "Toleration.operator",
+    "v1.URIScheme": "HTTPGetAction.scheme",
+}
+_GO_TYPE: Final = {place: name for name, places in _GO_TYPES.items() for place in places.split()}
+_JSON_KINDS: Final = {str: "string", bool: "bool", list: "array", dict: "object"}
+
+
+class DecodeError(Exception):
+    """Raised for a document that is not such an object; the text is the API server's."""
+
+
+class RepeatedKeys(Tree):
+    """A JSON object in which ``repeated`` keys occur more than once; the last one counts."""
+
+    repeated: tuple[str, ...] = ()
+
+
+@dataclass(slots=True)
+class _Decoding:
+    remarks: list[str] = field(default_factory=list[str])
+    wrong: str = ""
+    """The first wrong type; Go reports it after it has read everything else."""
+
+    def object(self, value: Tree, struct: type[v1.Struct], path: str, place: str) -> Tree:
+        """``path`` has the indexes of list items, ``place`` has not, as Go names fields in its
+        messages about unknown fields and about wrong types."""
+        known = fields(struct)
+        clean: Tree = {}
+        repeated = value.repeated if isinstance(value, RepeatedKeys) else ()
+        for key, element in value.items():
+            here = f"{path}.{key}" if path else key
+            found = known.get(key)
+            if found is None:
+                self.remarks.append(f'unknown field "{here}"')
+            elif element is not None:
+                there = f"{place}.{key}" if place else key
+                self.set(clean, found, element, struct, here, there)
+            if key in repeated:
+                self.remarks.append(f'duplicate field "{here}"')
+        for name in required_names(struct) - clean.keys():
+            clean[name] = empty(known[name].shape)
+        return clean
+
+    def set(
+        self,
+        into: Tree,
+        known: Field,
+        value: Any,
+        struct: type[v1.Struct],
+        path: str,
+        place: str,
+    ) -> None:
+        target = _Target(struct.__name__, known.name, place)
+        clean = self.value(value, known.shape, path, target)
+        if clean is not None:
+            into[known.name] = clean
+
+    def value(self, value: Any, shape: Shape, path: str, target: _Target) -> Any:
+        if isinstance(value, dict):
+            tree = cast("Tree", value)
+            if shape.form is Form.OBJECT and shape.struct is not None:
+                return self.object(tree, shape.struct, path, target.place)
+            if shape.form is Form.MAP and shape.item is not None:
+                return self.map(tree, shape.item, path, target)
+        if isinstance(value, list) and shape.form is Form.LIST and shape.item is not None:
+            item = shape.item
+            return [
+                empty(item)
+                if element is None and item.form is not Form.OBJECT
+                else self.item(element, item, f"{path}[{index}]", target)
+                for index, element in enumerate(cast("list[Any]", value))
+            ]
+        return self.scalar(cast("object", value), shape, target)
+
+    def item(self, value: Any, shape: Shape, path: str, target: _Target) -> Any:
+        clean = self.value({} if value is None else value, shape, path, target)
+        return empty(shape) if clean is None else clean
+
+    def map(self, value: Tree, item: Shape, path: str, target: _Target) -> Tree:
+        clean: Tree = {}
+        repeated = value.repeated if isinstance(value, RepeatedKeys) else ()
+        for key, element in value.items():
+            here = f"{path}.{key}"
+            if key in repeated:
+                self.remarks.append(f'duplicate field "{here}"')
+            found = empty(item) if element is None else self.item(element, item, here, target)
+            if (target.struct, target.name) in _BYTES:
+                found = _base64(str(found))
+            clean[key] = found
+        return clean
+
+    def scalar(self, value: object, shape: Shape, target: _Target) -> Any:
+        match shape.form:
+            case Form.TEXT if isinstance(value, str):
+                return value
+            case Form.BOOLEAN if isinstance(value, bool):
+                return value
+            case Form.INTEGER if isinstance(value, int) and not isinstance(value, bool):
+                bits = 63 if target.go_type(shape) == "int64" else _INTEGER_BITS
+                if -(1 << bits) <= value < 1 << bits:
+                    return value
+                return self.refuse(f"number {value}", shape, target)
+            case Form.PORT if isinstance(value, int | str) and not isinstance(value, bool):
+                return value
+            case Form.QUANTITY:
+                return _quantity(value)
+            case Form.TIME if isinstance(value, str):
+                return _time(value, micro=(target.struct, target.name) in _MICRO)
+            case Form.ANY:
+                return value
+            case _:
+                return self.refuse(_kind(value, shape), shape, target)
+
+    def refuse(self, kind: str, shape: Shape, target: _Target) -> None:
+        self.wrong = self.wrong or (
+            f"json: cannot unmarshal {kind} into Go struct field"
+            f" {target.struct}.{target.place} of type {target.go_type(shape)}"
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class _Target:
+    """The field that a value is decoded into: its struct, its name, and its path without
+    indexes."""
+
+    struct: str
+    name: str
+    place: str
+
+    def go_type(self, shape: Shape) -> str:
+        if shape.form is Form.LIST and shape.item is not None:
+            return f"[]{self.go_type(shape.item)}"
+        if shape.form is Form.MAP and shape.item is not None:
+            return f"map[string]{self.go_type(shape.item)}"
+        if shape.struct is not None:
+            return f"v1.{shape.struct.__name__}"
+        plain = {
+            Form.TEXT: "string",
+            Form.INTEGER: "int32",
+            Form.BOOLEAN: "bool",
+            Form.QUANTITY: "resource.Quantity",
+            Form.TIME: "string",
+            Form.PORT: "int32",
+        }
+        return _GO_TYPE.get(f"{self.struct}.{self.name}", plain.get(shape.form, "interface {}"))
+
+
+def _kind(value: object, shape: Shape) -> str:
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        return f"number {json.dumps(value)}" if shape.form is Form.INTEGER else "number"
+    return _JSON_KINDS.get(type(value), "object")
+
+
+def _quantity(value: object) -> str:
+    if isinstance(value, bool) or not isinstance(value, str | int | float):
+        raise DecodeError(_QUANTITY)
+    try:
+        return canonical(str(value))
+    except ValueError as error:
+        raise DecodeError(_QUANTITY) from error
+
+
+def _time(text: str, *, micro: bool) -> str:
+    layout = "2006-01-02T15:04:05.000000Z07:00" if micro else "2006-01-02T15:04:05Z07:00"
+    match = _TIME.fullmatch(text)
+    if match is None:
+        raise DecodeError(f'parsing time "{text}" as "{layout}": cannot parse "{text}" as "2006"')
+    day, hour, rest, fraction, zone = match.groups(default="")
+    digits = (fraction + "000000")[:6]
+    try:
+        moment = datetime.fromisoformat(
+            f"{day}T{hour}:{rest}.{digits}{'+00:00' if zone == 'Z' else zone}"
+        ).astimezone(UTC)
+    except (ValueError, OverflowError) as error:
+        raise DecodeError(f'parsing time "{text}": day out of range') from error
+    seconds = f"{moment.replace(tzinfo=None):%Y-%m-%dT%H:%M:%S}"
+    return f"{seconds}.{moment.microsecond:06d}Z" if micro else f"{seconds}Z"
+
+
+def _base64(text: str) -> str:
+    flat = text.replace("\r", "").replace("\n", "")
+    try:
+        return base64.b64encode(base64.b64decode(flat, validate=True)).decode()
+    except (binascii.Error, ValueError) as error:
+        good = re.match("[A-Za-z0-9+/]*", flat)
+        position = good.end() if good is not None else 0
+        raise DecodeError(f"illegal base64 data at input byte {position}") from error
+
+
+def decode_object(tree: Tree, struct: type[v1.Struct]) -> tuple[Tree, list[str]]:
+    """Return a tree that is ready for ``msgspec.convert``, and remarks about unknown and repeated
+    fields. Quantities and times are canonical. Raises `DecodeError`."""
+    decoding = _Decoding()
+    clean = decoding.object(tree, struct, "", "")
+    if decoding.wrong:
+        raise DecodeError(decoding.wrong)
+    return clean, decoding.remarks
+
+
+def parse_json(body: bytes) -> Any:
+    """Parse JSON; objects with repeated keys become `RepeatedKeys`. Raises `DecodeError`."""
+    try:
+        return json.loads(body, object_pairs_hook=_pairs, parse_constant=_constant)
+    except RecursionError as error:
+        raise DecodeError("exceeded max depth") from error
+    except UnicodeDecodeError as error:
+        raise DecodeError(
+            f"invalid character '\\x{body[error.start]:02x}' in string literal"
+        ) from error
+    except json.JSONDecodeError as error:
+        if error.pos >= len(error.doc.rstrip()):
+            raise DecodeError("unexpected end of JSON input") from error
+        found = error.doc[error.pos]
+        raise DecodeError(f"invalid character '{found}' {_expectation(error)}") from error
+    except ValueError as error:
+        raise DecodeError(str(error)) from error
+
+
+def _pairs(pairs: list[tuple[str, Any]]) -> Tree:
+    tree = dict(pairs)
+    if len(tree) == len(pairs):
+        return tree
+    names = [name for name, _ in pairs]
+    marked = RepeatedKeys(tree)
+    marked.repeated = tuple(name for name in tree if names.count(name) > 1)
+    return marked
+
+
+def _constant(text: str) -> NoReturn:
+    raise DecodeError(f"invalid character '{text[0]}' looking for beginning of value")
+
+
+def _expectation(error: json.JSONDecodeError) -> str:
+    said = error.msg
+    if said.startswith("Expecting property name"):
+        return "looking for beginning of object key string"
+    if said.startswith("Expecting ',' delimiter"):
+        return "after object key:value pair"
+    if said.startswith("Expecting ':'"):
+        return "after object key"
+    if said.startswith("Extra data"):
+        return "after top-level value"
+    return "looking for beginning of value"

@@ -1,0 +1,1 @@
+"""How the objects of each resource are created and changed: plain functions on data."""
