@@ -48,6 +48,7 @@ from podtui.server.access import Access
 from podtui.server.images import ImageRoutes
 from podtui.server.insight import EngineCallRoutes, InsightRoutes
 from podtui.server.kubelet import SummaryRoutes
+from podtui.server.namespace_care import NamespaceCare
 from podtui.server.tls import TlsServer
 from podtui.server.what_if import ManifestReader, Planner, PlanRoutes, WhatIfRoutes
 from podtui.settings import SETTINGS, Settings, attribute_name
@@ -155,6 +156,8 @@ async def serve(settings: Settings, stopped: asyncio.Event, power_failing: async
                 *EngineCallRoutes(journal.calls).routes(),
             ],
         )
+        namespaces = NamespaceCare(store, clock, lambda: pki.authority.decode())
+        await namespaces.prepare()
         runner = await stack.enter_async_context(serve_unix(app, settings.socket_path))
         _spare_the_collector()
         _LOG.info("serving %s on %s", settings.staticPodPath, settings.socket_path)
@@ -162,6 +165,7 @@ async def serve(settings: Settings, stopped: asyncio.Event, power_failing: async
             tasks = [
                 group.create_task(kubelet.run(), name="kubelet"),
                 group.create_task(store.run(), name="store"),
+                group.create_task(namespaces.run(), name="namespaces"),
             ]
             if settings.enableServer:
                 serving = serve_tls(settings, runner, pki, names, clock)

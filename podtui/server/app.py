@@ -10,11 +10,11 @@ from aiohttp.typedefs import Middleware
 from podtui.clock import Clock, SystemClock
 from podtui.server import discovery
 from podtui.server.access import Access
-from podtui.server.ephemeral import EphemeralContainerRoutes
 from podtui.server.files import FileRoutes
 from podtui.server.kubelet import KubeletRoutes
 from podtui.server.limits import LARGEST_BODY, Limits, RequestLimits
 from podtui.server.logs import LogRoutes
+from podtui.server.pod_routes import PodRequestRoutes
 from podtui.server.port_forward import PortForwardRoutes
 from podtui.server.protocol import KubeletEndpoints
 from podtui.server.remote_command import RemoteCommandRoutes
@@ -23,6 +23,7 @@ from podtui.server.resources import sources
 from podtui.server.sockets import Sockets
 from podtui.server.status import errors_as_status
 from podtui.server.stream import Streams
+from podtui.server.write_routes import WriteRoutes
 from podtui.store.protocol import Records
 
 BOOKMARK_SECONDS = 45.0
@@ -74,9 +75,11 @@ def build_app(
             resource, source, clock=clock, streams=streams, bookmark_seconds=bookmark_seconds
         )
         app.add_routes(reading.routes())
+        if resource.strategy is not None:
+            app.add_routes(WriteRoutes(resource, records, kubelet, clock).routes())
+    app.add_routes(PodRequestRoutes(records, clock).routes())
     app.add_routes(LogRoutes(records, kubelet, clock=clock, streams=streams).routes())
     app.add_routes(KubeletRoutes(records, kubelet).routes())
-    app.add_routes(EphemeralContainerRoutes(records, kubelet).routes())
     for part in (RemoteCommandRoutes, PortForwardRoutes, FileRoutes):
         app.add_routes(part(kubelet.sessions, sockets).routes())
     app.add_routes(extra_routes)

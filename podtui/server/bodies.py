@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, Final, cast
 
 import msgspec
@@ -10,7 +11,7 @@ from aiohttp import web
 from podtui.api import v1
 from podtui.manifest.document import UnreadableText, decode_text
 from podtui.manifest.yaml_reader import read_yaml
-from podtui.server.decoding import DecodeError, Tree, decode_object, parse_json
+from podtui.server.decoding import DecodeError, Tree, json_kind, parse_json
 from podtui.server.status import StatusError, bad_request
 
 JSON: Final = "application/json"
@@ -43,9 +44,8 @@ def parse_body(request: web.Request, body: bytes, kind: str) -> Tree:
             kind, f"couldn't get version/kind; json parse error: {error}", body
         ) from (error)
     if not isinstance(tree, dict):
-        what = {list: "array", str: "string", int: "number", float: "number", bool: "bool"}
         problem = (
-            f"json: cannot unmarshal {what.get(type(tree), 'null')} into Go value of type"
+            f"json: cannot unmarshal {json_kind(tree)} into Go value of type"
             r' struct { APIVersion string "json:\"apiVersion,omitempty\""; Kind string'
             r' "json:\"kind,omitempty\"" }'
         )
@@ -73,20 +73,19 @@ def _unrecognized(kind: str, problem: str, body: bytes) -> StatusError:
 
 
 def decode_body(
-    tree: Tree, struct: type[v1.Struct], api_version: str, kind: str
+    tree: Tree, decode: Callable[[Tree], tuple[Tree, list[str]]], api_version: str, kind: str
 ) -> tuple[Tree, list[str]]:
-    """Decode a document as an object of a kind; see `decode_object`. Raises `StatusError` 400."""
+    """Decode a document as an object of a kind. Raises `StatusError` 400."""
     found = tree.get("kind") or kind
     version = tree.get("apiVersion") or api_version
-    shown = str(version).rpartition("/")[2]
-    problem = ""
     if found != kind or version != api_version:
         problem = f'no kind "{found}" is registered for version "{version}" in scheme "{_SCHEME}"'
     else:
         try:
-            return decode_object(tree, struct)
+            return decode(tree)
         except DecodeError as error:
             problem = str(error)
+    shown = str(version).rpartition("/")[2]
     raise bad_request(f'{found} in version "{shown}" cannot be handled as a {kind}: {problem}')
 
 

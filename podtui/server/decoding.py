@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any, Final, NoReturn, cast
 
+from podtui.api import fields as facts
 from podtui.api import v1
 from podtui.api.quantity import canonical
 from podtui.api.shape import Field, Form, Shape, empty, fields, required_names
@@ -27,28 +28,9 @@ _QUANTITY: Final = (
 _TIME: Final = re.compile(
     r"(\d{4}-\d\d-\d\d)T(\d\d):(\d\d:\d\d)(?:[.,](\d+))?(Z|[+-]\d\d:\d\d)", re.ASCII
 )
-_MICRO: Final = frozenset(
-    {
-        ("Event", "eventTime"),
-        ("EventSeries", "lastObservedTime"),
-        ("LeaseSpec", "acquireTime"),
-        ("LeaseSpec", "renewTime"),
-    }
-)
-_BYTES: Final = frozenset({("ConfigMap", "binaryData"), ("Secret", "data")})
 _INTEGER_BITS: Final = 31
-# The names that Go's messages use for types that are not plain strings and 32-bit integers.
+# The names that Go's messages use for strings of a named type.
 _GO_TYPES: Final[Mapping[str, str]] = {
-    "int64": """ContainerImage.sizeBytes DeleteOptions.gracePeriodSeconds
-        LinuxContainerUser.gid LinuxContainerUser.supplementalGroups LinuxContainerUser.uid
-        ListMeta.remainingItemCount NodeSwapStatus.capacity ObjectMeta.deletionGracePeriodSeconds
-        ObjectMeta.generation PodCondition.observedGeneration PodSecurityContext.fsGroup
-        PodSecurityContext.runAsGroup PodSecurityContext.runAsUser
-        PodSecurityContext.supplementalGroups PodSpec.activeDeadlineSeconds
-        PodSpec.terminationGracePeriodSeconds PodStatus.observedGeneration
-        Probe.terminationGracePeriodSeconds SecurityContext.runAsGroup SecurityContext.runAsUser
-        ServiceAccountTokenProjection.expirationSeconds SleepAction.seconds
-        Toleration.tolerationSeconds""",
     "types.UID": """ConfigMapNodeConfigSource.uid ObjectMeta.uid ObjectReference.uid
         OwnerReference.uid Preconditions.uid StatusDetails.uid""",
     "v1.Capability": "Capabilities.add Capabilities.drop",
@@ -80,7 +62,7 @@ _GO_TYPES: Final[Mapping[str, str]] = {
     "v1.URIScheme": "HTTPGetAction.scheme",
 }
 _GO_TYPE: Final = {place: name for name, places in _GO_TYPES.items() for place in places.split()}
-_JSON_KINDS: Final = {str: "string", bool: "bool", list: "array", dict: "object"}
+_JSON_KINDS: Final = ((str, "string"), (bool, "bool"), (list, "array"), (dict, "object"))
 
 
 class DecodeError(Exception):
@@ -162,7 +144,7 @@ class _Decoding:
             if key in repeated:
                 self.remarks.append(f'duplicate field "{here}"')
             found = empty(item) if element is None else self.item(element, item, here, target)
-            if (target.struct, target.name) in _BYTES:
+            if target.fact == "{}bytes":
                 found = _base64(str(found))
             clean[key] = found
         return clean
@@ -174,7 +156,7 @@ class _Decoding:
             case Form.BOOLEAN if isinstance(value, bool):
                 return value
             case Form.INTEGER if isinstance(value, int) and not isinstance(value, bool):
-                bits = 63 if target.go_type(shape) == "int64" else _INTEGER_BITS
+                bits = 63 if "int64" in target.fact else _INTEGER_BITS
                 if -(1 << bits) <= value < 1 << bits:
                     return value
                 return self.refuse(f"number {value}", shape, target)
@@ -183,7 +165,7 @@ class _Decoding:
             case Form.QUANTITY:
                 return _quantity(value)
             case Form.TIME if isinstance(value, str):
-                return _time(value, micro=(target.struct, target.name) in _MICRO)
+                return _time(value, micro=target.fact == "MicroTime")
             case Form.ANY:
                 return value
             case _:
@@ -205,6 +187,13 @@ class _Target:
     name: str
     place: str
 
+    @property
+    def fact(self) -> str:
+        """The type of the field, as `podtui.api.fields` names it."""
+        known = facts.types().get(self.struct)
+        found = known.fields.get(self.name) if known is not None else None
+        return found.type if found is not None else ""
+
     def go_type(self, shape: Shape) -> str:
         if shape.form is Form.LIST and shape.item is not None:
             return f"[]{self.go_type(shape.item)}"
@@ -214,7 +203,7 @@ class _Target:
             return f"v1.{shape.struct.__name__}"
         plain = {
             Form.TEXT: "string",
-            Form.INTEGER: "int32",
+            Form.INTEGER: "int64" if "int64" in self.fact else "int32",
             Form.BOOLEAN: "bool",
             Form.QUANTITY: "resource.Quantity",
             Form.TIME: "string",
@@ -226,7 +215,12 @@ class _Target:
 def _kind(value: object, shape: Shape) -> str:
     if isinstance(value, int | float) and not isinstance(value, bool):
         return f"number {json.dumps(value)}" if shape.form is Form.INTEGER else "number"
-    return _JSON_KINDS.get(type(value), "object")
+    return json_kind(value)
+
+
+def json_kind(value: object) -> str:
+    """Return what Go's messages call a JSON value."""
+    return next((name for kind, name in _JSON_KINDS if isinstance(value, kind)), "number")
 
 
 def _quantity(value: object) -> str:

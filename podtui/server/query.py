@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final
 
 from aiohttp import web
 
+from podtui.manifest.validation.errors import Errors, GoText, forbidden, not_supported
 from podtui.server.objects import ApiObject
+from podtui.server.options import META_GROUP
+from podtui.server.paging import Token, parse_token
 from podtui.server.resources import Resource, reader
 from podtui.server.selectors import FieldTest, LabelTest, parse_fields, parse_labels
-from podtui.server.status import StatusError, bad_request, expired, flag_value
+from podtui.server.status import StatusError, bad_request, flag_value, invalid_fields
 
 _PLAIN = frozenset({"application/json", "application/*", "*/*"})
 _SHAPES = frozenset(
@@ -22,13 +25,15 @@ _SHAPES = frozenset(
         ("APIGroupDiscoveryList", "apidiscovery.k8s.io", "v2beta1"),
     }
 )
+_NO_MATCH: Final = "resourceVersionMatch is forbidden when continue is provided"
 _MOST_DIGITS: Final = 19
 """The maximum number of digits in Kubernetes numbers."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ListQuery:
-    """``resource_version`` is None if the client accepts any version; ``timeout`` is in seconds."""
+    """``resource_version`` is None if the client accepts any version; ``timeout`` is in seconds.
+    ``limit`` is 0 for a whole list, and ``token`` says where the page begins."""
 
     resource: Resource
     namespace: str
@@ -39,9 +44,17 @@ class ListQuery:
     initial_events: bool
     resource_version: int | None
     match: str
+    limit: int
+    token: Token | None
     timeout: float | None
+    selective: bool
     labels: LabelTest
     fields: FieldTest
+
+    @property
+    def exact(self) -> bool:
+        """Whether the list must be of exactly ``resource_version``. A page of a list is."""
+        return self.match == "Exact" or (not self.match and self.limit > 0)
 
     def selects(self, item: ApiObject | None) -> bool:
         if item is None or self.namespace not in ("", item.metadata.namespace):
@@ -52,31 +65,74 @@ class ListQuery:
 def parse_query(request: web.Request, resource: Resource) -> ListQuery:
     """Raises `StatusError` 400, 406 or 410."""
     query = request.query
-    if query.get("continue"):
-        raise expired("The provided continue parameter is too old: list again without it.")
-    include = query.get("includeObject", "") or "Metadata"
-    if include not in ("None", "Metadata", "Object"):
-        raise bad_request(f"unrecognized includeObject value: {include!r}")
+    watch = flag(request, "watch")
     match = query.get("resourceVersionMatch", "")
-    if match not in ("", "Exact", "NotOlderThan"):
-        raise bad_request(f"unknown resourceVersionMatch {match!r}")
+    errors = list(_watch_errors(query) if watch else _list_errors(query))
+    if errors:
+        raise invalid_fields("ListOptions", "", errors, META_GROUP)
+    version = query.get("resourceVersion", "")
+    token = parse_token(query["continue"]) if query.get("continue") else None
+    if token is not None and version not in ("", "0"):
+        raise bad_request("specifying resource version is not allowed when using continue")
     timeout = whole_number(request, "timeoutSeconds")
-    whole_number(request, "limit")
     return ListQuery(
         resource=resource,
         namespace=request.match_info.get("namespace", ""),
         media=negotiate(request.headers.get("Accept", ""), "Table"),
-        include=include,
-        watch=flag(request, "watch"),
+        include=include_object(request),
+        watch=watch,
         bookmarks=flag(request, "allowWatchBookmarks"),
         initial_events=flag(request, "sendInitialEvents"),
         # "0" accepts any version, like a missing parameter.
         resource_version=whole_number(request, "resourceVersion") or None,
         match=match,
+        limit=whole_number(request, "limit") or 0,
+        token=token,
         timeout=float(timeout) if timeout else None,
+        selective=bool(query.get("labelSelector") or query.get("fieldSelector")),
         labels=parse_labels(query.get("labelSelector", "")),
         fields=parse_fields(query.get("fieldSelector", ""), resource.selectable),
     )
+
+
+def _list_errors(query: Mapping[str, str]) -> Errors:
+    match, path = query.get("resourceVersionMatch", ""), "resourceVersionMatch"
+    if match:
+        if not query.get("resourceVersion"):
+            why = "resourceVersionMatch is forbidden unless resourceVersion is provided"
+            yield forbidden(path, why)
+        if query.get("continue"):
+            yield forbidden(path, _NO_MATCH)
+        if match not in ("Exact", "NotOlderThan"):
+            yield not_supported(path, GoText(match), ("Exact", "NotOlderThan", ""))
+        if match == "Exact" and query.get("resourceVersion") == "0":
+            why = 'resourceVersionMatch "exact" is forbidden for resourceVersion "0"'
+            yield forbidden(path, why)
+    if "sendInitialEvents" in query:
+        yield forbidden("sendInitialEvents", "sendInitialEvents is forbidden for list")
+
+
+def _watch_errors(query: Mapping[str, str]) -> Errors:
+    match, path = query.get("resourceVersionMatch", ""), "resourceVersionMatch"
+    if "sendInitialEvents" in query and match != "NotOlderThan":
+        why = "sendInitialEvents requires setting resourceVersionMatch to NotOlderThan"
+        yield forbidden(path, why)
+    if match:
+        if "sendInitialEvents" not in query:
+            why = "resourceVersionMatch is forbidden for watch unless sendInitialEvents is provided"
+            yield forbidden(path, why)
+        if match != "NotOlderThan":
+            yield not_supported(path, GoText(match), ("NotOlderThan",))
+        if query.get("continue"):
+            yield forbidden(path, _NO_MATCH)
+
+
+def include_object(request: web.Request) -> str:
+    """Return which part of an object each row of a Table has. Raises `StatusError` 400."""
+    include = request.query.get("includeObject", "") or "Metadata"
+    if include not in ("None", "Metadata", "Object"):
+        raise bad_request(f"unrecognized includeObject value: {include!r}")
+    return include
 
 
 def flag(request: web.Request, name: str) -> bool:

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Sequence
-from typing import NamedTuple
+from collections.abc import AsyncIterator, Mapping, Sequence
+from types import MappingProxyType
+from typing import Any, NamedTuple
 
 import msgspec
 from aiohttp import web
 
 from podtui.clock import Clock
 from podtui.errors import StoreGone
-from podtui.server.objects import ApiObject, ObjectChange, ObjectSource, encode
-from podtui.server.query import ListQuery, negotiate, parse_query
+from podtui.server.objects import ApiObject, ObjectChange, Objects, ObjectSource
+from podtui.server.paging import LATEST, Continued, Token, encoded, too_old
+from podtui.server.query import ListQuery, MediaType, include_object, negotiate, parse_query
 from podtui.server.resources import Resource
 from podtui.server.status import expired, json_response, not_found, too_large_version
 from podtui.server.stream import Outflow, Streams, closed_after
@@ -58,37 +60,45 @@ class ResourceRoutes:
         item = await self._source.get(request.match_info.get("namespace", ""), name)
         if item is None:
             raise not_found(self._resource.plural, name, self._resource.group)
-        if not media.shape:
-            return json_response(self._rendering.encode(item))
-        query = parse_query(request, self._resource)
-        version = item.metadata.resourceVersion
-        return json_response(self._rendering.table(query, [item], version))
+        return json_response(self._rendering.one(media, include_object(request), item))
 
     async def collection(self, request: web.Request) -> web.StreamResponse:
         query = parse_query(request, self._resource)
         return await (self._watch(request, query) if query.watch else self._list(query))
 
     async def _list(self, query: ListQuery) -> web.Response:
-        listing = await self._source.list(query.namespace)
-        current = listing.resource_version
-        if query.resource_version is not None and current is not None:
-            if query.resource_version > current:
-                raise too_large_version(query.resource_version, current)
-            if query.match == "Exact" and query.resource_version < current:
-                raise expired("The resourceVersion for the provided list is too old.")
+        listing = await self._listing(query)
         items = [item for item in listing.items if query.selects(item)]
-        version = "" if current is None else str(current)
-        if query.media.shape:
-            return json_response(self._rendering.table(query, items, version))
-        return json_response(
-            b'{"kind":"%sList","apiVersion":"%s","metadata":{"resourceVersion":"%s"},"items":[%s]}'
-            % (
-                self._resource.kind.encode(),
-                self._resource.api_version.encode(),
-                version.encode(),
-                b",".join(map(self._rendering.encode, items)),
-            )
-        )
+        if query.token is not None:
+            items = [item for item in items if _key(item) > query.token.start]
+        version, more = listing.resource_version, None
+        if version is not None and 0 < query.limit < len(items):
+            left = len(items) - query.limit
+            items = items[: query.limit]
+            token = encoded(Token(version, _key(items[-1])))
+            more = Continued(token, None if query.selective else left)
+        shown = "" if version is None else str(version)
+        return self._rendering.listed(query.media, query.include, items, shown, more)
+
+    async def _listing(self, query: ListQuery) -> Objects:
+        """Read the objects as of the version that the client asks for."""
+        if query.token is not None and query.token.rv != LATEST:
+            try:
+                return await self._source.list(query.namespace, query.token.rv)
+            except StoreGone:
+                raise too_old(query.token) from None
+        listing = await self._source.list(query.namespace)
+        asked, current = query.resource_version, listing.resource_version
+        if asked is None or current is None:
+            return listing
+        if asked > current:
+            raise too_large_version(asked, current)
+        if query.exact and asked < current:
+            try:
+                return await self._source.list(query.namespace, asked)
+            except StoreGone:
+                raise expired("The resourceVersion for the provided list is too old.") from None
+        return listing
 
     async def _watch(self, request: web.Request, query: ListQuery) -> web.StreamResponse:
         beginning = await self._begin(query)
@@ -108,6 +118,10 @@ class ResourceRoutes:
             raise too_large_version(query.resource_version, current)
         items = [item for item in listing.items if query.selects(item)]
         return Beginning(items, current, self._source.watch(current))
+
+
+def _key(item: ApiObject) -> tuple[str, str]:
+    return item.metadata.namespace, item.metadata.name
 
 
 class Beginning(NamedTuple):
@@ -195,36 +209,68 @@ class Rendering:
         self._clock = clock
 
     def encode(self, item: ApiObject) -> bytes:
-        return encode(item, self._resource.api_version, self._resource.kind)
+        return self._resource.encode(item)
 
-    def table(
+    def one(
+        self, media: MediaType, include: str, item: ApiObject, *, definitions: bool = True
+    ) -> bytes:
+        """Encode one object, as a Table if the client asks for it."""
+        if not media.shape:
+            return self.encode(item)
+        version = item.metadata.resourceVersion
+        return self._table(media, include, [item], version, definitions=definitions)
+
+    def listed(
         self,
-        query: ListQuery,
+        media: MediaType,
+        include: str,
+        items: Sequence[ApiObject],
+        version: str,
+        continued: Continued | None = None,
+    ) -> web.Response:
+        """Return the response of a list."""
+        more = continued.metadata() if continued is not None else {}
+        if media.shape:
+            return json_response(self._table(media, include, items, version, more=more))
+        metadata = msgspec.json.encode({"resourceVersion": version, **more})
+        return json_response(
+            b'{"kind":"%sList","apiVersion":"%s","metadata":%s,"items":[%s]}'
+            % (
+                self._resource.kind.encode(),
+                self._resource.api_version.encode(),
+                metadata,
+                b",".join(map(self.encode, items)),
+            )
+        )
+
+    def _table(
+        self,
+        media: MediaType,
+        include: str,
         items: Sequence[ApiObject],
         version: str,
         *,
         definitions: bool = True,
+        more: Mapping[str, Any] = MappingProxyType({}),
     ) -> bytes:
         return table(
             self._resource.columns,
             ((item, msgspec.Raw(self.encode(item))) for item in items),
             now=self._clock.now(),
-            version=query.media.version,
-            resource_version=version,
-            include=query.include,
+            version=media.version,
+            metadata={"resourceVersion": version, **more} if version else {},
+            include=include,
             definitions=definitions,
         )
 
     def watched(self, query: ListQuery, item: ApiObject, *, first: bool) -> bytes:
         """Encode an object in the watch's format. Only the first Table includes the column
         definitions."""
-        if not query.media.shape:
-            return self.encode(item)
-        return self.table(query, [item], item.metadata.resourceVersion, definitions=first)
+        return self.one(query.media, query.include, item, definitions=first)
 
     def bookmark(self, query: ListQuery, version: int, *, initial_end: bool) -> bytes:
         if query.media.shape:
-            return self.table(query, [], str(version), definitions=False)
+            return self._table(query.media, query.include, [], str(version), definitions=False)
         annotations = {"annotations": {INITIAL_EVENTS_END: "true"}} if initial_end else {}
         return msgspec.json.encode(
             {

@@ -6,18 +6,24 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+import msgspec
+
 from podtui.api.local import NodeMetrics
 from podtui.api.names import GROUP, GROUP_VERSION, METRICS_GROUP_VERSION
 from podtui.server import table
+from podtui.server.decoding import Tree
 from podtui.server.objects import (
     ApiObject,
     LiveObjects,
-    NamespacesOfPods,
     ObjectSource,
     RecordedObjects,
+    encode,
 )
 from podtui.server.protocol import KubeletEndpoints
+from podtui.server.strategies import accounts, config, events, namespaces, nodes, pods
+from podtui.server.strategies.strategy import Strategy
 from podtui.store.protocol import Records
+from podtui.store.resources import Resource as RecordName
 
 METRICS_GROUP = METRICS_GROUP_VERSION.partition("/")[0]
 _IDENTITY = ("metadata.name", "metadata.namespace")
@@ -39,6 +45,16 @@ class Resource:
     subresources: Mapping[str, tuple[str, ...]] = field(default_factory=dict[str, tuple[str, ...]])
     """The verbs by subresource."""
     watchable: bool = True
+    record: RecordName | None = None
+    """The records of the objects."""
+    strategy: Strategy | None = None
+    """How objects are written; None for objects that are only read."""
+    updates: Mapping[str, Strategy] = field(default_factory=dict[str, Strategy])
+    """How objects are updated, by subresource."""
+    to_wire: Callable[[Any], Tree] | None = None
+    """Returns an object's JSON form, if that is not the form of its record."""
+    from_wire: Callable[[Tree], Tree] | None = None
+    """The reverse of ``to_wire``."""
 
     @property
     def group(self) -> str:
@@ -51,7 +67,20 @@ class Resource:
 
     @property
     def verbs(self) -> tuple[str, ...]:
-        return ("get", "list", "watch") if self.watchable else ("get", "list")
+        if self.strategy is None:
+            return ("get", "list", "watch") if self.watchable else ("get", "list")
+        collection = ("deletecollection",) if self.deletes_collections else ()
+        return ("create", "delete", *collection, "get", "list", "patch", "update", "watch")
+
+    @property
+    def deletes_collections(self) -> bool:
+        """Whether a whole collection can be deleted; a namespace must be named."""
+        return self.kind != "Namespace"
+
+    def encode(self, item: ApiObject) -> bytes:
+        if self.to_wire is not None:
+            return msgspec.json.encode(self.to_wire(item))
+        return encode(item, self.api_version, self.kind)
 
     @property
     def selectable(self) -> frozenset[str]:
@@ -79,10 +108,21 @@ PODS = Resource(
     ),
     subresources={
         "attach": ("create", "get"),
+        "binding": ("create",),
         "ephemeralcontainers": ("get", "patch", "update"),
+        "eviction": ("create",),
         "exec": ("create", "get"),
         "log": ("get",),
         "portforward": ("create", "get"),
+        "resize": ("get", "patch", "update"),
+        "status": ("get", "patch", "update"),
+    },
+    record="pods",
+    strategy=pods.PODS,
+    updates={
+        "ephemeralcontainers": pods.EPHEMERAL_CONTAINERS,
+        "resize": pods.RESIZE,
+        "status": pods.STATUS,
     },
 )
 NODES = Resource(
@@ -94,6 +134,10 @@ NODES = Resource(
     columns=table.NODES,
     short_names=("no",),
     fields=("spec.unschedulable",),
+    subresources={"status": ("get", "patch", "update")},
+    record="nodes",
+    strategy=nodes.NODES,
+    updates={"status": nodes.STATUS},
 )
 EVENTS = Resource(
     api_version="v1",
@@ -116,6 +160,76 @@ EVENTS = Resource(
         "source",
         "type",
     ),
+    record="events",
+    strategy=events.CORE_EVENTS,
+)
+NEW_EVENTS = Resource(
+    api_version=f"{events.GROUP}/v1",
+    plural="events",
+    singular="event",
+    kind="Event",
+    namespaced=True,
+    columns=table.EVENTS,
+    short_names=("ev",),
+    fields=(
+        "reason",
+        "regarding.kind",
+        "regarding.namespace",
+        "regarding.name",
+        "regarding.uid",
+        "regarding.apiVersion",
+        "regarding.resourceVersion",
+        "regarding.fieldPath",
+        "reportingController",
+        "type",
+    ),
+    record="events",
+    strategy=events.NEW_EVENTS,
+    to_wire=events.to_new,
+    from_wire=events.from_new,
+)
+CONFIG_MAPS = Resource(
+    api_version="v1",
+    plural="configmaps",
+    singular="configmap",
+    kind="ConfigMap",
+    namespaced=True,
+    columns=table.CONFIG_MAPS,
+    short_names=("cm",),
+    record="configmaps",
+    strategy=config.CONFIG_MAPS,
+)
+SECRETS = Resource(
+    api_version="v1",
+    plural="secrets",
+    singular="secret",
+    kind="Secret",
+    namespaced=True,
+    columns=table.SECRETS,
+    fields=("type",),
+    record="secrets",
+    strategy=config.SECRETS,
+)
+SERVICE_ACCOUNTS = Resource(
+    api_version="v1",
+    plural="serviceaccounts",
+    singular="serviceaccount",
+    kind="ServiceAccount",
+    namespaced=True,
+    columns=table.SERVICE_ACCOUNTS,
+    short_names=("sa",),
+    record="serviceaccounts",
+    strategy=accounts.SERVICE_ACCOUNTS,
+)
+LEASES = Resource(
+    api_version="coordination.k8s.io/v1",
+    plural="leases",
+    singular="lease",
+    kind="Lease",
+    namespaced=True,
+    columns=table.LEASES,
+    record="leases",
+    strategy=accounts.LEASES,
 )
 NAMESPACES = Resource(
     api_version="v1",
@@ -126,6 +240,10 @@ NAMESPACES = Resource(
     columns=table.NAMESPACES,
     short_names=("ns",),
     fields=("status.phase",),
+    subresources={"finalize": ("update",), "status": ("get", "patch", "update")},
+    record="namespaces",
+    strategy=namespaces.NAMESPACES,
+    updates={"finalize": namespaces.FINALIZE, "status": namespaces.STATUS},
 )
 MANIFESTS = Resource(
     api_version=GROUP_VERSION,
@@ -136,6 +254,7 @@ MANIFESTS = Resource(
     columns=table.MANIFESTS,
     short_names=("mf",),
     fields=("status.state",),
+    record="manifests",
 )
 TIMELINES = Resource(
     api_version=GROUP_VERSION,
@@ -145,6 +264,7 @@ TIMELINES = Resource(
     namespaced=True,
     columns=table.TIMELINES,
     short_names=("tl",),
+    record="timelines",
 )
 POD_METRICS = Resource(
     api_version=METRICS_GROUP_VERSION,
@@ -164,8 +284,22 @@ NODE_METRICS = Resource(
     columns=table.NODE_METRICS,
     watchable=False,
 )
-ALL = (NODES, PODS, EVENTS, NAMESPACES, MANIFESTS, TIMELINES, POD_METRICS, NODE_METRICS)
-GROUPS = ("", GROUP, METRICS_GROUP)
+ALL = (
+    CONFIG_MAPS,
+    EVENTS,
+    NAMESPACES,
+    NODES,
+    PODS,
+    SECRETS,
+    SERVICE_ACCOUNTS,
+    NEW_EVENTS,
+    LEASES,
+    MANIFESTS,
+    TIMELINES,
+    POD_METRICS,
+    NODE_METRICS,
+)
+GROUPS = ("", events.GROUP, "coordination.k8s.io", GROUP, METRICS_GROUP)
 
 
 def sources(records: Records, kubelet: KubeletEndpoints) -> list[tuple[Resource, ObjectSource]]:
@@ -175,13 +309,13 @@ def sources(records: Records, kubelet: KubeletEndpoints) -> list[tuple[Resource,
         metrics = await kubelet.node_metrics()
         return () if metrics is None else (metrics,)
 
+    recorded: list[tuple[Resource, ObjectSource]] = [
+        (resource, RecordedObjects(records, resource.record))
+        for resource in ALL
+        if resource.record is not None
+    ]
     return [
-        (PODS, RecordedObjects(records, "pods")),
-        (NODES, RecordedObjects(records, "nodes")),
-        (EVENTS, RecordedObjects(records, "events")),
-        (MANIFESTS, RecordedObjects(records, "manifests")),
-        (TIMELINES, RecordedObjects(records, "timelines")),
-        (NAMESPACES, NamespacesOfPods(records)),
+        *recorded,
         (POD_METRICS, LiveObjects(kubelet.pod_metrics)),
         (NODE_METRICS, LiveObjects(node_metrics)),
     ]
@@ -193,6 +327,9 @@ def reader(item: ApiObject) -> Callable[[str], str]:
     def read(path: str) -> str:
         if path == "source":
             return read("source.component") or read("reportingComponent")
+        if path == "reportingController":
+            path = "reportingComponent"
+        path = path.replace("regarding.", "involvedObject.")
         value: Any = item
         for name in path.split("."):
             value = getattr(value, name)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Mapping, Sequence
 from contextlib import (
     AbstractAsyncContextManager,
     AsyncExitStack,
@@ -15,8 +15,9 @@ from typing import TypeVar
 
 import msgspec
 from aiohttp import web
+from multidict import CIMultiDict
 
-from podtui.api.v1 import Status, StatusCause, StatusDetails
+from podtui.api.v1 import ListMeta, Status, StatusCause, StatusDetails
 from podtui.errors import EngineError, EngineUnavailable, SessionError, StoreGone
 from podtui.manifest.validation.errors import FieldError
 
@@ -45,20 +46,23 @@ MODIFIED = (
 
 
 class StatusError(Exception):
-    """Raised by handlers to respond with a ``Status``; its text is the message."""
+    """Raised by handlers to respond with a ``Status``; its text is the message. The reason follows
+    from the code unless it is given."""
 
     def __init__(
         self,
         code: int,
         message: str,
         *,
-        reason: str = "",
+        reason: str | None = None,
         details: StatusDetails | None = None,
         headers: dict[str, str] | None = None,
+        metadata: ListMeta | None = None,
     ) -> None:
         super().__init__(message)
+        self.metadata = metadata
         self.code = code
-        self.reason = reason or _REASONS.get(code, "Unknown")
+        self.reason = _REASONS.get(code, "Unknown") if reason is None else reason
         self.details = details
         self.headers = headers
 
@@ -66,6 +70,7 @@ class StatusError(Exception):
         return Status(
             kind="Status",
             apiVersion="v1",
+            metadata=self.metadata or ListMeta(),
             status="Failure",
             message=str(self),
             reason=self.reason,
@@ -80,17 +85,24 @@ class StatusError(Exception):
 
 
 def json_response(
-    body: bytes, *, code: int = 200, headers: dict[str, str] | None = None
+    body: bytes, *, code: int = 200, headers: Mapping[str, str] | None = None
 ) -> web.Response:
     """Return JSON without a charset: clients of aggregated discovery compare the exact type."""
-    return web.Response(
-        body=body, status=code, headers={"Content-Type": "application/json", **(headers or {})}
+    all_of_them = CIMultiDict(headers or {})
+    all_of_them.setdefault("Content-Type", "application/json")
+    return web.Response(body=body, status=code, headers=all_of_them)
+
+
+def success(message: str = "", code: int = 200) -> web.Response:
+    status = Status(
+        kind="Status",
+        apiVersion="v1",
+        metadata=ListMeta(),
+        status="Success",
+        message=message,
+        code=code,
     )
-
-
-def success(message: str = "") -> web.Response:
-    status = Status(kind="Status", apiVersion="v1", status="Success", message=message, code=200)
-    return json_response(msgspec.json.encode(status))
+    return json_response(msgspec.json.encode(status), code=code)
 
 
 def not_found(plural: str, name: str, group: str = "") -> StatusError:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -14,7 +14,16 @@ from podtui.api.local import Manifest, NodeMetrics, PodMetrics, Severity
 from podtui.api.pods import is_true
 from podtui.api.printing import pod_line
 from podtui.api.times import parse_time, short_duration, since
-from podtui.api.v1 import Event, Node, Pod
+from podtui.api.v1 import (
+    ConfigMap,
+    Event,
+    Lease,
+    Namespace,
+    Node,
+    Pod,
+    Secret,
+    ServiceAccount,
+)
 from podtui.server.objects import ApiObject
 
 NONE = "<none>"
@@ -50,7 +59,7 @@ def table(
     *,
     now: datetime,
     version: str = "v1",
-    resource_version: str = "",
+    metadata: Mapping[str, Any],
     include: str = "Metadata",
     definitions: bool = True,
 ) -> bytes:
@@ -71,7 +80,7 @@ def table(
         {
             "kind": "Table",
             "apiVersion": f"meta.k8s.io/{version}",
-            "metadata": {"resourceVersion": resource_version} if resource_version else {},
+            "metadata": metadata,
             "columnDefinitions": columns.definitions() if definitions else None,
             "rows": rows,
         }
@@ -108,9 +117,29 @@ def _named(item: ApiObject, now: datetime) -> list[Cell]:
     return [item.metadata.name, since(item.metadata.creationTimestamp, now)]
 
 
-def _namespace(item: ApiObject, now: datetime) -> list[Cell]:
+def _namespace(item: Namespace, now: datetime) -> list[Cell]:
     name, age = _named(item, now)
-    return [name, "Active", age]
+    return [name, item.status.phase, age]
+
+
+def _config_map(item: ConfigMap, now: datetime) -> list[Cell]:
+    name, age = _named(item, now)
+    return [name, len(item.data) + len(item.binaryData), age]
+
+
+def _secret(item: Secret, now: datetime) -> list[Cell]:
+    name, age = _named(item, now)
+    return [name, item.type, len(item.data), age]
+
+
+def _account(item: ServiceAccount, now: datetime) -> list[Cell]:
+    name, age = _named(item, now)
+    return [name, len(item.secrets), age]
+
+
+def _lease(item: Lease, now: datetime) -> list[Cell]:
+    name, age = _named(item, now)
+    return [name, item.spec.holderIdentity, age]
 
 
 def _node(node: Node, now: datetime) -> list[Cell]:
@@ -214,6 +243,18 @@ EVENTS = Columns(
 
 
 NAMESPACES = Columns(("Name", "Status", "Age"), _namespace)
+
+
+CONFIG_MAPS = Columns(("Name", "Data", "Age"), _config_map, integers=frozenset({"Data"}))
+
+
+SECRETS = Columns(("Name", "Type", "Data", "Age"), _secret, integers=frozenset({"Data"}))
+
+
+SERVICE_ACCOUNTS = Columns(("Name", "Secrets", "Age"), _account, integers=frozenset({"Secrets"}))
+
+
+LEASES = Columns(("Name", "Holder", "Age"), _lease)
 
 
 MANIFESTS = Columns(

@@ -1,13 +1,9 @@
-"""Answer whether this node would admit a pod, given its manifest. The manifest is not stored.
-
-There are two forms of the answer: a dry run of creating a pod, for Kubernetes clients, and a
-``WhatIf`` with more details.
-"""
+"""Answer whether this node would admit a pod, given its manifest. The manifest is not stored."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable
 
 from aiohttp import web
 
@@ -15,7 +11,7 @@ from podtui.api.local import Severity
 from podtui.api.names import GROUP_VERSION
 from podtui.api.plan import Plan
 from podtui.api.v1 import Pod, StatusCause, StatusDetails
-from podtui.api.what_if import PortHolder, WhatIf
+from podtui.api.what_if import WhatIf
 from podtui.manifest.result import ReadResult
 from podtui.server.objects import encode
 from podtui.server.status import StatusError, bad_request, json_response
@@ -34,40 +30,12 @@ class WhatIfRoutes:
         self._read = read
 
     def routes(self) -> list[web.RouteDef]:
-        return [
-            web.post("/api/v1/namespaces/{namespace}/pods", self.dry_run),
-            web.post(f"/apis/{GROUP_VERSION}/whatifs", self.ask),
-        ]
+        return [web.post(f"/apis/{GROUP_VERSION}/whatifs", self.ask)]
 
     async def ask(self, request: web.Request) -> web.Response:
         """The request body is a manifest. Responds with 422 if it defines no pod."""
         answer = await self._judge(await self._pod(request))
         return json_response(encode(answer, GROUP_VERSION, "WhatIf"))
-
-    async def dry_run(self, request: web.Request) -> web.Response:
-        """Respond with 201 and the resulting pod, or with 403 and the kubelet's reason and
-        message."""
-        wish = request.query.getall("dryRun", [])
-        if not wish:
-            raise StatusError(
-                405, "pods come from the files of the folder; only dryRun=All is answered here"
-            )
-        if wish != ["All"]:
-            raise bad_request(f"dryRun: Invalid value: {wish}: supported values: All")
-        pod = await self._pod(request)
-        namespace = request.match_info["namespace"]
-        if pod.metadata.namespace != namespace:
-            raise bad_request(
-                f"the namespace of the object ({pod.metadata.namespace}) does not match the"
-                f" namespace on the URL ({namespace})"
-            )
-        answer = await self._judge(pod)
-        if not answer.admitted:
-            details = StatusDetails(
-                name=pod.metadata.name, kind="pods", causes=tuple(causes(answer))
-            )
-            raise StatusError(403, answer.message, reason=answer.reason, details=details)
-        return json_response(encode(pod, "v1", "Pod"), code=201)
 
     async def _pod(self, request: web.Request) -> Pod:
         result = await asyncio.to_thread(self._read, await request.read())
@@ -85,29 +53,6 @@ class WhatIfRoutes:
         more = f" (and {len(errors) - 1} more)" if len(errors) > 1 else ""
         text = f"the manifest makes no pod: {place}{first.text}{more}"
         raise StatusError(422, text, details=StatusDetails(kind="Pod", causes=found))
-
-
-def causes(answer: WhatIf) -> Iterator[StatusCause]:
-    """Return the obstacles as causes of a ``Status``."""
-    for lack in answer.lacks:
-        text = f"requested: {lack.requested}, used: {lack.used}, capacity: {lack.capacity}"
-        yield StatusCause(reason="Insufficient", field=lack.resource, message=text)
-    for holder in answer.holders:
-        field = f"{holder.port}/{holder.protocol}"
-        yield StatusCause(reason="PortInUse", field=field, message=_who(holder))
-    for pod in answer.leave:
-        yield StatusCause(
-            reason="WouldHaveToGo", field=f"{pod.namespace}/{pod.name}", message="to make room"
-        )
-    for remark in answer.remarks:
-        yield StatusCause(reason="Remark", message=remark)
-
-
-def _who(holder: PortHolder) -> str:
-    if holder.pod:
-        return f"held by pod {holder.namespace}/{holder.pod}"
-    name = holder.process or "a program that the machine does not name"
-    return f"held by {name}" + (f" (pid {holder.pid})" if holder.pid is not None else "")
 
 
 class PlanRoutes:

@@ -1,5 +1,5 @@
-"""A cluster of straw: our API behind TLS, with people who must say who they are, lists in pages and
-the moods of a busy server."""
+"""A cluster of straw: our API behind TLS, with people who must say who they are, and the
+moods of a busy server."""
 
 from __future__ import annotations
 
@@ -105,8 +105,6 @@ class Moods:
     asked: list[tuple[str, str, str]] = field(default_factory=list)
     heads: list[Any] = field(default_factory=list)
     deleted: list[tuple[str, Any]] = field(default_factory=list)
-    lists: dict[str, bytes] = field(default_factory=dict)
-    """The last list of each path, for the pages that follow the first."""
 
     def paths(self) -> list[str]:
         return [path for _, path, _ in self.asked]
@@ -135,7 +133,7 @@ class Moods:
         if request.method == "DELETE":
             self.deleted.append((request.path, await request.json()))
             return web.json_response({"kind": "Status", "status": "Success"})
-        return await self._paged(request, handler)
+        return await self._answered(request, handler)
 
     def _who(self, request: web.Request) -> str | None:
         scheme, _, value = request.headers.get("Authorization", "").partition(" ")
@@ -150,38 +148,20 @@ class Moods:
             return dict(pair[0] for pair in shown["subject"])["commonName"]
         return None
 
-    async def _paged(self, request: web.Request, handler: Handler) -> web.StreamResponse:
-        limit, start = request.query.get("limit"), request.query.get("continue", "0")
-        if "continue" in request.query:
-            if self.expire_pages:
-                raise StatusError(410, "the continue parameter is too old")
-            return self._page(self.lists[request.path], limit, start)
+    async def _answered(self, request: web.Request, handler: Handler) -> web.StreamResponse:
+        if "continue" in request.query and self.expire_pages:
+            raise StatusError(410, "the continue parameter is too old")
         response = await handler(request)
         if not (isinstance(response, web.Response) and response.body and response.status == 200):
             return response
-        if "watch" in request.query or request.path in ("/api", "/apis"):
+        if "watch" in request.query or not self.managed:
             return response
-        if not (limit or self.managed) or "as=Table" in request.headers.get("Accept", ""):
-            return response
-        text = self.lists[request.path] = bytes(response.body)
-        if "items" not in json.loads(text):
-            return response
-        return self._page(text, limit, start)
-
-    def _page(self, text: bytes, limit: str | None, start: str) -> web.Response:
-        document = json.loads(text)
-        items = document["items"]
-        if limit:
-            here = items[int(start) : int(start) + int(limit)]
-            if int(start) + int(limit) < len(items):
-                document["metadata"]["continue"] = str(int(start) + int(limit))
-            document["items"] = items = here
-        if self.managed:
-            for item in items:
-                item["metadata"]["managedFields"] = [
-                    {"manager": "kubelet", "operation": "Update", "fieldsV1": {"f:x": {}}}
-                ]
-                item["unheardOf"] = {"nested": [1, None]}
+        document = json.loads(bytes(response.body))
+        for item in document.get("items", ()):
+            item["metadata"]["managedFields"] = [
+                {"manager": "kubelet", "operation": "Update", "fieldsV1": {"f:x": {}}}
+            ]
+            item["unheardOf"] = {"nested": [1, None]}
         return web.json_response(document)
 
 

@@ -38,6 +38,7 @@ from podtui.runtime.protocol import LogLine, LogLines, LogOptions
 from podtui.server import build_app, serve_unix
 from podtui.server.access import ATTRIBUTES, USER, Access
 from podtui.server.attributes import parse_attributes
+from podtui.server.namespace_care import NamespaceCare
 from podtui.server.protocol import LogError
 from podtui.server.status import Handler
 from podtui.server.users import ADMIN
@@ -235,7 +236,9 @@ async def serving(
     socket: Path, store: Store | None = None, sessions: object = None, **options: object
 ) -> AsyncGenerator[Served]:
     """Records in memory (unless given) behind a unix socket; ``sessions`` are of the pods."""
-    records = store or open_store(None, clock=SystemClock())
+    clock = SystemClock()
+    records = store or open_store(None, clock=clock)
+    await NamespaceCare(records, clock).prepare()
     kubelet = FakeKubelet(sessions=sessions)
     options.setdefault("access", OpenAccess())
     app = build_app(records, kubelet, version="0.0.test", **options)

@@ -33,6 +33,15 @@ def new_namespace(item: Namespace) -> Namespace:
     )
 
 
+def _held(item: Namespace) -> bool:
+    return bool(item.metadata.finalizers or item.spec.finalizers)
+
+
+def _terminate(item: Namespace) -> Namespace:
+    item = with_meta(item, deletionGracePeriodSeconds=None)
+    return structs.replace(item, status=structs.replace(item.status, phase=TERMINATING))
+
+
 def _labelled(item: Namespace) -> Namespace:
     labels = item.metadata.labels
     return with_meta(item, labels={**labels, NAME_LABEL: item.metadata.name})
@@ -88,6 +97,8 @@ NAMESPACES: Final = Strategy(
     prepare_update=_prepare_update,
     validate_create=_create_errors,
     validate_update=_update_errors,
+    held=_held,
+    terminate=_terminate,
 )
 STATUS: Final = replace(NAMESPACES, prepare_update=_prepare_status, validate_update=_status_errors)
 FINALIZE: Final = replace(

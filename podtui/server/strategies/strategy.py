@@ -36,6 +36,10 @@ def at_once(item: Any, seconds: int | None) -> None:
     return
 
 
+def has_finalizers(item: Any) -> bool:
+    return bool(item.metadata.finalizers)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Strategy:
     """How objects of a resource (or one of its subresources) are written.
@@ -43,8 +47,9 @@ class Strategy:
     ``defaults`` fills a decoded tree in place, and ``tree_errors`` checks what the types cannot
     express when an object is created. ``prepare_create`` and ``prepare_update`` (new, old)
     set what clients may not; the validations yield an error for each broken rule. ``grace`` returns
-    the seconds of a graceful deletion, or None to delete at once. ``warnings`` gets the new object
-    and the old one, or None.
+    the seconds of a graceful deletion, or None to delete at once; ``held`` whether an object must
+    stay although it is deleted, and ``terminate`` marks one that does. ``warnings`` gets the new
+    object and the old one, or None.
     """
 
     struct: type[v1.Struct]
@@ -56,6 +61,8 @@ class Strategy:
     validate_update: Callable[[Any, Any], Errors] = valid
     warnings: Callable[[Any, Any], Iterable[str]] = no_warnings
     grace: Callable[[Any, int | None], int | None] = at_once
+    held: Callable[[Any], bool] = has_finalizers
+    terminate: Callable[[Any], Any] = unchanged
     create_on_update: bool = False
     unconditional_update: bool = True
     returns_deleted: bool = False

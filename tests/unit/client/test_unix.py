@@ -14,6 +14,7 @@ from msgspec.structs import replace
 from served import Served, event, line, node, pod, serving
 
 from podtui.api.local import Manifest, ManifestSpec, ManifestState, ManifestStatus
+from podtui.api.names import CONFIG_MIRROR
 from podtui.api.v1 import EphemeralContainer, Event, Node, ObjectMeta, Pod
 from podtui.client.protocol import Changed, Client, Delta, LogQuery, Lost, Removed, Synced
 from podtui.client.unix import UnixClient
@@ -329,7 +330,9 @@ async def test_retry(client: UnixClient, served: Served) -> None:
 async def test_a_debugger_is_put_beside_a_pods_containers(
     client: UnixClient, served: Served
 ) -> None:
-    await served.store.put("pods", pod("web"))
+    item = pod("web")
+    mirror = structs.replace(item.metadata, annotations={CONFIG_MIRROR: "1"})
+    await served.store.put("pods", structs.replace(item, metadata=mirror))
     debugger = EphemeralContainer(name="d", image="busybox", targetContainerName="c", tty=True)
     await client.debug("default", "web", debugger)
     ((namespace, name, (asked,)),) = served.kubelet.debugged

@@ -33,7 +33,17 @@ async def test_aggregated(version: str, http: aiohttp.ClientSession) -> None:
             resources = served["resources"]
             found[group["metadata"]["name"]] = {item["resource"] for item in resources}
     assert found == {
-        "": {"pods", "nodes", "events", "namespaces"},
+        "": {
+            "configmaps",
+            "events",
+            "namespaces",
+            "nodes",
+            "pods",
+            "secrets",
+            "serviceaccounts",
+        },
+        "events.k8s.io": {"events"},
+        "coordination.k8s.io": {"leases"},
         "podtui.dev": {"manifests", "timelines"},
         "metrics.k8s.io": {"pods", "nodes"},
     }
@@ -43,7 +53,7 @@ async def test_plain_lists_lead_to_every_resource(http: aiohttp.ClientSession) -
     assert (await (await http.get("/api")).json())["versions"] == ["v1"]
     groups = (await (await http.get("/apis")).json())["groups"]
     roots = ["/api/v1", *(f"/apis/{g['preferredVersion']['groupVersion']}" for g in groups)]
-    assert len(roots) == 3
+    assert len(roots) == 5
     for root in roots:
         document = await (await http.get(root)).json()
         assert document["kind"] == "APIResourceList"
