@@ -30,10 +30,13 @@ from podtui.api.plan import Plan
 from podtui.api.times import rfc3339
 from podtui.api.v1 import Pod
 from podtui.api.what_if import WhatIf
+from podtui.client.api_client import ApiClient
+from podtui.client.unix import UnixClient
 from podtui.clock import Clock, SystemClock
 from podtui.errors import PodtuiError
 from podtui.kubelet.admission.plan import comes, plan_of
 from podtui.kubelet.base.config import KubeletConfig
+from podtui.kubelet.base.tasks import keep_running
 from podtui.kubelet.kubelet import Kubelet
 from podtui.manifest.diagnose import read_manifest
 from podtui.manifest.folder import ManifestFolder
@@ -43,6 +46,8 @@ from podtui.pki.certificates import server_names
 from podtui.pki.pki import Pki
 from podtui.runtime.journal import Journal, journaled
 from podtui.runtime.protocol import Runtime
+from podtui.scheduler.client import ClientOfScheduler
+from podtui.scheduler.scheduler import Scheduler
 from podtui.server import build_app, serve_unix
 from podtui.server.access import Access
 from podtui.server.images import ImageRoutes
@@ -170,6 +175,12 @@ async def serve(settings: Settings, stopped: asyncio.Event, power_failing: async
             if settings.enableServer:
                 serving = serve_tls(settings, runner, pki, names, clock)
                 tasks.append(group.create_task(serving, name="API over TCP"))
+            if settings.enableScheduler:
+                client = UnixClient(settings.socket_path, clock=clock)
+                stack.push_async_callback(client.close)
+                tasks.append(
+                    group.create_task(run_scheduler(client, settings, clock), name="scheduler")
+                )
             await stopped.wait()
             ends = (
                 not clashes
@@ -200,6 +211,14 @@ async def serve_tls(
         await TlsServer(runner, pki, point, names, clock=clock).run()
     except PodtuiError as error:
         _LOG.error("the API is not served over TCP: %s", error)
+
+
+async def run_scheduler(client: ApiClient, settings: Settings, clock: Clock) -> None:
+    """Run the scheduler; one that failed begins again with what the API says."""
+    api = ClientOfScheduler(client)
+    await keep_running(
+        "the scheduler", lambda: Scheduler(api, clock, host=settings.nodeName).run(), clock
+    )
 
 
 def _give_up() -> None:

@@ -53,6 +53,7 @@ class SchedulerEvents:
     ) -> None:
         """Record an event. If an equal one was recorded before, that is counted instead; its text
         stays."""
+        _LOG.info("%s %s %s: %s", about.name, kind, reason, note)
         now = self._clock.now().astimezone(UTC)
         self._forget()
         key = (reason, action, about)

@@ -205,6 +205,13 @@ class Settings(Struct, frozen=True, kw_only=True):
         bool,
         Setting(values.boolean, "disable the [departures](departures.md) from the kubelet"),
     ] = False
+    enableScheduler: Annotated[
+        bool,
+        Setting(
+            values.boolean,
+            "choose a node for pods that are created without one ([scheduler](scheduler.md))",
+        ),
+    ] = True
     maxPods: Annotated[int, Setting(values.positive, "the maximum number of pods on the node")] = (
         110
     )

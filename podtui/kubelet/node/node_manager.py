@@ -39,6 +39,8 @@ SIMULATED_DISK: Final = 100 << 30
 SIMULATED_IP: Final = "127.0.0.1"
 LEASE_SECONDS: Final = 40
 LEASE_PERIOD: Final = 10.0
+_DECLARED: Final = ("RestartAllContainersOnContainerExits",)
+"""The features that a pod may require of its node: a scheduler binds it elsewhere without them."""
 SHUTTING_DOWN: Final = "node is shutting down"
 _OWN: Final = frozenset({CPUS, ENGINE_LACKS, SIMULATED, STATIC_POD_PATH, WOULD_EVICT})
 """The annotations that only this kubelet sets."""
@@ -315,6 +317,7 @@ class NodeManager:
                 boot_id=facts.boot_id,
                 addresses=self.host_ips,
             ),
+            features=tuple(name for name in _DECLARED if self._config.gate(name, True)),
         )
 
     def _annotations(self) -> dict[str, str]:

@@ -209,11 +209,13 @@ def node_status(
     machine: Machine | None = None,
     port: int | None = None,
     kubelet_version: str = KUBELET_VERSION,
+    features: Sequence[str] = (),
 ) -> NodeStatus:
     """Build the node's status: addresses, capacity, conditions in the kubelet's order, images.
 
     ``engine`` is None until an engine first answered. ``lastTransitionTime`` changes only when a
-    condition's status does. ``port`` is the API's port.
+    condition's status does. ``port`` is the API's port. A scheduler asks for some ``features`` of the
+    kubelet by name.
     """
     ids = machine or Machine()
     health = health or NodeHealth()
@@ -242,6 +244,7 @@ def node_status(
         allocatable=resource_texts(resources.allocatable),
         conditions=_conditions(health, previous, now),
         daemonEndpoints=endpoints,
+        declaredFeatures=tuple(features),
         images=_images(images),
         nodeInfo=info,
     )
