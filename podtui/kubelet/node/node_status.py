@@ -214,8 +214,8 @@ def node_status(
     """Build the node's status: addresses, capacity, conditions in the kubelet's order, images.
 
     ``engine`` is None until an engine first answered. ``lastTransitionTime`` changes only when a
-    condition's status does. ``port`` is the API's port. A scheduler asks for some ``features`` of the
-    kubelet by name.
+    condition's status does. ``port`` is the API's port. ``features`` are those that a scheduler may
+    require of a node.
     """
     ids = machine or Machine()
     health = health or NodeHealth()
