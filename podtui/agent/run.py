@@ -27,6 +27,7 @@ from podtui.agent.systemd import machine_is_stopping
 from podtui.api.cpus import parse_cpu_set
 from podtui.api.names import MANIFEST_PATH
 from podtui.api.plan import Plan
+from podtui.api.pods import is_mirror
 from podtui.api.times import rfc3339
 from podtui.api.v1 import Pod
 from podtui.api.what_if import WhatIf
@@ -309,7 +310,8 @@ async def last_good(store: Store) -> Mapping[str, Pod]:
     return {
         pod.metadata.annotations[MANIFEST_PATH]: pod
         for pod in pods
-        if MANIFEST_PATH in pod.metadata.annotations
+        # A client may have created a pod from the copy of a mirror record.
+        if is_mirror(pod) and MANIFEST_PATH in pod.metadata.annotations
     }
 
 

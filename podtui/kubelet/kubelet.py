@@ -59,6 +59,7 @@ from podtui.kubelet.shutdown import NodeShutdown, shutdown_steps
 from podtui.kubelet.status.status_manager import PodRecords, StatusManager
 from podtui.kubelet.status.status_reporter import StatusReporter
 from podtui.kubelet.volumes.documents import Documents
+from podtui.kubelet.volumes.tokens import PodTokens
 from podtui.kubelet.volumes.volume_manager import VolumeManager
 from podtui.manifest.objects import DocumentKind
 from podtui.manifest.types import Folder
@@ -220,7 +221,14 @@ class Kubelet:
             config,
         )
         logs = LogFiles(config.root_dir, local=self._engine_is_here)
-        volumes = VolumeManager(runtime, documents, self._events, clock, strict=config.strict)
+        volumes = VolumeManager(
+            runtime,
+            documents,
+            PodTokens(ports.tokens, clock, jitter),
+            self._events,
+            clock,
+            strict=config.strict,
+        )
         self._resolvers = Resolvers(config, self._events, lambda: self._node.host_ips)
         self._reporter = StatusReporter(
             engine=engine,
@@ -319,6 +327,9 @@ class Kubelet:
                 config=config,
                 pulled=self._pulled,
                 pods=self._running_pods,
+                kill=lambda uid, grace, decorate: self._workers.kill(
+                    uid, grace=grace, decorate=decorate
+                ),
                 collect=self._collect_dead,
             )
         self._metrics = Metrics(

@@ -2,24 +2,32 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Mapping
+from functools import partial
+from typing import Final
 
 from podtui.api.v1 import Pod
 from podtui.clock import Clock
 from podtui.kubelet.base.config import KubeletConfig
-from podtui.kubelet.events.recorder import EventRecorder
+from podtui.kubelet.base.tasks import EXCEEDED_GRACE, ends_in_time
+from podtui.kubelet.base.types import Decorate
+from podtui.kubelet.events.recorder import WARNING, EventRecorder
 from podtui.kubelet.images.image_gc import ImageCollector
 from podtui.kubelet.images.pulled_images import PulledImages
-from podtui.kubelet.node.eviction import EvictionManager
+from podtui.kubelet.node.eviction import Eviction, EvictionManager
 from podtui.kubelet.node.host import Host
 from podtui.kubelet.node.node_manager import NodeManager
 from podtui.kubelet.node.oom import watch_oom
 from podtui.kubelet.pleg.pleg import Engine
+from podtui.kubelet.status.pod_status import status_ended_by
+
+EVICTED: Final = "Evicted"
 
 
 class NodeCare:
-    """Builds and runs the maintenance loops. ``pods`` returns the running pods; ``collect`` removes
-    every dead container that is no longer needed."""
+    """Builds and runs the maintenance loops. ``pods`` returns the running pods; ``kill`` stops one
+    within a grace period; ``collect`` removes every dead container that is no longer needed."""
 
     def __init__(
         self,
@@ -32,11 +40,14 @@ class NodeCare:
         config: KubeletConfig,
         pulled: PulledImages,
         pods: Callable[[], Iterable[Pod]],
+        kill: Callable[[str, int, Decorate], asyncio.Event | None],
         collect: Callable[[], Awaitable[None]],
     ) -> None:
         self._host = host
         self._cache = engine.cache
         self._collect = collect
+        self._kill = kill
+        self._clock = clock
         self._link = engine.link
         self._events = events
         self._images = ImageCollector(
@@ -60,6 +71,7 @@ class NodeCare:
             config=config,
             pods=pods,
             reclaim=self._reclaim,
+            evict=self._evict,
         )
 
     def tasks(self) -> Mapping[str, Callable[[], Awaitable[None]]]:
@@ -78,6 +90,22 @@ class NodeCare:
     async def _reclaim(self) -> None:
         await self._collect()
         await self._images.delete_unused()
+
+    async def _evict(self, pod: Pod, grace: int, eviction: Eviction) -> None:
+        """Kill the pod with the reason Evicted, and wait until it has stopped."""
+        text = eviction.message
+        self._events.pod(pod, WARNING, EVICTED, text, annotations=eviction.annotations)
+        ended = partial(
+            status_ended_by,
+            pod,
+            reason=EVICTED,
+            message=text,
+            disruption=text,
+            now=self._clock.now(),
+        )
+        stopped = self._kill(pod.metadata.uid, grace, ended)
+        if stopped is not None and not await ends_in_time(stopped, grace):
+            self._events.pod(pod, WARNING, "ExceededGracePeriod", EXCEEDED_GRACE)
 
     async def _watch_kernel_log(self) -> None:
         await self._link.wait_ready()

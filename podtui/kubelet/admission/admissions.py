@@ -9,7 +9,7 @@ from functools import partial
 from typing import Final
 
 from podtui.api.names import LACKS, WOULD_FIT
-from podtui.api.pod_resources import pod_requests
+from podtui.api.pod_resources import is_static, pod_requests
 from podtui.api.pods import pod_ref
 from podtui.api.v1 import Pod
 from podtui.api.what_if import WhatIf
@@ -17,6 +17,7 @@ from podtui.clock import Clock
 from podtui.kubelet.admission.predicates import admit
 from podtui.kubelet.admission.what_if import AdmissionContext, what_if
 from podtui.kubelet.base.config import KubeletConfig
+from podtui.kubelet.base.tasks import EXCEEDED_GRACE, ends_in_time
 from podtui.kubelet.base.types import AdmitResult, Decorate
 from podtui.kubelet.containers.killer import effective_grace
 from podtui.kubelet.events.recorder import WARNING, EventRecorder
@@ -31,7 +32,6 @@ from podtui.kubelet.status.status_manager import StatusManager
 _LOG = logging.getLogger(__name__)
 PREEMPTED: Final = "Preempted in order to admit critical pod"
 DISRUPTED: Final = "Pod was preempted by Kubelet to accommodate a critical pod."
-KILL_PATIENCE: Final = 10.0
 KillPod = Callable[[str, Decorate], asyncio.Event | None]
 """Stops a pod by UID and decorates its last statuses.
 
@@ -160,12 +160,12 @@ class Admissions:
         return what_if(pod, ground)
 
     def review(self) -> None:
-        """Annotate each rejected pod with whether it would fit now (departure 6)."""
+        """Annotate each rejected static pod with whether it would fit now (departure 6)."""
         if self._config.strict:
             return
         for uid in self._rejected:
             pod = self._find(uid)
-            if pod is not None:
+            if pod is not None and is_static(pod):
                 verdict = self._judge(pod)
                 fits = verdict.admitted and not verdict.preempt
                 self._statuses.annotate(uid, WOULD_FIT, "true" if fits else None)
@@ -199,12 +199,8 @@ class Admissions:
         )
         if stopped is None:
             return
-        try:
-            async with asyncio.timeout(max(KILL_PATIENCE, 1.5 * grace)):
-                await stopped.wait()
-        except TimeoutError:
-            text = "Container runtime did not kill the pod within specified grace period."
-            self._events.pod(victim, WARNING, "ExceededGracePeriod", text)
+        if not await ends_in_time(stopped, grace):
+            self._events.pod(victim, WARNING, "ExceededGracePeriod", EXCEEDED_GRACE)
 
 
 class AdmittedPods:

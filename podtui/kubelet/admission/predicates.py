@@ -10,12 +10,13 @@ from podtui.api.pod_resources import (
     RequestsOf,
     is_critical,
     is_pod_level,
+    is_static,
     pod_requests,
     qos_class,
 )
 from podtui.api.pods import host_ports, ports_clash
-from podtui.api.selectors import node_matches
-from podtui.api.v1 import Pod
+from podtui.api.selectors import node_matches, tolerates
+from podtui.api.v1 import Pod, Taint
 from podtui.api.what_if import Lack
 from podtui.kubelet.admission.preemption import PODS, preempt
 from podtui.kubelet.base.types import AdmitResult, NodeView
@@ -25,6 +26,7 @@ from podtui.kubelet.sandbox.sandbox import forbidden_sysctl
 
 UNEXPECTED: Final = "UnexpectedAdmissionError"
 _OS_LABEL: Final = "kubernetes.io/os"
+_MEMORY_PRESSURE: Final = Taint(key="node.kubernetes.io/memory-pressure", effect="NoSchedule")
 _NATIVE_DOMAIN: Final = "kubernetes.io/"
 _RESTART_ALL: Final = "RestartAllContainersOnContainerExits"
 
@@ -84,6 +86,11 @@ def _misfits(pod: Pod, node: NodeView, others: Sequence[Pod]) -> Iterator[tuple[
         yield "NodeName", "node(s) didn't match the requested node name"
     if _port_is_taken(pod, others):
         yield "NodePorts", "node(s) didn't have free ports for the requested pod ports"
+    if not is_static(pod) and any(
+        taint.effect == "NoExecute" and not tolerates(pod.spec.tolerations, taint)
+        for taint in node.taints
+    ):
+        yield "TaintToleration", "node(s) had taints that the pod didn't tolerate"
 
 
 def _refused(reason: str, message: str) -> AdmitResult:
@@ -92,10 +99,12 @@ def _refused(reason: str, message: str) -> AdmitResult:
 
 def _pressure(pod: Pod, node: NodeView) -> AdmitResult | None:
     """Reject the pod if the node is under pressure. Critical pods always pass; memory pressure
-    alone rejects BestEffort pods only."""
+    alone rejects only BestEffort pods that do not tolerate its taint."""
     if not node.conditions or is_critical(pod):
         return None
-    if node.conditions == ("MemoryPressure",) and qos_class(pod) != BEST_EFFORT:
+    if node.conditions == ("MemoryPressure",) and (
+        qos_class(pod) != BEST_EFFORT or tolerates(pod.spec.tolerations, _MEMORY_PRESSURE)
+    ):
         return None
     return _refused("Evicted", f"The node had condition: [{' '.join(node.conditions)}]. ")
 

@@ -20,7 +20,9 @@ from podtui.api.v1 import (
     Pod,
     ResourceFieldSelector,
     Secret,
+    ServiceAccountTokenProjection,
 )
+from podtui.errors import PodtuiError
 from podtui.kubelet.base.go_format import quoted
 from podtui.kubelet.base.types import ConfigError, NodeView
 
@@ -32,7 +34,8 @@ class ValueSources:
     """Everything outside the pod's own spec that values may refer to.
 
     ``config_maps`` and ``secrets`` are by (namespace, name). ``env_files`` holds the files of
-    ``fileKeyRef`` by (volume, path), None for a missing file. Addresses may be empty where values
+    ``fileKeyRef`` by (volume, path), None for a missing file. ``tokens`` holds the token of each
+    projection, or why there is none. Addresses may be empty where values
     can refer only to the pod's metadata (volumes).
     """
 
@@ -45,6 +48,9 @@ class ValueSources:
     secrets: Mapping[tuple[str, str], Secret] = field(default_factory=dict[tuple[str, str], Secret])
     env_files: Mapping[tuple[str, str], bytes | None] = field(
         default_factory=dict[tuple[str, str], bytes | None]
+    )
+    tokens: Mapping[ServiceAccountTokenProjection, str | PodtuiError] = field(
+        default_factory=dict[ServiceAccountTokenProjection, "str | PodtuiError"]
     )
 
 

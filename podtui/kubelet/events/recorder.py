@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Final
 
@@ -24,6 +25,7 @@ def field_path(pod: Pod, name: str) -> str:
 _LOG = logging.getLogger(__name__)
 NORMAL: Final = "Normal"
 WARNING: Final = "Warning"
+NO_ANNOTATIONS: Final[Mapping[str, str]] = {}
 # Callers do not wait until an event is stored; if the queue is full, the oldest event is dropped.
 QUEUE_LIMIT: Final = 5000
 
@@ -43,7 +45,15 @@ class EventRecorder:
         self._last_nanos = 0
         self.dropped = 0
 
-    def pod(self, pod: Pod, kind: str, reason: str, message: str, field_path: str = "") -> None:
+    def pod(
+        self,
+        pod: Pod,
+        kind: str,
+        reason: str,
+        message: str,
+        field_path: str = "",
+        annotations: Mapping[str, str] = NO_ANNOTATIONS,
+    ) -> None:
         """Record an event about a pod or, with ``field_path``, about one of its containers."""
         reference = ObjectReference(
             apiVersion="v1",
@@ -53,7 +63,7 @@ class EventRecorder:
             uid=pod.metadata.uid,
             fieldPath=field_path,
         )
-        self._record(reference, pod.metadata.namespace, kind, reason, message)
+        self._record(reference, pod.metadata.namespace, kind, reason, message, annotations)
 
     def node(self, kind: str, reason: str, message: str) -> None:
         """Record an event about this node."""
@@ -61,7 +71,13 @@ class EventRecorder:
         self._record(reference, "default", kind, reason, message)
 
     def _record(
-        self, reference: ObjectReference, namespace: str, kind: str, reason: str, message: str
+        self,
+        reference: ObjectReference,
+        namespace: str,
+        kind: str,
+        reason: str,
+        message: str,
+        annotations: Mapping[str, str] = NO_ANNOTATIONS,
     ) -> None:
         now = self._clock.now()
         stamp = f"{now.astimezone(UTC):%Y-%m-%dT%H:%M:%SZ}"
@@ -71,6 +87,7 @@ class EventRecorder:
             metadata=ObjectMeta(
                 name=f"{reference.name}.{self._nanos(now):x}",
                 namespace=namespace,
+                annotations=dict(annotations),
                 creationTimestamp=stamp,
             ),
             involvedObject=reference,

@@ -1,9 +1,8 @@
 """The eviction manager: monitors the node's resources, reports pressure and reclaims resources
 (kubelet.md §14.2).
 
-It ends no pod: every pod of a manifest folder is static and therefore critical, and the kubelet
-never evicts critical pods (kubelet.md §0.3). Instead, the node's record names the pod that would be
-evicted first.
+It evicts one API pod at a time. Static and other critical pods are never evicted (kubelet.md §0.3):
+if no other pod is left, the node's record names the pod that would be evicted first.
 """
 
 from __future__ import annotations
@@ -14,9 +13,9 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
-from podtui.api.pod_resources import pod_requests
+from podtui.api.pod_resources import is_critical, pod_requests
 from podtui.api.pods import pod_ref
-from podtui.api.quantity import parse_quantity
+from podtui.api.quantity import Format, Quantity, canonical, parse_quantity
 from podtui.api.thresholds import (
     ALLOCATABLE_MEMORY,
     IMAGEFS,
@@ -61,11 +60,15 @@ RESOURCES: Final = {
 }
 _LOG = logging.getLogger(__name__)
 MONITORING_PERIOD: Final = 10.0
+MINIMUM_GRACE: Final = 1
 
 
 class EvictionManager:
-    """Sets the pressure conditions and reclaims disk space. ``pods`` returns the running pods;
-    ``reclaim`` removes dead containers and unused images."""
+    """Sets the pressure conditions, reclaims disk space and evicts pods.
+
+    ``pods`` returns the running pods; ``reclaim`` removes dead containers and unused images.
+    ``evict`` kills a pod with a grace period in seconds, and returns when it has stopped.
+    """
 
     def __init__(
         self,
@@ -79,6 +82,7 @@ class EvictionManager:
         config: KubeletConfig,
         pods: Callable[[], Iterable[Pod]],
         reclaim: Callable[[], Awaitable[None]],
+        evict: Callable[[Pod, int, Eviction], Awaitable[None]],
     ) -> None:
         self._host = host
         self._runtime = runtime
@@ -89,6 +93,7 @@ class EvictionManager:
         self._config = config
         self._pods = pods
         self._reclaim = reclaim
+        self._evict = evict
         self._thresholds = config.eviction_thresholds()
         self._pressure = Pressure()
 
@@ -119,7 +124,7 @@ class EvictionManager:
         if not due or await self._relieved(due[0], engine_root):
             self._node.set_would_evict("")
             return
-        await self._name_first_candidate(RESOURCES[due[0].signal])
+        await self._evict_one(due[0], observed)
 
     async def _observe(self, engine_root: str) -> Observations:
         root = self._config.root_dir or engine_root
@@ -160,22 +165,44 @@ class EvictionManager:
         engines = await asyncio.to_thread(self._host.disk, engine_root)
         return ours is not None and engines is not None and ours.device == engines.device
 
-    async def _name_first_candidate(self, resource: str) -> None:
+    async def _evict_one(self, threshold: Threshold, observed: Observations) -> None:
+        """Evict the first pod of the ranking that is not critical."""
+        resource = RESOURCES[threshold.signal]
         pods = tuple(self._pods())
-        usage = await self._usage(pods) if resource == "memory" else {}
+        used = await self._container_memory() if resource == "memory" else {}
+        usage = {
+            pod.metadata.uid: PodUsage(memory=sum(used[pod.metadata.uid].values()))
+            for pod in pods
+            if pod.metadata.uid in used
+        }
         order = ranked(resource, pods, usage)
         for pod in order:
-            _LOG.warning("cannot evict a critical pod: %s", pod_ref(pod))
+            if is_critical(pod):
+                _LOG.warning("cannot evict a critical pod: %s", pod_ref(pod))
+                continue
+            seen = observed.get(threshold.signal)
+            eviction = eviction_of(pod, resource, threshold, seen, used.get(pod.metadata.uid))
+            self._node.set_would_evict("")
+            await self._evict(pod, self._grace(pod, threshold), eviction)
+            return
         _LOG.warning("unable to evict any pods from the node")
         first = order[0].metadata if order else None
         self._node.set_would_evict("" if first is None else f"{first.namespace}/{first.name}")
 
-    async def _usage(self, pods: Sequence[Pod]) -> dict[str, PodUsage]:
-        used: dict[str, int] = {}
+    def _grace(self, pod: Pod, threshold: Threshold) -> int:
+        """Return the grace period of an evicted pod: none for a hard threshold."""
+        if threshold.grace == 0:
+            return MINIMUM_GRACE
+        own = pod.spec.terminationGracePeriodSeconds
+        longest = self._config.eviction_max_pod_grace_period
+        return longest if own is None else min(longest, own)
+
+    async def _container_memory(self) -> dict[str, dict[str, int]]:
+        """Return the working sets by pod UID and container name."""
+        used: dict[str, dict[str, int]] = {}
         for stats in await self._runtime.stats():
-            used[stats.pod_uid] = used.get(stats.pod_uid, 0) + stats.memory
-        mine = {pod.metadata.uid for pod in pods}
-        return {uid: PodUsage(memory=amount) for uid, amount in used.items() if uid in mine}
+            used.setdefault(stats.pod_uid, {})[stats.name] = stats.memory
+        return used
 
 
 # --- pressure
@@ -304,3 +331,53 @@ def _above_request(resource: str, pod: Pod, used: PodUsage) -> int:
         "inodes": used.inodes,
     }
     return amounts[resource] - pod_requests(pod).get(resource, 0)
+
+
+# --- messages
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Eviction:
+    """The message of an eviction, and the annotations of its event."""
+
+    message: str
+    annotations: Mapping[str, str]
+
+
+def eviction_of(
+    pod: Pod,
+    resource: str,
+    threshold: Threshold,
+    seen: Observation | None,
+    memory: Mapping[str, int] | None,
+) -> Eviction:
+    """Compose the kubelet's message: the shortage, and the containers that use more than they
+    request. ``memory`` has the working sets by container; None if they are unknown."""
+    message = f"The node was low on resource: {resource}. "
+    if seen is not None:
+        least = _quantity(needed(threshold, seen))
+        if not threshold.value.endswith("%"):
+            least = canonical(threshold.value)
+        message += f"Threshold quantity: {least}, available: {_quantity(seen.available)}. "
+    if memory is None:
+        return Eviction(message=message, annotations={})
+    over: dict[str, str] = {}
+    for container in (*pod.spec.containers, *pod.spec.initContainers):
+        request = container.resources.requests.get(resource, "0")
+        used = memory.get(container.name)
+        if resource == "memory" and used is not None and used > parse_quantity(request).value():
+            over[container.name] = _quantity(used)
+            message += (
+                f"Container {container.name} was using {over[container.name]}, request is"
+                f" {canonical(request)}, has larger consumption of {resource}. "
+            )
+    annotations = {
+        "offending_containers": ",".join(over),
+        "offending_containers_usage": ",".join(over.values()),
+        "starved_resource": resource,
+    }
+    return Eviction(message=message, annotations=annotations)
+
+
+def _quantity(amount: int) -> str:
+    return str(Quantity.of(amount, Format.BINARY_SI))

@@ -6,9 +6,17 @@ from __future__ import annotations
 import hashlib
 import posixpath
 from collections.abc import Iterable, Mapping
-from typing import Final
+from typing import Final, NamedTuple
 
-from podtui.api.v1 import DownwardAPIVolumeFile, KeyToPath, Pod, Volume, VolumeProjection
+from podtui.api.v1 import (
+    DownwardAPIVolumeFile,
+    KeyToPath,
+    Pod,
+    ServiceAccountTokenProjection,
+    Volume,
+    VolumeProjection,
+)
+from podtui.errors import PodtuiError
 from podtui.kubelet.base.types import ConfigError, NodeView
 from podtui.kubelet.base.value_sources import (
     ValueSources,
@@ -22,13 +30,21 @@ from podtui.runtime.protocol import VolumeFile
 DEFAULT_MODE: Final = 0o644
 DATA: Final = "..data"
 _GROUP_READS: Final = 0o440
+_PRIVATE: Final = 0o600
 _NO_KEY: Final[Mapping[str, str]] = {
     "configmap": "configmap references non-existent config key: {key}",
     "secret": "references non-existent secret key: {key}",
 }
 
-Contents = dict[str, tuple[bytes, int]]
-"""Content and mode by relative path."""
+
+class Content(NamedTuple):
+    data: bytes
+    mode: int
+    uid: int = 0
+
+
+Contents = dict[str, Content]
+"""Content, mode and owner by relative path."""
 
 
 def volume_contents(pod: Pod, volume: Volume, around: ValueSources) -> Contents | None:
@@ -71,7 +87,7 @@ def _downward(
         except ConfigError as error:
             errors.append(str(error))
         else:
-            files[posixpath.normpath(item.path)] = (content, mode)
+            files[posixpath.normpath(item.path)] = Content(content, mode)
     if errors:
         raise ConfigError(_aggregate(errors))
     return files
@@ -123,12 +139,12 @@ def _picked(
     optional: bool,
 ) -> Contents:
     if not items:
-        return {key: (content, default) for key, content in entries.items()}
+        return {key: Content(content, default) for key, content in entries.items()}
     files: Contents = {}
     for item in items:
         if item.key in entries:
             mode = default if item.mode is None else item.mode
-            files[posixpath.normpath(item.path)] = (entries[item.key], mode)
+            files[posixpath.normpath(item.path)] = Content(entries[item.key], mode)
         elif not optional:
             raise ConfigError(_NO_KEY[kind].format(key=item.key))
     return files
@@ -157,8 +173,37 @@ def _source(pod: Pod, source: VolumeProjection, mode: int, around: ValueSources)
         return _config_map(pod, around, wanted.name, wanted.items, mode, wanted.optional)
     if (held := source.secret) is not None:
         return _secret(pod, around, held.name, held.items, mode, held.optional)
-    # Tokens, trust bundles and certificates come from an API server; static pods cannot use them.
+    if (projection := source.serviceAccountToken) is not None:
+        return {posixpath.normpath(projection.path): _token(pod, projection, mode, around)}
+    # Trust bundles and certificates come from controllers that podtui does not have.
     return {}
+
+
+def _token(
+    pod: Pod, projection: ServiceAccountTokenProjection, mode: int, around: ValueSources
+) -> Content:
+    """Return the token: only its user can read it, if the pod names a user or an ``fsGroup``."""
+    token = around.tokens.get(projection, "")
+    if isinstance(token, PodtuiError):
+        raise ConfigError(str(token))
+    user = common_user(pod)
+    security = pod.spec.securityContext
+    group = None if security is None else security.fsGroup
+    private = user is not None or group is not None
+    return Content(token.encode(), _PRIVATE if private else mode, user or 0)
+
+
+def common_user(pod: Pod) -> int | None:
+    """Return the ``runAsUser`` that all containers have; None if one has none, or they differ."""
+    spec = pod.spec
+    default = None if spec.securityContext is None else spec.securityContext.runAsUser
+    users = {
+        default
+        if one.securityContext is None or one.securityContext.runAsUser is None
+        else one.securityContext.runAsUser
+        for one in (*spec.initContainers, *spec.containers, *spec.ephemeralContainers)
+    }
+    return users.pop() if len(users) == 1 else None
 
 
 def laid_out(files: Contents, group: int | None) -> tuple[VolumeFile, ...]:
@@ -175,7 +220,7 @@ def laid_out(files: Contents, group: int | None) -> tuple[VolumeFile, ...]:
                 raise ConfigError(f"mkdir {parent}: not a directory")
             parent = posixpath.dirname(parent)
     digest = hashlib.sha256()
-    for path, (content, mode) in sorted(files.items()):
+    for path, (content, mode, _) in sorted(files.items()):
         digest.update(f"{path}\0{mode}\0{len(content)}\0".encode() + content)
     directory = f"..{digest.hexdigest()[:16]}"
     gid = group or 0
@@ -184,9 +229,10 @@ def laid_out(files: Contents, group: int | None) -> tuple[VolumeFile, ...]:
             path=f"{directory}/{path}",
             content=content,
             mode=mode if group is None else mode | _GROUP_READS,
+            uid=uid,
             gid=gid,
         )
-        for path, (content, mode) in sorted(files.items())
+        for path, (content, mode, uid) in sorted(files.items())
     ]
     made.append(VolumeFile(path=DATA, target=directory, gid=gid))
     tops = dict.fromkeys(path.partition("/")[0] for path in sorted(files))

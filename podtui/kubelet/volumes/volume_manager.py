@@ -30,6 +30,7 @@ from podtui.kubelet.volumes.pod_volumes import (
     plan_volumes,
     used_volumes,
 )
+from podtui.kubelet.volumes.tokens import PodTokens
 from podtui.runtime.protocol import PodVolume, Runtime
 
 FIRST_RETRY: Final = 0.5
@@ -79,6 +80,7 @@ class VolumeManager:
         self,
         runtime: Runtime,
         documents: Documents,
+        tokens: PodTokens,
         events: EventRecorder,
         clock: Clock,
         *,
@@ -86,6 +88,7 @@ class VolumeManager:
     ) -> None:
         self._runtime = runtime
         self._documents = documents
+        self._tokens = tokens
         self._events = events
         self._clock = clock
         self._strict = strict
@@ -99,7 +102,10 @@ class VolumeManager:
         known = self._pods.setdefault(uid, _Known())
         documents = await self._documents.of(pod)
         around = ValueSources(
-            node=node, config_maps=documents.config_maps, secrets=documents.secrets
+            node=node,
+            config_maps=documents.config_maps,
+            secrets=documents.secrets,
+            tokens=await self._tokens.of(pod),
         )
         plan = plan_volumes(pod, around, strict=self._strict)
         known.made = {
@@ -165,6 +171,7 @@ class VolumeManager:
 
     def forget(self, uid: str) -> None:
         """Drop all state of a pod that is gone or starts fresh."""
+        self._tokens.forget(uid)
         known = self._pods.pop(uid, None)
         for name in () if known is None else known.failing:
             self._backoff.forget((uid, name))
