@@ -7,6 +7,7 @@ from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from typing import Final
 
 from podtui.api.local import NodeMetrics, PodMetrics
+from podtui.api.pod_resources import is_static
 from podtui.api.pods import all_containers
 from podtui.api.summary import Summary
 from podtui.api.v1 import ContainerStatus, EphemeralContainer, Pod, PodStatus
@@ -94,8 +95,12 @@ class Endpoints:
     # --- requests of users
 
     async def retry(self, namespace: str, pod: str) -> None:
-        """Admit a rejected pod again (departure 6); leave any other pod alone."""
+        """Admit a rejected static pod again (departure 6); leave any other pod alone.
+
+        Raises `RestartRefused` for an API pod.
+        """
         found = self._find(namespace, pod)
+        self._require_static(found)
         if self._admissions.forget_rejection(found.metadata.uid):
             await self._loop.add(found)
 
@@ -105,10 +110,16 @@ class Endpoints:
         Containers that always restart are stopped with their grace period. A pod that has other
         containers or is ending starts over as a whole. A rejected pod is admitted again. Raises
         `LookupError` for an unknown pod or container, and `RestartRefused` for a container that
-        would not run again.
+        would not run again, and for an API pod that would have to start over.
         """
         found = self._find(namespace, pod)
         uid = found.metadata.uid
+        if (
+            self._admissions.is_rejected(uid)
+            or self._workers.ending(uid)
+            or (not container and not restarts_in_place(found))
+        ):
+            self._require_static(found)
         if self._admissions.forget_rejection(uid):
             await self._loop.add(found)
         elif not container and (self._workers.ending(uid) or not restarts_in_place(found)):
@@ -136,6 +147,11 @@ class Endpoints:
             self._workers.update(changed)
         record = self._statuses.record_of(uid)
         return changed if record is None else record
+
+    def _require_static(self, pod: Pod) -> None:
+        if not is_static(pod):
+            text = f'pod "{pod.metadata.name}" does not start over: delete it, and create it again'
+            raise RestartRefused(text)
 
     def _find(self, namespace: str, name: str) -> Pod:
         pod = self._manager.by_name(namespace, name)

@@ -61,6 +61,8 @@ class KubeletRoutes:
             await self._kubelet.retry(namespace, pod)
         except LookupError as error:
             raise _missing(error, pod) from error
+        except RestartRefused as error:
+            raise StatusError(409, str(error)) from error
         return success()
 
     async def restart(self, request: web.Request) -> web.Response:

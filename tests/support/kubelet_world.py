@@ -27,6 +27,7 @@ from podtui.api.v1 import (
     Secret,
 )
 from podtui.kubelet.base.config import KubeletConfig
+from podtui.kubelet.base.ports import ServiceAccountTokens
 from podtui.kubelet.containers.killer import Hooks
 from podtui.kubelet.kubelet import Kubelet
 from podtui.kubelet.prober.state import Probes
@@ -169,6 +170,7 @@ class World:
         self.pods: dict[str, Pod] = {}
         self.config_maps: dict[tuple[str, str], ConfigMap] = {}
         self.secrets: dict[tuple[str, str], Secret] = {}
+        self.tokens: ServiceAccountTokens | None = None
         self._changed = asyncio.Event()
         self.kubelet = self._new_kubelet()
         self._task: asyncio.Task[None] | None = None
@@ -192,7 +194,7 @@ class World:
     def _new_kubelet(self) -> Kubelet:
         return Kubelet(
             runtime=self.runtime,
-            ports=home_ports(self.store, self.clock, "n1"),
+            ports=home_ports(self.store, self.clock, "n1", self.tokens),
             records=self.store,
             folders=self._folders(),
             clock=self.clock,

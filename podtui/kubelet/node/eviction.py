@@ -340,6 +340,7 @@ def _above_request(resource: str, pod: Pod, used: PodUsage) -> int:
 class Eviction:
     """The message of an eviction, and the annotations of its event."""
 
+    signal: str
     message: str
     annotations: Mapping[str, str]
 
@@ -360,7 +361,7 @@ def eviction_of(
             least = canonical(threshold.value)
         message += f"Threshold quantity: {least}, available: {_quantity(seen.available)}. "
     if memory is None:
-        return Eviction(message=message, annotations={})
+        return Eviction(signal=threshold.signal, message=message, annotations={})
     over: dict[str, str] = {}
     for container in (*pod.spec.containers, *pod.spec.initContainers):
         request = container.resources.requests.get(resource, "0")
@@ -376,7 +377,7 @@ def eviction_of(
         "offending_containers_usage": ",".join(over.values()),
         "starved_resource": resource,
     }
-    return Eviction(message=message, annotations=annotations)
+    return Eviction(signal=threshold.signal, message=message, annotations=annotations)
 
 
 def _quantity(amount: int) -> str:

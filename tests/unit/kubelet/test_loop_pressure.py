@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import logging
+import re
 
 import pytest
 from fake_host import CAPACITY, GI, FakeHost
-from kubelet_world import World, container, pod
+from kubelet_world import World, api_pod, container, pod
 
-from podtui.api.v1 import EmptyDirVolumeSource, Volume, VolumeMount
+from podtui.api.v1 import EmptyDirVolumeSource, Toleration, Volume, VolumeMount
 from podtui.kubelet.insight.usage_history import SPACING
 from podtui.kubelet.node.host import Observation
 from podtui.runtime.memory import Behaviour
@@ -166,3 +167,55 @@ async def test_another_machine_is_not_watched_and_that_is_said() -> None:
         await world.sleep(30.0)
         assert (await condition(world, "MemoryPressure"))[0] == "False"
         assert not await world.events("n1", "EvictionThresholdMet")
+
+
+async def test_memory_pressure_evicts_one_api_pod_at_a_time() -> None:
+    host = FakeHost()
+    world = World(host=host, eviction_hard=HARD)
+    async with world.running():
+        world.add(pod("static"))
+        await world.create(api_pod("web"), api_pod("dear", priority=5))
+        await world.until(lambda: len(world.running_containers()) == 3)
+        host.seen["memory.available"] = SHORT
+        await world.until(lambda: not world.running_containers("uid-web"), 30.0)
+        assert len(world.running_containers("uid-dear")) == 1
+        host.seen["memory.available"] = PLENTY
+        await world.sleep(5.0)
+        status = await world.status("web")
+        text = status.message
+        used = re.fullmatch(
+            r"The node was low on resource: memory. Threshold quantity: 100Mi, available: 50Mi. "
+            r"Container c was using (\d+(?:Ki|Mi)?), request is 0,"
+            r" has larger consumption of memory. ",
+            text,
+        )
+        assert used is not None
+        assert (status.phase, status.reason) == ("Failed", "Evicted")
+        disruption = next(one for one in status.conditions if one.type == "DisruptionTarget")
+        assert (disruption.status, disruption.reason) == ("True", "TerminationByKubelet")
+        assert disruption.message == text
+        (told,) = await world.events("web", "Evicted")
+        assert (told.type, told.message) == ("Warning", text)
+        assert told.metadata.annotations == {
+            "offending_containers": "c",
+            "offending_containers_usage": used[1],
+            "starved_resource": "memory",
+        }
+        await world.sleep(400.0)
+        assert (await world.status("web")).reason == "Evicted"
+        assert len(world.running_containers()) == 2
+
+
+async def test_a_best_effort_api_pod_is_not_admitted_under_memory_pressure() -> None:
+    host = FakeHost()
+    world = World(host=host, eviction_hard=HARD)
+    async with world.running():
+        await world.sleep(1.0)
+        host.seen["memory.available"] = SHORT
+        await world.sleep(11.0)
+        tolerant = Toleration(key="node.kubernetes.io/memory-pressure", operator="Exists")
+        await world.create(api_pod("web"), api_pod("tolerant", tolerations=(tolerant,)))
+        await world.until(world.runs("uid-tolerant"), 5.0)
+        status = await world.status("web")
+        assert (status.phase, status.reason) == ("Failed", "Evicted")
+        assert status.message == "Pod was rejected: The node had condition: [MemoryPressure]. "
