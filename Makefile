@@ -14,7 +14,7 @@ WAITING = $(shell echo $$(($$(getconf _NPROCESSORS_ONLN) + 1)))
 ROOT = $(if $(filter-out 0,$(shell id -u)),sudo)
 PIP := $(BIN)/pip install --quiet --disable-pip-version-check
 
-.PHONY: help setup dev engine image run test check lint types unit test-pythons screens integration kubectl e2e docs bench conformance contract engines soak soak-short lock stop-engine clean
+.PHONY: help setup dev engine image run test check lint types unit slow test-pythons screens integration kubectl e2e docs bench conformance contract engines soak soak-short lock stop-engine clean
 
 help: ## Say what there is
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  %-12s %s\n", $$1, $$2}'
@@ -48,7 +48,7 @@ run: setup ## Open podtui on the samples, engine and all
 
 test: dev ## Everything that must hold: lint, types, unit, real engine, screens, tmux
 	@HYPOTHESIS_PROFILE=$${HYPOTHESIS_PROFILE:-thorough} \
-	scripts/with_engine.sh $(MAKE) --no-print-directory check unit screens integration e2e soak-short engines
+	scripts/with_engine.sh $(MAKE) --no-print-directory check unit slow screens integration e2e soak-short engines
 	@$(MAKE) --no-print-directory test-pythons NEWEST=1
 
 check: lint types ## Lint, format, types, import directions
@@ -67,6 +67,9 @@ types: dev
 
 unit: dev ## Tests that need neither engine nor screen: quick enough for each save
 	$(PYTEST) tests/unit tests/contract -m "not engine" -n $(WAITING) --dist worksteal
+
+slow: dev ## Tests without engine and screen that start processes or take seconds
+	$(PYTEST) tests/slow -n $(WAITING) --dist worksteal
 
 test-pythons: dev ## The unit tests on every Python from 3.11 on that is found on this machine
 	$(BIN)/python scripts/test_pythons.py $(if $(NEWEST),--newest)

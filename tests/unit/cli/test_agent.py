@@ -3,15 +3,9 @@
 from __future__ import annotations
 
 import gc
-import http.server
-import json
 import os
-import socketserver
 import subprocess
 import sys
-import threading
-import time
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -20,7 +14,6 @@ from podtui.agent.control import AgentFailed
 from podtui.agent.lock import AgentLock, AgentRecord, last_engine, read_agent
 from podtui.cli import main
 from podtui.resources import typed_program
-from soak.fuzz import ANSWERS
 
 NOWHERE = "unix:///nowhere/engine.sock"
 
@@ -47,25 +40,6 @@ def served_by(root: Path, engine: str) -> None:
         )
     )
     lock.release()
-
-
-@pytest.fixture
-def agent(root: Path) -> Iterator[subprocess.Popen[bytes]]:
-    """A simulated agent that runs."""
-    process = subprocess.Popen(
-        [sys.executable, "-m", "podtui", "agent", "--engine", "memory"],
-        stdin=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
-    )  # fmt: skip
-    deadline = time.monotonic() + 30
-    try:
-        while not (root / "podtui.sock").exists():
-            assert process.poll() is None
-            assert time.monotonic() < deadline, "the agent does not serve"
-            time.sleep(0.02)
-        yield process
-    finally:
-        process.kill()
-        process.wait(10)
 
 
 def test_the_program_is_named_as_this_shell_finds_it(
@@ -117,19 +91,6 @@ def test_who_holds_the_lock_anew_is_not_taken_for_the_one_before(root: Path) -> 
     (root / "podtui.lock").write_text(left)
     assert read_agent(root / "podtui.lock") is None, "no pid that a stop could signal"
     lock.release()
-
-
-def test_stop_says_what_becomes_of_simulated_pods(
-    root: Path, agent: subprocess.Popen[bytes], capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert main(["stop", "--engine", NOWHERE]) == 0
-    said = capsys.readouterr().out
-    assert "simulated pods (--engine memory) with it" in said
-    assert "run on" not in said
-    assert agent.wait(10) == 0
-
-    assert main(["down", "--yes"]) == 0
-    assert "simulated pods (--engine memory) end with their agent" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize("answer", ["", "n", "yesterday", EOFError()])
@@ -216,63 +177,3 @@ def test_who_leaves_before_the_agent_holds_its_lock_is_told_so(
     said = capsys.readouterr()
     assert "No agent runs." in said.err
     assert "starting" not in said.out
-
-
-class _HungEngine(socketserver.ThreadingMixIn, socketserver.UnixStreamServer):
-    """Says what it is, and answers nothing else."""
-
-    daemon_threads = True
-
-    def __init__(self, path: Path) -> None:
-        self.asked = threading.Event()
-        super().__init__(str(path), _HungAnswers)
-
-
-class _HungAnswers(http.server.BaseHTTPRequestHandler):
-    protocol_version = "HTTP/1.1"
-    server: _HungEngine
-
-    def do_GET(self) -> None:
-        name = self.path.partition("?")[0].rpartition("/")[2]
-        known = {"_ping": "OK", **{key.strip("/"): value for key, value in ANSWERS.items()}}
-        if name not in ("_ping", "version", "info"):
-            self.server.asked.set()
-            threading.Event().wait(120)
-        body = json.dumps(known.get(name, {})).encode()
-        self.send_response(200)
-        self.send_header("Content-Type", "application/json")
-        self.send_header("Content-Length", str(len(body)))
-        self.end_headers()
-        self.wfile.write(body)
-
-    def log_message(self, format: str, *args: object) -> None:
-        """Not into the test's output."""
-
-
-STOPPED_SOON = """
-import sys
-import podtui.agent.run as run
-from podtui.cli import main
-run.STOP_SECONDS = 0.5
-sys.exit(main(["agent", "--engine", sys.argv[1]]))
-"""
-
-
-def test_an_agent_whose_engine_hangs_can_be_stopped(root: Path, tmp_path: Path) -> None:
-    """The call under way has a time limit of 60 s, and cannot be cancelled."""
-    with _HungEngine(tmp_path / "engine.sock") as engine:
-        threading.Thread(target=engine.serve_forever, daemon=True).start()
-        process = subprocess.Popen(
-            [sys.executable, "-c", STOPPED_SOON, f"unix://{tmp_path}/engine.sock"],
-            stdin=subprocess.DEVNULL, stderr=subprocess.PIPE,
-        )  # fmt: skip
-        try:
-            assert engine.asked.wait(30), "the agent asked nothing"
-            process.terminate()
-            _, text = process.communicate(timeout=25)
-        finally:
-            process.kill()
-            engine.shutdown()
-    assert process.returncode == 0
-    assert b"stopped without it" in text
-    assert read_agent(root / "podtui.lock") is None

@@ -3,13 +3,11 @@ from __future__ import annotations
 import argparse
 import gc
 import json
-import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from fresh_imports import after_each, forbidden_among
 
 from podtui.cli import build_parser, main
 from podtui.cli.parser import parse
@@ -196,53 +194,6 @@ def test_down_asks_first(home: Path, capsys: pytest.CaptureFixture[str]) -> None
 
 def test_check_of_nothing_is_a_usage_error(home: Path) -> None:
     assert main(["check", str(home / "none.yaml")]) == 2
-
-
-def loaded(*arguments: str) -> set[str]:
-    """The modules that a command line loads, asked of a fresh Python."""
-    code = (
-        "import sys, json, contextlib, io\n"
-        "from podtui.cli import main\n"
-        "with contextlib.suppress(SystemExit), contextlib.redirect_stdout(io.StringIO()):\n"
-        f"    main({list(arguments)!r})\n"
-        "json.dump(sorted({m.partition('.')[0] for m in sys.modules}), sys.stdout)\n"
-    )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    return set(json.loads(done.stdout))
-
-
-@pytest.mark.parametrize("arguments", [("--help",), ("status", "--root-dir", "/nowhere")])
-def test_light_commands_load_neither_screen_nor_engine(arguments: tuple[str, ...]) -> None:
-    assert not loaded(*arguments) & {"textual", "rich", "docker", "aiohttp", "requests"}
-
-
-@pytest.mark.parametrize(
-    ("module", "forbidden"),
-    [
-        ("podtui.api.v1", {"yaml", "docker", "textual", "aiohttp", "sqlite3"}),
-        ("podtui.manifest.diagnose", {"docker", "textual", "aiohttp", "sqlite3"}),
-        ("podtui.store", {"docker", "textual", "aiohttp", "yaml"}),
-        ("podtui.kubelet.kubelet", {"docker", "textual", "yaml"}),
-        ("podtui.server", {"docker", "textual", "yaml"}),
-        ("podtui.client", {"docker", "textual", "yaml"}),
-        ("podtui.runtime.memory", {"docker", "textual", "yaml", "aiohttp"}),
-        ("podtui.tui.app", {"docker", "sqlite3"}),
-    ],
-)
-def test_rooms_load_without_what_they_must_not_know(module: str, forbidden: set[str]) -> None:
-    assert forbidden_among(module, forbidden) == set()
-
-
-def test_a_room_that_loads_what_it_must_not_know_is_found() -> None:
-    assert forbidden_among("podtui.client.simple", {"json", "docker"}) == {"json"}
-    assert forbidden_among("podtui.client", {"sqlite3"}) == set(), "the store brought it"
-    assert forbidden_among("podtui.manifest.diagnose", {"yaml", "docker"}) == {"yaml"}
-
-
-def test_the_screen_room_never_loads_the_kubelet() -> None:
-    loaded = after_each(("podtui.tui.app",))["podtui.tui.app"]
-    rooms = {name.split(".")[1] for name in loaded if name.startswith("podtui.")}
-    assert not rooms & {"kubelet", "runtime", "store", "manifest", "server"}
 
 
 GOOD = "apiVersion: v1\nkind: Pod\nmetadata: {name: a}\nspec: {containers: [{name: a, image: a}]}\n"

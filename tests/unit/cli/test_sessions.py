@@ -6,15 +6,10 @@ the agent on a thread of its own.
 
 from __future__ import annotations
 
-import asyncio
-import fcntl
 import os
-import signal
 import socket
-import struct
 import sys
-import termios
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -44,7 +39,6 @@ DECLARED = {
     ("sh",): Behaviour(lines=("/ # ",), echoes=True),
     ("cat", "/tmp/f"): ends("deep"),
 }
-Start = Callable[..., Awaitable[asyncio.subprocess.Process]]
 Here = Callable[..., tuple[int, bytes, bytes]]
 ElsewhereWorld = tuple[SessionWorld, Ask]
 
@@ -119,52 +113,11 @@ def test_without_an_agent(tmp_path: Path, capsys: pytest.CaptureFixture[str]) ->
     assert "no agent runs" in capsys.readouterr().err
 
 
-def _heed_interrupts() -> None:
-    signal.signal(signal.SIGINT, signal.SIG_DFL)
-
-
 @pytest.fixture
 async def world(tmp_path: Path) -> AsyncIterator[SessionWorld]:
     async with session_world(memory(SCRIPTS, DECLARED), tmp_path / "podtui.sock") as it:
         await it.put(c=FILE)
         yield it
-
-
-@pytest.fixture
-async def start(world: SessionWorld, tmp_path: Path) -> AsyncIterator[Start]:
-    running: list[asyncio.subprocess.Process] = []
-
-    async def begin(
-        *arguments: str, stdio: int = asyncio.subprocess.PIPE, stdin: int | None = None
-    ) -> asyncio.subprocess.Process:
-        process = await asyncio.create_subprocess_exec(
-            sys.executable,
-            "-m",
-            "podtui",
-            f"--root-dir={tmp_path}",
-            *arguments,
-            stdin=stdio if stdin is None else stdin,
-            stdout=stdio,
-            stderr=stdio,
-            cwd=tmp_path,
-            # Who runs the tests in the background hands a SIGINT that is ignored on to us.
-            preexec_fn=_heed_interrupts,
-        )
-        running.append(process)
-        return process
-
-    yield begin
-    for process in running:
-        if process.returncode is None:
-            process.kill()
-        await process.communicate()
-
-
-async def run(start: Start, *arguments: str, given: bytes = b"") -> tuple[int | None, bytes, bytes]:
-    process = await start(*arguments)
-    async with asyncio.timeout(40):
-        out, err = await process.communicate(given)
-    return process.returncode, out, err
 
 
 @pytest.fixture
@@ -197,11 +150,6 @@ def here(
     return run_here
 
 
-async def test_exec(start: Start) -> None:
-    found = await run(start, "exec", "-i", "web", "--", *CAT_AND_FAIL, given=b"given\n")
-    assert found == (5, b"given\n", b"bad\n")
-
-
 def test_exec_of_what_is_not_there(here: Here) -> None:
     code, _, err = here("exec", "nobody", "--", "true")
     assert (code, err) == (1, b'podtui: pod "nobody" does not exist\n')
@@ -214,87 +162,6 @@ def test_exec_with_a_file_for_input(here: Here, tmp_path: Path) -> None:
     for name, size in ((tmp_path / "given", 200_000), (Path(os.devnull), 0)):
         code, out, err = here("exec", "-i", "web", "--", "cat", given=name)
         assert (code, len(out), err) == (0, size, b"")
-
-
-async def test_an_agent_that_stops_is_told(start: Start, world: SessionWorld) -> None:
-    process = await start("exec", "-i", "web", "--", "cat")
-    assert process.stdin is not None
-    assert process.stdout is not None
-    async with asyncio.timeout(40):
-        process.stdin.write(b"here")
-        assert await process.stdout.readexactly(4) == b"here"
-        await world.served.app.shutdown()
-        assert await process.wait() == 3
-        assert process.stderr is not None
-        assert await process.stderr.read() == b"podtui: the agent closed the connection\n"
-
-
-async def test_exec_at_a_terminal(start: Start) -> None:
-    ours, theirs = os.openpty()
-    try:
-        fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 33, 99, 0, 0))
-        before = termios.tcgetattr(theirs)
-        process = await start("exec", "-it", "web", "--", "sh", stdio=theirs)
-        said = b""
-        os.set_blocking(ours, False)
-        async with asyncio.timeout(40):
-            while b"/ # " not in said:
-                said += _read(ours)
-                await asyncio.sleep(0.02)
-            os.write(ours, b"typed")
-            while b"typed" not in said:
-                said += _read(ours)
-                await asyncio.sleep(0.02)
-            os.write(ours, b"\x03")
-            assert await process.wait() == 130
-        assert termios.tcgetattr(theirs) == before
-    finally:
-        os.close(ours)
-        os.close(theirs)
-
-
-async def test_who_is_asked_to_end_leaves_the_terminal_as_it_was(start: Start) -> None:
-    ours, theirs = os.openpty()
-    try:
-        before = termios.tcgetattr(theirs)
-        process = await start("exec", "-it", "web", "--", "sh", stdio=theirs)
-        said = b""
-        os.set_blocking(ours, False)
-        async with asyncio.timeout(40):
-            while b"/ # " not in said:
-                said += _read(ours)
-                await asyncio.sleep(0.02)
-            assert termios.tcgetattr(theirs) != before
-            process.send_signal(signal.SIGTERM)
-            assert await process.wait() == 128 + signal.SIGTERM
-        assert termios.tcgetattr(theirs) == before
-        assert b"Traceback" not in _read(ours)
-    finally:
-        os.close(ours)
-        os.close(theirs)
-
-
-def _read(descriptor: int) -> bytes:
-    try:
-        return os.read(descriptor, 65536)
-    except BlockingIOError:
-        return b""
-
-
-async def test_port_forward(start: Start) -> None:
-    process = await start("port-forward", "web", ":80")
-    assert process.stdout is not None
-    async with asyncio.timeout(40):
-        line = (await process.stdout.readline()).decode()
-        assert line.startswith("Forwarding from 127.0.0.1:")
-        assert line.endswith(" -> 80\n")
-        port = int(line.split(":")[1].split()[0])
-        reader, writer = await asyncio.open_connection("127.0.0.1", port)
-        writer.write(b"GET / HTTP/1.0\r\n\r\n")
-        assert b"simulated: contract, port 80" in await reader.read()
-        writer.close()
-        process.send_signal(signal.SIGINT)
-        assert await process.wait() == 130
 
 
 NOT_THERE = b'podtui: pod "nosuch" does not exist\n'
@@ -347,17 +214,6 @@ def test_a_local_port_in_use_is_an_error(here: Here) -> None:
         code, out, err = here("port-forward", "web", f"{port}:80")
     assert (code, out) == (1, b"")
     assert str(port).encode() in err
-
-
-async def test_a_forward_to_a_pending_pod_says_so(start: Start, world: SessionWorld) -> None:
-    record = world.statuses.pods["default", "web"]
-    pending = replace(record, status=replace(record.status, phase="Pending"))
-    await world.served.store.put("pods", pending)
-    process = await start("port-forward", "web", ":80")
-    assert process.stdout is not None
-    async with asyncio.timeout(40):
-        assert (await process.stdout.readline()).startswith(b"Forwarding from ")
-        assert b'pod "web" is Pending' in await process.stdout.readline()
 
 
 def test_cp(here: Here, tmp_path: Path) -> None:

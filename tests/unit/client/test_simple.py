@@ -4,7 +4,6 @@ import asyncio
 from pathlib import Path
 
 import pytest
-from fresh_imports import forbidden_among
 from served import pod, serving
 
 from podtui.client.simple import get_json, refusal
@@ -43,15 +42,3 @@ def test_refusals_that_are_no_status_still_have_words() -> None:
 def test_a_status_without_a_reason_still_has_its_words() -> None:
     error = refusal(500, "Internal Server Error", b'{"kind":"Status","message":"no","code":500}')
     assert (error.code, error.reason, str(error)) == (500, "InternalServerError", "no")
-
-
-@pytest.mark.parametrize(
-    ("module", "heavy"),
-    [
-        ("podtui.client.simple", {"aiohttp", "asyncio", "msgspec", "textual", "docker"}),
-        ("podtui.client.protocol", {"aiohttp", "textual", "docker", "yaml"}),
-        ("podtui.client.unix", {"textual", "docker", "yaml", "podtui.store", "podtui.server"}),
-    ],
-)
-def test_what_importing_costs(module: str, heavy: set[str]) -> None:
-    assert forbidden_among(module, heavy) == set()

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import ctypes
-import locale
 import shlex
 import unicodedata
 from collections.abc import Iterator
@@ -14,7 +12,7 @@ from hypothesis import strategies as st
 from hypothesis.strategies import DrawFn
 from rich.cells import cell_len
 
-from podtui.terminal_text import LONGEST, MOST_MARKS, lines, one_line, settled
+from podtui.terminal_text import LONGEST, MOST_MARKS, lines, settled
 from podtui.tui.preferences.alerts import osc9
 from podtui.tui.views.header import from_end
 from podtui.tui.views.journal import JournalEntry, deed_row
@@ -139,37 +137,6 @@ def test_marks_are_counted_across_colours() -> None:
     line = f"a{pile}\x1b[31m{pile}\x1b[32m{pile}b".encode()
     assert "".join(segment.text for segment in parse(line)) == f"a{pile}b"
     assert settled(pile, MOST_MARKS) == ("", MOST_MARKS)
-
-
-def test_widths_are_those_of_the_c_library() -> None:
-    """What tmux and most terminals ask; letters newer than the library are left out."""
-    before = locale.setlocale(locale.LC_CTYPE)
-    wcwidth = ctypes.CDLL(None).wcwidth
-    wcwidth.argtypes = [ctypes.c_uint32]
-    try:
-        locale.setlocale(locale.LC_CTYPE, "C.UTF-8")
-        asked = {
-            code: cells
-            for code in (*range(0x20, 0xD800), *range(0xE000, 0x110000))
-            if (cells := wcwidth(code)) >= 0
-        }
-    finally:
-        locale.setlocale(locale.LC_CTYPE, before)
-    wrong = [
-        (hex(code), cells, asked[code])
-        for code in _shown_as_they_are(list(asked))
-        if (cells := cell_len(f"a{chr(code)}") - 1) != asked[code]
-    ]
-    assert wrong == []
-
-
-def _shown_as_they_are(codes: list[int], at_once: int = 256) -> Iterator[int]:
-    """Many letters at once: most rows of them are shown as they are, and there are 280,000."""
-    for first in range(0, len(codes), at_once):
-        row = codes[first : first + at_once]
-        text = "".join(f"a{chr(code)}" for code in row)
-        kept = one_line(text) == text
-        yield from (code for code in row if kept or one_line(f"a{chr(code)}") == f"a{chr(code)}")
 
 
 # --- cut and wrapped

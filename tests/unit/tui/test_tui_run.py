@@ -1,28 +1,16 @@
 from __future__ import annotations
 
-import os
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
-from repository import SUPPORT
 
 from podtui.agent.control import AgentProcess
 from podtui.agent.lock import AgentLock, AgentRecord
 from podtui.settings import Settings, resolve
 from podtui.tui.commands.agent import shortened
 from podtui.tui.run import theme_folders, theme_for_terminal
-
-
-def test_the_screen_starts_without_the_agents_rooms() -> None:
-    code = (
-        "import sys, podtui.tui.run, podtui.tui.app\n"
-        "bad = {'docker', 'podtui.kubelet', 'podtui.server', 'podtui.store',"
-        " 'podtui.manifest', 'podtui.runtime'} & set(sys.modules)\n"
-        "sys.exit(f'loaded: {bad}' if bad else 0)"
-    )
-    subprocess.run([sys.executable, "-c", code], check=True)
 
 
 def test_paths_are_said_as_people_say_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -84,21 +72,6 @@ def test_a_lost_agent_is_restarted_with_its_own_settings(
         [*own, *theirs] if killed else own,
         [*own, "--node-name=n1"] if killed else own,
     ]
-
-
-def test_no_color_is_settled_before_textual_is_imported() -> None:
-    code = (
-        "import os, sys\n"
-        "from podtui.tui.run import theme_for_terminal\n"
-        "assert 'textual' not in sys.modules\n"
-        "theme = theme_for_terminal(os.environ)\n"
-        "from tui_app import make_app\n"
-        "app = make_app(theme=theme)\n"
-        "assert app.theme == 'podtui-terminal', app.theme\n"
-        "assert app.native_ansi_color\n"
-    )
-    environment = {**os.environ, "NO_COLOR": "1", "PYTHONPATH": str(SUPPORT)}
-    subprocess.run([sys.executable, "-c", code], check=True, env=environment)
 
 
 @pytest.mark.parametrize(

@@ -5,8 +5,6 @@ from __future__ import annotations
 import asyncio
 import errno
 import socket
-import subprocess
-import sys
 from dataclasses import replace
 
 import pytest
@@ -222,11 +220,6 @@ def test_no_bytes_are_taken_for_health(body: bytes, framed: bool) -> None:
 )
 def test_what_is_no_grpc_is_told_by_its_http_status(headers: dict[str, str], code: str) -> None:
     assert f"code = {code} desc = unexpected HTTP" in judge(Reply(headers=headers), 1.0).text
-
-
-def test_nothing_loads_h2_before_a_check_is_made() -> None:
-    code = "import sys, podtui.agent.run; sys.exit('h2' in sys.modules)"
-    subprocess.run([sys.executable, "-c", code], check=True)
 
 
 # --- Addresses, ports and errors as texts

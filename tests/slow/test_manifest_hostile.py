@@ -226,14 +226,14 @@ def test_reading_broken_manifests_does_not_grow() -> None:
     assert after - before < 200_000
 
 
-async def test_good_pods_beside_five_hundred_broken_manifests(folder: Path) -> None:
+async def test_good_pods_beside_five_hundred_broken_manifests(tmp_path: Path) -> None:
     corpus = _corpus(500)
     for name in ("good-a", "good-b"):
-        put(folder / f"{name}.yaml", pod_text(name))
-    async with watch(folder) as watched:
+        put(tmp_path / f"{name}.yaml", pod_text(name))
+    async with watch(tmp_path) as watched:
         good = dict(watched.last.pods)
         for number, data in enumerate(corpus):
-            put(folder / f"x{number}.yaml", data)
+            put(tmp_path / f"x{number}.yaml", data)
             if number % 50 == 0:
                 await asyncio.sleep(0)
         seen = await watched.until(lambda f: len(f.manifests) == 502, seconds=30)
@@ -245,7 +245,7 @@ async def test_good_pods_beside_five_hundred_broken_manifests(folder: Path) -> N
             assert status.state in set(ManifestState)
             errors = [d for d in status.diagnostics if d.severity is Severity.ERROR]
             assert bool(errors) == (status.state is not ManifestState.ACCEPTED)
-            assert all(d.path == str(folder / f"x{number}.yaml") for d in errors)
+            assert all(d.path == str(tmp_path / f"x{number}.yaml") for d in errors)
         for number in range(500):
-            (folder / f"x{number}.yaml").unlink()
+            (tmp_path / f"x{number}.yaml").unlink()
         await watched.until(lambda f: f.pods == good and len(f.manifests) == 2, seconds=30)

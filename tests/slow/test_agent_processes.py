@@ -1,0 +1,171 @@
+"""Agents as processes of their own."""
+
+from __future__ import annotations
+
+import http.client
+import http.server
+import json
+import os
+import socketserver
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from tmux_harness import wait_until
+
+from podtui.agent.lock import read_agent
+from podtui.cli import main
+from podtui.cli.doctor import examine
+from podtui.client.simple import get_json
+from podtui.settings import resolve
+from soak.fuzz import ANSWERS
+
+NOWHERE = "unix:///nowhere/engine.sock"
+
+
+@pytest.fixture
+def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv("PODTUI_ROOT_DIR", str(tmp_path / "root"))
+    monkeypatch.setenv("PODTUI_STATIC_POD_PATH", str(tmp_path / "pods"))
+    monkeypatch.setenv("PATH", f"{Path(sys.executable).parent}:{os.environ['PATH']}")
+    for name in ("XDG_STATE_HOME", "XDG_CONFIG_HOME", "PODTUI_CONFIG", "PODTUI_ENGINE"):
+        monkeypatch.delenv(name, raising=False)
+    (tmp_path / "root").mkdir()
+    (tmp_path / "pods").mkdir()
+    return tmp_path / "root"
+
+
+@pytest.fixture
+def agent(root: Path) -> Iterator[subprocess.Popen[bytes]]:
+    """A simulated agent that runs."""
+    process = subprocess.Popen(
+        [sys.executable, "-m", "podtui", "agent", "--engine", "memory"],
+        stdin=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+    )  # fmt: skip
+    deadline = time.monotonic() + 30
+    try:
+        while not (root / "podtui.sock").exists():
+            assert process.poll() is None
+            assert time.monotonic() < deadline, "the agent does not serve"
+            time.sleep(0.02)
+        yield process
+    finally:
+        process.kill()
+        process.wait(10)
+
+
+def test_stop_says_what_becomes_of_simulated_pods(
+    root: Path, agent: subprocess.Popen[bytes], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["stop", "--engine", NOWHERE]) == 0
+    said = capsys.readouterr().out
+    assert "simulated pods (--engine memory) with it" in said
+    assert "run on" not in said
+    assert agent.wait(10) == 0
+
+    assert main(["down", "--yes"]) == 0
+    assert "simulated pods (--engine memory) end with their agent" in capsys.readouterr().out
+
+
+class _HungEngine(socketserver.ThreadingMixIn, socketserver.UnixStreamServer):
+    """Says what it is, and answers nothing else."""
+
+    daemon_threads = True
+
+    def __init__(self, path: Path) -> None:
+        self.asked = threading.Event()
+        super().__init__(str(path), _HungAnswers)
+
+
+class _HungAnswers(http.server.BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+    server: _HungEngine
+
+    def do_GET(self) -> None:
+        name = self.path.partition("?")[0].rpartition("/")[2]
+        known = {"_ping": "OK", **{key.strip("/"): value for key, value in ANSWERS.items()}}
+        if name not in ("_ping", "version", "info"):
+            self.server.asked.set()
+            threading.Event().wait(120)
+        body = json.dumps(known.get(name, {})).encode()
+        self.send_response(200)
+        self.send_header("Content-Type", "application/json")
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, format: str, *args: object) -> None:
+        """Not into the test's output."""
+
+
+STOPPED_SOON = """
+import sys
+import podtui.agent.run as run
+from podtui.cli import main
+run.STOP_SECONDS = 0.5
+sys.exit(main(["agent", "--engine", sys.argv[1]]))
+"""
+
+
+def test_an_agent_whose_engine_hangs_can_be_stopped(root: Path, tmp_path: Path) -> None:
+    """The call under way has a time limit of 60 s, and cannot be cancelled."""
+    with _HungEngine(tmp_path / "engine.sock") as engine:
+        threading.Thread(target=engine.serve_forever, daemon=True).start()
+        process = subprocess.Popen(
+            [sys.executable, "-c", STOPPED_SOON, f"unix://{tmp_path}/engine.sock"],
+            stdin=subprocess.DEVNULL, stderr=subprocess.PIPE,
+        )  # fmt: skip
+        try:
+            assert engine.asked.wait(30), "the agent asked nothing"
+            process.terminate()
+            _, text = process.communicate(timeout=25)
+        finally:
+            process.kill()
+            engine.shutdown()
+    assert process.returncode == 0
+    assert b"stopped without it" in text
+    assert read_agent(root / "podtui.lock") is None
+
+
+def report(tmp_path: Path, **flags: str) -> tuple[str, bool]:
+    environ = {"HOME": str(tmp_path), "PODTUI_NODE_NAME": "n1"}
+    return examine(resolve(flags, environ, working=tmp_path).settings)
+
+
+def test_it_is_about_the_agent_that_runs(tmp_path: Path) -> None:
+    root, folder = tmp_path / "root", tmp_path / "its pods"
+    folder.mkdir()
+    process = subprocess.Popen(
+        [sys.executable, "-m", "podtui", "agent", f"--root-dir={root}", "--engine=memory",
+         f"--static-pod-path={folder}", "--node-name=its-node"],
+        stdin=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+    )  # fmt: skip
+    nowhere = f"unix://{tmp_path}/none.sock"
+    try:
+        wait_until(lambda: (root / "podtui.sock").exists(), "the agent serves")
+
+        def is_ready() -> bool:
+            (node,) = get_json(root / "podtui.sock", "/api/v1/nodes")["items"] or [{}]
+            conditions = node.get("status", {}).get("conditions", [])
+            return ("Ready", "True") in {(one["type"], one["status"]) for one in conditions}
+
+        wait_until(is_ready, "its node is ready")
+        text, healthy = report(tmp_path, rootDir=str(root), engine=nowhere)
+        assert healthy, text
+        assert f"✓ manifests: {folder}" in text
+        assert "✓ engine of the agent: " in text
+        assert "node its-node is Ready" in text
+        assert "none.sock" not in text
+
+        text, _ = report(tmp_path, rootDir=str(tmp_path / "another"), engine=nowhere)
+        assert f"✓ another agent: process {process.pid}, root directory {root}" in text
+        assert f"doctor --root-dir {root}" in text
+        assert "none.sock" in text
+    finally:
+        process.kill()
+        process.wait(10)

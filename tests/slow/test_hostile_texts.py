@@ -1,0 +1,30 @@
+"""Texts that are made to take long."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+from manifests import NODE
+
+from podtui.api.local import Diagnostic
+from podtui.manifest.diagnose import read_manifest
+
+
+def found(text: str | bytes, *, strict: bool = False) -> tuple[Diagnostic, ...]:
+    data = text.encode() if isinstance(text, str) else text
+    return read_manifest("/m/x.yaml", data, node_name=NODE, strict=strict).diagnostics
+
+
+@pytest.mark.parametrize(
+    "piece", ["{{", "{{ ", "<<<<<<< a\n", "{% ", "A=", "# a\n", "[a]", "\n- a"]
+)
+def test_no_text_takes_long(piece: str) -> None:
+    text = piece * (200_000 // len(piece))
+    before = time.process_time()
+    found(text)
+    once = time.process_time() - before
+    before = time.process_time()
+    found(text * 2)
+    # Linear: what is quadratic takes four times as long, and seconds.
+    assert time.process_time() - before < 3 * once + 0.5
