@@ -1,4 +1,5 @@
-"""The API's rules for pods, and manifests that keep or break them, out of ``tests/validation/``.
+"""The API's rules for pods, and manifests that keep or break them, out of
+``tests/unit/manifest/validation/cases/``.
 
 Each file there has the API's validating functions by name. A function has its ``rules``, one a
 line: the last part of the field, the type of the error and, where two rules share both, how the

@@ -3,8 +3,6 @@ from __future__ import annotations
 import ast
 from pathlib import Path
 
-import pytest
-
 import podtui.tui
 
 SOURCES = sorted(Path(podtui.tui.__file__).parent.rglob("*.py"))
@@ -30,7 +28,13 @@ def test_a_coroutine_that_is_made_already_is_seen() -> None:
     assert coroutines_given(ast.parse("self.run_worker(self.run)")) == []
 
 
-@pytest.mark.parametrize("source", SOURCES, ids=lambda path: path.stem)
-def test_workers_make_their_coroutine_themselves(source: Path) -> None:
+def test_workers_make_their_coroutine_themselves() -> None:
     """A worker that is cancelled before it begins leaves such a coroutine unawaited."""
-    assert coroutines_given(ast.parse(source.read_text("utf-8"))) == []
+    texts = {source: source.read_text("utf-8") for source in SOURCES}
+    found = {
+        str(source): coroutines_given(ast.parse(text))
+        for source, text in texts.items()
+        if "run_worker" in text
+    }
+    assert len(found) > 5
+    assert {source: lines for source, lines in found.items() if lines} == {}

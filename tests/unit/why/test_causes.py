@@ -24,7 +24,7 @@ async def found(cause: Cause, text: str) -> Diagnosis:
 
 
 @pytest.mark.parametrize("cause", CAUSES, ids=str)
-async def test_the_cause_is_found_and_its_fixes_read_cleanly(cause: Cause) -> None:
+async def test_the_cause_is_found_and_its_fix_takes_it_away(cause: Cause) -> None:
     said = await found(cause, cause.text)
     assert said.field == cause.field
     assert "{" not in said.title + "".join(said.sentences) + said.advice
@@ -35,13 +35,9 @@ async def test_the_cause_is_found_and_its_fixes_read_cleanly(cause: Cause) -> No
         remarks = [line.partition("#")[2] for line in cause.text.splitlines() if "#" in line]
         removed = "".join(edit.old for edit in fix.edits)
         assert all(remark in new + removed for remark in remarks), fix
-
-
-@pytest.mark.parametrize("cause", [c for c in CAUSES if c.fix], ids=str)
-async def test_the_fix_reads_cleanly_and_takes_the_cause_away(cause: Cause) -> None:
-    said = await found(cause, cause.text)
-    new = fixed(said, cause.text, the_fix(said, cause.fix))
-    async with asked(new, world_of(cause)) as it:
-        await it.world.sleep(40.0)
-        after = await it.why()
-    assert after.cause != cause.cause
+    if cause.fix:
+        new = fixed(said, cause.text, the_fix(said, cause.fix))
+        async with asked(new, world_of(cause)) as it:
+            await it.world.sleep(40.0)
+            after = await it.why()
+        assert after.cause != cause.cause

@@ -64,10 +64,10 @@ def test_a_list_of_keys() -> None:
     assert key_list(",") == ("comma",)
 
 
-@pytest.mark.parametrize("known", known_bindings(), ids=lambda known: known.id)
-def test_every_key_in_use_can_be_written_in_the_settings(known: object) -> None:
-    for key in known.keys:  # type: ignore[attr-defined]
-        assert key_name(shown_key(key)) == {"ctrl+space": "ctrl+space"}.get(key, key)
+def test_every_key_in_use_can_be_written_in_the_settings() -> None:
+    keys = {key for known in known_bindings() for key in known.keys}
+    assert len(keys) > 50
+    assert {key: key_name(shown_key(key)) for key in keys} == {key: key for key in keys}
 
 
 def test_every_binding_has_an_id_and_words() -> None:
