@@ -257,7 +257,7 @@ async def test_lines_of_a_megabyte_do_not_hold_it_up(letter: str, tmp_path: Path
         client.change(poisoned(event("rich", "Odd", "long", version=77), text))
         client.change(manifest("rich.yaml", pod_name="rich-n1", text=f"kind: Pod # {text}\n"))
         folder = tmp_path / str(number)
-        before = time.monotonic()
+        before = time.process_time()
         async with running(client, size=(80, 24)) as (app, pilot):
             await wait_for(pilot, lambda: "uid-long" in app.model.pods, "the pods")
             visit = Visit(app, pilot, world, folder)
@@ -270,5 +270,5 @@ async def test_lines_of_a_megabyte_do_not_hold_it_up(letter: str, tmp_path: Path
                 if one.involvedObject.name.startswith("rich"):
                     async for _ in visit.over(EventScreen(one)):
                         assert faults(app, await still(app, pilot)) == []
-        seconds.append(time.monotonic() - before)
+        seconds.append(time.process_time() - before)
     assert seconds[1] < SLOWER * seconds[0]

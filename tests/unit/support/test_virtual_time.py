@@ -19,11 +19,9 @@ async def born_at() -> float:
 
 @pytest.mark.virtual_time
 async def test_an_hour_takes_no_time(virtual_clock: VirtualClock, born_at: float) -> None:
-    cpu = time.process_time()
     await virtual_clock.sleep(3600)
     assert virtual_clock.monotonic() - born_at == 3600
     assert (virtual_clock.now() - EPOCH).total_seconds() == 3600
-    assert time.process_time() - cpu < 5
 
 
 @virtual()

@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import re
-import time
 
 import pytest
 from hypothesis import given
@@ -102,7 +101,5 @@ def test_what_is_marked() -> None:
 
 
 def test_fuzzy_takes_time_in_proportion_to_the_line() -> None:
-    pattern = fuzzy("aaaaaaaaaaaaaaaaaaaab")
-    begin = time.perf_counter()
-    assert not pattern.search(b"a" * 20_000)
-    assert time.perf_counter() - begin < 2
+    # With backtracking the search would not end.
+    assert not fuzzy("aaaaaaaaaaaaaaaaaaaab").search(b"a" * 20_000)
