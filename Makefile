@@ -8,8 +8,9 @@ BIN := $(VENV)/bin
 IMAGE := busybox:1.36
 # The compiled tests are kept, whatever the environment says: to rewrite all anew takes seconds.
 PYTEST := env -u PYTHONDONTWRITEBYTECODE $(BIN)/pytest
+CORES = $(shell getconf _NPROCESSORS_ONLN)
 # Tests of screens, files and processes wait as well: one more at a time than there are cores.
-WAITING = $(shell echo $$(($$(getconf _NPROCESSORS_ONLN) + 1)))
+WAITING = $(shell echo $$(($(CORES) + 1)))
 # Soak starts engines of its own, which needs root.
 ROOT = $(if $(filter-out 0,$(shell id -u)),sudo)
 PIP := $(BIN)/pip install --quiet --disable-pip-version-check
@@ -66,7 +67,7 @@ types: dev
 	$(BIN)/pyright
 
 unit: dev ## Tests that need neither engine nor screen: quick enough for each save
-	$(PYTEST) tests/unit tests/contract -m "not engine" -n $(WAITING) --dist worksteal
+	$(PYTEST) tests/unit tests/contract -m "not engine" -n $(CORES) --dist worksteal
 
 slow: dev ## Tests without engine and screen that start processes or take seconds
 	$(PYTEST) tests/slow -n $(WAITING) --dist worksteal

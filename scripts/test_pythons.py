@@ -72,7 +72,7 @@ def main() -> int:
     for minor in minors:
         print(f"Python 3.{minor}: {interpreters[minor]}", flush=True)
         place = environment(minor, interpreters[minor])
-        workers = str((os.cpu_count() or 1) + 1)
+        workers = str(os.cpu_count() or 1)
         pytest = [place / "bin/pytest", "-q", "tests/unit", "tests/contract", "-m", "not engine"]
         if subprocess.run([*pytest, "-n", workers, "--dist", "worksteal"], cwd=ROOT).returncode:
             failed.append(minor)

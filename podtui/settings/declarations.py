@@ -501,7 +501,7 @@ SETTINGS: Final[Mapping[str, Setting]] = {
 
 def attribute_name(key: str) -> str:
     """Return a setting's name in Python's style: ``cpuCFSQuota`` becomes ``cpu_cfs_quota``."""
-    return re.sub(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])", "_", key).lower()
+    return re.sub(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z](?!s\b)[a-z])", "_", key).lower()
 
 
 def environment_name(key: str) -> str:

@@ -35,9 +35,9 @@ UNAVAILABLE = (
         lambda info: not info.supports_resize,
         "Podman has no call to change limits before 5.1",
     ),
-    Unavailable("test_a_container_runs_on_its_cpus", _no_limits, NO_CGROUPS),
+    Unavailable("test_a_container_runs_on_its_cpus_and_moves_to_others", _no_limits, NO_CGROUPS),
     Unavailable(
-        "test_a_container_runs_on_its_cpus",
+        "test_a_container_runs_on_its_cpus_and_moves_to_others",
         lambda info: not info.supports_resize,
         "Podman has no call to change limits before 5.1",
     ),
