@@ -14,6 +14,7 @@ from podtui.server.files import FileRoutes
 from podtui.server.kubelet import KubeletRoutes
 from podtui.server.limits import LARGEST_BODY, Limits, RequestLimits
 from podtui.server.logs import LogRoutes
+from podtui.server.openapi_routes import OpenApiRoutes
 from podtui.server.pod_routes import PodRequestRoutes
 from podtui.server.port_forward import PortForwardRoutes
 from podtui.server.protocol import KubeletEndpoints
@@ -70,6 +71,7 @@ def build_app(
 
     app.on_shutdown.append(end_streams)
     app.add_routes(discovery.routes(version))
+    app.add_routes(OpenApiRoutes(version).routes())
     for resource, source in sources(records, kubelet):
         reading = ResourceRoutes(
             resource, source, clock=clock, streams=streams, bookmark_seconds=bookmark_seconds

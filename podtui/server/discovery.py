@@ -12,8 +12,8 @@ from typing import Any
 import msgspec
 from aiohttp import web
 
+from podtui.server.catalog import GroupVersion, Kind, Served, group_versions
 from podtui.server.query import negotiate
-from podtui.server.resources import ALL, GROUPS, Resource
 from podtui.server.status import json_response
 
 KUBERNETES_MINOR = 36
@@ -38,16 +38,18 @@ def version_document(version: str) -> dict[str, str]:
 
 
 def routes(version: str) -> list[web.RouteDef]:
+    served = group_versions()
+    core, named = served[:1], served[1:]
     table = [
         _fixed("/version", version_document(version)),
-        _negotiated("/api", _api_versions(), GROUPS[:1]),
-        _negotiated("/apis", _group_list(), GROUPS[1:]),
+        _negotiated("/api", _api_versions(), core),
+        _negotiated("/apis", _group_list(named), named),
     ]
-    for group in GROUPS:
-        if group:
-            table.append(_fixed(f"/apis/{group}", {**_header("APIGroup"), **_group(group)}))
-        of_group = _resources(group)
-        table.append(_fixed(of_group[0].root, _resource_list(of_group)))
+    for group_version in served:
+        if group_version.group:
+            document = {**_header("APIGroup"), **_group(group_version)}
+            table.append(_fixed(f"/apis/{group_version.group}", document))
+        table.append(_fixed(f"/{group_version.path}", _resource_list(group_version)))
     return table
 
 
@@ -60,7 +62,7 @@ def _fixed(path: str, document: dict[str, Any]) -> web.RouteDef:
     return web.get(path, answer)
 
 
-def _negotiated(path: str, plain: dict[str, Any], groups: Sequence[str]) -> web.RouteDef:
+def _negotiated(path: str, plain: dict[str, Any], groups: Sequence[GroupVersion]) -> web.RouteDef:
     bodies = {
         version: msgspec.json.encode(_aggregated(groups, version)) for version in ("v2", "v2beta1")
     }
@@ -81,54 +83,64 @@ def _header(kind: str) -> dict[str, str]:
     return {"kind": kind, "apiVersion": "v1"}
 
 
-def _resources(group: str) -> list[Resource]:
-    return [resource for resource in ALL if resource.group == group]
-
-
 def _api_versions() -> dict[str, Any]:
     return {"kind": "APIVersions", "versions": ["v1"], "serverAddressByClientCIDRs": []}
 
 
-def _group(group: str) -> dict[str, Any]:
-    api_version = _resources(group)[0].api_version
-    version = {"groupVersion": api_version, "version": api_version.rpartition("/")[2]}
-    return {"name": group, "versions": [version], "preferredVersion": version}
+def _group(served: GroupVersion) -> dict[str, Any]:
+    version = {"groupVersion": served.api_version, "version": served.version}
+    return {"name": served.group, "versions": [version], "preferredVersion": version}
 
 
-def _group_list() -> dict[str, Any]:
-    return {**_header("APIGroupList"), "groups": [_group(group) for group in GROUPS if group]}
+def _group_list(groups: Sequence[GroupVersion]) -> dict[str, Any]:
+    return {**_header("APIGroupList"), "groups": [_group(group) for group in groups]}
 
 
-def _resource_list(resources: Sequence[Resource]) -> dict[str, Any]:
+def _resource_list(served: GroupVersion) -> dict[str, Any]:
     rows: list[dict[str, Any]] = []
-    for resource in resources:
-        row = {"name": resource.plural, "namespaced": resource.namespaced, "kind": resource.kind}
-        rows.append(
-            {
-                **row,
-                "singularName": resource.singular,
-                "verbs": resource.verbs,
-                "shortNames": resource.short_names,
-                "categories": resource.categories,
-            }
-        )
-        rows.extend(
-            {**row, "name": f"{resource.plural}/{name}", "singularName": "", "verbs": verbs}
-            for name, verbs in resource.subresources.items()
-        )
-    document = {**_header("APIResourceList"), "groupVersion": resources[0].api_version}
-    return {**document, "resources": rows}
+    for resource in served.resources:
+        row = {
+            "name": resource.plural,
+            "singularName": resource.singular,
+            "namespaced": resource.namespaced,
+            "kind": resource.kind.name,
+            "verbs": resource.verbs,
+        }
+        rows.append(row | _lists(resource))
+        for sub in resource.subresources:
+            other = sub.kind.api_version != served.api_version
+            group = {"group": sub.kind.group, "version": sub.kind.version} if other else {}
+            rows.append(
+                {
+                    "name": f"{resource.plural}/{sub.name}",
+                    "singularName": "",
+                    "namespaced": resource.namespaced,
+                    **group,
+                    "kind": sub.kind.name,
+                    "verbs": sub.verbs,
+                }
+            )
+    return {
+        **_header("APIResourceList"),
+        "groupVersion": served.api_version,
+        "resources": rows,
+    }
 
 
-def _aggregated(groups: Sequence[str], version: str) -> dict[str, Any]:
+def _lists(resource: Served) -> dict[str, Any]:
+    lists = {"shortNames": resource.short_names, "categories": resource.categories}
+    return {name: values for name, values in lists.items() if values}
+
+
+def _aggregated(groups: Sequence[GroupVersion], version: str) -> dict[str, Any]:
     items = [
         {
-            "metadata": {"name": group, "creationTimestamp": None},
+            "metadata": {"name": group.group} if group.group else {},
             "versions": [
                 {
-                    "version": _resources(group)[0].api_version.rpartition("/")[2],
+                    "version": group.version,
                     "freshness": "Current",
-                    "resources": [_aggregated_resource(r) for r in _resources(group)],
+                    "resources": [_aggregated_resource(r, group) for r in group.resources],
                 }
             ],
         }
@@ -138,22 +150,32 @@ def _aggregated(groups: Sequence[str], version: str) -> dict[str, Any]:
     return {"kind": _SHAPE, "apiVersion": api_version, "metadata": {}, "items": items}
 
 
-def _aggregated_resource(resource: Resource) -> dict[str, Any]:
-    kind = {
-        "group": resource.group,
-        "version": resource.api_version.rpartition("/")[2],
-        "kind": resource.kind,
-    }
-    return {
+def _aggregated_resource(resource: Served, within: GroupVersion) -> dict[str, Any]:
+    found: dict[str, Any] = {
         "resource": resource.plural,
-        "responseKind": kind,
+        "responseKind": _response_kind(resource.kind, within),
         "scope": "Namespaced" if resource.namespaced else "Cluster",
         "singularResource": resource.singular,
         "verbs": resource.verbs,
-        "shortNames": resource.short_names,
-        "categories": resource.categories,
-        "subresources": [
-            {"subresource": name, "responseKind": kind, "verbs": verbs}
-            for name, verbs in resource.subresources.items()
-        ],
+        **_lists(resource),
+    }
+    if resource.subresources:
+        found["subresources"] = [
+            {
+                "subresource": sub.name,
+                "responseKind": _response_kind(sub.kind, within),
+                "verbs": sub.verbs,
+            }
+            for sub in resource.subresources
+        ]
+    return found
+
+
+def _response_kind(kind: Kind, within: GroupVersion) -> dict[str, str]:
+    """Group and version are empty where they are those of the list."""
+    own = kind.api_version == within.api_version
+    return {
+        "group": "" if own else kind.group,
+        "version": "" if own else kind.version,
+        "kind": kind.name,
     }

@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 
 from podtui.api.local import NodeMetrics
-from podtui.api.names import GROUP, GROUP_VERSION, METRICS_GROUP_VERSION
+from podtui.api.names import GROUP_VERSION, METRICS_GROUP_VERSION
 from podtui.server import table
 from podtui.server.decoding import Tree
 from podtui.server.objects import (
@@ -299,7 +299,6 @@ ALL = (
     POD_METRICS,
     NODE_METRICS,
 )
-GROUPS = ("", events.GROUP, "coordination.k8s.io", GROUP, METRICS_GROUP)
 
 
 def sources(records: Records, kubelet: KubeletEndpoints) -> list[tuple[Resource, ObjectSource]]:
