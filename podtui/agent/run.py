@@ -14,8 +14,10 @@ from contextlib import AsyncExitStack
 from dataclasses import fields
 from datetime import UTC, datetime
 from ipaddress import ip_address
+from pathlib import Path
 from typing import Final, TextIO
 
+import msgspec
 from aiohttp import web
 
 from podtui import __version__
@@ -53,7 +55,7 @@ from podtui.server import build_app, serve_unix
 from podtui.server.access import Access
 from podtui.server.images import ImageRoutes
 from podtui.server.insight import EngineCallRoutes, InsightRoutes
-from podtui.server.kubelet import SummaryRoutes
+from podtui.server.kubelet import FigureRoutes
 from podtui.server.namespace_care import NamespaceCare
 from podtui.server.tls import TlsServer
 from podtui.server.what_if import ManifestReader, Planner, PlanRoutes, WhatIfRoutes
@@ -157,7 +159,7 @@ async def serve(settings: Settings, stopped: asyncio.Event, power_failing: async
                 *WhatIfRoutes(kubelet.what_if, manifest_reader(settings)).routes(),
                 *ImageRoutes(kubelet.images).routes(),
                 *InsightRoutes(kubelet.insights).routes(),
-                *SummaryRoutes(kubelet.endpoints.summary).routes(),
+                *FigureRoutes(kubelet.endpoints, configz(settings)).routes(),
                 *PlanRoutes(planner(folder, kubelet.what_if)).routes(),
                 *EngineCallRoutes(journal.calls).routes(),
             ],
@@ -273,6 +275,17 @@ def kubelet_config(settings: Settings) -> KubeletConfig:
         values["kube_reserved"] = kube
     known = {field.name for field in fields(KubeletConfig)}
     return KubeletConfig(**{name: value for name, value in values.items() if name in known})
+
+
+def configz(settings: Settings) -> bytes:
+    """Return the settings of the agent as ``/configz`` shows them: those of a
+    ``KubeletConfiguration``, and podtui's own."""
+    values = {
+        key: str(value) if isinstance(value := getattr(settings, key), Path) else value
+        for key, setting in SETTINGS.items()
+        if not setting.screen
+    }
+    return msgspec.json.encode({"kubeletconfig": dict(sorted(values.items()))})
 
 
 def manifest_reader(settings: Settings) -> ManifestReader:

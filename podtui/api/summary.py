@@ -5,7 +5,7 @@ From ``k8s.io/kubelet/pkg/apis/stats/v1alpha1``; fields that podtui does not mea
 
 from __future__ import annotations
 
-from msgspec import field
+from msgspec import field, structs
 
 from podtui.api.v1 import Struct, Time
 
@@ -92,3 +92,17 @@ class NodeSummary(Struct, frozen=True, kw_only=True):
 class Summary(Struct, frozen=True, kw_only=True):
     node: NodeSummary
     pods: tuple[PodSummary, ...] = ()
+
+
+def only_cpu_and_memory(summary: Summary) -> Summary:
+    """Return the summary as ``only_cpu_and_memory=true`` asks for it."""
+    pods = tuple(
+        structs.replace(
+            pod,
+            network=None,
+            ephemeralStorage=None,
+            containers=tuple(structs.replace(c, rootfs=None, logs=None) for c in pod.containers),
+        )
+        for pod in summary.pods
+    )
+    return Summary(node=structs.replace(summary.node, fs=None), pods=pods)

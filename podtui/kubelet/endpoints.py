@@ -10,18 +10,34 @@ from podtui.api.local import NodeMetrics, PodMetrics
 from podtui.api.pod_resources import is_static
 from podtui.api.pods import all_containers
 from podtui.api.summary import Summary
-from podtui.api.v1 import ContainerStatus, EphemeralContainer, Pod, PodStatus
+from podtui.api.v1 import (
+    Container,
+    ContainerStatus,
+    EphemeralContainer,
+    ObjectMeta,
+    Pod,
+    PodSpec,
+    PodStatus,
+)
 from podtui.errors import EngineConflict, EngineNotFound, LogError, RestartRefused, SessionError
 from podtui.kubelet.admission.admissions import Admissions
+from podtui.kubelet.base.types import WorkerState
 from podtui.kubelet.containers.ephemeral import Ephemerals
 from podtui.kubelet.containers.killer import effective_grace
 from podtui.kubelet.containers.restart import restarts_in_place, to_restart
+from podtui.kubelet.insight.exposition import (
+    cadvisor_metrics,
+    kubelet_metrics,
+    probe_metrics,
+    resource_metrics,
+)
 from podtui.kubelet.insight.metrics import Metrics
 from podtui.kubelet.pleg.pleg import Engine
 from podtui.kubelet.pods.pod_manager import PodManager
 from podtui.kubelet.pods.pod_workers import PodWorkers
 from podtui.kubelet.pods.sync import Syncer
 from podtui.kubelet.pods.sync_loop import SyncLoop
+from podtui.kubelet.prober.state import Probes
 from podtui.kubelet.status.status_manager import StatusManager
 from podtui.runtime.protocol import (
     ContainerState,
@@ -48,6 +64,8 @@ class Endpoints:
         engine: Engine,
         statuses: StatusManager,
         metrics: Metrics,
+        probes: Probes,
+        node_name: str,
         manager: PodManager,
         workers: PodWorkers,
         admissions: Admissions,
@@ -58,7 +76,10 @@ class Endpoints:
         self._runtime = engine.runtime
         self._cache = engine.cache
         self._statuses = statuses
+        self._link = engine.link
         self._metrics = metrics
+        self._probes = probes
+        self._node_name = node_name
         self._manager = manager
         self._workers = workers
         self._admissions = admissions
@@ -88,6 +109,47 @@ class Endpoints:
     async def summary(self) -> Summary:
         """Return the figures for ``/stats/summary``. Raises `EngineUnavailable`."""
         return await self._metrics.summary()
+
+    def running_pods(self) -> tuple[Pod, ...]:
+        """Return the pods with running containers, as the runtime knows them."""
+        found: list[Pod] = []
+        for one in self._cache:
+            running = [c for c in one.containers if c.state is ContainerState.RUNNING]
+            if running:
+                meta = ObjectMeta(name=one.name, namespace=one.namespace, uid=one.uid)
+                containers = tuple(Container(name=c.name, image=c.image) for c in running)
+                found.append(Pod(metadata=meta, spec=PodSpec(containers=containers)))
+        return tuple(found)
+
+    def prometheus(self) -> bytes:
+        """Return ``/metrics``."""
+        active = [
+            pod
+            for pod in self._manager
+            if self._workers.state(pod.metadata.uid) is WorkerState.SYNC
+        ]
+        return kubelet_metrics(
+            node_name=self._node_name,
+            desired=tuple(self._manager),
+            active=active,
+            observed=self._cache,
+            cgroup_version=0 if self._link.info is None else self._link.info.cgroup_version,
+        )
+
+    def probe_prometheus(self) -> bytes:
+        """Return ``/metrics/probes``."""
+        return probe_metrics(self._probes.totals())
+
+    async def resource_prometheus(self) -> bytes:
+        """Return ``/metrics/resource``."""
+        return resource_metrics(await self._metrics.measured())
+
+    async def cadvisor_prometheus(self) -> bytes:
+        """Return ``/metrics/cadvisor``."""
+        measured = await self._metrics.measured()
+        info = self._link.info
+        cores, memory = (0, 0) if info is None else (info.cpus, info.memory)
+        return cadvisor_metrics(measured, cores=cores, memory=memory)
 
     def healthy(self) -> tuple[bool, str]:
         return self._loop.health()

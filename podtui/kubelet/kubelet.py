@@ -15,6 +15,7 @@ from podtui.api.what_if import WhatIf
 from podtui.clock import Clock
 from podtui.kubelet.admission.admissions import Admissions
 from podtui.kubelet.base.config import KubeletConfig
+from podtui.kubelet.base.kubelet_metrics import measured
 from podtui.kubelet.base.ports import Ports
 from podtui.kubelet.base.tasks import keep_running
 from podtui.kubelet.base.types import ProbeResult, WorkerState
@@ -98,6 +99,7 @@ class Kubelet:
         jitter: Callable[[], float] = random.random,
         usage: UsageRecords | None = None,
     ) -> None:
+        runtime = measured(runtime)
         self._clock = clock
         self._config = config
         self._host = host = host or (None if config.simulated else LocalHost())
@@ -346,6 +348,8 @@ class Kubelet:
             engine=engine,
             statuses=self._statuses,
             metrics=self._metrics,
+            probes=self._probes,
+            node_name=config.node_name,
             manager=self._manager,
             workers=self._workers,
             admissions=self._admissions,

@@ -13,6 +13,7 @@ from podtui.api.times import parse_time
 from podtui.api.v1 import Pod
 from podtui.clock import Clock
 from podtui.runtime.protocol import LogLines, LogOptions
+from podtui.server.kubelet import NODE_PROXY
 from podtui.server.protocol import KubeletEndpoints, LogError
 from podtui.server.query import flag
 from podtui.server.status import StatusError, bad_request, invalid, not_found
@@ -43,9 +44,11 @@ class LogRoutes:
         self._streams = streams
 
     def routes(self) -> list[web.RouteDef]:
+        path = "/containerLogs/{namespace}/{pod}/{container}"
         return [
             web.get("/api/v1/namespaces/{namespace}/pods/{pod}/log", self.of_api),
-            web.get("/containerLogs/{namespace}/{pod}/{container}", self.of_kubelet),
+            web.get(path, self.of_kubelet),
+            web.get(f"{NODE_PROXY}{path}", self.of_kubelet),
             web.delete("/api/v1/namespaces/{namespace}/pods/{pod}", self.refuse_delete),
         ]
 

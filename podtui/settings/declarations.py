@@ -500,8 +500,10 @@ SETTINGS: Final[Mapping[str, Setting]] = {
 
 
 def attribute_name(key: str) -> str:
-    """Return a setting's name in Python's style: ``cpuCFSQuota`` becomes ``cpu_cfs_quota``."""
-    return re.sub(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z](?!s\b)[a-z])", "_", key).lower()
+    """Return a setting's name in Python's style: ``cpuCFSQuota`` becomes ``cpu_cfs_quota``, and
+    ``reservedSystemCPUs`` ``reserved_system_cpus``."""
+    words = r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z](?!s\b)[a-z])"
+    return re.sub(words, "_", key).lower()
 
 
 def environment_name(key: str) -> str:

@@ -17,6 +17,7 @@ from podtui.clock import Clock
 from podtui.kubelet.admission.predicates import admit
 from podtui.kubelet.admission.what_if import AdmissionContext, what_if
 from podtui.kubelet.base.config import KubeletConfig
+from podtui.kubelet.base.kubelet_metrics import ADMISSION_REJECTIONS, PREEMPTIONS
 from podtui.kubelet.base.tasks import EXCEEDED_GRACE, ends_in_time
 from podtui.kubelet.base.types import AdmitResult, Decorate
 from podtui.kubelet.containers.killer import effective_grace
@@ -119,6 +120,7 @@ class Admissions:
             return True
         self._managers.release(pod.metadata.uid)
         self._rejected[pod.metadata.uid] = verdict
+        ADMISSION_REJECTIONS.labels(verdict.reason).inc()
         _LOG.info("%s was rejected: %s: %s", pod_ref(pod), verdict.reason, verdict.message)
         self._events.pod(pod, WARNING, verdict.reason, verdict.message)
         self._statuses.set(pod, rejected_status(pod, verdict, self._clock.now()))
@@ -185,6 +187,7 @@ class Admissions:
         if victim is None:
             return
         self._events.pod(victim, WARNING, "Preempting", PREEMPTED)
+        PREEMPTIONS.labels("").inc()
         grace = effective_grace(victim)
         stopped = self._kill(
             uid,

@@ -24,6 +24,7 @@ from podtui.kubelet.base.backoff import (
     crash_message,
 )
 from podtui.kubelet.base.config import STOP_SIGNALS, KubeletConfig
+from podtui.kubelet.base.kubelet_metrics import STARTED_CONTAINERS, STARTED_CONTAINERS_ERRORS
 from podtui.kubelet.base.types import ConfigError, NodeView, ObservedContainer
 from podtui.kubelet.containers import environment
 from podtui.kubelet.containers.cgroups import cgroup_rules
@@ -209,6 +210,7 @@ class ContainerStarter:
         except EngineError as error:
             text = str(error).replace(created.id, container.name)
             return self._failed(pod, container, "RunContainerError", text)
+        STARTED_CONTAINERS.labels(container_type(pod, container)).inc()
         self._event(pod, container, NORMAL, "Started", "Container started")
         self._timelines.started(pod, container, started.id, init=_ends_first(pod, container))
         self._degraded(pod, container, created, started)
@@ -269,12 +271,21 @@ class ContainerStarter:
     def _failed(
         self, pod: Pod, container: Container, reason: str, message: str, *, text: str = ""
     ) -> StartFailure:
+        STARTED_CONTAINERS_ERRORS.labels(container_type(pod, container), reason).inc()
         self._event(pod, container, WARNING, "Failed", f"Error: {text or message}")
         self._timelines.ended(pod, StepKind.CREATE, container.name, failed=True, note=reason)
         return StartFailure(reason, message)
 
     def _event(self, pod: Pod, container: Container, kind: str, reason: str, message: str) -> None:
         self._events.pod(pod, kind, reason, message, field_path(pod, container.name))
+
+
+def container_type(pod: Pod, container: Container) -> str:
+    """Return ``container``, ``init_container`` or ``ephemeral_container``, as metrics call it."""
+    if any(one.name == container.name for one in pod.spec.initContainers):
+        return "init_container"
+    regular = any(one.name == container.name for one in pod.spec.containers)
+    return "container" if regular else "ephemeral_container"
 
 
 def _ends_first(pod: Pod, container: Container) -> bool:

@@ -12,6 +12,7 @@ from typing import Final
 from podtui.clock import Clock
 from podtui.errors import EngineConflict, EngineError, EngineUnavailable, PodtuiError
 from podtui.kubelet.base.config import KubeletConfig
+from podtui.kubelet.base.kubelet_metrics import IMAGES_COLLECTED
 from podtui.kubelet.events.recorder import WARNING, EventRecorder
 from podtui.kubelet.images.pulled_images import PulledImages
 from podtui.kubelet.node.host import Host
@@ -135,7 +136,7 @@ class ImageCollector:
             config = self._config
             free = removable(self._known.values(), now, config.image_minimum_gc_age)
             old = outdated(free, now, config.image_maximum_gc_age, self._began)
-            await self._remove(old, None)
+            await self._remove(old, None, "age")
             disk = await asyncio.to_thread(self._host.disk, engine_root)
             if disk is None or disk.capacity == 0:
                 text = "invalid capacity 0 on image filesystem"
@@ -149,7 +150,7 @@ class ImageCollector:
             )
             if wanted is None:
                 return
-            freed = await self._remove([one for one in free if one not in old], wanted)
+            freed = await self._remove([one for one in free if one not in old], wanted, "space")
             if freed < wanted:
                 percent = 100 - disk.available * 100 // disk.capacity
                 text = (
@@ -166,7 +167,7 @@ class ImageCollector:
         async with self._lock:
             now = await self._scan()
             free = removable(self._known.values(), now, self._config.image_minimum_gc_age)
-            return await self._remove(free, None)
+            return await self._remove(free, None, "space")
 
     async def _scan(self) -> float:
         """List the images and update which of them are in use. Return the time of the scan."""
@@ -193,7 +194,7 @@ class ImageCollector:
     def _may_delete(self, image: ImageRecord) -> bool:
         return self._config.strict or self._pulled.owns(image)
 
-    async def _remove(self, images: Iterable[KnownImage], wanted: int | None) -> int:
+    async def _remove(self, images: Iterable[KnownImage], wanted: int | None, reason: str) -> int:
         """Delete images in order until ``wanted`` bytes are freed; None deletes all. Raises the
         last failure after all images were tried."""
         freed = 0
@@ -213,6 +214,7 @@ class ImageCollector:
                 failure = error
                 continue
             _LOG.info("image %s is removed to free %d bytes", image.id, image.size)
+            IMAGES_COLLECTED.labels(reason).inc()
             self._known.pop(image.id, None)
             freed += image.size
         if freed:

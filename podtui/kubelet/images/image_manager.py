@@ -16,6 +16,7 @@ from podtui.errors import EngineError, EngineUnavailable, ImagePullError
 from podtui.kubelet.base.backoff import Backoff, TokenBucket, image_key
 from podtui.kubelet.base.config import KubeletConfig
 from podtui.kubelet.base.go_format import go_duration
+from podtui.kubelet.base.kubelet_metrics import IMAGE_PULL_SECONDS
 from podtui.kubelet.events.recorder import NORMAL, WARNING, EventRecorder, field_path
 from podtui.kubelet.events.timelines import Timelines
 from podtui.kubelet.images.pull_secrets import (
@@ -221,7 +222,10 @@ class ImageManager:
         errors: list[str] = []
         for auth in credentials:
             try:
-                return await self._runtime.pull_image(name, auth=auth, on_progress=reporter.take)
+                with IMAGE_PULL_SECONDS.time():
+                    return await self._runtime.pull_image(
+                        name, auth=auth, on_progress=reporter.take
+                    )
             except EngineUnavailable:
                 raise
             except EngineError as error:

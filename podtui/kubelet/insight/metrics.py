@@ -16,6 +16,7 @@ from podtui.api.times import rfc3339
 from podtui.api.v1 import ObjectMeta
 from podtui.clock import Clock
 from podtui.errors import EngineError
+from podtui.kubelet.insight.exposition import Measured
 from podtui.kubelet.insight.layer_sizes import LayerSizes
 from podtui.kubelet.insight.summary import PodSample, pod_summary
 from podtui.kubelet.insight.usage_history import (
@@ -224,6 +225,25 @@ class Metrics:
                     found.append(pod_summary(look))
             await asyncio.sleep(0)
         return Summary(node=self._node_summary(node), pods=tuple(found))
+
+    async def measured(self) -> Measured:
+        """Return the samples for ``/metrics/resource`` and ``/metrics/cadvisor``."""
+        failed = False
+        try:
+            await self.pods()
+        except EngineError as error:
+            self._link.suspect(error)
+            failed = True
+        local = self._link.info is not None and self._link.info.local
+        node = await asyncio.to_thread(read_node_usage) if local else None
+        return Measured(
+            stats=self.stats,
+            networks=self.networks.values(),
+            observed=self._cache,
+            node_cpu=None if node is None else node.cpu / _NANO,
+            node_memory=None if node is None else node.memory,
+            failed=failed,
+        )
 
     def _node_summary(self, node: NodeMetrics | None) -> NodeSummary:
         if node is None:

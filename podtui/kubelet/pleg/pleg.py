@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from podtui.clock import Clock
 from podtui.errors import EngineError, EngineUnavailable
 from podtui.kubelet.base.config import KubeletConfig
+from podtui.kubelet.base.kubelet_metrics import PLEG_LAST_SEEN, RELIST_INTERVAL, RELIST_SECONDS
 from podtui.kubelet.base.types import ObservedPod
 from podtui.kubelet.node.link import EngineLink
 from podtui.kubelet.pleg.observer import PodObserver, Signature, signature
@@ -97,6 +98,15 @@ class Pleg:
 
         Raises `EngineError`.
         """
+        if self._last_relist is not None:
+            RELIST_INTERVAL.observe(self._clock.monotonic() - self._last_relist)
+        with RELIST_SECONDS.time():
+            await self._relist()
+        self._last_relist = self._clock.monotonic()
+        PLEG_LAST_SEEN.set(self._clock.now().timestamp())
+        self._link.answered()
+
+    async def _relist(self) -> None:
         order = self._cache.begin()
         snapshot = await self._runtime.list()
         boxes: dict[str, list[SandboxRecord]] = {}
@@ -116,8 +126,6 @@ class Pleg:
                 _LOG.warning("pod %s cannot be inspected: %s", uid, error)
         if whole:
             self._cache.touch_all(order)
-        self._last_relist = self._clock.monotonic()
-        self._link.answered()
 
     async def refresh(self, uid: str) -> bool:
         """Observe one pod; return True if the observation changed. Raises `EngineError`."""

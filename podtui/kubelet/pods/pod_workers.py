@@ -21,6 +21,7 @@ from podtui.api.v1 import Pod
 from podtui.clock import Clock
 from podtui.errors import EngineError, EngineUnavailable, PodtuiError
 from podtui.kubelet.base.config import KubeletConfig
+from podtui.kubelet.base.kubelet_metrics import POD_WORKER_SECONDS
 from podtui.kubelet.base.types import Decorate, ObservedPod, WorkerState
 from podtui.kubelet.containers.killer import ALIVE, MINIMUM_GRACE, effective_grace
 from podtui.kubelet.pleg.pleg import Engine
@@ -305,7 +306,8 @@ class PodWorkers:
             worker.wake.clear()
             worker.busy = True
             try:
-                delay = await self._step(worker)
+                with POD_WORKER_SECONDS.labels(worker.state.value).time():
+                    delay = await self._step(worker)
             except EngineUnavailable as error:
                 self._link.suspect(error)
                 _LOG.warning("pod %s: the engine is gone: %s", pod_ref(worker.pod), error)

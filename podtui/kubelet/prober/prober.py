@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import random
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 
 from podtui.api.insight import ProbeReport, ProbeRun
 from podtui.api.pods import is_sidecar
@@ -19,25 +18,13 @@ from podtui.kubelet.prober.state import (
     OnProbeResult,
     ProbeKind,
     ProbeState,
+    ProbeTotal,
     Rules,
     probe_of,
     rules_of,
 )
 from podtui.kubelet.prober.worker import ProbeWorker, Ticker, report
 from podtui.runtime.protocol import ContainerState
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ProbeTotal:
-    """The number of runs of one probe with one result: ``prober_probe_total``."""
-
-    probe_type: str
-    result: str
-    container: str
-    pod: str
-    namespace: str
-    pod_uid: str
-    count: int
 
 
 def _probed(pod: Pod) -> Iterator[tuple[Container, ProbeKind]]:

@@ -16,6 +16,19 @@ from podtui.api.v1 import Container, Pod, Probe
 from podtui.kubelet.base.types import ObservedPod, ProbeResult, ProbeView
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProbeTotal:
+    """The number of runs of one probe with one result: ``prober_probe_total``."""
+
+    probe_type: str
+    result: str
+    container: str
+    pod: str
+    namespace: str
+    pod_uid: str
+    count: int
+
+
 class Probes(Protocol):
     """The probes of every pod. The implementation wakes the pod's worker when a result changes."""
 
@@ -38,6 +51,10 @@ class Probes(Protocol):
 
     def reports(self, pod: Pod) -> tuple[ProbeReport, ...]:
         """Return a user-facing report of each probe of the pod."""
+        ...
+
+    def totals(self) -> tuple[ProbeTotal, ...]:
+        """Return the counters of the current probes."""
         ...
 
     async def run_once(self, uid: str, container: str, probe: str) -> ProbeRun:

@@ -11,6 +11,7 @@ from podtui.api import names
 from podtui.api.v1 import Pod
 from podtui.errors import EngineError, EngineUnavailable
 from podtui.kubelet.base.config import KubeletConfig
+from podtui.kubelet.base.kubelet_metrics import STARTED_PODS, STARTED_PODS_ERRORS
 from podtui.kubelet.base.types import (
     ConfigError,
     ObservedPod,
@@ -91,9 +92,11 @@ class SandboxMaker:
         except EngineUnavailable:
             raise
         except (EngineError, ConfigError) as error:
+            STARTED_PODS_ERRORS.inc()
             text = f"Failed to create pod sandbox: {error}"
             self._events.pod(pod, WARNING, "FailedCreatePodSandBox", text)
             return StartFailure("CreatePodSandboxError", str(error))
+        STARTED_PODS.inc()
         if started.warnings:
             self._events.pod(pod, WARNING, "Degraded", "; ".join(started.warnings))
         try:

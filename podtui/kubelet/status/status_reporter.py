@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from podtui.api.names import CONFIG_SEEN
+from podtui.api.times import epoch
 from podtui.api.v1 import Pod, PodStatus
 from podtui.clock import Clock
 from podtui.errors import EngineError
 from podtui.kubelet.base.config import STOP_SIGNALS, KubeletConfig
+from podtui.kubelet.base.kubelet_metrics import POD_START_SECONDS
 from podtui.kubelet.base.types import Decorate, ObservedPod
 from podtui.kubelet.containers.restart import RestartCounts
 from podtui.kubelet.containers.starter import ReasonCache
@@ -14,6 +17,7 @@ from podtui.kubelet.node.node_manager import NodeManager
 from podtui.kubelet.pleg.pleg import Engine
 from podtui.kubelet.prober.state import Probes
 from podtui.kubelet.resize.resizes import PodResources
+from podtui.kubelet.status.phase import PENDING, RUNNING
 from podtui.kubelet.status.pod_status import (
     DEADLINE_MESSAGE,
     DEADLINE_REASON,
@@ -123,12 +127,13 @@ class StatusReporter:
     ) -> PodStatus:
         uid = pod.metadata.uid
         self.counts.observe(observed)
+        previous = self._statuses.get(uid)
         status = pod_status(
             self._allocations.allocated(pod),
             observed,
             self._probes.view(pod, observed),
             now=self._clock.now(),
-            previous=self._statuses.get(uid),
+            previous=previous,
             waiting=self._reasons.of(uid),
             host_ips=self._node.host_ips,
             runtime_name=self._runtime_name,
@@ -142,6 +147,10 @@ class StatusReporter:
         status = self.counts.show(uid, status, seed=self._seed(uid))
         if decorate is not None:
             status = decorate(status)
+        if previous is not None and (previous.phase, status.phase) == (PENDING, RUNNING):
+            seen = epoch(pod.metadata.annotations.get(CONFIG_SEEN))
+            if seen is not None:
+                POD_START_SECONDS.observe(max(0.0, self._clock.now().timestamp() - seen))
         self._statuses.set(pod, status)
         self._timelines.observed(pod, observed)
         self._timelines.shown(pod, status)

@@ -10,7 +10,7 @@ from fake_host import FakeHost
 from kubelet_world import World, container, pod
 
 from podtui.server import build_app, serve_unix
-from podtui.server.kubelet import SummaryRoutes
+from podtui.server.kubelet import FigureRoutes
 
 UID = "uid-web-n1"
 
@@ -23,7 +23,7 @@ async def test_the_summary_has_what_a_kubelets_has(tmp_path: Path) -> None:
         world.store,
         world.kubelet.endpoints,
         version="1",
-        extra_routes=SummaryRoutes(world.kubelet.endpoints.summary).routes(),
+        extra_routes=FigureRoutes(world.kubelet.endpoints, b"{}").routes(),
     )
     connector = aiohttp.UnixConnector(str(tmp_path / "s.sock"))
     async with (

@@ -1,0 +1,161 @@
+"""The kubelet's own metrics, under the kubelet's names (kubelet.md §16).
+
+They belong to the process, as in every Prometheus client: code that causes an event increments the
+metric. ``/metrics`` serves the registry.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import Any, Final, cast
+
+from prometheus_client import (
+    CollectorRegistry,
+    Counter,
+    Gauge,
+    Histogram,
+    disable_created_metrics,
+)
+
+from podtui.errors import EngineError
+from podtui.runtime.protocol import Runtime
+
+disable_created_metrics()
+KUBELET: Final = CollectorRegistry()
+_POD_START: Final = (0.5, 1, 2, 3, 4, 5, 6, 8, 10, 20, 30, 45, 60, 120, 180, 240, 300, 360, 480,
+                     600, 900, 1200, 1800, 2700, 3600)  # fmt: skip
+_OPERATION: Final = tuple(0.005 * 2.5**n for n in range(14))
+_PULL: Final = (1, 5, 10, 20, 30, 60, 180, 300, 600, 900, 1200, 1800, 2700, 3600)
+
+POD_WORKER_SECONDS: Final = Histogram(
+    "kubelet_pod_worker_duration_seconds",
+    "Duration of one pass of a pod worker",
+    ["operation_type"],
+    registry=KUBELET,
+)
+POD_START_SECONDS: Final = Histogram(
+    "kubelet_pod_start_duration_seconds",
+    "Time from the first sight of a pod until all its containers have started",
+    buckets=_POD_START,
+    registry=KUBELET,
+)
+RELIST_SECONDS: Final = Histogram(
+    "kubelet_pleg_relist_duration_seconds", "Duration of a relist", registry=KUBELET
+)
+RELIST_INTERVAL: Final = Histogram(
+    "kubelet_pleg_relist_interval_seconds", "Time between two relists", registry=KUBELET
+)
+PLEG_LAST_SEEN: Final = Gauge(
+    "kubelet_pleg_last_seen_seconds", "Unix time of the last relist", registry=KUBELET
+)
+OPERATIONS: Final = Counter(
+    "kubelet_runtime_operations_total",
+    "Calls of the container runtime",
+    ["operation_type"],
+    registry=KUBELET,
+)
+OPERATION_ERRORS: Final = Counter(
+    "kubelet_runtime_operations_errors_total",
+    "Failed calls of the container runtime",
+    ["operation_type"],
+    registry=KUBELET,
+)
+OPERATION_SECONDS: Final = Histogram(
+    "kubelet_runtime_operations_duration_seconds",
+    "Duration of calls of the container runtime",
+    ["operation_type"],
+    buckets=_OPERATION,
+    registry=KUBELET,
+)
+STARTED_PODS: Final = Counter(
+    "kubelet_started_pods_total", "Started pod sandboxes", registry=KUBELET
+)
+STARTED_PODS_ERRORS: Final = Counter(
+    "kubelet_started_pods_errors_total", "Pod sandboxes that failed to start", registry=KUBELET
+)
+STARTED_CONTAINERS: Final = Counter(
+    "kubelet_started_containers_total",
+    "Started containers",
+    ["container_type"],
+    registry=KUBELET,
+)
+STARTED_CONTAINERS_ERRORS: Final = Counter(
+    "kubelet_started_containers_errors_total",
+    "Containers that failed to start",
+    ["container_type", "code"],
+    registry=KUBELET,
+)
+IMAGE_PULL_SECONDS: Final = Histogram(
+    "kubelet_image_pull_duration_seconds", "Duration of image pulls", buckets=_PULL,
+    registry=KUBELET,
+)  # fmt: skip
+IMAGES_COLLECTED: Final = Counter(
+    "kubelet_image_garbage_collected_total",
+    "Images deleted because of disk usage (space) or age",
+    ["reason"],
+    registry=KUBELET,
+)
+ADMISSION_REJECTIONS: Final = Counter(
+    "kubelet_admission_rejections_total", "Rejected pods", ["reason"], registry=KUBELET
+)
+PREEMPTIONS: Final = Counter(
+    "kubelet_preemptions", "Preempted pods", ["preemption_signal"], registry=KUBELET
+)
+EVICTIONS: Final = Counter(
+    "kubelet_evictions", "Evicted pods", ["eviction_signal"], registry=KUBELET
+)
+_OPERATIONS: Final = {
+    "connect": "version",
+    "list": "list_containers",
+    "run_sandbox": "run_podsandbox",
+    "stop_sandbox": "stop_podsandbox",
+    "remove_sandbox": "remove_podsandbox",
+    "create_container": "create_container",
+    "start_container": "start_container",
+    "stop_container": "stop_container",
+    "remove_container": "remove_container",
+    "container_status": "container_status",
+    "sandbox_status": "podsandbox_status",
+    "update_container": "update_container",
+    "image_status": "image_status",
+    "list_images": "list_images",
+    "pull_image": "pull_image",
+    "remove_image": "remove_image",
+    "stats": "list_container_stats",
+    "exec": "exec_sync",
+}
+"""The operation types of CRI by method of the runtime. Other methods are not counted."""
+
+
+def measured(runtime: Runtime) -> Runtime:
+    """Wrap a runtime so that its calls are counted and timed."""
+    return cast("Runtime", _Measured(runtime))
+
+
+class _Measured:
+    def __init__(self, runtime: Runtime) -> None:
+        self._runtime = runtime
+
+    def __getattr__(self, name: str) -> Any:
+        operation = _OPERATIONS.get(name)
+        if operation is None:
+            return getattr(self._runtime, name)
+        counted = _counted(self._runtime, name, operation)
+        setattr(self, name, counted)
+        return counted
+
+
+def _counted(runtime: Runtime, name: str, operation: str) -> Callable[..., Awaitable[Any]]:
+    calls, errors = OPERATIONS.labels(operation), OPERATION_ERRORS.labels(operation)
+    seconds = OPERATION_SECONDS.labels(operation)
+
+    async def call(*arguments: Any, **named: Any) -> Any:
+        calls.inc()
+        try:
+            with seconds.time():
+                return await getattr(runtime, name)(*arguments, **named)
+        except EngineError:
+            errors.inc()
+            raise
+
+    return call
