@@ -60,6 +60,7 @@ lint: dev
 	$(BIN)/python scripts/generate_api.py --check
 	$(BIN)/python scripts/keys_docs.py --check
 	$(BIN)/python scripts/settings_docs.py --check
+	$(BIN)/python scripts/columns_docs.py --check
 	$(BIN)/python scripts/explain_data.py --check
 	$(BIN)/lint-imports
 
@@ -102,6 +103,7 @@ contract: dev ## Contract and golden cases on any engine: make contract ENGINE=u
 docs: dev ## Write the generated documents
 	$(BIN)/python scripts/keys_docs.py
 	$(BIN)/python scripts/settings_docs.py
+	$(BIN)/python scripts/columns_docs.py
 	$(BIN)/python scripts/explain_data.py
 
 bench: dev ## The figures, as ratios to a floor measured in the same run

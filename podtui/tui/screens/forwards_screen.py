@@ -13,46 +13,65 @@ from podtui.tui.model.model import Changes
 from podtui.tui.screens.list_screen import ListScreen
 from podtui.tui.views.labels import pod_label
 from podtui.tui.widgets.bars import Bar, Hints
-from podtui.tui.widgets.cells import Cell, Column, Kind, Line, Row, Span, wrap
+from podtui.tui.widgets.cells import (
+    Cell,
+    Column,
+    Field,
+    Kind,
+    Line,
+    Row,
+    Span,
+    content_of,
+    text_field,
+    wrap,
+)
 from podtui.tui.widgets.dialogs import Dialog, confirmation
 from podtui.tui.widgets.format import plural, size
 from podtui.tui.widgets.sanitize import clean
 from podtui.tui.widgets.table import Table
 from podtui.tui.widgets.tones import LinesView
 
+
+def _local(kept: RunningForward) -> Field:
+    glyph, tone = ("✗", "error") if kept.failed else ("●", "good")
+    return Field(Cell(f"{glyph} {kept.address}", tone), kept.forward.local_port, kept.address)
+
+
+def _figure(number: int, tone: str, text: str = "") -> Field:
+    return Field(Cell(text or str(number), tone), number, float(number))
+
+
+def _problem(kept: RunningForward) -> Field:
+    problem = clean(kept.problem)
+    return Field(Cell(f"▲ {problem}" if problem else "", "warning"), problem, problem)
+
+
 FORWARD_COLUMNS = (
-    Column("local", "LOCAL", 100, maximum=24),
-    Column("pod", "POD", 90, minimum=10, maximum=40, flexible=True),
-    Column("port", "PORT", 80, align="right", kind=Kind.COUNT),
-    Column("open", "OPEN", 60, align="right", kind=Kind.COUNT),
-    Column("total", "TOTAL", 40, align="right", kind=Kind.COUNT),
-    Column("sent", "SENT", 50, align="right", kind=Kind.BYTES),
-    Column("received", "RECEIVED", 50, align="right", kind=Kind.BYTES),
-    Column("problem", "PROBLEM", 85, minimum=16, maximum=400, flexible=True, filling=True),
-)
+    Column("local", "LOCAL", 100, maximum=24, of=_local),
+    Column("pod", "POD", 90, minimum=10, maximum=40, flexible=True,
+           of=lambda kept: text_field(pod_label(kept.pod), "name")),
+    Column("port", "PORT", 80, align="right", kind=Kind.COUNT,
+           of=lambda kept: _figure(kept.forward.remote_port, "soft")),
+    Column("open", "OPEN", 60, align="right", kind=Kind.COUNT,
+           of=lambda kept: _figure(kept.forward.connections, "soft")),
+    Column("total", "TOTAL", 40, align="right", kind=Kind.COUNT,
+           of=lambda kept: _figure(kept.forward.accepted, "muted")),
+    Column("sent", "SENT", 50, align="right", kind=Kind.BYTES,
+           of=lambda kept: _figure(kept.forward.sent, "muted", size(kept.forward.sent))),
+    Column("received", "RECEIVED", 50, align="right", kind=Kind.BYTES,
+           of=lambda kept: _figure(kept.forward.received, "muted", size(kept.forward.received))),
+    Column("problem", "PROBLEM", 85, minimum=16, maximum=400, flexible=True, filling=True,
+           of=_problem),
+)  # fmt: skip
 
 
 def forward_row(number: int, kept: RunningForward) -> Row:
-    forward, problem = kept.forward, clean(kept.problem)
-    figures = (forward.remote_port, forward.connections, forward.accepted, forward.sent,
-               forward.received)  # fmt: skip
-    label = pod_label(kept.pod)
-    tone = "error" if kept.failed else "good"
-    glyph = "✗" if kept.failed else "●"
-    cells = (
-        Cell(f"{glyph} {kept.address}", tone),
-        Cell(label, "name"),
-        Cell(str(forward.remote_port), "soft"),
-        Cell(str(forward.connections), "soft"),
-        Cell(str(forward.accepted), "muted"),
-        Cell(size(forward.sent), "muted"),
-        Cell(size(forward.received), "muted"),
-        Cell(f"▲ {problem}" if problem else "", "warning"),
+    return Row(
+        f"forward:{number}",
+        *content_of(FORWARD_COLUMNS, kept),
+        search=f"{kept.address} {pod_label(kept.pod)}",
+        fault=bool(kept.problem),
     )
-    sort = (forward.local_port, label, *figures, problem)
-    values = (kept.address, label, *map(float, figures), problem)
-    return Row(f"forward:{number}", cells, sort, values, search=f"{kept.address} {label}",
-               fault=bool(problem))  # fmt: skip
 
 
 def stop_dialog(kept: RunningForward) -> Dialog:

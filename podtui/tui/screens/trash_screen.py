@@ -12,22 +12,39 @@ from textual.binding import Binding, BindingType
 from podtui.tui.commands.delete import restore
 from podtui.tui.commands.manifest_file import TrashedFile, trashed_files
 from podtui.tui.screens.list_screen import ListScreen
-from podtui.tui.widgets.cells import Cell, Column, Kind, Line, Row, Span
+from podtui.tui.widgets.cells import (
+    Cell,
+    Column,
+    Field,
+    Kind,
+    Line,
+    Row,
+    Span,
+    content_of,
+    text_field,
+)
 from podtui.tui.widgets.format import plural
 from podtui.tui.widgets.sanitize import clean
 from podtui.tui.widgets.table import Table
 
+
+def _deleted(file: TrashedFile) -> Field:
+    moment = file.moment.timestamp()
+    return Field(Cell("", "muted", moment), moment, moment)
+
+
 TRASH_COLUMNS = (
-    Column("age", "DELETED", 90, align="right", descending=True, kind=Kind.AGE),
-    Column("name", "FILE", 100, minimum=16, maximum=60, flexible=True),
-    Column("path", "IN THE TRASH AS", 50, minimum=20, maximum=200, flexible=True, filling=True),
-)
+    Column("age", "DELETED", 90, align="right", descending=True, kind=Kind.AGE, of=_deleted),
+    Column("name", "FILE", 100, minimum=16, maximum=60, flexible=True,
+           of=lambda file: text_field(clean(file.origin.name), "name")),
+    Column("path", "IN THE TRASH AS", 50, minimum=20, maximum=200, flexible=True, filling=True,
+           of=lambda file: text_field(clean(file.path.name), "muted")),
+)  # fmt: skip
 
 
-def trash_row(one: TrashedFile) -> Row:
-    moment, name, kept = one.moment.timestamp(), clean(one.origin.name), clean(one.path.name)
-    cells = (Cell("", "muted", moment), Cell(name, "name"), Cell(kept, "muted"))
-    return Row(one.path.name, cells, (moment, name, kept), (moment, name, kept), search=name)
+def trash_row(file: TrashedFile) -> Row:
+    fields = content_of(TRASH_COLUMNS, file)
+    return Row(file.path.name, *fields, search=clean(file.origin.name))
 
 
 class TrashScreen(ListScreen):

@@ -43,9 +43,9 @@ class TreeTable(Table):
                 tooltip="Expand, then go to the first child"),
         Binding("left,h", "collapse", "Collapse", show=False, id="tree.higher",
                 tooltip="Collapse, then go to the parent"),
-        Binding("plus", "turn_all(False)", "Expand all", key_display="+", id="tree.open-all",
+        Binding("plus", "fold_all(False)", "Expand all", key_display="+", id="tree.open-all",
                 tooltip="Show everything"),
-        Binding("minus", "turn_all(True)", "Collapse all", key_display="-", id="tree.fold-all",
+        Binding("minus", "fold_all(True)", "Collapse all", key_display="-", id="tree.fold-all",
                 tooltip="Show only the pods"),
     ]  # fmt: skip
 

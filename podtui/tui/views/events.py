@@ -7,20 +7,19 @@ from typing import Final
 from podtui.api.times import epoch
 from podtui.api.v1 import Event
 from podtui.tui.model.model import event_key
-from podtui.tui.widgets.cells import Cell, Column, Kind, Row, Visibility
+from podtui.tui.widgets.cells import (
+    Cell,
+    Column,
+    Field,
+    Kind,
+    Row,
+    Visibility,
+    content_of,
+    text_field,
+)
 from podtui.tui.widgets.format import natural_key
 from podtui.tui.widgets.sanitize import clean
 
-EVENT_COLUMNS: Final = (
-    Column("seen", "SEEN", 80, align="right", descending=True, kind=Kind.AGE),
-    Column("type", "TYPE", 40, shown=Visibility.ON_REQUEST),
-    Column("reason", "REASON", 90, minimum=14, maximum=32, flexible=True),
-    Column("count", "COUNT", 35, align="right", descending=True, kind=Kind.COUNT,
-           shown=Visibility.ON_REQUEST),
-    Column("object", "OBJECT", 60, minimum=12, maximum=34, flexible=True),
-    Column("source", "SOURCE", 30, maximum=24, shown=Visibility.WIDE),
-    Column("message", "MESSAGE", 100, minimum=16, maximum=2000, flexible=True, filling=True),
-)  # fmt: skip
 MANIFEST_KEY: Final = "manifest:"
 """The prefix of the keys of manifest rows."""
 
@@ -49,35 +48,62 @@ def event_object(event: Event) -> str:
     return clean(involved.name) + (f"/{container}" if container else "")
 
 
-def event_row(event: Event) -> Row:
-    """Return the row for `EVENT_COLUMNS`. Events of the same second keep their order of writing."""
-    warning = event.type == "Warning"
-    count = event_count(event)
-    seen = last_seen(event)
-    kind, reason, about = clean(event.type), clean(event.reason), event_object(event)
-    source = clean(event.source.component if event.source else "") or clean(
-        event.reportingComponent
-    )
-    message = clean(event.message.strip())
-    version = event.metadata.resourceVersion
+def _is_warning(event: Event) -> bool:
+    return event.type == "Warning"
+
+
+def _seen(event: Event) -> Field:
+    """Events of the same second keep their order of writing."""
+    seen, version = last_seen(event), event.metadata.resourceVersion
     order = int(version) if version.isdecimal() else 0
-    tone = "warning" if warning else "muted"
+    return Field(Cell("", "muted", seen), (seen, order), seen)
+
+
+def _reason(event: Event) -> Field:
+    reason, count = clean(event.reason), event_count(event)
+    times = f" ×{count}" if count > 1 else ""
+    warning = _is_warning(event)
+    cell = Cell(f"{'▲' if warning else '·'} {reason}{times}", "warning" if warning else "reason")
+    return Field(cell, reason, reason)
+
+
+def _count(event: Event) -> Field:
+    count = event_count(event)
+    return Field(Cell(str(count), "muted"), count, float(count))
+
+
+def _object(event: Event) -> Field:
+    about = event_object(event)
+    return Field(Cell(about, "muted"), natural_key(about), about)
+
+
+def _source(event: Event) -> Field:
+    component = clean(event.source.component if event.source else "")
+    return text_field(component or clean(event.reportingComponent), "muted")
+
+
+EVENT_COLUMNS: Final = (
+    Column("seen", "SEEN", 80, align="right", descending=True, kind=Kind.AGE, of=_seen),
+    Column("type", "TYPE", 40, shown=Visibility.ON_REQUEST,
+           of=lambda event: text_field(clean(event.type),
+                                       "warning" if _is_warning(event) else "muted")),
+    Column("reason", "REASON", 90, minimum=14, maximum=32, flexible=True, of=_reason),
+    Column("count", "COUNT", 35, align="right", descending=True, kind=Kind.COUNT,
+           shown=Visibility.ON_REQUEST, of=_count),
+    Column("object", "OBJECT", 60, minimum=12, maximum=34, flexible=True, of=_object),
+    Column("source", "SOURCE", 30, maximum=24, shown=Visibility.WIDE, of=_source),
+    Column("message", "MESSAGE", 100, minimum=16, maximum=2000, flexible=True, filling=True,
+           of=lambda event: text_field(clean(event.message.strip()),
+                                       "" if _is_warning(event) else "soft")),
+)  # fmt: skip
+
+
+def event_row(event: Event) -> Row:
+    """Return the row for `EVENT_COLUMNS`."""
+    reason, message = clean(event.reason), clean(event.message.strip())
     return Row(
         event_key(event),
-        (
-            Cell("", "muted", seen),
-            Cell(kind, tone),
-            Cell(
-                f"{'▲' if warning else '·'} {reason}" + (f" ×{count}" if count > 1 else ""),
-                "warning" if warning else "reason",
-            ),
-            Cell(str(count), "muted"),
-            Cell(about, "muted"),
-            Cell(source, "muted"),
-            Cell(message, "" if warning else "soft"),
-        ),
-        ((seen, order), kind, reason, count, natural_key(about), source, message),
-        (seen, kind, reason, float(count), about, source, message),
-        search=f"{event.type} {reason} {about} {message}",
-        fault=warning,
+        *content_of(EVENT_COLUMNS, event),
+        search=f"{event.type} {reason} {event_object(event)} {message}",
+        fault=_is_warning(event),
     )

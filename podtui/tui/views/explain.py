@@ -8,15 +8,30 @@ from typing import Final
 from podtui.api.local import Manifest
 from podtui.api.places import read_places
 from podtui.explain.explanation import Child, Explanation
-from podtui.tui.widgets.cells import Cell, Column, Line, Row, Span, wrap
+from podtui.tui.widgets.cells import (
+    Cell,
+    Column,
+    Field,
+    Line,
+    Row,
+    Span,
+    content_of,
+    text_field,
+    wrap,
+)
 
 FIELD_COLUMNS: Final = (
-    Column("field", "FIELD", 100, minimum=20, maximum=50, flexible=True),
-    Column("type", "TYPE", 50, maximum=22),
-    Column("needed", "REQUIRED", 60),
-    Column("here", "SUPPORT", 80),
-    Column("words", "DESCRIPTION", 90, minimum=32, maximum=400, flexible=True, filling=True),
-)
+    Column("field", "FIELD", 100, minimum=20, maximum=50, flexible=True,
+           of=lambda child: Field(Cell(child.name + (" ›" if child.has_fields else ""), "name"),
+                                  child.name, child.name)),
+    Column("type", "TYPE", 50, maximum=22, of=lambda child: text_field(child.type, "muted")),
+    Column("needed", "REQUIRED", 60,
+           of=lambda child: (text_field("yes", "warning") if child.required
+                             else text_field("-", "muted"))),
+    Column("here", "SUPPORT", 80, of=lambda child: text_field(*FATES[child.fate])),
+    Column("words", "DESCRIPTION", 90, minimum=32, maximum=400, flexible=True, filling=True,
+           of=lambda child: text_field(child.words, "soft")),
+)  # fmt: skip
 FATES: Final = {
     "honoured": ("● supported", "running"),
     "no-effect": ("▲ no effect", "warning"),
@@ -70,18 +85,8 @@ def _several(title: str, texts: tuple[str, ...], width: int) -> list[Line]:
 
 def field_row(child: Child) -> Row:
     """Return the row for `FIELD_COLUMNS`."""
-    word, tone = FATES[child.fate]
-    inside = " ›" if child.has_fields else ""
-    needed = "yes" if child.required else "-"
-    cells = (
-        Cell(child.name + inside, "name"),
-        Cell(child.type, "muted"),
-        Cell(needed, "warning" if child.required else "muted"),
-        Cell(word, tone),
-        Cell(child.words, "soft"),
-    )
-    values = (child.name, child.type, needed, word, child.words)
-    return Row(child.path, cells, values, values, search=f"{child.name} {child.words}")
+    fields = content_of(FIELD_COLUMNS, child)
+    return Row(child.path, *fields, search=f"{child.name} {child.words}")
 
 
 def field_at(manifest: Manifest, line: int) -> str:

@@ -9,18 +9,16 @@ from msgspec import Struct
 
 from podtui.api.engine_calls import EngineCall
 from podtui.api.times import epoch
-from podtui.tui.widgets.cells import Cell, Column, Kind, Row
-from podtui.tui.widgets.sanitize import clean, shell_line
-
-COLUMNS: Final = (
-    Column("age", "AGE", 80, align="right", descending=True, kind=Kind.AGE),
-    Column("who", "BY", 60),
-    Column("pod", "POD", 70, minimum=10, maximum=32, flexible=True),
-    Column("what", "WHAT", 90, maximum=20),
-    Column("took", "TOOK", 30, align="right"),
-    Column("line", "LINE", 100, minimum=24, maximum=4000, flexible=True, filling=True),
+from podtui.tui.widgets.cells import (
+    Cell,
+    Column,
+    Field,
+    Kind,
+    Row,
+    content_of,
+    text_field,
 )
-LINE: Final = 5
+from podtui.tui.widgets.sanitize import clean, shell_line
 
 
 class JournalEntry(Struct, frozen=True):
@@ -32,43 +30,79 @@ class JournalEntry(Struct, frozen=True):
     pod: str = ""
 
 
+class _Entry(Struct, frozen=True):
+    """One row: an action or a call. ``line`` is the command line, ``shown`` with its error."""
+
+    moment: float | None
+    serial: int
+    who: Cell
+    pod: str
+    what: Cell
+    verb: str
+    seconds: float
+    line: str
+    shown: Cell
+
+    @property
+    def took(self) -> str:
+        return f"{self.seconds:.1f}s" if self.seconds >= 0.05 else ""
+
+
+COLUMNS: Final = (
+    Column("age", "AGE", 80, align="right", descending=True, kind=Kind.AGE,
+           of=lambda one: Field(Cell("", "muted", one.moment), (one.moment or 0.0, one.serial),
+                                one.moment)),
+    Column("who", "BY", 60, of=lambda one: Field(one.who, one.who.text, one.who.text)),
+    Column("pod", "POD", 70, minimum=10, maximum=32, flexible=True,
+           of=lambda one: text_field(one.pod, "soft")),
+    Column("what", "WHAT", 90, maximum=20, of=lambda one: Field(one.what, one.verb, one.verb)),
+    Column("took", "TOOK", 30, align="right",
+           of=lambda one: Field(Cell(one.took, "muted"), one.seconds, one.took)),
+    Column("line", "LINE", 100, minimum=24, maximum=4000, flexible=True, filling=True,
+           of=lambda one: Field(one.shown, one.line, one.line)),
+)  # fmt: skip
+LINE: Final = next(n for n, column in enumerate(COLUMNS) if column.key == "line")
+
+
+def _row(key: str, one: _Entry, *, fault: bool = False) -> Row:
+    search = f"{one.who.text} {one.pod} {one.verb} {one.shown.text}"
+    return Row(key, *content_of(COLUMNS, one), search=search, fault=fault)
+
+
 def deed_row(number: int, deed: JournalEntry) -> Row:
-    line, pod = shell_line(deed.line), clean(deed.pod)
-    cells = (
-        Cell("", "muted", deed.moment),
-        Cell("you", "name"),
-        Cell(pod, "soft"),
-        Cell(deed.what, "reason"),
-        Cell(""),
-        Cell(line),
+    line = shell_line(deed.line)
+    entry = _Entry(
+        moment=deed.moment,
+        serial=number,
+        who=Cell("you", "name"),
+        pod=clean(deed.pod),
+        what=Cell(deed.what, "reason"),
+        verb=deed.what,
+        seconds=0.0,
+        line=line,
+        shown=Cell(line),
     )
-    sort = ((deed.moment, number), "you", pod, deed.what, 0.0, line)
-    values = (deed.moment, "you", pod, deed.what, "", line)
-    return Row(f"deed:{number}", cells, sort, values, search=f"you {pod} {deed.what} {line}")
+    return _row(f"deed:{number}", entry)
 
 
 def call_row(call: EngineCall) -> Row:
     """Return the row of an engine call; a failed call shows its error after the command line."""
-    moment = epoch(call.time)
-    pod = clean(call.pod) + (f"/{clean(call.container)}" if call.container else "")
-    times = f" ×{call.count:,}" if call.count > 1 else ""
     line = shell_line(call.line)
-    shown = f"{line}  # {clean(call.error)}" if call.error else line
-    took = f"{call.seconds:.1f}s" if call.seconds >= 0.05 else ""
     glyph, tone = ("✗ ", "error") if call.error else ("", "muted")
-    cells = (
-        Cell("", "muted", moment),
-        Cell("agent", "muted"),
-        Cell(pod, "soft"),
-        Cell(f"{glyph}{call.verb}{times}", tone),
-        Cell(took, "muted"),
-        Cell(shown, "error" if call.error else "soft"),
+    times = f" ×{call.count:,}" if call.count > 1 else ""
+    entry = _Entry(
+        moment=epoch(call.time),
+        serial=call.serial,
+        who=Cell("agent", "muted"),
+        pod=clean(call.pod) + (f"/{clean(call.container)}" if call.container else ""),
+        what=Cell(f"{glyph}{call.verb}{times}", tone),
+        verb=call.verb,
+        seconds=call.seconds,
+        line=line,
+        shown=Cell(f"{line}  # {clean(call.error)}", "error") if call.error else Cell(line, "soft"),
     )
-    sort = ((moment or 0.0, call.serial), "agent", pod, call.verb, call.seconds, line)
-    values = (moment, "agent", pod, call.verb, took, line)
     key = f"call:{call.uid}:{call.line}:{call.serial if call.count == 1 else 0}:{call.error}"
-    return Row(key, cells, sort, values, search=f"agent {pod} {call.verb} {shown}",
-               fault=bool(call.error))  # fmt: skip
+    return _row(key, entry, fault=bool(call.error))
 
 
 def journal_rows(

@@ -6,10 +6,10 @@ it to a style of the current theme.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from enum import Enum, auto
 from functools import cached_property
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 from msgspec import Struct, field
 from rich.cells import cell_len, set_cell_size
@@ -91,6 +91,19 @@ class Row(Struct, frozen=True, gc=False):
     markable: bool = False
 
 
+class Field(NamedTuple):
+    """The content of a row in one column: the cell, its sort key, and its value for filters."""
+
+    cell: Cell
+    sort: Any
+    value: Value
+
+
+def text_field(text: str, tone: str = "") -> Field:
+    """Return a field that sorts and filters by its sanitized text."""
+    return Field(Cell(text, tone), text, text)
+
+
 class Visibility(Enum):
     """When a column is shown if the user has not chosen columns."""
 
@@ -99,6 +112,10 @@ class Visibility(Enum):
     """In the wide view."""
     ON_REQUEST = auto()
     """Only if the user ticks it."""
+
+
+def _nothing(_: object) -> Field:
+    return Field(Cell(), "", None)
 
 
 class Column(Struct, frozen=True, dict=True):
@@ -123,11 +140,30 @@ class Column(Struct, frozen=True, dict=True):
     usual_width: int = 0
     """Width reserved for usual values even while the texts are shorter, if there is enough space,
     so that the other columns do not move later."""
+    of: Callable[[Any], Field] = _nothing
+    """Return the field of an object; the module of the table says which type its objects have."""
+    measured: bool = False
+    """True if the field depends on the measured usage only."""
 
     @cached_property
     def names(self) -> tuple[str, ...]:
         """The names of the column in filters: its title and its key, both in lower case."""
         return tuple(dict.fromkeys((self.title.lower(), self.key.lower())))
+
+
+Content = tuple[tuple[Cell, ...], tuple[Any, ...], tuple[Value, ...]]
+"""The content of a `Row`: (cells, sort, values)."""
+
+
+def content_of(columns: Sequence[Column], subject: object) -> Content:
+    """Return the content of an object's row, by the ``of`` of the columns."""
+    return in_columns([column.of(subject) for column in columns])
+
+
+def in_columns(fields: Iterable[Field]) -> Content:
+    """Return fields, in the order of the columns, as the content of a row."""
+    cells, sort, values = zip(*fields, strict=True)
+    return cells, sort, values
 
 
 class Fitted(Struct, frozen=True):

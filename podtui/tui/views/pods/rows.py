@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from functools import lru_cache
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -17,54 +16,25 @@ from podtui.tui.model.usage import Usage, is_active, limited, requested
 from podtui.tui.views.events import MANIFEST_KEY
 from podtui.tui.views.labels import manifest_message, place_of, pod_label
 from podtui.tui.views.pod_status import GLYPHS, Family, PodStatusLine, pod_status_line
-from podtui.tui.widgets.cells import Cell, Column, Kind, Row, Span, Value, Visibility
+from podtui.tui.widgets.cells import (
+    Cell,
+    Column,
+    Field,
+    Kind,
+    Row,
+    Span,
+    Visibility,
+    content_of,
+    in_columns,
+)
 from podtui.tui.widgets.format import address_key, mebibytes, millicores, natural_key
 from podtui.tui.widgets.sanitize import clean
-
-POD_COLUMNS: Final = (
-    Column("namespace", "NAMESPACE", 60, maximum=32, shown=Visibility.WIDE),
-    Column("name", "NAME", 100, minimum=14, maximum=64, flexible=True),
-    Column("ready", "READY", 90, kind=Kind.SHARE),
-    Column("status", "STATUS", 95, minimum=13, maximum=32, flexible=True, usual_width=19),
-    Column("restarts", "RESTARTS", 70, maximum=18, descending=True, kind=Kind.COUNT,
-           usual_width=12),
-    Column("cpu", "CPU", 50, align="right", descending=True, kind=Kind.CPU, usual_width=5),
-    Column("cpu-requests", "%CPU/R", 44, align="right", descending=True, kind=Kind.PERCENT,
-           shown=Visibility.WIDE),
-    Column("cpu-limits", "%CPU/L", 46, align="right", descending=True, kind=Kind.PERCENT,
-           shown=Visibility.WIDE),
-    Column("memory", "MEM", 55, align="right", descending=True, kind=Kind.BYTES, usual_width=5),
-    Column("memory-requests", "%MEM/R", 45, align="right", descending=True, kind=Kind.PERCENT,
-           shown=Visibility.WIDE),
-    Column("memory-limits", "%MEM/L", 48, align="right", descending=True, kind=Kind.PERCENT,
-           shown=Visibility.WIDE),
-    Column("ip", "IP", 30, maximum=39, usual_width=12),
-    Column("ports", "PORTS", 28, maximum=28, shown=Visibility.WIDE),
-    Column("image", "IMAGE", 35, minimum=12, maximum=48, flexible=True, shown=Visibility.WIDE),
-    Column("qos", "QOS", 25, shown=Visibility.WIDE),
-    Column("node", "NODE", 20, maximum=32, shown=Visibility.WIDE),
-    Column("labels", "LABELS", 15, minimum=12, maximum=64, flexible=True,
-           shown=Visibility.ON_REQUEST),
-    Column("age", "AGE", 80, align="right", kind=Kind.AGE, usual_width=5),
-)  # fmt: skip
-_IN_CLUSTERS: Final = {"namespace": 60, "node": 52}
-CLUSTER_COLUMNS: Final = tuple(
-    replace(column, shown=Visibility.ALWAYS, rank=_IN_CLUSTERS[column.key])
-    if column.key in _IN_CLUSTERS
-    else column
-    for column in POD_COLUMNS
-)
-"""The columns for a cluster: with several namespaces and nodes, both are always shown."""
-STATUS: Final = next(n for n, column in enumerate(POD_COLUMNS) if column.key == "status")
-"""Index of the status column, whose tone is the pod's family."""
 
 WARN: Final = 70
 CRITICAL: Final = 90
 """Percentage of a request or limit from which a number is highlighted."""
 
 _NEVER: Final = -1.0
-_KEYS: Final = tuple(column.key for column in POD_COLUMNS)
-_PLACES: Final = {key: place for place, key in enumerate(_KEYS)}
 _BLANK: Final = Cell("-", "muted")
 _WRONG: Final = frozenset({ManifestState.INVALID, ManifestState.LAST_GOOD, ManifestState.DUPLICATE})
 _MANIFEST_WORDS: Final = {
@@ -76,15 +46,7 @@ _MANIFEST_WORDS: Final = {
 }
 
 
-class _Field(NamedTuple):
-    """One column of a row: the cell, its sort key, and its value for filters."""
-
-    cell: Cell
-    sort: Any
-    value: Value
-
-
-_NOT_MEASURED: Final = _Field(_BLANK, _NEVER, None)
+_NOT_MEASURED: Final = Field(_BLANK, _NEVER, None)
 
 
 class RequestsAndLimits(Struct, frozen=True):
@@ -105,115 +67,95 @@ def requests_and_limits(pod: Pod) -> RequestsAndLimits:
     )
 
 
-def pod_row(
-    pod: Pod,
-    usage: Usage | None,
-    *,
-    now: float,
-    ask: RequestsAndLimits | None = None,
-    namespaced: bool = False,
-) -> Row:
-    """Return the row for `POD_COLUMNS`.
+class _Measured(Struct, frozen=True):
+    """The object of the measured columns: what a pod uses, and its requests and limits."""
 
-    ``ask`` are the pod's requests and limits, if the caller has them. With ``namespaced``, the name
-    is shown without the namespace, which has its own column.
-    """
-    line = pod_status_line(pod, now)
-    name = clean(pod.metadata.name) if namespaced else pod_label(pod)
-    word = clean(line.word)
-    address = clean(pod.status.podIP or (pod.status.podIPs[0].ip if pod.status.podIPs else ""))
-    fields = {
-        "namespace": _text(clean(pod.metadata.namespace), "muted"),
-        "name": _Field(Cell(name, "name"), natural_key(name), name),
-        "status": _Field(Cell(f"{GLYPHS[line.family]} {word}", line.family.value), word, word),
-        **_progress(pod, line),
-        **_usage_fields(usage, ask or requests_and_limits(pod)),
-        "ip": _Field(Cell(address or "-", "muted"), address_key(address), address),
-        **_spec_fields(pod),
-    }
-    return Row(
-        pod_key(pod),
-        *_in_columns(fields),
-        search=f"{name} {word} {address}",
-        labels=pod.metadata.labels,
-        pin=1,
-        identity=pod_label(pod),
-        fault=not line.health.well,
-        markable=True,
-    )
+    cpu: int | None
+    memory: int | None
+    ask: RequestsAndLimits
 
 
-def measured_row(row: Row, usage: Usage | None, ask: RequestsAndLimits) -> Row:
-    """Return the row with only the usage cells updated."""
-    cells, sort, values = list(row.cells), list(row.sort), list(row.values)
-    for key, field in _usage_fields(usage, ask).items():
-        place = _PLACES[key]
-        cells[place], sort[place], values[place] = field
-    return replace(row, cells=tuple(cells), sort=tuple(sort), values=tuple(values))
+class _PodSubject(_Measured, frozen=True):
+    """The object of all columns: a pod with its status line, and its name as it is shown."""
+
+    pod: Pod
+    line: PodStatusLine
+    name: str
 
 
-def _in_columns(
-    fields: Mapping[str, _Field],
-) -> tuple[tuple[Cell, ...], tuple[Any, ...], tuple[Value, ...]]:
-    """Return (cells, sort, values) in the order of the columns."""
-    cells, sort, values = zip(*(fields[key] for key in _KEYS), strict=True)
-    return cells, sort, values
+def _muted(text: str) -> Field:
+    return Field(Cell(text, "muted") if text else _BLANK, text, text)
 
 
-def _text(text: str, tone: str) -> _Field:
-    return _Field(Cell(text, tone) if text else _BLANK, text, text)
-
-
-def _progress(pod: Pod, line: PodStatusLine) -> dict[str, _Field]:
+def _ready(subject: _PodSubject) -> Field:
+    line = subject.line
     whole = line.ready == line.wanted or line.family is Family.COMPLETED
     share = line.ready / max(1, line.wanted)
+    tone = "" if whole else line.family.value
+    return Field(Cell(f"{line.ready}/{line.wanted}", tone), share, share)
+
+
+def _status(subject: _PodSubject) -> Field:
+    family, word = subject.line.family, clean(subject.line.word)
+    return Field(Cell(f"{GLYPHS[family]} {word}", family.value), word, word)
+
+
+def _restarts(subject: _PodSubject) -> Field:
+    count, last = subject.line.restarts, subject.line.last_restart
+    cell = Cell(str(count), "warning", last) if count else Cell("0", "muted")
+    return Field(cell, count, float(count))
+
+
+def _age(subject: _PodSubject) -> Field:
+    pod = subject.pod
     created = epoch(pod.metadata.creationTimestamp) or epoch(pod.status.startTime)
-    return {
-        "ready": _Field(
-            Cell(f"{line.ready}/{line.wanted}", "" if whole else line.family.value), share, share
-        ),
-        "restarts": _Field(
-            Cell(
-                str(line.restarts),
-                "warning" if line.restarts else "muted",
-                line.last_restart if line.restarts else None,
-            ),
-            line.restarts,
-            float(line.restarts),
-        ),
-        "age": _Field(
-            Cell("", "muted", created) if created is not None else _BLANK,
-            -(created or 0.0),
-            created,
-        ),
-    }
+    cell = Cell("", "muted", created) if created is not None else _BLANK
+    return Field(cell, -(created or 0.0), created)
 
 
-def _usage_fields(usage: Usage | None, ask: RequestsAndLimits) -> dict[str, _Field]:
-    """Return the usage, absolute and as a percentage of requests and limits."""
-    cpu, memory = (usage.cpu, usage.memory) if usage else (None, None)
-    return {
-        "cpu": _amount(cpu, ask.cpu_limit, millicores),
-        "memory": _amount(memory, ask.memory_limit, mebibytes),
-        "cpu-requests": _percentage(cpu, ask.cpu),
-        "cpu-limits": _percentage(cpu, ask.cpu_limit),
-        "memory-requests": _percentage(memory, ask.memory),
-        "memory-limits": _percentage(memory, ask.memory_limit),
-    }
+def _address(pod: Pod) -> str:
+    return clean(pod.status.podIP or (pod.status.podIPs[0].ip if pod.status.podIPs else ""))
 
 
-def _amount(used: int | None, limit: int, shown: Any) -> _Field:
+def _ip(subject: _PodSubject) -> Field:
+    address = _address(subject.pod)
+    return Field(Cell(address or "-", "muted"), address_key(address), address)
+
+
+def _image(subject: _PodSubject) -> Field:
+    images = [clean(container.image) for container in subject.pod.spec.containers]
+    image = images[0] + (f" +{len(images) - 1}" if len(images) > 1 else "") if images else ""
+    return Field(Cell(image or "-", "muted"), image, " ".join(images))
+
+
+def _labels(subject: _PodSubject) -> Field:
+    labels = subject.pod.metadata.labels
+    return _muted(clean(",".join(f"{key}={value}" for key, value in sorted(labels.items()))))
+
+
+def _ports(pod: Pod) -> str:
+    """Return a text such as ``8080→80,9000/UDP``, the host's port before the container's."""
+    found: list[str] = []
+    for container in (*pod.spec.initContainers, *pod.spec.containers):
+        for port in container.ports:
+            host = f"{port.hostPort}→" if port.hostPort else ""
+            protocol = f"/{clean(port.protocol)}" if port.protocol not in ("", "TCP") else ""
+            found.append(f"{host}{port.containerPort}{protocol}")
+    return ",".join(found)
+
+
+def _amount(used: int | None, limit: int, shown: Any) -> Field:
     if used is None:
         return _NOT_MEASURED
     glyph, tone = _level(100 * used / limit) if limit else ("", "")
-    return _Field(Cell(glyph + shown(used), tone), float(used), float(used))
+    return Field(Cell(glyph + shown(used), tone), float(used), float(used))
 
 
-def _percentage(used: int | None, whole: int) -> _Field:
+def _percentage(used: int | None, whole: int) -> Field:
     if used is None or whole <= 0:
         return _NOT_MEASURED
     percent = 100 * used / whole
-    return _Field(_percent_cell(round(percent), *_level(percent)), percent, percent)
+    return Field(_percent_cell(round(percent), *_level(percent)), percent, percent)
 
 
 @lru_cache(maxsize=1024)
@@ -229,29 +171,96 @@ def _level(percent: float) -> tuple[str, str]:
     return ("▲", "warning") if percent >= WARN else ("", "")
 
 
-def _spec_fields(pod: Pod) -> dict[str, _Field]:
-    """Return the fields from the spec, the labels and the QoS class."""
-    labels = ",".join(f"{key}={value}" for key, value in sorted(pod.metadata.labels.items()))
-    images = [clean(container.image) for container in pod.spec.containers]
-    image = images[0] + (f" +{len(images) - 1}" if len(images) > 1 else "") if images else ""
-    return {
-        "ports": _text(_ports(pod), "muted"),
-        "image": _Field(Cell(image or "-", "muted"), image, " ".join(images)),
-        "qos": _text(clean(pod.status.qosClass), "muted"),
-        "node": _text(clean(pod.spec.nodeName), "muted"),
-        "labels": _text(clean(labels), "muted"),
-    }
+POD_COLUMNS: Final = (
+    Column("namespace", "NAMESPACE", 60, maximum=32, shown=Visibility.WIDE,
+           of=lambda one: _muted(clean(one.pod.metadata.namespace))),
+    Column("name", "NAME", 100, minimum=14, maximum=64, flexible=True,
+           of=lambda one: Field(Cell(one.name, "name"), natural_key(one.name), one.name)),
+    Column("ready", "READY", 90, kind=Kind.SHARE, of=_ready),
+    Column("status", "STATUS", 95, minimum=13, maximum=32, flexible=True, usual_width=19,
+           of=_status),
+    Column("restarts", "RESTARTS", 70, maximum=18, descending=True, kind=Kind.COUNT,
+           usual_width=12, of=_restarts),
+    Column("cpu", "CPU", 50, align="right", descending=True, kind=Kind.CPU, usual_width=5,
+           measured=True, of=lambda one: _amount(one.cpu, one.ask.cpu_limit, millicores)),
+    Column("cpu-requests", "%CPU/R", 44, align="right", descending=True, kind=Kind.PERCENT,
+           shown=Visibility.WIDE, measured=True, of=lambda one: _percentage(one.cpu, one.ask.cpu)),
+    Column("cpu-limits", "%CPU/L", 46, align="right", descending=True, kind=Kind.PERCENT,
+           shown=Visibility.WIDE, measured=True,
+           of=lambda one: _percentage(one.cpu, one.ask.cpu_limit)),
+    Column("memory", "MEM", 55, align="right", descending=True, kind=Kind.BYTES, usual_width=5,
+           measured=True, of=lambda one: _amount(one.memory, one.ask.memory_limit, mebibytes)),
+    Column("memory-requests", "%MEM/R", 45, align="right", descending=True, kind=Kind.PERCENT,
+           shown=Visibility.WIDE, measured=True,
+           of=lambda one: _percentage(one.memory, one.ask.memory)),
+    Column("memory-limits", "%MEM/L", 48, align="right", descending=True, kind=Kind.PERCENT,
+           shown=Visibility.WIDE, measured=True,
+           of=lambda one: _percentage(one.memory, one.ask.memory_limit)),
+    Column("ip", "IP", 30, maximum=39, usual_width=12, of=_ip),
+    Column("ports", "PORTS", 28, maximum=28, shown=Visibility.WIDE,
+           of=lambda one: _muted(_ports(one.pod))),
+    Column("image", "IMAGE", 35, minimum=12, maximum=48, flexible=True, shown=Visibility.WIDE,
+           of=_image),
+    Column("qos", "QOS", 25, shown=Visibility.WIDE,
+           of=lambda one: _muted(clean(one.pod.status.qosClass))),
+    Column("node", "NODE", 20, maximum=32, shown=Visibility.WIDE,
+           of=lambda one: _muted(clean(one.pod.spec.nodeName))),
+    Column("labels", "LABELS", 15, minimum=12, maximum=64, flexible=True,
+           shown=Visibility.ON_REQUEST, of=_labels),
+    Column("age", "AGE", 80, align="right", kind=Kind.AGE, usual_width=5, of=_age),
+)  # fmt: skip
+_MEASURED_COLUMNS: Final = tuple(
+    (place, column.of) for place, column in enumerate(POD_COLUMNS) if column.measured
+)
+_IN_CLUSTERS: Final = {"namespace": 60, "node": 52}
+CLUSTER_COLUMNS: Final = tuple(
+    replace(column, shown=Visibility.ALWAYS, rank=_IN_CLUSTERS[column.key])
+    if column.key in _IN_CLUSTERS
+    else column
+    for column in POD_COLUMNS
+)
+"""The columns for a cluster: with several namespaces and nodes, both are always shown."""
+STATUS: Final = next(n for n, column in enumerate(POD_COLUMNS) if column.key == "status")
+"""Index of the status column, whose tone is the pod's family."""
 
 
-def _ports(pod: Pod) -> str:
-    """Return a text such as ``8080→80,9000/UDP``, the host's port before the container's."""
-    found: list[str] = []
-    for container in (*pod.spec.initContainers, *pod.spec.containers):
-        for port in container.ports:
-            host = f"{port.hostPort}→" if port.hostPort else ""
-            protocol = f"/{clean(port.protocol)}" if port.protocol not in ("", "TCP") else ""
-            found.append(f"{host}{port.containerPort}{protocol}")
-    return ",".join(found)
+def pod_row(
+    pod: Pod,
+    usage: Usage | None,
+    *,
+    now: float,
+    ask: RequestsAndLimits | None = None,
+    namespaced: bool = False,
+) -> Row:
+    """Return the row for `POD_COLUMNS`.
+
+    ``ask`` are the pod's requests and limits, if the caller has them. With ``namespaced``, the name
+    is shown without the namespace, which has its own column.
+    """
+    line = pod_status_line(pod, now)
+    label = pod_label(pod)
+    name = clean(pod.metadata.name) if namespaced else label
+    cpu, memory = (usage.cpu, usage.memory) if usage else (None, None)
+    subject = _PodSubject(cpu, memory, ask or requests_and_limits(pod), pod, line, name)
+    return Row(
+        pod_key(pod),
+        *content_of(POD_COLUMNS, subject),
+        search=f"{name} {clean(line.word)} {_address(pod)}",
+        labels=pod.metadata.labels,
+        pin=1,
+        identity=label,
+        fault=not line.health.well,
+        markable=True,
+    )
+
+
+def measured_row(row: Row, usage: Usage | None, ask: RequestsAndLimits) -> Row:
+    """Return the row with only the usage cells updated."""
+    cells, sort, values = list(row.cells), list(row.sort), list(row.values)
+    measured = _Measured(usage.cpu, usage.memory, ask) if usage else _Measured(None, None, ask)
+    for place, of in _MEASURED_COLUMNS:
+        cells[place], sort[place], values[place] = of(measured)
+    return replace(row, cells=tuple(cells), sort=tuple(sort), values=tuple(values))
 
 
 def is_wrong(manifest: Manifest) -> bool:
@@ -273,14 +282,14 @@ def manifest_row(manifest: Manifest, waits_for: str = "", *, on_top: bool = True
     place, message = place_of(manifest), waits_for or manifest_message(manifest)
     ignored = state is ManifestState.IGNORED
     fields = {column.key: _empty_field(column) for column in POD_COLUMNS} | {
-        "name": _Field(Cell(place, "muted" if tone == "muted" else "name"), natural_key(place),
-                       place),
-        "ready": _Field(_BLANK, _NEVER, None),
-        "status": _Field(Cell(word, tone), word, word[2:]),
+        "name": Field(Cell(place, "muted" if tone == "muted" else "name"), natural_key(place),
+                      place),
+        "ready": Field(_BLANK, _NEVER, None),
+        "status": Field(Cell(word, tone), word, word[2:]),
     }  # fmt: skip
     return Row(
         MANIFEST_KEY + manifest.metadata.name,
-        *_in_columns(fields),
+        *in_columns(fields.values()),
         search=f"{place} {word[2:]} {message}",
         pin=1 if accepted else 3 if ignored else 0 if on_top else 2,
         tail=Span(message, "muted" if tone == "muted" else ""),
@@ -289,12 +298,12 @@ def manifest_row(manifest: Manifest, waits_for: str = "", *, on_top: bool = True
     )
 
 
-def _empty_field(column: Column) -> _Field:
+def _empty_field(column: Column) -> Field:
     """Return an empty field that sorts below all others of its column."""
     blank = Cell("", "muted")
     if column.key == "ip":
-        return _Field(blank, address_key(""), None)
-    return _Field(blank, "" if column.kind is Kind.TEXT else _NEVER, None)
+        return Field(blank, address_key(""), None)
+    return Field(blank, "" if column.kind is Kind.TEXT else _NEVER, None)
 
 
 FAMILIES: Final = {family.value: family for family in Family}

@@ -6,6 +6,8 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Final
 
+from msgspec import Struct
+
 from podtui.api.v1 import Pod
 from podtui.tui.model.model import Changes, Model
 from podtui.tui.views.tree.tree import (
@@ -19,16 +21,18 @@ from podtui.tui.views.tree.tree import (
     pod_items,
     pod_order,
 )
-from podtui.tui.widgets.cells import Cell, Column, Kind, Row, Span
+from podtui.tui.widgets.cells import (
+    Cell,
+    Column,
+    Field,
+    Kind,
+    Row,
+    Span,
+    Value,
+    content_of,
+)
 from podtui.tui.widgets.filters import ALL, Filter
 
-TREE_COLUMNS: Final = (
-    Column("name", "NAME", 100, minimum=24, maximum=72, flexible=True),
-    Column("status", "STATUS", 95, minimum=18, maximum=28, flexible=True, usual_width=12),
-    Column("restarts", "RESTARTS", 70, align="right", kind=Kind.COUNT),
-    Column("detail", "WHAT", 80, minimum=12, maximum=400, flexible=True, filling=True),
-    Column("age", "AGE", 60, align="right", kind=Kind.AGE, usual_width=5),
-)
 OPEN: Final = "▾"
 FOLDED: Final = "▸"
 INDENT: Final = 2
@@ -54,29 +58,70 @@ def fold_column(row: Row) -> int | None:
     return column if text[column : column + 1] in (OPEN, FOLDED) else None
 
 
+class _Entry(Struct, frozen=True):
+    """The object of `TREE_COLUMNS`. All columns sort by the order of the tree."""
+
+    item: Item
+    folded: bool
+
+    def field(self, cell: Cell, value: Value) -> Field:
+        return Field(cell, self.item.order, value)
+
+
+def _name(one: _Entry) -> Field:
+    item = one.item
+    sign = (FOLDED if one.folded else OPEN) if item.parent_of_others else " "
+    label = f"{' ' * (INDENT * item.depth)}{sign} {item.label}"
+    return one.field(Cell(label, item.tone), item.label)
+
+
+def _status_word(item: Item) -> str:
+    return item.state.partition(" ")[2]
+
+
+def _status(one: _Entry) -> Field:
+    item = one.item
+    cell = Cell(item.state, item.state_tone) if item.state else _NOTHING
+    return one.field(cell, _status_word(item))
+
+
+def _restarts(one: _Entry) -> Field:
+    count = one.item.restarts
+    if count is None:
+        return one.field(_NOTHING, None)
+    return one.field(Cell(str(count), "warning" if count else "muted"), float(count))
+
+
+def _detail_tone(item: Item) -> str:
+    return "soft" if item.parent_of_others else "muted"
+
+
+def _since(one: _Entry) -> Field:
+    since = one.item.since
+    return one.field(Cell("", "muted", since) if since is not None else _NOTHING, since)
+
+
+TREE_COLUMNS: Final = (
+    Column("name", "NAME", 100, minimum=24, maximum=72, flexible=True, of=_name),
+    Column("status", "STATUS", 95, minimum=18, maximum=28, flexible=True, usual_width=12,
+           of=_status),
+    Column("restarts", "RESTARTS", 70, align="right", kind=Kind.COUNT, of=_restarts),
+    Column("detail", "WHAT", 80, minimum=12, maximum=400, flexible=True, filling=True,
+           of=lambda one: one.field(Cell(one.item.detail, _detail_tone(one.item)),
+                                    one.item.detail)),
+    Column("age", "AGE", 60, align="right", kind=Kind.AGE, usual_width=5, of=_since),
+)  # fmt: skip
+
+
 def tree_row(item: Item, folded: bool) -> Row:
     """Return the row of an item, with the cells of `TREE_COLUMNS`."""
-    sign = (FOLDED if folded else OPEN) if item.parent_of_others else " "
-    label = f"{' ' * (INDENT * item.depth)}{sign} {item.label}"
-    count = item.restarts
-    cells = (
-        Cell(label, item.tone),
-        Cell(item.state, item.state_tone) if item.state else _NOTHING,
-        Cell(str(count), "warning" if count else "muted") if count is not None else _NOTHING,
-        Cell(item.detail, "soft" if item.parent_of_others else "muted"),
-        Cell("", "muted", item.since) if item.since is not None else _NOTHING,
-    )
     # Without restarts and age, the detail may use their columns as well.
-    bare = count is None and item.since is None
-    tail = Span(item.detail, cells[3].tone) if bare and item.detail else None
-    word = item.state.partition(" ")[2]
-    values = (item.label, word, None if count is None else float(count), item.detail, item.since)
+    bare = item.restarts is None and item.since is None
+    tail = Span(item.detail, _detail_tone(item)) if bare and item.detail else None
     return Row(
         item.key,
-        cells,
-        (item.order,) * len(TREE_COLUMNS),
-        values,
-        search=f"{item.label} {word} {item.detail}",
+        *content_of(TREE_COLUMNS, _Entry(item, folded)),
+        search=f"{item.label} {_status_word(item)} {item.detail}",
         labels=item.labels,
         tail=tail,
         tail_from=2 if item.state else 1,
