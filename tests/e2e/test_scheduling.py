@@ -51,12 +51,15 @@ def run(tmp_path: Path) -> Iterator[Kubectl]:
             said = agent.stderr
             assert said is not None
             assert any("serving https" in line for line in said), "the agent ended"
-            threading.Thread(target=lambda: log.writelines(said), daemon=True).start()
+            drain = threading.Thread(target=log.writelines, args=(said,))
+            drain.start()
             run("wait", "--for=condition=Ready", "node/home", "--timeout=60s")
             yield run
         finally:
             agent.terminate()
             agent.wait(timeout=30)
+            drain.join(timeout=30)
+            agent.stderr.close()
 
 
 def manifest(name: str, cpu: str, **spec: Any) -> dict[str, Any]:
@@ -70,7 +73,12 @@ def manifest(name: str, cpu: str, **spec: Any) -> dict[str, Any]:
         "apiVersion": "v1",
         "kind": "Pod",
         "metadata": {"name": name},
-        "spec": {"terminationGracePeriodSeconds": 1, "containers": [container], **spec},
+        "spec": {
+            "terminationGracePeriodSeconds": 1,
+            "automountServiceAccountToken": False,
+            "containers": [container],
+            **spec,
+        },
     }
 
 
