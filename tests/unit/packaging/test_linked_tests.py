@@ -57,7 +57,7 @@ def test_each_row_of_podtui_in_the_comparison_links_a_test() -> None:
     )
     head = " ".join((DOCS / "comparison.md").read_text()[:500].split())
     assert (
-        f"Of {len(answers)} rows podtui has {yes} wholly, {partly} partly and {no} not at all"
+        f"Of {len(answers)} rows podtui supports {yes} fully and {partly} partly; {no} are not supported"
         in head
     )
 
