@@ -1,4 +1,4 @@
-"""Build hook: puts the manual page, made from the command line's parser, into the wheel."""
+"""Build hook: adds the manual page, generated from the command line's parser, to the wheel."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""``python -m benchmarks [NAME …]``: run them, print their tables, keep those with ``--write``."""
+"""``python -m benchmarks [NAME …]``: run the benchmarks, print their tables, save them with
+``--write``."""
 
 from __future__ import annotations
 
@@ -29,7 +30,7 @@ ALL = {
     "beside": ("benchmarks.beside", "measure"),
     "cli": ("benchmarks.cli", "measure"),
 }
-"""In the order in which they are run; each has a place of its name in the document."""
+"""In the order of execution; each has a place of its name in the document."""
 
 
 def machine() -> str:
@@ -64,14 +65,14 @@ def main() -> int:
 
 
 def conditions() -> str:
-    """Where and when."""
+    """Return the machine and the time of the run."""
     load = ", ".join(f"{value:.1f}" for value in os.getloadavg())
     return f"{machine()}; load at the end {load}; {datetime.now(UTC):%Y-%m-%d}."
 
 
 def write(measured: Mapping[str, Sequence[Row | Absent]]) -> None:
-    """Put tables in their places, each as soon as it is there; prose stays. Raises LookupError
-    where the document has no place for one."""
+    """Write tables to their places, each as soon as it is complete. Raises LookupError if the
+    document has no place for one."""
     document = TARGET.read_text(encoding="utf-8")
     for name, rows in measured.items():
         document = replaced(document, name, f"{markdown(rows)}\n\n{conditions()}")

@@ -1,4 +1,4 @@
-"""An agent of our own to measure, as users run it: ``podtui agent`` on a folder."""
+"""An agent to measure, started as users do: ``podtui agent`` on a folder."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ spec:
 
 @dataclass(frozen=True, slots=True)
 class Agent:
-    """A running agent; ``folder`` is what it watches."""
+    """A running agent; ``folder`` is its manifest folder."""
 
     folder: Path
     root: Path
@@ -43,11 +43,11 @@ class Agent:
     environment: dict[str, str]
 
     def drop(self, name: str, version: str = "1") -> int:
-        """Move a manifest in; returns the time of it in nanoseconds."""
+        """Move a manifest into the folder; return the time in nanoseconds."""
         return self.put(name, MANIFEST.format(name=name, version=version))
 
     def put(self, name: str, manifest: str) -> int:
-        """The same with a manifest of one's own."""
+        """Do the same with a given manifest."""
         hidden = self.folder / f".{name}"
         hidden.write_text(manifest)
         now = time.time_ns()
@@ -71,7 +71,7 @@ class Agent:
         return [item for item in items if item["kind"] == "Pod"]
 
     def settle(self, count: int) -> None:
-        """Wait until the records say that so many pods run. Raises TimeoutError."""
+        """Wait until the records show that number of running pods. Raises TimeoutError."""
         deadline = time.monotonic() + 120
         while time.monotonic() < deadline:
             running = [pod for pod in self.pods() if pod["status"]["phase"] == "Running"]  # type: ignore[index]
@@ -88,7 +88,8 @@ class Agent:
 
 
 def cpu_seconds(pid: int) -> float:
-    """CPU that a process has used so far, to the nanosecond where the kernel says it so."""
+    """Return the CPU seconds that a process has used, in nanosecond resolution if the kernel
+    supports it."""
     tasks = Path(f"/proc/{pid}/task")
     try:
         return (
@@ -100,7 +101,7 @@ def cpu_seconds(pid: int) -> float:
 
 
 def cpu_and_memory(pid: int, seconds: float) -> tuple[float, float]:
-    """(percent of one core over ``seconds``, RSS in MB at their end)."""
+    """Return (percent of one core over ``seconds``, RSS in MB at their end)."""
     before, begin = cpu_seconds(pid), time.monotonic()
     time.sleep(seconds)
     spent = cpu_seconds(pid) - before
@@ -110,7 +111,7 @@ def cpu_and_memory(pid: int, seconds: float) -> tuple[float, float]:
 
 @contextlib.contextmanager
 def running(engine: str = "auto", max_pods: int = 1200) -> Iterator[Agent]:
-    """A fresh agent with an empty folder; its containers are removed at the end."""
+    """Start a new agent with an empty folder; remove its containers at the end."""
     with tempfile.TemporaryDirectory() as base:
         folder, root = Path(base, "static_pods"), Path(base, "root")
         folder.mkdir()

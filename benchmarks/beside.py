@@ -1,9 +1,10 @@
-"""podtui and lazydocker on the same engine with the same pods, by turns, each in a tmux of its own.
+"""Measure podtui and lazydocker on the same engine with the same pods, alternately, each in its own
+tmux.
 
-podtui is two processes: the agent, which runs the pods and goes on when nobody looks, and the
-screen. Each is told by itself, and their sum. lazydocker is told with all that it starts. A log is
-followed that grows by about 10,000 lines a second for five seconds and then gets one last line; how
-fast it really grew, and when the last line came, is what the engine wrote beside the lines.
+podtui is two processes: the agent, which runs the pods and keeps running without a screen, and the
+screen. Both are reported separately and in sum; lazydocker is reported with its child processes.
+The followed log grows by about 10,000 lines a second for five seconds and then gets one last line.
+Its real rate and the time of the last line come from the engine's time stamps.
 """
 
 from __future__ import annotations
@@ -33,9 +34,9 @@ SIZE = (160, 50)
 LINES = 50_000
 READY, LAST = "waiting-to-begin", "the-last-of-them"
 REST = 5.0
-"""Seconds that a screen rests before it is measured."""
+"""Seconds for which a screen is idle before it is measured."""
 PATIENCE = 20.0
-"""Seconds after which the last line counts as not shown."""
+"""Seconds after which the last line counts as missing."""
 FLOOD = """\
 apiVersion: v1
 kind: Pod
@@ -68,8 +69,8 @@ spec:
 
 @dataclass(frozen=True, slots=True)
 class Tool:
-    """``behind`` are processes that are counted besides what runs in the pane; ``follow`` brings
-    the log of a pod onto the screen."""
+    """``behind`` are additional processes to measure; ``follow`` opens the log of a pod on the
+    screen."""
 
     name: str
     command: Sequence[str]
@@ -82,13 +83,13 @@ class Tool:
         return pane(self.command, self.environment, cwd, SIZE)
 
     def parts(self, shown: Pane) -> dict[str, int]:
-        """The first process of each part: the screen's, and those behind it."""
+        """Return the first process of each part: the screen's, and those of ``behind``."""
         return {"screen": shown.pid, **self.behind}
 
 
 @dataclass(frozen=True, slots=True)
 class Cost:
-    """Of each part: ``cpu`` in percent of one core, ``memory`` in MB of RSS."""
+    """The cost of each part: ``cpu`` in percent of one core, ``memory`` in MB of RSS."""
 
     cpu: Mapping[str, float]
     memory: Mapping[str, float]
@@ -96,8 +97,8 @@ class Cost:
 
 @dataclass(frozen=True, slots=True)
 class Flood:
-    """``rate`` in lines a second; ``late`` is how long after it was written the last line stood on
-    the screen, in seconds, None where it did not in time."""
+    """``rate`` in lines a second; ``late`` is the delay in seconds until the last line was
+    shown, None if it was not shown in time."""
 
     rate: float
     late: float | None
@@ -107,7 +108,7 @@ class Flood:
 def shares(
     before: Mapping[str, float], after: Mapping[str, float], seconds: float
 ) -> dict[str, float]:
-    """Percent of one core for each part, from the CPU seconds used so far at both ends."""
+    """Return the percentage of one core for each part, from its CPU seconds at both ends."""
     return {part: 100 * (after[part] - before[part]) / seconds for part in before}
 
 
@@ -117,7 +118,7 @@ def _tree(pid: int) -> list[psutil.Process]:
 
 
 def _used(parts: Mapping[str, int]) -> dict[str, float]:
-    """CPU seconds of each part so far; children that have ended count with their parents."""
+    """Return the CPU seconds of each part so far, including ended children."""
     return {part: sum(sum(p.cpu_times()[:4]) for p in _tree(pid)) for part, pid in parts.items()}
 
 
@@ -148,7 +149,7 @@ def _podtui(agent: agents.Agent) -> Tool:
 
 
 def _lazydocker(home: Path) -> Tool | Absent:
-    """With a home of its own, so that nobody's settings count, and none are written."""
+    """Use a separate home directory, so that no user settings are read or written."""
     path = peer("lazydocker")
     if path is None:
         return Absent("lazydocker", NOT_HERE)
@@ -183,7 +184,7 @@ def _idle(tool: Tool, cwd: Path, seconds: float) -> Cost:
 
 
 def _flood(tool: Tool, cwd: Path, pod: str) -> Flood:
-    """The costs are those from the first line until the last is on the screen."""
+    """Return the costs from the first line until the last line is shown."""
     with tool.open(cwd) as shown:
         shown.until(tool.shows, 30)
         tool.follow(shown, pod)
@@ -216,7 +217,7 @@ def _go(container: str) -> None:
 
 
 def _written(container: str) -> tuple[float, float]:
-    """When the first and the last line after `READY` were, in seconds of the epoch. Raises
+    """Return the times of the first and last line after `READY`, in epoch seconds. Raises
     RuntimeError."""
     lines = engine.client().logs(container, timestamps=True).splitlines()[1:]
     if len(lines) != LINES + 1 or not lines[-1].endswith(LAST.encode()):
@@ -225,13 +226,13 @@ def _written(container: str) -> tuple[float, float]:
 
 
 def epoch(line: bytes) -> float:
-    """Of a line with Docker's stamp, whose nanoseconds are cut to what Python reads."""
+    """Parse Docker's time stamp, truncated to the precision of Python."""
     return datetime.fromisoformat(f"{line[:26].decode()}+00:00").timestamp()
 
 
 def told(tool: str, what: str, cost: Mapping[str, float], unit: str,
          floor: Mapping[str, float] | None = None) -> list[Row | Absent]:  # fmt: skip
-    """A row for each part where there are several, and one for all."""
+    """Return one row for each part if there are several, and one for the sum."""
     rows: list[Row | Absent] = []
     if len(cost) > 1:
         rows += [row(f"{tool}, the {part}: {what}", [cost[part]], unit) for part in cost]
@@ -260,7 +261,7 @@ def _flood_rows(tool: str, found: Flood, base: Flood | None) -> list[Row | Absen
 
 
 def measure(*, quick: bool) -> list[Row | Absent]:
-    """By turns; podtui first."""
+    """Measure alternately; podtui first."""
     if peer("tmux") is None:
         return [Absent("both", f"tmux is {NOT_HERE}")]
     seconds = 5.0 if quick else 15.0

@@ -1,4 +1,4 @@
-"""Commands that scripts call in loops, against starting Python at all."""
+"""The duration of commands that scripts call in loops, relative to the start of Python."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def _times(command: list[str], runs: int, environment: dict[str, str] | None = N
 
 
 def measure(*, quick: bool) -> list[Row]:
-    """Milliseconds above a bare ``python -c pass``, medians."""
+    """Return the medians in milliseconds above a bare ``python -c pass``."""
     runs = 5 if quick else 15
     with agents.running("memory") as agent:
         bare = sorted(_times([sys.executable, "-c", "pass"], runs))[runs // 2]

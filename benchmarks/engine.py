@@ -1,8 +1,8 @@
-"""The floor: what the engine itself takes for the calls that a pod is made of.
+"""The floor: the time that the engine takes for the calls needed for a pod.
 
-The bare calls are the naive ones, one after the other: create and start a sandbox on the bridge,
-create and start one container in its network and IPC namespaces. Nothing is prepared, nothing is
-skipped, and the times are the engine's own: a start is when its ``start`` event says it was.
+These are the simplest calls, in sequence: create and start a sandbox on the bridge, create and
+start one container in its network and IPC namespaces. Nothing is prepared or skipped. The times
+come from the engine: a start is the time of its ``start`` event.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ COMMAND = ["sh", "-c", "trap 'exit 0' TERM; while :; do sleep 3600 & wait $!; do
 
 
 def client() -> APIClient:
-    """A low-level client of its own; not to be shared between threads."""
+    """Return a separate low-level client; not to be shared between threads."""
     return docker.from_env(timeout=300).api
 
 
 @dataclass
 class Watcher:
-    """Collects the engine's container events with the engine's own times, in nanoseconds."""
+    """Collects container events with the engine's times, in nanoseconds."""
 
     events: list[tuple[str, str, int]] = field(default_factory=list)
     changed: threading.Condition = field(default_factory=threading.Condition)
@@ -43,7 +43,7 @@ class Watcher:
 
 @contextlib.contextmanager
 def watching() -> Iterator[Watcher]:
-    """Events of every container while the block runs: (action, container name, time)."""
+    """Collect the events of every container during the block: (action, container name, time)."""
     watcher = Watcher()
     stream = client().events(decode=True, filters={"type": "container"})
 
@@ -66,7 +66,7 @@ def watching() -> Iterator[Watcher]:
 
 
 def start_pod(engine: APIClient, name: str, pause: str) -> tuple[str, str]:
-    """The naive calls for one pod; returns the ids of its sandbox and its container."""
+    """Make the bare calls for one pod; return the IDs of its sandbox and its container."""
     sandbox = engine.create_container(
         pause,
         name=f"bench_POD_{name}",
@@ -88,7 +88,7 @@ def start_pod(engine: APIClient, name: str, pause: str) -> tuple[str, str]:
 
 
 def remove_pod(engine: APIClient, sandbox: str, container: str) -> None:
-    """Stop and remove, the container first."""
+    """Stop and remove both, the container first."""
     for identity in (container, sandbox):
         engine.stop(identity, timeout=5)
         engine.remove_container(identity, v=True, force=True)
@@ -96,14 +96,15 @@ def remove_pod(engine: APIClient, sandbox: str, container: str) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Bare:
-    """Seconds: first call → last process running; first stop → last container gone."""
+    """Seconds from the first call until the last process runs, and from the first stop until the
+    last container is removed."""
 
     start: float
     remove: float
 
 
 def bare(count: int, workers: int, pause: str) -> Bare:
-    """Start and remove ``count`` pods by bare calls, ``workers`` at a time."""
+    """Start and remove ``count`` pods with bare calls, ``workers`` at a time."""
     local = threading.local()
 
     def engine() -> APIClient:
@@ -136,7 +137,7 @@ def _count(events: list[tuple[str, str, int]], action: str) -> int:
 
 
 def clear() -> None:
-    """Remove what an interrupted run left."""
+    """Remove the leftovers of an interrupted run."""
     engine = client()
     for found in engine.containers(all=True, filters={"label": LABEL}):
         engine.remove_container(found["Id"], force=True, v=True)

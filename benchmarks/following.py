@@ -1,7 +1,7 @@
-"""A log that grows by 10,000 lines a second, followed: what comes of it, and what that costs.
+"""Follow a log that grows by 10,000 lines a second: lost lines, and cost.
 
-All read the same API. podtui follows on a terminal and then saves what it holds; kubectl writes to
-a pipe. The lines are numbered, so what is missing is known to the line.
+All programs read the same API. podtui follows on a terminal and then saves its lines; kubectl
+writes to a pipe. The lines are numbered, so each missing line is found.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ K9S = (
 
 @dataclass(frozen=True, slots=True)
 class Followed:
-    """``cpu`` in percent of one core, ``memory`` in MB; ``lost`` as `gaps` counts."""
+    """``cpu`` in percent of one core, ``memory`` in MB; ``lost`` as counted by `gaps`."""
 
     kept: int
     lost: int
@@ -47,7 +47,7 @@ class Followed:
 
 
 def gaps(numbers: Sequence[int]) -> int:
-    """How many of the lines from number 0 to the last are missing or stand out of their order."""
+    """Return the number of lines, from number 0 to the last, that are missing or out of order."""
     if not numbers:
         return 0
     missing = numbers[-1] + 1 - len(set(numbers))
@@ -59,7 +59,7 @@ def _numbers(text: bytes) -> list[int]:
 
 
 def _cost(pid: int, seconds: float, wait: Callable[[float], object]) -> tuple[float, float]:
-    """(percent of one core, RSS in MB) of a process while ``wait`` does its part."""
+    """Return (percent of one core, RSS in MB) of a process during ``wait``."""
     process = psutil.Process(pid)
     before = process.cpu_times()
     wait(seconds)
@@ -69,7 +69,7 @@ def _cost(pid: int, seconds: float, wait: Callable[[float], object]) -> tuple[fl
 
 
 def _podtui(served: WorldProcess, seconds: float) -> Followed:
-    """Zoomed, from the first line on; ^s saves what it holds into the working directory."""
+    """Follow zoomed, from the first line on; ^s saves the lines into the working directory."""
     with tempfile.TemporaryDirectory() as base:
         environment: Mapping[str, str] = screen_environment(served.root)
         with terminal(SCREEN, environment, (120, 36), cwd=Path(base)) as shown:
@@ -85,7 +85,7 @@ def _podtui(served: WorldProcess, seconds: float) -> Followed:
 
 
 def _saved(folder: Path, drain: Callable[[float], object]) -> bytes:
-    """The file that was saved, once it has stopped growing. Raises TimeoutError."""
+    """Return the saved file once it has stopped growing. Raises TimeoutError."""
     size, deadline = -1, time.monotonic() + 30
     while time.monotonic() < deadline:
         drain(0.5)

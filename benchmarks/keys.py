@@ -1,9 +1,9 @@
-"""From a key to what it does on the terminal, while pods change and lines come.
+"""The time from a key to its effect on the terminal, while pods change and lines arrive.
 
-``podtui`` runs on a terminal with its own driver, against the API in another process: 1,000 pods of
-which 200 change each second, and a log that grows by 10,000 lines a second and is followed all the
-time. A key counts as painted when what only this key draws has come out of the terminal. Beside it
-runs a bare event loop: how late its timers are is what the machine itself adds.
+``podtui`` runs on a terminal with its own driver, against the API in another process: 1,000 pods,
+of which 200 change each second, and a followed log that grows by 10,000 lines a second. A key
+counts as painted when output that only this key causes has been written to the terminal. A bare
+event loop runs in parallel: the delay of its timers is the share of the machine.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ Press = Callable[[Terminal], float | None]
 
 
 def _wait_drawn(shown: Terminal, sent: float, done: Callable[[bytes], bool]) -> float | None:
-    """Milliseconds until ``done`` with what was drawn since; None where it never was."""
+    """Return the milliseconds until ``done`` accepts the new output; None if it never does."""
     drawn = b""
     while (left := sent + 5 - time.monotonic()) > 0:
         drawn += shown.read(left)
@@ -38,7 +38,7 @@ def _wait_drawn(shown: Terminal, sent: float, done: Callable[[bytes], bool]) -> 
 
 
 def cursor_keys() -> Press:
-    """j and k by turns: painted when the cursor's bar stands at another pod."""
+    """Press j and k alternately: painted when the cursor is on another pod."""
     at = b""
     turn = 0
 
@@ -62,7 +62,7 @@ def cursor_keys() -> Press:
 
 
 def scroll_keys() -> Press:
-    """k and j by turns in a log that stands still: painted when lines are."""
+    """Press k and j alternately in a paused log: painted when its lines are."""
     turn = 0
 
     def press(shown: Terminal) -> float | None:
@@ -76,7 +76,7 @@ def scroll_keys() -> Press:
 
 
 def typed_keys() -> Press:
-    """Letters into the search of a log that is followed: painted when they stand there."""
+    """Type letters into the search of a followed log: painted when they are shown."""
     text = b""
     letters: Iterator[bytes] = iter(())
 
@@ -122,7 +122,7 @@ except RuntimeError:
 
 
 class _Lag:
-    """A bare event loop in a process of its own: how late its timers are, in ms."""
+    """A bare event loop in a separate process: the delay of its timers in ms."""
 
     def __init__(self) -> None:
         self._process = subprocess.Popen(
@@ -140,7 +140,7 @@ def percentile(values: list[float], part: float) -> float:
 
 
 def _keys(shown: Terminal, keys: bytes, pause: float = 0.7) -> bytes:
-    """One key after the other, as a person would."""
+    """Press one key after the other, like a person."""
     drawn = b""
     for place in range(len(keys)):
         shown.send(keys[place : place + 1])
@@ -149,8 +149,8 @@ def _keys(shown: Terminal, keys: bytes, pause: float = 0.7) -> bytes:
 
 
 def _scenes(shown: Terminal) -> Iterator[tuple[str, Press]]:
-    """Each a name and how to press; the way there lies between two of them."""
-    # Marked, so that its log stays while the cursor goes; filtered by what changes.
+    """Yield the name of each scene and its keys; the navigation happens between two scenes."""
+    # Marked, so that its log stays while the cursor moves; filtered by the changing pods.
     _keys(shown, b"/pod- restarts>=0\r ")
     _keys(shown, b"\x06\x06\x06")
     yield "overview, filtered by what changes", cursor_keys()
@@ -159,13 +159,14 @@ def _scenes(shown: Terminal) -> Iterator[tuple[str, Press]]:
     shown.send(b"\x15")
     _keys(shown, b"\x1bGkk")
     yield "log in full, a line up or down", scroll_keys()
-    # Digits are ranges in a log: first back to the pods.
+    # Digits are ranges in a log: first go back to the pods.
     _keys(shown, b"G\x1b\x1b\x1b4\r2", 1.0)
     yield "node screen, its pods", cursor_keys()
 
 
 def measure(*, quick: bool) -> list[Row]:
-    """p99 from key to paint in each screen, above the bare loop's p99 lag at the same time."""
+    """Return p99 from key to paint on each screen, above the p99 delay of the bare loop at that
+    time."""
     seconds = 5.0 if quick else 20.0
     rows: list[Row] = []
     with world(pods=PODS, changes=CHANGES, lines=LINES) as served:

@@ -1,5 +1,5 @@
-"""The log pane's buffer and view in a headless terminal of 160x45, and a log's way through the
-agent; each by itself."""
+"""The log pane's buffer and view in a headless terminal of 160x45, and the log path through the
+agent, each measured separately."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def _batch(start: int) -> list[bytes]:
 
 
 def _file_floor() -> float:
-    """Lines a second that only go to a file."""
+    """Return the rate of lines that are only written to a file."""
     batch = _batch(0)
     begin = time.monotonic()
     with tempfile.TemporaryFile() as file:
@@ -54,14 +54,14 @@ def _file_floor() -> float:
 
 
 def _search_floor(text: bytes, pattern: bytes) -> float:
-    """Seconds in which `re` alone goes through a run of bytes that is in memory."""
+    """Return the seconds that `re` alone takes to search a byte string in memory."""
     begin = time.monotonic()
     re.findall(pattern, text)
     return time.monotonic() - begin
 
 
 class _Lag:
-    """How late a task is that wants to run every millisecond: what a key would wait."""
+    """Measures the delay of a task that runs every millisecond: the wait of a key."""
 
     def __init__(self) -> None:
         self.all: list[float] = []
@@ -130,7 +130,7 @@ async def _look_for(view: LogView, floor: list[float]) -> list[Row]:
 
 
 def _scroll(view: LogView) -> list[Row]:
-    """Pages all over a million lines: each reads what is not in memory, and draws 45 rows."""
+    """Page through a million lines: each page reads chunks from disk, and draws 45 rows."""
     samples: list[float] = []
     for page in range(300):
         begin = time.monotonic()
@@ -194,7 +194,7 @@ def _many() -> Sequence[Row]:
 
 
 class _Engine:
-    """Stands for connection, ownership and wire: one container with ``body`` as its log."""
+    """Replaces connection, ownership and wire: one container with ``body`` as its log."""
 
     def __init__(self, body: bytes) -> None:
         self._body = body
@@ -217,7 +217,7 @@ class _Engine:
 
 
 async def _pass(body: bytes) -> int:
-    """Bytes of the response."""
+    """Return the bytes of the response."""
     engine = cast("Any", _Engine(body))
     outflow, written = Outflow(), 0
 
@@ -233,7 +233,7 @@ async def _pass(body: bytes) -> int:
 
 
 def _through_the_agent(runs: int) -> Row:
-    """The floor takes the frames off, and nothing else."""
+    """The floor only removes the frames."""
     lines = [line + b"\n" for start in range(0, PASSED, BATCH) for line in _batch(start)]
     body = b"".join(b"\1\0\0\0" + len(line).to_bytes(4, "big") + line for line in lines)
     spent: list[float] = []
@@ -262,10 +262,10 @@ async def _until(done: Callable[[], bool]) -> None:
 
 
 def measure(*, quick: bool) -> list[Row]:
-    """One fill of a million lines, one time of following; five million where there is time."""
+    """Measure one fill with a million lines and one follow; five million lines if there is time."""
     rows: list[Row] = []
     if not quick:
-        # First, while the process is as small as it can be.
+        # First, while the process is as small as possible.
         rows += _many()
     asyncio.run(_million(rows))
     rows += asyncio.run(_follow(2.0 if quick else 10.0))

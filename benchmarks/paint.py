@@ -1,4 +1,4 @@
-"""From starting ``podtui`` to its first picture, and to the pods in it."""
+"""The time from starting ``podtui`` to its first paint, and to the first pods."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from benchmarks.terminal import SCREEN, screen_environment, terminal
 from benchmarks.worlds import world
 
 PODS = 50
-# The least that Textual can paint. What remains between it and podtui is podtui's.
+# The minimum that Textual can paint. The difference to podtui is podtui's own share.
 LEAST = """\
 from textual.app import App
 from textual.widgets import Static
@@ -32,14 +32,14 @@ Least().run()
 
 
 def compiled(environment: Mapping[str, str], folder: Path) -> dict[str, str]:
-    """An environment in which every module has its bytecode, as one that was installed has: this
-    one may forbid to write it, which would make our modules slower and leave Textual's as it is."""
+    """Return an environment with bytecode for all modules, as after an installation: this one
+    may forbid writing it, which would slow down our modules but not Textual's."""
     kept = {key: value for key, value in environment.items() if key != "PYTHONDONTWRITEBYTECODE"}
     return {**kept, "PYTHONPYCACHEPREFIX": str(folder)}
 
 
 class Spent(NamedTuple):
-    """Seconds."""
+    """In seconds."""
 
     clock: float
     processor: float
@@ -52,20 +52,20 @@ def _drawn(command: tuple[str, ...], environment: Mapping[str, str], wanted: byt
 
 
 def _imported(environment: Mapping[str, str]) -> Spent:
-    """A whole Python process that imports textual's app and nothing else."""
+    """Measure a Python process that only imports textual's app."""
     begin, before = time.monotonic(), _children()
     subprocess.run([sys.executable, "-c", "import textual.app"], check=True, env=environment)
     return Spent(time.monotonic() - begin, _children() - before)
 
 
 def _children() -> float:
-    """Seconds of the processor that the children had which have ended."""
+    """Return the CPU seconds of the ended children."""
     used = resource.getrusage(resource.RUSAGE_CHILDREN)
     return used.ru_utime + used.ru_stime
 
 
 def measure(*, quick: bool) -> list[Row]:
-    """All by turns in one run; the first of each fills the caches and does not count."""
+    """Measure all alternately in one run; the first run of each fills the caches and is ignored."""
     runs = 5 if quick else 15
     with world(pods=PODS) as served, tempfile.TemporaryDirectory() as base:
         environment = compiled(screen_environment(served.root), Path(base, "bytecode"))

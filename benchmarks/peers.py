@@ -1,4 +1,4 @@
-"""Where the programs are that podtui is compared with; ``make bench`` installs them."""
+"""The paths of the programs that podtui is compared with; ``make bench`` installs them."""
 
 from __future__ import annotations
 
@@ -11,5 +11,5 @@ NOT_HERE = "not installed here, so not measured"
 
 
 def peer(name: str) -> str | None:
-    """The path of a program, None where there is none."""
+    """Return the path of a program, None if it is not installed."""
     return shutil.which(name, path=f"{_OURS}{os.pathsep}{os.environ.get('PATH', os.defpath)}")

@@ -1,4 +1,5 @@
-"""File to process, edit to new version, removal: podtui against the bare calls and podman."""
+"""The time from file to process, from edit to new version, and of removal: podtui, bare calls
+and podman."""
 
 from __future__ import annotations
 
@@ -32,7 +33,8 @@ def _gone(events: list[tuple[str, str, int]], name: str) -> list[int]:
 
 
 def podtui_start_and_remove(agent: agents.Agent, count: int) -> engine.Bare:
-    """Drop ``count`` manifests at once, wait for all, remove them at once, wait for none."""
+    """Write ``count`` manifests at once, wait until all run, remove them at once, wait until all
+    are gone."""
     batch = f"b{time.monotonic_ns()}"
     names = [f"{batch}-{index}" for index in range(count)]
     with engine.watching() as watcher:
@@ -47,7 +49,7 @@ def podtui_start_and_remove(agent: agents.Agent, count: int) -> engine.Bare:
 
 
 def podtui_edit(agent: agents.Agent) -> float:
-    """Seconds from an edit's rename to the new version's process; the old one ends at SIGTERM."""
+    """Return the seconds from an edit's rename to the new process; the old one exits on SIGTERM."""
     name = f"e{time.monotonic_ns()}"
     with engine.watching() as watcher:
         agent.drop(name)
@@ -62,7 +64,7 @@ def podtui_edit(agent: agents.Agent) -> float:
 
 
 def podman() -> dict[str, str] | None:
-    """The environment to run podman in, None where it is not installed."""
+    """Return the environment to run podman in, None if it is not installed."""
     if shutil.which("podman") is None:
         return None
     folder = Path(tempfile.gettempdir(), "podtui-bench-podman")
@@ -94,7 +96,7 @@ def podman() -> dict[str, str] | None:
 
 
 def podman_play(environment: dict[str, str], count: int) -> float:
-    """Seconds that ``podman kube play`` takes for ``count`` pods in one file."""
+    """Return the seconds that ``podman kube play`` takes for ``count`` pods in one file."""
     with tempfile.TemporaryDirectory() as folder:
         manifest = Path(folder, "pods.yaml")
         name = f"p{time.monotonic_ns()}"
@@ -116,7 +118,7 @@ def podman_play(environment: dict[str, str], count: int) -> float:
 
 
 def measure(*, quick: bool) -> list[Row]:
-    """Pairs in turn, floor then podtui, so that a noisy neighbour troubles both alike."""
+    """Measure floor and podtui alternately, so that other load affects both."""
     from podtui.runtime.docker.pause import PAUSE_IMAGE
 
     engine.clear()
@@ -172,7 +174,7 @@ def measure(*, quick: bool) -> list[Row]:
 
 
 def idle(*, quick: bool) -> list[Row]:
-    """What an agent costs while nothing happens."""
+    """Return the cost of an idle agent."""
     rows: list[Row] = []
     seconds = 10.0 if quick else 60.0
     with agents.running() as agent:

@@ -1,7 +1,7 @@
-"""Rows of results, the tables they make, and their places in ``docs/performance.md``.
+"""Rows of results, their tables, and the places of these in ``docs/performance.md``.
 
-A table stands there between ``<!-- figures: NAME -->`` and ``<!-- end of NAME -->``. What stands
-outside is prose, written by people, and stays.
+A table is between ``<!-- figures: NAME -->`` and ``<!-- end of NAME -->``. The text outside is
+written by people, and is kept.
 """
 
 from __future__ import annotations
@@ -13,9 +13,9 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Row:
-    """One figure: what was measured, its median and range, the floor of the same run, the bound.
+    """One measurement: its name, median and range, the floor of the same run, and the bound.
 
-    ``bound`` is what ``ratio`` (or, where there is no floor, ``value``) may not exceed.
+    ``bound`` is the maximum of ``ratio``, or of ``value`` if there is no floor.
     """
 
     name: str
@@ -42,7 +42,7 @@ class Row:
 
 @dataclass(frozen=True, slots=True)
 class Absent:
-    """A row for what was not measured here, with the reason; or a fact, with its source."""
+    """A row for a value that was not measured here, with the reason; or a fact, with its source."""
 
     name: str
     text: str
@@ -57,7 +57,7 @@ def row(
     floor_name: str = "",
     bound: float | None = None,
 ) -> Row:
-    """A row from samples; medians throughout."""
+    """Return a row from samples, with medians."""
     return Row(
         name=name,
         value=statistics.median(values),
@@ -76,7 +76,7 @@ def _number(value: float) -> str:
 
 
 def markdown(rows: Sequence[Row | Absent]) -> str:
-    """A table for ``docs/performance.md`` and the terminal alike."""
+    """Return a table for ``docs/performance.md`` and the terminal."""
     head = ("what", "median", "range", "n", "floor", "ratio", "bound", "")
     body = [
         (r.name, r.text, "", "", "", "", "", "")
@@ -105,8 +105,8 @@ def markdown(rows: Sequence[Row | Absent]) -> str:
 
 
 def replaced(document: str, name: str, figures: str) -> str:
-    """The document with other figures of this name. Raises LookupError where it has no place for
-    them."""
+    """Return the document with the new table. Raises LookupError if it has no place of that
+    name."""
     begin, end = f"<!-- figures: {name} -->", f"<!-- end of {name} -->"
     before, found, rest = document.partition(begin)
     _, closed, after = rest.partition(end)

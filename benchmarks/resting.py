@@ -1,6 +1,7 @@
-"""What a screen costs that nobody touches, with pods that nothing happens to but what they use.
+"""The cost of an idle screen with pods of which only the usage changes.
 
-Ages tick each second at first, and each minute once they are ten minutes: so both are measured.
+Ages advance each second at first, and each minute once they exceed ten minutes: both cases are
+measured.
 """
 
 from __future__ import annotations
@@ -19,15 +20,15 @@ from benchmarks.worlds import world
 
 PODS: Final = 50
 REST: Final = 10.0
-"""Seconds until a screen that was opened is at rest."""
+"""Seconds until a newly opened screen is idle."""
 _SLEPT: Final = re.compile(r"^voluntary_ctxt_switches:\s+(\d+)$", re.MULTILINE)
 AGES: Final = (("seconds old", 0.0), ("older than ten minutes", 660.0))
 
 
 @dataclass(frozen=True, slots=True)
 class Cost:
-    """``cpu`` in percent of one core, ``memory`` in MB of RSS; ``wakes`` are how often its threads
-    went to sleep in a second, ``drawn`` the bytes that it printed in one."""
+    """``cpu`` in percent of one core, ``memory`` in MB of RSS; ``wakes`` is how often its
+    threads went to sleep in a second, ``drawn`` the bytes that it printed in one."""
 
     cpu: float
     memory: float
@@ -36,13 +37,13 @@ class Cost:
 
 
 def _wakes(pid: int) -> int:
-    """How often its threads went to sleep so far: each was woken as often."""
+    """Return how often its threads went to sleep so far, which equals the number of wake-ups."""
     every = Path(f"/proc/{pid}/task").glob("*/status")
     return sum(int(_SLEPT.findall(one.read_text())[0]) for one in every)
 
 
 def _cost(shown: Terminal, seconds: float) -> Cost:
-    """What it draws is read all the while."""
+    """Its output is read all the time."""
     watched = shown.process.pid
     stop = threading.Event()
     drawn = 0
@@ -77,7 +78,7 @@ def _measured(age: float, seconds: float) -> Cost:
 
 
 def measure(*, quick: bool) -> list[Row]:
-    """Over pods that are only written down; the screen is the program itself."""
+    """Measure with pods that exist only as records; the screen is the real program."""
     rows: list[Row] = []
     for words, age in AGES:
         costs = [_measured(age, 10) for _ in range(1 if quick else 3)]

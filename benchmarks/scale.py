@@ -1,4 +1,4 @@
-"""The cost of one change when there are N pods: runtime and store calls, and time as a ratio.
+"""The cost of one change with N pods: runtime and store calls, and time as a ratio.
 
 On the simulated engine, in one process: a folder of N manifests, all running, then single edits.
 """
@@ -14,7 +14,7 @@ from benchmarks.report import Row, row
 
 
 def _cpu_of(agent: agents.Agent, act: Callable[[int], object], runs: int) -> list[float]:
-    """CPU seconds that the agent uses in the second and a half after each act."""
+    """Return the CPU seconds that the agent uses in 1.5 seconds after each change."""
     spent: list[float] = []
     for turn in range(runs):
         before = agent.cpu_seconds()
@@ -25,7 +25,7 @@ def _cpu_of(agent: agents.Agent, act: Callable[[int], object], runs: int) -> lis
 
 
 def measure(*, quick: bool) -> list[Row]:
-    """CPU above idle of one change, with 10 pods as the floor."""
+    """Return the CPU time above idle of one change, with 10 pods as the floor."""
     runs = 5 if quick else 11
     costs: dict[int, list[float]] = {}
     for count in (10, 100) if quick else (10, 100, 1000):

@@ -1,4 +1,4 @@
-"""Pods and a node that are only written down."""
+"""Pods and a node that exist only as records."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ SINCE = "2026-01-01T00:00:00Z"
 
 
 def pod(index: int, restarts: int = 0, since: str = SINCE) -> Pod:
-    """A pod that runs ``since`` a time; its restart count is what changes."""
+    """Return a pod that has been running ``since`` a time; only its restart count changes."""
     name = f"pod-{index:04d}-bench"
     return Pod(
         apiVersion="v1",
@@ -56,7 +56,7 @@ def pod(index: int, restarts: int = 0, since: str = SINCE) -> Pod:
 
 
 def started(index: int, since: str = SINCE) -> Event:
-    """That the container of a pod was started."""
+    """Return the event that the container of a pod was started."""
     of = pod(index).metadata
     return Event(
         apiVersion="v1",

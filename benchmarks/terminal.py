@@ -1,4 +1,4 @@
-"""A program on a terminal of its own: keys in, what it draws out."""
+"""A program on its own terminal: key input, and its output."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ READ = 1 << 18
 
 
 class TooSlow(Exception):
-    """Raised when what is waited for is not drawn in time; the text has the end of what was."""
+    """Raised after a timeout; the text contains the end of the output."""
 
 
 def plain(drawn: bytes) -> bytes:
-    """What was drawn without colours and places; letters that stand together stay together."""
+    """Return the output without colours and positions; adjacent letters stay together."""
     return _CONTROL.sub(b"", drawn)
 
 
@@ -51,13 +51,13 @@ class Terminal:
         os.close(slave)
 
     def send(self, keys: bytes) -> float:
-        """Returns the time of it."""
+        """Return the time of sending."""
         now = time.monotonic()
         os.write(self._master, keys)
         return now
 
     def read(self, seconds: float) -> bytes:
-        """What is drawn next; empty where nothing is in so many seconds, or the program ended."""
+        """Return the next output; empty after a timeout, or if the program has ended."""
         if not select.select([self._master], [], [], seconds)[0]:
             return b""
         try:
@@ -66,7 +66,7 @@ class Terminal:
             return b""
 
     def drain(self, seconds: float) -> bytes:
-        """All that is drawn in the next seconds."""
+        """Return all output of the next seconds."""
         found = bytearray()
         end = time.monotonic() + seconds
         while (left := end - time.monotonic()) > 0:
@@ -74,8 +74,8 @@ class Terminal:
         return bytes(found)
 
     def until(self, wanted: re.Pattern[bytes], seconds: float = 30) -> tuple[float, bytes]:
-        """Read until ``wanted`` is found in what is drawn from now on; (time of it, all of it).
-        Raises `TooSlow`."""
+        """Read until ``wanted`` is in the new output; return its time and the output. Raises
+        `TooSlow`."""
         found = b""
         end = time.monotonic() + seconds
         while (left := end - time.monotonic()) > 0:
@@ -85,22 +85,22 @@ class Terminal:
         raise TooSlow(f"{wanted.pattern!r} is not drawn: {plain(found)[-600:]!r}")
 
     def memory(self) -> float:
-        """RSS in MB of the program and what it started."""
+        """Return the RSS in MB of the program and its children."""
         process = psutil.Process(self.process.pid)
         every = [process, *process.children(recursive=True)]
         return sum(one.memory_info().rss for one in every) / 1e6
 
     def processor(self) -> float:
-        """Seconds that all its threads had a processor for; a busy machine adds little to them."""
+        """Return the CPU seconds of all its threads; a busy machine adds little to them."""
         spent = 0
         for thread in Path(f"/proc/{self.process.pid}/task").iterdir():
-            # A thread may end meanwhile.
+            # A thread may end in the meantime.
             with contextlib.suppress(OSError):
                 spent += int((thread / "schedstat").read_text().split()[0])
         return spent / 1e9
 
     def close(self) -> None:
-        """Kill it."""
+        """Kill the program."""
         with contextlib.suppress(ProcessLookupError):
             self.process.kill()
         self.process.wait()
@@ -114,7 +114,7 @@ def terminal(
     size: tuple[int, int] = (120, 36),
     cwd: Path | None = None,
 ) -> Generator[Terminal]:
-    """A program that is killed in the end."""
+    """Run a program that is killed at the end."""
     shown = Terminal(command, environment, size, cwd)
     try:
         yield shown
@@ -123,7 +123,8 @@ def terminal(
 
 
 def screen_environment(root: Path) -> dict[str, str]:
-    """That of a ``podtui`` which finds its agent in ``root`` and nothing of the user's."""
+    """Return the environment of a ``podtui`` that finds its agent in ``root`` and no user
+    settings."""
     return {
         **os.environ,
         "PODTUI_ROOT_DIR": str(root),

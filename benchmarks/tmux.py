@@ -1,4 +1,4 @@
-"""A program in tmux, which is a terminal for all alike: whoever draws, and however little."""
+"""A program in tmux, the same terminal for all programs."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ import psutil
 from benchmarks.terminal import TooSlow
 
 LOOK = 0.02
-"""Seconds between two looks: what the times are good to."""
+"""Seconds between two polls: the resolution of the times."""
 
 
 class Pane:
-    """One program; ``began`` is when it was started."""
+    """One program; ``began`` is its start time."""
 
     def __init__(self, socket: str, pid: int, began: float) -> None:
         self._tmux = ("tmux", "-S", socket)
@@ -36,7 +36,7 @@ class Pane:
         return self._run("capture-pane", "-p")
 
     def press(self, *keys: str) -> None:
-        """Names of keys as tmux has them."""
+        """Press keys, by tmux's names."""
         for key in keys:
             self._run("send-keys", key)
 
@@ -44,7 +44,7 @@ class Pane:
         self._run("send-keys", "-l", "--", text)
 
     def until(self, wanted: str, seconds: float = 120) -> float:
-        """The time when ``wanted`` is on the screen. Raises `TooSlow`."""
+        """Return the time when ``wanted`` is on the screen. Raises `TooSlow`."""
         pattern = re.compile(wanted)
         end = time.monotonic() + seconds
         while (now := time.monotonic()) < end:
@@ -54,7 +54,7 @@ class Pane:
         raise TooSlow(f"{wanted!r} is not shown: {self.shown()}")
 
     def memory(self) -> float:
-        """RSS in MB of the program and what it started."""
+        """Return the RSS in MB of the program and its children."""
         process = psutil.Process(self.pid)
         every = [process, *process.children(recursive=True)]
         return sum(one.memory_info().rss for one in every) / 1e6
@@ -64,7 +64,7 @@ class Pane:
 def pane(
     command: Sequence[str], environment: Mapping[str, str], cwd: Path, size: tuple[int, int]
 ) -> Generator[Pane]:
-    """A tmux server of its own, ended with what runs in it; the program is gone at the end."""
+    """Run a program in a separate tmux server, which is ended with it."""
     with tempfile.TemporaryDirectory(prefix="podtui-bench-") as base:
         yield from _pane(f"{base}/tmux", command, environment, cwd, size)
 

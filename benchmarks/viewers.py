@@ -1,9 +1,9 @@
-"""A log of a million lines, opened and searched: podtui and what else people look at logs with.
+"""Open and search a log of a million lines with podtui and with other programs.
 
-Each in a tmux of its own, by turns, with a fresh process each time. podtui reads the lines from the
-API of another process, as it reads an agent's; pagers read a file with the same lines, and the
-commands print theirs from their own source. Opened: from the start of the program until the last
-line is on the screen. Found: from the last key of the search until a line near the start is.
+Each run uses a separate tmux and a fresh process, alternately. podtui reads the lines from the API
+of another process, as from an agent; pagers read a file with the same lines, and the commands print
+them from their own source. Opened: from the start of the program until the last line is shown.
+Found: from the last key of the search until a line near the start is shown.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ FOUND = rf"number={WORD_AT} level.*{WORD}"
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """Seconds and MB; ``found`` None where it was not found in time."""
+    """In seconds and MB; ``found`` is None if it was not found in time."""
 
     opened: float
     memory: float
@@ -40,8 +40,8 @@ class Sample:
 
 @dataclass(frozen=True, slots=True)
 class Viewer:
-    """``open`` brings the last line onto the screen, ``find`` types the search and returns when
-    its last key was pressed."""
+    """``open`` shows the last line; ``find`` types the search and returns the time of its last
+    key."""
 
     name: str
     command: Sequence[str]
@@ -146,7 +146,7 @@ def _rows(name: str, samples: Sequence[Sample], floor: Sequence[Sample]) -> list
 
 
 def measure(*, quick: bool) -> list[Row | Absent]:
-    """By turns, so that what the machine does besides falls on all alike."""
+    """Measure alternately, so that other load affects all programs."""
     runs = 1 if quick else 3
     if peer("tmux") is None:
         return [Absent("all of them", f"tmux is {NOT_HERE}")]
@@ -173,7 +173,7 @@ def measure(*, quick: bool) -> list[Row | Absent]:
 
 
 def _printed(served: WorldProcess, runs: int) -> list[Row | Absent]:
-    """kubectl's whole output through the same API: what there is to beat by showing nothing."""
+    """Measure kubectl's whole output through the same API, as the lower bound."""
     path = peer("kubectl")
     name = f"kubectl logs (the same API): {LINES:,} lines printed"
     if path is None:

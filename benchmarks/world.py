@@ -1,7 +1,7 @@
-"""``python -m benchmarks.world ROOT …``: the agent's own API over pods that are only written down.
+"""``python -m benchmarks.world ROOT …``: the agent's API over pods that exist only as records.
 
-The real server over real records, in a process of its own: pods change, their usage is measured,
-logs grow, and nothing runs. Screens and kubectl read it as they read an agent.
+The real server serves real records in a separate process: pods change, their usage is measured,
+logs grow, but nothing runs. Screens and kubectl read it like an agent.
 """
 
 from __future__ import annotations
@@ -34,12 +34,12 @@ from podtui.server import build_app, serve_unix
 from podtui.store import Store, open_store
 
 STEP = 0.05
-"""Seconds between two rounds of changes, and of lines."""
+"""Seconds between two rounds of changes and lines."""
 BATCH = 500
-"""Lines of the past that arrive together, as in a piece of 64 KiB from an engine."""
+"""Old lines that arrive together, as in a chunk of 64 KiB from an engine."""
 TEXT = "number=%d level=info msg=request path=/index.html status=200 done"
 WORD = "needle-in-the-haystack"
-"""Stands in the line `WORD_AT` of a log, and nowhere else."""
+"""Occurs only in line `WORD_AT` of a log."""
 WORD_AT = 1000
 
 
@@ -50,8 +50,8 @@ def line_text(number: int) -> bytes:
 
 @dataclass(slots=True)
 class World:
-    """``changes`` pods a second get another restart count; each log has ``past`` lines and then
-    grows by ``lines`` a second. Pods began at ``since``, each with an event of then."""
+    """``changes`` pods a second get a new restart count; each log has ``past`` lines and then
+    grows by ``lines`` a second. Pods began at ``since``, each with an event of that time."""
 
     names: list[str]
     changes: int
@@ -97,7 +97,7 @@ class World:
             sent = due
 
     async def change(self, store: Store) -> None:
-        """Give pods other restart counts, a share of them in each step."""
+        """Change the restart counts of a share of the pods."""
         loop = asyncio.get_running_loop()
         begin = loop.time()
         for turn in itertools.count(1):
@@ -111,7 +111,7 @@ class World:
         return pod(index, restarts, self.since)
 
     async def pod_metrics(self) -> tuple[PodMetrics, ...]:
-        """Others each time."""
+        """Return new values each time."""
         self.measured += 1
         turn = self.changed + self.measured
         return tuple(
@@ -151,14 +151,14 @@ class World:
 
 
 def _url(runner: web.AppRunner) -> str:
-    """Where it is reached on loopback: kubectl cannot dial a unix socket."""
+    """Return its URL on loopback: kubectl cannot connect to a unix socket."""
     every = cast("list[Any]", cast("Any", runner).addresses)
     host, port = next(one[:2] for one in every if not isinstance(one, str))
     return f"http://{host}:{port}"
 
 
 async def serve(root: Path, world: World) -> None:
-    """Until SIGTERM. Holds the lock of ``root``, as an agent does."""
+    """Serve until SIGTERM. Holds the lock of ``root``, like an agent."""
     stop = asyncio.Event()
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, stop.set)
     world.write_past()

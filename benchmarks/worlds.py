@@ -1,4 +1,4 @@
-"""Starting and asking `benchmarks.world`."""
+"""Start and query `benchmarks.world`."""
 
 from __future__ import annotations
 
@@ -29,11 +29,11 @@ class WorldProcess:
 
     @property
     def url(self) -> str:
-        """Where kubectl finds it."""
+        """Return its URL for kubectl."""
         return (self.root / "url").read_text()
 
     def counts(self) -> dict[str, int]:
-        """``changed`` pods and ``sent`` lines so far. Raises `PodtuiError` where it does not
+        """Return the number of changed pods and sent lines. Raises `PodtuiError` if it does not
         answer."""
         return get_json(self.socket, "/bench", timeout=10)
 
@@ -42,7 +42,7 @@ class WorldProcess:
 def world(
     *, pods: int, changes: int = 0, lines: int = 0, past: int = 0, age: float = YEAR
 ) -> Generator[WorldProcess]:
-    """One that answers, with pods ``age`` seconds old; it is ended in the end."""
+    """Start a world with pods that are ``age`` seconds old; stop it at the end."""
     with tempfile.TemporaryDirectory(prefix="podtui-bench-") as base:
         root = Path(base)
         settings = {"pods": pods, "changes": changes, "lines": lines, "past": past, "age": age}

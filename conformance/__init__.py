@@ -1,5 +1,5 @@
-"""podtui held against the record of a real kubelet: the same manifests on the real engine, then
-phase, conditions, container states and events side by side.
+"""Compare podtui with recordings of a real kubelet: run the same manifests on the real engine and
+compare phase, conditions, container states and events.
 
-``python -m conformance`` runs it; the records are in ``tests/golden``.
+``python -m conformance`` runs it; the recordings are in ``tests/golden``.
 """

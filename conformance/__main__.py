@@ -1,4 +1,4 @@
-"""``python -m conformance [CASE …]``: run the cases, print the table, tell what differs."""
+"""``python -m conformance [CASE …]``: run the cases, print the table and the differences."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ async def _engine() -> EngineInfo:
 
 
 def unavailable(engine: EngineInfo) -> dict[str, str]:
-    """The cases that the engine cannot do, by its capabilities, with the reason."""
+    """Return the cases that the engine cannot run, by its capabilities, with the reason."""
     if not engine.supports_memory_limit:
         return {"oom": "the engine limits no memory"}
     if not engine.reports_oom:

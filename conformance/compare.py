@@ -1,4 +1,4 @@
-"""Two records side by side: both are laid out as lines, and the lines are compared."""
+"""Compare two records as lines."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ View = Mapping[str, tuple[str, ...]]
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """One line that only one side has; the other is None."""
+    """A line that only one side has; the other one is None."""
 
     aspect: str
     ours: str | None
@@ -51,7 +51,7 @@ class Difference:
 
 
 def leaves(value: Any, path: str = "") -> Iterator[tuple[str, str]]:
-    """(path, JSON) of every leaf; list items go by their name or type, in the order they have."""
+    """Yield (path, JSON) of every leaf. List items are identified by name or type."""
     if isinstance(value, dict) and value:
         for key in sorted(value):
             yield from leaves(value[key], f"{path}.{key}" if path else str(key))
@@ -70,7 +70,7 @@ def leaves(value: Any, path: str = "") -> Iterator[tuple[str, str]]:
 
 @functools.lru_cache(maxsize=10_000)
 def masked(path: str, value: str, uid: str) -> str:
-    """A value with what may differ in it replaced. ``uid`` is the pod's own, or empty."""
+    """Return a value with its variable parts replaced. ``uid`` is the UID of the pod, or empty."""
     if uid:
         value = value.replace(uid, "UID")
     for rule in MASKS:
@@ -91,7 +91,7 @@ def _left(line: str, *when: str) -> bool:
 
 
 def object_lines(value: Json, uid: str, *, strict: bool) -> list[tuple[str, str]]:
-    """(path, line) of every leaf of an object."""
+    """Yield (path, line) of every leaf of an object."""
     found = ((path, f"{path} = {masked(path, text, uid)}") for path, text in leaves(value))
     return [(path, line) for path, line in found if not _left(line, "" if strict else "default")]
 
@@ -136,7 +136,8 @@ def _sorted_neighbours(lines: list[str]) -> list[str]:
 
 
 def event_lines(events: Iterable[Occurrence], uid: str, *, after: bool) -> list[str]:
-    """The events as lines, by the rules. ``uid`` is the pod's, or empty."""
+    """Return the events as lines, after applying the rules. ``uid`` is the UID of the pod, or
+    empty."""
     return list(_event_lines(tuple(events), uid, after))
 
 
@@ -152,7 +153,7 @@ def _event_lines(events: tuple[Occurrence, ...], uid: str, after: bool) -> tuple
 
 
 def view(record: Record, *, strict: bool) -> View:
-    """A record as lines by aspect, with all that may differ taken out."""
+    """Return a record as lines by aspect, without its variable parts."""
     pod = record.pod or {"metadata": {}, "spec": {}, "status": {}}
     uid: str = pod["metadata"].get("uid", "")
     found: dict[str, list[str]] = {aspect: [] for aspect in ASPECTS}
@@ -173,7 +174,7 @@ def view(record: Record, *, strict: bool) -> View:
         for line in text.splitlines()
     ]
     if strict:
-        # By default a status may be overtaken by the next before it is written (departure 11).
+        # By default a status may be replaced by the next one before it is written (departure 11).
         found["statuses"] = list(record.statuses)
     if record.refusal:
         found["pods"].append(f"refused: {record.refusal}")
@@ -181,7 +182,7 @@ def view(record: Record, *, strict: bool) -> View:
 
 
 def aligned(aspect: str, ours: Sequence[str], theirs: Sequence[str]) -> list[Difference]:
-    """Every line that only one side has, or has elsewhere in the order."""
+    """Return every line that only one side has, or has at another place in the order."""
     if ours == theirs:
         return []
     found: list[Difference] = []
@@ -194,5 +195,5 @@ def aligned(aspect: str, ours: Sequence[str], theirs: Sequence[str]) -> list[Dif
 
 
 def compare(ours: View, theirs: View) -> tuple[Difference, ...]:
-    """What differs, aspect by aspect."""
+    """Return the differences, aspect by aspect."""
     return tuple(one for name in ASPECTS for one in aligned(name, ours[name], theirs[name]))

@@ -1,6 +1,6 @@
-"""In which cases podtui leaves the kubelet, by the numbers of ``docs/departures.md``.
+"""The cases in which podtui departs from the kubelet, by the numbers of ``docs/departures.md``.
 
-A difference is a departure only if it is listed here, and with ``kubeletStrict`` none is.
+A difference is a departure only if it is listed here. Under ``kubeletStrict`` there are none.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ from conformance.compare import Difference
 
 @dataclass(frozen=True, slots=True)
 class Departure:
-    """In ``case`` the lines ``ASPECT: LINE`` that match ``pattern`` differ by departure
-    ``number``; with ``lacking`` only those that podtui does not have."""
+    """In ``case``, the lines ``ASPECT: LINE`` that match ``pattern`` differ because of departure
+    ``number``; with ``lacking``, only the lines that podtui lacks."""
 
     number: int
     case: str
@@ -43,7 +43,7 @@ DEPARTURES: Final = (
 
 
 def departure(case: str, difference: Difference, *, strict: bool) -> int | None:
-    """The number of the departure that a difference is owed to; None for a plain difference."""
+    """Return the number of the departure that explains a difference; None if there is none."""
     if strict:
         return None
     return next((one.number for one in DEPARTURES if one.owns(case, difference)), None)

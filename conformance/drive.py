@@ -1,4 +1,4 @@
-"""One case on a site: drop the manifest, edit it, wait for the state of the record, remove it."""
+"""Run one case on a site: write the manifest, edit it, wait for the recorded state, remove it."""
 
 from __future__ import annotations
 
@@ -18,22 +18,22 @@ from podtui.errors import ApiError
 
 SLACK: Final = 15.0
 LAST_WORDS: Final = 5.0
-# How long a state that was reached must stand, seconds: an event too many is to be seen.
+# Seconds that the state must stay the same, so that surplus events are found.
 SETTLED: Final = (1.2, 2.5)
 _CONTAINERS: Final = ("initContainerStatuses", "containerStatuses")
 
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """``differences`` from the case's record, departures included; ``records`` from what an API
-    server showed, None where that was not recorded."""
+    """``differences`` from the case's recording, departures included; ``records`` from the API
+    objects of an API server, None if those were not recorded."""
 
     differences: tuple[Difference, ...]
     records: tuple[Difference, ...] | None
 
 
 class Driver:
-    """Drives one case and keeps what was seen of it."""
+    """Runs one case and collects its observations."""
 
     def __init__(self, case: Case, site: Site) -> None:
         self._case = case
@@ -53,7 +53,7 @@ class Driver:
             await witness.until(
                 lambda expected=expected: self._events() == expected, edit.at + SLACK
             )
-            # Its status is to be told too before it goes.
+            # Also wait until its status is reported.
             await witness.until(lambda: False, SETTLED[0])
             self._site.put(self._file, edit.text)
         await self._reach()
@@ -80,7 +80,7 @@ class Driver:
         return Outcome(compare(view(ours, strict=self._site.strict), self._theirs), records)
 
     async def _reach(self) -> None:
-        """Wait for the record's last state to stand for a while, or for its time to be over."""
+        """Wait until the recorded final state has lasted for a while, or until the timeout."""
         deadline = time.monotonic() + self._case.removed * 1.25 + SLACK
         stand = min(max(self._case.quiet / 4, SETTLED[0]), SETTLED[1])
         while (left := deadline - time.monotonic()) > 0:
@@ -120,13 +120,13 @@ class Driver:
         return event_lines(events, "", after=False)
 
     def _names(self) -> tuple[str, ...]:
-        """Every pod that this case's file ever made."""
+        """Return the names of all pods that this case's file has created."""
         seen = self._witness.pods.items()
         mine = (name for name, one in seen if one.last is not None)
         return tuple(sorted(name for name in mine if name.startswith(f"{self._case.name}-")))
 
     def _refusal(self) -> str:
-        """What the manifest was refused for, where the record has that too."""
+        """Return the reason why the manifest was rejected, if the recording has one."""
         manifest = self._witness.manifests.get(self._file)
         if manifest is None or not self._case.record.refusal:
             return ""
@@ -139,7 +139,7 @@ class Driver:
         return expected if any(expected in one for one in said) else "; ".join(said)
 
     async def _logs(self, pod: Json | None) -> Mapping[str, str]:
-        """The output of each container's last instance, where there is any."""
+        """Return the output of each container's last instance."""
         found: dict[str, str] = {}
         status = (pod or {}).get("status", {})
         for one in (item for key in _CONTAINERS for item in status.get(key, ())):
@@ -147,7 +147,7 @@ class Driver:
             try:
                 text = (await self._witness.get(path)).decode(errors="replace")
             except ApiError:
-                continue  # it never ran
+                continue  # it has never run
             if text:
                 found[f"{one['name']}/{one['restartCount']}"] = text
         return found

@@ -1,4 +1,4 @@
-"""The record of the real kubelet, as read from ``tests/golden``."""
+"""The recordings of the real kubelet in ``tests/golden``."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Json = dict[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class Occurrence:
-    """One event as it happened. ``at`` is in seconds since the manifest was dropped."""
+    """One occurrence of an event. ``at`` is in seconds since the manifest was written."""
 
     at: float
     type: str
@@ -28,7 +28,7 @@ class Occurrence:
 
 @dataclass(frozen=True, slots=True)
 class Edit:
-    """The manifest becomes ``text`` when ``at`` seconds have gone by."""
+    """The manifest changes to ``text`` after ``at`` seconds."""
 
     at: float
     text: str
@@ -36,12 +36,12 @@ class Edit:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Record:
-    """What was seen of one case: a kubelet's, or ours in the same shape.
+    """The observations of one case, from the kubelet or from podtui.
 
-    ``pod`` is its last state before the manifest was removed, None where there was no pod;
-    ``before`` and ``after`` are the events up to the removal and those that followed. ``statuses``
-    has a line for each that it went through, ``logs`` the text by ``CONTAINER/RESTART``,
-    ``refusal`` what was said of a manifest that made no pod.
+    ``pod`` is its last state before the manifest was removed, None if there was no pod; ``before``
+    and ``after`` are the events until and after the removal. ``statuses`` has one line for each
+    status, ``logs`` the text by ``CONTAINER/RESTART``, ``refusal`` the reason why a manifest was
+    rejected.
     """
 
     pod: Json | None
@@ -55,7 +55,7 @@ class Record:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Case:
-    """``removed`` is when the manifest was removed, in seconds since it was dropped."""
+    """``removed`` is the time of the removal, in seconds since the manifest was written."""
 
     name: str
     manifest: str
@@ -68,12 +68,13 @@ class Case:
 
     @property
     def quiet(self) -> float:
-        """Seconds without an event before the removal."""
+        """The seconds without an event before the removal."""
         return self.removed - max((one.at for one in self.record.before), default=0.0)
 
 
 def occurrences(text: str) -> tuple[Occurrence, ...]:
-    """Lines of ``seconds, type, reason, object, field path or -, message in JSON``, by tabs."""
+    """Parse lines of ``seconds, type, reason, object, field path or -, message in JSON``, separated
+    by tabs."""
     found: list[Occurrence] = []
     for line in text.splitlines():
         at, kind, reason, _, path, message = line.split("\t")
@@ -88,7 +89,7 @@ def _text(path: Path, missing: str) -> str:
 
 def load_case(folder: Path) -> Case:
     times = json.loads((folder / "times.json").read_text())
-    # A case may end earlier than the recording: `times.json` says until when it can be compared.
+    # A case may end earlier than the recording: `times.json` has the end of the comparison.
     removed = float(times.get("comparable", times["removed"]))
     events = occurrences(_text(folder / "events.txt", ""))
     follows = () if "comparable" in times else (e for e in events if e.at >= removed)
@@ -112,7 +113,7 @@ def load_case(folder: Path) -> Case:
 
 
 def load(folder: Path = FOLDER) -> tuple[Case, ...]:
-    """Every case, by name."""
+    """Return every case by name."""
     return tuple(
         load_case(one) for one in sorted(folder.iterdir()) if (one / "times.json").exists()
     )

@@ -1,4 +1,4 @@
-"""The images of the cases: made here from a static busybox where the engine has none."""
+"""The images of the cases, built from a static busybox if the engine lacks them."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ import docker.utils
 
 from conformance.golden import ROOT
 
-# Each with the options that make it; the manifests name them under docker.io/library.
+# With the build options of each; the manifests name them under docker.io/library.
 IMAGES: Final = {
     "busybox:latest": (),
     "busybox:1.35": ("--env", "VER=1.35"),
@@ -26,7 +26,7 @@ REMOVAL_TRIES: Final = 20
 
 
 class ImageInUse(Exception):
-    """Raised for an image that cannot be removed again; the text names it."""
+    """Raised for an image that cannot be removed; the text names it."""
 
 
 def _absent(client: docker.APIClient, image: str) -> bool:
@@ -38,7 +38,7 @@ def _absent(client: docker.APIClient, image: str) -> bool:
 
 
 def _remove(client: docker.APIClient, image: str) -> None:
-    """Remove it by its id: by its name it would stay while a container of it is on its way out."""
+    """Remove an image by its ID: by name it would stay while a container of it is being removed."""
     identity = client.inspect_image(image)["Id"]
     for _ in range(REMOVAL_TRIES):
         try:
@@ -54,7 +54,7 @@ def _remove(client: docker.APIClient, image: str) -> None:
 
 @contextmanager
 def images() -> Iterator[None]:
-    """Have the images while the body runs; those that were not there before go afterwards.
+    """Provide the images during the block; remove those that did not exist before.
 
     Raises `ImageInUse`, `docker.errors.APIError`.
     """

@@ -1,4 +1,4 @@
-"""The records as a real API server showed them, held against those that podtui serves."""
+"""Compare the API objects that a real API server returned with those that podtui serves."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from conformance.golden import FOLDER, Json
 from conformance.rules import LEAVES, MIRROR_LEAVES, MIRROR_MASKS
 
 MIRROR: Final = FOLDER / "mirror"
-# The others went on changing, and were not recorded at a moment that can be met.
+# The others kept changing, and were recorded at a time that cannot be reproduced.
 STEADY: Final = ("plain", "sidecar")
 _LEFT: Final = tuple(rule for rule in (*LEAVES, *MIRROR_LEAVES) if not rule.only)
 
@@ -23,7 +23,7 @@ def _read(path: Path) -> Json | None:
 
 
 def lines(value: Json, uid: str) -> list[str]:
-    """The leaves of a record of the API, without what may differ."""
+    """Return the leaves of an API object, without its variable parts."""
     found: list[str] = []
     for path, text in leaves(value):
         value_text = masked(path.removeprefix("status."), text, uid)
@@ -44,7 +44,7 @@ def _pod(pod: Json, *, steady: bool) -> list[str]:
 
 def _events(items: Sequence[Json], *, steady: bool) -> list[str]:
     found: list[str] = []
-    # The name ends in the time of the first occurrence.
+    # The name ends with the time of the first occurrence.
     for item in sorted(items, key=lambda one: one["metadata"]["name"]):
         uid: str = item["involvedObject"]["uid"]
         shown = item if steady else {key: value for key, value in item.items() if key != "count"}
@@ -55,14 +55,14 @@ def _events(items: Sequence[Json], *, steady: bool) -> list[str]:
 def compare_records(
     case: str, pod: Json | None, events: Sequence[Json]
 ) -> tuple[Difference, ...] | None:
-    """What differs between the API's records of a case; None where the case has none."""
+    """Return the differences between the API objects of a case; None if the case has none."""
     folder, steady = MIRROR / case, case in STEADY
     theirs_events = _read(folder / "events.json")
     if theirs_events is None:
         return None
     found: list[Difference] = []
     theirs_pod = _read(folder / "pod.json")
-    # A rejected pod got no mirror pod, for want of a worker to make it; here it is on record.
+    # A rejected pod got no mirror pod, because no worker created it; podtui has a record of it.
     if theirs_pod is not None and pod is not None:
         ours, theirs = _pod(pod, steady=steady), _pod(theirs_pod, steady=steady)
         found += aligned("record", ours, theirs)
@@ -71,7 +71,7 @@ def compare_records(
 
 
 def compare_node(node: Json) -> tuple[Difference, ...]:
-    """What differs between the records of the node."""
+    """Return the differences between the node objects."""
     theirs = _read(MIRROR / "node.json")
     assert theirs is not None
     return tuple(aligned("node", lines(node, ""), lines(theirs, "")))

@@ -1,4 +1,4 @@
-"""What came of it: the table, the lines that differ, JSON, and the page of the documents."""
+"""The results as a table, lines that differ, JSON, and ``docs/golden.md``."""
 
 from __future__ import annotations
 
@@ -28,8 +28,9 @@ OTHER: Final = "≠"
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """One case in one mode. ``departures`` are the numbers that it needed, ``missing`` those that
-    are listed for it and made no difference; ``bad`` are the differences that nothing explains."""
+    """One case in one mode. ``departures`` are the numbers of the departures that it needed,
+    ``missing`` those that are listed for it but made no difference; ``bad`` are the unexplained
+    differences."""
 
     mode: str
     departures: tuple[int, ...]
@@ -55,7 +56,7 @@ Results = Mapping[str, Sequence[Result]]
 
 
 def judge(case: str, mode: str, outcome: Outcome) -> Result:
-    """What the differences of a case come to."""
+    """Evaluate the differences of a case."""
     strict = mode == STRICT
     bad: list[Difference] = []
     used: set[int] = set()
@@ -86,7 +87,7 @@ def _cell(results: Sequence[Result], aspect: str) -> str:
 
 
 def rows(results: Results) -> list[list[str]]:
-    """Header and a row per case; a cell has one mark, or default/strict where strict differs."""
+    """Return a header and a row per case; a cell has one mark, or default/strict if the modes differ."""
     modes = [one.mode for one in next(iter(results.values()))]
     columns = [*ASPECTS, "records"]
     head = ["case", *columns, *modes]
@@ -110,7 +111,7 @@ def _markdown_table(table: Iterable[Sequence[str]]) -> str:
 
 
 def summary(results: Results) -> str:
-    """How many agree, in a line per mode."""
+    """Return one line per mode with the number of cases that agree."""
     lines: list[str] = []
     for at, mode in enumerate(one.mode for one in next(iter(results.values()))):
         found = [each[at] for each in results.values()]
@@ -152,7 +153,7 @@ def _rules() -> str:
 
 
 def document(results: Results, node: Sequence[Difference]) -> str:
-    """``docs/golden.md``: the same for the same results, whenever they were made."""
+    """Return ``docs/golden.md``. It depends only on the results, not on their time."""
     table = [[cell or " " for cell in row] for row in rows(results)]
     verdict = "the same" if not node else "different"
     return (

@@ -1,8 +1,9 @@
-"""What may differ between the two sides, each with its reason. Everything else must be equal.
+"""The permitted differences between both sides, each with its reason. Everything else must be
+equal.
 
-A rule is laid on both sides alike. `Mask` replaces what it matches in a value; `Repeat` says of
-which events the number is a matter of time; `Unordered` of which the order is; `Leave` which lines
-are not looked at, `Fleeting` which statuses may be missed.
+A rule applies to both sides. `Mask` replaces parts of a value; `Repeat` selects events whose number
+depends on timing; `Unordered` selects events whose order does; `Leave` ignores lines; `Fleeting`
+lists statuses that may be missed.
 """
 
 from __future__ import annotations
@@ -16,8 +17,8 @@ LOG: Final = "log"
 
 @dataclass(frozen=True, slots=True)
 class Mask:
-    """In values whose path ``where`` matches (`EVENT` for a message, `LOG` for a line of output),
-    ``pattern`` becomes ``text``. All three are regular expressions, searched."""
+    """In values whose path matches ``where`` (`EVENT` for a message, `LOG` for a line of output),
+    replace ``pattern`` by ``text``. All three are regular expressions, searched."""
 
     where: str
     pattern: str
@@ -27,9 +28,9 @@ class Mask:
 
 @dataclass(frozen=True, slots=True)
 class Repeat:
-    """Lines that match ``group`` one by one, over and over with the same texts, are said once.
+    """Collapse repeated lines that match ``group`` one by one with the same texts.
 
-    With ``mark`` a group that came back is told from one that did not.
+    With ``mark``, a group that returned is distinguished from one that did not.
     """
 
     group: tuple[str, ...]
@@ -39,7 +40,7 @@ class Repeat:
 
 @dataclass(frozen=True, slots=True)
 class Unordered:
-    """Neighbouring lines that match are compared in alphabetical order."""
+    """Compare adjacent matching lines in alphabetical order."""
 
     pattern: str
     why: str
@@ -47,8 +48,8 @@ class Unordered:
 
 @dataclass(frozen=True, slots=True)
 class Leave:
-    """Lines that match are left out. ``only`` is ``after`` (events that followed the removal),
-    ``default`` (without ``kubeletStrict``) or empty for always."""
+    """Ignore matching lines. ``only`` is ``after`` (events after the removal), ``default`` (without
+    ``kubeletStrict``) or empty for always."""
 
     pattern: str
     only: str
@@ -60,7 +61,7 @@ TIME: Final = r"^\"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9:.]+Z\"$"
 
 @dataclass(frozen=True, slots=True)
 class Fleeting:
-    """In ``case`` a status with ``text`` in its line may come and go unseen."""
+    """In ``case``, a status whose line contains ``text`` may be missed."""
 
     case: str
     text: str
@@ -184,7 +185,7 @@ FLEETING: Final = (
     Fleeting("poststart-fail", "[running]", "the hook fails at once"),
 )
 
-# For the records of the API, beside those above. Paths are those of the whole object.
+# Additional rules for the API objects. Paths are those of the whole object.
 MIRROR_MASKS: Final = (
     Mask(
         r"(Timestamp|HeartbeatTime)$|config\.seen$",

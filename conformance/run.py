@@ -1,4 +1,4 @@
-"""Running the cases: an agent for each mode, several cases at a time, the longest first."""
+"""Run the cases: one agent per mode, several cases at a time, the longest first."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ Tell = Callable[[str], None]
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """``results`` by case, one for each mode; ``node`` is what differs in the node's record."""
+    """``results`` by case, one for each mode; ``node`` are the differences of the node object."""
 
     results: Results
     node: tuple[Difference, ...]
@@ -65,9 +65,9 @@ def run(
     engine: str = "auto",
     tell: Tell = lambda _: None,
 ) -> Found:
-    """Every case in every mode; ``tell`` hears of each that is done.
+    """Run every case in every mode; call ``tell`` for each result.
 
-    Raises `podtui.errors.AgentUnavailable` or `SiteFailed` (in a group) when an agent fails.
+    Raises `podtui.errors.AgentUnavailable` or `SiteFailed` (in a group) if an agent fails.
     """
     results: dict[str, list[Result]] = {case.name: [] for case in cases}
     node: tuple[Difference, ...] = ()

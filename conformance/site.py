@@ -1,4 +1,4 @@
-"""A real agent of its own: root directory, folder of manifests, and the engine behind it."""
+"""A real agent with its own root directory and manifest folder."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ DOWN_SECONDS: Final = 90.0
 
 
 class SiteFailed(Exception):
-    """Raised when the agent does not come up, or ends on its own."""
+    """Raised if the agent does not start, or ends by itself."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +42,7 @@ class Site:
         return self.base / "manifests"
 
     def put(self, name: str, text: str) -> None:
-        """Put a manifest there as the record did: written beside, then renamed."""
+        """Write a manifest as in the recording: to a temporary file, then renamed."""
         hidden = self.folder / f".{name}.new"
         hidden.write_text(text)
         hidden.rename(self.folder / name)
@@ -95,7 +95,7 @@ async def _answering(socket: Path, process: subprocess.Popen[bytes], base: Path)
 
 @asynccontextmanager
 async def site(base: Path, *, strict: bool, engine: str = "auto") -> AsyncIterator[Site]:
-    """Start an agent under ``base``, watch it, and clear away all that it ran.
+    """Start an agent under ``base``, watch it, and remove everything that it ran.
 
     Raises `SiteFailed`.
     """

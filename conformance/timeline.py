@@ -1,7 +1,7 @@
-"""A pod's statuses as lines, one each, to compare what it went through on its way.
+"""Compare the statuses that a pod went through, one line for each.
 
-The record was polled twice a second, so it may lack what was brief; what it has must have been seen
-here too, in the same order.
+The recording was polled twice a second, so it may lack short statuses; each status that it has must
+have been observed here, too, in the same order.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from conformance.rules import FLEETING
 def _state(state: Json) -> str:
     for kind, detail in state.items():
         reason, message = detail.get("reason", ""), detail.get("message", "")
-        # The whole message is the engine's.
+        # The whole message comes from the engine.
         message = "ENGINE" if reason == "ErrImagePull" else masked(".message", message, "")
         words = [kind, str(detail.get("exitCode", "")), reason, message]
         return " ".join(filter(None, words))
@@ -38,7 +38,7 @@ def _container(one: Json) -> str:
 
 
 def status_line(status: Json, uid: str) -> str:
-    """A status in one line, without times, ids and addresses. ``uid`` is the pod's own."""
+    """Format a status as one line, without times, IDs and addresses. ``uid`` is the pod's own."""
     every: list[Any] = [
         *status.get("initContainerStatuses", ()),
         *status.get("containerStatuses", ()),
@@ -54,7 +54,8 @@ def status_line(status: Json, uid: str) -> str:
 
 
 def seen_of(case: str, theirs: Iterable[str], ours: Sequence[str]) -> tuple[str, ...]:
-    """Those of the record's lines that were seen here, in order; fleeting ones count as seen."""
+    """Return the lines of the recording that were observed here, in order; fleeting ones count as
+    observed."""
     found: list[str] = []
     at = 0
     for line in theirs:

@@ -1,4 +1,4 @@
-"""What an agent's API tells while it runs: the pods as they are, every event as it happened."""
+"""Observe an agent's API while it runs: the current pods and every occurrence of an event."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ MAX_LINE: Final = 16 * 1024 * 1024
 
 @dataclass(slots=True)
 class Seen:
-    """All about one pod name. ``events`` has an entry per occurrence, ``records`` the last state
-    of each event by name, ``statuses`` a line per status; ``changes`` counts the changes of
-    ``pod``."""
+    """The observations of one pod name. ``events`` has one entry per occurrence, ``records`` the
+    last state of each event by name, ``statuses`` a line per status; ``changes`` counts the changes
+    of ``pod``."""
 
     pod: Json | None = None
     changes: int = 0
@@ -40,7 +40,7 @@ class Seen:
 
 
 class Witness:
-    """Follows pods, events and manifests; each line of a watch counts, none is folded away."""
+    """Watches pods, events and manifests; processes each line of a watch separately."""
 
     def __init__(self, socket: Path) -> None:
         self._connection = HttpConnection(
@@ -52,7 +52,7 @@ class Witness:
         self.manifests: dict[str, Json] = {}
 
     async def run(self) -> None:
-        """Endless. Raises `AgentUnavailable` when the agent is gone."""
+        """Watch forever. Raises `AgentUnavailable` if the agent ends."""
         async with asyncio.TaskGroup() as group:
             group.create_task(self._follow(PODS, self._pod))
             group.create_task(self._follow(EVENTS, self._event))
@@ -110,7 +110,7 @@ class Witness:
             self.manifests[name] = manifest
 
     async def until(self, condition: Callable[[], bool], timeout: float) -> bool:
-        """Wait until ``condition`` holds, looking at every change; whether it came to hold."""
+        """Wait until ``condition`` is true; check it at every change. False on timeout."""
         try:
             async with asyncio.timeout(timeout), self._changed:
                 await self._changed.wait_for(condition)
@@ -119,5 +119,5 @@ class Witness:
         return True
 
     async def get(self, path: str) -> bytes:
-        """The body at ``path``. Raises `ApiError`, `AgentUnavailable`."""
+        """Return the body at ``path``. Raises `ApiError`, `AgentUnavailable`."""
         return await self._connection.get(path)

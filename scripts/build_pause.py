@@ -23,7 +23,7 @@ MACHINES = {"amd64": "x86_64", "arm64": "aarch64"}
 
 
 def tools(architecture: str) -> tuple[str, str] | None:
-    """Paths of ``as`` and ``objcopy`` for an architecture, or None."""
+    """Return the paths of ``as`` and ``objcopy`` for an architecture, or None."""
     machine = MACHINES[architecture]
     prefix = "" if platform.machine() == machine else f"{machine}-linux-gnu-"
     found = [shutil.which(prefix + name) for name in ("as", "objcopy")]
@@ -31,7 +31,7 @@ def tools(architecture: str) -> tuple[str, str] | None:
 
 
 def assemble(architecture: str) -> bytes | None:
-    """The program's bytes; None when the tools are missing."""
+    """Return the program's bytes; None if the tools are missing."""
     commands = tools(architecture)
     if commands is None:
         return None

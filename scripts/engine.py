@@ -1,11 +1,11 @@
 """Make sure that a container engine answers and has the sample image.
 
-``ensure`` finds an engine; where none answers it starts an installed one, or installs the
-distribution's ``docker.io``: after asking on a terminal, without asking when ``CI=true`` or when
-root has no terminal to be asked on. It prints one word for the program: ``auto``, or ``memory``
-when there will be no engine. ``stop`` ends the engine that ``ensure`` started, and no other.
+``ensure`` finds an engine. If none answers, it starts an installed one, or installs the
+distribution's ``docker.io``: after a question on a terminal, without a question if ``CI=true`` or
+if root has no terminal. It prints one word: ``auto``, or ``memory`` if there is no engine. ``stop``
+stops only the engine that ``ensure`` started.
 
-Only the standard library is used: it runs before anything is installed.
+Uses only the standard library, because it runs before anything is installed.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ def say(text: str) -> None:
 
 
 def sockets() -> list[str]:
-    """Where an engine may answer, best first."""
+    """Return the sockets at which an engine may answer, best first."""
     host = os.environ.get("DOCKER_HOST", "")
     if host.startswith("unix://"):
         return [host.removeprefix("unix://")]
@@ -57,14 +57,14 @@ def sockets() -> list[str]:
 
 
 def answering() -> str | None:
-    """The first socket on which an engine answers."""
+    """Return the first socket at which an engine answers."""
     if os.environ.get("DOCKER_HOST", "").startswith(("tcp://", "ssh://")):
         return os.environ["DOCKER_HOST"]
     return next(filter(answers, sockets()), None)
 
 
 def answers(path: str) -> bool:
-    """Whether an engine answers on a unix socket."""
+    """Return True if an engine answers at a unix socket."""
     connection = _UnixConnection(path)
     try:
         connection.request("GET", "/_ping")
@@ -80,7 +80,7 @@ def unattended() -> bool:
 
 
 def agreed(question: str) -> bool:
-    """Whether to go on: yes where nobody can be asked, else what the user says."""
+    """Return True if the user agrees, or cannot be asked."""
     if unattended():
         return True
     if not sys.stdin.isatty():
@@ -128,7 +128,7 @@ def wait_for_engine(seconds: float) -> bool:
 
 
 def start() -> bool:
-    """Start the installed engine: by systemd where it runs, else as a process of our own."""
+    """Start the installed engine: with systemd if it runs, else as a separate process."""
     if Path("/run/systemd/system").is_dir():
         return run(as_root(["systemctl", "start", "docker"])) and wait_for_engine(60)
     dockerd = find_program("dockerd")
@@ -145,7 +145,7 @@ def start() -> bool:
 
 
 def ensure() -> str:
-    """``auto`` when an engine answers in the end, else ``memory``."""
+    """Return ``auto`` if an engine finally answers, else ``memory``."""
     if answering():
         return "auto"
     if DECLINED.exists() and not unattended():
@@ -177,7 +177,7 @@ def decline() -> str:
 
 
 def busybox() -> str | None:
-    """A static busybox of this machine, installed if it may be."""
+    """Return a static busybox of this machine; install it if that is allowed."""
     for candidate in ("/bin/busybox", "/usr/bin/busybox"):
         if Path(candidate).exists() and is_static(candidate):
             return candidate
@@ -189,20 +189,20 @@ def busybox() -> str | None:
 
 
 def is_static(path: str) -> bool:
-    """Whether an ELF file asks for no interpreter: true of static programs."""
+    """Return True if an ELF file needs no interpreter, as static programs."""
     data = Path(path).read_bytes()
     return data[:4] == b"\x7fELF" and b"/ld-linux" not in data and b"/ld-musl" not in data
 
 
 def peer() -> None:
-    """Podman, for benchmarks against it; those go on without it where it may not be installed."""
+    """Install podman for benchmarks; they continue without it if that is not allowed."""
     missing = [name for name in ("podman", "catatonit", "runc") if find_program(name) is None]
     if missing and agreed(f"Install {' and '.join(missing)}, to measure against podman?"):
         install(missing)
 
 
 def stop() -> None:
-    """End the engine that `start` started as a process, and wait for it."""
+    """Stop the engine that `start` started as a process, and wait for it."""
     if not PID_FILE.exists():
         return
     pid = int(PID_FILE.read_text() or 0)

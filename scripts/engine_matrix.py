@@ -53,7 +53,7 @@ ROOTLESS_PACKAGES = {"newuidmap": "uidmap", "slirp4netns": "slirp4netns"}
 
 @dataclass(frozen=True)
 class Engine:
-    """``programs`` maps each program that it needs to Debian's package of it."""
+    """``programs`` maps each program that it needs to its Debian package."""
 
     name: str
     rootless: bool
@@ -78,7 +78,7 @@ class Engine:
 
     @property
     def pid_file(self) -> Path:
-        """The socket's directory is the engine's own; this one is root's."""
+        """The socket's directory belongs to the engine, this one to root."""
         return RUN / f"{self.name}.pid"
 
     def command(self) -> list[str]:
@@ -105,7 +105,7 @@ BY_NAME = {engine.name: engine for engine in ENGINES}
 
 
 def start(engine: Engine) -> str:
-    """Its URL. Raises SystemExit that says why it cannot run here."""
+    """Return its URL. Raises SystemExit with the reason if it cannot run here."""
     if answers(str(engine.socket)):
         return engine.url
     missing = {package for program, package in engine.programs.items() if not find_program(program)}
@@ -139,12 +139,12 @@ def start(engine: Engine) -> str:
 
 
 def _user() -> pwd.struct_passwd:
-    """The user of the rootless engines, with subordinate ids of its own."""
+    """Create the user of the rootless engines, with its own subordinate IDs."""
     try:
         return pwd.getpwnam(USER)
     except KeyError:
         for file in ("/etc/subuid", "/etc/subgid"):
-            # useradd gives subordinate ids only where these are.
+            # useradd assigns subordinate IDs only if these files exist.
             Path(file).touch()
         subprocess.run(["useradd", "--system", "--shell", "/bin/sh", USER], check=True)
         first = 1 << 20
@@ -154,8 +154,8 @@ def _user() -> pwd.struct_passwd:
 
 
 def enter(engine: Engine) -> None:
-    """Become the engine, in the mount namespace that `start` made."""
-    # The containers' mounts are shared among themselves, and with nothing outside.
+    """Become the engine, in the mount namespace that `start` created."""
+    # The containers' mounts are shared among themselves, but not with the outside.
     subprocess.run(["mount", "--make-rshared", "/"], check=True)
     tun = Path("/dev/net/tun")
     if tun.exists() and tun.stat().st_mode & 0o006 != 0o006:
@@ -186,8 +186,8 @@ def enter(engine: Engine) -> None:
 
 
 def _containers_conf(engine: Engine) -> Path:
-    """Podman's: no systemd, and no higher limits than root may set here. Podman itself lowers its
-    limit of processes to the highest process id."""
+    """Return podman's configuration: no systemd, and limits that root may set here. Podman
+    itself lowers its process limit to the highest process ID."""
     highest = int(Path("/proc/sys/kernel/pid_max").read_text())
     files = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
     processes = min(highest, resource.getrlimit(resource.RLIMIT_NPROC)[1] % (1 << 63))
@@ -201,7 +201,7 @@ def _containers_conf(engine: Engine) -> Path:
 
 
 def stop(engine: Engine) -> None:
-    """End the engine with its containers, and remove what it stored."""
+    """Stop the engine with its containers, and remove its storage."""
     if engine.pid_file.exists():
         pid = int(engine.pid_file.read_text() or 0)
         if engine.name == "podman" and _alive(pid):
@@ -222,8 +222,8 @@ def stop(engine: Engine) -> None:
 
 
 def _processes_of(engine: Engine) -> list[int]:
-    """Processes that the engine left: its own have its storage in their environment, containers
-    among their mounts."""
+    """Return the remaining processes of the engine: its own have its storage in their
+    environment, containers have it among their mounts."""
     marks = [
         f"{name}={value}".encode()
         for name, value in (("XDG_RUNTIME_DIR", engine.run), ("HOME", engine.data))
@@ -242,7 +242,7 @@ def _processes_of(engine: Engine) -> list[int]:
 
 
 def _end(pids: Sequence[int]) -> None:
-    """SIGTERM, then SIGKILL to what is left."""
+    """Send SIGTERM, then SIGKILL to the remaining processes."""
     deadline = time.monotonic() + STOP_SECONDS
     for number in (signal.SIGTERM, signal.SIGKILL):
         for pid in filter(_alive, pids):
@@ -262,7 +262,7 @@ def _alive(pid: int) -> bool:
 
 
 def contract(engines: Sequence[Engine], arguments: Sequence[str]) -> int:
-    """The number of engines that do not keep it."""
+    """Return the number of engines that fail the contract."""
     results: list[str] = []
     broken = 0
     for engine in engines:

@@ -51,7 +51,7 @@ _BARE: Final = {
     "Too many": "too many",
     "Unsupported value": "",
 }
-# Of one case alone: amounts and names of that manifest, and what is about other systems.
+# Specific to one case: amounts and names of that manifest, or other systems.
 _OF_ONE_CASE: Final = re.compile(
     r"windows|aggregate|is not positive integer|limit of |Kind=|\bof \d+m?$|\(\d+\)$|metadata\.name"
     r"|disallowed|'In' or 'NotIn' for node|invalid AppArmor|container not found|unexpected end"
@@ -59,14 +59,14 @@ _OF_ONE_CASE: Final = re.compile(
     r"|invalid character"
 )
 _PATTERN: Final = re.compile(r",? ?regex used for validation is '.*?'(?=\)|$)|,  or '[^']*'")
-# Another field may be given instead, or makes the difference.
+# Another field may be set instead, or the requirement is conditional.
 _CONDITION: Final = re.compile(r"\b(either|one of|when)\b")
-# The API's words for these name no place of the schema.
+# Values in the API's messages that are not paths of the schema.
 _PLACES: Final = {"downwardAPI.fieldRef": "downwardAPI.items.fieldRef"}
 
 
 def fates() -> dict[str, str]:
-    """By path; a path without an entry goes by the nearest above it."""
+    """By path; a path without an entry uses the entry of its nearest parent."""
     group, found = "", dict[str, str]()
     for line in (ROOT / "docs" / "pod-fields.md").read_text().splitlines():
         if line.startswith("## "):
@@ -77,11 +77,11 @@ def fates() -> dict[str, str]:
 
 
 def _folded(leaves: Mapping[str, str]) -> dict[str, str]:
-    """As few entries as say the same."""
+    """Return the smallest set of entries with the same meaning."""
     found: dict[str, str] = {}
     for path, fate in leaves.items():
         steps = path.split(".")
-        # Of init and ephemeral containers only what differs from plain ones is listed.
+        # For init and ephemeral containers, list only the differences from regular ones.
         least = 3 if path.startswith(LIKE_PLAIN) else 1
         for end in range(least, len(steps) + 1):
             above = ".".join(steps[:end])
@@ -93,7 +93,7 @@ def _folded(leaves: Mapping[str, str]) -> dict[str, str]:
 
 
 class _Loader(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):
-    """The corpus has tags of its own for long texts; what they make is not looked at here."""
+    """The corpus has custom tags for long texts; their values are not used here."""
 
 
 def _nothing(loader: yaml.SafeLoader, suffix: str, node: yaml.Node) -> None:
@@ -104,7 +104,7 @@ _Loader.add_multi_constructor("!", _nothing)  # pyright: ignore[reportUnknownMem
 
 
 def _messages() -> Iterator[tuple[str, str, str]]:
-    """(path without indexes, type, rest) of every message that a broken manifest gets."""
+    """Yield (path without indexes, type, rest) of every message for an invalid manifest."""
     folder = ROOT / "tests" / "unit" / "manifest" / "validation" / "cases"
     words: dict[str, str] = yaml.safe_load((folder / "words.yaml").read_text())
     for path in sorted(folder.glob("*.yaml")):
@@ -133,7 +133,7 @@ def _rule(kind: str, rest: str) -> str:
 
 
 def rules() -> tuple[dict[str, list[str]], dict[str, list[str]]]:
-    """(rules by path, values that there are by path)."""
+    """Return (rules by path, allowed values by path)."""
     said: dict[str, dict[str, None]] = {}
     values: dict[str, list[str]] = {}
     for path, kind, rest in _messages():
@@ -150,7 +150,7 @@ def rules() -> tuple[dict[str, list[str]], dict[str, list[str]]]:
 
 
 def _full(struct: type[v1.Struct], depth: int = 0) -> dict[str, Any]:
-    """A tree in which every object is there, and empty."""
+    """Return a tree in which every object exists, but is empty."""
     found: dict[str, Any] = {}
     for name, field in fields(struct).items():
         inner = struct_of(field)
@@ -178,7 +178,7 @@ def _filled(struct: type[v1.Struct], before: Any, after: Any) -> Iterator[tuple[
 
 
 def defaults() -> dict[str, Any]:
-    """By type and field: what is filled in where it is left out."""
+    """Return the defaults by type and field."""
     found: dict[str, Any] = {}
     sources = [name for name in fields(v1.Volume) if name != "name"]
     for source in sources:
@@ -192,10 +192,10 @@ def defaults() -> dict[str, Any]:
 
 
 def required() -> list[str]:
-    """The fields that ``podtui check`` requires.
+    """Return the fields that ``podtui check`` requires.
 
-    Where their object is there and empty, it reports an error at them or beneath them. One that
-    names a condition counts only for a field that the schema requires, too.
+    If their object exists but is empty, it reports an error at them or below them. A conditional
+    one counts only for a field that the schema requires, too.
     """
     found: set[str] = set()
     level = [POD]
@@ -221,8 +221,8 @@ def required() -> list[str]:
 
 
 def _errors_of(place: Place) -> set[tuple[str, bool]]:
-    """Where ``check`` finds errors in a pod whose object at the place is empty, and whether each
-    is without a condition."""
+    """Return where ``check`` finds errors in a pod whose object at the place is empty, and
+    whether each is unconditional."""
     manifest: dict[str, Any] = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "a"}}
     manifest["spec"] = {"containers": [{"name": "a", "image": "a"}]}
     here: Any = manifest
@@ -250,7 +250,7 @@ def _errors_of(place: Place) -> set[tuple[str, bool]]:
 
 
 def departures() -> dict[str, str]:
-    """The first sentence of each, by number."""
+    """Return the first sentence of each departure, by number."""
     text = (ROOT / "docs" / "departures.md").read_text()
     found = dict(re.findall(r"^\| (\d+) \| (.+?) \|", text, re.MULTILINE))
     for number, said in re.findall(r"^(\d+)\. \*\*(.+?)\*\*", text, re.MULTILINE | re.DOTALL):
@@ -260,7 +260,7 @@ def departures() -> dict[str, str]:
 
 
 def examples() -> dict[str, dict[str, Any]]:
-    """By path: file, line from 1, and the lines there."""
+    """Return by path: file, line from 1, and the lines."""
     found: dict[str, dict[str, Any]] = {}
     for folder in ("templates", "static_pods", "static_pods/gallery"):
         for path in sorted((ROOT / folder).glob("*.yaml")):
@@ -290,7 +290,7 @@ def _nodes(node: Any, above: tuple[str, ...]) -> Iterator[tuple[str, int, int]]:
     if isinstance(node, yaml.MappingNode):
         for key, value in node.value:
             here = (*above, str(key.value))
-            # A block ends where the next thing begins.
+            # A block ends at the next item.
             block = not isinstance(value, yaml.ScalarNode) and not value.flow_style
             end = value.end_mark.line + (0 if block else 1)
             yield ".".join(here), key.start_mark.line, end

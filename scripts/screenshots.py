@@ -1,6 +1,9 @@
-"""Make the README's pictures from the running program: an agent on a real engine, the samples and
-some of the gallery, and the screen on them. Writes ``docs/images/*.svg``. Needs an engine with the
-sample image: ``scripts/with_engine.sh .venv/bin/python scripts/screenshots.py``."""
+"""Create the README's pictures from the running program: an agent on a real engine, the samples and
+some of the gallery, and the screen. Writes ``docs/images/*.svg``.
+
+Needs an engine with the sample image: ``scripts/with_engine.sh .venv/bin/python
+scripts/screenshots.py``.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +30,7 @@ LOOPS = "CrashLoopBackOff"
 
 @dataclass(frozen=True)
 class Shot:
-    """``pod`` is the one under the cursor, without the node's name; ``keys`` are pressed then."""
+    """``pod`` is the pod under the cursor, without the node's name; ``keys`` are pressed then."""
 
     name: str
     size: tuple[int, int]
@@ -54,7 +57,7 @@ SHOTS = (
 
 
 async def until(condition: Callable[[], object], what: str, seconds: float = 60.0) -> None:
-    """Wait for a condition; raises TimeoutError with ``what`` where it never holds."""
+    """Wait for a condition. Raises TimeoutError with ``what``."""
     deadline = time.monotonic() + seconds
     while not condition():
         if time.monotonic() > deadline:
@@ -77,7 +80,7 @@ async def shoot(socket: Path, shot: Shot) -> None:
             main.pods.table.select(_key_of(app, shot.pod))
             await until(lambda: len(main.logs.view.buffer), "the log")
         for key in shot.keys:
-            # Not the pilot's way: it waits for a program that never rests.
+            # Not the pilot's method, which waits for an idle program.
             app.simulate_key(key)
             await asyncio.sleep(0.5)
         await asyncio.sleep(2)
@@ -101,7 +104,7 @@ async def shoot_all(socket: Path) -> None:
 
 def main() -> int:
     TARGET.mkdir(parents=True, exist_ok=True)
-    # A plain name: the pictures show it.
+    # A plain name, because the pictures show it.
     base = Path(tempfile.gettempdir(), "demo")
     try:
         base.mkdir(mode=0o700)
@@ -124,7 +127,7 @@ def main() -> int:
         command = [sys.executable, "-m", "podtui", "agent"]
         with subprocess.Popen(command, env=environment, stderr=subprocess.DEVNULL) as agent:
             try:
-                # Long enough for a history of usage and for a crash loop to turn a few times.
+                # Long enough for a usage history and for some rounds of a crash loop.
                 time.sleep(40)
                 asyncio.run(shoot_all(root / "podtui.sock"))
             finally:

@@ -1,4 +1,5 @@
-"""Write the table of ``docs/settings.md`` from the declarations; ``--check`` only compares."""
+"""Write the table of ``docs/settings.md`` from the declarations; ``--check`` only checks that it
+is up to date."""
 
 from __future__ import annotations
 
@@ -16,7 +17,7 @@ UNITS = ((3600.0, "h"), (60.0, "m"), (1.0, "s"), (0.001, "ms"))
 
 
 def default_cell(value: object) -> str:
-    """Return a default as one writes it in the file; durations are the only floats."""
+    """Return a default as written in the file; durations are the only floats."""
     if isinstance(value, bool):
         return f"`{str(value).lower()}`"
     if isinstance(value, int):
@@ -28,7 +29,6 @@ def default_cell(value: object) -> str:
 
 
 def table() -> str:
-    """Return the whole table."""
     defaults = {one.name: one.default for one in fields(Settings)}
     rows: list[str] = []
     for key, setting in SETTINGS.items():
@@ -41,7 +41,7 @@ def table() -> str:
 
 
 def with_table(text: str) -> str:
-    """Return the document with the current table in the place of its own."""
+    """Return the document with the current table."""
     return re.sub(re.escape(HEAD) + r"(?:\|.*\n)*", lambda _: table(), text, count=1)
 
 

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""Run the unit tests on the Python versions that podtui supports and this machine has.
+"""Run the unit tests on the installed Python versions that podtui supports.
 
-Without arguments: on every version found. ``--newest``: on the newest one only, and on none where
-that is the version which runs this script. Each version has its virtual environment under
+Without arguments: on every version found. ``--newest``: only on the newest one, and on none if that
+is the version which runs this script. Each version has its virtual environment under
 ``.cache/pythons/``.
 """
 
@@ -22,14 +22,14 @@ ASK = "import sys; print(*sys.version_info[:2], sys.executable)"
 
 
 def candidates(minor: int) -> list[str]:
-    """Commands and paths under which Python 3.``minor`` is usually installed."""
+    """Return the commands and paths under which Python 3.``minor`` is usually installed."""
     name = f"python3.{minor}"
     pyenv = Path(os.environ.get("PYENV_ROOT", Path.home() / ".pyenv"), "versions")
     return [name, *map(str, sorted(pyenv.glob(f"3.{minor}.*/bin/{name}")))]
 
 
 def found() -> dict[int, str]:
-    """The interpreters by minor version. A command that is not that version is passed over."""
+    """Return the interpreters by minor version. A command of another version is ignored."""
     interpreters: dict[int, str] = {}
     for minor in range(FIRST, LAST + 1):
         for command in candidates(minor):
@@ -45,7 +45,8 @@ def found() -> dict[int, str]:
 
 
 def environment(minor: int, interpreter: str) -> Path:
-    """A virtual environment with podtui and what its tests need; kept while those are the same."""
+    """Return a virtual environment with podtui and its test dependencies; it is kept until those
+    change."""
     place = ROOT / ".cache" / "pythons" / f"3.{minor}"
     mark = place / "requirements"
     wanted = hashlib.sha256(REQUIREMENTS.read_bytes()).hexdigest()

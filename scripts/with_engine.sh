@@ -4,7 +4,7 @@
 set -eu
 cd "$(dirname "$0")/.."
 had_engine=no
-# A file that an engine left that is gone says nothing.
+# Ignore the PID file of an engine that no longer runs.
 if pid=$(cat .cache/dockerd.pid 2>/dev/null) && [ -n "$pid" ] && kill -0 "$pid" 2>/dev/null; then
   had_engine=yes
 fi
@@ -16,7 +16,7 @@ engine=$(python3 scripts/engine.py ensure)
 if [ "$engine" = auto ]; then
   .venv/bin/python scripts/sample_image.py --ensure busybox:1.36
 else
-  echo "The tests need a container engine: $0 can't go on without one." >&2
+  echo "The tests need a container engine: $0 cannot continue without one." >&2
   exit 1
 fi
 .venv/bin/python scripts/kubectl.py

@@ -1,1 +1,1 @@
-"""Faults injected on a real agent and a real engine, and what must hold after each of them."""
+"""Fault injection on a real agent and a real engine, with invariants checked after each fault."""

@@ -30,11 +30,11 @@ LANES: Final = (
     ("kills", "disk", "folder", "clock", "others"),
     ("restarts", "hangs", "records", "waves"),
 )
-"""Run beside each other, each on an engine of its own."""
+"""Run in parallel, each on its own engine."""
 FULL_SECONDS: Final = 22 * 60.0
 SHORT_SECONDS: Final = 3 * 60.0
 LAST_STEP_SECONDS: Final = 170.0
-"""What is under way when the time is up may still reach the desired state."""
+"""Seconds after the time limit for the last step to reach the desired state."""
 _BY_NAME: Final = {fault.name: fault for fault in FAULTS}
 
 
@@ -48,7 +48,7 @@ def run_fault(
     deadline: float,
     scale: float = 1.0,
 ) -> Result:
-    """Inject it on a world of its own, to its count or its time limit."""
+    """Inject the fault in its own world, up to its count or its time limit."""
     began = time.monotonic()
     planned = fault.short if short else fault.full
     limit = min(deadline, began + fault.seconds * (1.0 if short else scale))
@@ -93,7 +93,7 @@ def run_fault(
 
 
 def run_lane(names: Sequence[str], base: Path, seed: int, *, short: bool, seconds: float) -> None:
-    """Run faults one after another on one engine; results go to ``base/results``."""
+    """Run faults one after another on one engine; write results to ``base/results``."""
     scale = seconds / FULL_SECONDS
     deadline = time.monotonic() + seconds
     engine = Engine(base / "engine")
@@ -116,7 +116,7 @@ def run_lane(names: Sequence[str], base: Path, seed: int, *, short: bool, second
 def run(
     names: Sequence[str], seed: int, *, short: bool, seconds: float, keep: Path | None
 ) -> list[Result]:
-    """Run the lanes and the fuzzing beside each other; results in the order of `FAULTS`."""
+    """Run the lanes and the fuzzing in parallel; return results in the order of `FAULTS`."""
     results: list[Result] = []
     with ExitStack() as stack:
         base = keep or Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="podtui-soak-")))

@@ -1,4 +1,5 @@
-"""A private container engine: started, stopped, killed and frozen without touching another."""
+"""A private container engine that can be started, stopped, killed and frozen without affecting
+others."""
 
 from __future__ import annotations
 
@@ -27,10 +28,10 @@ _SAMPLE_IMAGE: Final = Path(__file__).resolve().parent.parent / "scripts" / "sam
 
 
 def isolate(arguments: Sequence[str]) -> None:
-    """Replace this process by the same program in its own network, mount and process namespaces.
+    """Restart this program in its own network, mount and process namespaces.
 
-    The engine's bridge, its mounts and every process end with the namespaces, however the program
-    ends. PID 1 is a shell because it reaps the orphans that an engine leaves behind.
+    The engine's bridge, its mounts and all processes end with the namespaces, however the program
+    ends. PID 1 is a shell, which reaps the orphans of an engine.
     """
     if os.environ.get(ISOLATED):
         _raise_loopback()
@@ -75,7 +76,7 @@ class Engine:
 
     @property
     def volumes_path(self) -> Path:
-        """Where its volumes lie."""
+        """The path of its volumes."""
         return self.base / "data" / "volumes"
 
     @property
@@ -90,7 +91,7 @@ class Engine:
         return self._process.pid
 
     def start(self) -> None:
-        """Start it and wait until it answers."""
+        """Start the engine and wait until it answers."""
         self.base.mkdir(parents=True, exist_ok=True)
         with (self.base / "log").open("ab") as log:
             self._process = subprocess.Popen(
@@ -105,14 +106,14 @@ class Engine:
         wait_until(self._answers, "the private engine answers", 60)
 
     def load_image(self) -> None:
-        """Build the sample image in it: there may be no registry."""
+        """Build the sample image in it: a registry may not be available."""
         subprocess.run(
             [sys.executable, str(_SAMPLE_IMAGE), "--tag", IMAGE],
             env={**os.environ, "DOCKER_HOST": self.url}, check=True, stdout=subprocess.DEVNULL,
         )  # fmt: skip
 
     def stop(self, number: signal.Signals = signal.SIGTERM) -> None:
-        """End it and wait until it is gone."""
+        """Stop the engine and wait until it has exited."""
         process, self._process = self._process, None
         if process is None:
             return
@@ -124,7 +125,7 @@ class Engine:
             process.kill()
             process.wait(10)
         self._client = None
-        # A killed engine leaves its file; a number in use again would keep the next from starting.
+        # A killed engine leaves its PID file; with a reused PID the next one would not start.
         (self.base / "pid").unlink(missing_ok=True)
 
     def freeze(self) -> None:
@@ -134,7 +135,7 @@ class Engine:
         os.kill(self.pid, signal.SIGCONT)
 
     def remove(self) -> None:
-        """Stop it and delete its files."""
+        """Stop the engine and delete its files."""
         self.stop()
         for mount in _mounts_below(self.base):
             subprocess.run(["umount", "--lazy", mount], check=False, capture_output=True)
@@ -159,7 +160,7 @@ class Engine:
         return [str(volume["Name"]) for volume in found]
 
     def networks(self, label: str = "") -> list[str]:
-        """Names; without a label all of them."""
+        """Return the names; all of them without a label."""
         found = self._list(
             lambda: self.client.networks(filters={"label": label} if label else None)
         )

@@ -1,7 +1,7 @@
-"""The faults: each injects itself into a world that runs, and says what it may cost.
+"""The faults: each injects itself into a running world, and declares its permitted effects.
 
-A fault is a generator. It yields after each injection, with what it is excused for, and the driver
-then waits for the desired state and checks the invariants.
+A fault is a generator. It yields the permitted effects after each injection. The driver then waits
+for the desired state and checks the invariants.
 """
 
 from __future__ import annotations
@@ -43,8 +43,8 @@ Steps = Generator[Step]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fault:
-    """``full`` and ``short`` are how many injections the two forms make, ``seconds`` the limit of
-    the full form. ``checked`` says what is checked beside the invariants."""
+    """``full`` and ``short`` are the numbers of injections in the two modes, ``seconds`` the time
+    limit of the full mode. ``checked`` describes what is checked besides the invariants."""
 
     name: str
     title: str
@@ -56,11 +56,11 @@ class Fault:
     checked: str = ""
     pods: int = 6
     engine_ends: bool = False
-    """Whether the engine's event stream, and with it the count of starts, ends with the fault."""
+    """True if the engine's event stream, and with it the count of starts, ends with the fault."""
 
 
 def kill_agent(world: World, chance: random.Random, count: int) -> Steps:
-    """kill -9 at a random moment of starting, syncing or resting, while the folder changes."""
+    """kill -9 at random times while the agent starts, syncs or is idle and the folder changes."""
     done = 0
     while done < count:
         batch = min(10, count - done)
@@ -74,8 +74,8 @@ def kill_agent(world: World, chance: random.Random, count: int) -> Steps:
 
 
 def restart_engine(world: World, chance: random.Random, count: int) -> Steps:
-    """Stopped in order and killed by turns, every other time while it fills a new volume.
-    Containers end with this engine: all may restart."""
+    """Stop and kill the engine alternately, every other time while it fills a new volume.
+    Containers end with this engine, so all may restart."""
     for number in range(count):
         world.edit(chance, pool=8, changes=2)
         if number % 4 == 3:
@@ -99,8 +99,8 @@ def _await_filling(world: World, seconds: float) -> None:
 
 
 def hang_engine(world: World, chance: random.Random, count: int) -> Steps:
-    """SIGSTOP under edits. Every fifth hang follows a short one and lasts until it is reported;
-    every tenth sees the agent stopped in the middle and started again."""
+    """SIGSTOP during edits. Every fifth hang follows a short one and lasts until it is reported; in
+    every tenth, the agent is stopped and started again."""
     for number in range(count):
         world.edit(chance, pool=8, changes=2)
         time.sleep(chance.random() * 0.5)
@@ -139,14 +139,14 @@ def _stops(world: World) -> None:
 
 
 def fill_disk(world: World, chance: random.Random, count: int) -> Steps:
-    """The root directory is a small file system that runs full, with the agent running and, by
-    turns, with the agent killed and started again on the full disk."""
+    """Fill the small file system of the root directory, alternately with the agent running and with
+    the agent killed and restarted on the full disk."""
     world.stop()
     subprocess.run(["mount", "-t", "tmpfs", "-o", "size=4m", "soak", str(world.root)], check=True)
     world.start()
     yield Step(0, Excuse(pods=None, records=True))
     for number in range(count):
-        # Let the records reach the disk: a failed write is repeated after a second.
+        # Let the records reach the disk: a failed write is retried after a second.
         time.sleep(3)
         fill = world.root / "fill"
         with fill.open("wb", buffering=0) as file, suppress(OSError):
@@ -163,14 +163,15 @@ def fill_disk(world: World, chance: random.Random, count: int) -> Steps:
             time.sleep(3)
         fill.unlink()
         if not world.alive:
-            # One that finds no room for its first file may refuse to start, and say so.
+            # An agent without room for its first file may refuse to start, with a message.
             world.start()
-        # What was recorded while there was no room is lost only where the agent was killed then.
+        # Records written while the disk was full may be lost only if the agent was killed then.
         yield Step(1, Excuse(events=bool(number % 2)))
 
 
 def damage_records(world: World, chance: random.Random, count: int) -> Steps:
-    """Cut, overwritten, emptied or replaced: under a running agent and between two of them."""
+    """Truncate, overwrite, empty or replace the records, under a running agent and between two of
+    them."""
     for number in range(count):
         live = number % 3 == 2
         if not live:
@@ -229,8 +230,8 @@ def _overwrite(path: Path, offset: int, data: bytes) -> None:
 
 
 def lose_folder(world: World, chance: random.Random, count: int) -> Steps:
-    """Deleted and replaced by what is no folder; then it is back, once after a restart of the
-    agent. A folder that cannot be read ends no pod."""
+    """Delete the folder, replace it by a file, and restore it, once after a restart of the agent.
+    An unreadable folder must not terminate a pod."""
     folder = world.folder
     aside = world.base / "aside"
     for number in range(count):
@@ -261,7 +262,7 @@ def lose_folder(world: World, chance: random.Random, count: int) -> Steps:
 
 
 def jump_clock(world: World, chance: random.Random, count: int) -> Steps:
-    """The wall clock of the agent's process, by libfaketime; its monotonic clock goes on."""
+    """Change the agent's wall clock with libfaketime; its monotonic clock continues."""
     offset = world.base / "clock"
     offset.write_text("+0")
     world.stop()
@@ -276,7 +277,7 @@ def jump_clock(world: World, chance: random.Random, count: int) -> Steps:
     world.start()
     yield Step(0)
     for number in range(count):
-        # Events older than an hour age away as they should: jumps add up to less.
+        # Events expire after an hour: the sum of the jumps is less.
         seconds = (1500, -1500, -86400, 0)[number % 4] + chance.randrange(60)
         offset.write_text(f"{seconds:+d}")
         world.edit(chance, pool=8, changes=2)
@@ -296,14 +297,14 @@ def _libfaketime() -> Path:
 
 
 def remove_by_hand(world: World, chance: random.Random, count: int) -> Steps:
-    """Somebody else stops, kills and removes containers, volumes and networks of a pod."""
+    """Stop, kill and remove containers, volumes and networks of a pod from outside."""
     for number in range(count):
         pod = chance.choice(sorted(world.desired))
         mine = [one for one in world.containers() if one.pod == pod]
         apps = [one.id for one in mine if one.name != SANDBOX_CONTAINER_NAME]
         boxes = [one.id for one in mine if one.name == SANDBOX_CONTAINER_NAME]
         client = world.engine.client
-        # The agent may be quicker: what it has removed by then is gone as well.
+        # The agent may be faster: objects that it has already removed count as removed.
         with suppress(docker.errors.APIError):
             match number % 6:
                 case 0:
@@ -328,8 +329,8 @@ def remove_by_hand(world: World, chance: random.Random, count: int) -> Steps:
 
 
 def waves(world: World, chance: random.Random, count: int) -> Steps:
-    """Pods started, edited and removed together. What the agent holds after each wave is
-    compared: from the third wave on it must be flat."""
+    """Start, edit and remove many pods together. The agent's resource usage is compared after each
+    wave: from the third wave on it must not grow."""
     size = 100 if count > 3 else 30
     kept: list[Usage] = []
     for _ in range(count):

@@ -1,4 +1,4 @@
-"""What must hold after every fault."""
+"""The invariants that must hold after every fault."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ _NETWORKS: Final = {"bridge", "host", "none"}
 
 
 class Broken(Exception):
-    """Raised where an invariant does not hold; the text names it and what was found."""
+    """Raised if an invariant does not hold; the text names it and the observation."""
 
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    """What was on record and running at one moment: ``apps`` and ``records`` by pod name."""
+    """The records and the running containers at one time: ``apps`` and ``records`` by pod name."""
 
     apps: Mapping[str, Container]
     records: Mapping[str, Mapping[str, Any]]
@@ -33,8 +33,8 @@ class Snapshot:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Excuse:
-    """What a fault may cost. ``pods`` may be restarted (None: all), ``records`` and ``events`` say
-    whether these may be lost, ``process`` whether the agent may have been replaced."""
+    """The permitted effects of a fault. ``pods`` may be restarted (None: all); ``records`` and
+    ``events`` may be lost; ``process`` may be replaced."""
 
     pods: Collection[str] | None = ()
     records: bool = False
@@ -42,7 +42,7 @@ class Excuse:
 
 
 def snapshot(world: World) -> Snapshot:
-    """Raises OSError where the API does not answer."""
+    """Raises OSError if the API does not answer."""
     pods = world.get("/api/v1/pods")
     events = world.get("/api/v1/events")["items"]
     return Snapshot(
@@ -55,7 +55,7 @@ def snapshot(world: World) -> Snapshot:
 
 
 def settle(world: World, timeout: float = SETTLE_SECONDS) -> None:
-    """Wait until the desired state is reached. Raises `Broken` with what is missing."""
+    """Wait for the desired state. Raises `Broken` with what is missing."""
     found = ["nothing was looked at"]
 
     def reached() -> bool:
@@ -71,7 +71,7 @@ def settle(world: World, timeout: float = SETTLE_SECONDS) -> None:
 
 
 def unsettled(world: World) -> list[str]:
-    """Where folder, records and engine differ."""
+    """Return the differences between folder, records and engine."""
     if not world.alive:
         return ["the agent does not run"]
     try:
@@ -104,7 +104,7 @@ def unsettled(world: World) -> list[str]:
 def check(
     world: World, before: Snapshot, starts: Mapping[tuple[str, str], int] | None, excuse: Excuse
 ) -> None:
-    """Compare a settled world with how it was. Raises `Broken`."""
+    """Compare a settled world with its previous state. Raises `Broken`."""
     now = snapshot(world)
     if starts is not None:
         for (uid, name), count in Counter(starts).items():
@@ -141,7 +141,7 @@ def check(
 
 
 def drained(world: World) -> None:
-    """Delete every manifest; nothing of the root directory may stay. Raises `Broken`."""
+    """Delete every manifest; no object of the root directory may remain. Raises `Broken`."""
     for name in list(world.desired):
         world.delete(name)
     settle(world)
@@ -179,7 +179,7 @@ def _is_app(container: Container) -> bool:
 
 
 def _uid(pod: Mapping[str, Any]) -> str:
-    """The UID on the engine: that of the mirror's record is another."""
+    """Return the UID on the engine, which differs from the UID of the mirror pod."""
     metadata = pod["metadata"]
     return str(metadata["annotations"]["kubernetes.io/config.hash"])
 

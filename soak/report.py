@@ -1,4 +1,4 @@
-"""Results: what was injected, what was checked, and the table in ``docs/reliability.md``."""
+"""The results: injections, checks, and the table in ``docs/reliability.md``."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Result:
-    """``problem`` is the broken invariant, empty where all held."""
+    """``problem`` is the violated invariant, empty if all hold."""
 
     name: str
     title: str
@@ -28,7 +28,7 @@ class Result:
 
 
 def markdown(results: Sequence[Result]) -> str:
-    """A table for the document and the terminal alike."""
+    """Return a table for the document and the terminal."""
     rows = [
         "| fault | count | checked beside the invariants | result | time |",
         "| --- | --- | --- | --- | --- |",

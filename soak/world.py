@@ -1,4 +1,4 @@
-"""An agent of our own on the private engine: folder, API, and what the engine has of it."""
+"""An agent on the private engine, with its folder, its API and its objects on the engine."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ _VOLUMES: Final = """\
 
 
 def manifest(name: str, version: int) -> str:
-    """A pod that never ends by itself. Every third name has volumes as well."""
+    """Return a pod that never ends by itself. Every third one has volumes."""
     text = _POD.format(name=name, version=version)
     return text + _VOLUMES if name[-1] in "0369" else text
 
@@ -71,7 +71,7 @@ class Container:
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """What the agent's process holds."""
+    """The resources that the agent's process uses."""
 
     memory: int
     descriptors: int
@@ -80,8 +80,8 @@ class Usage:
 
 @dataclass(slots=True)
 class World:
-    """``desired`` is the version by pod name that the folder asks for. Manifests are moved into
-    the folder; ``base`` is deleted by whoever made it."""
+    """``desired`` maps pod names to the versions in the folder. Manifests are moved into the
+    folder; the caller deletes ``base``."""
 
     base: Path
     engine: Engine
@@ -113,13 +113,13 @@ class World:
         return f"{names.ROOT_LABEL}={root_key(str(self.root))}"
 
     def chance(self, part: str) -> random.Random:
-        """Random decisions of one part, the same for the same seed."""
+        """Return a random generator for one part; the same seed gives the same decisions."""
         return random.Random(f"{self.seed} {part}")
 
     # --- the agent
 
     def start(self) -> None:
-        """Start the agent; it need not answer yet."""
+        """Start the agent without waiting for it to answer."""
         environment = {
             **os.environ,
             "PODTUI_ROOT_DIR": str(self.root),
@@ -127,9 +127,9 @@ class World:
             "PODTUI_NODE_NAME": NODE,
             "PODTUI_ENGINE": self.engine.url,
             "PODTUI_MAX_PODS": "500",
-            # The shortest back-off: what waits for it would only make the run longer.
+            # Use the shortest back-off: longer waits would only extend the run.
             "PODTUI_MAX_CONTAINER_RESTART_PERIOD": "1s",
-            # Other users of the machine's disk and memory must not evict or collect anything.
+            # Other users of the disk and the memory must not cause evictions or collections.
             "PODTUI_EVICTION_HARD": "memory.available=1Mi,nodefs.available=0%,nodefs.inodesFree=0%"
             ",imagefs.available=0%,imagefs.inodesFree=0%",
             "PODTUI_IMAGE_GC_HIGH_THRESHOLD_PERCENT": "100",
@@ -148,7 +148,7 @@ class World:
         self.process.wait(10)
 
     def stop(self) -> int:
-        """End the agent in order; its exit code."""
+        """Stop the agent; return its exit code."""
         assert self.process is not None
         self.process.send_signal(signal.SIGTERM)
         return self.process.wait(30)
@@ -191,7 +191,7 @@ class World:
     # --- its API
 
     def get(self, path: str) -> Any:
-        """The decoded answer. Raises OSError where there is none."""
+        """Return the decoded response. Raises OSError if there is none."""
         try:
             return get_json(self.root / "podtui.sock", path, timeout=10)
         except PodtuiError as error:
@@ -203,7 +203,8 @@ class World:
         return {item["metadata"]["name"].removesuffix(f"-{NODE}"): item for item in items}
 
     def node_condition(self) -> tuple[str, str]:
-        """(status, message) of the node's Ready condition; empty while there is no answer."""
+        """Return (status, message) of the node's Ready condition; empty if the agent does not
+        answer."""
         try:
             node = self.get(f"/api/v1/nodes/{NODE}")
         except OSError:
@@ -216,7 +217,7 @@ class World:
     # --- the engine
 
     def containers(self) -> list[Container]:
-        """Apps and sandboxes alike, dead ones too."""
+        """Return containers and sandboxes, including dead ones."""
         found: list[Container] = []
         for entry in self.engine.containers(self.label):
             labels = entry["Labels"]
@@ -234,12 +235,13 @@ class World:
 
     @contextlib.contextmanager
     def starts(self) -> Generator[Counter[tuple[str, str]]]:
-        """How often the engine started each app container, by pod UID and name, during the block.
+        """Count the starts of each app container by pod UID and name during the block.
 
-        The engine reports it, so podtui cannot be wrong about it. Ends with the engine."""
+        The engine counts them, independently of podtui. The count ends with the engine.
+        """
         seen = Counter[tuple[str, str]]()
         client = docker.APIClient(base_url=self.engine.url, version="1.41", timeout=None)
-        # From a second ago: the stream opens a moment after the block has begun.
+        # Start one second earlier: the stream opens shortly after the block has begun.
         stream = client.events(
             decode=True, since=int(time.time()),
             filters={"label": self.label, "type": "container", "event": "start"},

@@ -1,6 +1,6 @@
-"""What runners of Pod manifests do with each feature of a pod: tried, not looked up.
+"""Test the features of programs that run Pod manifests.
 
-``python -m benchmarks.features`` plays one small manifest per feature with podtui and with
-``podman kube play`` and looks whether the feature had its effect, mostly from inside the container.
-The kubelet's column is what the reference and the recordings of a real kubelet say.
+``python -m benchmarks.features`` runs one small manifest per feature with podtui and with ``podman
+kube play``, and checks its effect, mostly from inside the container. The kubelet's column comes
+from its documentation and from recordings of a real kubelet.
 """

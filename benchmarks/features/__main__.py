@@ -1,4 +1,4 @@
-"""``python -m benchmarks.features [--write] [WORD …]``: try them, print the tables."""
+"""``python -m benchmarks.features [--write] [WORD …]``: test the features, print the tables."""
 
 from __future__ import annotations
 
@@ -32,11 +32,11 @@ INTRODUCTION = (
 )
 
 Results = Mapping[str, bool]
-"""By a feature's title."""
+"""By the title of a feature."""
 
 
 def attempt(side: Side, index: int, feature: Feature) -> bool:
-    """Play the feature's manifest and watch for its effect."""
+    """Run the feature's manifest and check its effect."""
     name = f"f{index}"
     side.play(name, feature.manifest(name))
     deadline = time.monotonic() + feature.seconds

@@ -1,4 +1,4 @@
-"""The features: a manifest each, and how one sees that it had its effect."""
+"""The features, each with a manifest and a check of its effect."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ from typing import Final
 from benchmarks.features.side import Facts, Side
 
 Check = Callable[[Side, str], bool]
-"""Looks once; called again until it says yes or its time is over."""
+"""Checks once; called repeatedly until it returns True or its time is over."""
 
 IMAGE: Final = "busybox:1.36"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Feature:
-    """``spec`` is the pod's, as YAML indented by two; ``documents`` go before the pod in one file.
-    ``NAME`` stands for the pod's name.
+    """``spec`` is the pod's spec, as YAML indented by two; ``documents`` precede the pod in the
+    file. ``NAME`` is replaced by the pod's name.
 
-    ``seconds`` bounds the wait for ``check``. With ``holds`` the check must still be true when the
-    time is over, and not only once: for what must *not* happen.
+    ``seconds`` is the timeout of ``check``. With ``holds``, the check must still be true at the
+    end: for effects that must *not* occur.
     """
 
     group: str
@@ -34,7 +34,7 @@ class Feature:
     seconds: float = 15.0
     holds: bool = False
     kubelet: bool = True
-    """Whether a kubelet does it for a static pod, by its reference and recordings."""
+    """True if a kubelet supports it for a static pod, by its documentation and recordings."""
 
     def manifest(self, name: str) -> str:
         pod = (
@@ -46,7 +46,7 @@ class Feature:
 
 
 def container(script: str, *, name: str = "c", extra: str = "") -> str:
-    """One container that runs a shell script, as an item of a list."""
+    """Return one container that runs a shell script, as a list item."""
     lines = "\n".join(f"        {line}" for line in script.strip().splitlines())
     return (
         f"  - name: {name}\n    image: {IMAGE}\n    imagePullPolicy: IfNotPresent\n{extra}"
@@ -55,7 +55,7 @@ def container(script: str, *, name: str = "c", extra: str = "") -> str:
 
 
 def one(script: str, *, extra: str = "", rest: str = "") -> str:
-    """A pod of one container that ends quickly when asked to."""
+    """Return a pod of one container that terminates quickly."""
     tail = "trap 'exit 0' TERM; while :; do sleep 1; done"
     body = container(f"{script}\n{tail}", extra=extra)
     return f"  terminationGracePeriodSeconds: 3\n{rest}  containers:\n{body}"
@@ -83,12 +83,12 @@ def both(*checks: Check) -> Check:
 
 
 def not_run(side: Side, name: str) -> bool:
-    """The container's script never ran."""
+    """Check that the container's script never ran."""
     return "RAN" not in side.log(name, "c")
 
 
 def explained(*words: str) -> Check:
-    """It never ran, and what the runner said has these words."""
+    """Check that it never ran, and that the runner's output contains these words."""
 
     def check(side: Side, name: str) -> bool:
         said = side.facts(name).errors
@@ -124,7 +124,7 @@ SECRET: Final = (
     "apiVersion: v1\nkind: Secret\nmetadata:\n  name: NAME-login\ndata:\n  word: c2VzYW1l\n"
 )
 FOLDER: Final = Path(tempfile.gettempdir(), "podtui-features")
-"""On the host; emptied before each side's turn."""
+"""A path on the host; emptied before each run."""
 
 _ENVIRONMENT = (
     Feature(

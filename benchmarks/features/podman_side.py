@@ -13,7 +13,7 @@ _STATES = {"running": "running", "exited": "exited", "stopped": "exited"}
 
 
 class PodmanSide:
-    """Manifests are kept in ``folder``; ``environment`` is what podman needs to run here."""
+    """Manifests are kept in ``folder``; ``environment`` is required by podman here."""
 
     def __init__(self, folder: Path, environment: dict[str, str]) -> None:
         self._folder = folder
@@ -21,7 +21,7 @@ class PodmanSide:
         self._said: dict[str, str] = {}
 
     def _run(self, *arguments: str) -> subprocess.CompletedProcess[str]:
-        # Its monitor leaves a file in the working directory when a container runs out of memory.
+        # The monitor leaves a file in the working directory if a container is OOM-killed.
         return subprocess.run(
             ["podman", *arguments], cwd=self._folder,
             env=self._environment, capture_output=True, text=True, check=False, timeout=90,

@@ -1,4 +1,4 @@
-"""podtui: a manifest moved into the folder of a running agent."""
+"""podtui: the manifest is moved into the folder of a running agent."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class _UnixConnection(http.client.HTTPConnection):
 
 
 class PodtuiSide:
-    """What the agent's own API says, as any client would ask it."""
+    """Reads the state from the agent's own API, like any client."""
 
     def __init__(self, agent: Agent, node: str) -> None:
         self._agent = agent

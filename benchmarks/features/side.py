@@ -1,4 +1,4 @@
-"""A runner of Pod manifests, as the features see it."""
+"""The interface to a program that runs Pod manifests."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Protocol
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """One container: ``state`` is ``running``, ``exited`` or ``waiting``; None is not told."""
+    """One container: ``state`` is ``running``, ``exited`` or ``waiting``; None if unknown."""
 
     state: str
     exit_code: int | None = None
@@ -20,16 +20,16 @@ class Seen:
 
 @dataclass(frozen=True, slots=True)
 class Facts:
-    """What the runner tells of a pod; no containers where it refused it."""
+    """The reported state of a pod; no containers if it was rejected."""
 
     containers: Mapping[str, Seen] = field(default_factory=dict[str, Seen])
     phase: str = ""
     errors: str = ""
-    """All that the runner said of it, for a user to read."""
+    """The whole output about it, for a user to read."""
 
 
 class Side(Protocol):
-    """``name`` is the pod's in the manifest; the runner may lengthen it."""
+    """``name`` is the pod's name in the manifest; the program may append to it."""
 
     def play(self, name: str, manifest: str) -> None: ...
 
@@ -38,5 +38,5 @@ class Side(Protocol):
     def log(self, name: str, container: str) -> str: ...
 
     def remove(self, name: str) -> None:
-        """End the pod as its user would, within its grace."""
+        """Terminate the pod as a user would, within its grace period."""
         ...

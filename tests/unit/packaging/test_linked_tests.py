@@ -57,8 +57,8 @@ def test_each_row_of_podtui_in_the_comparison_links_a_test() -> None:
     )
     head = " ".join((DOCS / "comparison.md").read_text()[:500].split())
     assert (
-        f"Of {len(answers)} rows podtui supports {yes} fully and {partly} partly; {no} are not supported"
-        in head
+        f"Of {len(answers)} rows podtui supports {yes} fully and {partly} partly;"
+        f" {no} are not supported" in head
     )
 
 
