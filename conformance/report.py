@@ -87,7 +87,7 @@ def _cell(results: Sequence[Result], aspect: str) -> str:
 
 
 def rows(results: Results) -> list[list[str]]:
-    """Return a header and a row per case; a cell has one mark, or default/strict if the modes differ."""
+    """Return a header and a row per case; a cell has one mark, or two if the modes differ."""
     modes = [one.mode for one in next(iter(results.values()))]
     columns = [*ASPECTS, "records"]
     head = ["case", *columns, *modes]
