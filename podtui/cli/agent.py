@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from podtui.agent import control
 from podtui.agent.lock import last_engine, last_settings
-from podtui.cli.invocation import OK, agrees, root_words, settings_of
+from podtui.cli.invocation import OK, confirm, root_words, settings_of
 from podtui.errors import AgentUnavailable, UsageError
 from podtui.resources import typed_program
 from podtui.terminal_text import lines, one_line
@@ -56,7 +56,7 @@ def down(namespace: argparse.Namespace) -> int:
     if not namespace.yes:
         if not sys.stdin.isatty():
             raise UsageError("'podtui down' removes containers and volumes: confirm with --yes")
-        if not agrees(f"Remove every container and volume of {settings.rootDir}?"):
+        if not confirm(f"Remove every container and volume of {settings.rootDir}?"):
             print("Nothing was changed.")
             return OK
     from podtui.agent.cleanup import remove_all

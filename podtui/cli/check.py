@@ -19,7 +19,7 @@ from podtui.api.pod_resources import amounts
 from podtui.api.quantity import Format, Quantity
 from podtui.api.v1 import Node, Pod
 from podtui.cli.fix import fix, fix_stdin
-from podtui.cli.invocation import FAILED, OK, agrees, settings_of
+from podtui.cli.invocation import FAILED, OK, confirm, settings_of
 from podtui.client.simple import get_json
 from podtui.errors import AgentUnavailable, ApiError, UsageError
 from podtui.kubelet.admission.predicates import admit
@@ -57,7 +57,7 @@ def _fix(namespace: argparse.Namespace, settings: Settings) -> bool:
         settings,
         yes=namespace.yes,
         color=stream.isatty(),
-        agrees=agrees,
+        confirm=confirm,
         out=lambda text: print(text, file=stream),
     )
 
@@ -81,7 +81,7 @@ def check(
         strict=settings.kubeletStrict,
         stdin=sys.stdin.buffer,
     )
-    results = try_admission(results, ground(settings))
+    results = try_admission(results, target_node(settings))
     if output == "json":
         text = render_json(results).decode().rstrip("\n")
     else:
@@ -109,14 +109,14 @@ def try_admission(results: Sequence[FileCheck], on: TrialNode) -> list[FileCheck
             path=result.path,
             code=verdict.reason,
             message=f"this node ({on.known_from}) would not admit the pod:"
-            f" {lacking_words(verdict.lacks) or verdict.message}",
+            f" {lacking_text(verdict.lacks) or verdict.message}",
             fix="lower the requests, or run it on a larger node" if verdict.lacks else "",
         )
         tried.append(replace(result, diagnostics=(*result.diagnostics, said)))
     return tried
 
 
-def lacking_words(lacks: Iterable[tuple[str, int, int, int]]) -> str:
+def lacking_text(lacks: Iterable[tuple[str, int, int, int]]) -> str:
     """Format missing resources, such as ``memory: 64Ti requested, 23.4Gi of 23.4Gi free``. Amounts
     are (resource, requested, used, capacity), CPU in millicores."""
 
@@ -133,7 +133,7 @@ def lacking_words(lacks: Iterable[tuple[str, int, int, int]]) -> str:
     )
 
 
-def ground(settings: Settings) -> TrialNode:
+def target_node(settings: Settings) -> TrialNode:
     """Return the running agent's node, or this machine if no agent runs."""
     try:
         nodes = _items(get_json(settings.socket_path, "/api/v1/nodes", timeout=2.0))

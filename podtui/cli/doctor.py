@@ -43,7 +43,7 @@ class Finding:
 
     level: str
     subject: str
-    said: str
+    text: str
     advice: str = ""
 
 
@@ -74,7 +74,7 @@ def examine(settings: Settings) -> tuple[str, bool]:
     marks = {"ok": "✓", "warn": "!", "fail": "✗"}
     report: list[str] = []
     for finding in findings:
-        report.append(f"{marks[finding.level]} {finding.subject}: {finding.said}")
+        report.append(f"{marks[finding.level]} {finding.subject}: {finding.text}")
         if finding.advice:
             report.append(f"    → {finding.advice}")
     return "\n".join(report), all(finding.level != "fail" for finding in findings)

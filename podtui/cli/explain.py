@@ -25,5 +25,5 @@ def explained(field: str, output: str, width: int, *, recursive: bool) -> str:
     if recursive:
         as_json = output == "json"
         return json.dumps(tree_data(place), indent=2) if as_json else render_tree(place)
-    said = explain_place(place)
-    return render_json(said) if output == "json" else render_text(said, width)
+    explanation = explain_place(place)
+    return render_json(explanation) if output == "json" else render_text(explanation, width)

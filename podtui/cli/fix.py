@@ -195,7 +195,7 @@ def fix(
     *,
     yes: bool,
     color: bool,
-    agrees: Callable[[str], bool],
+    confirm: Callable[[str], bool],
     out: Callable[[str], None],
 ) -> bool:
     """Show the fixes of all files and write them, after a question or with ``yes``; return whether
@@ -215,7 +215,7 @@ def fix(
         if not (sys.stdin.isatty() and sys.stdout.isatty()):
             out(f"Nothing was written: --yes fixes {what}.")
             return False
-        if not agrees(f"Fix {what}?"):
+        if not confirm(f"Fix {what}?"):
             out("Nothing was changed.")
             return False
     written = 0

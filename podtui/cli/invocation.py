@@ -43,7 +43,7 @@ def root_words(namespace: argparse.Namespace, settings: Settings) -> str:
     return "" if namespace.rootDir is None else f" --root-dir {shlex.quote(str(settings.rootDir))}"
 
 
-def agrees(question: str) -> bool:
+def confirm(question: str) -> bool:
     """Return whether the user answers yes; end of input counts as no."""
     try:
         return input(f"{one_line(question)} [y/N] ").strip().lower() in ("y", "yes")

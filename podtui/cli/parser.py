@@ -346,11 +346,11 @@ def take_path(arguments: list[str]) -> str | None:
     if not Path(word).expanduser().exists():
         import difflib
 
-        meant = {**{name: name for name in COMMANDS}, "help": "--help", "version": "--version"}
-        near = difflib.get_close_matches(word, meant, n=1)
+        similar = {**{name: name for name in COMMANDS}, "help": "--help", "version": "--version"}
+        near = difflib.get_close_matches(word, similar, n=1)
         if near:
             raise UsageError(
-                f"{word}: no such command or folder; did you mean 'podtui {meant[near[0]]}'?"
+                f"{word}: no such command or folder; did you mean 'podtui {similar[near[0]]}'?"
                 f" (a new folder: podtui ./{word})"
             )
     return arguments.pop(index)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from podtui.agent import control
 from podtui.agent.lock import is_held, read_agent
-from podtui.cli.invocation import USAGE, agrees, resolved_of, root_words
+from podtui.cli.invocation import USAGE, confirm, resolved_of, root_words
 from podtui.cli.parser import FLAGS
 from podtui.errors import PodtuiError, UsageError
 from podtui.resources import typed_program
@@ -95,7 +95,7 @@ def words(namespace: argparse.Namespace, resolved: Resolved) -> list[str]:
 
 
 def ensure_folder(namespace: argparse.Namespace, folder: Path) -> None:
-    """Create the folder named on the command line, if the user agrees.
+    """Create the folder named on the command line, if the user confirm.
 
     A folder from a flag or a setting is its owner's responsibility: the agent waits for it.
     """
@@ -104,7 +104,7 @@ def ensure_folder(namespace: argparse.Namespace, folder: Path) -> None:
     if not namespace.create:
         if not (sys.stdin.isatty() and sys.stdout.isatty()):
             raise UsageError(f"{folder}: no such folder; --create creates it")
-        if not agrees(f"{folder} does not exist. Create this folder for Pod manifests?"):
+        if not confirm(f"{folder} does not exist. Create this folder for Pod manifests?"):
             raise UsageError(f"{folder}: no such folder; nothing was started")
     try:
         folder.mkdir(parents=True)

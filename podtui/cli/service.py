@@ -22,8 +22,8 @@ def run(namespace: argparse.Namespace) -> int:
     folder = systemd.default_folder(os.environ, system=system)
     manager = systemd.Manager(system=system, folder=folder, booted=systemd.BOOTED)
     if namespace.action == "install":
-        said = systemd.install(manager, text, resolved.settings, force=namespace.force)
+        finding = systemd.install(manager, text, resolved.settings, force=namespace.force)
     else:
-        said = systemd.remove(manager, force=namespace.force)
-    print(lines("\n".join(said)))
+        finding = systemd.remove(manager, force=namespace.force)
+    print(lines("\n".join(finding)))
     return OK

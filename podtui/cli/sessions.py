@@ -33,7 +33,7 @@ _NO_END: Final = (
     b" 1.30 or newer\n"
 )
 _PIECE: Final = 64 * 1024
-_LOOK_SECONDS: Final = 0.5
+_POLL_SECONDS: Final = 0.5
 _ENDS: Final = (signal.SIGTERM, signal.SIGHUP)
 
 
@@ -235,7 +235,7 @@ async def _run_streams(
     opened: AbstractAsyncContextManager[RemoteSession], *, stdin: bool, terminal: bool
 ) -> int:
     async with opened as session:
-        async with _jobs(*([_give(session)] if stdin else [])):
+        async with _jobs(*([_send_input(session)] if stdin else [])):
             with _raw(terminal and stdin), _sizes(terminal) as sizes:
                 async with _jobs(_resize(session, sizes)):
                     async for stream, data in session.output():
@@ -263,7 +263,7 @@ def _print(stream: str, data: bytes) -> None:
     out.flush()
 
 
-async def _give(session: RemoteSession) -> None:
+async def _send_input(session: RemoteSession) -> None:
     async with aclosing(_input(sys.stdin.fileno())) as pieces:
         async for piece in pieces:
             await session.write(piece)
@@ -369,13 +369,13 @@ async def forward(
 
 
 async def _tell_problems(one: PortForward, say: Callable[[str], None]) -> None:
-    told = ""
+    problem = ""
     while True:
-        if one.problem != told:
-            told = one.problem
-            if told:
-                say(f"{one.local_port} -> {one.remote_port}: {told}")
-        await asyncio.sleep(_LOOK_SECONDS)
+        if one.problem != problem:
+            problem = one.problem
+            if problem:
+                say(f"{one.local_port} -> {one.remote_port}: {problem}")
+        await asyncio.sleep(_POLL_SECONDS)
 
 
 # --- cp

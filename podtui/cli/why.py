@@ -21,8 +21,8 @@ from podtui.client.simple import get_bytes, get_json
 from podtui.errors import AgentUnavailable, ApiError, UsageError
 from podtui.terminal_text import lines
 from podtui.why import Facts, diagnose, diagnose_manifest
+from podtui.why.cases import log_failure
 from podtui.why.folder import is_broken
-from podtui.why.look import log_failure
 from podtui.why.report import Report, render_json, render_text
 from podtui.why.waiting import diagnose_waiting
 
@@ -53,13 +53,13 @@ def why(socket_path: Path, wanted: str | None, output: str) -> tuple[str, bool]:
     None requests everything that is unhealthy. Raises `UsageError` if there is no such pod, and the
     errors of `get_json`.
     """
-    return _said(_reports(_Agent(socket_path), wanted), wanted, output)
+    return _print_reports(_reports(_Agent(socket_path), wanted), wanted, output)
 
 
-def _said(reports: list[Report], wanted: str | None, output: str) -> tuple[str, bool]:
+def _print_reports(reports: list[Report], wanted: str | None, output: str) -> tuple[str, bool]:
     if wanted is None:
-        reports = [report for report in reports if not report.well]
-    well = all(report.well for report in reports)
+        reports = [report for report in reports if not report.is_healthy]
+    well = all(report.is_healthy for report in reports)
     if output == "json":
         return json.dumps(render_json(reports), indent=2), well
     return render_text(reports) or "All pods are healthy.", well
@@ -70,7 +70,7 @@ def why_of_cluster(
 ) -> tuple[str, bool]:
     """Diagnose the pods of a cluster. ``ask`` requests an API path, ``pods`` is the path of the
     pods."""
-    return _said(_reports(_Cluster(ask, pods), wanted), wanted, output)
+    return _print_reports(_reports(_Cluster(ask, pods), wanted), wanted, output)
 
 
 class _Agent:
@@ -121,18 +121,18 @@ def _reports(source: _Agent | _Cluster, wanted: str | None) -> list[Report]:
     nodes = source.items("nodes", Node)
     events = source.items("events", Event)
     chosen = [
-        pod for pod in pods if wanted is None or _is_called(pod, wanted, _node_of(pod, nodes))
+        pod for pod in pods if wanted is None or _matches_name(pod, wanted, _node_of(pod, nodes))
     ]
     reports = [
         _of_pod(source, pod, _facts(pod, pods, manifests, _node_of(pod, nodes), events))
         for pod in chosen
     ]
-    told = {id(report.manifest) for report in reports}
+    reported = {id(report.manifest) for report in reports}
     there = {(pod.metadata.namespace, pod.metadata.name) for pod in pods}
-    untold = [one for one in manifests if id(one) not in told]
-    waiting = list(_of_waiting(untold, there, nodes, wanted))
-    told |= {id(report.manifest) for report in waiting}
-    files = [*_of_files((one for one in untold if id(one) not in told), wanted), *waiting]
+    unreported = [one for one in manifests if id(one) not in reported]
+    waiting = list(_of_waiting(unreported, there, nodes, wanted))
+    reported |= {id(report.manifest) for report in waiting}
+    files = [*_of_files((one for one in unreported if id(one) not in reported), wanted), *waiting]
     if wanted is not None and not reports and not files:
         raise UsageError(f"there is no pod or file named {wanted!r}")
     return [*reports, *files]
@@ -160,9 +160,9 @@ def _of_waiting(
             wanted in (None, one.metadata.name) or _is_name(namespace, name, wanted, node)
         ):
             continue
-        said = diagnose_waiting(one, node)
-        if said is not None:
-            yield Report(_shown(namespace, name), said, one)
+        diagnosis = diagnose_waiting(one, node)
+        if diagnosis is not None:
+            yield Report(_shown(namespace, name), diagnosis, one)
 
 
 def _node_of(pod: Pod, nodes: Sequence[Node]) -> Node | None:
@@ -172,7 +172,7 @@ def _node_of(pod: Pod, nodes: Sequence[Node]) -> Node | None:
     return next((node for node in nodes if node.metadata.name == pod.spec.nodeName), None)
 
 
-def _is_called(pod: Pod, wanted: str, node: Node | None) -> bool:
+def _matches_name(pod: Pod, wanted: str, node: Node | None) -> bool:
     return _is_name(pod.metadata.namespace, pod.metadata.name, wanted, node)
 
 
@@ -216,16 +216,16 @@ def _facts(
 
 def _of_pod(source: _Agent | _Cluster, pod: Pod, facts: Facts) -> Report:
     """Diagnose a pod; repeat with its log if that may improve the result."""
-    said = diagnose(facts)
-    if said.wants_log and said.container:
-        tail, problem = _log(source, pod, said.container)
+    diagnosis = diagnose(facts)
+    if diagnosis.wants_log and diagnosis.container:
+        tail, problem = _log(source, pod, diagnosis.container)
         known = replace(
             facts,
-            logs={said.container: tail},
-            log_problems={said.container: problem} if problem else {},
+            logs={diagnosis.container: tail},
+            log_problems={diagnosis.container: problem} if problem else {},
         )
-        said = diagnose(known)
-    return Report(_shown(pod.metadata.namespace, pod.metadata.name), said, facts.manifest)
+        diagnosis = diagnose(known)
+    return Report(_shown(pod.metadata.namespace, pod.metadata.name), diagnosis, facts.manifest)
 
 
 def _log(source: _Agent | _Cluster, pod: Pod, container: str) -> tuple[tuple[str, ...], str]:

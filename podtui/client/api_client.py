@@ -235,7 +235,7 @@ class _Version(msgspec.Struct, frozen=True):
 
 
 def _log_params(query: LogQuery) -> dict[str, str]:
-    wishes = {
+    values = {
         "container": query.container,
         "follow": "true" if query.follow else "",
         "previous": "true" if query.previous else "",
@@ -245,4 +245,4 @@ def _log_params(query: LogQuery) -> dict[str, str]:
         "sinceTime": query.since_time,
         LOG_GAPS: "true" if query.gaps else "",
     }
-    return {name: value for name, value in wishes.items() if value}
+    return {name: value for name, value in values.items() if value}

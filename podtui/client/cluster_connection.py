@@ -181,7 +181,7 @@ class ClusterConnection(HttpConnection):
                 await socket.ping()
 
     def _words(self, error: Exception) -> str:
-        return cluster_words(error, self._where)
+        return connection_problem(error, self._where)
 
 
 def _wants_rest(error: ApiError) -> bool:
@@ -215,7 +215,7 @@ def _kept_alive(address: tuple[Any, ...]) -> socket.socket:
     return made
 
 
-def cluster_words(error: Exception, where: str) -> str:
+def connection_problem(error: Exception, where: str) -> str:
     """Describe a failed connection to ``where`` for users, without internal names."""
     if isinstance(error, aiohttp.ClientConnectorCertificateError):
         reason = getattr(error.certificate_error, "verify_message", "") or "it cannot be verified"

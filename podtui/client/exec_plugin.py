@@ -82,7 +82,7 @@ def exec_info(plugin: ExecPlugin, cluster: Cluster, interactive: bool) -> dict[s
     """Return the request to the plugin as a JSON object."""
     spec: dict[str, Any] = {"interactive": interactive}
     if plugin.provide_cluster_info:
-        told = {
+        info = {
             "server": cluster.server,
             "tls-server-name": cluster.tls_server_name,
             "insecure-skip-tls-verify": cluster.insecure,
@@ -90,7 +90,7 @@ def exec_info(plugin: ExecPlugin, cluster: Cluster, interactive: bool) -> dict[s
             "proxy-url": cluster.proxy_url,
             "config": cluster.exec_config,
         }
-        spec["cluster"] = {name: value for name, value in told.items() if value}
+        spec["cluster"] = {name: value for name, value in info.items() if value}
     return {"kind": "ExecCredential", "apiVersion": plugin.api_version, "spec": spec}
 
 

@@ -47,7 +47,7 @@ class Explanation(msgspec.Struct, frozen=True):
     fields: tuple[Child, ...]
 
     @property
-    def fate_words(self) -> str:
+    def support_text(self) -> str:
         return FATES.get(self.fate, "")
 
 

@@ -78,7 +78,7 @@ def fate(place: Place) -> str:
     """Return ``honoured``, ``no-effect`` or ``refused``; ``mixed`` for an object whose fields
     differ; empty for a field that a manifest does not set."""
     table = _facts().fates
-    for path in _alike(place):
+    for path in _like_plain(place):
         steps = path.split(".")
         for end in range(len(steps), 0, -1):
             if (found := table.get(".".join(steps[:end]))) is not None:
@@ -91,7 +91,7 @@ def fate(place: Place) -> str:
 def rules(place: Place) -> tuple[str, ...]:
     """Return the rules of the field, in the words of the validation."""
     found = [*_facts().rules.get(place.text, ())]
-    for path in _alike(place)[1:]:
+    for path in _like_plain(place)[1:]:
         found += _facts().rules.get(path, ())
     if not place.text.startswith(_ALONE):
         found += _by_name(_rules_by_name(), place)
@@ -100,12 +100,12 @@ def rules(place: Place) -> tuple[str, ...]:
 
 def required(place: Place) -> bool:
     """Return whether ``podtui check`` reports an error if the field is missing."""
-    return any(path in _facts().required for path in _alike(place))
+    return any(path in _facts().required for path in _like_plain(place))
 
 
 def values(place: Place) -> tuple[str, ...]:
     """Return the valid values; empty if any value is valid."""
-    for path in _alike(place):
+    for path in _like_plain(place):
         if path in _facts().values:
             return tuple(_facts().values[path])
     named = _values_by_name().get(place.known_as, ())
@@ -114,9 +114,9 @@ def values(place: Place) -> tuple[str, ...]:
 
 def default(place: Place) -> str:
     """Return the default of the field; empty if it has none."""
-    said = next(_known(words().defaults, place), "")
-    if said:
-        return said
+    default = next(_known(words().defaults, place), "")
+    if default:
+        return default
     value = _facts().defaults.get(place.known_as)
     if value is None:
         return ""
@@ -136,14 +136,14 @@ def example(place: Place) -> Example | None:
     """Return an example in a shipped manifest: of the field itself, or else of one with the same
     type and name."""
     known = _facts().examples
-    for path in _alike(place):
+    for path in _like_plain(place):
         if path in known:
             return known[path]
     found = _examples_by_name().get(place.known_as)
     return known[found] if found is not None else None
 
 
-def _alike(place: Place) -> tuple[str, ...]:
+def _like_plain(place: Place) -> tuple[str, ...]:
     """Return the path, and that of the same field in a regular container."""
     for prefix in LIKE_PLAIN:
         if place.text == prefix or place.text.startswith(prefix + "."):
@@ -169,10 +169,10 @@ def _by_name(table: Mapping[str, list[str]], place: Place) -> list[str]:
 @cache
 def _rules_by_name() -> dict[str, list[str]]:
     found: dict[str, list[str]] = {}
-    for path, said in _facts().rules.items():
+    for path, default in _facts().rules.items():
         place = place_of(path)
         if place is not None and not path.startswith(_ALONE):
-            found.setdefault(place.known_as, []).extend(said)
+            found.setdefault(place.known_as, []).extend(default)
     return found
 
 

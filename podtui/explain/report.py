@@ -17,34 +17,37 @@ _INDENT: Final = "  "
 DEEPEST: Final = 12
 
 
-def render_json(said: Explanation) -> str:
+def render_json(explanation: Explanation) -> str:
     """Format the explanation as JSON, with its own field names."""
-    return json.dumps(msgspec.to_builtins(said), indent=2, ensure_ascii=False)
+    return json.dumps(msgspec.to_builtins(explanation), indent=2, ensure_ascii=False)
 
 
-def render_text(said: Explanation, width: int = WIDTH) -> str:
+def render_text(explanation: Explanation, width: int = WIDTH) -> str:
     """Format the explanation in paragraphs of at most ``width`` characters."""
-    lines = [f"{said.path or 'Pod'} <{said.type}>{' required' if said.required else ''}"]
-    if said.words:
-        lines += ["", *_wrapped(said.words, width)]
+    lines = [
+        f"{explanation.path or 'Pod'} <{explanation.type}>"
+        + (" required" if explanation.required else "")
+    ]
+    if explanation.words:
+        lines += ["", *_wrapped(explanation.words, width)]
     pairs = (
-        ("Here", said.fate_words),
-        ("Default", said.default),
-        ("Values", ", ".join(value or '""' for value in said.values)),
+        ("Here", explanation.support_text),
+        ("Default", explanation.default),
+        ("Values", ", ".join(value or '""' for value in explanation.values)),
     )
     if any(text for _, text in pairs):
         lines.append("")
     for key, text in pairs:
         if text:
             lines += _pair(key, text, width)
-    lines += _several("Rules", said.rules, width)
-    lines += _several("Unlike the kubelet", said.departures, width)
-    if said.example is not None:
-        lines += ["", f"Example ({said.example.file}:{said.example.line})"]
-        lines += [_INDENT + line for line in said.example.text.splitlines()]
-    if said.fields:
+    lines += _several("Rules", explanation.rules, width)
+    lines += _several("Unlike the kubelet", explanation.departures, width)
+    if explanation.example is not None:
+        lines += ["", f"Example ({explanation.example.file}:{explanation.example.line})"]
+        lines += [_INDENT + line for line in explanation.example.text.splitlines()]
+    if explanation.fields:
         lines += ["", "Fields"]
-        for child in said.fields:
+        for child in explanation.fields:
             note = " required" if child.required else ""
             lines.append(f"{_INDENT}{child.name} <{child.type}>{note}")
             lines += _wrapped(child.words, width, _INDENT * 3)
@@ -53,15 +56,15 @@ def render_text(said: Explanation, width: int = WIDTH) -> str:
 
 def render_tree(place: Place) -> str:
     """List all fields below a place, one per line."""
-    return "\n".join((f"{place.text or 'Pod'}", *_beneath(place, 1)))
+    return "\n".join((f"{place.text or 'Pod'}", *_fields_below(place, 1)))
 
 
-def _beneath(place: Place, depth: int) -> Iterator[str]:
+def _fields_below(place: Place, depth: int) -> Iterator[str]:
     for child in place.children:
         assert child.field is not None  # Only the Pod itself has no field, and it is not a child.
         yield f"{_INDENT * depth}{child.path[-1]} <{type_words(child.field)}>"
         if depth < DEEPEST:
-            yield from _beneath(child, depth + 1)
+            yield from _fields_below(child, depth + 1)
 
 
 def tree_data(place: Place, depth: int = 1) -> dict[str, Any]:

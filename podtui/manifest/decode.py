@@ -400,10 +400,10 @@ def decode(
     clean = walker.object_value(tree, struct, ())
     clean["kind"], clean["apiVersion"] = name, "v1"
     said = {problem.path for problem in problems}
-    meant = {problem.stands_for for problem in walker.problems if problem.stands_for}
+    similar = {problem.stands_for for problem in walker.problems if problem.stands_for}
     for problem in walker.problems:
         missing = problem.code == "FieldValueRequired"
-        if problem.path in said or (missing and problem.path in meant):
+        if problem.path in said or (missing and problem.path in similar):
             continue
         if strict and problem.code == "UnknownField":
             problem = Problem(

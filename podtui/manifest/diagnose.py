@@ -60,11 +60,11 @@ def read_pod(document: Document, *, path: str, node_name: str, strict: bool) -> 
     reading = _read_pod(document, path=path, node_name=node_name, strict=strict)
     problems = as_copy(reading.problems, document, strict=strict)
     if strict:
-        problems = _advised(problems, document)
+        problems = _with_advice(problems, document)
     return replace(reading, problems=tuple(problems))
 
 
-def _advised(problems: list[Problem], document: Document) -> list[Problem]:
+def _with_advice(problems: list[Problem], document: Document) -> list[Problem]:
     """Replace the fixes of a file that is not a Pod by advice about its actual kind. Fixes that
     would turn it into a Pod are useless."""
     tree: object = document.value
@@ -101,12 +101,12 @@ def _read_pod(document: Document, *, path: str, node_name: str, strict: bool) ->
     errors = [e for e in validate_pod(pod) if (e.path, e.type) != ("spec.nodeName", INVALID)]
     errors += written_empties(tree)
     problems += validation_problems(errors, document, problems, strict=strict)
-    vain = [
+    no_effect = [
         *no_effect_fields(pod),
         *unscheduled_fields(tree["spec"], node_name),
         *missing_ports(pod),
     ]
-    problems += fresh(vain, problems)
+    problems += fresh(no_effect, problems)
     return _with_references(pod, problems, document, strict=strict)
 
 

@@ -66,7 +66,7 @@ class _Read:
 
 
 @dataclass(frozen=True, slots=True)
-class _Unquiet:
+class _Unsettled:
     """A file that is being written: its latest stamp, and when the first and the latest were
     seen."""
 
@@ -102,15 +102,15 @@ class ManifestFolder:
         self._full_seconds = full_list_seconds
         previous = {name: from_record(pod) for name, pod in (last_good or {}).items()}
         self._ledger = Ledger(strict=strict, previous=previous)
-        self._looks = 0
+        self._scans = 0
         self._single = False
         self._around: set[str] = set()
         """All names of the last listing; ``_hidden`` and ``_links`` are the hidden names and the
         links among them."""
         self._hidden: set[str] = set()
         self._links: set[str] = set()
-        self._unquiet: dict[str, _Unquiet] = {}
-        self._gone: dict[str, float] = {}
+        self._unsettled: dict[str, _Unsettled] = {}
+        self._deleted: dict[str, float] = {}
         self._recheck: dict[str, float] = {}
         self._deadlines: list[float] = []
 
@@ -128,7 +128,7 @@ class ManifestFolder:
                     next_full = now + self._full_seconds
                 listing = await self._list(watch, changes, full=full)
                 self._deadlines = [next_full]
-                await self._look(listing, changes.names, full=full)
+                await self._scan(listing, changes.names, full=full)
                 folder = self._ledger.folder(seen_text(self._clock.now()), listing.error)
                 if folder is not last:
                     last = folder
@@ -158,7 +158,7 @@ class ManifestFolder:
         else:
             written = int(self._clock.now().timestamp() * 1e9)
             stamp = Stamp(written, written, 0, 0)
-            after.read(name, shown_path(path), self._looks + 1, stamp, b"", reading.result)
+            after.read(name, shown_path(path), self._scans + 1, stamp, b"", reading.result)
         folder = after.folder(seen_text(self._clock.now()), before.error)
         return Preview(name, before, folder, reading.old, reading.new)
 
@@ -167,7 +167,7 @@ class ManifestFolder:
         if full or changes.lost:
             listing = await self._list_all()
         else:
-            names = {*changes.names, *self._gone, *self._unquiet, *self._recheck, *self._links}
+            names = {*changes.names, *self._deleted, *self._unsettled, *self._recheck, *self._links}
             listing = await asyncio.to_thread(list_names, self._path, names, strict=self._strict)
         # Watch first, then list, so that no change is missed between the two.
         while watch.follow(listing.folder, single=listing.single):
@@ -207,27 +207,27 @@ class ManifestFolder:
             if await asyncio.to_thread(folder_stamp, self._path) != stamp:
                 return Changes(lost=True)
 
-    async def _look(
+    async def _scan(
         self, listing: Listing, said: Mapping[str, frozenset[int]], *, full: bool
     ) -> None:
         """Process one listing: read the files that are due, set deadlines for the others."""
         now = self._clock.monotonic()
-        self._looks += 1
+        self._scans += 1
         if listing.error and not self._single:
             # An unreadable folder says nothing about its files: keep them.
             return
-        self._look_for_gone(listing, said, now)
+        self._find_deleted(listing, said, now)
         due: list[Listed] = []
         for name, listed in listing.files.items():
             if listed.stamp is None:
                 self._forget_pending(name)
-                self._ledger.ignore(name, self._shown(name), self._looks, listed.ignored)
+                self._ledger.ignore(name, self._shown(name), self._scans, listed.ignored)
             elif self._is_due(name, listed.stamp, said.get(name, frozenset()), now):
                 due.append(listed)
         for start in range(0, len(due), _BATCH):
             batch = due[start : start + _BATCH]
             for read in await asyncio.to_thread(self._read_batch, batch):
-                self._take(read)
+                self._apply(read)
         if full and self._strict:
             self._ledger.drop_broken()
 
@@ -237,7 +237,7 @@ class ManifestFolder:
     def _file_path(self, name: str) -> str:
         return self._path if self._single else os.path.join(self._path, name)
 
-    def _look_for_gone(
+    def _find_deleted(
         self, listing: Listing, said: Mapping[str, frozenset[int]], now: float
     ) -> None:
         """Forget deleted files, after a delay during which an editor may restore them."""
@@ -248,16 +248,16 @@ class ManifestFolder:
         }
         asked = listing.asked
         if asked is None:
-            asked = {*self._ledger.names(), *self._unquiet, *self._recheck}
+            asked = {*self._ledger.names(), *self._unsettled, *self._recheck}
         for name in asked:
             if name in listing.files:
-                self._gone.pop(name, None)
+                self._deleted.pop(name, None)
                 continue
             if name not in self._ledger:
                 self._forget_pending(name)
                 continue
             stamp = self._ledger.stamp(name)
-            since = self._gone.setdefault(name, now)
+            since = self._deleted.setdefault(name, now)
             grace = GONE_SECONDS
             if self._single or self._is_edited(name, said):
                 grace = GONE_EDITED_SECONDS
@@ -271,14 +271,14 @@ class ManifestFolder:
         return being_edited(name, {*self._hidden, *said, *(edit_signs(name) & self._around)})
 
     def _forget_pending(self, name: str) -> None:
-        for pending in (self._gone, self._unquiet, self._recheck):
+        for pending in (self._deleted, self._unsettled, self._recheck):
             pending.pop(name, None)
 
     def _is_due(self, name: str, stamp: Stamp, said: frozenset[int], now: float) -> bool:
         """Return whether to read the file in this scan; set a deadline if it has to wait."""
         known = self._ledger.stamp(name)
         if known == stamp:
-            self._unquiet.pop(name, None)
+            self._unsettled.pop(name, None)
             again = self._recheck.get(name)
             if again is None:
                 return False
@@ -286,17 +286,17 @@ class ManifestFolder:
                 return True
             self._deadlines.append(again)
             return False
-        unquiet = self._unquiet.get(name)
-        if unquiet is None or unquiet.stamp != stamp:
-            unquiet = _Unquiet(stamp, unquiet.first if unquiet is not None else now, now)
-            self._unquiet[name] = unquiet
+        unsettled = self._unsettled.get(name)
+        if unsettled is None or unsettled.stamp != stamp:
+            unsettled = _Unsettled(stamp, unsettled.first if unsettled is not None else now, now)
+            self._unsettled[name] = unsettled
         # A new file may have been moved here complete; reading it will show.
         arrived = ADDED in said and MODIFIED not in said
-        if self._looks == 1 or arrived or self._age(stamp) >= SETTLE_SECONDS:
+        if self._scans == 1 or arrived or self._age(stamp) >= SETTLE_SECONDS:
             return True
-        if now >= unquiet.due():
+        if now >= unsettled.due():
             return True
-        self._deadlines.append(unquiet.due())
+        self._deadlines.append(unsettled.due())
         return False
 
     def _age(self, stamp: Stamp) -> float:
@@ -331,7 +331,7 @@ class ManifestFolder:
             )
         return _Read(name, content.stamp, digest, result, content.complete, content.open)
 
-    def _take(self, read: _Read) -> None:
+    def _apply(self, read: _Read) -> None:
         """Enter a file that was read into the ledger, unless it is still being written."""
         now = self._clock.monotonic()
         name, stamp = read.name, read.stamp
@@ -339,14 +339,14 @@ class ManifestFolder:
             self._recheck[name] = now + GONE_SECONDS
             self._deadlines.append(now + GONE_SECONDS)
             return
-        unquiet = self._unquiet.get(name)
-        if unquiet is not None and self._looks > 1 and self._is_unfinished(read, stamp, now):
-            same = stamp == unquiet.stamp and not read.open
-            latest = unquiet.latest if same else now
-            self._unquiet[name] = _Unquiet(stamp, unquiet.first, latest)
-            self._deadlines.append(self._unquiet[name].due())
+        unsettled = self._unsettled.get(name)
+        if unsettled is not None and self._scans > 1 and self._is_unfinished(read, stamp, now):
+            same = stamp == unsettled.stamp and not read.open
+            latest = unsettled.latest if same else now
+            self._unsettled[name] = _Unsettled(stamp, unsettled.first, latest)
+            self._deadlines.append(self._unsettled[name].due())
             return
-        self._unquiet.pop(name, None)
+        self._unsettled.pop(name, None)
         self._recheck.pop(name, None)
         if 0 <= self._age(stamp) < SETTLE_SECONDS:
             # A second write within one tick of the file system's clock does not change the stamp.
@@ -356,18 +356,18 @@ class ManifestFolder:
             self._ledger.touched(name, stamp)
         else:
             path = self._shown(name)
-            self._ledger.read(name, path, self._looks, stamp, read.digest, read.result)
+            self._ledger.read(name, path, self._scans, stamp, read.digest, read.result)
 
     def _is_unfinished(self, read: _Read, stamp: Stamp, now: float) -> bool:
         """Return whether the content read may be only part of what is being written."""
-        unquiet = self._unquiet[read.name]
-        if read.result is None or now >= unquiet.first + BOUND_SECONDS:
+        unsettled = self._unsettled[read.name]
+        if read.result is None or now >= unsettled.first + BOUND_SECONDS:
             return False
         if read.open:
             return True
         if self._age(stamp) >= SETTLE_SECONDS:
             return False
-        if stamp != unquiet.stamp:
+        if stamp != unsettled.stamp:
             return True
         doubtful = read.result.broken or not read.complete
-        return doubtful and now < unquiet.latest + SETTLE_SECONDS
+        return doubtful and now < unsettled.latest + SETTLE_SECONDS

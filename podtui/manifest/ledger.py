@@ -29,7 +29,7 @@ from podtui.manifest.result import (
     object_keys,
     settle,
 )
-from podtui.manifest.stand import Claim, File, Stand, as_duplicate, claims_of, record_of
+from podtui.manifest.state import Claim, File, FileState, as_duplicate, claims_of, record_of
 from podtui.manifest.types import Folder
 
 Key = TypeVar("Key", bound=Hashable)
@@ -49,10 +49,10 @@ class Ledger:
         self._files: dict[str, File] = {}
         self._seen: dict[str, str] = {}
         self._changed: set[str] = set()
-        self._stands: dict[str, Stand] = {}
+        self._states: dict[str, FileState] = {}
         """The offer of each file at its last evaluation; ``_settled`` has the outcome after
         duplicates were resolved."""
-        self._settled: dict[str, Stand] = {}
+        self._settled: dict[str, FileState] = {}
         self._objects: FileIndex[ObjectKey] = FileIndex()
         self._object_keys: FileIndex[tuple[ObjectKey, str]] = FileIndex()
         self._needs: FileIndex[ObjectKey] = FileIndex()
@@ -163,20 +163,20 @@ class Ledger:
         if self._changed:
             affected = self._claims.connected(self._offer(moment))
             gone = [self._settled.pop(name) for name in affected if name in self._settled]
-            stands = self._winners([self._stands[n] for n in affected if n in self._stands])
-            self._settled.update((stand.file.name, stand) for stand in stands)
+            states = self._winners([self._states[n] for n in affected if n in self._states])
+            self._settled.update((state.file.name, state) for state in states)
             manifests = _changed(
                 manifests,
-                (stand.file.name for stand in gone),
-                {stand.file.name: record_of(stand) for stand in stands},
+                (state.file.name for state in gone),
+                {state.file.name: record_of(state) for state in states},
             )
             if manifests.keys() != last.manifests.keys():
                 manifests = dict(sorted(manifests.items()))
-            pods = _changed(pods, _pods(gone), _pods(stands))
+            pods = _changed(pods, _pods(gone), _pods(states))
             config_maps = _changed(
-                config_maps, _objects(gone, v1.ConfigMap), _objects(stands, v1.ConfigMap)
+                config_maps, _objects(gone, v1.ConfigMap), _objects(states, v1.ConfigMap)
             )
-            secrets = _changed(secrets, _objects(gone, v1.Secret), _objects(stands, v1.Secret))
+            secrets = _changed(secrets, _objects(gone, v1.Secret), _objects(states, v1.Secret))
         folder = Folder(pods, manifests, error, config_maps, secrets)
         if error != last.error or any(
             new is not old
@@ -196,7 +196,7 @@ class Ledger:
         other._files = {name: replace(file) for name, file in self._files.items()}
         other._seen = dict(self._seen)
         other._changed = set(self._changed)
-        other._stands, other._settled = dict(self._stands), dict(self._settled)
+        other._states, other._settled = dict(self._states), dict(self._settled)
         other._objects, other._needs = self._objects.copy(), self._needs.copy()
         other._object_keys, other._unmet = self._object_keys.copy(), set(self._unmet)
         other._claims, other._uids = self._claims.copy(), self._uids.copy()
@@ -214,11 +214,11 @@ class Ledger:
             claims: tuple[Claim, ...] = ()
             uids: tuple[str, ...] = ()
             if file is None:
-                self._stands.pop(name, None)
+                self._states.pop(name, None)
                 self._unmet.discard(name)
             else:
-                stand = self._stands[name] = self._stand(file, moment)
-                claims = tuple(claims_of(stand))
+                state = self._states[name] = self._state_of(file, moment)
+                claims = tuple(claims_of(state))
                 uids = (file.good.metadata.uid,) if file.good is not None else ()
             released |= self._uids.put(name, uids)
             for claim in self._claims.put(name, claims):
@@ -228,10 +228,10 @@ class Ledger:
                 self._seen.pop(uid, None)
         return near
 
-    def _stand(self, file: File, moment: str) -> Stand:
+    def _state_of(self, file: File, moment: str) -> FileState:
         self._unmet.discard(file.name)
         if file.result is None:
-            return Stand(file, ManifestState.IGNORED, ReadResult())
+            return FileState(file, ManifestState.IGNORED, ReadResult())
         available = [key for key in file.result.needs if self._objects.names(key)]
         result = settle(file.result, available)
         if result.candidate is not None:
@@ -244,13 +244,13 @@ class Ledger:
             if file.good is None or pod != file.raw:
                 seen = self._seen.setdefault(pod.metadata.uid, moment)
                 file.raw, file.good = pod, with_seen(pod, seen)
-            return Stand(file, ManifestState.ACCEPTED, result, file.good, file.objects)
+            return FileState(file, ManifestState.ACCEPTED, result, file.good, file.objects)
         if not result.broken:
             file.good = file.raw = None
-            return Stand(file, ManifestState.ACCEPTED, result, objects=file.objects)
+            return FileState(file, ManifestState.ACCEPTED, result, objects=file.objects)
         if file.good is not None or (file.objects and not result.sound):
-            return Stand(file, ManifestState.LAST_GOOD, result, file.good, file.objects)
-        return Stand(file, ManifestState.INVALID, result, objects=file.objects)
+            return FileState(file, ManifestState.LAST_GOOD, result, file.good, file.objects)
+        return FileState(file, ManifestState.INVALID, result, objects=file.objects)
 
     def _held(self, wanted: Iterable[ObjectKey]) -> dict[ObjectKey, frozenset[str]]:
         """Return the keys of each wanted object, from all files that have it."""
@@ -261,39 +261,39 @@ class Ledger:
             held[key] = frozenset[str]().union(*map(object_keys, items))
         return held
 
-    def _winners(self, stands: list[Stand]) -> list[Stand]:
-        """Sort the stands by precedence, and mark those as duplicates whose claims are already
+    def _winners(self, states: list[FileState]) -> list[FileState]:
+        """Sort the states by precedence, and mark those as duplicates whose claims are already
         taken."""
         if self._strict:
-            stands = sorted(stands, key=lambda s: s.file.name, reverse=True)
+            states = sorted(states, key=lambda s: s.file.name, reverse=True)
         else:
-            stands = sorted(stands, key=lambda s: (s.file.sight, s.file.first_mtime, s.file.name))
+            states = sorted(states, key=lambda s: (s.file.sight, s.file.first_mtime, s.file.name))
         held: dict[Claim, str] = {}
-        settled: list[Stand] = []
-        for stand in stands:
-            claims = tuple(claims_of(stand))
+        settled: list[FileState] = []
+        for state in states:
+            claims = tuple(claims_of(state))
             taken = next((claim for claim in claims if claim in held), None)
             if taken is None:
-                held.update(dict.fromkeys(claims, stand.file.name))
+                held.update(dict.fromkeys(claims, state.file.name))
             else:
-                stand = as_duplicate(stand, taken, held[taken], strict=self._strict)
-            settled.append(stand)
+                state = as_duplicate(state, taken, held[taken], strict=self._strict)
+            settled.append(state)
         return settled
 
 
-def _pods(stands: Iterable[Stand]) -> dict[str, v1.Pod]:
+def _pods(states: Iterable[FileState]) -> dict[str, v1.Pod]:
     """Return the pods to run, by UID."""
-    kept = (s.pod for s in stands if s.state is not ManifestState.DUPLICATE)
+    kept = (s.pod for s in states if s.state is not ManifestState.DUPLICATE)
     return {pod.metadata.uid: pod for pod in kept if pod is not None}
 
 
-def _objects(stands: Iterable[Stand], kind: type[_Object]) -> dict[tuple[str, str], _Object]:
+def _objects(states: Iterable[FileState], kind: type[_Object]) -> dict[tuple[str, str], _Object]:
     """Return the ConfigMaps or Secrets to use, by namespace and name."""
     return {
         (item.metadata.namespace, item.metadata.name): item
-        for stand in stands
-        if stand.state is not ManifestState.DUPLICATE
-        for item in stand.objects
+        for state in states
+        if state.state is not ManifestState.DUPLICATE
+        for item in state.objects
         if isinstance(item, kind)
     }
 

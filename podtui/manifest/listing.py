@@ -14,7 +14,7 @@ from typing import Final
 
 from podtui.manifest.document import MAX_BYTES
 
-_DROPPINGS: Final = (
+_EDITOR_FILES: Final = (
     ("*~", "an editor's backup"),
     ("*.bak", "a backup"),
     ("*.swp", "an editor's swap file"),
@@ -36,7 +36,7 @@ def ignore_reason(name: str, *, strict: bool = False) -> str:
     if is_hidden(name):
         return "its name begins with a dot"
     if not strict:
-        for pattern, reason in _DROPPINGS:
+        for pattern, reason in _EDITOR_FILES:
             if fnmatchcase(name, pattern):
                 return reason
     return ""
@@ -170,11 +170,11 @@ def list_names(path: str, names: Collection[str], *, strict: bool = False) -> Li
 
 
 def _files(folder: str, names: list[str], *, strict: bool) -> dict[str, Listed]:
-    listed = [_look(folder, name, strict=strict) for name in names]
+    listed = [_inspect(folder, name, strict=strict) for name in names]
     return {one.name: one for one in listed if one is not None}
 
 
-def _look(folder: str, name: str, *, strict: bool) -> Listed | None:
+def _inspect(folder: str, name: str, *, strict: bool) -> Listed | None:
     """Return one entry; None if it no longer exists."""
     path = os.path.join(folder, name)
     link = False

@@ -29,7 +29,7 @@ class Preview:
 
 
 @dataclass(frozen=True, slots=True)
-class Reading:
+class PreviewReading:
     """``result`` is None if the file is to be deleted."""
 
     result: ReadResult | None
@@ -44,7 +44,7 @@ def why_no_manifest(name: str, *, strict: bool) -> str:
     return ignore_reason(name, strict=strict)
 
 
-def read_preview(path: str, data: bytes | None, *, node_name: str, strict: bool) -> Reading:
+def read_preview(path: str, data: bytes | None, *, node_name: str, strict: bool) -> PreviewReading:
     """Read a text as if it were the file at ``path``, and locate the fields of its current content.
     Blocks."""
     try:
@@ -54,10 +54,10 @@ def read_preview(path: str, data: bytes | None, *, node_name: str, strict: bool)
         before = b""
     old = field_places(before, strict=strict)
     if data is None:
-        return Reading(None, old)
+        return PreviewReading(None, old)
     result = read_manifest(shown_path(os.path.abspath(path)), data, node_name=node_name,
                            strict=strict)  # fmt: skip
-    return Reading(result, old, field_places(data, strict=strict))
+    return PreviewReading(result, old, field_places(data, strict=strict))
 
 
 def field_places(data: bytes, *, strict: bool) -> Places:

@@ -47,7 +47,7 @@ class File:
 
 
 @dataclass(frozen=True, slots=True)
-class Stand:
+class FileState:
     """The offer of a file; for a duplicate, ``rival`` is the file that has precedence."""
 
     file: File
@@ -69,7 +69,7 @@ def first_error(diagnostics: tuple[Diagnostic, ...]) -> str:
     return f"{place}{first.text}{more}"
 
 
-def claims_of(stand: Stand) -> Iterator[Claim]:
+def claims_of(stand: FileState) -> Iterator[Claim]:
     """Yield what no other file may provide if this file's offer is to be valid."""
     if stand.pod is not None:
         meta = stand.pod.metadata
@@ -84,7 +84,7 @@ def _claim_text(claim: Claim) -> str:
     return f'the UID "{name}"' if kind == "UID" else f"{kind} {namespace}/{name}"
 
 
-def as_duplicate(stand: Stand, claim: Claim, rival: str, *, strict: bool) -> Stand:
+def as_duplicate(stand: FileState, claim: Claim, rival: str, *, strict: bool) -> FileState:
     """Mark a file as a duplicate, because ``rival`` already has its claim."""
     result = stand.result
     places: Mapping[Claim, Place] = {**result.object_places}
@@ -109,7 +109,7 @@ def as_duplicate(stand: Stand, claim: Claim, rival: str, *, strict: bool) -> Sta
     )
 
 
-def _message(stand: Stand) -> str:
+def _message(stand: FileState) -> str:
     result = stand.result
     match stand.state:
         case ManifestState.IGNORED:
@@ -125,7 +125,7 @@ def _message(stand: Stand) -> str:
             return ", ".join(_claim_text(object_key(item)) for item in stand.objects)
 
 
-def record_of(stand: Stand) -> Manifest:
+def record_of(stand: FileState) -> Manifest:
     """Return the file's record; the identical object as last time if it is equal."""
     file, pod = stand.file, stand.pod
     basis = (stand.state, file.result, file.ignored, stand.result.diagnostics, pod, stand.rival)

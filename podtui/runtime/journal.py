@@ -65,7 +65,7 @@ class Journal:
         self._calls.append(call)
 
     @contextmanager
-    def noted(self, verb: str, line: str, of: EngineCall | None = None) -> Generator[None]:
+    def record(self, verb: str, line: str, of: EngineCall | None = None) -> Generator[None]:
         """Record the call that the block makes when it succeeds or fails."""
         began, error = self._clock.monotonic(), ""
         try:
@@ -137,58 +137,58 @@ class _Journaled:
 
     async def run_sandbox(self, config: SandboxConfig) -> Started:
         owner = _owner(config.namespace, config.name, config.uid)
-        with self._journal.noted("run sandbox", lines.run_sandbox(config), owner):
+        with self._journal.record("run sandbox", lines.run_sandbox(config), owner):
             started = await self._runtime.run_sandbox(config)
         self._owners[started.id] = owner
         return started
 
     async def stop_sandbox(self, sandbox_id: str) -> None:
-        with self._noted("stop sandbox", lines.stop(sandbox_id), sandbox_id):
+        with self._record("stop sandbox", lines.stop(sandbox_id), sandbox_id):
             await self._runtime.stop_sandbox(sandbox_id)
 
     async def remove_sandbox(self, sandbox_id: str) -> None:
-        with self._noted("remove sandbox", lines.remove(sandbox_id), sandbox_id):
+        with self._record("remove sandbox", lines.remove(sandbox_id), sandbox_id):
             await self._runtime.remove_sandbox(sandbox_id)
 
     async def remove_pod_data(self, pod_uid: str) -> None:
         owner = next((one for one in self._owners.values() if one.uid == pod_uid), None)
         owner = owner or _owner("", "", pod_uid)
-        with self._journal.noted("remove volumes", lines.remove_pod_data(pod_uid), owner):
+        with self._journal.record("remove volumes", lines.remove_pod_data(pod_uid), owner):
             await self._runtime.remove_pod_data(pod_uid)
 
     async def write_volume(self, sandbox_id: str, volume: PodVolume) -> None:
-        with self._noted("write volume", lines.write_volume(sandbox_id, volume), sandbox_id):
+        with self._record("write volume", lines.write_volume(sandbox_id, volume), sandbox_id):
             await self._runtime.write_volume(sandbox_id, volume)
 
     async def fill_volume(self, sandbox_id: str, volume: str, image_id: str) -> None:
         text = lines.fill_volume(sandbox_id, volume, image_id)
-        with self._noted("fill volume", text, sandbox_id):
+        with self._record("fill volume", text, sandbox_id):
             await self._runtime.fill_volume(sandbox_id, volume, image_id)
 
     async def update_container(self, container_id: str, resources: Resources) -> None:
-        with self._noted("resize", lines.update_container(container_id, resources), container_id):
+        with self._record("resize", lines.update_container(container_id, resources), container_id):
             await self._runtime.update_container(container_id, resources)
 
     async def create_container(self, sandbox_id: str, config: ContainerConfig) -> Started:
         owner = _owner(config.pod_namespace, config.pod_name, config.pod_uid, config.name)
-        with self._journal.noted("create", lines.create_container(sandbox_id, config), owner):
+        with self._journal.record("create", lines.create_container(sandbox_id, config), owner):
             started = await self._runtime.create_container(sandbox_id, config)
         self._owners[started.id] = owner
         return started
 
     async def start_container(self, container_id: str) -> Started:
-        with self._noted("start", lines.start(container_id), container_id):
+        with self._record("start", lines.start(container_id), container_id):
             started = await self._runtime.start_container(container_id)
         if container_id in self._owners:
             self._owners[started.id] = self._owners[container_id]
         return started
 
     async def stop_container(self, container_id: str, grace: float) -> None:
-        with self._noted("stop", lines.stop(container_id, grace), container_id):
+        with self._record("stop", lines.stop(container_id, grace), container_id):
             await self._runtime.stop_container(container_id, grace)
 
     async def remove_container(self, container_id: str) -> None:
-        with self._noted("remove", lines.remove(container_id), container_id):
+        with self._record("remove", lines.remove(container_id), container_id):
             await self._runtime.remove_container(container_id)
 
     async def pull_image(
@@ -198,18 +198,18 @@ class _Journaled:
         auth: RegistryAuth | None = None,
         on_progress: Callable[[PullProgress], None] | None = None,
     ) -> ImageRecord:
-        with self._journal.noted("pull", lines.pull(image)):
+        with self._journal.record("pull", lines.pull(image)):
             return await self._runtime.pull_image(image, auth=auth, on_progress=on_progress)
 
     async def remove_image(self, image_id: str) -> None:
-        with self._journal.noted("remove image", lines.remove_image(image_id)):
+        with self._journal.record("remove image", lines.remove_image(image_id)):
             await self._runtime.remove_image(image_id)
 
     async def exec(
         self, container_id: str, command: Sequence[str], *, timeout: float, limit: int = 10240
     ) -> ExecResult:
         text = lines.execute(container_id, command, stdin=False, tty=False)
-        with self._noted("exec", text, container_id):
+        with self._record("exec", text, container_id):
             return await self._runtime.exec(container_id, command, timeout=timeout, limit=limit)
 
     @asynccontextmanager
@@ -242,11 +242,11 @@ class _Journaled:
     async def write_files(
         self, container_id: str, directory: str, content: AsyncIterator[bytes]
     ) -> None:
-        with self._noted("copy in", lines.copy_in(container_id, directory), container_id):
+        with self._record("copy in", lines.copy_in(container_id, directory), container_id):
             await self._runtime.write_files(container_id, directory, content)
 
-    def _noted(self, verb: str, line: str, engine_id: str) -> AbstractContextManager[None]:
-        return self._journal.noted(verb, line, self._owners.get(engine_id))
+    def _record(self, verb: str, line: str, engine_id: str) -> AbstractContextManager[None]:
+        return self._journal.record(verb, line, self._owners.get(engine_id))
 
     @asynccontextmanager
     async def _opened(
@@ -254,6 +254,6 @@ class _Journaled:
     ) -> AsyncGenerator[T]:
         """Enter a context manager, and record the call when it opened or failed to open."""
         async with AsyncExitStack() as stack:
-            with self._noted(verb, line, engine_id):
+            with self._record(verb, line, engine_id):
                 opened = await stack.enter_async_context(block)
             yield opened

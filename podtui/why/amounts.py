@@ -11,7 +11,7 @@ from podtui.api.places import Path
 from podtui.api.pods import is_sidecar
 from podtui.api.quantity import Format, Quantity, parse_quantity
 from podtui.api.v1 import Container, Node, Pod
-from podtui.why.look import is_over
+from podtui.why.cases import is_finished
 
 _LACKING: Final = re.compile(r"\(res: ([^,]+), q: (\d+)\)")
 _FIRST_PORT: Final = 1024
@@ -76,7 +76,9 @@ def allocatable(node: Node | None, resource: str) -> Quantity | None:
 
 def holders(others: Iterable[Pod], resource: str) -> list[tuple[str, Quantity]]:
     """List the pods with their requests for a resource, largest first; ended pods hold nothing."""
-    found = [(pod.metadata.name, requested(pod, resource)) for pod in others if not is_over(pod)]
+    found = [
+        (pod.metadata.name, requested(pod, resource)) for pod in others if not is_finished(pod)
+    ]
     return sorted((one for one in found if one[1]), key=lambda one: one[1], reverse=True)
 
 
@@ -135,7 +137,7 @@ def host_ports(pod: Pod) -> Iterator[HostPort]:
 def port_holder(wanted: HostPort, others: Iterable[Pod]) -> str:
     """Return the name of the pod that already uses a port; empty if there is none."""
     for pod in others:
-        if not is_over(pod) and any(wanted.clashes(port) for port in host_ports(pod)):
+        if not is_finished(pod) and any(wanted.clashes(port) for port in host_ports(pod)):
             return pod.metadata.name
     return ""
 

@@ -15,16 +15,23 @@ from typing import TypeVar
 from podtui.api.local import Manifest, ManifestState
 from podtui.api.places import Path, field_text
 from podtui.api.v1 import Event
+from podtui.why.cases import Case, cases, last_seen, ordered
 from podtui.why.endings import STOPPED
-from podtui.why.folder import FOLDER, errors_of, is_broken, manifest_evidence, manifest_words, mend
-from podtui.why.look import Case, cases, last_seen, ordered
+from podtui.why.folder import (
+    FOLDER,
+    errors_of,
+    fix_errors,
+    is_broken,
+    manifest_evidence,
+    manifest_words,
+)
 from podtui.why.rules import AFTER, BEFORE, EACH, RUNNING
 from podtui.why.source import Source
 from podtui.why.types import Diagnosis, Evidence, Facts, Fix, Found, Health, Rule
 
 MOST_EVENTS = 6
 MOST_LINES = 8
-_ON_ITS_WAY = frozenset({"ContainerCreating", "PodInitializing"})
+_STARTING = frozenset({"ContainerCreating", "PodInitializing"})
 T = TypeVar("T", Facts, Case)
 
 
@@ -42,10 +49,10 @@ def diagnose(facts: Facts) -> Diagnosis:
     last = _of_pod(AFTER, facts)
     if waiting is not None and (last is None or last.health is Health.WAITING):
         return waiting
-    return _with_remarks(last, facts.manifest) if last else waiting or _nothing()
+    return _with_remarks(last, facts.manifest) if last else waiting or _no_information()
 
 
-def _nothing() -> Diagnosis:
+def _no_information() -> Diagnosis:
     return Diagnosis(cause="Unknown", health=Health.WAITING, title="No information yet.")
 
 
@@ -59,7 +66,7 @@ def diagnose_manifest(manifest: Manifest) -> Diagnosis:
     found = manifest_words(manifest)
     made = _filled(FOLDER, found, {})
     source = Source.of(manifest)
-    fixes = tuple(mend(manifest, source)) if source is not None else ()
+    fixes = tuple(fix_errors(manifest, source)) if source is not None else ()
     return _at_error(replace(made, fixes=fixes), manifest)
 
 
@@ -68,7 +75,7 @@ def _with_remarks(made: Diagnosis, manifest: Manifest | None) -> Diagnosis:
     if manifest is None or made.fixes or made.health not in (Health.HEALTHY, Health.DONE):
         return made
     source = Source.of(manifest) if manifest.status.state is ManifestState.ACCEPTED else None
-    fixes = tuple(mend(manifest, source)) if source is not None else ()
+    fixes = tuple(fix_errors(manifest, source)) if source is not None else ()
     if not fixes:
         return made
     return replace(made, fixes=fixes, evidence=(*made.evidence, *manifest_evidence(manifest)))
@@ -98,7 +105,7 @@ def _of_pod(rules: Sequence[Rule[Facts]], facts: Facts) -> Diagnosis | None:
 
 
 def _of_container(case: Case) -> Diagnosis | None:
-    if case.through:
+    if case.completed:
         return None
     rules = RUNNING if case.stopped else (*EACH, *RUNNING)
     rule, found = _first(rules, case)
@@ -178,14 +185,14 @@ def _state(case: Case) -> Iterator[Evidence]:
         reason = f" ({ending.reason})" if ending.reason else ""
         times = f", {case.restarts} restart{'s' * (case.restarts != 1)}" * bool(case.restarts)
         text = f"{case.name} exited with code {ending.exitCode}{reason}{times}"
-        said = f": {ending.message.strip()}" if ending.message.strip() else ""
+        diagnosis = f": {ending.message.strip()}" if ending.message.strip() else ""
         warning = ending.exitCode != 0
-        yield Evidence("state", text + said, ending.finishedAt or "", warning=warning)
+        yield Evidence("state", text + diagnosis, ending.finishedAt or "", warning=warning)
     if case.waiting.reason:
         text = f"{case.name} is waiting: {case.waiting.reason}"
         if case.waiting.message:
             text += f": {case.waiting.message}"
-        yield Evidence("state", text, warning=case.waiting.reason not in _ON_ITS_WAY)
+        yield Evidence("state", text, warning=case.waiting.reason not in _STARTING)
     elif case.running and case.status is not None and not case.status.ready:
         yield Evidence("state", f"{case.name} is running but not ready", warning=True)
 

@@ -8,7 +8,7 @@ from typing import Final
 from podtui.api.kills import KillReason
 from podtui.api.places import Path
 from podtui.why.amounts import quantity
-from podtui.why.look import Case
+from podtui.why.cases import Case
 from podtui.why.source import Source
 from podtui.why.types import Fix, Found, Health, Rule
 
@@ -47,24 +47,24 @@ def _command(case: Case) -> Path:
 def _code(*codes: int) -> Callable[[Case], Found | None]:
     def match(case: Case) -> Found | None:
         ending = case.ending
-        if ending is None or ending.exitCode not in codes or case.through:
+        if ending is None or ending.exitCode not in codes or case.completed:
             return None
         return Found(_words(case), _command(case))
 
     return match
 
 
-def _telling(*hints: str) -> Callable[[Case], Found | None]:
+def _by_output(*hints: str) -> Callable[[Case], Found | None]:
     """Match a failure whose last output contains one of these texts."""
 
     def match(case: Case) -> Found | None:
         ending = case.ending
         if ending is None or ending.exitCode in (0, 137, 143):
             return None
-        told = case.told.lower()
-        line = next((one for one in reversed(case.told.splitlines())
+        output = case.output.lower()
+        line = next((one for one in reversed(case.output.splitlines())
                      if any(hint in one.lower() for hint in hints)), "")  # fmt: skip
-        if not any(hint in told for hint in hints):
+        if not any(hint in output for hint in hints):
             return None
         return Found({**_words(case), "line": line.strip()}, _command(case))
 
@@ -111,9 +111,9 @@ def _more_memory(case: Case, found: Found, source: Source) -> Iterator[Fix | Non
 
 def _by_design(case: Case) -> Found | None:
     ending = case.ending
-    if ending is None or ending.exitCode != 0 or case.through:
+    if ending is None or ending.exitCode != 0 or case.completed:
         return None
-    if case.kill is not None or case.said_of_ending("Killing") is not None:
+    if case.kill is not None or case.event_of_termination("Killing") is not None:
         return None
     return Found(_words(case), case.policy_path)
 
@@ -139,7 +139,7 @@ def _after_grace(case: Case) -> Found | None:
     ending = case.ending
     if ending is None or ending.exitCode != 137 or ending.reason == "OOMKilled":
         return None
-    if case.kill is None and case.said_of_ending("Killing") is None:
+    if case.kill is None and case.event_of_termination("Killing") is None:
         return None
     grace = case.pod.spec.terminationGracePeriodSeconds
     return Found({**_words(case), "grace": str(grace or 0)}, _command(case))
@@ -158,7 +158,7 @@ def _lost(case: Case) -> Found | None:
     return Found(_words(case))
 
 
-def _all_anew(case: Case) -> Found | None:
+def _all_restarted(case: Case) -> Found | None:
     ending = case.ending
     if ending is None or ending.reason != "RestartingAllContainers":
         return None
@@ -219,7 +219,7 @@ ENDINGS: tuple[Rule[Case], ...] = (
     ),
     Rule(
         id="AllRestarted",
-        match=_all_anew,
+        match=_all_restarted,
         title="All containers were restarted, as a restart rule of one of them requires.",
         field=("restartPolicyRules",),
         events=_EVENTS,
@@ -244,7 +244,7 @@ ENDINGS: tuple[Rule[Case], ...] = (
     ),
     Rule(
         id="AddressInUse",
-        match=_telling(*_IN_USE),
+        match=_by_output(*_IN_USE),
         title="{container} exited with code {code}: a port that it listens on is already in use.",
         sentences=(
             "Log: {line}",
@@ -256,7 +256,7 @@ ENDINGS: tuple[Rule[Case], ...] = (
     ),
     Rule(
         id="ReadOnly",
-        match=_telling(*_READ_ONLY),
+        match=_by_output(*_READ_ONLY),
         title="{container} exited with code {code}: it writes to a read-only file system.",
         sentences=("Log: {line}",),
         advice="Mount an emptyDir there, or remove readOnlyRootFilesystem or readOnly.",
@@ -266,7 +266,7 @@ ENDINGS: tuple[Rule[Case], ...] = (
     ),
     Rule(
         id="Forbidden",
-        match=_telling(*_FORBIDDEN),
+        match=_by_output(*_FORBIDDEN),
         title="{container} exited with code {code}: permission denied.",
         sentences=("Log: {line}",),
         advice="Check the user it runs as (runAsUser, fsGroup) and the owner of the files.",
@@ -276,7 +276,7 @@ ENDINGS: tuple[Rule[Case], ...] = (
     ),
     Rule(
         id="DependencyMissing",
-        match=_telling(*_UNREACHED),
+        match=_by_output(*_UNREACHED),
         title="{container} exited with code {code}: a service that it needs does not respond.",
         sentences=("Log: {line}", "It is restarted with back-off until the service responds."),
         advice="Start what it needs first, or let an init container wait for it.",

@@ -10,7 +10,7 @@ from podtui.api.places import field_path
 from podtui.why.source import Edit, Source
 from podtui.why.types import Evidence, Facts, Fix, Found, Rule
 
-_MEANT = re.compile(r'did you mean "([^"]+)"\?')
+_DID_YOU_MEAN = re.compile(r'did you mean "([^"]+)"\?')
 _NAME = re.compile(r'a valid name: "([^"]+)"')
 _ADD = re.compile(r"add (kind|apiVersion): (\S+)")
 _RENAME = re.compile(r'"([^"]+)" should be "(kind|apiVersion)"')
@@ -89,26 +89,26 @@ def mechanical_edits(
     return found
 
 
-def mend(manifest: Manifest, source: Source) -> Iterator[Fix]:
+def fix_errors(manifest: Manifest, source: Source) -> Iterator[Fix]:
     """Yield one fix for all errors that have mechanical edits, or for the warnings if there are no
     errors."""
     errors = errors_of(manifest)
     said = errors or manifest.status.diagnostics
-    mended = mechanical_edits(said, source)
-    if not mended:
+    fixed = mechanical_edits(said, source)
+    if not fixed:
         return
-    edits = tuple(dict.fromkeys(edit for found in mended.values() for edit in found))
-    rest = len(said) - len(mended) if errors else 0
-    title = next(iter(mended)).fix if len(mended) == 1 else f"Fix {len(mended)} errors"
-    if not errors and len(mended) > 1:
-        title = f"Fix {len(mended)} warnings"
+    edits = tuple(dict.fromkeys(edit for found in fixed.values() for edit in found))
+    rest = len(said) - len(fixed) if errors else 0
+    title = next(iter(fixed)).fix if len(fixed) == 1 else f"Fix {len(fixed)} errors"
+    if not errors and len(fixed) > 1:
+        title = f"Fix {len(fixed)} warnings"
     note = "" if not rest else f"{rest} more must be fixed by hand."
     yield Fix(f"{title[:1].upper()}{title[1:]}", edits, note)
 
 
-def _mends(facts: Facts, found: Found, source: Source) -> Iterator[Fix]:
+def _error_fixes(facts: Facts, found: Found, source: Source) -> Iterator[Fix]:
     if facts.manifest is not None:
-        yield from mend(facts.manifest, source)
+        yield from fix_errors(facts.manifest, source)
 
 
 def _edits(error: Diagnostic, source: Source) -> tuple[Edit, ...]:
@@ -129,7 +129,7 @@ def _edits(error: Diagnostic, source: Source) -> tuple[Edit, ...]:
         return ()
     if match := _MOVE.fullmatch(fix):
         return _moved(error, match[1], source)
-    if match := _MEANT.search(fix):
+    if match := _DID_YOU_MEAN.search(fix):
         if error.code == "UnknownField":
             edit = source.replace_key(path, match[1])
         else:
@@ -158,6 +158,6 @@ FOLDER: Rule[Facts] = Rule(
     match=_broken,
     title="The file {file} cannot be used: {error}",
     sentences=("{runs}", "{hint}", "{more}"),
-    fixes=_mends,
+    fixes=_error_fixes,
     docs="https://kubernetes.io/docs/concepts/workloads/pods/",
 )

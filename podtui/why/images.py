@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 
 from podtui.api.image_reference import parse_image_reference
 from podtui.api.v1 import Node
-from podtui.why.look import Case, newest
+from podtui.why.cases import Case, newest
 from podtui.why.source import Source
 from podtui.why.types import Fix, Found, Health, Rule
 
@@ -35,7 +35,7 @@ def _problem(case: Case) -> str:
     _, parted, text = case.waiting.message.partition("ErrImagePull: ")
     if parted or case.waiting.reason == "ErrImagePull":
         return text if parted else case.waiting.message
-    event = newest(case.said("Failed", "Failed to pull image"))
+    event = newest(case.events_with("Failed", "Failed to pull image"))
     return event.message if event is not None else case.waiting.message
 
 
@@ -88,9 +88,9 @@ def _lower_case(case: Case, found: Found, source: Source) -> Iterator[Fix | None
     wanted = re.sub(r"\s+", "-", case.container.image.strip())
     head, slash, tail = wanted.rpartition("/")
     name, colon, tag = tail.partition(":")
-    mended = f"{head.lower()}{slash}{name.lower()}{colon}{tag}"
-    if mended != case.container.image and parse_image_reference(mended) is not None:
-        yield Fix(f"Write {mended}", source.set((*case.path, "image"), mended))
+    corrected = f"{head.lower()}{slash}{name.lower()}{colon}{tag}"
+    if corrected != case.container.image and parse_image_reference(corrected) is not None:
+        yield Fix(f"Write {corrected}", source.set((*case.path, "image"), corrected))
     yield from _near(case, found, source)
 
 
@@ -154,8 +154,8 @@ def _named(reason: str) -> Callable[[Case], Found | None]:
 
 
 def _is_pulling(case: Case) -> Found | None:
-    pulling = newest(case.said("Pulling"))
-    done = newest(e for r in ("Pulled", "Failed") for e in case.said(r))
+    pulling = newest(case.events_with("Pulling"))
+    done = newest(e for r in ("Pulled", "Failed") for e in case.events_with(r))
     if case.waiting.reason not in ("ContainerCreating", "PodInitializing") or pulling is None:
         return None
     return Found() if done is None else None

@@ -10,8 +10,8 @@ from podtui.api.kills import KillReason
 from podtui.api.places import Path
 from podtui.api.pods import run_began
 from podtui.api.v1 import Event, Probe
+from podtui.why.cases import Case, moment, newest
 from podtui.why.edits import EditError, apply_edits
-from podtui.why.look import Case, moment, newest
 from podtui.why.source import Edit, Source
 from podtui.why.types import Fix, Found, Health, Rule
 
@@ -158,12 +158,12 @@ def _killed(kind: str) -> Callable[[Case], Failure | None]:
             # The last container of a pod that is not restarted is stopped with an event that does
             # not mention the probe.
             last = case.kill is None and case.policy == "Never"
-            stopped = last and case.said_of_ending("Killing", "Stopping container")
-            if not stopped or case.said_of_ending("Unhealthy", title) is None:
+            stopped = last and case.event_of_termination("Killing", "Stopping container")
+            if not stopped or case.event_of_termination("Unhealthy", title) is None:
                 return None
         if case.kill is not None and case.kill.message:
             return _failure(case, kind, case.kill.message)
-        event = newest(case.said("Unhealthy", title))
+        event = newest(case.events_with("Unhealthy", title))
         return _failure(case, kind, _output(event) if event is not None else "")
 
     return find
@@ -182,7 +182,7 @@ def _failing(kind: str) -> Callable[[Case], Failure | None]:
             return None
         since = case.status.state.running
         began = since.startedAt if since is not None else None
-        event = newest(case.said("Unhealthy", f"{title} probe "))
+        event = newest(case.events_with("Unhealthy", f"{title} probe "))
         if event is None or (began and (event.lastTimestamp or began) < began):
             return None
         return _failure(case, kind, _output(event))
@@ -221,7 +221,7 @@ def _fixes(
             yield _raise(case, failure, source, "timeoutSeconds", 1, 5, "s")
         if failure.sort in _NEVER_SLOW:
             return
-        if failure.kind == "liveness" and _never_came_up(case, failure):
+        if failure.kind == "liveness" and _never_started(case, failure):
             yield _raise(case, failure, source, "initialDelaySeconds", 0, 30, "s")
         if failure.kind == "liveness" and failure.sort == "timeout":
             yield _raise(case, failure, source, "failureThreshold", 3, 6, " failures")
@@ -231,7 +231,7 @@ def _fixes(
     return fixes
 
 
-def _never_came_up(case: Case, failure: Failure) -> bool:
+def _never_started(case: Case, failure: Failure) -> bool:
     """Return whether the killed run was so short that the probe cannot have passed. Only then may
     the program be slow to start."""
     ending, probe = case.ending, failure.probe
@@ -254,7 +254,7 @@ def _readiness_path(case: Case, failure: Failure, source: Source) -> Iterator[Fi
     same = (mine.port, mine.host, mine.scheme) == (other.port, other.host, other.scheme)
     if not same or (mine.path or "/") == (other.path or "/"):
         return
-    if any(case.said("Unhealthy", "Readiness probe ")):
+    if any(case.events_with("Unhealthy", "Readiness probe ")):
         return
     path = (*case.path, f"{failure.kind}Probe", "httpGet", "path")
     wanted = other.path or "/"
@@ -427,7 +427,7 @@ HELD: tuple[Rule[Case], ...] = (
 )
 
 
-def _not_asked(case: Case) -> Found | None:
+def _probe_pending(case: Case) -> Found | None:
     status = case.status
     if status is None or not case.running or (status.ready and status.started):
         return None
@@ -451,7 +451,7 @@ UNDER_WAY: tuple[Rule[Case], ...] = (
     ),
     Rule(
         id="ProbePending",
-        match=_not_asked,
+        match=_probe_pending,
         title="{container} runs; its {probe} probe has not passed yet.",
         events=_EVENTS,
         health=Health.WAITING,

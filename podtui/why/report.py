@@ -28,12 +28,12 @@ class Report:
     """A diagnosis and its subject: a pod, or a file that produces none."""
 
     name: str
-    said: Diagnosis
+    diagnosis: Diagnosis
     manifest: Manifest | None = None
 
     @property
-    def well(self) -> bool:
-        return self.said.health in WELL
+    def is_healthy(self) -> bool:
+        return self.diagnosis.health in WELL
 
 
 def clean(text: str) -> str:
@@ -51,23 +51,30 @@ def render_text(reports: Sequence[Report]) -> str:
 
 
 def _block(report: Report) -> list[str]:
-    said = report.said
-    lines = [f"{_GLYPHS[said.health]} {clean(report.name)}  {said.health}", _para(said.title)]
-    lines += (_para(sentence) for sentence in said.sentences)
-    for one in said.evidence:
+    diagnosis = report.diagnosis
+    lines = [
+        f"{_GLYPHS[diagnosis.health]} {clean(report.name)}  {diagnosis.health}",
+        _para(diagnosis.title),
+    ]
+    lines += (_para(sentence) for sentence in diagnosis.sentences)
+    for one in diagnosis.evidence:
         times = f" (x{one.count})" if one.count > 1 else ""
         when = f"{one.time} " if one.time else ""
         lines.append(f"    {when}{'| ' if one.source == 'log' else ''}{clean(one.text)}{times}")
-    if said.log_problem:
-        lines.append(_para(f"The log of {said.container} could not be read: {said.log_problem}"))
-    if said.field:
-        lines.append(f"  {_place(report)}: {clean(said.field)}")
-    if report.manifest is not None and said.fixes:
-        lines += _fix(report.manifest.spec.text, said.fixes[0])
-    if said.advice:
-        lines.append(_para(f"{'Alternative' if said.fixes else 'What to do'}: {said.advice}"))
-    if said.docs and not report.well:
-        lines.append(f"  {said.docs}")
+    if diagnosis.log_problem:
+        lines.append(
+            _para(f"The log of {diagnosis.container} could not be read: {diagnosis.log_problem}")
+        )
+    if diagnosis.field:
+        lines.append(f"  {_place(report)}: {clean(diagnosis.field)}")
+    if report.manifest is not None and diagnosis.fixes:
+        lines += _fix(report.manifest.spec.text, diagnosis.fixes[0])
+    if diagnosis.advice:
+        lines.append(
+            _para(f"{'Alternative' if diagnosis.fixes else 'What to do'}: {diagnosis.advice}")
+        )
+    if diagnosis.docs and not report.is_healthy:
+        lines.append(f"  {diagnosis.docs}")
     return lines
 
 
@@ -77,7 +84,7 @@ def _para(text: str) -> str:
 
 def _place(report: Report) -> str:
     path = clean(report.manifest.spec.path) if report.manifest is not None else "manifest"
-    place = report.said.place
+    place = report.diagnosis.place
     return path if place is None else f"{path}:{place[0]}:{place[1]}"
 
 
@@ -94,23 +101,23 @@ def render_json(reports: Iterable[Report]) -> list[dict[str, Any]]:
     return [
         {
             "name": report.name,
-            "health": str(report.said.health),
-            "cause": report.said.cause,
-            "title": report.said.title,
-            "sentences": list(report.said.sentences),
-            "container": report.said.container,
+            "health": str(report.diagnosis.health),
+            "cause": report.diagnosis.cause,
+            "title": report.diagnosis.title,
+            "sentences": list(report.diagnosis.sentences),
+            "container": report.diagnosis.container,
             "evidence": [
                 {"source": e.source, "time": e.time, "count": e.count, "text": e.text}
-                for e in report.said.evidence
+                for e in report.diagnosis.evidence
             ],
-            "logError": report.said.log_problem,
+            "logError": report.diagnosis.log_problem,
             "path": report.manifest.spec.path if report.manifest is not None else "",
-            "field": report.said.field,
-            "line": report.said.place[0] if report.said.place is not None else None,
-            "column": report.said.place[1] if report.said.place is not None else None,
-            "fixes": [_fix_json(fix) for fix in report.said.fixes],
-            "advice": report.said.advice,
-            "docs": report.said.docs,
+            "field": report.diagnosis.field,
+            "line": report.diagnosis.place[0] if report.diagnosis.place is not None else None,
+            "column": report.diagnosis.place[1] if report.diagnosis.place is not None else None,
+            "fixes": [_fix_json(fix) for fix in report.diagnosis.fixes],
+            "advice": report.diagnosis.advice,
+            "docs": report.diagnosis.docs,
         }
         for report in reports
     ]

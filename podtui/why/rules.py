@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from podtui.why.admission import ADMISSION
+from podtui.why.cases import Case
+from podtui.why.container_config import SETTING_UP
 from podtui.why.endings import ENDINGS
 from podtui.why.folder import FOLDER
 from podtui.why.images import IMAGES
-from podtui.why.look import Case
+from podtui.why.pod_rules import ENDS, ENGINE, REST
 from podtui.why.probes import HELD, KILLS, UNDER_WAY
 from podtui.why.sandbox import SANDBOX
 from podtui.why.scheduling import SCHEDULING
-from podtui.why.setting_up import SETTING_UP
 from podtui.why.starting import CREATING, STARTING
 from podtui.why.types import Facts, Rule
-from podtui.why.whole import ENDS, ENGINE, REST
 
 BEFORE: tuple[Rule[Facts], ...] = (*SCHEDULING, ENGINE, FOLDER, *ADMISSION, *ENDS, *SANDBOX)
 """Rules for the whole pod, tried before those of its containers."""

@@ -9,7 +9,7 @@ from podtui.api.places import Path
 from podtui.api.pods import run_began
 from podtui.api.v1 import Event
 from podtui.why.admission import move_port
-from podtui.why.look import condition, is_over, last_seen, moment, newest, pod_events
+from podtui.why.cases import condition, is_finished, last_seen, moment, newest, pod_events
 from podtui.why.source import Source
 from podtui.why.starting import PORT_TEXTS, port_words, taken_port
 from podtui.why.types import Facts, Fix, Found, Rule
@@ -33,11 +33,11 @@ def _before_sandbox(facts: Facts, event: Event) -> bool:
     Kubelets before 1.29 do not report the condition; then a container that started later, or that
     is running, proves that there was a sandbox.
     """
-    told = condition(facts, "PodReadyToStartContainers")
-    if is_over(facts.pod):
+    known = condition(facts, "PodReadyToStartContainers")
+    if is_finished(facts.pod):
         return False
-    if told:
-        return told != "True"
+    if known:
+        return known != "True"
     seen = moment(last_seen(event))
     status = facts.pod.status
     for one in (*status.initContainerStatuses, *status.containerStatuses):

@@ -17,7 +17,7 @@ from typing import Final
 
 from podtui.api.local import Manifest
 from podtui.api.places import FieldPlace, Path, Place, read_places
-from podtui.why.writing import Raw, Value, block, flow_pair, written
+from podtui.why.yaml_values import Raw, Value, block, flow_pair, written
 
 MAX_TEXT: Final = 256 * 1024 - 4
 """A longer text may have been truncated."""
@@ -82,7 +82,7 @@ class Source:
         """Return the position and the source text, including quotes, of a scalar. Returns None for
         other values, for multi-line scalars, and for scalars that an anchor shares."""
         found = self.places.get(path)
-        if found is None or not self._is_own(path, found):
+        if found is None or not self._is_at_own_key(path, found):
             return None
         number, column = found.value
         line = self.line(number)
@@ -92,7 +92,7 @@ class Source:
         if anchor and f"*{anchor[1]}" in self.text:
             return None
         raw = self._token(line, start, flow=self._in_flow(path))
-        if raw is None or self._goes_on(path, number, line, start + len(raw)):
+        if raw is None or self._continues(path, number, line, start + len(raw)):
             return None
         return (number, start + 1), raw
 
@@ -106,7 +106,7 @@ class Source:
         match = pattern.match(line, start)
         return match[0] if match else None
 
-    def _goes_on(self, path: Path, number: int, line: str, end: int) -> bool:
+    def _continues(self, path: Path, number: int, line: str, end: int) -> bool:
         """Return whether the scalar continues on the next line."""
         rest = line[end:].strip()
         if rest and not rest.startswith(("#", ",", "]", "}")):
@@ -119,7 +119,7 @@ class Source:
         indent = key[1] - 1 if key else self.places[path].value[1] - 2
         return bool(text) and not text.startswith("#") and len(following) - len(text) > indent
 
-    def _is_own(self, path: Path, found: FieldPlace) -> bool:
+    def _is_at_own_key(self, path: Path, found: FieldPlace) -> bool:
         """Return whether the field belongs to this position alone: its key is written there (the
         key of a merged field is not), and no alias shares it."""
         above = (self.places.get(path[:end]) for end in range(1, len(path)))
@@ -155,7 +155,7 @@ class Source:
         return [
             (child, place)
             for child, place in self.places.items()
-            if len(child) == size and child[:-1] == path and self._is_own(child, place)
+            if len(child) == size and child[:-1] == path and self._is_at_own_key(child, place)
         ]
 
     # --- edits
@@ -224,7 +224,7 @@ class Source:
     def replace_key(self, path: Path, new: str) -> Edit | None:
         """Rename a key."""
         found = self.places.get(path)
-        if found is None or found.key is None or not self._is_own(path, found):
+        if found is None or found.key is None or not self._is_at_own_key(path, found):
             return None
         line, column = found.key
         quoted = self.line(line)[column - 1 : column] in ("'", '"')
@@ -237,7 +237,7 @@ class Source:
         if opening == "{":
             return self._add_in_flow(parent, key, value)
         above = self.places.get(parent) if parent else None
-        if above is None or not self._is_own(parent, above) or self._is_shared(above):
+        if above is None or not self._is_at_own_key(parent, above) or self._is_shared(above):
             return None
         children = [(path, place) for path, place in self._children(parent) if place.key]
         if not children:
@@ -325,7 +325,7 @@ class Source:
         """Remove fields and list items, as far as that is safe."""
         by_parent: dict[Path, list[Path]] = {}
         for path in dict.fromkeys(paths):
-            if path in self.places and self._is_own(path, self.places[path]):
+            if path in self.places and self._is_at_own_key(path, self.places[path]):
                 by_parent.setdefault(path[:-1], []).append(path)
         edits: list[Edit] = []
         for parent, gone in by_parent.items():

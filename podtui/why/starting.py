@@ -9,7 +9,7 @@ from podtui.api.kills import KillReason
 from podtui.api.places import Path
 from podtui.why.admission import move_port
 from podtui.why.amounts import HostPort, host_ports, port_holder
-from podtui.why.look import Case, newest
+from podtui.why.cases import Case, newest
 from podtui.why.source import Source
 from podtui.why.types import Facts, Fix, Found, Health, Rule
 
@@ -36,7 +36,7 @@ def _text(case: Case) -> str:
     return ""
 
 
-def _saying(*hints: str) -> Callable[[Case], Found | None]:
+def _by_text(*hints: str) -> Callable[[Case], Found | None]:
     def match(case: Case) -> Found | None:
         text = _text(case)
         if not text or (hints and not any(hint in text for hint in hints)):
@@ -168,7 +168,7 @@ def _hook(case: Case) -> Found | None:
         or not case.killed_for(KillReason.POST_START, "FailedPostStartHook")
     ):
         return None
-    event = newest(case.said("FailedPostStartHook"))
+    event = newest(case.events_with("FailedPostStartHook"))
     text = case.kill.message if case.kill is not None else event.message if event else ""
     text = case.waiting.message if waits else text
     return Found({"text": text or "it did not say why"})
@@ -231,7 +231,7 @@ STARTING: tuple[Rule[Case], ...] = (
     ),
     Rule(
         id="WrongFormat",
-        match=_saying("exec format error"),
+        match=_by_text("exec format error"),
         title="The program of {image} was built for another processor, or is a script without #!.",
         advice="Use an image for this machine, or run the interpreter: sh script.",
         field=("image",),
@@ -264,7 +264,7 @@ STARTING: tuple[Rule[Case], ...] = (
     ),
     Rule(
         id="ContainerStart",
-        match=_saying(),
+        match=_by_text(),
         title="The engine cannot start {container}: {text}",
         field=(),
         events=_EVENTS,

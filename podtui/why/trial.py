@@ -9,7 +9,7 @@ from typing import Final
 from podtui.api.health import Health
 from podtui.api.pods import run_began
 from podtui.api.times import short_duration
-from podtui.why.look import Case, cases, moment
+from podtui.why.cases import Case, cases, moment
 from podtui.why.types import Diagnosis, Facts
 
 MARGIN: Final = 10.0
@@ -50,19 +50,19 @@ class Outcome:
     words: str
 
 
-def begin_trial(facts: Facts | None, said: Diagnosis) -> Trial:
+def begin_trial(facts: Facts | None, diagnosis: Diagnosis) -> Trial:
     """Record the state before a fix; ``facts`` is None if there is no pod."""
     if facts is None:
-        return Trial(said.cause)
-    case = _case(facts, said.container)
+        return Trial(diagnosis.cause)
+    case = _case(facts, diagnosis.container)
     uid = facts.pod.metadata.uid
     if case is None:
-        return Trial(said.cause, said.container, uid)
+        return Trial(diagnosis.cause, diagnosis.container, uid)
     end = case.ending
     began, ended = (moment(run_began(end)), moment(end.finishedAt)) if end else (None, None)
     return Trial(
-        said.cause,
-        said.container,
+        diagnosis.cause,
+        diagnosis.container,
         uid,
         end.containerID if end is not None else "",
         case.status.containerID if case.status is not None and case.running else "",
@@ -70,16 +70,16 @@ def begin_trial(facts: Facts | None, said: Diagnosis) -> Trial:
     )
 
 
-def judge(trial: Trial, facts: Facts, said: Diagnosis, *, liveness_passed: bool) -> Outcome:
+def judge(trial: Trial, facts: Facts, diagnosis: Diagnosis, *, liveness_passed: bool) -> Outcome:
     """Return the progress of the fix, given the fixed pod and its diagnosis. ``liveness_passed`` is
     set if the container's liveness probe has passed since the fix."""
-    if said.health is Health.BROKEN:
-        return _broken(trial, facts, said)
-    if said.health not in (Health.HEALTHY, Health.DONE):
+    if diagnosis.health is Health.BROKEN:
+        return _broken(trial, facts, diagnosis)
+    if diagnosis.health not in (Health.HEALTHY, Health.DONE):
         return Outcome(Verdict.PENDING, "waiting for the pod to become ready")
     case = _case(facts, trial.container)
-    if case is None or case.through or said.health is Health.DONE:
-        words = "completed" if said.health is Health.DONE else "the pod is healthy"
+    if case is None or case.completed or diagnosis.health is Health.DONE:
+        words = "completed" if diagnosis.health is Health.DONE else "the pod is healthy"
         return Outcome(Verdict.VERIFIED, words)
     if trial.watches_liveness:
         if liveness_passed:
@@ -90,8 +90,8 @@ def judge(trial: Trial, facts: Facts, said: Diagnosis, *, liveness_passed: bool)
     return Outcome(Verdict.VERIFIED, "the pod is healthy")
 
 
-def _broken(trial: Trial, facts: Facts, said: Diagnosis) -> Outcome:
-    if (said.cause, said.container) != (trial.cause, trial.container):
+def _broken(trial: Trial, facts: Facts, diagnosis: Diagnosis) -> Outcome:
+    if (diagnosis.cause, diagnosis.container) != (trial.cause, trial.container):
         return Outcome(Verdict.OTHER_CAUSE, "there is a different cause now")
     again = Outcome(Verdict.FAILED_AGAIN, "it failed again")
     if facts.pod.metadata.uid != trial.uid:

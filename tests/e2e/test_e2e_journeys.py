@@ -122,7 +122,7 @@ class Keys:
 
     def back(self) -> None:
         self.terminal.keys("q")
-        self.terminal.see("faults only")
+        self.terminal.see("unhealthy only")
         self.terminal.keys("Escape")
         self.terminal.see(r"1 Pods · 3\b")
         self.terminal.keys("g", "/")

@@ -278,4 +278,4 @@ async def test_an_unknown_context_lists_those_there_are() -> None:
     async with running() as (app, pilot):
         app.run_command("ctx nowhere")
         await wait_for(pilot, lambda: len(app.notices) > 0, "the words")
-        assert any("there are prod-eu, staging" in n.message for n in app.notices)
+        assert any("available: prod-eu, staging" in n.message for n in app.notices)

@@ -49,7 +49,7 @@ async def test_own_keys_work_and_are_shown(tmp_path: Path) -> None:
 async def test_the_file_is_followed_and_a_bad_one_changes_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("podtui.tui.preferences.file_changes.LOOK_SECONDS", 0.02)
+    monkeypatch.setattr("podtui.tui.preferences.file_changes.POLL_SECONDS", 0.02)
     path = tmp_path / "config.yaml"
 
     def reread() -> Preferences:

@@ -50,7 +50,7 @@ async def test_the_files_are_watched(tmp_path: Path, monkeypatch: pytest.MonkeyP
 
     from podtui.tui.app import PodtuiApp
 
-    monkeypatch.setattr("podtui.tui.preferences.file_changes.LOOK_SECONDS", 0.02)
+    monkeypatch.setattr("podtui.tui.preferences.file_changes.POLL_SECONDS", 0.02)
     base = (THEMES / "podtui-dark.yaml").read_text()
     path = write(tmp_path, base)
     app = PodtuiApp(full_client(), theme="podtui-dark", theme_dirs=[tmp_path], now=now)

@@ -126,7 +126,7 @@ async def test_a_text_outlives_an_editor_that_cannot_be_run(
         await notified(app, pilot, "e reopens your draft")
 
         def fail(file: Path) -> None:
-            raise ProgramFailed("nano: there is no such program here")
+            raise ProgramFailed("nano: command not found")
 
         leave(monkeypatch, fail)
         await pilot.press("e")
@@ -207,7 +207,7 @@ async def test_delete_asks_moves_to_the_trash_and_can_be_undone(tmp_path: Path) 
         assert not (tmp_path / "web.yaml").exists()
         assert len(list((tmp_path / TRASH).iterdir())) == 1
         await pilot.press("u")
-        await notified(app, pilot, "Brought back: web.yaml")
+        await notified(app, pilot, "Restored:  web.yaml")
         assert (tmp_path / "web.yaml").read_bytes() == WEB
         await pilot.press("u")
         await notified(app, pilot, "Nothing to undo in this session")
@@ -228,7 +228,7 @@ async def test_marked_pods_are_deleted_and_undone_together(tmp_path: Path) -> No
         await pilot.press("right", "enter")
         await notified(app, pilot, "2 files moved to the trash")
         await pilot.press("u")
-        await notified(app, pilot, "Brought back: a.yaml, b.yaml")
+        await notified(app, pilot, "Restored:  a.yaml, b.yaml")
         assert sorted(os.listdir(tmp_path)) == [TRASH, "a.yaml", "b.yaml"]
 
 
@@ -247,11 +247,11 @@ async def test_one_that_cannot_come_back_does_not_keep_the_others_in_the_trash(
         await notified(app, pilot, "2 files moved to the trash")
         (tmp_path / "a.yaml").write_bytes(b"another")
         await pilot.press("u")
-        await notified(app, pilot, "there is another a.yaml by now (1 of 2 are back)")
+        await notified(app, pilot, "a.yaml exists again (1 of 2 restored)")
         assert (tmp_path / "b.yaml").read_bytes() == WEB
         (tmp_path / "a.yaml").unlink()
         await pilot.press("u")
-        await notified(app, pilot, "Brought back: a.yaml")
+        await notified(app, pilot, "Restored:  a.yaml")
 
 
 async def test_of_several_pods_those_are_named_that_are_restarted(tmp_path: Path) -> None:
@@ -343,7 +343,7 @@ async def test_the_trash_lists_what_was_deleted_before_and_brings_it_back(tmp_pa
         assert not thrown.origin.exists()
         assert "trash.restore" in {hint.id for hint in key_hints(screen)}
         await pilot.press("r")
-        await notified(app, pilot, "Brought back: web.yaml")
+        await notified(app, pilot, "Restored:  web.yaml")
         assert thrown.origin.exists()
         await wait_for(pilot, lambda: not len(screen.table.set), "nothing is in it")
         await wait_for(
@@ -424,7 +424,7 @@ async def test_one_deed_at_a_time_asks_its_questions(
     monkeypatch.setattr(edit_manifest, "run_in_terminal", run)
     async with acting(tmp_path) as (app, pilot, client):
         await pilot.press("e", "ctrl+d")
-        await notified(app, pilot, "Edit is not done yet")
+        await notified(app, pilot, "Edit is still in progress")
         assert client.planned == []
         closed.set()
         await notified(app, pilot, "Nothing was changed")
@@ -500,12 +500,12 @@ async def test_an_image_without_a_shell_is_told_of_with_what_to_do(
     async def talk(session: object) -> SessionResult:
         return talked
 
-    monkeypatch.setattr(shell, "talk", talk)
-    monkeypatch.setattr(shell, "say", lambda text: None)
+    monkeypatch.setattr(shell, "run_session", talk)
+    monkeypatch.setattr(shell, "print_line", lambda text: None)
     async with acting(tmp_path) as (app, pilot, client):
         client.exec = run  # type: ignore[attr-defined]
         await pilot.press("s")
-        await notified(app, pilot, "has no shell: D starts a debugger")
+        await notified(app, pilot, "has no shell: D adds a debug container")
         (query,) = queries
         assert (query.container, query.tty, query.stdin) == ("app", True, True)
         app.clear_notifications()
@@ -552,7 +552,7 @@ async def test_read_only_nothing_is_changed(tmp_path: Path, typing: list[bytes])
     async with acting(tmp_path, readonly=True) as (app, pilot, client):
         await pilot.press("e", "ctrl+d", "r", "u", "ctrl+k", "s", "a", "D", "t", "n")
         app.screen.action_do("delete")
-        await notified(app, pilot, "podtui runs read-only")
+        await notified(app, pilot, "podtui is read-only")
         assert (client.planned, client.restarted) == ([], [])
         hints = "".join(span.text for span in app.screen.query_one("#hints").left)
         assert "Delete" not in hints

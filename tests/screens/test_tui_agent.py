@@ -126,7 +126,7 @@ async def test_the_agents_folder_is_shown_and_another_one_is_offered(tmp_path: P
             await wait_for(pilot, lambda: isinstance(app.screen, Dialog), "the question")
             assert isinstance(app.screen, Dialog)
             text = "".join(span.text for line in app.screen._text for span in line)
-            assert "web-n1  ends (up to 30 s)" in text
+            assert "web-n1  terminates (up to 30 s)" in text
             await pilot.press(answer)
             await wait_for(pilot, lambda: not app.session._asking, "the answer is taken")
             await wait_for(pilot, lambda r=restarts: agent.restarted == r, "what follows")

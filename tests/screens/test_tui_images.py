@@ -144,7 +144,7 @@ async def test_a_pull_by_command_shows_how_far_it_is_and_then_its_image() -> Non
 
         await wait_for(pilot, lambda: title() == "◔ pulling fresh:1 41% 12/29Mi", "how far")
         await pilot.press("colon", *"pull fresh:1", "enter")
-        again = ("Pull", "fresh:1 is being pulled already")
+        again = ("Pull", "fresh:1 is already being pulled")
         await wait_for(pilot, lambda: again in notices(app), "it is not pulled twice")
         client.pull_steps.put_nowait(
             PullStep(image=NodeImage(id="sha256:f", names=("fresh:1",), sizeBytes=29 * MIB))
@@ -181,7 +181,7 @@ async def test_a_name_that_is_none_is_not_pulled() -> None:
     client = full_client()
     async with running(client, (80, 24)) as (app, pilot):
         await pilot.press("colon", *"pull No:Image", "enter")
-        told = ("Pull", "'No:Image' is no name of an image")
+        told = ("Pull", "'No:Image' is not a valid image reference")
         await wait_for(pilot, lambda: told in notices(app), "it is refused")
         assert client.images_pulled == []
 

@@ -61,7 +61,7 @@ async def test_a_program_that_is_not_there_does_not_keep_the_terminal(
 ) -> None:
     async with running() as (app, _):
         with lendable(app, monkeypatch) as terminal:
-            with pytest.raises(ProgramFailed, match="there is no such program here"):
+            with pytest.raises(ProgramFailed, match="command not found"):
                 await run_in_terminal(app.session, ["no-such-editor-of-that-name"])
             assert terminal.turns == ["lent", "back"]
 

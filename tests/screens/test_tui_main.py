@@ -90,7 +90,7 @@ async def test_before_the_agent_answers() -> None:
         assert "waiting for the agent" in "\n".join(table_text(app))
         client.fill((), (), (), (node(),))
         await wait_for(
-            pilot, lambda: "Drop a Pod manifest" in "\n".join(table_text(app)), "what to do"
+            pilot, lambda: "Put a Pod manifest" in "\n".join(table_text(app)), "what to do"
         )
         assert "./static_pods" in "\n".join(table_text(app))
 
@@ -370,7 +370,7 @@ async def test_a_pod_screen_follows_an_edit_and_a_removal() -> None:
         client.remove(pod("web", status()))
         await wait_for(
             pilot,
-            lambda: isinstance(app.screen, PodScreen) and "removed" in bar_text(app, "header"),
+            lambda: isinstance(app.screen, PodScreen) and "deleted" in bar_text(app, "header"),
             "that it is gone",
         )
         client.change(pod("web", status(state=waiting("ContainerCreating")), uid="new",
@@ -513,7 +513,7 @@ async def test_wrong_files_never_push_pods_out_of_view() -> None:
     async with running(client, size=(80, 24)) as (app, pilot):
         screen = main(app)
         pane, table = screen.pods, screen.pods.table
-        await wait_for(pilot, lambda: "61 files need a look" in str(pane.border_subtitle), "all")
+        await wait_for(pilot, lambda: "61 files need attention" in str(pane.border_subtitle), "all")
         await wait_for(pilot, lambda: table.set.rows["uid-web"], "the pods")
         on_top = min(MOST_ON_TOP, table.size.height // 3)
         assert f"{61 - on_top} below the pods" in str(pane.border_subtitle)

@@ -94,7 +94,7 @@ async def test_faults_only() -> None:
         shown = set(screen.pods.table.set.order)
         assert {"uid-crash-loop", "manifest:hello.yaml"} <= shown
         assert not {"uid-web", "uid-batch"} & shown
-        assert "faults only" in str(screen.pods.border_title)
+        assert "unhealthy only" in str(screen.pods.border_title)
         await pilot.press("escape")
         assert "uid-web" in screen.pods.table.set.order
 

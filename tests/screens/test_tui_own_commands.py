@@ -93,7 +93,7 @@ async def test_commands_are_typed_completed_in_the_menu_and_in_help(tmp_path: Pa
         view = app.screen.query_one(LinesView)
         await wait_for(pilot, lambda: view.lines, "help")
         shown = ["".join(span.text for span in line).split() for line in view.lines]
-        place = shown.index(["Own", "commands"])
+        place = shown.index(["Custom", "commands"])
         assert shown[place + 1] == [":tell", "tells", "it"]
         assert shown[place + 2] == ["^g", ":keyed", "tells", "it"]
         await pilot.press("escape", "m")
@@ -224,7 +224,7 @@ async def test_a_program_that_is_not_there_is_told(tmp_path: Path) -> None:
         async with running(preferences=preferences(tmp_path, own)) as (app, pilot):
             await pilot.press("ctrl+g")
             await wait_for(pilot, lambda app=app: notices(app), "the word")
-            assert notices(app)[0].endswith("no-such-program: there is no such program here")
+            assert notices(app)[0].endswith("no-such-program: command not found")
 
 
 async def test_one_of_several_containers_is_chosen(tmp_path: Path) -> None:
@@ -254,7 +254,7 @@ async def test_a_hotkey_types_a_line(tmp_path: Path) -> None:
 
 
 async def test_the_file_is_followed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("podtui.tui.preferences.file_changes.LOOK_SECONDS", 0.02)
+    monkeypatch.setattr("podtui.tui.preferences.file_changes.POLL_SECONDS", 0.02)
     path = tmp_path / "config.yaml"
     file = PreferencesFile(path, lambda: read(path))
     async with running(preferences_file=file) as (app, pilot):

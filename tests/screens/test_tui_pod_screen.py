@@ -139,7 +139,9 @@ async def test_a_pod_of_which_the_agent_knows_nothing_says_so() -> None:
     async with running() as (app, pilot):
         await opened(app, pilot, "web")
         await pilot.press("2")
-        await wait_for(pilot, lambda: "Nothing is known yet" in lines_of(app, "timeline"), "that")
+        await wait_for(
+            pilot, lambda: "No start of this pod is recorded" in lines_of(app, "timeline"), "that"
+        )
         await pilot.press("7")
         await wait_for(pilot, lambda: "No measurements" in lines_of(app, "resources"), "that")
 

@@ -36,8 +36,8 @@ async def test_a_key_attaches_to_the_containers_own_process(
         talked.append(session)
         return False
 
-    monkeypatch.setattr(shell, "talk", talk)
-    monkeypatch.setattr(shell, "say", lambda text: None)
+    monkeypatch.setattr(shell, "run_session", talk)
+    monkeypatch.setattr(shell, "print_line", lambda text: None)
     async with acting(tmp_path) as (_, pilot, client):
         client.attach = attach  # type: ignore[attr-defined]
         await pilot.press("a")

@@ -71,7 +71,7 @@ async def test_one_that_has_gone_counts_from_one_again() -> None:
 async def test_a_refused_key_pressed_ten_times_takes_one_place() -> None:
     async with app_with_notices() as (app, pilot):
         for _ in range(10):
-            app.notify("podtui runs read-only", title="Read-only", severity="warning")
+            app.notify("podtui is read-only", title="Read-only", severity="warning")
         app.notify("alpha")
         app.notify("beta")
 

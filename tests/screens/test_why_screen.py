@@ -108,7 +108,7 @@ async def test_a_file_that_changed_meanwhile_is_left_alone(tmp_path: Path, undo:
             app.session.start("Fix", apply)
         await wait_for(pilot, lambda: isinstance(app.screen, Dialog), "the plan is shown")
         await pilot.press("y")
-        await wait_for(pilot, lambda: any("changed by somebody" in n.message for n in
+        await wait_for(pilot, lambda: any("changed by another program" in n.message for n in
                        app.notices), "it is said")  # fmt: skip
         assert path.read_text() == mine
 

@@ -16,7 +16,7 @@ from podtui.api.names import CONFIG_SOURCE
 from podtui.api.v1 import ObjectMeta, Pod
 from podtui.manifest.diagnose import read_manifest
 from podtui.why import Diagnosis, Facts, Fix, apply_edits, diagnose
-from podtui.why.look import moment
+from podtui.why.cases import moment
 
 HEAD = "apiVersion: v1\nkind: Pod\nmetadata:\n  name: web\nspec:\n"
 

@@ -85,10 +85,10 @@ def _claim_source(claim: PodResourceClaim, path: str) -> Errors:
             yield from invalid_each(f"{path}.{field}", name, formats.dns_subdomain(name))
 
 
-def template(wish: PersistentVolumeClaimTemplate, path: str) -> Errors:
-    if wish.metadata is not None:
-        yield from _template_meta(wish.metadata, path)
-    yield from _claim_spec(wish.spec, f"{path}.spec")
+def template(template: PersistentVolumeClaimTemplate, path: str) -> Errors:
+    if template.metadata is not None:
+        yield from _template_meta(template.metadata, path)
+    yield from _claim_spec(template.spec, f"{path}.spec")
 
 
 def _template_meta(meta: ObjectMeta, path: str) -> Errors:

@@ -187,7 +187,7 @@ class TarStream:
     async def _next(self) -> Member | None:
         await self._pass(self._left)
         raw = bytearray()
-        told: dict[str, str] = {}
+        reported: dict[str, str] = {}
         while True:
             block = await self._read(BLOCK)
             if block == _ZEROS:
@@ -203,17 +203,17 @@ class TarStream:
                 raise _broken()
             content = await self._read(_whole_blocks(info.size))
             raw += content
-            told |= _extension(info.type, content[: info.size])
+            reported |= _extension(info.type, content[: info.size])
         try:
-            size = int(told.get("size", info.size)) if info.isreg() else 0
-            mtime = int(float(told.get("mtime", info.mtime)))
+            size = int(reported.get("size", info.size)) if info.isreg() else 0
+            mtime = int(float(reported.get("mtime", info.mtime)))
         except ValueError as error:
             raise _broken() from error
         self._left = _whole_blocks(size)
         return Member(
-            name=told.get("path", info.name).strip("/"),
+            name=reported.get("path", info.name).strip("/"),
             type=info.type,
-            link=told.get("linkpath", info.linkname),
+            link=reported.get("linkpath", info.linkname),
             size=size,
             mode=info.mode,
             mtime=mtime,

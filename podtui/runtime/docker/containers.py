@@ -174,7 +174,7 @@ class Containers:
             used.append(fallback)
             name, payload = known[0], known[1] | {"HostConfig": host}
             known = (name, payload)
-            container_id = await self._make_again(link, container_id, name, payload)
+            container_id = await self._recreate(link, container_id, name, payload)
         for fallback in used:
             self._connection.use_fallback(fallback)
         return Started(id=container_id, warnings=tuple(fallback.words for fallback in used))
@@ -190,7 +190,7 @@ class Containers:
         async with self._connection.starts:
             await link.calls.run(lambda client: client.start(container_id), timeout=START_SECONDS)
 
-    async def _make_again(self, link: Link, container_id: str, name: str, payload: Json) -> str:
+    async def _recreate(self, link: Link, container_id: str, name: str, payload: Json) -> str:
         """Recreate a container with another payload, and return its new id."""
         termination = self._terminations.get(container_id)
         await self.remove(container_id)

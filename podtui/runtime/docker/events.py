@@ -38,8 +38,8 @@ class Events:
                 "GET", "/events", query={"filters": json.dumps(filters)}
             ) as response:
                 async for event in objects(response):
-                    if (told := _event(event)) is not None:
-                        yield told
+                    if (reported := _event(event)) is not None:
+                        yield reported
         except Refused as error:
             raise EngineUnavailable(f"the engine's event stream ended: {error}") from error
         raise EngineUnavailable("the engine's event stream ended")

@@ -74,11 +74,11 @@ class ImageAccounts:
 
 def local_accounts(driver: Mapping[str, Any]) -> Accounts | None:
     """Read the image layers of a container if they are on this machine; else return None."""
-    told = str(mapping(driver, "Data").get("LowerDir") or "")
-    if driver.get("Name") != "overlay2" or not told:
+    reported = str(mapping(driver, "Data").get("LowerDir") or "")
+    if driver.get("Name") != "overlay2" or not reported:
         return None
     try:
-        return read_accounts(*(_topmost(told.split(":"), name) for name in _FILES))
+        return read_accounts(*(_topmost(reported.split(":"), name) for name in _FILES))
     except OSError:
         return None
 

@@ -172,7 +172,7 @@ class Connection:
         if search.found is None:
             raise EngineUnavailable(search.explain())
         endpoint = search.found
-        version, info, api = await _introduce(endpoint)
+        version, info, api = await _describe(endpoint)
         podman = engine_name(version) == "podman"
         able = abilities(
             info,
@@ -190,7 +190,7 @@ class Connection:
         return link
 
 
-async def _introduce(endpoint: Endpoint) -> tuple[dict[str, Any], dict[str, Any], str]:
+async def _describe(endpoint: Endpoint) -> tuple[dict[str, Any], dict[str, Any], str]:
     """Return the engine's ``/version`` and ``/info``, and the API version to use."""
     wire = Wire(endpoint, ".".join(map(str, _OLDEST_API)))
     try:

@@ -22,13 +22,13 @@ class Ownership:
     def __init__(self, connection: Connection, root: str) -> None:
         self._connection = connection
         self._root = root
-        self._ours: set[str] = set()
+        self._own_containers: set[str] = set()
 
     def add(self, container_id: str) -> None:
-        self._ours.add(container_id)
+        self._own_containers.add(container_id)
 
     def forget(self, container_id: str) -> None:
-        self._ours.discard(container_id)
+        self._own_containers.discard(container_id)
 
     async def inspect(self, container_id: str) -> dict[str, Any]:
         """Return the inspection. Raises `EngineNotFound`, also for containers that are not ours."""
@@ -39,12 +39,12 @@ class Ownership:
         with parsing("an inspected container"):
             if labels_of(found["Config"]).get(names.ROOT_LABEL) != self._root:
                 raise EngineNotFound(f"No such container: {container_id}")
-            self._ours.add(str(found["Id"]))
+            self._own_containers.add(str(found["Id"]))
         return found
 
     async def check(self, container_id: str) -> None:
         """Raises `EngineNotFound` if the container is not ours or does not exist."""
-        if container_id not in self._ours:
+        if container_id not in self._own_containers:
             await self.inspect(container_id)
 
 

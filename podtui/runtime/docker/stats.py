@@ -57,7 +57,7 @@ class Stats:
         version = link.info.cgroup_version
 
         found = await self._each(
-            link, running, KernelFiles.usage, lambda told: from_answer(told, version)
+            link, running, KernelFiles.usage, lambda reported: from_answer(reported, version)
         )
         now = self._clock.now()
         return tuple(
@@ -99,13 +99,17 @@ class Stats:
         filters = _label_filters(self._root, names.DOCKER_TYPE_CONTAINER)
         query = {"size": "true", "filters": filters}
         try:
-            told = await link.wire.send("GET", "/containers/json", query=query, total=_SIZE_SECONDS)
+            reported = await link.wire.send(
+                "GET", "/containers/json", query=query, total=_SIZE_SECONDS
+            )
         except Refused as error:
             raise engine_error(error) from error
         wanted = _labels(self._root, names.DOCKER_TYPE_CONTAINER)
         # The engine omits the size, or reports -1, if its storage driver cannot measure it.
         with parsing("sizes"):
-            sizes = {str(one["Id"]): int(one.get("SizeRw") or 0) for one in labelled(told, wanted)}
+            sizes = {
+                str(one["Id"]): int(one.get("SizeRw") or 0) for one in labelled(reported, wanted)
+            }
         return {identity: size for identity, size in sizes.items() if size >= 0}
 
     async def _running(self, link: Link, kind: str) -> dict[str, Json]:
@@ -134,9 +138,9 @@ class Stats:
 
         async def ask(identity: str) -> None:
             async with slots:
-                answer = await _asked(link, identity)
-            if answer is not None and (told := understand(answer)) is not None:
-                found[identity] = told
+                answer = await _query(link, identity)
+            if answer is not None and (reported := understand(answer)) is not None:
+                found[identity] = reported
 
         try:
             async with asyncio.TaskGroup() as group:
@@ -159,7 +163,7 @@ class Stats:
         return {identity: one for identity, one in every if one is not None}
 
 
-async def _asked(link: Link, container_id: str) -> Mapping[str, Any] | None:
+async def _query(link: Link, container_id: str) -> Mapping[str, Any] | None:
     """Return None if the container has stopped meanwhile."""
     path = f"/containers/{container_id}/stats"
     query = {"stream": "0", "one-shot": "1"}
@@ -208,11 +212,11 @@ def from_answer(stats: Mapping[str, Any], cgroup_version: int = 2) -> Usage:
     )
 
 
-def _disk_of(told: Mapping[str, Any], cgroup_version: int) -> Disk | None:
+def _disk_of(reported: Mapping[str, Any], cgroup_version: int) -> Disk | None:
     """Return None if unknown. With cgroup v1, no entries may mean no disk usage or no counting."""
     name = "io_service_bytes_recursive"
-    entries = cast("list[dict[str, Any]]", told.get(name) or [])
-    if name not in told or (cgroup_version == 1 and not entries):
+    entries = cast("list[dict[str, Any]]", reported.get(name) or [])
+    if name not in reported or (cgroup_version == 1 and not entries):
         return None
     sums = {"read": 0, "write": 0}
     for entry in entries:
@@ -364,20 +368,20 @@ class KernelFiles:
         read = written = 0
         try:
             for pid in self._processes(group):
-                told = self._io_of(pid)
-                read += told[0]
-                written += told[1]
+                reported = self._io_of(pid)
+                read += reported[0]
+                written += reported[1]
         except (OSError, ValueError, KeyError):
             return None
         return read, written
 
     def _io_of(self, pid: str) -> Disk:
         try:
-            told = _read(f"{self._proc}/{pid}/io")
+            reported = _read(f"{self._proc}/{pid}/io")
         except (FileNotFoundError, ProcessLookupError):
             # The process has exited; its parent has inherited the counters.
             return 0, 0
-        table = dict(line.split(": ") for line in told.splitlines())
+        table = dict(line.split(": ") for line in reported.splitlines())
         return int(table["read_bytes"]), int(table["write_bytes"])
 
 

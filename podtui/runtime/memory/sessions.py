@@ -72,9 +72,9 @@ class ExecSession:
                 await self._changed(process.wakes_at - elapsed)
 
     async def write(self, data: bytes) -> None:
-        while len(self._input) >= LIMIT and not self._deaf:
+        while len(self._input) >= LIMIT and not self._ignores_input:
             await self._cell.signal.wait()
-        if not self._deaf:
+        if not self._ignores_input:
             self._input += data
             self._cell.signal.notify()
 
@@ -95,7 +95,7 @@ class ExecSession:
         self._cell.signal.notify()
 
     @property
-    def _deaf(self) -> bool:
+    def _ignores_input(self) -> bool:
         return self._over or self._input_ended or not self._cell.running
 
     def _read(self) -> bytes:

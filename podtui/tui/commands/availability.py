@@ -11,7 +11,7 @@ from podtui.client.protocol import ServerCapabilities
 from podtui.tui.commands.actions import ACTIONS
 
 NEEDS: Final[Mapping[str, tuple[str, ...]]] = {
-    "turn": ("manifests",),
+    "switch_source": ("manifests",),
     "managed": ("managed_fields",),
     "remove_image": ("engine",),
     "prune_images": ("engine",),

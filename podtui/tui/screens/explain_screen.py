@@ -29,7 +29,7 @@ class ExplainScreen(BackScreen):
                 tooltip="Go to the parent field"),
         Binding("right", "into", "Into", show=False, id="explain.into",
                 tooltip="Open the field under the cursor"),
-        Binding("tab", "turn", "Text or fields", show=False, id="explain.turn",
+        Binding("tab", "switch_part", "Text or fields", show=False, id="explain.turn",
                 tooltip="Switch between the text and the list of fields"),
     ]  # fmt: skip
     DEFAULT_CSS = """
@@ -116,6 +116,6 @@ class ExplainScreen(BackScreen):
         else:
             super().action_back()
 
-    def action_turn(self) -> None:
+    def action_switch_part(self) -> None:
         if self._explanation.fields:
             (self.fields if self.text.has_focus else self.text).focus()

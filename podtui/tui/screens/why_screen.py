@@ -25,7 +25,7 @@ from podtui.tui.widgets.cells import Line, Span
 from podtui.tui.widgets.sanitize import clean
 from podtui.tui.widgets.tones import LinesView
 from podtui.why import Diagnosis, Facts, Fix, Health, diagnose, diagnose_manifest
-from podtui.why.look import log_failure
+from podtui.why.cases import log_failure
 from podtui.why.trial import begin_trial
 from podtui.why.waiting import diagnose_waiting
 

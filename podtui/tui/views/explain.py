@@ -60,7 +60,7 @@ def explanation_lines(explanation: Explanation, width: int) -> list[Line]:
     )
     if explanation.fate:
         glyph, tone = FATES[explanation.fate]
-        text = f"{glyph[:2]}{explanation.fate_words}"
+        text = f"{glyph[:2]}{explanation.support_text}"
         lines += wrap((Span(f"{'here':<{KEY}} ", "key"), Span(text, tone)), width, indent=KEY + 1)
     for key, text, tone in pairs:
         if text:

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from podtui.cli import main
-from podtui.cli.check import lacking_words
+from podtui.cli.check import lacking_text
 
 POD = """\
 apiVersion: v1
@@ -38,7 +38,7 @@ def test_an_agent_that_has_no_node_yet_keeps_nobody_from_checking(
 def test_what_is_lacking_is_said_in_kubernetes_amounts() -> None:
     lacks = [("cpu", 3500, 250, 2000), ("memory", 64 * 1024**4, 0, 24 * 1024**3),
              ("pods", 1, 110, 110)]  # fmt: skip
-    assert lacking_words(lacks) == (
+    assert lacking_text(lacks) == (
         "cpu: 3500m requested, 1750m of 2 free; memory: 64Ti requested, 24Gi of 24Gi free;"
         " pods: 1 requested, 0 of 110 free"
     )

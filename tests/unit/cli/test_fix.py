@@ -180,11 +180,11 @@ def test_in_a_terminal_it_asks_after_the_diff(
     path.write_text(BROKEN)
     asked: list[str] = []
 
-    def agrees(question: str) -> bool:
+    def confirm(question: str) -> bool:
         asked.append(question)
         return answer
 
-    monkeypatch.setattr("podtui.cli.check.agrees", agrees)
+    monkeypatch.setattr("podtui.cli.check.confirm", confirm)
     for stream in (sys.stdin, sys.stdout):
         monkeypatch.setattr(stream, "isatty", lambda: True, raising=False)
     assert run(tmp_path, "--fix", str(path)) == status

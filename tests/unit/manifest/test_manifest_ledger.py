@@ -30,7 +30,7 @@ from podtui.manifest.result import (
     object_keys,
     settle,
 )
-from podtui.manifest.stand import File, Stand, as_duplicate, claims_of, record_of
+from podtui.manifest.stand import File, FileState, as_duplicate, claims_of, record_of
 from podtui.manifest.types import Folder
 
 NAMES = ("a", "b", "c", "d")
@@ -132,7 +132,7 @@ class Scratch:
         if self.strict:
             stands.sort(key=lambda s: s.file.name, reverse=True)
         held: dict[Any, str] = {}
-        kept: list[Stand] = []
+        kept: list[FileState] = []
         manifests: dict[str, Manifest] = {}
         for stand in stands:
             stand.file.drawn = None
@@ -157,9 +157,9 @@ class Scratch:
             secrets={k[:2]: o for k, o in named.items() if isinstance(o, Secret)},
         )
 
-    def _stand(self, file: File, there: set[Any], moment: str) -> Stand:
+    def _stand(self, file: File, there: set[Any], moment: str) -> FileState:
         if file.result is None:
-            return Stand(file, ManifestState.IGNORED, ReadResult())
+            return FileState(file, ManifestState.IGNORED, ReadResult())
         result = settle(file.result, there)
         items = [item for one in self.files.values() for item in one.objects]
         held = {
@@ -173,13 +173,13 @@ class Scratch:
             if file.good is None or file.raw != pod:
                 seen = self.seen.setdefault(pod.metadata.uid, moment)
                 file.raw, file.good = pod, with_seen(pod, seen)
-            return Stand(file, ManifestState.ACCEPTED, result, file.good, file.objects)
+            return FileState(file, ManifestState.ACCEPTED, result, file.good, file.objects)
         if result.broken:
             kept = file.good is not None or (file.objects and result.candidate is None)
             state = ManifestState.LAST_GOOD if kept else ManifestState.INVALID
-            return Stand(file, state, result, file.good, file.objects)
+            return FileState(file, state, result, file.good, file.objects)
         file.raw = file.good = None
-        return Stand(file, ManifestState.ACCEPTED, result, objects=file.objects)
+        return FileState(file, ManifestState.ACCEPTED, result, objects=file.objects)
 
 
 steps = st.one_of(
@@ -280,7 +280,7 @@ def test_a_change_costs_what_it_bears_upon(
     ledger = filled(50)
     drawn: list[str] = []
 
-    def record(stand: Stand) -> object:
+    def record(stand: FileState) -> object:
         drawn.append(stand.file.name)
         return record_of(stand)
 

@@ -26,7 +26,7 @@ from podtui.api.v1 import (
     PodStatus,
 )
 from podtui.why import Diagnosis, Facts, Health, diagnose
-from podtui.why.look import moment
+from podtui.why.cases import moment
 
 SHORT = "0/3 nodes are available: 3 Insufficient cpu. preemption: not helpful."
 

@@ -15,7 +15,7 @@ from podtui.manifest.diagnose import read_manifest
 from podtui.manifest.reader import read_document
 from podtui.why import Edit, EditError, apply_edits, diff_lines
 from podtui.why.source import Source
-from podtui.why.writing import Value
+from podtui.why.yaml_values import Value
 
 PLAIN = """\
 # what it is

@@ -247,7 +247,7 @@ class YamlView(TextView):
     """The YAML of a pod; ``source`` is ``live`` or ``manifest``."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("o", "turn", "Live or manifest", id="yaml.source",
+        Binding("o", "switch_source", "Live or manifest", id="yaml.source",
                 tooltip="Switch between the live object and its manifest"),
         Binding("m", "managed", "Managed fields", id="yaml.managed",
                 tooltip="Show or hide metadata.managedFields"),
@@ -280,7 +280,7 @@ class YamlView(TextView):
         words = "live object" + (", managed fields hidden" if hidden else "")
         self.border_title = words if self.source == "live" else "manifest"
 
-    def action_turn(self) -> None:
+    def action_switch_source(self) -> None:
         self.source = "manifest" if self.source == "live" else "live"
         self._again()
 

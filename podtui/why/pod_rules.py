@@ -8,10 +8,10 @@ from podtui.api.health import pod_health
 from podtui.api.places import Path
 from podtui.api.times import short_duration
 from podtui.api.v1 import NodeCondition, Pod
-from podtui.why.look import (
+from podtui.why.cases import (
     cases,
-    is_leaving,
-    is_over,
+    is_finished,
+    is_terminating,
     newest,
     pod_events,
 )
@@ -33,7 +33,7 @@ def _ready(facts: Facts) -> NodeCondition | None:
 
 def _engine(facts: Facts) -> Found | None:
     ready = _ready(facts)
-    if ready is None or ready.status == "True" or is_over(facts.pod):
+    if ready is None or ready.status == "True" or is_finished(facts.pod):
         return None
     text = ready.message or ready.reason or "it does not say why"
     return Found({"text": text, "advice": engine_advice(text)})
@@ -63,9 +63,9 @@ def _longer(facts: Facts, found: Found, source: Source) -> Iterator[Fix | None]:
         yield Fix("Remove activeDeadlineSeconds", (edit,))
 
 
-def _leaving(facts: Facts) -> Found | None:
+def _terminating(facts: Facts) -> Found | None:
     pod = facts.pod
-    if not is_leaving(pod) or is_over(pod):
+    if not is_terminating(pod) or is_finished(pod):
         return None
     grace = pod.metadata.deletionGracePeriodSeconds or pod.spec.terminationGracePeriodSeconds or 30
     left = [case.name for case in cases(facts) if case.running]
@@ -144,7 +144,7 @@ def _recovering(facts: Facts) -> Found | None:
     return Found({"name": found.container, "left": left})
 
 
-def _well(facts: Facts) -> Found | None:
+def _healthy(facts: Facts) -> Found | None:
     if pod_health(facts.pod, facts.now).health is not Health.HEALTHY:
         return None
     count = len(facts.pod.spec.containers)
@@ -161,7 +161,7 @@ def _simulated(facts: Facts) -> str:
     return "SIMULATED: the engine runs no programs." if memory else ""
 
 
-def _on_its_way(facts: Facts) -> Found | None:
+def _starting(facts: Facts) -> Found | None:
     waits = [c.message for c in facts.pod.status.conditions if c.status == "False" and c.message]
     text = waits[-1] if waits else "its first status has not been written yet"
     return Found({"text": text, "simulated": _simulated(facts)})
@@ -216,7 +216,7 @@ ENDS: tuple[Rule[Facts], ...] = (
     ),
     Rule(
         id="Terminating",
-        match=_leaving,
+        match=_terminating,
         title="It is terminating and waits for {left} to exit.",
         sentences=(
             "Containers have {grace} s to exit after SIGTERM; then they are killed.",
@@ -271,14 +271,14 @@ REST: tuple[Rule[Facts], ...] = (
     ),
     Rule(
         id="Healthy",
-        match=_well,
+        match=_healthy,
         title="It is healthy: {all}.",
         sentences=("{simulated}",),
         health=Health.HEALTHY,
     ),
     Rule(
         id="OnItsWay",
-        match=_on_its_way,
+        match=_starting,
         title="It is starting: {text}.",
         sentences=("{simulated}",),
         events=("Pulling", "Pulled", "Created", "Started", "SandboxChanged"),

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 
 from podtui.api.places import Path
 from podtui.api.v1 import Container
-from podtui.why.look import Case
+from podtui.why.cases import Case
 from podtui.why.source import Source
 from podtui.why.types import Fix, Found, Rule
 

@@ -137,9 +137,9 @@ class Case:
             return False
         if self.name in kills_of(self.pod.metadata.annotations):
             return self.kill is not None and self.kill.reason is reason
-        if self.said_of_ending("Killing", *words) is not None:
+        if self.event_of_termination("Killing", *words) is not None:
             return True
-        kills = sum(event.count or 1 for event in self.said("Killing", *words))
+        kills = sum(event.count or 1 for event in self.events_with("Killing", *words))
         if not kills or ending.reason == "OOMKilled":
             return False
         if ending.exitCode in _BY_SIGNAL:
@@ -147,7 +147,7 @@ class Case:
         return kills >= _HABIT or 2 * kills >= self.restarts
 
     @property
-    def through(self) -> bool:
+    def completed(self) -> bool:
         """True if the container has completed its work."""
         if self.ended is None or self.ended.exitCode != 0:
             return False
@@ -180,7 +180,7 @@ class Case:
             [e for e in own_events(self.facts) if e.involvedObject.fieldPath.endswith(suffix)]
         )
 
-    def said(self, reason: str, *words: str) -> Iterator[Event]:
+    def events_with(self, reason: str, *words: str) -> Iterator[Event]:
         """Yield the events with this reason whose message contains all these words."""
         return (
             event
@@ -188,11 +188,11 @@ class Case:
             if event.reason == reason and all(word in event.message for word in words)
         )
 
-    def said_of_ending(self, reason: str, *words: str) -> Event | None:
+    def event_of_termination(self, reason: str, *words: str) -> Event | None:
         """Return the newest matching event seen during the life of the terminated instance."""
         ending = self.ending
         began = moment(run_began(ending)) if ending is not None else None
-        for event in reversed(tuple(self.said(reason, *words))):
+        for event in reversed(tuple(self.events_with(reason, *words))):
             seen = moment(last_seen(event))
             # Times are truncated to seconds.
             if began is None or seen is None or seen >= began - 1:
@@ -209,13 +209,13 @@ class Case:
             return self.kill.on_purpose
         if self.ending is None:
             return False
-        anew = newest(pod_events(self.facts, "SandboxChanged"))
+        recreated = newest(pod_events(self.facts, "SandboxChanged"))
         ended = moment(self.ending.finishedAt)
-        seen = moment(last_seen(anew)) if anew is not None else None
+        seen = moment(last_seen(recreated)) if recreated is not None else None
         if seen is not None and ended is not None and seen >= ended - 1:
             return True
         return any(
-            self.said_of_ending("Killing", words) is not None
+            self.event_of_termination("Killing", words) is not None
             for words in ("Stopping container", "definition changed", "resize requires restart")
         )
 
@@ -224,7 +224,7 @@ class Case:
         return self.facts.logs.get(self.name, ())
 
     @cached_property
-    def told(self) -> str:
+    def output(self) -> str:
         """The final output: the termination message and the last log lines."""
         message = self.ending.message if self.ending is not None else ""
         return "\n".join((message, *self.log))
@@ -266,9 +266,9 @@ def condition(facts: Facts, kind: str) -> str:
     return next((c.status for c in facts.pod.status.conditions if c.type == kind), "")
 
 
-def is_leaving(pod: Pod) -> bool:
+def is_terminating(pod: Pod) -> bool:
     return bool(pod.metadata.deletionTimestamp)
 
 
-def is_over(pod: Pod) -> bool:
+def is_finished(pod: Pod) -> bool:
     return pod.status.phase in ("Succeeded", "Failed")
