@@ -95,7 +95,7 @@ def words(namespace: argparse.Namespace, resolved: Resolved) -> list[str]:
 
 
 def ensure_folder(namespace: argparse.Namespace, folder: Path) -> None:
-    """Create the folder named on the command line, if the user confirm.
+    """Create the folder named on the command line, if the user agrees.
 
     A folder from a flag or a setting is its owner's responsibility: the agent waits for it.
     """

@@ -13,7 +13,7 @@ from podtui.api.local import Diagnostic, Manifest, ManifestState, Severity
 from podtui.api.v1 import Pod
 from podtui.manifest.diagnose import read_manifest
 from podtui.manifest.document import MAX_BYTES, as_utf8, printable, source_lines
-from podtui.manifest.ledger import Ledger
+from podtui.manifest.folder_state import FolderState
 from podtui.manifest.listing import Listed, Stamp, list_path, read_file, shown_path
 from podtui.manifest.result import ReadResult
 from podtui.terminal_text import cells
@@ -91,7 +91,7 @@ class _Group:
     """The files of one folder, checked together because pod names, ConfigMaps and Secrets are
     shared."""
 
-    ledger: Ledger
+    folder_state: FolderState
     lines: dict[str, tuple[str, ...]]
     asked: dict[str, tuple[int, str]]
     """By file name: its position among all checked files, and the path as it was given."""
@@ -115,13 +115,15 @@ def check_paths(
     for given in paths:
         asked = os.fspath(given)
         if asked == STDIN and stdin is not None:
-            group = groups.setdefault(STDIN, _Group(Ledger(strict=strict, previous={}), {}, {}))
+            group = groups.setdefault(
+                STDIN, _Group(FolderState(strict=strict, previous={}), {}, {})
+            )
             if STDIN not in group.asked:
                 group.asked[STDIN] = (count, STDIN)
                 data = stdin.read(MAX_BYTES + 1)
                 result, lines = _read_data(STDIN, data, node_name=node_name, strict=strict)
                 group.lines[STDIN] = lines
-                group.ledger.read(STDIN, STDIN, 1, Stamp(0, 0, len(data), 0), b"", result)
+                group.folder_state.read(STDIN, STDIN, 1, Stamp(0, 0, len(data), 0), b"", result)
                 count += 1
             continue
         absolute = os.path.abspath(asked)
@@ -143,7 +145,7 @@ def check_paths(
             count += 1
             continue
         folder = os.path.dirname(absolute) if listing.single else absolute
-        group = groups.setdefault(folder, _Group(Ledger(strict=strict, previous={}), {}, {}))
+        group = groups.setdefault(folder, _Group(FolderState(strict=strict, previous={}), {}, {}))
         for name, listed in listing.files.items():
             if name not in group.asked:
                 shown = asked if listing.single else os.path.join(asked, name)
@@ -158,15 +160,15 @@ def check_paths(
 def _enter(group: _Group, folder: str, listed: Listed, *, node_name: str, strict: bool) -> None:
     path = os.path.join(folder, listed.name)
     if listed.stamp is None:
-        group.ledger.ignore(listed.name, shown_path(path), 1, listed.ignored)
+        group.folder_state.ignore(listed.name, shown_path(path), 1, listed.ignored)
         return
     result, lines = _read(path, node_name=node_name, strict=strict)
     group.lines[listed.name] = lines
-    group.ledger.read(listed.name, shown_path(path), 1, listed.stamp, b"", result)
+    group.folder_state.read(listed.name, shown_path(path), 1, listed.stamp, b"", result)
 
 
 def _group_checks(group: _Group) -> Iterator[tuple[int, FileCheck]]:
-    folder = group.ledger.folder("")
+    folder = group.folder_state.folder("")
     for name, manifest in folder.manifests.items():
         number, asked = group.asked[name]
         yield (

@@ -22,8 +22,8 @@ from podtui.api.local import Diagnostic, Severity
 from podtui.api.v1 import Pod
 from podtui.clock import Clock
 from podtui.manifest.diagnose import read_manifest
+from podtui.manifest.folder_state import FolderState
 from podtui.manifest.identity import from_record, seen_text
-from podtui.manifest.ledger import Ledger
 from podtui.manifest.listing import (
     FolderStamp,
     Listed,
@@ -101,7 +101,7 @@ class ManifestFolder:
         self._strict = strict
         self._full_seconds = full_list_seconds
         previous = {name: from_record(pod) for name, pod in (last_good or {}).items()}
-        self._ledger = Ledger(strict=strict, previous=previous)
+        self._state = FolderState(strict=strict, previous=previous)
         self._scans = 0
         self._single = False
         self._around: set[str] = set()
@@ -129,7 +129,7 @@ class ManifestFolder:
                 listing = await self._list(watch, changes, full=full)
                 self._deadlines = [next_full]
                 await self._scan(listing, changes.names, full=full)
-                folder = self._ledger.folder(seen_text(self._clock.now()), listing.error)
+                folder = self._state.folder(seen_text(self._clock.now()), listing.error)
                 if folder is not last:
                     last = folder
                     yield folder
@@ -152,7 +152,7 @@ class ManifestFolder:
         reading = await asyncio.to_thread(
             read_preview, path, data, node_name=self._node_name, strict=self._strict
         )
-        before, after = self._ledger.last, self._ledger.copy()
+        before, after = self._state.last, self._state.copy()
         if reading.result is None:
             after.forget(name)
         else:
@@ -221,7 +221,7 @@ class ManifestFolder:
         for name, listed in listing.files.items():
             if listed.stamp is None:
                 self._forget_pending(name)
-                self._ledger.ignore(name, self._shown(name), self._scans, listed.ignored)
+                self._state.ignore(name, self._shown(name), self._scans, listed.ignored)
             elif self._is_due(name, listed.stamp, said.get(name, frozenset()), now):
                 due.append(listed)
         for start in range(0, len(due), _BATCH):
@@ -229,7 +229,7 @@ class ManifestFolder:
             for read in await asyncio.to_thread(self._read_batch, batch):
                 self._apply(read)
         if full and self._strict:
-            self._ledger.drop_broken()
+            self._state.drop_broken()
 
     def _shown(self, name: str) -> str:
         return shown_path(self._file_path(name))
@@ -244,25 +244,25 @@ class ManifestFolder:
         arrived = {
             listed.stamp.inode
             for name, listed in listing.files.items()
-            if listed.stamp is not None and self._ledger.stamp(name) is None
+            if listed.stamp is not None and self._state.stamp(name) is None
         }
         asked = listing.asked
         if asked is None:
-            asked = {*self._ledger.names(), *self._unsettled, *self._recheck}
+            asked = {*self._state.names(), *self._unsettled, *self._recheck}
         for name in asked:
             if name in listing.files:
                 self._deleted.pop(name, None)
                 continue
-            if name not in self._ledger:
+            if name not in self._state:
                 self._forget_pending(name)
                 continue
-            stamp = self._ledger.stamp(name)
+            stamp = self._state.stamp(name)
             since = self._deleted.setdefault(name, now)
             grace = GONE_SECONDS
             if self._single or self._is_edited(name, said):
                 grace = GONE_EDITED_SECONDS
             if stamp is None or stamp.inode in arrived or now - since >= grace:
-                self._ledger.forget(name)
+                self._state.forget(name)
                 self._forget_pending(name)
             else:
                 self._deadlines.append(since + grace)
@@ -276,7 +276,7 @@ class ManifestFolder:
 
     def _is_due(self, name: str, stamp: Stamp, said: frozenset[int], now: float) -> bool:
         """Return whether to read the file in this scan; set a deadline if it has to wait."""
-        known = self._ledger.stamp(name)
+        known = self._state.stamp(name)
         if known == stamp:
             self._unsettled.pop(name, None)
             again = self._recheck.get(name)
@@ -325,14 +325,14 @@ class ManifestFolder:
             return _Read(name, listed, b"", ReadResult(diagnostics=(unreadable,)))
         digest = hashlib.blake2b(content.data, digest_size=16).digest()
         result = None
-        if digest != self._ledger.digest(name):
+        if digest != self._state.digest(name):
             result = read_manifest(
                 shown, content.data, node_name=self._node_name, strict=self._strict
             )
         return _Read(name, content.stamp, digest, result, content.complete, content.open)
 
     def _apply(self, read: _Read) -> None:
-        """Enter a file that was read into the ledger, unless it is still being written."""
+        """Enter a file that was read into the folder_state, unless it is still being written."""
         now = self._clock.monotonic()
         name, stamp = read.name, read.stamp
         if read.vanished or stamp is None:
@@ -353,10 +353,10 @@ class ManifestFolder:
             self._recheck[name] = now + SETTLE_SECONDS
             self._deadlines.append(now + SETTLE_SECONDS)
         if read.result is None:
-            self._ledger.touched(name, stamp)
+            self._state.touched(name, stamp)
         else:
             path = self._shown(name)
-            self._ledger.read(name, path, self._scans, stamp, read.digest, read.result)
+            self._state.read(name, path, self._scans, stamp, read.digest, read.result)
 
     def _is_unfinished(self, read: _Read, stamp: Stamp, now: float) -> bool:
         """Return whether the content read may be only part of what is being written."""

@@ -8,8 +8,8 @@ from collections.abc import AsyncIterator
 from kubelet_world import World
 
 from podtui.manifest.diagnose import read_manifest
+from podtui.manifest.folder_state import FolderState
 from podtui.manifest.identity import seen_text
-from podtui.manifest.ledger import Ledger
 from podtui.manifest.listing import Stamp
 from podtui.manifest.types import Folder
 
@@ -21,7 +21,7 @@ class FolderWorld(World):
 
     def __init__(self, *, strict: bool = False, **settings: object) -> None:
         self.strict = strict
-        self.ledger = Ledger(strict=strict, previous={})
+        self.folder_state = FolderState(strict=strict, previous={})
         self.folder = Folder()
         self._writes = itertools.count(1)
         super().__init__(strict=strict, **settings)  # type: ignore[arg-type]
@@ -29,24 +29,24 @@ class FolderWorld(World):
     async def _folders(self) -> AsyncIterator[Folder]:
         while True:
             self._changed.clear()
-            self.folder = self.ledger.folder(seen_text(self.clock.now()))
+            self.folder = self.folder_state.folder(seen_text(self.clock.now()))
             yield self.folder
             await self._changed.wait()
 
     def put(self, name: str, text: str) -> None:
         path, write = f"{PATH}/{name}", next(self._writes)
         result = read_manifest(path, text.encode(), node_name="n1", strict=self.strict)
-        self.ledger.read(name, path, write, Stamp(write, write, 1, 1), b"", result)
+        self.folder_state.read(name, path, write, Stamp(write, write, 1, 1), b"", result)
         self._changed.set()
 
     def delete(self, name: str) -> None:
-        self.ledger.forget(name)
+        self.folder_state.forget(name)
         self._changed.set()
 
     def list_in_full(self) -> None:
         """What happens every twenty seconds."""
         if self.strict:
-            self.ledger.drop_broken()
+            self.folder_state.drop_broken()
         self._changed.set()
 
     def uid(self, name: str = "web-n1") -> str:

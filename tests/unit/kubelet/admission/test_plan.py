@@ -11,7 +11,7 @@ from podtui.api.local import ManifestState
 from podtui.api.plan import FieldChange, Outcome, Plan, PodPlan
 from podtui.kubelet.admission.plan import AT_ONCE, STARTS_OVER, comes, plan_of
 from podtui.manifest.diagnose import read_manifest
-from podtui.manifest.ledger import Ledger
+from podtui.manifest.folder_state import FolderState
 from podtui.manifest.listing import Stamp
 from podtui.manifest.preview import Preview, read_preview
 
@@ -44,25 +44,25 @@ def planned(
     strict: bool = False,
 ) -> Plan:
     """The plan for ``web.yaml`` in a folder that has ``others`` too."""
-    ledger = Ledger(strict=strict, previous={})
+    folder_state = FolderState(strict=strict, previous={})
     files = {**(others or {}), **({} if old is None else {"web.yaml": old})}
     for name, text in files.items():
         path = folder / name
         path.write_text(text)
         read = read_manifest(str(path), text.encode(), node_name="n1", strict=strict)
-        ledger.read(name, str(path), 1, Stamp(1, 1, 1, 1), text.encode(), read)
-    before = ledger.folder("2026-01-01T00:00:00.000000000Z")
+        folder_state.read(name, str(path), 1, Stamp(1, 1, 1, 1), text.encode(), read)
+    before = folder_state.folder("2026-01-01T00:00:00.000000000Z")
     path = str(folder / "web.yaml")
     reading = read_preview(
         path, None if new is None else new.encode(), node_name="n1", strict=strict
     )
-    after = ledger.copy()
+    after = folder_state.copy()
     if reading.result is None:
         after.forget("web.yaml")
     else:
         after.read("web.yaml", path, 2, Stamp(2, 2, 2, 2), b"", reading.result)
     shown = after.folder("2026-01-02T00:00:00.000000000Z")
-    assert ledger.folder("2026-01-03T00:00:00.000000000Z") is before, "asking changes nothing"
+    assert folder_state.folder("2026-01-03T00:00:00.000000000Z") is before, "asking changes nothing"
     return plan_of(Preview("web.yaml", before, shown, reading.old, reading.new))
 
 

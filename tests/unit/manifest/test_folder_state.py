@@ -1,4 +1,4 @@
-"""The ledger, which looks only at what changed, against one that looks at everything each time."""
+"""The folder_state, which looks only at what changed, against one that looks at everything each time."""
 
 from __future__ import annotations
 
@@ -16,10 +16,11 @@ from manifests import NODE, pod_text
 from podtui.api import names as labels
 from podtui.api.local import Manifest, ManifestState
 from podtui.api.v1 import ConfigMap, Pod, Secret
-from podtui.manifest import ledger as ledger_module
+from podtui.manifest import folder_state as ledger_module
 from podtui.manifest.diagnose import read_manifest
+from podtui.manifest.file_state import File, FileState, as_duplicate, claims_of, record_of
+from podtui.manifest.folder_state import FolderState
 from podtui.manifest.identity import with_seen
-from podtui.manifest.ledger import Ledger
 from podtui.manifest.listing import Stamp
 from podtui.manifest.objects import object_key
 from podtui.manifest.result import (
@@ -30,7 +31,6 @@ from podtui.manifest.result import (
     object_keys,
     settle,
 )
-from podtui.manifest.stand import File, FileState, as_duplicate, claims_of, record_of
 from podtui.manifest.types import Folder
 
 NAMES = ("a", "b", "c", "d")
@@ -212,30 +212,30 @@ def test_a_ledger_is_what_all_its_files_come_to(
         path_of(name): with_seen(result_of(name, TEXTS[0], strict).pods[0], "before")
         for name in ran
     }
-    ledger, scratch = (
-        Ledger(strict=strict, previous=previous),
+    folder_state, scratch = (
+        FolderState(strict=strict, previous=previous),
         Scratch(strict=strict, previous=previous),
     )
-    last = ledger.folder("at first")
+    last = folder_state.folder("at first")
     scratch.folder("at first", "")
     for moment, step in enumerate([*history, ("folder", "")]):
         sight = moment // 4  # several files are found by one look
         match step:
             case ("read", name, text, mtime):
                 stamp, result = Stamp(mtime, moment, 1, 1), result_of(name, text, strict)
-                ledger.read(name, path_of(name), sight, stamp, b"", result)
+                folder_state.read(name, path_of(name), sight, stamp, b"", result)
                 scratch.read(name, sight, stamp, result)
             case ("forget", name):
-                ledger.forget(name)
+                folder_state.forget(name)
                 scratch.forget(name)
             case ("ignore", name, reason):
-                ledger.ignore(name, path_of(name), sight, reason)
+                folder_state.ignore(name, path_of(name), sight, reason)
                 scratch.ignore(name, sight, reason)
             case ("drop_broken",):
-                ledger.drop_broken()
+                folder_state.drop_broken()
                 scratch.drop_broken()
             case ("folder", error):
-                folder = ledger.folder(str(moment), error)
+                folder = folder_state.folder(str(moment), error)
                 assert folder == scratch.folder(str(moment), error)
                 assert list(folder.manifests) == sorted(folder.manifests)
                 same_objects(last, folder)
@@ -244,24 +244,26 @@ def test_a_ledger_is_what_all_its_files_come_to(
                 pytest.fail(f"no such step: {step}")
 
 
-def enter(ledger: Ledger, name: str, text: str, sight: int = 1) -> None:
-    ledger.read(name, path_of(name), sight, Stamp(0, 0, 1, 1), b"", result_of(name, text, False))
+def enter(folder_state: FolderState, name: str, text: str, sight: int = 1) -> None:
+    folder_state.read(
+        name, path_of(name), sight, Stamp(0, 0, 1, 1), b"", result_of(name, text, False)
+    )
 
 
-def filled(count: int) -> Ledger:
-    ledger = Ledger(strict=False, previous={})
+def filled(count: int) -> FolderState:
+    folder_state = FolderState(strict=False, previous={})
     for number in range(count):
-        enter(ledger, f"f{number}", pod_text(f"p{number}"))
-    enter(ledger, "needs", pod_text("needs", extra=NEEDS))
-    ledger.folder("1")
-    return ledger
+        enter(folder_state, f"f{number}", pod_text(f"p{number}"))
+    enter(folder_state, "needs", pod_text("needs", extra=NEEDS))
+    folder_state.folder("1")
+    return folder_state
 
 
 def test_an_order_of_admission_is_the_order_of_sight() -> None:
-    ledger = Ledger(strict=False, previous={})
+    folder_state = FolderState(strict=False, previous={})
     for name, sight in (("a", 3), ("c", 1), ("b", 2)):
-        enter(ledger, name, pod_text(name), sight)
-    pods = ledger.folder("1").pods.values()
+        enter(folder_state, name, pod_text(name), sight)
+    pods = folder_state.folder("1").pods.values()
     assert [pod.metadata.name for pod in pods] == ["c-n1", "b-n1", "a-n1"]
 
 
@@ -277,7 +279,7 @@ def test_an_order_of_admission_is_the_order_of_sight() -> None:
 def test_a_change_costs_what_it_bears_upon(
     name: str, text: str, looked_at: set[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    ledger = filled(50)
+    folder_state = filled(50)
     drawn: list[str] = []
 
     def record(stand: FileState) -> object:
@@ -285,10 +287,10 @@ def test_a_change_costs_what_it_bears_upon(
         return record_of(stand)
 
     monkeypatch.setattr(ledger_module, "record_of", record)
-    before = ledger.folder("2")
+    before = folder_state.folder("2")
     assert drawn == []
-    enter(ledger, name, text, 2)
-    after = ledger.folder("3")
+    enter(folder_state, name, text, 2)
+    after = folder_state.folder("3")
     assert set(drawn) == looked_at
     assert len(drawn) == len(looked_at)
     kept = [n for n in before.manifests if n not in looked_at]
@@ -296,11 +298,11 @@ def test_a_change_costs_what_it_bears_upon(
 
 
 def test_a_dropped_version_is_gone_though_no_file_changed() -> None:
-    ledger = filled(2)
-    enter(ledger, "f1", "kind: [", 2)
-    assert ledger.folder("2").manifests["f1"].status.state is ManifestState.LAST_GOOD
-    ledger.drop_broken()
-    folder = ledger.folder("3")
+    folder_state = filled(2)
+    enter(folder_state, "f1", "kind: [", 2)
+    assert folder_state.folder("2").manifests["f1"].status.state is ManifestState.LAST_GOOD
+    folder_state.drop_broken()
+    folder = folder_state.folder("3")
     assert folder.manifests["f1"].status.state is ManifestState.INVALID
     assert len(folder.pods) == 1
 
@@ -309,13 +311,13 @@ def test_three_in_a_chain_are_told_apart() -> None:
     """The middle one claims what both others do; without it both may have it."""
     texts = {"a": pod_text("p"), "b": fixed("u", "p"), "c": fixed("u", "q")}
     for order in itertools.permutations(texts):
-        ledger = Ledger(strict=False, previous={})
+        folder_state = FolderState(strict=False, previous={})
         for sight, name in enumerate(order):
-            enter(ledger, name, texts[name], sight)
-        first = ledger.folder("1").manifests[order[0]].status.state
+            enter(folder_state, name, texts[name], sight)
+        first = folder_state.folder("1").manifests[order[0]].status.state
         assert first is ManifestState.ACCEPTED
-        ledger.forget("b")
-        states = {n: m.status.state.value for n, m in ledger.folder("2").manifests.items()}
+        folder_state.forget("b")
+        states = {n: m.status.state.value for n, m in folder_state.folder("2").manifests.items()}
         assert states == {"a": "Accepted", "c": "Accepted"}
 
 
@@ -329,30 +331,30 @@ KEY = ("default", "m")
 
 @pytest.mark.parametrize("broken", ["kind: [", "", MAP.replace("A: b", "a/b: c")])
 def test_a_config_map_that_turns_bad_keeps_its_last_good_version(broken: str) -> None:
-    ledger = Ledger(strict=False, previous={})
-    enter(ledger, "m", MAP)
-    enter(ledger, "p", pod_text("p", extra=NEEDS))
-    good = ledger.folder("1")
-    enter(ledger, "m", broken, 2)
-    folder = ledger.folder("2")
+    folder_state = FolderState(strict=False, previous={})
+    enter(folder_state, "m", MAP)
+    enter(folder_state, "p", pod_text("p", extra=NEEDS))
+    good = folder_state.folder("1")
+    enter(folder_state, "m", broken, 2)
+    folder = folder_state.folder("2")
     assert states_of(folder) == {"m": "LastGood", "p": "Accepted"}
     assert folder.manifests["m"].status.message.startswith("the previous version is still")
     assert (folder.config_maps, folder.pods) == (good.config_maps, good.pods)
-    enter(ledger, "m", MAP.replace("A: b", "A: c"), 3)
-    assert ledger.folder("3").config_maps[KEY].data == {"A": "c"}
-    ledger.forget("m")
-    gone = ledger.folder("4")
+    enter(folder_state, "m", MAP.replace("A: b", "A: c"), 3)
+    assert folder_state.folder("3").config_maps[KEY].data == {"A": "c"}
+    folder_state.forget("m")
+    gone = folder_state.folder("4")
     assert gone.config_maps == {}
     assert states_of(gone) == {"p": "LastGood"}
 
 
 def test_pod_and_config_map_of_one_file_go_bad_together() -> None:
-    ledger = Ledger(strict=False, previous={})
-    enter(ledger, "f", pod_text("p", extra=NEEDS) + CONFIG)
-    good = ledger.folder("1")
+    folder_state = FolderState(strict=False, previous={})
+    enter(folder_state, "f", pod_text("p", extra=NEEDS) + CONFIG)
+    good = folder_state.folder("1")
     assert len(good.pods) == len(good.config_maps) == 1
-    enter(ledger, "f", pod_text("P") + CONFIG.replace("A: b", "A: c"), 2)
-    folder = ledger.folder("2")
+    enter(folder_state, "f", pod_text("P") + CONFIG.replace("A: b", "A: c"), 2)
+    folder = folder_state.folder("2")
     assert states_of(folder) == {"f": "LastGood"}
     assert (folder.pods, folder.config_maps) == (good.pods, good.config_maps)
 
@@ -366,51 +368,55 @@ def test_pod_and_config_map_of_one_file_go_bad_together() -> None:
     ],
 )
 def test_what_is_immutable_stays_until_its_file_is_gone(text: str, field: str) -> None:
-    ledger = Ledger(strict=False, previous={})
-    enter(ledger, "m", MAP + "immutable: true\n")
-    before = ledger.folder("1")
-    enter(ledger, "m", text, 2)
-    folder = ledger.folder("2")
+    folder_state = FolderState(strict=False, previous={})
+    enter(folder_state, "m", MAP + "immutable: true\n")
+    before = folder_state.folder("1")
+    enter(folder_state, "m", text, 2)
+    folder = folder_state.folder("2")
     assert folder.config_maps == before.config_maps
     (found,) = folder.manifests["m"].status.diagnostics
     assert (found.code, found.field, found.line) == ("FieldValueForbidden", field, 3)
     assert found.message == "Forbidden: field is immutable when `immutable` is set"
-    ledger.forget("m")
-    ledger.folder("3")
-    enter(ledger, "m", text, 4)
-    assert states_of(ledger.folder("4")) == {"m": "Accepted"}
+    folder_state.forget("m")
+    folder_state.folder("3")
+    enter(folder_state, "m", text, 4)
+    assert states_of(folder_state.folder("4")) == {"m": "Accepted"}
 
 
 def test_an_immutable_config_map_may_be_written_anew_as_it_is() -> None:
-    ledger = Ledger(strict=False, previous={})
-    enter(ledger, "m", MAP + "immutable: true\n")
-    ledger.folder("1")
-    enter(ledger, "m", MAP.replace("{name: m}", "{name: m, labels: {a: b}}") + "immutable: true\n")
-    folder = ledger.folder("2")
+    folder_state = FolderState(strict=False, previous={})
+    enter(folder_state, "m", MAP + "immutable: true\n")
+    folder_state.folder("1")
+    enter(
+        folder_state,
+        "m",
+        MAP.replace("{name: m}", "{name: m, labels: {a: b}}") + "immutable: true\n",
+    )
+    folder = folder_state.folder("2")
     assert folder.config_maps[KEY].metadata.labels == {"a": "b"}
 
 
 def test_of_two_config_maps_the_older_one_counts() -> None:
-    ledger = Ledger(strict=False, previous={})
-    enter(ledger, "b", MAP, 1)
-    enter(ledger, "a", pod_text("p") + CONFIG.replace("A: b", "A: c"), 2)
-    folder = ledger.folder("1")
+    folder_state = FolderState(strict=False, previous={})
+    enter(folder_state, "b", MAP, 1)
+    enter(folder_state, "a", pod_text("p") + CONFIG.replace("A: b", "A: c"), 2)
+    folder = folder_state.folder("1")
     assert states_of(folder) == {"a": "Duplicate", "b": "Accepted"}
     assert folder.config_maps[KEY].data == {"A": "b"}
     assert folder.pods == {}
     (found,) = folder.manifests["a"].status.diagnostics
     assert (found.code, found.line, found.column) == ("DuplicateObject", 12, 18)
     assert "ConfigMap default/m is defined in a and in b; b is used" in found.message
-    ledger.forget("b")
-    assert ledger.folder("2").config_maps[KEY].data == {"A": "c"}
+    folder_state.forget("b")
+    assert folder_state.folder("2").config_maps[KEY].data == {"A": "c"}
 
 
 def test_a_reference_to_nothing_lists_what_there_is_as_it_comes_and_goes() -> None:
-    ledger = Ledger(strict=False, previous={})
-    enter(ledger, "pod", pod_text("q", extra=KEYED))
+    folder_state = FolderState(strict=False, previous={})
+    enter(folder_state, "pod", pod_text("q", extra=KEYED))
 
     def said() -> list[tuple[str, str]]:
-        found = ledger.folder("1").manifests["pod"].status.diagnostics
+        found = folder_state.folder("1").manifests["pod"].status.diagnostics
         return [(d.message, d.fix) for d in found if d.code != "NotPortable"]
 
     def config(name: str, key: str) -> str:
@@ -419,12 +425,12 @@ def test_a_reference_to_nothing_lists_what_there_is_as_it_comes_and_goes() -> No
     ((message, fix),) = said()
     assert message == 'there is no ConfigMap "m"; the folder has none'
     assert fix.startswith("put that ConfigMap or Secret into the folder")
-    enter(ledger, "other", config("M-", "A"))
-    enter(ledger, "other", config("mm", "A"))
+    enter(folder_state, "other", config("M-", "A"))
+    enter(folder_state, "other", config("mm", "A"))
     assert said() == [('there is no ConfigMap "m"; the folder has "mm"', 'did you mean "mm"?')]
-    enter(ledger, "c", config("m", "a"))
+    enter(folder_state, "c", config("m", "a"))
     assert said() == [('there is no key "A"; the ConfigMap m has "a"', 'did you mean "a"?')]
-    enter(ledger, "c", config("m", "A"))
+    enter(folder_state, "c", config("m", "A"))
     assert said() == []
-    ledger.forget("c")
+    folder_state.forget("c")
     assert said()[0][0] == 'there is no ConfigMap "m"; the folder has "mm"'

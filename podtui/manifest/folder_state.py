@@ -18,6 +18,7 @@ from typing import Generic, TypeVar
 
 from podtui.api import names, v1
 from podtui.api.local import ManifestState
+from podtui.manifest.file_state import Claim, File, FileState, as_duplicate, claims_of, record_of
 from podtui.manifest.identity import with_seen
 from podtui.manifest.listing import Stamp
 from podtui.manifest.objects import ObjectKey, object_key
@@ -29,7 +30,6 @@ from podtui.manifest.result import (
     object_keys,
     settle,
 )
-from podtui.manifest.state import Claim, File, FileState, as_duplicate, claims_of, record_of
 from podtui.manifest.types import Folder
 
 Key = TypeVar("Key", bound=Hashable)
@@ -40,7 +40,7 @@ _Value = TypeVar("_Value")
 _Object = TypeVar("_Object", v1.ConfigMap, v1.Secret)
 
 
-class Ledger:
+class FolderState:
     """The files by name. ``previous`` are the pods of an earlier run, by manifest path."""
 
     def __init__(self, *, strict: bool, previous: Mapping[str, v1.Pod]) -> None:
@@ -190,9 +190,9 @@ class Ledger:
             self._folder = folder
         return self._folder
 
-    def copy(self) -> Ledger:
+    def copy(self) -> FolderState:
         """Return an independent copy, used for previews."""
-        other = Ledger(strict=self._strict, previous=self._previous)
+        other = FolderState(strict=self._strict, previous=self._previous)
         other._files = {name: replace(file) for name, file in self._files.items()}
         other._seen = dict(self._seen)
         other._changed = set(self._changed)

@@ -69,13 +69,13 @@ def first_error(diagnostics: tuple[Diagnostic, ...]) -> str:
     return f"{place}{first.text}{more}"
 
 
-def claims_of(stand: FileState) -> Iterator[Claim]:
+def claims_of(entry: FileState) -> Iterator[Claim]:
     """Yield what no other file may provide if this file's offer is to be valid."""
-    if stand.pod is not None:
-        meta = stand.pod.metadata
+    if entry.pod is not None:
+        meta = entry.pod.metadata
         yield "Pod", meta.namespace, meta.name
         yield "UID", "", meta.uid
-    for item in stand.objects:
+    for item in entry.objects:
         yield object_key(item)
 
 
@@ -84,17 +84,17 @@ def _claim_text(claim: Claim) -> str:
     return f'the UID "{name}"' if kind == "UID" else f"{kind} {namespace}/{name}"
 
 
-def as_duplicate(stand: FileState, claim: Claim, rival: str, *, strict: bool) -> FileState:
+def as_duplicate(entry: FileState, claim: Claim, rival: str, *, strict: bool) -> FileState:
     """Mark a file as a duplicate, because ``rival`` already has its claim."""
-    result = stand.result
+    result = entry.result
     places: Mapping[Claim, Place] = {**result.object_places}
     line, column = places.get(claim, result.name_place) or (None, None)
     why = "it is the last by name" if strict else "it was there first"
     diagnostic = Diagnostic(
         severity=Severity.ERROR,
-        path=stand.file.path,
+        path=entry.file.path,
         code="DuplicatePod" if claim[0] in {"Pod", "UID"} else "DuplicateObject",
-        message=f"{_claim_text(claim)} is defined in {stand.file.name} and in {rival};"
+        message=f"{_claim_text(claim)} is defined in {entry.file.name} and in {rival};"
         f" {rival} is used, because {why}",
         line=line,
         column=column,
@@ -102,47 +102,47 @@ def as_duplicate(stand: FileState, claim: Claim, rival: str, *, strict: bool) ->
         fix="give it another name here, or remove one of the two files",
     )
     return replace(
-        stand,
+        entry,
         state=ManifestState.DUPLICATE,
         result=replace(result, diagnostics=(*result.diagnostics, diagnostic)),
         rival=f"{_claim_text(claim)} is already defined in {rival}",
     )
 
 
-def _message(stand: FileState) -> str:
-    result = stand.result
-    match stand.state:
+def _message(entry: FileState) -> str:
+    result = entry.result
+    match entry.state:
         case ManifestState.IGNORED:
-            return stand.file.ignored
+            return entry.file.ignored
         case ManifestState.DUPLICATE:
-            return stand.rival
+            return entry.rival
         case ManifestState.LAST_GOOD:
-            verb = "keeps running" if stand.pod is not None else "is still used"
+            verb = "keeps running" if entry.pod is not None else "is still used"
             return f"the previous version {verb}; {first_error(result.diagnostics)}"
         case ManifestState.INVALID:
             return first_error(result.diagnostics)
         case ManifestState.ACCEPTED:
-            return ", ".join(_claim_text(object_key(item)) for item in stand.objects)
+            return ", ".join(_claim_text(object_key(item)) for item in entry.objects)
 
 
-def record_of(stand: FileState) -> Manifest:
+def record_of(entry: FileState) -> Manifest:
     """Return the file's record; the identical object as last time if it is equal."""
-    file, pod = stand.file, stand.pod
-    basis = (stand.state, file.result, file.ignored, stand.result.diagnostics, pod, stand.rival)
+    file, pod = entry.file, entry.pod
+    basis = (entry.state, file.result, file.ignored, entry.result.diagnostics, pod, entry.rival)
     if file.drawn is not None and _same(file.drawn[0], basis):
         return file.drawn[1]
     meta = pod.metadata if pod is not None else v1.ObjectMeta()
     manifest = Manifest(
         metadata=v1.ObjectMeta(name=file.name),
-        spec=ManifestSpec(path=file.path, text=stand.result.text),
+        spec=ManifestSpec(path=file.path, text=entry.result.text),
         status=ManifestStatus(
-            state=stand.state,
-            message=_message(stand),
+            state=entry.state,
+            message=_message(entry),
             podNamespace=meta.namespace,
             podName=meta.name,
             podUID=meta.uid,
-            places=stand.result.places,
-            diagnostics=stand.result.diagnostics,
+            places=entry.result.places,
+            diagnostics=entry.result.diagnostics,
         ),
     )
     file.drawn = (basis, manifest)
