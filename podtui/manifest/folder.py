@@ -332,7 +332,7 @@ class ManifestFolder:
         return _Read(name, content.stamp, digest, result, content.complete, content.open)
 
     def _apply(self, read: _Read) -> None:
-        """Enter a file that was read into the folder_state, unless it is still being written."""
+        """Pass a file that was read to `FolderState`, unless it is still being written."""
         now = self._clock.monotonic()
         name, stamp = read.name, read.stamp
         if read.vanished or stamp is None:

@@ -1,4 +1,4 @@
-"""The folder_state, which looks only at what changed, against one that looks at everything each time."""
+"""FolderState, which evaluates only changed files, compared with a full evaluation each time."""
 
 from __future__ import annotations
 
@@ -212,30 +212,30 @@ def test_a_ledger_is_what_all_its_files_come_to(
         path_of(name): with_seen(result_of(name, TEXTS[0], strict).pods[0], "before")
         for name in ran
     }
-    folder_state, scratch = (
+    state, scratch = (
         FolderState(strict=strict, previous=previous),
         Scratch(strict=strict, previous=previous),
     )
-    last = folder_state.folder("at first")
+    last = state.folder("at first")
     scratch.folder("at first", "")
     for moment, step in enumerate([*history, ("folder", "")]):
         sight = moment // 4  # several files are found by one look
         match step:
             case ("read", name, text, mtime):
                 stamp, result = Stamp(mtime, moment, 1, 1), result_of(name, text, strict)
-                folder_state.read(name, path_of(name), sight, stamp, b"", result)
+                state.read(name, path_of(name), sight, stamp, b"", result)
                 scratch.read(name, sight, stamp, result)
             case ("forget", name):
-                folder_state.forget(name)
+                state.forget(name)
                 scratch.forget(name)
             case ("ignore", name, reason):
-                folder_state.ignore(name, path_of(name), sight, reason)
+                state.ignore(name, path_of(name), sight, reason)
                 scratch.ignore(name, sight, reason)
             case ("drop_broken",):
-                folder_state.drop_broken()
+                state.drop_broken()
                 scratch.drop_broken()
             case ("folder", error):
-                folder = folder_state.folder(str(moment), error)
+                folder = state.folder(str(moment), error)
                 assert folder == scratch.folder(str(moment), error)
                 assert list(folder.manifests) == sorted(folder.manifests)
                 same_objects(last, folder)
@@ -244,26 +244,24 @@ def test_a_ledger_is_what_all_its_files_come_to(
                 pytest.fail(f"no such step: {step}")
 
 
-def enter(folder_state: FolderState, name: str, text: str, sight: int = 1) -> None:
-    folder_state.read(
-        name, path_of(name), sight, Stamp(0, 0, 1, 1), b"", result_of(name, text, False)
-    )
+def enter(state: FolderState, name: str, text: str, sight: int = 1) -> None:
+    state.read(name, path_of(name), sight, Stamp(0, 0, 1, 1), b"", result_of(name, text, False))
 
 
 def filled(count: int) -> FolderState:
-    folder_state = FolderState(strict=False, previous={})
+    state = FolderState(strict=False, previous={})
     for number in range(count):
-        enter(folder_state, f"f{number}", pod_text(f"p{number}"))
-    enter(folder_state, "needs", pod_text("needs", extra=NEEDS))
-    folder_state.folder("1")
-    return folder_state
+        enter(state, f"f{number}", pod_text(f"p{number}"))
+    enter(state, "needs", pod_text("needs", extra=NEEDS))
+    state.folder("1")
+    return state
 
 
 def test_an_order_of_admission_is_the_order_of_sight() -> None:
-    folder_state = FolderState(strict=False, previous={})
+    state = FolderState(strict=False, previous={})
     for name, sight in (("a", 3), ("c", 1), ("b", 2)):
-        enter(folder_state, name, pod_text(name), sight)
-    pods = folder_state.folder("1").pods.values()
+        enter(state, name, pod_text(name), sight)
+    pods = state.folder("1").pods.values()
     assert [pod.metadata.name for pod in pods] == ["c-n1", "b-n1", "a-n1"]
 
 
@@ -279,7 +277,7 @@ def test_an_order_of_admission_is_the_order_of_sight() -> None:
 def test_a_change_costs_what_it_bears_upon(
     name: str, text: str, looked_at: set[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    folder_state = filled(50)
+    state = filled(50)
     drawn: list[str] = []
 
     def record(stand: FileState) -> object:
@@ -287,10 +285,10 @@ def test_a_change_costs_what_it_bears_upon(
         return record_of(stand)
 
     monkeypatch.setattr(ledger_module, "record_of", record)
-    before = folder_state.folder("2")
+    before = state.folder("2")
     assert drawn == []
-    enter(folder_state, name, text, 2)
-    after = folder_state.folder("3")
+    enter(state, name, text, 2)
+    after = state.folder("3")
     assert set(drawn) == looked_at
     assert len(drawn) == len(looked_at)
     kept = [n for n in before.manifests if n not in looked_at]
@@ -298,11 +296,11 @@ def test_a_change_costs_what_it_bears_upon(
 
 
 def test_a_dropped_version_is_gone_though_no_file_changed() -> None:
-    folder_state = filled(2)
-    enter(folder_state, "f1", "kind: [", 2)
-    assert folder_state.folder("2").manifests["f1"].status.state is ManifestState.LAST_GOOD
-    folder_state.drop_broken()
-    folder = folder_state.folder("3")
+    state = filled(2)
+    enter(state, "f1", "kind: [", 2)
+    assert state.folder("2").manifests["f1"].status.state is ManifestState.LAST_GOOD
+    state.drop_broken()
+    folder = state.folder("3")
     assert folder.manifests["f1"].status.state is ManifestState.INVALID
     assert len(folder.pods) == 1
 
@@ -311,13 +309,13 @@ def test_three_in_a_chain_are_told_apart() -> None:
     """The middle one claims what both others do; without it both may have it."""
     texts = {"a": pod_text("p"), "b": fixed("u", "p"), "c": fixed("u", "q")}
     for order in itertools.permutations(texts):
-        folder_state = FolderState(strict=False, previous={})
+        state = FolderState(strict=False, previous={})
         for sight, name in enumerate(order):
-            enter(folder_state, name, texts[name], sight)
-        first = folder_state.folder("1").manifests[order[0]].status.state
+            enter(state, name, texts[name], sight)
+        first = state.folder("1").manifests[order[0]].status.state
         assert first is ManifestState.ACCEPTED
-        folder_state.forget("b")
-        states = {n: m.status.state.value for n, m in folder_state.folder("2").manifests.items()}
+        state.forget("b")
+        states = {n: m.status.state.value for n, m in state.folder("2").manifests.items()}
         assert states == {"a": "Accepted", "c": "Accepted"}
 
 
@@ -331,30 +329,30 @@ KEY = ("default", "m")
 
 @pytest.mark.parametrize("broken", ["kind: [", "", MAP.replace("A: b", "a/b: c")])
 def test_a_config_map_that_turns_bad_keeps_its_last_good_version(broken: str) -> None:
-    folder_state = FolderState(strict=False, previous={})
-    enter(folder_state, "m", MAP)
-    enter(folder_state, "p", pod_text("p", extra=NEEDS))
-    good = folder_state.folder("1")
-    enter(folder_state, "m", broken, 2)
-    folder = folder_state.folder("2")
+    state = FolderState(strict=False, previous={})
+    enter(state, "m", MAP)
+    enter(state, "p", pod_text("p", extra=NEEDS))
+    good = state.folder("1")
+    enter(state, "m", broken, 2)
+    folder = state.folder("2")
     assert states_of(folder) == {"m": "LastGood", "p": "Accepted"}
     assert folder.manifests["m"].status.message.startswith("the previous version is still")
     assert (folder.config_maps, folder.pods) == (good.config_maps, good.pods)
-    enter(folder_state, "m", MAP.replace("A: b", "A: c"), 3)
-    assert folder_state.folder("3").config_maps[KEY].data == {"A": "c"}
-    folder_state.forget("m")
-    gone = folder_state.folder("4")
+    enter(state, "m", MAP.replace("A: b", "A: c"), 3)
+    assert state.folder("3").config_maps[KEY].data == {"A": "c"}
+    state.forget("m")
+    gone = state.folder("4")
     assert gone.config_maps == {}
     assert states_of(gone) == {"p": "LastGood"}
 
 
 def test_pod_and_config_map_of_one_file_go_bad_together() -> None:
-    folder_state = FolderState(strict=False, previous={})
-    enter(folder_state, "f", pod_text("p", extra=NEEDS) + CONFIG)
-    good = folder_state.folder("1")
+    state = FolderState(strict=False, previous={})
+    enter(state, "f", pod_text("p", extra=NEEDS) + CONFIG)
+    good = state.folder("1")
     assert len(good.pods) == len(good.config_maps) == 1
-    enter(folder_state, "f", pod_text("P") + CONFIG.replace("A: b", "A: c"), 2)
-    folder = folder_state.folder("2")
+    enter(state, "f", pod_text("P") + CONFIG.replace("A: b", "A: c"), 2)
+    folder = state.folder("2")
     assert states_of(folder) == {"f": "LastGood"}
     assert (folder.pods, folder.config_maps) == (good.pods, good.config_maps)
 
@@ -368,55 +366,55 @@ def test_pod_and_config_map_of_one_file_go_bad_together() -> None:
     ],
 )
 def test_what_is_immutable_stays_until_its_file_is_gone(text: str, field: str) -> None:
-    folder_state = FolderState(strict=False, previous={})
-    enter(folder_state, "m", MAP + "immutable: true\n")
-    before = folder_state.folder("1")
-    enter(folder_state, "m", text, 2)
-    folder = folder_state.folder("2")
+    state = FolderState(strict=False, previous={})
+    enter(state, "m", MAP + "immutable: true\n")
+    before = state.folder("1")
+    enter(state, "m", text, 2)
+    folder = state.folder("2")
     assert folder.config_maps == before.config_maps
     (found,) = folder.manifests["m"].status.diagnostics
     assert (found.code, found.field, found.line) == ("FieldValueForbidden", field, 3)
     assert found.message == "Forbidden: field is immutable when `immutable` is set"
-    folder_state.forget("m")
-    folder_state.folder("3")
-    enter(folder_state, "m", text, 4)
-    assert states_of(folder_state.folder("4")) == {"m": "Accepted"}
+    state.forget("m")
+    state.folder("3")
+    enter(state, "m", text, 4)
+    assert states_of(state.folder("4")) == {"m": "Accepted"}
 
 
 def test_an_immutable_config_map_may_be_written_anew_as_it_is() -> None:
-    folder_state = FolderState(strict=False, previous={})
-    enter(folder_state, "m", MAP + "immutable: true\n")
-    folder_state.folder("1")
+    state = FolderState(strict=False, previous={})
+    enter(state, "m", MAP + "immutable: true\n")
+    state.folder("1")
     enter(
-        folder_state,
+        state,
         "m",
         MAP.replace("{name: m}", "{name: m, labels: {a: b}}") + "immutable: true\n",
     )
-    folder = folder_state.folder("2")
+    folder = state.folder("2")
     assert folder.config_maps[KEY].metadata.labels == {"a": "b"}
 
 
 def test_of_two_config_maps_the_older_one_counts() -> None:
-    folder_state = FolderState(strict=False, previous={})
-    enter(folder_state, "b", MAP, 1)
-    enter(folder_state, "a", pod_text("p") + CONFIG.replace("A: b", "A: c"), 2)
-    folder = folder_state.folder("1")
+    state = FolderState(strict=False, previous={})
+    enter(state, "b", MAP, 1)
+    enter(state, "a", pod_text("p") + CONFIG.replace("A: b", "A: c"), 2)
+    folder = state.folder("1")
     assert states_of(folder) == {"a": "Duplicate", "b": "Accepted"}
     assert folder.config_maps[KEY].data == {"A": "b"}
     assert folder.pods == {}
     (found,) = folder.manifests["a"].status.diagnostics
     assert (found.code, found.line, found.column) == ("DuplicateObject", 12, 18)
     assert "ConfigMap default/m is defined in a and in b; b is used" in found.message
-    folder_state.forget("b")
-    assert folder_state.folder("2").config_maps[KEY].data == {"A": "c"}
+    state.forget("b")
+    assert state.folder("2").config_maps[KEY].data == {"A": "c"}
 
 
 def test_a_reference_to_nothing_lists_what_there_is_as_it_comes_and_goes() -> None:
-    folder_state = FolderState(strict=False, previous={})
-    enter(folder_state, "pod", pod_text("q", extra=KEYED))
+    state = FolderState(strict=False, previous={})
+    enter(state, "pod", pod_text("q", extra=KEYED))
 
     def said() -> list[tuple[str, str]]:
-        found = folder_state.folder("1").manifests["pod"].status.diagnostics
+        found = state.folder("1").manifests["pod"].status.diagnostics
         return [(d.message, d.fix) for d in found if d.code != "NotPortable"]
 
     def config(name: str, key: str) -> str:
@@ -425,12 +423,12 @@ def test_a_reference_to_nothing_lists_what_there_is_as_it_comes_and_goes() -> No
     ((message, fix),) = said()
     assert message == 'there is no ConfigMap "m"; the folder has none'
     assert fix.startswith("put that ConfigMap or Secret into the folder")
-    enter(folder_state, "other", config("M-", "A"))
-    enter(folder_state, "other", config("mm", "A"))
+    enter(state, "other", config("M-", "A"))
+    enter(state, "other", config("mm", "A"))
     assert said() == [('there is no ConfigMap "m"; the folder has "mm"', 'did you mean "mm"?')]
-    enter(folder_state, "c", config("m", "a"))
+    enter(state, "c", config("m", "a"))
     assert said() == [('there is no key "A"; the ConfigMap m has "a"', 'did you mean "a"?')]
-    enter(folder_state, "c", config("m", "A"))
+    enter(state, "c", config("m", "A"))
     assert said() == []
-    folder_state.forget("c")
+    state.forget("c")
     assert said()[0][0] == 'there is no ConfigMap "m"; the folder has "mm"'

@@ -180,7 +180,7 @@ async def test_a_list_under_way_makes_nobody_forget_whose_a_new_container_is() -
 
 def noted(journal: Journal, line: str, error: str = "") -> None:
     try:
-        with journal.noted("exec", line):
+        with journal.record("exec", line):
             if error:
                 raise EngineError(error)
     except EngineError:

@@ -72,4 +72,4 @@ def test_the_data_has_what_a_program_needs_to_apply_a_fix() -> None:
 def test_a_pod_that_is_broken_or_waited_for_is_not_well() -> None:
     for health in Health:
         said = Diagnosis(cause="x", health=health, title="x")
-        assert report(said).well is (health not in (Health.BROKEN, Health.WAITING))
+        assert report(said).is_healthy is (health not in (Health.BROKEN, Health.WAITING))
