@@ -25,6 +25,7 @@ from podtui.agent.clash import AgentClash, guarded
 from podtui.agent.control import prepare_root
 from podtui.agent.home import home_ports
 from podtui.agent.lock import AgentLock, AgentRecord
+from podtui.agent.node_lifecycle import NodeLifecycle
 from podtui.agent.systemd import machine_is_stopping
 from podtui.api.cpus import parse_cpu_set
 from podtui.api.names import MANIFEST_PATH
@@ -174,6 +175,7 @@ async def serve(settings: Settings, stopped: asyncio.Event, power_failing: async
                 group.create_task(kubelet.run(), name="kubelet"),
                 group.create_task(store.run(), name="store"),
                 group.create_task(namespaces.run(), name="namespaces"),
+                group.create_task(NodeLifecycle(store, clock).run(), name="node taints"),
             ]
             if settings.enableServer:
                 serving = serve_tls(settings, runner, pki, names, clock)
