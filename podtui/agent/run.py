@@ -45,9 +45,10 @@ from podtui.kubelet.kubelet import Kubelet
 from podtui.manifest.diagnose import read_manifest
 from podtui.manifest.folder import ManifestFolder
 from podtui.manifest.result import ReadResult
-from podtui.pki.access_point import choose_access_point, write_kubeconfig
+from podtui.pki.access_point import AccessPoint, choose_access_point, write_kubeconfig
 from podtui.pki.certificates import server_names
 from podtui.pki.pki import Pki
+from podtui.pki.tokens import TokenIssuer
 from podtui.runtime.journal import Journal, journaled
 from podtui.runtime.protocol import Runtime
 from podtui.scheduler.client import ClientOfScheduler
@@ -58,6 +59,8 @@ from podtui.server.images import ImageRoutes
 from podtui.server.insight import EngineCallRoutes, InsightRoutes
 from podtui.server.kubelet import FigureRoutes
 from podtui.server.namespace_care import NamespaceCare
+from podtui.server.reviews import ReviewRoutes
+from podtui.server.service_accounts import ServiceAccountTokens
 from podtui.server.tls import TlsServer
 from podtui.server.what_if import ManifestReader, Planner, PlanRoutes, WhatIfRoutes
 from podtui.settings import SETTINGS, Settings, attribute_name
@@ -147,6 +150,10 @@ async def serve(settings: Settings, stopped: asyncio.Event, power_failing: async
         )
         pki = await asyncio.to_thread(Pki, settings.pki_path, clock.now())
         names = server_names((settings.nodeName, settings.apiAddress))
+        point = await asyncio.to_thread(
+            choose_access_point, settings.rootDir, settings.apiAddress, settings.apiPort
+        )
+        tokens = ServiceAccountTokens(store, TokenIssuer(pki.signing_key), clock)
         app = build_app(
             store,
             kubelet.endpoints,
@@ -155,6 +162,7 @@ async def serve(settings: Settings, stopped: asyncio.Event, power_failing: async
                 pki.token,
                 names=names,
                 any_address=ip_address(settings.apiAddress).is_unspecified,
+                verify=tokens.verify,
             ),
             extra_routes=[
                 *WhatIfRoutes(kubelet.what_if, manifest_reader(settings)).routes(),
@@ -163,6 +171,7 @@ async def serve(settings: Settings, stopped: asyncio.Event, power_failing: async
                 *FigureRoutes(kubelet.endpoints, configz(settings)).routes(),
                 *PlanRoutes(planner(folder, kubelet.what_if)).routes(),
                 *EngineCallRoutes(journal.calls).routes(),
+                *ReviewRoutes(tokens, clock, server=point.url).routes(),
             ],
         )
         namespaces = NamespaceCare(store, clock, lambda: pki.authority.decode())
@@ -178,7 +187,7 @@ async def serve(settings: Settings, stopped: asyncio.Event, power_failing: async
                 group.create_task(NodeLifecycle(store, clock).run(), name="node taints"),
             ]
             if settings.enableServer:
-                serving = serve_tls(settings, runner, pki, names, clock)
+                serving = serve_tls(settings, runner, pki, point, names, clock)
                 tasks.append(group.create_task(serving, name="API over TCP"))
             if settings.enableScheduler:
                 client = UnixClient(settings.socket_path, clock=clock)
@@ -202,14 +211,16 @@ async def serve(settings: Settings, stopped: asyncio.Event, power_failing: async
 
 
 async def serve_tls(
-    settings: Settings, runner: web.AppRunner, pki: Pki, names: Sequence[str], clock: Clock
+    settings: Settings,
+    runner: web.AppRunner,
+    pki: Pki,
+    point: AccessPoint,
+    names: Sequence[str],
+    clock: Clock,
 ) -> None:
     """Serve the API over TCP, and write the kubeconfig. A failure is logged: pods do not need
     it."""
     try:
-        point = await asyncio.to_thread(
-            choose_access_point, settings.rootDir, settings.apiAddress, settings.apiPort
-        )
         await asyncio.to_thread(
             write_kubeconfig, settings.kubeconfig_path, point, pki.authority, pki.token
         )

@@ -7,6 +7,7 @@ remembered in the root directory.
 from __future__ import annotations
 
 import base64
+import errno
 import ipaddress
 import random
 import socket
@@ -81,18 +82,17 @@ def _remembered(path: Path) -> AccessPoint | None:
 
 
 def _free_port(address: str) -> int:
-    """Raises OSError."""
+    """Return a port that is not in use; any, if the address is not there yet."""
     chooser = random.SystemRandom()
-    for left in reversed(range(_TRIES)):
+    for _ in range(_TRIES):
         port = chooser.choice(_FREE_PORTS)
         try:
             listen(address, port).close()
-        except OSError:
-            if not left:
-                raise
-        else:
-            return port
-    raise AssertionError("unreachable")
+        except OSError as error:
+            if error.errno == errno.EADDRINUSE:
+                continue
+        return port
+    raise OSError(errno.EADDRINUSE, "no port is free")
 
 
 def listen(address: str, port: int) -> socket.socket:

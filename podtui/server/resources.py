@@ -55,6 +55,8 @@ class Resource:
     """Returns an object's JSON form, if that is not the form of its record."""
     from_wire: Callable[[Tree], Tree] | None = None
     """The reverse of ``to_wire``."""
+    is_question: bool = False
+    """Whether objects are only sent to be answered, and never stored."""
 
     @property
     def group(self) -> str:
@@ -67,6 +69,8 @@ class Resource:
 
     @property
     def verbs(self) -> tuple[str, ...]:
+        if self.is_question:
+            return ("create",)
         if self.strategy is None:
             return ("get", "list", "watch") if self.watchable else ("get", "list")
         collection = ("deletecollection",) if self.deletes_collections else ()
@@ -218,6 +222,7 @@ SERVICE_ACCOUNTS = Resource(
     namespaced=True,
     columns=table.SERVICE_ACCOUNTS,
     short_names=("sa",),
+    subresources={"token": ("create",)},
     record="serviceaccounts",
     strategy=accounts.SERVICE_ACCOUNTS,
 )
@@ -284,6 +289,25 @@ NODE_METRICS = Resource(
     columns=table.NODE_METRICS,
     watchable=False,
 )
+REVIEWS = tuple(
+    Resource(
+        api_version=f"{group}/v1",
+        plural=f"{kind.lower()}s",
+        singular=kind.lower(),
+        kind=kind,
+        namespaced=kind.startswith("Local"),
+        columns=table.NAMES,
+        is_question=True,
+    )
+    for group, kind in (
+        ("authentication.k8s.io", "SelfSubjectReview"),
+        ("authentication.k8s.io", "TokenReview"),
+        ("authorization.k8s.io", "LocalSubjectAccessReview"),
+        ("authorization.k8s.io", "SelfSubjectAccessReview"),
+        ("authorization.k8s.io", "SelfSubjectRulesReview"),
+        ("authorization.k8s.io", "SubjectAccessReview"),
+    )
+)
 ALL = (
     CONFIG_MAPS,
     EVENTS,
@@ -298,6 +322,7 @@ ALL = (
     TIMELINES,
     POD_METRICS,
     NODE_METRICS,
+    *REVIEWS,
 )
 
 

@@ -242,6 +242,9 @@ EVENTS = Columns(
 )
 
 
+NAMES = Columns(("Name", "Age"), _named)
+
+
 NAMESPACES = Columns(("Name", "Status", "Age"), _namespace)
 
 

@@ -38,9 +38,15 @@ def test_a_damaged_memory_is_forgotten(tmp_path: Path, text: str) -> None:
     assert choose_access_point(tmp_path, "127.0.0.1", 0) == remembered_access_point(tmp_path)
 
 
-def test_an_address_that_is_not_here(tmp_path: Path) -> None:
-    with pytest.raises(PodtuiError, match=r"cannot choose a port on 192\.0\.2\.1"):
-        choose_access_point(tmp_path, "192.0.2.1", 0)
+def test_an_address_that_is_not_there_yet(tmp_path: Path) -> None:
+    point = choose_access_point(tmp_path, "192.0.2.1", 0)
+    assert 20000 <= point.port < 30000
+    assert choose_access_point(tmp_path, "192.0.2.1", 0) == point
+
+
+def test_no_place_to_remember(tmp_path: Path) -> None:
+    with pytest.raises(PodtuiError, match="cannot choose a port"):
+        choose_access_point(tmp_path / "missing", "127.0.0.1", 0)
 
 
 @pytest.mark.parametrize(
