@@ -74,15 +74,18 @@ BY_VALUE = {
     ("Event", "source"),
 }
 REQUIRED = {("Pod", "spec")}
-# Fields that the API writes even if they are empty: ``{}`` for a struct, ``null`` for a time. A
+# Fields that the API writes even if they are empty: ``{}``, ``""``, or ``null`` for a time. A
 # factory is never equal to the omitted default.
 ALWAYS_WRITTEN = {
     ("Container", "resources"),
     ("EphemeralContainer", "resources"),
     ("ContainerStatus", "state"),
     ("ContainerStatus", "lastState"),
+    ("Lease", "spec"),
     ("PodCondition", "lastProbeTime"),
     ("PodCondition", "lastTransitionTime"),
+    ("Event", "reportingComponent"),
+    ("Event", "reportingInstance"),
     ("Event", "source"),
     ("Event", "eventTime"),
     ("Event", "firstTimestamp"),
@@ -157,7 +160,8 @@ def struct(schema: Schema, name: str) -> str:
             annotation = annotation.removesuffix(" | None")
             empty = f"{annotation}()"
         if (short(name), wire) in ALWAYS_WRITTEN:
-            factory = annotation if (short(name), wire) in BY_VALUE else "type(None)"
+            by_value = annotation == "str" or (short(name), wire) in BY_VALUE
+            factory = annotation if by_value else "type(None)"
             default = f" = field(default_factory={factory})"
         elif wire in required or (short(name), wire) in REQUIRED:
             annotation = annotation.removesuffix(" | None")

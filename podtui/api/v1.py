@@ -1201,8 +1201,8 @@ class Event(Struct, frozen=True, kw_only=True):
     metadata: ObjectMeta
     reason: str = ""
     related: ObjectReference | None = None
-    reportingComponent: str = ""
-    reportingInstance: str = ""
+    reportingComponent: str = field(default_factory=str)
+    reportingInstance: str = field(default_factory=str)
     series: EventSeries | None = None
     source: EventSource = field(default_factory=EventSource)
     type: str = ""
@@ -1289,7 +1289,7 @@ class Lease(Struct, frozen=True, kw_only=True):
     apiVersion: str = ""
     kind: str = ""
     metadata: ObjectMeta = ObjectMeta()
-    spec: LeaseSpec = LeaseSpec()
+    spec: LeaseSpec = field(default_factory=LeaseSpec)
 
 
 class Preconditions(Struct, frozen=True, kw_only=True):

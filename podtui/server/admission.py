@@ -28,7 +28,6 @@ from podtui.api.v1 import (
     ServiceAccountTokenProjection,
     StatusCause,
     StatusDetails,
-    Toleration,
     Volume,
     VolumeMount,
     VolumeProjection,
@@ -37,6 +36,7 @@ from podtui.clock import Clock
 from podtui.server.resources import Resource
 from podtui.server.status import StatusError, forbidden, not_found
 from podtui.server.strategies.namespaces import TERMINATING
+from podtui.server.strategies.pods import with_tolerations
 from podtui.store.protocol import Records
 
 DEFAULT_ACCOUNT: Final = "default"
@@ -45,7 +45,6 @@ UNDELETABLE: Final = ("default", "kube-system", "kube-public")
 _TOKEN_SECONDS: Final = 3607
 _TOKEN_PATH: Final = "/var/run/secrets/kubernetes.io/serviceaccount"
 _MODE: Final = 0o644
-_SECONDS: Final = 300
 _ATTEMPTS: Final = 10
 _RETRY_SECONDS: Final = 0.1
 _ALPHABET: Final = "bcdfghjklmnpqrstvwxz2456789"
@@ -53,7 +52,6 @@ _CLASSES: Final[Mapping[str, int]] = {
     "system-cluster-critical": 2_000_000_000,
     "system-node-critical": 2_000_001_000,
 }
-_NODE_PROBLEMS: Final = ("node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable")
 
 
 def admission(
@@ -211,19 +209,6 @@ def with_priority(pod: Pod) -> PodSpec:
         )
         raise _forbidden(pod, why)
     return structs.replace(spec, priority=priority, preemptionPolicy=policy)
-
-
-def with_tolerations(spec: PodSpec) -> PodSpec:
-    """Tolerate a node that is not ready or not reachable for five minutes, unless the pod says
-    otherwise."""
-    missing = (
-        Toleration(key=key, operator="Exists", effect="NoExecute", tolerationSeconds=_SECONDS)
-        for key in _NODE_PROBLEMS
-        if not any(
-            one.key in ("", key) and one.effect in ("", "NoExecute") for one in spec.tolerations
-        )
-    )
-    return structs.replace(spec, tolerations=(*spec.tolerations, *missing))
 
 
 def _forbidden(pod: Pod, why: str) -> StatusError:

@@ -9,8 +9,10 @@ import msgspec
 from aiohttp import web
 
 from podtui.api import v1
+from podtui.api.fields import name_of_kind
 from podtui.manifest.document import UnreadableText, decode_text
 from podtui.manifest.yaml_reader import read_yaml
+from podtui.server import protobuf
 from podtui.server.decoding import DecodeError, Tree, json_kind, parse_json
 from podtui.server.status import StatusError, bad_request
 
@@ -30,8 +32,10 @@ def parse_body(request: web.Request, body: bytes, kind: str) -> Tree:
             parse = parse_json
         case "application/yaml":
             parse = parse_yaml
+        case "application/vnd.kubernetes.protobuf":
+            return _parse_protobuf(body)
         case _:
-            accepted = ", ".join((JSON, YAML))
+            accepted = ", ".join((JSON, YAML, PROTOBUF))
             raise StatusError(
                 415,
                 "the body of the request was in an unknown format - accepted media types include:"
@@ -51,6 +55,13 @@ def parse_body(request: web.Request, body: bytes, kind: str) -> Tree:
         )
         raise _unrecognized(kind, f"couldn't get version/kind; json parse error: {problem}", body)
     return cast("Tree", tree)
+
+
+def _parse_protobuf(body: bytes) -> Tree:
+    try:
+        return protobuf.decode(body)
+    except protobuf.ProtobufError as error:
+        raise bad_request(str(error)) from error
 
 
 def parse_yaml(body: bytes) -> Any:
@@ -79,7 +90,7 @@ def decode_body(
     found = tree.get("kind") or kind
     version = tree.get("apiVersion") or api_version
     if found != kind or version != api_version:
-        problem = f'no kind "{found}" is registered for version "{version}" in scheme "{_SCHEME}"'
+        problem = _wrong_kind(str(version), str(found), api_version, kind)
     else:
         try:
             return decode(tree)
@@ -87,6 +98,14 @@ def decode_body(
             problem = str(error)
     shown = str(version).rpartition("/")[2]
     raise bad_request(f'{found} in version "{shown}" cannot be handled as a {kind}: {problem}')
+
+
+def _wrong_kind(version: str, kind: str, wanted_version: str, wanted: str) -> str:
+    if name_of_kind(version, kind) is None:
+        return f'no kind "{kind}" is registered for version "{version}" in scheme "{_SCHEME}"'
+    package = wanted_version.partition(".")[0] if "/" in wanted_version else "core"
+    shown = version.rpartition("/")[2]
+    return f"converting ({shown}.{kind}) to ({package}.{wanted}): unknown conversion"
 
 
 def to_struct(tree: Tree, struct: type[v1.Struct]) -> Any:

@@ -238,6 +238,11 @@ def _time(text: str, *, micro: bool) -> str:
     if match is None:
         raise DecodeError(f'parsing time "{text}" as "{layout}": cannot parse "{text}" as "2006"')
     day, hour, rest, fraction, zone = match.groups(default="")
+    if micro and len(fraction) != len("000000"):
+        rest_of_it = text[text.index(rest) + len(rest) :]
+        raise DecodeError(
+            f'parsing time "{text}" as "{layout}": cannot parse "{rest_of_it}" as ".000000"'
+        )
     digits = (fraction + "000000")[:6]
     try:
         moment = datetime.fromisoformat(

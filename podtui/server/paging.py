@@ -56,7 +56,7 @@ def parse_token(text: str) -> Token:
         body = base64.urlsafe_b64decode(text + "=" * (-len(text) % 4))
         return msgspec.json.decode(body, type=Token)
     except (binascii.Error, ValueError, msgspec.MsgspecError) as error:
-        raise bad_request(f"continue key is not valid: {error}") from error
+        raise bad_request(f"invalid continue token: continue key is not valid: {error}") from error
 
 
 def too_old(token: Token) -> StatusError:

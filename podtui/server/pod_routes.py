@@ -20,6 +20,7 @@ from podtui.server.options import precondition_failure, write_options
 from podtui.server.status import StatusError, bad_request, conflict, not_found, success
 from podtui.server.strategies.pods import PODS
 from podtui.server.strategies.strategy import with_meta
+from podtui.server.write_routes import uid_mismatch
 from podtui.store.protocol import Records
 
 _PODS = "/api/v1/namespaces/{namespace}/pods/{name}"
@@ -164,9 +165,10 @@ def bind(pod: Pod, binding: Binding, now: str) -> Pod:
     if why:
         raise conflict("pods/binding", meta.name, why)
     known = binding.metadata
-    for wanted, found in ((known.uid, meta.uid), (known.resourceVersion, meta.resourceVersion)):
-        if wanted and wanted != found:
-            raise conflict("pods/binding", meta.name)
+    if known.uid and known.uid != meta.uid:
+        raise conflict("pods", meta.name, uid_mismatch("pods", known.uid, meta))
+    if known.resourceVersion and known.resourceVersion != meta.resourceVersion:
+        raise conflict("pods", meta.name)
     pod = structs.replace(
         pod,
         spec=structs.replace(pod.spec, nodeName=binding.target.name),

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final
 
 from aiohttp import web
 
+from podtui.api.v1 import StatusDetails
 from podtui.manifest.validation.errors import Errors, GoText, forbidden, not_supported
 from podtui.server.objects import ApiObject
 from podtui.server.options import META_GROUP
@@ -26,6 +28,10 @@ _SHAPES = frozenset(
     }
 )
 _NO_MATCH: Final = "resourceVersionMatch is forbidden when continue is provided"
+_NOT_ACCEPTABLE: Final = (
+    "406: Not Acceptable\n\nAvailable representations: application/json,"
+    " application/json;stream=watch"
+)
 _MOST_DIGITS: Final = 19
 """The maximum number of digits in Kubernetes numbers."""
 
@@ -83,8 +89,7 @@ def parse_query(request: web.Request, resource: Resource) -> ListQuery:
         watch=watch,
         bookmarks=flag(request, "allowWatchBookmarks"),
         initial_events=flag(request, "sendInitialEvents"),
-        # "0" accepts any version, like a missing parameter.
-        resource_version=whole_number(request, "resourceVersion") or None,
+        resource_version=_version(version),
         match=match,
         limit=whole_number(request, "limit") or 0,
         token=token,
@@ -141,13 +146,23 @@ def flag(request: web.Request, name: str) -> bool:
 
 
 def whole_number(request: web.Request, name: str) -> int | None:
-    """Parse a number of at least 0; None if the parameter is missing."""
+    """Parse a number; None if the parameter is missing or negative."""
     value = request.query.get(name, "")
     if not value:
         return None
-    if not (value.isascii() and value.isdigit() and len(value) <= _MOST_DIGITS):
-        raise bad_request(f"invalid value for {name}: {value!r}")
-    return int(value)
+    if not re.fullmatch(r"[-+]?[0-9]+", value) or len(value) > _MOST_DIGITS:
+        raise bad_request(f'strconv.ParseInt: parsing "{value}": invalid syntax')
+    return int(value) if int(value) >= 0 else None
+
+
+def _version(text: str) -> int | None:
+    """Parse a resourceVersion; "0" accepts any version, like a missing parameter."""
+    if not ((text.isascii() and text.isdigit()) or not text) or len(text) > _MOST_DIGITS:
+        raise bad_request(
+            f'invalid resource version: resourceVersion: Invalid value: "{text}":'
+            f' strconv.ParseUint: parsing "{text}": invalid syntax'
+        )
+    return int(text or 0) or None
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,9 +187,7 @@ def negotiate(header: str, shape: str) -> MediaType:
         version = parameters.get("v", "")
         if wish == shape and (wish, parameters.get("g", ""), version) in _SHAPES:
             return MediaType(wish, version)
-    raise StatusError(
-        406, "only the following media types are accepted: application/json", reason="NotAcceptable"
-    )
+    raise StatusError(406, _NOT_ACCEPTABLE, details=StatusDetails())
 
 
 def _ranges(header: str) -> Iterator[tuple[str, dict[str, str]]]:

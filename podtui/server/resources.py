@@ -63,6 +63,11 @@ class Resource:
         return self.api_version.rpartition("/")[0]
 
     @property
+    def kind_group(self) -> str:
+        """The group of the kind in messages about an object: events have core's in both groups."""
+        return "" if self.record == "events" else self.group
+
+    @property
     def root(self) -> str:
         """The path of the group version."""
         return f"/apis/{self.api_version}" if self.group else f"/api/{self.api_version}"

@@ -160,12 +160,14 @@ def too_large_version(asked: int, current: int) -> StatusError:
 def invalid_fields(
     kind: str, name: str, errors: Sequence[FieldError], group: str = ""
 ) -> StatusError:
-    """Refuse an object that breaks rules, as the API server words it. Equal messages are told
+    """Refuse an object that breaks rules, in the API server's words. Equal errors are reported
     once."""
-    messages = list(dict.fromkeys(error.message() for error in errors))
+    texts = {f"{error.path}: {error.raw_body()}": error for error in errors}
+    messages = list(texts)
     text = messages[0] if len(messages) == 1 else f"[{', '.join(messages)}]"
     causes = tuple(
-        StatusCause(reason=error.type, message=error.body(), field=error.path) for error in errors
+        StatusCause(reason=error.type, message=error.raw_body(), field=error.path)
+        for error in texts.values()
     )
     qualified = f"{kind}.{group}" if group else kind
     return StatusError(
@@ -217,6 +219,7 @@ def _of_http(error: web.HTTPException) -> StatusError:
         return StatusError(
             405,
             "the server does not allow this method on the requested resource",
+            details=StatusDetails(),
             headers={"Allow": ", ".join(sorted(error.allowed_methods))},
         )
     return StatusError(error.status, error.text or HTTPStatus(error.status).phrase)

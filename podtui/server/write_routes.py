@@ -8,7 +8,8 @@ write can come between.
 from __future__ import annotations
 
 import secrets
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Generator, Iterable
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, Final, cast
 from uuid import uuid4
@@ -21,15 +22,26 @@ from podtui.api import fields as facts
 from podtui.api.names import MANIFEST_PATH
 from podtui.api.pods import is_mirror
 from podtui.api.times import rfc3339
-from podtui.api.v1 import DeleteOptions, ObjectMeta, Pod, Status, StatusCause, StatusDetails
+from podtui.api.v1 import (
+    DeleteOptions,
+    ListMeta,
+    ManagedFieldsEntry,
+    ObjectMeta,
+    Pod,
+    Status,
+    StatusCause,
+    StatusDetails,
+)
 from podtui.clock import Clock
 from podtui.errors import AlreadyExists, InvalidUpdate, NotFound
-from podtui.manifest.validation.errors import FieldError, printed
-from podtui.patching import json_patch, merge_patch, strategic
-from podtui.patching.errors import PatchError
+from podtui.manifest.validation.errors import Errors, FieldError, printed
+from podtui.manifest.validation.formats import path_segment
+from podtui.manifest.validation.metadata import object_meta, object_meta_update
+from podtui.patching import json_patch, merge_patch, server_side_apply, strategic
+from podtui.patching.errors import ApplyConflict, PatchError, go_text
 from podtui.server.admission import admission, check_deletion
 from podtui.server.bodies import decode_body, parse_body, parse_yaml, to_struct
-from podtui.server.decoding import DecodeError, Tree, decode_object, parse_json
+from podtui.server.decoding import DecodeError, Tree, decode_object, json_kind, parse_json
 from podtui.server.deletion import delete_record, ended_by_update
 from podtui.server.options import (
     WriteOptions,
@@ -60,6 +72,9 @@ MERGE_PATCH: Final = "application/merge-patch+json"
 STRATEGIC_PATCH: Final = "application/strategic-merge-patch+json"
 APPLY_PATCH: Final = "application/apply-patch+yaml"
 _PATCHES: Final = (JSON_PATCH, MERGE_PATCH, STRATEGIC_PATCH, APPLY_PATCH)
+_REJECTED: Final = "the server rejected our request due to an error in our request"
+_STORED: Final = {"nodes": "minions"}
+"""The names of resources in the API server's storage, where they differ."""
 _NAME_ATTEMPTS: Final = 8
 _NAME_ALPHABET: Final = "bcdfghjklmnpqrstvwxz2456789"
 _LONGEST_PREFIX: Final = 58
@@ -179,8 +194,14 @@ class WriteRoutes:
     # --- create
 
     async def _create(
-        self, request: web.Request, item: Any, options: WriteOptions, answer: Answer
+        self,
+        request: web.Request,
+        item: Any,
+        options: WriteOptions,
+        answer: Answer,
+        managers: tuple[ManagedFieldsEntry, ...] = (),
     ) -> Object:
+        """Store a new object. ``managers`` are those of an applied configuration."""
         meta: ObjectMeta = item.metadata
         namespace = request.match_info.get("namespace", "")
         if meta.namespace not in ("", namespace):
@@ -197,7 +218,7 @@ class WriteRoutes:
             deletionGracePeriodSeconds=None,
             selfLink="",
             resourceVersion="",
-            managedFields=(),
+            managedFields=managers,
         )
         prefix = "" if meta.name else meta.generateName
         for _ in range(_NAME_ATTEMPTS if prefix else 1):
@@ -221,9 +242,11 @@ class WriteRoutes:
 
     async def _created(self, item: Any, options: WriteOptions, answer: Answer) -> Object:
         """Admit, check and store a new object. Raises `AlreadyExists`."""
-        item = self._managed(item, None, options, "")
+        if not item.metadata.managedFields:
+            item = self._managed(item, None, options, "")
         item = self._strategy.prepare_create(await self._admit(item))
         self._refuse(item.metadata.name, self._strategy.validate_create(item))
+        self._refuse(item.metadata.name, self._meta_errors(item))
         answer.warnings += self._strategy.warnings(item, None)
         if not options.dry_run:
             return await self._records.create(self._record, item)
@@ -244,7 +267,7 @@ class WriteRoutes:
 
         def change(old: Any) -> Any:
             self._check_identity(item, old)
-            return item
+            return self._managed(item, old, options, subresource)
 
         create = self._create if strategy.create_on_update and not subresource else None
         try:
@@ -264,12 +287,22 @@ class WriteRoutes:
             raise StatusError(415, "415: Unsupported Media Type", details=StatusDetails())
         options = write_options(request, "PatchOptions", apply=media == APPLY_PATCH)
         answer = self._answer(request)
-        body = await request.read()
-        patched = self._patcher(media, body, options, subresource)
+        patch = _parsed_patch(media, await request.read())
+        if media == APPLY_PATCH:
+            return await self._apply(request, strategy, subresource, patch, options, answer)
 
         def change(old: Any) -> Any:
-            answer.warnings.clear()
-            return self._patched(request, patched(self._document(old)), options, answer)
+            document = self._document(old)
+            with _patch_errors():
+                if media == JSON_PATCH:
+                    document = json_patch.apply(document, patch)
+                elif media == MERGE_PATCH:
+                    document = merge_patch.apply(document, patch)
+                else:
+                    document = strategic.apply(self._schema, document, patch)
+            shown = go_text(patch) if media == STRATEGIC_PATCH else ""
+            new = self._patched(request, document, options, answer, shown)
+            return self._managed(new, old, options, subresource)
 
         try:
             stored = await self._change(request, strategy, subresource, change, options, answer)
@@ -277,31 +310,57 @@ class WriteRoutes:
             raise self._missing(request) from None
         return self._respond(answer, stored)
 
-    def _patcher(
-        self, media: str, body: bytes, options: WriteOptions, subresource: str
-    ) -> Callable[[Tree], Tree]:
-        """Return the function that patches a document, and raises `StatusError`."""
+    async def _apply(
+        self,
+        request: web.Request,
+        strategy: Strategy,
+        subresource: str,
+        applied: Tree,
+        options: WriteOptions,
+        answer: Answer,
+    ) -> web.Response:
+        """Apply a configuration, or create the object from it."""
+        kind = _group_kind(applied)
+        expected = (self._resource.api_version, self._resource.kind)
+        if kind != expected:
+            raise bad_request(f"invalid object type: {_shown_kind(*kind)}")
+
+        def merged(live: Tree | None) -> Any:
+            with _patch_errors(apply=True):
+                document = server_side_apply.apply(
+                    self._schema,
+                    live,
+                    applied,
+                    manager=options.manager,
+                    time=rfc3339(self._clock.now()),
+                    force=options.force,
+                    subresource=subresource,
+                )
+            return self._patched(request, document, options, answer)
+
+        def change(old: Any) -> Any:
+            return merged(self._document(old))
+
         try:
-            patch: Any = parse_yaml(body) if media == APPLY_PATCH else parse_json(body)
-        except DecodeError as error:
-            raise bad_request(f"error decoding patch: {error}") from error
-
-        def apply(document: Tree) -> Tree:
-            try:
-                if media == JSON_PATCH:
-                    return json_patch.apply(document, patch)
-                if media == MERGE_PATCH:
-                    return merge_patch.apply(document, patch)
-                return strategic.apply(self._schema, document, patch)
-            except PatchError as error:
-                raise _patch_refused(error) from error
-
-        return apply
+            stored = await self._change(request, strategy, subresource, change, options, answer)
+        except NotFound:
+            if subresource:
+                raise self._missing(request) from None
+            item = merged(None)
+            managers = item.metadata.managedFields
+            stored = await self._create(request, item, options, answer, managers)
+            return self._respond(answer, stored, 201)
+        return self._respond(answer, stored)
 
     def _patched(
-        self, request: web.Request, document: Tree, options: WriteOptions, answer: Answer
+        self,
+        request: web.Request,
+        document: Tree,
+        options: WriteOptions,
+        answer: Answer,
+        shown: str = "",
     ) -> Any:
-        """Decode a patched document."""
+        """Decode a patched document. ``shown`` stands for it in error messages."""
         resource = self._resource
         expected = {"apiVersion": resource.api_version, "kind": resource.kind}
         try:
@@ -312,8 +371,8 @@ class WriteRoutes:
             if remarks and options.validation == "Strict":
                 raise DecodeError(f"strict decoding error: {', '.join(remarks)}")
         except DecodeError as error:
-            text = msgspec.json.encode(document, order="sorted").decode()
-            why = FieldError("patch", "FieldValueInvalid", str(error), text)
+            shown = shown or msgspec.json.encode(document, order="sorted").decode()
+            why = FieldError("patch", "FieldValueInvalid", str(error), shown)
             raise invalid_fields("", "", [why]) from error
         if options.validation == "Warn":
             answer.warnings += remarks
@@ -335,8 +394,8 @@ class WriteRoutes:
         def updated(old: Any) -> Any:
             new = change(old)
             self._check_version(new, old, strategy)
-            new = self._prepared(strategy, new, old, options, subresource)
-            self._refuse(old.metadata.name, strategy.validate_update(new, old))
+            new = self._prepared(strategy, new, old)
+            self._refuse(old.metadata.name, self._update_errors(strategy, new, old))
             answer.warnings.extend(strategy.warnings(new, old))
             if ended_by_update(strategy, new, old):
                 raise _Ended(new)
@@ -376,28 +435,30 @@ class WriteRoutes:
             raise _invalid_update(meta.name, error) from error
         return with_meta(changed, resourceVersion=meta.resourceVersion)
 
-    def _prepared(
-        self, strategy: Strategy, new: Any, old: Any, options: WriteOptions, subresource: str
-    ) -> Any:
+    def _prepared(self, strategy: Strategy, new: Any, old: Any) -> Any:
         new = with_meta(new, generation=old.metadata.generation, selfLink="")
-        new = self._managed(new, old, options, subresource)
         new = keep_system_fields(strategy.prepare_update(new, old), old)
         return _without_idle_times(
             with_meta(new, resourceVersion=old.metadata.resourceVersion), old
         )
 
+    def _meta_errors(self, item: Any) -> Errors:
+        """Check the metadata as for every resource."""
+        namespaced = self._resource.namespaced
+        rule = path_segment
+        yield from object_meta(item.metadata, "metadata", namespaced=namespaced, name_rule=rule)
+
+    def _update_errors(self, strategy: Strategy, new: Any, old: Any) -> Errors:
+        yield from self._meta_errors(new)
+        yield from object_meta_update(new.metadata, old.metadata, "metadata")
+        yield from strategy.validate_update(new, old)
+
     def _check_identity(self, new: Any, old: Any) -> None:
         uid = new.metadata.uid
         if uid and uid != old.metadata.uid:
-            meta, resource = old.metadata, self._resource
-            place = f"{meta.namespace}/{meta.name}" if meta.namespace else meta.name
-            why = (
-                "StorageError: invalid object, Code: 4, Key:"
-                f" /registry/{_registry_name(resource)}/{place}, ResourceVersion: 0,"
-                f" AdditionalErrorMsg: Precondition failed: UID in precondition: {uid},"
-                f" UID in object meta: {meta.uid}"
-            )
-            raise conflict(resource.plural, meta.name, why, group=resource.group)
+            resource = self._resource
+            why = uid_mismatch(resource.plural, uid, old.metadata)
+            raise conflict(resource.plural, old.metadata.name, why, group=resource.group)
 
     def _check_version(self, new: Any, old: Any, strategy: Strategy) -> None:
         version, resource = new.metadata.resourceVersion, self._resource
@@ -435,7 +496,7 @@ class WriteRoutes:
             meta: ObjectMeta = current.metadata
             why = precondition_failure(options.preconditions, meta.uid, meta.resourceVersion)
             if why:
-                raise conflict(self._resource.kind, meta.name, why, group=self._resource.group)
+                raise conflict(self._resource.kind, meta.name, why, group=self._resource.kind_group)
 
         return await delete_record(
             self._records,
@@ -455,7 +516,13 @@ class WriteRoutes:
             kind=self._resource.plural,
             uid=item.metadata.uid,
         )
-        status = Status(kind="Status", apiVersion="v1", status="Success", details=details)
+        status = Status(
+            kind="Status",
+            apiVersion="v1",
+            metadata=ListMeta(),
+            status="Success",
+            details=details,
+        )
         return json_response(msgspec.json.encode(status), headers=_headers(answer))
 
     # --- common
@@ -485,7 +552,11 @@ class WriteRoutes:
     def _typed(self, document: Tree) -> tuple[Tree, list[str]]:
         from_wire = self._resource.from_wire
         tree = document if from_wire is None else from_wire(document)
-        return decode_object(tree, self._strategy.struct)
+        clean, remarks = decode_object(tree, self._strategy.struct)
+        # Records leave out what their resource says.
+        clean.pop("apiVersion", None)
+        clean.pop("kind", None)
+        return clean, remarks
 
     def _decode(
         self, request: web.Request, body: bytes, options: WriteOptions, answer: Answer
@@ -528,11 +599,32 @@ class WriteRoutes:
     def _refuse(self, name: str, errors: Iterable[FieldError]) -> None:
         found = list(errors)
         if found:
-            raise invalid_fields(self._resource.kind, name, found, self._resource.group)
+            raise invalid_fields(self._resource.kind, name, found, self._resource.kind_group)
 
     def _managed(self, new: Any, old: Any, options: WriteOptions, subresource: str) -> Any:
         """Return the object with the managers of its fields."""
-        return new
+        document = server_side_apply.update_managers(
+            self._schema,
+            None if old is None else self._document(old),
+            self._document(new),
+            manager=options.manager,
+            time=rfc3339(self._clock.now()),
+            subresource=subresource,
+        )
+        entries = document["metadata"].get("managedFields", [])
+        managers = msgspec.convert(entries, tuple[ManagedFieldsEntry, ...])
+        return with_meta(new, managedFields=managers)
+
+
+def uid_mismatch(plural: str, uid: str, meta: ObjectMeta) -> str:
+    """Return why an update for another UID is refused, as the API server's storage says it."""
+    stored = _STORED.get(plural, plural)
+    place = f"{stored}/{meta.namespace}/{meta.name}" if meta.namespace else f"{stored}/{meta.name}"
+    return (
+        f"StorageError: invalid object, Code: 4, Key: /registry/{place},"
+        f" ResourceVersion: 0, AdditionalErrorMsg: Precondition failed: UID in precondition: {uid},"
+        f" UID in object meta: {meta.uid}"
+    )
 
 
 def _key(request: web.Request) -> tuple[str, str]:
@@ -541,10 +633,6 @@ def _key(request: web.Request) -> tuple[str, str]:
 
 def _qualified(resource: Resource) -> str:
     return f"{resource.plural}.{resource.group}" if resource.group else resource.plural
-
-
-def _registry_name(resource: Resource) -> str:
-    return {"nodes": "minions"}.get(resource.plural, resource.plural)
 
 
 def _generated(prefix: str) -> str:
@@ -558,10 +646,52 @@ def _wrong_namespace() -> StatusError:
     )
 
 
-def _patch_refused(error: PatchError) -> StatusError:
-    if error.code == 422:
-        return StatusError(422, str(error), reason="Invalid")
-    return StatusError(error.code, str(error))
+def _parsed_patch(media: str, body: bytes) -> Any:
+    try:
+        patch: object = parse_yaml(body) if media == APPLY_PATCH else parse_json(body)
+    except DecodeError as error:
+        what = "YAML" if media == APPLY_PATCH else "patch"
+        raise bad_request(f"error decoding {what}: {error}") from error
+    if isinstance(patch, list if media == JSON_PATCH else dict):
+        return cast("Any", patch)
+    wanted = "[]handlers.jsonPatchOp" if media == JSON_PATCH else "map[string]interface {}"
+    raise bad_request(
+        "error decoding patch: json: cannot unmarshal"
+        f" {json_kind(patch)} into Go value of type {wanted}"
+    )
+
+
+@contextmanager
+def _patch_errors(*, apply: bool = False) -> Generator[None]:
+    """Translate the errors of `podtui.patching` into `StatusError`."""
+    try:
+        yield
+    except ApplyConflict as error:
+        causes = tuple(
+            StatusCause(
+                reason="FieldManagerConflict",
+                message=f"conflict with {one.manager}",
+                field=one.field,
+            )
+            for one in error.conflicts
+        )
+        raise StatusError(409, str(error), details=StatusDetails(causes=causes)) from error
+    except PatchError as error:
+        if error.code == 422 and apply:
+            raise StatusError(500, str(error), reason="") from error
+        if error.code == 422:
+            raise StatusError(422, _REJECTED, details=StatusDetails()) from error
+        raise StatusError(error.code, str(error)) from error
+
+
+def _group_kind(document: Tree) -> tuple[str, str]:
+    return str(document.get("apiVersion") or ""), str(document.get("kind") or "")
+
+
+def _shown_kind(api_version: str, kind: str) -> str:
+    """Return a version and kind as Go prints them."""
+    group, _, version = api_version.rpartition("/")
+    return f"{group}/{version}, Kind={kind}"
 
 
 def _without_idle_times(new: Any, old: Any) -> Any:

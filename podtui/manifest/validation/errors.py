@@ -95,11 +95,18 @@ class FieldError:
         return self.at or self.path
 
     def body(self) -> str:
-        """Return the message without the path."""
+        """Return the message without the path. Safe for a terminal, as `message`."""
+        return self._body(shown(self.detail))
+
+    def raw_body(self) -> str:
+        """Return the message without the path, as the API server writes it: with line breaks."""
+        return self._body(self.detail)
+
+    def _body(self, detail: str) -> str:
         text = _TITLES.get(self.type, self.type)
         if self.type not in _WITHOUT_VALUE:
             text += f": {printed(self.value)}"
-        return f"{text}: {shown(self.detail)}" if self.detail else text
+        return f"{text}: {detail}" if detail else text
 
     def message(self) -> str:
         """Return the whole message, for instance ``spec.containers[0].image: Required value``.

@@ -141,6 +141,13 @@ def name_prefix(text: str) -> list[str]:
     return SUBDOMAIN.problems(text)
 
 
+def path_segment(text: str) -> list[str]:
+    """Check that a name can be a segment of a path, as every object's name must."""
+    if text in (".", ".."):
+        return [f"may not be '{text}'"]
+    return [f"may not contain '{char}'" for char in "/%" if char in text]
+
+
 def qualified_name(text: str) -> list[str]:
     """A label key: an optional ``DOMAIN/`` and a name."""
     parts = text.split("/")

@@ -1,4 +1,7 @@
-"""The rules for updates of a pod and of its subresources (v1.36)."""
+"""The rules for updates of a pod and of its subresources (v1.36).
+
+Those for the metadata of every object are in `podtui.manifest.validation.metadata`.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +11,7 @@ from typing import Final
 from msgspec import structs
 
 from podtui.api.names import CONFIG_MIRROR
-from podtui.api.pod_resources import qos_class
+from podtui.api.pod_resources import compute_qos_class, qos_class
 from podtui.api.pods import is_sidecar
 from podtui.api.v1 import (
     Container,
@@ -37,7 +40,6 @@ _EPHEMERAL: Final = "spec.ephemeralContainers"
 
 def validate_update(new: Pod, old: Pod) -> Errors:
     """Check an update of the pod itself: only a few fields of the spec may change."""
-    yield from metadata.object_meta_update(new.metadata, old.metadata, "metadata")
     yield from _whole(new)
     yield from _annotation_changes(new, old)
     for field in ("containers", "initContainers"):
@@ -146,7 +148,6 @@ def _with_old_images(new: Sequence[Container], old: Sequence[Container]) -> tupl
 
 
 def validate_status_update(new: Pod, old: Pod) -> Errors:
-    yield from metadata.object_meta_update(new.metadata, old.metadata, "metadata")
     yield from _annotation_changes(new, old)
     for index, condition in enumerate(new.status.conditions):
         here = f"status.conditions[{index}]"
@@ -222,7 +223,6 @@ def validate_ephemeral_update(new: Pod, old: Pod) -> Errors:
     if CONFIG_MIRROR in old.metadata.annotations:
         yield refused_for_static_pods()
         return
-    yield from metadata.object_meta_update(new.metadata, old.metadata, "metadata")
     yield from _whole(new)
     yield from _annotation_changes(new, old)
     now = {one.name: one for one in new.spec.ephemeralContainers}
@@ -250,9 +250,8 @@ def validate_resize(new: Pod, old: Pod) -> Errors:
 
 
 def _resize_errors(new: Pod, old: Pod) -> Errors:
-    yield from metadata.object_meta_update(new.metadata, old.metadata, "metadata")
     yield from _whole(new)
-    if (old.status.qosClass or qos_class(old)) != qos_class(new):
+    if qos_class(old) != compute_qos_class(new):
         why = "Pod QOS Class may not change as a result of resizing"
         yield invalid("spec", GoText(new.status.qosClass), why)
     running = (one for one in old.status.containerStatuses if one.state.running is not None)

@@ -7,7 +7,7 @@ from typing import Final
 from podtui.api.v1 import Lease, ServiceAccount
 from podtui.manifest.validation.errors import Errors, forbidden, invalid
 from podtui.manifest.validation.metadata import object_meta
-from podtui.server.strategies.strategy import Strategy, update_errors
+from podtui.server.strategies.strategy import Strategy
 
 _POSITIVE: Final = "must be greater than 0"
 
@@ -17,7 +17,6 @@ def _account_errors(item: ServiceAccount) -> Errors:
 
 
 def _account_update_errors(new: ServiceAccount, old: ServiceAccount) -> Errors:
-    yield from update_errors(new, old)
     yield from _account_errors(new)
 
 
@@ -38,7 +37,6 @@ def _lease_spec_errors(item: Lease) -> Errors:
 
 
 def _lease_update_errors(new: Lease, old: Lease) -> Errors:
-    yield from update_errors(new, old)
     yield from _lease_spec_errors(new)
 
 

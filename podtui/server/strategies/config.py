@@ -11,7 +11,7 @@ from podtui.api.v1 import ConfigMap, Secret
 from podtui.manifest.validation.errors import Errors, forbidden, invalid
 from podtui.manifest.validation.objects import validate_config_map, validate_secret
 from podtui.server.decoding import Tree
-from podtui.server.strategies.strategy import Strategy, update_errors
+from podtui.server.strategies.strategy import Strategy
 
 _FROZEN: Final = "field is immutable when `immutable` is set"
 
@@ -25,7 +25,6 @@ def _config_map_errors(item: ConfigMap) -> Errors:
 
 
 def _config_map_update_errors(new: ConfigMap, old: ConfigMap) -> Errors:
-    yield from update_errors(new, old)
     if old.immutable:
         if not new.immutable:
             yield forbidden("immutable", _FROZEN)
@@ -53,7 +52,6 @@ def _secret_errors(item: Secret) -> Errors:
 
 
 def _secret_update_errors(new: Secret, old: Secret) -> Errors:
-    yield from update_errors(new, old)
     if new.type != old.type:
         yield invalid("type", new.type, "field is immutable")
     if old.immutable:

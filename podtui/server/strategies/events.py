@@ -11,7 +11,7 @@ import msgspec
 from podtui.api.v1 import Event
 from podtui.manifest.validation import formats
 from podtui.manifest.validation.errors import Errors, invalid, invalid_each, required
-from podtui.manifest.validation.metadata import label_name, object_meta, object_meta_update
+from podtui.manifest.validation.metadata import label_name, object_meta
 from podtui.server.decoding import Tree
 from podtui.server.strategies.strategy import Strategy
 
@@ -50,6 +50,9 @@ GROUP: Final = "events.k8s.io"
 def to_new(event: Event) -> Tree:
     """Return the event in the form of ``events.k8s.io/v1``."""
     tree: Tree = msgspec.to_builtins(event)
+    for name in ("reportingComponent", "reportingInstance"):
+        if not tree[name]:
+            del tree[name]
     return {_NEW_NAMES.get(name, name): value for name, value in tree.items()} | {
         "apiVersion": f"{GROUP}/v1",
         "kind": "Event",
@@ -117,7 +120,6 @@ def _series_errors(event: Event) -> Errors:
 
 def _strict_update_errors(new: Event, old: Event) -> Errors:
     yield from _legacy_errors(new, "reportingController")
-    yield from object_meta_update(new.metadata, old.metadata, "metadata")
     if new.series != old.series:
         yield from _series_errors(new)
     for name in _FIXED:

@@ -11,12 +11,19 @@ from podtui.api.v1 import Namespace
 from podtui.manifest.validation import formats
 from podtui.manifest.validation.errors import Errors, invalid, invalid_each
 from podtui.manifest.validation.metadata import object_meta
-from podtui.server.strategies.strategy import Strategy, update_errors, with_meta
+from podtui.server.decoding import Tree
+from podtui.server.strategies.strategy import Strategy, with_meta
 
 NAME_LABEL: Final = "kubernetes.io/metadata.name"
 FINALIZER: Final = "kubernetes"
 ACTIVE: Final = "Active"
 TERMINATING: Final = "Terminating"
+
+
+def _defaults(tree: Tree) -> None:
+    metadata: Tree = tree.setdefault("metadata", {})
+    if metadata.get("name"):
+        metadata.setdefault("labels", {})[NAME_LABEL] = metadata["name"]
 
 
 def new_namespace(item: Namespace) -> Namespace:
@@ -64,12 +71,7 @@ def _create_errors(item: Namespace) -> Errors:
     yield from _finalizer_errors(item)
 
 
-def _update_errors(new: Namespace, old: Namespace) -> Errors:
-    yield from update_errors(new, old)
-
-
 def _status_errors(new: Namespace, old: Namespace) -> Errors:
-    yield from update_errors(new, old)
     phase = TERMINATING if new.metadata.deletionTimestamp is not None else ACTIVE
     if new.status.phase != phase:
         empty = "is not empty" if phase == TERMINATING else "is empty"
@@ -78,7 +80,6 @@ def _status_errors(new: Namespace, old: Namespace) -> Errors:
 
 
 def _finalize_errors(new: Namespace, old: Namespace) -> Errors:
-    yield from update_errors(new, old)
     yield from _finalizer_errors(new)
 
 
@@ -93,10 +94,10 @@ def _finalizer_errors(item: Namespace) -> Errors:
 
 NAMESPACES: Final = Strategy(
     struct=Namespace,
+    defaults=_defaults,
     prepare_create=new_namespace,
     prepare_update=_prepare_update,
     validate_create=_create_errors,
-    validate_update=_update_errors,
     held=_held,
     terminate=_terminate,
 )

@@ -18,7 +18,7 @@ from podtui.manifest.validation.errors import (
     required,
 )
 from podtui.manifest.validation.metadata import label_name, object_meta
-from podtui.server.strategies.strategy import Strategy, update_errors
+from podtui.server.strategies.strategy import Strategy
 
 _EFFECTS: Final = ("NoSchedule", "PreferNoSchedule", "NoExecute")
 
@@ -43,7 +43,6 @@ def _create_errors(item: Node) -> Errors:
 
 def _update_errors(new: Node, old: Node) -> Errors:
     yield from _create_errors(new)
-    yield from update_errors(new, old)
     seen: set[tuple[str, str]] = set()
     for index, address in enumerate(new.status.addresses):
         if (address.type, address.address) in seen:

@@ -8,8 +8,8 @@ from typing import Final
 
 from msgspec import structs
 
-from podtui.api.pod_resources import qos_class
-from podtui.api.v1 import Container, Pod, PodCondition, PodSpec, PodStatus
+from podtui.api.pod_resources import compute_qos_class
+from podtui.api.v1 import Container, Pod, PodCondition, PodIP, PodSpec, PodStatus, Toleration
 from podtui.manifest.defaults import apply_defaults
 from podtui.manifest.validation import formats, validate_pod, written_empties
 from podtui.manifest.validation.errors import Errors
@@ -22,6 +22,8 @@ from podtui.manifest.validation.pod_update import (
 from podtui.server.decoding import Tree
 from podtui.server.strategies.strategy import Strategy, with_meta
 
+_SECONDS: Final = 300
+_NODE_PROBLEMS: Final = ("node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable")
 _GATED: Final = PodCondition(
     type="PodScheduled",
     status="False",
@@ -42,7 +44,7 @@ def _defaults(tree: Tree) -> None:
 def _prepare_create(pod: Pod) -> Pod:
     status = PodStatus(
         phase="Pending",
-        qosClass=qos_class(pod),
+        qosClass=compute_qos_class(pod),
         conditions=(_GATED,) if pod.spec.schedulingGates else (),
     )
     return with_meta(structs.replace(pod, status=status), generation=1)
@@ -54,12 +56,31 @@ def _counted(new: Pod, old: Pod) -> Pod:
     return with_meta(new, generation=generation or None)
 
 
+def with_tolerations(spec: PodSpec) -> PodSpec:
+    """Tolerate a node that is not ready or not reachable for five minutes, unless the pod says
+    otherwise. Part of admission, for updates as well."""
+    missing = (
+        Toleration(key=key, operator="Exists", effect="NoExecute", tolerationSeconds=_SECONDS)
+        for key in _NODE_PROBLEMS
+        if not any(
+            one.key in ("", key) and one.effect in ("", "NoExecute") for one in spec.tolerations
+        )
+    )
+    return structs.replace(spec, tolerations=(*spec.tolerations, *missing))
+
+
 def _prepare_update(new: Pod, old: Pod) -> Pod:
-    return _counted(structs.replace(new, status=old.status), old)
+    spec = new.spec
+    if spec.priority is None:
+        spec = structs.replace(spec, priority=old.spec.priority)
+    spec = with_tolerations(spec)
+    return _counted(structs.replace(new, spec=spec, status=old.status), old)
 
 
 def _prepare_status(new: Pod, old: Pod) -> Pod:
     status = new.status
+    if status.podIP and (not status.podIPs or status.podIPs[0].ip != status.podIP):
+        status = structs.replace(status, podIPs=(PodIP(ip=status.podIP),))
     if not status.qosClass:
         status = structs.replace(status, qosClass=old.status.qosClass)
     if not status.observedGeneration:

@@ -10,9 +10,8 @@ from msgspec import structs
 
 from podtui.api import v1
 from podtui.manifest.validation.errors import Errors, FieldError
-from podtui.manifest.validation.metadata import object_meta_update
 from podtui.server.decoding import Tree
-from podtui.store.resources import Object, T
+from podtui.store.resources import T
 
 
 def unchanged(new: Any, old: Any = None) -> Any:
@@ -87,8 +86,3 @@ def keep_system_fields(new: T, old: T) -> T:
         if seconds is None
         else seconds,
     )
-
-
-def update_errors(new: Object, old: Object) -> Errors:
-    """Check the metadata of an update, as for every resource."""
-    yield from object_meta_update(new.metadata, old.metadata, "metadata")
