@@ -19,10 +19,16 @@ from podtui.server.selectors import FieldTest, LabelTest, parse_fields, parse_la
 from podtui.server.status import StatusError, bad_request, flag_value, invalid_fields
 
 _PLAIN = frozenset({"application/json", "application/*", "*/*"})
+TABLE: Final = "Table"
+PARTIAL: Final = "PartialObjectMetadata"
+PARTIAL_LIST: Final = "PartialObjectMetadataList"
 _SHAPES = frozenset(
     {
-        ("Table", "meta.k8s.io", "v1"),
-        ("Table", "meta.k8s.io", "v1beta1"),
+        *(
+            (shape, "meta.k8s.io", version)
+            for shape in (TABLE, PARTIAL, PARTIAL_LIST)
+            for version in ("v1", "v1beta1")
+        ),
         ("APIGroupDiscoveryList", "apidiscovery.k8s.io", "v2"),
         ("APIGroupDiscoveryList", "apidiscovery.k8s.io", "v2beta1"),
     }
@@ -84,7 +90,9 @@ def parse_query(request: web.Request, resource: Resource) -> ListQuery:
     return ListQuery(
         resource=resource,
         namespace=request.match_info.get("namespace", ""),
-        media=negotiate(request.headers.get("Accept", ""), "Table"),
+        media=negotiate(
+            request.headers.get("Accept", ""), TABLE, PARTIAL if watch else PARTIAL_LIST
+        ),
         include=include_object(request),
         watch=watch,
         bookmarks=flag(request, "allowWatchBookmarks"),
@@ -167,14 +175,15 @@ def _version(text: str) -> int | None:
 
 @dataclass(frozen=True, slots=True)
 class MediaType:
-    """``shape`` is the ``as`` parameter: ``Table``, ``APIGroupDiscoveryList`` or empty."""
+    """``shape`` is the ``as`` parameter: ``Table``, ``PartialObjectMetadata``,
+    ``PartialObjectMetadataList``, ``APIGroupDiscoveryList`` or empty."""
 
     shape: str = ""
     version: str = ""
 
 
-def negotiate(header: str, shape: str) -> MediaType:
-    """Return the first accepted media type that can be served as plain JSON or as ``shape``.
+def negotiate(header: str, *shapes: str) -> MediaType:
+    """Return the first accepted media type that can be served: plain JSON, or one of ``shapes``.
 
     Raises `StatusError` 406 if there is none.
     """
@@ -185,7 +194,7 @@ def negotiate(header: str, shape: str) -> MediaType:
         if not wish:
             return MediaType()
         version = parameters.get("v", "")
-        if wish == shape and (wish, parameters.get("g", ""), version) in _SHAPES:
+        if wish in shapes and (wish, parameters.get("g", ""), version) in _SHAPES:
             return MediaType(wish, version)
     raise StatusError(406, _NOT_ACCEPTABLE, details=StatusDetails())
 

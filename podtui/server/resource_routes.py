@@ -14,11 +14,20 @@ from podtui.clock import Clock
 from podtui.errors import StoreGone
 from podtui.server.objects import ApiObject, ObjectChange, Objects, ObjectSource
 from podtui.server.paging import LATEST, Continued, Token, encoded, too_old
-from podtui.server.query import ListQuery, MediaType, include_object, negotiate, parse_query
+from podtui.server.query import (
+    PARTIAL,
+    PARTIAL_LIST,
+    TABLE,
+    ListQuery,
+    MediaType,
+    include_object,
+    negotiate,
+    parse_query,
+)
 from podtui.server.resources import Resource
 from podtui.server.status import expired, json_response, not_found, too_large_version
 from podtui.server.stream import Outflow, Streams, closed_after
-from podtui.server.table import table
+from podtui.server.table import partial_metadata, table
 from podtui.store.protocol import WatchType
 
 INITIAL_EVENTS_END = "k8s.io/initial-events-end"
@@ -56,7 +65,7 @@ class ResourceRoutes:
 
     async def one(self, request: web.Request) -> web.Response:
         name = request.match_info["name"]
-        media = negotiate(request.headers.get("Accept", ""), "Table")
+        media = negotiate(request.headers.get("Accept", ""), TABLE, PARTIAL)
         item = await self._source.get(request.match_info.get("namespace", ""), name)
         if item is None:
             raise not_found(self._resource.plural, name, self._resource.group)
@@ -214,9 +223,11 @@ class Rendering:
     def one(
         self, media: MediaType, include: str, item: ApiObject, *, definitions: bool = True
     ) -> bytes:
-        """Encode one object, as a Table if the client asks for it."""
+        """Encode one object in the shape that the client asks for."""
         if not media.shape:
             return self.encode(item)
+        if media.shape == PARTIAL:
+            return msgspec.json.encode(partial_metadata(item, media.version))
         version = item.metadata.resourceVersion
         return self._table(media, include, [item], version, definitions=definitions)
 
@@ -230,6 +241,14 @@ class Rendering:
     ) -> web.Response:
         """Return the response of a list."""
         more = continued.metadata() if continued is not None else {}
+        if media.shape == PARTIAL_LIST:
+            partial = {
+                "kind": PARTIAL_LIST,
+                "apiVersion": f"meta.k8s.io/{media.version}",
+                "metadata": {"resourceVersion": version, **more},
+                "items": [partial_metadata(item, media.version) for item in items],
+            }
+            return json_response(msgspec.json.encode(partial))
         if media.shape:
             return json_response(self._table(media, include, items, version, more=more))
         metadata = msgspec.json.encode({"resourceVersion": version, **more})
@@ -269,13 +288,16 @@ class Rendering:
         return self.one(query.media, query.include, item, definitions=first)
 
     def bookmark(self, query: ListQuery, version: int, *, initial_end: bool) -> bytes:
-        if query.media.shape:
+        if query.media.shape == TABLE:
             return self._table(query.media, query.include, [], str(version), definitions=False)
         annotations = {"annotations": {INITIAL_EVENTS_END: "true"}} if initial_end else {}
+        kind, api_version = self._resource.kind, self._resource.api_version
+        if query.media.shape:
+            kind, api_version = PARTIAL, f"meta.k8s.io/{query.media.version}"
         return msgspec.json.encode(
             {
-                "kind": self._resource.kind,
-                "apiVersion": self._resource.api_version,
+                "kind": kind,
+                "apiVersion": api_version,
                 "metadata": {"resourceVersion": str(version), **annotations},
             }
         )

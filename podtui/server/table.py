@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 
@@ -22,22 +22,30 @@ from podtui.api.v1 import (
     Node,
     Pod,
     Secret,
-    ServiceAccount,
 )
 from podtui.server.objects import ApiObject
 
 NONE = "<none>"
+UNKNOWN = "<unknown>"
 Cell = str | int
 Row = Callable[[Any, datetime], list[Cell]]
 
 
+PARTIAL: Final = "PartialObjectMetadata"
+_COMPLETED: Final = {
+    "Succeeded": ("Succeeded", "The pod has completed successfully."),
+    "Failed": ("Failed", "The pod failed."),
+}
+
+
 @dataclass(frozen=True, slots=True)
 class Columns:
-    """Column names and their values; ``wide`` columns are only shown with ``-o wide``."""
+    """Column names in their order, and their values; those in ``wide`` are only shown with
+    ``-o wide``. As in Kubernetes, counts have the type of texts unless they are ``integers``."""
 
     names: tuple[str, ...]
     row: Row
-    wide: tuple[str, ...] = ()
+    wide: frozenset[str] = frozenset()
     integers: frozenset[str] = frozenset()
 
     def definitions(self) -> list[dict[str, Any]]:
@@ -49,8 +57,13 @@ class Columns:
                 "description": "",
                 "priority": int(name in self.wide),
             }
-            for name in self.names + self.wide
+            for name in self.names
         ]
+
+
+def partial_metadata(item: ApiObject, version: str) -> dict[str, Any]:
+    """Return the metadata of an object as a ``PartialObjectMetadata``."""
+    return {"kind": PARTIAL, "apiVersion": f"meta.k8s.io/{version}", "metadata": item.metadata}
 
 
 def table(
@@ -70,11 +83,11 @@ def table(
         if include == "Object":
             row["object"] = encoded
         elif include == "Metadata":
-            row["object"] = {
-                "kind": "PartialObjectMetadata",
-                "apiVersion": f"meta.k8s.io/{version}",
-                "metadata": item.metadata,
-            }
+            row["object"] = partial_metadata(item, version)
+        if isinstance(item, Pod) and item.status.phase in _COMPLETED:
+            reason, message = _COMPLETED[item.status.phase]
+            condition = {"type": "Completed", "status": "True"}
+            row["conditions"] = [{**condition, "reason": reason, "message": message}]
         rows.append(row)
     return msgspec.json.encode(
         {
@@ -132,56 +145,63 @@ def _secret(item: Secret, now: datetime) -> list[Cell]:
     return [name, item.type, len(item.data), age]
 
 
-def _account(item: ServiceAccount, now: datetime) -> list[Cell]:
-    name, age = _named(item, now)
-    return [name, len(item.secrets), age]
-
-
 def _lease(item: Lease, now: datetime) -> list[Cell]:
     name, age = _named(item, now)
     return [name, item.spec.holderIdentity, age]
 
 
 def _node(node: Node, now: datetime) -> list[Cell]:
-    ready = next((c.status for c in node.status.conditions if c.type == "Ready"), "Unknown")
-    status = {"True": "Ready", "False": "NotReady"}.get(ready, "Unknown")
+    ready = next((c.status for c in reversed(node.status.conditions) if c.type == "Ready"), None)
+    status = "Unknown" if ready is None else "Ready" if ready == "True" else "NotReady"
     if node.spec.unschedulable:
         status += ",SchedulingDisabled"
-    prefix = "node-role.kubernetes.io/"
-    roles = [key.removeprefix(prefix) for key in node.metadata.labels if key.startswith(prefix)]
-    addresses = {address.type: address.address for address in reversed(node.status.addresses)}
     info = node.status.nodeInfo
+    kernel = (info and info.kernelVersion) or UNKNOWN
+    if info is not None and info.architecture:
+        kernel += f" ({info.architecture})"
     return [
         node.metadata.name,
         status,
-        ",".join(sorted(roles)) or NONE,
+        ",".join(sorted(_roles(node.metadata.labels))) or NONE,
         since(node.metadata.creationTimestamp, now),
         info.kubeletVersion if info else "",
-        addresses.get("InternalIP", NONE),
-        addresses.get("ExternalIP", NONE),
-        (info and info.osImage) or "<unknown>",
-        (info and info.kernelVersion) or "<unknown>",
-        (info and info.containerRuntimeVersion) or "<unknown>",
+        _address(node, "InternalIP"),
+        _address(node, "ExternalIP"),
+        (info and info.osImage) or UNKNOWN,
+        kernel,
+        (info and info.containerRuntimeVersion) or UNKNOWN,
     ]
 
 
+def _roles(labels: Mapping[str, str]) -> set[str]:
+    prefix = "node-role.kubernetes.io/"
+    roles = {key.removeprefix(prefix) for key in labels if key.startswith(prefix)}
+    return (roles | {labels.get("kubernetes.io/role", "")}) - {""}
+
+
+def _address(node: Node, kind: str) -> str:
+    return next((a.address for a in node.status.addresses if a.type == kind), NONE)
+
+
 def _event(event: Event, now: datetime) -> list[Cell]:
-    involved, source = event.involvedObject, event.source
-    series = event.series
-    first = event.firstTimestamp or event.eventTime
-    last = (series and series.lastObservedTime) or event.lastTimestamp or first
-    count = (series and series.count) or event.count or 1
+    involved, source, series = event.involvedObject, event.source, event.series
+    first = since(event.firstTimestamp or event.eventTime, now)
+    last = since(event.lastTimestamp, now) if event.lastTimestamp else first
+    count = event.count or 1
+    if series is not None:
+        last, count = since(series.lastObservedTime, now), series.count or 0
     component = source.component or event.reportingComponent
     host = source.host or event.reportingInstance
+    kind = involved.kind.lower()
     return [
-        since(last, now),
+        last,
         event.type,
         event.reason,
-        f"{involved.kind.lower()}/{involved.name}" if involved.kind else involved.name,
-        event.message.strip(),
+        f"{kind}/{involved.name}" if involved.name else kind,
         involved.fieldPath,
         f"{component}, {host}" if host else component,
-        since(first, now),
+        event.message.strip(),
+        first,
         count,
         event.metadata.name,
     ]
@@ -221,24 +241,55 @@ def _node_metrics(metrics: NodeMetrics, now: datetime) -> list[Cell]:
 
 
 PODS = Columns(
-    ("Name", "Ready", "Status", "Restarts", "Age"),
+    (
+        "Name",
+        "Ready",
+        "Status",
+        "Restarts",
+        "Age",
+        "IP",
+        "Node",
+        "Nominated Node",
+        "Readiness Gates",
+    ),
     lambda pod, now: [*pod_row(pod, now)],
-    ("IP", "Node", "Nominated Node", "Readiness Gates"),
+    frozenset({"IP", "Node", "Nominated Node", "Readiness Gates"}),
 )
 
 
 NODES = Columns(
-    ("Name", "Status", "Roles", "Age", "Version"),
+    (
+        "Name",
+        "Status",
+        "Roles",
+        "Age",
+        "Version",
+        "Internal-IP",
+        "External-IP",
+        "OS-Image",
+        "Kernel-Version",
+        "Container-Runtime",
+    ),
     _node,
-    ("Internal-IP", "External-IP", "OS-Image", "Kernel-Version", "Container-Runtime"),
+    frozenset({"Internal-IP", "External-IP", "OS-Image", "Kernel-Version", "Container-Runtime"}),
 )
 
 
 EVENTS = Columns(
-    ("Last Seen", "Type", "Reason", "Object", "Message"),
+    (
+        "Last Seen",
+        "Type",
+        "Reason",
+        "Object",
+        "Subobject",
+        "Source",
+        "Message",
+        "First Seen",
+        "Count",
+        "Name",
+    ),
     _event,
-    ("Subobject", "Source", "First Seen", "Count", "Name"),
-    frozenset({"Count"}),
+    frozenset({"Subobject", "Source", "First Seen", "Count", "Name"}),
 )
 
 
@@ -248,22 +299,22 @@ NAMES = Columns(("Name", "Age"), _named)
 NAMESPACES = Columns(("Name", "Status", "Age"), _namespace)
 
 
-CONFIG_MAPS = Columns(("Name", "Data", "Age"), _config_map, integers=frozenset({"Data"}))
+CONFIG_MAPS = Columns(("Name", "Data", "Age"), _config_map)
 
 
-SECRETS = Columns(("Name", "Type", "Data", "Age"), _secret, integers=frozenset({"Data"}))
+SECRETS = Columns(("Name", "Type", "Data", "Age"), _secret)
 
 
-SERVICE_ACCOUNTS = Columns(("Name", "Secrets", "Age"), _account, integers=frozenset({"Secrets"}))
+SERVICE_ACCOUNTS = Columns(("Name", "Age"), _named)
 
 
 LEASES = Columns(("Name", "Holder", "Age"), _lease)
 
 
 MANIFESTS = Columns(
-    ("Name", "State", "Pod", "Errors", "Warnings", "Age"),
+    ("Name", "State", "Pod", "Errors", "Warnings", "Age", "Path"),
     _manifest,
-    ("Path",),
+    frozenset({"Path"}),
     frozenset({"Errors", "Warnings"}),
 )
 

@@ -50,7 +50,7 @@ from podtui.server.options import (
     write_options,
 )
 from podtui.server.protocol import KubeletEndpoints
-from podtui.server.query import MediaType, include_object, negotiate, parse_query
+from podtui.server.query import PARTIAL, TABLE, MediaType, include_object, negotiate, parse_query
 from podtui.server.resource_routes import Rendering
 from podtui.server.resources import Resource
 from podtui.server.status import (
@@ -528,7 +528,7 @@ class WriteRoutes:
     # --- common
 
     def _answer(self, request: web.Request) -> Answer:
-        media = negotiate(request.headers.get("Accept", ""), "Table")
+        media = negotiate(request.headers.get("Accept", ""), TABLE, PARTIAL)
         return Answer(media, include_object(request))
 
     def _respond(self, answer: Answer, item: Any, code: int = 200) -> web.Response:

@@ -354,6 +354,24 @@ async def test_table_of_one_with_its_object(served: Served, http: aiohttp.Client
     assert row["object"]["status"]["nodeInfo"]["osImage"] == "Debian"
 
 
+async def test_metadata_alone(served: Served, http: aiohttp.ClientSession) -> None:
+    await served.store.put("pods", pod("web", app="web"))
+    accept = {"Accept": "application/json;as=PartialObjectMetadataList;v=v1;g=meta.k8s.io"}
+    found = await fetch(http, PODS, headers=accept)
+    assert found["kind"] == "PartialObjectMetadataList"
+    [item] = found["items"]
+    assert (item["kind"], item["apiVersion"]) == ("PartialObjectMetadata", "meta.k8s.io/v1")
+    assert item["metadata"]["labels"] == {"app": "web"}
+    assert set(item) == {"kind", "apiVersion", "metadata"}
+    accept = {"Accept": "application/json;as=PartialObjectMetadata;v=v1;g=meta.k8s.io"}
+    assert await fetch(http, f"{PODS}/web", headers=accept) == item
+    async with http.get(f"{PODS}?watch=true", headers=accept) as response:
+        [(kind, watched)] = await read_watch(response, 1)
+    assert (kind, watched) == ("ADDED", item)
+    async with http.get(PODS, headers=accept) as response:
+        assert response.status == 406
+
+
 async def test_watch_of_tables(served: Served, http: aiohttp.ClientSession) -> None:
     await served.store.put("events", event("e1"))
     path = "/api/v1/namespaces/default/events?watch=true"

@@ -1,16 +1,23 @@
 from __future__ import annotations
 
+import json
 from datetime import UTC, datetime
+from pathlib import Path
 
+import msgspec
 import pytest
 from msgspec import structs
 
 from podtui.api.v1 import (
+    ConfigMap,
     Container,
     ContainerState,
     ContainerStateRunning,
     ContainerStateTerminated,
     ContainerStatus,
+    Event,
+    Lease,
+    Namespace,
     Node,
     NodeAddress,
     NodeCondition,
@@ -22,8 +29,11 @@ from podtui.api.v1 import (
     PodReadinessGate,
     PodSpec,
     PodStatus,
+    Secret,
+    ServiceAccount,
 )
-from podtui.server.table import NODES, pod_row
+from podtui.server import table
+from podtui.server.table import NODES, Columns, pod_row
 
 NOW = datetime(2026, 1, 2, tzinfo=UTC)
 
@@ -76,7 +86,7 @@ def test_readiness_gates() -> None:
     [
         ("True", None, "Ready"),
         ("False", None, "NotReady"),
-        ("Unknown", None, "Unknown"),
+        ("Unknown", None, "NotReady"),
         ("", None, "Unknown"),
         ("True", True, "Ready,SchedulingDisabled"),
     ],
@@ -97,3 +107,40 @@ def test_node_rows(ready: str, unschedulable: bool | None, words: str) -> None:
     row = NODES.row(item, NOW)
     assert row[1:3] == [words, "worker"]
     assert row[5:7] == ["10.0.0.1", "<none>"]
+
+
+RECORDED = json.loads(Path(__file__).with_name("recorded_tables.json").read_text())
+KINDS: dict[str, tuple[Columns, type]] = {
+    "pods": (table.PODS, Pod),
+    "nodes": (table.NODES, Node),
+    "events": (table.EVENTS, Event),
+    "configmaps": (table.CONFIG_MAPS, ConfigMap),
+    "secrets": (table.SECRETS, Secret),
+    "serviceaccounts": (table.SERVICE_ACCOUNTS, ServiceAccount),
+    "leases": (table.LEASES, Lease),
+    "namespaces": (table.NAMESPACES, Namespace),
+}
+
+
+@pytest.mark.parametrize("plural", KINDS)
+def test_tables_are_those_of_a_real_api_server(plural: str) -> None:
+    """Rows of Kubernetes v1.36.2 for objects with random statuses; ages are not recorded."""
+    columns, kind = KINDS[plural]
+    recorded, now = RECORDED[plural], datetime.fromisoformat(RECORDED["now"])
+    definitions = [
+        [column[key] for key in ("name", "type", "format", "priority")]
+        for column in columns.definitions()
+    ]
+    assert definitions == recorded["definitions"]
+    assert recorded["rows"]
+    for document, cells, conditions in recorded["rows"]:
+        item = msgspec.convert(document, kind)
+        encoded = json.loads(
+            table.table(columns, [(item, msgspec.Raw(b"{}"))], now=now, metadata={})
+        )
+        [row] = encoded["rows"]
+        shown = [
+            None if known is None else cell for known, cell in zip(cells, row["cells"], strict=True)
+        ]
+        assert shown == cells, document
+        assert row.get("conditions") == conditions
