@@ -1,5 +1,9 @@
-"""A picture of every screen in a dark and in a light theme: what no assertion about cells would
-notice. Look at each before taking a new one (``pytest --snapshot-update``)."""
+"""A picture of every screen and tab, and of each kind of dialog: it shows what no assertion about
+cells would notice. Look at each before taking a new one (``pytest --snapshot-update``).
+
+Colours are proved for every theme by numbers (``test_tui_theme_colours.py``): a light theme is
+drawn for some screens only. A dialog that is drawn like another has its text compared.
+"""
 
 from __future__ import annotations
 
@@ -7,47 +11,60 @@ from collections.abc import Callable, Mapping
 from functools import lru_cache
 
 import pytest
-from picture_scenes import MAIN_SIZES, OVERVIEW, SCENES
-from pictures import SHOWN_IN, Taken, take
+from picture_scenes import DIALOGS, MAIN_SIZES, OVERVIEW, PICTURES, SCENES
+from pictures import DARK, LIGHT, Taken, played, stands_still, take
 from screen_classes import asking_functions, screen_classes
+from tui_app import strips_of
 
 from podtui.tui.screens.node.node_screen import NODE_TABS, NodeScreen
 from podtui.tui.screens.pods.pod_screen import PodScreen
 from podtui.tui.screens.tab_bar import TABS
 
 Picture = Callable[..., bool]
+IN_LIGHT = ("pod", "node", "why", "menu", "delete")
 
 
-@lru_cache(maxsize=2)
-def taken(name: str, size: tuple[int, int] | None = None) -> Mapping[str, str]:
-    """Both themes come from one app; they are asked for one after the other."""
-    return take(SCENES[name] if size is None else OVERVIEW[size])
+@lru_cache(maxsize=1)
+def taken(name: str) -> Mapping[str, str]:
+    return take(PICTURES[name], (DARK, LIGHT) if name in IN_LIGHT else (DARK,))
 
 
-@pytest.mark.parametrize("theme", SHOWN_IN)
+@pytest.mark.parametrize("theme", [DARK])
 @pytest.mark.parametrize("size", MAIN_SIZES)
 def test_main(snap_compare: Picture, size: tuple[int, int], theme: str) -> None:
-    assert snap_compare(Taken(taken("main", size)[theme]))
+    assert snap_compare(Taken(take(OVERVIEW[size], (theme,))[theme]))
 
 
-@pytest.mark.parametrize("theme", SHOWN_IN)
-@pytest.mark.parametrize("screen", SCENES)
+@pytest.mark.parametrize(
+    ("screen", "theme"),
+    [(name, t) for name in PICTURES for t in (DARK, LIGHT) if t == DARK or name in IN_LIGHT],
+)
 def test_screen(snap_compare: Picture, screen: str, theme: str) -> None:
     assert snap_compare(Taken(taken(screen)[theme]))
+
+
+@pytest.mark.parametrize("name", DIALOGS)
+async def test_dialog(name: str, snapshot: object, monkeypatch: pytest.MonkeyPatch) -> None:
+    async with played(DIALOGS[name], monkeypatch) as (app, pilot):
+        await stands_still(pilot)
+        box = app.screen.children[0].region
+        rows = strips_of(app)[box.y : box.bottom]
+        text = "\n".join(row.crop(box.x, box.right).text for row in rows)
+    assert text == snapshot
 
 
 # --- none is without
 
 
-def test_every_screen_has_its_pictures() -> None:
-    missing = screen_classes() - {scene.shows for scene in SCENES.values()}
+def test_every_screen_has_a_picture() -> None:
+    missing = screen_classes() - {scene.shows for scene in PICTURES.values()}
     assert {kind.__name__ for kind in missing} == set(), "give each a scene in picture_scenes.py"
 
 
-def test_every_tab_has_its_pictures() -> None:
+def test_every_tab_has_a_picture() -> None:
     for screen, tabs in ((PodScreen, TABS), (NodeScreen, NODE_TABS)):
-        assert {one.tab for one in SCENES.values() if one.shows is screen} == set(tabs)
+        assert {one.tab for one in PICTURES.values() if one.shows is screen} == set(tabs)
 
 
-def test_every_question_has_its_pictures() -> None:
+def test_every_question_has_a_scene() -> None:
     assert {scene.asked_by for scene in SCENES.values()} - {""} == asking_functions()

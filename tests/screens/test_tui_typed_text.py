@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from picture_scenes import FULL_SCREENS, OVER_SCREENS, OVERVIEW, QUESTIONS
+from picture_scenes import OVERVIEW
+from picture_scenes import SCENES as ALL_SCENES
 from pictures import Scene, played
 from textual.widgets import Input
 from tui_app import main, running, wait_for
@@ -19,7 +20,7 @@ SCENES = {
     "overview": OVERVIEW[120, 36],
     # One of each screen, tab and question.
     **{f"{one.shows.__name__}-{one.tab}{one.asked_by}": one
-       for one in (*FULL_SCREENS.values(), *OVER_SCREENS.values(), *QUESTIONS.values())},
+       for one in ALL_SCENES.values()},
     **{
         f"pane-{name}": Scene(shows=MainScreen, says="CrashLoopBackOff", keys=(key,))
         for key, name in (("1", "pods"), ("2", "events"), ("3", "logs"), ("4", "node"))

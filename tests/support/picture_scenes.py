@@ -1,4 +1,4 @@
-"""The way to each screen, for its pictures."""
+"""The way to each screen, for its picture or its text."""
 
 from __future__ import annotations
 
@@ -191,7 +191,6 @@ FULL_SCREENS: Final = {
     "logs": key(MainScreen, "upstream", "3", "plus"),
     "node-zoomed": key(MainScreen, "Ready", "4", "plus"),
     "pod": pod_tab("overview", "CrashLoopBackOff", select="uid-crash-loop"),
-    "pod-web": pod_tab("overview", "nginx"),
     "pod-timeline": pod_tab("timeline", "sandbox"),
     "pod-events": pod_tab("events", "BackOff", select="uid-crash-loop"),
     "pod-logs": pod_tab("logs", "upstream"),
@@ -200,8 +199,6 @@ FULL_SCREENS: Final = {
     "pod-resources": pod_tab("resources", "peak"),
     "pod-probes": pod_tab("probes", "statuscode: 503"),
     "node": node_tab("overview", "Ready"),
-    "node-80x24": node_tab("overview", "Ready", 80, 24),
-    "node-200x60": node_tab("overview", "Ready", 200, 60),
     "node-pods": node_tab("pods", "web-n1"),
     "node-history": node_tab("history", "memory", 80, 24),
     "node-images": node_tab("images", "shop:2025-10"),
@@ -214,14 +211,10 @@ FULL_SCREENS: Final = {
                    client=with_hungry),
     "manifest": key(ManifestScreen, "imago", "1", "g", "enter", size=SMALL),
     "event": key(EventScreen, "Source", "2", "enter"),
-    "tree-80x24": Scene(shows=TreeScreen, says="shop", select="", client=with_shop, size=SMALL,
+    "tree": Scene(shows=TreeScreen, says="shop", select="", client=with_shop, size=SMALL,
                         opens=typed("tree"), keys=("end", "space")),
-    "tree-120x36": Scene(shows=TreeScreen, says="shop", select="", client=with_shop,
-                         size=(120, 36), opens=typed("tree"), keys=("end", "space")),
-    "explain-80x24": Scene(shows=ExplainScreen, says="Fields", select="", size=SMALL,
+    "explain": Scene(shows=ExplainScreen, says="Fields", select="", size=SMALL,
                            opens=typed("explain spec.containers.livenessProbe")),
-    "explain-120x36": Scene(shows=ExplainScreen, says="Fields", select="", size=(120, 36),
-                            opens=typed("explain spec.containers.livenessProbe")),
     "trash": Scene(shows=TrashScreen, says="old.yaml", opens=finds_trash, size=SMALL),
     "journal": Scene(shows=JournalScreen, says="docker start", opens=lists_deeds),
     "forwards": Scene(shows=ForwardsScreen, says="connection refused", opens=lists_forwards),
@@ -230,15 +223,21 @@ FULL_SCREENS: Final = {
                             SCAN, [CommandTarget("web-n1/nginx", {})]))),
 }  # fmt: skip
 OVER_SCREENS: Final = {
-    "help-ids": key(HelpScreen, "main.filter", "question_mark", "i"),
-    "help-80x24": key(HelpScreen, "Panes", "question_mark", size=SMALL),
+    "help": key(HelpScreen, "main.filter", "question_mark", "i"),
     "commands": key(AliasesScreen, "quit", "ctrl+a"),
     "columns": key(ColumnsScreen, "always shown", "W"),
     "menu": key(Menu, "Delete", "m"),
-    "palette": key(CommandPalette, "Pane", "ctrl+p", size=SMALL, anew=True),
+    "palette": key(CommandPalette, "Pane", "ctrl+p", size=SMALL),
     "new-pod": key(Picker, "sidecar", "n", asked_by="create_pod.template_picker"),
     "new-pod-name": key(TextDialog, "Name of the pod", "n", "1", size=SMALL,
                         asked_by="create_pod.create_pod"),
+    "delete": key(Dialog, "trash", "ctrl+d", select=WEB, asked_by="delete.delete_dialog"),
+    "plan-refused": dialog(lambda: edit_manifest.plan_dialog("web.yaml", refused_plan()),
+                           "edit_manifest.plan_dialog", "imago"),
+    "prune-images": dialog(lambda: image_commands.prune_dialog(image_commands.prunable(images())),
+                           "images.prune_dialog", "in total"),
+}  # fmt: skip
+DIALOGS: Final = {
     "debug": key(TextDialog, "Image of the debug container", "D", "1", select=WEB, size=SMALL,
                  asked_by="shell.start_debugger"),
     "copy-files": key(TextDialog, "copies to the container", "t", "1", select=WEB, size=SMALL,
@@ -256,9 +255,6 @@ OVER_SCREENS: Final = {
                             asked_by="app._ask_context"),
     "own-choose": Scene(shows=Picker, says="select a container", opens=chooses_way, size=SMALL,
                         asked_by="custom_runner._choose"),
-}  # fmt: skip
-QUESTIONS: Final = {
-    "delete": key(Dialog, "trash", "ctrl+d", select=WEB, asked_by="delete.delete_dialog"),
     "delete-several": dialog(
         lambda: delete_dialog([web_manifest(), manifests()[0]],
                               [ended_by_deletion(), "the agent does not answer"]),
@@ -277,8 +273,6 @@ QUESTIONS: Final = {
         "edit_manifest.rewrite_dialog", "Set b?"),
     "plan": dialog(lambda: edit_manifest.plan_dialog("web.yaml", plan()),
                    "edit_manifest.plan_dialog", "Apply and replace"),
-    "plan-refused": dialog(lambda: edit_manifest.plan_dialog("web.yaml", refused_plan()),
-                           "edit_manifest.plan_dialog", "imago"),
     "plan-missing": dialog(
         lambda: edit_manifest.plan_dialog("web.yaml", None, "nobody listens on /run/podtui.sock"),
         "edit_manifest.plan_dialog", "Save anyway"),
@@ -287,8 +281,6 @@ QUESTIONS: Final = {
         "edit_manifest._changed_dialog", "Overwrite"),
     "remove-image": dialog(lambda: image_commands.removal_dialog(images()[3]),
                            "images.removal_dialog", "Remove image"),
-    "prune-images": dialog(lambda: image_commands.prune_dialog(image_commands.prunable(images())),
-                           "images.prune_dialog", "in total"),
     "overwrite": dialog(lambda: copy_files.overwrite_dialog(Path("hosts")),
                         "copy_files.overwrite_dialog", "overwritten"),
     "stop-forward": dialog(lambda: stop_dialog(forwards()[0]), "forwards_screen.stop_dialog",
@@ -307,4 +299,6 @@ QUESTIONS: Final = {
         ),
         "custom_runner.question", "Run scan"),
 }  # fmt: skip
-SCENES: Final = {**FULL_SCREENS, **OVER_SCREENS, **QUESTIONS}
+"""Dialogs that are drawn like others: their text is enough."""
+PICTURES: Final = {**FULL_SCREENS, **OVER_SCREENS}
+SCENES: Final = {**PICTURES, **DIALOGS}

@@ -1,4 +1,4 @@
-"""Takes pictures of a screen: one start of the app, one picture in each of two themes.
+"""Takes pictures of a screen: one start of the app, one picture in each theme.
 
 A scene says how one gets to its screen. Nothing in a picture may depend on the clock, the machine,
 the terminal or what ran before: clients and times are scripted, cursors do not blink, and the
@@ -27,7 +27,8 @@ from tui_scene import LOG, FakeClient
 from podtui.tui.app import PodtuiApp
 from podtui.tui.model.model import Link
 
-SHOWN_IN: Final = ("podtui-dark", "podtui-light")
+DARK: Final = "podtui-dark"
+LIGHT: Final = "podtui-light"
 BIG: Final = (100, 34)
 SMALL: Final = (80, 24)
 STILL: Final = 8
@@ -60,8 +61,7 @@ class Scene:
     """``shows`` is the screen that must be there in the end, and ``says`` what must be read on it.
     The way: the pod ``select`` is chosen, ``opens`` is called, ``keys`` are pressed. ``asked_by``:
     the function that puts the question which is shown, as ``module.function``; ``tab`` which tab of
-    the screen it is; ``anew``: an app for each theme, for a screen of Textual's, which keeps its
-    colours while it is open."""
+    the screen it is."""
 
     shows: type[Screen[Any]]
     says: str
@@ -73,7 +73,6 @@ class Scene:
     settings: Mapping[str, Any] = field(default_factory=dict[str, Any])
     asked_by: str = ""
     tab: str = ""
-    anew: bool = False
 
     def sized(self, *size: int) -> Scene:
         return dataclasses.replace(self, size=size)
@@ -90,13 +89,10 @@ class Taken(App[str]):
         return self._svg
 
 
-def take(scene: Scene) -> dict[str, str]:
+def take(scene: Scene, themes: Sequence[str]) -> dict[str, str]:
     """By theme, the picture as SVG."""
-    taken: dict[str, str] = {}
-    for themes in [(theme,) for theme in SHOWN_IN] if scene.anew else [SHOWN_IN]:
-        with _elsewhere() as patch:
-            taken |= asyncio.run(_play(scene, themes, patch))
-    return taken
+    with _elsewhere() as patch:
+        return asyncio.run(_play(scene, themes, patch))
 
 
 @contextmanager
@@ -124,7 +120,7 @@ async def _play(scene: Scene, themes: Sequence[str], patch: pytest.MonkeyPatch) 
 
 @asynccontextmanager
 async def played(
-    scene: Scene, patch: pytest.MonkeyPatch, theme: str = SHOWN_IN[0]
+    scene: Scene, patch: pytest.MonkeyPatch, theme: str = DARK
 ) -> AsyncIterator[tuple[PodtuiApp, Pilot[Any]]]:
     """The app once it shows the scene."""
     app = make_app(scene.client(), theme=theme, **scene.settings)

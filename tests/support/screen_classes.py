@@ -14,7 +14,7 @@ from textual.screen import Screen
 import podtui.tui
 from podtui.tui.widgets import dialogs, picker
 
-ASKING = ("Ask", "Dialog", "Picker", "confirmation")
+ASKING = ("TextDialog", "Dialog", "Picker", "confirmation")
 
 
 def modules() -> Iterator[ModuleType]:
