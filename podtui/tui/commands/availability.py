@@ -1,4 +1,4 @@
-"""The session that each server supports; unsupported session and their keys are hidden."""
+"""The actions that each server supports; unsupported actions and their keys are hidden."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ PARTS: Final[Mapping[tuple[str, str], tuple[str, ...]]] = {
     ("open_node", "rejected"): ("what_if",),
     ("open_node", "what-if"): ("what_if",),
 }
-"""The capabilities for session with a certain first parameter."""
+"""The capabilities needed by actions with a certain first parameter."""
 BINDINGS: Final[Mapping[str, str]] = {
     "timeline": "timelines",
     "resources": "insights",

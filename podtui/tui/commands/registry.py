@@ -32,7 +32,7 @@ class Command(Struct, frozen=True):
     on_cluster: str = ""
 
     def action_for(self, argument: str) -> tuple[str, str, tuple[object, ...]]:
-        """Return (namespace, name, parameters) as Textual runs session."""
+        """Return (namespace, name, parameters) as Textual runs actions."""
         namespace, _, name = self.action.rpartition(".")
         given = (argument,) if self.argument else ()
         return namespace, name, (*self.parameters, *given)

@@ -1,4 +1,4 @@
-"""Decide which state changes cause a notification; `podtui.tui.preferences.alerts` delivers it.
+"""Decide which state changes cause a notification, and deliver it.
 
 Each change is reported once. States that existed when the screen was opened are not reported. A
 crash loop is reported once, and "ready again" only after the pod has been ready for a while:

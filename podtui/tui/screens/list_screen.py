@@ -29,7 +29,7 @@ class ListScreen(BackScreen):
     """Enter does the same as one of the screen's own keys, so its hint "open" would mislead."""
     NOTHING: ClassVar[Sequence[str]] = ()
     ON_ROWS: ClassVar[frozenset[str]] = frozenset({"restore", "stop", "copy_address", "copy_line"})
-    """Session of these screens on the row under the cursor."""
+    """Actions of these screens on the row under the cursor."""
     DEFAULT_CSS = """
     ListScreen Table { height: 1fr; border: round $pane-border-focus; padding: 0 1;
         border-title-color: $pane-title-focus; background: $background; }

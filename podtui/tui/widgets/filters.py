@@ -3,7 +3,7 @@
 A filter consists of words separated by blanks, all of which must match, as in
 ``status=Error restarts>3 !batch``. A word is
 
-* ``COLUMN OP VALUE`` without blanks between, see `podtui.tui.widgets.filters`;
+* ``COLUMN OP VALUE`` without blanks between;
 * ``LABEL=VALUE`` or ``LABEL!=VALUE`` if no column has that name;
 * ``-l SELECTOR``, as in kubectl; ``-f LETTERS``, a fuzzy match up to the end of the text;
 * a regular expression, or ``!`` followed by one for rows that do not match.

@@ -175,7 +175,7 @@ def test_a_failed_log_request_is_reported_and_is_no_output_of_the_container(
     text, _ = why(SOCKET, None, "text")
     assert f"The log of c could not be read: {NO_HOST[:20]}" in text
     assert "Last log line" not in text
-    assert "a service that it needs does not answer" not in text
+    assert "a service that it needs does not respond" not in text
     (found,) = json.loads(why(SOCKET, "bad", "json")[0])
     assert (found["cause"], found["logError"]) == ("Fails", NO_HOST)
     assert not [one for one in found["evidence"] if one["source"] == "log"]

@@ -35,8 +35,8 @@ from podtui.tui.widgets.scrolled_text import ScrolledText
 class Asked(Enum):
     """The kind of input; the value is the placeholder of an empty line."""
 
-    FILTER = "show lines with re, without !re, -f letters; -C 3 shows lines around"
-    SEARCH = "go to the first line with re; n and N go on"
+    FILTER = "show lines with re, without !re, -f letters; -C 3 shows context lines"
+    SEARCH = "go to the first match of re; n and N go to the next and previous"
 
 
 class LogPrompt(Horizontal):
@@ -133,39 +133,39 @@ class LogCommands(Pane):
         Binding("F", "find", "Find", id="logs.find", show=False,
                 tooltip="Go to the first match, without hiding lines"),
         Binding("n", "match(1)", "Next match", show=False, id="logs.next",
-                tooltip="The next line that was found"),
-        Binding("N", "match(-1)", "Match before", show=False, id="logs.before",
-                tooltip="The line before that was found"),
+                tooltip="Go to the next match"),
+        Binding("N", "match(-1)", "Previous match", show=False, id="logs.before",
+                tooltip="Go to the previous match"),
         Binding("s,space", "toggle_follow", "Follow", key_display="s", id="logs.follow",
                 tooltip="Follow the end of the log, or pause"),
         Binding("w", "toggle_wrap", "Wrap", show=False, id="logs.wrap",
                 tooltip="Wrap long lines"),
         Binding("t", "next_times", "Times", id="logs.times",
-                tooltip="Times, ages, time since the line above, none"),
+                tooltip="Show times, ages, the time since the line above, or none"),
         Binding("L", "next_level", "Level", id="logs.level",
-                tooltip="Hide lines that are less grave"),
+                tooltip="Hide lines of lower levels"),
         Binding("E", "toggle_events", "Events", show=False, id="logs.events",
                 tooltip="The pod's events between the lines"),
         Binding("enter", "toggle_json", "JSON", show=False, id="logs.json",
-                tooltip="Fold out the JSON of this line"),
+                tooltip="Expand the JSON of this line"),
         Binding("J", "toggle_json_all", "All JSON", show=False, id="logs.json-all",
-                tooltip="Fold out the JSON of all lines"),
+                tooltip="Expand the JSON of all lines"),
         Binding("P", "next_prefix", "Names", show=False, id="logs.names",
-                tooltip="Names of merged logs: locked, scrolling, none"),
+                tooltip="Names of merged logs: fixed, scrolling, none"),
         Binding("m", "mark", "Mark", show=False, id="logs.mark",
                 tooltip="Mark this line"),
         Binding("apostrophe", "go_to_mark(1)", "Next mark", show=False, key_display="'",
                 id="logs.next-mark", tooltip="The next marked line"),
-        Binding("quotation_mark", "go_to_mark(-1)", "Mark before", show=False, key_display='"',
-                id="logs.mark-before", tooltip="The marked line before"),
+        Binding("quotation_mark", "go_to_mark(-1)", "Previous mark", show=False, key_display='"',
+                id="logs.mark-before", tooltip="The previous marked line"),
         Binding("c", "copy", "Copy", id="logs.copy",
                 tooltip="Copy the marked lines, or this one"),
         Binding("C", "clear", "Clear", show=False, id="logs.clear",
                 tooltip="Clear the view; new lines still appear"),
         Binding("ctrl+s", "save", "Save", show=False, id="logs.save",
-                tooltip="Write the lines that are shown to a file"),
+                tooltip="Write the shown lines to a file"),
         Binding("S", "save(True)", "Save all", show=False, id="logs.save-all",
-                tooltip="Write all lines to a file, hidden ones too"),
+                tooltip="Write all lines to a file, including hidden ones"),
         Binding("v", "pager", "Pager", show=False, id="logs.pager",
                 tooltip="Open the shown lines in $PAGER"),
         Binding("escape", "undo", "Back", show=False, id="logs.undo",
@@ -208,7 +208,7 @@ class LogCommands(Pane):
             noun = "match" if view.match_count == 1 else "matches"
             parts.append(f"{number}{view.match_count:,} {noun}")
         if view.lines.progress < 1:
-            parts.append(f"looking {view.lines.progress:.0%}")
+            parts.append(f"searching {view.lines.progress:.0%}")
         return parts
 
     # --- filter and search
@@ -308,7 +308,7 @@ class LogCommands(Pane):
 
     def action_toggle_json(self) -> None:
         if not self.view.toggle_json():
-            self.notify("There is no JSON in this line.", timeout=2)
+            self.notify("This line contains no JSON.", timeout=2)
 
     def action_toggle_json_all(self) -> None:
         self.view.json_all = not self.view.json_all
@@ -340,11 +340,11 @@ class LogCommands(Pane):
         chosen = self.view.lines.marks or ([here] if here is not None else [])
         lines = [buffer[n] for n in chosen if is_log(buffer.tag(n))]
         if not lines:
-            self.notify("There is no log line here to copy.", timeout=3)
+            self.notify("There is no log line to copy.", timeout=3)
             return
         text, count = clipboard_text(lines)
         cast("Any", self).app.copy_to_clipboard(text)
-        rest = f" of {len(lines):,}: more is too long for a clipboard" if count < len(lines) else ""
+        rest = f" of {len(lines):,}: the clipboard takes no more" if count < len(lines) else ""
         self.notify(f"{plural(count, 'line')}{rest}", title="Copied", timeout=3)
 
     def action_save(self, everything: bool = False) -> None:

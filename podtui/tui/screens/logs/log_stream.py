@@ -107,7 +107,7 @@ class LogStream:
                 self._say(clean(str(error)), quiet=True)
                 pause = RETRY
             except AgentUnavailable as error:
-                self._say(f"The {self._server} does not answer: {clean(str(error))}", quiet=True)
+                self._say(f"The {self._server} does not respond: {clean(str(error))}", quiet=True)
                 pause = RETRY
             if self.target.previous and pause is None:
                 self._remark(RULE, describe_end(self.target.container, self._status()))

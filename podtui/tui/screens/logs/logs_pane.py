@@ -51,16 +51,16 @@ class LogsPane(LogCommands):
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("right_square_bracket", "container(1)", "Container", id="logs.container",
-                key_display="]", tooltip="The next container's log"),
-        Binding("left_square_bracket", "container(-1)", "Container before", show=False,
+                key_display="]", tooltip="The log of the next container"),
+        Binding("left_square_bracket", "container(-1)", "Previous container", show=False,
                 key_display="[", id="logs.container-before",
-                tooltip="The log of the container before"),
+                tooltip="The log of the previous container"),
         Binding("a", "toggle_all", "All", id="logs.all",
                 tooltip="The logs of all containers, merged"),
         Binding("p", "toggle_previous", "Previous", id="logs.previous",
                 tooltip="The log of the container before its last restart"),
         Binding("R", "range", "Range", id="logs.range",
-                tooltip="How much of the log to show: from the start, the last 5m, …"),
+                tooltip="The range of the log to show: from the start, the last 5m, …"),
     ]  # fmt: skip
     DEFAULT_CSS = "LogsPane > LogView { height: 1fr; background: $background; padding: 0 1; }"
     number = 3
@@ -385,4 +385,4 @@ class LogsPane(LogCommands):
 
         lines = [(Span(range.words, "name"),) for range in RANGES]
         start = RANGES.index(self._range) if self._range in RANGES else len(RANGES) - 1
-        self.session.app.push_screen(Picker("Show of the log", lines, start=start), take)
+        self.session.app.push_screen(Picker("Range of the log", lines, start=start), take)

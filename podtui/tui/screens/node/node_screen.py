@@ -57,7 +57,7 @@ IMAGES_SECONDS: Final = 5.0
 OF_PODS: Final = frozenset(
     binding.action for binding in ActingScreen.BINDINGS if isinstance(binding, Binding)
 ) - {"undo", "new", "journal", "trash", "forwards"}
-"""Session that are available only on tabs where a pod is selected."""
+"""Actions that are available only on tabs where a pod is selected."""
 PLOTS: Final = 14
 """Minimum number of free rows below the overview to show the usage history there."""
 

@@ -120,7 +120,7 @@ class Block:
 
     ``ends[i]`` is the offset in ``data`` after line ``i`` and its line feed; ``stamps[i]`` is its
     time in nanoseconds since 1970, 0 for none; ``tags[i]`` is its source or kind
-    (see `podtui.tui.views.logs.line_buffer`).
+    (`SOURCES` and the constants after it).
     """
 
     __slots__ = ("data", "ends", "stamps", "tags")

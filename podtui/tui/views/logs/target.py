@@ -112,7 +112,7 @@ def describe_previous(container: str, status: ContainerStatus | None) -> str:
     """Describe the previous instance, for the line above its log."""
     ended = status.lastState.terminated if status is not None else None
     if status is None or ended is None:
-        return f"{clean(container)}, the instance before"
+        return f"{clean(container)}, the previous instance"
     number = status.restartCount - 1
     which = "the first instance" if number <= 0 else f"the instance of restart {number}"
     return f"{clean(container)}, {which}{_at(run_began(ended), 'started')}"

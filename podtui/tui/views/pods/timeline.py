@@ -1,5 +1,5 @@
 """A pod's start as a waterfall: the duration of each step, the steps on the critical path, and the
-differences from the previous start. Plain values; drawn by `podtui.tui.views.pods.timeline`.
+differences from the previous start.
 """
 
 from __future__ import annotations
