@@ -43,7 +43,7 @@ class Result:
         if self.bad:
             return "DIFFERS"
         if self.missing:
-            return "departs no more"
+            return "no longer departs"
         numbers = ", ".join(map(str, self.departures))
         return f"departs ({numbers})" if numbers else "agrees"
 
@@ -157,16 +157,16 @@ def document(results: Results, node: Sequence[Difference]) -> str:
     table = [[cell or " " for cell in row] for row in rows(results)]
     verdict = "the same" if not node else "different"
     return (
-        "# Against a real kubelet\n\n"
-        "Written by `make conformance WRITE=1`. Each case is a manifest that a kubelet v1.36.2 ran"
-        " once, with all that it said ([the records](../tests/golden/README.md)); podtui runs it on"
-        " a Docker engine, and what it says is laid beside. `=` is the same line for line, a number"
-        " is the [departure](departures.md) that explains what differs. *strict* is"
-        " `kubeletStrict: true`, and *statuses* are those on the way, compared there alone."
-        " *records* are what the API shows, against a real API server's.\n\n"
+        "# Comparison with a real kubelet\n\n"
+        "Written by `make conformance WRITE=1`. Each case is a manifest that a kubelet v1.36.2 has run"
+        " ([recordings](../tests/golden/README.md)); podtui runs it on a Docker engine, and the"
+        " results are compared. `=` means equal line by line; a number is the"
+        " [departure](departures.md) that explains the difference. *strict* is"
+        " `kubeletStrict: true`; *statuses* are the intermediate statuses, compared only there;"
+        " *records* are the API objects, compared with those of a real API server.\n\n"
         + "\n".join(f"* {line}" for line in summary(results).splitlines())
         + f"\n* the node's record: {verdict}\n\n"
         + _markdown_table(table)
         + "\n\n## Permitted differences\n\n"
-        "These rules are laid on both sides alike (`conformance/rules.py`).\n\n" + _rules() + "\n"
+        "These rules apply to both sides (`conformance/rules.py`).\n\n" + _rules() + "\n"
     )

@@ -75,13 +75,13 @@ MASKS: Final = (
         r"(^|\.)containerID$",
         r'^"(docker|podman|containerd)://[0-9a-f]{64}"$',
         "RUNTIME://ID",
-        "another runtime, another id",
+        "runtimes use different IDs",
     ),
     Mask(
         r"(^|\.)imageID$",
         r'^"([a-z-]+://)?([^"]*@)?sha256:[0-9a-f]{64}"$',
         "IMAGE-ID",
-        "the image was made on each machine anew, and each runtime writes ids its own way",
+        "the image was built on each machine, and each runtime formats IDs differently",
     ),
     Mask(
         r"^(init)?[cC]ontainerStatuses\[[^]]*\]\.image$",
@@ -105,19 +105,19 @@ MASKS: Final = (
         rf"^{EVENT}$|\.message$",
         r'(Failed to pull image "[^"]*": |ErrImagePull: ).*',
         r"\1ENGINE",
-        "the engine's words for a registry that does not answer",
+        "the engine's message for a registry that does not respond",
     ),
     Mask(
         rf"^{EVENT}$|^message$",
         r"\(res: cpu, q: [0-9]+\)",
         "(res: cpu, q: N)",
-        "what is lacking depends on how many cores the machine has",
+        "the missing amount depends on the cores of the machine",
     ),
     Mask(
         rf"^{LOG}$",
         r"^CPU_LIM=[0-9]+$",
         "CPU_LIM=N",
-        "no limit is what the machine has",
+        "without a limit, the value is the capacity of the machine",
     ),
 )
 
@@ -125,64 +125,64 @@ REPEATS: Final = (
     Repeat(
         (r"Warning BackOff .*Back-off restarting",),
         False,
-        "said once in each pass while it waits, and a late look at the runtime may make one more",
+        "reported once in each sync while it waits; a late relist may add one more",
     ),
     Repeat(
         (r"Normal BackOff .*Back-off pulling", r"Warning Failed .*ImagePullBackOff"),
         False,
-        "one pass every 10 to 15 s meets a back-off of 10, 20, 40 s",
+        "one sync every 10 to 15 s during a back-off of 10, 20, 40 s",
     ),
     Repeat(
         (r"Warning ErrImageNeverPull ", r"Warning Failed .*ErrImageNeverPull"),
         True,
-        "one pass every 10 to 15 s: the number is when the record ended",
+        "one sync every 10 to 15 s: the number depends on the end of the recording",
     ),
     Repeat(
         (r"Warning InspectFailed ", r"Warning Failed .*InvalidImageName"),
         True,
-        "one pass every 10 to 15 s: the number is when the record ended",
+        "one sync every 10 to 15 s: the number depends on the end of the recording",
     ),
     Repeat(
         (r"Normal Pulled ", r"Warning Failed .*runAsNonRoot"),
         True,
-        "one pass every 10 to 15 s: the number is when the record ended",
+        "one sync every 10 to 15 s: the number depends on the end of the recording",
     ),
-    Repeat(
-        (r"Warning FailedMount ",), True, "tried again for ever: the number is a matter of time"
-    ),
+    Repeat((r"Warning FailedMount ",), True, "retried forever: the number depends on the duration"),
     Repeat(
         (r"Warning Unhealthy .*Readiness probe failed",),
         True,
-        "nothing ends a failing readiness probe: the number is when the record ended",
+        "a failing readiness probe never ends: the number depends on the end of the recording",
     ),
 )
 
 UNORDERED: Final = (
-    Unordered(r"^Normal Killing .*Stopping container", "a pod's containers are stopped at once"),
+    Unordered(
+        r"^Normal Killing .*Stopping container", "the containers of a pod are stopped in parallel"
+    ),
 )
 
 LEAVES: Final = (
     Leave(
         r"\.user\.linux\.",
         "",
-        "containerd 1.6 does not tell whom a container's first process runs as; Docker does",
+        "containerd 1.6 does not report the user of a container's first process; Docker does",
     ),
     Leave(
         r"^Warning Unhealthy ",
         "after",
-        "readiness probes go on until the container is gone: whether one meets it is chance",
+        "readiness probes continue until the container is removed: a failure depends on timing",
     ),
     Leave(
         r"^hostIPs?\b",
         "default",
-        "departure 5: the record was made by a kubelet without an API server, which leaves it out",
+        "departure 5: the recording was made by a kubelet without an API server, which omits it",
     ),
 )
 
 FLEETING: Final = (
-    Fleeting("init-fail", "[running]", "the container ends at once"),
-    Fleeting("onfailure", "[running]", "the container ends at once"),
-    Fleeting("poststart-fail", "[running]", "the hook fails at once"),
+    Fleeting("init-fail", "[running]", "the container exits immediately"),
+    Fleeting("onfailure", "[running]", "the container exits immediately"),
+    Fleeting("poststart-fail", "[running]", "the hook fails immediately"),
 )
 
 # Additional rules for the API objects. Paths are those of the whole object.
@@ -202,7 +202,7 @@ MIRROR_MASKS: Final = (
         r"^status\.(capacity|allocatable)\.(cpu|memory|ephemeral-storage)$",
         r'^"[0-9]+(Ki|m)?"$',
         "AMOUNT",
-        "another machine, or other reserves of it",
+        "another machine, or other reserved resources",
     ),
     Mask(r"^status\.nodeInfo\.[a-zA-Z]+$", r'^".+"$', "TEXT", "another machine and runtime"),
 )
@@ -210,34 +210,34 @@ MIRROR_LEAVES: Final = (
     Leave(
         r"^metadata\.uid = ",
         "",
-        "an API server gives a mirror pod a UID of its own; here the record has the static pod's",
+        "an API server assigns a UID to a mirror pod; podtui keeps the UID of the static pod",
     ),
     Leave(
         r"^metadata\.generation = 1$|^spec\.(priority = 0|preemptionPolicy = \"PreemptLower.*)$",
         "",
-        "an API server's admission adds them; the record here is the pod as the manifest has it",
+        "added by the admission of an API server; podtui serves the pod as in the manifest",
     ),
     Leave(
         r"^metadata\.annotations\.podtui\.dev/",
         "",
-        "podtui's own: which file a pod came from",
+        "podtui's annotation with the manifest of the pod",
     ),
     Leave(
         r"^status\.(hostIPs\[[1-9]\]|addresses\[InternalIP#2\])\.",
         "",
-        "a machine with an address of the second family tells it too",
+        "a machine with an IPv6 address reports it, too",
     ),
     Leave(
         r"^metadata\.annotations\.volumes\.kubernetes\.io/controller-managed-attach-detach = ",
         "",
-        "there is no controller that attaches volumes",
+        "there is no attach-detach controller",
     ),
-    Leave(r"^spec\.taints\[", "", "an API server's admission taints a node that is just made"),
+    Leave(r"^spec\.taints\[", "", "the admission of an API server taints a new node"),
     Leave(r"^status\.daemonEndpoints\.", "", "podtui listens on a socket, not on port 10250"),
     Leave(
         r"^status\.declaredFeatures\[",
         "",
-        "a list for schedulers, of features that podtui has or lacks on grounds of its own",
+        "a list of features for schedulers, which depends on podtui's own features",
     ),
     Leave(r"^status\.images\[", "", "each machine has its own images"),
 )

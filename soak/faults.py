@@ -409,7 +409,7 @@ FAULTS: Final = (
         full=50,
         short=3,
         seconds=300,
-        checked="no container is restarted; records may begin again",
+        checked="no container is restarted; records may start over",
     ),
     Fault(
         name="folder",
@@ -431,7 +431,7 @@ FAULTS: Final = (
     ),
     Fault(
         name="others",
-        title="Containers, sandboxes, volumes and networks are removed by somebody else",
+        title="Containers, sandboxes, volumes and networks are removed by another program",
         unit="times",
         run=remove_by_hand,
         full=12,

@@ -30,7 +30,7 @@ class Result:
 def markdown(results: Sequence[Result]) -> str:
     """Return a table for the document and the terminal."""
     rows = [
-        "| fault | count | checked beside the invariants | result | time |",
+        "| fault | count | checked in addition to the invariants | result | time |",
         "| --- | --- | --- | --- | --- |",
     ]
     for one in results:

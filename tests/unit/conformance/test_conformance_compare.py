@@ -375,7 +375,7 @@ def test_a_departure_explains_its_lines_and_no_others() -> None:
     assert (worse.verdict, worse.marks["phase"]) == ("DIFFERS", "≠")
     assert len(worse.bad) == 2
     gone = judge("hostnetwork", "default", outcome(record, record))
-    assert (gone.verdict, gone.well) == ("departs no more", False)
+    assert (gone.verdict, gone.well) == ("no longer departs", False)
     elsewhere = judge("plain", "default", outcome(edited(record, address), record))
     assert elsewhere.verdict == "DIFFERS"
 

@@ -93,7 +93,7 @@ async def test_a_broken_stream_is_opened_again_without_repeating_a_line() -> Non
     )
     heard = await hear(script, TARGET, 3)
     assert heard.said == ["a", "b", "c"]
-    assert "The agent does not answer: gone" in heard.states
+    assert "The agent does not respond: gone" in heard.states
     assert heard.states[-1] == ""
     first, second = script.queries
     assert (first.tail, first.since_seconds) == (5000, None)
