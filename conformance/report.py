@@ -158,8 +158,8 @@ def document(results: Results, node: Sequence[Difference]) -> str:
     verdict = "the same" if not node else "different"
     return (
         "# Comparison with a real kubelet\n\n"
-        "Written by `make conformance WRITE=1`. Each case is a manifest that a kubelet v1.36.2 has run"
-        " ([recordings](../tests/golden/README.md)); podtui runs it on a Docker engine, and the"
+        "Written by `make conformance WRITE=1`. Each case is a manifest that a kubelet v1.36.2 has"
+        " run ([recordings](../tests/golden/README.md)); podtui runs it on a Docker engine, and the"
         " results are compared. `=` means equal line by line; a number is the"
         " [departure](departures.md) that explains the difference. *strict* is"
         " `kubeletStrict: true`; *statuses* are the intermediate statuses, compared only there;"

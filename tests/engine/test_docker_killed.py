@@ -1,7 +1,7 @@
 """An agent that is killed between two calls of the engine, or an engine that is killed within one,
 and the sandbox that is made next.
 
-What a kubelet makes of containers that are half made: ``tests/kubelet/test_loop_killed.py``.
+What a kubelet makes of containers that are half made: ``tests/kubelet/test_loop_agent_killed.py``.
 """
 
 from __future__ import annotations
