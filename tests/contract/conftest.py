@@ -1,4 +1,4 @@
-"""The runtimes that must keep the contract: the simulated one, and a Docker-compatible engine.
+"""The runtimes under test: the simulated one, and a Docker-compatible engine.
 
 A case that runs on both has its scripts declared in `contract.simulated`. A case that needs a real
 shell takes ``engine_bench``.

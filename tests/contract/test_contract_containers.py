@@ -1,4 +1,4 @@
-"""Containers from creation to removal, whichever runtime."""
+"""Containers from creation to removal, on every runtime."""
 
 from __future__ import annotations
 

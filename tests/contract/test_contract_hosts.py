@@ -1,4 +1,4 @@
-"""The hosts file that a pod's containers share, whichever runtime (kubelet.md §11.1)."""
+"""The hosts file that a pod's containers share, on every runtime (kubelet.md §11.1)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Images, whichever runtime."""
+"""Images, on every runtime."""
 
 from __future__ import annotations
 

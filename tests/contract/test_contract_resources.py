@@ -1,4 +1,4 @@
-"""What a container is held to and runs as, and how that changes, whichever runtime."""
+"""Limits and users of containers, and their updates, on every runtime."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Sandboxes and pod volumes, whichever runtime."""
+"""Sandboxes and pod volumes, on every runtime."""
 
 from __future__ import annotations
 

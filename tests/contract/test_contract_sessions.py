@@ -1,4 +1,4 @@
-"""Talking with containers, dialling pods and moving files, whichever runtime."""
+"""Sessions in containers, connections to pods and file copies, on every runtime."""
 
 from __future__ import annotations
 

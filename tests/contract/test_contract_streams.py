@@ -1,4 +1,4 @@
-"""Logs, exec, events and counters, whichever runtime."""
+"""Logs, exec, events and counters, on every runtime."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Volumes that change while containers run, image volumes and the host's paths."""
+"""Volumes that change while containers run, image volumes and host paths."""
 
 from __future__ import annotations
 

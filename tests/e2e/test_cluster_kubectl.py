@@ -1,4 +1,4 @@
-"""The real kubectl reads the same kubeconfig files, and comes to the same."""
+"""The real kubectl reads the same kubeconfig files with the same result."""
 
 from __future__ import annotations
 

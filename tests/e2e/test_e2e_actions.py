@@ -1,4 +1,4 @@
-"""Deeds on a real terminal: the editor and a shell have it, and the screen comes back."""
+"""Actions on a real terminal: the editor and a shell use it, then the screen returns."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""An agent that is killed under the screen, and one that watches another folder: in tmux."""
+"""An agent that is killed while the screen is open, and one that watches another folder, in
+tmux."""
 
 from __future__ import annotations
 

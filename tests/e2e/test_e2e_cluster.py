@@ -1,5 +1,5 @@
-"""A cluster, or what looks like one from outside: an agent's API behind TLS, with certificates for
-all who come. The screen, the commands and kubectl read one kubeconfig."""
+"""A cluster as seen by a client: an agent's API behind TLS with client certificates. The screen,
+the commands and kubectl read one kubeconfig."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""The command line as scripts meet it: what it prints, its exit status, and what is left of the
-containers when an agent stops, comes back, or is cleared away beside another one."""
+"""The command line in scripts: output, exit status, and the remaining containers when an agent
+stops, starts again or is removed while another one runs."""
 
 from __future__ import annotations
 

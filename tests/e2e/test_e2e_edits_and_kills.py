@@ -1,5 +1,5 @@
-"""Killing the agent, and stopping the engine, under a storm of edits: nothing is lost, nothing is
-left over, nothing restarts that need not."""
+"""Kill the agent and stop the engine during many edits: nothing is lost or left over, and
+nothing restarts without need."""
 
 from __future__ import annotations
 

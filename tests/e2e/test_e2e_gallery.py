@@ -1,5 +1,5 @@
-"""The samples and the gallery on the real engine: each shows what the comment at its head promises,
-all of them at once, and the broken ones never disturb the others."""
+"""The samples and the gallery on the real engine: each behaves as its first comment says, all
+run at the same time, and invalid ones do not affect the others."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""A newcomer's first minutes, on the real engine (docs/architecture.md, "It must show" of the
-first release): drop a manifest, watch it run, edit, break, mend and remove it."""
+"""The first steps of a new user, on the real engine (docs/architecture.md): add a manifest,
+watch the pod run, edit, break, fix and remove it."""
 
 from __future__ import annotations
 

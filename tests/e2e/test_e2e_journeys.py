@@ -1,5 +1,5 @@
-"""From a pod that crash-loops to one that is ready, its log saved, a delete undone: by keys alone
-and by mouse alone, on narrow, normal and wide terminals, on the real engine."""
+"""From a pod in a crash loop to a ready one, with its log saved and a delete undone: only by
+keys and only by mouse, on narrow, normal and wide terminals, on the real engine."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""What the program writes to the terminal: every frame has the same layout while pods come, change
-and go, and little is written where little changes."""
+"""The output to the terminal: all frames have the same layout while pods come, change and go,
+and small changes cause little output."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The agent on a machine that goes down, and on one that only restarts its service."""
+"""The agent during a shutdown of the machine, and during a restart of its service."""
 
 from __future__ import annotations
 

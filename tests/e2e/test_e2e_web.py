@@ -1,4 +1,4 @@
-"""`podtui web` in a headless Chromium: what is drawn, typed and pointed at, and who is kept out."""
+"""`podtui web` in a headless Chromium: drawing, typing, pointing, and refused requests."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The real kubectl talks with a real container through the API."""
+"""Sessions of the real kubectl with a real container through the API."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""kubectl creates pods, and the agent's scheduler finds them a node: on the simulated engine."""
+"""kubectl creates pods, and the agent's scheduler binds them: on the simulated engine."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A Docker runtime on the real engine, and the engine's own word on what it did."""
+"""A Docker runtime on the real engine, and the engine's view of its objects."""
 
 from __future__ import annotations
 

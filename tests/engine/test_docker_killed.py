@@ -1,5 +1,5 @@
-"""An agent that is killed between two calls of the engine, or an engine that is killed within one,
-and the sandbox that is made next.
+"""An agent that is killed between two engine calls, or an engine that is killed during one, and the
+sandbox that is created next.
 
 What a kubelet makes of containers that are half made: ``tests/kubelet/test_loop_agent_killed.py``.
 """

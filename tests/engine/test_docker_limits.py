@@ -1,4 +1,4 @@
-"""What holds in containers on the real engine: limits, users, processes, profiles."""
+"""Limits, users, processes and profiles of containers on the real engine."""
 
 from __future__ import annotations
 

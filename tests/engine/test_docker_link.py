@@ -1,4 +1,5 @@
-"""The connection to the real engine: lost, remote, repeated; and what only a far engine needs."""
+"""The connection to the real engine: lost, remote, repeated; and the special cases of a remote
+engine."""
 
 from __future__ import annotations
 

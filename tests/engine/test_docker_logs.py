@@ -1,4 +1,4 @@
-"""Logs on the real engine, whose files rotate."""
+"""Logs with rotation on the real engine."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Sandboxes, volumes and containers as they are on the real engine."""
+"""Sandboxes, volumes and containers on the real engine."""
 
 from __future__ import annotations
 

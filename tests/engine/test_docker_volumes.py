@@ -1,4 +1,4 @@
-"""Volumes and host paths as they are on the real engine."""
+"""Volumes and host paths on the real engine."""
 
 from __future__ import annotations
 

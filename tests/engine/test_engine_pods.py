@@ -1,4 +1,4 @@
-"""What processes really see: names, addresses, users, privileges. On the real engine."""
+"""Names, addresses, users and privileges as processes see them, on the real engine."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Limits that change under running containers, and debuggers that join them. On the real engine."""
+"""Limits that change while containers run, and debug containers that join them, on the real
+engine."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whatever is in a name, a message, a file or a log: a terminal draws it and does no more."""
+"""Control sequences in names, messages, files and logs never reach the terminal."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""What a field means, on the screen: by command, from a line of a manifest, and field by field."""
+"""The documentation of a field on the screen: by command, from a manifest line, and field by
+field."""
 
 from __future__ import annotations
 

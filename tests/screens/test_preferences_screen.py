@@ -1,4 +1,4 @@
-"""Keys, theme and notifications from the settings, in a screen that runs."""
+"""Keys, theme and notifications from the settings, in a running screen."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Images that are being pulled: what pods' records say of them, in a line."""
+"""Image pulls, as recorded by pods, in one line."""
 
 from __future__ import annotations
 

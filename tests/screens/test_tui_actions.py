@@ -1,4 +1,4 @@
-"""Deeds from the screen, on real files and a scripted agent."""
+"""Actions on the screen, with real files and a scripted agent."""
 
 from __future__ import annotations
 

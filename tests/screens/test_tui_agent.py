@@ -1,4 +1,4 @@
-"""An agent that is lost, and one that watches another folder than the one asked for."""
+"""A lost agent, and one that watches another folder than the requested one."""
 
 from __future__ import annotations
 

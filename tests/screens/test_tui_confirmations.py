@@ -1,4 +1,5 @@
-"""Whatever ends or loses something asks first: every key of every screen is pressed."""
+"""Every action that ends or loses something asks for confirmation: press every key of every
+screen."""
 
 from __future__ import annotations
 

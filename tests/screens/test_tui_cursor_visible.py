@@ -1,4 +1,4 @@
-"""The cursor's row is in sight wherever it is put."""
+"""The row of the cursor is visible wherever it is moved."""
 
 from __future__ import annotations
 

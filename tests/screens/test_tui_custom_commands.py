@@ -1,4 +1,4 @@
-"""The user's own commands and hotkeys, in a screen that runs."""
+"""Custom commands and hotkeys in a running screen."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Every screen and dialog, painted with hostile text: what the terminal is given, and where."""
+"""Every screen and dialog with hostile text: the output to the terminal and its position."""
 
 from __future__ import annotations
 

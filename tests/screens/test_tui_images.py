@@ -1,4 +1,4 @@
-"""Images by hand on the node's tab: removed, pruned, pulled, and what refuses."""
+"""Manual image actions on the node's tab: remove, prune, pull, and refusals."""
 
 from __future__ import annotations
 

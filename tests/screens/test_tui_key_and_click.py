@@ -1,4 +1,4 @@
-"""Keys and clicks that reach what other tests show to work: the client, a picture, a tab."""
+"""The way from keys and clicks to actions that other tests cover."""
 
 from __future__ import annotations
 

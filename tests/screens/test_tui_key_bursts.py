@@ -1,4 +1,4 @@
-"""Keys that come in one burst: typed fast, pasted, or over a slow line."""
+"""Keys that arrive in one burst: fast typing, paste, or a slow connection."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The terminal lent to other programs, and what comes up while they have it."""
+"""The terminal lent to other programs, and events during that time."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The menu, and what else is there to be clicked."""
+"""The menu, and other clickable elements."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Panes, prompt and memory of the main screen, on the running app."""
+"""Panes, prompt and saved state of the main screen, in the running app."""
 
 from __future__ import annotations
 

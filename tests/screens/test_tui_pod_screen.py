@@ -1,4 +1,4 @@
-"""The tabs of the pod's screen that ask the agent, and that show one pod's events and texts."""
+"""The tabs of the pod screen that query the agent, and those with events and texts of the pod."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Notices that come again and again, and many at once."""
+"""Repeated notifications, and many at once."""
 
 from __future__ import annotations
 

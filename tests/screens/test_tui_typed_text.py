@@ -1,4 +1,4 @@
-"""Text typed after ``/`` or ``:``: it goes into a line to type in, or nowhere."""
+"""Text typed after ``/`` or ``:`` is entered into an input line, or ignored."""
 
 from __future__ import annotations
 

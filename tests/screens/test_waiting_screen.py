@@ -1,4 +1,4 @@
-"""Files whose pods cannot begin while the node is not ready."""
+"""Files whose pods cannot start while the node is not ready."""
 
 from __future__ import annotations
 

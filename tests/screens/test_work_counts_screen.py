@@ -1,4 +1,4 @@
-"""How much is done for a key, for a frame of lines and for a change: counted, not timed."""
+"""The work for a key, for a frame of lines and for a change: counted, not timed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Agents as processes of their own."""
+"""Agents in separate processes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Completion as a shell asks for it."""
+"""Completion as run by a shell."""
 
 from __future__ import annotations
 

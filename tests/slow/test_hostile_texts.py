@@ -1,4 +1,4 @@
-"""Texts that are made to take long."""
+"""Texts that are designed to take long."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""What fresh processes load: a light command and the first screen do not wait for other rooms."""
+"""The modules that new processes load: light commands and the first screen do not load other
+rooms."""
 
 from __future__ import annotations
 

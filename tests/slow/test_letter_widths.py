@@ -1,4 +1,4 @@
-"""Widths of all letters."""
+"""The widths of all characters."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A kubelet that is killed at any of its calls of the engine: the next one takes up what is there.
+"""A kubelet that is killed at any of its engine calls: the next one adopts what exists.
 
 Of every container runs one instance, none that ran is replaced, nothing is left over. An instance
 that was made and never started is not started any more and counts, as in a kubelet (kubelet.md

@@ -1,4 +1,4 @@
-"""Whatever happens, in whatever order: in the end the engine runs what the folder asks for."""
+"""In any order of events, the engine finally runs what the folder requests."""
 
 from __future__ import annotations
 

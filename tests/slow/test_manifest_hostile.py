@@ -1,4 +1,4 @@
-"""Five hundred broken manifests, made up; the good pods beside them must not notice."""
+"""Five hundred generated invalid manifests do not affect the valid pods beside them."""
 
 from __future__ import annotations
 

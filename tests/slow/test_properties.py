@@ -1,4 +1,4 @@
-"""What holds whatever happens: order of starts, restart counts, pauses, and where it all ends.
+"""Invariants of start order, restart counts, back-off and final states.
 
 Probes answer, containers crash, somebody removes them by hand, engine and kubelet come and go.
 """

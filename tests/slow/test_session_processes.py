@@ -1,4 +1,4 @@
-"""Session commands as processes of their own."""
+"""Session commands in separate processes."""
 
 from __future__ import annotations
 

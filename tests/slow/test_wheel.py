@@ -1,4 +1,4 @@
-"""A wheel in a clean environment finds what ships beside the code."""
+"""A wheel in a clean environment finds its data files."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A screen over a real folder of manifests and a scripted agent."""
+"""A screen with a real manifest folder and a scripted agent."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One pod for each cause, and what makes the machine bring it about."""
+"""One pod for each cause, and the steps that produce it."""
 
 from __future__ import annotations
 

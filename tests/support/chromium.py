@@ -1,4 +1,5 @@
-"""A headless Chromium over its DevTools protocol: opens pages, types, points, takes pictures."""
+"""A headless Chromium controlled by its DevTools protocol: opens pages, types, points, takes
+pictures."""
 
 from __future__ import annotations
 

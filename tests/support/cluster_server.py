@@ -1,5 +1,4 @@
-"""A cluster of straw: our API behind TLS, with people who must say who they are, and the
-moods of a busy server."""
+"""A fake cluster: our API behind TLS, with authentication and the failures of a busy server."""
 
 from __future__ import annotations
 

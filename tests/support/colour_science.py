@@ -1,5 +1,5 @@
-"""What eyes make of colours: contrast as the WCAG reckons it, and how far two colours are apart for
-eyes with and without red or green."""
+"""Colour perception: the contrast of the WCAG, and the distance of two colours for eyes with and
+without red or green."""
 
 from __future__ import annotations
 

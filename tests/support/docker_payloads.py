@@ -1,4 +1,4 @@
-"""Configurations of sandboxes and containers, and what the Docker driver makes of them."""
+"""Configurations of sandboxes and containers, and the payloads of the Docker driver."""
 
 from __future__ import annotations
 

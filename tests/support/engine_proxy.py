@@ -1,4 +1,4 @@
-"""A TCP port in front of the engine's socket: an engine that is remote, and that can be lost."""
+"""A TCP port in front of the engine's socket: an engine that is remote, and can be disconnected."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A machine with plenty of everything, until a test says otherwise."""
+"""A machine with plenty of resources by default."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A gRPC server of the health protocol on loopback, with the levers that tests pull."""
+"""A controllable gRPC server of the health protocol on loopback."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A time-out that is over as soon as what it is about has happened.
+"""A timeout that expires as soon as the event that it guards has happened.
 
 A program of another process needs as long as it needs to begin. A test that lets it run into a
 time-out would have to guess how long; here the loop's clock jumps once the program has begun.

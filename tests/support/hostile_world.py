@@ -1,4 +1,4 @@
-"""A world in which every text that people write is hostile, and the same made harmless."""
+"""A world in which all user-written texts are hostile, and the same world sanitized."""
 
 from __future__ import annotations
 

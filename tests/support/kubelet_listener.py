@@ -1,4 +1,4 @@
-"""A loopback server that answers every connection with the same bytes, and remembers the asking."""
+"""A loopback server that answers every connection with the same bytes, and records the requests."""
 
 from __future__ import annotations
 

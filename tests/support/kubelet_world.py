@@ -1,4 +1,4 @@
-"""A kubelet on a simulated engine and virtual time, with the levers that tests pull."""
+"""A controllable kubelet on a simulated engine in virtual time."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Objects that a driver left on the engine."""
+"""Leftover objects of a driver on the engine."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""An app that has nothing but a log view."""
+"""An app with only a log view."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Manifests as text, and a folder of them that is being watched: shared by this folder's tests."""
+"""Manifests as text, and a watched folder of them, shared by the tests of this folder."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A kubelet that is killed at a chosen call of the runtime: before, within or after its effect.
+"""A kubelet that is killed at a chosen runtime call: before, during or after its effect.
 
 Killed as ``kill -9`` does it: from that instant on neither the engine nor the records hear another
 word of it, whatever it was about to say. The engine and its containers go on.

@@ -1,4 +1,4 @@
-"""An asynchronous context on a loop and a thread of its own, for synchronous tests.
+"""An asynchronous context on a separate loop and thread, for synchronous tests.
 
 What they test may then run a loop itself, and take signals, in the first thread.
 """

@@ -1,4 +1,4 @@
-"""Command lines of programs that make the terminal they are started on their own."""
+"""Command lines of programs that take over the terminal they are started on."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The way to each screen, for its picture or its text."""
+"""The steps to open each screen, for its pictures."""
 
 from __future__ import annotations
 

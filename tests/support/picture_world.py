@@ -1,4 +1,4 @@
-"""The world of the pictures: what `tui_scene` has, and something to see on every screen."""
+"""The world of the pictures: `tui_scene` with content for every screen."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Pods and what is observed of them, written short for tests of decisions."""
+"""Short builders of pods and their observed states, for tests of decisions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A terminal of our own around the real program: every frame that it paints, and what it wrote.
+"""A pseudo-terminal around the real program: every frame that it paints, and its output.
 
 The program is told that frames may be bracketed (synchronised output, mode 2026), as current
 terminals say; what stands between the brackets is one frame, and nothing else may draw.

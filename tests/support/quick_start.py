@@ -1,4 +1,4 @@
-"""Before the tests: hypothesis' profile, and a garbage collector that lets the tests' code alone.
+"""Set the hypothesis profile and the garbage collection before the tests.
 
 Collecting six thousand tests makes millions of objects that stay to the end. Without this each
 full round of the collector walks through all of them. And each test makes three reports, which go

@@ -1,4 +1,4 @@
-"""A real registry on a loopback port, for as long as a test needs it."""
+"""A real registry on a loopback port, for the duration of a test."""
 
 from __future__ import annotations
 

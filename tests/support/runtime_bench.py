@@ -1,4 +1,4 @@
-"""A runtime under test, and one pod of it that a contract test plays with."""
+"""A runtime under test, and one pod for the contract tests."""
 
 from __future__ import annotations
 

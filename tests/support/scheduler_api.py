@@ -1,4 +1,4 @@
-"""An API server in memory with just what the scheduler asks of it."""
+"""An API server in memory with only the requests that the scheduler makes."""
 
 from __future__ import annotations
 

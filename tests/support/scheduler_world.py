@@ -1,4 +1,4 @@
-"""Pods, nodes and snapshots of a cluster, written short for tests of the scheduler."""
+"""Short builders of pods, nodes and cluster snapshots for tests of the scheduler."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The program's screens, and who puts questions, found by looking: what is new cannot be missed."""
+"""Find all screens and all callers of dialogs, so that new ones are not missed."""
 
 from __future__ import annotations
 

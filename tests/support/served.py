@@ -1,4 +1,4 @@
-"""A server over real records and a kubelet of straw, for the tests of both ends of the API."""
+"""A server over real records and a fake kubelet, for tests of both ends of the API."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A pod ``web`` that really runs (or is simulated) behind the API, to be talked with."""
+"""A pod ``web`` that runs (really or simulated) behind the API, for session tests."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the simulated engine does in place of the scripts of tests that run on both engines."""
+"""The behaviour of the simulated engine in place of the test scripts of real engines."""
 
 from __future__ import annotations
 

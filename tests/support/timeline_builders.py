@@ -1,4 +1,4 @@
-"""Starts of pods, step by step."""
+"""Builders of pod starts, step by step."""
 
 from __future__ import annotations
 

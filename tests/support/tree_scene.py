@@ -1,4 +1,4 @@
-"""A pod with something of everything that the tree tells."""
+"""A pod with one of each item that the tree shows."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""An app on a scripted client, ready to be looked at."""
+"""An app on a scripted client, ready for assertions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Objects for screens to show, and a client that says what a test tells it to say."""
+"""Objects for screens to show, and a client that a test scripts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The API's rules for pods, and manifests that keep or break them, out of
+"""The API's rules for pods, and manifests that satisfy or violate them, from
 ``tests/unit/manifest/validation/cases/``.
 
 Each file there has the API's validating functions by name. A function has its ``rules``, one a

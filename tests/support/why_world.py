@@ -1,4 +1,4 @@
-"""Manifests run on the simulated kubelet, and asked why they are as they are."""
+"""Run manifests on the simulated kubelet, and diagnose them."""
 
 from __future__ import annotations
 

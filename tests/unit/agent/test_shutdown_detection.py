@@ -1,4 +1,4 @@
-"""Asking systemd whether the machine goes down."""
+"""Query systemd for a machine shutdown."""
 
 from __future__ import annotations
 

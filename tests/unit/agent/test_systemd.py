@@ -1,4 +1,4 @@
-"""``podtui service``: the unit's text, and what becomes of it in the hands of systemd."""
+"""``podtui service``: the text of the unit, and its handling by systemd."""
 
 from __future__ import annotations
 

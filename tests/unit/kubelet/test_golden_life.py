@@ -1,4 +1,4 @@
-"""Lives of pods as a real kubelet recorded them: every event in its order, and the last status.
+"""Pod lifecycles as recorded from a real kubelet: every event in order, and the final status.
 
 A kubelet says ``BackOff`` at each pass while it waits, and makes one or two passes after an exit:
 so of several in a row one counts here.

@@ -1,4 +1,4 @@
-"""Pods let in and rejected (kubelet.md §5, acceptance cases 16, 26-34), in virtual time."""
+"""Admitted and rejected pods (kubelet.md §5, acceptance cases 16, 26-34), in virtual time."""
 
 from __future__ import annotations
 

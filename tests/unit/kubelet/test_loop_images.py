@@ -1,4 +1,4 @@
-"""Images that come, that come late, that come with a password, and that do not come."""
+"""Image pulls: normal, slow, with credentials, and failing."""
 
 from __future__ import annotations
 

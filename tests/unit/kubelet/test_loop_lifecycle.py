@@ -1,4 +1,4 @@
-"""A pod's life from its manifest to its end."""
+"""The lifecycle of a pod from its manifest to its end."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Names, addresses and namespaces of pods that really live: on the simulated engine."""
+"""Names, addresses and namespaces of running pods, on the simulated engine."""
 
 from __future__ import annotations
 

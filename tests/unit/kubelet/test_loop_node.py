@@ -1,4 +1,4 @@
-"""What concerns the whole node: admission, outages, adoption, orphans, the node's own record."""
+"""Node-wide behaviour: admission, outages, adoption, orphans, the node object."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The parts of the loops, each by itself."""
+"""The parts of the loops, tested separately."""
 
 from __future__ import annotations
 

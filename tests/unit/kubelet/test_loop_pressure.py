@@ -1,4 +1,4 @@
-"""A node that runs short: what it says, what it frees, and that no pod is ended for it."""
+"""A node under pressure: its conditions and the resources it frees; no pod is evicted."""
 
 from __future__ import annotations
 

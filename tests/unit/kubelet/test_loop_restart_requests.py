@@ -1,4 +1,4 @@
-"""Restarts that somebody asks for: of one container, of a pod, of one that is over."""
+"""Requested restarts of a container, of a pod, and of a terminated pod."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Containers that end: crash loops, init order, images that do not come, dead instances."""
+"""Terminated containers: crash loops, init order, missing images, dead instances."""
 
 from __future__ import annotations
 

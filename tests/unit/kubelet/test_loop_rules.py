@@ -1,4 +1,4 @@
-"""Restart policies, rules and what init containers and sidecars make of them, through a kubelet."""
+"""Restart policies and rules with init containers and sidecars, in a whole kubelet."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a kubelet tells of its pods' starts."""
+"""The start timelines that a kubelet reports."""
 
 from __future__ import annotations
 

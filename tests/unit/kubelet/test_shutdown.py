@@ -1,4 +1,4 @@
-"""A machine that goes down gracefully."""
+"""Graceful node shutdown."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""From manifests to running pods: what a change of a file does (kubelet.md §1, cases 1 to 18)."""
+"""From manifests to running pods: the effect of file changes (kubelet.md §1, cases 1 to 18)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Pods copied from a cluster: one finding for all that the cluster added."""
+"""Pods copied from a cluster: one finding for everything that the cluster added."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A folder asked what it would be: the files stay, and so does what is known of them."""
+"""Previews of a folder change no file and no known state."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Files that are no Pod manifests are recognized, and each gets one finding with what to do."""
+"""Files that are not Pod manifests are recognized, with one finding and advice each."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""What becomes of the manifests that a real kubelet was given: with strict the same, and by
-default what `docs/departures.md` says."""
+"""The results of manifests that a real kubelet was given: the same under ``kubeletStrict``, and
+by default as in `docs/departures.md`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Trees against the API's types: every mistake at once, each with its place and what to do."""
+"""Decoding trees to the API's types: all errors at once, each with position and advice."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the API fills in (kubelet.md §1.5)."""
+"""Defaults of the API (kubelet.md §1.5)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""From bytes to the pod or to what is wrong: validation, static rules, ConfigMaps and Secrets."""
+"""From bytes to a pod or its errors: validation, static rules, ConfigMaps and Secrets."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What becomes of the fields that are no container's affair: metadata, accounts, Windows."""
+"""Fields that do not affect containers: metadata, accounts, Windows."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Who a static pod is (kubelet.md §1.3)."""
+"""The identity of a static pod (kubelet.md §1.3)."""
 
 from __future__ import annotations
 

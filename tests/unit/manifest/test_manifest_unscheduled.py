@@ -1,4 +1,4 @@
-"""What becomes of the fields that speak to a scheduler: taken, and a warning where they stand."""
+"""Fields for the scheduler are accepted with a warning."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""YAML and JSON as Kubernetes reads them, with places, and within bounds."""
+"""YAML and JSON parsed as in Kubernetes, with positions and limits."""
 
 from __future__ import annotations
 

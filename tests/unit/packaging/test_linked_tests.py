@@ -1,4 +1,4 @@
-"""The documents link tests that exist, in each row that promises one."""
+"""Documents link existing tests, in each row that needs one."""
 
 from __future__ import annotations
 

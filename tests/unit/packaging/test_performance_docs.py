@@ -1,4 +1,4 @@
-"""The page of figures: tables go into their places, prose stays where it is."""
+"""The performance page: tables are replaced, prose is kept."""
 
 from __future__ import annotations
 

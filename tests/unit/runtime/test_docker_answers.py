@@ -1,4 +1,4 @@
-"""How the Docker driver reads what the engine says, without an engine."""
+"""How the Docker driver parses the engine's responses, without an engine."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Sockets in pods' networks: the helper process, and what becomes of its answers.
+"""Sockets in pod networks: the helper process and its answers.
 
 Entering a network takes a real engine: tests/contract/test_contract_sessions.py.
 """

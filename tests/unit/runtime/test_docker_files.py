@@ -1,4 +1,4 @@
-"""What the driver makes of archives and of links: without an engine."""
+"""How the driver handles archives and links, without an engine."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Finding the place in a log again."""
+"""Resuming a log at the same line."""
 
 from __future__ import annotations
 

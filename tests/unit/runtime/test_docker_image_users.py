@@ -1,4 +1,4 @@
-"""As whom containers run, worked out from what images say."""
+"""The user of a container, derived from its image."""
 
 from __future__ import annotations
 

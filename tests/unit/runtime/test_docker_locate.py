@@ -1,4 +1,4 @@
-"""Finding an engine: where, in which order, and why not."""
+"""Engine discovery: places, order, and reasons of failure."""
 
 from __future__ import annotations
 

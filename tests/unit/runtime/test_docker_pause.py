@@ -1,4 +1,4 @@
-"""The pause program: what is committed is what its source gives, and it does its two jobs."""
+"""The pause program: the committed files match the source, and it does its two jobs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the driver asks for limits, namespaces, mounts and logs, and reads back of them."""
+"""The driver's payloads for limits, namespaces, mounts and logs, and the values it reads back."""
 
 from __future__ import annotations
 

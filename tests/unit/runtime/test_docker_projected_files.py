@@ -1,4 +1,4 @@
-"""How projected files are replaced: the plan, and what a volume holds after it."""
+"""Updates of projected files: the plan, and the content of the volume after it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Security and resolver as the engine's API spells them."""
+"""Security and resolver settings in the engine's API."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the journal keeps of the changes that an engine is asked for."""
+"""The journal of requested engine changes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whatever is done to the simulated engine, in whatever order: its books stay right."""
+"""The simulated engine stays consistent under any sequence of operations."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The simulated engine on virtual time: what tests of the kubelet lean on."""
+"""The simulated engine in virtual time: the behaviour that kubelet tests rely on."""
 
 from __future__ import annotations
 

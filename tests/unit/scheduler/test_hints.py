@@ -1,4 +1,4 @@
-"""Which change helps a pod that a plugin refused."""
+"""Queueing hints: which change helps a pod that a plugin rejected."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What engines cannot do is declared of cases that exist, and the matrix covers what it says."""
+"""Exceptions are declared for existing cases, and the matrix covers its engines."""
 
 from __future__ import annotations
 

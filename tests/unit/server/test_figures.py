@@ -1,4 +1,4 @@
-"""The kubelet's figures and configuration, at its own paths and through the node proxy."""
+"""The kubelet's metrics and configuration, at its own paths and through the node proxy."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The engine's images, over the API: asked for, and by the typed client."""
+"""The engine's images over the API, directly and with the typed client."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the agent tells of one pod, over its socket and through the client."""
+"""The agent's insight into one pod, over its socket and through the client."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Plans over HTTP: what the planner is asked, and what the client makes of its answers."""
+"""Plans over HTTP: the request to the planner, and the client's handling of the answer."""
 
 from __future__ import annotations
 

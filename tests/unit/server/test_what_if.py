@@ -1,4 +1,4 @@
-"""Asking whether a pod would be admitted, with a manifest that is not kept."""
+"""Checking whether a pod would be admitted, with a manifest that is not kept."""
 
 from __future__ import annotations
 

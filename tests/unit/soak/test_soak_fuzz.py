@@ -1,4 +1,4 @@
-"""The inputs that soak makes, and each reader of the engine's answers on every one of a kind."""
+"""The inputs of the soak test, and each response parser with one input of each kind."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The store against a dictionary, in any order of operations, with readers at any pace."""
+"""The store compared with a dictionary, in any order of operations, with readers at any speed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Virtual time itself: what moves it, what holds it, how it fails."""
+"""Virtual time: what advances it, what blocks it, how it fails."""
 
 from __future__ import annotations
 

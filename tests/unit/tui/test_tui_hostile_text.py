@@ -1,4 +1,4 @@
-"""Any text at all, cleaned, cut and wrapped: never wider than asked, never obeyed."""
+"""Any text, sanitized, cut and wrapped, is never wider than requested and never interpreted."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Who is let in: plain decisions."""
+"""Access decisions, as pure functions."""
 
 from __future__ import annotations
 

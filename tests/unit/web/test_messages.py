@@ -1,4 +1,4 @@
-"""Messages of the page, and how far the program may be ahead of it."""
+"""The messages of the page, and the flow control of the output."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The page's server: who gets in, what is served, and what becomes of each tab's program."""
+"""The page's server: access, served files, and the end of each tab's program."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Programs on terminals of their own: what they are told, and that nothing of them is left."""
+"""Programs on separate terminals: their input, and that nothing of them remains."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Amounts and ports that a fix proposes."""
+"""Amounts and ports that fixes propose."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Each cause, brought about on the simulated kubelet, is found; each fix takes it away."""
+"""Each cause, produced on the simulated kubelet, is found; each fix resolves it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Causes that a cluster has and a single node has not: nobody has taken the pod yet."""
+"""Causes that occur only in clusters: pods that are not scheduled yet."""
 
 from __future__ import annotations
 

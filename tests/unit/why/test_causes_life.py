@@ -1,5 +1,4 @@
-"""Causes that take more than a manifest: engines that go, versions that wait, a machine that
-stops."""
+"""Causes that need more than a manifest: lost engines, waiting versions, machine shutdown."""
 
 from __future__ import annotations
 

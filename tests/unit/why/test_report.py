@@ -1,4 +1,4 @@
-"""Diagnoses as text and as data."""
+"""Diagnoses as text and as JSON."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The rules as a whole: all can be reached, none hides another, and nothing makes them fail."""
+"""The rules together: all are reachable, none hides another, and none fails."""
 
 from __future__ import annotations
 

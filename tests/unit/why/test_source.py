@@ -1,4 +1,4 @@
-"""Edits of a manifest's text: what is asked and nothing else."""
+"""Edits of a manifest's text change only what is requested."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whether a fix works: pending, verified, failed again; on the simulated kubelet."""
+"""The verification of a fix: pending, verified, failed again; on the simulated kubelet."""
 
 from __future__ import annotations
 

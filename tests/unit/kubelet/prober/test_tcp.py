@@ -1,4 +1,4 @@
-"""Probes and hooks through a whole kubelet that reach for real servers on loopback."""
+"""Probes and hooks of a whole kubelet that connect to real servers on loopback."""
 
 from __future__ import annotations
 

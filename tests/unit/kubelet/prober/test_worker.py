@@ -1,4 +1,4 @@
-"""What people see of a probe: when it runs next, its streak, its last runs."""
+"""The visible state of a probe: its next run, its streak, its last runs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What was allocated, kept in a file over restarts."""
+"""Allocations, kept in a file across restarts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a resize needs of running containers, in which order, and its words."""
+"""The actions of a resize on running containers, their order, and their messages."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where a pod's names are looked up: policies, the node's file, limits (kubelet.md §11.3)."""
+"""Name resolution of pods: policies, the node's file, limits (kubelet.md §11.3)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Corners of phases and conditions that no runtime shows every day."""
+"""Edge cases of phases and conditions that runtimes rarely produce."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a status says of a container's resources (kubelet.md §7.2)."""
+"""The resources in a container's status (kubelet.md §7.2)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Statuses: phases, container states and conditions, and what a real kubelet reported."""
+"""Statuses: phases, container states and conditions, and recordings of a real kubelet."""
 
 from __future__ import annotations
 

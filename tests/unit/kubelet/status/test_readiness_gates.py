@@ -1,4 +1,4 @@
-"""Readiness gates, which nobody opens for a static pod (kubelet.md §7.3)."""
+"""Readiness gates, which no component sets for a static pod (kubelet.md §7.3)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What it takes to set up the volumes of a pod."""
+"""The requirements for the setup of a pod's volumes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What configuration volumes show, and how their files are laid out."""
+"""The content and layout of configuration volumes."""
 
 from __future__ import annotations
 

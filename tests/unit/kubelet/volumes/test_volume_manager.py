@@ -1,4 +1,4 @@
-"""Volumes over the life of a pod: what it waits for, what is tried again, what is kept current."""
+"""Volumes during the life of a pod: waits, retries and updates."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Rules that no manifest can break, since decoding or defaulting is there first.
+"""Rules that no manifest can violate, because decoding or defaulting comes first.
 
 A pod that comes by another way can; and the rules must not take its gaps for something else.
 """

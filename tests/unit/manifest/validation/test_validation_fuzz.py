@@ -1,4 +1,4 @@
-"""No decodable pod makes the rules raise, whatever it says."""
+"""No decodable pod makes the rules raise."""
 
 from __future__ import annotations
 

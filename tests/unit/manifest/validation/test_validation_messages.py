@@ -1,4 +1,4 @@
-"""How errors are worded and where they point."""
+"""The wording and the positions of errors."""
 
 from __future__ import annotations
 

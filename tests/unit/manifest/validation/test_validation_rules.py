@@ -1,4 +1,4 @@
-"""Whether podtui agrees with the kubelet on every rule for pods (kubelet.md §1.4).
+"""podtui agrees with the kubelet on every rule for pods (kubelet.md §1.4).
 
 The rules, and the manifests that keep and break them, are in ``cases/``.
 """

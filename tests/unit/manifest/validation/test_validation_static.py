@@ -1,4 +1,4 @@
-"""What a static pod may not refer to, in the kubelet's order and words."""
+"""References that a static pod may not have, in the kubelet's order and words."""
 
 from __future__ import annotations
 

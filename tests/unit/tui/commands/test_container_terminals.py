@@ -1,4 +1,4 @@
-"""Terminals joined to containers, ports and paths that people type."""
+"""Terminals connected to containers, and ports and paths that users type."""
 
 from __future__ import annotations
 

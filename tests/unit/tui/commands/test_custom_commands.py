@@ -1,4 +1,4 @@
-"""The user's own commands: what is read, what is wrong with it, and what it is run on."""
+"""Custom commands: parsing, errors, and the objects they run on."""
 
 from __future__ import annotations
 

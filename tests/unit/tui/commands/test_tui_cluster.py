@@ -1,4 +1,4 @@
-"""The screen on a cluster: what does not apply is not there, what does works."""
+"""The screen on a cluster: unsupported features are hidden, the others work."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Manifests written whole, thrown away and brought back."""
+"""Manifests are written atomically, moved to the trash and restored."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Keys: how they are written, what is wrong with a map of them, and what the list of them says."""
+"""Keys: their notation, errors in key maps, and the list of keys."""
 
 from __future__ import annotations
 

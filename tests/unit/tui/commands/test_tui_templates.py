@@ -1,4 +1,4 @@
-"""Templates that ship: each makes a pod at once, under any name."""
+"""Included templates: each creates a pod immediately, under any name."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""When somebody who looks elsewhere is called, and how."""
+"""When and how the user is notified."""
 
 from __future__ import annotations
 

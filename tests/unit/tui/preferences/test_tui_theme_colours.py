@@ -1,4 +1,4 @@
-"""Whether the themes that ship can be read, by numbers."""
+"""The measured readability of the included themes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A pod and its containers in words."""
+"""The description of a pod and its containers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What differs between file, record and containers; nothing does where all is well."""
+"""Differences between file, record and containers; none in steady state."""
 
 from __future__ import annotations
 

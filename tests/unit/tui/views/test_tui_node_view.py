@@ -1,4 +1,4 @@
-"""What the node's screen says, as plain functions."""
+"""The content of the node screen, as pure functions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Plans in words."""
+"""Plans as text."""
 
 from __future__ import annotations
 

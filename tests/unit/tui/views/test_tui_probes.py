@@ -1,4 +1,4 @@
-"""Probes in words."""
+"""Probes as text."""
 
 from __future__ import annotations
 

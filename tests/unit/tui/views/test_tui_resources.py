@@ -1,4 +1,4 @@
-"""Usage as plots: scales, lines across, and what fits."""
+"""Usage as plots: scales, reference lines and layout."""
 
 from __future__ import annotations
 

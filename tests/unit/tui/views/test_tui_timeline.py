@@ -1,4 +1,4 @@
-"""Starts as waterfalls: what is critical, what changed, and how it is drawn."""
+"""Starts as waterfalls: the critical path, changes, and drawing."""
 
 from __future__ import annotations
 

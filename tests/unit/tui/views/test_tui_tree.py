@@ -1,4 +1,4 @@
-"""The tree: what is in it, what of that is in sight, and the screen that folds it."""
+"""The tree: its items, which of them are visible, and the screen that folds it."""
 
 from __future__ import annotations
 

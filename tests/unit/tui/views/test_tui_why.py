@@ -1,4 +1,4 @@
-"""Why, on the screen: what is shown in how much room, and a fix from the key to the healthy pod."""
+"""Why on the screen: its layout, and a fix from the key to the healthy pod."""
 
 from __future__ import annotations
 

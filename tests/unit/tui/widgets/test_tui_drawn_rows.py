@@ -1,4 +1,4 @@
-"""Painting is counted here, in rows composed and lines drawn: what it costs at rest follows."""
+"""The number of composed rows and drawn lines, which determines the cost of an idle screen."""
 
 from __future__ import annotations
 
