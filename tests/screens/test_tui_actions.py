@@ -207,7 +207,7 @@ async def test_delete_asks_moves_to_the_trash_and_can_be_undone(tmp_path: Path) 
         assert not (tmp_path / "web.yaml").exists()
         assert len(list((tmp_path / TRASH).iterdir())) == 1
         await pilot.press("u")
-        await notified(app, pilot, "Restored:  web.yaml")
+        await notified(app, pilot, "Restored: web.yaml")
         assert (tmp_path / "web.yaml").read_bytes() == WEB
         await pilot.press("u")
         await notified(app, pilot, "Nothing to undo in this session")
@@ -228,7 +228,7 @@ async def test_marked_pods_are_deleted_and_undone_together(tmp_path: Path) -> No
         await pilot.press("right", "enter")
         await notified(app, pilot, "2 files moved to the trash")
         await pilot.press("u")
-        await notified(app, pilot, "Restored:  a.yaml, b.yaml")
+        await notified(app, pilot, "Restored: a.yaml, b.yaml")
         assert sorted(os.listdir(tmp_path)) == [TRASH, "a.yaml", "b.yaml"]
 
 
@@ -251,7 +251,7 @@ async def test_one_that_cannot_come_back_does_not_keep_the_others_in_the_trash(
         assert (tmp_path / "b.yaml").read_bytes() == WEB
         (tmp_path / "a.yaml").unlink()
         await pilot.press("u")
-        await notified(app, pilot, "Restored:  a.yaml")
+        await notified(app, pilot, "Restored: a.yaml")
 
 
 async def test_of_several_pods_those_are_named_that_are_restarted(tmp_path: Path) -> None:
@@ -343,7 +343,7 @@ async def test_the_trash_lists_what_was_deleted_before_and_brings_it_back(tmp_pa
         assert not thrown.origin.exists()
         assert "trash.restore" in {hint.id for hint in key_hints(screen)}
         await pilot.press("r")
-        await notified(app, pilot, "Restored:  web.yaml")
+        await notified(app, pilot, "Restored: web.yaml")
         assert thrown.origin.exists()
         await wait_for(pilot, lambda: not len(screen.table.set), "nothing is in it")
         await wait_for(
