@@ -1,0 +1,191 @@
+"""Pods that kubectl creates, on the real engine, under an agent that is killed in between."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from real_kubectl import kubectl
+
+pytestmark = pytest.mark.timeout(240)
+PATIENCE = 60.0
+
+
+class Home:
+    """An agent of its own root directory on the real engine, and kubectl."""
+
+    def __init__(self, place: Path, engine: str) -> None:
+        self._place = place
+        (place / "pods").mkdir()
+        self._flags = ["--root-dir", str(place / "root"), "--static-pod-path", str(place / "pods")]
+        self._flags += ["--engine", engine, "--node-name", "home"]
+        self._flags += ["--config", str(place / "config.yaml")]
+        kubeconfig = str(place / "root" / "kubeconfig")
+        self._env = {**os.environ, "HOME": str(place), "KUBECONFIG": kubeconfig}
+        self._agent: subprocess.Popen[str] | None = None
+        self._drain: threading.Thread | None = None
+        self.configure({})
+
+    def configure(self, settings: dict[str, Any]) -> None:
+        kind = {"apiVersion": "kubelet.config.k8s.io/v1beta1", "kind": "KubeletConfiguration"}
+        (self._place / "config.yaml").write_text(json.dumps({**kind, **settings}))
+
+    def start(self) -> None:
+        self._agent = subprocess.Popen(
+            [sys.executable, "-m", "podtui", "agent", *self._flags],
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
+            text=True,
+            env=self._env,
+        )
+        said = self._agent.stderr
+        assert said is not None
+        assert any("serving https" in line for line in said), "the agent ended"
+        self._drain = threading.Thread(target=said.read)
+        self._drain.start()
+
+    def kill(self) -> None:
+        """End the agent as ``kill -9`` does."""
+        self._end(signal.SIGKILL)
+
+    def _end(self, number: signal.Signals) -> None:
+        assert self._agent is not None
+        self._agent.send_signal(number)
+        self._agent.wait(timeout=30)
+        assert self._drain is not None
+        self._drain.join(timeout=30)
+        assert self._agent.stderr is not None
+        self._agent.stderr.close()
+        self._agent = None
+
+    def clear(self) -> None:
+        """End the agent, and remove every pod."""
+        if self._agent is not None:
+            self._end(signal.SIGTERM)
+        down = [sys.executable, "-m", "podtui", "down", "--yes", *self._flags]
+        subprocess.run(down, env=self._env, capture_output=True, timeout=90, check=False)
+
+    def run(self, *arguments: str, manifest: Any = None) -> str:
+        done = subprocess.run(
+            [kubectl(), f"--cache-dir={self._place / 'cache'}", *arguments],
+            input=None if manifest is None else json.dumps(manifest),
+            capture_output=True,
+            text=True,
+            env=self._env,
+            timeout=90,
+            check=False,
+        )
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
+    def apply(self, kind: str, name: str, **fields: Any) -> None:
+        document = {"apiVersion": "v1", "kind": kind, "metadata": {"name": name}, **fields}
+        self.run("apply", "--validate=false", "-f", "-", manifest=document)
+
+    def pod(self, name: str) -> dict[str, Any]:
+        found: dict[str, Any] = json.loads(self.run("get", "pod", name, "-o", "json"))
+        return found
+
+    def until(self, condition: Callable[[], bool]) -> None:
+        ends = time.monotonic() + PATIENCE
+        while not condition():
+            assert time.monotonic() < ends, self.run("get", "pods,events", "-A", "-o", "wide")
+
+
+@pytest.fixture
+def home(tmp_path: Path, engine_url: str) -> Iterator[Home]:
+    one = Home(tmp_path, engine_url)
+    try:
+        yield one
+    finally:
+        one.clear()
+
+
+def spec(**changes: Any) -> dict[str, Any]:
+    container = {
+        "name": "main",
+        "image": "busybox:1.36",
+        "command": ["sh", "-c", 'trap "exit 0" TERM; while :; do sleep 1; done'],
+        **changes.pop("container", {}),
+    }
+    return {
+        "automountServiceAccountToken": False,
+        "terminationGracePeriodSeconds": 5,
+        "containers": [container],
+        **changes,
+    }
+
+
+def test_a_pod_lives_on_under_a_new_agent_sees_a_changed_config_map_and_is_deleted(
+    home: Home,
+) -> None:
+    home.start()
+    home.apply("ConfigMap", "settings", data={"key": "one"})
+    home.apply(
+        "Pod",
+        "web",
+        spec=spec(
+            container={"volumeMounts": [{"name": "v", "mountPath": "/settings"}]},
+            volumes=[{"name": "v", "configMap": {"name": "settings"}}],
+        ),
+    )
+    home.run("wait", "--for=condition=Ready", "pod/web", "--timeout=60s")
+    before = home.pod("web")["status"]["containerStatuses"]
+    home.kill()
+    home.start()
+    home.run("wait", "--for=condition=Ready", "node/home", "--timeout=60s")
+    home.apply("ConfigMap", "settings", data={"key": "two"})
+    show = ("exec", "web", "--", "cat", "/settings/key")
+    home.until(lambda: home.run(*show) == "two")
+    assert home.pod("web")["status"]["containerStatuses"] == before
+    home.run("delete", "pod", "web", "--wait", "--timeout=60s")
+    listed = json.loads(home.run("get", "pods", "-o", "json"))
+    assert listed["items"] == []
+    told = home.run("get", "events", "-o", "jsonpath={.items[*].reason}").split()
+    assert told.count("Started") == 1
+    assert told.count("Killing") == 1
+
+
+def test_a_deletion_that_an_agent_did_not_finish_is_finished_by_the_next(home: Home) -> None:
+    home.start()
+    home.apply("Pod", "deaf", spec=spec(container={"command": ["sleep", "3600"]}))
+    home.run("wait", "--for=condition=Ready", "pod/deaf", "--timeout=60s")
+    home.run("delete", "pod", "deaf", "--wait=false")
+    home.until(lambda: "Killing" in home.run("get", "events"))
+    home.kill()
+    home.start()
+    home.run("wait", "--for=delete", "pod/deaf", "--timeout=60s")
+
+
+def test_a_node_short_of_memory_evicts_the_api_pod_and_keeps_the_static_one(
+    home: Home, tmp_path: Path
+) -> None:
+    home.configure({"evictionHard": {"memory.available": "99%"}})
+    file = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "file"}, "spec": spec()}
+    del file["spec"]["automountServiceAccountToken"]
+    (tmp_path / "pods" / "file.json").write_text(json.dumps(file))
+    home.start()
+    home.run("wait", "--for=condition=MemoryPressure", "node/home", "--timeout=60s")
+    # A node under memory pressure takes pods that request memory, if they tolerate its taint.
+    home.apply(
+        "Pod",
+        "guest",
+        spec=spec(
+            container={"resources": {"requests": {"memory": "1Ki"}}},
+            tolerations=[{"operator": "Exists"}],
+        ),
+    )
+    home.until(lambda: home.pod("guest")["status"].get("reason") == "Evicted")
+    status = home.pod("guest")["status"]
+    assert status["phase"] == "Failed"
+    assert status["message"].startswith("The node was low on resource: memory. Threshold quantity:")
+    assert home.pod("file-home")["status"]["phase"] == "Running"
