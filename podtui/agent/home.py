@@ -20,9 +20,12 @@ from podtui.api.v1 import (
     Secret,
 )
 from podtui.clock import Clock
-from podtui.errors import NotFound, StoreGone
-from podtui.kubelet.base.ports import Ports, ServiceAccountTokens
+from podtui.errors import NotFound, PodtuiError, StoreGone
+from podtui.kubelet.base.ports import Ports, ServiceAccountTokens, Token, TokenRequest
 from podtui.manifest.objects import DocumentKind, ObjectKey
+from podtui.server.service_accounts import BoundObject
+from podtui.server.service_accounts import ServiceAccountTokens as Issuer
+from podtui.server.status import StatusError
 from podtui.store.protocol import Change, Records, WatchType
 from podtui.store.resources import Object, Resource
 
@@ -202,3 +205,22 @@ class HomeDocuments:
                         yield kind, meta.namespace, meta.name
             except StoreGone:
                 continue
+
+
+class HomeTokens:
+    """Tokens of the agent's own issuer, bound to the pod."""
+
+    def __init__(self, tokens: Issuer) -> None:
+        self._tokens = tokens
+
+    async def token(self, request: TokenRequest) -> Token:
+        meta = request.pod.metadata
+        audiences = (request.audience,) if request.audience else ()
+        bound = BoundObject("v1", "Pod", meta.name, meta.uid)
+        try:
+            text, claims, _ = await self._tokens.issue(
+                meta.namespace, request.service_account, audiences, request.seconds, bound
+            )
+        except StatusError as error:
+            raise PodtuiError(str(error)) from error
+        return Token(text=text, expires=claims.expires)

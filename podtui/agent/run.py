@@ -23,7 +23,7 @@ from aiohttp import web
 from podtui import __version__
 from podtui.agent.clash import AgentClash, guarded
 from podtui.agent.control import prepare_root
-from podtui.agent.home import home_ports
+from podtui.agent.home import HomeTokens, home_ports
 from podtui.agent.lock import AgentLock, AgentRecord
 from podtui.agent.node_lifecycle import NodeLifecycle
 from podtui.agent.systemd import machine_is_stopping
@@ -139,21 +139,21 @@ async def serve(settings: Settings, stopped: asyncio.Event, power_failing: async
             last_good=await last_good(store),
             full_list_seconds=settings.fileCheckFrequency,
         )
+        pki = await asyncio.to_thread(Pki, settings.pki_path, clock.now())
+        tokens = ServiceAccountTokens(store, TokenIssuer(pki.signing_key), clock)
         kubelet = Kubelet(
             runtime=runtime,
-            ports=home_ports(store, clock, settings.nodeName),
+            ports=home_ports(store, clock, settings.nodeName, HomeTokens(tokens)),
             records=store,
             folders=folder,
             clock=clock,
             config=kubelet_config(settings),
             usage=UsageTable(str(settings.records_path)),
         )
-        pki = await asyncio.to_thread(Pki, settings.pki_path, clock.now())
         names = server_names((settings.nodeName, settings.apiAddress))
         point = await asyncio.to_thread(
             choose_access_point, settings.rootDir, settings.apiAddress, settings.apiPort
         )
-        tokens = ServiceAccountTokens(store, TokenIssuer(pki.signing_key), clock)
         app = build_app(
             store,
             kubelet.endpoints,

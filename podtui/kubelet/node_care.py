@@ -10,6 +10,7 @@ from typing import Final
 from podtui.api.v1 import Pod
 from podtui.clock import Clock
 from podtui.kubelet.base.config import KubeletConfig
+from podtui.kubelet.base.kubelet_metrics import EVICTIONS
 from podtui.kubelet.base.tasks import EXCEEDED_GRACE, ends_in_time
 from podtui.kubelet.base.types import Decorate
 from podtui.kubelet.events.recorder import WARNING, EventRecorder
@@ -103,6 +104,7 @@ class NodeCare:
             disruption=text,
             now=self._clock.now(),
         )
+        EVICTIONS.labels(eviction.signal).inc()
         stopped = self._kill(pod.metadata.uid, grace, ended)
         if stopped is not None and not await ends_in_time(stopped, grace):
             self._events.pod(pod, WARNING, "ExceededGracePeriod", EXCEEDED_GRACE)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import os
 import signal
@@ -153,6 +154,21 @@ def test_a_pod_lives_on_under_a_new_agent_sees_a_changed_config_map_and_is_delet
     told = home.run("get", "events", "-o", "jsonpath={.items[*].reason}").split()
     assert told.count("Started") == 1
     assert told.count("Killing") == 1
+
+
+def test_a_pod_has_a_token_of_its_service_account_and_the_root_certificate(home: Home) -> None:
+    home.start()
+    home.apply("ServiceAccount", "robot")
+    with_token = spec(serviceAccountName="robot", automountServiceAccountToken=True)
+    home.apply("Pod", "web", spec=with_token)
+    home.run("wait", "--for=condition=Ready", "pod/web", "--timeout=60s")
+    mounted = "/var/run/secrets/kubernetes.io/serviceaccount"
+    token = home.run("exec", "web", "--", "cat", f"{mounted}/token")
+    claims = json.loads(base64.urlsafe_b64decode(token.split(".")[1] + "=="))
+    assert claims["sub"] == "system:serviceaccount:default:robot"
+    assert claims["kubernetes.io"]["pod"]["name"] == "web"
+    assert "BEGIN CERTIFICATE" in home.run("exec", "web", "--", "cat", f"{mounted}/ca.crt")
+    assert home.run("exec", "web", "--", "cat", f"{mounted}/namespace") == "default"
 
 
 def test_a_deletion_that_an_agent_did_not_finish_is_finished_by_the_next(home: Home) -> None:

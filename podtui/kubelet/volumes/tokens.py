@@ -79,7 +79,8 @@ class PodTokens:
 
     async def _request(self, pod: Pod, projection: ServiceAccountTokenProjection) -> Token:
         if self._source is None:
-            raise TokenError("cannot use TokenManager when kubelet is in standalone mode")
+            text = "cannot use TokenManager when kubelet is in standalone mode"
+            raise TokenError(f"failed to fetch token: {text}")
         request = TokenRequest(
             pod=pod,
             service_account=pod.spec.serviceAccountName or "default",
