@@ -84,7 +84,7 @@ def apply(
     managers = decode_managers(_metadata(live or {}).get("managedFields"))
     if not managers:
         empty = _prepared(schema, None)
-        mine = Manager("before-first-apply", UPDATE, version)
+        mine = Manager("before-first-apply", UPDATE, version, subresource)
         _update(schema, empty, before, managers, mine, time, _ignored(schema, subresource))
     try:
         validate(schema, applied)
