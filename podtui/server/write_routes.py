@@ -64,7 +64,7 @@ from podtui.server.status import (
 )
 from podtui.server.strategies.strategy import Strategy, keep_system_fields, with_meta
 from podtui.store.protocol import Records
-from podtui.store.resources import Object
+from podtui.store.resources import RESOURCES, Object
 from podtui.store.resources import Resource as RecordName
 
 JSON_PATCH: Final = "application/json-patch+json"
@@ -75,6 +75,7 @@ _PATCHES: Final = (JSON_PATCH, MERGE_PATCH, STRATEGIC_PATCH, APPLY_PATCH)
 _REJECTED: Final = "the server rejected our request due to an error in our request"
 _STORED: Final = {"nodes": "minions"}
 """The names of resources in the API server's storage, where they differ."""
+_EMPTY: Final[tuple[object, ...]] = (None, "", {})
 _NAME_ATTEMPTS: Final = 8
 _NAME_ALPHABET: Final = "bcdfghjklmnpqrstvwxz2456789"
 _LONGEST_PREFIX: Final = 58
@@ -184,7 +185,8 @@ class WriteRoutes:
         for item in listing.items:
             if query.selects(item):
                 try:
-                    deleted.append((await self._remove(item, options))[0])
+                    await self._remove(item, options)
+                    deleted.append(item)
                 except NotFound:
                     continue
         return self._rendering.listed(
@@ -249,7 +251,9 @@ class WriteRoutes:
         self._refuse(item.metadata.name, self._meta_errors(item))
         answer.warnings += self._strategy.warnings(item, None)
         if not options.dry_run:
-            return await self._records.create(self._record, item)
+            stored = await self._records.create(self._record, item)
+            await self._written()
+            return stored
         meta = item.metadata
         if await self._records.get(self._record, meta.namespace, meta.name) is not None:
             raise AlreadyExists(meta.name)
@@ -413,10 +417,11 @@ class WriteRoutes:
                 return ended.item
         try:
             stored: Object = await self._records.update(self._record, namespace, name, updated)
-            return stored
         except _Ended as ended:
             await self._records.delete(self._record, namespace, name)
-            return ended.item
+            stored = ended.item
+        await self._written()
+        return stored
 
     async def _debug_static(self, old: Pod, new: Pod, options: WriteOptions) -> Pod:
         """Let the kubelet add ephemeral containers to a static pod; an API server refuses that
@@ -498,7 +503,7 @@ class WriteRoutes:
             if why:
                 raise conflict(self._resource.kind, meta.name, why, group=self._resource.kind_group)
 
-        return await delete_record(
+        result = await delete_record(
             self._records,
             self._record,
             self._strategy,
@@ -508,6 +513,13 @@ class WriteRoutes:
             check=check,
             dry_run=bool(options.dryRun),
         )
+        await self._written()
+        return result
+
+    async def _written(self) -> None:
+        """Wait until a change is on disk, as clients expect of an answered write."""
+        if RESOURCES[self._record].durable:
+            await self._records.flush()
 
     def _deleted(self, answer: Answer, item: Any) -> web.Response:
         details = StatusDetails(
@@ -603,10 +615,14 @@ class WriteRoutes:
 
     def _managed(self, new: Any, old: Any, options: WriteOptions, subresource: str) -> Any:
         """Return the object with the managers of its fields."""
+        after = self._document(new)
+        if old is None:
+            # What is always written is no field that the creator sets.
+            after = {name: value for name, value in after.items() if value not in _EMPTY}
         document = server_side_apply.update_managers(
             self._schema,
             None if old is None else self._document(old),
-            self._document(new),
+            after,
             manager=options.manager,
             time=rfc3339(self._clock.now()),
             subresource=subresource,

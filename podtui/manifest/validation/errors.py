@@ -54,6 +54,8 @@ _GO_FIELDS: Final[Mapping[type[v1.Struct], str]] = {
     v1.AppArmorProfile: "Type LocalhostProfile*",
     v1.PodResourceClaim: "Name ResourceClaimName* ResourceClaimTemplateName*",
     v1.ClusterTrustBundleProjection: "Name* SignerName* LabelSelector* Optional* Path",
+    v1.Taint: "Key Value Effect TimeAdded*",
+    v1.NodeAddress: "Type Address",
     v1.LabelSelector: "matchLabels matchExpressions",
     v1.LabelSelectorRequirement: "key! operator! values",
     v1.OwnerReference: "apiVersion! kind! name! uid! controller blockOwnerDeletion",

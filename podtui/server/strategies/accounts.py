@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from typing import Final
 
+from msgspec import structs
+
 from podtui.api.v1 import Lease, ServiceAccount
-from podtui.manifest.validation.errors import Errors, forbidden, invalid
+from podtui.manifest.validation.errors import Errors, invalid
 from podtui.manifest.validation.metadata import object_meta
 from podtui.server.strategies.strategy import Strategy
 
@@ -20,6 +22,11 @@ def _account_update_errors(new: ServiceAccount, old: ServiceAccount) -> Errors:
     yield from _account_errors(new)
 
 
+def _without_election(new: Lease, old: Lease | None = None) -> Lease:
+    """Drop the fields of coordinated leader election, which is off by default."""
+    return structs.replace(new, spec=structs.replace(new.spec, strategy="", preferredHolder=""))
+
+
 def _lease_errors(item: Lease) -> Errors:
     yield from object_meta(item.metadata, "metadata")
     yield from _lease_spec_errors(item)
@@ -32,8 +39,6 @@ def _lease_spec_errors(item: Lease) -> Errors:
     if spec.leaseTransitions is not None and spec.leaseTransitions < 0:
         why = "must be greater than or equal to 0"
         yield invalid("spec.leaseTransitions", spec.leaseTransitions, why)
-    if spec.preferredHolder and not spec.strategy:
-        yield forbidden("spec.preferredHolder", "may only be specified if `strategy` is defined")
 
 
 def _lease_update_errors(new: Lease, old: Lease) -> Errors:
@@ -48,6 +53,8 @@ SERVICE_ACCOUNTS: Final = Strategy(
 )
 LEASES: Final = Strategy(
     struct=Lease,
+    prepare_create=_without_election,
+    prepare_update=_without_election,
     validate_create=_lease_errors,
     validate_update=_lease_update_errors,
     create_on_update=True,

@@ -10,7 +10,9 @@ from msgspec import structs
 from podtui.api.v1 import Node, Taint
 from podtui.manifest.validation import formats
 from podtui.manifest.validation.errors import (
+    DUPLICATE,
     Errors,
+    FieldError,
     duplicate,
     forbidden,
     invalid_each,
@@ -20,6 +22,7 @@ from podtui.manifest.validation.errors import (
 from podtui.manifest.validation.metadata import label_name, object_meta
 from podtui.server.strategies.strategy import Strategy
 
+_NOT_UNIQUE: Final = "taints must be unique by key and effect pair"
 _EFFECTS: Final = ("NoSchedule", "PreferNoSchedule", "NoExecute")
 
 
@@ -68,7 +71,7 @@ def _taint_errors(taints: tuple[Taint, ...], path: str) -> Errors:
         elif taint.effect not in _EFFECTS:
             yield not_supported(f"{here}.effect", taint.effect, _EFFECTS)
         if (taint.key, taint.effect) in unique:
-            yield duplicate(here, taint)
+            yield FieldError(here, DUPLICATE, _NOT_UNIQUE, taint)
         unique.add((taint.key, taint.effect))
 
 

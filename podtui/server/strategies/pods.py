@@ -45,9 +45,15 @@ def _prepare_create(pod: Pod) -> Pod:
     status = PodStatus(
         phase="Pending",
         qosClass=compute_qos_class(pod),
-        conditions=(_GATED,) if pod.spec.schedulingGates else (),
+        conditions=_gated(pod),
     )
     return with_meta(structs.replace(pod, status=status), generation=1)
+
+
+def _gated(pod: Pod) -> tuple[PodCondition, ...]:
+    if not pod.spec.schedulingGates:
+        return ()
+    return (structs.replace(_GATED, lastTransitionTime=pod.metadata.creationTimestamp),)
 
 
 def _counted(new: Pod, old: Pod) -> Pod:
