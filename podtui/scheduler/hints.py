@@ -42,7 +42,7 @@ Change = PodChange | NodeChange | OwnChange
 
 def helps(pending: Pending, plugin: str, change: Change) -> bool:
     """Return whether a pod that the plugin refused may fit after the change."""
-    hint = _HINTS.get(plugin)
+    hint = HINTS.get(plugin)
     return hint is not None and hint(pending, change)
 
 
@@ -117,7 +117,7 @@ def _free_resources(pending: Pending, change: Change) -> bool:
         case OwnChange(before, after):
             now = counted_requests(after, in_use=True)
             then = counted_requests(before, in_use=True)
-            return any(amount > now.get(name, 0) for name, amount in then.items())
+            return any(amount > now.get(name, -1) for name, amount in then.items())
         case _:
             return False
 
@@ -201,7 +201,7 @@ def _new_features(_: Pending, change: Change) -> bool:
             return False
 
 
-_HINTS: Final[Mapping[str, Callable[[Pending, Change], bool]]] = {
+HINTS: Final[Mapping[str, Callable[[Pending, Change], bool]]] = {
     "NodeUnschedulable": _schedulable_node,
     "NodeName": _new_node,
     "TaintToleration": _tolerated_node,

@@ -1,14 +1,19 @@
-"""Queueing hints: which change helps a pod that a plugin rejected."""
+"""Queueing hints: which change helps a rejected pod, by hand and as kube-scheduler v1.36.2 says."""
 
 from __future__ import annotations
 
+import gzip
+import json
+from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 from scheduler_world import HOST, a_node, a_pod, pending
 
 from podtui.api.v1 import Node, Pod
-from podtui.scheduler.hints import Change, NodeChange, OwnChange, PodChange, helps
+from podtui.scheduler.filters import Pending
+from podtui.scheduler.hints import HINTS, Change, NodeChange, OwnChange, PodChange, helps
 from podtui.scheduler.infos import node_facts, pod_info
 
 TAINT = {"taints": [{"key": "k", "effect": "NoSchedule"}]}
@@ -125,3 +130,26 @@ def test_hints(plugin: str, pod: dict[str, Any], change: Change, wanted: bool) -
 def test_hints_of_own_updates(plugin: str, update: dict[str, Any], wanted: bool) -> None:
     change = OwnChange(a_pod(), a_pod(**update))
     assert helps(pending(**update), plugin, change) is wanted
+
+
+def change_of(case: dict[str, Any]) -> Change:
+    if case["kind"] == "node":
+        nodes = [one and msgspec.convert(one, Node) for one in (case["before"], case["after"])]
+        return node(*nodes)
+    before, after = (one and msgspec.convert(one, Pod) for one in (case["before"], case["after"]))
+    if case["kind"] == "own":
+        return OwnChange(before, after)
+    return PodChange(before and pod_info(before), after and pod_info(after))
+
+
+def test_recorded_hints() -> None:
+    """For random pods and changes, the plugins whose hints say that the pod is worth a retry."""
+    useful = set[str]()
+    with gzip.open(Path(__file__).with_name("hints.jsonl.gz"), "rt") as lines:
+        for number, case in enumerate(map(json.loads, lines)):
+            asking = Pending(msgspec.convert(case.get("pod") or case["after"], Pod))
+            change = change_of(case)
+            found = {plugin for plugin in HINTS if helps(asking, plugin, change)}
+            assert found == HINTS.keys() & set(case["helps"]), number
+            useful |= found
+    assert useful == HINTS.keys()
