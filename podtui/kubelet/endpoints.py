@@ -20,9 +20,7 @@ from podtui.api.v1 import (
     PodStatus,
 )
 from podtui.errors import EngineConflict, EngineNotFound, LogError, RestartRefused, SessionError
-from podtui.kubelet.admission.admissions import Admissions
 from podtui.kubelet.base.types import WorkerState
-from podtui.kubelet.containers.ephemeral import Ephemerals
 from podtui.kubelet.containers.killer import effective_grace
 from podtui.kubelet.containers.restart import restarts_in_place, to_restart
 from podtui.kubelet.insight.exposition import (
@@ -33,10 +31,8 @@ from podtui.kubelet.insight.exposition import (
 )
 from podtui.kubelet.insight.metrics import Metrics
 from podtui.kubelet.pleg.pleg import Engine
-from podtui.kubelet.pods.pod_manager import PodManager
-from podtui.kubelet.pods.pod_workers import PodWorkers
 from podtui.kubelet.pods.sync import Syncer
-from podtui.kubelet.pods.sync_loop import SyncLoop
+from podtui.kubelet.pods.sync_loop import PodControl, SyncLoop
 from podtui.kubelet.prober.state import Probes
 from podtui.kubelet.status.status_manager import StatusManager
 from podtui.runtime.protocol import (
@@ -66,10 +62,7 @@ class Endpoints:
         metrics: Metrics,
         probes: Probes,
         node_name: str,
-        manager: PodManager,
-        workers: PodWorkers,
-        admissions: Admissions,
-        ephemerals: Ephemerals,
+        pods: PodControl,
         syncer: Syncer,
         loop: SyncLoop,
     ) -> None:
@@ -80,10 +73,10 @@ class Endpoints:
         self._metrics = metrics
         self._probes = probes
         self._node_name = node_name
-        self._manager = manager
-        self._workers = workers
-        self._admissions = admissions
-        self._ephemerals = ephemerals
+        self._manager = pods.manager
+        self._ephemerals = pods.ephemerals
+        self._admissions = pods.admissions
+        self._workers = pods.workers
         self._syncer = syncer
         self._loop = loop
         self.sessions = PodSessions(engine.runtime, statuses)

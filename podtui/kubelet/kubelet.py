@@ -44,9 +44,9 @@ from podtui.kubelet.pleg.pod_cache import PodCache
 from podtui.kubelet.pods.housekeeping import Housekeeping
 from podtui.kubelet.pods.pod_manager import PodManager
 from podtui.kubelet.pods.pod_workers import PodWorkers
-from podtui.kubelet.pods.sources import FolderProvider, FolderReader, PodReader
+from podtui.kubelet.pods.sources import FolderProvider, PodSources
 from podtui.kubelet.pods.sync import PodParts, Syncer
-from podtui.kubelet.pods.sync_loop import SyncLoop
+from podtui.kubelet.pods.sync_loop import PodControl, SyncLoop
 from podtui.kubelet.prober.address import PodAddresses
 from podtui.kubelet.prober.handlers import Handlers
 from podtui.kubelet.prober.hooks import HookRunner
@@ -286,19 +286,24 @@ class Kubelet:
             forget_backoffs=starter.collect,
             config=config,
         )
-        changed = asyncio.Event()
-        self._folder = FolderReader(folders, records, changed)
-        self._pods = PodReader(ports.pods, clock, changed, self._statuses.mirror_changed)
-        self._documents = ports.documents
-        self._loop = SyncLoop(
-            folder=self._folder,
-            pods=self._pods,
-            changed=changed,
+        self._sources = PodSources(
+            folders,
+            records,
+            client=ports.pods,
             documents=documents,
+            clock=clock,
+            on_mirror=self._statuses.mirror_changed,
+        )
+        self._documents = ports.documents
+        pods = PodControl(
             manager=self._manager,
-            workers=self._workers,
-            admissions=self._admissions,
             ephemerals=ephemerals,
+            admissions=self._admissions,
+            workers=self._workers,
+        )
+        self._loop = SyncLoop(
+            sources=self._sources,
+            pods=pods,
             resources=resources,
             records=pod_records,
             housekeeping=self._housekeeping,
@@ -350,10 +355,7 @@ class Kubelet:
             metrics=self._metrics,
             probes=self._probes,
             node_name=config.node_name,
-            manager=self._manager,
-            workers=self._workers,
-            admissions=self._admissions,
-            ephemerals=ephemerals,
+            pods=pods,
             syncer=self._syncer,
             loop=self._loop,
         )
@@ -400,8 +402,8 @@ class Kubelet:
                 "probes": self._probes.run,
                 "node": self._node.watch,
                 "node lease": self._node.renew_lease,
-                "folder": self._folder.run,
-                "pods of the API": self._pods.run,
+                "folder": self._sources.folder.run,
+                "pods of the API": self._sources.api.run,
                 "config maps": partial(self._follow_documents, "ConfigMap"),
                 "secrets": partial(self._follow_documents, "Secret"),
                 "allocations": self._allocations.run,

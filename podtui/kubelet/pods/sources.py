@@ -4,7 +4,9 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import AsyncIterator, Callable, Mapping
+from dataclasses import dataclass
 from typing import Final, Protocol
 
 from msgspec import structs
@@ -16,10 +18,13 @@ from podtui.api.v1 import Pod
 from podtui.clock import Clock
 from podtui.kubelet.base.ports import PodClient
 from podtui.kubelet.base.types import PodOperation, PodUpdate
+from podtui.kubelet.volumes.documents import Documents
 from podtui.manifest.identity import seen_text
+from podtui.manifest.objects import ObjectKey
 from podtui.manifest.types import Folder
 from podtui.store.protocol import Records
 
+_LOG = logging.getLogger(__name__)
 FILE: Final = "file"
 API: Final = "api"
 _LOCAL: Final = frozenset({CONFIG_SOURCE, CONFIG_MIRROR, CONFIG_SEEN})
@@ -126,6 +131,74 @@ class PodReader:
             CONFIG_SEEN: seen or seen_text(self._clock.now()),
         }
         return structs.replace(pod, metadata=structs.replace(pod.metadata, annotations=annotations))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SourceChanges:
+    """The changes since the last time; ``documents`` are ConfigMaps and Secrets."""
+
+    updates: tuple[PodUpdate, ...]
+    documents: frozenset[ObjectKey]
+
+
+class PodSources:
+    """The folder and the API. ``changed`` is set when one of them has something new.
+
+    ``documents`` takes the ConfigMaps and Secrets of the folder; ``on_mirror`` is that of
+    `PodReader`.
+    """
+
+    def __init__(
+        self,
+        folders: AsyncIterator[Folder] | FolderProvider,
+        records: Records,
+        *,
+        client: PodClient,
+        documents: Documents,
+        clock: Clock,
+        on_mirror: Callable[[str, str], None],
+    ) -> None:
+        self.changed = asyncio.Event()
+        self.folder = FolderReader(folders, records, self.changed)
+        self.api = PodReader(client, clock, self.changed, on_mirror)
+        self._documents = documents
+        self._diffs = {source: SourceDiff(source) for source in (FILE, API)}
+        self._wanted: dict[str, frozenset[str]] = {}
+        """The UIDs of each source that was read."""
+
+    @property
+    def ready(self) -> bool:
+        """True when both sources were read. Before, running pods must not be treated as
+        unwanted."""
+        return self._wanted.keys() == self._diffs.keys()
+
+    @property
+    def wanted(self) -> frozenset[str]:
+        """The UIDs of the desired pods."""
+        return frozenset[str]().union(*self._wanted.values())
+
+    def take(self) -> SourceChanges:
+        """Return what changed since the last call."""
+        self.changed.clear()
+        updates: list[PodUpdate] = []
+        documents: frozenset[ObjectKey] = frozenset()
+        folder, pods = self.folder.take(), self.api.take()
+        if folder is not None and self._is_read(folder):
+            documents = self._documents.take(folder)
+            updates += self._diff(FILE, folder.pods)
+        if pods is not None:
+            updates += self._diff(API, pods)
+        return SourceChanges(updates=tuple(updates), documents=documents)
+
+    def _diff(self, source: str, pods: Mapping[str, Pod]) -> tuple[PodUpdate, ...]:
+        self._wanted[source] = frozenset(pods)
+        return self._diffs[source].diff(pods)
+
+    def _is_read(self, folder: Folder) -> bool:
+        """Return False if the folder was never read: then running pods may still be wanted."""
+        if folder.error:
+            _LOG.warning("the static-pod folder: %s", folder.error)
+        return not folder.error or bool(folder.pods) or FILE in self._wanted
 
 
 class SourceDiff:

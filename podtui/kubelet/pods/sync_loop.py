@@ -3,9 +3,8 @@
 
 from __future__ import annotations
 
-import asyncio
 import logging
-from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Final
 
 from podtui.api.insight import StepKind
@@ -21,38 +20,35 @@ from podtui.kubelet.node.link import EngineLink
 from podtui.kubelet.pods.housekeeping import Housekeeping
 from podtui.kubelet.pods.pod_manager import PodManager
 from podtui.kubelet.pods.pod_workers import PodWorkers
-from podtui.kubelet.pods.sources import API, FILE, FolderReader, PodReader, SourceDiff
+from podtui.kubelet.pods.sources import PodSources
 from podtui.kubelet.resize.resizes import PodResources
 from podtui.kubelet.status.conditions import others_conditions
 from podtui.kubelet.status.phase import TERMINAL
 from podtui.kubelet.status.status_manager import PodRecords
-from podtui.kubelet.volumes.documents import Documents
 from podtui.manifest.objects import ObjectKey, references
-from podtui.manifest.types import Folder
 
 _LOG = logging.getLogger(__name__)
 LOOP_LIMIT: Final = 300.0
-_SOURCES: Final = (FILE, API)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PodControl:
+    """The desired pods, and the components that admit and run them."""
+
+    manager: PodManager
+    ephemerals: Ephemerals
+    admissions: Admissions
+    workers: PodWorkers
 
 
 class SyncLoop:
-    """Passes the pods of the folder and of the API to the pod workers while an engine answers.
-
-    ``changed`` is set when a source has something new. ``sources_ready`` is False until both
-    sources were read; before that, running pods must not be treated as unwanted.
-    """
+    """Passes the pods of the folder and of the API to the pod workers while an engine answers."""
 
     def __init__(
         self,
         *,
-        folder: FolderReader,
-        pods: PodReader,
-        changed: asyncio.Event,
-        documents: Documents,
-        manager: PodManager,
-        workers: PodWorkers,
-        admissions: Admissions,
-        ephemerals: Ephemerals,
+        sources: PodSources,
+        pods: PodControl,
         resources: PodResources,
         records: PodRecords,
         housekeeping: Housekeeping,
@@ -60,14 +56,11 @@ class SyncLoop:
         clock: Clock,
         config: KubeletConfig,
     ) -> None:
-        self._folder = folder
-        self._pods = pods
-        self._changed = changed
-        self._documents = documents
-        self._manager = manager
-        self._workers = workers
-        self._admissions = admissions
-        self._ephemerals = ephemerals
+        self._sources = sources
+        self._manager = pods.manager
+        self._ephemerals = pods.ephemerals
+        self._admissions = pods.admissions
+        self._workers = pods.workers
         self._allocations = resources.allocations
         self._resizes = resources.resizes
         self._statuses = records.statuses
@@ -76,12 +69,7 @@ class SyncLoop:
         self._link = link
         self._clock = clock
         self._config = config
-        self._file_diff = SourceDiff(FILE)
-        self._api_diff = SourceDiff(API)
-        self._wanted: dict[str, frozenset[str]] = {}
-        """The UIDs of each source that was read."""
         self._last_turn: float | None = None
-        self.sources_ready = False
 
     # --- health
 
@@ -103,10 +91,9 @@ class SyncLoop:
     async def run(self) -> None:
         """Apply the newest pods of each source after each change."""
         while True:
-            await self._changed.wait()
+            await self._sources.changed.wait()
             await self._link.wait_ready()
-            self._changed.clear()
-            await self._apply(self._folder.take(), self._pods.take())
+            await self._apply()
             self.turn()
 
     async def keep_house(self) -> None:
@@ -116,7 +103,7 @@ class SyncLoop:
         while True:
             await self._clock.sleep(self._config.housekeeping_period)
             await self._link.wait_ready()
-            if not self.sources_ready:
+            if not self._sources.ready:
                 continue
             self.turn()
             self._housekeeping.sweep()
@@ -125,30 +112,16 @@ class SyncLoop:
                 await self._housekeeping.collect()
                 await self._housekeeping.collect_data()
 
-    async def _apply(self, folder: Folder | None, pods: Mapping[str, Pod] | None) -> None:
-        """Apply what is new of each source; None if nothing is."""
-        updates: list[PodUpdate] = []
-        changed: frozenset[ObjectKey] = frozenset()
-        if folder is not None and self._is_read(folder):
-            changed = self._documents.take(folder)
-            self._wanted[FILE] = frozenset(folder.pods)
-            updates += self._file_diff.diff(folder.pods)
-        if pods is not None:
-            self._wanted[API] = frozenset(pods)
-            updates += self._api_diff.diff(pods)
-        if not self.sources_ready and len(self._wanted) == len(_SOURCES):
+    async def _apply(self) -> None:
+        first = not self._sources.ready
+        changes = self._sources.take()
+        if first and self._sources.ready:
             self._begin()
-        for update in updates:
+        for update in changes.updates:
             await self._handle(update)
-        if updates:
+        if changes.updates:
             self._admissions.review()
-        self.wake_readers(changed)
-
-    def _is_read(self, folder: Folder) -> bool:
-        """Return False if the folder was never read: then running pods may still be wanted."""
-        if folder.error:
-            _LOG.warning("the static-pod folder: %s", folder.error)
-        return not folder.error or bool(folder.pods) or FILE in self._wanted
+        self.wake_readers(changes.documents)
 
     def wake_readers(self, changed: frozenset[ObjectKey]) -> None:
         """Wake the pods that reference a changed document, before their next regular pass."""
@@ -158,8 +131,7 @@ class SyncLoop:
 
     def _begin(self) -> None:
         """Clean up once every source is known: end unwanted pods before new ones start."""
-        self.sources_ready = True
-        wanted = frozenset[str]().union(*self._wanted.values())
+        wanted = self._sources.wanted
         self._housekeeping.sweep(wanted=wanted)
         self._statuses.remove_orphans(wanted)
         self._allocations.keep_only(wanted)

@@ -17,7 +17,7 @@ from podtui.api.v1 import (
 )
 from podtui.errors import EngineError, EngineUnavailable, ExecTimeout
 from podtui.kubelet.base.go_format import go_duration, quoted
-from podtui.kubelet.prober.address import PodAddresses, Unreachable, probe_port
+from podtui.kubelet.prober.address import Address, PodAddresses, Unreachable, probe_port
 from podtui.kubelet.prober.http_get import PROBE_AGENT, HttpProblem, get, request_for
 from podtui.kubelet.prober.state import (
     SUCCESS,
@@ -101,10 +101,7 @@ class Handlers:
     async def _http_get(
         self, pod: Pod, container: Container, action: HTTPGetAction, timeout: float
     ) -> ProbeOutcome:
-        port = probe_port(action.port, container)
-        if isinstance(port, Unreachable):
-            return error(port.text)
-        address = self._addresses.find(pod, port, action.host)
+        address = self._find(pod, container, action)
         if isinstance(address, Unreachable):
             return error(address.text)
         answer = await get(request_for(action, address, PROBE_AGENT), timeout, self._open_socket)
@@ -122,13 +119,18 @@ class Handlers:
     async def _tcp_socket(
         self, pod: Pod, container: Container, action: TCPSocketAction, timeout: float
     ) -> ProbeOutcome:
-        port = probe_port(action.port, container)
-        if isinstance(port, Unreachable):
-            return error(port.text)
-        address = self._addresses.find(pod, port, action.host)
+        address = self._find(pod, container, action)
         if isinstance(address, Unreachable):
             return error(address.text)
         return await connect(address, timeout, self._open_socket)
+
+    def _find(
+        self, pod: Pod, container: Container, action: HTTPGetAction | TCPSocketAction
+    ) -> Address | Unreachable:
+        port = probe_port(action.port, container)
+        if isinstance(port, Unreachable):
+            return port
+        return self._addresses.find(pod, port, action.host)
 
     async def _grpc(self, pod: Pod, action: GRPCAction, timeout: float) -> ProbeOutcome:
         from podtui.kubelet.prober.grpc_health import check
