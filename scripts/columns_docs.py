@@ -3,11 +3,11 @@ compares."""
 
 from __future__ import annotations
 
-import re
 import sys
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Final
+
+import generated
 
 from podtui.tui.screens.forwards_screen import FORWARD_COLUMNS
 from podtui.tui.screens.trash_screen import TRASH_COLUMNS
@@ -19,7 +19,7 @@ from podtui.tui.views.pods.rows import POD_COLUMNS
 from podtui.tui.views.tree.rows import TREE_COLUMNS
 from podtui.tui.widgets.cells import Column, Visibility
 
-TARGET = Path(__file__).resolve().parent.parent / "docs" / "screen.md"
+TARGET = generated.DOCS / "screen.md"
 TABLES: Final[Mapping[str, Sequence[Column]]] = {
     "pods": POD_COLUMNS,
     "events": EVENT_COLUMNS,
@@ -55,19 +55,8 @@ def table() -> str:
 
 def with_table(text: str) -> str:
     """Return the document with the current table in the place of its own."""
-    return re.sub(re.escape(HEAD) + r"(?:\|.*\n)*", lambda _: table(), text, count=1)
-
-
-def main() -> int:
-    before = TARGET.read_text(encoding="utf-8")
-    after = with_table(before)
-    if "--check" not in sys.argv[1:]:
-        TARGET.write_text(after, encoding="utf-8")
-    elif before != after:
-        print(f"{TARGET.name} is out of date: run scripts/columns_docs.py", file=sys.stderr)
-        return 1
-    return 0
+    return generated.with_table(text, HEAD, table())
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(generated.write_or_check(TARGET, with_table))

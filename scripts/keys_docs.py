@@ -1,15 +1,16 @@
-"""Write ``docs/keys.md`` from the bindings; ``--check`` only checks that it is up to date."""
+"""Write ``docs/keys.md`` from the bindings; ``--check`` only compares."""
 
 from __future__ import annotations
 
 import sys
 from itertools import groupby
-from pathlib import Path
+
+import generated
 
 from podtui.tui.commands.key_registry import group_title, known_bindings
 from podtui.tui.widgets.key_names import shown_key
 
-TARGET = Path(__file__).resolve().parent.parent / "docs" / "keys.md"
+TARGET = generated.DOCS / "keys.md"
 HEAD = """\
 # Keys
 
@@ -24,7 +25,7 @@ def _code(text: str) -> str:
 
 
 def keys_document() -> str:
-    """Return the whole document."""
+    """The whole document."""
     parts = [HEAD]
     for group, found in groupby(known_bindings(), key=lambda known: known.group):
         parts += [f"\n## {group_title(group)}\n", "\n| keys | | id |\n|---|---|---|\n"]
@@ -34,16 +35,5 @@ def keys_document() -> str:
     return "".join(parts)
 
 
-def main() -> int:
-    fresh = keys_document()
-    if "--check" not in sys.argv[1:]:
-        TARGET.write_text(fresh, encoding="utf-8")
-        return 0
-    if TARGET.read_text(encoding="utf-8") == fresh:
-        return 0
-    print(f"{TARGET.name} is not as the bindings say: run scripts/keys_docs.py", file=sys.stderr)
-    return 1
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(generated.write_or_check(TARGET, lambda _: keys_document()))

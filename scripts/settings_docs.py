@@ -1,23 +1,21 @@
-"""Write the table of ``docs/settings.md`` from the declarations; ``--check`` only checks that it
-is up to date."""
+"""Write the table of ``docs/settings.md`` from the declarations; ``--check`` only compares."""
 
 from __future__ import annotations
 
-import re
 import sys
-from pathlib import Path
 
+import generated
 from msgspec.structs import fields
 
 from podtui.settings import SETTINGS, Settings, environment_name
 
-TARGET = Path(__file__).resolve().parent.parent / "docs" / "settings.md"
+TARGET = generated.DOCS / "settings.md"
 HEAD = "| key | environment | default | |\n|---|---|---|---|\n"
 UNITS = ((3600.0, "h"), (60.0, "m"), (1.0, "s"), (0.001, "ms"))
 
 
 def default_cell(value: object) -> str:
-    """Return a default as written in the file; durations are the only floats."""
+    """Return a default as one writes it in the file; durations are the only floats."""
     if isinstance(value, bool):
         return f"`{str(value).lower()}`"
     if isinstance(value, int):
@@ -29,6 +27,7 @@ def default_cell(value: object) -> str:
 
 
 def table() -> str:
+    """Return the whole table."""
     defaults = {one.name: one.default for one in fields(Settings)}
     rows: list[str] = []
     for key, setting in SETTINGS.items():
@@ -41,20 +40,9 @@ def table() -> str:
 
 
 def with_table(text: str) -> str:
-    """Return the document with the current table."""
-    return re.sub(re.escape(HEAD) + r"(?:\|.*\n)*", lambda _: table(), text, count=1)
-
-
-def main() -> int:
-    before = TARGET.read_text(encoding="utf-8")
-    after = with_table(before)
-    if "--check" not in sys.argv[1:]:
-        TARGET.write_text(after, encoding="utf-8")
-    elif before != after:
-        print(f"{TARGET.name} is out of date: run scripts/settings_docs.py", file=sys.stderr)
-        return 1
-    return 0
+    """Return the document with the current table in the place of its own."""
+    return generated.with_table(text, HEAD, table())
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(generated.write_or_check(TARGET, with_table))
