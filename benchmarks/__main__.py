@@ -21,6 +21,7 @@ ALL = {
     "pods": ("benchmarks.pods", "measure"),
     "idle": ("benchmarks.pods", "idle"),
     "scale": ("benchmarks.scale", "measure"),
+    "api": ("benchmarks.api", "measure"),
     "paint": ("benchmarks.paint", "measure"),
     "keys": ("benchmarks.keys", "measure"),
     "resting": ("benchmarks.resting", "measure"),
