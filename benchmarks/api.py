@@ -128,6 +128,8 @@ def _created(runs: int) -> list[Row]:
             agent.remove(name)
             name = f"b{turn}-{time.monotonic_ns()}"
             pod = yaml.safe_load(agents.MANIFEST.format(name=name, version="1"))
+            # A static pod has no token either.
+            pod["spec"]["automountServiceAccountToken"] = False
             with engine.watching() as watcher:
                 begin = time.time_ns()
                 asyncio.run(_request(agent.root, "POST", PODS, pod))
