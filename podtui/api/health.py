@@ -24,7 +24,7 @@ ON_ITS_WAY: Final = frozenset({"", "ContainerCreating", "PodInitializing"})
 """Reasons of waiting containers that are not failures."""
 _ENDED: Final = ("Succeeded", "Failed")
 _UNTOLD: Final = "container runtime status check may not have completed yet"
-_UNTOLD_FIRST: Final = f"[{_UNTOLD}, "
+_PREFIX: Final = f"[{_UNTOLD}, "
 
 
 class Health(StrEnum):
@@ -191,10 +191,10 @@ def unready_words(condition: NodeCondition) -> str:
     The kubelet lists all problems of its runtime (kubelet.md §3). The first entry, about runtimes
     that have not answered yet, carries no information; it is left out if others follow.
     """
-    said = condition.message or condition.reason or "no reason reported"
-    if not said.startswith(_UNTOLD_FIRST):
-        return said
-    return said.removeprefix(_UNTOLD_FIRST).removesuffix("]")
+    condition_message = condition.message or condition.reason or "no reason reported"
+    if not condition_message.startswith(_PREFIX):
+        return condition_message
+    return condition_message.removeprefix(_PREFIX).removesuffix("]")
 
 
 def is_starting(condition: NodeCondition) -> bool:

@@ -104,7 +104,7 @@ def try_admission(results: Sequence[FileCheck], on: TrialNode) -> list[FileCheck
             active.append(result.pod)
             tried.append(result)
             continue
-        said = Diagnostic(
+        problem = Diagnostic(
             severity=Severity.WARNING,
             path=result.path,
             code=verdict.reason,
@@ -112,7 +112,7 @@ def try_admission(results: Sequence[FileCheck], on: TrialNode) -> list[FileCheck
             f" {lacking_text(verdict.lacks) or verdict.message}",
             fix="lower the requests, or run it on a larger node" if verdict.lacks else "",
         )
-        tried.append(replace(result, diagnostics=(*result.diagnostics, said)))
+        tried.append(replace(result, diagnostics=(*result.diagnostics, problem)))
     return tried
 
 

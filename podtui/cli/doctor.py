@@ -172,8 +172,8 @@ def _engine_of_agent(settings: Settings) -> Iterator[Finding]:
         return
     ready = next((one for one in status.conditions if one.type == "Ready"), None)
     if ready is None or ready.status != "True":
-        said = ready.message if ready else "the node has no Ready condition yet"
-        yield Finding("fail", "engine of the agent", said, engine_advice(said))
+        message = ready.message if ready else "the node has no Ready condition yet"
+        yield Finding("fail", "engine of the agent", message, engine_advice(message))
         return
     runtime = status.nodeInfo.containerRuntimeVersion if status.nodeInfo else "engine"
     yield Finding("ok", "engine of the agent", f"{runtime}, node {settings.nodeName} is Ready")

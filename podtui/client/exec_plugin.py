@@ -169,10 +169,10 @@ def _kill_all(process: asyncio.subprocess.Process) -> None:
 
 
 def _words(what: str, complaint: bytes, plugin: ExecPlugin) -> str:
-    said = complaint.decode(errors="replace").strip()[-_LONGEST_COMPLAINT:]
+    complaint_text = complaint.decode(errors="replace").strip()[-_LONGEST_COMPLAINT:]
     hint = plugin.install_hint.strip()[:_LONGEST_COMPLAINT] if what.startswith("cannot") else ""
     return "; ".join(
-        part for part in (what, " ".join(said.split()), " ".join(hint.split())) if part
+        part for part in (what, " ".join(complaint_text.split()), " ".join(hint.split())) if part
     )
 
 

@@ -147,7 +147,7 @@ class Forward:
         self, caller: socket.socket, remote: aiohttp.ClientWebSocketResponse, spdy: Spdy
     ) -> str:
         loop = asyncio.get_running_loop()
-        said = b""
+        error_text = b""
         async for message in remote:
             if not isinstance(message.data, bytes):
                 continue
@@ -156,16 +156,16 @@ class Forward:
                     case Data(stream, payload, fin) if stream == _DATA:
                         await loop.sock_sendall(caller, payload)
                         self.received += len(payload)
-                        if fin and not said:
+                        if fin and not error_text:
                             return ""
                     case Data(stream, payload, fin) if stream == _ERROR:
-                        said = (said + payload)[:_LONGEST_PROBLEM]
-                        if fin and said:
-                            return said.decode(errors="replace")
+                        error_text = (error_text + payload)[:_LONGEST_PROBLEM]
+                        if fin and error_text:
+                            return error_text.decode(errors="replace")
                     case Ping():
                         await remote.send_bytes(spdy.pong(frame))
                     case Reset():
                         return f"{self._peer} aborted the connection"
                     case _:
                         pass
-        return said.decode(errors="replace") or f"{self._peer} closed the connection"
+        return error_text.decode(errors="replace") or f"{self._peer} closed the connection"

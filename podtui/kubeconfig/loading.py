@@ -107,26 +107,28 @@ def _names(entries: Iterable[str]) -> str:
 
 def cluster_problems(cluster: Cluster) -> list[tuple[str, str]]:
     """Return (position, message) of each problem that makes a cluster unusable."""
-    said: list[str] = []
+    problems: list[str] = []
     if not cluster.server:
-        said.append("has no server")
+        problems.append("has no server")
     else:
         parts = _url(cluster.server)
         if parts is None or parts.scheme not in ("https", "http"):
-            said.append("its server is not a URL such as https://host:6443")
+            problems.append("its server is not a URL such as https://host:6443")
         elif parts.username or parts.password or parts.query or parts.fragment:
-            said.append("its server's URL contains more than scheme, host, port and path")
+            problems.append("its server's URL contains more than scheme, host, port and path")
     if cluster.ca_file and cluster.ca_data:
-        said.append("has both certificate-authority and certificate-authority-data")
+        problems.append("has both certificate-authority and certificate-authority-data")
     if cluster.insecure and (cluster.ca_file or cluster.ca_data):
-        said.append("has both insecure-skip-tls-verify and a certificate authority")
+        problems.append("has both insecure-skip-tls-verify and a certificate authority")
     if cluster.proxy_url:
         parts = _url(cluster.proxy_url)
         if parts is not None and parts.scheme.startswith("socks"):
-            said.append(f"its proxy-url is {parts.scheme}; podtui supports http and https proxies")
+            problems.append(
+                f"its proxy-url is {parts.scheme}; podtui supports http and https proxies"
+            )
         elif parts is None or parts.scheme not in ("http", "https"):
-            said.append("its proxy-url is not a URL such as http://host:3128")
-    return [(cluster.place, f"cluster {cluster.name!r} {words}") for words in said]
+            problems.append("its proxy-url is not a URL such as http://host:3128")
+    return [(cluster.place, f"cluster {cluster.name!r} {words}") for words in problems]
 
 
 def _url(text: str) -> SplitResult | None:
@@ -140,43 +142,43 @@ def _url(text: str) -> SplitResult | None:
 
 def user_problems(user: User) -> list[tuple[str, str]]:
     """Return (position, message) of each problem that makes a user unusable."""
-    said: list[str] = []
+    problems: list[str] = []
     if user.auth_provider:
-        said.append(
+        problems.append(
             f"has the auth-provider {user.auth_provider!r}, which Kubernetes no longer supports;"
             " use its exec plugin"
         )
     if user.token and (user.username or user.password):
-        said.append("has both a token and a password")
+        problems.append("has both a token and a password")
     if (user.cert_file or user.cert_data) and not (user.key_file or user.key_data):
-        said.append("has a client certificate without client-key or client-key-data")
+        problems.append("has a client certificate without client-key or client-key-data")
     for one, both in (
         ("client-certificate", user.cert_file and user.cert_data),
         ("client-key", user.key_file and user.key_data),
     ):
         if both:
-            said.append(f"has both {one} and {one}-data")
+            problems.append(f"has both {one} and {one}-data")
     who = user.impersonation
     if (who.uid or who.groups or who.extra) and not who.user:
-        said.append("has as-uid, as-groups or as-user-extra without as")
+        problems.append("has as-uid, as-groups or as-user-extra without as")
     if user.exec is not None:
-        said += _plugin_problems(user)
-    return [(user.place, f"user {user.name!r} {words}") for words in said]
+        problems += _plugin_problems(user)
+    return [(user.place, f"user {user.name!r} {words}") for words in problems]
 
 
 def _plugin_problems(user: User) -> list[str]:
     plugin = user.exec
     assert plugin is not None
-    said: list[str] = []
+    problems: list[str] = []
     if not plugin.command:
-        said.append("has an exec plugin without a command")
+        problems.append("has an exec plugin without a command")
     if plugin.api_version not in EXEC_VERSIONS:
-        said.append(
+        problems.append(
             f"has an exec plugin of {plugin.api_version or 'no apiVersion'}; podtui supports "
             + " and ".join(EXEC_VERSIONS)
         )
     elif not plugin.interactive_mode and plugin.api_version == EXEC_VERSIONS[0]:
-        said.append("has an exec plugin without interactiveMode, which v1 requires")
+        problems.append("has an exec plugin without interactiveMode, which v1 requires")
     if plugin.interactive_mode and plugin.interactive_mode not in INTERACTIVE_MODES:
-        said.append(f"has an exec plugin whose interactiveMode is {plugin.interactive_mode!r}")
-    return said
+        problems.append(f"has an exec plugin whose interactiveMode is {plugin.interactive_mode!r}")
+    return problems

@@ -129,15 +129,15 @@ def check_paths(
         absolute = os.path.abspath(asked)
         listing = list_path(absolute, strict=strict)
         if listing.error:
-            said = listing.error.removeprefix(f"{shown_path(absolute)}: ")
-            failed = _failed(shown_path(absolute), said, "NotFound").diagnostics
+            shown_text = listing.error.removeprefix(f"{shown_path(absolute)}: ")
+            failed = _failed(shown_path(absolute), shown_text, "NotFound").diagnostics
             checks.append(
                 (
                     count,
                     FileCheck(
                         path=shown_path(asked),
                         state=ManifestState.INVALID,
-                        message=said,
+                        message=shown_text,
                         diagnostics=failed,
                     ),
                 )
@@ -246,10 +246,10 @@ def _finding(
     word = paint("error", _BOLD + _RED) if error else paint("warning", _BOLD + _YELLOW)
     line, column = diagnostic.line, diagnostic.column
     place = f"{path}:{line}:{column}" if line is not None else path
-    said = diagnostic.text
+    shown_text = diagnostic.text
     if strict and diagnostic.field:
-        said = f"{diagnostic.field}: {diagnostic.message}"
-    out = [f"{paint(place, _BOLD)}: {word}: {printable(said, 1300)}"]
+        shown_text = f"{diagnostic.field}: {diagnostic.message}"
+    out = [f"{paint(place, _BOLD)}: {word}: {printable(shown_text, 1300)}"]
     if line is not None and column is not None and 0 < line <= len(check.lines):
         text, caret = _window(check.lines[line - 1], column)
         number = str(line)

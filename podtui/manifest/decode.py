@@ -399,11 +399,11 @@ def decode(
         tree = {key: value for key, value in tree.items() if key != "status"}
     clean = walker.object_value(tree, struct, ())
     clean["kind"], clean["apiVersion"] = name, "v1"
-    said = {problem.path for problem in problems}
+    faulty = {problem.path for problem in problems}
     similar = {problem.stands_for for problem in walker.problems if problem.stands_for}
     for problem in walker.problems:
         missing = problem.code == "FieldValueRequired"
-        if problem.path in said or (missing and problem.path in similar):
+        if problem.path in faulty or (missing and problem.path in similar):
             continue
         if strict and problem.code == "UnknownField":
             problem = Problem(

@@ -120,10 +120,10 @@ def _with_references(
     if not strict and wanted.found:
         fix = "put that ConfigMap or Secret into the folder, or write its values into the manifest"
         refused = [replace(p, fix=p.fix or fix) if _resolvable(p) else p for p in refused]
-    said = (*problems, *refused)
+    all_problems = (*problems, *refused)
     if not good or (refused and strict) or not all(map(_resolvable, refused)):
-        return PodReading(said)
-    return PodReading(said, pod, wanted.needed if refused else frozenset())
+        return PodReading(all_problems)
+    return PodReading(all_problems, pod, wanted.needed if refused else frozenset())
 
 
 def _resolvable(problem: Problem) -> bool:

@@ -208,7 +208,7 @@ class ManifestFolder:
                 return Changes(lost=True)
 
     async def _scan(
-        self, listing: Listing, said: Mapping[str, frozenset[int]], *, full: bool
+        self, listing: Listing, reports: Mapping[str, frozenset[int]], *, full: bool
     ) -> None:
         """Process one listing: read the files that are due, set deadlines for the others."""
         now = self._clock.monotonic()
@@ -216,13 +216,13 @@ class ManifestFolder:
         if listing.error and not self._single:
             # An unreadable folder says nothing about its files: keep them.
             return
-        self._find_deleted(listing, said, now)
+        self._find_deleted(listing, reports, now)
         due: list[Listed] = []
         for name, listed in listing.files.items():
             if listed.stamp is None:
                 self._forget_pending(name)
                 self._state.ignore(name, self._shown(name), self._scans, listed.ignored)
-            elif self._is_due(name, listed.stamp, said.get(name, frozenset()), now):
+            elif self._is_due(name, listed.stamp, reports.get(name, frozenset()), now):
                 due.append(listed)
         for start in range(0, len(due), _BATCH):
             batch = due[start : start + _BATCH]
@@ -238,7 +238,7 @@ class ManifestFolder:
         return self._path if self._single else os.path.join(self._path, name)
 
     def _find_deleted(
-        self, listing: Listing, said: Mapping[str, frozenset[int]], now: float
+        self, listing: Listing, reports: Mapping[str, frozenset[int]], now: float
     ) -> None:
         """Forget deleted files, after a delay during which an editor may restore them."""
         arrived = {
@@ -259,7 +259,7 @@ class ManifestFolder:
             stamp = self._state.stamp(name)
             since = self._deleted.setdefault(name, now)
             grace = GONE_SECONDS
-            if self._single or self._is_edited(name, said):
+            if self._single or self._is_edited(name, reports):
                 grace = GONE_EDITED_SECONDS
             if stamp is None or stamp.inode in arrived or now - since >= grace:
                 self._state.forget(name)
@@ -267,14 +267,14 @@ class ManifestFolder:
             else:
                 self._deadlines.append(since + grace)
 
-    def _is_edited(self, name: str, said: Iterable[str]) -> bool:
-        return being_edited(name, {*self._hidden, *said, *(edit_signs(name) & self._around)})
+    def _is_edited(self, name: str, reports: Iterable[str]) -> bool:
+        return being_edited(name, {*self._hidden, *reports, *(edit_signs(name) & self._around)})
 
     def _forget_pending(self, name: str) -> None:
         for pending in (self._deleted, self._unsettled, self._recheck):
             pending.pop(name, None)
 
-    def _is_due(self, name: str, stamp: Stamp, said: frozenset[int], now: float) -> bool:
+    def _is_due(self, name: str, stamp: Stamp, reports: frozenset[int], now: float) -> bool:
         """Return whether to read the file in this scan; set a deadline if it has to wait."""
         known = self._state.stamp(name)
         if known == stamp:
@@ -291,7 +291,7 @@ class ManifestFolder:
             unsettled = _Unsettled(stamp, unsettled.first if unsettled is not None else now, now)
             self._unsettled[name] = unsettled
         # A new file may have been moved here complete; reading it will show.
-        arrived = ADDED in said and MODIFIED not in said
+        arrived = ADDED in reports and MODIFIED not in reports
         if self._scans == 1 or arrived or self._age(stamp) >= SETTLE_SECONDS:
             return True
         if now >= unsettled.due():

@@ -81,8 +81,8 @@ class _Reader:
         try:
             text, end = _scan(self.text, offset + 1, True)
         except json.JSONDecodeError as error:
-            said = error.msg[0].lower() + error.msg[1:].removesuffix(" starting at")
-            self.refuse(said, min(error.pos, len(self.text)))
+            error_text = error.msg[0].lower() + error.msg[1:].removesuffix(" starting at")
+            self.refuse(error_text, min(error.pos, len(self.text)))
         if _SURROGATE.search(text):
             # A lone surrogate is not a character; a kubelet too reads the replacement character.
             text = text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
@@ -143,9 +143,9 @@ class _Reader:
                 )
             if key in found and not self.last_wins:
                 # Parse the value only to skip it, under a path that cannot occur otherwise.
-                said = len(self.problems)
+                count = len(self.problems)
                 _, here = self.value(here, (*path, f"{key}\0"))
-                del self.problems[said:]
+                del self.problems[count:]
             else:
                 self.keys[child] = self.place(start)
                 value, here = self.value(here, child)

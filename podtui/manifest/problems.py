@@ -112,15 +112,15 @@ def validation_problems(
 
 def fresh(problems: Iterable[Problem], known: Collection[Problem]) -> list[Problem]:
     """Drop problems that only follow from a known problem at the same path."""
-    said = {p.path for p in known if p.severity is Severity.ERROR and p.path}
-    parents = {path[:-1] for path in said}
+    faulty = {p.path for p in known if p.severity is Severity.ERROR and p.path}
+    parents = {path[:-1] for path in faulty}
     similar = {p.stands_for for p in known if p.stands_for}
     fresh: list[Problem] = []
     for problem in problems:
         path = problem.path
         if path in similar or (path in parents and path not in ((), ("spec",), ("metadata",))):
             continue
-        if any(path[:end] in said for end in range(1, len(path) + 1)):
+        if any(path[:end] in faulty for end in range(1, len(path) + 1)):
             continue
         fresh.append(problem)
     return fresh

@@ -56,7 +56,7 @@ def name_missing(result: ReadResult, known: Collection[ObjectKey]) -> ReadResult
     pod = result.candidate
     if pod is None:
         return result
-    said: list[Diagnostic] = []
+    updated: list[Diagnostic] = []
     for d in result.diagnostics:
         kind = "Secret" if d.message.endswith("secrets") else "ConfigMap"
         name = _named(pod, d.field)
@@ -73,17 +73,17 @@ def name_missing(result: ReadResult, known: Collection[ObjectKey]) -> ReadResult
                 message=not_named(kind, name, there, "the folder"),
                 fix=f'did you mean "{printable(guess)}"?' if guess else d.fix,
             )
-        said.append(d)
-    return replace(result, diagnostics=tuple(said))
+        updated.append(d)
+    return replace(result, diagnostics=tuple(updated))
 
 
 def _not_portable(error: Diagnostic) -> Diagnostic:
-    said = error.message.removeprefix("Forbidden: ")
+    reason = error.message.removeprefix("Forbidden: ")
     return msgspec.structs.replace(
         error,
         severity=Severity.WARNING,
         code="NotPortable",
-        message=f"not portable to a kubelet: {said}; podtui reads them from the folder",
+        message=f"not portable to a kubelet: {reason}; podtui reads them from the folder",
         fix="",
     )
 
@@ -164,10 +164,10 @@ def settle(result: ReadResult, available: Collection[ObjectKey]) -> ReadResult:
     """
     if result.candidate is None or not all(key in available for key in result.needs):
         return result
-    said = tuple(
+    updated = tuple(
         _not_portable(d) if d.severity is Severity.ERROR else d for d in result.diagnostics
     )
-    return replace(result, pods=(result.candidate,), candidate=None, diagnostics=said)
+    return replace(result, pods=(result.candidate,), candidate=None, diagnostics=updated)
 
 
 def kept_immutable(old: Iterable[FolderObject], result: ReadResult, path: str) -> ReadResult:
@@ -181,7 +181,7 @@ def kept_immutable(old: Iterable[FolderObject], result: ReadResult, path: str) -
     ]
     if not found:
         return result
-    said = (*result.diagnostics, *diagnostics(found, path))
+    updated = (*result.diagnostics, *diagnostics(found, path))
     return ReadResult(
-        diagnostics=said, text=result.text, places=result.places, name_place=result.name_place
+        diagnostics=updated, text=result.text, places=result.places, name_place=result.name_place
     )

@@ -71,23 +71,25 @@ def _within(place: Place, lines: list[str]) -> Place:
 def syntax_problem(error: yaml.YAMLError, text: str) -> Problem:
     """Return a problem for a syntax error in the text."""
     mark: Any = getattr(error, "problem_mark", None)
-    said: str = getattr(error, "problem", None) or getattr(error, "reason", None) or "not YAML"
+    description: str = (
+        getattr(error, "problem", None) or getattr(error, "reason", None) or "not YAML"
+    )
     lines = source_lines(text)
     place = _within(place_of(mark), lines) if mark is not None else (1, 1)
-    fix = next((fix for start, fix in _FIXES if start in said), "")
-    if "tab character" in said:
-        said, fix = "a tab cannot indent YAML", "indent with spaces"
-    elif "cannot start any token" in said:
+    fix = next((fix for start, fix in _FIXES if start in description), "")
+    if "tab character" in description:
+        description, fix = "a tab cannot indent YAML", "indent with spaces"
+    elif "cannot start any token" in description:
         line = lines[place[0] - 1] if place[0] <= len(lines) else ""
         if "\t" in line[: place[1]]:
-            said, fix = "a tab cannot indent YAML", "indent with spaces"
+            description, fix = "a tab cannot indent YAML", "indent with spaces"
     context: str | None = getattr(error, "context", None)
     begin: Any = getattr(error, "context_mark", None)
     if context and begin is not None and begin.line + 1 != place[0]:
-        said += f" ({context} that begins on line {begin.line + 1})"
+        description += f" ({context} that begins on line {begin.line + 1})"
     elif context:
-        said += f" ({context})"
-    return Problem(code="InvalidYAML", message=printable(said), place=place, fix=fix)
+        description += f" ({context})"
+    return Problem(code="InvalidYAML", message=printable(description), place=place, fix=fix)
 
 
 _ESCAPE: Final = re.compile(r"\\.", re.DOTALL)
@@ -295,9 +297,9 @@ class _Builder:
                 )
                 if not self.strict_text:
                     # Parse the value only to skip it, under a path that cannot occur otherwise.
-                    said = len(self.problems)
+                    count = len(self.problems)
                     self.node(next(self.events), (*path, f"{key}\0"), depth + 1)
-                    del self.problems[said:]
+                    del self.problems[count:]
                     continue
             self.keys[child] = place
             found[key] = self.node(next(self.events), child, depth + 1)

@@ -24,13 +24,13 @@ _UNREACHED = ("connection refused", "could not connect", "no such host", "name r
 def _words(case: Case) -> dict[str, str]:
     ending = case.ending
     code = ending.exitCode if ending is not None else 0
-    said = ending.message.strip() if ending is not None else ""
-    line = said.splitlines()[-1] if said else case.log[-1].strip() if case.log else ""
+    last_output = ending.message.strip() if ending is not None else ""
+    line = last_output.splitlines()[-1] if last_output else case.log[-1].strip() if case.log else ""
     name = (*case.container.command, *case.container.args, case.container.image)[0]
     again = _RESTARTS if case.policy != "Never" else ""
     return {
         "code": str(code),
-        "said": f"Last log line: {line}" if line else "",
+        "last_output": f"Last log line: {line}" if line else "",
         "program": name,
         "again": again,
         "signal": str(code - 128) if code > 128 else "",
@@ -336,7 +336,7 @@ ENDINGS: tuple[Rule[Case], ...] = (
         id="Aborted",
         match=_code(134, 132, 136),
         title="{container} crashed: its program aborted (exit code {code}).",
-        sentences=("{said}", "{again}"),
+        sentences=("{last_output}", "{again}"),
         events=_EVENTS,
         logs=True,
     ),
@@ -344,7 +344,7 @@ ENDINGS: tuple[Rule[Case], ...] = (
         id="NoSuchCommand",
         match=_code(127),
         title="{container} exited with code 127: the shell found no such command.",
-        sentences=("{said}", "The image lacks that program, or its name has a typo."),
+        sentences=("{last_output}", "The image lacks that program, or its name has a typo."),
         advice="Correct the name, or use an image that has it.",
         events=_EVENTS,
         logs=True,
@@ -354,7 +354,7 @@ ENDINGS: tuple[Rule[Case], ...] = (
         id="NotExecutable",
         match=_code(126),
         title="{container} exited with code 126: the command is there, but cannot be executed.",
-        sentences=("{said}", "The file is not executable, or not a program."),
+        sentences=("{last_output}", "The file is not executable, or not a program."),
         advice="Make it executable in the image, or name its interpreter.",
         events=_EVENTS,
         logs=True,
@@ -363,7 +363,7 @@ ENDINGS: tuple[Rule[Case], ...] = (
         id="Usage",
         match=_code(2),
         title="{container} exited with code 2: most programs use it for wrong arguments.",
-        sentences=("{said}", "{again}"),
+        sentences=("{last_output}", "{again}"),
         advice="Check command and args: each argument is a separate item.",
         events=_EVENTS,
         logs=True,
@@ -373,7 +373,7 @@ ENDINGS: tuple[Rule[Case], ...] = (
         id="Fails",
         match=_failed,
         title="{container} fails: it exited with code {code}.",
-        sentences=("{said}", "{again}"),
+        sentences=("{last_output}", "{again}"),
         advice="Read its log for the cause; then change the manifest or the program.",
         events=_EVENTS,
         logs=True,

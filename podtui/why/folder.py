@@ -93,12 +93,12 @@ def fix_errors(manifest: Manifest, source: Source) -> Iterator[Fix]:
     """Yield one fix for all errors that have mechanical edits, or for the warnings if there are no
     errors."""
     errors = errors_of(manifest)
-    said = errors or manifest.status.diagnostics
-    fixed = mechanical_edits(said, source)
+    problem = errors or manifest.status.diagnostics
+    fixed = mechanical_edits(problem, source)
     if not fixed:
         return
     edits = tuple(dict.fromkeys(edit for found in fixed.values() for edit in found))
-    rest = len(said) - len(fixed) if errors else 0
+    rest = len(problem) - len(fixed) if errors else 0
     title = next(iter(fixed)).fix if len(fixed) == 1 else f"Fix {len(fixed)} errors"
     if not errors and len(fixed) > 1:
         title = f"Fix {len(fixed)} warnings"

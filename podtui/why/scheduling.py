@@ -31,8 +31,8 @@ def _unschedulable(facts: Facts) -> Found | None:
     condition = _scheduled(facts)
     if condition is None:
         return None
-    said = (condition.message or condition.reason).strip().rstrip(".")
-    return Found({"said": said or "the scheduler does not say why"})
+    explained = (condition.message or condition.reason).strip().rstrip(".")
+    return Found({"explained": explained or "the scheduler does not say why"})
 
 
 def _lost(facts: Facts) -> Found | None:
@@ -70,7 +70,7 @@ SCHEDULING: tuple[Rule[Facts], ...] = (
     Rule(
         id="Unschedulable",
         match=_unschedulable,
-        title="No node fits: {said}.",
+        title="No node fits: {explained}.",
         sentences=("The scheduler tries again when nodes or pods change.",),
         advice="Lower the requests, relax selectors and tolerations, or add a node.",
         field=("spec",),

@@ -97,9 +97,9 @@ def _template_meta(meta: ObjectMeta, path: str) -> Errors:
     yield from labels(meta.labels, f"{here}.labels")
     for name in _NOT_IN_TEMPLATES:
         if getattr(meta, name):
-            said = "uID" if name == "uid" else name
+            shown_as = "uID" if name == "uid" else name
             at = f"{here}.{name}"
-            yield forbidden(f"{here}.{said}", "cannot be set", at=at)
+            yield forbidden(f"{here}.{shown_as}", "cannot be set", at=at)
 
 
 def _claim_spec(spec: PersistentVolumeClaimSpec, path: str) -> Errors:
@@ -126,16 +126,16 @@ def _claim_spec(spec: PersistentVolumeClaimSpec, path: str) -> Errors:
 
 
 def _storage(spec: PersistentVolumeClaimSpec, path: str) -> Errors:
-    said, at = f"{path}.resources[storage]", f"{path}.resources.requests[storage]"
+    shown_as, at = f"{path}.resources[storage]", f"{path}.resources.requests[storage]"
     asked = spec.resources.requests if spec.resources is not None else {}
     if "storage" not in asked:
-        yield required(said, at=at)
+        yield required(shown_as, at=at)
         return
     size = quantity(asked["storage"])
     if size is None:
-        yield invalid(said, asked["storage"], "must be a valid resource quantity", at=at)
+        yield invalid(shown_as, asked["storage"], "must be a valid resource quantity", at=at)
     elif size <= Quantity(0):
-        yield invalid(said, str(size), "must be greater than zero", at=at)
+        yield invalid(shown_as, str(size), "must be greater than zero", at=at)
 
 
 def _data(spec: PersistentVolumeClaimSpec, path: str) -> Errors:

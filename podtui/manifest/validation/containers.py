@@ -30,8 +30,8 @@ from podtui.manifest.validation.errors import (
     invalid_each,
     not_found,
     not_supported,
+    reported_at,
     required,
-    said_at,
 )
 
 PROTOCOLS: Final = ("SCTP", "TCP", "UDP")
@@ -155,7 +155,7 @@ def init(spec: PodSpec, around: Surroundings, path: str) -> Errors:
             names.add(container.name)
         # Init containers run one after the other, so only a container's own ports can collide;
         # the API server always names the first one.
-        yield from said_at(_host_ports(container, set(), here), here, f"{path}[0]")
+        yield from reported_at(_host_ports(container, set(), here), here, f"{path}[0]")
         if container.restartPolicy == "Always":
             yield from _long_running(container, around, here)
         else:

@@ -84,8 +84,8 @@ def _propagation(path: str, holder: Tree, spec: Tree) -> Errors:
     yield from _mount_option(mounts.PROPAGATIONS)(path, holder, spec)
     if holder.get("recursiveReadOnly") in ("Enabled", "IfPossible"):
         mount = path.rpartition(".")[0]
-        said = f"{mount[: mount.rindex('[')]}.recursiveReadOnly"
-        yield forbidden(said, mounts.NO_PROPAGATION, at=f"{mount}.recursiveReadOnly")
+        shown_as = f"{mount[: mount.rindex('[')]}.recursiveReadOnly"
+        yield forbidden(shown_as, mounts.NO_PROPAGATION, at=f"{mount}.recursiveReadOnly")
 
 
 def _bad(why: str) -> Rule:
@@ -128,8 +128,8 @@ def _seccomp_profile(path: str, holder: Tree, spec: Tree) -> Errors:
 
 
 def _initiator_name(path: str, holder: Tree, spec: Tree) -> Errors:
-    said = path.replace("initiatorName", "initiatorname")
-    yield invalid(said, "", "must be valid format starting with iqn, eui, or naa", at=path)
+    shown_as = path.replace("initiatorName", "initiatorname")
+    yield invalid(shown_as, "", "must be valid format starting with iqn, eui, or naa", at=path)
 
 
 def _disk_kind(path: str, holder: Tree, spec: Tree) -> Errors:

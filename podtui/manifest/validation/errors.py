@@ -227,11 +227,11 @@ def invalid_each(path: str, value: object, problems: Iterable[str], *, at: str =
         yield invalid(path, value, problem, at=at)
 
 
-def said_at(errors: Iterable[FieldError], real: str, said: str) -> Errors:
-    """Report the errors under ``real`` with the path ``said``, as the API server does."""
+def reported_at(errors: Iterable[FieldError], real: str, shown_as: str) -> Errors:
+    """Report the errors under ``real`` with the path ``shown_as``, as the API server does."""
     for error in errors:
-        if real != said and error.path.startswith(real):
-            path = said + error.path[len(real) :]
+        if real != shown_as and error.path.startswith(real):
+            path = shown_as + error.path[len(real) :]
             yield replace(error, path=path, at=error.location)
         else:
             yield error

@@ -14,8 +14,8 @@ from podtui.manifest.validation.errors import (
     invalid,
     not_found,
     not_supported,
+    reported_at,
     required,
-    said_at,
 )
 
 NO_PROPAGATION: Final = "may only be specified when mountPropagation is None or not specified"
@@ -52,7 +52,7 @@ def mounts(container: AnyContainer, volumes: Mapping[str, Volume], path: str) ->
                 "subPathExpr and subPath are mutually exclusive",
             )
         # The API server omits the index in these paths.
-        yield from said_at(_options(mount, container, here), here, path)
+        yield from reported_at(_options(mount, container, here), here, path)
 
 
 def _options(mount: VolumeMount, container: AnyContainer, path: str) -> Errors:

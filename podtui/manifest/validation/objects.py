@@ -47,9 +47,9 @@ def validate_secret(item: Secret, content: Content) -> Errors:
     yield from _of_its_type(item, content)
 
 
-def _key(key: str, said: str, real: str) -> Errors:
+def _key(key: str, shown_as: str, real: str) -> Errors:
     problems = formats.config_key(key)
-    yield from invalid_each(f"{said}[{key}]", key, problems, at=f"{real}[{key}]")
+    yield from invalid_each(f"{shown_as}[{key}]", key, problems, at=f"{real}[{key}]")
 
 
 def _of_its_type(item: Secret, content: Content) -> Errors:

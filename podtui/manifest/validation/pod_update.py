@@ -227,12 +227,12 @@ def validate_ephemeral_update(new: Pod, old: Pod) -> Errors:
     yield from _annotation_changes(new, old)
     now = {one.name: one for one in new.spec.ephemeralContainers}
     for container in old.spec.ephemeralContainers:
-        said = f'existing ephemeral containers "{container.name}" may not be'
+        prefix = f'existing ephemeral containers "{container.name}" may not be'
         if container.name not in now:
-            yield forbidden(_EPHEMERAL, f"{said} removed\n")
+            yield forbidden(_EPHEMERAL, f"{prefix} removed\n")
         elif now[container.name] != container:
             diff = spec_diff(container, now[container.name])
-            yield forbidden(_EPHEMERAL, f"{said} changed\n{diff}")
+            yield forbidden(_EPHEMERAL, f"{prefix} changed\n{diff}")
 
 
 def validate_resize(new: Pod, old: Pod) -> Errors:

@@ -13,8 +13,8 @@ from podtui.manifest.validation.errors import (
     invalid,
     not_supported,
     quoted,
+    reported_at,
     required,
-    said_at,
     too_long,
 )
 
@@ -74,7 +74,7 @@ def profile_annotations(pod: Pod, path: str) -> Errors:
     for key, value in pod.metadata.annotations.items():
         entry = f"{path}[{key}]"
         if key == SECCOMP_POD or key.startswith(SECCOMP_CONTAINER):
-            yield from said_at(_seccomp_name(value, entry), entry, f"{path}.{key}")
+            yield from reported_at(_seccomp_name(value, entry), entry, f"{path}.{key}")
         elif key.startswith(APPARMOR_CONTAINER):
             name = key.removeprefix(APPARMOR_CONTAINER)
             if name not in names:

@@ -20,8 +20,8 @@ from podtui.manifest.validation.errors import (
     invalid,
     invalid_each,
     not_supported,
+    reported_at,
     required,
-    said_at,
     too_long,
 )
 from podtui.manifest.validation.metadata import annotations_size, label_selector
@@ -92,7 +92,7 @@ def sources(entries: tuple[VolumeProjection, ...], path: str) -> Errors:
         if source.downwardAPI is not None:
             for position, item in enumerate(source.downwardAPI.items):
                 at = f"{here}.downwardAPI.items[{position}]"
-                yield from said_at(downward_file(item, at), at, f"{here}.downwardAPI")
+                yield from reported_at(downward_file(item, at), at, f"{here}.downwardAPI")
                 if item.path:
                     yield from taken.claim(item.path, f"{at}.path")
         if source.serviceAccountToken is not None:
@@ -121,11 +121,11 @@ def _token(token: ServiceAccountTokenProjection, path: str, volume_path: str) ->
         yield invalid(here, seconds, "may not specify a duration less than 10 minutes")
     if seconds is not None and seconds > 2**32:
         yield invalid(here, seconds, "may not specify a duration larger than 2^32 seconds")
-    said, at = f"{volume_path}.path", f"{path}.path"
+    shown_as, at = f"{volume_path}.path", f"{path}.path"
     if not token.path:
-        yield required(said, at=at)
+        yield required(shown_as, at=at)
     else:
-        yield from said_at(formats.inside_volume(token.path, at), at, said)
+        yield from reported_at(formats.inside_volume(token.path, at), at, shown_as)
 
 
 def _bundle(bundle: ClusterTrustBundleProjection, path: str, taken: _Taken) -> Errors:
@@ -191,15 +191,15 @@ def _first_bad_part(text: str, check: formats.Check, path: str) -> Errors:
             return
 
 
-def _certificate(wish: PodCertificateProjection, path: str, taken: _Taken) -> Errors:
-    yield from _signer(wish.signerName, f"{path}.signerName")
-    yield from _user_annotations(wish, f"{path}.userAnnotations")
-    if wish.keyType not in KEY_TYPES:
-        yield not_supported(f"{path}.keyType", wish.keyType, KEY_TYPES, plain=True)
-    seconds = wish.maxExpirationSeconds
+def _certificate(projection: PodCertificateProjection, path: str, taken: _Taken) -> Errors:
+    yield from _signer(projection.signerName, f"{path}.signerName")
+    yield from _user_annotations(projection, f"{path}.userAnnotations")
+    if projection.keyType not in KEY_TYPES:
+        yield not_supported(f"{path}.keyType", projection.keyType, KEY_TYPES, plain=True)
+    seconds = projection.maxExpirationSeconds
     if seconds is not None:
         here = f"{path}.maxExpirationSeconds"
-        own = f".{wish.signerName.partition('/')[0]}".endswith(".kubernetes.io")
+        own = f".{projection.signerName.partition('/')[0]}".endswith(".kubernetes.io")
         longest = _DAY if own else 91 * _DAY
         if seconds < 3600:
             yield invalid(here, seconds, "if provided, maxExpirationSeconds must be >= 3600")
@@ -207,9 +207,9 @@ def _certificate(wish: PodCertificateProjection, path: str, taken: _Taken) -> Er
             why = f"if provided, maxExpirationSeconds must be <= {longest}"
             yield invalid(here, seconds, why)
     files = {
-        "credentialBundlePath": wish.credentialBundlePath,
-        "keyPath": wish.keyPath,
-        "certificateChainPath": wish.certificateChainPath,
+        "credentialBundlePath": projection.credentialBundlePath,
+        "keyPath": projection.keyPath,
+        "certificateChainPath": projection.certificateChainPath,
     }
     for name, target in files.items():
         if target:
@@ -222,8 +222,8 @@ def _certificate(wish: PodCertificateProjection, path: str, taken: _Taken) -> Er
         )
 
 
-def _user_annotations(wish: PodCertificateProjection, path: str) -> Errors:
-    for given in wish.userAnnotations:
+def _user_annotations(projection: PodCertificateProjection, path: str) -> Errors:
+    for given in projection.userAnnotations:
         key, at = given.lower(), f"{path}[{given}]"
         problems = formats.qualified_name(key)
         if not key:
@@ -233,7 +233,7 @@ def _user_annotations(wish: PodCertificateProjection, path: str) -> Errors:
         elif "/" not in key:
             why = 'must be a domain-prefixed key (such as "acme.io/foo")'
             yield invalid(path, key, why, at=at)
-    yield from annotations_size(wish.userAnnotations, path)
+    yield from annotations_size(projection.userAnnotations, path)
 
 
 def account_tokens(spec: PodSpec) -> Errors:

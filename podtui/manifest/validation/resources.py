@@ -147,17 +147,17 @@ def requirements(
 def _request_against_limit(
     name: str, request: Quantity, limit: Quantity | None, needs: ResourceRequirements, path: str
 ) -> Errors:
-    said, at = f"{path}.requests", f"{path}.requests[{name}]"
+    shown_as, at = f"{path}.requests", f"{path}.requests[{name}]"
     if limit is None:
         if name not in needs.limits and not _may_overcommit(name):
             yield required(
                 f"{path}.limits", "Limit must be set for non overcommitable resources", at=at
             )
     elif request != limit and not _may_overcommit(name):
-        yield invalid(said, str(request), f"must be equal to {name} limit of {limit}", at=at)
+        yield invalid(shown_as, str(request), f"must be equal to {name} limit of {limit}", at=at)
     elif request > limit:
         yield invalid(
-            said, str(request), f"must be less than or equal to {name} limit of {limit}", at=at
+            shown_as, str(request), f"must be less than or equal to {name} limit of {limit}", at=at
         )
 
 

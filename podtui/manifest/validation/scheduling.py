@@ -44,15 +44,15 @@ _REQUIRED: Final = "requiredDuringSchedulingIgnoredDuringExecution"
 _PREFERRED: Final = "preferredDuringSchedulingIgnoredDuringExecution"
 
 
-def affinity(wish: Affinity | None, path: str) -> Errors:
-    if wish is None:
+def affinity(affinity_spec: Affinity | None, path: str) -> Errors:
+    if affinity_spec is None:
         return
-    if wish.nodeAffinity is not None:
-        yield from _node_affinity(wish.nodeAffinity, f"{path}.nodeAffinity")
-    if wish.podAffinity is not None:
-        yield from _pod_affinity(wish.podAffinity, f"{path}.podAffinity")
-    if wish.podAntiAffinity is not None:
-        yield from _pod_affinity(wish.podAntiAffinity, f"{path}.podAntiAffinity")
+    if affinity_spec.nodeAffinity is not None:
+        yield from _node_affinity(affinity_spec.nodeAffinity, f"{path}.nodeAffinity")
+    if affinity_spec.podAffinity is not None:
+        yield from _pod_affinity(affinity_spec.podAffinity, f"{path}.podAffinity")
+    if affinity_spec.podAntiAffinity is not None:
+        yield from _pod_affinity(affinity_spec.podAntiAffinity, f"{path}.podAntiAffinity")
 
 
 def _weight(weight: int, path: str) -> Errors:
@@ -60,15 +60,17 @@ def _weight(weight: int, path: str) -> Errors:
         yield invalid(f"{path}.weight", weight, "must be in the range 1-100")
 
 
-def _node_affinity(wish: NodeAffinity, path: str) -> Errors:
-    must = wish.requiredDuringSchedulingIgnoredDuringExecution
+def _node_affinity(affinity_spec: NodeAffinity, path: str) -> Errors:
+    must = affinity_spec.requiredDuringSchedulingIgnoredDuringExecution
     if must is not None:
         here = f"{path}.{_REQUIRED}.nodeSelectorTerms"
         if not must.nodeSelectorTerms:
             yield required(here, "must have at least one node selector term")
         for index, term in enumerate(must.nodeSelectorTerms):
             yield from _node_term(term, f"{here}[{index}]", check_values=True)
-    for index, preferred in enumerate(wish.preferredDuringSchedulingIgnoredDuringExecution):
+    for index, preferred in enumerate(
+        affinity_spec.preferredDuringSchedulingIgnoredDuringExecution
+    ):
         here = f"{path}.{_PREFERRED}[{index}]"
         yield from _weight(preferred.weight, here)
         yield from _node_term(preferred.preference, f"{here}.preference", check_values=False)
@@ -112,10 +114,12 @@ def _node_field(requirement: NodeSelectorRequirement, path: str) -> Errors:
         yield from invalid_each(f"{path}.values[{index}]", value, formats.dns_subdomain(value))
 
 
-def _pod_affinity(wish: PodAffinity | PodAntiAffinity, path: str) -> Errors:
-    for index, term in enumerate(wish.requiredDuringSchedulingIgnoredDuringExecution):
+def _pod_affinity(affinity_spec: PodAffinity | PodAntiAffinity, path: str) -> Errors:
+    for index, term in enumerate(affinity_spec.requiredDuringSchedulingIgnoredDuringExecution):
         yield from _pod_term(term, f"{path}.{_REQUIRED}[{index}]")
-    for index, preferred in enumerate(wish.preferredDuringSchedulingIgnoredDuringExecution):
+    for index, preferred in enumerate(
+        affinity_spec.preferredDuringSchedulingIgnoredDuringExecution
+    ):
         here = f"{path}.{_PREFERRED}[{index}]"
         yield from _weight(preferred.weight, here)
         yield from _pod_term(preferred.podAffinityTerm, f"{here}.podAffinityTerm")

@@ -33,8 +33,8 @@ from podtui.manifest.validation.errors import (
     invalid_each,
     not_supported,
     quoted,
+    reported_at,
     required,
-    said_at,
     too_long,
 )
 from podtui.manifest.validation.resources import quantity
@@ -94,7 +94,7 @@ def downward_api(source: DownwardAPIVolumeSource, path: str) -> Errors:
     yield from formats.file_mode(source.defaultMode, f"{path}.defaultMode")
     for index, item in enumerate(source.items):
         here = f"{path}.items[{index}]"
-        yield from said_at(projected.downward_file(item, here), here, path)
+        yield from reported_at(projected.downward_file(item, here), here, path)
 
 
 def projection(source: ProjectedVolumeSource, path: str) -> Errors:
@@ -184,11 +184,11 @@ def _source(volume: Volume, pod_name: str, path: str) -> Errors:
     first = given[0]
     here = f"{path}.{first}"
     broken = _SOURCES[first](getattr(volume, first), here)
-    yield from said_at(broken, here, f"{path}.{_SAID_BROKEN.get(first, first)}")
+    yield from reported_at(broken, here, f"{path}.{_SAID_BROKEN.get(first, first)}")
     for name in given[1:]:
-        said = _SAID_EXTRA.get(name, name)
-        at = f"{path}.{name}" if said != name else ""
-        yield forbidden(f"{path}.{said}", "may not specify more than 1 volume type", at=at)
+        shown_as = _SAID_EXTRA.get(name, name)
+        at = f"{path}.{name}" if shown_as != name else ""
+        yield forbidden(f"{path}.{shown_as}", "may not specify more than 1 volume type", at=at)
     if volume.iscsi is not None and volume.iscsi.initiatorName:
         yield from _iscsi_interface(f"{volume.name}:{volume.iscsi.targetPortal}", volume.name, path)
     if first == "ephemeral" and pod_name and volume.name:

@@ -162,11 +162,11 @@ def host_process(spec: PodSpec) -> Errors:
         chosen = context.windowsOptions if context is not None else None
         choice = chosen.hostProcess if chosen is not None else None
         if pod_choice is not None and choice is not None and pod_choice != choice:
-            said = str(pod_choice).lower()
+            other = str(pod_choice).lower()
             yield invalid(
                 f"{path}.securityContext.windowsOptions.hostProcess",
                 choice,
-                f"pod hostProcess value must be identical if both are specified, was {said}",
+                f"pod hostProcess value must be identical if both are specified, was {other}",
             )
         effective.append(bool(pod_choice if choice is None else choice))
     if not any(effective):

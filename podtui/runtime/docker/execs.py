@@ -41,15 +41,15 @@ class Execs:
             identity = await create_exec(link, container_id, command)
             try:
                 async with asyncio.timeout(timeout):
-                    said, complained = await self._output(link, identity, limit)
+                    standard_output, standard_error = await self._output(link, identity, limit)
             except TimeoutError as error:
                 await kill_exec(link, self._clock, container_id, identity)
                 text = f'command "{" ".join(command)}" timed out after {timeout:g}s'
                 raise ExecTimeout(text) from error
             return ExecResult(
                 exit_code=await self._exit_code(link, identity),
-                output=(said + complained)[:limit],
-                stderr=complained,
+                output=(standard_output + standard_error)[:limit],
+                stderr=standard_error,
             )
 
     async def _output(self, link: Link, exec_id: str, limit: int) -> tuple[bytes, bytes]:

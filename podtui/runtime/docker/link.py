@@ -109,8 +109,8 @@ def _import(client: Client, content: bytes) -> None:
     # Podman ignores a tag that is passed separately from the name.
     answer = client.import_image_from_data(content, repository=PAUSE_IMAGE, changes=CHANGES)
     for line in answer.splitlines():
-        if line.strip() and "error" in (said := json.loads(line)):
-            raise EngineError(f"can't load the sandbox image: {said['error']}")
+        if line.strip() and "error" in (reply := json.loads(line)):
+            raise EngineError(f"can't load the sandbox image: {reply['error']}")
 
 
 class Connection:

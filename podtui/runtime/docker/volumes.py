@@ -125,8 +125,10 @@ class Volumes:
         link = self._connection.link
         mark = f"{_MARKS}/{volume}"
         with translate_errors():
-            said = await read_head(link, sandbox_id, f"{POD_DIRECTORY}/{mark}", _LONGEST_MARK)
-            state, _, image = (said or b"").decode(errors="replace").partition(" ")
+            mark_content = await read_head(
+                link, sandbox_id, f"{POD_DIRECTORY}/{mark}", _LONGEST_MARK
+            )
+            state, _, image = (mark_content or b"").decode(errors="replace").partition(" ")
             if (state, image) != (_FILLED, image_id):
                 if image and image != image_id:
                     await self._empty(sandbox_id, store, place)

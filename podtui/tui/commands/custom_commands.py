@@ -330,8 +330,8 @@ def _complete(command: CustomCommand, ways: tuple[CommandTarget, ...]) -> tuple[
     if whole:
         return whole
     missing = next(n for n in sorted(command.needed) if not ways[0].values.get(n))
-    said = _ABSENT.get(missing, "{what} has no " + missing)
-    raise NotOffered(said.format(what=ways[0].label or "it"))
+    reason = _ABSENT.get(missing, "{what} has no " + missing)
+    raise NotOffered(reason.format(what=ways[0].label or "it"))
 
 
 def _of_manifests(here: CurrentSelection) -> tuple[tuple[CommandTarget, ...], ...]:

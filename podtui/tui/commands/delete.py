@@ -125,10 +125,12 @@ async def restore(session: Session, files: Sequence[TrashedFile]) -> None:
             back.append(one)
             session.record_action("restore", ["mv", "-n", str(one.path), str(one.origin)])
             left = [
-                deed if isinstance(deed, Rewrite) else tuple(each for each in deed if each != one)
-                for deed in session.undoable
+                entry
+                if isinstance(entry, Rewrite)
+                else tuple(each for each in entry if each != one)
+                for entry in session.undoable
             ]
-            session.undoable[:] = [deed for deed in left if deed]
+            session.undoable[:] = [entry for entry in left if entry]
     if wrong:
         rest = f" ({len(back)} of {len(files)} restored)" if back else ""
         raise ManifestFileError("\n".join(wrong) + rest)

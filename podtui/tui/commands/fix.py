@@ -53,7 +53,7 @@ def outcome(
     applied: Applied,
     manifest: Manifest | None,
     facts: Facts | None,
-    said: Diagnosis,
+    diagnosis: Diagnosis,
     *,
     liveness_passed: bool,
 ) -> Outcome:
@@ -63,7 +63,7 @@ def outcome(
     wanted = manifest.status.podUID
     if facts is None or (wanted and facts.pod.metadata.uid != wanted):
         return Outcome(Verdict.PENDING, "waiting for the pod to be replaced")
-    return judge(applied.trial, facts, said, liveness_passed=liveness_passed)
+    return judge(applied.trial, facts, diagnosis, liveness_passed=liveness_passed)
 
 
 def outcome_line(applied: Applied, found: Outcome) -> Line:

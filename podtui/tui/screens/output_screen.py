@@ -131,13 +131,13 @@ class OutputScreen(BackScreen):
             running.remove(self._running_as)
 
     async def _run_all(self) -> None:
-        said: list[str] = []
+        outcomes: list[str] = []
         for target in self._targets:
             if len(self._targets) > 1:
                 self.pane.remark(target.label)
-            said.append(await self._run_one(target))
-            self.pane.remark(said[-1])
-        self.pane.show_state(said[-1] if len(said) == 1 else _summary(said))
+            outcomes.append(await self._run_one(target))
+            self.pane.remark(outcomes[-1])
+        self.pane.show_state(outcomes[-1] if len(outcomes) == 1 else _summary(outcomes))
 
     async def _run_one(self, target: CommandTarget) -> str:
         splitter = LineSplitter(LONGEST_LINE)
@@ -164,6 +164,6 @@ def end_dialog(name: str) -> Dialog:
     return confirmation("Terminate the command?", [line], "Terminate")
 
 
-def _summary(said: Sequence[str]) -> str:
-    good = sum(words == "exit status 0" for words in said)
-    return f"{good} of {len(said)} exited with status 0"
+def _summary(outcomes: Sequence[str]) -> str:
+    good = sum(words == "exit status 0" for words in outcomes)
+    return f"{good} of {len(outcomes)} exited with status 0"

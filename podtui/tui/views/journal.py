@@ -69,7 +69,7 @@ def _row(key: str, one: _Entry, *, fault: bool = False) -> Row:
     return Row(key, *content_of(COLUMNS, one), search=search, fault=fault)
 
 
-def deed_row(number: int, deed: JournalEntry) -> Row:
+def action_row(number: int, deed: JournalEntry) -> Row:
     line = shell_line(deed.line)
     entry = _Entry(
         moment=deed.moment,
@@ -106,14 +106,14 @@ def call_row(call: EngineCall) -> Row:
 
 
 def journal_rows(
-    deeds: Iterable[JournalEntry], calls: Iterable[EngineCall], pod: str = ""
+    entries: Iterable[JournalEntry], calls: Iterable[EngineCall], pod: str = ""
 ) -> list[Row]:
     """Return the rows of all actions and calls. If ``pod`` is given, include only actions on that
     pod; ``calls`` are not filtered.
     """
     own = [
-        deed_row(number, deed)
-        for number, deed in enumerate(deeds)
+        action_row(number, deed)
+        for number, deed in enumerate(entries)
         if not pod or pod in deed.pod.split(", ")
     ]
     return [*own, *map(call_row, calls)]

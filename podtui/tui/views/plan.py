@@ -176,13 +176,13 @@ def does_nothing(plan: Plan) -> bool:
 
 def outcome_text(plan: Plan) -> str:
     """Return one short line about an applied plan."""
-    said = {
+    message_text = {
         Outcome.NEW: "starts",
         Outcome.REPLACED: "is replaced",
         Outcome.REMOVED: "is removed",
         Outcome.IN_PLACE: "changes in place",
         Outcome.UNCHANGED: "keeps running",
     }
-    pods = ", ".join(f"{clean(pod.name)} {said[pod.outcome]}" for pod in plan.pods)
+    pods = ", ".join(f"{clean(pod.name)} {message_text[pod.outcome]}" for pod in plan.pods)
     objects = ", ".join(f"{one.kind} {clean(one.name)}" for one in plan.objects)
     return "; ".join(part for part in (pods, objects) if part) or "saved"

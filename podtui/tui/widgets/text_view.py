@@ -260,9 +260,9 @@ def _remark(mark: Mark, line: str, width: int) -> list[str]:
     before = max(0, mark.column - 1)
     place = width_of(clean(line[:before])) + max(0, before - len(line))
     place = min(place, max(0, width - LEAST - 2) if width > 0 else LONGEST)
-    said = clean(mark.text)
+    message = clean(mark.text)
     room = max(LEAST, width - place - 2)
-    parts = wrap((Span(said),), room) if width > 0 else [(Span(said),)]
+    parts = wrap((Span(message),), room) if width > 0 else [(Span(message),)]
     texts = ["".join(span.text for span in part).rstrip() for part in parts]
     return [f"{' ' * place}{' ' if n else '^'} {text}" for n, text in enumerate(texts)]
 

@@ -15,7 +15,7 @@ from rich.cells import cell_len
 from podtui.terminal_text import LONGEST, MOST_MARKS, lines, settled
 from podtui.tui.preferences.alerts import osc9
 from podtui.tui.views.header import from_end
-from podtui.tui.views.journal import JournalEntry, deed_row
+from podtui.tui.views.journal import JournalEntry, action_row
 from podtui.tui.views.logs.ansi import parse, plain_text
 from podtui.tui.views.logs.export import file_name
 from podtui.tui.widgets.cells import Span, line_width, prefix, sized, suffix, width_of, wrap
@@ -191,7 +191,7 @@ def test_remarks_are_harmless_and_fit(text: str, remark: str, column: int, width
 @given(TEXT, TEXT)
 def test_a_copied_line_runs_nothing_that_was_quoted(name: str, other: str) -> None:
     words = ["kubectl", "exec", name, "--", other]
-    line = deed_row(0, JournalEntry(0.0, "shell", shlex.join(words))).cells[5].text
+    line = action_row(0, JournalEntry(0.0, "shell", shlex.join(words))).cells[5].text
     assert obeyed(line) == []
     # As many words as there were: no quote was lost, so nothing became a command of its own.
     assert len(shlex.split(line)) == len(words)

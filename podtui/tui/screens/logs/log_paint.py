@@ -324,12 +324,12 @@ def marked_spans(lines: LogLines, text: bytes, tag: int) -> tuple[Spans, bool]:
     return (shown_spans(text, wanted.spans) if wanted.pattern is not None else ()), False
 
 
-def centred(said: str, width: int) -> list[str]:
+def centred(message_text: str, width: int) -> list[str]:
     """Wrap a text into lines that are centred in ``width`` cells."""
     room = min(width, max(20, width - 2 * EMPTY_MARGIN))
     lines = [
         "".join(span.text for span in row).rstrip()
-        for line in said.split("\n")
+        for line in message_text.split("\n")
         for row in wrap([Span(line)], room)
     ]
     return [text.center(width - width_of(text) + len(text)) for text in lines]

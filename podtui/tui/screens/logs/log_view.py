@@ -689,7 +689,7 @@ class LogView(ScrolledText):
             return self._dropped()
         at = self._line_at(row)
         if at is None:
-            return self._said(y, shown.width)
+            return self._message_row(y, shown.width)
         return at[0], at[1], at[0] == shown.cursor
 
     def _dropped(self) -> str:
@@ -697,14 +697,14 @@ class LogView(ScrolledText):
         why = f": {buffer.trouble}" if buffer.trouble else ""
         return f"… {buffer.dropped:,} lines not kept{why}"
 
-    def _said(self, y: int, width: int) -> str:
+    def _message_row(self, y: int, width: int) -> str:
         """Return the message text in a row without a log line."""
         used = min(self.lines.rows.rows + self._head, self.size.height)
-        said = self.empty_text if not self.lines.log_lines else ""
+        message_text = self.empty_text if not self.lines.log_lines else ""
         if not used and len(self.lines.buffer):
             done = self.lines.progress >= 1
-            said = "No line passes the filter. Esc clears it." if done else "Looking…"
-        lines = centred(said, width)
+            message_text = "No line passes the filter. Esc clears it." if done else "Looking…"
+        lines = centred(message_text, width)
         start = used + max(0, (self.size.height - used - len(lines)) // 2)
         return lines[y - start] if start <= y < start + len(lines) else ""
 

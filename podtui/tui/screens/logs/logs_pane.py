@@ -272,10 +272,10 @@ class LogsPane(LogCommands):
     @property
     def _state(self) -> str:
         names = self.source_names
-        said = {n: text for n, text in sorted(self._states.items()) if text}
+        message = {n: text for n, text in sorted(self._states.items()) if text}
         if len(names) < 2:
-            return next(iter(said.values()), "")
-        return "\n".join(f"{names[number]}: {text}" for number, text in said.items())
+            return next(iter(message.values()), "")
+        return "\n".join(f"{names[number]}: {text}" for number, text in message.items())
 
     def _show_state(self) -> None:
         if not self._targets:

@@ -493,11 +493,11 @@ class MainScreen(ActingScreen, PromptedScreen):
             if event is not None:
                 self.session.push(EventScreen(event))
 
-    def action_open_node(self, tab: str, wish: str = "") -> None:
-        """Open the node screen; ``wish`` is the first what-if question."""
+    def action_open_node(self, tab: str, query: str = "") -> None:
+        """Open the node screen; ``query`` is the first what-if question."""
         if self.active != "node":
             self.action_pane("node")
-        self.session.push(NodeScreen(tab, wish, self.pods.table.cursor_key))
+        self.session.push(NodeScreen(tab, query, self.pods.table.cursor_key))
 
     def action_explain(self, field: str = "") -> None:
         """Show the documentation of a manifest field, by default of the Pod itself."""

@@ -88,9 +88,9 @@ class NodeImages(Table):
     def action_pull_image(self) -> None:
         self._start("Pull", lambda: pull_image(self.session))
 
-    def _start(self, name: str, deed: Callable[[], Awaitable[bool]]) -> None:
+    def _start(self, name: str, entry: Callable[[], Awaitable[bool]]) -> None:
         async def do() -> None:
-            if await deed():
+            if await entry():
                 self.post_message(self.Changed())
 
         self.session.start(name, do)

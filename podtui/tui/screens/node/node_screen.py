@@ -105,11 +105,11 @@ class NodeScreen(ActingScreen, BackScreen):
     SHOWS_PULLS = True
     AUTO_FOCUS = ""
 
-    def __init__(self, tab: str = "overview", wish: str = "", pod: str = "") -> None:
+    def __init__(self, tab: str = "overview", query: str = "", pod: str = "") -> None:
         super().__init__()
         self._pod = pod
         self._tab = tab
-        self._wish = wish
+        self._query = query
         self._asks: dict[str, PodRequests] = {}
         self._uses: dict[str, Usage | None] = {}
         """By pod key, as far as published: new usage of very many pods arrives in parts."""
@@ -327,14 +327,14 @@ class NodeScreen(ActingScreen, BackScreen):
         self.refresh_bindings()
 
     def _asked_file(self) -> str:
-        """Return the initial question: the given wish, or the manifest file of the rejected pod
+        """Return the initial question: the given query, or the manifest file of the rejected pod
         under the cursor."""
-        wish, self._wish = self._wish, ""
-        if not wish and self._tab == "rejected":
+        query, self._query = self._query, ""
+        if not query and self._tab == "rejected":
             for pod in self.chosen_pods():
                 manifest = self.session.model.manifest_of(pod)
-                wish = "" if manifest is None else PurePosixPath(manifest.spec.path).name
-        return wish
+                query = "" if manifest is None else PurePosixPath(manifest.spec.path).name
+        return query
 
     def _body(self) -> Widget:
         return self.what_if.input if self._tab == "what-if" else self.query_one(f"#{self._tab}")

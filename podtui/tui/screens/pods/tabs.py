@@ -233,8 +233,8 @@ class TimelineView(LinesView):
 
     def _lines(self, width: int) -> list[Line]:
         if not self._starts:
-            said = self._problem or "No start of this pod is recorded yet."
-            return [(Span(f" {said}", "muted"),)]
+            message = self._problem or "No start of this pod is recorded yet."
+            return [(Span(f" {message}", "muted"),)]
         start = self._starts[self._chosen]
         earlier = self._starts[self._chosen + 1 :]
         found = waterfall(start, earlier[0] if earlier else None, self._now)

@@ -321,8 +321,8 @@ class LineBuffer:
         except OSError as error:
             self.trouble = error.strerror or str(error)
             found = Block()
-            said = f"(this line cannot be read back: {self.trouble})".encode()
-            found.append([said] * chunk.count, [0] * chunk.count, bytes(chunk.count))
+            message_text = f"(this line cannot be read back: {self.trouble})".encode()
+            found.append([message_text] * chunk.count, [0] * chunk.count, bytes(chunk.count))
         self._cache[chunk.first] = found
         self._cached += found.nbytes
         while self._cached > CACHE_BYTES and len(self._cache) > 1:

@@ -1,4 +1,4 @@
-"""Parse a what-if wish (requests, ports, a priority) and convert it to a manifest."""
+"""Parse a what-if query (requests, ports, a priority) and convert it to a manifest."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ _OTHERS: Final = ("hostPort", "priority", "name", "namespace")
 
 
 class QueryError(PodtuiError):
-    """Raised for an invalid wish; the message explains the expected input."""
+    """Raised for an invalid query; the message explains the expected input."""
 
 
 @dataclass(frozen=True, slots=True)
 class WhatIfQuery:
-    """A parsed wish; ``requests`` are quantities, ``ports`` are (number, protocol, host IP)."""
+    """A parsed query; ``requests`` are quantities, ``ports`` are (number, protocol, host IP)."""
 
     requests: dict[str, str] = field(default_factory=dict[str, str])
     ports: tuple[tuple[int, str, str], ...] = ()
@@ -64,7 +64,7 @@ class WhatIfQuery:
 
 
 def is_query(text: str) -> bool:
-    """Return True if a text is a wish, not a file name."""
+    """Return True if a text is a query, not a file name."""
     words = text.split()
     return bool(words) and all("=" in word for word in words)
 

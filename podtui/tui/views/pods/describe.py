@@ -90,7 +90,7 @@ def _container(
         waiting = status.state.waiting
         add("waits", waiting.message if waiting is not None else "", "warning")
         ended = status.state.terminated
-        add("said", ended.message.strip() if ended is not None else "", "warning")
+        add("message_text", ended.message.strip() if ended is not None else "", "warning")
         add("last state", _last(status, now), "warning")
     add("command", shlex.join((*container.command, *container.args)), "soft")
     add("directory", container.workingDir, "soft")

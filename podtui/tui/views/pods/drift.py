@@ -68,9 +68,9 @@ def _resizes(pod: Pod, amounts: str) -> Iterator[Drift]:
         if condition.type == "PodResizePending" and condition.status == "True":
             yield _pending(condition, amounts)
         elif condition.type == "PodResizeInProgress" and condition.status == "True":
-            said = f": {condition.message}" if condition.message else ""
+            detail = f": {condition.message}" if condition.message else ""
             then = "retried" if condition.reason == "Error" else "in progress"
-            what = f"resize not completed{said}"
+            what = f"resize not completed{detail}"
             yield Drift(
                 f"{what} ({amounts})" if amounts else what, then, condition.lastTransitionTime or ""
             )
@@ -78,10 +78,10 @@ def _resizes(pod: Pod, amounts: str) -> Iterator[Drift]:
 
 def _pending(condition: PodCondition, amounts: str) -> Drift:
     # The reason of the delay is long, and is listed with the conditions.
-    said = amounts or condition.message
+    detail = amounts or condition.message
     waits = condition.reason != "Infeasible"
     return Drift(
-        f"resize {'deferred' if waits else 'infeasible'}: {said}",
+        f"resize {'deferred' if waits else 'infeasible'}: {detail}",
         "retried when resources are available" if waits else "not retried: change the file",
         condition.lastTransitionTime or "",
     )
