@@ -16,8 +16,8 @@ from podtui.manifest.validation.errors import (
     not_found,
     not_supported,
     quoted,
+    reported_at,
     required,
-    said_at,
     too_long,
     too_many,
     type_invalid,
@@ -264,7 +264,7 @@ def test_what_a_manifest_smuggles_in_is_told_printably() -> None:
 
 def test_errors_elsewhere_keep_their_path() -> None:
     other, own = required("b.c"), required("a.c")
-    assert list(said_at([other, own], "a", "x")) == [other, required("x.c", at="a.c")]
+    assert list(reported_at([other, own], "a", "x")) == [other, required("x.c", at="a.c")]
 
 
 def test_all_that_is_wrong_is_told_at_once() -> None:
