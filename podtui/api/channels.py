@@ -1,4 +1,4 @@
-"""Channel numbers and subprotocol names of exec, attach and port-forward over a WebSocket."""
+"""Channel numbers and protocol names of exec, attach and port-forward."""
 
 from __future__ import annotations
 
@@ -7,7 +7,13 @@ from typing import Final
 V5: Final = "v5.channel.k8s.io"
 """Like `V4`, plus the `CLOSE` message that ends one channel."""
 V4: Final = "v4.channel.k8s.io"
-PORT_FORWARD: Final = "SPDY/3.1+portforward.k8s.io"
+V3: Final = "v3.channel.k8s.io"
+"""Over SPDY alone, as `V2` and `V1`. The error stream has a text, and no exit code."""
+V2: Final = "v2.channel.k8s.io"
+"""Without sizes of a terminal."""
+V1: Final = "channel.k8s.io"
+SPDY_PORT_FORWARD: Final = "portforward.k8s.io"
+PORT_FORWARD: Final = f"SPDY/3.1+{SPDY_PORT_FORWARD}"
 """SPDY frames inside binary messages."""
 
 # The first byte of every message.

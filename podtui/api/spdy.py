@@ -1,6 +1,6 @@
-"""Encoder and decoder of SPDY/3.1 frames, limited to what port-forward uses.
+"""Encoder and decoder of SPDY/3.1 frames, limited to what Kubernetes' streams use.
 
-There is no flow control: neither side of Kubernetes' port-forward sends window updates.
+There is no flow control: neither side sends window updates, and TCP slows down the sender.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""``portforward`` of pods: SPDY streams inside a WebSocket, two for each connection.
+"""``portforward`` of pods: SPDY streams, two for each connection, in a WebSocket or without one.
 
 For every accepted connection, kubectl opens an error stream and a data stream with the same request
 id. Errors are sent on the error stream; the data stream carries the connection's bytes.
@@ -21,11 +21,13 @@ from podtui.errors import EngineError, SessionError
 from podtui.runtime.protocol import Duplex
 from podtui.server.protocol import SessionEndpoints
 from podtui.server.sockets import Socket, Sockets, chosen
+from podtui.server.spdy_upgrade import SpdySocket
 from podtui.server.status import bad_request, refusals
 
 log = logging.getLogger(__name__)
 
 PROTOCOLS: Final = (channels.PORT_FORWARD,)
+SPDY_PROTOCOLS: Final = (channels.SPDY_PORT_FORWARD,)
 MOST_CONNECTIONS: Final = 256
 _MOST_WAITING: Final = 512 * 1024
 _PIECE: Final = 32 * 1024
@@ -49,10 +51,10 @@ class PortForwardRoutes:
                 "unable to forward port because pod is not running."
                 f" Current status={pod.status.phase}"
             )
-        chosen(request, PROTOCOLS)
+        chosen(request, PROTOCOLS, SPDY_PROTOCOLS)
         async with (
             self._sockets.counted(),
-            self._sockets.accept(request, PROTOCOLS) as socket,
+            self._sockets.accept(request, PROTOCOLS, SPDY_PROTOCOLS) as socket,
         ):
             forwarding = Forwarding(self._pods, pod, socket)
             try:
@@ -121,7 +123,7 @@ class Pair:
 class Forwarding:
     """The connections of one client to one pod."""
 
-    def __init__(self, pods: SessionEndpoints, pod: Pod, socket: Socket) -> None:
+    def __init__(self, pods: SessionEndpoints, pod: Pod, socket: Socket | SpdySocket) -> None:
         self._pods = pods
         self._pod = pod
         self._socket = socket

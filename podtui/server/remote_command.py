@@ -1,21 +1,27 @@
-"""``exec`` and ``attach`` of pods over WebSockets, as used by kubectl (kubelet.md §16)."""
+"""``exec`` and ``attach`` of pods, as used by kubectl (kubelet.md §16)."""
 
 from __future__ import annotations
 
 import logging
 from contextlib import AbstractAsyncContextManager, aclosing
-from dataclasses import dataclass
-from typing import Annotated, Final
+from typing import Final
 
-import msgspec
 from aiohttp import web
 
 from podtui.api import channels
+from podtui.api.spdy import SpdyError
 from podtui.api.v1 import Pod, Status, StatusCause, StatusDetails
 from podtui.errors import EngineError
 from podtui.runtime.protocol import Session
 from podtui.server.protocol import SessionEndpoints
 from podtui.server.query import flag
+from podtui.server.remote_streams import (
+    ChannelStreams,
+    RemoteStreams,
+    Resize,
+    SpdyStreams,
+    Wanted,
+)
 from podtui.server.sockets import Socket, Sockets, chosen
 from podtui.server.status import bad_request, entered, refusals
 from podtui.server.stream import closed_after
@@ -23,16 +29,7 @@ from podtui.server.stream import closed_after
 log = logging.getLogger(__name__)
 
 PROTOCOLS: Final = (channels.V5, channels.V4)
-_CHANNELS: Final = {"stdout": channels.STDOUT, "stderr": channels.STDERR}
-_MOST: Final = 1 << 16
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Wanted:
-    stdin: bool
-    stdout: bool
-    stderr: bool
-    tty: bool
+SPDY_PROTOCOLS: Final = (channels.V4, channels.V3, channels.V2, channels.V1)
 
 
 class RemoteCommandRoutes:
@@ -59,14 +56,14 @@ class RemoteCommandRoutes:
         command = request.query.getall("command", [])
         if not command:
             raise bad_request("you must specify at least one command for the container")
-        chosen(request, PROTOCOLS)
+        chosen(request, PROTOCOLS, SPDY_PROTOCOLS)
         session = self._pods.exec(pod, container, command, stdin=wanted.stdin, tty=wanted.tty)
         return await self._run_session(request, wanted, session)
 
     async def attach(self, request: web.Request) -> web.StreamResponse:
         pod, container = await self._meant(request)
         wanted = parse_wanted(request)
-        chosen(request, PROTOCOLS)
+        chosen(request, PROTOCOLS, SPDY_PROTOCOLS)
         session = self._pods.attach(pod, container, stdin=wanted.stdin)
         return await self._run_session(request, wanted, session)
 
@@ -86,43 +83,47 @@ class RemoteCommandRoutes:
         async with (
             self._sockets.counted(),
             entered(opened) as session,
-            self._sockets.accept(request, PROTOCOLS) as socket,
+            self._sockets.accept(request, PROTOCOLS, SPDY_PROTOCOLS) as socket,
         ):
+            streams: RemoteStreams
+            if isinstance(socket, Socket):
+                streams = ChannelStreams(socket)
+            else:
+                streams = SpdyStreams(socket, wanted)
             try:
                 await self._sockets.run(
-                    socket, _inward(socket, session, wanted), _outward(socket, session, wanted)
+                    socket, _inward(streams, session, wanted), _outward(streams, session, wanted)
                 )
             except* EngineError as errors:
                 log.warning("%s broke off: %s", request.path, errors.exceptions[0])
-                await _tell(socket, failure(str(errors.exceptions[0])))
+                await streams.finish(failure(str(errors.exceptions[0])))
+            except* SpdyError as errors:
+                log.warning("%s broke off: %s", request.path, errors.exceptions[0])
         return socket.response
 
 
-async def _inward(socket: Socket, session: Session, wanted: Wanted) -> None:
-    """Forward the client's messages until it disconnects."""
-    async with aclosing(socket.messages()) as messages:
-        async for message in messages:
-            channel, data = message[0], message[1:]
-            if channel == channels.STDIN and wanted.stdin:
-                await session.write(data)
-            elif channel == channels.RESIZE:
-                if size := parse_size(data):
-                    await session.resize(*size)
-            elif channel == channels.CLOSE and data[:1] == bytes([channels.STDIN]):
-                await session.end_input()
+async def _inward(streams: RemoteStreams, session: Session, wanted: Wanted) -> None:
+    """Forward what the client sends until it disconnects."""
+    async with aclosing(streams.received()) as received:
+        async for one in received:
+            match one:
+                case Resize(columns, rows):
+                    await session.resize(columns, rows)
+                case None:
+                    await session.end_input()
+                case data if wanted.stdin:
+                    await session.write(data)
+                case _:
+                    pass
 
 
-async def _outward(socket: Socket, session: Session, wanted: Wanted) -> None:
+async def _outward(streams: RemoteStreams, session: Session, wanted: Wanted) -> None:
     """Forward the process's output, then its exit status."""
     async with closed_after(session.output()) as output:
         async for stream, data in output:
             if wanted.stdout if stream == "stdout" else wanted.stderr:
-                await socket.send(bytes([_CHANNELS[stream]]) + data)
-    await _tell(socket, outcome(await session.exit_code()))
-
-
-async def _tell(socket: Socket, status: Status) -> None:
-    await socket.send(bytes([channels.ERROR]) + msgspec.json.encode(status))
+                await streams.send(stream, data)
+    await streams.finish(outcome(await session.exit_code()))
 
 
 def parse_wanted(request: web.Request) -> Wanted:
@@ -136,20 +137,6 @@ def parse_wanted(request: web.Request) -> Wanted:
         raise bad_request("you must specify at least 1 of stdin, stdout, stderr")
     # A terminal merges both streams into stdout.
     return Wanted(stdin=stdin, stdout=stdout, stderr=stderr and not tty, tty=tty)
-
-
-def parse_size(data: bytes) -> tuple[int, int] | None:
-    """Return columns and rows; None if they are invalid."""
-    try:
-        size = msgspec.json.decode(data, type=_Size)
-    except msgspec.DecodeError:
-        return None
-    return (size.Width, size.Height) if size.Width and size.Height else None
-
-
-class _Size(msgspec.Struct):
-    Width: Annotated[int, msgspec.Meta(ge=0, lt=_MOST)]
-    Height: Annotated[int, msgspec.Meta(ge=0, lt=_MOST)]
 
 
 def outcome(exit_code: int | None) -> Status:

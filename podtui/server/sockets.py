@@ -1,4 +1,4 @@
-"""Long-lived WebSockets: their maximum number, idle timeout and shutdown with the server."""
+"""Long-lived WebSockets and SPDY connections: their number, idle timeout and shutdown."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from typing import Any, Final
 from aiohttp import WSCloseCode, web
 
 from podtui.clock import Clock
+from podtui.server.spdy_upgrade import SpdySocket, is_upgrade, negotiated
 from podtui.server.status import StatusError, bad_request
 
 log = logging.getLogger(__name__)
@@ -70,10 +71,16 @@ class Sockets:
 
     @asynccontextmanager
     async def accept(
-        self, request: web.Request, protocols: Sequence[str]
-    ) -> AsyncGenerator[Socket]:
-        """Accept a WebSocket with the client's first supported protocol, and close it at the
-        end."""
+        self, request: web.Request, protocols: Sequence[str], spdy_protocols: Sequence[str]
+    ) -> AsyncGenerator[Socket | SpdySocket]:
+        """Accept a WebSocket or a SPDY connection with the client's first supported protocol, and
+        close it at the end. Raises `StatusError` 403, and ConnectionError."""
+        if is_upgrade(request):
+            spdy = SpdySocket(negotiated(request, spdy_protocols), self._clock)
+            await spdy.start(request)
+            yield spdy
+            await spdy.drain(_CLOSE_SECONDS)
+            return
         response = web.WebSocketResponse(
             protocols=protocols,
             timeout=_CLOSE_SECONDS,
@@ -99,7 +106,7 @@ class Sockets:
         finally:
             self._open -= 1
 
-    async def run(self, socket: Socket, *jobs: Coroutine[Any, Any, None]) -> None:
+    async def run(self, socket: Socket | SpdySocket, *jobs: Coroutine[Any, Any, None]) -> None:
         """Run jobs concurrently until one of them ends, the socket is idle for too long or the
         server stops. A client disconnect is no error; other errors are raised as an
         `ExceptionGroup`."""
@@ -117,15 +124,13 @@ class Sockets:
         await self._closing.wait()
 
 
-def chosen(request: web.Request, served: Sequence[str]) -> None:
-    """Raises `StatusError` 400 if the request is no WebSocket with a supported protocol."""
-    upgrade = request.headers.get("Upgrade", "").lower()
-    if upgrade.startswith("spdy/"):
-        raise bad_request(
-            "SPDY is not served, WebSockets are: use kubectl 1.31 or newer, and leave"
-            " KUBECTL_REMOTE_COMMAND_WEBSOCKETS and KUBECTL_PORT_FORWARD_WEBSOCKETS alone"
-        )
-    if upgrade != "websocket":
+def chosen(request: web.Request, served: Sequence[str], spdy_served: Sequence[str]) -> None:
+    """Raises `StatusError` if the request is no upgrade to a supported protocol: 400 for
+    WebSockets, 403 for SPDY."""
+    if is_upgrade(request):
+        negotiated(request, spdy_served)
+        return
+    if request.headers.get("Upgrade", "").lower() != "websocket":
         raise bad_request("Upgrade request required")
     offered = request.headers.getall("Sec-WebSocket-Protocol", [])
     names = {name.strip() for line in offered for name in line.split(",")}

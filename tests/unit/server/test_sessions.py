@@ -21,7 +21,8 @@ from podtui.api.spdy import Data, Opened, Reset, Spdy
 from podtui.runtime.memory import Say
 from podtui.server import sockets
 from podtui.server.port_forward import Inflow, parse_port
-from podtui.server.remote_command import failure, outcome, parse_size, parse_wanted
+from podtui.server.remote_command import failure, outcome, parse_wanted
+from podtui.server.remote_streams import Resize, parse_size
 from podtui.server.sockets import Sockets
 from podtui.server.status import StatusError
 
@@ -102,7 +103,7 @@ async def test_the_kubelets_own_paths(http: aiohttp.ClientSession) -> None:
     ("path", "upgrade", "code", "words"),
     [
         (f"{EXEC}&command=true", "", 400, "Upgrade request required"),
-        (f"{EXEC}&command=true", "SPDY/3.1", 400, "SPDY is not served"),
+        (f"{EXEC}&command=true", "SPDY/3", 400, "Upgrade request required"),
         (f"{EXEC}&command=true", "websocket", 400, "protocols offered: none; served: v5"),
         (EXEC, "", 400, "at least one command"),
         (f"{POD}/exec?command=true", "", 400, "at least 1 of stdin, stdout, stderr"),
@@ -299,7 +300,7 @@ def test_ports(text: str, port: int | None) -> None:
 @pytest.mark.parametrize(
     ("data", "size"),
     [
-        (b'{"Width":80,"Height":24}', (80, 24)),
+        (b'{"Width":80,"Height":24}', Resize(80, 24)),
         (b'{"Width":0,"Height":24}', None),
         (b'{"Width":-1,"Height":24}', None),
         (b'{"Width":99999,"Height":24}', None),
@@ -307,7 +308,7 @@ def test_ports(text: str, port: int | None) -> None:
         (b"", None),
     ],
 )
-def test_sizes(data: bytes, size: tuple[int, int] | None) -> None:
+def test_sizes(data: bytes, size: Resize | None) -> None:
     assert parse_size(data) == size
 
 
