@@ -4,18 +4,26 @@ from __future__ import annotations
 
 import asyncio
 import fcntl
+import hashlib
 import os
 import socket
 import struct
 import termios
 from collections.abc import AsyncIterator, Awaitable, Callable
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
-from aiohttp import web
+from kubectl import NEWEST
 from real_kubectl import kubectl
 from runtime_bench import until
 from session_world import SessionWorld, docker, session_world
+
+from podtui.clock import SystemClock
+from podtui.pki.access_point import choose_access_point, write_kubeconfig
+from podtui.pki.certificates import server_names
+from podtui.pki.pki import Pki
+from podtui.server.tls import TlsServer
 
 pytestmark = pytest.mark.timeout(300)
 Start = Callable[..., Awaitable[asyncio.subprocess.Process]]
@@ -29,19 +37,31 @@ async def world(tmp_path: Path, engine_url: str) -> AsyncIterator[SessionWorld]:
         yield it
 
 
-@pytest.fixture
-async def start(world: SessionWorld, tmp_path: Path) -> AsyncIterator[Start]:
-    site = web.TCPSite(world.served.runner, "127.0.0.1", 0)
-    await site.start()
-    port = world.served.runner.addresses[-1][1]
+SPDY = {
+    "KUBECTL_REMOTE_COMMAND_WEBSOCKETS": "false",
+    "KUBECTL_PORT_FORWARD_WEBSOCKETS": "false",
+}
+
+
+@pytest.fixture(
+    params=[(NEWEST, {}), (NEWEST, SPDY), ("1.29", {})], ids=["websocket", "spdy", "kubectl-1.29"]
+)
+async def start(
+    request: pytest.FixtureRequest, world: SessionWorld, tmp_path: Path
+) -> AsyncIterator[Start]:
+    """Start kubectl, which reaches the API over TLS, by WebSockets or by SPDY."""
+    version, switches = request.param
+    pki = Pki(tmp_path / "pki", datetime.now(UTC))
+    point = choose_access_point(tmp_path, "127.0.0.1", 0)
+    server = TlsServer(world.served.runner, pki, point, server_names(()), clock=SystemClock())
+    write_kubeconfig(tmp_path / "kubeconfig", point, pki.authority, pki.token)
     running: list[asyncio.subprocess.Process] = []
 
     async def begin(
         *arguments: str, stdio: int = asyncio.subprocess.PIPE, **environment: str
     ) -> asyncio.subprocess.Process:
         process = await asyncio.create_subprocess_exec(
-            kubectl(),
-            f"--server=http://127.0.0.1:{port}",
+            kubectl(version),
             f"--cache-dir={tmp_path / 'cache'}",
             *arguments,
             stdin=stdio,
@@ -51,19 +71,25 @@ async def start(world: SessionWorld, tmp_path: Path) -> AsyncIterator[Start]:
             env={
                 **os.environ,
                 "HOME": str(tmp_path),
-                "KUBECONFIG": os.devnull,
+                "KUBECONFIG": str(tmp_path / "kubeconfig"),
                 "NO_PROXY": "*",
+                **switches,
                 **environment,
             },
         )
         running.append(process)
         return process
 
-    yield begin
-    for process in running:
-        if process.returncode is None:
-            process.kill()
-        await process.communicate()
+    async with asyncio.TaskGroup() as group:
+        serving = group.create_task(server.run())
+        async with asyncio.timeout(60):
+            await server.listening.wait()
+        yield begin
+        for process in running:
+            if process.returncode is None:
+                process.kill()
+            await process.communicate()
+        serving.cancel()
 
 
 async def run(
@@ -126,13 +152,6 @@ async def test_exec_when_the_container_has_gone(start: Start, world: SessionWorl
     assert b'container not found ("c")' in err
 
 
-async def test_older_transports_are_refused_in_words(start: Start) -> None:
-    switched = {"KUBECTL_REMOTE_COMMAND_WEBSOCKETS": "false"}
-    code, _, err = await run(start, "exec", "web", "--", "true", **switched)
-    assert code == 1
-    assert b"SPDY is not served, WebSockets are" in err
-
-
 async def test_attach(start: Start) -> None:
     process = await start("attach", "web")
     assert process.stdout is not None
@@ -175,6 +194,31 @@ async def test_port_forward(start: Start) -> None:
         for _ in range(3):
             answers_ = await asyncio.gather(*(fetch(port) for _ in range(8)))
             assert {one[-9:] for one in answers_} == {b"contract\n"}
+
+
+async def test_port_forward_under_load(start: Start) -> None:
+    """Eight connections at once carry megabytes whole, and a half-closed one still reads."""
+    size = 8 * 1024 * 1024
+    make = f"head -c {size} /dev/urandom > /etc/much; md5sum < /etc/much"
+    code, sums, err = await run(start, "exec", "web", "--", "sh", "-c", make)
+    assert code == 0, err
+    process = await start("port-forward", "web", ":8080")
+    assert process.stdout is not None
+    async with asyncio.timeout(120):
+        line = (await process.stdout.readline()).decode()
+        port = int(line.split(" -> ")[0].rpartition(":")[2])
+
+        async def load() -> str:
+            reader, writer = await asyncio.open_connection("127.0.0.1", port)
+            writer.write(b"GET /much HTTP/1.0\r\n\r\n")
+            writer.write_eof()
+            _, _, body = (await reader.read()).partition(b"\r\n\r\n")
+            writer.close()
+            await writer.wait_closed()
+            return hashlib.md5(body, usedforsecurity=False).hexdigest()
+
+        found = await asyncio.gather(*(load() for _ in range(8)))
+    assert found == [sums.split()[0].decode()] * 8
 
 
 async def test_port_forward_to_a_port_where_nobody_listens(start: Start) -> None:
