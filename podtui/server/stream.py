@@ -31,6 +31,10 @@ class Outflow:
         self._room = asyncio.Event()
         self._room.set()
 
+    def __len__(self) -> int:
+        """The number of bytes that wait."""
+        return len(self._buffer)
+
     @property
     def ended(self) -> bool:
         return self._ended
@@ -88,6 +92,11 @@ class Streams:
 
     def __len__(self) -> int:
         return len(self._open)
+
+    @property
+    def waiting(self) -> int:
+        """The number of bytes that wait for clients."""
+        return sum(map(len, self._open))
 
     def close(self) -> None:
         """End all streams, and immediately any that starts later."""

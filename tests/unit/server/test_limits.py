@@ -15,9 +15,13 @@ from typing import Any
 import aiohttp
 import pytest
 from aiohttp import web
+from msgspec import structs
+from served import pod
 from tls_world import TlsWorld, tls_world
 
+from podtui.server.app import STREAMS
 from podtui.server.limits import CONNECTION_LIMITS, LARGEST_BODY, Limits
+from podtui.server.stream import LIMIT
 
 LIST = "/api/v1/pods"
 ECHO = "/apis/example.org/v1/echoes"
@@ -293,3 +297,45 @@ async def test_a_client_that_leaves_frees_its_place(tmp_path: Path, handlers: Ha
                 async with client.get(LIST) as response:
                     if response.status == 200:
                         break
+
+
+async def test_a_watcher_that_does_not_read_costs_bounded_memory(world: TlsWorld) -> None:
+    """20 MB of changes wait for nobody: another watcher gets each of them in order."""
+    store, server = world.served.store, world.served.runner.server
+    assert server is not None
+    changes, padding = 200, "x" * 100_000
+    ready = asyncio.Event()
+
+    async def follow() -> list[str]:
+        async with world.client() as client, client.get(f"{LIST}?watch=true") as response:
+            ready.set()
+            found: list[str] = []
+            while len(found) < changes:
+                line = await response.content.readuntil(b"\n")
+                found.append(json.loads(line)["object"]["metadata"]["labels"]["n"])
+            return found
+
+    def stuck() -> ssl.SSLSocket:
+        connection = world.raw()
+        connection.sendall(head(world, "GET", f"{LIST}?watch=true"))
+        assert connection.recv(1)
+        return connection
+
+    connection = await asyncio.to_thread(stuck)
+    with connection:
+        async with asyncio.timeout(60), asyncio.TaskGroup() as group:
+            following = group.create_task(follow())
+            await ready.wait()
+            for number in range(changes):
+                one = pod("big", n=str(number))
+                noted = structs.replace(one.metadata, annotations={"padding": padding})
+                await store.put("pods", structs.replace(one, metadata=noted))
+                await asyncio.sleep(0)
+            assert await following == [str(number) for number in range(changes)]
+        assert world.served.app[STREAMS].waiting < LIMIT + 2 * len(padding)
+        waiting = [
+            one.transport.get_write_buffer_size()
+            for one in server.connections
+            if one.transport is not None
+        ]
+    assert max(waiting) < 2 * 1024 * 1024, waiting
