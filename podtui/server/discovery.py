@@ -50,7 +50,8 @@ def routes(version: str) -> list[web.RouteDef]:
             document = {**_header("APIGroup"), **_group(group_version)}
             table.append(_fixed(f"/apis/{group_version.group}", document))
         table.append(_fixed(f"/{group_version.path}", _resource_list(group_version)))
-    return table
+    # Client libraries write some of the paths with a slash at the end.
+    return [*table, *(web.get(f"{route.path}/", route.handler) for route in table)]
 
 
 def _fixed(path: str, document: dict[str, Any]) -> web.RouteDef:

@@ -70,6 +70,12 @@ async def test_rows_are_those_of_a_real_api_server(path: str, http: aiohttp.Clie
         assert {**row, "verbs": []} == {"name": name, **real, "verbs": []}
 
 
+async def test_a_slash_at_the_end_of_a_path_is_accepted(http: aiohttp.ClientSession) -> None:
+    for path in ("/api", "/apis", "/api/v1", "/apis/podtui.dev", "/apis/podtui.dev/v1alpha1"):
+        async with http.get(path) as plain, http.get(f"{path}/") as slashed:
+            assert (plain.status, await plain.read()) == (200, await slashed.read())
+
+
 async def test_version(http: aiohttp.ClientSession) -> None:
     document = await (await http.get("/version")).json()
     assert (document["major"], document["minor"]) == ("1", "36")
