@@ -17,6 +17,8 @@ from podtui.scheduler.port import SchedulerApi
 _LOG = logging.getLogger(__name__)
 FORGET_SECONDS: Final = 360.0
 """A later repetition is a new event."""
+WRITE_SECONDS: Final = 60.0
+"""The least time between two writes of a count, from the third event on."""
 _MOST_PENDING: Final = 5000
 _LONGEST_NOTE: Final = 1024
 _CUT: Final = " ..."
@@ -29,6 +31,7 @@ class _Series:
     event: Event
     count: int
     seen: float
+    written: float
     last: datetime
 
 
@@ -59,12 +62,14 @@ class SchedulerEvents:
         key = (reason, action, about)
         known = self._series.pop(key, None)
         if known is None:
-            known = _Series(self._event(about, kind, reason, action, note, now), 0, 0.0, now)
+            known = _Series(self._event(about, kind, reason, action, note, now), 0, 0.0, 0.0, now)
         self._series[key] = known
         known.count += 1
         known.seen, known.last = self._clock.monotonic(), now
-        self._pending.append(known)
-        self._wake.set()
+        if known.count <= 2 or known.seen - known.written >= WRITE_SECONDS:
+            known.written = known.seen
+            self._pending.append(known)
+            self._wake.set()
 
     def _event(
         self,

@@ -24,6 +24,7 @@ from podtui.scheduler.queue import Queued, SchedulingQueue
 
 _LOG = logging.getLogger(__name__)
 _ENDED: Final = ("Succeeded", "Failed")
+_BINDINGS_AT_ONCE: Final = 16
 Reason = Literal["Unschedulable", "SchedulerError"]
 Kind = type[Pod | Node | Namespace]
 
@@ -45,6 +46,7 @@ class Scheduler:
         self._unknown: set[Kind] = {Pod, Node, Namespace}
         """The kinds that have not been listed yet."""
         self._wake = asyncio.Event()
+        self._bindings = asyncio.Semaphore(_BINDINGS_AT_ONCE)
 
     async def run(self) -> None:
         """Schedule until cancelled."""
@@ -237,7 +239,8 @@ class Scheduler:
             target=ObjectReference(kind="Node", name=pod.node),
         )
         try:
-            await self._api.bind(binding)
+            async with self._bindings:
+                await self._api.bind(binding)
         except PodtuiError as error:
             if self._cache.is_assumed(pod.uid):
                 self._free(pod.uid)

@@ -25,6 +25,9 @@ class FakeApi(SchedulerApi):
         self.patches: list[tuple[str, Mapping[str, Any]]] = []
         self.down = False
         self.refuse: list[ApiError] = []
+        self.slow = 0.0
+        """The seconds that a binding takes."""
+        self.binding = 0
         self.silent = False
         """No watch reports anything."""
         self._watches: list[tuple[type[Any], asyncio.Queue[Delta]]] = []
@@ -76,6 +79,11 @@ class FakeApi(SchedulerApi):
             yield await queue.get()
 
     async def bind(self, binding: Binding) -> None:
+        self.binding += 1
+        try:
+            await asyncio.sleep(self.slow)
+        finally:
+            self.binding -= 1
         self._answer()
         if self.refuse:
             raise self.refuse.pop(0)

@@ -177,6 +177,15 @@ async def test_scheduling_gates() -> None:
         assert api.bindings == [("web", "n1")]
 
 
+async def test_few_bindings_at_once() -> None:
+    api = FakeApi(a_node(cpu="100"), pods=tuple(a_pod(f"p{i}") for i in range(50)))
+    api.slow = 1.0
+    async with scheduling(api):
+        assert 0 < api.binding <= 16
+        await settle(10)
+        assert len(api.bindings) == 50
+
+
 async def test_a_failed_binding_is_tried_again() -> None:
     api = FakeApi(a_node(cpu="1"), pods=(a_pod(cpu="1"),))
     api.refuse = [ApiError(409, "Conflict", "try again")]
