@@ -239,9 +239,9 @@ def _time(text: str, *, micro: bool) -> str:
         raise DecodeError(f'parsing time "{text}" as "{layout}": cannot parse "{text}" as "2006"')
     day, hour, rest, fraction, zone = match.groups(default="")
     if micro and len(fraction) != len("000000"):
-        rest_of_it = text[text.index(rest) + len(rest) :]
+        tail = text[match.end(3) :]
         raise DecodeError(
-            f'parsing time "{text}" as "{layout}": cannot parse "{rest_of_it}" as ".000000"'
+            f'parsing time "{text}" as "{layout}": cannot parse "{tail}" as ".000000"'
         )
     digits = (fraction + "000000")[:6]
     try:

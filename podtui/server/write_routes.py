@@ -425,7 +425,7 @@ class WriteRoutes:
 
     async def _debug_static(self, old: Pod, new: Pod, options: WriteOptions) -> Pod:
         """Let the kubelet add ephemeral containers to a static pod; an API server refuses that
-        (departure 29)."""
+        (departure 27)."""
         if options.dry_run:
             raise bad_request("dryRun is not supported for static pods")
         self._check_version(new, old, self._strategy)
