@@ -7,29 +7,28 @@ it resumes at the same place and reports missing lines.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import aclosing
+from itertools import takewhile
 from typing import Any, Final, Protocol, cast
 
+from podtui.api.names import LOG_GAP
 from podtui.api.v1 import Pod
 from podtui.client.protocol import Client, LogQuery
 from podtui.errors import AgentUnavailable, ApiError
 from podtui.tui.views.logs.line_buffer import GAP, RULE
 from podtui.tui.views.logs.target import (
     LogTarget,
-    Resumption,
     container_status,
     describe_end,
     describe_previous,
     instance,
-    split_gaps,
-    stamp_of,
-    zoned,
 )
 from podtui.tui.views.logs.times import SECOND, clock, parse_stamp, rfc3339
 from podtui.tui.widgets.sanitize import clean
 
 RETRY: Final = 2.0
+_GAP: Final = LOG_GAP.encode()
 
 
 class Sink(Protocol):
@@ -190,3 +189,91 @@ class LogStream:
 def _id_of(instance: str) -> str:
     """Return the container id from a value of `podtui.tui.views.logs.target.instance`."""
     return instance.partition(" ")[0]
+
+
+class Resumption:
+    """Drops the lines that were already shown when a stream is opened again.
+
+    Lines begin with RFC 3339 time stamps, which never decrease within the log of a container. The
+    server filters by time, so only a prefix of the new stream can be known; the agent itself has no
+    such filter on rotated logs and searches for the last lines (`podtui/runtime/docker/logs.py`).
+    """
+
+    def __init__(self) -> None:
+        self._last = b""
+        self._same = 0
+        self._skip = 0
+        self._resuming = False
+        self._met = True
+        self.lost_after = b""
+        """Set by `take`: the time of the last line before a gap; empty if no lines are missing."""
+
+    @property
+    def last_stamp(self) -> str:
+        """The time of the newest line, empty before the first."""
+        return zoned(self._last).decode(errors="replace") if self._last else ""
+
+    def reopen(self, *, same_log: bool = True) -> None:
+        """Prepare for a new stream that may repeat known lines.
+
+        With ``same_log``, a stream that repeats no known line has a gap before its first line.
+        """
+        self._resuming = bool(self._last)
+        self._met = not same_log
+        self._skip = self._same
+
+    def take(self, lines: Sequence[bytes]) -> Sequence[bytes]:
+        """Return the lines that are new."""
+        self.lost_after = b""
+        if self._resuming:
+            lines = self._after(lines)
+        if not lines:
+            return lines
+        last = stamp_of(lines[-1])
+        # Time stamps never decrease, so all lines with the last time are at the end.
+        same = sum(1 for _ in takewhile(lambda line: stamp_of(line) == last, reversed(lines)))
+        self._same = self._same + same if last == self._last else same
+        self._last = last
+        return lines
+
+    def _after(self, lines: Sequence[bytes]) -> Sequence[bytes]:
+        for number, line in enumerate(lines):
+            stamp = stamp_of(line)
+            if stamp < self._last:
+                self._met = True
+                continue
+            if stamp == self._last and self._skip:
+                self._met = True
+                self._skip -= 1
+                continue
+            self._resuming = False
+            if not self._met and stamp > self._last:
+                self.lost_after = self._last
+            return lines[number:]
+        return ()
+
+
+def split_gaps(lines: Sequence[bytes]) -> Iterator[tuple[str, Sequence[bytes]]]:
+    """Split lines at the gaps that the agent reports.
+
+    Yields (message about the gap before these lines or an empty string, lines).
+    """
+    gap, start = "", 0
+    for number, line in enumerate(lines):
+        if line.startswith(_GAP):
+            yield gap, lines[start:number]
+            gap, start = line[len(_GAP) :].decode(errors="replace"), number + 1
+    yield gap, lines[start:]
+
+
+def stamp_of(line: bytes) -> bytes:
+    """Return the time stamp without its ``Z``, so that more digits compare as later."""
+    return line.partition(b" ")[0].removesuffix(b"Z")
+
+
+def zoned(stamp: bytes) -> bytes:
+    """Convert a value of `stamp_of` back to an RFC 3339 time.
+
+    A time with a zone offset stays as it is: engines write one if their zone is not UTC.
+    """
+    return stamp if stamp[-6:-5] in (b"+", b"-") else stamp + b"Z"

@@ -9,7 +9,7 @@ from podtui.api.names import MANIFEST_PATH
 from podtui.api.v1 import Event, Node, ObjectMeta, Pod
 from podtui.client.protocol import Changed, Lost, Removed, Synced
 from podtui.tui.model.model import AT_ONCE, Link, Model
-from podtui.tui.views.logs.target import Resumption, default_container
+from podtui.tui.views.logs.target import default_container
 
 
 def test_folds_lists_and_changes() -> None:
@@ -100,24 +100,6 @@ def test_of_two_files_with_one_name_the_pods_own_is_meant(annotated: bool) -> No
     found = model.manifest_of(twin)
     assert found is not None
     assert found.metadata.name == "b.yaml"
-
-
-def line(second: str, text: str) -> bytes:
-    return f"2026-11-21T12:00:{second}Z {text}".encode()
-
-
-def test_a_stream_opened_again_repeats_nothing() -> None:
-    resumption = Resumption()
-    first = [line("01", "a"), line("02", "b"), line("02", "c")]
-    assert list(resumption.take(first)) == first
-    resumption.reopen()
-    again = [line("01", "a"), line("02", "b")]
-    assert list(resumption.take(again)) == []
-    rest = [line("02", "c"), line("02", "d"), line("03", "e")]
-    assert list(resumption.take(rest)) == rest[1:]
-    assert list(resumption.take([line("03", "f")])) == [line("03", "f")]
-    resumption.reopen()
-    assert list(resumption.take([line("03.5", "g")])) == [line("03.5", "g")]
 
 
 def test_the_container_in_trouble_is_shown_first() -> None:

@@ -13,7 +13,7 @@ from podtui.api.v1 import ContainerState, ContainerStateWaiting
 from podtui.client.protocol import LogQuery
 from podtui.errors import AgentUnavailable, ApiError
 from podtui.tui.screens.logs import log_stream
-from podtui.tui.screens.logs.log_stream import LogStream
+from podtui.tui.screens.logs.log_stream import LogStream, Resumption
 from podtui.tui.views.logs.line_buffer import GAP, RULE
 from podtui.tui.views.logs.target import RANGES, LogTarget
 
@@ -225,3 +225,47 @@ async def test_what_is_missing_before_lines_that_are_shown_already_is_not_said_a
         SAID, "a", "b", "c",
         f"GAP … lines between 12:00:03.000 and 12:00:05.000 are not shown: {CUT}", "e",
     ]  # fmt: skip
+
+
+def test_a_stream_that_broke_goes_on_without_repeating_or_missing_a_line() -> None:
+    resumption = Resumption()
+    resumption.take([line(1, "x"), line(2, "a"), line(2, "b")])
+    resumption.reopen()
+    assert resumption.take([line(1, "x"), line(2, "a")]) == ()
+    assert list(resumption.take([line(2, "b"), line(2, "c"), line(3, "x")])) == [
+        line(2, "c"),
+        line(3, "x"),
+    ]
+    assert not resumption.lost_after
+
+
+def test_a_log_that_was_cut_meanwhile_is_noticed_once() -> None:
+    resumption = Resumption()
+    resumption.take([line(1, "x"), line(2, "x")])
+    resumption.reopen()
+    assert list(resumption.take([line(30, "x")])) == [line(30, "x")]
+    assert resumption.lost_after == b"2026-11-21T12:00:02"
+    resumption.take([line(31, "x")])
+    assert not resumption.lost_after
+
+
+def test_the_next_instance_need_not_know_the_lines_of_the_last() -> None:
+    resumption = Resumption()
+    resumption.take([line(1, "x")])
+    resumption.reopen(same_log=False)
+    assert list(resumption.take([line(30, "x")])) == [line(30, "x")]
+    assert not resumption.lost_after
+
+
+def test_a_stream_opened_again_repeats_nothing() -> None:
+    resumption = Resumption()
+    first = [line(1, "a"), line(2, "b"), line(2, "c")]
+    assert list(resumption.take(first)) == first
+    resumption.reopen()
+    again = [line(1, "a"), line(2, "b")]
+    assert list(resumption.take(again)) == []
+    rest = [line(2, "c"), line(2, "d"), line(3, "e")]
+    assert list(resumption.take(rest)) == rest[1:]
+    assert list(resumption.take([line(3, "f")])) == [line(3, "f")]
+    resumption.reopen()
+    assert list(resumption.take([b"2026-11-21T12:00:03.5Z g"])) == [b"2026-11-21T12:00:03.5Z g"]

@@ -8,7 +8,6 @@ from podtui.tui.views.logs.line_buffer import EVENT, EVENT_WARNING, SOURCES, Lin
 from podtui.tui.views.logs.target import (
     GLANCE,
     LogTarget,
-    Resumption,
     container_status,
     describe_end,
     describe_previous,
@@ -43,40 +42,6 @@ def test_targets_of_pods() -> None:
     assert len(both) == 3
     assert {t.range for t in both} == {GLANCE}
     assert len(targets_of([web] * 200, lambda _: "app", everything=True)) == SOURCES
-
-
-def line(second: int, text: bytes = b"x") -> bytes:
-    return b"2026-11-21T12:00:%02dZ %s" % (second, text)
-
-
-def test_a_stream_that_broke_goes_on_without_repeating_or_missing_a_line() -> None:
-    resumption = Resumption()
-    resumption.take([line(1), line(2, b"a"), line(2, b"b")])
-    resumption.reopen()
-    assert resumption.take([line(1), line(2, b"a")]) == ()
-    assert list(resumption.take([line(2, b"b"), line(2, b"c"), line(3)])) == [
-        line(2, b"c"),
-        line(3),
-    ]
-    assert not resumption.lost_after
-
-
-def test_a_log_that_was_cut_meanwhile_is_noticed_once() -> None:
-    resumption = Resumption()
-    resumption.take([line(1), line(2)])
-    resumption.reopen()
-    assert list(resumption.take([line(30)])) == [line(30)]
-    assert resumption.lost_after == b"2026-11-21T12:00:02"
-    resumption.take([line(31)])
-    assert not resumption.lost_after
-
-
-def test_the_next_instance_need_not_know_the_lines_of_the_last() -> None:
-    resumption = Resumption()
-    resumption.take([line(1)])
-    resumption.reopen(same_log=False)
-    assert list(resumption.take([line(30)])) == [line(30)]
-    assert not resumption.lost_after
 
 
 def test_what_parts_two_instances() -> None:
