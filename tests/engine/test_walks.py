@@ -25,8 +25,13 @@ from podtui.runtime.protocol import LogLine
 from podtui.settings import Settings, resolve
 from podtui.tui.app import PodtuiApp
 
-WIRING = {"podtui/agent/run.py", "podtui/kubelet/kubelet.py", "podtui/kubelet/base/tasks.py"}
-"""Files that own the tasks."""
+WIRING = {
+    "podtui/agent/run.py",
+    "podtui/kubelet/kubelet.py",
+    "podtui/kubelet/base/tasks.py",
+    "podtui/kubelet/base/kubelet_metrics.py",
+}
+"""Files that own the tasks or measure calls."""
 HAND_OFFS = {
     ("podtui/manifest/validation/pod.py", "validate_pod"),
     ("podtui/kubelet/pods/pod_workers.py", "update"),
