@@ -130,7 +130,7 @@ async def test_a_text_outlives_an_editor_that_cannot_be_run(
 
         leave(monkeypatch, fail)
         await pilot.press("e")
-        await notified(app, pilot, "no such program")
+        await notified(app, pilot, "command not found")
         opened: list[bytes] = []
         leave(monkeypatch, lambda file: opened.append(file.read_bytes()))
         await pilot.press("e")
