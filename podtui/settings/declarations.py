@@ -159,7 +159,7 @@ class Settings(Struct, frozen=True, kw_only=True):
         tuple[object, ...],
         Setting(
             values.commands,
-            "[custom commands](#own-commands)",
+            "[custom commands](#custom-commands)",
             screen=True,
             verbatim=True,
             file_only=True,
