@@ -18,9 +18,9 @@ from podtui.api.times import rfc3339
 from podtui.api.v1 import StatusCause, StatusDetails
 from podtui.clock import Clock
 from podtui.pki.tokens import InvalidToken
-from podtui.server import protobuf
 from podtui.server.access import USER
 from podtui.server.attributes import Attributes
+from podtui.server.bodies import parse_body
 from podtui.server.service_accounts import (
     DEFAULT_SECONDS,
     LEAST_SECONDS,
@@ -33,7 +33,6 @@ from podtui.server.users import User, may, rules_of
 
 AUTHORIZATION: Final = "authorization.k8s.io/v1"
 AUTHENTICATION: Final = "authentication.k8s.io/v1"
-_SHOWN: Final = 30
 S = TypeVar("S", bound=Struct)
 Tree = dict[str, Any]
 
@@ -294,19 +293,8 @@ class _Review(Struct, frozen=True):
 
 async def _read(request: web.Request, kind: str, api_version: str, spec: type[S]) -> tuple[Tree, S]:
     """Return the object of a request, with kind, apiVersion, metadata and spec, and its decoded
-    spec. Raises `StatusError` 400."""
-    body = await request.read()
-    try:
-        if request.content_type == protobuf.MEDIA_TYPE:
-            tree: Any = protobuf.decode(body)
-        else:
-            tree = msgspec.json.decode(body)
-    except (msgspec.DecodeError, protobuf.ProtobufError, RecursionError) as error:
-        shown = body[:_SHOWN].hex() or "<empty>"
-        raise bad_request(
-            f"the object provided is unrecognized (must be of type {kind}): couldn't get"
-            f" version/kind; json parse error: {error} ({shown})"
-        ) from error
+    spec. Raises `StatusError` 400 and 415."""
+    tree = parse_body(request, await request.read(), kind)
     try:
         found = msgspec.convert(without_nulls(tree), _Review)
         if (found.kind or kind, found.apiVersion or api_version) != (kind, api_version):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import ssl
 import stat
@@ -55,7 +56,9 @@ def target(root: Path) -> Target:
     return choose(load(root / "kubeconfig", {}), None)
 
 
-def answer(where: Target, path: str, *, token: str | None = None) -> tuple[int, bytes]:
+def answer(
+    where: Target, path: str, *, token: str | None = None, data: bytes | None = None
+) -> tuple[int, bytes]:
     """Ask as the kubeconfig says, until something listens."""
     context = ssl.create_default_context(cadata=where.cluster.ca_data.decode())
     context.verify_flags |= ssl.VERIFY_X509_STRICT
@@ -63,7 +66,9 @@ def answer(where: Target, path: str, *, token: str | None = None) -> tuple[int, 
     deadline = time.monotonic() + 30
     while True:
         try:
-            request = urllib.request.Request(f"{where.cluster.server}{path}", headers=headers)
+            url = f"{where.cluster.server}{path}"
+            request = urllib.request.Request(url, data=data, headers=headers)
+            request.add_header("Content-Type", "application/json")
             with urllib.request.urlopen(request, context=context, timeout=10) as response:
                 return response.status, response.read()
         except urllib.error.HTTPError as error:
@@ -101,6 +106,10 @@ def test_an_agent_serves_what_was_promised(
     where = target(root)
     assert answer(where, "/api/v1/pods")[0] == 200
     assert answer(where, "/api/v1/pods", token="wrong")[0] == 401
+    account = "/api/v1/namespaces/default/serviceaccounts/default/token"
+    issued = json.loads(answer(where, account, data=b"{}")[1])["status"]["token"]
+    assert answer(where, "/api", token=issued)[0] == 200
+    assert answer(where, "/api/v1/pods", token=issued)[0] == 403
     capsys.readouterr()
     assert main(["kubeconfig"]) == 0
     assert capsys.readouterr() == (f"{root / 'kubeconfig'}\n", "")
@@ -114,7 +123,7 @@ def test_an_agent_serves_what_was_promised(
         for path in [root.parent / "log", *root.rglob("*")]
         if path.is_file() and path.name not in ("kubeconfig", "token")
     ]
-    assert not [one for one in shown if secret in one]
+    assert not [one for one in shown if secret in one or issued.encode() in one]
     secrets = [root / "kubeconfig", root / "api.json", *(root / "pki").iterdir()]
     assert {stat.S_IMODE(path.stat().st_mode) for path in secrets} == {0o600}
     assert stat.S_IMODE((root / "pki").stat().st_mode) == 0o700
