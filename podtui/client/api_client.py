@@ -34,6 +34,7 @@ from podtui.errors import ApiError
 
 MAX_LINE = 1024 * 1024
 JSON = "application/json"
+YAML = "application/yaml"
 STRATEGIC_MERGE = "application/strategic-merge-patch+json"
 _METRICS = f"/apis/{METRICS_GROUP_VERSION}"
 _Metrics = TypeVar("_Metrics", PodMetrics, NodeMetrics)
@@ -119,6 +120,15 @@ class ApiClient:
         body = msgspec.json.encode({"spec": {"ephemeralContainers": [container]}})
         answer = await self._connection.patch(path, body, STRATEGIC_MERGE)
         return understood(path, answer, Pod)
+
+    async def create_pod(self, namespace: str, text: bytes) -> None:
+        """See `Client.create_pod`."""
+        path = kind_of(Pod).collection(namespace)
+        await self._connection.post(path, body=text, content_type=YAML)
+
+    async def replace_pod(self, namespace: str, name: str, text: bytes) -> None:
+        """See `Client.replace_pod`."""
+        await self._connection.put(pod_path(namespace, name), text, YAML)
 
     async def delete_pod(self, pod: Pod) -> None:
         """See `Client.delete_pod`."""

@@ -100,6 +100,12 @@ class HttpConnection:
         ) as response:
             return await response.read()
 
+    async def put(self, path: str, body: bytes, content_type: str) -> bytes:
+        async with self.stream(
+            "PUT", path, body=body, content_type=content_type, total=self.answer_seconds
+        ) as response:
+            return await response.read()
+
     async def patch(self, path: str, body: bytes, content_type: str) -> bytes:
         async with self.stream(
             "PATCH", path, body=body, content_type=content_type, total=self.answer_seconds

@@ -282,6 +282,16 @@ class Client(SessionClient, Protocol):
         file (None). Raises `ApiError` 400 for a name that the manifest folder would ignore."""
         ...
 
+    async def create_pod(self, namespace: str, text: bytes) -> None:
+        """Create the pod of a YAML text through the API; ``namespace`` is used if it names none.
+        Raises `ApiError`: 409 if it exists, 422 if it is invalid."""
+        ...
+
+    async def replace_pod(self, namespace: str, name: str, text: bytes) -> None:
+        """Replace a pod by a YAML text through the API. Raises `ApiError`: 409 if it was changed
+        since, 422 if the change is not allowed."""
+        ...
+
     async def delete_pod(self, pod: Pod) -> None:
         """Delete exactly this pod through an API server, not a successor with the same name. Raises
         `ApiError` 404 if it does not exist, 409 for a successor, 403 and 405 if not allowed."""

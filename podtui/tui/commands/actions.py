@@ -8,11 +8,14 @@ from typing import Final
 
 from msgspec import Struct
 
+from podtui.api.names import MANIFEST_PATH
+from podtui.api.pods import is_mirror
 from podtui.api.v1 import Pod
 from podtui.tui.commands.copy_files import transfer_files
 from podtui.tui.commands.create_pod import create_pod
 from podtui.tui.commands.delete import delete_manifests, delete_pods, undo_last
 from podtui.tui.commands.edit_manifest import edit_file
+from podtui.tui.commands.edit_record import create_through_api, edit_pod
 from podtui.tui.commands.images import pull_image
 from podtui.tui.commands.port_forward import start_forward
 from podtui.tui.commands.restart import (
@@ -53,7 +56,10 @@ class Action(Struct, frozen=True):
 
 
 def _edit(session: Session, selection: Selection, _: str) -> None:
-    manifests = selection.manifests
+    manifests, api_pods = selection.manifests, _api_pods(selection)
+    if len(api_pods) == 1 and not manifests:
+        session.start("Edit", lambda: edit_pod(session, api_pods[0]))
+        return
     if len(manifests) == 1:
         path = Path(manifests[0].spec.path)
         session.start("Edit", lambda: edit_file(session, path))
@@ -61,20 +67,29 @@ def _edit(session: Session, selection: Selection, _: str) -> None:
         _notify_no_file(session, selection)
 
 
+def _api_pods(selection: Selection) -> tuple[Pod, ...]:
+    """Return the selected pods that come from the API, not from a file."""
+    return tuple(
+        pod
+        for pod in selection.pods
+        if not is_mirror(pod) and MANIFEST_PATH not in pod.metadata.annotations
+    )
+
+
 def _delete(session: Session, selection: Selection, _: str) -> None:
-    pods, manifests = selection.pods, selection.manifests
+    manifests = selection.manifests
     of_cluster = session.model.server.capabilities.deletes
+    pods = selection.pods if of_cluster else _api_pods(selection)
     if of_cluster and not pods:
         session.notify("no pod is selected", severity="warning")
         return
-    if not of_cluster and not manifests:
+    if not of_cluster and not pods and not manifests:
         _notify_no_file(session, selection)
         return
 
     async def delete() -> None:
-        if of_cluster:
-            done = await delete_pods(session, pods)
-        else:
+        done = not pods or await delete_pods(session, pods)
+        if done and manifests and not of_cluster:
             done = await delete_manifests(session, manifests)
         if done:
             selection.clear()
@@ -147,6 +162,10 @@ def _new(session: Session, _: Selection, __: str) -> None:
         session.start("New pod", lambda: create_pod(session, folder))
 
 
+def _create(session: Session, _: Selection, __: str) -> None:
+    session.start("Create", lambda: create_through_api(session))
+
+
 def _trash(session: Session, _: Selection, __: str) -> None:
     folder = _folder(session)
     if folder is not None:
@@ -192,6 +211,9 @@ ACTIONS: Final = {
                _forwards, writes=False),
         Action("new", "act.new", "n", "New", "Create a pod from a template in the editor",
                _new, needs=("manifests",)),
+        Action("create", "", "", "Create",
+               "Create a pod from a template through the API, without a file",
+               _create, needs=("manifests",)),
         Action("journal", "act.journal", "J", "Journal",
                "Journal: actions as docker and shell commands",
                _journal, needs=("engine",), writes=False),

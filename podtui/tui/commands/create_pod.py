@@ -93,11 +93,9 @@ def new_path(folder: Path, name: str) -> Path:
 
 async def create_pod(session: Session, folder: Path) -> None:
     """Ask for template and name, then edit the new manifest. Raises as `edit_file`."""
-    templates = await asyncio.to_thread(read_templates)
-    chosen = await session.ask(template_picker(templates))
-    if chosen is None:
+    template = await choose_template(session)
+    if template is None:
         return
-    template = templates[chosen]
     taken = {*session.model.manifests}
     words = [(Span("Name of the pod; its file is NAME.yaml.", "muted"),)]
     if not await asyncio.to_thread(folder.exists):
@@ -112,6 +110,13 @@ async def create_pod(session: Session, folder: Path) -> None:
     )
     if name is not None:
         await edit_file(session, new_path(folder, name), begin=named(template, name))
+
+
+async def choose_template(session: Session) -> Template | None:
+    """Ask for a template. Raises `ManifestFileError`."""
+    templates = await asyncio.to_thread(read_templates)
+    chosen = await session.ask(template_picker(templates))
+    return None if chosen is None else templates[chosen]
 
 
 def template_picker(templates: Sequence[Template]) -> Picker:

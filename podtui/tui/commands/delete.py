@@ -170,7 +170,7 @@ def delete_pods_dialog(pods: Sequence[Pod]) -> Dialog:
     for pod in pods:
         lines.append((Span("✖ ", "error"), Span(pod_label(pod), "name")))
         lines.append((Span(f"  {deletion_effect(pod)}", "muted"),))
-    lines += [(), (Span("A cluster has no undo.", "warning"),)]
+    lines += [(), (Span("The API has no undo.", "warning"),)]
     what = pod_label(pods[0]) if len(pods) == 1 else plural(len(pods), "pod")
     return confirmation(f"Delete {what}?", lines, f"Delete {what}")
 

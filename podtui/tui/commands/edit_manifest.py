@@ -47,7 +47,7 @@ async def edit_file(session: Session, path: Path, *, begin: bytes | None = None)
         text = draft.text
         session.notify("Reopened your unsaved draft.", title=path.name)
     while True:
-        text = await _edited(session, path.name, text or b"")
+        text = await edited_text(session, path.name, text or b"")
         if text == base:
             session.drafts.pop(path, None)
             session.notify("Nothing was changed.", title=path.name)
@@ -89,7 +89,7 @@ async def _content(path: Path) -> bytes | None:
     return await asyncio.to_thread(read_manifest_file, path)
 
 
-async def _edited(session: Session, name: str, text: bytes) -> bytes:
+async def edited_text(session: Session, name: str, text: bytes) -> bytes:
     """Run the user's editor on a private copy of the text, and return the result."""
     words = editor_words(os.environ)
     with tempfile.TemporaryDirectory(prefix="podtui-") as private:

@@ -67,6 +67,7 @@ COMMANDS: Final = (
     Command("show", (), "Show a hidden pane", "go_to", (), "PANE"),
     _typed("new", "new", words="Create a pod from a template"),
     _typed("undo", "undo"),
+    _typed("create", "create"),
     _typed("trash", "trash"),
     _typed("forwards", "forwards", "pf"),
     _typed("journal", "journal", "j", words="Journal of actions, as commands to copy"),

@@ -9,6 +9,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from podtui.api.local import Manifest, ManifestState
+from podtui.api.pods import is_mirror
 from podtui.api.times import epoch
 from podtui.api.v1 import Pod
 from podtui.tui.model.model import pod_key
@@ -205,6 +206,8 @@ POD_COLUMNS: Final = (
            of=lambda one: _muted(clean(one.pod.status.qosClass))),
     Column("node", "NODE", 20, maximum=32, shown=Visibility.WIDE,
            of=lambda one: _muted(clean(one.pod.spec.nodeName))),
+    Column("source", "SOURCE", 18, shown=Visibility.ON_REQUEST,
+           of=lambda one: _muted("file" if is_mirror(one.pod) else "api")),
     Column("labels", "LABELS", 15, minimum=12, maximum=64, flexible=True,
            shown=Visibility.ON_REQUEST, of=_labels),
     Column("age", "AGE", 80, align="right", kind=Kind.AGE, usual_width=5, of=_age),

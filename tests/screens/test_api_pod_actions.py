@@ -1,0 +1,121 @@
+"""Deleting, editing and creating pods of the API on the screen."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+from action_scene import asked
+from msgspec import structs
+from textual.pilot import Pilot
+from tui_app import notified, running, wait_for
+from tui_scene import FakeClient, node, pod, status
+
+from podtui.api.v1 import Pod
+from podtui.errors import ApiError
+from podtui.tui.app import PodtuiApp
+from podtui.tui.commands import edit_manifest
+
+
+class ApiClient(FakeClient):
+    """Takes writes of pods, or refuses the next one."""
+
+    def __init__(self, one: Pod) -> None:
+        super().__init__()
+        self.one = one
+        self.deleted: list[str] = []
+        self.replaced: list[bytes] = []
+        self.created: list[tuple[str, bytes]] = []
+        self.refusals: list[str] = []
+
+    async def get(self, kind: type, namespace: str, name: str) -> Pod:
+        assert (kind, namespace, name) == (Pod, "default", self.one.metadata.name)
+        return self.one
+
+    async def delete_pod(self, one: Pod) -> None:
+        self.deleted.append(one.metadata.name)
+
+    async def replace_pod(self, namespace: str, name: str, text: bytes) -> None:
+        if self.refusals:
+            raise ApiError(422, "Invalid", self.refusals.pop())
+        self.replaced.append(text)
+
+    async def create_pod(self, namespace: str, text: bytes) -> None:
+        self.created.append((namespace, text))
+
+
+@asynccontextmanager
+async def guest() -> AsyncIterator[tuple[PodtuiApp, Pilot[None], ApiClient]]:
+    """A screen with one pod, which the API created."""
+    one = pod("web", status("app"))
+    one = structs.replace(one, metadata=structs.replace(one.metadata, annotations={}))
+    client = ApiClient(one)
+    client.fill((one,), (), (), (node(),))
+    async with running(client) as (app, pilot):
+        yield app, pilot, client
+
+
+def edits(monkeypatch: pytest.MonkeyPatch, *edit: Callable[[str], str]) -> None:
+    """What the user does in the editor, each time that it is opened."""
+    left = list(edit)
+
+    def change(file: Path) -> None:
+        file.write_text(left.pop(0)(file.read_text()))
+
+    async def run(app: object, words: list[str]) -> None:
+        change(Path(words[-1]))
+
+    monkeypatch.setattr(edit_manifest, "run_in_terminal", run)
+
+
+async def test_a_pod_of_the_api_is_deleted_through_it() -> None:
+    async with guest() as (app, pilot, client):
+        await pilot.press("ctrl+d")
+        dialog = await asked(app, pilot)
+        text = "\n".join("".join(span.text for span in line) for line in dialog.view.lines)
+        assert "has 30 s to terminate; no owner recreates it" in text
+        assert client.deleted == []
+        await pilot.press("y")
+        await notified(app, pilot, "web-n1")
+        assert client.deleted == ["web-n1"]
+
+
+async def test_an_edit_goes_through_the_api_and_is_repeated_after_a_refusal(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    edits(monkeypatch, lambda text: text + "# one\n", lambda text: text + "# two\n")
+    async with guest() as (app, pilot, client):
+        client.refusals.append("spec: Forbidden: pod updates may not change fields")
+        await pilot.press("e")
+        dialog = await asked(app, pilot)
+        text = "\n".join("".join(span.text for span in line) for line in dialog.view.lines)
+        assert "pod updates may not change fields" in text
+        await pilot.press("e")
+        await notified(app, pilot, "Applied through the API.")
+        (replaced,) = client.replaced
+        assert replaced.startswith(b"apiVersion: v1\nkind: Pod\n")
+        assert replaced.endswith(b"# one\n# two\n")
+
+
+async def test_an_unchanged_text_writes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    edits(monkeypatch, lambda text: text)
+    async with guest() as (app, pilot, client):
+        await pilot.press("e")
+        await notified(app, pilot, "Nothing was changed.")
+        assert client.replaced == []
+
+
+async def test_a_pod_is_created_through_the_api_from_a_template(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    edits(monkeypatch, lambda text: text)
+    async with guest() as (_, pilot, client):
+        await pilot.press("colon", *"create", "enter")
+        await pilot.pause()
+        await pilot.press("enter")
+        await wait_for(pilot, lambda: client.created, "a pod")
+        ((namespace, text),) = client.created
+        assert namespace == "default"
+        assert b"kind: Pod" in text
