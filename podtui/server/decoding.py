@@ -10,7 +10,7 @@ import base64
 import binascii
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any, Final, NoReturn, cast
@@ -28,6 +28,7 @@ _QUANTITY: Final = (
 _TIME: Final = re.compile(
     r"(\d{4}-\d\d-\d\d)T(\d\d):(\d\d:\d\d)(?:[.,](\d+))?(Z|[+-]\d\d:\d\d)", re.ASCII
 )
+_MOST_LEVELS: Final = 100
 _INTEGER_BITS: Final = 31
 # The names that Go's messages use for strings of a named type.
 _GO_TYPES: Final[Mapping[str, str]] = {
@@ -277,7 +278,7 @@ def decode_object(tree: Tree, struct: type[v1.Struct]) -> tuple[Tree, list[str]]
 def parse_json(body: bytes) -> Any:
     """Parse JSON; objects with repeated keys become `RepeatedKeys`. Raises `DecodeError`."""
     try:
-        return json.loads(body, object_pairs_hook=_pairs, parse_constant=_constant)
+        value = json.loads(body, object_pairs_hook=_pairs, parse_constant=_constant)
     except RecursionError as error:
         raise DecodeError("exceeded max depth") from error
     except UnicodeDecodeError as error:
@@ -291,6 +292,25 @@ def parse_json(body: bytes) -> Any:
         raise DecodeError(f"invalid character '{found}' {_expectation(error)}") from error
     except ValueError as error:
         raise DecodeError(str(error)) from error
+    if body.count(b"{") + body.count(b"[") > _MOST_LEVELS:
+        _check_depth(value)
+    return value
+
+
+def _check_depth(value: Any) -> None:
+    """Refuse values that are nested deeper than the functions that walk them can go."""
+    level, depth = [value], 0
+    while level:
+        depth += 1
+        if depth > _MOST_LEVELS:
+            raise DecodeError("exceeded max depth")
+        level = [child for item in level for child in _children(item)]
+
+
+def _children(value: Any) -> Iterable[Any]:
+    if isinstance(value, dict):
+        return cast("Tree", value).values()
+    return cast("list[Any]", value) if isinstance(value, list) else ()
 
 
 def _pairs(pairs: list[tuple[str, Any]]) -> Tree:

@@ -83,6 +83,8 @@ def test_remarks_come_in_the_order_of_the_document() -> None:
         (b"nope", "invalid character 'n' looking for beginning of value"),
         (b"NaN", "invalid character 'N' looking for beginning of value"),
         (b"[" * 100_000, "max depth"),
+        (b"[" * 101 + b"]" * 101, "max depth"),
+        (b'{"a":' * 101 + b"1" + b"}" * 101, "max depth"),
         (b'"\xff"', "invalid character"),
     ],
 )
@@ -90,3 +92,7 @@ def test_texts_that_are_no_json(body: bytes, words: str) -> None:
     with pytest.raises(DecodeError) as refused:
         parse_json(body)
     assert words in str(refused.value)
+
+
+def test_many_values_on_few_levels_are_read() -> None:
+    assert parse_json(b"[" + b"[],".join([b""] * 500) + b"[" * 99 + b"]" * 100)
