@@ -35,7 +35,7 @@ class TreeTable(Table):
     """A table that always keeps the order of the tree."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("enter", "open", "Expand, collapse", key_display="enter", id="tree.turn",
+        Binding("enter", "open", "Toggle", key_display="enter", id="tree.turn",
                 tooltip="Expand or collapse; open an item without children"),
         Binding("space", "toggle_fold", "Fold", show=False, key_display="space", id="tree.fold",
                 tooltip="Expand or collapse"),
