@@ -18,6 +18,10 @@ class PatchError(PodtuiError):
         self.code = code
 
 
+class UnexpectedPatch(PatchError):
+    """Raised for a patch on which the API server answers with its bare text and code 500."""
+
+
 @dataclass(frozen=True, slots=True)
 class Conflict:
     """A field that another manager owns; ``manager`` is as messages name it, and ``field`` a path

@@ -38,7 +38,7 @@ from podtui.manifest.validation.errors import Errors, FieldError, printed
 from podtui.manifest.validation.formats import path_segment
 from podtui.manifest.validation.metadata import object_meta, object_meta_update
 from podtui.patching import json_patch, merge_patch, server_side_apply, strategic
-from podtui.patching.errors import ApplyConflict, PatchError, go_text
+from podtui.patching.errors import ApplyConflict, PatchError, UnexpectedPatch, go_text
 from podtui.server.admission import admission, check_deletion
 from podtui.server.bodies import decode_body, parse_body, parse_yaml, to_struct
 from podtui.server.decoding import DecodeError, Tree, decode_object, json_kind, parse_json
@@ -330,7 +330,7 @@ class WriteRoutes:
             raise bad_request(f"invalid object type: {_shown_kind(*kind)}")
 
         def merged(live: Tree | None) -> Any:
-            with _patch_errors(apply=True):
+            with _patch_errors():
                 document = server_side_apply.apply(
                     self._schema,
                     live,
@@ -678,7 +678,7 @@ def _parsed_patch(media: str, body: bytes) -> Any:
 
 
 @contextmanager
-def _patch_errors(*, apply: bool = False) -> Generator[None]:
+def _patch_errors() -> Generator[None]:
     """Translate the errors of `podtui.patching` into `StatusError`."""
     try:
         yield
@@ -692,9 +692,9 @@ def _patch_errors(*, apply: bool = False) -> Generator[None]:
             for one in error.conflicts
         )
         raise StatusError(409, str(error), details=StatusDetails(causes=causes)) from error
+    except UnexpectedPatch as error:
+        raise StatusError(500, str(error), reason="") from error
     except PatchError as error:
-        if error.code == 422 and apply:
-            raise StatusError(500, str(error), reason="") from error
         if error.code == 422:
             raise StatusError(422, _REJECTED, details=StatusDetails()) from error
         raise StatusError(error.code, str(error)) from error
