@@ -64,8 +64,9 @@ def wait_until(condition: Callable[[], object], what: str, timeout: float) -> No
 class Engine:
     """A dockerd with its own data, state and socket below ``base``."""
 
-    def __init__(self, base: Path) -> None:
+    def __init__(self, base: Path, options: Sequence[str] = ()) -> None:
         self.base = base
+        self.options = options
         self.socket = base / "docker.sock"
         self._process: subprocess.Popen[bytes] | None = None
         self._client: Any = None
@@ -99,7 +100,7 @@ class Engine:
                     "dockerd", "--data-root", str(self.base / "data"),
                     "--exec-root", str(self.base / "exec"),
                     "--pidfile", str(self.base / "pid"), "--host", self.url,
-                    "--shutdown-timeout", "10",
+                    "--shutdown-timeout", "10", *self.options,
                 ],
                 stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True,
             )  # fmt: skip
@@ -124,7 +125,7 @@ class Engine:
         except subprocess.TimeoutExpired:
             process.kill()
             process.wait(10)
-        self._client = None
+        self._forget_client()
         # A killed engine leaves its PID file; with a reused PID the next one would not start.
         (self.base / "pid").unlink(missing_ok=True)
 
@@ -146,9 +147,17 @@ class Engine:
         if self._process.poll() is not None:
             raise RuntimeError(f"the private engine ended: see {self.base / 'log'}")
         with contextlib.suppress(docker.errors.DockerException, OSError):
+            # The SDK leaves a socket open that it cannot connect.
+            with socket.socket(socket.AF_UNIX) as any_socket:
+                any_socket.connect(str(self.socket))
             return bool(self.client.ping())
-        self._client = None
+        self._forget_client()
         return False
+
+    def _forget_client(self) -> None:
+        if self._client is not None:
+            self._client.close()
+        self._client = None
 
     # --- what it has
 
