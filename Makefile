@@ -8,6 +8,8 @@ BIN := $(VENV)/bin
 IMAGE := busybox:1.36
 # Keep the bytecode of the tests even if the environment disables it: compiling all takes seconds.
 PYTEST := env -u PYTHONDONTWRITEBYTECODE $(BIN)/pytest
+# Targets of `make test` at a time: most of them wait as long as they work.
+LANES = 2
 CORES = $(shell getconf _NPROCESSORS_ONLN)
 # Tests of screens, files and processes also wait: run one more worker than there are cores.
 WAITING = $(shell echo $$(($(CORES) + 1)))
@@ -49,8 +51,8 @@ run: setup ## Open podtui on the sample pods; sets up the engine
 
 test: dev ## Run all checks and tests: lint, types, unit, real engine, screens, tmux
 	@HYPOTHESIS_PROFILE=$${HYPOTHESIS_PROFILE:-thorough} \
-	scripts/with_engine.sh $(MAKE) --no-print-directory check unit slow screens integration e2e soak-short engines
-	@$(MAKE) --no-print-directory test-pythons NEWEST=1
+	scripts/with_engine.sh $(MAKE) --no-print-directory -j$(LANES) --output-sync=target NEWEST=1 \
+		check e2e unit slow screens integration soak-short engines test-pythons
 
 check: lint types ## Check lint, format, types, import contracts and generated files
 
@@ -80,14 +82,14 @@ screens: dev ## Run the screen tests: keys, cells and pictures
 	$(PYTEST) tests/screens -n $(WAITING) --dist worksteal
 
 integration: dev ## Run the tests on the real engine
-	$(PYTEST) tests/engine
-	$(PYTEST) tests/contract -m engine
+	$(PYTEST) tests/engine -n $(WAITING) --dist loadfile
+	$(PYTEST) tests/contract -m engine -n $(WAITING) --dist worksteal
 
 kubectl: dev ## Download the versions of kubectl that tests use
 	@$(BIN)/python scripts/kubectl.py
 
 e2e: kubectl ## Run the tests of the whole program in tmux
-	$(PYTEST) tests/e2e
+	$(PYTEST) tests/e2e -n $(WAITING) --dist loadfile
 
 engines: dev ## Run the runtime contract on rootless Docker, Podman and rootless Podman
 	@$(BIN)/python scripts/engine_matrix.py contract $(NAMES) -n $(WAITING) --dist worksteal -q -rxX

@@ -64,9 +64,10 @@ def wait_until(condition: Callable[[], object], what: str, timeout: float) -> No
 class Engine:
     """A dockerd with its own data, state and socket below ``base``."""
 
-    def __init__(self, base: Path, options: Sequence[str] = ()) -> None:
+    def __init__(self, base: Path, prefix: Sequence[str] = ()) -> None:
+        """``prefix``: a command that runs the engine, such as ``unshare``."""
         self.base = base
-        self.options = options
+        self.prefix = prefix
         self.socket = base / "docker.sock"
         self._process: subprocess.Popen[bytes] | None = None
         self._client: Any = None
@@ -97,10 +98,10 @@ class Engine:
         with (self.base / "log").open("ab") as log:
             self._process = subprocess.Popen(
                 [
-                    "dockerd", "--data-root", str(self.base / "data"),
+                    *self.prefix, "dockerd", "--data-root", str(self.base / "data"),
                     "--exec-root", str(self.base / "exec"),
                     "--pidfile", str(self.base / "pid"), "--host", self.url,
-                    "--shutdown-timeout", "10", *self.options,
+                    "--shutdown-timeout", "10",
                 ],
                 stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True,
             )  # fmt: skip
