@@ -88,7 +88,7 @@ def test_the_agent_is_switched_to_another_folder(machine: Machine, tmp_path: Pat
     machine.screen(120, 30, str(wild), cwd=tmp_path)
     terminal.see(r"Switch the agent to another folder\?")
     shown = terminal.see(r"watches ./wild instead of ./static_pods")
-    assert "web-n1  ends (up to 1 s)" in shown
+    assert "web-n1  terminates (up to 1 s)" in shown
     terminal.keys("Escape")
     terminal.see(r"folder ./static_pods  ▲ not ./wild")
     terminal.see(r"web-n1\s+1/1\s+● Running")

@@ -240,7 +240,7 @@ def test_check_tries_admission(alone: Site) -> None:
         (["check", "-o", "xml", "static_pods"], "xml"),
         (["status", "--no-such-option"], "--no-such-option"),
         (["config", "--config", "/nowhere.yaml"], "/nowhere.yaml: no such configuration file"),
-        (["down"], "say --yes"),
+        (["down"], "confirm with --yes"),
         (["static_pods"], "the screen needs a terminal"),
     ],
 )
@@ -485,7 +485,7 @@ def test_down_leaves_nothing_and_touches_nobody_else(sites: tuple[Site, Site]) -
     running = site.containers()
     done = site.run("down")
     assert done.returncode == 2
-    assert "say --yes" in done.stderr
+    assert "confirm with --yes" in done.stderr
     assert site.process.poll() is None
     assert site.containers() == running, "nothing happens without a yes"
 

@@ -179,11 +179,11 @@ class Mouse:
 
     def _choose(self, entry: str) -> None:
         """Click on an entry of the menu, which may be further down."""
-        self.terminal.see("a click or enter does it")
+        self.terminal.see("click or enter runs it")
         for _ in range(20):
             if re.search(entry, self.terminal.screen(), re.MULTILINE):
                 break
-            self.terminal.wheel("a click or enter does it", 1)
+            self.terminal.wheel("click or enter runs it", 1)
             time.sleep(0.2)
         self.terminal.click(entry)
 

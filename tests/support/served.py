@@ -53,9 +53,19 @@ def pod(name: str, namespace: str = "default", phase: str = "Running", **labels:
     return Pod(
         metadata=ObjectMeta(name=name, namespace=namespace, labels=labels, uid=f"uid-{name}"),
         spec=PodSpec(
-            containers=(Container(name="c", image="busybox:1"),),
+            containers=(
+                Container(
+                    name="c",
+                    image="busybox:1",
+                    imagePullPolicy="IfNotPresent",
+                    terminationMessagePath="/dev/termination-log",
+                    terminationMessagePolicy="File",
+                ),
+            ),
             nodeName="node",
-            # Its default. kubectl debug fails without it.
+            restartPolicy="Always",
+            dnsPolicy="ClusterFirst",
+            terminationGracePeriodSeconds=30,
             securityContext=PodSecurityContext(),
         ),
         status=PodStatus(
