@@ -257,7 +257,7 @@ class Settings(Struct, frozen=True, kw_only=True):
         int,
         Setting(
             values.integer,
-            "accepted, without effect: static pods are never evicted",
+            "the longest grace period of a pod evicted by a soft threshold, in seconds",
             bound=Bound(lambda seconds: seconds >= 0, "must not be negative"),
         ),
     ] = 0

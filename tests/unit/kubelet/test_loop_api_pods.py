@@ -9,7 +9,14 @@ from kubelet_world import World, api_pod, container, ends, pod
 from msgspec import structs
 
 from podtui.api.names import CONFIG_SOURCE
-from podtui.api.v1 import Pod, PodCondition, PodReadinessGate, PodStatus
+from podtui.api.v1 import (
+    Container,
+    Pod,
+    PodCondition,
+    PodReadinessGate,
+    PodStatus,
+    ResourceRequirements,
+)
 from podtui.runtime.memory import Behaviour
 from podtui.runtime.protocol import ContainerState
 
@@ -320,3 +327,40 @@ async def test_a_mirror_record_without_a_static_pod_is_removed() -> None:
         await world.sleep(1.0)
         assert await world.record("stray-n1") is None
         assert not world.containers()
+
+
+async def test_a_static_pod_preempts_an_api_pod() -> None:
+    world = World()
+
+    def asks(cpu: str) -> Container:
+        return container(resources=ResourceRequirements(requests={"cpu": cpu}))
+
+    async with world.running():
+        await world.sleep(1.0)
+        cpus = (await world.node()).status.allocatable["cpu"]
+        await world.create(api_pod("guest", asks(cpus)))
+        await world.until(world.runs("uid-guest"))
+        world.add(pod("file", "", asks(cpus)))
+        await world.until(world.runs("uid-file"))
+        assert not world.running_containers("uid-guest")
+        status = await world.status("guest")
+        text = "Preempted in order to admit critical pod"
+        assert (status.phase, status.reason, status.message) == ("Failed", "Preempting", text)
+        (mark,) = (one for one in status.conditions if one.type == "DisruptionTarget")
+        assert (mark.status, mark.reason) == ("True", "TerminationByKubelet")
+
+
+async def test_a_node_shutdown_fails_an_api_pod_and_the_next_kubelet_leaves_it() -> None:
+    world = World(shutdown_grace_period=30.0, shutdown_grace_period_critical_pods=10.0)
+    async with world.running():
+        await world.create(api_pod())
+        await world.until(world.runs(UID))
+        assert await world.kubelet.shut_down()
+        await world.sleep(1.0)
+        await world.stop_kubelet()
+        await world.start_kubelet()
+        await world.sleep(60.0)
+        status = await world.status("web")
+        text = "Pod was terminated in response to imminent node shutdown."
+        assert (status.phase, status.reason, status.message) == ("Failed", "Terminated", text)
+        assert not world.running_containers()
