@@ -1,0 +1,86 @@
+"""An agent on the real engine, and kubectl with its kubeconfig."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from real_kubectl import kubectl
+
+START_SECONDS = 60.0
+
+
+@dataclass(frozen=True, slots=True)
+class KubectlAgent:
+    """``folder`` is the static-pod folder, ``work`` the working directory of kubectl."""
+
+    folder: Path
+    root: Path
+    work: Path
+    environment: dict[str, str]
+
+    def run(
+        self, *arguments: str, text: str | None = None, seconds: float = 120.0, **more: str
+    ) -> subprocess.CompletedProcess[str]:
+        """Run kubectl; ``text`` is its input, ``more`` is added to its environment."""
+        return subprocess.run(
+            [kubectl(), *arguments],
+            input="" if text is None else text,
+            capture_output=True,
+            text=True,
+            cwd=self.work,
+            env={**self.environment, **more},
+            timeout=seconds,
+            check=False,
+        )
+
+    def out(self, *arguments: str, text: str | None = None) -> str:
+        """Run kubectl, which must succeed, and return its output."""
+        done = self.run(*arguments, text=text)
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
+    def until(self, condition: Callable[[], bool], seconds: float = 60.0) -> None:
+        deadline = time.monotonic() + seconds
+        while not condition():
+            assert time.monotonic() < deadline, "the condition was not met"
+            time.sleep(0.2)
+
+
+@contextmanager
+def kubectl_agent(base: Path, *, node: str, engine: str = "auto") -> Iterator[KubectlAgent]:
+    """Start an agent for an empty folder, and end it with all its containers."""
+    folder, root, work = base / "pods", base / "root", base / "work"
+    folder.mkdir()
+    work.mkdir()
+    program = [sys.executable, "-m", "podtui", "--root-dir", str(root), "--engine", engine]
+    environment = {
+        **os.environ,
+        "HOME": str(base),
+        "XDG_CONFIG_HOME": str(base),
+        "KUBECONFIG": str(root / "kubeconfig"),
+    }
+    with (base / "agent.log").open("wb") as log:
+        agent = subprocess.Popen(
+            [*program, "--static-pod-path", str(folder), "--node-name", node, "agent"],
+            stdout=log,
+            stderr=log,
+            env=environment,
+        )
+        try:
+            found = KubectlAgent(folder, root, work, environment)
+            ready = ("wait", "--for=condition=Ready", f"node/{node}", "--timeout=1s")
+            found.until(lambda: found.run(*ready).returncode == 0, START_SECONDS)
+            yield found
+        finally:
+            agent.terminate()
+            agent.wait(timeout=60)
+            subprocess.run(
+                [*program, "down", "--yes"], env=environment, capture_output=True, check=False
+            )
