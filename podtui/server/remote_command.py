@@ -27,7 +27,10 @@ from podtui.server.status import bad_request, entered, refusals
 from podtui.server.stream import closed_after
 
 log = logging.getLogger(__name__)
-
+EXEC_FAILED: Final = b"OCI runtime exec failed: "
+NOT_STARTED: Final = (
+    "error executing command in container: failed to exec in container: failed to start exec"
+)
 PROTOCOLS: Final = (channels.V5, channels.V4)
 SPDY_PROTOCOLS: Final = (channels.V4, channels.V3, channels.V2, channels.V1)
 
@@ -118,12 +121,27 @@ async def _inward(streams: RemoteStreams, session: Session, wanted: Wanted) -> N
 
 
 async def _outward(streams: RemoteStreams, session: Session, wanted: Wanted) -> None:
-    """Forward the process's output, then its exit status."""
+    """Forward the process's output, then its exit status.
+
+    A Docker engine reports a command that cannot be started as its output; a CRI runtime, and
+    so the API, as an error.
+    """
+    refusal = b""
     async with closed_after(session.output()) as output:
         async for stream, data in output:
-            if wanted.stdout if stream == "stdout" else wanted.stderr:
-                await streams.send(stream, data)
-    await streams.finish(outcome(await session.exit_code()))
+            if not refusal and data.startswith(EXEC_FAILED):
+                refusal = data
+                continue
+            for part in filter(None, (refusal, data)):
+                if wanted.stdout if stream == "stdout" else wanted.stderr:
+                    await streams.send(stream, part)
+            refusal = b""
+    code = await session.exit_code()
+    if refusal and code in (126, 127):
+        text = refusal.decode(errors="replace").strip()
+        await streams.finish(failure(f"{NOT_STARTED}: {text}"))
+    else:
+        await streams.finish(outcome(code))
 
 
 def parse_wanted(request: web.Request) -> Wanted:

@@ -8,14 +8,14 @@ import json
 import re
 import uuid
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
 from kubelet_world import container, pod
 from left_over import left_over
-from registry_server import PASSWORD, USER, Registry, registry
+from registry_server import PASSWORD, USER, Registry, pushed_image, registry
 
 from podtui.agent.home import home_ports
 from podtui.api.v1 import Event, LocalObjectReference, ObjectMeta, Pod, Secret
@@ -38,27 +38,6 @@ async def until(condition: Callable[[], Awaitable[object]]) -> None:
             if await condition():
                 return
             await asyncio.sleep(0.05)
-
-
-@contextmanager
-def pushed(raw: Any, name: str, auth: dict[str, str] | None = None) -> Iterator[None]:
-    """An image of that name in its registry, and nowhere else when the block begins or ends."""
-    made = raw.create_container(SAMPLE, "true")["Id"]
-    repository, _, tag = name.rpartition(":")
-    try:
-        raw.commit(made, repository, tag, changes=[f"LABEL unique={uuid.uuid4().hex}"])
-    finally:
-        raw.remove_container(made)
-    try:
-        said = raw.push(repository, tag, auth_config=auth, stream=True, decode=True)
-        assert [line for line in said if "error" in line] == []
-    finally:
-        raw.remove_image(name)
-    try:
-        yield
-    finally:
-        if raw.images(name):
-            raw.remove_image(name)
 
 
 class Machine:
@@ -148,7 +127,7 @@ async def test_an_image_comes_from_its_registry(
 ) -> None:
     name = local.image("team/web:1")
     machine = Machine(engine_url, tmp_path, asking(name))
-    with pushed(raw, name):
+    with pushed_image(raw, name):
         async with machine.running():
             record = await machine.until_running()
             events = await machine.events()
@@ -187,7 +166,7 @@ async def test_a_guarded_registry_opens_to_a_pull_secret(
         type="kubernetes.io/dockerconfigjson",
         data={".dockerconfigjson": base64.b64encode(json.dumps(document).encode()).decode()},
     )
-    with pushed(raw, name, AUTH):
+    with pushed_image(raw, name, AUTH):
         reference = (LocalObjectReference(name="login"),)
         machine = Machine(engine_url, tmp_path, asking(name, imagePullSecrets=reference), (secret,))
         async with machine.running():

@@ -54,7 +54,9 @@ class KubectlAgent:
 
 
 @contextmanager
-def kubectl_agent(base: Path, *, node: str, engine: str = "auto") -> Iterator[KubectlAgent]:
+def kubectl_agent(
+    base: Path, *, node: str, engine: str = "auto", strict: bool = False
+) -> Iterator[KubectlAgent]:
     """Start an agent for an empty folder, and end it with all its containers."""
     folder, root, work = base / "pods", base / "root", base / "work"
     folder.mkdir()
@@ -65,6 +67,7 @@ def kubectl_agent(base: Path, *, node: str, engine: str = "auto") -> Iterator[Ku
         "HOME": str(base),
         "XDG_CONFIG_HOME": str(base),
         "KUBECONFIG": str(root / "kubeconfig"),
+        "PODTUI_KUBELET_STRICT": str(strict).lower(),
     }
     with (base / "agent.log").open("wb") as log:
         agent = subprocess.Popen(

@@ -7,10 +7,12 @@ import shutil
 import socket
 import subprocess
 import time
-from collections.abc import Iterator
+import uuid
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pytest
 from repository import ROOT
@@ -19,6 +21,7 @@ PROGRAM = "docker-registry"
 USER, PASSWORD = "ann", "hunter2"
 # bcrypt of the password.
 _ENTRY = f"{USER}:$2y$05$abcdefghijklmnopqrstuuoXuKqgZXLiJqzfmMXDDhSFPIvxV7t8.\n"
+SAMPLE = "busybox:1.36"
 _ENGINE_SCRIPT = ROOT / "scripts" / "engine.py"
 
 
@@ -91,3 +94,26 @@ def _wait(server: subprocess.Popen[bytes], host: str, port: int, log: Path) -> N
             if server.poll() is not None or time.monotonic() > deadline:
                 pytest.fail(f"the registry did not come up:\n{log.read_text()}")
             time.sleep(0.05)
+
+
+@contextmanager
+def pushed_image(
+    raw: Any, name: str, auth: dict[str, str] | None = None, changes: Sequence[str] = ()
+) -> Iterator[None]:
+    """An image of that name in its registry, and nowhere else when the block begins or ends."""
+    made = raw.create_container(SAMPLE, "true")["Id"]
+    repository, _, tag = name.rpartition(":")
+    try:
+        raw.commit(made, repository, tag, changes=[f"LABEL unique={uuid.uuid4().hex}", *changes])
+    finally:
+        raw.remove_container(made)
+    try:
+        said = raw.push(repository, tag, auth_config=auth, stream=True, decode=True)
+        assert [line for line in said if "error" in line] == []
+    finally:
+        raw.remove_image(name)
+    try:
+        yield
+    finally:
+        if raw.images(name):
+            raw.remove_image(name)

@@ -110,12 +110,13 @@ def pod_status(
     ``previous`` is the last status of this UID: unchanged parts keep their times, and a terminal
     phase stays. ``waiting`` holds why each container's last start failed: (reason, message).
     ``terminal`` is set for the last status of a pod that was torn down. ``host_ips`` are the
-    node's addresses, primary first; ``strict`` leaves them out as a standalone kubelet does.
+    node's addresses, primary first; ``strict`` leaves them out of static pods as a
+    standalone kubelet does.
     ``resize`` are the conditions of a resize, ``actuated`` the resources last sent to the engine;
     ``recursive_read_only``: the engine supports such mounts; ``stop_signals``: the gate
     ``ContainerStopSignals`` is on.
     """
-    node_ips = () if strict else host_ips
+    node_ips = () if strict and is_static(pod) else host_ips
     init, regular, ephemeral = container_statuses(
         pod,
         observed,

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final, Literal
 
-from podtui.api.pod_resources import pod_limits
+from podtui.api.pod_resources import is_static, pod_limits
 from podtui.api.quantity import Format, Quantity, parse_quantity
 from podtui.api.v1 import EmptyDirVolumeSource, Pod, ResourceRequirements, Volume
 from podtui.kubelet.base.types import ConfigError, NodeView
@@ -80,8 +80,8 @@ class VolumePlan:
 
 
 def plan_volumes(pod: Pod, around: ValueSources, *, strict: bool = False) -> VolumePlan:
-    """Plan the volumes that containers mount. ``strict``: projected volumes fail, as on a kubelet
-    without an API server (kubelet.md §0.6)."""
+    """Plan the volumes that containers mount. ``strict``: projected volumes of static pods fail, as
+    on a kubelet without an API server (kubelet.md §0.6)."""
     made: list[PodVolume] = []
     failures: dict[str, str] = {}
     checks: list[HostPathCheck] = []
@@ -93,7 +93,7 @@ def plan_volumes(pod: Pod, around: ValueSources, *, strict: bool = False) -> Vol
                 checks.append(HostPathCheck(volume.name, host.path, host.type))
         elif kind not in OWN_DIRECTORY:
             foreign.append(volume.name)
-        elif kind == "projected" and strict:
+        elif kind == "projected" and strict and is_static(pod):
             failures[volume.name] = (
                 f"cannot setup projected volume {volume.name} because kube client is not configured"
             )
