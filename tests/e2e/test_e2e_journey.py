@@ -30,7 +30,7 @@ spec:
 def test_drop_edit_break_mend_remove(machine: Machine, columns: int, rows: int) -> None:
     terminal = machine.terminal
     machine.screen(columns, rows)
-    terminal.see(r"(?i)drop a pod manifest")
+    terminal.see(r"(?i)put a pod manifest")
 
     machine.write("hello.yaml", MANIFEST.replace("WORD", "one"))
     terminal.see(r"hello-n1\s+.*1/1.*Running")
@@ -49,7 +49,7 @@ def test_drop_edit_break_mend_remove(machine: Machine, columns: int, rows: int) 
     assert "hello-n1" in terminal.screen()
 
     (machine.folder / "hello.yaml").unlink()
-    terminal.see(r"(?i)drop a pod manifest")
+    terminal.see(r"(?i)put a pod manifest")
     terminal.keys("1", "q")
     terminal.see(r"keeps running the pods of")
 

@@ -120,7 +120,7 @@ def test_a_crash_loop_notifies_through_the_terminal(machine: Machine, tmp_path: 
     machine.env |= {"PODTUI_NOTIFY_BY": "bell,osc9", "TMUX": ""}
     machine.screen(80, 24)
     output = raw_output(machine, tmp_path / "output")
-    machine.terminal.see(r"(?i)drop a pod manifest")
+    machine.terminal.see(r"(?i)put a pod manifest")
     write(machine, "crash", "exit 1")
     machine.terminal.see(r"CrashLoopBackOff")
     told = b"\x07\x1b]9;podtui: default/crash-n1: CrashLoopBackOff\x07"
