@@ -26,7 +26,7 @@ from tui_scene import FOLDER, FakeClient, event, full_client, gallery, manifests
 
 from podtui.api.v1 import Pod
 from podtui.client.protocol import CLUSTER, Server
-from podtui.tui.commands import copy_files, custom_runner, edit_manifest, restart
+from podtui.tui.commands import copy_files, custom_runner, edit_manifest, edit_record, restart
 from podtui.tui.commands import images as image_commands
 from podtui.tui.commands.agent import switch_dialog
 from podtui.tui.commands.custom_commands import CommandTarget, CustomCommand
@@ -279,6 +279,9 @@ DIALOGS: Final = {
     "file-changed": dialog(
         lambda: edit_manifest._changed_dialog("web.yaml", "web.yaml was written by somebody else"),
         "edit_manifest._changed_dialog", "Overwrite"),
+    "refused-record": dialog(
+        lambda: edit_record.refusal_dialog("web", 'Pod "web" is invalid: spec: Forbidden'),
+        "edit_record.refusal_dialog", "Edit again"),
     "remove-image": dialog(lambda: image_commands.removal_dialog(images()[3]),
                            "images.removal_dialog", "Remove image"),
     "overwrite": dialog(lambda: copy_files.overwrite_dialog(Path("hosts")),
