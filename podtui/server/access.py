@@ -15,11 +15,22 @@ from collections.abc import Awaitable, Callable, Collection
 from typing import Final
 
 from aiohttp import web
+from multidict import MultiMapping
 
 from podtui.api.v1 import StatusDetails
 from podtui.server.attributes import Attributes, parse_attributes
 from podtui.server.status import Handler, StatusError
-from podtui.server.users import ADMIN, ANONYMOUS, User, may, refusal
+from podtui.server.users import (
+    ADMIN,
+    ANONYMOUS,
+    AUTHENTICATED,
+    MASTERS,
+    User,
+    may,
+    refusal,
+    service_account,
+    service_account_of,
+)
 
 log = logging.getLogger(__name__)
 
@@ -28,6 +39,7 @@ Verifier = Callable[[str], Awaitable[User | None]]
 USER: Final = web.RequestKey("user", User)
 ATTRIBUTES: Final = web.RequestKey("attributes", Attributes)
 _SCHEME: Final = "bearer"
+_EXTRA: Final = "impersonate-extra-"
 
 
 class Access:
@@ -61,8 +73,9 @@ class Access:
             if len(host) != 1 or not self._is_ours(host_name(host[0])):
                 raise StatusError(403, "the Host header does not name this server")
             user = await self._authenticate(request)
-            if not may(user, attributes):
-                raise self._refused(user, attributes)
+        user = impersonated(user, request.headers)
+        if not may(user, attributes):
+            raise self._refused(user, attributes)
         request[USER], request[ATTRIBUTES] = user, attributes
         return await handler(request)
 
@@ -91,6 +104,37 @@ class Access:
             name=attributes.name, group=attributes.group, kind=attributes.resource
         )
         return StatusError(403, refusal(user, attributes), details=details)
+
+
+def impersonated(user: User, headers: MultiMapping[str]) -> User:
+    """Return the user that the ``Impersonate-…`` headers name (``kubectl --as``), else ``user``.
+
+    Raises `StatusError` 403 for a user that may not impersonate, and 400 for groups, a UID or extra
+    values without a user.
+    """
+    name = headers.get("Impersonate-User", "")
+    groups = tuple(headers.getall("Impersonate-Group", []))
+    uid = headers.get("Impersonate-Uid", "")
+    extra = {
+        key[len(_EXTRA) :].lower(): tuple(headers.getall(key))
+        for key in headers
+        if key.lower().startswith(_EXTRA)
+    }
+    if not name:
+        if groups or uid or extra:
+            raise StatusError(400, "requested groups, uid or extra without impersonating a user")
+        return user
+    if MASTERS not in user.groups:
+        raise StatusError(
+            403,
+            f'users "{name}" is forbidden: User "{user.name}" cannot impersonate resource "users"'
+            ' in API group "" at the cluster scope',
+        )
+    if not groups and (account := service_account_of(name)) is not None:
+        groups = service_account(*account, uid, extra).groups
+    if name != ANONYMOUS.name and AUTHENTICATED not in groups:
+        groups += (AUTHENTICATED,)
+    return User(name, groups, uid, extra)
 
 
 def is_local(request: web.Request) -> bool:

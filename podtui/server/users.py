@@ -39,6 +39,14 @@ def service_account(
     return User(f"{_PREFIX}{namespace}:{name}", groups, uid, extra)
 
 
+def service_account_of(user: str) -> tuple[str, str] | None:
+    """Return (namespace, name) of a service account's user name; None for other users."""
+    if not user.startswith(_PREFIX):
+        return None
+    namespace, colon, name = user[len(_PREFIX) :].partition(":")
+    return (namespace, name) if colon and namespace and name else None
+
+
 @dataclass(frozen=True, slots=True)
 class ResourceRule:
     """Verbs on resources, with the meaning of RBAC's rules; ``*`` stands for all."""
