@@ -188,7 +188,7 @@ def test_a_cluster_on_the_screen(machine: Machine, front: Front) -> None:
     terminal.keys("Enter")
     terminal.see(r"kind: Pod")
     terminal.keys("C-d")
-    terminal.see(r"A cluster has no undo")
+    terminal.see(r"The API has no undo")
     terminal.type("y")
     # The agent behind it deletes no static pod, and says so.
     terminal.see(r"static pod")

@@ -106,7 +106,8 @@ class Model:
             self.strange.add(match.group())
 
     def _draw(self, text: str) -> None:
-        if text and not self._inside:
+        # Frames begin once the program knows the terminal's answer: on a busy machine it paints first.
+        if text and not self._inside and self.frames:
             self.strange.add(text[:40])
         self._size += len(text.encode())
         for character in text:
