@@ -106,7 +106,7 @@ class Model:
             self.strange.add(match.group())
 
     def _draw(self, text: str) -> None:
-        # Frames begin once the program knows the terminal's answer: on a busy machine it paints first.
+        # Frames begin with the terminal's answer: on a busy machine the program paints before it.
         if text and not self._inside and self.frames:
             self.strange.add(text[:40])
         self._size += len(text.encode())
