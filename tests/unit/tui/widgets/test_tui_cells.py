@@ -55,7 +55,12 @@ def test_wrapped_rows_fit_and_lose_no_word(texts: list[str], width: int, indent:
     assert "".join("".join(span.text for row in rows for span in row).split()) == before
 
 
-@given(st.integers(10, 250), st.lists(st.integers(0, 80), min_size=18, max_size=18), st.booleans())
+MOST = max(len(POD_COLUMNS), len(EVENT_COLUMNS))
+
+
+@given(
+    st.integers(10, 250), st.lists(st.integers(0, 80), min_size=MOST, max_size=MOST), st.booleans()
+)
 def test_fitted_columns_never_overflow(available: int, natural: list[int], wide: bool) -> None:
     for columns in (POD_COLUMNS, EVENT_COLUMNS):
         wanted = natural[: len(columns)]
