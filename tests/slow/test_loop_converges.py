@@ -94,9 +94,9 @@ class Watch:
                 self._check_counts(item)
             return await put(resource, item)
 
-        async def checked_delete(resource: Any, namespace: str, name: str) -> bool:
+        async def checked_delete(resource: Any, namespace: str, name: str, *check: Any) -> bool:
             self.counts = {key: n for key, n in self.counts.items() if key[0] != name}
-            return await delete(resource, namespace, name)
+            return await delete(resource, namespace, name, *check)
 
         self.world.store.put = checked_put  # type: ignore[method-assign]
         self.world.store.delete = checked_delete  # type: ignore[method-assign]

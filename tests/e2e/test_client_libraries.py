@@ -1,0 +1,99 @@
+"""Client libraries against an agent on the real engine: list, watch, create, exec."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, Final
+
+import kr8s
+import kr8s.asyncio
+import kubernetes
+import kubernetes.stream
+import pytest
+from kr8s.asyncio.objects import Pod
+from kubectl_agent import KubectlAgent, kubectl_agent
+
+pytestmark = [
+    pytest.mark.timeout(300),
+    # Both libraries leave that to the garbage collector.
+    pytest.mark.filterwarnings("ignore::ResourceWarning"),
+    pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
+    pytest.mark.filterwarnings("ignore::DeprecationWarning"),
+    # kr8s names the versions that it was tested with.
+    pytest.mark.filterwarnings("ignore:Kubernetes version:UserWarning"),
+]
+COMMAND: Final = ["sh", "-c", "trap 'exit 0' TERM; while :; do sleep 1; done"]
+
+
+def manifest(name: str) -> dict[str, Any]:
+    container = {"name": "c", "image": "busybox:1.36", "command": COMMAND}
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": name, "namespace": "default", "labels": {"of": name}},
+        "spec": {"terminationGracePeriodSeconds": 1, "containers": [container]},
+    }
+
+
+@pytest.fixture
+def agent(tmp_path: Path) -> Iterator[KubectlAgent]:
+    with kubectl_agent(tmp_path, node="n1") as found:
+        yield found
+
+
+def test_the_official_client_creates_watches_and_executes(agent: KubectlAgent) -> None:
+    kubernetes.config.load_kube_config(agent.environment["KUBECONFIG"])
+    api = kubernetes.client.CoreV1Api()
+    version = api.list_namespaced_pod("default").metadata.resource_version
+    phases: list[str] = []
+
+    def watch() -> None:
+        events = kubernetes.watch.Watch().stream(
+            api.list_namespaced_pod,
+            "default",
+            label_selector="of=lib",
+            resource_version=version,
+            timeout_seconds=90,
+        )
+        for event in events:
+            phases.append(event["object"].status.phase)
+            if phases[-1] == "Running":
+                return
+
+    watcher = threading.Thread(target=watch)
+    watcher.start()
+    api.create_namespaced_pod("default", manifest("lib"))
+    watcher.join(timeout=100)
+    assert phases[0] == "Pending"
+    assert phases[-1] == "Running"
+    assert [one.metadata.name for one in api.list_namespaced_pod("default").items] == ["lib"]
+    said = kubernetes.stream.stream(
+        kubernetes.client.CoreV1Api().connect_get_namespaced_pod_exec,
+        "lib",
+        "default",
+        command=["sh", "-c", "echo inside"],
+        stdout=True,
+        stderr=True,
+    )
+    assert said == "inside\n"
+    kubernetes.client.CoreV1Api().delete_namespaced_pod("lib", "default")
+    agent.until(lambda: not api.list_namespaced_pod("default").items)
+
+
+async def test_kr8s_creates_watches_and_executes(agent: KubectlAgent) -> None:
+    api = await kr8s.asyncio.api(kubeconfig=agent.environment["KUBECONFIG"])
+    pod = await Pod(manifest("kr"), api=api)
+    async with asyncio.timeout(90):
+        await pod.create()
+        await pod.wait("condition=Ready")
+        assert [one.name async for one in api.get("pods", namespace="default")] == ["kr"]
+        done = await pod.exec(["sh", "-c", "echo inside"])
+        assert done.stdout == b"inside\n"
+        async for event, one in api.watch("pods", namespace="default"):
+            assert (event, one.name) == ("ADDED", "kr")
+            break
+        await pod.delete()
+        await pod.wait("delete")
