@@ -1,4 +1,4 @@
-"""Where the API is reached over TCP, and the kubeconfig with which clients reach it.
+"""The address of the API over TCP, and the kubeconfig for its clients.
 
 The port must survive restarts, because kubeconfig files name it. A port that was chosen freely is
 remembered in the root directory.

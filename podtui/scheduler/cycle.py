@@ -21,7 +21,7 @@ from podtui.scheduler.status import UNRESOLVABLE, Diagnosis, Rejection
 
 NO_NODES: Final = "no nodes available to schedule pods"
 _NO_STATE: Final = "not found"
-"""What kube-scheduler v1.36 says in place of a preemption if it looked at no node."""
+"""The preemption message of kube-scheduler v1.36 if it examined no node."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -59,7 +59,7 @@ class Pending:
 
 @dataclass(frozen=True, slots=True)
 class CycleState:
-    """What is counted over all nodes; changes as pods are added to a node and removed from it."""
+    """Counts over all nodes; they change as pods are added to a node and removed from it."""
 
     spread: SpreadState
     affinity: AffinityState

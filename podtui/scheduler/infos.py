@@ -1,4 +1,4 @@
-"""What scheduling needs to know of pods and nodes; the rest of the objects is not kept."""
+"""The properties of pods and nodes that scheduling needs; the rest of the objects is not kept."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Amounts = Mapping[str, int]
 DEFAULT_SCHEDULER: Final = "default-scheduler"
 PREEMPTED: Final = "PreemptionByScheduler"
 _MISSING: Final = {"cpu": Quantity.of_milli(100), "memory": Quantity.of(200 * 1024 * 1024)}
-"""What the scores count for a container that does not say what it requests."""
+"""The requests that scores assume for a container without requests."""
 _NATIVE: Final = "kubernetes.io/"
 _FIRST: Final = ("cpu", "memory", "ephemeral-storage")
 

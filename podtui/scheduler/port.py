@@ -1,4 +1,4 @@
-"""What the scheduler needs of an API server."""
+"""The scheduler's port to the API server."""
 
 from __future__ import annotations
 

@@ -15,7 +15,7 @@ _TERMINATING: Final = "not eligible due to a terminating pod on the nominated no
 _NO_HELP: Final = Rejection("", UNRESOLVABLE, ("Preemption is not helpful for scheduling",))
 _NO_VICTIMS: Final = Rejection("", UNRESOLVABLE, ("No preemption victims found for incoming pod",))
 _NO_CLAIMS: Final = "no new claims to deallocate"
-"""What the plugin of resource claims says of each pod without any."""
+"""The message of the resource-claims plugin for pods without claims."""
 _ENOUGH: Final = 100
 _ENOUGH_PERCENT: Final = 10
 _LOWEST_PRIORITY: Final = -(2**31)

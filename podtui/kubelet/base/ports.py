@@ -1,4 +1,4 @@
-"""What the kubelet needs from the API: the records of this agent, or an API server.
+"""The kubelet's ports to the API: the records of this agent, or an API server.
 
 The agent connects the implementations; nothing in the kubelet knows which ones it has. Methods
 raise `PodtuiError` if the API cannot be reached, besides the errors that they name.
