@@ -8,9 +8,8 @@ from datetime import datetime, timedelta
 
 from aiohttp import web
 
-from podtui.api.names import LOG_GAP, LOG_GAPS, MANIFEST_PATH
+from podtui.api.names import LOG_GAP, LOG_GAPS
 from podtui.api.times import parse_time
-from podtui.api.v1 import Pod
 from podtui.clock import Clock
 from podtui.runtime.protocol import LogLines, LogOptions
 from podtui.server.kubelet import NODE_PROXY
@@ -49,7 +48,6 @@ class LogRoutes:
             web.get("/api/v1/namespaces/{namespace}/pods/{pod}/log", self.of_api),
             web.get(path, self.of_kubelet),
             web.get(f"{NODE_PROXY}{path}", self.of_kubelet),
-            web.delete("/api/v1/namespaces/{namespace}/pods/{pod}", self.refuse_delete),
         ]
 
     async def of_api(self, request: web.Request) -> web.StreamResponse:
@@ -83,19 +81,6 @@ class LogRoutes:
 
         response = web.StreamResponse(headers={"Content-Type": "text/plain"})
         return await self._streams.run(request, response, produce)
-
-    async def refuse_delete(self, request: web.Request) -> web.StreamResponse:
-        """Refuse with the path of the manifest: a static pod is deleted by deleting its
-        manifest."""
-        namespace, name = request.match_info["namespace"], request.match_info["pod"]
-        pod = await self._records.get("pods", namespace, name)
-        if not isinstance(pod, Pod):
-            raise not_found("pods", name)
-        manifest = pod.metadata.annotations.get(MANIFEST_PATH, "")
-        which = (
-            f"its manifest {manifest}" if manifest else "its manifest from the static-pod folder"
-        )
-        raise StatusError(405, f'pod "{name}" is a static pod: remove {which} to delete it')
 
 
 def parse_log_request(request: web.Request, clock: Clock) -> LogRequest:
