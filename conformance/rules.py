@@ -233,6 +233,7 @@ MIRROR_LEAVES: Final = (
         "there is no attach-detach controller",
     ),
     Leave(r"^spec\.taints\[", "", "the admission of an API server taints a new node"),
+    Leave(r"^spec = \{\}$", "", "without taints, the node's spec is empty"),
     Leave(r"^status\.daemonEndpoints\.", "", "podtui listens on a socket, not on port 10250"),
     Leave(
         r"^status\.declaredFeatures\[",

@@ -136,7 +136,8 @@ async def test_exec_at_a_terminal(start: Start) -> None:
 
 async def test_exec_where_nothing_runs(start: Start) -> None:
     code, _, err = await run(start, "exec", "web", "--", "nosuchcommand")
-    assert code == 126
+    assert code == 1
+    assert b"error executing command in container" in err
     code, _, err = await run(start, "exec", "nobody", "--", "true")
     assert code == 1
     assert b'pods "nobody" not found' in err

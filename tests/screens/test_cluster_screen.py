@@ -155,7 +155,7 @@ async def test_a_log_that_breaks_off_is_the_clusters_doing() -> None:
             lines = (view.render_line(y).text for y in range(view.size.height))
             return " ".join(" ".join(lines).split())
 
-        words = "The cluster does not answer: api.example: it takes too long"
+        words = "The cluster does not respond: api.example: it takes too long"
         await wait_for(pilot, lambda: words in said(), "who does not answer")
 
 
@@ -240,7 +240,7 @@ async def test_delete_asks_first_and_tells_what_the_server_refused() -> None:
         await pilot.press("ctrl+d")
         await wait_for(pilot, lambda: isinstance(app.screen, Dialog), "the question")
         asked = screen_text(app)
-        assert "A cluster has no undo." in asked
+        assert "The API has no undo." in asked
         assert deletion_effect(pod) in asked
         await pilot.press("enter")
         await wait_for(pilot, lambda: app.screen is main(app), "the screen again")

@@ -160,10 +160,13 @@ async def test_keys_that_follow_a_move_are_about_the_row_moved_to() -> None:
         app.simulate_key("j")
         app.simulate_key("p")
         await wait_for(pilot, lambda: screen.active == "logs", "the log")
-        await pilot.pause(0.3)
+        await wait_for(
+            pilot,
+            lambda: screen.logs.target is not None and screen.logs.target.previous,
+            "the previous log",
+        )
         target = screen.logs.target
         assert target is not None
-        assert target.previous
         assert target.key == table.cursor_key
 
 

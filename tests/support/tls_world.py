@@ -6,7 +6,7 @@ import asyncio
 import socket
 import ssl
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -77,10 +77,13 @@ class TlsWorld:
 
     def _exchange(self, data: bytes) -> bytes:
         with self.raw() as connection:
-            connection.sendall(data)
+            # The server may answer and close before it has read everything.
+            with suppress(BrokenPipeError, ConnectionResetError):
+                connection.sendall(data)
             found = b""
-            while piece := connection.recv(65536):
-                found += piece
+            with suppress(ConnectionResetError):
+                while piece := connection.recv(65536):
+                    found += piece
             return found
 
 
