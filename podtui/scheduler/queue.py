@@ -22,7 +22,7 @@ _ALL: Final[Callable[[Pending], bool]] = lambda _: True  # noqa: E731
 
 
 class Place(Enum):
-    """Where a pod is. Each pod is at exactly one place."""
+    """The location of a pod. Each pod is in exactly one."""
 
     ACTIVE = "active"
     """To be tried now; by priority, then by the time since it waits."""

@@ -1,4 +1,4 @@
-"""How well each of the feasible nodes suits a pod: the scheduler's scores, normalised and
+"""Score the feasible nodes for a pod: the scheduler's scores, normalised and
 weighted as kube-scheduler does by default."""
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What a request asks for, in the terms of authorization: verb, resource, namespace and name.
+"""The attributes of a request, as authorization defines them: verb, resource, namespace and name.
 
 Follows the API server's ``RequestInfo``: ``/api/VERSION/…`` and ``/apis/GROUP/VERSION/…`` with a
 resource are resource requests, every other path is not.
@@ -39,7 +39,7 @@ class Attributes:
 
     @property
     def long_running(self) -> bool:
-        """Whether the request is a watch or a stream, which has no time limit."""
+        """True for a watch or a stream, which has no time limit."""
         if not self.resource:
             return self.path.startswith(_LONG_RUNNING_PATHS)
         return self.verb == "watch" or self.subresource in _LONG_RUNNING

@@ -1,4 +1,4 @@
-"""What a deletion does to an object: it goes at once, or stays for a while as it is ended.
+"""The effect of a deletion on an object: removal at once, or graceful termination first.
 
 A pod on a node gets a grace period, in which its kubelet ends it. Any object stays as long as it
 has finalizers.

@@ -65,7 +65,7 @@ class ListQuery:
 
     @property
     def exact(self) -> bool:
-        """Whether the list must be of exactly ``resource_version``. A page of a list is."""
+        """True if the list must be of exactly ``resource_version``, as a page of a list must."""
         return self.match == "Exact" or (not self.match and self.limit > 0)
 
     def selects(self, item: ApiObject | None) -> bool:

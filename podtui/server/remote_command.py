@@ -28,6 +28,7 @@ from podtui.server.stream import closed_after
 
 log = logging.getLogger(__name__)
 EXEC_FAILED: Final = b"OCI runtime exec failed: "
+NOT_STARTED_CODES: Final = (126, 127)
 NOT_STARTED: Final = (
     "error executing command in container: failed to exec in container: failed to start exec"
 )
@@ -126,22 +127,29 @@ async def _outward(streams: RemoteStreams, session: Session, wanted: Wanted) -> 
     A Docker engine reports a command that cannot be started as its output; a CRI runtime, and
     so the API, as an error.
     """
-    refusal = b""
+    held: tuple[str, bytes] | None = None
+
+    async def send(stream: str, data: bytes) -> None:
+        if wanted.stdout if stream == "stdout" else wanted.stderr:
+            await streams.send(stream, data)
+
     async with closed_after(session.output()) as output:
         async for stream, data in output:
-            if not refusal and data.startswith(EXEC_FAILED):
-                refusal = data
+            if held is None and data.startswith(EXEC_FAILED):
+                held = stream, data
                 continue
-            for part in filter(None, (refusal, data)):
-                if wanted.stdout if stream == "stdout" else wanted.stderr:
-                    await streams.send(stream, part)
-            refusal = b""
+            if held is not None:
+                await send(*held)
+                held = None
+            await send(stream, data)
     code = await session.exit_code()
-    if refusal and code in (126, 127):
-        text = refusal.decode(errors="replace").strip()
+    if held is not None and code in NOT_STARTED_CODES:
+        text = held[1].decode(errors="replace").strip()
         await streams.finish(failure(f"{NOT_STARTED}: {text}"))
-    else:
-        await streams.finish(outcome(code))
+        return
+    if held is not None:
+        await send(*held)
+    await streams.finish(outcome(code))
 
 
 def parse_wanted(request: web.Request) -> Wanted:

@@ -48,9 +48,9 @@ class Resource:
     record: RecordName | None = None
     """The records of the objects."""
     strategy: Strategy | None = None
-    """How objects are written; None for objects that are only read."""
+    """The strategy of writes; None for objects that are only read."""
     updates: Mapping[str, Strategy] = field(default_factory=dict[str, Strategy])
-    """How objects are updated, by subresource."""
+    """The strategies of updates, by subresource."""
     to_wire: Callable[[Any], Tree] | None = None
     """Returns an object's JSON form, if that is not the form of its record."""
     from_wire: Callable[[Tree], Tree] | None = None

@@ -28,11 +28,15 @@ from podtui.server.status import StatusError
 
 POD = "/api/v1/namespaces/default/pods/web"
 EXEC = f"{POD}/exec?container=c&stdin=true&stdout=true&stderr=true"
+REFUSED = "OCI runtime exec failed: exec failed: "
 DECLARED = {
     **COMMANDS,
     ("sh", "-c", "echo out;echo err >&2;exit 3"): ends("out", Say("err", "stderr"), code=3),
     ("sh", "-c", "echo a;echo b >&2"): ends("a", Say("b", "stderr")),
     ("echo", "hi"): ends("hi"),
+    ("refused",): ends(f"{REFUSED}no such file", code=127),
+    ("cat", "report"): ends(f"{REFUSED}no such file"),
+    ("cat", "log"): ends(f"{REFUSED}no such file", Say("more", "stderr"), code=1),
 }
 
 
@@ -323,3 +327,21 @@ def test_outcomes() -> None:
     assert msgspec.json.encode(outcome(0)) == b'{"status":"Success"}'
     assert outcome(None).status == "Success"
     assert failure("gone").message == "Internal error occurred: gone"
+
+
+@pytest.mark.parametrize(
+    ("command", "channel", "text"),
+    [
+        ("command=refused", channels.ERROR, b"failed to start exec: OCI runtime exec failed"),
+        ("command=cat&command=report", channels.STDOUT, b"OCI runtime exec failed"),
+        ("command=cat&command=log", channels.STDOUT, b"OCI runtime exec failed"),
+    ],
+)
+async def test_only_a_command_that_cannot_start_is_an_error(
+    http: aiohttp.ClientSession, command: str, channel: int, text: bytes
+) -> None:
+    """Its output may look like the engine's refusal without being one."""
+    async with http.ws_connect(f"{EXEC}&{command}", protocols=[channels.V5]) as socket:
+        frames = await received(socket)
+    of_text = {frame[0] for frame in frames if text in frame}
+    assert of_text == {channel}
