@@ -70,7 +70,7 @@ types: dev
 	$(BIN)/pyright
 
 unit: dev ## Run the quick tests, without engine and screen
-	$(PYTEST) tests/unit tests/contract -m "not engine" -n $(CORES) --dist worksteal
+	$(PYTEST) tests/unit tests/contract -m "not engine" -n $(WAITING) --dist worksteal
 
 slow: dev ## Run the slow tests without engine and screen: processes, long waits
 	$(PYTEST) tests/slow -n $(WAITING) --dist worksteal
