@@ -1,9 +1,10 @@
 """Write ``podtui/api/fields.json``: the facts about fields that ``podtui/api/v1.py`` does not
 contain.
 
-These are the wire numbers of the protobuf encoding, the strategies of patches, and the kinds of
-lists and maps for server-side apply. They come from a checkout of github.com/kubernetes/kubernetes
-(its OpenAPI v3 documents and ``.proto`` files). `podtui.api.fields` describes the format.
+These are the wire numbers of the protobuf encoding, the strategies of patches, the kinds of lists
+and maps for server-side apply, and the values of enumerations. They come from a checkout of
+github.com/kubernetes/kubernetes (its OpenAPI v3 documents, ``.proto`` and Go files).
+`podtui.api.fields` describes the format.
 
 Run ``python scripts/generate_fields.py CHECKOUT`` after raising the version of the API.
 """
@@ -68,6 +69,8 @@ PROTO_PACKAGES = {
 }
 _STRUCT = re.compile(r"^type (\w+) struct \{\n(.*?)^\}", re.MULTILINE | re.DOTALL)
 _GO_FIELD = re.compile(r"^\t(?:(\w+) )?(\S+) +`.*?json:\"([^\"]*)\"", re.MULTILINE)
+_ENUM = re.compile(r"^// \+enum\n(?:^//.*\n)*^type (\w+) string$", re.MULTILINE)
+_CONSTANT = re.compile(r"^\t?(?:const )?\w+ +(\w+) += \"([^\"]*)\"", re.MULTILINE)
 _MESSAGE = re.compile(r"^message (\w+) \{\n(.*?)^\}", re.MULTILINE | re.DOTALL)
 _LINE = re.compile(
     r"^  (?:optional |repeated |required )?(map<string, [\w.]+>|[\w.]+) (\w+) = (\d+)", re.MULTILINE
@@ -82,35 +85,50 @@ class Checkout:
             self.schemas |= json.loads(path.read_text())["components"]["schemas"]
         self.messages: dict[str, dict[str, tuple[int, str]]] = {}
         self.pointers: dict[str, set[str]] = {}
+        self.values: dict[str, dict[str, list[str]]] = {}
         for package, folder in PROTO_PACKAGES.items():
             text = (root / "staging/src/k8s.io" / folder / "generated.proto").read_text()
             for name, body in _MESSAGE.findall(text):
                 self.messages[package + name] = {
                     field: (int(number), kind) for kind, field, number in _LINE.findall(body)
                 }
-            self.read_pointers(package, root / "staging/src/k8s.io" / folder)
+            self.read_go(package, root / "staging/src/k8s.io" / folder)
         self.names: dict[str, str] = {}
         self.order: list[str] = []
 
-    def read_pointers(self, package: str, folder: Path) -> None:
-        """Collect the fields that Go holds by pointer, those of embedded structs included."""
+    def read_go(self, package: str, folder: Path) -> None:
+        """Collect the fields that Go holds by pointer, and the values of fields whose type is an
+        enumeration; those of embedded structs included."""
+        text = (folder / "types.go").read_text()
         structs = {
             name: _GO_FIELD.findall(re.sub(r"^\t//.*\n", "", body, flags=re.MULTILINE))
-            for name, body in _STRUCT.findall((folder / "types.go").read_text())
+            for name, body in _STRUCT.findall(text)
         }
+        values: dict[str, set[str]] = {name: set() for name in _ENUM.findall(text)}
+        for name, value in _CONSTANT.findall(text):
+            if name in values:
+                values[name].add(value)
 
-        def pointers(name: str) -> set[str]:
-            found: set[str] = set()
+        def kinds(name: str) -> dict[str, str]:
+            found: dict[str, str] = {}
             for _, kind, tag in structs.get(name, ()):
                 wire, _, options = tag.partition(",")
                 if not wire and "inline" in options:
-                    found |= pointers(kind)
-                elif kind.startswith("*"):
-                    found.add(wire)
+                    found |= kinds(kind)
+                else:
+                    found[wire] = kind
             return found
 
         for name in structs:
-            self.pointers[package + name] = pointers(name)
+            fields = kinds(name)
+            self.pointers[package + name] = {
+                wire for wire, kind in fields.items() if kind.startswith("*")
+            }
+            self.values[package + name] = {
+                wire: sorted(values[kind.lstrip("*[]")])
+                for wire, kind in fields.items()
+                if kind.lstrip("*[]") in values
+            }
 
     def visit(self, name: str) -> None:
         """Append a type to the order after everything it refers to."""
@@ -177,6 +195,8 @@ class Checkout:
                 facts["pointer"] = True
             if "default" in prop and prop["default"] != {}:
                 facts["default"] = prop["default"]
+            if values := self.values.get(name, {}).get(field):
+                facts["values"] = values
             for key, extension in (
                 ("list", "list-type"),
                 ("keys", "list-map-keys"),

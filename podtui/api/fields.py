@@ -39,8 +39,8 @@ class Field(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
     ``at`` is the number in the protobuf message; a second number is that in a nested message whose
     fields JSON shows inline. ``pointer`` is True if Go distinguishes an absent value from an empty
-    one. ``list`` and ``keys`` are the kind of a list for server-side apply;
-    ``strategy`` and ``merge_key`` steer a strategic merge patch.
+    one. ``values`` are those of an enumeration. ``list`` and ``keys`` are the kind of a list for
+    server-side apply; ``strategy`` and ``merge_key`` steer a strategic merge patch.
     """
 
     type: str
@@ -48,6 +48,7 @@ class Field(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     required: bool = False
     pointer: bool = False
     default: Any = msgspec.UNSET
+    values: tuple[str, ...] = ()
     list: Literal["", "atomic", "set", "map"] = ""
     keys: tuple[str, ...] = ()
     map: Literal["", "atomic"] = ""

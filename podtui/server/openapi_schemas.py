@@ -148,6 +148,12 @@ class Schemas:
     def _field(self, owner: str, name: str, field: Field) -> Json:
         schema = self._value(field.type)
         text = _description(owner, name)
+        if field.values and schema["type"] == "string":
+            schema["enum"] = list(field.values)
+            listed = "\n".join(f' - `"{value}"`' for value in field.values)
+            text = f"{text}\n\nPossible enum values:\n{listed}"
+        elif field.values:
+            schema["items"]["enum"] = list(field.values)
         if "$ref" in schema and text:
             schema = Json(allOf=[schema])
         if text:

@@ -93,6 +93,19 @@ def test_kubectl_finds_how_patches_merge_lists() -> None:
     assert {"dryRun", "fieldValidation"} <= {parameter["name"] for parameter in patch["parameters"]}
 
 
+def test_values_of_enumerations_are_listed() -> None:
+    schemas = DOCUMENTS["api/v1"]["components"]["schemas"]
+    policy = schemas["io.k8s.api.core.v1.PodSpec"]["properties"]["restartPolicy"]
+    assert policy["enum"] == ["Always", "Never", "OnFailure"]
+    assert policy["description"].endswith(
+        'Possible enum values:\n - `"Always"`\n - `"Never"`\n - `"OnFailure"`'
+    )
+    claim = schemas["io.k8s.api.core.v1.PersistentVolumeClaimSpec"]["properties"]
+    assert "ReadWriteOnce" in claim["accessModes"]["items"]["enum"]
+    pod = openapi_v2.combined(DOCUMENTS.values())["definitions"]["io.k8s.api.core.v1.PodSpec"]
+    assert pod["properties"]["restartPolicy"]["enum"] == policy["enum"]
+
+
 def test_texts_are_about_existing_types_and_fields() -> None:
     known = fields.types()
     assert set(texts().types) <= set(known)
