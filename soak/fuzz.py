@@ -42,8 +42,8 @@ from podtui.runtime.docker.log_stream import FramedLines, TerminalLines
 from podtui.runtime.docker.stats import from_answer, interfaces_of
 from podtui.runtime.protocol import LogOptions
 from podtui.server import build_app, serve_unix
-from podtui.server.query import negotiate
-from podtui.server.selectors import parse_fields, parse_labels
+from podtui.server.resources.query import negotiate
+from podtui.server.resources.selectors import parse_fields, parse_labels
 from podtui.server.status import StatusError
 from podtui.settings import resolve
 from podtui.store import open_store

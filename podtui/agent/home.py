@@ -23,8 +23,8 @@ from podtui.clock import Clock
 from podtui.errors import NotFound, PodtuiError, StoreGone
 from podtui.kubelet.base.ports import Ports, ServiceAccountTokens, Token, TokenRequest
 from podtui.manifest.objects import DocumentKind, ObjectKey
-from podtui.server.service_accounts import BoundObject
-from podtui.server.service_accounts import ServiceAccountTokens as Issuer
+from podtui.server.auth.service_accounts import BoundObject
+from podtui.server.auth.service_accounts import ServiceAccountTokens as Issuer
 from podtui.server.status import StatusError
 from podtui.store.protocol import Change, Records, WatchType
 from podtui.store.resources import Object, Resource

@@ -54,15 +54,15 @@ from podtui.runtime.protocol import Runtime
 from podtui.scheduler.client import ClientOfScheduler
 from podtui.scheduler.scheduler import Scheduler
 from podtui.server import build_app, serve_unix
-from podtui.server.access import Access
-from podtui.server.images import ImageRoutes
-from podtui.server.insight import EngineCallRoutes, InsightRoutes
-from podtui.server.kubelet import FigureRoutes
-from podtui.server.namespace_care import NamespaceCare
-from podtui.server.reviews import ReviewRoutes
-from podtui.server.service_accounts import ServiceAccountTokens
-from podtui.server.tls import TlsServer
-from podtui.server.what_if import ManifestReader, Planner, PlanRoutes, WhatIfRoutes
+from podtui.server.auth.access import Access
+from podtui.server.auth.reviews import ReviewRoutes
+from podtui.server.auth.service_accounts import ServiceAccountTokens
+from podtui.server.node.images import ImageRoutes
+from podtui.server.node.insight import EngineCallRoutes, InsightRoutes
+from podtui.server.node.kubelet import FigureRoutes
+from podtui.server.node.what_if import ManifestReader, Planner, PlanRoutes, WhatIfRoutes
+from podtui.server.resources.namespace_care import NamespaceCare
+from podtui.server.transport.tls import TlsServer
 from podtui.settings import SETTINGS, Settings, attribute_name
 from podtui.store import Store, open_store
 from podtui.store.usage import UsageTable

@@ -2,6 +2,6 @@
 
 from podtui.server.app import build_app
 from podtui.server.status import StatusError
-from podtui.server.unix import serve_unix
+from podtui.server.transport.unix import serve_unix
 
 __all__ = ["StatusError", "build_app", "serve_unix"]

@@ -8,27 +8,26 @@ from aiohttp import web
 from aiohttp.typedefs import Middleware
 
 from podtui.clock import Clock, SystemClock
-from podtui.server import discovery
-from podtui.server.access import Access
-from podtui.server.files import FileRoutes
-from podtui.server.kubelet import KubeletRoutes
+from podtui.server.auth.access import Access
 from podtui.server.limits import LARGEST_BODY, Limits, RequestLimits
-from podtui.server.logs import LogRoutes
-from podtui.server.openapi_routes import OpenApiRoutes
-from podtui.server.pod_routes import PodRequestRoutes
-from podtui.server.port_forward import PortForwardRoutes
+from podtui.server.node.files import FileRoutes
+from podtui.server.node.kubelet import KubeletRoutes
+from podtui.server.node.logs import LogRoutes
+from podtui.server.node.port_forward import PortForwardRoutes
+from podtui.server.node.remote_command import RemoteCommandRoutes
 from podtui.server.protocol import KubeletEndpoints
-from podtui.server.remote_command import RemoteCommandRoutes
-from podtui.server.resource_routes import ResourceRoutes
-from podtui.server.resources import sources
-from podtui.server.sockets import Sockets
+from podtui.server.resources.definitions import sources
+from podtui.server.resources.pod_routes import PodRequestRoutes
+from podtui.server.resources.read_routes import ResourceRoutes
+from podtui.server.resources.write_routes import WriteRoutes
+from podtui.server.schema import discovery
+from podtui.server.schema.openapi_routes import OpenApiRoutes
 from podtui.server.status import errors_as_status
-from podtui.server.stream import Streams
-from podtui.server.write_routes import WriteRoutes
+from podtui.server.transport.sockets import Sockets
+from podtui.server.transport.streams import STREAMS, Streams
 from podtui.store.protocol import Records
 
 BOOKMARK_SECONDS = 45.0
-STREAMS: web.AppKey[Streams] = web.AppKey("streams", Streams)
 
 
 def build_app(

@@ -1,8 +1,8 @@
 """Limits of requests: how many at once, how long, and how large and slow a body may be.
 
 They are the API server's: 3 MiB for a body, and a minute for a request that is neither a watch nor
-a stream. Connections are limited where they are accepted (`podtui.server.tls`), heads by the HTTP
-parser.
+a stream. Connections are limited where they are accepted (`podtui.server.transport.tls`), heads by
+the HTTP parser (`podtui.server.transport.unix`).
 """
 
 from __future__ import annotations
@@ -11,19 +11,19 @@ import asyncio
 from collections.abc import Generator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
 from aiohttp import web
 
 from podtui.api.names import GROUP
 from podtui.api.v1 import StatusDetails
-from podtui.server.access import ATTRIBUTES
-from podtui.server.attributes import Attributes
+from podtui.server.auth.access import ATTRIBUTES
+from podtui.server.auth.attributes import Attributes
 from podtui.server.status import Handler, StatusError
 
 LARGEST_BODY: Final = 3 * 1024 * 1024
 _FILES: Final = "files"
-"""The subresource whose bodies are streams (`podtui.server.files`)."""
+"""The subresource whose bodies are streams (`podtui.server.node.files`)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,21 +34,6 @@ class Limits:
     most_long: int = 384
     body_seconds: float = 30.0
     seconds: float = 60.0
-
-
-CONNECTION_LIMITS: Final[dict[str, Any]] = {
-    # A connection without a complete request head is closed after this time.
-    "keepalive_timeout": 30.0,
-    # How long to discard the rest of a body that was refused.
-    "lingering_time": 2.0,
-    # The command of an exec is part of the request line.
-    "max_line_size": 128 * 1024,
-    "max_field_size": 8 * 1024,
-    "max_headers": 64,
-    # Compressed bodies could be much larger than they say; no client sends them.
-    "auto_decompress": False,
-}
-"""Arguments of `aiohttp.web.AppRunner`."""
 
 
 class RequestLimits:

@@ -23,7 +23,7 @@ from podtui.clock import SystemClock
 from podtui.pki.access_point import choose_access_point, write_kubeconfig
 from podtui.pki.certificates import server_names
 from podtui.pki.pki import Pki
-from podtui.server.tls import TlsServer
+from podtui.server.transport.tls import TlsServer
 
 pytestmark = pytest.mark.timeout(300)
 Start = Callable[..., Awaitable[asyncio.subprocess.Process]]

@@ -36,12 +36,12 @@ from podtui.clock import SystemClock
 from podtui.errors import InvalidUpdate, RestartRefused
 from podtui.runtime.protocol import LogLine, LogLines, LogOptions
 from podtui.server import build_app, serve_unix
-from podtui.server.access import ATTRIBUTES, USER, Access
-from podtui.server.attributes import parse_attributes
-from podtui.server.namespace_care import NamespaceCare
+from podtui.server.auth.access import ATTRIBUTES, USER, Access
+from podtui.server.auth.attributes import parse_attributes
+from podtui.server.auth.users import ADMIN
 from podtui.server.protocol import LogError
+from podtui.server.resources.namespace_care import NamespaceCare
 from podtui.server.status import Handler
-from podtui.server.users import ADMIN
 from podtui.store import Store, open_store
 
 LONG_AGO = "2026-01-01T00:00:00Z"

@@ -19,8 +19,8 @@ from podtui.clock import Clock, SystemClock
 from podtui.pki.access_point import AccessPoint, choose_access_point
 from podtui.pki.certificates import server_names
 from podtui.pki.pki import Pki
-from podtui.server.access import Access
-from podtui.server.tls import TlsServer
+from podtui.server.auth.access import Access
+from podtui.server.transport.tls import TlsServer
 
 
 @dataclass

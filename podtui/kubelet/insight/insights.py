@@ -39,10 +39,10 @@ UNTOLD_STORAGE: Final = "the engine's storage does not tell how much a container
 
 
 class Insights:
-    """Implements `podtui.server.insight.PodInsights`. ``find`` returns a pod by namespace and name.
+    """Implements `podtui.server.node.insight.PodInsights`.
 
-    All methods about a pod raise `LookupError`, with a message for the user, if there is no such
-    pod.
+    ``find`` returns a pod by namespace and name. All methods about a pod raise `LookupError`, with
+    a message for the user, if there is no such pod.
     """
 
     def __init__(

@@ -15,8 +15,8 @@ from podtui.api.what_if import Lack, WhatIf
 from podtui.client.unix import UnixClient
 from podtui.errors import ApiError
 from podtui.manifest.diagnose import read_manifest
-from podtui.server.images import ImageRoutes
-from podtui.server.what_if import WhatIfRoutes
+from podtui.server.node.images import ImageRoutes
+from podtui.server.node.what_if import WhatIfRoutes
 
 MANIFEST = b'{"kind": "Pod", "apiVersion": "v1", "metadata": {"name": "web"}, "spec": %s}'
 IMAGE = NodeImage(id="sha256:a", names=("a:1",), sizeBytes=5)

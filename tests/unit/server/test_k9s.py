@@ -21,9 +21,9 @@ from podtui.clock import SystemClock
 from podtui.pki.certificates import make_key, server_names
 from podtui.pki.pki import Pki
 from podtui.pki.tokens import TokenIssuer
-from podtui.server.access import Access
-from podtui.server.reviews import ReviewRoutes
-from podtui.server.service_accounts import ServiceAccountTokens
+from podtui.server.auth.access import Access
+from podtui.server.auth.reviews import ReviewRoutes
+from podtui.server.auth.service_accounts import ServiceAccountTokens
 from podtui.store import open_store
 
 AGGREGATED = (

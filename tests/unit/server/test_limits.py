@@ -19,9 +19,9 @@ from msgspec import structs
 from served import pod
 from tls_world import TlsWorld, tls_world
 
-from podtui.server.app import STREAMS
-from podtui.server.limits import CONNECTION_LIMITS, LARGEST_BODY, Limits
-from podtui.server.stream import LIMIT
+from podtui.server.limits import LARGEST_BODY, Limits
+from podtui.server.transport.streams import LIMIT, STREAMS
+from podtui.server.transport.unix import CONNECTION_LIMITS
 
 LIST = "/api/v1/pods"
 ECHO = "/apis/example.org/v1/echoes"

@@ -10,7 +10,7 @@ from fake_host import FakeHost
 from kubelet_world import World, container, pod
 
 from podtui.server import build_app, serve_unix
-from podtui.server.kubelet import FigureRoutes
+from podtui.server.node.kubelet import FigureRoutes
 
 UID = "uid-web-n1"
 

@@ -1,0 +1,163 @@
+"""The kubelet's own endpoints (kubelet.md §16), and the retry and restart requests."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Protocol
+
+import msgspec
+from aiohttp import web
+
+from podtui.api.names import GROUP_VERSION
+from podtui.api.summary import Summary, only_cpu_and_memory
+from podtui.api.v1 import Pod
+from podtui.errors import RestartRefused
+from podtui.server.protocol import KubeletEndpoints
+from podtui.server.resources.objects import encode
+from podtui.server.resources.query import flag
+from podtui.server.status import StatusError, json_response, success
+from podtui.store.protocol import Records
+
+CHECKS = ("ping", "log", "syncloop")
+NODE_PROXY = "/api/v1/nodes/{node}/proxy"
+
+
+class KubeletRoutes:
+    def __init__(self, records: Records, kubelet: KubeletEndpoints) -> None:
+        self._records = records
+        self._kubelet = kubelet
+
+    def routes(self) -> list[web.RouteDef]:
+        return [
+            *(web.get(path, self.health) for path in ("/healthz", "/livez", "/readyz")),
+            web.get("/healthz/{check}", self.health),
+            web.get("/pods", self.pods),
+            web.get(f"{NODE_PROXY}/pods", self.pods),
+            web.get(f"{NODE_PROXY}/healthz", self.health),
+            web.get(f"{NODE_PROXY}/healthz/{{check}}", self.health),
+            web.post(
+                f"/apis/{GROUP_VERSION}/namespaces/{{namespace}}/pods/{{pod}}/retry", self.retry
+            ),
+            web.post(
+                f"/apis/{GROUP_VERSION}/namespaces/{{namespace}}/pods/{{pod}}/restart",
+                self.restart,
+            ),
+        ]
+
+    async def health(self, request: web.Request) -> web.Response:
+        """Return ``ok``, or 500 with one line per check and the reason of the failed one."""
+        check = request.match_info.get("check", "")
+        if check and check not in CHECKS:
+            raise web.HTTPNotFound
+        well, reason = self._kubelet.healthy()
+        if well or check in ("ping", "log"):
+            return web.Response(text="ok", headers={"X-Content-Type-Options": "nosniff"})
+        lines = ["[+]ping ok", "[+]log ok", f"[-]syncloop failed: {reason}", "healthz check failed"]
+        return web.Response(text="\n".join([*lines, ""]), status=500)
+
+    async def pods(self, request: web.Request) -> web.Response:
+        pods = (await self._records.list("pods")).items
+        return _pod_list([pod for pod in pods if isinstance(pod, Pod)])
+
+    async def retry(self, request: web.Request) -> web.Response:
+        namespace, pod = request.match_info["namespace"], request.match_info["pod"]
+        try:
+            await self._kubelet.retry(namespace, pod)
+        except LookupError as error:
+            raise _missing(error, pod) from error
+        except RestartRefused as error:
+            raise StatusError(409, str(error)) from error
+        return success()
+
+    async def restart(self, request: web.Request) -> web.Response:
+        """Restart a pod, or with query parameter ``container`` only that container."""
+        namespace, pod = request.match_info["namespace"], request.match_info["pod"]
+        try:
+            await self._kubelet.restart(namespace, pod, request.query.get("container", ""))
+        except LookupError as error:
+            raise _missing(error, pod) from error
+        except RestartRefused as error:
+            raise StatusError(409, str(error)) from error
+        return success()
+
+
+def _missing(error: LookupError, pod: str) -> StatusError:
+    words = str(error.args[0]) if error.args else f'pod "{pod}" not found'
+    return StatusError(404, words)
+
+
+class KubeletFigures(Protocol):
+    """The kubelet's figures. `summary` raises `EngineUnavailable`; the others return metrics in the
+    Prometheus text format."""
+
+    async def summary(self) -> Summary: ...
+
+    def running_pods(self) -> tuple[Pod, ...]: ...
+
+    def prometheus(self) -> bytes: ...
+
+    def probe_prometheus(self) -> bytes: ...
+
+    async def resource_prometheus(self) -> bytes: ...
+
+    async def cadvisor_prometheus(self) -> bytes: ...
+
+
+class FigureRoutes:
+    """Metrics, summary, running pods and configuration, at the kubelet's paths and, for ``kubectl
+    get --raw``, at those of the API server's node proxy. ``config`` is the body of ``/configz``."""
+
+    def __init__(self, figures: KubeletFigures, config: bytes) -> None:
+        self._figures = figures
+        self._config = config
+
+    def routes(self) -> list[web.RouteDef]:
+        handlers = {
+            "/stats/summary": self.summary,
+            "/runningpods/": self.running_pods,
+            "/metrics": self.metrics,
+            "/metrics/probes": self.probes,
+            "/metrics/resource": self.resource,
+            "/metrics/cadvisor": self.cadvisor,
+            "/configz": self.configz,
+        }
+        return [
+            web.get(f"{prefix}{path}", handler)
+            for prefix in ("", NODE_PROXY)
+            for path, handler in handlers.items()
+        ]
+
+    async def summary(self, request: web.Request) -> web.Response:
+        """With query parameter ``only_cpu_and_memory=true``, leave out everything else."""
+        found = await self._figures.summary()
+        if flag(request, "only_cpu_and_memory"):
+            found = only_cpu_and_memory(found)
+        return json_response(msgspec.json.encode(found))
+
+    async def running_pods(self, request: web.Request) -> web.Response:
+        return _pod_list(self._figures.running_pods())
+
+    async def metrics(self, request: web.Request) -> web.Response:
+        return _exposed(self._figures.prometheus())
+
+    async def probes(self, request: web.Request) -> web.Response:
+        return _exposed(self._figures.probe_prometheus())
+
+    async def resource(self, request: web.Request) -> web.Response:
+        return _exposed(await self._figures.resource_prometheus())
+
+    async def cadvisor(self, request: web.Request) -> web.Response:
+        return _exposed(await self._figures.cadvisor_prometheus())
+
+    async def configz(self, request: web.Request) -> web.Response:
+        return json_response(self._config)
+
+
+def _exposed(body: bytes) -> web.Response:
+    headers = {"Content-Type": "text/plain; version=0.0.4; charset=utf-8"}
+    return web.Response(body=body, headers=headers)
+
+
+def _pod_list(pods: Iterable[Pod]) -> web.Response:
+    items = b",".join(encode(pod, "v1", "Pod") for pod in pods)
+    return json_response(b'{"kind":"PodList","apiVersion":"v1","metadata":{},"items":[%s]}' % items)

@@ -1,0 +1,165 @@
+"""Container logs over HTTP: the pod's ``log`` subresource and the kubelet's own path."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from aiohttp import web
+
+from podtui.api.names import LOG_GAP, LOG_GAPS
+from podtui.api.times import parse_time
+from podtui.clock import Clock
+from podtui.runtime.protocol import LogLines, LogOptions
+from podtui.server.node.kubelet import NODE_PROXY
+from podtui.server.protocol import KubeletEndpoints, LogError
+from podtui.server.resources.query import flag
+from podtui.server.status import StatusError, bad_request, invalid, not_found
+from podtui.server.transport.streams import Outflow, Streams, closed_after
+from podtui.store.protocol import Records
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LogRequest:
+    """``limit`` is the maximum number of bytes in the response, None for no limit."""
+
+    namespace: str
+    pod: str
+    container: str
+    previous: bool
+    timestamps: bool
+    limit: int | None
+    options: LogOptions
+
+
+class LogRoutes:
+    def __init__(
+        self, records: Records, kubelet: KubeletEndpoints, *, clock: Clock, streams: Streams
+    ) -> None:
+        self._records = records
+        self._kubelet = kubelet
+        self._clock = clock
+        self._streams = streams
+
+    def routes(self) -> list[web.RouteDef]:
+        path = "/containerLogs/{namespace}/{pod}/{container}"
+        return [
+            web.get("/api/v1/namespaces/{namespace}/pods/{pod}/log", self.of_api),
+            web.get(path, self.of_kubelet),
+            web.get(f"{NODE_PROXY}{path}", self.of_kubelet),
+        ]
+
+    async def of_api(self, request: web.Request) -> web.StreamResponse:
+        namespace, name = request.match_info["namespace"], request.match_info["pod"]
+        if await self._records.get("pods", namespace, name) is None:
+            raise not_found("pods", name)
+        return await self.of_kubelet(request)
+
+    async def of_kubelet(self, request: web.Request) -> web.StreamResponse:
+        asked = parse_log_request(request, self._clock)
+        try:
+            batches = await self._kubelet.container_logs(
+                asked.namespace,
+                asked.pod,
+                asked.container,
+                previous=asked.previous,
+                options=asked.options,
+            )
+        except LogError as error:
+            raise StatusError(error.code, str(error)) from error
+
+        async def produce(outflow: Outflow) -> None:
+            async with closed_after(batches):
+                await copy(
+                    batches,
+                    outflow,
+                    timestamps=asked.timestamps,
+                    limit=asked.limit,
+                    gaps=asked.options.gaps,
+                )
+
+        response = web.StreamResponse(headers={"Content-Type": "text/plain"})
+        return await self._streams.run(request, response, produce)
+
+
+def parse_log_request(request: web.Request, clock: Clock) -> LogRequest:
+    """Parse the parameters of a log request. Raises `StatusError` 400 or 422."""
+    match, query = request.match_info, request.query
+    pod = match["pod"]
+
+    def number(name: str, least: int) -> int | None:
+        text = query.get(name, "")
+        if not text:
+            return None
+        try:
+            value = int(text)
+        except ValueError:
+            raise bad_request(f"invalid value for {name}: {text!r}") from None
+        if value < least:
+            bound = "greater than or equal to 0" if least == 0 else "greater than 0"
+            raise invalid("PodLogOptions", pod, f"{name}: Invalid value: {value}: must be {bound}")
+        return value
+
+    tail = number("tailLines", 0)
+    if tail is None and query.get("tail", "all") != "all":
+        tail = number("tail", 0)
+    seconds, moment = number("sinceSeconds", 1), query.get("sinceTime", "")
+    if seconds is not None and moment:
+        problem = "Forbidden: at most one of `sinceTime` or `sinceSeconds` may be specified"
+        raise invalid("PodLogOptions", pod, problem)
+    since = _ago(clock, seconds) if seconds is not None else parse_time(moment)
+    if moment and since is None:
+        raise bad_request(f"invalid value for sinceTime: {moment!r}")
+    timestamps = flag(request, "timestamps")
+    gaps = timestamps and flag(request, LOG_GAPS)
+    return LogRequest(
+        namespace=match["namespace"],
+        pod=pod,
+        container=match.get("container") or query.get("container", ""),
+        previous=flag(request, "previous"),
+        timestamps=timestamps,
+        limit=number("limitBytes", 1),
+        options=LogOptions(follow=flag(request, "follow"), tail=tail, since=since, gaps=gaps),
+    )
+
+
+def _ago(clock: Clock, seconds: int) -> datetime | None:
+    """Return None if the time is before the earliest date, which means the whole log."""
+    try:
+        return clock.now() - timedelta(seconds=seconds)
+    except OverflowError:
+        return None
+
+
+async def copy(
+    batches: AsyncIterator[LogLines],
+    outflow: Outflow,
+    *,
+    timestamps: bool,
+    limit: int | None,
+    gaps: bool,
+) -> None:
+    """Write log lines to the client as they arrive. The parts of a line split by the engine are
+    joined: a part ends without a line feed, and only the first part has the time stamp. Gaps are
+    written as separate lines if requested."""
+    whole = True
+    async for lines in batches:
+        data = bytearray()
+        for line in lines:
+            if gaps and line.gap:
+                data += (b"" if whole else b"\n") + f"{LOG_GAP}{line.gap}\n".encode()
+                whole = True
+            if timestamps and whole:
+                data += line.timestamp.encode() + b" "
+            data += line.content if line.partial else line.content + b"\n"
+            whole = not line.partial
+        if limit is not None:
+            data = data[:limit]
+            limit -= len(data)
+        room = outflow.add(bytes(data))
+        if limit == 0:
+            break
+        if not room:
+            await outflow.room()
+    outflow.end()

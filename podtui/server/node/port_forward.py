@@ -1,0 +1,237 @@
+"""``portforward`` of pods: SPDY streams, two for each connection, in a WebSocket or without one.
+
+For every accepted connection, kubectl opens an error stream and a data stream with the same request
+id. Errors are sent on the error stream; the data stream carries the connection's bytes.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import deque
+from contextlib import aclosing
+from typing import Final
+
+from aiohttp import web
+
+from podtui.api import channels
+from podtui.api.spdy import REFUSED, Data, Opened, Ping, Reset, Spdy, SpdyError
+from podtui.api.v1 import Pod
+from podtui.errors import EngineError, SessionError
+from podtui.runtime.protocol import Duplex
+from podtui.server.protocol import SessionEndpoints
+from podtui.server.status import bad_request, refusals
+from podtui.server.transport.sockets import Socket, Sockets, chosen
+from podtui.server.transport.spdy_upgrade import SpdySocket
+
+log = logging.getLogger(__name__)
+
+PROTOCOLS: Final = (channels.PORT_FORWARD,)
+SPDY_PROTOCOLS: Final = (channels.SPDY_PORT_FORWARD,)
+MOST_CONNECTIONS: Final = 256
+_MOST_WAITING: Final = 512 * 1024
+_PIECE: Final = 32 * 1024
+
+
+class PortForwardRoutes:
+    def __init__(self, pods: SessionEndpoints, sockets: Sockets) -> None:
+        self._pods = pods
+        self._sockets = sockets
+
+    def routes(self) -> list[web.RouteDef]:
+        api = "/api/v1/namespaces/{namespace}/pods/{pod}/portforward"
+        own = "/portForward/{namespace}/{pod}"
+        return [route(path, self.forward) for path in (api, own) for route in (web.get, web.post)]
+
+    async def forward(self, request: web.Request) -> web.StreamResponse:
+        with refusals():
+            pod = self._pods.find(request.match_info["namespace"], request.match_info["pod"])
+        if pod.status.phase != "Running":
+            raise bad_request(
+                "unable to forward port because pod is not running."
+                f" Current status={pod.status.phase}"
+            )
+        chosen(request, PROTOCOLS, SPDY_PROTOCOLS)
+        async with (
+            self._sockets.counted(),
+            self._sockets.accept(request, PROTOCOLS, SPDY_PROTOCOLS) as socket,
+        ):
+            forwarding = Forwarding(self._pods, pod, socket)
+            try:
+                await self._sockets.run(socket, forwarding.run())
+            except* SpdyError as errors:
+                log.warning("%s broke off: %s", request.path, errors.exceptions[0])
+        return socket.response
+
+
+class Inflow:
+    """A buffer of bytes for a pod. When it is full, the client's frames wait; when it is closed,
+    all data is discarded."""
+
+    def __init__(self) -> None:
+        self._pieces: deque[bytes] = deque()
+        self._waiting = 0
+        self._ended = False
+        self._closed = False
+        self._changed = asyncio.Event()
+        self._room = asyncio.Event()
+
+    async def put(self, data: bytes) -> None:
+        if self._closed or self._ended:
+            return
+        self._pieces.append(data)
+        self._waiting += len(data)
+        self._changed.set()
+        while self._waiting > _MOST_WAITING and not self._closed:
+            self._room.clear()
+            await self._room.wait()
+
+    def end(self) -> None:
+        self._ended = True
+        self._changed.set()
+
+    def close(self) -> None:
+        self._closed = True
+        self._pieces.clear()
+        self._room.set()
+
+    async def get(self) -> bytes:
+        """Return the next bytes; empty at the end."""
+        while not self._pieces:
+            if self._ended:
+                return b""
+            self._changed.clear()
+            await self._changed.wait()
+        data = self._pieces.popleft()
+        self._waiting -= len(data)
+        self._room.set()
+        return data
+
+
+class Pair:
+    """The two stream ids of a connection; 0 for a stream that is not open yet."""
+
+    def __init__(self, request: str, port: int) -> None:
+        self.request = request
+        self.port = port
+        self.error = 0
+        self.data = 0
+        self.inflow = Inflow()
+        self.task: asyncio.Task[None] | None = None
+
+
+class Forwarding:
+    """The connections of one client to one pod."""
+
+    def __init__(self, pods: SessionEndpoints, pod: Pod, socket: Socket | SpdySocket) -> None:
+        self._pods = pods
+        self._pod = pod
+        self._socket = socket
+        self._spdy = Spdy()
+        self._pairs: dict[str, Pair] = {}
+        self._of_stream: dict[int, Pair] = {}
+
+    async def run(self) -> None:
+        """Run until the client disconnects. Raises `SpdyError`."""
+        async with asyncio.TaskGroup() as group, aclosing(self._socket.messages()) as messages:
+            async for message in messages:
+                for frame in self._spdy.feed(message):
+                    match frame:
+                        case Opened():
+                            await self._open(frame, group)
+                        case Data(stream, payload, fin):
+                            await self._take(stream, payload, fin=fin)
+                        case Reset(stream):
+                            self._give_up(stream)
+                        case Ping():
+                            await self._socket.send(self._spdy.pong(frame))
+            for pair in self._pairs.values():
+                if pair.task is not None:
+                    pair.task.cancel()
+
+    async def _open(self, frame: Opened, group: asyncio.TaskGroup) -> None:
+        kind = frame.headers.get(channels.STREAM_TYPE, "")
+        request = frame.headers.get(channels.REQUEST, "") or f"stream {frame.stream}"
+        port = parse_port(frame.headers.get(channels.PORT, ""))
+        pair = self._pairs.get(request)
+        full = pair is None and len(self._pairs) >= MOST_CONNECTIONS
+        if port is None or full or kind not in (channels.ERROR_STREAM, channels.DATA_STREAM):
+            await self._socket.send(self._spdy.reset(frame.stream, REFUSED))
+            return
+        if pair is None:
+            pair = self._pairs[request] = Pair(request, port)
+        self._of_stream[frame.stream] = pair
+        if kind == channels.ERROR_STREAM:
+            pair.error = frame.stream
+        else:
+            pair.data = frame.stream
+            if frame.fin:
+                pair.inflow.end()
+        await self._socket.send(self._spdy.reply(frame.stream))
+        if pair.error and pair.data and pair.task is None:
+            pair.task = group.create_task(self._serve(pair), name=f"port {port}")
+
+    async def _take(self, stream: int, payload: bytes, *, fin: bool) -> None:
+        pair = self._of_stream.get(stream)
+        if pair is None or stream != pair.data:
+            return
+        if payload:
+            await pair.inflow.put(payload)
+        if fin:
+            pair.inflow.end()
+
+    def _give_up(self, stream: int) -> None:
+        pair = self._of_stream.get(stream)
+        if pair is None:
+            return
+        if pair.task is not None:
+            pair.task.cancel()
+        else:
+            self._forget(pair)
+
+    async def _serve(self, pair: Pair) -> None:
+        """Forward one connection until it ends, and report errors to the client."""
+        try:
+            try:
+                async with self._pods.dial(self._pod, pair.port) as stream:
+                    await self._carry(pair, stream)
+            except (EngineError, SessionError) as error:
+                which = f"pod {self._pod.metadata.name}, uid {self._pod.metadata.uid}"
+                text = f"error forwarding port {pair.port} to {which}: {error}"
+                log.info("%s", text)
+                await self._socket.send(self._spdy.data(pair.error, text.encode()))
+            for number in (pair.data, pair.error):
+                await self._socket.send(self._spdy.data(number, b"", fin=True))
+        finally:
+            self._forget(pair)
+
+    async def _carry(self, pair: Pair, stream: Duplex) -> None:
+        """Forward until the pod closes its side; the client may close its side earlier."""
+        try:
+            async with asyncio.TaskGroup() as group:
+                upward = group.create_task(_up(pair.inflow, stream))
+                while data := await stream.read():
+                    for at in range(0, len(data), _PIECE):
+                        piece = data[at : at + _PIECE]
+                        await self._socket.send(self._spdy.data(pair.data, piece))
+                upward.cancel()
+        except* EngineError as errors:
+            raise errors.exceptions[0] from errors
+
+    def _forget(self, pair: Pair) -> None:
+        pair.inflow.close()
+        self._pairs.pop(pair.request, None)
+        for number in (pair.error, pair.data):
+            self._of_stream.pop(number, None)
+
+
+async def _up(inflow: Inflow, stream: Duplex) -> None:
+    while data := await inflow.get():
+        await stream.write(data)
+    await stream.end()
+
+
+def parse_port(text: str) -> int | None:
+    """Return None for an invalid TCP port."""
+    number = int(text) if text.isascii() and text.isdigit() and len(text) < 6 else 0
+    return number if 0 < number < 65536 else None

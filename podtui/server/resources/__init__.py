@@ -1,0 +1,1 @@
+"""Resources and the requests that read and write their objects."""

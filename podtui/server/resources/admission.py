@@ -1,0 +1,215 @@
+"""Admission: what the API server completes and refuses when an object is created.
+
+Implemented are the plugins NamespaceLifecycle, ServiceAccount, Priority and
+DefaultTolerationSeconds of a default API server.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any, Final
+
+from msgspec import structs
+
+from podtui.api.pods import is_mirror
+from podtui.api.v1 import (
+    ConfigMapProjection,
+    Container,
+    DownwardAPIProjection,
+    DownwardAPIVolumeFile,
+    KeyToPath,
+    Namespace,
+    ObjectFieldSelector,
+    Pod,
+    PodSpec,
+    ProjectedVolumeSource,
+    ServiceAccount,
+    ServiceAccountTokenProjection,
+    StatusCause,
+    StatusDetails,
+    Volume,
+    VolumeMount,
+    VolumeProjection,
+)
+from podtui.clock import Clock
+from podtui.server.resources.definitions import Resource
+from podtui.server.resources.strategies.namespaces import TERMINATING
+from podtui.server.resources.strategies.pods import with_tolerations
+from podtui.server.status import StatusError, forbidden, not_found
+from podtui.store.protocol import Records
+
+DEFAULT_ACCOUNT: Final = "default"
+ROOT_CA: Final = "kube-root-ca.crt"
+UNDELETABLE: Final = ("default", "kube-system", "kube-public")
+_TOKEN_SECONDS: Final = 3607
+_TOKEN_PATH: Final = "/var/run/secrets/kubernetes.io/serviceaccount"
+_MODE: Final = 0o644
+_ATTEMPTS: Final = 10
+_RETRY_SECONDS: Final = 0.1
+_ALPHABET: Final = "bcdfghjklmnpqrstvwxz2456789"
+_CLASSES: Final[Mapping[str, int]] = {
+    "system-cluster-critical": 2_000_000_000,
+    "system-node-critical": 2_000_001_000,
+}
+
+
+def admission(
+    resource: Resource, records: Records, clock: Clock
+) -> Callable[[Any], Awaitable[Any]]:
+    """Return the admission of new objects of a resource."""
+
+    async def admit(item: Any) -> Any:
+        if resource.namespaced:
+            await _check_namespace(resource, item, records)
+        if isinstance(item, Pod):
+            return await _admit_pod(item, records, clock)
+        return item
+
+    return admit
+
+
+def check_deletion(resource: Resource, name: str) -> None:
+    """Refuse to delete a namespace that Kubernetes needs. Raises `StatusError` 403."""
+    if resource.kind == "Namespace" and name in UNDELETABLE:
+        raise forbidden(resource.plural, name, "this namespace may not be deleted")
+
+
+async def _check_namespace(resource: Resource, item: Any, records: Records) -> None:
+    name: str = item.metadata.namespace
+    found = await records.get("namespaces", "", name)
+    if not isinstance(found, Namespace):
+        raise not_found("namespaces", name)
+    if found.status.phase == TERMINATING:
+        cause = StatusCause(
+            reason="NamespaceTerminating",
+            message=f"namespace {name} is being terminated",
+            field="metadata.namespace",
+        )
+        qualified = f"{resource.plural}.{resource.group}" if resource.group else resource.plural
+        own: str = item.metadata.name
+        raise StatusError(
+            403,
+            f'{qualified} "{own}" is forbidden: unable to create new content in namespace {name}'
+            " because it is being terminated",
+            details=StatusDetails(
+                name=own, group=resource.group, kind=resource.plural, causes=(cause,)
+            ),
+        )
+
+
+async def _admit_pod(pod: Pod, records: Records, clock: Clock) -> Pod:
+    if is_mirror(pod):
+        _check_mirror(pod)
+    else:
+        pod = with_account(pod, await _account(pod, records, clock))
+    return structs.replace(pod, spec=with_tolerations(with_priority(pod)))
+
+
+async def _account(pod: Pod, records: Records, clock: Clock) -> ServiceAccount:
+    """Return the pod's service account. That of a new namespace may take a moment to be there."""
+    namespace = pod.metadata.namespace
+    name = pod.spec.serviceAccountName or DEFAULT_ACCOUNT
+    for attempt in range(_ATTEMPTS if name == DEFAULT_ACCOUNT else 1):
+        if attempt:
+            await clock.sleep(_RETRY_SECONDS)
+        found = await records.get("serviceaccounts", namespace, name)
+        if isinstance(found, ServiceAccount):
+            return found
+    why = f'error looking up service account {namespace}/{name}: serviceaccount "{name}" not found'
+    raise _forbidden(pod, why)
+
+
+def _check_mirror(pod: Pod) -> None:
+    if pod.spec.serviceAccountName:
+        raise _forbidden(pod, "a mirror pod may not reference service accounts")
+    for volume in pod.spec.volumes:
+        if volume.secret is not None:
+            raise _forbidden(pod, "a mirror pod may not reference secrets")
+        for source in volume.projected.sources if volume.projected is not None else ():
+            if source.serviceAccountToken is not None:
+                why = "a mirror pod may not use ServiceAccountToken volume projections"
+                raise _forbidden(pod, why)
+
+
+def with_account(pod: Pod, account: ServiceAccount) -> Pod:
+    """Set the service account of a pod, its token volume and its pull secrets."""
+    spec = structs.replace(
+        pod.spec,
+        serviceAccountName=account.metadata.name,
+        serviceAccount=account.metadata.name,
+        imagePullSecrets=pod.spec.imagePullSecrets or account.imagePullSecrets,
+    )
+    wishes = (spec.automountServiceAccountToken, account.automountServiceAccountToken, True)
+    if next(wish for wish in wishes if wish is not None):
+        spec = _with_token(spec)
+    return structs.replace(pod, spec=spec)
+
+
+def _with_token(spec: PodSpec) -> PodSpec:
+    """Mount a token in every container that has no mount at its place."""
+    existing = next((v.name for v in spec.volumes if v.name.startswith("kube-api-access-")), "")
+    suffix = "".join(secrets.choice(_ALPHABET) for _ in range(5))
+    name = existing or f"kube-api-access-{suffix}"
+    mount = VolumeMount(name=name, readOnly=True, mountPath=_TOKEN_PATH)
+
+    def mounted(container: Container) -> Container:
+        if any(one.mountPath == _TOKEN_PATH for one in container.volumeMounts):
+            return container
+        return structs.replace(container, volumeMounts=(*container.volumeMounts, mount))
+
+    changed = structs.replace(
+        spec,
+        containers=tuple(map(mounted, spec.containers)),
+        initContainers=tuple(map(mounted, spec.initContainers)),
+    )
+    if changed == spec or existing:
+        return changed
+    return structs.replace(changed, volumes=(*spec.volumes, token_volume(name)))
+
+
+def token_volume(name: str) -> Volume:
+    """Return the volume with a service account's token, the CA certificate and the namespace."""
+    token = ServiceAccountTokenProjection(path="token", expirationSeconds=_TOKEN_SECONDS)
+    ca = ConfigMapProjection(name=ROOT_CA, items=(KeyToPath(key="ca.crt", path="ca.crt"),))
+    field = ObjectFieldSelector(apiVersion="v1", fieldPath="metadata.namespace")
+    namespace = DownwardAPIVolumeFile(path="namespace", fieldRef=field)
+    return Volume(
+        name=name,
+        projected=ProjectedVolumeSource(
+            defaultMode=_MODE,
+            sources=(
+                VolumeProjection(serviceAccountToken=token),
+                VolumeProjection(configMap=ca),
+                VolumeProjection(downwardAPI=DownwardAPIProjection(items=(namespace,))),
+            ),
+        ),
+    )
+
+
+def with_priority(pod: Pod) -> PodSpec:
+    """Return the spec with the priority of its class. Raises `StatusError` 403."""
+    spec = pod.spec
+    name = spec.priorityClassName
+    if name and name not in _CLASSES:
+        raise _forbidden(pod, f"no PriorityClass with name {name} was found")
+    priority = _CLASSES.get(name, 0)
+    if spec.priority not in (None, priority):
+        why = (
+            f"the integer value of priority ({spec.priority}) must not be provided in pod spec;"
+            f" priority admission controller computed {priority} from the given PriorityClass name"
+        )
+        raise _forbidden(pod, why)
+    policy = spec.preemptionPolicy or "PreemptLowerPriority"
+    if policy != "PreemptLowerPriority":
+        why = (
+            f"the string value of PreemptionPolicy ({policy}) must not be provided in pod spec;"
+            " priority admission controller computed PreemptLowerPriority from the given"
+            " PriorityClass name"
+        )
+        raise _forbidden(pod, why)
+    return structs.replace(spec, priority=priority, preemptionPolicy=policy)
+
+
+def _forbidden(pod: Pod, why: str) -> StatusError:
+    return forbidden("pods", pod.metadata.name, why)

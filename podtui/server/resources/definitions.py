@@ -1,0 +1,371 @@
+"""The served resources: names, selectable fields and table columns."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import msgspec
+
+from podtui.api.local import NodeMetrics
+from podtui.api.names import GROUP_VERSION, METRICS_GROUP_VERSION
+from podtui.server.encoding.decoding import Tree
+from podtui.server.protocol import KubeletEndpoints
+from podtui.server.resources import table
+from podtui.server.resources.objects import (
+    ApiObject,
+    LiveObjects,
+    ObjectSource,
+    RecordedObjects,
+    encode,
+)
+from podtui.server.resources.strategies import accounts, config, events, namespaces, nodes, pods
+from podtui.server.resources.strategies.strategy import Strategy
+from podtui.store.protocol import Records
+from podtui.store.resources import Resource as RecordName
+
+METRICS_GROUP = METRICS_GROUP_VERSION.partition("/")[0]
+_IDENTITY = ("metadata.name", "metadata.namespace")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Resource:
+    """One resource of the API. ``fields`` can be used in field selectors."""
+
+    api_version: str
+    plural: str
+    singular: str
+    kind: str
+    namespaced: bool
+    columns: table.Columns
+    short_names: tuple[str, ...] = ()
+    categories: tuple[str, ...] = ()
+    fields: tuple[str, ...] = ()
+    subresources: Mapping[str, tuple[str, ...]] = field(default_factory=dict[str, tuple[str, ...]])
+    """The verbs by subresource."""
+    watchable: bool = True
+    record: RecordName | None = None
+    """The records of the objects."""
+    strategy: Strategy | None = None
+    """The strategy of writes; None for objects that are only read."""
+    updates: Mapping[str, Strategy] = field(default_factory=dict[str, Strategy])
+    """The strategies of updates, by subresource."""
+    to_wire: Callable[[Any], Tree] | None = None
+    """Returns an object's JSON form, if that is not the form of its record."""
+    from_wire: Callable[[Tree], Tree] | None = None
+    """The reverse of ``to_wire``."""
+    is_question: bool = False
+    """Whether objects are only sent to be answered, and never stored."""
+
+    @property
+    def group(self) -> str:
+        return self.api_version.rpartition("/")[0]
+
+    @property
+    def kind_group(self) -> str:
+        """The group of the kind in messages about an object: events have core's in both groups."""
+        return "" if self.record == "events" else self.group
+
+    @property
+    def root(self) -> str:
+        """The path of the group version."""
+        return f"/apis/{self.api_version}" if self.group else f"/api/{self.api_version}"
+
+    @property
+    def verbs(self) -> tuple[str, ...]:
+        if self.is_question:
+            return ("create",)
+        if self.strategy is None:
+            return ("get", "list", "watch") if self.watchable else ("get", "list")
+        collection = ("deletecollection",) if self.deletes_collections else ()
+        return ("create", "delete", *collection, "get", "list", "patch", "update", "watch")
+
+    @property
+    def deletes_collections(self) -> bool:
+        """Whether a whole collection can be deleted; a namespace must be named."""
+        return self.kind != "Namespace"
+
+    def encode(self, item: ApiObject) -> bytes:
+        if self.to_wire is not None:
+            return msgspec.json.encode(self.to_wire(item))
+        return encode(item, self.api_version, self.kind)
+
+    @property
+    def selectable(self) -> frozenset[str]:
+        return frozenset((*_IDENTITY, *self.fields))
+
+
+PODS = Resource(
+    api_version="v1",
+    plural="pods",
+    singular="pod",
+    kind="Pod",
+    namespaced=True,
+    columns=table.PODS,
+    short_names=("po",),
+    categories=("all",),
+    fields=(
+        "spec.nodeName",
+        "spec.restartPolicy",
+        "spec.schedulerName",
+        "spec.serviceAccountName",
+        "spec.hostNetwork",
+        "status.phase",
+        "status.podIP",
+        "status.nominatedNodeName",
+    ),
+    subresources={
+        "attach": ("create", "get"),
+        "binding": ("create",),
+        "ephemeralcontainers": ("get", "patch", "update"),
+        "eviction": ("create",),
+        "exec": ("create", "get"),
+        "log": ("get",),
+        "portforward": ("create", "get"),
+        "resize": ("get", "patch", "update"),
+        "status": ("get", "patch", "update"),
+    },
+    record="pods",
+    strategy=pods.PODS,
+    updates={
+        "ephemeralcontainers": pods.EPHEMERAL_CONTAINERS,
+        "resize": pods.RESIZE,
+        "status": pods.STATUS,
+    },
+)
+NODES = Resource(
+    api_version="v1",
+    plural="nodes",
+    singular="node",
+    kind="Node",
+    namespaced=False,
+    columns=table.NODES,
+    short_names=("no",),
+    fields=("spec.unschedulable",),
+    subresources={"status": ("get", "patch", "update")},
+    record="nodes",
+    strategy=nodes.NODES,
+    updates={"status": nodes.STATUS},
+)
+EVENTS = Resource(
+    api_version="v1",
+    plural="events",
+    singular="event",
+    kind="Event",
+    namespaced=True,
+    columns=table.EVENTS,
+    short_names=("ev",),
+    fields=(
+        "involvedObject.kind",
+        "involvedObject.namespace",
+        "involvedObject.name",
+        "involvedObject.uid",
+        "involvedObject.apiVersion",
+        "involvedObject.resourceVersion",
+        "involvedObject.fieldPath",
+        "reason",
+        "reportingComponent",
+        "source",
+        "type",
+    ),
+    record="events",
+    strategy=events.CORE_EVENTS,
+)
+NEW_EVENTS = Resource(
+    api_version=f"{events.GROUP}/v1",
+    plural="events",
+    singular="event",
+    kind="Event",
+    namespaced=True,
+    columns=table.EVENTS,
+    short_names=("ev",),
+    fields=(
+        "reason",
+        "regarding.kind",
+        "regarding.namespace",
+        "regarding.name",
+        "regarding.uid",
+        "regarding.apiVersion",
+        "regarding.resourceVersion",
+        "regarding.fieldPath",
+        "reportingController",
+        "type",
+    ),
+    record="events",
+    strategy=events.NEW_EVENTS,
+    to_wire=events.to_new,
+    from_wire=events.from_new,
+)
+CONFIG_MAPS = Resource(
+    api_version="v1",
+    plural="configmaps",
+    singular="configmap",
+    kind="ConfigMap",
+    namespaced=True,
+    columns=table.CONFIG_MAPS,
+    short_names=("cm",),
+    record="configmaps",
+    strategy=config.CONFIG_MAPS,
+)
+SECRETS = Resource(
+    api_version="v1",
+    plural="secrets",
+    singular="secret",
+    kind="Secret",
+    namespaced=True,
+    columns=table.SECRETS,
+    fields=("type",),
+    record="secrets",
+    strategy=config.SECRETS,
+)
+SERVICE_ACCOUNTS = Resource(
+    api_version="v1",
+    plural="serviceaccounts",
+    singular="serviceaccount",
+    kind="ServiceAccount",
+    namespaced=True,
+    columns=table.SERVICE_ACCOUNTS,
+    short_names=("sa",),
+    subresources={"token": ("create",)},
+    record="serviceaccounts",
+    strategy=accounts.SERVICE_ACCOUNTS,
+)
+LEASES = Resource(
+    api_version="coordination.k8s.io/v1",
+    plural="leases",
+    singular="lease",
+    kind="Lease",
+    namespaced=True,
+    columns=table.LEASES,
+    record="leases",
+    strategy=accounts.LEASES,
+)
+NAMESPACES = Resource(
+    api_version="v1",
+    plural="namespaces",
+    singular="namespace",
+    kind="Namespace",
+    namespaced=False,
+    columns=table.NAMESPACES,
+    short_names=("ns",),
+    fields=("status.phase",),
+    subresources={"finalize": ("update",), "status": ("get", "patch", "update")},
+    record="namespaces",
+    strategy=namespaces.NAMESPACES,
+    updates={"finalize": namespaces.FINALIZE, "status": namespaces.STATUS},
+)
+MANIFESTS = Resource(
+    api_version=GROUP_VERSION,
+    plural="manifests",
+    singular="manifest",
+    kind="Manifest",
+    namespaced=False,
+    columns=table.MANIFESTS,
+    short_names=("mf",),
+    fields=("status.state",),
+    record="manifests",
+)
+TIMELINES = Resource(
+    api_version=GROUP_VERSION,
+    plural="timelines",
+    singular="timeline",
+    kind="Timeline",
+    namespaced=True,
+    columns=table.TIMELINES,
+    short_names=("tl",),
+    record="timelines",
+)
+POD_METRICS = Resource(
+    api_version=METRICS_GROUP_VERSION,
+    plural="pods",
+    singular="",
+    kind="PodMetrics",
+    namespaced=True,
+    columns=table.POD_METRICS,
+    watchable=False,
+)
+NODE_METRICS = Resource(
+    api_version=METRICS_GROUP_VERSION,
+    plural="nodes",
+    singular="",
+    kind="NodeMetrics",
+    namespaced=False,
+    columns=table.NODE_METRICS,
+    watchable=False,
+)
+REVIEWS = tuple(
+    Resource(
+        api_version=f"{group}/v1",
+        plural=f"{kind.lower()}s",
+        singular=kind.lower(),
+        kind=kind,
+        namespaced=kind.startswith("Local"),
+        columns=table.NAMES,
+        is_question=True,
+    )
+    for group, kind in (
+        ("authentication.k8s.io", "SelfSubjectReview"),
+        ("authentication.k8s.io", "TokenReview"),
+        ("authorization.k8s.io", "LocalSubjectAccessReview"),
+        ("authorization.k8s.io", "SelfSubjectAccessReview"),
+        ("authorization.k8s.io", "SelfSubjectRulesReview"),
+        ("authorization.k8s.io", "SubjectAccessReview"),
+    )
+)
+ALL = (
+    CONFIG_MAPS,
+    EVENTS,
+    NAMESPACES,
+    NODES,
+    PODS,
+    SECRETS,
+    SERVICE_ACCOUNTS,
+    NEW_EVENTS,
+    LEASES,
+    MANIFESTS,
+    TIMELINES,
+    POD_METRICS,
+    NODE_METRICS,
+    *REVIEWS,
+)
+
+
+def sources(records: Records, kubelet: KubeletEndpoints) -> list[tuple[Resource, ObjectSource]]:
+    """Return every resource with the source of its objects."""
+
+    async def node_metrics() -> Sequence[NodeMetrics]:
+        metrics = await kubelet.node_metrics()
+        return () if metrics is None else (metrics,)
+
+    recorded: list[tuple[Resource, ObjectSource]] = [
+        (resource, RecordedObjects(records, resource.record))
+        for resource in ALL
+        if resource.record is not None
+    ]
+    return [
+        *recorded,
+        (POD_METRICS, LiveObjects(kubelet.pod_metrics)),
+        (NODE_METRICS, LiveObjects(node_metrics)),
+    ]
+
+
+def reader(item: ApiObject) -> Callable[[str], str]:
+    """Return a function that reads an object's fields as text, for a field selector."""
+
+    def read(path: str) -> str:
+        if path == "source":
+            return read("source.component") or read("reportingComponent")
+        if path == "reportingController":
+            path = "reportingComponent"
+        path = path.replace("regarding.", "involvedObject.")
+        value: Any = item
+        for name in path.split("."):
+            value = getattr(value, name)
+            if value is None:
+                break
+        if path in ("spec.hostNetwork", "spec.unschedulable"):
+            return "true" if value else "false"
+        return "" if value is None else str(value)
+
+    return read

@@ -1,0 +1,167 @@
+"""The care of namespaces, as Kubernetes' controllers do it.
+
+Four namespaces always exist, and every one with a static pod in it. Every namespace has a service
+account ``default`` and a ConfigMap with the CA certificate of the API. When a namespace is deleted,
+its content is deleted first; it goes when nothing is left but static pods, whose namespace then
+comes back.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+from collections.abc import Callable
+from typing import Final
+
+from msgspec import structs
+
+from podtui.api.pods import is_mirror
+from podtui.api.v1 import ConfigMap, Namespace, ObjectMeta, Pod, ServiceAccount
+from podtui.clock import Clock
+from podtui.errors import AlreadyExists, NotFound, StoreGone
+from podtui.server.resources.admission import DEFAULT_ACCOUNT, ROOT_CA
+from podtui.server.resources.definitions import ALL
+from podtui.server.resources.definitions import Resource as ApiResource
+from podtui.server.resources.deletion import delete_record
+from podtui.server.resources.strategies.namespaces import FINALIZER, TERMINATING, new_namespace
+from podtui.store.protocol import Change, Records, WatchType
+from podtui.store.resources import Resource
+
+log = logging.getLogger(__name__)
+
+PERMANENT: Final = ("default", "kube-system", "kube-public", "kube-node-lease")
+_CA_KEY: Final = "ca.crt"
+_CA_NOTE: Final = {
+    "kubernetes.io/description": "Contains a CA bundle that can be used to verify the"
+    " kube-apiserver when using internal endpoints such as the internal service IP or"
+    " kubernetes.default.svc. No other usage is guaranteed across distributions of Kubernetes"
+    " clusters."
+}
+_WATCHED: Final[tuple[Resource, ...]] = ("namespaces", "pods", "serviceaccounts", "configmaps")
+
+
+class NamespaceCare:
+    """``root_ca`` returns the CA certificate as PEM; empty if the API is served without TLS."""
+
+    def __init__(
+        self, records: Records, clock: Clock, root_ca: Callable[[], str] = lambda: ""
+    ) -> None:
+        self._records = records
+        self._clock = clock
+        self._root_ca = root_ca
+        self._wake = asyncio.Event()
+        self._contents = {
+            resource.record: resource
+            for resource in ALL
+            if resource.namespaced and resource.strategy is not None
+        }
+
+    async def prepare(self) -> None:
+        """Make what must exist before the API is served."""
+        await self._pass()
+
+    async def run(self) -> None:
+        """Keep all namespaces as they should be. Runs forever."""
+        async with asyncio.TaskGroup() as group:
+            for resource in _WATCHED:
+                group.create_task(self._watch(resource), name=f"namespaces: {resource}")
+            while True:
+                self._wake.clear()
+                await self._pass()
+                await self._wake.wait()
+
+    async def _watch(self, resource: Resource) -> None:
+        while True:
+            with contextlib.suppress(StoreGone):
+                changes = self._records.watch(resource)
+                self._wake.set()
+                async for change in changes:
+                    if await self._matters(resource, change):
+                        self._wake.set()
+
+    async def _matters(self, resource: Resource, change: Change) -> bool:
+        """Return whether the change may need a pass. Most changes of pods do not."""
+        item = change.object
+        if item is None or resource != "pods" or change.type is WatchType.MODIFIED:
+            return resource != "pods"
+        found = await self._records.get("namespaces", "", item.metadata.namespace)
+        return not isinstance(found, Namespace) or _terminating(found)
+
+    async def _pass(self) -> None:
+        pods = (await self._records.list("pods")).items
+        mirrors = {
+            pod.metadata.namespace for pod in pods if isinstance(pod, Pod) and is_mirror(pod)
+        }
+        listing = await self._records.list("namespaces")
+        known = {item.metadata.name for item in listing.items}
+        for name in sorted({*PERMANENT, *mirrors} - known):
+            await self._create(name)
+        for item in (await self._records.list("namespaces")).items:
+            assert isinstance(item, Namespace)
+            if _terminating(item):
+                await self._end(item)
+            else:
+                await self._furnish(item.metadata.name)
+
+    async def _create(self, name: str) -> None:
+        with contextlib.suppress(AlreadyExists):
+            namespace = new_namespace(Namespace(metadata=ObjectMeta(name=name)))
+            await self._records.create("namespaces", namespace)
+
+    async def _furnish(self, name: str) -> None:
+        """Make the service account and the CA certificate of a namespace."""
+        if await self._records.get("serviceaccounts", name, DEFAULT_ACCOUNT) is None:
+            account = ServiceAccount(metadata=ObjectMeta(name=DEFAULT_ACCOUNT, namespace=name))
+            await self._records.put("serviceaccounts", account)
+        certificate = self._root_ca()
+        if not certificate:
+            return
+        found = await self._records.get("configmaps", name, ROOT_CA)
+        if not isinstance(found, ConfigMap):
+            meta = ObjectMeta(name=ROOT_CA, namespace=name, annotations=_CA_NOTE)
+            found = ConfigMap(metadata=meta)
+        wanted = structs.replace(found, data={_CA_KEY: certificate})
+        await self._records.put("configmaps", wanted)
+
+    async def _end(self, namespace: Namespace) -> None:
+        """Delete the content of a namespace, then the namespace."""
+        name, left = namespace.metadata.name, 0
+        for resource in self._contents.values():
+            left += await self._empty(resource, name)
+        if left:
+            return
+        finalizers = tuple(one for one in namespace.spec.finalizers if one != FINALIZER)
+
+        def finalized(item: Namespace) -> Namespace:
+            return structs.replace(item, spec=structs.replace(item.spec, finalizers=finalizers))
+
+        with contextlib.suppress(NotFound):
+            ended = await self._records.update("namespaces", "", name, finalized)
+            if not finalizers and not ended.metadata.finalizers:
+                await self._records.delete("namespaces", "", name)
+                log.info("namespace %s is gone", name)
+
+    async def _empty(self, resource: ApiResource, namespace: str) -> int:
+        """Delete the objects of one resource. Return how many are still there."""
+        assert resource.record is not None
+        assert resource.strategy is not None
+        left = 0
+        for item in (await self._records.list(resource.record, namespace)).items:
+            if isinstance(item, Pod) and is_mirror(item):
+                continue
+            with contextlib.suppress(NotFound):
+                _, gone = await delete_record(
+                    self._records,
+                    resource.record,
+                    resource.strategy,
+                    item,
+                    seconds=None,
+                    now=self._clock.now(),
+                )
+                left += not gone
+        return left
+
+
+def _terminating(namespace: Namespace) -> bool:
+    return namespace.status.phase == TERMINATING

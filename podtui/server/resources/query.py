@@ -1,0 +1,206 @@
+"""Parse and validate the query string of a list or watch request."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from aiohttp import web
+
+from podtui.api.v1 import StatusDetails
+from podtui.manifest.validation.errors import Errors, GoText, forbidden, not_supported
+from podtui.server.resources.definitions import Resource, reader
+from podtui.server.resources.objects import ApiObject
+from podtui.server.resources.options import META_GROUP
+from podtui.server.resources.paging import Token, parse_token
+from podtui.server.resources.selectors import FieldTest, LabelTest, parse_fields, parse_labels
+from podtui.server.status import StatusError, bad_request, flag_value, invalid_fields
+
+_PLAIN = frozenset({"application/json", "application/*", "*/*"})
+TABLE: Final = "Table"
+PARTIAL: Final = "PartialObjectMetadata"
+PARTIAL_LIST: Final = "PartialObjectMetadataList"
+_SHAPES = frozenset(
+    {
+        *(
+            (shape, "meta.k8s.io", version)
+            for shape in (TABLE, PARTIAL, PARTIAL_LIST)
+            for version in ("v1", "v1beta1")
+        ),
+        ("APIGroupDiscoveryList", "apidiscovery.k8s.io", "v2"),
+        ("APIGroupDiscoveryList", "apidiscovery.k8s.io", "v2beta1"),
+    }
+)
+_NO_MATCH: Final = "resourceVersionMatch is forbidden when continue is provided"
+_NOT_ACCEPTABLE: Final = (
+    "406: Not Acceptable\n\nAvailable representations: application/json,"
+    " application/json;stream=watch"
+)
+_MOST_DIGITS: Final = 19
+"""The maximum number of digits in Kubernetes numbers."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ListQuery:
+    """``resource_version`` is None if the client accepts any version; ``timeout`` is in seconds.
+    ``limit`` is 0 for a whole list, and ``token`` says where the page begins."""
+
+    resource: Resource
+    namespace: str
+    media: MediaType
+    include: str
+    watch: bool
+    bookmarks: bool
+    initial_events: bool
+    resource_version: int | None
+    match: str
+    limit: int
+    token: Token | None
+    timeout: float | None
+    selective: bool
+    labels: LabelTest
+    fields: FieldTest
+
+    @property
+    def exact(self) -> bool:
+        """True if the list must be of exactly ``resource_version``, as a page of a list must."""
+        return self.match == "Exact" or (not self.match and self.limit > 0)
+
+    def selects(self, item: ApiObject | None) -> bool:
+        if item is None or self.namespace not in ("", item.metadata.namespace):
+            return False
+        return self.labels(item.metadata.labels) and self.fields(reader(item))
+
+
+def parse_query(request: web.Request, resource: Resource) -> ListQuery:
+    """Raises `StatusError` 400, 406 or 410."""
+    query = request.query
+    watch = flag(request, "watch")
+    match = query.get("resourceVersionMatch", "")
+    errors = list(_watch_errors(query) if watch else _list_errors(query))
+    if errors:
+        raise invalid_fields("ListOptions", "", errors, META_GROUP)
+    version = query.get("resourceVersion", "")
+    token = parse_token(query["continue"]) if query.get("continue") else None
+    if token is not None and version not in ("", "0"):
+        raise bad_request("specifying resource version is not allowed when using continue")
+    timeout = whole_number(request, "timeoutSeconds")
+    return ListQuery(
+        resource=resource,
+        namespace=request.match_info.get("namespace", ""),
+        media=negotiate(
+            request.headers.get("Accept", ""), TABLE, PARTIAL if watch else PARTIAL_LIST
+        ),
+        include=include_object(request),
+        watch=watch,
+        bookmarks=flag(request, "allowWatchBookmarks"),
+        initial_events=flag(request, "sendInitialEvents"),
+        resource_version=_version(version),
+        match=match,
+        limit=whole_number(request, "limit") or 0,
+        token=token,
+        timeout=float(timeout) if timeout else None,
+        selective=bool(query.get("labelSelector") or query.get("fieldSelector")),
+        labels=parse_labels(query.get("labelSelector", "")),
+        fields=parse_fields(query.get("fieldSelector", ""), resource.selectable),
+    )
+
+
+def _list_errors(query: Mapping[str, str]) -> Errors:
+    match, path = query.get("resourceVersionMatch", ""), "resourceVersionMatch"
+    if match:
+        if not query.get("resourceVersion"):
+            why = "resourceVersionMatch is forbidden unless resourceVersion is provided"
+            yield forbidden(path, why)
+        if query.get("continue"):
+            yield forbidden(path, _NO_MATCH)
+        if match not in ("Exact", "NotOlderThan"):
+            yield not_supported(path, GoText(match), ("Exact", "NotOlderThan", ""))
+        if match == "Exact" and query.get("resourceVersion") == "0":
+            why = 'resourceVersionMatch "exact" is forbidden for resourceVersion "0"'
+            yield forbidden(path, why)
+    if "sendInitialEvents" in query:
+        yield forbidden("sendInitialEvents", "sendInitialEvents is forbidden for list")
+
+
+def _watch_errors(query: Mapping[str, str]) -> Errors:
+    match, path = query.get("resourceVersionMatch", ""), "resourceVersionMatch"
+    if "sendInitialEvents" in query and match != "NotOlderThan":
+        why = "sendInitialEvents requires setting resourceVersionMatch to NotOlderThan"
+        yield forbidden(path, why)
+    if match:
+        if "sendInitialEvents" not in query:
+            why = "resourceVersionMatch is forbidden for watch unless sendInitialEvents is provided"
+            yield forbidden(path, why)
+        if match != "NotOlderThan":
+            yield not_supported(path, GoText(match), ("NotOlderThan",))
+        if query.get("continue"):
+            yield forbidden(path, _NO_MATCH)
+
+
+def include_object(request: web.Request) -> str:
+    """Return which part of an object each row of a Table has. Raises `StatusError` 400."""
+    include = request.query.get("includeObject", "") or "Metadata"
+    if include not in ("None", "Metadata", "Object"):
+        raise bad_request(f"unrecognized includeObject value: {include!r}")
+    return include
+
+
+def flag(request: web.Request, name: str) -> bool:
+    value = request.query.get(name)
+    return value is not None and flag_value(value, name)
+
+
+def whole_number(request: web.Request, name: str) -> int | None:
+    """Parse a number; None if the parameter is missing or negative."""
+    value = request.query.get(name, "")
+    if not value:
+        return None
+    if not re.fullmatch(r"[-+]?[0-9]+", value) or len(value) > _MOST_DIGITS:
+        raise bad_request(f'strconv.ParseInt: parsing "{value}": invalid syntax')
+    return int(value) if int(value) >= 0 else None
+
+
+def _version(text: str) -> int | None:
+    """Parse a resourceVersion; "0" accepts any version, like a missing parameter."""
+    if not ((text.isascii() and text.isdigit()) or not text) or len(text) > _MOST_DIGITS:
+        raise bad_request(
+            f'invalid resource version: resourceVersion: Invalid value: "{text}":'
+            f' strconv.ParseUint: parsing "{text}": invalid syntax'
+        )
+    return int(text or 0) or None
+
+
+@dataclass(frozen=True, slots=True)
+class MediaType:
+    """``shape`` is the ``as`` parameter: ``Table``, ``PartialObjectMetadata``,
+    ``PartialObjectMetadataList``, ``APIGroupDiscoveryList`` or empty."""
+
+    shape: str = ""
+    version: str = ""
+
+
+def negotiate(header: str, *shapes: str) -> MediaType:
+    """Return the first accepted media type that can be served: plain JSON, or one of ``shapes``.
+
+    Raises `StatusError` 406 if there is none.
+    """
+    for kind, parameters in _ranges(header):
+        if kind not in _PLAIN:
+            continue
+        wish = parameters.get("as", "")
+        if not wish:
+            return MediaType()
+        version = parameters.get("v", "")
+        if wish in shapes and (wish, parameters.get("g", ""), version) in _SHAPES:
+            return MediaType(wish, version)
+    raise StatusError(406, _NOT_ACCEPTABLE, details=StatusDetails())
+
+
+def _ranges(header: str) -> Iterator[tuple[str, dict[str, str]]]:
+    for item in (header or "*/*").split(","):
+        kind, *rest = item.split(";")
+        pairs = (part.partition("=") for part in rest)
+        yield kind.strip().lower(), {key.strip(): value.strip() for key, _, value in pairs}

@@ -1,0 +1,303 @@
+"""The get, list and watch handlers, common to all resources."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Mapping, Sequence
+from types import MappingProxyType
+from typing import Any, NamedTuple
+
+import msgspec
+from aiohttp import web
+
+from podtui.clock import Clock
+from podtui.errors import StoreGone
+from podtui.server.resources.definitions import Resource
+from podtui.server.resources.objects import ApiObject, ObjectChange, Objects, ObjectSource
+from podtui.server.resources.paging import LATEST, Continued, Token, encoded, too_old
+from podtui.server.resources.query import (
+    PARTIAL,
+    PARTIAL_LIST,
+    TABLE,
+    ListQuery,
+    MediaType,
+    include_object,
+    negotiate,
+    parse_query,
+)
+from podtui.server.resources.table import partial_metadata, table
+from podtui.server.status import expired, json_response, not_found, too_large_version
+from podtui.server.transport.streams import Outflow, Streams, closed_after
+from podtui.store.protocol import WatchType
+
+INITIAL_EVENTS_END = "k8s.io/initial-events-end"
+
+
+class ResourceRoutes:
+    """The handlers of one resource. ``bookmark_seconds`` is the interval of watch bookmarks."""
+
+    def __init__(
+        self,
+        resource: Resource,
+        source: ObjectSource,
+        *,
+        clock: Clock,
+        streams: Streams,
+        bookmark_seconds: float,
+    ) -> None:
+        self._resource = resource
+        self._source = source
+        self._rendering = Rendering(resource, clock)
+        self._streams = streams
+        self._bookmark_seconds = bookmark_seconds
+
+    def routes(self) -> list[web.RouteDef]:
+        root, plural = self._resource.root, self._resource.plural
+        collections = [f"{root}/{plural}"]
+        within = f"{root}/{plural}"
+        if self._resource.namespaced:
+            within = f"{root}/namespaces/{{namespace}}/{plural}"
+            collections.append(within)
+        return [
+            *(web.get(path, self.collection) for path in collections),
+            web.get(f"{within}/{{name}}", self.one),
+        ]
+
+    async def one(self, request: web.Request) -> web.Response:
+        name = request.match_info["name"]
+        media = negotiate(request.headers.get("Accept", ""), TABLE, PARTIAL)
+        item = await self._source.get(request.match_info.get("namespace", ""), name)
+        if item is None:
+            raise not_found(self._resource.plural, name, self._resource.group)
+        return json_response(self._rendering.one(media, include_object(request), item))
+
+    async def collection(self, request: web.Request) -> web.StreamResponse:
+        query = parse_query(request, self._resource)
+        return await (self._watch(request, query) if query.watch else self._list(query))
+
+    async def _list(self, query: ListQuery) -> web.Response:
+        listing = await self._listing(query)
+        items = [item for item in listing.items if query.selects(item)]
+        if query.token is not None:
+            items = [item for item in items if _key(item) > query.token.start]
+        version, more = listing.resource_version, None
+        if version is not None and 0 < query.limit < len(items):
+            left = len(items) - query.limit
+            items = items[: query.limit]
+            token = encoded(Token(version, _key(items[-1])))
+            more = Continued(token, None if query.selective else left)
+        shown = "" if version is None else str(version)
+        return self._rendering.listed(query.media, query.include, items, shown, more)
+
+    async def _listing(self, query: ListQuery) -> Objects:
+        """Read the objects as of the version that the client asks for."""
+        if query.token is not None and query.token.rv != LATEST:
+            try:
+                return await self._source.list(query.namespace, query.token.rv)
+            except StoreGone:
+                raise too_old(query.token) from None
+        listing = await self._source.list(query.namespace)
+        asked, current = query.resource_version, listing.resource_version
+        if asked is None or current is None:
+            return listing
+        if asked > current:
+            raise too_large_version(asked, current)
+        if query.exact and asked < current:
+            try:
+                return await self._source.list(query.namespace, asked)
+            except StoreGone:
+                raise expired("The resourceVersion for the provided list is too old.") from None
+        return listing
+
+    async def _watch(self, request: web.Request, query: ListQuery) -> web.StreamResponse:
+        beginning = await self._begin(query)
+        response = web.StreamResponse(headers={"Content-Type": "application/json"})
+        watch = Watch(query, beginning, self._rendering, self._bookmark_seconds)
+        return await self._streams.run(request, response, watch.produce, timeout=query.timeout)
+
+    async def _begin(self, query: ListQuery) -> Beginning:
+        if query.resource_version is not None and not query.initial_events:
+            version = query.resource_version
+            return Beginning([], version, self._source.watch(version))
+        listing = await self._source.list(query.namespace)
+        current = listing.resource_version
+        if current is None:
+            return Beginning([], 0, self._source.watch(0))
+        if query.resource_version is not None and query.resource_version > current:
+            raise too_large_version(query.resource_version, current)
+        items = [item for item in listing.items if query.selects(item)]
+        return Beginning(items, current, self._source.watch(current))
+
+
+def _key(item: ApiObject) -> tuple[str, str]:
+    return item.metadata.namespace, item.metadata.name
+
+
+class Beginning(NamedTuple):
+    """The start of a watch: objects to send first, then the changes after ``version``."""
+
+    initial: list[ApiObject]
+    version: int
+    changes: AsyncIterator[ObjectChange]
+
+
+class Watch:
+    """The watch of one client. An object that stops or starts matching the selector is reported as
+    a deletion or an addition."""
+
+    def __init__(
+        self, query: ListQuery, beginning: Beginning, rendering: Rendering, bookmark_seconds: float
+    ) -> None:
+        self._query = query
+        self._beginning = beginning
+        self._rendering = rendering
+        self._bookmark_seconds = bookmark_seconds
+        self._version = beginning.version
+        self._first = True
+
+    async def produce(self, outflow: Outflow) -> None:
+        for item in self._beginning.initial:
+            if not self._send(outflow, WatchType.ADDED, item):
+                await outflow.room()
+        if self._query.initial_events and self._query.bookmarks:
+            self._bookmark(outflow, initial_end=True)
+        async with asyncio.TaskGroup() as group:
+            bookmarks = None
+            if self._query.bookmarks:
+                bookmarks = group.create_task(self._bookmarks(outflow))
+            try:
+                await self._follow(outflow)
+            except StoreGone as error:
+                status = msgspec.json.encode(expired(str(error)).status())
+                outflow.add(b'{"type":"ERROR","object":%s}\n' % status)
+            if bookmarks is not None:
+                bookmarks.cancel()
+        outflow.end()
+
+    async def _follow(self, outflow: Outflow) -> None:
+        async with closed_after(self._beginning.changes) as changes:
+            async for change in changes:
+                self._version = change.resource_version
+                kind = self._seen_as(change)
+                if kind is None or change.object is None:
+                    continue
+                if not self._send(outflow, kind, change.object):
+                    await outflow.room()
+
+    def _seen_as(self, change: ObjectChange) -> WatchType | None:
+        """Return the change type for this client; None if the change is not relevant."""
+        if change.type is WatchType.BOOKMARK:
+            return None
+        now = change.type is not WatchType.DELETED and self._query.selects(change.object)
+        # Without a previous state, assume that the selector matched before as it does now.
+        known = None if change.type is WatchType.ADDED else change.previous or change.object
+        before = self._query.selects(known)
+        if now:
+            return WatchType.MODIFIED if before else WatchType.ADDED
+        return WatchType.DELETED if before else None
+
+    def _send(self, outflow: Outflow, kind: WatchType, item: ApiObject) -> bool:
+        body = self._rendering.watched(self._query, item, first=self._first)
+        self._first = False
+        return outflow.add(b'{"type":"%s","object":%s}\n' % (kind.value.encode(), body))
+
+    def _bookmark(self, outflow: Outflow, *, initial_end: bool = False) -> None:
+        body = self._rendering.bookmark(self._query, self._version, initial_end=initial_end)
+        outflow.add(b'{"type":"BOOKMARK","object":%s}\n' % body)
+
+    async def _bookmarks(self, outflow: Outflow) -> None:
+        while True:
+            await asyncio.sleep(self._bookmark_seconds)
+            await outflow.room()
+            self._bookmark(outflow)
+
+
+class Rendering:
+    def __init__(self, resource: Resource, clock: Clock) -> None:
+        self._resource = resource
+        self._clock = clock
+
+    def encode(self, item: ApiObject) -> bytes:
+        return self._resource.encode(item)
+
+    def one(
+        self, media: MediaType, include: str, item: ApiObject, *, definitions: bool = True
+    ) -> bytes:
+        """Encode one object in the shape that the client asks for."""
+        if not media.shape:
+            return self.encode(item)
+        if media.shape == PARTIAL:
+            return msgspec.json.encode(partial_metadata(item, media.version))
+        version = item.metadata.resourceVersion
+        return self._table(media, include, [item], version, definitions=definitions)
+
+    def listed(
+        self,
+        media: MediaType,
+        include: str,
+        items: Sequence[ApiObject],
+        version: str,
+        continued: Continued | None = None,
+    ) -> web.Response:
+        """Return the response of a list."""
+        more = continued.metadata() if continued is not None else {}
+        if media.shape == PARTIAL_LIST:
+            partial = {
+                "kind": PARTIAL_LIST,
+                "apiVersion": f"meta.k8s.io/{media.version}",
+                "metadata": {"resourceVersion": version, **more},
+                "items": [partial_metadata(item, media.version) for item in items],
+            }
+            return json_response(msgspec.json.encode(partial))
+        if media.shape:
+            return json_response(self._table(media, include, items, version, more=more))
+        metadata = msgspec.json.encode({"resourceVersion": version, **more})
+        return json_response(
+            b'{"kind":"%sList","apiVersion":"%s","metadata":%s,"items":[%s]}'
+            % (
+                self._resource.kind.encode(),
+                self._resource.api_version.encode(),
+                metadata,
+                b",".join(map(self.encode, items)),
+            )
+        )
+
+    def _table(
+        self,
+        media: MediaType,
+        include: str,
+        items: Sequence[ApiObject],
+        version: str,
+        *,
+        definitions: bool = True,
+        more: Mapping[str, Any] = MappingProxyType({}),
+    ) -> bytes:
+        return table(
+            self._resource.columns,
+            ((item, msgspec.Raw(self.encode(item))) for item in items),
+            now=self._clock.now(),
+            version=media.version,
+            metadata={"resourceVersion": version, **more} if version else {},
+            include=include,
+            definitions=definitions,
+        )
+
+    def watched(self, query: ListQuery, item: ApiObject, *, first: bool) -> bytes:
+        """Encode an object in the watch's format. Only the first Table includes the column
+        definitions."""
+        return self.one(query.media, query.include, item, definitions=first)
+
+    def bookmark(self, query: ListQuery, version: int, *, initial_end: bool) -> bytes:
+        if query.media.shape == TABLE:
+            return self._table(query.media, query.include, [], str(version), definitions=False)
+        annotations = {"annotations": {INITIAL_EVENTS_END: "true"}} if initial_end else {}
+        kind, api_version = self._resource.kind, self._resource.api_version
+        if query.media.shape:
+            kind, api_version = PARTIAL, f"meta.k8s.io/{query.media.version}"
+        return msgspec.json.encode(
+            {
+                "kind": kind,
+                "apiVersion": api_version,
+                "metadata": {"resourceVersion": str(version), **annotations},
+            }
+        )

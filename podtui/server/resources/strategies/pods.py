@@ -1,0 +1,191 @@
+"""Pods, and the subresources that update them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+from typing import Final
+
+from msgspec import structs
+
+from podtui.api.pod_resources import compute_qos_class
+from podtui.api.v1 import Container, Pod, PodCondition, PodIP, PodSpec, PodStatus, Toleration
+from podtui.manifest.defaults import apply_defaults
+from podtui.manifest.validation import formats, validate_pod, written_empties
+from podtui.manifest.validation.errors import Errors
+from podtui.manifest.validation.pod_update import (
+    validate_ephemeral_update,
+    validate_resize,
+    validate_status_update,
+    validate_update,
+)
+from podtui.server.encoding.decoding import Tree
+from podtui.server.resources.strategies.strategy import Strategy, with_meta
+
+_SECONDS: Final = 300
+_NODE_PROBLEMS: Final = ("node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable")
+_GATED: Final = PodCondition(
+    type="PodScheduled",
+    status="False",
+    reason="SchedulingGated",
+    message="Scheduling is blocked due to non-empty scheduling gates",
+)
+
+
+def _defaults(tree: Tree) -> None:
+    """Apply the API's defaults. ``serviceAccount`` is an older name of ``serviceAccountName``."""
+    apply_defaults(tree)
+    spec: Tree = tree["spec"]
+    account = spec.get("serviceAccountName") or spec.get("serviceAccount")
+    if account:
+        spec["serviceAccountName"] = spec["serviceAccount"] = account
+
+
+def _prepare_create(pod: Pod) -> Pod:
+    status = PodStatus(
+        phase="Pending",
+        qosClass=compute_qos_class(pod),
+        conditions=_gated(pod),
+    )
+    return with_meta(structs.replace(pod, status=status), generation=1)
+
+
+def _gated(pod: Pod) -> tuple[PodCondition, ...]:
+    if not pod.spec.schedulingGates:
+        return ()
+    return (structs.replace(_GATED, lastTransitionTime=pod.metadata.creationTimestamp),)
+
+
+def _counted(new: Pod, old: Pod) -> Pod:
+    """Count a change of the spec."""
+    generation = (old.metadata.generation or 0) + (new.spec != old.spec)
+    return with_meta(new, generation=generation or None)
+
+
+def with_tolerations(spec: PodSpec) -> PodSpec:
+    """Tolerate a node that is not ready or not reachable for five minutes, unless the pod says
+    otherwise. Part of admission, for updates as well."""
+    missing = (
+        Toleration(key=key, operator="Exists", effect="NoExecute", tolerationSeconds=_SECONDS)
+        for key in _NODE_PROBLEMS
+        if not any(
+            one.key in ("", key) and one.effect in ("", "NoExecute") for one in spec.tolerations
+        )
+    )
+    return structs.replace(spec, tolerations=(*spec.tolerations, *missing))
+
+
+def _prepare_update(new: Pod, old: Pod) -> Pod:
+    spec = new.spec
+    if spec.priority is None:
+        spec = structs.replace(spec, priority=old.spec.priority)
+    spec = with_tolerations(spec)
+    return _counted(structs.replace(new, spec=spec, status=old.status), old)
+
+
+def _prepare_status(new: Pod, old: Pod) -> Pod:
+    status = new.status
+    if status.podIP and (not status.podIPs or status.podIPs[0].ip != status.podIP):
+        status = structs.replace(status, podIPs=(PodIP(ip=status.podIP),))
+    if not status.qosClass:
+        status = structs.replace(status, qosClass=old.status.qosClass)
+    if not status.observedGeneration:
+        status = structs.replace(status, observedGeneration=old.status.observedGeneration)
+    status = structs.replace(status, conditions=_with_generations(status, old.status))
+    new = structs.replace(new, spec=old.spec, status=status)
+    return with_meta(new, deletionTimestamp=None, ownerReferences=old.metadata.ownerReferences)
+
+
+def _with_generations(new: PodStatus, old: PodStatus) -> tuple[PodCondition, ...]:
+    known = {one.type: one.observedGeneration for one in reversed(old.conditions)}
+    return tuple(
+        structs.replace(one, observedGeneration=one.observedGeneration or known.get(one.type))
+        for one in new.conditions
+    )
+
+
+def _prepare_ephemeral(new: Pod, old: Pod) -> Pod:
+    spec = structs.replace(old.spec, ephemeralContainers=new.spec.ephemeralContainers)
+    return _counted(_only_spec(new, old, spec), old)
+
+
+def _prepare_resize(new: Pod, old: Pod) -> Pod:
+    after, before = new.spec, old.spec
+    if _names(after) != _names(before):
+        # The validation refuses it.
+        return _counted(new, old)
+    spec = structs.replace(
+        before,
+        resources=after.resources,
+        containers=_resized(after.containers, before.containers),
+        initContainers=_resized(after.initContainers, before.initContainers),
+    )
+    return _counted(_only_spec(new, old, spec), old)
+
+
+def _only_spec(new: Pod, old: Pod, spec: PodSpec) -> Pod:
+    """Return the old pod with another spec; the metadata changes as in an update of a status."""
+    metadata = structs.replace(
+        old.metadata,
+        managedFields=new.metadata.managedFields,
+        resourceVersion=new.metadata.resourceVersion,
+    )
+    return structs.replace(old, metadata=metadata, spec=spec)
+
+
+def _names(spec: PodSpec) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    return tuple(one.name for one in spec.containers), tuple(
+        one.name for one in spec.initContainers
+    )
+
+
+def _resized(new: tuple[Container, ...], old: tuple[Container, ...]) -> tuple[Container, ...]:
+    return tuple(
+        structs.replace(before, resources=after.resources, resizePolicy=after.resizePolicy)
+        for after, before in zip(new, old, strict=True)
+    )
+
+
+def _create_errors(pod: Pod) -> Errors:
+    yield from validate_pod(pod)
+
+
+def _warnings(new: Pod, old: Pod | None) -> Iterable[str]:
+    if old is not None:
+        return
+    problems = formats.dns_label(new.metadata.name)
+    if problems:
+        yield (
+            "metadata.name: this is used in the Pod's hostname, which can result in surprising"
+            f" behavior; a DNS label is recommended: [{' '.join(problems)}]"
+        )
+
+
+def _grace(pod: Pod, seconds: int | None) -> int:
+    """Return the seconds that a kubelet gets to end the pod; 0 without a kubelet that runs it."""
+    if not pod.spec.nodeName or pod.status.phase in ("Failed", "Succeeded"):
+        return 0
+    if seconds is None:
+        seconds = pod.spec.terminationGracePeriodSeconds or 0
+    return 1 if seconds < 0 else seconds
+
+
+PODS: Final = Strategy(
+    struct=Pod,
+    defaults=_defaults,
+    tree_errors=written_empties,
+    prepare_create=_prepare_create,
+    prepare_update=_prepare_update,
+    validate_create=_create_errors,
+    validate_update=validate_update,
+    warnings=_warnings,
+    grace=_grace,
+    returns_deleted=True,
+)
+STATUS: Final = replace(
+    PODS, prepare_update=_prepare_status, validate_update=validate_status_update
+)
+EPHEMERAL_CONTAINERS: Final = replace(
+    PODS, prepare_update=_prepare_ephemeral, validate_update=validate_ephemeral_update
+)
+RESIZE: Final = replace(PODS, prepare_update=_prepare_resize, validate_update=validate_resize)

@@ -1,0 +1,88 @@
+"""The parts of a write that depend on the resource, and those that are common to all."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from msgspec import structs
+
+from podtui.api import v1
+from podtui.manifest.validation.errors import Errors, FieldError
+from podtui.server.encoding.decoding import Tree
+from podtui.store.resources import T
+
+
+def unchanged(new: Any, old: Any = None) -> Any:
+    return new
+
+
+def valid(*items: Any) -> Iterator[FieldError]:
+    return iter(())
+
+
+def no_defaults(tree: Tree) -> None:
+    pass
+
+
+def no_warnings(new: Any, old: Any) -> Iterable[str]:
+    return ()
+
+
+def at_once(item: Any, seconds: int | None) -> None:
+    """Delete without a grace period."""
+    return
+
+
+def has_finalizers(item: Any) -> bool:
+    return bool(item.metadata.finalizers)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Strategy:
+    """How objects of a resource (or one of its subresources) are written.
+
+    ``defaults`` fills a decoded tree in place, and ``tree_errors`` checks what the types cannot
+    express when an object is created. ``prepare_create`` and ``prepare_update`` (new, old)
+    set what clients may not; the validations yield an error for each broken rule. ``grace`` returns
+    the seconds of a graceful deletion, or None to delete at once; ``held`` whether an object must
+    stay although it is deleted, and ``terminate`` marks one that does. ``warnings`` gets the new
+    object and the old one, or None.
+    """
+
+    struct: type[v1.Struct]
+    defaults: Callable[[Tree], None] = no_defaults
+    tree_errors: Callable[[Tree], Iterable[FieldError]] = valid
+    prepare_create: Callable[[Any], Any] = unchanged
+    prepare_update: Callable[[Any, Any], Any] = unchanged
+    validate_create: Callable[[Any], Errors] = valid
+    validate_update: Callable[[Any, Any], Errors] = valid
+    warnings: Callable[[Any, Any], Iterable[str]] = no_warnings
+    grace: Callable[[Any, int | None], int | None] = at_once
+    held: Callable[[Any], bool] = has_finalizers
+    terminate: Callable[[Any], Any] = unchanged
+    create_on_update: bool = False
+    unconditional_update: bool = True
+    returns_deleted: bool = False
+    """Whether a deletion answers with the object instead of a ``Status``."""
+
+
+def with_meta(item: T, **changes: Any) -> T:
+    """Return the object with changed fields of its metadata."""
+    return structs.replace(item, metadata=structs.replace(item.metadata, **changes))
+
+
+def keep_system_fields(new: T, old: T) -> T:
+    """Set the fields of the metadata that no update changes."""
+    before, after = old.metadata, new.metadata
+    seconds = after.deletionGracePeriodSeconds
+    return with_meta(
+        new,
+        uid=after.uid or before.uid,
+        creationTimestamp=before.creationTimestamp,
+        deletionTimestamp=before.deletionTimestamp or after.deletionTimestamp,
+        deletionGracePeriodSeconds=before.deletionGracePeriodSeconds
+        if seconds is None
+        else seconds,
+    )

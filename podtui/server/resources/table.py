@@ -1,0 +1,328 @@
+"""``meta.k8s.io`` Tables: the columns shown by kubectl, per resource."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, Final
+
+import msgspec
+
+from podtui.api.insight import Timeline
+from podtui.api.local import Manifest, NodeMetrics, PodMetrics, Severity
+from podtui.api.pods import is_true
+from podtui.api.printing import pod_line
+from podtui.api.times import parse_time, short_duration, since
+from podtui.api.v1 import (
+    ConfigMap,
+    Event,
+    Lease,
+    Namespace,
+    Node,
+    Pod,
+    Secret,
+)
+from podtui.server.resources.objects import ApiObject
+
+NONE = "<none>"
+UNKNOWN = "<unknown>"
+Cell = str | int
+Row = Callable[[Any, datetime], list[Cell]]
+
+
+PARTIAL: Final = "PartialObjectMetadata"
+_COMPLETED: Final = {
+    "Succeeded": ("Succeeded", "The pod has completed successfully."),
+    "Failed": ("Failed", "The pod failed."),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Columns:
+    """Column names in their order, and their values; those in ``wide`` are only shown with
+    ``-o wide``. As in Kubernetes, counts have the type of texts unless they are ``integers``."""
+
+    names: tuple[str, ...]
+    row: Row
+    wide: frozenset[str] = frozenset()
+    integers: frozenset[str] = frozenset()
+
+    def definitions(self) -> list[dict[str, Any]]:
+        return [
+            {
+                "name": name,
+                "type": "integer" if name in self.integers else "string",
+                "format": "name" if name == "Name" else "",
+                "description": "",
+                "priority": int(name in self.wide),
+            }
+            for name in self.names
+        ]
+
+
+def partial_metadata(item: ApiObject, version: str) -> dict[str, Any]:
+    """Return the metadata of an object as a ``PartialObjectMetadata``."""
+    return {"kind": PARTIAL, "apiVersion": f"meta.k8s.io/{version}", "metadata": item.metadata}
+
+
+def table(
+    columns: Columns,
+    objects: Iterable[tuple[ApiObject, msgspec.Raw]],
+    *,
+    now: datetime,
+    version: str = "v1",
+    metadata: Mapping[str, Any],
+    include: str = "Metadata",
+    definitions: bool = True,
+) -> bytes:
+    """Encode a Table of objects and their JSON. ``include`` is the request's ``includeObject``."""
+    rows: list[dict[str, Any]] = []
+    for item, encoded in objects:
+        row: dict[str, Any] = {"cells": columns.row(item, now)}
+        if include == "Object":
+            row["object"] = encoded
+        elif include == "Metadata":
+            row["object"] = partial_metadata(item, version)
+        if isinstance(item, Pod) and item.status.phase in _COMPLETED:
+            reason, message = _COMPLETED[item.status.phase]
+            condition = {"type": "Completed", "status": "True"}
+            row["conditions"] = [{**condition, "reason": reason, "message": message}]
+        rows.append(row)
+    return msgspec.json.encode(
+        {
+            "kind": "Table",
+            "apiVersion": f"meta.k8s.io/{version}",
+            "metadata": metadata,
+            "columnDefinitions": columns.definitions() if definitions else None,
+            "rows": rows,
+        }
+    )
+
+
+def pod_row(pod: Pod, now: datetime) -> list[str]:
+    """Return the cells: name, ready, status, restarts, age, ip, node, nominated node, gates."""
+    line = pod_line(pod)
+    restarts = str(line.restarts)
+    if line.restarts and line.last_restart is not None:
+        restarts += f" ({short_duration((now - line.last_restart).total_seconds())} ago)"
+    return [
+        pod.metadata.name,
+        f"{line.ready}/{line.wanted}",
+        line.word,
+        restarts,
+        since(pod.metadata.creationTimestamp, now),
+        pod.status.podIP or (pod.status.podIPs[0].ip if pod.status.podIPs else NONE),
+        pod.spec.nodeName or NONE,
+        pod.status.nominatedNodeName or NONE,
+        _gates(pod),
+    ]
+
+
+def _gates(pod: Pod) -> str:
+    gates = pod.spec.readinessGates
+    if not gates:
+        return NONE
+    return f"{sum(is_true(pod, gate.conditionType) for gate in gates)}/{len(gates)}"
+
+
+def _named(item: ApiObject, now: datetime) -> list[Cell]:
+    return [item.metadata.name, since(item.metadata.creationTimestamp, now)]
+
+
+def _namespace(item: Namespace, now: datetime) -> list[Cell]:
+    name, age = _named(item, now)
+    return [name, item.status.phase, age]
+
+
+def _config_map(item: ConfigMap, now: datetime) -> list[Cell]:
+    name, age = _named(item, now)
+    return [name, len(item.data) + len(item.binaryData), age]
+
+
+def _secret(item: Secret, now: datetime) -> list[Cell]:
+    name, age = _named(item, now)
+    return [name, item.type, len(item.data), age]
+
+
+def _lease(item: Lease, now: datetime) -> list[Cell]:
+    name, age = _named(item, now)
+    return [name, item.spec.holderIdentity, age]
+
+
+def _node(node: Node, now: datetime) -> list[Cell]:
+    ready = next((c.status for c in reversed(node.status.conditions) if c.type == "Ready"), None)
+    status = "Unknown" if ready is None else "Ready" if ready == "True" else "NotReady"
+    if node.spec.unschedulable:
+        status += ",SchedulingDisabled"
+    info = node.status.nodeInfo
+    kernel = (info and info.kernelVersion) or UNKNOWN
+    if info is not None and info.architecture:
+        kernel += f" ({info.architecture})"
+    return [
+        node.metadata.name,
+        status,
+        ",".join(sorted(_roles(node.metadata.labels))) or NONE,
+        since(node.metadata.creationTimestamp, now),
+        info.kubeletVersion if info else "",
+        _address(node, "InternalIP"),
+        _address(node, "ExternalIP"),
+        (info and info.osImage) or UNKNOWN,
+        kernel,
+        (info and info.containerRuntimeVersion) or UNKNOWN,
+    ]
+
+
+def _roles(labels: Mapping[str, str]) -> set[str]:
+    prefix = "node-role.kubernetes.io/"
+    roles = {key.removeprefix(prefix) for key in labels if key.startswith(prefix)}
+    return (roles | {labels.get("kubernetes.io/role", "")}) - {""}
+
+
+def _address(node: Node, kind: str) -> str:
+    return next((a.address for a in node.status.addresses if a.type == kind), NONE)
+
+
+def _event(event: Event, now: datetime) -> list[Cell]:
+    involved, source, series = event.involvedObject, event.source, event.series
+    first = since(event.firstTimestamp or event.eventTime, now)
+    last = since(event.lastTimestamp, now) if event.lastTimestamp else first
+    count = event.count or 1
+    if series is not None:
+        last, count = since(series.lastObservedTime, now), series.count or 0
+    component = source.component or event.reportingComponent
+    host = source.host or event.reportingInstance
+    kind = involved.kind.lower()
+    return [
+        last,
+        event.type,
+        event.reason,
+        f"{kind}/{involved.name}" if involved.name else kind,
+        involved.fieldPath,
+        f"{component}, {host}" if host else component,
+        event.message.strip(),
+        first,
+        count,
+        event.metadata.name,
+    ]
+
+
+def _manifest(manifest: Manifest, now: datetime) -> list[Cell]:
+    status = manifest.status
+    found = [diagnostic.severity for diagnostic in status.diagnostics]
+    pod = f"{status.podNamespace}/{status.podName}" if status.podName else NONE
+    return [
+        manifest.metadata.name,
+        status.state.value,
+        pod,
+        found.count(Severity.ERROR),
+        found.count(Severity.WARNING),
+        since(manifest.metadata.creationTimestamp, now),
+        manifest.spec.path,
+    ]
+
+
+def _timeline(timeline: Timeline, now: datetime) -> list[Cell]:
+    newest = timeline.starts[0] if timeline.starts else None
+    began = parse_time(newest.began) if newest else None
+    ready = parse_time(newest.ready) if newest else None
+    took = f"{(ready - began).total_seconds():.2f}s" if began and ready else NONE
+    return [timeline.metadata.name, took, since(newest.began if newest else None, now)]
+
+
+def _pod_metrics(metrics: PodMetrics, now: datetime) -> list[Cell]:
+    return [metrics.metadata.name, metrics.window, since(metrics.timestamp, now)]
+
+
+def _node_metrics(metrics: NodeMetrics, now: datetime) -> list[Cell]:
+    usage = metrics.usage
+    cells: list[Cell] = [metrics.metadata.name, usage.get("cpu", ""), usage.get("memory", "")]
+    return [*cells, metrics.window]
+
+
+PODS = Columns(
+    (
+        "Name",
+        "Ready",
+        "Status",
+        "Restarts",
+        "Age",
+        "IP",
+        "Node",
+        "Nominated Node",
+        "Readiness Gates",
+    ),
+    lambda pod, now: [*pod_row(pod, now)],
+    frozenset({"IP", "Node", "Nominated Node", "Readiness Gates"}),
+)
+
+
+NODES = Columns(
+    (
+        "Name",
+        "Status",
+        "Roles",
+        "Age",
+        "Version",
+        "Internal-IP",
+        "External-IP",
+        "OS-Image",
+        "Kernel-Version",
+        "Container-Runtime",
+    ),
+    _node,
+    frozenset({"Internal-IP", "External-IP", "OS-Image", "Kernel-Version", "Container-Runtime"}),
+)
+
+
+EVENTS = Columns(
+    (
+        "Last Seen",
+        "Type",
+        "Reason",
+        "Object",
+        "Subobject",
+        "Source",
+        "Message",
+        "First Seen",
+        "Count",
+        "Name",
+    ),
+    _event,
+    frozenset({"Subobject", "Source", "First Seen", "Count", "Name"}),
+)
+
+
+NAMES = Columns(("Name", "Age"), _named)
+
+
+NAMESPACES = Columns(("Name", "Status", "Age"), _namespace)
+
+
+CONFIG_MAPS = Columns(("Name", "Data", "Age"), _config_map)
+
+
+SECRETS = Columns(("Name", "Type", "Data", "Age"), _secret)
+
+
+SERVICE_ACCOUNTS = Columns(("Name", "Age"), _named)
+
+
+LEASES = Columns(("Name", "Holder", "Age"), _lease)
+
+
+MANIFESTS = Columns(
+    ("Name", "State", "Pod", "Errors", "Warnings", "Age", "Path"),
+    _manifest,
+    frozenset({"Path"}),
+    frozenset({"Errors", "Warnings"}),
+)
+
+
+TIMELINES = Columns(("Name", "Ready In", "Age"), _timeline)
+
+
+POD_METRICS = Columns(("Name", "Window", "Age"), _pod_metrics)
+
+
+NODE_METRICS = Columns(("Name", "CPU", "Memory", "Window"), _node_metrics)

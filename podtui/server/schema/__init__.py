@@ -1,0 +1,1 @@
+"""Descriptions of the served API: discovery and the OpenAPI documents."""

@@ -1,0 +1,131 @@
+"""The catalog of what the API serves: the resources that discovery lists and that the OpenAPI
+documents describe.
+
+It has the resources of `podtui.server.resources.definitions`, and bindings, which are not stored.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from podtui.api.names import GROUP, METRICS_GROUP_VERSION
+from podtui.server.resources import definitions
+from podtui.server.resources.definitions import Resource
+
+_GROUPS: Final = (
+    "",
+    "events.k8s.io",
+    "authentication.k8s.io",
+    "authorization.k8s.io",
+    "policy",
+    "coordination.k8s.io",
+    METRICS_GROUP_VERSION.partition("/")[0],
+    GROUP,
+)
+"""The order of the groups. ``policy`` has no resources, but the kind of evictions."""
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    api_version: str
+    name: str
+
+    @property
+    def group(self) -> str:
+        return self.api_version.rpartition("/")[0]
+
+    @property
+    def version(self) -> str:
+        return self.api_version.rpartition("/")[2]
+
+
+@dataclass(frozen=True, slots=True)
+class Subresource:
+    """``kind`` is that of its requests and responses."""
+
+    name: str
+    kind: Kind
+    verbs: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Served:
+    """One served resource."""
+
+    kind: Kind
+    plural: str
+    singular: str
+    namespaced: bool
+    verbs: tuple[str, ...]
+    short_names: tuple[str, ...] = ()
+    categories: tuple[str, ...] = ()
+    subresources: tuple[Subresource, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class GroupVersion:
+    api_version: str
+    resources: tuple[Served, ...]
+
+    @property
+    def group(self) -> str:
+        return self.api_version.rpartition("/")[0]
+
+    @property
+    def version(self) -> str:
+        return self.api_version.rpartition("/")[2]
+
+    @property
+    def path(self) -> str:
+        """The path without the first slash: ``api/v1``, ``apis/policy/v1``."""
+        return f"apis/{self.api_version}" if self.group else f"api/{self.api_version}"
+
+
+_KINDS: Final[Mapping[str, Kind]] = {
+    "attach": Kind("v1", "PodAttachOptions"),
+    "binding": Kind("v1", "Binding"),
+    "eviction": Kind("policy/v1", "Eviction"),
+    "exec": Kind("v1", "PodExecOptions"),
+    "portforward": Kind("v1", "PodPortForwardOptions"),
+    "token": Kind("authentication.k8s.io/v1", "TokenRequest"),
+}
+"""The kinds of subresources that are not the kind of their resource."""
+
+
+_BINDINGS: Final = Served(
+    kind=_KINDS["binding"],
+    plural="bindings",
+    singular="binding",
+    namespaced=True,
+    verbs=("create",),
+)
+
+
+def _served(resource: Resource) -> Served:
+    own = Kind(resource.api_version, resource.kind)
+    return Served(
+        kind=own,
+        plural=resource.plural,
+        singular=resource.singular,
+        namespaced=resource.namespaced,
+        verbs=resource.verbs,
+        short_names=resource.short_names,
+        categories=resource.categories,
+        subresources=tuple(
+            Subresource(name, _KINDS.get(name, own), verbs)
+            for name, verbs in sorted(resource.subresources.items())
+        ),
+    )
+
+
+def group_versions() -> tuple[GroupVersion, ...]:
+    """Return the catalog by group and version; resources are sorted by name."""
+    served = [_BINDINGS, *map(_served, definitions.ALL)]
+    served.sort(key=lambda resource: resource.plural)
+    versions = {resource.kind.api_version for resource in served} | {"policy/v1"}
+    return tuple(
+        GroupVersion(version, tuple(r for r in served if r.kind.api_version == version))
+        for version in sorted(versions, key=lambda v: _GROUPS.index(v.rpartition("/")[0]))
+    )

@@ -1,0 +1,182 @@
+"""API discovery: ``/api``, ``/apis`` and the resource lists below them.
+
+Serves both forms: the aggregated document, which kubectl requests since 1.26, and the plain lists.
+"""
+
+from __future__ import annotations
+
+import platform
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+from aiohttp import web
+
+from podtui.server.resources.query import negotiate
+from podtui.server.schema.catalog import GroupVersion, Kind, Served, group_versions
+from podtui.server.status import json_response
+
+KUBERNETES_MINOR = 36
+"""The minor version of the served API types; kubectl adapts its behaviour to it."""
+
+_SHAPE = "APIGroupDiscoveryList"
+
+
+def version_document(version: str) -> dict[str, str]:
+    machine = {"x86_64": "amd64", "aarch64": "arm64"}.get(platform.machine(), platform.machine())
+    return {
+        "major": "1",
+        "minor": str(KUBERNETES_MINOR),
+        "gitVersion": f"v1.{KUBERNETES_MINOR}.0+podtui-{version}",
+        "gitCommit": "",
+        "gitTreeState": "clean",
+        "buildDate": "1970-01-01T00:00:00Z",
+        "goVersion": "",
+        "compiler": platform.python_implementation(),
+        "platform": f"{platform.system().lower()}/{machine}",
+    }
+
+
+def routes(version: str) -> list[web.RouteDef]:
+    served = group_versions()
+    core, named = served[:1], served[1:]
+    table = [
+        _fixed("/version", version_document(version)),
+        _negotiated("/api", _api_versions(), core),
+        _negotiated("/apis", _group_list(named), named),
+    ]
+    for group_version in served:
+        if group_version.group:
+            document = {**_header("APIGroup"), **_group(group_version)}
+            table.append(_fixed(f"/apis/{group_version.group}", document))
+        table.append(_fixed(f"/{group_version.path}", _resource_list(group_version)))
+    # Client libraries write some of the paths with a slash at the end.
+    return [*table, *(web.get(f"{route.path}/", route.handler) for route in table)]
+
+
+def _fixed(path: str, document: dict[str, Any]) -> web.RouteDef:
+    body = msgspec.json.encode(document)
+
+    async def answer(request: web.Request) -> web.Response:
+        return json_response(body)
+
+    return web.get(path, answer)
+
+
+def _negotiated(path: str, plain: dict[str, Any], groups: Sequence[GroupVersion]) -> web.RouteDef:
+    bodies = {
+        version: msgspec.json.encode(_aggregated(groups, version)) for version in ("v2", "v2beta1")
+    }
+    bodies[""] = msgspec.json.encode(plain)
+
+    async def answer(request: web.Request) -> web.Response:
+        media = negotiate(request.headers.get("Accept", ""), _SHAPE)
+        kind = "application/json"
+        if media.shape:
+            kind += f";g=apidiscovery.k8s.io;v={media.version};as={_SHAPE}"
+        headers = {"Content-Type": kind, "Vary": "Accept"}
+        return json_response(bodies[media.version], headers=headers)
+
+    return web.get(path, answer)
+
+
+def _header(kind: str) -> dict[str, str]:
+    return {"kind": kind, "apiVersion": "v1"}
+
+
+def _api_versions() -> dict[str, Any]:
+    return {"kind": "APIVersions", "versions": ["v1"], "serverAddressByClientCIDRs": []}
+
+
+def _group(served: GroupVersion) -> dict[str, Any]:
+    version = {"groupVersion": served.api_version, "version": served.version}
+    return {"name": served.group, "versions": [version], "preferredVersion": version}
+
+
+def _group_list(groups: Sequence[GroupVersion]) -> dict[str, Any]:
+    return {**_header("APIGroupList"), "groups": [_group(group) for group in groups]}
+
+
+def _resource_list(served: GroupVersion) -> dict[str, Any]:
+    rows: list[dict[str, Any]] = []
+    for resource in served.resources:
+        row = {
+            "name": resource.plural,
+            "singularName": resource.singular,
+            "namespaced": resource.namespaced,
+            "kind": resource.kind.name,
+            "verbs": resource.verbs,
+        }
+        rows.append(row | _lists(resource))
+        for sub in resource.subresources:
+            other = sub.kind.api_version != served.api_version
+            group = {"group": sub.kind.group, "version": sub.kind.version} if other else {}
+            rows.append(
+                {
+                    "name": f"{resource.plural}/{sub.name}",
+                    "singularName": "",
+                    "namespaced": resource.namespaced,
+                    **group,
+                    "kind": sub.kind.name,
+                    "verbs": sub.verbs,
+                }
+            )
+    return {
+        **_header("APIResourceList"),
+        "groupVersion": served.api_version,
+        "resources": rows,
+    }
+
+
+def _lists(resource: Served) -> dict[str, Any]:
+    lists = {"shortNames": resource.short_names, "categories": resource.categories}
+    return {name: values for name, values in lists.items() if values}
+
+
+def _aggregated(groups: Sequence[GroupVersion], version: str) -> dict[str, Any]:
+    items = [
+        {
+            "metadata": {"name": group.group} if group.group else {},
+            "versions": [
+                {
+                    "version": group.version,
+                    "freshness": "Current",
+                    "resources": [_aggregated_resource(r, group) for r in group.resources],
+                }
+            ],
+        }
+        for group in groups
+    ]
+    api_version = f"apidiscovery.k8s.io/{version}"
+    return {"kind": _SHAPE, "apiVersion": api_version, "metadata": {}, "items": items}
+
+
+def _aggregated_resource(resource: Served, within: GroupVersion) -> dict[str, Any]:
+    found: dict[str, Any] = {
+        "resource": resource.plural,
+        "responseKind": _response_kind(resource.kind, within),
+        "scope": "Namespaced" if resource.namespaced else "Cluster",
+        "singularResource": resource.singular,
+        "verbs": resource.verbs,
+        **_lists(resource),
+    }
+    if resource.subresources:
+        found["subresources"] = [
+            {
+                "subresource": sub.name,
+                "responseKind": _response_kind(sub.kind, within),
+                "verbs": sub.verbs,
+            }
+            for sub in resource.subresources
+        ]
+    return found
+
+
+def _response_kind(kind: Kind, within: GroupVersion) -> dict[str, str]:
+    """Group and version are empty where they are those of the list."""
+    own = kind.api_version == within.api_version
+    return {
+        "group": "" if own else kind.group,
+        "version": "" if own else kind.version,
+        "kind": kind.name,
+    }

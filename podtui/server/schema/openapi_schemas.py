@@ -1,0 +1,234 @@
+"""The schemas of the OpenAPI documents, made from the facts of `podtui.api.fields` and from
+podtui's own types. The texts are those of ``podtui explain`` and `openapi_words.toml`.
+"""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from collections.abc import Mapping
+from functools import cache
+from pathlib import Path
+from typing import Any, Final, cast
+
+import msgspec
+
+from podtui.api.fields import LIST, MAP, Field, Type, name_of_kind, types
+from podtui.api.insight import Timeline
+from podtui.api.local import Manifest, NodeMetrics, PodMetrics
+from podtui.api.v1 import ObjectMeta
+from podtui.explain.facts import words
+from podtui.server.schema.catalog import Kind
+
+Json = dict[str, Any]
+REFERENCE: Final = "#/components/schemas/"
+META: Final = "io.k8s.apimachinery.pkg.apis.meta.v1."
+_OWN: Final = (Manifest, Timeline, PodMetrics, NodeMetrics)
+"""Kinds without facts: their schemas are read from the types."""
+_OWN_MODELS: Final = {
+    "podtui.dev/v1alpha1": "dev.podtui.v1alpha1.",
+    "metrics.k8s.io/v1beta1": "io.k8s.metrics.pkg.apis.metrics.v1beta1.",
+}
+_SPECIAL: Final[Mapping[str, tuple[str, Json]]] = {
+    "Quantity": (
+        "io.k8s.apimachinery.pkg.api.resource.Quantity",
+        {
+            "description": "An amount such as 100m, 1.5 or 128Mi.",
+            "oneOf": [{"type": "string"}, {"type": "number"}],
+        },
+    ),
+    "IntOrString": (
+        "io.k8s.apimachinery.pkg.util.intstr.IntOrString",
+        {
+            "description": "A number or a name.",
+            "format": "int-or-string",
+            "oneOf": [{"type": "integer"}, {"type": "string"}],
+            "x-kubernetes-int-or-string": True,
+        },
+    ),
+    "Time": (
+        f"{META}Time",
+        {"description": "A time in RFC 3339 format.", "type": "string", "format": "date-time"},
+    ),
+    "MicroTime": (
+        f"{META}MicroTime",
+        {
+            "description": "A time in RFC 3339 format, with microseconds.",
+            "type": "string",
+            "format": "date-time",
+        },
+    ),
+    "FieldsV1": (
+        f"{META}FieldsV1",
+        {"description": "A set of fields, encoded as a tree.", "type": "object"},
+    ),
+}
+_SCALARS: Final[Mapping[str, Json]] = {
+    "string": {"type": "string"},
+    "bytes": {"type": "string", "format": "byte"},
+    "bool": {"type": "boolean"},
+    "int32": {"type": "integer", "format": "int32"},
+    "int64": {"type": "integer", "format": "int64"},
+    "double": {"type": "number", "format": "double"},
+    "any": {"type": "object"},
+}
+
+
+class Texts(msgspec.Struct, frozen=True):
+    types: dict[str, str]
+    fields: dict[str, dict[str, str]]
+    parameters: dict[str, dict[str, str]]
+
+
+@cache
+def texts() -> Texts:
+    data = tomllib.loads(Path(__file__).with_name("openapi_words.toml").read_text("utf-8"))
+    return msgspec.convert(data, Texts)
+
+
+class Schemas:
+    """The schemas that a document refers to, by model name."""
+
+    def __init__(self) -> None:
+        self.found: Json = {}
+
+    def kind(self, kind: Kind) -> Json:
+        """Return a reference to the schema of a kind."""
+        name = name_of_kind(kind.api_version, kind.name)
+        if name is not None:
+            return self.add(name)
+        prefix = _OWN_MODELS.get(kind.api_version)
+        own = {struct.__name__: struct for struct in _OWN}
+        if prefix is None or kind.name.removesuffix("List") not in own:
+            return {"type": "string"}
+        if not kind.name.endswith("List"):
+            return self._own(own[kind.name], kind, prefix)
+        model = prefix + kind.name
+        item = Kind(kind.api_version, kind.name.removesuffix("List"))
+        self.found[model] = {
+            "description": f"A list of {item.name} objects.",
+            "type": "object",
+            "required": ["items"],
+            "properties": {
+                "apiVersion": {"type": "string"},
+                "kind": {"type": "string"},
+                "metadata": self.add("ListMeta"),
+                "items": {"type": "array", "items": self.kind(item)},
+            },
+            "x-kubernetes-group-version-kind": [gvk(kind)],
+        }
+        return {"$ref": REFERENCE + model}
+
+    def add(self, name: str) -> Json:
+        """Add a type and all that it refers to; return a reference."""
+        known = types()[name]
+        if known.model not in self.found:
+            self.found[known.model] = {}
+            self.found[known.model] = self._type(name, known)
+        return {"$ref": REFERENCE + known.model}
+
+    def _type(self, name: str, known: Type) -> Json:
+        schema: Json = {"type": "object"}
+        if text := texts().types.get(name):
+            schema["description"] = text
+        required = [field_name for field_name, field in known.fields.items() if field.required]
+        if required:
+            schema["required"] = required
+        schema["properties"] = {
+            field_name: self._field(name, field_name, field)
+            for field_name, field in known.fields.items()
+        }
+        if known.map:
+            schema["x-kubernetes-map-type"] = known.map
+        if known.version:
+            kind = Kind(known.version, name.rpartition(".")[2])
+            schema["x-kubernetes-group-version-kind"] = [gvk(kind)]
+        return schema
+
+    def _field(self, owner: str, name: str, field: Field) -> Json:
+        schema = self._value(field.type)
+        text = _description(owner, name)
+        if field.values and schema["type"] == "string":
+            schema["enum"] = list(field.values)
+            listed = "\n".join(f' - `"{value}"`' for value in field.values)
+            text = f"{text}\n\nPossible enum values:\n{listed}"
+        elif field.values:
+            schema["items"]["enum"] = list(field.values)
+        if "$ref" in schema and text:
+            schema = Json(allOf=[schema])
+        if text:
+            schema["description"] = text
+        if isinstance(field.default, str) and field.default:
+            schema["default"] = field.default
+        for extension, value in (
+            ("list-type", field.list),
+            ("list-map-keys", list(field.keys)),
+            ("map-type", field.map),
+            ("patch-strategy", field.strategy),
+            ("patch-merge-key", field.merge_key),
+        ):
+            if value:
+                schema[f"x-kubernetes-{extension}"] = value
+        return schema
+
+    def _value(self, kind: str) -> Json:
+        if kind.startswith(LIST):
+            return {"type": "array", "items": self._value(kind.removeprefix(LIST))}
+        if kind.startswith(MAP):
+            values = self._value(kind.removeprefix(MAP))
+            return {"type": "object", "additionalProperties": values}
+        if kind in _SPECIAL:
+            model, schema = _SPECIAL[kind]
+            self.found[model] = schema
+            return {"$ref": REFERENCE + model}
+        return dict(_SCALARS[kind]) if kind in _SCALARS else self.add(kind)
+
+    def _own(self, struct: type[msgspec.Struct], kind: Kind, prefix: str) -> Json:
+        """Add one of podtui's own kinds from its type."""
+        _, components = msgspec.json.schema_components([struct], ref_template="{name}")
+        meta = {name for name in components if name in types()}
+        for name, component in components.items():
+            if name not in meta:
+                self.found[prefix + name] = self._plain(component, prefix, meta)
+        self.add(ObjectMeta.__name__)
+        self.found[prefix + kind.name]["x-kubernetes-group-version-kind"] = [gvk(kind)]
+        return {"$ref": f"{REFERENCE}{prefix}{kind.name}"}
+
+    def _plain(self, schema: Any, prefix: str, meta: set[str]) -> Any:
+        """Turn JSON Schema into that of OpenAPI 3.0: without null and titles."""
+        if isinstance(schema, list):
+            items = cast("list[Any]", schema)
+            return [self._plain(item, prefix, meta) for item in items]
+        if not isinstance(schema, dict):
+            return schema
+        found: Json = {}
+        for key, value in cast(Json, schema).items():
+            if key == "$ref":
+                found |= {key: REFERENCE + prefix + value} if value not in meta else self.add(value)
+            elif key == "anyOf":
+                [kept] = [item for item in value if item != {"type": "null"}]
+                found |= self._plain(kept, prefix, meta)
+            elif key == "description":
+                found[key] = _prose(value)
+            elif key not in ("title", "default"):
+                found[key] = self._plain(value, prefix, meta)
+        return found
+
+
+def _prose(text: str) -> str:
+    """Return a docstring as one paragraph without markup."""
+    return re.sub(r"\s+", " ", text.replace("``", "")).strip()
+
+
+def _description(owner: str, name: str) -> str:
+    fields = texts().fields
+    own = fields.get(owner, {}).get(name)
+    if own is not None:
+        return own
+    plain = "Container" if owner == "EphemeralContainer" else owner
+    text = words().fields.get(f"{owner}.{name}") or words().fields.get(f"{plain}.{name}")
+    return text or fields["every"].get(name, "")
+
+
+def gvk(kind: Kind) -> dict[str, str]:
+    return {"group": kind.group, "version": kind.version, "kind": kind.name}

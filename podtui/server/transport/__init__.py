@@ -1,0 +1,1 @@
+"""Connections: the unix socket, TCP with TLS, WebSockets, SPDY, endless responses."""

@@ -1,0 +1,139 @@
+"""Long-lived WebSockets and SPDY connections: their number, idle timeout and shutdown."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import AsyncGenerator, Coroutine, Sequence
+from contextlib import asynccontextmanager
+from typing import Any, Final
+
+from aiohttp import WSCloseCode, web
+
+from podtui.clock import Clock
+from podtui.server.status import StatusError, bad_request
+from podtui.server.transport.spdy_upgrade import SpdySocket, is_upgrade, negotiated
+
+log = logging.getLogger(__name__)
+
+MOST_OPEN: Final = 512
+IDLE_SECONDS: Final = 4 * 3600.0
+"""The kubelet's ``streamingConnectionIdleTimeout``."""
+_CLOSE_SECONDS: Final = 1.0
+_LONGEST_MESSAGE: Final = 1 << 20
+
+
+class Socket:
+    """One WebSocket with binary messages on it."""
+
+    def __init__(self, response: web.WebSocketResponse, clock: Clock) -> None:
+        self.response = response
+        self._clock = clock
+        self._last = clock.monotonic()
+
+    @property
+    def protocol(self) -> str:
+        return self.response.ws_protocol or ""
+
+    async def messages(self) -> AsyncGenerator[bytes]:
+        """Yield binary messages until the client disconnects."""
+        async for message in self.response:
+            self._last = self._clock.monotonic()
+            if isinstance(message.data, bytes) and message.data:
+                yield message.data
+
+    async def send(self, data: bytes) -> None:
+        """Return when there is room for more. Raises ConnectionError if the client has
+        disconnected."""
+        self._last = self._clock.monotonic()
+        await self.response.send_bytes(data)
+
+    async def silent(self, seconds: float) -> None:
+        """Return after no message was sent or received for this long."""
+        while (left := self._last + seconds - self._clock.monotonic()) > 0:
+            await self._clock.sleep(left)
+
+
+class Sockets:
+    """All open WebSockets of a server."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._open = 0
+        self._closing = asyncio.Event()
+
+    def __len__(self) -> int:
+        return self._open
+
+    def close(self) -> None:
+        """End all sockets, and immediately any that opens later."""
+        self._closing.set()
+
+    @asynccontextmanager
+    async def accept(
+        self, request: web.Request, protocols: Sequence[str], spdy_protocols: Sequence[str]
+    ) -> AsyncGenerator[Socket | SpdySocket]:
+        """Accept a WebSocket or a SPDY connection with the client's first supported protocol, and
+        close it at the end. Raises `StatusError` 403, and ConnectionError."""
+        if is_upgrade(request):
+            spdy = SpdySocket(negotiated(request, spdy_protocols), self._clock)
+            await spdy.start(request)
+            yield spdy
+            await spdy.drain(_CLOSE_SECONDS)
+            return
+        response = web.WebSocketResponse(
+            protocols=protocols,
+            timeout=_CLOSE_SECONDS,
+            max_msg_size=_LONGEST_MESSAGE,
+            compress=False,
+        )
+        await response.prepare(request)
+        try:
+            yield Socket(response, self._clock)
+        finally:
+            going = self._closing.is_set()
+            await response.close(code=WSCloseCode.GOING_AWAY if going else WSCloseCode.OK)
+
+    @asynccontextmanager
+    async def counted(self) -> AsyncGenerator[None]:
+        """Count a session. Raises `StatusError` 429 if too many are open."""
+        if self._open >= MOST_OPEN:
+            message = f"{MOST_OPEN} sessions are open, which is the most there can be"
+            raise StatusError(429, message, reason="TooManyRequests")
+        self._open += 1
+        try:
+            yield
+        finally:
+            self._open -= 1
+
+    async def run(self, socket: Socket | SpdySocket, *jobs: Coroutine[Any, Any, None]) -> None:
+        """Run jobs concurrently until one of them ends, the socket is idle for too long or the
+        server stops. A client disconnect is no error; other errors are raised as an
+        `ExceptionGroup`."""
+        ends = (socket.silent(IDLE_SECONDS), self._stopped())
+        try:
+            async with asyncio.TaskGroup() as group:
+                tasks = [group.create_task(job) for job in (*jobs, *ends)]
+                await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+                for task in tasks:
+                    task.cancel()
+        except* ConnectionError:
+            log.debug("a client left its session")
+
+    async def _stopped(self) -> None:
+        await self._closing.wait()
+
+
+def chosen(request: web.Request, served: Sequence[str], spdy_served: Sequence[str]) -> None:
+    """Raises `StatusError` if the request is no upgrade to a supported protocol: 400 for
+    WebSockets, 403 for SPDY."""
+    if is_upgrade(request):
+        negotiated(request, spdy_served)
+        return
+    if request.headers.get("Upgrade", "").lower() != "websocket":
+        raise bad_request("Upgrade request required")
+    offered = request.headers.getall("Sec-WebSocket-Protocol", [])
+    names = {name.strip() for line in offered for name in line.split(",")}
+    if not names & set(served):
+        asked = ", ".join(sorted(names)) or "none"
+        raise bad_request(f"protocols offered: {asked}; served: {', '.join(served)}")

@@ -1,0 +1,64 @@
+"""Plans over HTTP: the request to the planner, and the client's handling of the answer."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+from served import FakeKubelet
+
+from podtui.api.local import ManifestState
+from podtui.api.plan import Outcome, Plan, PodPlan
+from podtui.api.v1 import ObjectMeta
+from podtui.client.unix import UnixClient
+from podtui.clock import SystemClock
+from podtui.errors import ApiError
+from podtui.server import build_app, serve_unix
+from podtui.server.node.what_if import PlanRoutes
+from podtui.store import open_store
+
+PLAN = Plan(
+    metadata=ObjectMeta(name="web.yaml"),
+    path="/m/web.yaml",
+    state=ManifestState.ACCEPTED,
+    pods=(PodPlan(outcome=Outcome.NEW, namespace="default", name="web-n1"),),
+)
+
+
+@pytest.fixture
+async def asked(tmp_path: Path) -> AsyncIterator[tuple[UnixClient, list[tuple[str, bytes | None]]]]:
+    found: list[tuple[str, bytes | None]] = []
+
+    async def plan(name: str, data: bytes | None) -> Plan:
+        if name.startswith("."):
+            raise ValueError(f"{name} would not be read")
+        found.append((name, data))
+        return PLAN
+
+    store = open_store(None, clock=SystemClock())
+    app = build_app(store, FakeKubelet(), version="0", extra_routes=PlanRoutes(plan).routes())
+    async with serve_unix(app, tmp_path / "s"):
+        client = UnixClient(tmp_path / "s")
+        yield client, found
+        await client.close()
+    await store.close()
+
+
+async def test_the_planner_is_asked_and_answered(
+    asked: tuple[UnixClient, list[tuple[str, bytes | None]]],
+) -> None:
+    client, found = asked
+    assert await client.plan("web.yaml", b"kind: Pod") == PLAN
+    assert await client.plan("a b%2F.yaml", b"") == PLAN
+    assert await client.plan("web.yaml", None) == PLAN
+    assert found == [("web.yaml", b"kind: Pod"), ("a b%2F.yaml", b""), ("web.yaml", None)]
+
+
+async def test_a_name_that_is_not_read_is_a_bad_request(
+    asked: tuple[UnixClient, list[tuple[str, bytes | None]]],
+) -> None:
+    client, _ = asked
+    with pytest.raises(ApiError, match=r"\.x would not be read") as refused:
+        await client.plan(".x", b"")
+    assert refused.value.code == 400

@@ -1,0 +1,132 @@
+"""Namespaces, and what they are given and relieved of."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from typing import Any
+
+import pytest
+from msgspec import structs
+from served import pod
+
+from podtui.api.names import CONFIG_MIRROR
+from podtui.api.v1 import ConfigMap, ObjectMeta, Pod
+from podtui.clock import SystemClock
+from podtui.server.resources.deletion import delete_record
+from podtui.server.resources.namespace_care import PERMANENT, NamespaceCare
+from podtui.server.resources.strategies.namespaces import NAMESPACES
+from podtui.server.resources.strategies.strategy import with_meta
+from podtui.store import Store, open_store
+
+CLOCK = SystemClock()
+
+
+@pytest.fixture
+def store() -> Store:
+    return open_store(None, clock=CLOCK)
+
+
+@asynccontextmanager
+async def caring(store: Store) -> AsyncIterator[None]:
+    async with asyncio.TaskGroup() as group:
+        task = group.create_task(NamespaceCare(store, CLOCK, lambda: "PEM").run())
+        yield
+        task.cancel()
+
+
+def mirror(name: str, namespace: str) -> Pod:
+    return with_meta(pod(name, namespace), annotations={CONFIG_MIRROR: "1"})
+
+
+async def until(condition: Callable[[], Any]) -> Any:
+    for _ in range(10_000):
+        if found := await condition():
+            return found
+        await asyncio.sleep(0)
+    raise AssertionError("it did not happen")
+
+
+async def names(store: Store) -> set[str]:
+    return {item.metadata.name for item in (await store.list("namespaces")).items}
+
+
+async def delete(store: Store, name: str) -> None:
+    item = await store.get("namespaces", "", name)
+    await delete_record(store, "namespaces", NAMESPACES, item, seconds=None, now=CLOCK.now())
+
+
+async def test_what_exists_from_the_start(store: Store) -> None:
+    await store.put("pods", mirror("web", "shop"))
+    await store.put("pods", pod("stray", "nowhere"))
+    await NamespaceCare(store, CLOCK, lambda: "PEM").prepare()
+    assert await names(store) == {*PERMANENT, "shop"}
+    for namespace in (*PERMANENT, "shop"):
+        assert await store.get("serviceaccounts", namespace, "default") is not None
+        found = await store.get("configmaps", namespace, "kube-root-ca.crt")
+        assert isinstance(found, ConfigMap)
+        assert found.data == {"ca.crt": "PEM"}
+
+
+async def test_what_is_missing_comes_back(store: Store) -> None:
+    async with caring(store):
+        await until(lambda: store.get("configmaps", "default", "kube-root-ca.crt"))
+        await store.delete("serviceaccounts", "default", "default")
+        await store.delete("configmaps", "default", "kube-root-ca.crt")
+        await until(lambda: store.get("serviceaccounts", "default", "default"))
+        await until(lambda: store.get("configmaps", "default", "kube-root-ca.crt"))
+        await store.put("pods", mirror("web", "shop"))
+        await until(lambda: store.get("serviceaccounts", "shop", "default"))
+
+
+async def test_a_deleted_namespace_ends_its_content_first(store: Store) -> None:
+    async with caring(store):
+        await store.put("pods", mirror("static", "shop"))
+        first: Any = await until(lambda: store.get("namespaces", "", "shop"))
+        await store.put("configmaps", ConfigMap(metadata=ObjectMeta(name="c", namespace="shop")))
+        item = pod("web", "shop")
+        spec = structs.replace(item.spec, terminationGracePeriodSeconds=30)
+        running = await store.put("pods", structs.replace(item, spec=spec))
+        await delete(store, "shop")
+
+        async def ending() -> bool:
+            found = await store.get("pods", "shop", "web")
+            return found is not None and found.metadata.deletionTimestamp is not None
+
+        await until(ending)
+        assert await store.get("configmaps", "shop", "c") is None
+        kept: Any = await store.get("namespaces", "", "shop")
+        assert kept.status.phase == "Terminating"
+        # The kubelet has ended the pod.
+        await store.delete("pods", "shop", running.metadata.name)
+
+        async def new() -> bool:
+            found = await store.get("namespaces", "", "shop")
+            return found is not None and found.metadata.uid != first.metadata.uid
+
+        # A static pod brings its namespace back.
+        await until(new)
+        assert await store.get("pods", "shop", "static") is not None
+
+
+async def test_finalizers_hold_a_namespace(store: Store) -> None:
+    async with caring(store):
+        await store.put("pods", mirror("web", "shop"))
+        await until(lambda: store.get("serviceaccounts", "shop", "default"))
+        await store.delete("pods", "shop", "web")
+        await store.update(
+            "namespaces",
+            "",
+            "shop",
+            lambda item: structs.replace(
+                item, spec=structs.replace(item.spec, finalizers=("kubernetes", "a/b"))
+            ),
+        )
+        await delete(store, "shop")
+
+        async def finalized() -> bool:
+            found: Any = await store.get("namespaces", "", "shop")
+            return found.spec.finalizers == ("a/b",)
+
+        await until(finalized)

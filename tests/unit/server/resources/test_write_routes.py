@@ -1,0 +1,133 @@
+"""Writes: what the recorded requests do not show."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from typing import Any
+
+import aiohttp
+from msgspec import structs
+from served import Served, pod
+
+from podtui.api.names import CONFIG_MIRROR, MANIFEST_PATH
+from podtui.errors import PodtuiError
+from podtui.server.resources.strategies.strategy import with_meta
+
+MAPS = "/api/v1/namespaces/default/configmaps"
+PODS = "/api/v1/namespaces/default/pods"
+MERGE = "application/merge-patch+json"
+JSON_PATCH = "application/json-patch+json"
+TABLE = "application/json;as=Table;v=v1;g=meta.k8s.io,application/json"
+
+
+async def send(
+    http: aiohttp.ClientSession,
+    method: str,
+    path: str,
+    body: Any = None,
+    *,
+    kind: str = "application/json",
+    accept: str = "application/json",
+    code: int = 200,
+) -> Any:
+    data = body if isinstance(body, bytes) else (None if body is None else json.dumps(body))
+    headers = {"Content-Type": kind, "Accept": accept}
+    async with http.request(method, path, data=data, headers=headers) as response:
+        document = json.loads(await response.read())
+        assert response.status == code, document
+        return document
+
+
+def config(**data: str) -> dict[str, Any]:
+    return {"metadata": {"name": "c"}, "data": data}
+
+
+async def test_patches_at_the_same_time_lose_nothing(http: aiohttp.ClientSession) -> None:
+    await send(http, "POST", MAPS, config(), code=201)
+    async with asyncio.TaskGroup() as group:
+        for number in range(20):
+            patch = {"data": {f"k{number}": "v"}}
+            group.create_task(send(http, "PATCH", f"{MAPS}/c", patch, kind=MERGE))
+    found = await send(http, "GET", f"{MAPS}/c")
+    assert len(found["data"]) == 20
+
+
+async def test_a_dry_run_leaves_no_trace(served: Served, http: aiohttp.ClientSession) -> None:
+    before = (await served.store.list("configmaps")).resource_version
+    created = await send(http, "POST", f"{MAPS}?dryRun=All", config(a="1"), code=201)
+    assert created["metadata"]["uid"]
+    await send(http, "POST", MAPS, config(a="1"), code=201)
+    patched = await send(http, "PATCH", f"{MAPS}/c?dryRun=All", {"data": {"a": "2"}}, kind=MERGE)
+    assert patched["data"] == {"a": "2"}
+    await send(http, "DELETE", f"{MAPS}/c?dryRun=All")
+    assert (await served.store.list("configmaps")).resource_version == before + 1
+
+
+async def test_a_write_without_a_difference_is_none(
+    served: Served, http: aiohttp.ClientSession
+) -> None:
+    created = await send(http, "POST", MAPS, config(a="1"), code=201)
+    same = await send(http, "PUT", f"{MAPS}/c", config(a="1"))
+    assert same["metadata"]["resourceVersion"] == created["metadata"]["resourceVersion"]
+
+
+async def test_writes_are_answered_as_tables(http: aiohttp.ClientSession) -> None:
+    document = await send(http, "POST", MAPS, config(a="1"), accept=TABLE, code=201)
+    assert (document["kind"], document["rows"][0]["cells"][0]) == ("Table", "c")
+
+
+async def test_the_record_of_a_static_pod_is_deleted_with_a_warning(
+    served: Served, http: aiohttp.ClientSession
+) -> None:
+    annotations = {CONFIG_MIRROR: "1", MANIFEST_PATH: "/m/web.yaml"}
+    item = pod("web")
+    item = structs.replace(item, spec=structs.replace(item.spec, terminationGracePeriodSeconds=30))
+    await served.store.put("pods", with_meta(item, annotations=annotations))
+    async with http.delete(f"{PODS}/web") as response:
+        assert response.status == 200
+        assert (await response.json())["metadata"]["deletionGracePeriodSeconds"] == 30
+        [warning] = response.headers.getall("Warning")
+        assert "remove /m/web.yaml to end it" in warning
+
+
+async def test_a_broken_protobuf_body_is_refused(http: aiohttp.ClientSession) -> None:
+    kind = "application/vnd.kubernetes.protobuf"
+    status = await send(http, "POST", MAPS, b"k8s\x00\xff", kind=kind, code=400)
+    assert status["reason"] == "BadRequest"
+
+
+async def test_an_answer_means_on_disk(
+    served: Served, http: aiohttp.ClientSession, monkeypatch: Any
+) -> None:
+    async def full() -> None:
+        raise PodtuiError("the records are not on disk: disk full")
+
+    monkeypatch.setattr(served.store, "flush", full)
+    status = await send(http, "POST", MAPS, config(), code=500)
+    assert "disk full" in status["message"]
+    lease = {"metadata": {"name": "l"}, "spec": {}}
+    path = "/apis/coordination.k8s.io/v1/namespaces/default/leases"
+    await send(http, "POST", path, lease, code=201)
+
+
+async def test_events_are_one_set_in_two_groups(http: aiohttp.ClientSession) -> None:
+    core = "/api/v1/namespaces/default/events"
+    new = "/apis/events.k8s.io/v1/namespaces/default/events"
+    event = {
+        "metadata": {"name": "e"},
+        "involvedObject": {"kind": "Pod", "name": "web", "namespace": "default"},
+        "message": "hello",
+        "reason": "R",
+        "type": "Normal",
+    }
+    await send(http, "POST", core, event, code=201)
+    found = await send(http, "GET", f"{new}/e")
+    assert (found["note"], found["regarding"]["name"]) == ("hello", "web")
+    assert (found["apiVersion"], found["kind"]) == ("events.k8s.io/v1", "Event")
+    series = [{"op": "add", "path": "/series", "value": {"count": 2, "lastObservedTime": None}}]
+    refused = await send(http, "PATCH", f"{new}/e", series, kind=JSON_PATCH, code=422)
+    assert refused["message"] == ('Event "e" is invalid: series.lastObservedTime: Required value')
+    counted = await send(http, "PATCH", f"{core}/e", {"count": 2}, kind=MERGE)
+    assert counted["count"] == 2
+    assert (await send(http, "GET", f"{new}/e"))["deprecatedCount"] == 2

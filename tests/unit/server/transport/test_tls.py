@@ -1,0 +1,250 @@
+"""The API over TCP: certificates, credentials, hosts and connections."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import socket
+import ssl
+import warnings
+from datetime import timedelta
+from pathlib import Path
+
+import aiohttp
+import pytest
+from tls_world import ShiftedClock, TlsWorld, tls_world
+
+from podtui.pki.access_point import listen
+from podtui.pki.certificates import SERVER_LIFE
+from podtui.server.auth.access import Access, host_name
+
+
+async def ask(client: aiohttp.ClientSession, path: str, **options: object) -> tuple[int, str]:
+    async with client.get(path, **options) as response:
+        if response.content_type == "application/json":
+            return response.status, (await response.json()).get("message", "")
+        return response.status, await response.text()
+
+
+async def test_a_strict_client_trusts_the_certificate(tmp_path: Path) -> None:
+    async with tls_world(tmp_path) as world:
+        async with world.client() as client:
+            assert (await ask(client, "/api/v1/pods"))[0] == 200
+        for name in ("localhost", "127.0.0.1", "::1", "kubernetes.default.svc", "node-1"):
+            with world.plain_socket() as plain:
+                wrapped = await asyncio.to_thread(
+                    world.trust().wrap_socket, plain, server_hostname=name
+                )
+                assert wrapped.version() == "TLSv1.3"
+                wrapped.close()
+
+
+async def test_tls_before_1_2_is_refused(tmp_path: Path) -> None:
+    async with tls_world(tmp_path) as world:
+
+        def version(wanted: ssl.TLSVersion) -> str | None:
+            context = world.trust()
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", DeprecationWarning)
+                context.minimum_version = context.maximum_version = wanted
+            context.set_ciphers("ALL:@SECLEVEL=0")
+            with (
+                world.plain_socket() as plain,
+                context.wrap_socket(plain, server_hostname="localhost") as connection,
+            ):
+                return connection.version()
+
+        assert await asyncio.to_thread(version, ssl.TLSVersion.TLSv1_2) == "TLSv1.2"
+        with pytest.raises((ssl.SSLError, ConnectionError)):
+            await asyncio.to_thread(version, ssl.TLSVersion.TLSv1_1)
+
+
+async def test_who_is_let_in(tmp_path: Path) -> None:
+    async with tls_world(tmp_path) as world:
+        async with world.client("") as nobody:
+            for path in ("/healthz", "/livez", "/readyz", "/version"):
+                assert (await ask(nobody, path))[0] == 200
+            for path in ("/api", "/apis", "/api/v1/pods", "/pods", "/healthz/ping", "/nowhere"):
+                assert await ask(nobody, path) == (401, "Unauthorized")
+        right = world.pki.token
+        for wrong in ("x", right[:-1], right + "x", right.swapcase(), "é", "a.b.c"):
+            async with world.client(wrong) as client:
+                for path in ("/healthz", "/api"):
+                    assert await ask(client, path) == (401, "Unauthorized")
+        for header in (f"Basic {right}", right, "Bearer", f"Bearer {right} x"):
+            async with world.client("", Authorization=header) as client:
+                assert await ask(client, "/api") == (401, "Unauthorized")
+        async with world.client("", Authorization=f"bEaReR  {right}") as client:
+            assert (await ask(client, "/api"))[0] == 200
+
+
+async def test_two_credentials_are_none(tmp_path: Path) -> None:
+    async with tls_world(tmp_path) as world:
+        head = (
+            f"GET /api HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {world.pki.token}\r\n"
+        )
+        twice = head + "Authorization: Bearer other\r\nConnection: close\r\n\r\n"
+        assert b" 401 " in (await world.exchange(twice.encode())).splitlines()[0]
+
+
+async def test_a_foreign_host_is_refused(tmp_path: Path) -> None:
+    async with tls_world(tmp_path) as world, world.client() as client:
+        for host in ("localhost", "LOCALHOST:1", "[::1]:6443", "node-1", "127.0.0.1"):
+            assert (await ask(client, "/api", headers={"Host": host}))[0] == 200, host
+        for host in ("evil.example", "127.0.0.1.evil.example", "127.0.0.2", "[::1", "", "[::1]x"):
+            for path in ("/api", "/healthz"):
+                code, words = await ask(client, path, headers={"Host": host})
+                assert (code, words) == (403, "the Host header does not name this server"), host
+
+
+def test_the_name_in_a_host_header() -> None:
+    found = {
+        host: host_name(host) for host in ("A:1", "a", "[::1]:2", "[::1]", "[::1", "[x]y", ":")
+    }
+    assert found == {
+        "A:1": "a", "a": "a", "[::1]:2": "::1", "[::1]": "::1", "[::1": "", "[x]y": "", ":": "",
+    }  # fmt: skip
+
+
+async def test_any_address_where_it_listens_on_all(tmp_path: Path) -> None:
+    access = Access("t" * 40, names=("localhost",), any_address=True)
+    async with tls_world(tmp_path, access=access) as world, world.client("t" * 40) as client:
+        assert (await ask(client, "/api", headers={"Host": "10.9.8.7:1"}))[0] == 200
+        assert (await ask(client, "/api", headers={"Host": "evil.example"}))[0] == 403
+
+
+async def test_the_unix_socket_needs_no_token(tmp_path: Path) -> None:
+    async with tls_world(tmp_path) as world:
+        connector = aiohttp.UnixConnector(str(world.served.socket))
+        async with aiohttp.ClientSession("http://any", connector=connector) as client:
+            assert (await ask(client, "/api/v1/pods"))[0] == 200
+
+
+async def test_new_connections_get_the_renewed_certificate(tmp_path: Path) -> None:
+    clock = ShiftedClock(ahead=-SERVER_LIFE * 2 / 3)
+    async with tls_world(tmp_path, clock=clock) as world:
+
+        def serial() -> int:
+            with world.raw() as connection:
+                found = connection.getpeercert()
+            assert found is not None
+            return int(found["serialNumber"], 16)
+
+        first = await asyncio.to_thread(serial)
+        async with world.client() as client:
+            assert (await ask(client, "/api"))[0] == 200
+            clock.ahead = timedelta()
+            clock.ticks.set()
+            async with asyncio.timeout(20):
+                while True:
+                    if await asyncio.to_thread(serial) != first:
+                        break
+            # The open connection goes on.
+            assert (await ask(client, "/api"))[0] == 200
+
+
+async def test_a_client_refuses_what_has_expired(tmp_path: Path) -> None:
+    """The server never serves an expired certificate, but one whose clock is wrong may."""
+    clock = ShiftedClock(ahead=-2 * SERVER_LIFE)
+    async with tls_world(tmp_path, clock=clock) as world:
+        with pytest.raises(ssl.SSLCertVerificationError, match="certificate has expired"):
+            await asyncio.to_thread(world.raw)
+
+
+async def test_an_expired_certificate_is_replaced_at_start(tmp_path: Path) -> None:
+    async with tls_world(tmp_path, clock=ShiftedClock(ahead=-2 * SERVER_LIFE)):
+        pass
+    async with tls_world(tmp_path) as world, world.client() as client:
+        assert (await ask(client, "/api"))[0] == 200
+
+
+async def test_a_port_in_use_is_reported_and_retried(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with tls_world(tmp_path) as before:
+        port = before.point.port
+    taken = listen("127.0.0.1", port)
+    clock = ShiftedClock()
+
+    async def retried() -> TlsWorld:
+        async with tls_world(tmp_path, clock=clock) as world, world.client() as client:
+            assert (await ask(client, "/api"))[0] == 200
+            return world
+
+    with caplog.at_level(logging.WARNING):
+        async with asyncio.TaskGroup() as group:
+            later = group.create_task(retried())
+            async with asyncio.timeout(20):
+                await clock.waiting.wait()
+                # The second try fails for the same reason, which is not reported again.
+                clock.waiting.clear()
+                clock.ticks.set()
+                await clock.waiting.wait()
+            taken.close()
+            clock.ticks.set()
+    assert later.result().point.port == port
+    assert caplog.text.count("the port is in use") == 1
+
+
+async def test_beyond_loopback_there_is_a_warning(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    with caplog.at_level(logging.WARNING):
+        async with tls_world(tmp_path):
+            assert "other machines" not in caplog.text
+        async with tls_world(tmp_path, address="0.0.0.0"):
+            assert "listens on 0.0.0.0: other machines can reach it" in caplog.text
+
+
+async def test_there_is_a_limit_of_connections(tmp_path: Path) -> None:
+    """Those in a handshake count; when one ends there is room again."""
+    async with tls_world(tmp_path, server={"most_connections": 3}) as world:
+        silent = [world.plain_socket() for _ in range(3)]
+        async with asyncio.timeout(20):
+            while True:
+                try:
+                    refused = await asyncio.to_thread(world.raw)
+                except (ssl.SSLError, ConnectionError):
+                    break
+                refused.close()
+        for one in silent:
+            one.close()
+        async with asyncio.timeout(20):
+            while True:
+                try:
+                    async with world.client() as client:
+                        assert (await ask(client, "/api"))[0] == 200
+                    break
+                except aiohttp.ClientError:
+                    await asyncio.sleep(0.01)
+
+
+async def test_a_handshake_has_a_time_limit(tmp_path: Path) -> None:
+    async with tls_world(tmp_path, server={"handshake_seconds": 0.05}) as world:
+
+        def silence() -> bytes:
+            with world.plain_socket() as plain:
+                return plain.recv(100)
+
+        assert await asyncio.to_thread(silence) == b""
+
+
+async def test_what_is_not_tls_harms_nobody(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with tls_world(tmp_path) as world:
+
+        def talk(data: bytes) -> None:
+            with world.plain_socket() as plain:
+                plain.sendall(data)
+                plain.shutdown(socket.SHUT_WR)
+                while plain.recv(4096):
+                    pass
+
+        for data in (b"", b"GET / HTTP/1.1\r\n\r\n", b"\x16\x03\x01\xff\xff" + bytes(600)):
+            with contextlib.suppress(ConnectionError):
+                await asyncio.to_thread(talk, data)
+        async with world.client() as client:
+            assert (await ask(client, "/api"))[0] == 200
+    assert not [one for one in caplog.records if one.levelno >= logging.WARNING]
