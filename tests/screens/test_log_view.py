@@ -293,6 +293,26 @@ async def test_find_goes_to_the_first_match_while_one_types_and_back_on_cancel()
         assert not view.follow
 
 
+async def test_a_search_finds_lines_that_are_not_drawn_yet() -> None:
+    app = LogApp()
+    async with app.run_test(size=(40, 10)):
+        view = await fill(app, numbered(100))
+        view.begin_find()
+        # Several chunks between two frames, as in a log that grows fast while keys are pressed.
+        view.write(numbered(20_000, 100))
+        view.search("line 20099$")
+        view.seek()
+        assert view.current == 20_099
+        assert "line 20099" in shown(view)
+        view.go_to(0)
+        view.begin_find()
+        view.write(numbered(20_000, 20_100))
+        view.search("line 40099$")
+        view.seek()
+        assert view.current == 40_099
+        assert "line 40099" in shown(view)
+
+
 async def test_a_find_leaves_alone_who_goes_elsewhere_before_it_is_done() -> None:
     app = LogApp()
     async with app.run_test(size=(40, 10)) as pilot:

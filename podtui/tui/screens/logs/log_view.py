@@ -267,6 +267,11 @@ class LogView(ScrolledText):
         before = self._marked()
         self.match_number = 0
         if wanted != self.lines.pattern:
+            if self._stale:
+                # Lines that came since the last frame have no rows yet, and may match.
+                top = self._top()
+                self.lines.refresh()
+                self._settle(top)
             self.match_count = 0
             self.lines.search(wanted)
             self._worked = True
