@@ -39,26 +39,34 @@ _COMPLETED: Final = {
 
 
 @dataclass(frozen=True, slots=True)
-class Columns:
-    """Column names in their order, and their values; those in ``wide`` are only shown with
-    ``-o wide``. As in Kubernetes, counts have the type of texts unless they are ``integers``."""
+class Column:
+    """One column; a ``wide`` one is only shown with ``-o wide``. As in Kubernetes, counts have the
+    type of texts unless ``integer`` is set."""
 
-    names: tuple[str, ...]
+    name: str
+    description: str
+    wide: bool = False
+    integer: bool = False
+
+    def definition(self) -> dict[str, Any]:
+        return {
+            "name": self.name,
+            "type": "integer" if self.integer else "string",
+            "format": "name" if self.name == "Name" else "",
+            "description": self.description,
+            "priority": int(self.wide),
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Columns:
+    """The columns of a resource, and a function that returns the cells of a row."""
+
+    columns: tuple[Column, ...]
     row: Row
-    wide: frozenset[str] = frozenset()
-    integers: frozenset[str] = frozenset()
 
     def definitions(self) -> list[dict[str, Any]]:
-        return [
-            {
-                "name": name,
-                "type": "integer" if name in self.integers else "string",
-                "format": "name" if name == "Name" else "",
-                "description": "",
-                "priority": int(name in self.wide),
-            }
-            for name in self.names
-        ]
+        return [column.definition() for column in self.columns]
 
 
 def partial_metadata(item: ApiObject, version: str) -> dict[str, Any]:
@@ -240,89 +248,92 @@ def _node_metrics(metrics: NodeMetrics, now: datetime) -> list[Cell]:
     return [*cells, metrics.window]
 
 
+_NAME = Column("Name", "Name of the object, unique in its namespace.")
+_AGE = Column("Age", "Time since the object was created.")
 PODS = Columns(
     (
-        "Name",
-        "Ready",
-        "Status",
-        "Restarts",
-        "Age",
-        "IP",
-        "Node",
-        "Nominated Node",
-        "Readiness Gates",
+        _NAME,
+        Column("Ready", "Number of ready containers, of all containers."),
+        Column("Status", "Phase of the pod, or what keeps its containers from running."),
+        Column("Restarts", "Number of restarts of all containers, and the time since the last."),
+        _AGE,
+        Column("IP", "IP address of the pod.", wide=True),
+        Column("Node", "Node to which the pod is bound.", wide=True),
+        Column("Nominated Node", "Node on which pods were preempted for this pod.", wide=True),
+        Column("Readiness Gates", "Number of true readiness gates, of all gates.", wide=True),
     ),
     lambda pod, now: [*pod_row(pod, now)],
-    frozenset({"IP", "Node", "Nominated Node", "Readiness Gates"}),
 )
-
-
 NODES = Columns(
     (
-        "Name",
-        "Status",
-        "Roles",
-        "Age",
-        "Version",
-        "Internal-IP",
-        "External-IP",
-        "OS-Image",
-        "Kernel-Version",
-        "Container-Runtime",
+        _NAME,
+        Column("Status", "Whether the node is ready, and whether pods may be scheduled to it."),
+        Column("Roles", "Roles of the node, from its labels."),
+        _AGE,
+        Column("Version", "Version of the kubelet."),
+        Column("Internal-IP", "First internal IP address of the node.", wide=True),
+        Column("External-IP", "First external IP address of the node.", wide=True),
+        Column("OS-Image", "Operating system, from /etc/os-release.", wide=True),
+        Column("Kernel-Version", "Version and architecture of the kernel.", wide=True),
+        Column("Container-Runtime", "Name and version of the container runtime.", wide=True),
     ),
     _node,
-    frozenset({"Internal-IP", "External-IP", "OS-Image", "Kernel-Version", "Container-Runtime"}),
 )
-
-
 EVENTS = Columns(
     (
-        "Last Seen",
-        "Type",
-        "Reason",
-        "Object",
-        "Subobject",
-        "Source",
-        "Message",
-        "First Seen",
-        "Count",
-        "Name",
+        Column("Last Seen", "Time since the event occurred last."),
+        Column("Type", "Normal or Warning."),
+        Column("Reason", "Reason of the event, in one word for programs."),
+        Column("Object", "Object that the event is about."),
+        Column("Subobject", "Field of the object, such as one container.", wide=True),
+        Column("Source", "Component that reported the event, and its host.", wide=True),
+        Column("Message", "Description of the event for people."),
+        Column("First Seen", "Time since the event occurred first.", wide=True),
+        Column("Count", "Number of times that the event occurred.", wide=True),
+        Column("Name", _NAME.description, wide=True),
     ),
     _event,
-    frozenset({"Subobject", "Source", "First Seen", "Count", "Name"}),
 )
-
-
-NAMES = Columns(("Name", "Age"), _named)
-
-
-NAMESPACES = Columns(("Name", "Status", "Age"), _namespace)
-
-
-CONFIG_MAPS = Columns(("Name", "Data", "Age"), _config_map)
-
-
-SECRETS = Columns(("Name", "Type", "Data", "Age"), _secret)
-
-
-SERVICE_ACCOUNTS = Columns(("Name", "Age"), _named)
-
-
-LEASES = Columns(("Name", "Holder", "Age"), _lease)
-
-
+NAMES = Columns((_NAME, _AGE), _named)
+NAMESPACES = Columns((_NAME, Column("Status", "Phase of the namespace."), _AGE), _namespace)
+CONFIG_MAPS = Columns((_NAME, Column("Data", "Number of keys."), _AGE), _config_map)
+SECRETS = Columns(
+    (
+        _NAME,
+        Column("Type", "Type of the secret, which names the keys that it must have."),
+        Column("Data", "Number of keys."),
+        _AGE,
+    ),
+    _secret,
+)
+SERVICE_ACCOUNTS = NAMES
+LEASES = Columns((_NAME, Column("Holder", "Identity of the lease's holder."), _AGE), _lease)
 MANIFESTS = Columns(
-    ("Name", "State", "Pod", "Errors", "Warnings", "Age", "Path"),
+    (
+        _NAME,
+        Column("State", "Result of reading the file."),
+        Column("Pod", "Pod that the file defines."),
+        Column("Errors", "Number of errors in the file.", integer=True),
+        Column("Warnings", "Number of warnings about the file.", integer=True),
+        _AGE,
+        Column("Path", "Path of the file.", wide=True),
+    ),
     _manifest,
-    frozenset({"Path"}),
-    frozenset({"Errors", "Warnings"}),
 )
-
-
-TIMELINES = Columns(("Name", "Ready In", "Age"), _timeline)
-
-
-POD_METRICS = Columns(("Name", "Window", "Age"), _pod_metrics)
-
-
-NODE_METRICS = Columns(("Name", "CPU", "Memory", "Window"), _node_metrics)
+TIMELINES = Columns(
+    (_NAME, Column("Ready In", "Time from the pod's last start until it was ready."), _AGE),
+    _timeline,
+)
+POD_METRICS = Columns(
+    (_NAME, Column("Window", "Time over which the usage was measured."), _AGE),
+    _pod_metrics,
+)
+NODE_METRICS = Columns(
+    (
+        _NAME,
+        Column("CPU", "Average CPU usage."),
+        Column("Memory", "Memory in use."),
+        Column("Window", "Time over which the usage was measured."),
+    ),
+    _node_metrics,
+)

@@ -132,6 +132,7 @@ def test_tables_are_those_of_a_real_api_server(plural: str) -> None:
         for column in columns.definitions()
     ]
     assert definitions == recorded["definitions"]
+    assert all(column.description.endswith(".") for column in columns.columns)
     assert recorded["rows"]
     for document, cells, conditions in recorded["rows"]:
         item = msgspec.convert(document, kind)
