@@ -116,7 +116,7 @@ async def test_attach(world: SessionWorld, connect: Connect) -> None:
         assert session.exit_code() == 0
 
 
-async def test_refusals_have_words(world: SessionWorld, connect: Connect) -> None:
+async def test_refusals_have_messages(world: SessionWorld, connect: Connect) -> None:
     await world.put(a="sleep 300", b="sleep 300")
     client = connect()
 
@@ -136,7 +136,7 @@ async def test_refusals_have_words(world: SessionWorld, connect: Connect) -> Non
     assert await refusal("web", "c") == (500, 'container not found ("c")')
 
 
-async def test_much_arrives_whole(world: SessionWorld, connect: Connect) -> None:
+async def test_large_output_arrives_complete(world: SessionWorld, connect: Connect) -> None:
     await world.put(c="sleep 300")
     block = os.urandom(MEBIBYTE)
     sent, came, total = hashlib.sha256(), hashlib.sha256(), 0
@@ -171,7 +171,7 @@ def _resident() -> int:
 
 
 @pytest.mark.engine
-async def test_a_client_that_leaves_ends_its_command(
+async def test_a_disconnecting_client_ends_its_command(
     tmp_path: Path, engine_url: str, connect: Connect
 ) -> None:
     async with session_world(docker(engine_url), tmp_path / "s.sock") as world:
@@ -187,7 +187,7 @@ async def test_a_client_that_leaves_ends_its_command(
         await until(gone)
 
 
-async def test_a_server_that_stops_ends_sessions(simulated: SessionWorld, connect: Connect) -> None:
+async def test_a_stopping_server_ends_sessions(simulated: SessionWorld, connect: Connect) -> None:
     query = ExecQuery(command=("cat",), stdin=True)
     async with connect().exec(NS, "web", query) as session:
         await simulated.served.app.shutdown()
@@ -258,7 +258,7 @@ async def test_a_forward_follows_its_pod(world: SessionWorld, connect: Connect) 
         assert forward.problem == ""
 
 
-async def test_a_taken_port_is_told(simulated: SessionWorld, connect: Connect) -> None:
+async def test_a_port_in_use_is_reported(simulated: SessionWorld, connect: Connect) -> None:
     client = connect()
     first = await client.port_forward(NS, "web", 80)
     try:
@@ -271,7 +271,7 @@ async def test_a_taken_port_is_told(simulated: SessionWorld, connect: Connect) -
 
 
 @pytest.mark.engine
-async def test_much_goes_through_a_forward(
+async def test_large_data_passes_a_port_forward(
     tmp_path: Path, engine_url: str, connect: Connect
 ) -> None:
     """A listener that echoes: both directions at once, and each end told of the other's."""
@@ -356,7 +356,7 @@ def _no_place() -> io.BytesIO:
 @pytest.mark.parametrize(
     ("spool", "words"), [(_Full, "No space left"), (_no_place, "No usable temporary directory")]
 )
-async def test_no_room_for_what_is_on_its_way_has_words(
+async def test_a_full_disk_during_a_copy_is_reported(
     world: SessionWorld,
     connect: Connect,
     tmp_path: Path,
@@ -378,7 +378,7 @@ async def test_no_room_for_what_is_on_its_way_has_words(
 
 
 @pytest.mark.engine
-async def test_copies_of_a_container_that_has_ended(
+async def test_copies_from_a_terminated_container(
     tmp_path: Path, engine_url: str, connect: Connect
 ) -> None:
     async with session_world(docker(engine_url), tmp_path / "s.sock") as world:

@@ -16,7 +16,7 @@ from podtui.errors import (
 from podtui.runtime.protocol import ContainerState, Resources
 
 
-async def test_a_life(bench: Bench) -> None:
+async def test_container_lifecycle(bench: Bench) -> None:
     sandbox = await bench.sandbox()
     labels = {"io.kubernetes.container.name": "app", "any": "label"}
     ident = await bench.create(
@@ -41,7 +41,7 @@ async def test_a_life(bench: Bench) -> None:
     assert record.annotations["hash"] == "1a2b"
 
 
-async def test_success_is_completed_and_running_is_neither(bench: Bench) -> None:
+async def test_reasons_of_running_and_successful_containers(bench: Bench) -> None:
     sandbox = await bench.sandbox()
     running = await bench.runtime.container_status(await bench.start(sandbox))
     assert running.record.state is ContainerState.RUNNING
@@ -51,7 +51,7 @@ async def test_success_is_completed_and_running_is_neither(bench: Bench) -> None
     assert (done.exit_code, done.reason) == (0, "Completed")
 
 
-async def test_a_command_that_is_not_there(bench: Bench) -> None:
+async def test_a_missing_command(bench: Bench) -> None:
     sandbox = await bench.sandbox()
     ident = await bench.create(sandbox, ["/nosuch"])
     with pytest.raises(ContainerStartError, match="nosuch"):
@@ -64,7 +64,7 @@ async def test_a_command_that_is_not_there(bench: Bench) -> None:
     assert "nosuch" in status.message
 
 
-async def test_what_creation_needs(bench: Bench) -> None:
+async def test_creation_needs_sandbox_image_and_unused_name(bench: Bench) -> None:
     sandbox = await bench.sandbox()
     await bench.create(sandbox, "true")
     with pytest.raises(EngineConflict):
@@ -76,7 +76,7 @@ async def test_what_creation_needs(bench: Bench) -> None:
     assert [c.name for c in (await bench.runtime.list()).containers] == ["app"]
 
 
-async def test_every_attempt_is_a_container_of_its_own(bench: Bench) -> None:
+async def test_every_attempt_is_a_separate_container(bench: Bench) -> None:
     sandbox = await bench.sandbox()
     for attempt in range(2):
         code, lines = await bench.run(sandbox, f"echo try {attempt}; exit 1", attempt=attempt)
@@ -102,7 +102,7 @@ async def test_arguments_and_environment(engine_bench: Bench) -> None:
 
 
 @pytest.mark.engine
-async def test_what_the_image_says_runs(engine_bench: Bench) -> None:
+async def test_the_command_of_the_image_runs(engine_bench: Bench) -> None:
     """The sample image's own command is ``sh``, which ends at once; simulated ones have none."""
     bench = engine_bench
     sandbox = await bench.sandbox()
@@ -114,7 +114,7 @@ async def test_what_the_image_says_runs(engine_bench: Bench) -> None:
 
 
 @pytest.mark.engine
-async def test_a_stop_within_the_grace(engine_bench: Bench) -> None:
+async def test_a_stop_within_the_grace_period(engine_bench: Bench) -> None:
     sandbox = await engine_bench.sandbox()
     script = "trap 'echo bye; exit 5' TERM; echo ready; while :; do sleep 1 & wait $!; done"
     ident = await engine_bench.start(sandbox, script)
@@ -128,7 +128,7 @@ async def test_a_stop_within_the_grace(engine_bench: Bench) -> None:
     await engine_bench.runtime.stop_container(ident, 25)
 
 
-async def test_a_stop_that_must_be_enforced(bench: Bench) -> None:
+async def test_a_stop_after_the_grace_period_kills(bench: Bench) -> None:
     sandbox = await bench.sandbox()
     ident = await bench.start(sandbox, "trap '' TERM; echo ready; while :; do sleep 1; done")
     await bench.shows(ident, "ready")
@@ -153,7 +153,7 @@ async def test_a_cancelled_stop_leaves_it_running_or_stopped(bench: Bench) -> No
     assert (await bench.runtime.container_status(ident)).exit_code == 137
 
 
-async def test_removal_of_what_runs(bench: Bench) -> None:
+async def test_removal_of_a_running_container(bench: Bench) -> None:
     sandbox = await bench.sandbox()
     ident = await bench.start(sandbox, "trap '' TERM; sleep 300")
     for _ in range(2):
@@ -182,7 +182,7 @@ async def test_termination_messages(bench: Bench) -> None:
     assert await message(without, 4096) == b""
 
 
-async def test_memory_that_runs_out(bench: Bench) -> None:
+async def test_out_of_memory(bench: Bench) -> None:
     sandbox = await bench.sandbox()
     ident = await bench.start(
         sandbox, "echo filling; exec tail /dev/zero", resources=Resources(memory=16 << 20)

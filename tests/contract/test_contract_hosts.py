@@ -14,7 +14,7 @@ SHOW = "cat /etc/hosts"
 
 
 @pytest.mark.engine
-async def test_a_container_sees_the_file_it_was_made_with_to_the_letter(
+async def test_a_container_sees_exactly_the_file_of_its_creation(
     engine_bench: Bench,
 ) -> None:
     sandbox = await engine_bench.sandbox()
@@ -23,7 +23,7 @@ async def test_a_container_sees_the_file_it_was_made_with_to_the_letter(
 
 
 @pytest.mark.engine
-async def test_the_file_is_written_anew_for_each_container(engine_bench: Bench) -> None:
+async def test_the_file_is_rewritten_for_each_container(engine_bench: Bench) -> None:
     sandbox = await engine_bench.sandbox()
     script = "echo '10.0.0.8 other' >> /etc/hosts && tail -n 1 /etc/hosts"
     security = SecurityContext(read_only_rootfs=True)
@@ -34,7 +34,9 @@ async def test_the_file_is_written_anew_for_each_container(engine_bench: Bench) 
 
 
 @pytest.mark.engine
-async def test_it_can_be_written_without_the_engine_s_directory(engine_bench: Bench) -> None:
+async def test_the_file_is_written_without_access_to_the_engines_directory(
+    engine_bench: Bench,
+) -> None:
     """As for an engine on another machine, or an agent that is not root."""
     runtime = engine_bench.runtime
     link = runtime._connection.link  # type: ignore[attr-defined]

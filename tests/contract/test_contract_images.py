@@ -16,7 +16,7 @@ def _second(image: ImageRecord) -> datetime | None:
     return image.created_at and image.created_at.replace(microsecond=0)
 
 
-async def test_an_image_is_known_by_names_and_id(bench: Bench) -> None:
+async def test_an_image_is_found_by_names_and_id(bench: Bench) -> None:
     image = await bench.runtime.image_status(IMAGE)
     assert image is not None
     assert image.id.startswith("sha256:")
@@ -32,19 +32,19 @@ async def test_an_image_is_known_by_names_and_id(bench: Bench) -> None:
     assert _second(listed) == _second(image)
 
 
-async def test_an_image_that_is_not_there(bench: Bench) -> None:
+async def test_a_missing_image(bench: Bench) -> None:
     assert await bench.runtime.image_status("localhost:1/podtui/nosuch:1") is None
     assert await bench.runtime.image_status("sha256:" + "0" * 64) is None
 
 
-async def test_a_pull_that_fails(bench: Bench) -> None:
+async def test_a_failed_pull(bench: Bench) -> None:
     progress: list[PullProgress] = []
     with pytest.raises(ImagePullError, match=r"\w"):
         await bench.runtime.pull_image("localhost:1/podtui/nosuch:1", on_progress=progress.append)
     assert await bench.runtime.image_status("localhost:1/podtui/nosuch:1") is None
 
 
-async def test_an_image_in_use_stays(bench: Bench) -> None:
+async def test_an_image_in_use_is_not_removed(bench: Bench) -> None:
     sandbox = await bench.sandbox()
     await bench.start(sandbox)
     with pytest.raises(EngineConflict):
@@ -52,7 +52,7 @@ async def test_an_image_in_use_stays(bench: Bench) -> None:
     assert await bench.runtime.image_status(IMAGE) is not None
 
 
-async def test_an_image_that_nothing_uses_goes_and_its_removal_may_be_repeated(
+async def test_removal_of_an_unused_image_is_idempotent(
     bench: Bench,
 ) -> None:
     missing = "sha256:" + "0" * 64

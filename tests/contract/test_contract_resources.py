@@ -32,7 +32,7 @@ HELD = Resources(
 )
 
 
-async def test_statuses_tell_what_a_container_is_held_to(bench: Bench) -> None:
+async def test_statuses_report_the_limits_of_a_container(bench: Bench) -> None:
     sandbox = await bench.sandbox()
     ident = await bench.start(sandbox, resources=HELD)
     assert (await bench.runtime.container_status(ident)).resources == HELD
@@ -43,7 +43,7 @@ async def test_statuses_tell_what_a_container_is_held_to(bench: Bench) -> None:
     assert replace(held, pids=0) == Resources()
 
 
-async def test_a_container_runs_on_its_cpus_and_moves_to_others(bench: Bench) -> None:
+async def test_a_container_runs_on_its_cpus_and_can_be_moved(bench: Bench) -> None:
     sandbox = await bench.sandbox()
     script = "grep Cpus_allowed_list /proc/self/status"
     _, lines = await bench.run(sandbox, script, resources=Resources(cpuset_cpus="0"))
@@ -55,7 +55,7 @@ async def test_a_container_runs_on_its_cpus_and_moves_to_others(bench: Bench) ->
     assert (resources.cpuset_cpus, resources.cpuset_mems) == ("0-1", "0")
 
 
-async def test_a_running_container_is_held_to_other_values(bench: Bench) -> None:
+async def test_limits_of_a_running_container_are_updated(bench: Bench) -> None:
     sandbox = await bench.sandbox()
     ident = await bench.start(sandbox, resources=HELD)
     started = (await bench.runtime.container_status(ident)).started_at
@@ -85,7 +85,7 @@ async def test_a_running_container_is_held_to_other_values(bench: Bench) -> None
     assert (lifted.memory, lifted.cpu_shares, lifted.cpu_quota) == (0, 1024, 0)
 
 
-async def test_what_no_engine_holds_is_refused_and_changes_nothing(bench: Bench) -> None:
+async def test_an_unsupported_update_is_refused_and_changes_nothing(bench: Bench) -> None:
     sandbox = await bench.sandbox()
     ident = await bench.start(sandbox, resources=HELD)
     held = (await bench.runtime.container_status(ident)).resources
@@ -104,7 +104,7 @@ async def test_what_no_engine_holds_is_refused_and_changes_nothing(bench: Bench)
         (SecurityContext(user="1234", groups=(5,)), (1234, 0, (0, 5))),
     ],
 )
-async def test_statuses_tell_as_whom_it_runs(
+async def test_statuses_report_the_user(
     bench: Bench, security: SecurityContext, user: tuple[int, int, tuple[int, ...]]
 ) -> None:
     sandbox = await bench.sandbox()
@@ -112,7 +112,7 @@ async def test_statuses_tell_as_whom_it_runs(
     assert (await bench.runtime.container_status(ident)).user == user
 
 
-async def test_a_target_must_run(bench: Bench) -> None:
+async def test_the_target_container_must_run(bench: Bench) -> None:
     sandbox = await bench.sandbox()
     target = await bench.start(sandbox, "true")
     await bench.ended(target)
@@ -121,7 +121,7 @@ async def test_a_target_must_run(bench: Bench) -> None:
         await bench.runtime.start_container(late)
 
 
-async def test_what_the_engine_lacks_is_refused(bench: Bench) -> None:
+async def test_features_that_the_engine_lacks_are_refused(bench: Bench) -> None:
     if not bench.info.user_namespaces:
         with pytest.raises(EngineError) as refused:
             await bench.sandbox(host_users=False)

@@ -23,7 +23,7 @@ from podtui.runtime.protocol import (
 DATA = (Mount(container_path="/data", volume="data"),)
 
 
-async def test_connect_tells_what_the_engine_is(bench: Bench) -> None:
+async def test_connect_returns_the_engines_version(bench: Bench) -> None:
     again = await bench.runtime.connect()
     await bench.runtime.ping()
     assert again.name == bench.info.name
@@ -34,7 +34,7 @@ async def test_connect_tells_what_the_engine_is(bench: Bench) -> None:
     assert again.os == "linux"
 
 
-async def test_a_sandbox_is_listed_as_it_was_asked_for(bench: Bench) -> None:
+async def test_a_sandbox_is_listed_with_its_configuration(bench: Bench) -> None:
     before = now()
     labels = {"app": "web", "io.kubernetes.pod.name": "contract"}
     ident = await bench.sandbox(2, labels=labels, annotations={"note": 'any "text", really'})
@@ -88,7 +88,7 @@ async def test_containers_of_a_pod_on_the_host_network(engine_bench: Bench) -> N
     assert await engine_bench.text(created.id) == lines
 
 
-async def test_stopping_a_sandbox_stops_what_runs_in_it(bench: Bench) -> None:
+async def test_stopping_a_sandbox_stops_its_containers(bench: Bench) -> None:
     ident = await bench.sandbox()
     container = await bench.start(ident, "trap '' TERM; sleep 300")
     for _ in range(2):
@@ -100,7 +100,7 @@ async def test_stopping_a_sandbox_stops_what_runs_in_it(bench: Bench) -> None:
     assert record.state is SandboxState.NOT_READY
 
 
-async def test_removing_a_sandbox_removes_what_is_in_it(bench: Bench) -> None:
+async def test_removing_a_sandbox_removes_its_containers(bench: Bench) -> None:
     ident = await bench.sandbox()
     container = await bench.start(ident)
     for _ in range(2):
@@ -113,7 +113,7 @@ async def test_removing_a_sandbox_removes_what_is_in_it(bench: Bench) -> None:
         await bench.runtime.container_status(container)
 
 
-async def test_what_is_missing_needs_no_stop(bench: Bench) -> None:
+async def test_stopping_a_missing_sandbox_succeeds(bench: Bench) -> None:
     missing = "f" * 64
     await bench.runtime.stop_sandbox(missing)
     await bench.runtime.remove_sandbox(missing)
@@ -137,7 +137,7 @@ async def test_a_pod_may_have_sandboxes_of_several_attempts(bench: Bench) -> Non
 
 
 @pytest.mark.engine
-async def test_volumes_outlive_sandboxes_but_not_the_pod(engine_bench: Bench) -> None:
+async def test_volumes_survive_sandboxes_but_not_the_pod(engine_bench: Bench) -> None:
     volumes = (PodVolume(name="data"),)
     first = await engine_bench.sandbox(0, volumes=volumes)
     code, _ = await engine_bench.run(first, "echo kept > /data/file", mounts=DATA)
@@ -155,7 +155,7 @@ async def test_volumes_outlive_sandboxes_but_not_the_pod(engine_bench: Bench) ->
 
 
 @pytest.mark.engine
-async def test_volumes_come_with_files_and_are_shared(engine_bench: Bench) -> None:
+async def test_volumes_have_initial_files_and_are_shared(engine_bench: Bench) -> None:
     files = (
         VolumeFile(path="real/labels", content=b"app=web\n"),
         VolumeFile(path="labels", target="real/labels"),
@@ -198,7 +198,7 @@ async def test_a_sandbox_that_cannot_start_leaves_nothing(bench: Bench) -> None:
     assert [s.id for s in (await bench.runtime.list()).sandboxes] == [second]
 
 
-async def test_two_roots_never_meet(bench: Bench) -> None:
+async def test_two_root_directories_are_isolated(bench: Bench) -> None:
     other = await bench.open(rooted())
     sandbox = await bench.sandbox()
     await bench.start(sandbox)
@@ -211,7 +211,7 @@ async def test_two_roots_never_meet(bench: Bench) -> None:
 
 
 @pytest.mark.engine
-async def test_a_later_runtime_of_the_root_takes_over(engine_bench: Bench) -> None:
+async def test_a_later_runtime_adopts_the_root_directory(engine_bench: Bench) -> None:
     sandbox = await engine_bench.sandbox(volumes=(PodVolume(name="data"),))
     container = await engine_bench.start(sandbox, "echo here > /data/f; sleep 300", mounts=DATA)
     await engine_bench.runtime.close()
@@ -227,7 +227,7 @@ async def test_a_later_runtime_of_the_root_takes_over(engine_bench: Bench) -> No
 
 
 @pytest.mark.parametrize("after", [0.0, 0.02, 0.2])
-async def test_a_cancelled_start_is_whole_or_nothing(bench: Bench, after: float) -> None:
+async def test_a_cancelled_start_is_complete_or_undone(bench: Bench, after: float) -> None:
     async def begin() -> None:
         await bench.sandbox(0)
 

@@ -30,7 +30,7 @@ async def said(session: Session) -> dict[str, bytes]:
     return found
 
 
-async def test_a_command_is_talked_with(bench: Bench) -> None:
+async def test_a_command_reads_input_and_writes_output(bench: Bench) -> None:
     ident = await bench.start(await bench.sandbox())
     script = "cat; echo wrong >&2; exit 7"
     command = ["sh", "-c", script]
@@ -43,7 +43,7 @@ async def test_a_command_is_talked_with(bench: Bench) -> None:
         assert await session.exit_code() == 7
 
 
-async def test_input_is_answered_as_it_comes(bench: Bench) -> None:
+async def test_input_is_delivered_as_it_arrives(bench: Bench) -> None:
     ident = await bench.start(await bench.sandbox())
     async with bench.runtime.exec_session(ident, ["cat"], stdin=True) as session:
         output = session.output()
@@ -75,7 +75,7 @@ async def test_a_shell_at_a_terminal(engine_bench: Bench) -> None:
     "script",
     ["command -v bash >/dev/null && exec bash || exec sh", "exec /bin/sh", "nosuch || sh"],
 )
-async def test_a_script_that_becomes_a_shell_is_typed_into(
+async def test_a_script_that_executes_a_shell_gets_typed_input(
     engine_bench: Bench, script: str
 ) -> None:
     ident = await engine_bench.start(await engine_bench.sandbox())
@@ -96,7 +96,7 @@ async def test_a_script_that_becomes_a_shell_is_typed_into(
 
 
 @pytest.mark.engine
-async def test_a_script_that_becomes_a_shell_reads_its_input(engine_bench: Bench) -> None:
+async def test_a_script_that_executes_a_shell_reads_its_input(engine_bench: Bench) -> None:
     ident = await engine_bench.start(await engine_bench.sandbox())
     command = ["sh", "-c", "X=deep; export X; exec sh"]
     async with engine_bench.runtime.exec_session(ident, command, stdin=True) as session:
@@ -115,14 +115,14 @@ async def test_a_terminal_has_a_size(engine_bench: Bench) -> None:
         assert b"33 99\r\n" in (await said(session))["stdout"]
 
 
-async def test_a_command_that_is_missing(bench: Bench) -> None:
+async def test_an_unknown_command(bench: Bench) -> None:
     ident = await bench.start(await bench.sandbox())
     async with bench.runtime.exec_session(ident, ["nosuchcommand"]) as session:
         assert b"not found" in b"".join((await said(session)).values())
         assert await session.exit_code() in (126, 127)
 
 
-async def test_what_is_written_to_nobody_loses_no_output(bench: Bench) -> None:
+async def test_unread_input_loses_no_output(bench: Bench) -> None:
     ident = await bench.start(await bench.sandbox())
     command = ["sh", "-c", "echo done; exit 0"]
     async with (
@@ -140,7 +140,7 @@ async def test_what_is_written_to_nobody_loses_no_output(bench: Bench) -> None:
         task.cancel()
 
 
-async def test_who_does_not_read_makes_the_writer_wait(bench: Bench) -> None:
+async def test_writing_blocks_while_the_command_does_not_read(bench: Bench) -> None:
     ident = await bench.start(await bench.sandbox())
     async with bench.runtime.exec_session(ident, ["sleep", "60"], stdin=True) as session:
         written = 0
@@ -156,7 +156,7 @@ async def test_who_does_not_read_makes_the_writer_wait(bench: Bench) -> None:
         assert 0 < written < 32 * MEBIBYTE
 
 
-async def test_much_arrives_whole_in_bounded_memory(bench: Bench) -> None:
+async def test_large_output_arrives_complete_in_bounded_memory(bench: Bench) -> None:
     ident = await bench.start(await bench.sandbox())
     block = os.urandom(MEBIBYTE)
     sent, came, total = hashlib.sha256(), hashlib.sha256(), 0
@@ -236,7 +236,7 @@ async def test_a_session_ends_with_its_container(bench: Bench) -> None:
 
 
 @pytest.mark.engine
-async def test_attaching_sees_what_comes(engine_bench: Bench) -> None:
+async def test_attach_streams_new_output(engine_bench: Bench) -> None:
     script = "echo old; until test -f /tmp/go; do sleep 0.05; done; echo new; echo bad >&2"
     ident = await engine_bench.start(await engine_bench.sandbox(), script)
     await engine_bench.shows(ident, "old")
@@ -247,7 +247,7 @@ async def test_attaching_sees_what_comes(engine_bench: Bench) -> None:
 
 
 @pytest.mark.engine
-async def test_attaching_gives_input(engine_bench: Bench) -> None:
+async def test_attach_sends_input(engine_bench: Bench) -> None:
     sandbox = await engine_bench.sandbox()
     ident = await engine_bench.start(sandbox, ["cat"], stdin=True, stdin_once=True)
     async with engine_bench.runtime.attach_session(ident, stdin=True) as session:
@@ -258,7 +258,7 @@ async def test_attaching_gives_input(engine_bench: Bench) -> None:
 
 
 @pytest.mark.engine
-async def test_input_that_ends_leaves_a_container_its_own(engine_bench: Bench) -> None:
+async def test_end_of_input_keeps_stdin_of_the_container_open(engine_bench: Bench) -> None:
     """As under a kubelet: without ``stdin_once`` the next one who attaches goes on."""
     script = "while read line; do sleep 0.3; echo got $line; done"
     sandbox = await engine_bench.sandbox()
@@ -272,7 +272,7 @@ async def test_input_that_ends_leaves_a_container_its_own(engine_bench: Bench) -
                 assert await anext(output) == ("stdout", b"got " + word + b"\n")
 
 
-async def test_a_container_outlives_who_was_attached(bench: Bench) -> None:
+async def test_a_container_survives_a_detached_client(bench: Bench) -> None:
     ident = await bench.start(await bench.sandbox(), "echo up; sleep 300")
     async with bench.runtime.attach_session(ident):
         pass
@@ -290,7 +290,7 @@ async def fetch(bench: Bench, sandbox: str, port: int) -> bytes:
         return found
 
 
-async def test_a_port_is_dialled(bench: Bench) -> None:
+async def test_connects_to_a_port(bench: Bench) -> None:
     sandbox = await bench.sandbox()
     await bench.start(sandbox, "httpd -p 8080 -h /etc; echo up; sleep 300")
 
@@ -307,7 +307,7 @@ async def test_a_port_is_dialled(bench: Bench) -> None:
 
 
 @pytest.mark.engine
-async def test_a_port_on_the_pods_loopback_alone(engine_bench: Bench) -> None:
+async def test_connects_to_a_port_on_the_pods_loopback(engine_bench: Bench) -> None:
     sandbox = await engine_bench.sandbox()
     await engine_bench.start(sandbox, "httpd -p 127.0.0.1:8080 -h /etc; sleep 300")
 
@@ -323,7 +323,7 @@ async def test_a_port_on_the_pods_loopback_alone(engine_bench: Bench) -> None:
 
 
 @pytest.mark.engine
-async def test_a_port_through_a_container(engine_bench: Bench) -> None:
+async def test_connects_to_a_port_through_a_container(engine_bench: Bench) -> None:
     """As for an engine in a virtual machine, whose networks are not this machine's."""
     link = engine_bench.runtime._connection.link  # type: ignore[attr-defined]
     link.info = replace(link.info, local=False, routable_pods=False)
@@ -391,7 +391,7 @@ async def test_a_stopped_sandbox_has_no_ports(bench: Bench) -> None:
         await fetch(bench, sandbox, 80)
 
 
-async def test_files_are_moved(bench: Bench) -> None:
+async def test_files_are_copied_in_and_out(bench: Bench) -> None:
     ident = await bench.start(await bench.sandbox(), "echo inside > /tmp/f; exit 0")
     await bench.ended(ident)
     assert (await _read(bench, ident, "/tmp/f")) == {"f": b"inside\n"}

@@ -44,7 +44,7 @@ async def test_parts_of_a_log(bench: Bench) -> None:
     assert await bench.text(ident, until=times[2] + timedelta(seconds=5)) == ["1", "2", "3"]
 
 
-async def test_a_log_tells_where_older_lines_were_rotated_away(rotating_bench: Bench) -> None:
+async def test_a_log_reports_where_older_lines_were_rotated_away(rotating_bench: Bench) -> None:
     bench = rotating_bench
     sandbox = await bench.sandbox()
     short = await bench.start(sandbox, "echo one; echo two")
@@ -69,7 +69,7 @@ async def test_a_log_tells_where_older_lines_were_rotated_away(rotating_bench: B
     assert [line.gap for line in short_tail] == [line.gap for line in lines], "fewer than asked for"
 
 
-async def test_the_lines_since_a_moment_are_all_there_over_rotations(
+async def test_lines_since_a_time_are_complete_across_rotations(
     rotating_bench: Bench,
 ) -> None:
     sandbox = await rotating_bench.sandbox()
@@ -84,7 +84,7 @@ async def test_the_lines_since_a_moment_are_all_there_over_rotations(
     assert not any(line.gap for line in found)
 
 
-async def test_a_long_line_may_come_in_pieces(bench: Bench) -> None:
+async def test_a_long_line_may_arrive_in_parts(bench: Bench) -> None:
     sandbox = await bench.sandbox()
     text = "x" * 40_000
     ident = await bench.start(sandbox, f"echo {text}; echo after")
@@ -96,7 +96,7 @@ async def test_a_long_line_may_come_in_pieces(bench: Bench) -> None:
 
 
 @pytest.mark.engine
-async def test_following_sees_what_comes_and_ends(engine_bench: Bench) -> None:
+async def test_follow_streams_new_lines_and_ends(engine_bench: Bench) -> None:
     sandbox = await engine_bench.sandbox()
     script = "echo old; while ! test -f /tmp/go; do sleep 0.05; done; echo new; exit 0"
     ident = await engine_bench.start(sandbox, script)
@@ -110,7 +110,7 @@ async def test_following_sees_what_comes_and_ends(engine_bench: Bench) -> None:
     assert seen == [b"old", b"new"]
 
 
-async def test_following_can_be_given_up(bench: Bench) -> None:
+async def test_follow_can_be_cancelled(bench: Bench) -> None:
     sandbox = await bench.sandbox()
     ident = await bench.start(sandbox, "echo only; sleep 300")
     await bench.shows(ident, "only")
@@ -132,7 +132,7 @@ async def test_following_can_be_given_up(bench: Bench) -> None:
     await bench.runtime.ping()
 
 
-async def test_logs_of_what_is_missing(bench: Bench) -> None:
+async def test_logs_of_a_missing_container(bench: Bench) -> None:
     with pytest.raises(EngineNotFound):
         await bench.lines("f" * 64)
 
@@ -165,7 +165,7 @@ async def test_exec_needs_a_running_container(bench: Bench) -> None:
         await bench.runtime.exec("f" * 64, ["true"], timeout=10)
 
 
-async def test_counters_of_what_runs(bench: Bench) -> None:
+async def test_counters_of_running_containers(bench: Bench) -> None:
     sandbox = await bench.sandbox()
     running = await bench.start(sandbox)
     await bench.ended(await bench.start(sandbox, "true", name="done"))
@@ -200,14 +200,14 @@ async def test_disks_and_networks_are_counted(bench: Bench) -> None:
     assert await bench.runtime.layer_sizes() == {}
 
 
-async def test_the_hosts_network_is_not_the_pods(bench: Bench) -> None:
+async def test_host_network_traffic_is_not_counted_for_a_pod(bench: Bench) -> None:
     await bench.sandbox(network=NamespaceMode.NODE)
     (network,) = await bench.runtime.sandbox_stats()
     assert network.host_network
     assert network.interfaces is None
 
 
-async def test_events_tell_who_to_look_at(bench: Bench) -> None:
+async def test_events_name_the_changed_sandbox(bench: Bench) -> None:
     sandbox = await bench.sandbox()
     async with bench.watching(sandbox) as seen:
         del seen[:]

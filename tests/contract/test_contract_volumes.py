@@ -38,7 +38,7 @@ async def test_projected_files_change_under_a_running_container(
 
 
 @pytest.mark.engine
-async def test_a_later_instance_replaces_what_an_earlier_one_wrote(engine_bench: Bench) -> None:
+async def test_a_later_instance_replaces_files_of_an_earlier_one(engine_bench: Bench) -> None:
     sandbox = await engine_bench.sandbox(volumes=(projected({"a": "1", "gone": "x"}),))
     container = await engine_bench.start(sandbox, mounts=MOUNTS)
     await engine_bench.runtime.close()
@@ -50,7 +50,7 @@ async def test_a_later_instance_replaces_what_an_earlier_one_wrote(engine_bench:
     assert set(await said(engine_bench, container, "ls -A /v")) == {"..data", version, "a"}
 
 
-async def test_volumes_to_write_must_be_there(bench: Bench) -> None:
+async def test_access_to_a_missing_volume_fails(bench: Bench) -> None:
     sandbox = await bench.sandbox()
     with pytest.raises(EngineNotFound):
         await bench.runtime.write_volume(sandbox, projected({"a": "1"}))
@@ -63,7 +63,7 @@ async def test_volumes_to_write_must_be_there(bench: Bench) -> None:
 
 
 @pytest.mark.parametrize("memory", [False, True], ids=["disk", "memory"])
-async def test_files_of_a_volume_are_read(bench: Bench, memory: bool) -> None:
+async def test_reads_files_of_a_volume(bench: Bench, memory: bool) -> None:
     files = (
         VolumeFile(path="d/env", content=b"A=1\nB=2\n"),
         VolumeFile(path="link", target="d/env"),
@@ -117,11 +117,11 @@ async def test_a_volume_is_filled_from_an_image_once(engine_bench: Bench) -> Non
         ("/etc/hostname/below", HostPathKind.MISSING),
     ],
 )
-async def test_what_lies_on_the_host(bench: Bench, path: str, kind: HostPathKind) -> None:
+async def test_reports_the_type_of_a_host_path(bench: Bench, path: str, kind: HostPathKind) -> None:
     assert await bench.runtime.host_path(path) is kind
 
 
-async def test_the_host_gets_what_is_missing(bench: Bench) -> None:
+async def test_missing_host_paths_are_created(bench: Bench) -> None:
     base = f"/tmp/podtui-{uuid.uuid4().hex}"
     make, kind = bench.runtime.host_path, HostPathKind
     try:

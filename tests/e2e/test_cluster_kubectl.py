@@ -97,9 +97,7 @@ def a_plugin(straw: FakeCluster) -> dict[str, Any]:
         lambda straw: {"username": "bob", "password": "secret", **a_plugin(straw)},
     ],
 )
-async def test_who_one_is(
-    straw: FakeCluster, user: Callable[[FakeCluster], dict[str, Any]]
-) -> None:
+async def test_whoami(straw: FakeCluster, user: Callable[[FakeCluster], dict[str, Any]]) -> None:
     path = straw.kubeconfig(user(straw))
     code, said = await by_kubectl(
         straw.folder, "--kubeconfig", str(path), "get", "pod", "web", "-o", "name"
@@ -129,7 +127,7 @@ async def test_who_one_is(
         ({"exec": {"command": "true", "apiVersion": "client.authentication.k8s.io/v1"}}, {}),
     ],
 )
-async def test_what_both_refuse(
+async def test_both_reject_invalid_files(
     straw: FakeCluster, user: dict[str, Any], cluster: dict[str, Any]
 ) -> None:
     path = straw.kubeconfig(user, **cluster)
@@ -139,7 +137,7 @@ async def test_what_both_refuse(
         await by_us(path)
 
 
-async def test_several_files_are_merged_alike(straw: FakeCluster) -> None:
+async def test_several_files_are_merged_like_kubectl(straw: FakeCluster) -> None:
     first = straw.kubeconfig({"token": "other"}, "first")
     second = straw.kubeconfig({"token": "sesame"}, "second")
     text = second.read_text().replace('"me"', '"you"').replace('"test"', '"second"')

@@ -69,7 +69,7 @@ def test_a_key_restarts_a_killed_agent_as_it_was(machine: Machine) -> None:
     assert agent_pid(machine) != killed
 
 
-def test_an_agent_that_was_stopped_stays_stopped(machine: Machine) -> None:
+def test_a_stopped_agent_stays_stopped(machine: Machine) -> None:
     machine.write("web.yaml", POD.replace("NAME", "web"))
     machine.screen(100, 30)
     machine.terminal.see(r"web-n1\s+1/1\s+● Running")

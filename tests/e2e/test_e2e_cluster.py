@@ -159,7 +159,7 @@ def front(machine: Machine, tmp_path: Path) -> Iterator[Front]:
         agent.wait(20)
 
 
-def test_a_cluster_on_the_screen(machine: Machine, front: Front) -> None:
+def test_the_screen_shows_a_cluster(machine: Machine, front: Front) -> None:
     terminal = machine.terminal
     path = front.kubeconfig("config")
     machine.screen(120, 36, "--kubeconfig", str(path))
@@ -205,7 +205,7 @@ def test_a_cluster_on_the_screen(machine: Machine, front: Front) -> None:
     assert "No agent" not in terminal.screen()
 
 
-def test_the_commands_and_kubectl(machine: Machine, front: Front, tmp_path: Path) -> None:
+def test_commands_and_kubectl_agree(machine: Machine, front: Front, tmp_path: Path) -> None:
     path = front.kubeconfig("config", namespace="batch")
     name = f"web-{machine.env.get('PODTUI_NODE_NAME', '')}".rstrip("-")
     given = ("--kubeconfig", str(path))
@@ -248,7 +248,7 @@ def test_the_commands_and_kubectl(machine: Machine, front: Front, tmp_path: Path
 
 
 @SIMULATED
-def test_who_is_not_trusted_is_told_so(machine: Machine, front: Front) -> None:
+def test_an_untrusted_client_gets_an_error(machine: Machine, front: Front) -> None:
     path = front.kubeconfig("config")
     document = json.loads(path.read_text())
     document["users"][0]["user"] = {"token": "x"}

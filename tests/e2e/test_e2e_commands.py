@@ -179,7 +179,7 @@ def test_check_of_good_manifests(alone: Site) -> None:
     assert not alone.machine.root.exists(), "checking leaves nothing behind"
 
 
-def test_check_says_where_and_what_to_write(alone: Site) -> None:
+def test_check_reports_position_and_suggestion(alone: Site) -> None:
     path = alone.machine.write("bad.yaml", UNKNOWN_FIELD)
     done = alone.run("check", str(path), "static_pods/web.yaml")
     assert (done.returncode, done.stderr) == (1, "")
@@ -262,7 +262,7 @@ def test_commands_on_a_machine_without_an_agent(alone: Site) -> None:
     assert alone.run("--version").stdout == f"podtui {__version__}\n"
 
 
-def test_config_says_where_each_setting_comes_from(alone: Site, tmp_path: Path) -> None:
+def test_config_shows_the_source_of_each_setting(alone: Site, tmp_path: Path) -> None:
     config = tmp_path / "podtui.yaml"
     config.write_text("kind: KubeletConfiguration\nmaxPods: 7\nnodeName: of-file\n")
     done = alone.run("config", "--config", str(config), "--engine", "memory")
@@ -298,7 +298,7 @@ def test_doctor_without_an_engine(alone: Site) -> None:
 # --- with two agents; from here on the order matters
 
 
-def test_doctor_finds_all_well(sites: tuple[Site, Site]) -> None:
+def test_doctor_reports_success(sites: tuple[Site, Site]) -> None:
     site, _ = sites
     done = site.run("doctor")
     assert done.returncode == 0, done.stdout + done.stderr
@@ -333,7 +333,7 @@ def test_status_as_json(sites: tuple[Site, Site]) -> None:
     assert {pod["status"]["phase"] for pod in document["items"][1:]} == {"Running"}
 
 
-def test_check_asks_the_agent_for_its_node(sites: tuple[Site, Site], tmp_path: Path) -> None:
+def test_check_uses_the_node_of_the_agent(sites: tuple[Site, Site], tmp_path: Path) -> None:
     path = tmp_path / "too-big.yaml"
     path.write_text(TOO_BIG)
     done = sites[0].run("check", str(path))
@@ -341,7 +341,7 @@ def test_check_asks_the_agent_for_its_node(sites: tuple[Site, Site], tmp_path: P
     assert "warning: this node (node n1) would not admit the pod" in done.stdout
 
 
-def test_pods_of_two_roots_are_strangers(sites: tuple[Site, Site]) -> None:
+def test_pods_of_two_root_directories_are_separate(sites: tuple[Site, Site]) -> None:
     one, other = sites
     assert set(one.pods()) == set(other.pods()) == {"counter-n1", "keeper-n1"}
     for site in sites:
@@ -352,7 +352,7 @@ def test_pods_of_two_roots_are_strangers(sites: tuple[Site, Site]) -> None:
     assert not one.volumes() & other.volumes()
 
 
-def test_an_edit_of_one_root_leaves_the_other_alone(sites: tuple[Site, Site]) -> None:
+def test_an_edit_in_one_root_directory_does_not_affect_the_other(sites: tuple[Site, Site]) -> None:
     one, other = sites
     began = time.time()
     before = other.containers()
@@ -366,7 +366,9 @@ def test_an_edit_of_one_root_leaves_the_other_alone(sites: tuple[Site, Site]) ->
     assert not other.actions(began)
 
 
-def test_stop_leaves_all_running_and_the_next_agent_adopts(sites: tuple[Site, Site]) -> None:
+def test_stop_keeps_containers_running_and_the_next_agent_adopts_them(
+    sites: tuple[Site, Site],
+) -> None:
     site, _ = sites
     assert site.process is not None
     containers, volumes = site.containers(), site.volumes()
@@ -407,7 +409,7 @@ def test_stop_leaves_all_running_and_the_next_agent_adopts(sites: tuple[Site, Si
     assert lines == [f"tick {n}" for n in range(1, len(lines) + 1)], "it never stopped counting"
 
 
-def test_a_killed_agent_is_no_agent(sites: tuple[Site, Site]) -> None:
+def test_a_killed_agent_counts_as_stopped(sites: tuple[Site, Site]) -> None:
     _, site = sites
     assert site.process is not None
     containers = site.containers()
@@ -479,7 +481,7 @@ def test_a_second_agent_of_one_folder_and_node_refuses_to_start(
     assert not site.actions(began)
 
 
-def test_down_leaves_nothing_and_touches_nobody_else(sites: tuple[Site, Site]) -> None:
+def test_down_removes_everything_of_its_root_directory_only(sites: tuple[Site, Site]) -> None:
     site, other = sites
     assert site.process is not None
     running = site.containers()
@@ -511,7 +513,7 @@ def test_down_leaves_nothing_and_touches_nobody_else(sites: tuple[Site, Site]) -
     assert "Removed 0 pods with 0 containers" in again.stdout
 
 
-def test_down_where_the_agent_was_killed(sites: tuple[Site, Site]) -> None:
+def test_down_after_the_agent_was_killed(sites: tuple[Site, Site]) -> None:
     _, site = sites
     assert site.process is not None
     site.process.send_signal(signal.SIGKILL)

@@ -145,7 +145,7 @@ def engine_says(root: Path) -> Iterator[Counter[tuple[str, str]]]:
 
 
 @pytest.mark.timeout(900)
-def test_twenty_kills_in_a_storm_of_edits(machine: Machine, agent: Agent) -> None:
+def test_twenty_kills_during_many_edits(machine: Machine, agent: Agent) -> None:
     with engine_says(machine.root) as seen:
         pods = _storm(machine, agent)
     for name, pod in pods.items():
@@ -215,7 +215,7 @@ def private_engine(monkeypatch: pytest.MonkeyPatch) -> Iterator[Engine]:
 
 
 @pytest.mark.timeout(600)
-def test_the_engine_goes_and_comes_back(private_engine: Engine, machine: Machine) -> None:
+def test_the_engine_stops_and_returns(private_engine: Engine, machine: Machine) -> None:
     machine.env["PODTUI_ENGINE"] = private_engine.url
     agent = Agent(machine)
     agent.start()
@@ -234,7 +234,7 @@ def test_the_engine_goes_and_comes_back(private_engine: Engine, machine: Machine
 
 
 @pytest.mark.timeout(300)
-def test_two_agents_never_serve_one_root(machine: Machine, agent: Agent) -> None:
+def test_two_agents_never_serve_one_root_directory(machine: Machine, agent: Agent) -> None:
     lock = machine.root / "podtui.lock"
     wait_until(lambda: read_agent(lock) is not None, "the agent holds its lock", 30)
     second = machine.run("agent")

@@ -238,7 +238,7 @@ def test_web_serves_and_its_client_fetches(gallery: Gallery) -> None:
     wait_until(lambda: page in gallery.log("web", "client"), f"the client's log has {page!r}")
 
 
-def test_pipeline_starts_in_order_and_flows(gallery: Gallery) -> None:
+def test_pipeline_starts_in_order_and_processes_data(gallery: Gallery) -> None:
     pod = gallery.until("pipeline", lambda pod: condition(pod, "Ready") == "True", "is ready")
     # The engine's own times are exact; those of the API are whole seconds.
     states = {
@@ -310,7 +310,7 @@ def test_run_as_nonroot(gallery: Gallery) -> None:
     assert not [found for found in gallery.containers() if found.startswith(f"k8s_app_{name}-")]
 
 
-def test_too_big(gallery: Gallery) -> None:
+def test_a_pod_that_does_not_fit(gallery: Gallery) -> None:
     pod = gallery.until("too-big", lambda pod: pod["status"].get("phase") == "Failed", "Failed")
     status = pod["status"]
     assert status["reason"] == "UnexpectedAdmissionError"
@@ -420,7 +420,7 @@ def test_crash_loop(gallery: Gallery) -> None:
 # --- all of them together; these change things and stay last
 
 
-def test_bad_neighbours_disturb_nobody(gallery: Gallery) -> None:
+def test_invalid_manifests_do_not_affect_others(gallery: Gallery) -> None:
     gallery.until("oom", lambda pod: status_of(pod, "hungry").get("restartCount", 0) >= 2, "again")
     assert set(gallery.pods()) == {
         path.stem for path in gallery.machine.folder.glob("*.yaml")
@@ -440,7 +440,7 @@ def test_bad_neighbours_disturb_nobody(gallery: Gallery) -> None:
         assert not {"Killing", "BackOff", "Failed"} & {event[1] for event in gallery.events(name)}
 
 
-def test_an_edit_replaces_its_own_pod_alone(gallery: Gallery) -> None:
+def test_an_edit_replaces_only_its_pod(gallery: Gallery) -> None:
     before = gallery.containers()
     text = (SAMPLES / "counter.yaml").read_text()
     assert "value: tick" in text
@@ -461,7 +461,7 @@ def test_an_edit_replaces_its_own_pod_alone(gallery: Gallery) -> None:
     assert {name: after.get(name) for name in steady} == {name: before[name] for name in steady}
 
 
-def test_mending_a_manifest_starts_its_pod(gallery: Gallery) -> None:
+def test_fixing_a_manifest_starts_its_pod(gallery: Gallery) -> None:
     text = (GALLERY / "unknown-field.yaml").read_text()
     text = text.replace("  restartPolicy: Never\nspec:\n", "spec:\n  restartPolicy: Never\n")
     text = text.replace("      workdir:", "      workingDir:")
@@ -471,7 +471,7 @@ def test_mending_a_manifest_starts_its_pod(gallery: Gallery) -> None:
     gallery.until("unknown-field", lambda pod: condition(pod, "Ready") == "True", "is ready")
 
 
-def test_an_empty_folder_leaves_nothing(gallery: Gallery) -> None:
+def test_an_emptied_folder_removes_all_pods(gallery: Gallery) -> None:
     for path in gallery.machine.folder.glob("*.yaml"):
         path.unlink()
     wait_until(lambda: not gallery.pods(), "no pod is left", 60)

@@ -27,7 +27,7 @@ spec:
 
 
 @pytest.mark.parametrize(("columns", "rows"), [(80, 24), (200, 60)])
-def test_drop_edit_break_mend_remove(machine: Machine, columns: int, rows: int) -> None:
+def test_add_edit_break_fix_remove(machine: Machine, columns: int, rows: int) -> None:
     terminal = machine.terminal
     machine.screen(columns, rows)
     terminal.see(r"(?i)put a pod manifest")

@@ -225,7 +225,7 @@ def checked(terminal: Terminal) -> str:
 
 @pytest.mark.parametrize("hands", [Keys, Mouse], ids=["keys", "mouse"])
 @pytest.mark.parametrize("size", [(80, 24), (120, 36), (200, 60)], ids=lambda s: f"{s[0]}x{s[1]}")
-def test_find_explain_mend_save_delete_undo(
+def test_find_explain_fix_save_delete_undo(
     workshop: Machine,
     journey: Terminal,
     size: tuple[int, int],

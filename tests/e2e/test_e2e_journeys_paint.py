@@ -81,7 +81,7 @@ def painted(terminal: PtyTerminal, deed: Callable[[], None]) -> list[Frame]:
 
 
 @pytest.mark.parametrize("size", [(80, 24), (120, 36), (200, 60)], ids=lambda s: f"{s[0]}x{s[1]}")
-def test_the_layout_stands_still_and_little_is_written(
+def test_the_layout_is_stable_and_output_is_small(
     machine: Machine, terminal: PtyTerminal, size: tuple[int, int]
 ) -> None:
     whole = max(frame.size for frame in painted(terminal, lambda: press(terminal, "\x12")))
@@ -135,7 +135,7 @@ def press(terminal: PtyTerminal, keys: str) -> None:
         terminal.read(1)
 
 
-def test_the_model_of_a_terminal_draws_what_a_terminal_draws(tmp_path: Path) -> None:
+def test_the_terminal_model_agrees_with_tmux(tmp_path: Path) -> None:
     """Against tmux: what the model holds after all of it is what a real terminal shows."""
     if shutil.which("tmux") is None:
         pytest.fail("tmux is not installed: these tests drive the program in it")

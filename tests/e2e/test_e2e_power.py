@@ -93,7 +93,7 @@ def agent(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Agent]:
     [("running", signal.SIGPWR), ("stopping", signal.SIGTERM)],
     indirect=["agent"],
 )
-def test_pods_end_with_the_machine(agent: Agent, number: signal.Signals) -> None:
+def test_pods_are_terminated_at_machine_shutdown(agent: Agent, number: signal.Signals) -> None:
     log = agent.end(number)
     assert "Shutdown manager detected shutdown event" in log
     assert re.search(r"keeper-n1_default\(\w+\) has 15 s to end", log)
@@ -102,7 +102,7 @@ def test_pods_end_with_the_machine(agent: Agent, number: signal.Signals) -> None
 
 
 @pytest.mark.parametrize("agent", ["running"], indirect=True)
-def test_pods_outlive_a_service_that_stops(agent: Agent) -> None:
+def test_pods_survive_a_stop_of_the_service(agent: Agent) -> None:
     log = agent.end(signal.SIGTERM)
     assert "Shutdown" not in log
     assert log.rstrip().endswith("stopped; the containers run on")

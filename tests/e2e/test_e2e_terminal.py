@@ -79,7 +79,7 @@ def test_sixteen_colours_are_enough(machine: Machine, term: str) -> None:
 
 
 @simulated
-def test_no_color_leaves_weight_and_reverse(machine: Machine) -> None:
+def test_no_color_keeps_bold_and_reverse(machine: Machine) -> None:
     machine.env |= {"NO_COLOR": "1"}
     write(machine, "web", "sleep 3600")
     machine.screen(80, 24)
@@ -92,7 +92,7 @@ def test_no_color_leaves_weight_and_reverse(machine: Machine) -> None:
     assert colors_in(machine) <= {"", "0", "1", "4", "7", "39", "49"}
 
 
-def test_a_hostile_pod_is_only_drawn(machine: Machine, tmp_path: Path) -> None:
+def test_a_hostile_pod_is_drawn_without_control_sequences(machine: Machine, tmp_path: Path) -> None:
     terminal = machine.terminal
     write(machine, "evil", "echo $WORDS; echo loud; sleep 3600")
     machine.screen(100, 30)
@@ -136,7 +136,7 @@ HOSTILE = (
 
 
 @pytest.mark.parametrize(("columns", "rows"), [(80, 24), (120, 36)])
-def test_hostile_words_move_no_border(
+def test_hostile_names_do_not_move_borders(
     machine: Machine, tmp_path: Path, columns: int, rows: int
 ) -> None:
     """Every line that begins with a border ends with one, in the terminal's own reckoning."""
@@ -183,7 +183,7 @@ def ragged(screen: str, columns: int) -> list[str]:
 
 
 @simulated
-def test_errors_may_go_to_a_file(machine: Machine, tmp_path: Path) -> None:
+def test_stderr_can_be_redirected_to_a_file(machine: Machine, tmp_path: Path) -> None:
     errors = tmp_path / "errors"
     write(machine, "web", "sleep 3600")
     machine.terminal.start(
@@ -275,7 +275,7 @@ def session(machine: Machine) -> Iterator[Callable[..., Session]]:
 @pytest.mark.parametrize(
     "number", [signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT, signal.SIGINT], ids=lambda n: n.name
 )
-def test_a_signal_leaves_the_terminal_as_it_was(
+def test_a_signal_restores_the_terminal(
     session: Callable[..., Session], number: signal.Signals
 ) -> None:
     opened = session()
@@ -287,7 +287,7 @@ def test_a_signal_leaves_the_terminal_as_it_was(
 
 
 @simulated
-def test_a_signal_while_an_editor_has_the_terminal(
+def test_a_signal_during_an_editor_restores_the_terminal(
     session: Callable[..., Session], machine: Machine, tmp_path: Path
 ) -> None:
     write(machine, "web", "sleep 3600")
@@ -305,7 +305,7 @@ def test_a_signal_while_an_editor_has_the_terminal(
 
 
 @simulated
-def test_the_keys_of_an_editor_do_not_end_the_screen(
+def test_keys_in_an_editor_do_not_end_the_screen(
     session: Callable[..., Session], machine: Machine, tmp_path: Path
 ) -> None:
     write(machine, "web", "sleep 3600")
@@ -329,7 +329,7 @@ def test_the_keys_of_an_editor_do_not_end_the_screen(
     assert opened.modes_left_on() == set()
 
 
-def test_an_unhandled_exception_leaves_the_terminal_as_it_was(
+def test_an_unhandled_exception_restores_the_terminal(
     session: Callable[..., Session],
 ) -> None:
     broken = (
@@ -375,7 +375,7 @@ def test_the_end_of_tmux_ends_the_screen(machine: Machine) -> None:
         wait_until(lambda: not process.exists(), "the end of the screen", 30)  # noqa: B023
 
 
-def test_a_screen_that_is_told_to_continue_goes_on(session: Callable[..., Session]) -> None:
+def test_sigcont_resumes_the_screen(session: Callable[..., Session]) -> None:
     opened = session()
     opened.see(b"agent \x1b")
     os.kill(opened.process.pid, signal.SIGCONT)

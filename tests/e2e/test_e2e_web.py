@@ -150,7 +150,7 @@ def no_programs(server: Server) -> None:
 
 
 @memory
-async def test_the_screen_is_drawn_typed_at_pointed_at_and_resized(
+async def test_the_screen_handles_drawing_typing_pointing_and_resizing(
     machine: Machine, tmp_path: Path
 ) -> None:
     for name in ("alpha", "omega"):
@@ -192,7 +192,7 @@ async def test_the_screen_is_drawn_typed_at_pointed_at_and_resized(
 
 
 @memory
-async def test_quitting_says_so_and_enter_starts_again(machine: Machine, tmp_path: Path) -> None:
+async def test_quit_shows_a_message_and_enter_restarts(machine: Machine, tmp_path: Path) -> None:
     async with visited(machine, tmp_path) as (server, _browser, page):
         await see(page, "agent connected")
         (first,) = {_session(it.pid) for it in server.programs()}
@@ -208,7 +208,7 @@ async def test_quitting_says_so_and_enter_starts_again(machine: Machine, tmp_pat
 
 
 @memory
-async def test_an_editor_has_the_pages_terminal(machine: Machine, tmp_path: Path) -> None:
+async def test_an_editor_runs_in_the_page(machine: Machine, tmp_path: Path) -> None:
     editor = tmp_path / "editor"
     editor.write_text(
         '#!/bin/sh\necho "EDITING $1"; stty size; read answer; echo "#$answer" >>"$1"'
@@ -226,7 +226,7 @@ async def test_an_editor_has_the_pages_terminal(machine: Machine, tmp_path: Path
 
 
 @memory
-async def test_the_clipboard_goes_both_ways(machine: Machine, tmp_path: Path) -> None:
+async def test_the_clipboard_works_in_both_directions(machine: Machine, tmp_path: Path) -> None:
     machine.write("alpha.yaml", POD.replace("NAME", "alpha"))
     async with visited(machine, tmp_path) as (server, _browser, page):
         await page.call(
@@ -251,7 +251,9 @@ async def test_the_clipboard_goes_both_ways(machine: Machine, tmp_path: Path) ->
 
 
 @memory
-async def test_who_has_no_token_sees_and_starts_nothing(machine: Machine, tmp_path: Path) -> None:
+async def test_a_request_without_a_token_is_refused_and_starts_nothing(
+    machine: Machine, tmp_path: Path
+) -> None:
     async with visited(machine, tmp_path) as (server, browser, page):
         await see(page, "Quit")
         inside = await page.evaluate("location.pathname")
@@ -291,7 +293,7 @@ async def test_who_has_no_token_sees_and_starts_nothing(machine: Machine, tmp_pa
 
 
 @memory
-async def test_a_link_from_elsewhere_opens_too(machine: Machine, tmp_path: Path) -> None:
+async def test_a_link_from_another_program_opens(machine: Machine, tmp_path: Path) -> None:
     """As --open does it: from a file, so that no command line has the token."""
     with served(machine) as server:
         file = tmp_path / "open.html"
@@ -303,7 +305,7 @@ async def test_a_link_from_elsewhere_opens_too(machine: Machine, tmp_path: Path)
 
 
 @memory
-async def test_an_interrupt_ends_everything(machine: Machine, tmp_path: Path) -> None:
+async def test_an_interrupt_ends_server_and_programs(machine: Machine, tmp_path: Path) -> None:
     async with visited(machine, tmp_path) as (server, browser, page), browser.page() as second:
         await second.open(server.link)
         for tab in (page, second):
@@ -322,7 +324,7 @@ async def test_an_interrupt_ends_everything(machine: Machine, tmp_path: Path) ->
 
 
 @memory
-async def test_a_killed_server_leaves_no_program(machine: Machine, tmp_path: Path) -> None:
+async def test_programs_end_when_the_server_is_killed(machine: Machine, tmp_path: Path) -> None:
     async with visited(machine, tmp_path) as (server, _browser, page):
         await see(page, "Quit")
         programs = server.programs()
@@ -333,7 +335,7 @@ async def test_a_killed_server_leaves_no_program(machine: Machine, tmp_path: Pat
 
 
 @memory
-def test_what_is_said_where_it_cannot_serve(machine: Machine) -> None:
+def test_reports_why_it_cannot_serve(machine: Machine) -> None:
     with served(machine) as server:
         port = server.base.rpartition(":")[2]
         taken = machine.run("web", "--port", port)

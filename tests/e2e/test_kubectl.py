@@ -99,7 +99,7 @@ async def test_get_with_selectors_and_formats(run: Run) -> None:
     assert "web" in by_age
 
 
-async def test_get_everything_else(run: Run) -> None:
+async def test_get_other_resources(run: Run) -> None:
     nodes = await run("get", "nodes", "-o", "wide")
     assert nodes.splitlines()[1].split()[:3] == ["node", "Ready", "<none>"]
     assert "docker://20.10.24" in nodes
@@ -206,5 +206,5 @@ async def test_version(run: Run) -> None:
         (("get", "pods", "--field-selector", "spec.x=y"), "field label not supported: spec.x"),
     ],
 )
-async def test_refusals_are_understood(arguments: tuple[str, ...], words: str, run: Run) -> None:
+async def test_kubectl_prints_refusals(arguments: tuple[str, ...], words: str, run: Run) -> None:
     assert words in await run(*arguments, code=1)

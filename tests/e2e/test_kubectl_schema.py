@@ -82,7 +82,7 @@ async def test_explain_recursively(run: Run) -> None:
     assert "    nodeSelector\t<map[string]string>" in lines
 
 
-async def test_explain_what_does_not_exist(run: Run) -> None:
+async def test_explain_of_an_unknown_resource_or_field(run: Run) -> None:
     assert 'field "nothing" does not exist' in await run("explain", "pod.spec.nothing", code=1)
 
 

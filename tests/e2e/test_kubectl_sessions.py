@@ -134,7 +134,7 @@ async def test_exec_at_a_terminal(start: Start) -> None:
     assert code == 4
 
 
-async def test_exec_where_nothing_runs(start: Start) -> None:
+async def test_exec_without_a_running_container(start: Start) -> None:
     code, _, err = await run(start, "exec", "web", "--", "nosuchcommand")
     assert code == 1
     assert b"error executing command in container" in err
@@ -146,7 +146,7 @@ async def test_exec_where_nothing_runs(start: Start) -> None:
     assert b"container other" in err
 
 
-async def test_exec_when_the_container_has_gone(start: Start, world: SessionWorld) -> None:
+async def test_exec_after_the_container_terminated(start: Start, world: SessionWorld) -> None:
     await world.record("web", {"c": "docker://" + "f" * 64})
     code, _, err = await run(start, "exec", "web", "--", "true")
     assert code == 1
@@ -222,7 +222,7 @@ async def test_port_forward_under_load(start: Start) -> None:
     assert found == [sums.split()[0].decode()] * 8
 
 
-async def test_port_forward_to_a_port_where_nobody_listens(start: Start) -> None:
+async def test_port_forward_to_a_closed_port(start: Start) -> None:
     process = await start("port-forward", "web", ":8099")
     assert process.stdout is not None
     assert process.stderr is not None

@@ -105,7 +105,7 @@ def test_a_pod_is_scheduled_and_runs(run: Kubectl) -> None:
     assert rows[0][3:] == ["default-scheduler", "Successfully assigned default/web to home"]
 
 
-def test_a_cordon_a_taint_and_a_pod_that_is_too_big(run: Kubectl) -> None:
+def test_cordons_taints_and_large_pods_prevent_scheduling(run: Kubectl) -> None:
     no_help = "preemption: 0/1 nodes are available: 1 Preemption is not helpful for scheduling."
     create(run, "big", "900")
     assert why_pending(run, "big") == (
@@ -125,7 +125,7 @@ def test_a_cordon_a_taint_and_a_pod_that_is_too_big(run: Kubectl) -> None:
     becomes_ready(run, "tainted")
 
 
-def test_a_deleted_pod_makes_room_and_priority_preempts(run: Kubectl) -> None:
+def test_a_deleted_pod_frees_resources_and_priority_preempts(run: Kubectl) -> None:
     cpus = int(run("get", "node", "home", "-o", "jsonpath={.status.allocatable.cpu}"))
     most = str(cpus - 1)
     create(run, "first", most)

@@ -8,7 +8,7 @@ from cluster_server import cluster_client
 from session_world import docker, session_world
 
 
-async def test_files_go_by_tar(tmp_path: Path, engine_url: str) -> None:
+async def test_files_are_copied_by_tar(tmp_path: Path, engine_url: str) -> None:
     async with session_world(docker(engine_url), tmp_path / "s.sock") as world:
         await world.put(c="sleep 300")
         client = await cluster_client(world.served, tmp_path)

@@ -30,6 +30,6 @@ def test_the_record_of_the_node_agrees(found: Found) -> None:
     assert found.node == ()
 
 
-def test_the_document_says_what_was_found(found: Found) -> None:
+def test_the_document_lists_the_results(found: Found) -> None:
     text = (ROOT / "docs" / "golden.md").read_text()
     assert text == document(found.results, found.node), "run make conformance WRITE=1"

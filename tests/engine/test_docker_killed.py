@@ -65,7 +65,7 @@ class Cut:
 
 
 @pytest.mark.parametrize("done", range(CALLS))
-async def test_the_next_sandbox_has_all_that_it_needs(
+async def test_a_sandbox_after_an_interrupted_start_is_complete(
     docker_bench: Bench, monkeypatch: pytest.MonkeyPatch, done: int
 ) -> None:
     mortal = await docker_bench.open(docker_bench.root)
@@ -83,7 +83,7 @@ async def test_the_next_sandbox_has_all_that_it_needs(
 
 
 @pytest.mark.parametrize("copied", [1, 9, 18, 19, len(FILLING)])
-async def test_a_volume_that_a_killed_engine_half_filled_is_completed(
+async def test_a_partly_filled_volume_is_completed(
     docker_bench: Bench, monkeypatch: pytest.MonkeyPatch, raw: Any, copied: int
 ) -> None:
     mortal = await docker_bench.open(docker_bench.root)
@@ -129,7 +129,7 @@ async def test_a_volume_in_use_keeps_the_owner_and_mode_that_a_container_set(
     assert await docker_bench.run(second, look, mounts=MOUNTS) == (0, ["700 7", "kept"])
 
 
-async def test_those_are_all_the_calls(
+async def test_every_engine_call_is_covered(
     docker_bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     cut = Cut(100, Calls.run)

@@ -61,7 +61,7 @@ async def test_processes_are_limited(docker_bench: Bench) -> None:
     assert any("fork" in line for line in await docker_bench.text(app))
 
 
-async def test_a_target_s_processes_are_seen(docker_bench: Bench) -> None:
+async def test_processes_of_the_target_are_visible(docker_bench: Bench) -> None:
     sandbox = await docker_bench.sandbox()
     target = await docker_bench.start(sandbox, "exec sleep 4711")
     script = "ps -o pid,args | grep '4711$' | grep -v grep"
@@ -129,7 +129,7 @@ def peopled(raw: Any) -> Iterator[str]:
         (SecurityContext(user="0"), (0, 0, (0,))),
     ],
 )
-async def test_users_are_told_as_the_process_has_them(
+async def test_reported_users_match_the_process(
     docker_bench: Bench,
     proxy: EngineProxy,
     raw: Any,

@@ -20,7 +20,7 @@ from podtui.runtime.protocol import LogOptions
 TERMINATION = "/dev/termination-log"
 
 
-async def test_no_engine_says_where_it_looked(tmp_path: Any) -> None:
+async def test_a_missing_engine_lists_the_tried_addresses(tmp_path: Any) -> None:
     runtime = DockerRuntime(f"unix://{tmp_path}/no.sock", root="/x", clock=SystemClock())
     with pytest.raises(EngineUnavailable, match=r"no\.sock \(as requested\): no such socket"):
         await runtime.connect()
@@ -30,7 +30,7 @@ async def test_no_engine_says_where_it_looked(tmp_path: Any) -> None:
     await runtime.close()
 
 
-async def test_a_lost_engine_is_unavailable_and_found_again(
+async def test_a_lost_engine_is_reported_and_reconnected(
     remote_bench: Bench, proxy: EngineProxy
 ) -> None:
     runtime = remote_bench.runtime
@@ -50,7 +50,7 @@ async def test_a_lost_engine_is_unavailable_and_found_again(
     assert (await runtime.exec(app, ("echo", "back"), timeout=10)).output == b"back\n"
 
 
-async def test_streams_and_calls_end_when_the_engine_goes(
+async def test_streams_and_calls_end_when_the_engine_stops(
     remote_bench: Bench, proxy: EngineProxy
 ) -> None:
     runtime = remote_bench.runtime
@@ -85,7 +85,7 @@ async def test_streams_and_calls_end_when_the_engine_goes(
     await runtime.connect()
 
 
-async def test_a_far_engine_tells_messages_and_counters(remote_bench: Bench) -> None:
+async def test_a_remote_engine_reports_messages_and_counters(remote_bench: Bench) -> None:
     sandbox = await remote_bench.sandbox()
     script = f"yes 0123456789 | head -c 300000 > {TERMINATION}; echo end >> {TERMINATION}"
     app = await remote_bench.start(sandbox, script, termination_message_path=TERMINATION)
@@ -111,7 +111,7 @@ async def test_a_later_instance_reads_messages_and_mounts_volumes(remote_bench: 
         await later.container_status(app)
 
 
-async def test_near_and_far_count_alike(docker_bench: Bench, proxy: EngineProxy) -> None:
+async def test_local_and_remote_counters_agree(docker_bench: Bench, proxy: EngineProxy) -> None:
     sandbox = await docker_bench.sandbox()
     await docker_bench.start(sandbox, "head -c 30000000 /dev/zero | tail | sleep 60")
     far = DockerRuntime(proxy.url, root=docker_bench.root, clock=SystemClock())
@@ -155,7 +155,7 @@ async def test_a_command_that_takes_too_long_is_ended(docker_bench: Bench) -> No
     await until(gone)
 
 
-async def test_exec_output_is_cut_and_the_exit_code_kept(docker_bench: Bench) -> None:
+async def test_exec_output_is_truncated_and_the_exit_code_kept(docker_bench: Bench) -> None:
     sandbox = await docker_bench.sandbox()
     app = await docker_bench.start(sandbox)
     script = "head -c 200000 /dev/zero | tr '\\0' x; exit 9"
@@ -164,7 +164,7 @@ async def test_exec_output_is_cut_and_the_exit_code_kept(docker_bench: Bench) ->
     assert result.output == b"x" * 1000
 
 
-async def test_the_sandbox_image_comes_back_when_removed(docker_bench: Bench, raw: Any) -> None:
+async def test_a_removed_sandbox_image_is_restored(docker_bench: Bench, raw: Any) -> None:
     try:
         raw.remove_image(PAUSE_IMAGE)
     except Exception as error:  # noqa: BLE001 - somebody else's pods may run on this engine
@@ -176,7 +176,7 @@ async def test_the_sandbox_image_comes_back_when_removed(docker_bench: Bench, ra
     assert not any(PAUSE_IMAGE in image.tags for image in images)
 
 
-async def test_at_most_four_start_at_once_and_all_do(docker_bench: Bench) -> None:
+async def test_at_most_four_containers_start_at_once(docker_bench: Bench) -> None:
     sandbox = await docker_bench.sandbox()
 
     async def one(number: int) -> str:

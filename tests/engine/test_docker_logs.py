@@ -39,7 +39,7 @@ async def short_bench(engine_url: str, raw: Any) -> AsyncIterator[Bench]:
 
 
 @pytest.mark.parametrize("tty", [False, True], ids=["streams", "terminal"])
-async def test_following_loses_and_repeats_nothing_over_rotations(
+async def test_follow_neither_loses_nor_repeats_lines_across_rotations(
     short_bench: Bench, tty: bool
 ) -> None:
     sandbox = await short_bench.sandbox()
@@ -52,7 +52,7 @@ async def test_following_loses_and_repeats_nothing_over_rotations(
     assert lines == list(range(LINES))
 
 
-async def test_following_from_the_end_on_begins_there(short_bench: Bench) -> None:
+async def test_follow_from_the_end_skips_older_lines(short_bench: Bench) -> None:
     sandbox = await short_bench.sandbox()
     script = f"echo old; echo older; echo ready; read go; {WRITE}"
     container = await short_bench.start(
@@ -70,7 +70,7 @@ async def test_following_from_the_end_on_begins_there(short_bench: Bench) -> Non
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="the engine's files are not readable here")
-async def test_a_long_log_is_rotated_and_what_is_old_gzipped(short_bench: Bench) -> None:
+async def test_a_long_log_is_rotated_and_old_files_are_compressed(short_bench: Bench) -> None:
     sandbox = await short_bench.sandbox()
     container = await short_bench.start(sandbox, WRITE)
     status = await short_bench.ended(container)

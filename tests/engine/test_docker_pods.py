@@ -33,7 +33,7 @@ from podtui.runtime.protocol import (
 TERMINATION = "/dev/termination-log"
 
 
-async def test_containers_look_like_dockershims(docker_bench: Bench, raw: Any) -> None:
+async def test_container_names_and_labels_match_dockershim(docker_bench: Bench, raw: Any) -> None:
     sandbox = await docker_bench.sandbox(annotations={"note": "x"})
     app = await docker_bench.create(sandbox, "true", attempt=5, env=(("A", "b=c"),))
     pod = f"contract_default_{docker_bench.uid}"
@@ -48,7 +48,7 @@ async def test_containers_look_like_dockershims(docker_bench: Bench, raw: Any) -
     assert "A=b=c" in one["Config"]["Env"]
 
 
-async def test_what_the_network_namespace_holds(docker_bench: Bench) -> None:
+async def test_hostname_dns_hosts_and_address_of_a_sandbox(docker_bench: Bench) -> None:
     sandbox = await docker_bench.sandbox(
         hostname="box",
         dns=DnsConfig(servers=("192.0.2.1",), searches=("a.b",), options=("ndots:5",)),
@@ -100,7 +100,7 @@ async def test_published_ports_reach_the_pod(docker_bench: Bench) -> None:
     assert said == b"hello"
 
 
-async def test_pause_is_process_one_and_reaps(docker_bench: Bench) -> None:
+async def test_pause_is_process_one_and_reaps_zombies(docker_bench: Bench) -> None:
     sandbox = await docker_bench.sandbox()
     orphan = "(sh -c 'sleep 0.1 & exit' &); for i in $(seq 100); do sleep 0.05;"
     orphan += " ps -o stat,comm | grep -q '^Z' || break; done; sleep 0.3;"
@@ -109,7 +109,7 @@ async def test_pause_is_process_one_and_reaps(docker_bench: Bench) -> None:
     assert lines == ["pause", "0"]
 
 
-async def test_a_sandbox_stops_at_once(docker_bench: Bench, raw: Any) -> None:
+async def test_a_sandbox_stops_immediately(docker_bench: Bench, raw: Any) -> None:
     sandbox = await docker_bench.sandbox()
     await docker_bench.runtime.stop_sandbox(sandbox)
     state = raw.inspect_container(sandbox)["State"]
@@ -143,7 +143,7 @@ async def test_modes_and_owners_are_exact(docker_bench: Bench) -> None:
     )
 
 
-async def test_more_volumes_and_messages_than_there_are_spares(docker_bench: Bench) -> None:
+async def test_more_volumes_and_messages_than_spare_carriers(docker_bench: Bench) -> None:
     volumes = tuple(PodVolume(name=f"v{n}") for n in range(18))
     sandbox = await docker_bench.sandbox(volumes=volumes)
     mounts = tuple(Mount(container_path=f"/m/{v.name}", volume=v.name) for v in volumes)
@@ -167,7 +167,7 @@ async def test_more_volumes_and_messages_than_there_are_spares(docker_bench: Ben
     assert await docker_bench.runtime.termination_message(last, 100) == b"end\n"
 
 
-async def test_memory_volumes_are_limited_and_filled(docker_bench: Bench) -> None:
+async def test_memory_volumes_have_a_limit_and_files(docker_bench: Bench) -> None:
     files = (VolumeFile(path="d/seed", content=b"here\n", mode=0o600),)
     volume = PodVolume(name="mem", memory=True, size_limit=1 << 20, files=files, gid=77)
     sandbox = await docker_bench.sandbox(volumes=(volume,))
@@ -185,7 +185,7 @@ async def test_memory_volumes_are_limited_and_filled(docker_bench: Bench) -> Non
     assert later == (0, ["big", "d"])
 
 
-async def test_sub_paths_are_made_followed_and_kept_inside(docker_bench: Bench) -> None:
+async def test_sub_paths_are_created_resolved_and_confined(docker_bench: Bench) -> None:
     sandbox = await docker_bench.sandbox(volumes=(PodVolume(name="v"),))
     whole = Mount(container_path="/v", volume="v")
 
@@ -252,7 +252,7 @@ async def test_a_later_sandbox_keeps_data_and_gives_fresh_messages(docker_bench:
     assert got == (0, ["a", "777", "0"])
 
 
-async def test_what_a_container_makes_of_its_message_file_is_not_believed(
+async def test_a_replaced_message_file_is_ignored(
     docker_bench: Bench,
 ) -> None:
     sandbox = await docker_bench.sandbox(pid=NamespaceMode.POD)
@@ -273,7 +273,7 @@ async def test_what_a_container_makes_of_its_message_file_is_not_believed(
 # --- containers
 
 
-async def test_the_security_context_holds(docker_bench: Bench) -> None:
+async def test_the_security_context_is_applied(docker_bench: Bench) -> None:
     sandbox = await docker_bench.sandbox()
     security = SecurityContext(
         user="65534:100",
@@ -293,7 +293,7 @@ async def test_the_security_context_holds(docker_bench: Bench) -> None:
     assert (int(told["CapBnd"], 16), told["NoNewPrivs"], told["Seccomp"]) == (0, "1", "2")
 
 
-async def test_seccomp_is_unconfined_unless_asked_for(docker_bench: Bench) -> None:
+async def test_seccomp_is_unconfined_unless_requested(docker_bench: Bench) -> None:
     sandbox = await docker_bench.sandbox()
     script = "grep ^Seccomp: /proc/self/status"
     assert (await docker_bench.run(sandbox, script))[1] == ["Seccomp:\t0"]
@@ -307,7 +307,7 @@ async def test_a_missing_seccomp_profile(docker_bench: Bench) -> None:
         )
 
 
-async def test_limits_reach_the_engine(docker_bench: Bench, raw: Any) -> None:
+async def test_limits_are_passed_to_the_engine(docker_bench: Bench, raw: Any) -> None:
     sandbox = await docker_bench.sandbox()
     wanted = Resources(
         cpu_shares=102, cpu_quota=20000, cpu_period=100000, memory=64 << 20, oom_score_adj=500
@@ -320,7 +320,7 @@ async def test_limits_reach_the_engine(docker_bench: Bench, raw: Any) -> None:
     assert found.output == b"500\n"
 
 
-async def test_a_lower_oom_score_is_had_or_given_up_with_a_warning(docker_bench: Bench) -> None:
+async def test_a_lower_oom_score_is_set_or_skipped_with_a_warning(docker_bench: Bench) -> None:
     sandbox = await docker_bench.sandbox()
     low = Resources(oom_score_adj=-997)
     made = await docker_bench.create(
@@ -376,7 +376,7 @@ async def test_a_terminal_and_stdin(docker_bench: Bench) -> None:
     ]
 
 
-async def test_pods_of_one_name_and_other_uids_are_apart(docker_bench: Bench) -> None:
+async def test_pods_of_one_name_with_different_uids_are_separate(docker_bench: Bench) -> None:
     other = str(uuid.uuid4())
     mine = await docker_bench.sandbox()
     theirs = await docker_bench.sandbox(uid=other)

@@ -122,7 +122,7 @@ def guarded(tmp_path: Path, raw: Any) -> Iterator[Registry]:
         yield server
 
 
-async def test_an_image_comes_from_its_registry(
+async def test_an_image_is_pulled_from_its_registry(
     local: Registry, raw: Any, engine_url: str, tmp_path: Path
 ) -> None:
     name = local.image("team/web:1")
@@ -155,7 +155,7 @@ async def test_an_image_comes_from_its_registry(
         assert left_over(raw, str(tmp_path)) == []
 
 
-async def test_a_guarded_registry_opens_to_a_pull_secret(
+async def test_a_pull_secret_authenticates_to_a_private_registry(
     guarded: Registry, raw: Any, engine_url: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level("DEBUG")

@@ -35,7 +35,7 @@ def host_folder(raw: Any, container: str, at: str) -> Path:
 
 
 @AS_ROOT
-async def test_readers_never_miss_the_link_while_it_turns(docker_bench: Bench, raw: Any) -> None:
+async def test_readers_always_find_the_link_during_an_update(docker_bench: Bench, raw: Any) -> None:
     sandbox = await docker_bench.sandbox(volumes=(projected({"a": "0"}),))
     container = await docker_bench.start(
         sandbox, mounts=(Mount(container_path="/v", volume="v", read_only=True),)
@@ -62,7 +62,7 @@ async def test_readers_never_miss_the_link_while_it_turns(docker_bench: Bench, r
     assert "" not in seen
 
 
-async def test_the_same_files_cost_no_call(remote_bench: Bench, proxy: EngineProxy) -> None:
+async def test_unchanged_files_need_no_engine_call(remote_bench: Bench, proxy: EngineProxy) -> None:
     first, second = projected({"a": "1"}), projected({"a": "2"})
     sandbox = await remote_bench.sandbox(volumes=(first,))
     await remote_bench.runtime.write_volume(sandbox, second)
@@ -76,7 +76,9 @@ async def test_the_same_files_cost_no_call(remote_bench: Bench, proxy: EnginePro
     assert await remote_bench.runtime.read_volume(sandbox, "v", "a", 10) == b"1"
 
 
-async def test_what_a_cut_short_update_left_is_cleared_away(docker_bench: Bench, raw: Any) -> None:
+async def test_leftovers_of_an_interrupted_update_are_removed(
+    docker_bench: Bench, raw: Any
+) -> None:
     sandbox = await docker_bench.sandbox(volumes=(projected({"a": "1", "b": "1"}),))
     mounts = (Mount(container_path="/v", volume="v"),)
     mess = "mkdir -p /v/..old/deep; echo x > /v/..old/deep/f; ln -s ..old /v/..data_tmp;"
@@ -92,7 +94,7 @@ async def test_what_a_cut_short_update_left_is_cleared_away(docker_bench: Bench,
     assert set(result.output.decode().split()) == {"..data", version, "b", "mine"}
 
 
-async def test_a_volume_may_come_to_hold_nothing_and_something_again(docker_bench: Bench) -> None:
+async def test_a_volume_can_become_empty_and_be_filled_again(docker_bench: Bench) -> None:
     nothing, something = projected({}), projected({"a": "1"})
     sandbox = await docker_bench.sandbox(volumes=(nothing,))
     mounts = (Mount(container_path="/v", volume="v"),)
@@ -192,7 +194,7 @@ async def test_an_image_is_copied_with_owners_modes_and_links(
     ("mark", "left"),
     [("filling {}", ["data", "half", "proc"]), ("filled sha256:other", ["data", "proc"])],
 )
-async def test_what_holds_half_an_image_or_another_is_filled(
+async def test_a_volume_with_a_partial_or_other_image_is_refilled(
     docker_bench: Bench, image: str, raw: Any, mark: str, left: list[str]
 ) -> None:
     sandbox = await docker_bench.sandbox(volumes=VOLUME)
@@ -208,7 +210,7 @@ async def test_what_holds_half_an_image_or_another_is_filled(
     assert listed == [*left, "755"]
 
 
-async def test_a_fill_that_fails_says_so_and_is_not_taken_for_done(
+async def test_a_failed_fill_is_reported_and_not_marked_complete(
     docker_bench: Bench, image: str
 ) -> None:
     small = (PodVolume(name="v", memory=True, size_limit=64 << 10),)
@@ -218,7 +220,7 @@ async def test_a_fill_that_fails_says_so_and_is_not_taken_for_done(
             await docker_bench.runtime.fill_volume(sandbox, "v", image)
 
 
-async def test_carriers_are_no_pod_s_and_are_cleared_away(docker_bench: Bench, raw: Any) -> None:
+async def test_carriers_belong_to_no_pod_and_are_removed(docker_bench: Bench, raw: Any) -> None:
     labels = {
         "podtui.dev/root": root_key(docker_bench.root),
         "io.kubernetes.docker.type": "carrier",
@@ -243,7 +245,7 @@ async def test_carriers_are_no_pod_s_and_are_cleared_away(docker_bench: Bench, r
 
 
 @AS_ROOT
-async def test_paths_of_a_far_host_are_followed_as_the_host_does(
+async def test_paths_of_a_remote_host_resolve_as_on_the_host(
     remote_bench: Bench, tmp_path: Path
 ) -> None:
     kind = remote_bench.runtime.host_path
@@ -273,7 +275,7 @@ def modes(folder: Path) -> dict[str, int]:
 
 
 @AS_ROOT
-async def test_what_is_made_on_the_host_has_the_kubelet_s_modes(
+async def test_created_host_paths_have_the_kubelets_modes(
     docker_bench: Bench, tmp_path: Path
 ) -> None:
     make = docker_bench.runtime.host_path

@@ -68,7 +68,7 @@ def status_lines(text: str) -> dict[str, str]:
 # --- names and addresses
 
 
-async def test_what_a_pod_is_called(world: EngineWorld) -> None:
+async def test_pod_hostname(world: EngineWorld) -> None:
     variables = (
         "    env:\n"
         "    - {name: IP, valueFrom: {fieldRef: {fieldPath: status.podIP}}}\n"
@@ -108,7 +108,7 @@ async def test_what_a_pod_is_called(world: EngineWorld) -> None:
     assert await world.says("named", "writes") == "x"
 
 
-async def test_names_that_are_cut_completed_and_overridden(world: EngineWorld) -> None:
+async def test_hostnames_are_truncated_qualified_and_overridden(world: EngineWorld) -> None:
     long = "a" * 62 + "-bcdef"
     world.add(once(long, "", script("c", "hostname")))
     full = "  hostname: box\n  subdomain: sub\n  setHostnameAsFQDN: true\n"
@@ -137,7 +137,7 @@ async def test_resolvers(world: EngineWorld) -> None:
     )
 
 
-async def test_on_the_node_s_network(
+async def test_host_network(
     world: EngineWorld, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # The machine's own may change while the tests run.
@@ -162,7 +162,7 @@ async def test_on_the_node_s_network(
 # --- namespaces
 
 
-async def test_case_88_whose_processes_are_seen(world: EngineWorld) -> None:
+async def test_case_88_visible_processes(world: EngineWorld) -> None:
     mine = script("a", "readlink /proc/self/ns/pid; readlink /proc/self/ns/ipc")
     seen = script("a", "sleep 1; ps -o args") + script("b", "exec sleep 2.5")
     world.add(once("apart", "", seen))
@@ -230,7 +230,7 @@ async def test_users_and_privileges(world: EngineWorld) -> None:
     assert "Read-only file system" in await world.says("priv", "fixed")
 
 
-async def test_without_a_word_no_profile_and_with_the_setting_the_runtime_s(
+async def test_default_seccomp_profile_follows_the_setting(
     engine_url: str,
 ) -> None:
     for seccomp_default, expected in ((False, "0"), (True, "2")):
@@ -284,7 +284,7 @@ async def test_a_published_port_answers_on_its_address(world: EngineWorld) -> No
     assert await answer(port) == b"hello\n"
 
 
-async def test_a_port_that_another_process_holds_is_tried_until_it_is_free(
+async def test_a_host_port_in_use_is_retried_until_free(
     world: EngineWorld,
 ) -> None:
     with socket.socket() as held:

@@ -68,7 +68,7 @@ async def inside(world: EngineWorld, status: PodStatus, command: str) -> str:
     return result.output.decode().strip()
 
 
-async def test_limits_are_raised_and_lowered_while_it_runs(world: EngineWorld) -> None:
+async def test_limits_of_a_running_container_are_raised_and_lowered(world: EngineWorld) -> None:
     world.add(sized("32Mi", "100m"))
     first = await world.until(up, "sized")
     assert await inside(world, first, MEMORY) == str(32 * MI)
@@ -91,7 +91,7 @@ async def test_limits_are_raised_and_lowered_while_it_runs(world: EngineWorld) -
     )
 
 
-async def test_a_policy_that_asks_for_a_restart_gets_one(world: EngineWorld) -> None:
+async def test_a_restart_container_policy_restarts_on_resize(world: EngineWorld) -> None:
     policy = "    resizePolicy: [{resourceName: memory, restartPolicy: RestartContainer}]\n"
     world.add(sized("32Mi", "100m", policy=policy))
     first = await world.until(up, "sized")
@@ -106,7 +106,7 @@ async def test_a_policy_that_asks_for_a_restart_gets_one(world: EngineWorld) -> 
     assert (await world.told("sized", "Killing")).message == "Container c resize requires restart"
 
 
-async def test_memory_in_use_is_not_taken_away(world: EngineWorld) -> None:
+async def test_memory_is_not_reduced_below_usage(world: EngineWorld) -> None:
     script = "dd if=/dev/zero of=/dev/shm/x bs=1M count=24 2>&-; echo filled; exec sleep 4321"
     world.add(sized("64Mi", "100m", script=script))
     first = await world.until(up, "sized")
@@ -127,7 +127,7 @@ async def test_memory_in_use_is_not_taken_away(world: EngineWorld) -> None:
     await world.until(has("16Mi", "100m"), "sized")
 
 
-async def test_a_debugger_sees_what_its_target_runs(world: EngineWorld) -> None:
+async def test_a_debug_container_sees_processes_of_its_target(world: EngineWorld) -> None:
     world.add(sized("32Mi", "100m"))
     first = await world.until(up, "sized")
 

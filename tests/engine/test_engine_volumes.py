@@ -119,7 +119,7 @@ touch /made/by-pod; echo text > /file
 """
 
 
-async def test_modes_owners_and_places(world: FolderWorld, tmp_path: Path) -> None:
+async def test_modes_owners_and_paths(world: FolderWorld, tmp_path: Path) -> None:
     host = tmp_path / "host"
     host.mkdir()
     name = {"fieldRef": {"fieldPath": "metadata.name"}}
@@ -199,7 +199,7 @@ done
 """
 
 
-async def test_readers_never_miss_a_file_that_is_replaced(world: FolderWorld) -> None:
+async def test_readers_always_find_a_replaced_file(world: FolderWorld) -> None:
     world.put("settings", "ConfigMap", data={"key": "0"})
     world.pod(
         "reader",
@@ -240,9 +240,7 @@ async def test_readers_never_miss_a_file_that_is_replaced(world: FolderWorld) ->
     ]
 
 
-async def test_a_pod_goes_on_once_its_host_path_is_there(
-    world: FolderWorld, tmp_path: Path
-) -> None:
+async def test_a_pod_starts_once_its_host_path_exists(world: FolderWorld, tmp_path: Path) -> None:
     path = tmp_path / "later"
     world.pod(
         "waits",

@@ -105,7 +105,7 @@ async def running(
 # --- on the screen
 
 
-async def test_head_and_foot_say_whom_one_looks_at() -> None:
+async def test_header_and_footer_show_the_context() -> None:
     async with running() as (app, _):
         head = bar_text(app, "header")
         for words in ("cluster", "prod-eu", "eu-1", "as anne", "2 nodes"):
@@ -139,7 +139,7 @@ async def test_keys_that_do_not_apply_are_neither_in_the_footer_nor_in_the_help(
         assert isinstance(app.screen, HelpScreen)
 
 
-async def test_a_log_that_breaks_off_is_the_clusters_doing() -> None:
+async def test_a_failed_log_request_names_the_cluster() -> None:
     class Silent(ClusterClient):
         async def logs(self, namespace, pod, query):
             raise AgentUnavailable("api.example: it takes too long to answer")
@@ -184,7 +184,7 @@ async def test_the_tabs_of_a_pod() -> None:
             assert app.screen._tab == "overview"
 
 
-async def test_the_node_is_that_of_the_chosen_pod() -> None:
+async def test_the_node_pane_shows_the_node_of_the_selected_pod() -> None:
     async with running() as (app, pilot):
         pane = main(app).node
         pod = main(app).pods.pod
@@ -197,7 +197,7 @@ async def test_the_node_is_that_of_the_chosen_pod() -> None:
         assert bar_text(app, "tabs").split() == ["1", "Overview", "2", "Pods"]
 
 
-async def test_what_one_may_not_see_is_said_where_it_would_be() -> None:
+async def test_forbidden_resources_are_reported_in_their_pane() -> None:
     made = ClusterClient()
     refusal = 'is forbidden: User "anne" cannot list resource at the cluster scope, says the server'
     made.say(Node, Lost(f"nodes {refusal}", refused=True))
@@ -219,7 +219,7 @@ async def test_what_one_may_not_see_is_said_where_it_would_be() -> None:
         assert f"events {refusal}" in " ".join("".join(table_text(app, "events")).split())
 
 
-async def test_a_lost_server_is_named() -> None:
+async def test_a_lost_server_is_reported_with_its_name() -> None:
     made = ClusterClient()
     for kind in (Node, Pod, Event):
         made.say(kind, Lost("api.example:6443: nothing listens there"))
@@ -232,7 +232,7 @@ async def test_a_lost_server_is_named() -> None:
         assert "lost: api.example:6443" in bar_text(app, "status")
 
 
-async def test_delete_asks_first_and_tells_what_the_server_refused() -> None:
+async def test_delete_asks_for_confirmation_and_reports_a_refusal() -> None:
     made = client()
     async with running(made) as (app, pilot):
         pod = main(app).pods.pod
@@ -257,7 +257,7 @@ async def test_delete_asks_first_and_tells_what_the_server_refused() -> None:
         await notified(app, pilot, "is forbidden")
 
 
-async def test_read_only_deletes_nothing() -> None:
+async def test_read_only_prevents_deletes() -> None:
     made = client()
     async with running(made, readonly=True) as (app, pilot):
         await pilot.press("ctrl+d")
@@ -266,7 +266,7 @@ async def test_read_only_deletes_nothing() -> None:
 
 
 @pytest.mark.parametrize(("typed", "wanted"), [("staging", "staging"), ("prod-eu", "")])
-async def test_turning_to_another_context(typed: str, wanted: str) -> None:
+async def test_switches_to_another_context(typed: str, wanted: str) -> None:
     async with running() as (app, pilot):
         app.run_command(f"ctx {typed}")
         await pilot.pause()
@@ -274,7 +274,7 @@ async def test_turning_to_another_context(typed: str, wanted: str) -> None:
         assert app.next_context == wanted
 
 
-async def test_an_unknown_context_lists_those_there_are() -> None:
+async def test_an_unknown_context_lists_the_available_ones() -> None:
     async with running() as (app, pilot):
         app.run_command("ctx nowhere")
         await wait_for(pilot, lambda: len(app.notices) > 0, "the words")

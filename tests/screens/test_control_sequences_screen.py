@@ -114,7 +114,7 @@ VISITS = (
 
 
 @pytest.mark.parametrize("size", [(80, 24), (200, 60)])
-async def test_every_screen_holds_out(size: tuple[int, int]) -> None:
+async def test_control_sequences_reach_no_screen(size: tuple[int, int]) -> None:
     async with running(hostile(), size=size) as (app, pilot):
         main(app).pods.table.select("uid-bad")
         await wait_for(pilot, lambda: len(main(app).logs.view.buffer), "the log")
@@ -131,7 +131,7 @@ async def settle(pilot: Pilot[Any]) -> None:
     await pilot.pause(0.1)
 
 
-async def test_a_message_of_the_agent_does_no_harm_as_a_toast() -> None:
+async def test_a_notification_strips_control_sequences_of_the_agent() -> None:
     client = full_client()
     async with running(client) as (app, pilot):
         client.remove(*(item for item in app.model.pods.values() if isinstance(item, Pod)))

@@ -20,7 +20,7 @@ def drawn(width: int = 30) -> DrawnRows:
     return rows
 
 
-async def test_a_second_costs_the_rows_in_sight_whose_ages_read_otherwise() -> None:
+async def test_each_second_redraws_only_visible_rows_whose_age_changed() -> None:
     client = FakeClient()
     born = epoch(pod("x", status()).metadata.creationTimestamp)
     assert born is not None

@@ -66,7 +66,7 @@ async def opened(app: PodtuiApp, pilot: Pilot[Any], path: str) -> ExplainScreen:
     return screen
 
 
-async def test_into_fields_up_and_back() -> None:
+async def test_navigates_into_fields_up_and_back() -> None:
     async with running() as (app, pilot):
         app.run_command("ex spec.containers.livenessProbe")
         screen = await opened(app, pilot, "spec.containers.livenessProbe")
@@ -83,7 +83,7 @@ async def test_into_fields_up_and_back() -> None:
         await wait_for(pilot, lambda: app.screen is main(app), "all the way back")
 
 
-async def test_a_field_without_fields_is_scrolled() -> None:
+async def test_a_field_without_subfields_scrolls() -> None:
     async with running(size=(80, 24)) as (app, pilot):
         app.run_command("explain metadata.annotations")
         screen = await opened(app, pilot, "metadata.annotations")
@@ -91,7 +91,7 @@ async def test_a_field_without_fields_is_scrolled() -> None:
         assert screen.text.has_focus
 
 
-async def test_the_line_of_a_manifest_is_explained_by_a_key() -> None:
+async def test_a_key_explains_the_field_of_a_manifest_line() -> None:
     client = FakeClient()
     client.fill((pod("web", status("app")),), (), (with_places(),), (node(),))
     async with running(client) as (app, pilot):
@@ -112,7 +112,7 @@ async def test_the_line_of_a_manifest_is_explained_by_a_key() -> None:
         assert isinstance(app.screen, PodScreen)
 
 
-async def test_the_cursor_of_a_manifest_stays_in_sight() -> None:
+async def test_the_cursor_of_a_manifest_stays_visible() -> None:
     client = FakeClient()
     long = manifest("web.yaml", text="a: 1\n" * 100, pod_name="web-n1")
     client.fill((pod("web", status("app")),), (), (long,), (node(),))
@@ -128,7 +128,7 @@ async def test_the_cursor_of_a_manifest_stays_in_sight() -> None:
         assert view.line == 100
 
 
-async def test_no_such_field_is_told() -> None:
+async def test_an_unknown_field_is_reported() -> None:
     async with running() as (app, pilot):
         app.run_command("explain spec.contaners")
         await wait_for(pilot, lambda: told(app), "what it may have been")

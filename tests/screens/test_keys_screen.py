@@ -8,7 +8,7 @@ from podtui.tui.widgets.cells import width_of
 from podtui.tui.widgets.tones import LinesView
 
 
-async def test_help_and_commands_are_whole_in_forty_columns() -> None:
+async def test_help_and_commands_fit_into_forty_columns() -> None:
     async with running(size=(40, 20)) as (app, pilot):
         for key, words in (
             ("question_mark", "Go to the log of the pod"),

@@ -15,7 +15,7 @@ def shown(view: LogView) -> list[str]:
     return [view.render_line(y).text.rstrip()[3:] for y in range(view.size.height)]
 
 
-async def test_follows_the_end_and_hides_the_stamps() -> None:
+async def test_follows_the_end_and_hides_timestamps() -> None:
     app = LogApp()
     async with app.run_test(size=(40, 10)):
         view = await fill(app, numbered(100))
@@ -27,7 +27,7 @@ async def test_follows_the_end_and_hides_the_stamps() -> None:
         assert shown(view)[-1] == "07:08:09.123 line 104"
 
 
-async def test_scrolling_up_stops_following_and_the_end_starts_it_again() -> None:
+async def test_scrolling_up_stops_following_and_end_resumes_it() -> None:
     app = LogApp()
     async with app.run_test(size=(40, 10)) as pilot:
         view = await fill(app, numbered(100))
@@ -59,7 +59,7 @@ async def test_wrapping_keeps_the_end_in_view() -> None:
         assert view.virtual_size.height == 2
 
 
-async def test_search_counts_walks_and_follows_new_lines() -> None:
+async def test_search_counts_matches_and_includes_new_lines() -> None:
     app = LogApp()
     async with app.run_test(size=(40, 10)):
         view = await fill(app, numbered(3000))
@@ -81,7 +81,7 @@ async def test_search_counts_walks_and_follows_new_lines() -> None:
         assert view.match_count == 0
 
 
-async def test_dropped_lines_do_not_move_what_is_read() -> None:
+async def test_dropped_lines_do_not_move_the_visible_lines() -> None:
     app = LogApp()
     async with app.run_test(size=(40, 10)) as pilot:
         view = app.log_view
@@ -99,7 +99,7 @@ async def test_dropped_lines_do_not_move_what_is_read() -> None:
         assert shown(view)[0] == top
 
 
-async def test_a_burst_costs_one_pass_a_frame_not_a_line() -> None:
+async def test_a_burst_is_processed_once_for_each_frame() -> None:
     app = LogApp()
     async with app.run_test(size=(80, 24)):
         view = app.log_view
@@ -120,7 +120,7 @@ async def test_a_burst_costs_one_pass_a_frame_not_a_line() -> None:
         assert shown(view)[-1] == "line 9999"
 
 
-async def test_gaps_and_emptiness_are_said() -> None:
+async def test_gaps_and_empty_logs_are_reported() -> None:
     app = LogApp()
     async with app.run_test(size=(40, 10)) as pilot:
         view = app.log_view
@@ -139,7 +139,7 @@ async def test_gaps_and_emptiness_are_said() -> None:
         assert "17 lines lost" in shown(view)[0]
 
 
-async def test_keys_are_served_while_a_million_words_are_looked_through() -> None:
+async def test_keys_work_during_a_search_of_a_million_words() -> None:
     app = LogApp()
     async with app.run_test(size=(40, 10)) as pilot:
         view = await fill(app, numbered(60_000))
@@ -155,7 +155,7 @@ async def test_keys_are_served_while_a_million_words_are_looked_through() -> Non
         assert any("No line passes" in row for row in shown(view))
 
 
-async def test_the_cursor_goes_line_by_line_and_follows_at_the_end() -> None:
+async def test_the_cursor_moves_by_line_and_follows_at_the_end() -> None:
     app = LogApp()
     async with app.run_test(size=(40, 10)) as pilot:
         view = await fill(app, numbered(100))
@@ -177,7 +177,7 @@ async def test_the_cursor_goes_line_by_line_and_follows_at_the_end() -> None:
         assert shown(view)[3] == f"line {view.current}"
 
 
-async def test_a_line_taller_than_the_view_is_gone_through_row_by_row() -> None:
+async def test_a_line_taller_than_the_view_scrolls_by_row() -> None:
     app = LogApp()
     async with app.run_test(size=(20, 6)) as pilot:
         tall = b"".join(b"%04d " % n for n in range(60))
@@ -193,7 +193,7 @@ async def test_a_line_taller_than_the_view_is_gone_through_row_by_row() -> None:
         assert view.follow
 
 
-async def test_json_is_folded_out_below_its_line() -> None:
+async def test_json_expands_below_its_line() -> None:
     app = LogApp()
     async with app.run_test(size=(40, 12)) as pilot:
         view = await fill(app, [STAMP + b"plain", STAMP + b'{"a": 1, "b": "x"}', STAMP + b"end"])
@@ -211,7 +211,7 @@ async def test_json_is_folded_out_below_its_line() -> None:
         assert len([row for row in shown(view) if row]) == 7
 
 
-async def test_filtering_keeps_the_line_that_is_read_in_view() -> None:
+async def test_filtering_keeps_the_current_line_visible() -> None:
     app = LogApp()
     async with app.run_test(size=(40, 10)) as pilot:
         view = await fill(app, numbered(3000))
@@ -228,7 +228,7 @@ async def test_filtering_keeps_the_line_that_is_read_in_view() -> None:
         assert "line 1777" in shown(view)
 
 
-async def test_what_had_to_go_is_said_on_top() -> None:
+async def test_dropped_lines_are_reported_at_the_top() -> None:
     app = LogApp()
     async with app.run_test(size=(60, 10)) as pilot:
         view = app.log_view
@@ -243,7 +243,7 @@ async def test_what_had_to_go_is_said_on_top() -> None:
         assert shown(view)[1] == f"line {view.buffer.first}"
 
 
-async def test_no_cell_of_a_wrapped_line_is_under_the_scroll_bar() -> None:
+async def test_the_scroll_bar_covers_no_cell_of_a_wrapped_line() -> None:
     app = LogApp()
     async with app.run_test(size=(30, 8)) as pilot:
         text = b"".join(b"%c" % (33 + n % 90) for n in range(100))
@@ -256,7 +256,7 @@ async def test_no_cell_of_a_wrapped_line_is_under_the_scroll_bar() -> None:
         assert "".join(row.text[3:] for row in rows).strip() == text.decode()
 
 
-async def test_find_goes_to_the_first_match_while_one_types_and_back_on_cancel() -> None:
+async def test_find_jumps_to_the_first_match_while_typing_and_returns_on_cancel() -> None:
     app = LogApp()
     async with app.run_test(size=(40, 10)) as pilot:
         view = await fill(app, numbered(20_000))
@@ -313,7 +313,7 @@ async def test_a_search_finds_lines_that_are_not_drawn_yet() -> None:
         assert "line 40099" in shown(view)
 
 
-async def test_a_find_leaves_alone_who_goes_elsewhere_before_it_is_done() -> None:
+async def test_a_find_does_not_move_a_cursor_that_moved_meanwhile() -> None:
     app = LogApp()
     async with app.run_test(size=(40, 10)) as pilot:
         view = await fill(app, numbered(50_000))

@@ -21,7 +21,7 @@ def log_text(view: LogView) -> str:
     return "\n".join(view.render_line(y).text.rstrip() for y in range(view.size.height))
 
 
-async def test_logs_follow_the_cursor_once_it_rests() -> None:
+async def test_logs_follow_the_cursor_after_it_stops() -> None:
     client = full_client()
     async with running(client) as (app, pilot):
         logs = main(app).logs
@@ -36,7 +36,7 @@ async def test_logs_follow_the_cursor_once_it_rests() -> None:
         assert "leaving-n1 › app" in str(logs.border_title)
 
 
-async def test_until_the_cursor_rests_all_that_is_said_is_of_the_log_that_is_shown() -> None:
+async def test_labels_match_the_shown_log_until_the_cursor_stops() -> None:
     async with running() as (app, pilot):
         logs = main(app).logs
         main(app).pods.table.select("uid-web")
@@ -47,7 +47,7 @@ async def test_until_the_cursor_rests_all_that_is_said_is_of_the_log_that_is_sho
         await wait_for(pilot, lambda: "web-n1" not in str(logs.border_title), "no log")
 
 
-async def test_the_log_of_a_marked_pod_comes_back_when_a_filter_lets_it_through_again() -> None:
+async def test_the_log_of_a_marked_pod_returns_when_the_filter_matches_it_again() -> None:
     async with running() as (app, pilot):
         screen = main(app)
         logs = screen.logs
@@ -106,7 +106,7 @@ async def test_log_keys() -> None:
         assert app.screen._tab == "events"
 
 
-async def test_filter_and_search_are_typed_combined_and_undone() -> None:
+async def test_filter_and_search_combine_and_can_be_undone() -> None:
     async with running() as (app, pilot):
         logs = main(app).logs
         main(app).pods.table.select("uid-web")
@@ -151,7 +151,7 @@ async def test_filter_and_search_are_typed_combined_and_undone() -> None:
         assert main(app).active == "pods"
 
 
-async def test_events_stand_between_the_lines_and_are_never_copied() -> None:
+async def test_events_appear_between_log_lines_and_are_not_copied() -> None:
     client = FakeClient()
     client.fill(
         (pod("web", status()),), (event("web", "Unhealthy", "probe failed"),), (), (node(),)
@@ -174,7 +174,7 @@ async def test_events_stand_between_the_lines_and_are_never_copied() -> None:
         assert app.clipboard == "listening on :8080"
 
 
-async def test_marked_lines_are_walked_copied_and_kept_apart() -> None:
+async def test_marked_lines_are_visited_copied_and_shown_alone() -> None:
     async with running() as (app, pilot):
         logs = main(app).logs
         main(app).pods.table.select("uid-web")
@@ -192,7 +192,7 @@ async def test_marked_lines_are_walked_copied_and_kept_apart() -> None:
         assert app.clipboard == "listening on :8080\nGET / 200 12ms"
 
 
-async def test_logs_of_all_containers_are_merged_by_time_under_their_names() -> None:
+async def test_logs_of_all_containers_are_merged_by_time_with_their_names() -> None:
     client = full_client()
     client.log_lines["exporter"] = [
         b"2026-11-21T11:59:00.5Z between", b"2026-11-21T12:00:00Z after",
@@ -212,7 +212,7 @@ async def test_logs_of_all_containers_are_merged_by_time_under_their_names() -> 
         assert "│" not in log_text(logs.view)
 
 
-async def test_what_is_shown_or_all_of_it_is_saved(
+async def test_saves_the_shown_lines_or_the_whole_log(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -236,7 +236,7 @@ async def test_what_is_shown_or_all_of_it_is_saved(
         assert first == b"2026-11-21T11:59:00.123456789Z listening on :8080"
 
 
-async def test_keys_go_on_while_a_log_is_saved_and_leaving_waits_for_it(
+async def test_keys_work_while_a_log_is_saved_and_closing_waits_for_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -264,7 +264,7 @@ async def test_keys_go_on_while_a_log_is_saved_and_leaving_waits_for_it(
             await asyncio.sleep(0.02)
 
 
-async def test_the_pager_gets_what_is_shown_and_its_file_goes(
+async def test_the_pager_gets_the_shown_lines_and_its_file_is_removed(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     seen: list[tuple[list[str], bytes]] = []
@@ -289,7 +289,7 @@ async def test_the_pager_gets_what_is_shown_and_its_file_goes(
         await wait_for(pilot, lambda: not Path(command[-1]).exists(), "the file is gone")
 
 
-async def test_a_log_that_is_not_there_says_why() -> None:
+async def test_a_missing_log_shows_the_reason() -> None:
     client = full_client()
     reason = 'container "app" in pod "crash-loop-n1" is waiting to start: ContainerCreating'
     client.log_errors["app"] = reason
@@ -301,7 +301,7 @@ async def test_a_log_that_is_not_there_says_why() -> None:
         )  # fmt: skip
 
 
-async def test_a_log_goes_on_with_the_next_instance() -> None:
+async def test_a_log_continues_with_the_next_instance() -> None:
     class Restarting(FakeClient):
         async def logs(self, namespace, pod, query):
             self.queries.append((pod, query))
@@ -322,7 +322,7 @@ async def test_a_log_goes_on_with_the_next_instance() -> None:
         assert log_text(view).count("run 1") == 1
 
 
-async def test_the_log_before_says_of_which_instance_it_is_and_how_that_ended() -> None:
+async def test_the_previous_log_names_its_instance_and_how_it_ended() -> None:
     class Ending(FakeClient):
         async def logs(self, namespace, pod, query):
             self.queries.append((pod, query))
@@ -343,14 +343,14 @@ async def test_the_log_before_says_of_which_instance_it_is_and_how_that_ended() 
         assert "previous (exit 3)" in str(main(app).logs.border_title)
 
 
-def test_ids_of_bindings_are_their_own() -> None:
+def test_binding_ids_are_unique() -> None:
     ids = [binding.id for owner in (LogsPane.__mro__[1], LogsPane, LogView.__mro__[1])
            for binding in owner.BINDINGS]  # fmt: skip
     assert all(ids)
     assert len(ids) == len(set(ids))
 
 
-async def test_events_of_several_pods_say_whose_they_are() -> None:
+async def test_events_of_several_pods_name_their_pod() -> None:
     client = full_client()
     told = (event("web", "Pulled", "the image"), event("counter", "Killing", "the container"))
     client.change(*told)
@@ -369,7 +369,7 @@ async def test_events_of_several_pods_say_whose_they_are() -> None:
         )
 
 
-async def test_a_log_whose_beginning_is_gone_says_so_in_its_first_row() -> None:
+async def test_a_truncated_log_says_so_in_its_first_row() -> None:
     client = full_client()
     gap = b"podtui-log-gap Older lines may be gone: the engine keeps 5 files of 10Mi"
     client.log_lines["nginx"] = [

@@ -26,7 +26,7 @@ def write(folder: Path, text: str) -> Path:
     return path
 
 
-async def test_own_keys_work_and_are_shown(tmp_path: Path) -> None:
+async def test_custom_keys_work_and_are_shown(tmp_path: Path) -> None:
     path = write(tmp_path, "keys:\n  app.help: H\n  main.describe: none\n  main.yaml: bogus\n")
     async with running(preferences=read(path)) as (app, pilot):
         assert "H Help" in bar_text(app, "hints")
@@ -46,7 +46,7 @@ async def test_own_keys_work_and_are_shown(tmp_path: Path) -> None:
         assert len(app.screen_stack) == 1
 
 
-async def test_the_file_is_followed_and_a_bad_one_changes_nothing(
+async def test_the_file_is_reloaded_and_an_invalid_one_is_ignored(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("podtui.tui.preferences.file_changes.POLL_SECONDS", 0.02)

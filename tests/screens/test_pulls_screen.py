@@ -30,7 +30,7 @@ def pulling(name: str, text: str, image: str = "big:1") -> Pod:
     )
 
 
-async def test_how_far_a_pull_is_stands_below_the_table_and_goes_with_it() -> None:
+async def test_pull_progress_appears_below_the_table_until_the_pull_ends() -> None:
     client = FakeClient()
     client.fill([pulling("web", f"app: x: Downloading {12 * MIB}/{29 * MIB}")], nodes=[node()])
 

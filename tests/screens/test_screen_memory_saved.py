@@ -11,7 +11,7 @@ from podtui.tui.screens.main.screen_memory import (
 )
 
 
-async def test_a_theme_chosen_by_a_key_is_there_after_a_restart(tmp_path: Path) -> None:
+async def test_a_theme_selected_by_a_key_survives_a_restart(tmp_path: Path) -> None:
     path = tmp_path / "screen.json"
     settings = Preferences(theme="podtui-dark")
     async with running(memory=MemoryFile(path), preferences=settings) as (app, pilot):

@@ -20,14 +20,14 @@ def shown(view: TextView) -> list[str]:
     return [view.render_line(y).text.rstrip() for y in range(view.size.height)]
 
 
-async def test_text_is_shown_as_it_is() -> None:
+async def test_text_is_shown_unchanged() -> None:
     app = TextApp()
     async with app.run_test(size=(40, 10)):
         app.text_view.load(YAML, language="yaml")
         assert shown(app.text_view)[:5] == YAML.splitlines()
 
 
-async def test_keys_and_comments_have_colours_of_their_own() -> None:
+async def test_keys_and_comments_have_different_colours() -> None:
     app = TextApp()
     async with app.run_test(size=(40, 10)):
         view = app.text_view
@@ -36,7 +36,7 @@ async def test_keys_and_comments_have_colours_of_their_own() -> None:
         assert len({str(style) for style in styles.values()}) >= 3
 
 
-async def test_marks_stand_below_their_line_at_their_column() -> None:
+async def test_marks_appear_below_their_line_at_their_column() -> None:
     app = TextApp(line_numbers=True)
     async with app.run_test(size=(60, 10)):
         view = app.text_view
@@ -46,7 +46,7 @@ async def test_marks_stand_below_their_line_at_their_column() -> None:
         assert rows[5].endswith("▲   ^ unknown field")
 
 
-async def test_search_walks_round() -> None:
+async def test_search_wraps_around() -> None:
     app = TextApp()
     async with app.run_test(size=(40, 5)) as pilot:
         view = app.text_view
@@ -64,7 +64,7 @@ async def test_search_walks_round() -> None:
         assert view.match_count == 0
 
 
-async def test_long_lines_move_sideways() -> None:
+async def test_long_lines_scroll_sideways() -> None:
     app = TextApp()
     async with app.run_test(size=(20, 5)) as pilot:
         view = app.text_view

@@ -17,7 +17,7 @@ def write(folder: Path, text: str) -> Path:
     return path
 
 
-async def test_a_theme_saved_anew_is_seen_and_a_bad_one_is_not_used(tmp_path: Path) -> None:
+async def test_a_changed_theme_is_reloaded_and_an_invalid_one_is_ignored(tmp_path: Path) -> None:
     async with running() as (app, pilot):
         base = (THEMES / "podtui-dark.yaml").read_text()
         path = write(tmp_path, base.replace('running: "#7fd48a"', 'running: "#123456"'))
@@ -39,7 +39,7 @@ async def test_a_theme_saved_anew_is_seen_and_a_bad_one_is_not_used(tmp_path: Pa
         assert any("nonsense" in n.message for n in app.notices)
 
 
-async def test_an_unknown_theme_is_told_and_the_usual_one_used() -> None:
+async def test_an_unknown_theme_is_reported_and_the_default_used() -> None:
     async with running(theme="no-such") as (app, pilot):
         await pilot.pause()
         assert any("no-such" in n.message for n in app.notices)

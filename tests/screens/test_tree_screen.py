@@ -90,7 +90,7 @@ async def test_titles_do_not_sort() -> None:
         assert names(screen) == before
 
 
-async def test_live_changes_leave_cursor_and_folds() -> None:
+async def test_live_changes_keep_cursor_and_folds() -> None:
     async with opened() as (app, pilot, screen):
         client = app.client
         assert isinstance(client, FakeClient)
@@ -106,7 +106,7 @@ async def test_live_changes_leave_cursor_and_folds() -> None:
         assert screen.table.cursor_key == "pod:uid-pipeline/unpack"
 
 
-async def test_filter_by_key_and_back() -> None:
+async def test_a_key_filters_and_another_clears_the_filter() -> None:
     async with opened() as (app, pilot, screen):
         await pilot.press("slash", *"exporter", "enter")
         await wait_for(pilot, lambda: "exporter" in names(screen), "the match")
@@ -132,7 +132,7 @@ async def test_keys_of_a_pod_work_on_its_containers(key: str, kind: type) -> Non
         await wait_for(pilot, lambda: isinstance(app.screen, kind), "what it opens")
 
 
-async def test_delete_asks_about_the_pod_of_a_row() -> None:
+async def test_delete_asks_for_confirmation_of_the_pod_of_a_row() -> None:
     async with opened() as (app, pilot, screen):
         screen.table.select("pod:uid-web")
         await pilot.press("space", "down", "ctrl+d")
@@ -154,7 +154,7 @@ async def test_enter_opens_files_and_the_node_by_d() -> None:
         await wait_for(pilot, lambda: isinstance(app.screen, NodeScreen), "the node")
 
 
-async def test_only_what_is_in_sight_is_drawn() -> None:
+async def test_only_visible_rows_are_drawn() -> None:
     pods = [rich(f"p{n}", f"u{n}") for n in range(1000)]
     async with opened(*pods, size=(80, 24)) as (_, pilot, screen):
         await pilot.pause()

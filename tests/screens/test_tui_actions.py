@@ -57,7 +57,9 @@ def leave(monkeypatch: pytest.MonkeyPatch, edit: Callable[[Path], object]) -> No
     monkeypatch.setattr(edit_manifest, "run_in_terminal", run)
 
 
-async def test_an_edit_is_planned_and_then_applied(tmp_path: Path, typing: list[bytes]) -> None:
+async def test_an_edit_shows_its_plan_and_is_then_applied(
+    tmp_path: Path, typing: list[bytes]
+) -> None:
     typing.append(b"kind: Pod # two\n")
     async with acting(tmp_path) as (app, pilot, client):
         await pilot.press("e")
@@ -71,7 +73,7 @@ async def test_an_edit_is_planned_and_then_applied(tmp_path: Path, typing: list[
         assert (tmp_path / "web.yaml").read_bytes() == b"kind: Pod # two\n"
 
 
-async def test_a_cancelled_text_is_there_for_the_next_time(
+async def test_a_cancelled_draft_is_reopened(
     tmp_path: Path, typing: list[bytes], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     typing.append(b"mine")
@@ -91,7 +93,7 @@ async def test_a_cancelled_text_is_there_for_the_next_time(
 @pytest.mark.parametrize(
     ("usable", "keys"), [(True, ("d",)), (False, ("d",)), (False, ("l", "l", "enter"))]
 )
-async def test_a_draft_is_discarded_by_a_choice(
+async def test_a_draft_can_be_discarded(
     tmp_path: Path,
     typing: list[bytes],
     monkeypatch: pytest.MonkeyPatch,
@@ -115,7 +117,7 @@ async def test_a_draft_is_discarded_by_a_choice(
         assert opened == [WEB]
 
 
-async def test_a_text_outlives_an_editor_that_cannot_be_run(
+async def test_a_draft_survives_an_editor_that_does_not_start(
     tmp_path: Path, typing: list[bytes], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     typing.append(b"mine")
@@ -138,7 +140,7 @@ async def test_a_text_outlives_an_editor_that_cannot_be_run(
         assert opened == [b"mine"]
 
 
-async def test_a_text_outlives_a_file_that_cannot_be_read_any_more(
+async def test_a_draft_survives_a_file_that_became_unreadable(
     tmp_path: Path, typing: list[bytes]
 ) -> None:
     typing.append(b"mine")
@@ -156,7 +158,7 @@ async def test_a_text_outlives_a_file_that_cannot_be_read_any_more(
         assert [draft.text for draft in app.session.drafts.values()] == [b"mine"]
 
 
-async def test_what_somebody_else_wrote_meanwhile_is_not_overwritten_unasked(
+async def test_a_file_changed_by_others_is_overwritten_only_after_confirmation(
     tmp_path: Path, typing: list[bytes]
 ) -> None:
     typing.append(b"mine")
@@ -176,9 +178,7 @@ async def test_what_somebody_else_wrote_meanwhile_is_not_overwritten_unasked(
         assert path.read_bytes() == b"mine"
 
 
-async def test_a_text_that_cannot_be_used_is_not_offered_for_applying(
-    tmp_path: Path, typing: list[bytes]
-) -> None:
+async def test_an_invalid_draft_cannot_be_applied(tmp_path: Path, typing: list[bytes]) -> None:
     typing += [b"broken", WEB]
     async with acting(tmp_path) as (app, pilot, client):
         client.answer_plan = structs.replace(plan(), usable=False)
@@ -190,7 +190,7 @@ async def test_a_text_that_cannot_be_used_is_not_offered_for_applying(
         assert (tmp_path / "web.yaml").read_bytes() == WEB
 
 
-async def test_delete_asks_moves_to_the_trash_and_can_be_undone(tmp_path: Path) -> None:
+async def test_delete_asks_then_moves_to_the_trash_and_can_be_undone(tmp_path: Path) -> None:
     async with acting(tmp_path) as (app, pilot, client):
         client.answer_plan = plan(Outcome.REMOVED)
         await pilot.press("ctrl+d")
@@ -232,7 +232,7 @@ async def test_marked_pods_are_deleted_and_undone_together(tmp_path: Path) -> No
         assert sorted(os.listdir(tmp_path)) == [TRASH, "a.yaml", "b.yaml"]
 
 
-async def test_one_that_cannot_come_back_does_not_keep_the_others_in_the_trash(
+async def test_a_file_that_cannot_be_restored_does_not_block_the_others(
     tmp_path: Path,
 ) -> None:
     async with acting(tmp_path, pod("a", status("app")), pod("b", status("app"))) as (
@@ -254,7 +254,7 @@ async def test_one_that_cannot_come_back_does_not_keep_the_others_in_the_trash(
         await notified(app, pilot, "Restored: a.yaml")
 
 
-async def test_of_several_pods_those_are_named_that_are_restarted(tmp_path: Path) -> None:
+async def test_a_restart_of_several_pods_names_the_restarted_ones(tmp_path: Path) -> None:
     three = [pod(name, status("app")) for name in "abc"]
     async with acting(tmp_path, *three) as (app, pilot, client):
 
@@ -272,7 +272,7 @@ async def test_of_several_pods_those_are_named_that_are_restarted(tmp_path: Path
         await notified(app, pilot, "Restarting: b-n1")
 
 
-async def test_a_restart_says_what_it_ends_or_loses(tmp_path: Path) -> None:
+async def test_a_restart_lists_what_it_ends_or_loses(tmp_path: Path) -> None:
     over = pod("batch", status("job", ended(0)), phase="Succeeded")
     async with acting(tmp_path, over, pod("web", status("app"))) as (app, pilot, client):
         table = app.screen_stack[0].pods.table
@@ -296,7 +296,7 @@ async def test_a_restart_says_what_it_ends_or_loses(tmp_path: Path) -> None:
         await wait_for(pilot, lambda: len(client.restarted) == 2, "the second restart")
 
 
-async def test_one_container_is_restarted_by_its_number(tmp_path: Path) -> None:
+async def test_a_container_is_restarted_by_its_number(tmp_path: Path) -> None:
     two = pod("web", status("app"), status("side"))
     async with acting(tmp_path, two) as (app, pilot, client):
         await pilot.press("ctrl+k")
@@ -305,7 +305,7 @@ async def test_one_container_is_restarted_by_its_number(tmp_path: Path) -> None:
         await wait_for(pilot, lambda: client.restarted == [("web-n1", "side")], "the restart")
 
 
-async def test_a_new_pod_comes_from_a_template_a_name_and_the_editor(
+async def test_a_new_pod_is_created_from_a_template_a_name_and_the_editor(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     leave(monkeypatch, lambda file: file.write_bytes(file.read_bytes() + b"# mine\n"))
@@ -332,7 +332,7 @@ async def test_a_new_pod_comes_from_a_template_a_name_and_the_editor(
         assert text.endswith("# mine\n")
 
 
-async def test_the_trash_lists_what_was_deleted_before_and_brings_it_back(tmp_path: Path) -> None:
+async def test_the_trash_lists_and_restores_earlier_deletes(tmp_path: Path) -> None:
     async with acting(tmp_path) as (app, pilot, _):
         thrown = move_to_trash(tmp_path / "web.yaml", datetime(2026, 1, 1, tzinfo=UTC))
         app.run_command("trash")
@@ -353,7 +353,7 @@ async def test_the_trash_lists_what_was_deleted_before_and_brings_it_back(tmp_pa
         )
 
 
-async def test_the_journal_has_deeds_and_calls_and_copies_a_line(tmp_path: Path) -> None:
+async def test_the_journal_lists_actions_and_calls_and_copies_a_line(tmp_path: Path) -> None:
     async with acting(tmp_path) as (app, pilot, client):
         client.calls = (
             EngineCall(serial=1, time="2026-11-21T11:59:00Z", line="docker start abc", verb="start",
@@ -379,7 +379,7 @@ async def test_the_journal_has_deeds_and_calls_and_copies_a_line(tmp_path: Path)
         assert app.clipboard == "docker start abc"
 
 
-async def test_a_slow_answer_is_waited_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_waits_for_a_slow_answer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(list_screen, "SECONDS", 0.05)
     call = EngineCall(serial=1, time="2026-11-21T11:59:00Z", line="docker start abc", verb="start")
 
@@ -400,7 +400,7 @@ async def test_a_slow_answer_is_waited_for(tmp_path: Path, monkeypatch: pytest.M
         await wait_for(pilot, lambda: len(asked_for) == 2, "the next question")
 
 
-async def test_a_picture_that_cannot_be_written_is_told(
+async def test_a_screenshot_that_cannot_be_written_is_reported(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with acting(tmp_path) as (app, pilot, _):
@@ -413,7 +413,7 @@ async def test_a_picture_that_cannot_be_written_is_told(
         await notified(app, pilot, "Not saved: [Errno 13] Permission denied")
 
 
-async def test_one_deed_at_a_time_asks_its_questions(
+async def test_only_one_action_runs_at_a_time(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     closed = asyncio.Event()
@@ -481,7 +481,7 @@ async def test_a_forward_runs_behind_the_screen_until_it_is_stopped(
         assert made.closed
 
 
-async def test_an_image_without_a_shell_is_told_of_with_what_to_do(
+async def test_an_image_without_a_shell_is_reported_with_a_remedy(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     queries: list[ExecQuery] = []
@@ -522,7 +522,7 @@ async def test_an_image_without_a_shell_is_told_of_with_what_to_do(
         assert (arguments.pod, arguments.container, arguments.tty) == ("web-n1", "app", True)
 
 
-async def test_the_lines_of_deeds_can_be_run_as_they_are(
+async def test_journal_lines_are_runnable_commands(
     tmp_path: Path, typing: list[bytes], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("PODTUI_EDITOR", "emacs -nw")
@@ -535,7 +535,7 @@ async def test_the_lines_of_deeds_can_be_run_as_they_are(
         assert app.session.journal[-1].line == f"emacs -nw {tmp_path}/web.yaml"
 
 
-async def test_a_debugger_is_no_target_for_another(tmp_path: Path) -> None:
+async def test_a_debug_container_is_no_target_of_another(tmp_path: Path) -> None:
     own = pod("web", status("app"))
     spec = structs.replace(
         own.spec, ephemeralContainers=(EphemeralContainer(name="debugger-1", image="x"),)
@@ -548,7 +548,7 @@ async def test_a_debugger_is_no_target_for_another(tmp_path: Path) -> None:
         )
 
 
-async def test_read_only_nothing_is_changed(tmp_path: Path, typing: list[bytes]) -> None:
+async def test_read_only_changes_nothing(tmp_path: Path, typing: list[bytes]) -> None:
     async with acting(tmp_path, readonly=True) as (app, pilot, client):
         await pilot.press("e", "ctrl+d", "r", "u", "ctrl+k", "s", "a", "D", "t", "n")
         app.screen.action_do("delete")

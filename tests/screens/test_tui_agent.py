@@ -82,7 +82,7 @@ async def test_a_key_restarts_a_lost_agent() -> None:
         )
 
 
-async def test_an_agent_of_this_screen_is_restarted_by_itself_with_back_off() -> None:
+async def test_an_agent_started_by_the_screen_is_restarted_with_back_off() -> None:
     client, clock, agent = full_client(), Clock(), FakeAgent()
     async with running(client, now=clock, agent=agent) as (app, pilot):
         agent.crashed = True
@@ -110,7 +110,7 @@ async def test_a_read_only_screen_offers_no_restart() -> None:
         assert "restarts" not in bar_text(app, "header")
 
 
-async def test_the_agents_folder_is_shown_and_another_one_is_offered(tmp_path: Path) -> None:
+async def test_shows_the_agents_folder_and_offers_another(tmp_path: Path) -> None:
     client, agent = FakeClient(), FakeAgent()
     client.fill(gallery()[:2], (), (), (watching(tmp_path / "m"),))
     async with running(client, agent=agent, asked_path=tmp_path / "wild") as (app, pilot):
@@ -133,7 +133,7 @@ async def test_the_agents_folder_is_shown_and_another_one_is_offered(tmp_path: P
 
 
 @pytest.mark.parametrize("readonly", [False, True])
-async def test_a_folder_named_on_the_command_line_is_offered_at_once(
+async def test_offers_the_folder_of_the_command_line_at_start(
     tmp_path: Path, readonly: bool
 ) -> None:
     client = FakeClient()
@@ -158,7 +158,7 @@ async def test_a_link_to_the_agents_folder_is_the_same_folder(tmp_path: Path) ->
         assert app.other_folder == ""
 
 
-async def test_a_default_folder_that_nobody_named_is_not_compared(tmp_path: Path) -> None:
+async def test_the_default_folder_is_not_compared(tmp_path: Path) -> None:
     client = FakeClient()
     client.fill((), (), (), (watching(tmp_path / "m"),))
     async with running(
@@ -170,7 +170,7 @@ async def test_a_default_folder_that_nobody_named_is_not_compared(tmp_path: Path
         assert "▲ not" not in bar_text(app, "status")
 
 
-def test_the_folder_is_asked_about_where_the_user_named_it(tmp_path: Path) -> None:
+def test_asks_about_a_folder_only_if_the_user_named_it(tmp_path: Path) -> None:
     (tmp_path / "static_pods").mkdir()
     page, terminal = {"TERM_PROGRAM": WEB_TERMINAL}, {"TERM_PROGRAM": "xterm"}
 

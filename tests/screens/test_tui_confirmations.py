@@ -105,7 +105,7 @@ LEAVING = {"app.quit", "app.interrupt", "app.command", "screen.back", "main.back
 
 
 @pytest.mark.parametrize("name", SCENES)
-async def test_no_key_ends_or_loses_anything_by_itself(
+async def test_no_key_ends_or_loses_anything_without_confirmation(
     name: str, monkeypatch: pytest.MonkeyPatch, done: list[str]
 ) -> None:
     async with played(SCENES[name], monkeypatch) as (app, pilot):
@@ -147,7 +147,7 @@ ENDING = [
 
 
 @pytest.mark.parametrize(("name", "key", "what"), ENDING)
-async def test_what_ends_or_loses_something_asks_and_then_does_it(
+async def test_destructive_actions_run_after_confirmation(
     name: str, key: str, what: str, monkeypatch: pytest.MonkeyPatch, done: list[str]
 ) -> None:
     async with played(SCENES[name], monkeypatch) as (app, pilot):
@@ -174,7 +174,7 @@ def exits(app: PodtuiApp, patch: pytest.MonkeyPatch) -> list[int]:
 
 
 @pytest.mark.parametrize("key", ["q", "ctrl+c"])
-async def test_quitting_asks_where_something_ends_with_the_screen(
+async def test_quit_asks_if_drafts_or_forwards_would_be_lost(
     key: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with running() as (app, pilot):
@@ -199,7 +199,9 @@ async def test_quitting_asks_where_something_ends_with_the_screen(
         await wait_for(pilot, lambda: left, "nothing is lost, so nothing is asked")
 
 
-async def test_another_context_asks_where_something_ends(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_switching_the_context_asks_if_a_draft_would_be_lost(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     async with running(cluster(), server=CONTEXTS) as (app, pilot):
         left = exits(app, monkeypatch)
         app.session.drafts[Path("/m/web.yaml")] = Draft(None, b"mine")
@@ -211,7 +213,7 @@ async def test_another_context_asks_where_something_ends(monkeypatch: pytest.Mon
         assert app.next_context == "staging"
 
 
-async def test_leaving_a_command_that_runs_asks(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_leaving_a_running_command_asks(monkeypatch: pytest.MonkeyPatch) -> None:
     ended: list[str] = []
 
     async def run(*arguments: Any, **more: Any) -> Any:
@@ -237,7 +239,7 @@ async def test_leaving_a_command_that_runs_asks(monkeypatch: pytest.MonkeyPatch)
         assert not isinstance(app.screen, OutputScreen)
 
 
-def test_a_copy_says_what_it_writes_over(tmp_path: Path) -> None:
+def test_a_copy_names_the_files_that_it_overwrites(tmp_path: Path) -> None:
     (tmp_path / "hosts").write_text("mine")
     there, new = Transfer(True, tmp_path / "hosts", "/etc/hosts"), tmp_path / "new"
     assert replaced_by(there) == tmp_path / "hosts"
@@ -248,7 +250,7 @@ def test_a_copy_says_what_it_writes_over(tmp_path: Path) -> None:
     assert replaced_by(Transfer(True, tmp_path, "/")) == tmp_path
 
 
-async def test_a_copy_asks_before_it_writes_over_a_file(
+async def test_a_copy_asks_before_overwriting_a_file(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "hosts").write_text("mine")

@@ -8,7 +8,7 @@ from tui_scene import FakeClient, node, pod, status
 from podtui.tui.views.pods.rows import pod_row
 
 
-async def test_a_row_that_has_just_come_is_brought_into_sight() -> None:
+async def test_a_new_row_scrolls_into_view() -> None:
     client = FakeClient()
     client.fill((), (), (), (node(),))
     async with running(client, size=(80, 24)) as (app, pilot):

@@ -81,7 +81,7 @@ async def test_a_key_runs_a_command_on_the_pod_under_the_cursor(tmp_path: Path) 
         assert any(deed.what == "tell" for deed in app.session.journal)
 
 
-async def test_commands_are_typed_completed_in_the_menu_and_in_help(tmp_path: Path) -> None:
+async def test_commands_are_completed_and_listed_in_menu_and_help(tmp_path: Path) -> None:
     own = telling(tmp_path, "x", description="tells it")
     keyed = {**own, "name": "keyed", "key": "ctrl+g"}
     async with running(preferences=preferences(tmp_path, own, keyed)) as (app, pilot):
@@ -104,7 +104,7 @@ async def test_commands_are_typed_completed_in_the_menu_and_in_help(tmp_path: Pa
         assert choice.shown == "^g"
 
 
-async def test_marked_pods_have_their_turn_and_one_is_asked_once(tmp_path: Path) -> None:
+async def test_runs_for_each_marked_pod_after_one_confirmation(tmp_path: Path) -> None:
     own = telling(tmp_path, "$(POD_NAME)", key="ctrl+g", confirm=True)
     async with running(preferences=preferences(tmp_path, own)) as (app, pilot):
         await pilot.press("space", "down", "space")
@@ -120,7 +120,7 @@ async def test_marked_pods_have_their_turn_and_one_is_asked_once(tmp_path: Path)
         assert [words for words, _ in told(tmp_path)] == [[name] for name in names]
 
 
-async def test_what_is_not_offered_is_not_in_the_menu_and_says_why(tmp_path: Path) -> None:
+async def test_an_unavailable_command_is_not_in_the_menu_and_reports_why(tmp_path: Path) -> None:
     own = telling(tmp_path, "$(LINE)", key="ctrl+g")
     async with running(preferences=preferences(tmp_path, own)) as (app, pilot):
         why = [":tell: no log line is selected; focus the log first"]
@@ -135,7 +135,7 @@ async def test_what_is_not_offered_is_not_in_the_menu_and_says_why(tmp_path: Pat
     assert told(tmp_path) == []
 
 
-async def test_a_line_of_the_log_is_a_value(tmp_path: Path) -> None:
+async def test_a_log_line_is_a_variable(tmp_path: Path) -> None:
     own = telling(tmp_path, "$(LINE)", "$(CONTAINER)", key="ctrl+g", **{"for": "container"})
     async with running(preferences=preferences(tmp_path, own)) as (app, pilot):
         await pilot.press("l")
@@ -149,7 +149,7 @@ async def test_a_line_of_the_log_is_a_value(tmp_path: Path) -> None:
         assert line
 
 
-async def test_dangerous_ones_are_not_there_where_nothing_may_be_changed(tmp_path: Path) -> None:
+async def test_read_only_hides_dangerous_commands(tmp_path: Path) -> None:
     own = telling(tmp_path, "x", key="ctrl+g", dangerous=True)
     mild = {**own, "name": "mild", "dangerous": False, "key": "ctrl+o"}
     found = preferences(tmp_path, own, mild, f5="tell")
@@ -169,7 +169,7 @@ async def test_dangerous_ones_are_not_there_where_nothing_may_be_changed(tmp_pat
         assert len(told(tmp_path)) == 1
 
 
-async def test_output_is_clean_searched_and_saved(
+async def test_output_is_stripped_searchable_and_can_be_saved(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -200,7 +200,7 @@ async def test_output_is_clean_searched_and_saved(
         await wait_for(pilot, lambda: app.screen is main(app), "back")
 
 
-async def test_to_leave_the_output_ends_the_program(tmp_path: Path) -> None:
+async def test_leaving_the_output_ends_the_program(tmp_path: Path) -> None:
     own = {"name": "wait", "mode": "output", "key": "ctrl+g", "timeout": "0",
            "command": ["sh", "-c", "echo $$$$; exec sleep 300"], "for": "always"}  # fmt: skip
     async with running(preferences=preferences(tmp_path, own)) as (app, pilot):
@@ -218,7 +218,7 @@ async def test_to_leave_the_output_ends_the_program(tmp_path: Path) -> None:
         await wait_for(pilot, lambda: not process.exists(), "the end of it")
 
 
-async def test_a_program_that_is_not_there_is_told(tmp_path: Path) -> None:
+async def test_a_missing_program_is_reported(tmp_path: Path) -> None:
     for mode in ("background", "terminal"):
         own = {"name": "gone", "mode": mode, "command": ["no-such-program"], "key": "ctrl+g"}
         async with running(preferences=preferences(tmp_path, own)) as (app, pilot):
@@ -227,7 +227,7 @@ async def test_a_program_that_is_not_there_is_told(tmp_path: Path) -> None:
             assert notices(app)[0].endswith("no-such-program: command not found")
 
 
-async def test_one_of_several_containers_is_chosen(tmp_path: Path) -> None:
+async def test_asks_for_one_of_several_containers(tmp_path: Path) -> None:
     own = telling(tmp_path, "$(CONTAINER)", key="ctrl+g", **{"for": "container"})
     client = full_client()
     async with running(client, preferences=preferences(tmp_path, own)) as (app, pilot):
@@ -277,7 +277,7 @@ async def test_the_file_is_followed(tmp_path: Path, monkeypatch: pytest.MonkeyPa
         await wait_for(pilot, lambda: "tell" not in app.command_words(), "none")
 
 
-async def test_a_manifest_is_one_too(tmp_path: Path) -> None:
+async def test_a_command_runs_on_a_manifest(tmp_path: Path) -> None:
     own = telling(tmp_path, "$(MANIFEST)", key="ctrl+g", **{"for": "manifest"})
     async with running(preferences=preferences(tmp_path, own)) as (app, pilot):
         await wait_for(pilot, lambda: main(app).chosen_manifests(), "a manifest")
@@ -287,7 +287,7 @@ async def test_a_manifest_is_one_too(tmp_path: Path) -> None:
         assert told(tmp_path)[0][0] == [file.spec.path]
 
 
-async def test_what_runs_in_the_background_ends_with_podtui_and_is_named(tmp_path: Path) -> None:
+async def test_background_programs_are_listed_and_end_with_podtui(tmp_path: Path) -> None:
     script = f"echo $$$$ > {tmp_path}/id; exec sleep 300"
     own = {"name": "wait", "mode": "background", "key": "ctrl+g", "timeout": "0",
            "command": ["sh", "-c", script], "for": "always"}  # fmt: skip
@@ -302,7 +302,7 @@ async def test_what_runs_in_the_background_ends_with_podtui_and_is_named(tmp_pat
             await asyncio.sleep(0.02)
 
 
-async def test_ctrl_c_is_for_the_program_that_has_the_terminal(tmp_path: Path) -> None:
+async def test_ctrl_c_goes_to_the_program_that_has_the_terminal(tmp_path: Path) -> None:
     # The terminal would send it to both; here the program sends ours.
     script = f"kill -INT $PPID; echo $PODTUI_POD_NAME > {tmp_path}/told; kill -INT $$$$"
     own = {"name": "stop", "key": "ctrl+g", "command": ["sh", "-c", script]}
@@ -314,7 +314,7 @@ async def test_ctrl_c_is_for_the_program_that_has_the_terminal(tmp_path: Path) -
         assert (tmp_path / "told").read_text() == f"{under.metadata.name}\n"
 
 
-async def test_an_image_of_the_node_can_be_the_thing(tmp_path: Path) -> None:
+async def test_a_command_runs_on_an_image_of_the_node(tmp_path: Path) -> None:
     own = telling(tmp_path, "$(IMAGE)", key="ctrl+g", **{"for": "image"})
     client = full_client()
     client.image_list = (NodeImage(id="sha256:1", names=("redis:7",), sizeBytes=5),)

@@ -228,7 +228,9 @@ async def crawl(
 
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("size", [(80, 24), (120, 36), (40, 12)])
-async def test_every_screen_is_as_with_harmless_text(size: tuple[int, int], tmp_path: Path) -> None:
+async def test_hostile_text_keeps_the_layout_of_every_screen(
+    size: tuple[int, int], tmp_path: Path
+) -> None:
     shown, seen = await crawl(hostile(), tmp_path / "manifests", size)
     missed = {kind.__name__ for kind in screen_classes() - seen}
     assert missed == set(), "screens that are not visited"
@@ -244,7 +246,7 @@ async def test_every_screen_is_as_with_harmless_text(size: tuple[int, int], tmp_
 
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("letter", ["x", "\u0301", "\x1b]", "\t"], ids=lambda letter: ascii(letter))
-async def test_lines_of_a_megabyte_do_not_hold_it_up(letter: str, tmp_path: Path) -> None:
+async def test_lines_of_a_megabyte_do_not_block_the_screen(letter: str, tmp_path: Path) -> None:
     seconds: list[float] = []
     for number, length in enumerate((40, LONG)):
         world = World("", (letter * length)[:length].encode())

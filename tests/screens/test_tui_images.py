@@ -56,7 +56,7 @@ def notices(app: PodtuiApp) -> list[tuple[str, str]]:
     return [(one.title, one.message) for one in app.notices]
 
 
-async def test_an_unused_image_goes_after_a_question_with_the_deed_on_its_button() -> None:
+async def test_an_unused_image_is_removed_after_confirmation() -> None:
     client = full_client()
     async with tab(client) as (app, pilot, screen):
         assert screen.images.select("sha256:o")
@@ -84,7 +84,7 @@ async def test_an_unused_image_goes_after_a_question_with_the_deed_on_its_button
                                   "sha256%3Ao")  # fmt: skip
 
 
-async def test_an_image_that_podtui_did_not_pull_is_told_as_such() -> None:
+async def test_an_image_not_pulled_by_podtui_is_labelled() -> None:
     async with tab(full_client()) as (app, pilot, screen):
         assert screen.images.select("sha256:m")
         await pilot.press("ctrl+d")
@@ -92,7 +92,7 @@ async def test_an_image_that_podtui_did_not_pull_is_told_as_such() -> None:
         assert "podtui did not pull it" in asked(app)[1]
 
 
-async def test_an_image_in_use_is_refused_with_who_uses_it() -> None:
+async def test_removing_an_image_in_use_is_refused_with_its_users() -> None:
     client = full_client()
     async with tab(client) as (app, pilot, screen):
         assert screen.images.select("sha256:u")
@@ -103,7 +103,7 @@ async def test_an_image_in_use_is_refused_with_who_uses_it() -> None:
         assert client.images_removed == []
 
 
-async def test_pruning_says_how_many_and_how_much_and_takes_podtuis_own_alone() -> None:
+async def test_prune_reports_count_and_size_and_removes_only_podtui_images() -> None:
     client = full_client()
     client.images_kept = ("late:1: in use by a container",)
     async with tab(client) as (app, pilot, screen):
@@ -125,7 +125,7 @@ async def test_pruning_says_how_many_and_how_much_and_takes_podtuis_own_alone() 
         await wait_for(pilot, lambda: nothing in notices(app), "nothing is left")
 
 
-async def test_a_pull_by_command_shows_how_far_it_is_and_then_its_image() -> None:
+async def test_a_pull_by_command_shows_progress_and_then_the_image() -> None:
     client = full_client()
     client.image_list = (USED,)
     async with running(client, (80, 24)) as (app, pilot):
@@ -165,7 +165,7 @@ async def test_a_pull_by_key_asks_for_the_name() -> None:
         await wait_for(pilot, lambda: "sha256:f" in screen.images.set.rows, "it is seen at once")
 
 
-async def test_a_pull_that_fails_says_why_and_another_may_begin() -> None:
+async def test_a_failed_pull_shows_the_reason_and_allows_another() -> None:
     client = full_client()
     async with tab(client) as (app, pilot, _):
         app.session.pulls.clear()
@@ -177,7 +177,7 @@ async def test_a_pull_that_fails_says_why_and_another_may_begin() -> None:
         assert app.session.pulls == {}
 
 
-async def test_a_name_that_is_none_is_not_pulled() -> None:
+async def test_an_invalid_image_name_is_not_pulled() -> None:
     client = full_client()
     async with running(client, (80, 24)) as (app, pilot):
         await pilot.press("colon", *"pull No:Image", "enter")

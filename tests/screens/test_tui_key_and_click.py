@@ -20,7 +20,7 @@ from podtui.tui.screens.tab_bar import TabBar
 from podtui.tui.widgets.dialogs import Buttons, TextDialog
 
 
-async def test_a_key_attaches_to_the_containers_own_process(
+async def test_a_key_attaches_to_the_main_process_of_a_container(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     queries: list[tuple[str, str, AttachQuery]] = []

@@ -17,13 +17,13 @@ def burst(app: PodtuiApp, *keys: str) -> None:
         app.simulate_key(key)
 
 
-async def test_a_command_and_its_enter_in_one_go() -> None:
+async def test_a_command_and_enter_in_one_burst() -> None:
     async with running() as (app, pilot):
         burst(app, "colon", *"node", "enter")
         await wait_for(pilot, lambda: isinstance(app.screen, NodeScreen), "the node")
 
 
-async def test_a_filter_and_its_enter_in_one_go() -> None:
+async def test_a_filter_and_enter_in_one_burst() -> None:
     async with running() as (app, pilot):
         table = main(app).pods.table
         burst(app, "slash", *"web", "enter")
@@ -32,7 +32,7 @@ async def test_a_filter_and_its_enter_in_one_go() -> None:
         assert app.screen is main(app), "no letter was a key of the table"
 
 
-async def test_a_filter_of_the_log_in_one_go() -> None:
+async def test_a_log_filter_in_one_burst() -> None:
     async with running() as (app, pilot):
         await pilot.press("3")
         burst(app, "slash", *"GET", "enter")
@@ -42,7 +42,7 @@ async def test_a_filter_of_the_log_in_one_go() -> None:
         )
 
 
-async def test_keys_after_the_enter_of_a_filter_are_for_the_table() -> None:
+async def test_keys_after_enter_in_a_filter_go_to_the_table() -> None:
     async with running() as (app, pilot):
         table = main(app).pods.table
         burst(app, "slash", *"web", "enter", "y")
@@ -50,7 +50,7 @@ async def test_keys_after_the_enter_of_a_filter_are_for_the_table() -> None:
         assert table.set.filter.text == "web"
 
 
-async def test_keys_after_the_escape_of_a_filter_are_for_the_table() -> None:
+async def test_keys_after_escape_in_a_filter_go_to_the_table() -> None:
     async with running() as (app, pilot):
         table = main(app).pods.table
         burst(app, "slash", *"web", "escape", "G")
@@ -58,14 +58,14 @@ async def test_keys_after_the_escape_of_a_filter_are_for_the_table() -> None:
         assert not table.set.is_filtered
 
 
-async def test_keys_after_a_command_are_for_the_screen_that_it_opens() -> None:
+async def test_keys_after_a_command_go_to_the_screen_that_it_opens() -> None:
     async with running() as (app, pilot):
         burst(app, "colon", *"node", "enter", "question_mark")
         await wait_for(pilot, lambda: isinstance(app.screen, HelpScreen), "the keys")
         assert isinstance(app.screen_stack[-2], NodeScreen)
 
 
-async def test_keys_after_a_filter_of_the_log_are_for_the_log() -> None:
+async def test_keys_after_a_log_filter_go_to_the_log() -> None:
     async with running() as (app, pilot):
         await pilot.press("3")
         logs = main(app).logs
@@ -79,7 +79,7 @@ async def test_keys_after_a_filter_of_the_log_are_for_the_log() -> None:
     ("opened", "closing"),
     [(["question_mark"], "q"), (["y"], "q"), (["colon", *"tree", "enter"], "qq")],
 )
-async def test_keys_after_a_search_are_for_the_screen_that_was_searched(
+async def test_keys_after_a_search_go_to_the_searched_screen(
     opened: list[str], closing: str
 ) -> None:
     async with running() as (app, pilot):
@@ -89,7 +89,7 @@ async def test_keys_after_a_search_are_for_the_screen_that_was_searched(
         await wait_for(pilot, lambda: app.screen is main(app), "it is closed")
 
 
-async def test_a_letter_taken_back_in_the_middle() -> None:
+async def test_a_backspace_within_a_burst() -> None:
     async with running() as (app, pilot):
         table = main(app).pods.table
         burst(app, "slash", *"wx", "backspace", *"eb", "enter")
@@ -97,7 +97,7 @@ async def test_a_letter_taken_back_in_the_middle() -> None:
         await wait_for(pilot, lambda: table.has_focus, "the table")
 
 
-async def test_a_filter_that_cannot_be_read_stays_open_for_more() -> None:
+async def test_an_invalid_filter_stays_open() -> None:
     async with running() as (app, pilot):
         table = main(app).pods.table
         burst(app, "slash", *"we(", "enter", "backspace", "b", "enter", "y")
@@ -105,7 +105,7 @@ async def test_a_filter_that_cannot_be_read_stays_open_for_more() -> None:
         assert table.set.filter.text == "web"
 
 
-async def test_keys_after_the_one_that_leaves_are_for_nobody() -> None:
+async def test_keys_after_quit_are_dropped() -> None:
     async with running() as (app, pilot):
         burst(app, "q", *"jj/web", "enter")
         await wait_for(pilot, lambda: not app.is_running, "the end")

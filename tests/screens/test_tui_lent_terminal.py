@@ -56,7 +56,7 @@ def lendable(app: PodtuiApp, monkeypatch: pytest.MonkeyPatch) -> Iterator[Termin
         yield terminal
 
 
-async def test_a_program_that_is_not_there_does_not_keep_the_terminal(
+async def test_a_missing_program_returns_the_terminal(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     async with running() as (app, _):

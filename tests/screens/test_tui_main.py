@@ -37,7 +37,7 @@ def log_text(view: LogView) -> str:
     return "\n".join(view.render_line(y).text.rstrip() for y in range(view.size.height))
 
 
-async def test_pods_stand_in_their_order_with_what_is_wrong_on_top() -> None:
+async def test_pods_are_ordered_with_failing_ones_first() -> None:
     async with running() as (app, _):
         lines = table_text(app)
         assert lines[0].split() == [
@@ -52,7 +52,7 @@ async def test_pods_stand_in_their_order_with_what_is_wrong_on_top() -> None:
 
 
 @pytest.mark.parametrize("size", [(80, 24), (120, 36), (160, 40), (200, 60), (45, 12), (150, 20)])
-async def test_what_matters_is_seen_at_every_size(size: tuple[int, int]) -> None:
+async def test_key_columns_are_visible_at_every_size(size: tuple[int, int]) -> None:
     client = FakeClient()
     client.fill((pod("hello", status()),), (), (broken(state=ManifestState.LAST_GOOD),), (node(),))
     async with running(client, size=size) as (app, _):
@@ -95,7 +95,7 @@ async def test_before_the_agent_answers() -> None:
         assert "./static_pods" in "\n".join(table_text(app))
 
 
-async def test_an_agent_that_does_not_start_says_why() -> None:
+async def test_reports_why_the_agent_did_not_start() -> None:
     app = make_app(FakeClient(), start_error="Traceback\nsqlite3: disk is full")
     async with app.run_test(size=(80, 24)) as pilot:
         await pilot.pause()
@@ -104,7 +104,7 @@ async def test_an_agent_that_does_not_start_says_why() -> None:
         assert "disk is full" in shown
 
 
-async def test_a_lost_agent_is_told_and_what_was_seen_stays() -> None:
+async def test_a_lost_agent_is_reported_and_the_last_records_stay() -> None:
     client = full_client()
     async with running(client) as (app, pilot):
         client.lose("the agent closed the connection")
@@ -113,7 +113,7 @@ async def test_a_lost_agent_is_told_and_what_was_seen_stays() -> None:
         assert any("counter-n1" in line for line in table_text(app))
 
 
-async def test_a_change_is_shown_in_its_row_and_the_cursor_stays() -> None:
+async def test_a_change_updates_its_row_and_the_cursor_stays() -> None:
     client = full_client()
     async with running(client) as (app, pilot):
         table = main(app).pods.table
@@ -160,7 +160,7 @@ async def test_sorting_by_key_and_by_click() -> None:
         assert first() == "uid-batch"
 
 
-async def test_click_chooses_a_row() -> None:
+async def test_click_selects_a_row() -> None:
     async with running() as (app, pilot):
         table = main(app).pods.table
         y = next(n for n, line in enumerate(table_text(app)) if "pipeline-n1" in line)
@@ -170,7 +170,7 @@ async def test_click_chooses_a_row() -> None:
         await wait_for(pilot, lambda: isinstance(app.screen, PodScreen), "the pod")
 
 
-async def test_filter_as_one_types() -> None:
+async def test_filters_while_typing() -> None:
     async with running() as (app, pilot):
         await pilot.press("slash", *"no-s")
         await wait_for(pilot, lambda: len(main(app).pods.table.set) == 1, "the filter")
@@ -193,7 +193,7 @@ async def test_filter_as_one_types() -> None:
         assert len(main(app).pods.table.set) == 11
 
 
-async def test_marked_pods_are_chosen_together() -> None:
+async def test_actions_apply_to_all_marked_pods() -> None:
     client = full_client()
     async with running(client) as (app, pilot):
         screen = main(app)
@@ -232,7 +232,7 @@ async def test_copying_a_cell() -> None:
         assert "STATUS↑" in table_text(app)[0]
 
 
-async def test_nothing_matches_says_how_to_get_back() -> None:
+async def test_an_empty_result_says_how_to_clear_the_filter() -> None:
     async with running() as (app, pilot):
         await pilot.press("slash", *"zzz", "enter")
         await wait_for(
@@ -240,7 +240,7 @@ async def test_nothing_matches_says_how_to_get_back() -> None:
         )
 
 
-async def test_why_a_pod_does_not_run() -> None:
+async def test_why_explains_a_pod_that_does_not_run() -> None:
     async with running() as (app, pilot):
         screen = main(app)
         for key, words in (
@@ -256,7 +256,7 @@ async def test_why_a_pod_does_not_run() -> None:
             )
 
 
-async def test_events_newest_first_of_all_or_of_one() -> None:
+async def test_events_of_all_pods_or_one_are_newest_first() -> None:
     client = full_client()
     async with running(client, size=(160, 50)) as (app, pilot):
         screen = main(app)
@@ -287,7 +287,7 @@ async def test_an_event_opens_in_full() -> None:
         assert app.screen is main(app)
 
 
-async def test_panes_by_digit_and_tab_and_zoom() -> None:
+async def test_digits_and_tab_focus_panes_and_a_key_zooms() -> None:
     async with running(size=(80, 24)) as (app, pilot):
         screen = main(app)
 
@@ -323,7 +323,7 @@ async def test_panes_by_digit_and_tab_and_zoom() -> None:
         assert shown() == ["pods"]
 
 
-async def test_enter_opens_the_pod_and_its_tabs() -> None:
+async def test_enter_opens_the_pod_with_its_tabs() -> None:
     client = full_client()
     async with running(client) as (app, pilot):
         main(app).pods.table.select("uid-crash-loop")
@@ -379,7 +379,7 @@ async def test_a_pod_screen_follows_an_edit_and_a_removal() -> None:
         assert "removed" not in bar_text(app, "header")
 
 
-async def test_a_broken_manifest_opens_at_its_fault() -> None:
+async def test_an_invalid_manifest_opens_at_its_first_error() -> None:
     async with running() as (app, pilot):
         await pilot.press("g", "enter")
         await wait_for(pilot, lambda: isinstance(app.screen, ManifestScreen), "the manifest")
@@ -390,7 +390,7 @@ async def test_a_broken_manifest_opens_at_its_fault() -> None:
         assert "hello.yaml:9:7" in bar_text(app, "header")
 
 
-async def test_a_rejected_pod_can_be_started_afresh() -> None:
+async def test_a_rejected_pod_can_be_restarted() -> None:
     client = full_client()
     async with running(client) as (app, pilot):
         main(app).pods.table.select("uid-web")
@@ -404,7 +404,7 @@ async def test_a_rejected_pod_can_be_started_afresh() -> None:
         assert app.session.journal[-1].line.endswith("/pods/too-big-n1/retry")
 
 
-async def test_help_is_made_of_the_bindings() -> None:
+async def test_help_lists_the_bindings() -> None:
     async with running() as (app, pilot):
         await pilot.press("question_mark")
         assert isinstance(app.screen, HelpScreen)
@@ -416,7 +416,7 @@ async def test_help_is_made_of_the_bindings() -> None:
         assert app.screen is main(app)
 
 
-def test_every_binding_can_be_given_another_key() -> None:
+def test_every_binding_can_be_remapped() -> None:
     from podtui.tui.app import PodtuiApp
     from podtui.tui.screens.logs.logs_pane import LogsPane
     from podtui.tui.screens.main.main_screen import MainScreen
@@ -433,7 +433,7 @@ def test_every_binding_can_be_given_another_key() -> None:
 @pytest.mark.parametrize(
     ("command", "active"), [("events", "events"), ("no", "node"), ("logs", "logs"), ("po", "pods")]
 )
-async def test_commands_go_to_panes(command: str, active: str) -> None:
+async def test_commands_focus_panes(command: str, active: str) -> None:
     async with running() as (app, pilot):
         await pilot.press("colon", *command, "enter")
         await wait_for(pilot, lambda: main(app).active == active, active)
@@ -459,7 +459,7 @@ async def test_q_quits_at_once() -> None:
         await wait_for(pilot, lambda: app.session.is_leaving, "the end")
 
 
-async def test_a_thousand_pods_cost_what_is_in_sight() -> None:
+async def test_a_thousand_pods_draw_only_visible_rows() -> None:
     client = FakeClient()
     many = [pod(f"p{n:04}", status(), uid=f"u{n}") for n in range(1000)]
     client.fill(many, (), (), (node(),))
@@ -506,7 +506,7 @@ async def test_two_hundred_changes_are_published_together() -> None:
         assert published <= 3
 
 
-async def test_wrong_files_never_push_pods_out_of_view() -> None:
+async def test_invalid_files_do_not_push_pods_out_of_view() -> None:
     client = full_client()
     for n in range(60):
         client.change(broken(f"bad-{n:02}.yaml"))

@@ -35,7 +35,7 @@ def text_of(line: Line) -> str:
     return "".join(span.text for span in line).rstrip()
 
 
-def test_groups_have_titles_and_what_does_not_fit_whole_is_left_out() -> None:
+def test_groups_have_titles_and_labels_that_do_not_fit_are_dropped() -> None:
     lines, numbers = menu_lines(CHOICES, 1, 70)
     assert [text_of(line) for line in lines] == [
         "  Commands on pods",
@@ -73,7 +73,7 @@ async def take(pilot: Pilot[Any], menu: Menu, words: str) -> None:
     await pilot.click(offset=(region.x + 14, region.y + row - round(menu.view.scroll_y)))
 
 
-async def test_the_right_button_chooses_a_row_and_opens_its_menu() -> None:
+async def test_a_right_click_selects_a_row_and_opens_its_menu() -> None:
     async with running(size=(80, 24)) as (app, pilot):
         table = main(app).pods.table
         before = table.cursor_key
@@ -96,7 +96,7 @@ async def test_a_right_click_on_a_title_sorts_nothing() -> None:
         assert table.set.sort == before
 
 
-async def test_the_menu_has_what_the_pane_under_the_pointer_does() -> None:
+async def test_the_menu_lists_actions_of_the_pane_under_the_pointer() -> None:
     async with running(size=(120, 36)) as (app, pilot):
         logs = main(app).logs.view
         await wait_for(pilot, lambda: len(logs.buffer), "the log")
@@ -108,7 +108,7 @@ async def test_the_menu_has_what_the_pane_under_the_pointer_does() -> None:
         assert first.strip() == "Logs"
 
 
-async def test_keys_open_it_move_in_it_and_close_it() -> None:
+async def test_keys_open_navigate_and_close_the_menu() -> None:
     async with running(size=(80, 24)) as (app, pilot):
         await pilot.press("m")
         await wait_for(pilot, lambda: open_menu(app), "the menu")
@@ -124,7 +124,7 @@ async def test_keys_open_it_move_in_it_and_close_it() -> None:
         assert open_menu(app) is None
 
 
-async def test_a_click_beside_it_closes_it() -> None:
+async def test_a_click_outside_closes_the_menu() -> None:
     async with running(size=(80, 24)) as (app, pilot):
         await right_click(pilot, main(app).pods.table, 6, 3)
         await pilot.click(offset=(1, 1))
@@ -132,7 +132,7 @@ async def test_a_click_beside_it_closes_it() -> None:
         assert open_menu(app) is None
 
 
-async def test_every_choice_is_there_once_and_none_only_moves() -> None:
+async def test_the_menu_lists_each_action_once_and_no_navigation() -> None:
     async with running() as (app, _):
         names = [choice.id for choice in choices(main(app))]
         assert len(names) == len(set(names))
@@ -140,14 +140,14 @@ async def test_every_choice_is_there_once_and_none_only_moves() -> None:
         assert not {"table.up", "app.menu", "main.next"} & set(names)
 
 
-async def test_a_read_only_session_offers_no_deed_that_writes() -> None:
+async def test_a_read_only_session_offers_no_writing_action() -> None:
     async with running(readonly=True) as (app, _):
         names = {choice.id for choice in choices(main(app))}
         assert "act.delete" not in names
         assert "main.why" in names
 
 
-async def test_a_cause_goes_before_its_cure_and_says_where_it_is_cut() -> None:
+async def test_a_cause_precedes_its_fix_and_marks_truncation() -> None:
     async with running(size=(80, 24)) as (app, pilot):
         pods = main(app).pods
         pods.table.select("uid-crash-loop")
@@ -175,7 +175,7 @@ async def test_a_click_on_the_explanation_opens_why(size: tuple[int, int]) -> No
         await wait_for(pilot, lambda: isinstance(app.screen, WhyScreen), "the why screen")
 
 
-async def test_the_way_back_and_the_menu_are_named_at_80_columns() -> None:
+async def test_back_and_menu_keys_are_shown_at_80_columns() -> None:
     async with running(size=(80, 24)) as (app, pilot):
         main(app).pods.table.select("uid-crash-loop")
         await wait_for(pilot, lambda: bar_text(app, "hints").startswith(" X Why "), "the hints")
@@ -185,7 +185,7 @@ async def test_the_way_back_and_the_menu_are_named_at_80_columns() -> None:
         assert " esc Back " in bar_text(app, "hints")
 
 
-async def test_a_long_table_follows_its_cursor_and_the_wheel() -> None:
+async def test_a_long_table_scrolls_with_cursor_and_wheel() -> None:
     async with running(size=(80, 24)) as (app, pilot):
         table = main(app).pods.table
         last = table.set.rows[table.set.order[-1]]
@@ -214,7 +214,7 @@ def shown_of(table: Table) -> str:
     return "\n".join(table.render_line(y).text for y in range(table.size.height))
 
 
-def test_what_the_menu_leaves_out_is_there() -> None:
+def test_ids_excluded_from_the_menu_exist() -> None:
     ids = {known.id for known in known_bindings()}
     assert ids >= MOVING
     assert {name.partition(".")[0] for name in ids} >= MOVES
@@ -224,7 +224,7 @@ def hint_ids(app: PodtuiApp) -> set[str]:
     return {hint.id for hint in key_hints(app.screen)}
 
 
-async def test_what_needs_a_pod_is_not_offered_on_a_file() -> None:
+async def test_pod_actions_are_not_offered_on_a_file() -> None:
     async with running(size=(200, 60)) as (app, pilot):
         table = main(app).pods.table
         for row, there in (("manifest:hello.yaml", False), ("uid-web", True)):
@@ -253,7 +253,9 @@ async def test_an_empty_table_offers_nothing_to_open() -> None:
 
 
 @pytest.mark.parametrize("readonly", [False, True])
-async def test_a_new_user_is_told_where_pods_come_from(tmp_path: Path, readonly: bool) -> None:
+async def test_an_empty_screen_explains_where_pods_come_from(
+    tmp_path: Path, readonly: bool
+) -> None:
     client = FakeClient()
     client.fill((), (), (), ())
     folder = tmp_path / "pods"

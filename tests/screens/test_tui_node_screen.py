@@ -19,7 +19,7 @@ def said(view: LinesView) -> str:
     return "\n".join("".join(span.text for span in line) for line in view.lines)
 
 
-async def test_a_question_is_answered_as_it_is_typed() -> None:
+async def test_what_if_is_answered_while_typing() -> None:
     client = full_client()
     async with running(client) as (app, pilot):
         await pilot.press("4", "w")

@@ -45,7 +45,7 @@ async def test_sizes_hidden_panes_sorting_and_columns_are_remembered(tmp_path: P
         await wait_for(pilot, lambda: screen.pods.size == before, "sizes as at first")
 
 
-async def test_a_broken_memory_is_told_of(tmp_path: Path) -> None:
+async def test_an_invalid_state_file_is_reported(tmp_path: Path) -> None:
     path = tmp_path / "screen.json"
     path.write_text("{")
     memory = MemoryFile(path)
@@ -68,7 +68,7 @@ async def test_a_border_is_dragged_with_the_mouse() -> None:
         await wait_for(pilot, lambda: screen.pods.region.bottom - 1 == border + 5, "the new size")
 
 
-async def test_the_prompt_tells_faults_completes_and_remembers() -> None:
+async def test_the_prompt_shows_errors_completes_and_keeps_history() -> None:
     async with running() as (app, pilot):
         prompt = app.screen.query_one(Prompt)
         await pilot.press("slash", *"restarts>x")
@@ -87,7 +87,7 @@ async def test_the_prompt_tells_faults_completes_and_remembers() -> None:
         assert prompt.input.value == "restarts>3"
 
 
-async def test_faults_only() -> None:
+async def test_shows_only_unhealthy_pods() -> None:
     async with running() as (app, pilot):
         screen = main(app)
         await pilot.press("ctrl+z")
@@ -99,7 +99,7 @@ async def test_faults_only() -> None:
         assert "uid-web" in screen.pods.table.set.order
 
 
-async def test_columns_are_ticked() -> None:
+async def test_columns_are_selected() -> None:
     async with running(size=(150, 40)) as (app, pilot):
         await pilot.press("W")
         assert isinstance(app.screen, ColumnsScreen)
@@ -111,7 +111,7 @@ async def test_columns_are_ticked() -> None:
         assert "READY" in table_text(app)[0]
 
 
-async def test_back_to_where_one_was() -> None:
+async def test_back_returns_to_the_previous_position() -> None:
     async with running(size=(80, 24)) as (app, pilot):
         screen = main(app)
         await pilot.press("colon", *"po web", "enter")
@@ -128,7 +128,7 @@ async def test_back_to_where_one_was() -> None:
         await wait_for(pilot, lambda: isinstance(app.screen, PodScreen), "the pod again")
 
 
-async def test_commands_sort_hide_and_list_themselves() -> None:
+async def test_commands_sort_hide_and_list() -> None:
     async with running() as (app, pilot):
         screen = main(app)
         await pilot.press("colon", *"sort restarts", "enter")
@@ -141,9 +141,7 @@ async def test_commands_sort_hide_and_list_themselves() -> None:
         assert isinstance(app.screen, AliasesScreen)
 
 
-async def test_the_table_is_saved_as_a_text(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_the_table_is_saved_as_text(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     async with running() as (_, pilot):
         await pilot.press("ctrl+s")
@@ -154,7 +152,7 @@ async def test_the_table_is_saved_as_a_text(
         )
 
 
-async def test_marked_pods_have_one_log() -> None:
+async def test_logs_of_marked_pods_are_merged() -> None:
     client = full_client()
     app = make_app(client)
     async with app.run_test(size=(120, 36)) as pilot:

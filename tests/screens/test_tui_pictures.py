@@ -66,5 +66,5 @@ def test_every_tab_has_a_picture() -> None:
         assert {one.tab for one in PICTURES.values() if one.shows is screen} == set(tabs)
 
 
-def test_every_question_has_a_scene() -> None:
+def test_every_confirmation_has_a_scene() -> None:
     assert {scene.asked_by for scene in SCENES.values()} - {""} == asking_functions()

@@ -42,7 +42,7 @@ async def opened(app: PodtuiApp, pilot: Pilot[None], name: str) -> None:
     await wait_for(pilot, lambda: isinstance(app.screen, PodScreen), "the pod")
 
 
-async def test_what_the_agent_knows_is_asked_for_when_its_tab_is_opened() -> None:
+async def test_a_tab_queries_the_agent_when_opened() -> None:
     client = knowing()
     async with running(client) as (app, pilot):
         await opened(app, pilot, "crash-loop")
@@ -101,7 +101,7 @@ async def test_an_answer_to_a_screen_that_is_closing_is_dropped() -> None:
         assert worker.error is None
 
 
-async def test_what_was_told_is_not_asked_for_again_until_there_is_more() -> None:
+async def test_the_next_query_waits_for_a_newer_version() -> None:
     client = knowing()
     async with running(client) as (app, pilot):
         await opened(app, pilot, "crash-loop")
@@ -120,7 +120,7 @@ async def test_what_was_told_is_not_asked_for_again_until_there_is_more() -> Non
         await wait_for(pilot, lambda: "300m" in lines_of(app, "resources"), "the news")
 
 
-async def test_how_much_of_the_past_is_shown_is_chosen_by_keys() -> None:
+async def test_keys_select_the_time_range() -> None:
     client = knowing()
     async with running(client) as (app, pilot):
         await opened(app, pilot, "crash-loop")
@@ -135,7 +135,7 @@ async def test_how_much_of_the_past_is_shown_is_chosen_by_keys() -> None:
         await wait_for(pilot, lambda: "up to 15m" in lines_of(app, "resources"), "the least")
 
 
-async def test_a_pod_of_which_the_agent_knows_nothing_says_so() -> None:
+async def test_a_pod_unknown_to_the_agent_says_so() -> None:
     async with running() as (app, pilot):
         await opened(app, pilot, "web")
         await pilot.press("2")

@@ -23,7 +23,7 @@ async def shown(app: Notices, pilot: Pilot[None]) -> list[tuple[str, str]]:
     return [(one.title, one.message) for one in app.notices]
 
 
-async def test_an_equal_notice_stands_once_with_its_count() -> None:
+async def test_equal_notifications_appear_once_with_a_count() -> None:
     async with app_with_notices() as (app, pilot):
         for _ in range(3):
             app.notify("nothing is changed", title="Read-only", severity="warning")
@@ -37,14 +37,14 @@ async def test_without_a_title_the_count_is_behind_the_message() -> None:
         assert await shown(app, pilot) == [("", "The last pane cannot be hidden. ×2")]
 
 
-async def test_others_between_do_not_make_it_another() -> None:
+async def test_equal_notifications_are_counted_despite_others_between() -> None:
     async with app_with_notices() as (app, pilot):
         for message in ("a", "b", "a"):
             app.notify(message)
         assert await shown(app, pilot) == [("", "b"), ("", "a ×2")]
 
 
-async def test_other_severity_or_title_is_another_notice() -> None:
+async def test_another_severity_or_title_is_another_notification() -> None:
     async with app_with_notices() as (app, pilot):
         app.notify("a")
         app.notify("a", severity="error")
@@ -52,14 +52,14 @@ async def test_other_severity_or_title_is_another_notice() -> None:
         assert await shown(app, pilot) == [("", "a"), ("", "a"), ("t", "a")]
 
 
-async def test_no_more_than_a_few_the_newest() -> None:
+async def test_shows_only_the_newest_few_notifications() -> None:
     async with app_with_notices() as (app, pilot):
         for number in range(10):
             app.notify(str(number))
         assert await shown(app, pilot) == [("", str(number)) for number in range(10 - MOST, 10)]
 
 
-async def test_one_that_has_gone_counts_from_one_again() -> None:
+async def test_an_expired_notification_counts_from_one() -> None:
     async with app_with_notices() as (app, pilot):
         app.notify("a", timeout=0.5)
         await wait_for(pilot, lambda: app.notices, "the first")
@@ -68,7 +68,7 @@ async def test_one_that_has_gone_counts_from_one_again() -> None:
         assert await shown(app, pilot) == [("", "a")]
 
 
-async def test_a_refused_key_pressed_ten_times_takes_one_place() -> None:
+async def test_ten_refused_keys_show_one_notification() -> None:
     async with app_with_notices() as (app, pilot):
         for _ in range(10):
             app.notify("podtui is read-only", title="Read-only", severity="warning")

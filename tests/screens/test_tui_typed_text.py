@@ -46,7 +46,7 @@ def has_line(app: PodtuiApp) -> bool:
 
 
 @pytest.mark.parametrize("name", SCENES)
-async def test_text_is_typed_into_a_line_or_runs_nothing(
+async def test_typed_text_goes_to_an_input_or_is_ignored(
     name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with played(SCENES[name], monkeypatch) as (app, pilot):
@@ -71,7 +71,7 @@ async def test_text_is_typed_into_a_line_or_runs_nothing(
             assert any("ignored" in note.message for note in app.notices)
 
 
-async def test_keys_are_keys_again_after_the_end_of_the_text() -> None:
+async def test_keys_work_after_the_typed_text() -> None:
     client = full_client()
     async with running(client) as (app, pilot):
         for end in ("enter", "escape", "down"):
@@ -95,7 +95,7 @@ async def test_the_node_pane_shows_no_filter() -> None:
         assert "/" in {hint.shown for hint in key_hints(app.screen)}
 
 
-async def test_a_line_that_is_typed_into_shows_no_keys_that_it_takes() -> None:
+async def test_an_input_hides_keys_that_it_consumes() -> None:
     async with running() as (app, pilot):
         await pilot.press("3", "slash")
         await wait_for(pilot, lambda: isinstance(app.focused, Input), "the line of the log")

@@ -10,7 +10,7 @@ from podtui.tui.screens.why_screen import WhyScreen
 DOWN = "container runtime is down: Cannot connect to the Docker daemon"
 
 
-async def test_a_node_that_is_not_ready_hides_no_file() -> None:
+async def test_files_stay_visible_while_the_node_is_not_ready() -> None:
     client = FakeClient()
     client.fill((), (), (manifest("web.yaml", pod_name="web-n1"),), (node(ready=False),))
     async with running(client) as (app, pilot):

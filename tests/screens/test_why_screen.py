@@ -86,7 +86,7 @@ CHANGE = Rewrite(Path("/m/hungry.yaml"), TEXT.encode(), AFTER.encode(), "Double 
 
 
 @pytest.mark.parametrize("undo", [False, True])
-async def test_a_file_that_changed_meanwhile_is_left_alone(tmp_path: Path, undo: bool) -> None:
+async def test_a_fix_does_not_overwrite_a_changed_file(tmp_path: Path, undo: bool) -> None:
     path = tmp_path / "hungry.yaml"
     path.write_text(TEXT)
     client: FakeClient = full_client()
@@ -183,7 +183,7 @@ async def test_a_liveness_fix_is_verified_by_a_probe_that_passes(tmp_path: Path)
         await wait_for(pilot, lambda: "applied, but it failed again" in shown(), "it failed again")
 
 
-async def test_from_the_key_to_the_pod_that_is_well(tmp_path: Path) -> None:
+async def test_a_key_applies_a_fix_and_the_pod_becomes_healthy(tmp_path: Path) -> None:
     path = tmp_path / "hungry.yaml"
     path.write_text(TEXT)
     client: FakeClient = full_client()
@@ -233,7 +233,7 @@ async def test_from_the_key_to_the_pod_that_is_well(tmp_path: Path) -> None:
         assert app.screen is main(app)
 
 
-async def test_a_log_that_failed_is_asked_for_again_and_its_lines_are_short(
+async def test_a_failed_log_request_is_retried_and_its_lines_are_cut(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(why_screen, "AGAIN_SECONDS", 0.05)

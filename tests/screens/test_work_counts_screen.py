@@ -44,7 +44,7 @@ async def painted(app: LogApp, pilot: Any) -> int:
     return app.log_view.repaints
 
 
-async def test_lines_that_come_below_draw_nothing() -> None:
+async def test_lines_below_the_view_draw_nothing() -> None:
     app = LogApp()
     async with app.run_test(size=(40, 10)) as pilot:
         view = await fill(app, numbered(100))
@@ -57,7 +57,7 @@ async def test_lines_that_come_below_draw_nothing() -> None:
         assert await painted(app, pilot) == before
 
 
-async def test_the_cursor_draws_the_row_it_leaves_and_the_one_it_comes_to() -> None:
+async def test_moving_the_cursor_draws_two_rows() -> None:
     app = LogApp()
     async with app.run_test(size=(40, 10)) as pilot:
         view = await fill(app, numbered(100))
@@ -68,7 +68,7 @@ async def test_the_cursor_draws_the_row_it_leaves_and_the_one_it_comes_to() -> N
         assert await painted(app, pilot) == before + 2
 
 
-async def test_a_search_draws_the_rows_that_it_marks() -> None:
+async def test_a_search_draws_only_matching_rows() -> None:
     app = LogApp()
     async with app.run_test(size=(40, 10)) as pilot:
         view = await fill(app, numbered(30_000))
@@ -81,7 +81,7 @@ async def test_a_search_draws_the_rows_that_it_marks() -> None:
         assert await painted(app, pilot) == before + 4
 
 
-async def test_the_same_search_goes_on_where_it_is() -> None:
+async def test_repeating_a_search_keeps_its_position() -> None:
     app = LogApp()
     async with app.run_test(size=(40, 10)) as pilot:
         view = await fill(app, numbered(30_000))
@@ -95,7 +95,7 @@ async def test_the_same_search_goes_on_where_it_is() -> None:
 # --- the frame of a pane
 
 
-async def test_a_note_draws_its_row_and_not_the_pane(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_note_draws_only_its_row(monkeypatch: pytest.MonkeyPatch) -> None:
     async with running() as (app, pilot):
         await pilot.press("3")
         pane = main(app).logs
@@ -118,7 +118,7 @@ async def test_a_note_draws_its_row_and_not_the_pane(monkeypatch: pytest.MonkeyP
         assert "seven matches" in row.text
 
 
-async def test_a_change_makes_the_rows_of_its_pods(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_change_builds_only_the_rows_of_its_pods(monkeypatch: pytest.MonkeyPatch) -> None:
     async with running(full_client()) as (app, pilot):
         await pilot.press("4", "enter")
         await wait_for(pilot, lambda: isinstance(app.screen, NodeScreen), "the screen")
@@ -140,7 +140,7 @@ async def test_a_change_makes_the_rows_of_its_pods(monkeypatch: pytest.MonkeyPat
         assert key not in screen.pods.set.rows
 
 
-async def test_turning_to_the_node_makes_no_rows(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_focusing_the_node_builds_no_rows(monkeypatch: pytest.MonkeyPatch) -> None:
     async with running() as (app, pilot):
         made = counting(monkeypatch, pods_pane, "pod_row")
         await pilot.press("4")
@@ -153,7 +153,7 @@ async def test_turning_to_the_node_makes_no_rows(monkeypatch: pytest.MonkeyPatch
 # --- the cursor
 
 
-async def test_keys_that_follow_a_move_are_about_the_row_moved_to() -> None:
+async def test_keys_after_a_move_apply_to_the_new_row() -> None:
     async with running() as (app, pilot):
         screen = main(app)
         table = screen.pods.table
@@ -170,7 +170,7 @@ async def test_keys_that_follow_a_move_are_about_the_row_moved_to() -> None:
         assert target.key == table.cursor_key
 
 
-async def test_the_cursor_is_drawn_before_anything_is_said_of_its_row(
+async def test_the_cursor_is_drawn_before_details_of_its_row(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     async with running() as (app, pilot):
@@ -188,7 +188,7 @@ async def test_the_cursor_is_drawn_before_anything_is_said_of_its_row(
 # --- screens above one another
 
 
-async def test_what_changes_below_does_not_draw_the_screen_that_hides_it(
+async def test_changes_of_a_covered_screen_draw_nothing(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     client = full_client()
@@ -212,7 +212,7 @@ async def test_what_changes_below_does_not_draw_the_screen_that_hides_it(
 # --- keys first
 
 
-async def test_changes_wait_until_a_key_is_drawn_but_not_for_ever(
+async def test_changes_wait_for_the_paint_of_a_key_with_a_limit(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     async with running() as (app, pilot):
@@ -231,7 +231,7 @@ async def test_changes_wait_until_a_key_is_drawn_but_not_for_ever(
         assert told, "a key is held down, and still changes are shown"
 
 
-async def test_frames_of_a_log_wait_until_a_key_is_drawn_but_not_for_ever() -> None:
+async def test_log_frames_wait_for_the_paint_of_a_key_with_a_limit() -> None:
     app = LogApp()
     async with app.run_test(size=(40, 10)) as pilot:
         view = await fill(app, numbered(100))

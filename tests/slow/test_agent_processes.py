@@ -59,7 +59,7 @@ def agent(root: Path) -> Iterator[subprocess.Popen[bytes]]:
         process.wait(10)
 
 
-def test_stop_says_what_becomes_of_simulated_pods(
+def test_stop_and_down_say_that_simulated_pods_end(
     root: Path, agent: subprocess.Popen[bytes], capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["stop", "--engine", NOWHERE]) == 0
@@ -137,7 +137,7 @@ def report(tmp_path: Path, **flags: str) -> tuple[str, bool]:
     return examine(resolve(flags, environ, working=tmp_path).settings)
 
 
-def test_it_is_about_the_agent_that_runs(tmp_path: Path) -> None:
+def test_commands_refer_to_the_running_agent(tmp_path: Path) -> None:
     root, folder = tmp_path / "root", tmp_path / "its pods"
     folder.mkdir()
     process = subprocess.Popen(

@@ -91,7 +91,7 @@ def test_pods_and_containers_are_completed(
         ("podtui exec web -- l", [""]),
     ],
 )
-def test_what_needs_no_agent_is_completed_without_one(
+def test_static_values_are_completed_without_an_agent(
     complete: Complete, line: str, found: list[str]
 ) -> None:
     assert complete(line) == found

@@ -46,7 +46,7 @@ def test_a_module_loads_nothing_heavy(module: str, heavy: set[str]) -> None:
     assert not found & heavy
 
 
-def test_the_screen_loads_none_of_the_agents_rooms() -> None:
+def test_the_screen_loads_no_package_of_the_agent() -> None:
     found = loaded("import podtui.tui.run, podtui.tui.app")
     rooms = {name.split(".")[1] for name in found if name.startswith("podtui.")}
     assert "tui" in rooms
@@ -54,7 +54,7 @@ def test_the_screen_loads_none_of_the_agents_rooms() -> None:
     assert not found & {"docker", "sqlite3"}
 
 
-def test_no_color_is_settled_before_textual_is_imported() -> None:
+def test_no_color_is_set_before_textual_is_imported() -> None:
     code = (
         "import os, sys\n"
         "from podtui.tui.run import theme_for_terminal\n"

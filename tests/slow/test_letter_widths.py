@@ -11,7 +11,7 @@ from rich.cells import cell_len
 from podtui.terminal_text import cells, one_line
 
 
-def test_widths_are_those_of_the_c_library() -> None:
+def test_widths_match_the_c_library() -> None:
     """What tmux and most terminals ask; letters newer than the library are left out."""
     before = locale.setlocale(locale.LC_CTYPE)
     wcwidth = ctypes.CDLL(None).wcwidth
@@ -42,7 +42,7 @@ def _shown_as_they_are(codes: list[int], at_once: int = 256) -> Iterator[int]:
         yield from (code for code in row if kept or one_line(f"a{chr(code)}") == f"a{chr(code)}")
 
 
-def test_every_letter_is_as_wide_as_the_screen_draws_it() -> None:
+def test_every_character_is_as_wide_as_drawn() -> None:
     codes = [*range(0x20, 0xD800), *range(0xE000, 0x20000)]
     rows = [one_line("".join(f"a{chr(code)}" for code in codes[at : at + 64]))
             for at in range(0, len(codes), 64)]  # fmt: skip

@@ -145,7 +145,7 @@ def lives(deed: Deed) -> list[Call]:
 
 @pytest.mark.parametrize("deaf", [False, True], ids=["heard", "deaf"])
 @pytest.mark.parametrize("deed", DEEDS.values(), ids=DEEDS)
-def test_one_killed_at_any_call_is_followed_by_one_that_goes_on(deed: Deed, deaf: bool) -> None:
+def test_the_next_kubelet_continues_after_a_kill_at_any_call(deed: Deed, deaf: bool) -> None:
     calls = lives(deed)
     for number, call in enumerate(calls):
         for when in When:
@@ -190,5 +190,5 @@ def test_an_instance_that_never_ran_counts() -> None:
     st.sampled_from(sorted(DEEDS)),
     st.lists(st.builds(Death, st.integers(0, 9), st.sampled_from(When)), min_size=2, max_size=6),
 )
-def test_many_killed_one_after_the_other(name: str, deaths: list[Death]) -> None:
+def test_the_last_kubelet_continues_after_many_kills(name: str, deaths: list[Death]) -> None:
     run_virtual(play(DEEDS[name], *deaths))

@@ -184,11 +184,11 @@ def check(result: ReadResult, data: bytes) -> None:
 )
 @given(hostile, st.booleans())
 @example(RICH.encode(), False)
-def test_every_broken_manifest_gets_a_diagnostic(data: bytes, strict: bool) -> None:
+def test_every_invalid_manifest_gets_a_diagnostic(data: bytes, strict: bool) -> None:
     check(read_manifest(PATH, data, node_name=NODE, strict=strict), data)
 
 
-def test_the_rich_pod_is_good() -> None:
+def test_the_rich_pod_is_valid() -> None:
     result = read_manifest(PATH, RICH.encode(), node_name=NODE)
     assert result.diagnostics == ()
     assert len(result.pods) == 1
@@ -209,7 +209,7 @@ def _corpus(count: int) -> list[bytes]:
     return made
 
 
-def test_reading_broken_manifests_does_not_grow() -> None:
+def test_reading_invalid_manifests_does_not_leak_memory() -> None:
     corpus = _corpus(500)
     for data in corpus:
         check(read_manifest(PATH, data, node_name=NODE), data)
@@ -226,7 +226,7 @@ def test_reading_broken_manifests_does_not_grow() -> None:
     assert after - before < 200_000
 
 
-async def test_good_pods_beside_five_hundred_broken_manifests(tmp_path: Path) -> None:
+async def test_valid_pods_beside_five_hundred_invalid_manifests(tmp_path: Path) -> None:
     corpus = _corpus(500)
     for name in ("good-a", "good-b"):
         put(tmp_path / f"{name}.yaml", pod_text(name))

@@ -206,7 +206,7 @@ async def perform(world: World, answers: Answers, step: tuple[Any, ...]) -> None
 
 @examples(40, suppress_health_check=[HealthCheck.too_slow], print_blob=True)
 @given(st.lists(st.tuples(steps, pauses), max_size=20))
-def test_order_and_counts_hold_whatever_happens(
+def test_start_order_and_restart_counts_always_hold(
     script: list[tuple[tuple[Any, ...], float]],
 ) -> None:
     run_virtual(play([(("write", "one"), 0.0), *script]), timeout=30.0)
@@ -235,7 +235,7 @@ def test_a_back_off_keeps_to_its_cap_and_never_shrinks_within_ten_minutes(
 
 
 @given(st.floats(RESET_AFTER + 1.0, 1e6), st.integers(1, 12))
-def test_a_long_run_begins_the_back_off_anew(lasting: float, crashes: int) -> None:
+def test_a_long_run_resets_the_back_off(lasting: float, crashes: int) -> None:
     backoff = Backoff()
     now = 0.0
     for _ in range(crashes):

@@ -90,7 +90,7 @@ async def test_exec(start: Start) -> None:
     assert found == (5, b"given\n", b"bad\n")
 
 
-async def test_an_agent_that_stops_is_told(start: Start, world: SessionWorld) -> None:
+async def test_a_stopping_agent_is_reported(start: Start, world: SessionWorld) -> None:
     process = await start("exec", "-i", "web", "--", "cat")
     assert process.stdin is not None
     assert process.stdout is not None
@@ -127,7 +127,7 @@ async def test_exec_at_a_terminal(start: Start) -> None:
         os.close(theirs)
 
 
-async def test_who_is_asked_to_end_leaves_the_terminal_as_it_was(start: Start) -> None:
+async def test_sigterm_restores_the_terminal(start: Start) -> None:
     ours, theirs = os.openpty()
     try:
         before = termios.tcgetattr(theirs)

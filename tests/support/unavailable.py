@@ -27,42 +27,42 @@ def _no_limits(info: EngineInfo) -> bool:
 
 NO_CGROUPS = "a rootless engine has no cgroups on cgroup v1: it limits nothing"
 UNAVAILABLE = (
-    Unavailable("test_memory_that_runs_out", _no_limits, NO_CGROUPS),
-    Unavailable("test_statuses_tell_what_a_container_is_held_to", _no_limits, NO_CGROUPS),
-    Unavailable("test_a_running_container_is_held_to_other_values", _no_limits, NO_CGROUPS),
+    Unavailable("test_out_of_memory", _no_limits, NO_CGROUPS),
+    Unavailable("test_statuses_report_the_limits_of_a_container", _no_limits, NO_CGROUPS),
+    Unavailable("test_limits_of_a_running_container_are_updated", _no_limits, NO_CGROUPS),
     Unavailable(
-        "test_a_running_container_is_held_to_other_values",
+        "test_limits_of_a_running_container_are_updated",
         lambda info: not info.supports_resize,
         "Podman has no call to change limits before 5.1",
     ),
-    Unavailable("test_a_container_runs_on_its_cpus_and_moves_to_others", _no_limits, NO_CGROUPS),
+    Unavailable("test_a_container_runs_on_its_cpus_and_can_be_moved", _no_limits, NO_CGROUPS),
     Unavailable(
-        "test_a_container_runs_on_its_cpus_and_moves_to_others",
+        "test_a_container_runs_on_its_cpus_and_can_be_moved",
         lambda info: not info.supports_resize,
         "Podman has no call to change limits before 5.1",
     ),
     Unavailable(
-        "test_memory_that_runs_out",
+        "test_out_of_memory",
         lambda info: not info.reports_oom,
         "Podman's monitor (conmon) does not report OOM kills on cgroup v1",
     ),
     Unavailable(
-        "test_counters_of_what_runs",
+        "test_counters_of_running_containers",
         lambda info: not info.counts_usage,
         "a rootless engine has no cgroups on cgroup v1: it counts nothing",
     ),
     Unavailable(
-        "test_input_that_ends_leaves_a_container_its_own",
+        "test_end_of_input_keeps_stdin_of_the_container_open",
         lambda info: not info.keeps_stdin,
         "Podman's monitor (conmon) closes stdin when a client detaches",
     ),
     Unavailable(
-        "test_a_log_tells_where_older_lines_were_rotated_away",
+        "test_a_log_reports_where_older_lines_were_rotated_away",
         lambda info: info.name == "podman",
         "Podman truncates a log and keeps no rotated files to tell it from",
     ),
     Unavailable(
-        "test_what_is_written_to_nobody_loses_no_output",
+        "test_unread_input_loses_no_output",
         lambda info: info.name == "podman",
         "Podman drops the last output of a command that ends with unread input",
         racy=True,

@@ -179,7 +179,7 @@ def test_a_bad_setting_is_status_2(home: Path, capsys: pytest.CaptureFixture[str
     assert "nodeName" in capsys.readouterr().err
 
 
-def test_config_says_where_each_setting_comes_from(
+def test_config_shows_the_source_of_each_setting(
     home: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["config", "--node-name", "n1"]) == 0

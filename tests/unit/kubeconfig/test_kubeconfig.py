@@ -138,7 +138,7 @@ def test_files_that_are_not_there(tmp_path: Path) -> None:
 # --- what is said
 
 
-def test_an_unknown_context_lists_those_there_are(tmp_path: Path) -> None:
+def test_an_unknown_context_lists_the_available_ones(tmp_path: Path) -> None:
     path = write(tmp_path, WHOLE)
     with pytest.raises(KubeconfigError) as caught:
         choose(load(path, {}), "z")

@@ -176,7 +176,7 @@ async def _drain(events) -> str:
     return "ended without an error"
 
 
-async def test_a_pull_that_fails(virtual_clock: VirtualClock) -> None:
+async def test_a_failed_pull(virtual_clock: VirtualClock) -> None:
     runtime = MemoryRuntime(clock=virtual_clock)
     with pytest.raises(ImagePullError, match="manifest unknown"):
         await runtime.pull_image("podtui-sample/nosuch:1")
@@ -237,7 +237,7 @@ async def test_lines_are_numbered_streams_kept_and_files_written(
         assert b"given" in b"".join([piece async for piece in pieces])
 
 
-async def test_volumes_outlive_sandboxes_but_not_the_pod(virtual_clock: VirtualClock) -> None:
+async def test_volumes_survive_sandboxes_but_not_the_pod(virtual_clock: VirtualClock) -> None:
     mounts = (Mount(container_path="/data", volume="data"),)
     runtime = MemoryRuntime(
         clock=virtual_clock, behave=lambda _: Behaviour(exit_after=0.0, files={"/data/f": b"kept"})

@@ -428,7 +428,7 @@ async def test_the_servers_end_ends_every_program(served: Served) -> None:
         assert not any(psutil.pid_exists(pid) for pid in pids)
 
 
-async def test_a_program_that_is_not_there_is_told() -> None:
+async def test_a_missing_program_is_reported() -> None:
     program = Program(["/no/such/program"], ENVIRONMENT)
     async with serving(program) as served, served.terminal() as socket:
         await socket.send_json(SIZE)

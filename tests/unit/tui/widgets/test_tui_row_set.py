@@ -81,7 +81,7 @@ def test_a_filter_by_age_lets_rows_go_as_time_goes_on() -> None:
     assert rows.order == []
 
 
-def test_faults_only() -> None:
+def test_shows_only_unhealthy_pods() -> None:
     rows = RowSet(COLUMNS, 0)
     good = row("a")
     rows.apply([good, replace(row("b"), fault=True), replace(row("c"), fault=True)])
