@@ -90,6 +90,11 @@ class Endpoints:
             raise LogError(404, f'pod "{pod}" does not exist')
         name = container or only_container(record)
         container_id = log_container(record, name, previous=previous)
+        observed = self._cache.get(record.metadata.uid)
+        if observed is None or all(one.id != container_id for one in observed.containers):
+            # For example, the containers of a deleted pod whose record has a finalizer.
+            engine = "" if self._link.info is None else f"{self._link.info.name}://"
+            raise LogError(400, f"unable to retrieve container logs for {engine}{container_id}")
         batches = self._runtime.logs(container_id, options)
         return _translated(batches, f'container "{name}" in pod "{pod}" is not available')
 

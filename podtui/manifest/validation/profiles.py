@@ -68,6 +68,17 @@ def apparmor(profile: AppArmorProfile | None, path: str) -> Errors:
         yield not_supported(f"{path}.type", profile.type, PROFILE_TYPES)
 
 
+def apparmor_of_annotation(name: str) -> AppArmorProfile | None:
+    """Return the profile that the value of an AppArmor annotation names; None if it is invalid."""
+    for kind, names in _APPARMOR_NAMES.items():
+        if name in names:
+            return AppArmorProfile(type=kind)
+    if not name.startswith(_LOCALHOST):
+        return None
+    profile = AppArmorProfile(type="Localhost", localhostProfile=name.removeprefix(_LOCALHOST))
+    return None if any(apparmor(profile, "")) else profile
+
+
 def profile_annotations(pod: Pod, path: str) -> Errors:
     """Check the deprecated annotations by themselves."""
     names = {container.name for _, container in containers_with_paths(pod.spec)}

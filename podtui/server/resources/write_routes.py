@@ -253,10 +253,12 @@ class WriteRoutes:
         """Admit, check and store a new object. Raises `AlreadyExists`."""
         if not item.metadata.managedFields:
             item = self._managed(item, None, options, "")
-        item = self._strategy.prepare_create(await self._admit(item))
+        admitted = await self._admit(item)
+        item = self._strategy.prepare_create(admitted)
         self._refuse(item.metadata.name, self._strategy.validate_create(item))
         self._refuse(item.metadata.name, self._meta_errors(item))
-        answer.warnings += self._strategy.warnings(item, None)
+        # Annotations that are copied to fields are reported, the fields are not.
+        answer.warnings += self._strategy.warnings(admitted, None)
         if not options.dry_run:
             stored = await self._records.create(self._record, item)
             await self._written()

@@ -2,16 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
-from typing import Final
+from typing import Final, TypeVar
 
 from msgspec import structs
 
 from podtui.api.pod_resources import compute_qos_class
-from podtui.api.v1 import Container, Pod, PodCondition, PodIP, PodSpec, PodStatus, Toleration
+from podtui.api.v1 import (
+    Container,
+    LabelSelectorRequirement,
+    Pod,
+    PodAffinity,
+    PodAffinityTerm,
+    PodAntiAffinity,
+    PodCondition,
+    PodIP,
+    PodSpec,
+    PodStatus,
+    SecurityContext,
+    Toleration,
+    TopologySpreadConstraint,
+)
 from podtui.manifest.defaults import apply_defaults
-from podtui.manifest.validation import formats, validate_pod, written_empties
+from podtui.manifest.validation import validate_pod, written_empties
 from podtui.manifest.validation.errors import Errors
 from podtui.manifest.validation.pod_update import (
     validate_ephemeral_update,
@@ -19,9 +33,13 @@ from podtui.manifest.validation.pod_update import (
     validate_status_update,
     validate_update,
 )
+from podtui.manifest.validation.profiles import APPARMOR_CONTAINER, apparmor_of_annotation
+from podtui.manifest.warnings import pod_warnings
 from podtui.server.encoding.decoding import Tree
 from podtui.server.resources.strategies.strategy import Strategy, with_meta
 
+Selecting = TypeVar("Selecting", PodAffinityTerm, TopologySpreadConstraint)
+Terms = TypeVar("Terms", PodAffinity, PodAntiAffinity)
 _SECONDS: Final = 300
 _NODE_PROBLEMS: Final = ("node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable")
 _GATED: Final = PodCondition(
@@ -42,12 +60,80 @@ def _defaults(tree: Tree) -> None:
 
 
 def _prepare_create(pod: Pod) -> Pod:
+    pod = structs.replace(pod, spec=_with_label_keys(_with_apparmor(pod), pod.metadata.labels))
     status = PodStatus(
         phase="Pending",
         qosClass=compute_qos_class(pod),
         conditions=_gated(pod),
     )
     return with_meta(structs.replace(pod, status=status), generation=1)
+
+
+def _with_apparmor(pod: Pod) -> PodSpec:
+    """Set the AppArmor profiles that the pod names only in the deprecated annotations."""
+    spec, annotations = pod.spec, pod.metadata.annotations
+    if spec.os is not None and spec.os.name == "windows":
+        return spec
+    common = spec.securityContext and spec.securityContext.appArmorProfile
+
+    def changed(container: Container) -> Container:
+        context = container.securityContext or SecurityContext()
+        note = annotations.get(f"{APPARMOR_CONTAINER}{container.name}", "")
+        profile = apparmor_of_annotation(note)
+        if context.appArmorProfile is not None or profile is None or profile == common:
+            return container
+        context = structs.replace(context, appArmorProfile=profile)
+        return structs.replace(container, securityContext=context)
+
+    return structs.replace(
+        spec,
+        containers=tuple(changed(one) for one in spec.containers),
+        initContainers=tuple(changed(one) for one in spec.initContainers),
+    )
+
+
+def _with_label_keys(spec: PodSpec, labels: Mapping[str, str]) -> PodSpec:
+    """Add the pod's labels that ``matchLabelKeys`` and ``mismatchLabelKeys`` name to the selectors
+    of its topology spread constraints and affinity terms."""
+
+    def selecting(term: Selecting) -> Selecting:
+        selector = term.labelSelector
+        if selector is None:
+            return term
+        wanted = [("In", key) for key in term.matchLabelKeys]
+        if isinstance(term, PodAffinityTerm):
+            wanted += [("NotIn", key) for key in term.mismatchLabelKeys]
+        added = (
+            LabelSelectorRequirement(key=key, operator=operator, values=(labels[key],))
+            for operator, key in wanted
+            if key in labels
+        )
+        expressions = (*selector.matchExpressions, *added)
+        selector = structs.replace(selector, matchExpressions=expressions)
+        return structs.replace(term, labelSelector=selector)
+
+    def resolved(affinity: Terms | None) -> Terms | None:
+        return affinity and structs.replace(
+            affinity,
+            requiredDuringSchedulingIgnoredDuringExecution=tuple(
+                map(selecting, affinity.requiredDuringSchedulingIgnoredDuringExecution)
+            ),
+            preferredDuringSchedulingIgnoredDuringExecution=tuple(
+                structs.replace(one, podAffinityTerm=selecting(one.podAffinityTerm))
+                for one in affinity.preferredDuringSchedulingIgnoredDuringExecution
+            ),
+        )
+
+    return structs.replace(
+        spec,
+        topologySpreadConstraints=tuple(map(selecting, spec.topologySpreadConstraints)),
+        affinity=spec.affinity
+        and structs.replace(
+            spec.affinity,
+            podAffinity=resolved(spec.affinity.podAffinity),
+            podAntiAffinity=resolved(spec.affinity.podAntiAffinity),
+        ),
+    )
 
 
 def _gated(pod: Pod) -> tuple[PodCondition, ...]:
@@ -151,14 +237,8 @@ def _create_errors(pod: Pod) -> Errors:
 
 
 def _warnings(new: Pod, old: Pod | None) -> Iterable[str]:
-    if old is not None:
-        return
-    problems = formats.dns_label(new.metadata.name)
-    if problems:
-        yield (
-            "metadata.name: this is used in the Pod's hostname, which can result in surprising"
-            f" behavior; a DNS label is recommended: [{' '.join(problems)}]"
-        )
+    """The API server sends no warnings about updates of pods."""
+    return pod_warnings(new) if old is None else ()
 
 
 def _grace(pod: Pod, seconds: int | None) -> int:
