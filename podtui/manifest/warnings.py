@@ -291,11 +291,10 @@ def _container(container: AnyContainer, path: str, annotations: dict[str, str]) 
     profile = container.securityContext and container.securityContext.seccompProfile
     if profile is None and key in annotations:
         yield f"metadata.annotations[{key}]: {_SECCOMP}"
-    if container.resources is not None:
-        for resource in _BYTES:
-            for kind in ("limits", "requests"):
-                amounts = getattr(container.resources, kind)
-                yield from _fractions(amounts, f"{path}.resources.{kind}", (resource,))
+    for resource in _BYTES:
+        for kind in ("limits", "requests"):
+            amounts = getattr(container.resources, kind)
+            yield from _fractions(amounts, f"{path}.resources.{kind}", (resource,))
     yield from _hidden_variables(container.env, f"{path}.env")
 
 
