@@ -28,12 +28,11 @@ from podtui.agent.lock import AgentLock, AgentRecord
 from podtui.agent.node_lifecycle import NodeLifecycle
 from podtui.agent.systemd import machine_is_stopping
 from podtui.api.cpus import parse_cpu_set
+from podtui.api.local import Plan, WhatIf
 from podtui.api.names import MANIFEST_PATH
-from podtui.api.plan import Plan
 from podtui.api.pods import is_mirror
 from podtui.api.times import rfc3339
 from podtui.api.v1 import Pod
-from podtui.api.what_if import WhatIf
 from podtui.client.api_client import ApiClient
 from podtui.client.unix import UnixClient
 from podtui.clock import Clock, SystemClock
@@ -51,7 +50,7 @@ from podtui.pki.pki import Pki
 from podtui.pki.tokens import TokenIssuer
 from podtui.runtime.journal import Journal, journaled
 from podtui.runtime.protocol import Runtime
-from podtui.scheduler.client import ClientOfScheduler
+from podtui.scheduler.port import ClientOfScheduler
 from podtui.scheduler.scheduler import Scheduler
 from podtui.server import build_app, serve_unix
 from podtui.server.auth.access import Access

@@ -1,12 +1,16 @@
-"""Types that Kubernetes does not have: the files of the manifest folder and their diagnostics.
+"""Types of ``podtui.dev/v1alpha1``, which Kubernetes does not have, in Kubernetes' shapes.
 
-They are served as ``podtui.dev/v1alpha1`` resources, in Kubernetes' shapes, beside the core API.
+The files of the manifest folder with their diagnostics, usage, the journal of engine calls, images,
+the plan of a changed manifest, and the admission of a pod that is not stored. Reports on a running
+pod are in `podtui.api.insight`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from enum import StrEnum
+
+import msgspec
 
 from podtui.api.names import GROUP_VERSION, MANIFEST_PATH, METRICS_GROUP_VERSION
 from podtui.api.v1 import ObjectMeta, Pod, Quantity, Struct, Time
@@ -140,3 +144,224 @@ def manifest_of(pod: Pod, manifests: Iterable[Manifest]) -> Manifest | None:
         elif (status.podName, status.podNamespace) == (meta.name, meta.namespace):
             of_name = of_name or manifest
     return of_path or of_name
+
+
+class EngineCall(Struct, frozen=True, kw_only=True):
+    """One call to the engine. ``line`` is an equivalent docker command line, ready to be copied;
+    the values of environment variables are left out. ``count`` is the number of identical calls in
+    a row; ``time`` is that of the last one. ``seconds`` is how long that call took, and ``error``
+    why it failed."""
+
+    serial: int
+    time: Time
+    line: str
+    verb: str
+    namespace: str = ""
+    pod: str = ""
+    uid: str = ""
+    container: str = ""
+    count: int = 1
+    seconds: float = 0.0
+    error: str = ""
+
+
+class EngineCallList(Struct, frozen=True, kw_only=True):
+    """``items`` are sorted from oldest to newest."""
+
+    metadata: ObjectMeta
+    items: tuple[EngineCall, ...]
+    apiVersion: str = GROUP_VERSION
+    kind: str = "EngineCallList"
+
+
+class NodeImage(Struct, frozen=True, kw_only=True):
+    """One image; a Node's status lists at most 50, without their age.
+
+    ``names`` are its tags, or its digests if it has no tags; ``created`` is the build time.
+    ``usedBy`` lists the pods (``namespace/name``) that have a container of this image,
+    including stopped ones. ``collectable`` is set if image garbage collection may delete it once no
+    container uses it."""
+
+    id: str
+    names: tuple[str, ...] = ()
+    sizeBytes: int = 0
+    created: Time | None = None
+    usedBy: tuple[str, ...] = ()
+    collectable: bool = False
+
+
+class NodeImageList(Struct, frozen=True, kw_only=True):
+    items: tuple[NodeImage, ...] = ()
+    apiVersion: str = GROUP_VERSION
+    kind: str = "NodeImageList"
+
+
+class PrunedImages(Struct, frozen=True, kw_only=True):
+    """The result of a prune: the removed images by their first name, and the sum of their sizes (a
+    shared layer counts once per image). ``kept`` lists the images that the engine refused to
+    remove, with its reason."""
+
+    removed: tuple[str, ...] = ()
+    sizeBytes: int = 0
+    kept: tuple[str, ...] = ()
+
+
+class PullStep(Struct, frozen=True, kw_only=True):
+    """One message of a pull's response stream: progress in bytes of the layers known so far. The
+    last message has ``image``, or ``error`` with the reason for the failure."""
+
+    status: str = ""
+    current: int = 0
+    total: int = 0
+    image: NodeImage | None = None
+    error: str = ""
+
+
+class Outcome(StrEnum):
+    """The effect on a pod."""
+
+    UNCHANGED = "Unchanged"
+    NEW = "New"
+    REPLACED = "Replaced"
+    """The UID changes: the old pod is terminated with its grace period, and a new one starts fresh.
+    """
+    IN_PLACE = "InPlace"
+    """The manifest sets the UID: the pod keeps running and is updated in place."""
+    REMOVED = "Removed"
+
+
+class FieldChange(Struct, frozen=True, kw_only=True):
+    """The old and the new value of one field; empty where the field is not set.
+
+    ``line`` and ``column`` refer to the new text, or to the old text if the field was removed
+    (``gone``). ``effect`` describes the consequence for a pod with a fixed UID, and when it takes
+    place.
+    """
+
+    field: str
+    old: str = ""
+    new: str = ""
+    line: int | None = None
+    column: int | None = None
+    gone: bool = False
+    effect: str = ""
+
+
+class PodPlan(Struct, frozen=True, kw_only=True):
+    """``restarts`` names the containers that are restarted in place. ``rejection`` is the node's
+    message if it would reject the pod. ``grace`` is the grace period, in seconds, of the pod that
+    terminates."""
+
+    outcome: Outcome
+    namespace: str
+    name: str
+    changes: tuple[FieldChange, ...] = ()
+    restarts: tuple[str, ...] = ()
+    rejection: str = ""
+    grace: int = 0
+
+
+class ObjectPlan(Struct, frozen=True, kw_only=True):
+    """The plan for a ConfigMap or Secret; ``readers`` are the pods that refer to it."""
+
+    outcome: Outcome
+    kind: str
+    namespace: str
+    name: str
+    readers: tuple[str, ...] = ()
+
+
+class FilePlan(Struct, frozen=True, kw_only=True):
+    """Another file whose state changes as a side effect."""
+
+    name: str
+    old: ManifestState
+    new: ManifestState
+    message: str = ""
+
+
+class Plan(Struct, frozen=True, kw_only=True):
+    """The effects of a text if it were the content of the file that ``metadata`` names. ``usable``
+    is False if something prevents the file from being used; ``pods`` then lists the effects that
+    occur anyway."""
+
+    metadata: ObjectMeta
+    path: str
+    state: ManifestState | None = None
+    """None if the file would not exist."""
+    usable: bool = True
+    message: str = ""
+    diagnostics: tuple[Diagnostic, ...] = ()
+    pods: tuple[PodPlan, ...] = ()
+    objects: tuple[ObjectPlan, ...] = ()
+    files: tuple[FilePlan, ...] = ()
+    apiVersion: str = GROUP_VERSION
+    kind: str = "Plan"
+
+
+class Lack(Struct, frozen=True, kw_only=True):
+    """A resource that is insufficient; ``capacity`` is the node's allocatable amount. Amounts are
+    in milli cores for cpu, and in bytes or counts for other resources."""
+
+    resource: str
+    requested: int
+    used: int
+    capacity: int
+
+    @property
+    def missing(self) -> int:
+        return self.requested - (self.capacity - self.used)
+
+    @property
+    def hopeless(self) -> bool:
+        """True if the node lacks the resource even with no other pod on it."""
+        return self.requested > self.capacity
+
+
+class PortHolder(Struct, frozen=True, kw_only=True):
+    """The pod, or the other process of the machine, that uses a host port which the pod needs.
+
+    ``pid`` is None and ``process`` is empty if the machine does not reveal the owner.
+    """
+
+    port: int
+    protocol: str
+    hostIP: str = ""
+    namespace: str = ""
+    pod: str = ""
+    process: str = ""
+    pid: int | None = None
+
+
+class Leaver(Struct, frozen=True, kw_only=True):
+    """A pod that would have to be removed. ``preempted`` is set if the kubelet would preempt it
+    itself."""
+
+    namespace: str
+    name: str
+    uid: str
+    frees: dict[str, int] = msgspec.field(default_factory=dict[str, int])
+    ports: tuple[int, ...] = ()
+    preempted: bool = False
+
+
+class WhatIf(Struct, frozen=True, kw_only=True):
+    """The admission result of the pod in ``metadata``. Unless it is ``admitted``, ``reason`` and
+    ``message`` are the kubelet's.
+
+    ``replaces`` is set if a running pod of the same name would be replaced. ``leave`` is the
+    smallest set of pods whose removal makes the pod fit; it is empty if the pod fits now or if no
+    removal helps. ``remarks`` are sentences for users.
+    """
+
+    metadata: ObjectMeta
+    admitted: bool
+    reason: str = ""
+    message: str = ""
+    replaces: bool = False
+    lacks: tuple[Lack, ...] = ()
+    holders: tuple[PortHolder, ...] = ()
+    leave: tuple[Leaver, ...] = ()
+    remarks: tuple[str, ...] = ()
+    apiVersion: str = GROUP_VERSION
+    kind: str = "WhatIf"

@@ -6,11 +6,8 @@ import asyncio
 from collections.abc import AsyncIterator
 from typing import Final, NoReturn
 
-from podtui.api.engine_calls import EngineCall
-from podtui.api.images import NodeImage, PrunedImages, PullStep
 from podtui.api.insight import AT_ONCE, InsightQuery, NodeInsight, PodInsight, ProbeRun
-from podtui.api.plan import Plan
-from podtui.api.what_if import WhatIf
+from podtui.api.local import EngineCall, NodeImage, Plan, PrunedImages, PullStep, WhatIf
 from podtui.client.api_client import ApiClient
 from podtui.client.cluster_connection import ClusterConnection
 from podtui.client.copying import Copying

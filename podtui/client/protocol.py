@@ -17,10 +17,7 @@ from podtui.api.local import Manifest, NodeMetrics, PodMetrics
 from podtui.api.v1 import EphemeralContainer, Event, Namespace, Node, Pod
 
 if TYPE_CHECKING:
-    from podtui.api.engine_calls import EngineCall
-    from podtui.api.images import NodeImage, PrunedImages, PullStep
-    from podtui.api.plan import Plan
-    from podtui.api.what_if import WhatIf
+    from podtui.api.local import EngineCall, NodeImage, Plan, PrunedImages, PullStep, WhatIf
 
 Output = tuple[Literal["stdout", "stderr"], bytes]
 T = TypeVar("T", Pod, Node, Event, Namespace, Manifest, Timeline)

@@ -10,12 +10,18 @@ from urllib.parse import quote, urlencode
 
 import aiohttp
 
-from podtui.api.engine_calls import EngineCall, EngineCallList
-from podtui.api.images import NodeImage, NodeImageList, PrunedImages, PullStep
 from podtui.api.insight import AT_ONCE, InsightQuery, NodeInsight, PodInsight, ProbeRun
+from podtui.api.local import (
+    EngineCall,
+    EngineCallList,
+    NodeImage,
+    NodeImageList,
+    Plan,
+    PrunedImages,
+    PullStep,
+    WhatIf,
+)
 from podtui.api.names import GROUP_VERSION
-from podtui.api.plan import Plan
-from podtui.api.what_if import WhatIf
 from podtui.client.api_client import ApiClient
 from podtui.client.connection import ANSWER_SECONDS, HttpConnection
 from podtui.client.decoding import LineSplitter, understood

@@ -8,10 +8,10 @@ from collections.abc import AsyncIterator, Callable
 from functools import partial
 from typing import Final
 
+from podtui.api.local import WhatIf
 from podtui.api.names import PULL_PROGRESS
 from podtui.api.pods import host_ports
 from podtui.api.v1 import Pod
-from podtui.api.what_if import WhatIf
 from podtui.clock import Clock
 from podtui.kubelet.admission.admissions import Admissions
 from podtui.kubelet.base.config import KubeletConfig
@@ -62,8 +62,8 @@ from podtui.kubelet.status.status_reporter import StatusReporter
 from podtui.kubelet.volumes.documents import Documents
 from podtui.kubelet.volumes.tokens import PodTokens
 from podtui.kubelet.volumes.volume_manager import VolumeManager
+from podtui.manifest.folder_state import Folder
 from podtui.manifest.objects import DocumentKind
-from podtui.manifest.types import Folder
 from podtui.runtime.protocol import ContainerState, Runtime
 from podtui.store.protocol import Records
 

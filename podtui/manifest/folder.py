@@ -22,7 +22,7 @@ from podtui.api.local import Diagnostic, Severity
 from podtui.api.v1 import Pod
 from podtui.clock import Clock
 from podtui.manifest.diagnose import read_manifest
-from podtui.manifest.folder_state import FolderState
+from podtui.manifest.folder_state import Folder, FolderState
 from podtui.manifest.identity import from_record, seen_text
 from podtui.manifest.listing import (
     FolderStamp,
@@ -39,7 +39,6 @@ from podtui.manifest.listing import (
 )
 from podtui.manifest.preview import Preview, read_preview, why_no_manifest
 from podtui.manifest.result import ReadResult
-from podtui.manifest.types import Folder
 from podtui.manifest.watch import ADDED, MODIFIED, Changes, FolderWatch
 
 SETTLE_SECONDS: Final = 0.15

@@ -13,11 +13,12 @@ evaluated, and their results stay the identical objects.
 from __future__ import annotations
 
 from collections.abc import Collection, Hashable, Iterable, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from typing import Generic, TypeVar
 
 from podtui.api import names, v1
-from podtui.api.local import ManifestState
+from podtui.api.local import Manifest, ManifestState
+from podtui.api.v1 import ConfigMap, Pod, Secret
 from podtui.manifest.file_state import Claim, File, FileState, as_duplicate, claims_of, record_of
 from podtui.manifest.identity import with_seen
 from podtui.manifest.listing import Stamp
@@ -30,7 +31,26 @@ from podtui.manifest.result import (
     object_keys,
     settle,
 )
-from podtui.manifest.types import Folder
+
+
+@dataclass(frozen=True, slots=True)
+class Folder:
+    """A complete snapshot of the folder; the kubelet compares it with the previous one.
+
+    ``pods`` are the pods to run by UID, defaulted, identified and valid, including the last good
+    version of a broken file. ``manifests`` has one record per file, including ignored ones, by file
+    name. ``error`` is set if the folder cannot be read (``pods`` are then the last known ones).
+    ``config_maps`` and ``secrets`` are those of the folder (departure 7), by (namespace, name).
+    """
+
+    pods: Mapping[str, Pod] = field(default_factory=dict[str, Pod])
+    manifests: Mapping[str, Manifest] = field(default_factory=dict[str, Manifest])
+    error: str = ""
+    config_maps: Mapping[tuple[str, str], ConfigMap] = field(
+        default_factory=dict[tuple[str, str], ConfigMap]
+    )
+    secrets: Mapping[tuple[str, str], Secret] = field(default_factory=dict[tuple[str, str], Secret])
+
 
 Key = TypeVar("Key", bound=Hashable)
 

@@ -8,10 +8,10 @@ from dataclasses import dataclass, field
 
 from podtui.manifest.diagnose import read_manifest
 from podtui.manifest.document import Path, Place, UnreadableText
+from podtui.manifest.folder_state import Folder
 from podtui.manifest.listing import ignore_reason, read_file, shown_path
 from podtui.manifest.reader import read_document, read_documents, split_documents
 from podtui.manifest.result import ReadResult
-from podtui.manifest.types import Folder
 
 Places = Mapping[Path, Place]
 

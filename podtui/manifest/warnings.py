@@ -25,7 +25,7 @@ from podtui.api.v1 import (
 from podtui.manifest.validation import formats
 from podtui.manifest.validation.context import AnyContainer, containers_with_paths
 from podtui.manifest.validation.errors import quoted
-from podtui.manifest.validation.profiles import (
+from podtui.manifest.validation.security import (
     APPARMOR_CONTAINER,
     SECCOMP_CONTAINER,
     SECCOMP_POD,

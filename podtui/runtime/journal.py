@@ -17,7 +17,7 @@ from typing import Any, Final, TypeVar, cast
 
 import msgspec
 
-from podtui.api.engine_calls import EngineCall
+from podtui.api.local import EngineCall
 from podtui.clock import Clock
 from podtui.runtime import command_lines as lines
 from podtui.runtime.protocol import (

@@ -23,7 +23,7 @@ from podtui.clock import SystemClock
 from podtui.kubelet.base.config import KubeletConfig
 from podtui.kubelet.images.pulled_images import FILE
 from podtui.kubelet.kubelet import Kubelet
-from podtui.manifest.types import Folder
+from podtui.manifest.folder_state import Folder
 from podtui.runtime.docker import DockerRuntime
 from podtui.store import Store, open_store
 

@@ -18,7 +18,7 @@ from runtime_bench import until
 from podtui.api.v1 import Event, PodStatus
 from podtui.clock import SystemClock
 from podtui.manifest.folder import ManifestFolder
-from podtui.manifest.types import Folder
+from podtui.manifest.folder_state import Folder
 from podtui.runtime.protocol import LogOptions
 
 IMAGE = "busybox:1.36"

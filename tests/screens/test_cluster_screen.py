@@ -21,8 +21,7 @@ from podtui.errors import AgentUnavailable, ApiError
 from podtui.tui.app import PodtuiApp
 from podtui.tui.commands.delete import deletion_effect
 from podtui.tui.model.model import Link
-from podtui.tui.screens.help_screen import HelpScreen
-from podtui.tui.screens.key_lines import key_lines
+from podtui.tui.screens.help_screen import HelpScreen, key_lines
 from podtui.tui.screens.node.node_screen import NodeScreen
 from podtui.tui.screens.pods.pod_screen import PodScreen
 from podtui.tui.widgets.dialogs import Dialog

@@ -16,8 +16,7 @@ from msgspec import structs
 from tui_app import notified, wait_for
 from tui_scene import ended, pod, status
 
-from podtui.api.engine_calls import EngineCall
-from podtui.api.plan import Outcome
+from podtui.api.local import EngineCall, Outcome
 from podtui.api.v1 import EphemeralContainer
 from podtui.cli import build_parser
 from podtui.client.protocol import ExecQuery

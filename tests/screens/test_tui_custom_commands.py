@@ -13,7 +13,7 @@ from textual.pilot import Pilot
 from tui_app import main, running, wait_for
 from tui_scene import full_client, pod, status
 
-from podtui.api.images import NodeImage
+from podtui.api.local import NodeImage
 from podtui.settings import resolve
 from podtui.tui.app import PodtuiApp
 from podtui.tui.model.model import pod_key

@@ -11,7 +11,7 @@ from textual.pilot import Pilot
 from tui_app import running, wait_for
 from tui_scene import FakeClient, full_client, now
 
-from podtui.api.images import NodeImage, PullStep
+from podtui.api.local import NodeImage, PullStep
 from podtui.tui.app import PodtuiApp
 from podtui.tui.screens.node.node_screen import NodeScreen
 from podtui.tui.widgets.dialogs import Dialog

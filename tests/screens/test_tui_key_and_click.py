@@ -11,7 +11,7 @@ import pytest
 from action_scene import WEB, acting, asked, plan
 from tui_app import main, notified, running, wait_for
 
-from podtui.api.plan import Outcome
+from podtui.api.local import Outcome
 from podtui.client.copying import Copied
 from podtui.client.protocol import AttachQuery
 from podtui.tui.commands import shell

@@ -7,9 +7,8 @@ import json
 from tui_app import main, running, wait_for
 from tui_scene import ago, full_client
 
-from podtui.api.images import NodeImage
+from podtui.api.local import NodeImage, PortHolder, WhatIf
 from podtui.api.v1 import ObjectMeta
-from podtui.api.what_if import PortHolder, WhatIf
 from podtui.tui.screens.node.node_screen import NodeScreen
 from podtui.tui.screens.pods.pod_screen import PodScreen
 from podtui.tui.widgets.tones import LinesView

@@ -11,9 +11,8 @@ from tui_scene import FakeClient, ended, full_client, manifest, pod, status, wai
 
 from podtui.api.insight import PodInsight, ProbeReport
 from podtui.api.kills import Kill, KillReason, with_kill
-from podtui.api.local import Manifest, ManifestState
+from podtui.api.local import Manifest, ManifestState, Outcome, Plan, PodPlan
 from podtui.api.names import KILLS
-from podtui.api.plan import Outcome, Plan, PodPlan
 from podtui.api.v1 import (
     Container,
     ContainerState,

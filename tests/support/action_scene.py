@@ -11,8 +11,7 @@ from textual.pilot import Pilot
 from tui_app import running, wait_for
 from tui_scene import FakeClient, manifest, node, pod, status
 
-from podtui.api.local import Manifest
-from podtui.api.plan import FieldChange, Outcome, Plan, PodPlan
+from podtui.api.local import FieldChange, Manifest, Outcome, Plan, PodPlan
 from podtui.api.v1 import ObjectMeta, Pod
 from podtui.tui.app import PodtuiApp
 from podtui.tui.widgets.dialogs import Dialog

@@ -16,8 +16,8 @@ from podtui.errors import EngineError
 from podtui.kubelet.base.config import KubeletConfig
 from podtui.kubelet.kubelet import Kubelet
 from podtui.manifest.diagnose import read_manifest
+from podtui.manifest.folder_state import Folder
 from podtui.manifest.identity import seen_text, with_seen
-from podtui.manifest.types import Folder
 from podtui.runtime.docker import DockerRuntime
 from podtui.runtime.protocol import LogOptions
 from podtui.store import Store, open_store

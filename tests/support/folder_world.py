@@ -8,10 +8,9 @@ from collections.abc import AsyncIterator
 from kubelet_world import World
 
 from podtui.manifest.diagnose import read_manifest
-from podtui.manifest.folder_state import FolderState
+from podtui.manifest.folder_state import Folder, FolderState
 from podtui.manifest.identity import seen_text
 from podtui.manifest.listing import Stamp
-from podtui.manifest.types import Folder
 
 PATH = "/m"
 

@@ -26,8 +26,6 @@ from tui_scene import (
     waiting,
 )
 
-from podtui.api.engine_calls import EngineCall
-from podtui.api.images import NodeImage
 from podtui.api.insight import (
     PodInsight,
     PodStart,
@@ -37,10 +35,25 @@ from podtui.api.insight import (
     StepKind,
     UsageSeries,
 )
-from podtui.api.local import Diagnostic, ManifestState, NodeMetrics, Severity
-from podtui.api.plan import FieldChange, FilePlan, ObjectPlan, Outcome, Plan, PodPlan
+from podtui.api.local import (
+    Diagnostic,
+    EngineCall,
+    FieldChange,
+    FilePlan,
+    Lack,
+    Leaver,
+    ManifestState,
+    NodeImage,
+    NodeMetrics,
+    ObjectPlan,
+    Outcome,
+    Plan,
+    PodPlan,
+    PortHolder,
+    Severity,
+    WhatIf,
+)
 from podtui.api.v1 import ExecAction, ObjectMeta, Pod, Probe
-from podtui.api.what_if import Lack, Leaver, PortHolder, WhatIf
 from podtui.terminal_text import one_line
 from podtui.tui.commands.session import RunningForward
 from podtui.tui.views.journal import JournalEntry

@@ -31,8 +31,8 @@ from podtui.kubelet.base.ports import ServiceAccountTokens
 from podtui.kubelet.containers.killer import Hooks
 from podtui.kubelet.kubelet import Kubelet
 from podtui.kubelet.prober.state import Probes
+from podtui.manifest.folder_state import Folder
 from podtui.manifest.identity import seen_text, with_seen
-from podtui.manifest.types import Folder
 from podtui.runtime.memory import Behaviour, MemoryEngine, MemoryRuntime, Say
 from podtui.runtime.memory.images import invent
 from podtui.runtime.protocol import (

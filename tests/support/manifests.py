@@ -10,7 +10,7 @@ from typing import Any
 
 from podtui.clock import SystemClock
 from podtui.manifest.folder import ManifestFolder
-from podtui.manifest.types import Folder
+from podtui.manifest.folder_state import Folder
 
 NODE = "n1"
 

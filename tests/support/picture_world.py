@@ -24,8 +24,6 @@ from tui_scene import (
     waiting,
 )
 
-from podtui.api.engine_calls import EngineCall
-from podtui.api.images import NodeImage
 from podtui.api.insight import (
     NetworkSeries,
     NodeInsight,
@@ -37,10 +35,25 @@ from podtui.api.insight import (
     StepKind,
     UsageSeries,
 )
-from podtui.api.local import Diagnostic, Manifest, ManifestState, Severity
-from podtui.api.plan import FieldChange, FilePlan, ObjectPlan, Outcome, Plan, PodPlan
+from podtui.api.local import (
+    Diagnostic,
+    EngineCall,
+    FieldChange,
+    FilePlan,
+    Lack,
+    Leaver,
+    Manifest,
+    ManifestState,
+    NodeImage,
+    ObjectPlan,
+    Outcome,
+    Plan,
+    PodPlan,
+    PortHolder,
+    Severity,
+    WhatIf,
+)
 from podtui.api.v1 import ContainerPort, HTTPGetAction, ObjectMeta, Pod, Probe
-from podtui.api.what_if import Lack, Leaver, PortHolder, WhatIf
 from podtui.manifest.diagnose import read_manifest
 from podtui.tui.commands.manifest_file import TrashedFile
 from podtui.tui.commands.session import RunningForward

@@ -9,22 +9,25 @@ from typing import Any
 
 from repository import ROOT
 
-from podtui.api.engine_calls import EngineCall
-from podtui.api.images import NodeImage, PrunedImages, PullStep
 from podtui.api.insight import AT_ONCE, InsightQuery, NodeInsight, PodInsight, ProbeRun
 from podtui.api.local import (
     ContainerMetrics,
     Diagnostic,
+    EngineCall,
     Manifest,
     ManifestSpec,
     ManifestState,
     ManifestStatus,
+    NodeImage,
     NodeMetrics,
+    Plan,
     PodMetrics,
+    PrunedImages,
+    PullStep,
     Severity,
+    WhatIf,
 )
 from podtui.api.names import MANIFEST_PATH
-from podtui.api.plan import Plan
 from podtui.api.v1 import (
     Container,
     ContainerState,
@@ -46,7 +49,6 @@ from podtui.api.v1 import (
     PodStatus,
     ResourceRequirements,
 )
-from podtui.api.what_if import WhatIf
 from podtui.client.protocol import Changed, Delta, LogQuery, Lost, Removed, Synced
 from podtui.errors import ApiError
 

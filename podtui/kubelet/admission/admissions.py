@@ -8,11 +8,11 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import partial
 from typing import Final
 
+from podtui.api.local import WhatIf
 from podtui.api.names import LACKS, WOULD_FIT
 from podtui.api.pod_resources import is_static, pod_requests
 from podtui.api.pods import pod_ref
 from podtui.api.v1 import Pod
-from podtui.api.what_if import WhatIf
 from podtui.clock import Clock
 from podtui.kubelet.admission.predicates import admit
 from podtui.kubelet.admission.what_if import AdmissionContext, what_if

@@ -14,7 +14,16 @@ from typing import Any, Final, cast
 
 import msgspec
 
-from podtui.api.local import Manifest, ManifestState
+from podtui.api.local import (
+    FieldChange,
+    FilePlan,
+    Manifest,
+    ManifestState,
+    ObjectPlan,
+    Outcome,
+    Plan,
+    PodPlan,
+)
 from podtui.api.names import (
     CONFIG_HASH,
     CONFIG_MIRROR,
@@ -22,14 +31,13 @@ from podtui.api.names import (
     CONFIG_SOURCE,
     MANIFEST_PATH,
 )
-from podtui.api.plan import FieldChange, FilePlan, ObjectPlan, Outcome, Plan, PodPlan
 from podtui.api.pods import full_name
 from podtui.api.v1 import ConfigMap, Container, ObjectMeta, Pod, Secret
 from podtui.kubelet.resize.allocations import RESIZABLE
 from podtui.manifest.document import MapKey, Path, path_text
+from podtui.manifest.folder_state import Folder
 from podtui.manifest.objects import ObjectKey, references
 from podtui.manifest.preview import Places, Preview
-from podtui.manifest.types import Folder
 
 SHOWN: Final = 80
 """Maximum length of a displayed value, in characters."""

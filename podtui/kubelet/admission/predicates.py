@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
+from podtui.api.local import Lack
 from podtui.api.pod_resources import (
     BEST_EFFORT,
     RequestsOf,
@@ -17,7 +18,6 @@ from podtui.api.pod_resources import (
 from podtui.api.pods import host_ports, ports_clash
 from podtui.api.selectors import node_matches, tolerates
 from podtui.api.v1 import Pod, Taint
-from podtui.api.what_if import Lack
 from podtui.kubelet.admission.preemption import PODS, preempt
 from podtui.kubelet.base.types import AdmitResult, NodeView
 from podtui.kubelet.containers.restart import has_restart_all_rule

@@ -13,10 +13,10 @@ from dataclasses import dataclass, field
 from itertools import combinations
 from typing import Final
 
+from podtui.api.local import Lack, Leaver, PortHolder, WhatIf
 from podtui.api.pod_resources import RequestsOf, pod_requests
 from podtui.api.pods import host_ports, ports_clash
 from podtui.api.v1 import ObjectMeta, Pod
-from podtui.api.what_if import Lack, Leaver, PortHolder, WhatIf
 from podtui.kubelet.admission.predicates import admit, lacks_of
 from podtui.kubelet.admission.preemption import PODS
 from podtui.kubelet.base.types import AdmitResult, NodeView

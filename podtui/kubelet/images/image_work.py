@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable
 from typing import Final
 
 from podtui.api.image_reference import with_default_tag
-from podtui.api.images import NodeImage, NodeImageList, PrunedImages, PullStep
+from podtui.api.local import NodeImage, NodeImageList, PrunedImages, PullStep
 from podtui.api.times import optional_rfc3339
 from podtui.clock import Clock
 from podtui.errors import EngineConflict, EngineError, EngineUnavailable

@@ -19,9 +19,9 @@ from podtui.clock import Clock
 from podtui.kubelet.base.ports import PodClient
 from podtui.kubelet.base.types import PodOperation, PodUpdate
 from podtui.kubelet.volumes.documents import Documents
+from podtui.manifest.folder_state import Folder
 from podtui.manifest.identity import seen_text
 from podtui.manifest.objects import ObjectKey
-from podtui.manifest.types import Folder
 from podtui.store.protocol import Records
 
 _LOG = logging.getLogger(__name__)

@@ -11,8 +11,8 @@ from typing import TypeVar
 from podtui.api.pod_resources import is_static
 from podtui.api.v1 import ConfigMap, Pod, Secret
 from podtui.kubelet.base.ports import DocumentSource
+from podtui.manifest.folder_state import Folder
 from podtui.manifest.objects import ObjectKey, object_key, references
-from podtui.manifest.types import Folder
 
 _LOG = logging.getLogger(__name__)
 _Document = TypeVar("_Document", ConfigMap, Secret)

@@ -17,7 +17,6 @@ from podtui.manifest.validation import (
     formats,
     metadata,
     network,
-    profiles,
     projected,
     resources,
     restarts,
@@ -71,7 +70,7 @@ def _pod(pod: Pod) -> Errors:
             "cannot be set until all schedulingGates have been cleared",
             at="spec.schedulingGates",
         )
-    yield from profiles.agreement(pod)
+    yield from security.profile_agreement(pod)
 
 
 def spec_errors(pod: Pod) -> Errors:
@@ -180,7 +179,7 @@ def known_annotations(pod: Pod, path: str) -> Errors:
         whole = _WHOLE.fullmatch(cost) is not None
         if not whole or not -(2**31) <= int(cost) < 2**31:
             yield invalid(f"{path}[{DELETION_COST}]", cost, "must be a 32bit integer")
-    yield from profiles.profile_annotations(pod, path)
+    yield from security.profile_annotations(pod, path)
 
 
 _PATH = "spec.ephemeralContainers"

@@ -9,7 +9,7 @@ import msgspec
 from aiohttp import web
 
 from podtui.api.image_reference import parse_image_reference
-from podtui.api.images import NodeImage, NodeImageList, PrunedImages, PullStep
+from podtui.api.local import NodeImage, NodeImageList, PrunedImages, PullStep
 from podtui.api.names import GROUP_VERSION
 from podtui.errors import EngineConflict, EngineError, EngineUnavailable
 from podtui.server.status import StatusError, bad_request, json_response, success

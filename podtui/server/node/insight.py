@@ -9,8 +9,8 @@ from typing import Protocol
 import msgspec
 from aiohttp import web
 
-from podtui.api.engine_calls import EngineCall, EngineCallList
 from podtui.api.insight import InsightPart, InsightQuery, NodeInsight, PodInsight, ProbeRun
+from podtui.api.local import EngineCall, EngineCallList
 from podtui.api.names import GROUP_VERSION
 from podtui.api.v1 import ObjectMeta
 from podtui.server.resources.objects import encode

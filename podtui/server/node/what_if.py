@@ -7,11 +7,9 @@ from collections.abc import Awaitable, Callable
 
 from aiohttp import web
 
-from podtui.api.local import Severity
+from podtui.api.local import Plan, Severity, WhatIf
 from podtui.api.names import GROUP_VERSION
-from podtui.api.plan import Plan
 from podtui.api.v1 import Pod, StatusCause, StatusDetails
-from podtui.api.what_if import WhatIf
 from podtui.manifest.result import ReadResult
 from podtui.server.resources.objects import encode
 from podtui.server.status import StatusError, bad_request, json_response

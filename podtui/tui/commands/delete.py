@@ -6,8 +6,7 @@ import asyncio
 from collections.abc import Sequence
 from pathlib import Path
 
-from podtui.api.local import Manifest
-from podtui.api.plan import Plan
+from podtui.api.local import Manifest, Plan
 from podtui.api.v1 import OwnerReference, Pod
 from podtui.errors import AgentUnavailable, ApiError
 from podtui.tui.commands.edit_manifest import undo_rewrite

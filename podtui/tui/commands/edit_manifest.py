@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
-from podtui.api.plan import Plan
+from podtui.api.local import Plan
 from podtui.errors import AgentUnavailable, ApiError
 from podtui.tui.commands.manifest_file import (
     ManifestChanged,

@@ -8,7 +8,7 @@ from typing import Final, cast
 from urllib.parse import quote, urlencode
 
 from podtui.api.image_reference import parse_image_reference
-from podtui.api.images import NodeImage, PrunedImages, PullStep
+from podtui.api.local import NodeImage, PrunedImages, PullStep
 from podtui.api.names import GROUP_VERSION
 from podtui.tui.commands.session import Session
 from podtui.tui.widgets.cells import Line, Span

@@ -21,8 +21,7 @@ from textual.dom import DOMNode
 from textual.screen import Screen
 from textual.worker import Worker
 
-from podtui.api.images import PullStep
-from podtui.api.local import Manifest
+from podtui.api.local import Manifest, PullStep
 from podtui.api.v1 import Pod
 from podtui.client.protocol import Client, PortForward
 from podtui.errors import PodtuiError

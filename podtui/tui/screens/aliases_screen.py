@@ -10,7 +10,7 @@ from textual.binding import Binding, BindingType
 from textual.screen import ModalScreen
 
 from podtui.tui.commands.registry import Command
-from podtui.tui.screens.key_lines import NARROW
+from podtui.tui.screens.help_screen import NARROW
 from podtui.tui.widgets.cells import Line, Span, sized, wrap
 from podtui.tui.widgets.tones import LinesView
 

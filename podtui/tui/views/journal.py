@@ -7,7 +7,7 @@ from typing import Final
 
 from msgspec import Struct
 
-from podtui.api.engine_calls import EngineCall
+from podtui.api.local import EngineCall
 from podtui.api.times import epoch
 from podtui.tui.widgets.cells import (
     Cell,

@@ -5,8 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Final
 
-from podtui.api.local import Diagnostic, ManifestState, Severity
-from podtui.api.plan import FieldChange, FilePlan, ObjectPlan, Outcome, Plan, PodPlan
+from podtui.api.local import (
+    Diagnostic,
+    FieldChange,
+    FilePlan,
+    ManifestState,
+    ObjectPlan,
+    Outcome,
+    Plan,
+    PodPlan,
+    Severity,
+)
 from podtui.tui.widgets.cells import Line, Span
 from podtui.tui.widgets.sanitize import clean
 

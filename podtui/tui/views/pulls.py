@@ -10,7 +10,7 @@ from typing import Final
 from msgspec import Struct
 from msgspec.structs import replace
 
-from podtui.api.images import PullStep
+from podtui.api.local import PullStep
 from podtui.api.names import PULL_PROGRESS
 from podtui.api.pods import all_containers
 from podtui.api.v1 import Pod

@@ -9,9 +9,8 @@ from pathlib import Path
 import pytest
 from served import serving
 
-from podtui.api.images import NodeImage, NodeImageList, PrunedImages, PullStep
+from podtui.api.local import Lack, NodeImage, NodeImageList, PrunedImages, PullStep, WhatIf
 from podtui.api.v1 import ObjectMeta, Pod
-from podtui.api.what_if import Lack, WhatIf
 from podtui.client.unix import UnixClient
 from podtui.errors import ApiError
 from podtui.manifest.diagnose import read_manifest

@@ -12,7 +12,7 @@ from kubelet_world import World, container, pod
 
 from podtui.api.v1 import LocalObjectReference, ObjectMeta, Pod, PodStatus, Secret
 from podtui.errors import EngineError, ImagePullError
-from podtui.manifest.types import Folder
+from podtui.manifest.folder_state import Folder
 from podtui.runtime.protocol import RegistryAuth
 
 pytestmark = pytest.mark.virtual_time

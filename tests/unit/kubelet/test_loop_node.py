@@ -15,8 +15,8 @@ from kubelet_world import World, container, pod, with_env
 from podtui.api.v1 import ContainerPort, Pod, ResourceRequirements
 from podtui.errors import EngineUnavailable, LogError
 from podtui.manifest.diagnose import read_manifest
+from podtui.manifest.folder_state import Folder
 from podtui.manifest.identity import from_record
-from podtui.manifest.types import Folder
 from podtui.runtime.memory import Behaviour
 from podtui.runtime.protocol import EngineInfo, LogOptions
 from podtui.server import build_app, serve_unix

@@ -19,7 +19,7 @@ from podtui.api.v1 import ConfigMap, Pod, Secret
 from podtui.manifest import folder_state as ledger_module
 from podtui.manifest.diagnose import read_manifest
 from podtui.manifest.file_state import File, FileState, as_duplicate, claims_of, record_of
-from podtui.manifest.folder_state import FolderState
+from podtui.manifest.folder_state import Folder, FolderState
 from podtui.manifest.identity import with_seen
 from podtui.manifest.listing import Stamp
 from podtui.manifest.objects import object_key
@@ -31,7 +31,6 @@ from podtui.manifest.result import (
     object_keys,
     settle,
 )
-from podtui.manifest.types import Folder
 
 NAMES = ("a", "b", "c", "d")
 CONFIG = "---\napiVersion: v1\nkind: ConfigMap\nmetadata: {name: m}\ndata: {A: b}\n"

@@ -20,8 +20,8 @@ from podtui.api.local import ManifestState
 from podtui.clock import SystemClock
 from podtui.manifest import folder as folder_module
 from podtui.manifest.folder import ManifestFolder
+from podtui.manifest.folder_state import Folder
 from podtui.manifest.listing import being_edited, ignore_reason
-from podtui.manifest.types import Folder
 
 BROKEN = "kind: ["
 

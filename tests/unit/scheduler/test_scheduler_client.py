@@ -15,7 +15,7 @@ from podtui.api.v1 import Event, Node, Pod
 from podtui.client.unix import UnixClient
 from podtui.clock import SystemClock
 from podtui.errors import ApiError
-from podtui.scheduler.client import ClientOfScheduler
+from podtui.scheduler.port import ClientOfScheduler
 from podtui.scheduler.scheduler import Scheduler
 
 

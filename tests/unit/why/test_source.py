@@ -14,8 +14,7 @@ from podtui.api.places import field_path, read_places, write_places
 from podtui.manifest.diagnose import read_manifest
 from podtui.manifest.reader import read_document
 from podtui.why import Edit, EditError, apply_edits, diff_lines
-from podtui.why.source import Source
-from podtui.why.yaml_values import Value
+from podtui.why.source import Source, Value
 
 PLAIN = """\
 # what it is

@@ -33,7 +33,7 @@ from podtui.manifest.validation.pod_update import (
     validate_status_update,
     validate_update,
 )
-from podtui.manifest.validation.profiles import APPARMOR_CONTAINER, apparmor_of_annotation
+from podtui.manifest.validation.security import APPARMOR_CONTAINER, apparmor_of_annotation
 from podtui.manifest.warnings import pod_warnings
 from podtui.server.encoding.decoding import Tree
 from podtui.server.resources.strategies.strategy import Strategy, with_meta

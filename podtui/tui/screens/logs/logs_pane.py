@@ -19,9 +19,8 @@ from podtui.tui.screens.logs.log_commands import LogCommands
 from podtui.tui.screens.logs.log_stream import LogStream
 from podtui.tui.views.labels import pod_label
 from podtui.tui.views.logs.ansi import plain_text
-from podtui.tui.views.logs.events import EventLines
 from podtui.tui.views.logs.line_buffer import GAP, RULE
-from podtui.tui.views.logs.merge import Merger
+from podtui.tui.views.logs.merge import EventLines, Merger
 from podtui.tui.views.logs.target import (
     GLANCE,
     RANGES,

@@ -8,7 +8,7 @@ from typing import ClassVar, Final
 from textual.binding import Binding, BindingType
 from textual.message import Message
 
-from podtui.api.images import NodeImage, PullStep
+from podtui.api.local import NodeImage, PullStep
 from podtui.api.v1 import Pod
 from podtui.tui.commands.images import prune_images, pull_image, remove_image
 from podtui.tui.commands.session import Session, session_of

@@ -8,12 +8,18 @@ no clock.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import groupby
 from operator import itemgetter
 from typing import Final
 
 from msgspec import Struct
+
+from podtui.api.v1 import Event
+from podtui.tui.model.model import event_key
+from podtui.tui.views.logs.line_buffer import EVENT, EVENT_WARNING
+from podtui.tui.views.logs.times import SECOND, parse_stamp
+from podtui.tui.widgets.sanitize import clean
 
 WINDOW: Final = 0.25
 """Seconds that a line waits for logs that deliver nothing."""
@@ -130,3 +136,45 @@ def _runs(entries: Iterable[tuple[int, int, bytes]]) -> list[Run]:
         lines = list(group)
         runs.append(Run(tag, [line[0] for line in lines], [line[2] for line in lines]))
     return runs
+
+
+class EventLines:
+    """Yields each occurrence of an event once."""
+
+    def __init__(self, since: float | None = None) -> None:
+        """Skip events before ``since`` (epoch seconds)."""
+        self._since = since
+        self._told: dict[str, tuple[int, str]] = {}
+
+    def take(self, events: Iterable[Event]) -> Iterator[tuple[int, int, bytes]]:
+        """Yield (tag, nanoseconds, text) for each new occurrence."""
+        for event in events:
+            moment = event_time(event)
+            occurrence = (event.count or 0, str(moment))
+            key = event_key(event)
+            if self._told.get(key) == occurrence:
+                continue
+            self._told[key] = occurrence
+            if self._since is None or moment >= self._since * SECOND:
+                tag = EVENT_WARNING if event.type == "Warning" else EVENT
+                yield tag, moment, event_text(event).encode(errors="replace")
+
+
+def event_time(event: Event) -> int:
+    """Return the time of the last occurrence in nanoseconds, 0 if the event has none."""
+    for stated in (
+        event.series.lastObservedTime if event.series is not None else None,
+        event.lastTimestamp,
+        event.eventTime,
+        event.firstTimestamp,
+        event.metadata.creationTimestamp,
+    ):
+        if stated:
+            return parse_stamp(str(stated).encode())
+    return 0
+
+
+def event_text(event: Event) -> str:
+    """Format an event: ``BackOff  Back-off restarting failed container (x4)``."""
+    times = f" (x{event.count})" if (event.count or 0) > 1 else ""
+    return f"{clean(event.reason)}  {clean(event.message)}{times}"

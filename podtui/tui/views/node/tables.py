@@ -7,7 +7,7 @@ from typing import Final
 
 from msgspec import Struct
 
-from podtui.api.images import NodeImage
+from podtui.api.local import NodeImage
 from podtui.api.times import epoch
 from podtui.api.v1 import Pod
 from podtui.tui.model.model import pod_key

@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 from difflib import get_close_matches
 from typing import Any, Final
 
+from podtui.api.local import Lack, Leaver, PortHolder, WhatIf
 from podtui.api.quantity import parse_quantity
-from podtui.api.what_if import Lack, Leaver, PortHolder, WhatIf
 from podtui.errors import PodtuiError
 from podtui.tui.views.node.gauges import TITLES, in_unit
 from podtui.tui.widgets.cells import Line, Span, sized, wrap

@@ -7,8 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from podtui.api.local import ManifestState
-from podtui.api.plan import FieldChange, Outcome, Plan, PodPlan
+from podtui.api.local import FieldChange, ManifestState, Outcome, Plan, PodPlan
 from podtui.kubelet.admission.plan import AT_ONCE, STARTS_OVER, comes, plan_of
 from podtui.manifest.diagnose import read_manifest
 from podtui.manifest.folder_state import FolderState

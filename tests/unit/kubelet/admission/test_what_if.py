@@ -12,9 +12,9 @@ from kubelet_world import World, container, pod
 from msgspec import structs
 from virtual_time import virtual
 
+from podtui.api.local import Lack, PortHolder, WhatIf
 from podtui.api.names import CONFIG_SOURCE
 from podtui.api.v1 import ContainerPort, ObjectMeta, Pod, ResourceRequirements
-from podtui.api.what_if import Lack, PortHolder, WhatIf
 from podtui.kubelet.admission.what_if import (
     SETS_TRIED,
     AdmissionContext,

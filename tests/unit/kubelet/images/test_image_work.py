@@ -7,7 +7,7 @@ from kubelet_world import PRESENT, World, container, pod
 from virtual_time import virtual
 
 from podtui.api.image_reference import InvalidImageName
-from podtui.api.images import PullStep
+from podtui.api.local import PullStep
 from podtui.errors import EngineConflict, ImagePullError
 
 MORE = "more:1"

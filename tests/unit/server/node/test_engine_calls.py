@@ -6,7 +6,7 @@ from pathlib import Path
 
 from served import FakeKubelet
 
-from podtui.api.engine_calls import EngineCall
+from podtui.api.local import EngineCall
 from podtui.client.unix import UnixClient
 from podtui.clock import SystemClock
 from podtui.server import build_app, serve_unix

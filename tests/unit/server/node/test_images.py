@@ -12,7 +12,7 @@ import aiohttp
 import pytest
 from served import serving
 
-from podtui.api.images import NodeImage, NodeImageList, PrunedImages, PullStep
+from podtui.api.local import NodeImage, NodeImageList, PrunedImages, PullStep
 from podtui.client.unix import UnixClient
 from podtui.errors import (
     AgentUnavailable,

@@ -8,8 +8,7 @@ from pathlib import Path
 import pytest
 from served import FakeKubelet
 
-from podtui.api.local import ManifestState
-from podtui.api.plan import Outcome, Plan, PodPlan
+from podtui.api.local import ManifestState, Outcome, Plan, PodPlan
 from podtui.api.v1 import ObjectMeta
 from podtui.client.unix import UnixClient
 from podtui.clock import SystemClock

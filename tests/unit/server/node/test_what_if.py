@@ -12,8 +12,8 @@ import aiohttp
 import pytest
 from served import serving
 
+from podtui.api.local import Lack, Leaver, PortHolder, WhatIf
 from podtui.api.v1 import ObjectMeta, Pod
-from podtui.api.what_if import Lack, Leaver, PortHolder, WhatIf
 from podtui.manifest.diagnose import read_manifest
 from podtui.server.node.what_if import WhatIfRoutes
 

@@ -9,7 +9,7 @@ from textual.binding import Binding, BindingsMap
 
 from podtui.tui.commands.key_registry import Scope, known_bindings, scopes
 from podtui.tui.preferences.user_keys import read_key_map
-from podtui.tui.screens.key_lines import KeyLine, help_lines, matching
+from podtui.tui.screens.help_screen import KeyLine, help_lines, matching
 from podtui.tui.widgets.key_names import UNBOUND, KeyNameError, key_list, key_name, shown_key
 
 SCOPES = (

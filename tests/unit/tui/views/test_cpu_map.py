@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from podtui.api.cpus import CpuMap, CpuUser, decode_cpu_map, encode_cpu_map
-from podtui.tui.views.node.cpu_map import cpu_map_lines
+from podtui.tui.views.node.overview import cpu_map_lines
 from podtui.tui.widgets.cells import line_width
 
 MAP = CpuMap(

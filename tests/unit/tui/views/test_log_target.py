@@ -3,8 +3,8 @@ from __future__ import annotations
 from msgspec import structs
 from tui_scene import ended, event, pod, status
 
-from podtui.tui.views.logs.events import EventLines
 from podtui.tui.views.logs.line_buffer import EVENT, EVENT_WARNING, SOURCES, LineBuffer
+from podtui.tui.views.logs.merge import EventLines
 from podtui.tui.views.logs.target import (
     GLANCE,
     LogTarget,

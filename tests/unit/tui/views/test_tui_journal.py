@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from podtui.api.engine_calls import EngineCall
+from podtui.api.local import EngineCall
 from podtui.tui.views.journal import COLUMNS, LINE, JournalEntry, journal_rows
 
 CALL = EngineCall(

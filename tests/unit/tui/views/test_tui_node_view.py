@@ -9,13 +9,11 @@ import pytest
 from msgspec import structs
 from tui_scene import ago, gallery, node, now, pod, status
 
-from podtui.api.images import NodeImage
 from podtui.api.insight import NodeInsight
-from podtui.api.local import NodeMetrics
+from podtui.api.local import Lack, Leaver, NodeImage, NodeMetrics, PortHolder, WhatIf
 from podtui.api.names import WOULD_EVICT, WOULD_FIT
 from podtui.api.quantity import milli_value
 from podtui.api.v1 import NodeCondition, ObjectMeta
-from podtui.api.what_if import Lack, Leaver, PortHolder, WhatIf
 from podtui.tui.model.model import Model
 from podtui.tui.model.usage import KEPT, NodeHistory, Sample, Usage
 from podtui.tui.screens.node.what_if_view import manifest_files, question

@@ -4,8 +4,17 @@ from __future__ import annotations
 
 import pytest
 
-from podtui.api.local import Diagnostic, ManifestState, Severity
-from podtui.api.plan import FieldChange, FilePlan, ObjectPlan, Outcome, Plan, PodPlan
+from podtui.api.local import (
+    Diagnostic,
+    FieldChange,
+    FilePlan,
+    ManifestState,
+    ObjectPlan,
+    Outcome,
+    Plan,
+    PodPlan,
+    Severity,
+)
 from podtui.api.v1 import ObjectMeta
 from podtui.tui.views.plan import MOST, does_nothing, is_disruptive, outcome_text, plan_lines
 

@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 from msgspec import structs
 from tui_scene import ago, now, pod
 
-from podtui.api.images import PullStep
 from podtui.api.insight import PodStart, Step, StepKind
+from podtui.api.local import PullStep
 from podtui.api.v1 import Pod
 from podtui.tui.views.pods.timeline import waterfall, with_pull
 from podtui.tui.views.pulls import (
