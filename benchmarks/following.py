@@ -98,7 +98,7 @@ def _saved(folder: Path, drain: Callable[[float], object]) -> bytes:
 
 def _kubectl(path: str, served: WorldProcess, seconds: float) -> Followed:
     process = subprocess.Popen(
-        [path, "--server", served.url, "logs", "-f", "pod-0000-bench"],
+        [path, "--kubeconfig", str(served.kubeconfig), "logs", "-f", "pod-0000-bench"],
         stdout=subprocess.PIPE, env=os.environ,
     )  # fmt: skip
     assert process.stdout is not None

@@ -18,7 +18,7 @@ from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 from aiohttp import web
 
@@ -29,8 +29,13 @@ from podtui.api.times import rfc3339
 from podtui.api.v1 import ObjectMeta, Pod
 from podtui.clock import SystemClock
 from podtui.errors import EngineError
+from podtui.pki.access_point import choose_access_point, write_kubeconfig
+from podtui.pki.certificates import server_names
+from podtui.pki.pki import Pki
 from podtui.runtime.protocol import LogLine, LogLines, LogOptions
 from podtui.server import build_app, serve_unix
+from podtui.server.auth.access import Access
+from podtui.server.transport.tls import TlsServer
 from podtui.store import Store, open_store
 
 STEP = 0.05
@@ -150,19 +155,13 @@ class World:
         return web.json_response({"changed": self.changed, "sent": self.sent})
 
 
-def _url(runner: web.AppRunner) -> str:
-    """Return its URL on loopback: kubectl cannot connect to a unix socket."""
-    every = cast("list[Any]", cast("Any", runner).addresses)
-    host, port = next(one[:2] for one in every if not isinstance(one, str))
-    return f"http://{host}:{port}"
-
-
 async def serve(root: Path, world: World) -> None:
     """Serve until SIGTERM. Holds the lock of ``root``, like an agent."""
     stop = asyncio.Event()
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, stop.set)
     world.write_past()
-    store = open_store(None, clock=SystemClock())
+    clock = SystemClock()
+    store = open_store(None, clock=clock)
     lock = AgentLock(root / "podtui.lock")
     lock.acquire(
         AgentRecord(
@@ -175,15 +174,22 @@ async def serve(root: Path, world: World) -> None:
         await store.put("pods", world.pod(index))
         await store.put("events", started(index, world.since))
     routes = [web.get("/bench", world.counts)]
-    app = build_app(store, world, version="bench", extra_routes=routes)
-    async with serve_unix(app, root / "podtui.sock") as runner, asyncio.TaskGroup() as tasks:
-        site = web.TCPSite(runner, "127.0.0.1", 0)
-        await site.start()
-        (root / "url").write_text(_url(runner))
-        changing = tasks.create_task(world.change(store)) if world.changes else None
+    pki = Pki(root / "pki", clock.now())
+    point = choose_access_point(root, "127.0.0.1", 0)
+    names = server_names((point.address,))
+    access = Access(pki.token, names=names)
+    app = build_app(store, world, version="bench", extra_routes=routes, access=access)
+    async with serve_unix(app, root / "podtui.sock") as runner, asyncio.TaskGroup() as group:
+        # kubectl cannot connect to a unix socket.
+        server = TlsServer(runner, pki, point, names, clock=clock)
+        tasks: list[asyncio.Task[None]] = [group.create_task(server.run())]
+        if world.changes:
+            tasks.append(group.create_task(world.change(store)))
+        await server.listening.wait()
+        write_kubeconfig(root / "kubeconfig", point, pki.authority, pki.token)
         await stop.wait()
-        if changing is not None:
-            changing.cancel()
+        for task in tasks:
+            task.cancel()
     await store.close()
     lock.release()
 

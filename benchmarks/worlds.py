@@ -28,9 +28,9 @@ class WorldProcess:
         return self.root / "podtui.sock"
 
     @property
-    def url(self) -> str:
-        """Return its URL for kubectl."""
-        return (self.root / "url").read_text()
+    def kubeconfig(self) -> Path:
+        """The file for kubectl, which exists once the server listens."""
+        return self.root / "kubeconfig"
 
     def counts(self) -> dict[str, int]:
         """Return the number of changed pods and sent lines. Raises `PodtuiError` if it does not
@@ -67,7 +67,7 @@ def _wait(found: WorldProcess, process: subprocess.Popen[bytes]) -> None:
     while True:
         try:
             found.counts()
-            _ = found.url
+            found.kubeconfig.stat()
         except (PodtuiError, OSError):
             if process.poll() is not None or time.monotonic() > deadline:
                 raise
