@@ -39,7 +39,7 @@ def run(namespace: argparse.Namespace) -> int:
         return OK
     items: list[Any] = []
     for path in ("/api/v1/nodes", "/api/v1/pods"):
-        items += get_json(socket, path, timeout=5.0).get("items") or []
+        items += with_kinds(get_json(socket, path, timeout=5.0))
     _print_list(items)
     return OK
 

@@ -13,7 +13,7 @@ from podtui.api.summary import Summary, only_cpu_and_memory
 from podtui.api.v1 import Pod
 from podtui.errors import RestartRefused
 from podtui.server.protocol import KubeletEndpoints
-from podtui.server.resources.objects import encode
+from podtui.server.resources.objects import encode_in_list
 from podtui.server.resources.query import flag
 from podtui.server.status import StatusError, json_response, success
 from podtui.store.protocol import Records
@@ -159,5 +159,5 @@ def _exposed(body: bytes) -> web.Response:
 
 
 def _pod_list(pods: Iterable[Pod]) -> web.Response:
-    items = b",".join(encode(pod, "v1", "Pod") for pod in pods)
+    items = b",".join(map(encode_in_list, pods))
     return json_response(b'{"kind":"PodList","apiVersion":"v1","metadata":{},"items":[%s]}' % items)

@@ -19,6 +19,7 @@ from podtui.server.resources.objects import (
     ObjectSource,
     RecordedObjects,
     encode,
+    encode_in_list,
 )
 from podtui.server.resources.strategies import accounts, config, events, namespaces, nodes, pods
 from podtui.server.resources.strategies.strategy import Strategy
@@ -90,6 +91,14 @@ class Resource:
         if self.to_wire is not None:
             return msgspec.json.encode(self.to_wire(item))
         return encode(item, self.api_version, self.kind)
+
+    def encode_in_list(self, item: ApiObject) -> bytes:
+        if self.to_wire is not None:
+            tree = self.to_wire(item)
+            return msgspec.json.encode(
+                {name: tree[name] for name in tree if name not in ("apiVersion", "kind")}
+            )
+        return encode_in_list(item)
 
     @property
     def selectable(self) -> frozenset[str]:

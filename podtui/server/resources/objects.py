@@ -8,7 +8,7 @@ from __future__ import annotations
 import functools
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from dataclasses import dataclass
-from typing import Protocol, cast
+from typing import Any, Protocol, cast
 
 import msgspec
 from msgspec import structs
@@ -113,6 +113,14 @@ def encode(item: ApiObject, api_version: str, kind: str) -> bytes:
     if item.apiVersion == default_version:
         head += f'"apiVersion":"{item.apiVersion or api_version}",'.encode()
     return head + body[1:]
+
+
+def encode_in_list(item: ApiObject) -> bytes:
+    """Encode as JSON without ``apiVersion`` and ``kind``: the list has them."""
+    version, kind = _identity_defaults(type(item))
+    if (item.apiVersion, item.kind) != (version, kind):
+        item = structs.replace(cast("Any", item), apiVersion=version, kind=kind)
+    return msgspec.json.encode(item)
 
 
 @functools.cache

@@ -258,7 +258,7 @@ class Rendering:
                 self._resource.kind.encode(),
                 self._resource.api_version.encode(),
                 metadata,
-                b",".join(map(self.encode, items)),
+                b",".join(map(self._resource.encode_in_list, items)),
             )
         )
 

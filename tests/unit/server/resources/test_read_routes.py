@@ -73,7 +73,7 @@ async def test_lists(served: Served, http: aiohttp.ClientSession) -> None:
     assert (everything["kind"], everything["apiVersion"]) == ("PodList", "v1")
     version = (await served.store.list("pods")).resource_version
     assert everything["metadata"] == {"resourceVersion": str(version)}
-    assert [item["kind"] for item in everything["items"]] == ["Pod"] * 3
+    assert all(item.keys() == {"metadata", "spec", "status"} for item in everything["items"])
     assert await names(http, PODS) == ["a", "b"]
     assert await names(http, "/api/v1/namespaces/other/pods") == ["c"]
     assert "kube-system" in await names(http, "/api/v1/namespaces")
@@ -173,15 +173,26 @@ async def test_manifests_name_their_kind(served: Served, http: aiohttp.ClientSes
     listing = await fetch(http, "/apis/podtui.dev/v1alpha1/manifests")
     assert listing["kind"] == "ManifestList"
     [item] = listing["items"]
-    assert (item["kind"], item["apiVersion"]) == ("Manifest", "podtui.dev/v1alpha1")
+    assert item.keys() == {"metadata", "spec", "status"}
     assert item["status"]["diagnostics"][0]["line"] == 3
-    assert (await fetch(http, "/apis/podtui.dev/v1alpha1/manifests/web.yaml"))["kind"] == "Manifest"
+    item = await fetch(http, "/apis/podtui.dev/v1alpha1/manifests/web.yaml")
+    assert (item["kind"], item["apiVersion"]) == ("Manifest", "podtui.dev/v1alpha1")
+
+
+async def test_only_a_list_names_the_kind_of_events(
+    served: Served, http: aiohttp.ClientSession
+) -> None:
+    await served.store.put("events", event("web.1"))
+    for root in ("/api/v1", "/apis/events.k8s.io/v1"):
+        listing = await fetch(http, f"{root}/events")
+        assert listing["kind"] == "EventList"
+        assert not {"kind", "apiVersion"} & listing["items"][0].keys()
 
 
 async def test_metrics(http: aiohttp.ClientSession) -> None:
     root = "/apis/metrics.k8s.io/v1beta1"
     [found] = (await fetch(http, f"{root}/namespaces/default/pods"))["items"]
-    assert found["kind"] == "PodMetrics"
+    assert "kind" not in found
     assert found["containers"][0]["usage"] == {"cpu": "12m", "memory": "3Mi"}
     assert (await fetch(http, f"{root}/namespaces/other/pods"))["items"] == []
     assert (await fetch(http, f"{root}/nodes/node"))["usage"]["cpu"] == "250m"
