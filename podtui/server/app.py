@@ -9,6 +9,7 @@ from aiohttp.typedefs import Middleware
 
 from podtui.clock import Clock, SystemClock
 from podtui.server.auth.access import Access
+from podtui.server.encoding.media_types import yaml_responses
 from podtui.server.limits import LARGEST_BODY, Limits, RequestLimits
 from podtui.server.node.files import FileRoutes
 from podtui.server.node.kubelet import KubeletRoutes
@@ -54,6 +55,7 @@ def build_app(
     access = access or Access()
     app = web.Application(
         middlewares=[
+            yaml_responses,
             errors_as_status,
             access.middleware,
             RequestLimits(limits).middleware,

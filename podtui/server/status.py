@@ -84,13 +84,17 @@ class StatusError(Exception):
         )
 
 
+class JsonResponse(web.Response):
+    """A document of the API."""
+
+
 def json_response(
     body: bytes, *, code: int = 200, headers: Mapping[str, str] | None = None
-) -> web.Response:
+) -> JsonResponse:
     """Return JSON without a charset: clients of aggregated discovery compare the exact type."""
     all_of_them = CIMultiDict(headers or {})
     all_of_them.setdefault("Content-Type", "application/json")
-    return web.Response(body=body, status=code, headers=all_of_them)
+    return JsonResponse(body=body, status=code, headers=all_of_them)
 
 
 def success(message: str = "", code: int = 200) -> web.Response:

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
 from aiohttp import web
 
-from podtui.api.v1 import StatusDetails
 from podtui.manifest.validation.errors import Errors, GoText, forbidden, not_supported
+from podtui.server.encoding.media_types import PARTIAL, PARTIAL_LIST, TABLE, MediaType, negotiate
 from podtui.server.resources.definitions import Resource, reader
 from podtui.server.resources.objects import ApiObject
 from podtui.server.resources.options import META_GROUP
@@ -18,26 +18,8 @@ from podtui.server.resources.paging import Token, parse_token
 from podtui.server.resources.selectors import FieldTest, LabelTest, parse_fields, parse_labels
 from podtui.server.status import StatusError, bad_request, flag_value, invalid_fields
 
-_PLAIN = frozenset({"application/json", "application/*", "*/*"})
-TABLE: Final = "Table"
-PARTIAL: Final = "PartialObjectMetadata"
-PARTIAL_LIST: Final = "PartialObjectMetadataList"
-_SHAPES = frozenset(
-    {
-        *(
-            (shape, "meta.k8s.io", version)
-            for shape in (TABLE, PARTIAL, PARTIAL_LIST)
-            for version in ("v1", "v1beta1")
-        ),
-        ("APIGroupDiscoveryList", "apidiscovery.k8s.io", "v2"),
-        ("APIGroupDiscoveryList", "apidiscovery.k8s.io", "v2beta1"),
-    }
-)
 _NO_MATCH: Final = "resourceVersionMatch is forbidden when continue is provided"
-_NOT_ACCEPTABLE: Final = (
-    "406: Not Acceptable\n\nAvailable representations: application/json,"
-    " application/json;stream=watch"
-)
+_ONLY_JSON: Final = "only the following media types are accepted: application/json;stream=watch"
 _MOST_DIGITS: Final = 19
 """The maximum number of digits in Kubernetes numbers."""
 
@@ -90,9 +72,7 @@ def parse_query(request: web.Request, resource: Resource) -> ListQuery:
     return ListQuery(
         resource=resource,
         namespace=request.match_info.get("namespace", ""),
-        media=negotiate(
-            request.headers.get("Accept", ""), TABLE, PARTIAL if watch else PARTIAL_LIST
-        ),
+        media=_media(request, watch=watch),
         include=include_object(request),
         watch=watch,
         bookmarks=flag(request, "allowWatchBookmarks"),
@@ -106,6 +86,14 @@ def parse_query(request: web.Request, resource: Resource) -> ListQuery:
         labels=parse_labels(query.get("labelSelector", "")),
         fields=parse_fields(query.get("fieldSelector", ""), resource.selectable),
     )
+
+
+def _media(request: web.Request, *, watch: bool) -> MediaType:
+    header = request.headers.get("Accept", "")
+    media = negotiate(header, TABLE, PARTIAL if watch else PARTIAL_LIST)
+    if watch and media.is_yaml:
+        raise StatusError(406, _ONLY_JSON)
+    return media
 
 
 def _list_errors(query: Mapping[str, str]) -> Errors:
@@ -171,36 +159,3 @@ def _version(text: str) -> int | None:
             f' strconv.ParseUint: parsing "{text}": invalid syntax'
         )
     return int(text or 0) or None
-
-
-@dataclass(frozen=True, slots=True)
-class MediaType:
-    """``shape`` is the ``as`` parameter: ``Table``, ``PartialObjectMetadata``,
-    ``PartialObjectMetadataList``, ``APIGroupDiscoveryList`` or empty."""
-
-    shape: str = ""
-    version: str = ""
-
-
-def negotiate(header: str, *shapes: str) -> MediaType:
-    """Return the first accepted media type that can be served: plain JSON, or one of ``shapes``.
-
-    Raises `StatusError` 406 if there is none.
-    """
-    for kind, parameters in _ranges(header):
-        if kind not in _PLAIN:
-            continue
-        wish = parameters.get("as", "")
-        if not wish:
-            return MediaType()
-        version = parameters.get("v", "")
-        if wish in shapes and (wish, parameters.get("g", ""), version) in _SHAPES:
-            return MediaType(wish, version)
-    raise StatusError(406, _NOT_ACCEPTABLE, details=StatusDetails())
-
-
-def _ranges(header: str) -> Iterator[tuple[str, dict[str, str]]]:
-    for item in (header or "*/*").split(","):
-        kind, *rest = item.split(";")
-        pairs = (part.partition("=") for part in rest)
-        yield kind.strip().lower(), {key.strip(): value.strip() for key, _, value in pairs}

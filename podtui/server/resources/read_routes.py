@@ -12,19 +12,11 @@ from aiohttp import web
 
 from podtui.clock import Clock
 from podtui.errors import StoreGone
+from podtui.server.encoding.media_types import PARTIAL, PARTIAL_LIST, TABLE, MediaType, negotiate
 from podtui.server.resources.definitions import Resource
 from podtui.server.resources.objects import ApiObject, ObjectChange, Objects, ObjectSource
 from podtui.server.resources.paging import LATEST, Continued, Token, encoded, too_old
-from podtui.server.resources.query import (
-    PARTIAL,
-    PARTIAL_LIST,
-    TABLE,
-    ListQuery,
-    MediaType,
-    include_object,
-    negotiate,
-    parse_query,
-)
+from podtui.server.resources.query import ListQuery, include_object, parse_query
 from podtui.server.resources.table import partial_metadata, table
 from podtui.server.status import expired, json_response, not_found, too_large_version
 from podtui.server.transport.streams import Outflow, Streams, closed_after

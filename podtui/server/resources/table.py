@@ -23,6 +23,7 @@ from podtui.api.v1 import (
     Pod,
     Secret,
 )
+from podtui.server.encoding.media_types import PARTIAL
 from podtui.server.resources.objects import ApiObject
 
 NONE = "<none>"
@@ -30,8 +31,6 @@ UNKNOWN = "<unknown>"
 Cell = str | int
 Row = Callable[[Any, datetime], list[Cell]]
 
-
-PARTIAL: Final = "PartialObjectMetadata"
 _COMPLETED: Final = {
     "Succeeded": ("Succeeded", "The pod has completed successfully."),
     "Failed": ("Failed", "The pod failed."),

@@ -41,6 +41,7 @@ from podtui.patching import json_patch, merge_patch, server_side_apply, strategi
 from podtui.patching.errors import ApplyConflict, PatchError, UnexpectedPatch, go_text
 from podtui.server.encoding.bodies import decode_body, parse_body, parse_yaml, to_struct
 from podtui.server.encoding.decoding import DecodeError, Tree, decode_object, json_kind, parse_json
+from podtui.server.encoding.media_types import PARTIAL, TABLE, MediaType, negotiate
 from podtui.server.protocol import KubeletEndpoints
 from podtui.server.resources.admission import admission, check_deletion
 from podtui.server.resources.definitions import Resource
@@ -51,14 +52,7 @@ from podtui.server.resources.options import (
     precondition_failure,
     write_options,
 )
-from podtui.server.resources.query import (
-    PARTIAL,
-    TABLE,
-    MediaType,
-    include_object,
-    negotiate,
-    parse_query,
-)
+from podtui.server.resources.query import include_object, parse_query
 from podtui.server.resources.read_routes import Rendering
 from podtui.server.resources.strategies.strategy import Strategy, keep_system_fields, with_meta
 from podtui.server.status import (

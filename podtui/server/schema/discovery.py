@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 from aiohttp import web
 
-from podtui.server.resources.query import negotiate
+from podtui.server.encoding.media_types import negotiate
 from podtui.server.schema.catalog import GroupVersion, Kind, Served, group_versions
 from podtui.server.status import json_response
 

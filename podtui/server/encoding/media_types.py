@@ -1,0 +1,96 @@
+"""The media types of responses: what a client accepts, and responses in YAML.
+
+Handlers respond in JSON. A middleware converts the response for a client that prefers YAML.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Final, cast
+
+import msgspec
+from aiohttp import web
+
+from podtui.api.v1 import StatusDetails
+from podtui.manifest.yaml_writer import write_yaml
+from podtui.server.encoding.bodies import YAML
+from podtui.server.status import Handler, JsonResponse, StatusError
+
+TABLE: Final = "Table"
+PARTIAL: Final = "PartialObjectMetadata"
+PARTIAL_LIST: Final = "PartialObjectMetadataList"
+_SERVED: Final = frozenset({"application/json", YAML, "application/*", "*/*"})
+_SHAPES: Final = frozenset(
+    {
+        *(
+            (shape, "meta.k8s.io", version)
+            for shape in (TABLE, PARTIAL, PARTIAL_LIST)
+            for version in ("v1", "v1beta1")
+        ),
+        ("APIGroupDiscoveryList", "apidiscovery.k8s.io", "v2"),
+        ("APIGroupDiscoveryList", "apidiscovery.k8s.io", "v2beta1"),
+    }
+)
+_NOT_ACCEPTABLE: Final = (
+    "406: Not Acceptable\n\nAvailable representations: application/json, application/yaml,"
+    " application/json;stream=watch"
+)
+_SMALL: Final = 4096
+
+
+@dataclass(frozen=True, slots=True)
+class MediaType:
+    """``shape`` is the ``as`` parameter: ``Table``, ``PartialObjectMetadata``,
+    ``PartialObjectMetadataList``, ``APIGroupDiscoveryList`` or empty."""
+
+    shape: str = ""
+    version: str = ""
+    is_yaml: bool = False
+
+
+def negotiate(header: str, *shapes: str) -> MediaType:
+    """Return the first accepted media type that can be served: a plain one, or one of ``shapes``.
+
+    Raises `StatusError` 406 if there is none.
+    """
+    for kind, parameters in _ranges(header):
+        if kind not in _SERVED:
+            continue
+        wish = parameters.get("as", "")
+        if not wish:
+            return MediaType(is_yaml=kind == YAML)
+        version = parameters.get("v", "")
+        if wish in shapes and (wish, parameters.get("g", ""), version) in _SHAPES:
+            return MediaType(wish, version, is_yaml=kind == YAML)
+    raise StatusError(406, _NOT_ACCEPTABLE, details=StatusDetails())
+
+
+def _ranges(header: str) -> Iterator[tuple[str, dict[str, str]]]:
+    for item in (header or "*/*").split(","):
+        kind, *rest = item.split(";")
+        pairs = (part.partition("=") for part in rest)
+        yield kind.strip().lower(), {key.strip(): value.strip() for key, _, value in pairs}
+
+
+@web.middleware
+async def yaml_responses(request: web.Request, handler: Handler) -> web.StreamResponse:
+    """Convert JSON responses, errors included, for a client that prefers YAML."""
+    response = await handler(request)
+    header = request.headers.get("Accept", "")
+    if not isinstance(response, JsonResponse) or not _prefers_yaml(header):
+        return response
+    body = cast("bytes", response.body)
+    text = _converted(body) if len(body) < _SMALL else await asyncio.to_thread(_converted, body)
+    response.body = text
+    response.content_type = YAML
+    return response
+
+
+def _prefers_yaml(header: str) -> bool:
+    return next((kind == YAML for kind, _ in _ranges(header) if kind in _SERVED), False)
+
+
+def _converted(body: bytes) -> bytes:
+    return write_yaml(msgspec.json.decode(body)).encode()
