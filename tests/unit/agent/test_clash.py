@@ -57,7 +57,7 @@ def test_pods_of_the_same_folder_and_node_clash() -> None:
     assert [one.root_dir for one in several] == ["/a", "/b"]
 
 
-def test_the_owner_is_known_by_its_lock(tmp_path: Path) -> None:
+def test_the_owner_is_found_by_its_lock(tmp_path: Path) -> None:
     assert owner_of("") is Owner.GONE
     assert owner_of(str(tmp_path / "none")) is Owner.GONE
     assert owner_of(str(tmp_path)) is Owner.STOPPED
@@ -116,7 +116,7 @@ async def test_only_a_running_agent_keeps_another_from_connecting(tmp_path: Path
     assert len(clashes) == 1
 
 
-def test_nothing_is_left_where_root_directory_and_engine_are_gone(tmp_path: Path) -> None:
+def test_a_missing_root_directory_and_engine_leave_no_clash(tmp_path: Path) -> None:
     absent = settings(tmp_path / "absent")
     assert remove_all(absent) == f"There is no {tmp_path}/absent: nothing to remove."
     assert not os.listdir(tmp_path)

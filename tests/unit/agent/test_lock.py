@@ -44,7 +44,7 @@ def test_one_holder_at_a_time(tmp_path: Path) -> None:
     second.release()
 
 
-def test_who_only_looks_keeps_no_agent_from_starting(
+def test_reading_the_lock_does_not_block_an_agent(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = tmp_path / "podtui.lock"
@@ -58,14 +58,14 @@ def test_who_only_looks_keeps_no_agent_from_starting(
     lock.release()
 
 
-def test_the_file_is_for_its_owner_alone(tmp_path: Path) -> None:
+def test_the_file_is_readable_only_by_its_owner(tmp_path: Path) -> None:
     lock = AgentLock(tmp_path / "podtui.lock")
     lock.acquire(record())
     assert (tmp_path / "podtui.lock").stat().st_mode & 0o777 == 0o600
     lock.release()
 
 
-def test_what_a_dead_holder_wrote_is_not_believed(tmp_path: Path) -> None:
+def test_content_of_a_dead_holder_is_ignored(tmp_path: Path) -> None:
     path = tmp_path / "podtui.lock"
     code = (
         "import os, signal, sys; from pathlib import Path\n"
@@ -79,7 +79,7 @@ def test_what_a_dead_holder_wrote_is_not_believed(tmp_path: Path) -> None:
     assert read_agent(path) is None
 
 
-def test_a_holder_that_has_not_spoken_yet_is_held_but_unknown(tmp_path: Path) -> None:
+def test_a_lock_with_unreadable_content_is_held_by_an_unknown_agent(tmp_path: Path) -> None:
     path = tmp_path / "podtui.lock"
     lock = AgentLock(path)
     lock.acquire(record())
@@ -89,7 +89,7 @@ def test_a_holder_that_has_not_spoken_yet_is_held_but_unknown(tmp_path: Path) ->
     lock.release()
 
 
-def test_the_settings_of_an_agent_that_ended_stay(tmp_path: Path) -> None:
+def test_settings_of_a_stopped_agent_are_kept(tmp_path: Path) -> None:
     path = tmp_path / "podtui.lock"
     assert last_settings(path) is None
     lock = AgentLock(path)

@@ -45,12 +45,12 @@ def test_each_condition_has_its_taint(kind: str, status: str, key: str) -> None:
     assert taint == Taint(key=f"node.kubernetes.io/{key}", effect="NoSchedule", timeAdded=NOW)
 
 
-def test_a_healthy_node_has_none_of_them() -> None:
+def test_a_healthy_node_has_no_condition_taints() -> None:
     healthy = node(("Ready", "True"), ("MemoryPressure", "False"), taints=(OTHERS,))
     assert condition_taints(healthy, NOW) == (OTHERS,)
 
 
-def test_a_taint_goes_with_its_condition_and_keeps_its_time() -> None:
+def test_a_taint_is_removed_with_its_condition_and_keeps_its_time() -> None:
     before = Taint(key="node.kubernetes.io/not-ready", effect="NoSchedule", timeAdded="earlier")
     still = condition_taints(node(("Ready", "False"), taints=(before, OTHERS)), NOW)
     assert still == (before, OTHERS)

@@ -12,7 +12,7 @@ from podtui.runtime.docker import DockerRuntime, LogLimits
 from podtui.settings import SETTINGS, Settings, attribute_name
 
 
-def test_logs_are_kept_as_the_settings_say(tmp_path: Path) -> None:
+def test_log_limits_follow_the_settings(tmp_path: Path) -> None:
     settings = Settings(
         rootDir=tmp_path,
         staticPodPath=tmp_path,
@@ -26,7 +26,7 @@ def test_logs_are_kept_as_the_settings_say(tmp_path: Path) -> None:
     assert runtime.log_limits == LogLimits(size=12_345, files=3)
 
 
-def test_a_kubelets_configuration_has_the_settings_that_it_names() -> None:
+def test_kubelet_configuration_fields_become_settings() -> None:
     base = {"rootDir": Path("/r"), "staticPodPath": Path("/p"), "nodeName": "n"}
     plain = kubelet_config(Settings(**base))
     named = {field.name: field for field in dataclasses.fields(KubeletConfig)}

@@ -26,15 +26,15 @@ def script(folder: Path, text: str) -> str:
         ("exit 4", False),
     ],
 )
-def test_what_systemd_says(tmp_path: Path, text: str, stopping: bool) -> None:
+def test_shutdown_states_of_systemd(tmp_path: Path, text: str, stopping: bool) -> None:
     assert systemd.machine_is_stopping(script(tmp_path, text)) is stopping
 
 
-def test_without_systemd_nothing_goes_down() -> None:
+def test_without_systemd_no_shutdown_is_detected() -> None:
     assert systemd.machine_is_stopping("/nowhere/systemctl") is False
 
 
-def test_a_systemd_that_hangs_holds_nobody_up(
+def test_a_hanging_systemd_does_not_block(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr(systemd, "_STATE_PATIENCE", 0.05)

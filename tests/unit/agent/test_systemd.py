@@ -56,7 +56,7 @@ def words_of(line: str) -> list[str]:
 # --- the text
 
 
-def test_the_unit_has_the_settings_in_force(tmp_path: Path) -> None:
+def test_the_unit_has_the_effective_settings(tmp_path: Path) -> None:
     lines = unit(settled(tmp_path, config="engine: unix:///run/podman/podman.sock\nnodeName: n7\n"))
     (command,) = (line for line in lines if line.startswith("ExecStart="))
     assert command.removeprefix("ExecStart=").split(" ") == [
@@ -74,19 +74,19 @@ def test_the_unit_has_the_settings_in_force(tmp_path: Path) -> None:
     assert lines[-1] == "WantedBy=multi-user.target"
 
 
-def test_what_is_not_set_is_left_to_the_start(tmp_path: Path) -> None:
+def test_default_settings_are_left_out_of_the_unit(tmp_path: Path) -> None:
     text = "\n".join(unit(settled(tmp_path)))
     assert "--node-name" not in text
     assert "--config" not in text
 
 
-def test_a_users_unit_knows_no_units_of_the_machine(tmp_path: Path) -> None:
+def test_a_user_unit_does_not_depend_on_system_units(tmp_path: Path) -> None:
     lines = unit(settled(tmp_path), system=False)
     assert not [line for line in lines if line.startswith(("After=", "Wants="))]
     assert lines[-1] == "WantedBy=default.target"
 
 
-def test_variables_in_force_go_along_and_others_do_not(tmp_path: Path) -> None:
+def test_only_relevant_variables_are_in_the_unit(tmp_path: Path) -> None:
     environ = {
         "PODTUI_MAX_PODS": "7",
         "PODTUI_THEME": "light",
@@ -101,7 +101,7 @@ def test_variables_in_force_go_along_and_others_do_not(tmp_path: Path) -> None:
     ]
 
 
-def test_systemd_waits_longer_than_the_pods_may_take(tmp_path: Path) -> None:
+def test_the_stop_timeout_exceeds_the_grace_periods(tmp_path: Path) -> None:
     assert "TimeoutStopSec=90" in unit(settled(tmp_path))
     whole = "shutdownGracePeriod: 5m\nshutdownGracePeriodCriticalPods: 1m\n"
     assert "TimeoutStopSec=330" in unit(settled(tmp_path, config=whole))
@@ -118,7 +118,7 @@ def test_systemd_waits_longer_than_the_pods_may_take(tmp_path: Path) -> None:
         st.characters(exclude_characters="/\x00", exclude_categories=("Cs",)), min_size=1
     ).filter(str.strip)
 )
-def test_any_path_arrives_as_it_is(name: str, tmp_path_factory: pytest.TempPathFactory) -> None:
+def test_any_path_is_quoted_correctly(name: str, tmp_path_factory: pytest.TempPathFactory) -> None:
     base = tmp_path_factory.getbasetemp()
     resolved = resolve({"rootDir": f"/r/{name}", "staticPodPath": "/p"}, {}, working=base)
     lines = unit_text(resolved, PROGRAM, {}, system=True).split("\n")
@@ -130,7 +130,7 @@ def test_any_path_arrives_as_it_is(name: str, tmp_path_factory: pytest.TempPathF
 
 @pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="asks systemd itself")
 @pytest.mark.parametrize("manager", ["--system", "--user"])
-def test_systemd_finds_nothing_wrong(tmp_path: Path, manager: str) -> None:
+def test_systemd_verifies_the_unit(tmp_path: Path, manager: str) -> None:
     base = tmp_path / 'a "b" %n $HOME \\x'
     base.mkdir()
     text = unit_text(
@@ -146,7 +146,7 @@ def test_systemd_finds_nothing_wrong(tmp_path: Path, manager: str) -> None:
     assert (done.returncode, done.stderr) == (0, "")
 
 
-def test_an_edit_shows(tmp_path: Path) -> None:
+def test_an_edited_unit_is_detected(tmp_path: Path) -> None:
     text = unit_text(settled(tmp_path), PROGRAM, {}, system=True)
     assert not is_edited(text)
     assert is_edited(text.replace("on-failure", "always"))
@@ -228,7 +228,7 @@ def test_a_user_installs_and_removes(
     assert "nothing to remove" in capsys.readouterr().out
 
 
-def test_a_unit_that_differs_is_overwritten_by_force_alone(
+def test_a_different_unit_is_overwritten_only_with_force(
     manager: Manager, systemd: Systemd, tmp_path: Path
 ) -> None:
     resolved = settled(tmp_path)
@@ -254,7 +254,7 @@ def test_a_unit_that_differs_is_overwritten_by_force_alone(
     assert not manager.unit.exists()
 
 
-def test_an_agent_that_runs_is_not_doubled(
+def test_install_refuses_if_an_agent_runs(
     manager: Manager, systemd: Systemd, tmp_path: Path
 ) -> None:
     resolved = settled(tmp_path)
@@ -273,7 +273,7 @@ def test_an_agent_that_runs_is_not_doubled(
     assert f"podtui stop --root-dir={tmp_path}/root && systemctl start" in said[2]
 
 
-def test_without_systemd_print_works_and_install_says_so(
+def test_without_systemd_print_works_and_install_fails(
     systemd: Systemd, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     systemd.booted.rmdir()
@@ -285,7 +285,7 @@ def test_without_systemd_print_works_and_install_says_so(
     assert systemd.asked() == []
 
 
-def test_a_manager_that_does_not_answer_leaves_all_as_it_was(
+def test_a_failed_systemd_call_changes_nothing(
     manager: Manager, systemd: Systemd, tmp_path: Path
 ) -> None:
     resolved = settled(tmp_path)
@@ -306,7 +306,9 @@ def test_a_manager_that_does_not_answer_leaves_all_as_it_was(
     assert manager.unit.exists()
 
 
-def test_a_folder_of_others_says_whose_it_is(manager: Manager, tmp_path: Path) -> None:
+def test_a_folder_of_another_user_is_reported_with_its_owner(
+    manager: Manager, tmp_path: Path
+) -> None:
     resolved = settled(tmp_path)
     manager.folder.write_text("no folder")
     with pytest.raises(ServiceFailed, match=r"cannot (read|write) .*podtui\.service"):
@@ -314,13 +316,13 @@ def test_a_folder_of_others_says_whose_it_is(manager: Manager, tmp_path: Path) -
                 force=False)  # fmt: skip
 
 
-def test_where_units_lie() -> None:
+def test_paths_of_units() -> None:
     assert default_folder({"HOME": "/h"}, system=True) == Path("/etc/systemd/system")
     assert default_folder({"HOME": "/h"}, system=False) == Path("/h/.config/systemd/user")
     assert default_folder({"XDG_CONFIG_HOME": "/x"}, system=False) == Path("/x/systemd/user")
 
 
-def test_a_manager_and_no_other(capsys: pytest.CaptureFixture[str]) -> None:
+def test_commands_use_the_selected_manager(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as left:
         main(["service", "install", "--user", "--system"])
     assert left.value.code == 2

@@ -124,13 +124,13 @@ def test_health(made: Pod, health: Health, container: str) -> None:
 
 
 @pytest.mark.parametrize("count", [1, 5, 13])
-def test_a_pod_that_was_restarted_a_moment_ago_is_not_healthy_though_it_runs(count: int) -> None:
+def test_a_recently_restarted_pod_is_not_healthy(count: int) -> None:
     found = pod_health(pod(restarted(count)), NOW)
     assert (found.health, found.container, found.well) == (Health.BROKEN, "c", False)
     assert found.until == NOW - 10 + STABLE_SECONDS
 
 
-def test_it_is_healthy_once_it_has_run_for_long_enough() -> None:
+def test_a_restarted_pod_becomes_healthy_after_a_long_run() -> None:
     made = pod(restarted(13))
     until = pod_health(made, NOW).until
     assert until is not None
@@ -139,7 +139,7 @@ def test_it_is_healthy_once_it_has_run_for_long_enough() -> None:
     assert pod_health(pod(restarted(1, ago=STABLE_SECONDS)), NOW).health is Health.HEALTHY
 
 
-def test_one_that_fails_every_half_hour_has_to_run_for_longer_than_that() -> None:
+def test_a_pod_that_fails_every_half_hour_must_run_longer() -> None:
     half_an_hour = 1800.0
     made = pod(restarted(4, ran=half_an_hour))
     assert pod_health(made, NOW).until == NOW - 10 + half_an_hour
@@ -149,20 +149,20 @@ def test_one_that_fails_every_half_hour_has_to_run_for_longer_than_that() -> Non
     assert pod_health(once, NOW).until == NOW - 10 + STABLE_SECONDS
 
 
-def test_a_failed_start_is_no_long_run() -> None:
+def test_a_failed_start_does_not_count_as_a_run() -> None:
     never = {"code": 128, "reason": "StartError", "startedAt": NEVER_STARTED}
     made = pod(restarted(4, **never))
     assert pod_health(made, NOW).until == NOW - 10 + STABLE_SECONDS
 
 
-def test_of_two_that_recover_the_later_one_counts() -> None:
+def test_the_last_container_to_recover_counts() -> None:
     later = {**restarted(1, ago=5.0), "name": "d"}
     found = pod_health(pod(restarted(1, ago=300.0), later), NOW)
     assert (found.container, found.until) == ("d", NOW - 5 + STABLE_SECONDS)
 
 
 @pytest.mark.parametrize("reason", list(KillReason))
-def test_a_restart_on_purpose_is_no_fault(reason: KillReason) -> None:
+def test_a_requested_restart_is_not_a_failure(reason: KillReason) -> None:
     kill = Kill(id="old", reason=reason)
     made = pod(restarted(1))
     notes = {KILLS: with_kill({}, "c", kill)}
@@ -174,16 +174,16 @@ def test_a_restart_on_purpose_is_no_fault(reason: KillReason) -> None:
     assert not pod_health(msgspec.structs.replace(made, metadata=meta), NOW).well
 
 
-def test_a_restart_of_the_machine_is_no_fault() -> None:
+def test_a_machine_restart_is_not_a_failure() -> None:
     assert pod_health(pod(restarted(1, code=255, reason="Unknown")), NOW).well
 
 
-def test_an_init_container_that_ran_before_is_not_on_trial() -> None:
+def test_a_finished_init_container_is_not_counted() -> None:
     init = status(ended(0), "i", restartCount=2, lastState=ended(1))
     assert pod_health(pod(status(), init=(init,)), NOW).well
 
 
-def test_times_that_are_missing_do_no_harm() -> None:
+def test_missing_times_are_accepted() -> None:
     last = {"terminated": {"exitCode": 1}}
     made = pod(status({"running": {}}, restartCount=2, lastState=last))
     assert pod_health(made, NOW).health is Health.HEALTHY
@@ -195,7 +195,7 @@ def test_times_that_are_missing_do_no_harm() -> None:
     count=st.integers(1, 50),
     later=st.integers(0, 10**5),
 )
-def test_a_pod_without_news_only_recovers(ago: int, ran: int, count: int, later: int) -> None:
+def test_an_unchanged_pod_can_only_recover(ago: int, ran: int, count: int, later: int) -> None:
     made = pod(restarted(count, ago=ago, ran=ran))
     now, then = pod_health(made, NOW), pod_health(made, NOW + later)
     assert then.well or not now.well

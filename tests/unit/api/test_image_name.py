@@ -48,13 +48,13 @@ LOWER = "invalid reference format: repository name ({}) must be lowercase"
         ),
     ],
 )
-def test_what_is_no_image(image: str, problem: str) -> None:
+def test_invalid_image_names(image: str, problem: str) -> None:
     with pytest.raises(InvalidImageName) as caught:
         with_default_tag(image)
     assert str(caught.value) == f'couldn\'t parse image name "{image}": {problem}'
 
 
 @given(st.text(max_size=80))
-def test_a_name_is_taken_or_refused(image: str) -> None:
+def test_any_name_is_accepted_or_refused(image: str) -> None:
     with contextlib.suppress(InvalidImageName):
         assert with_default_tag(image).startswith(image)

@@ -28,20 +28,20 @@ def test_equal_reasons_in_succession_are_counted() -> None:
     }
 
 
-def test_another_reason_begins_at_one() -> None:
+def test_another_reason_counts_from_one() -> None:
     notes = after(
         ("c", Kill(id="1", reason=LIVENESS)), ("c", Kill(id="2", reason=KillReason.REQUESTED))
     )
     assert [kill.count for kill in kills_of(notes)["c"]] == [1, 1]
 
 
-def test_an_instance_that_is_stopped_twice_counts_once_and_keeps_its_first_reason() -> None:
+def test_an_instance_stopped_twice_counts_once_with_its_first_reason() -> None:
     first = Kill(id="1", reason=LIVENESS)
     notes = after(("c", first), ("c", Kill(id="1", reason=KillReason.POD)))
     assert kills_of(notes) == {"c": (first,)}
 
 
-def test_containers_are_kept_apart() -> None:
+def test_kills_are_counted_per_container() -> None:
     notes = after(("a", Kill(id="1", reason=LIVENESS)), ("b", Kill(id="2", reason=KillReason.POD)))
     assert {name: kills[0].reason for name, kills in kills_of(notes).items()} == {
         "a": LIVENESS,
@@ -49,14 +49,14 @@ def test_containers_are_kept_apart() -> None:
     }
 
 
-def test_the_one_that_ended_is_known_while_the_next_is_being_stopped() -> None:
+def test_the_last_kill_is_known_while_the_next_instance_stops() -> None:
     notes = after(("c", Kill(id="1", reason=LIVENESS)), ("c", Kill(id="2", reason=LIVENESS)))
     made = make_pod(metadata={"annotations": notes})
     ended = ContainerStateTerminated(exitCode=137, containerID="docker://1")
     assert kill_of(made, "c", ended) is not None
 
 
-def test_only_the_instance_that_was_stopped_is_meant() -> None:
+def test_a_kill_refers_to_one_instance() -> None:
     made = make_pod(metadata={"annotations": after(("c", Kill(id="1", reason=LIVENESS)))})
     ended = ContainerStateTerminated(exitCode=137, containerID="docker://1")
     other = ContainerStateTerminated(exitCode=137, containerID="docker://2")
@@ -69,12 +69,12 @@ def test_only_the_instance_that_was_stopped_is_meant() -> None:
 
 
 @pytest.mark.parametrize("text", ["", "nonsense", "[]", '{"c": 1}', '{"c": [{"id": "1"}]}'])
-def test_an_annotation_that_cannot_be_read_is_none(text: str) -> None:
+def test_an_invalid_annotation_is_ignored(text: str) -> None:
     assert kills_of({KILLS: text}) == {}
 
 
 @given(st.text())
-def test_any_message_is_kept_up_to_its_limit(message: str) -> None:
+def test_messages_are_truncated_at_the_limit(message: str) -> None:
     message = message.encode(errors="replace").decode()
     notes = after(("c", Kill(id="1", reason=LIVENESS, message=message)))
     assert kills_of(notes)["c"][0].message == message[:MESSAGE_LIMIT]

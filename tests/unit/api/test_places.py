@@ -27,7 +27,7 @@ def places(text: str) -> dict[tuple[str | int, ...], FieldPlace]:
     return read_places(result.places)
 
 
-def test_every_field_has_the_place_of_its_key_and_of_its_value() -> None:
+def test_every_field_has_the_position_of_its_key_and_value() -> None:
     found = places(TEXT)
     assert found["metadata", "name"] == FieldPlace((4, 3), (4, 9))
     assert found["spec", "containers", 0] == FieldPlace(None, (8, 7))
@@ -36,22 +36,22 @@ def test_every_field_has_the_place_of_its_key_and_of_its_value() -> None:
     assert found["metadata", "labels", "app.kubernetes.io/name"].key == (5, 12)
 
 
-def test_json_has_places_too() -> None:
+def test_json_has_positions() -> None:
     text = '{"apiVersion": "v1", "kind": "Pod",\n "metadata": {"name": "web"}}'
     assert places(text)["metadata", "name"] == FieldPlace((2, 15), (2, 23))
 
 
-def test_a_pod_in_a_later_document_has_the_places_of_the_file() -> None:
+def test_a_pod_in_a_later_document_has_positions_in_the_file() -> None:
     before = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: c}\ndata: {a: b}\n---\n"
     assert places(before + TEXT)["metadata", "name"].key == (9, 3)
 
 
-def test_a_broken_pod_has_places_as_well() -> None:
+def test_an_invalid_pod_has_positions() -> None:
     found = places(TEXT.replace("image:", "imago:"))
     assert found["spec", "containers", 0, "imago"].key == (9, 7)
 
 
-def test_there_are_never_more_than_so_many() -> None:
+def test_the_number_of_positions_is_limited() -> None:
     many = "".join(f"        - {{name: V{n}, value: x}}\n" for n in range(1500))
     text = TEXT.replace("      ports:", f"      env:\n{many}      ports:")
     result = read_manifest("/m/web.yaml", text.encode(), node_name="n1")
@@ -59,18 +59,18 @@ def test_there_are_never_more_than_so_many() -> None:
     assert len(read_places(result.places)) == MAX_PLACES
 
 
-def test_keys_that_would_break_the_lines_are_left_out_with_all_below_them() -> None:
+def test_keys_with_line_breaks_are_left_out_with_their_subtree() -> None:
     found = places(TEXT.replace("{app.kubernetes.io/name: web}", '{"a b": x, "#1": y, c: z}'))
     assert [path[-1] for path in found if path[:2] == ("metadata", "labels")] == ["labels", "c"]
 
 
 @pytest.mark.parametrize("text", ["", "x", "1 a", "1 a 1 2 3 x", "9 #0 1 1", "-1 a 1 1 1 1"])
-def test_what_is_none_of_ours_is_passed_over(text: str) -> None:
+def test_foreign_lines_are_ignored(text: str) -> None:
     read_places(text)
 
 
 @pytest.mark.parametrize(
     "text", ["spec.containers[0].image", "metadata.labels[a.b/c]", "spec.volumes[12]"]
 )
-def test_paths_are_written_and_read_back(text: str) -> None:
+def test_paths_round_trip(text: str) -> None:
     assert field_text(field_path(text)) == text

@@ -242,7 +242,7 @@ def test_a_pod_that_is_being_deleted(phase: str, reason: str, word: str) -> None
     assert pod_line(structs.replace(item, metadata=leaving)).word == word
 
 
-def test_a_pod_that_may_not_be_scheduled_yet() -> None:
+def test_a_pod_with_scheduling_gates() -> None:
     item = pod(phase="Pending")
     gated = PodCondition(type="PodScheduled", status="False", reason="SchedulingGated")
     item = structs.replace(item, status=structs.replace(item.status, conditions=(gated,)))
@@ -261,7 +261,7 @@ def test_the_last_restart_is_the_latest_of_those_that_count() -> None:
     assert pod_line(pod(status("a", RUNNING, restarts=1))).last_restart is None
 
 
-def test_init_containers_behind_the_one_at_work_do_not_count() -> None:
+def test_init_containers_after_the_running_one_do_not_count() -> None:
     item = pod(
         status("a", waiting("PodInitializing")),
         init=(

@@ -74,12 +74,12 @@ def test_canonical_text(text: str, printed: str) -> None:
         *" lots 1x 1Kib KI 1K e Pi -Ei e-10 1..2 0x10 ١ 1mi 1e+".split(" "),
     ],
 )
-def test_what_is_no_quantity(text: str) -> None:
+def test_invalid_quantities(text: str) -> None:
     with pytest.raises(ValueError, match=r"quantities|range"):
         parse_quantity(text)
 
 
-def test_rounding_goes_away_from_zero() -> None:
+def test_rounds_away_from_zero() -> None:
     assert value("1500m") == 2
     assert value("-1500m") == -2
     assert milli_value("0.0001") == 1
@@ -107,7 +107,7 @@ def test_amounts_that_overflow_64_bits(text: str, units: int, milli: int) -> Non
     assert found == (units, milli)
 
 
-def test_a_spelling_is_kept_unless_it_is_rounded() -> None:
+def test_the_format_is_kept_unless_rounded() -> None:
     assert str(parse_quantity("12.345").round_up_milli()) == "12.345"
     assert str(parse_quantity("12.345678").round_up_milli()) == "12346m"
 
@@ -135,7 +135,7 @@ texts = st.builds(lambda number, suffix: number + suffix, numbers, suffixes)
 
 
 @given(texts)
-def test_canonical_text_is_a_fixed_point_and_keeps_the_amount(text: str) -> None:
+def test_canonicalization_is_idempotent_and_keeps_the_value(text: str) -> None:
     quantity = parse_quantity(text)
     again = parse_quantity(str(quantity))
     if quantity.format is not Format.BINARY_SI or str(quantity).endswith("i"):
@@ -158,7 +158,7 @@ def test_binary_fractions_are_printed_as_kubectl_prints_them(text: str, printed:
 
 
 @given(texts, texts)
-def test_sums_and_order_are_those_of_fractions(left: str, right: str) -> None:
+def test_sums_and_order_match_fractions(left: str, right: str) -> None:
     a, b = parse_quantity(left), parse_quantity(right)
     assert (a + b).fraction() == a.fraction() + b.fraction()
     assert (a < b) == (a.fraction() < b.fraction())

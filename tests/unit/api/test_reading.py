@@ -52,7 +52,7 @@ CASES: list[tuple[Any, Any]] = [(Node, NODE), (Pod, POD), (Event, EVENT)]
 
 
 @pytest.mark.parametrize(("kind", "given"), CASES, ids=lambda it: getattr(it, "__name__", ""))
-def test_null_is_what_is_not_there(kind: Any, given: Any) -> None:
+def test_null_means_absent(kind: Any, given: Any) -> None:
     with pytest.raises(msgspec.ValidationError):
         msgspec.convert(given, kind)
     from_bytes = decoded(msgspec.json.encode(given), msgspec.json.Decoder(kind))
@@ -60,17 +60,17 @@ def test_null_is_what_is_not_there(kind: Any, given: Any) -> None:
     assert from_bytes.metadata.name == "x"
 
 
-def test_what_is_beside_a_null_is_kept() -> None:
+def test_fields_beside_a_null_are_kept() -> None:
     found = converted(NODE, Node).status.images
     assert [(image.names, image.sizeBytes) for image in found] == [((), 7)]
 
 
 @pytest.mark.parametrize("broken", [{"metadata": "x"}, {"spec": {"containers": [None]}}, []])
-def test_what_is_no_such_object_is_refused(broken: Any) -> None:
+def test_an_object_of_another_type_is_refused(broken: Any) -> None:
     with pytest.raises(msgspec.ValidationError):
         decoded(msgspec.json.encode(broken), msgspec.json.Decoder(Pod))
 
 
-def test_what_is_no_json_is_refused() -> None:
+def test_invalid_json_is_refused() -> None:
     with pytest.raises(msgspec.DecodeError):
         decoded(b"{", msgspec.json.Decoder(Pod))

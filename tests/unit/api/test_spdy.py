@@ -23,7 +23,7 @@ from podtui.api.spdy import (
 HEADERS = {"streamtype": "error", "port": "8080", "requestid": "0"}
 
 
-def test_the_dictionary_is_the_protocols() -> None:
+def test_the_compression_dictionary_matches_the_protocol() -> None:
     assert (len(DICTIONARY), zlib.adler32(DICTIONARY)) == (1423, 0xE3C6A7C2)
 
 
@@ -31,7 +31,7 @@ def read(spdy: Spdy, *pieces: bytes) -> list[Frame]:
     return [frame for piece in pieces for frame in spdy.feed(piece)]
 
 
-def test_what_one_end_writes_the_other_reads() -> None:
+def test_frames_round_trip_between_both_ends() -> None:
     here, there = Spdy(), Spdy()
     wire = b"".join(
         (
@@ -55,7 +55,7 @@ def test_what_one_end_writes_the_other_reads() -> None:
 
 
 @given(st.lists(st.integers(1, 40)))
-def test_pieces_of_any_size(sizes: list[int]) -> None:
+def test_frames_arrive_in_chunks_of_any_size(sizes: list[int]) -> None:
     here = Spdy()
     wire = here.open(1, HEADERS) + here.data(1, b"x" * 50) + here.open(3, HEADERS)
     pieces: list[bytes] = []
@@ -69,7 +69,7 @@ def test_pieces_of_any_size(sizes: list[int]) -> None:
     ]
 
 
-def test_a_stream_that_is_answered_with_its_end() -> None:
+def test_a_stream_reply_can_close_the_stream() -> None:
     wire = bytearray(Spdy().reply(1))
     wire[4] = 1
     assert read(Spdy(), bytes(wire)) == [Data(1, b"", fin=True)]
@@ -98,18 +98,18 @@ BOMB = zlib.compressobj(zdict=DICTIONARY)
         ),
     ],
 )
-def test_nonsense_is_refused(wire: bytes, words: str) -> None:
+def test_invalid_data_is_refused(wire: bytes, words: str) -> None:
     with pytest.raises(SpdyError, match=words):
         read(Spdy(), wire)
 
 
-def test_headers_that_break_off_are_refused() -> None:
+def test_truncated_headers_are_refused() -> None:
     packed = zlib.compressobj(zdict=DICTIONARY)
     block = packed.compress(b"\0\0\0\2\0\0\0\1a\0\0\0\x09b") + packed.flush(zlib.Z_SYNC_FLUSH)
     with pytest.raises(SpdyError, match="break off"):
         read(Spdy(), control(1, bytes(10) + block))
 
 
-def test_frames_of_no_interest_are_passed_over() -> None:
+def test_unneeded_frames_are_skipped() -> None:
     goaway, settings = control(7, bytes(8)), control(4, bytes(4))
     assert read(Spdy(), goaway + settings + Spdy().data(1, b"x")) == [Data(1, b"x")]

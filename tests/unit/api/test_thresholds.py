@@ -33,7 +33,7 @@ def test_amounts(text: str, capacity: int, expected: int) -> None:
 
 
 @pytest.mark.parametrize("text", ["much", "%", "x%"])
-def test_what_is_no_amount(text: str) -> None:
+def test_invalid_amounts(text: str) -> None:
     with pytest.raises(ValueError, match=r".*"):
         threshold_amount(text, 1)
 
@@ -102,7 +102,7 @@ def test_the_containers_disk_follows_the_other_two() -> None:
         ),
     ],
 )
-def test_what_cannot_be_used(settings: dict[str, dict], setting: str, words: str) -> None:
+def test_invalid_thresholds(settings: dict[str, dict], setting: str, words: str) -> None:
     with pytest.raises(ThresholdError) as caught:
         thresholds(**settings)
     assert caught.value.setting == setting

@@ -42,7 +42,7 @@ def served_by(root: Path, engine: str) -> None:
     lock.release()
 
 
-def test_the_program_is_named_as_this_shell_finds_it(
+def test_commands_use_the_programs_name_in_the_shell(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     script = Path(sys.executable).with_name("podtui")
@@ -70,7 +70,7 @@ def test_the_program_is_named_as_this_shell_finds_it(
     assert typed_program() == f"'{other}/my/my python' -m podtui"
 
 
-def test_the_engine_is_known_when_the_agent_has_gone(root: Path) -> None:
+def test_the_engine_is_known_after_the_agent_stopped(root: Path) -> None:
     path = root / "podtui.lock"
     assert last_engine(path) is None
     served_by(root, NOWHERE)
@@ -81,7 +81,7 @@ def test_the_engine_is_known_when_the_agent_has_gone(root: Path) -> None:
         assert last_engine(path) is None
 
 
-def test_who_holds_the_lock_anew_is_not_taken_for_the_one_before(root: Path) -> None:
+def test_a_new_lock_holder_is_not_mistaken_for_the_previous_one(root: Path) -> None:
     served_by(root, NOWHERE)
     lock = AgentLock(root / "podtui.lock")
     left = (root / "podtui.lock").read_text()
@@ -94,7 +94,7 @@ def test_who_holds_the_lock_anew_is_not_taken_for_the_one_before(root: Path) -> 
 
 
 @pytest.mark.parametrize("answer", ["", "n", "yesterday", EOFError()])
-def test_down_does_nothing_without_a_yes(
+def test_down_does_nothing_without_confirmation(
     root: Path,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
@@ -118,7 +118,7 @@ def test_down_does_nothing_without_a_yes(
     assert not (root / "records.db").exists()
 
 
-def test_down_goes_to_the_engine_of_the_last_agent(
+def test_down_uses_the_engine_of_the_last_agent(
     root: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     served_by(root, NOWHERE)
@@ -131,7 +131,7 @@ def test_down_goes_to_the_engine_of_the_last_agent(
     assert last_engine(root / "podtui.lock") == NOWHERE, "its containers are still there"
 
 
-def test_the_agent_reads_the_file_that_the_environment_names(
+def test_the_agent_reads_the_settings_file_of_the_environment(
     root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It runs in another directory."""
@@ -152,7 +152,7 @@ def test_the_agent_reads_the_file_that_the_environment_names(
     assert f"--config={tmp_path}/mine.yaml" in given
 
 
-def test_who_leaves_before_the_agent_holds_its_lock_is_told_so(
+def test_an_interrupt_before_the_agent_has_its_lock_is_reported(
     root: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     code = "import time; time.sleep(60)"

@@ -19,7 +19,7 @@ spec: {containers: [{name: c, image: "busybox:1.36", resources: {requests: {cpu:
 """
 
 
-def test_an_agent_that_has_no_node_yet_keeps_nobody_from_checking(
+def test_check_works_while_the_agent_has_no_node(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     def nothing(*_: object, **__: object) -> dict[str, Any]:
@@ -35,7 +35,7 @@ def test_an_agent_that_has_no_node_yet_keeps_nobody_from_checking(
     assert "fix: lower the requests" in said
 
 
-def test_what_is_lacking_is_said_in_kubernetes_amounts() -> None:
+def test_missing_resources_are_shown_as_quantities() -> None:
     lacks = [("cpu", 3500, 250, 2000), ("memory", 64 * 1024**4, 0, 24 * 1024**3),
              ("pods", 1, 110, 110)]  # fmt: skip
     assert lacking_text(lacks) == (

@@ -22,7 +22,7 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def test_common_options_stand_before_or_after_the_command() -> None:
+def test_common_options_work_before_and_after_the_command() -> None:
     parser = build_parser()
     assert parser.parse_args(["--root-dir", "/a", "status"]).rootDir == "/a"
     assert parser.parse_args(["status", "--root-dir", "/a"]).rootDir == "/a"
@@ -37,7 +37,7 @@ LINES = (
 
 
 @pytest.mark.parametrize("line", LINES)
-def test_the_screens_quick_parser_says_what_the_whole_one_says(
+def test_the_quick_parser_agrees_with_the_full_one(
     line: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     def said(parse: Callable[[list[str]], argparse.Namespace]) -> object:
@@ -56,7 +56,7 @@ def test_no_agent_is_status_3(home: Path, capsys: pytest.CaptureFixture[str]) ->
     assert "no agent runs" in capsys.readouterr().err
 
 
-def test_the_screen_wants_a_terminal(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_screen_requires_a_terminal(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main([str(home)]) == 2
     assert "needs a terminal" in capsys.readouterr().err
 
@@ -101,7 +101,7 @@ def test_a_mistyped_command_is_an_error_with_a_suggestion(
 
 
 @pytest.mark.parametrize("word", ["stats", "./stats", "pods"])
-def test_a_folder_that_exists_is_no_mistyped_command(
+def test_an_existing_folder_is_not_taken_for_a_mistyped_command(
     home: Path, started: list[str], monkeypatch: pytest.MonkeyPatch, word: str
 ) -> None:
     monkeypatch.chdir(home)
@@ -111,7 +111,7 @@ def test_a_folder_that_exists_is_no_mistyped_command(
 
 
 @pytest.mark.parametrize("answer", ["", "n", EOFError()])
-def test_a_new_folder_is_not_created_without_a_yes(
+def test_a_new_folder_is_not_created_without_confirmation(
     home: Path, started: list[str], monkeypatch: pytest.MonkeyPatch, answer: str | EOFError
 ) -> None:
     def ask(question: str) -> str:
@@ -137,7 +137,7 @@ def test_a_new_folder_is_created_with_a_flag(home: Path, started: list[str]) -> 
     assert len(started) == 1
 
 
-def test_web_wants_a_flag_to_create_a_folder(
+def test_web_requires_a_flag_to_create_a_folder(
     home: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["web", str(home / "pods")]) == 2
@@ -145,7 +145,7 @@ def test_web_wants_a_flag_to_create_a_folder(
     assert list(home.iterdir()) == []
 
 
-def test_a_folder_of_a_flag_or_a_setting_is_waited_for(
+def test_a_configured_folder_may_be_missing_at_start(
     home: Path, started: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert main([f"--static-pod-path={home}/later"]) == 0
@@ -221,14 +221,14 @@ def test_check_reads_the_standard_input(
 
 
 @pytest.mark.parametrize("command", ["status", "why"])
-def test_without_an_agent_the_command_that_starts_one_is_whole(
+def test_without_an_agent_the_complete_start_command_is_shown(
     home: Path, capsys: pytest.CaptureFixture[str], command: str
 ) -> None:
     assert main([command, f"--root-dir={home}/r"]) == 3
     assert f" --root-dir {home}/r' starts one" in capsys.readouterr().err
 
 
-def test_stop_names_the_command_that_takes_the_containers_over(
+def test_stop_names_the_command_that_adopts_the_containers(
     home: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """With the agent's own folder, which plain ``podtui`` would not watch here."""

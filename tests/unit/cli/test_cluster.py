@@ -77,7 +77,7 @@ async def test_json_names_the_kinds_that_a_real_server_leaves_out(
     ]
 
 
-async def test_what_one_may_not_see_does_not_break_the_rest(
+async def test_forbidden_resources_do_not_hide_others(
     straw: FakeCluster, capsys: pytest.CaptureFixture[str]
 ) -> None:
     straw.moods.forbidden |= {"/api/v1/nodes": "nodes is forbidden", "/api/v1/pods": "not all"}
@@ -102,7 +102,7 @@ async def test_nulls_of_a_real_server_are_read(
 
 
 @pytest.mark.parametrize("command", ["status", "why"])
-async def test_what_is_no_answer_has_words(
+async def test_an_invalid_response_is_reported(
     straw: FakeCluster, capsys: pytest.CaptureFixture[str], command: str
 ) -> None:
     config = str(straw.kubeconfig({"token": "sesame"}))
@@ -154,7 +154,7 @@ async def test_why(straw: FakeCluster, capsys: pytest.CaptureFixture[str]) -> No
         (("status", "--context", "z"), "there is no kubeconfig"),
     ],
 )
-async def test_what_makes_no_sense_is_refused(
+async def test_contradictory_options_are_refused(
     straw: FakeCluster,
     arguments: tuple[str, ...],
     words: str,
@@ -165,7 +165,7 @@ async def test_what_makes_no_sense_is_refused(
     assert words in capsys.readouterr().err
 
 
-async def test_nobody_there_ends_with_3(
+async def test_an_unreachable_server_exits_with_3(
     straw: FakeCluster, capsys: pytest.CaptureFixture[str]
 ) -> None:
     config = str(straw.kubeconfig({"token": "sesame"}, server="https://127.0.0.1:1"))

@@ -24,14 +24,14 @@ def test_a_simulated_engine_is_a_warning_not_a_failure(tmp_path: Path) -> None:
     assert f"none runs; '{typed_program()}' starts one" in text
 
 
-def test_a_socket_that_is_not_there_fails_and_says_what_to_do(tmp_path: Path) -> None:
+def test_a_missing_socket_fails_with_a_remedy(tmp_path: Path) -> None:
     text, healthy = report(tmp_path, engine=f"unix://{tmp_path}/none.sock")
     assert not healthy
     assert "no such socket" in text
     assert "→ install Docker or Podman" in text
 
 
-def test_a_socket_of_others_is_not_answered_with_start_the_engine(
+def test_a_forbidden_socket_does_not_suggest_starting_the_engine(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def denied(*_: object) -> None:
@@ -49,7 +49,7 @@ def test_a_socket_of_others_is_not_answered_with_start_the_engine(
     assert engine_advice(said) in text, "why and the node's condition say the same"
 
 
-def test_a_root_directory_that_others_may_read_is_warned_of(tmp_path: Path) -> None:
+def test_a_root_directory_readable_by_others_is_a_warning(tmp_path: Path) -> None:
     root = tmp_path / "root"
     root.mkdir(mode=0o755)
     text, _ = report(tmp_path, engine="memory", rootDir=str(root))

@@ -107,11 +107,11 @@ def run(tmp_path: Path, *words: str) -> int:
     return main(["check", "--root-dir", str(tmp_path / "root"), *words])
 
 
-def test_all_that_has_a_mechanical_fix_is_fixed_and_all_else_stays(tmp_path: Path) -> None:
+def test_only_mechanical_fixes_are_applied(tmp_path: Path) -> None:
     assert fixed(BROKEN.encode()).decode() == FIXED
 
 
-def test_a_fix_that_reveals_more_goes_on_until_nothing_is_left() -> None:
+def test_fixes_are_repeated_until_nothing_is_left() -> None:
     text = b"metadata: {name: a}\nspec: {containers: [{name: a, image: b, stdin: 'true'}]}\n"
     assert fixed(text) == (
         b"apiVersion: v1\nkind: Pod\n"
@@ -138,7 +138,7 @@ def test_the_record_of_a_real_api_server_becomes_a_manifest(indent: int | None) 
                 assert old.get(name) == new.get(name), path
 
 
-def test_files_are_written_whole_with_their_mode_and_a_second_time_nothing_changes(
+def test_files_keep_their_mode_and_a_second_run_changes_nothing(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     path = tmp_path / "app.yaml"
@@ -193,7 +193,7 @@ def test_in_a_terminal_it_asks_after_the_diff(
     assert path.read_text() == (FIXED if answer else BROKEN)
 
 
-def test_nothing_of_a_secret_is_in_the_diff(
+def test_the_diff_shows_no_secret_values(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     path = tmp_path / "s.yaml"
@@ -218,7 +218,7 @@ def test_a_compose_file_is_left_alone(tmp_path: Path) -> None:
     assert path.read_bytes() == before
 
 
-def test_the_standard_input_goes_fixed_to_the_standard_output(
+def test_stdin_is_fixed_to_stdout(
     tmp_path: Path, capfdbinary: pytest.CaptureFixture[bytes], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(BROKEN.encode())))
@@ -228,7 +228,7 @@ def test_the_standard_input_goes_fixed_to_the_standard_output(
     assert b'there is no port "htp"' in said.err
 
 
-def test_json_is_the_check_of_what_was_written(
+def test_json_output_reports_the_fixed_files(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     path = tmp_path / "app.yaml"
@@ -247,7 +247,7 @@ PIECES = BROKEN.splitlines(keepends=True)
     st.booleans(),
 )
 @examples(100)
-def test_fixing_never_makes_it_worse_and_ends(changes: list[tuple[int, str]], strict: bool) -> None:
+def test_fixing_terminates_and_adds_no_errors(changes: list[tuple[int, str]], strict: bool) -> None:
     lines: list[str] = [str(piece) for piece in PIECES]
     for index, what in changes:
         lines[index] = {"drop": "", "twice": lines[index] * 2, "in": f"  {lines[index]}"}[what]

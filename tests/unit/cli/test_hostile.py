@@ -80,7 +80,7 @@ def test_the_log_of_the_agent() -> None:
 
 
 @pytest.mark.parametrize("command", [("status",), ("why",), ("why", "web")])
-def test_what_the_agent_answers_when_it_will_not(
+def test_refusals_of_the_agent(
     command: tuple[str, ...],
     root: Path,
     monkeypatch: pytest.MonkeyPatch,
@@ -94,7 +94,7 @@ def test_what_the_agent_answers_when_it_will_not(
     assert "podtui: " in run(capsys, *command, "--root-dir", str(root))
 
 
-def test_errors_of_exec_and_what_cp_says(
+def test_errors_of_exec_and_messages_of_cp(
     root: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     def refuse(*_: object, **__: object) -> int:
@@ -122,7 +122,7 @@ def test_findings_of_doctor(
     assert "says" in run(capsys, "doctor", "--root-dir", str(root))
 
 
-def test_settings_in_force(
+def test_effective_settings(
     root: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setenv("PODTUI_STATIC_POD_PATH", str(root / EVIL.replace("\0", "")))
@@ -137,7 +137,7 @@ def test_findings_of_check(root: Path, capsys: pytest.CaptureFixture[str]) -> No
     assert said[0]["path"].endswith("\x1b]0;pwned\x07\x1b[2J\u202e.yaml")
 
 
-def test_last_lines_of_an_agent_that_ended(tmp_path: Path) -> None:
+def test_last_log_lines_of_a_stopped_agent(tmp_path: Path) -> None:
     from podtui.terminal_text import lines
 
     log = tmp_path / "agent.log"

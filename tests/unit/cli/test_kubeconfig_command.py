@@ -96,7 +96,7 @@ def test_before_the_first_agent(root: Path, capsys: pytest.CaptureFixture[str]) 
     assert path.read_text() == text
 
 
-def test_an_agent_serves_what_was_promised(
+def test_the_agent_serves_at_the_address_of_the_kubeconfig(
     root: Path, capsys: pytest.CaptureFixture[str], request: pytest.FixtureRequest
 ) -> None:
     """The file that was written before the agent's start is right, and still after a restart."""
@@ -129,7 +129,7 @@ def test_an_agent_serves_what_was_promised(
     assert stat.S_IMODE((root / "pki").stat().st_mode) == 0o700
 
 
-def test_a_port_in_use_is_said(
+def test_a_port_in_use_is_reported(
     root: Path, capsys: pytest.CaptureFixture[str], request: pytest.FixtureRequest
 ) -> None:
     """Pods run all the same, and the API is served when the port is free again."""
@@ -149,7 +149,7 @@ def test_a_port_in_use_is_said(
     assert answer(target(root), "/api")[0] == 200
 
 
-def test_no_server_no_kubeconfig(
+def test_without_a_server_there_is_no_kubeconfig(
     root: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("PODTUI_ENABLE_SERVER", "false")

@@ -58,7 +58,7 @@ def test_places(text: str, place: CopyPlace) -> None:
 
 
 @pytest.mark.parametrize("text", [":/x", "web:", "ns/:/x"])
-def test_what_is_no_place(text: str) -> None:
+def test_invalid_places(text: str) -> None:
     with pytest.raises(UsageError):
         parse_place(text, "ns")
 
@@ -150,7 +150,7 @@ def here(
     return run_here
 
 
-def test_exec_of_what_is_not_there(here: Here) -> None:
+def test_exec_in_a_missing_pod_or_container(here: Here) -> None:
     code, _, err = here("exec", "nobody", "--", "true")
     assert (code, err) == (1, b'podtui: pod "nobody" does not exist\n')
     code, _, err = here("exec", "web")
@@ -202,7 +202,7 @@ def test_a_pod_that_has_ended_is_an_error_at_once(
 
 
 @pytest.mark.parametrize("port", ["http", "80:", "0", "65536", "1:2:3"])
-def test_a_port_that_is_none_is_a_usage_error(here: Here, port: str) -> None:
+def test_an_invalid_port_is_a_usage_error(here: Here, port: str) -> None:
     code, out, err = here("port-forward", "nosuch", port)
     assert (code, out) == (2, b"")
     assert f"{port}: not a port; ".encode() in err
@@ -228,7 +228,7 @@ def test_cp(here: Here, tmp_path: Path) -> None:
     assert (code, b"one path must be in a container" in err) == (2, True)
 
 
-def test_a_pod_is_called_with_and_without_its_nodes_name(
+def test_a_pod_is_found_with_and_without_the_node_suffix(
     here: Here, elsewhere: ElsewhereWorld, tmp_path: Path
 ) -> None:
     world, ask = elsewhere

@@ -18,7 +18,7 @@ TABLE = {
 }
 
 
-def test_wide_columns_are_left_out_and_the_rest_lines_up() -> None:
+def test_wide_columns_are_omitted_and_the_others_aligned() -> None:
     assert render(TABLE).splitlines() == [
         "NAME               READY   AGE",
         "web-n1             2/2     5s",
@@ -26,7 +26,7 @@ def test_wide_columns_are_left_out_and_the_rest_lines_up() -> None:
     ]
 
 
-def test_an_empty_table_is_its_head() -> None:
+def test_an_empty_table_has_only_a_header() -> None:
     assert render({**TABLE, "rows": None}) == "NAME   READY   AGE"
 
 
@@ -36,7 +36,7 @@ def test_control_characters_never_reach_the_terminal() -> None:
     assert render(table) == "NABC\nxabc"
 
 
-def test_wide_letters_and_marks_line_up_as_well() -> None:
+def test_wide_characters_and_marks_are_aligned() -> None:
     names = ("web", "界面", "e\u0301te\u0301", "🚀🚀", "ﾊﾝｶｸ", "x\u200d\u0301", "각", "ก็")
     rows = [{"cells": [name, "1/1", "", "3m"]} for name in names]
     drawn = render({**TABLE, "rows": rows}).splitlines()

@@ -87,7 +87,9 @@ def serve(
     return api
 
 
-def test_all_that_is_not_well_is_told_with_its_last_lines(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_unhealthy_pods_are_reported_with_their_last_log_lines(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     api = serve(monkeypatch, pod("bad", fails=True), pod("good", fails=False))
     text, well = why(SOCKET, None, "text")
     assert not well
@@ -97,13 +99,13 @@ def test_all_that_is_not_well_is_told_with_its_last_lines(monkeypatch: pytest.Mo
     assert api.asked == ["/api/v1/namespaces/default/pods/bad-n1/log?container=c&tailLines=8"]
 
 
-def test_where_all_is_well_it_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_healthy_pods_are_reported_as_such(monkeypatch: pytest.MonkeyPatch) -> None:
     serve(monkeypatch, pod("good", fails=False))
     assert why(SOCKET, None, "text") == ("All pods are healthy.", True)
 
 
 @pytest.mark.parametrize("wanted", ["bad", "bad-n1", "default/bad-n1", "default/bad"])
-def test_a_pod_is_called_by_its_name_with_or_without_the_nodes(
+def test_a_pod_is_found_by_name_with_or_without_the_node_suffix(
     monkeypatch: pytest.MonkeyPatch, wanted: str
 ) -> None:
     serve(monkeypatch, pod("bad", fails=True), pod("good", fails=False))
@@ -112,7 +114,7 @@ def test_a_pod_is_called_by_its_name_with_or_without_the_nodes(
     assert [found["name"] for found in json.loads(text)] == ["bad-n1"]
 
 
-def test_a_pod_that_is_well_is_told_when_it_is_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_healthy_pod_is_reported_on_request(monkeypatch: pytest.MonkeyPatch) -> None:
     serve(monkeypatch, pod("bad", fails=True), pod("good", fails=False))
     text, well = why(SOCKET, "good", "text")
     assert well
@@ -120,7 +122,7 @@ def test_a_pod_that_is_well_is_told_when_it_is_asked_for(monkeypatch: pytest.Mon
 
 
 @pytest.mark.parametrize("wanted", ["none", "other/bad-n1"])
-def test_a_pod_that_there_is_not(monkeypatch: pytest.MonkeyPatch, wanted: str) -> None:
+def test_a_missing_pod(monkeypatch: pytest.MonkeyPatch, wanted: str) -> None:
     serve(monkeypatch, pod("bad", fails=True))
     with pytest.raises(UsageError):
         why(SOCKET, wanted, "text")
@@ -143,7 +145,7 @@ def unready(api: Api, *names: str) -> None:
     ]
 
 
-def test_pods_that_cannot_begin_are_not_called_well(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_pods_that_cannot_start_are_not_healthy(monkeypatch: pytest.MonkeyPatch) -> None:
     unready(serve(monkeypatch, pod("there", fails=False)), "new", "there")
     text, well = why(SOCKET, None, "text")
     assert not well
@@ -153,7 +155,7 @@ def test_pods_that_cannot_begin_are_not_called_well(monkeypatch: pytest.MonkeyPa
 
 
 @pytest.mark.parametrize("wanted", ["new", "new-n1", "default/new", "new.yaml"])
-def test_a_pod_that_cannot_begin_is_found_by_its_name(
+def test_a_pod_that_cannot_start_is_found_by_name(
     monkeypatch: pytest.MonkeyPatch, wanted: str
 ) -> None:
     unready(serve(monkeypatch), "new", "newer")
@@ -188,7 +190,7 @@ def test_a_failed_log_request_is_reported_and_is_no_output_of_the_container(
         b'failed to try resolving symlinks in path "/var/log/pods/a/b/0.log": no such file\n',
     ],
 )
-def test_what_a_kubelet_answers_in_place_of_a_log_is_no_output_of_the_container(
+def test_a_kubelets_message_in_place_of_a_log_is_not_container_output(
     monkeypatch: pytest.MonkeyPatch, body: bytes
 ) -> None:
     serve(monkeypatch, pod("bad", fails=True), log=body)
@@ -196,7 +198,7 @@ def test_what_a_kubelet_answers_in_place_of_a_log_is_no_output_of_the_container(
     assert (found["cause"], found["logError"]) == ("Fails", body.decode().strip())
 
 
-def test_without_an_agent_it_ends_with_3(
+def test_without_an_agent_why_exits_with_3(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["why", "--root-dir", str(tmp_path)]) == 3

@@ -44,7 +44,7 @@ class Keeper:
         raise AssertionError(image)
 
 
-async def test_the_node_is_asked(tmp_path: Path) -> None:
+async def test_requests_go_to_the_node(tmp_path: Path) -> None:
     reader = partial(read_manifest, "/m/x.yaml", node_name="n1")
     routes = [*WhatIfRoutes(judge, reader).routes(), *ImageRoutes(Keeper()).routes()]
     async with serving(tmp_path / "s.sock", extra_routes=routes):

@@ -52,12 +52,12 @@ def test_names_below(name: str, root: str, parts: tuple[str, ...]) -> None:
 @pytest.mark.parametrize(
     "name", ["../x", "etc/../../x", "/etc/x", "etcetera", "other/x", "etc/..", ".", ""]
 )
-def test_names_that_lead_elsewhere_are_refused(name: str) -> None:
+def test_names_outside_the_target_are_refused(name: str) -> None:
     with pytest.raises(PodtuiError, match="refused"):
         below(name, "etc")
 
 
-def test_nothing_is_written_of_an_archive_that_leads_out(tmp_path: Path) -> None:
+def test_an_archive_with_outside_paths_is_not_unpacked(tmp_path: Path) -> None:
     bad = archive(("d/good", REG, b"1"), ("d/../../evil", REG, b"2"))
     with pytest.raises(PodtuiError, match="refused"):
         unpack(bad, "d", tmp_path / "d")
@@ -87,12 +87,12 @@ def test_links_and_devices_are_left_out(tmp_path: Path) -> None:
     ("content", "words"),
     [(b"no tar", "broken"), (b"", "broken|empty"), (bytes(10240), "empty")],
 )
-def test_what_is_no_archive(content: bytes, words: str, tmp_path: Path) -> None:
+def test_invalid_archives(content: bytes, words: str, tmp_path: Path) -> None:
     with pytest.raises(PodtuiError, match=words):
         unpack(io.BytesIO(content), "d", tmp_path / "d")
 
 
-def test_what_is_packed_comes_out_again(tmp_path: Path) -> None:
+def test_packed_files_are_unpacked_unchanged(tmp_path: Path) -> None:
     source = tmp_path / "source"
     (source / "deep").mkdir(parents=True)
     (source / "deep" / "a").write_bytes(b"abc")
@@ -111,12 +111,12 @@ def test_what_is_packed_comes_out_again(tmp_path: Path) -> None:
     assert (tmp_path / "back" / "deep" / "a").read_bytes() == b"abc"
 
 
-def test_what_cannot_be_read_is_told(tmp_path: Path) -> None:
+def test_unreadable_files_are_reported(tmp_path: Path) -> None:
     with pytest.raises(PodtuiError, match=r"cannot read .*none: No such file"):
         pack(tmp_path / "none", "none", io.BytesIO())
 
 
-def test_a_destination_that_is_in_the_way(tmp_path: Path) -> None:
+def test_an_existing_destination_of_another_type(tmp_path: Path) -> None:
     (tmp_path / "d").mkdir()
     with pytest.raises(PodtuiError, match="cannot write"):
         unpack(archive(("f", REG, b"1")), "f", tmp_path / "d")

@@ -101,9 +101,7 @@ async def test_a_password(make: Make, straw: FakeCluster) -> None:
     assert {who for _, _, who in straw.moods.asked} == {"bob"}
 
 
-async def test_a_token_file_is_read_again_when_it_is_refused(
-    make: Make, straw: FakeCluster
-) -> None:
+async def test_a_token_file_is_reread_after_a_refusal(make: Make, straw: FakeCluster) -> None:
     file = straw.folder / "token"
     file.write_text("sesame\n")
     client = make({"tokenFile": "token"})
@@ -116,7 +114,7 @@ async def test_a_token_file_is_read_again_when_it_is_refused(
     assert await client.version() == "v1.36.0+podtui-0.0.test"
 
 
-async def test_a_token_file_that_is_gone_for_a_while_is_no_loss(
+async def test_a_temporarily_missing_token_file_keeps_the_connection(
     make: Make, straw: FakeCluster
 ) -> None:
     class Later(SystemClock):
@@ -153,13 +151,13 @@ async def test_impersonation(make: Make, straw: FakeCluster) -> None:
     assert heads.getall("Impersonate-Extra-Reason%2Fx") == ["a", "b"]
 
 
-async def test_who_is_not_known_is_told_so(make: Make) -> None:
+async def test_an_unauthorized_user_is_reported(make: Make) -> None:
     with pytest.raises(ApiError) as caught:
         await make({"token": "open"}).version()
     assert (caught.value.code, str(caught.value)) == (401, "Unauthorized")
 
 
-async def test_nothing_secret_is_shown(make: Make, straw: FakeCluster) -> None:
+async def test_errors_show_no_secrets(make: Make, straw: FakeCluster) -> None:
     user = {**straw.certificate(), "token": "hush-token"}
     path = straw.kubeconfig(user)
     target = choose(load(path, {}))
@@ -174,7 +172,7 @@ async def test_nothing_secret_is_shown(make: Make, straw: FakeCluster) -> None:
 # --- whom one talks to
 
 
-async def test_another_authority_is_not_trusted(make: Make) -> None:
+async def test_another_certificate_authority_is_not_trusted(make: Make) -> None:
     import base64
 
     other = base64.b64encode(Authority("other").pem).decode()
@@ -182,12 +180,12 @@ async def test_another_authority_is_not_trusted(make: Make) -> None:
         await make(TOKEN, {"certificate-authority-data": other}).version()
 
 
-async def test_without_an_authority_the_machine_s_count(make: Make) -> None:
+async def test_without_an_authority_the_system_certificates_are_used(make: Make) -> None:
     with pytest.raises(AgentUnavailable, match="its certificate is not trusted"):
         await make(TOKEN, {"certificate-authority-data": None}).version()
 
 
-async def test_words_around_an_authority_may_be_in_any_language(
+async def test_text_around_a_certificate_may_have_any_encoding(
     make: Make, straw: FakeCluster
 ) -> None:
     (straw.folder / "ca.crt").write_bytes(
@@ -197,7 +195,7 @@ async def test_words_around_an_authority_may_be_in_any_language(
     assert await make(TOKEN, file).version()
 
 
-async def test_insecure_trusts_anybody(make: Make) -> None:
+async def test_insecure_skips_verification(make: Make) -> None:
     given = {"certificate-authority-data": None, "insecure-skip-tls-verify": True}
     assert await make(TOKEN, given).version()
 
@@ -224,7 +222,7 @@ async def test_tls_server_name(tmp_path: Path) -> None:
         ("client-key-data", None, "do not belong together"),
     ],
 )
-async def test_a_broken_certificate_has_words(
+async def test_an_invalid_certificate_is_reported(
     make: Make, straw: FakeCluster, name: str, value: str | None, words: str
 ) -> None:
     other = straw.certificate("other")
@@ -233,12 +231,12 @@ async def test_a_broken_certificate_has_words(
         await make(user).version()
 
 
-async def test_an_authority_without_a_certificate_has_words(make: Make) -> None:
+async def test_an_authority_without_a_certificate_is_reported(make: Make) -> None:
     with pytest.raises(PodtuiError, match="'straw': certificate-authority-data: holds no cert"):
         await make(TOKEN, {"certificate-authority-data": "bm90IHBlbQ=="}).version()
 
 
-async def test_no_secret_goes_where_there_is_no_tls(straw: FakeCluster) -> None:
+async def test_no_secret_is_sent_without_tls(straw: FakeCluster) -> None:
     from aiohttp import web
 
     site = web.TCPSite(straw.served.runner, "127.0.0.1", 0)
@@ -254,12 +252,12 @@ async def test_no_secret_goes_where_there_is_no_tls(straw: FakeCluster) -> None:
     assert "Authorization" not in straw.moods.heads[-1]
 
 
-async def test_who_does_not_answer_is_named(straw: FakeCluster, make: Make) -> None:
+async def test_an_unreachable_server_is_named(straw: FakeCluster, make: Make) -> None:
     with pytest.raises(AgentUnavailable, match=r"127\.0\.0\.1:1: nothing listens there"):
         await make(TOKEN, {"server": "https://127.0.0.1:1"}).version()
 
 
-async def test_a_mute_server_is_given_up(
+async def test_a_silent_server_times_out(
     straw: FakeCluster, make: Make, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def mute(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -278,7 +276,7 @@ async def test_a_mute_server_is_given_up(
     await server.wait_closed()
 
 
-async def test_a_server_that_says_nothing_of_tls_is_given_up(
+async def test_a_silent_tls_handshake_times_out(
     make: Make, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def mute(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -295,7 +293,7 @@ async def test_a_server_that_says_nothing_of_tls_is_given_up(
         assert isinstance(await anext(deltas), Lost)
 
 
-async def test_who_asks_with_an_older_certificate_closes_no_newer_connections(
+async def test_a_request_with_an_older_certificate_keeps_newer_connections(
     make: Make, straw: FakeCluster
 ) -> None:
     connection = make(straw.certificate())._connection
@@ -309,7 +307,7 @@ async def test_who_asks_with_an_older_certificate_closes_no_newer_connections(
     assert not second.closed
 
 
-async def test_closing_while_it_gets_ready_leaves_nothing_open(
+async def test_closing_during_setup_leaves_no_connection_open(
     make: Make, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     began, go_on = asyncio.Event(), threading.Event()
@@ -335,7 +333,9 @@ async def test_closing_while_it_gets_ready_leaves_nothing_open(
     assert client._connection._session is None
 
 
-async def test_the_path_of_the_server_s_url_goes_before_all(make: Make, straw: FakeCluster) -> None:
+async def test_the_path_of_the_server_url_prefixes_all_requests(
+    make: Make, straw: FakeCluster
+) -> None:
     with pytest.raises(ApiError):
         await make(TOKEN, {"server": f"{straw.server}/k8s/clusters/c-1/"}).version()
     assert straw.moods.paths()[-1] == "/k8s/clusters/c-1/version"
@@ -344,7 +344,7 @@ async def test_the_path_of_the_server_s_url_goes_before_all(make: Make, straw: F
 # --- lists and watches
 
 
-async def test_lists_come_in_pages(make: Make, straw: FakeCluster) -> None:
+async def test_lists_are_paged(make: Make, straw: FakeCluster) -> None:
     for number in range(10):
         await straw.served.store.put("pods", pod(f"p{number}"))
     client = make(TOKEN)
@@ -355,7 +355,7 @@ async def test_lists_come_in_pages(make: Make, straw: FakeCluster) -> None:
     assert [("continue" in path) for path in lists] == [False, True, True, True]
 
 
-async def test_pages_that_expire_are_asked_for_at_once(make: Make, straw: FakeCluster) -> None:
+async def test_expired_pages_restart_the_list_immediately(make: Make, straw: FakeCluster) -> None:
     straw.moods.expire_pages = True
     client = make(TOKEN)
     client.page = 2
@@ -372,7 +372,7 @@ async def test_managed_fields_and_unknown_ones_are_left_out(make: Make, straw: F
     assert all(not item.metadata.managedFields for item in first.items)
 
 
-async def test_a_watch_goes_on(make: Make, straw: FakeCluster) -> None:
+async def test_a_watch_is_resumed(make: Make, straw: FakeCluster) -> None:
     store = straw.served.store
     async with asyncio.timeout(20), aclosing(make(TOKEN).follow(Pod)) as deltas:
         assert isinstance(await anext(deltas), Synced)
@@ -385,7 +385,7 @@ async def test_a_watch_goes_on(make: Make, straw: FakeCluster) -> None:
     assert "timeoutSeconds=" in straw.moods.paths()[-1]
 
 
-async def test_a_refused_kind_says_so_and_others_are_not_touched(
+async def test_a_forbidden_kind_is_reported_without_affecting_others(
     make: Make, straw: FakeCluster
 ) -> None:
     straw.moods.forbidden["/api/v1/nodes"] = 'nodes is forbidden: User "tina" cannot list'
@@ -396,7 +396,7 @@ async def test_a_refused_kind_says_so_and_others_are_not_touched(
     assert await names(client, Event) == ["web.1"]
 
 
-def test_a_refused_kind_is_not_asked_for_each_second() -> None:
+def test_a_forbidden_kind_is_retried_with_back_off() -> None:
     assert wait_after(ApiError(403, "Forbidden", ""), 0.2) == REFUSED_DELAY
     assert wait_after(ApiError(401, "Unauthorized", ""), 0.2) == REFUSED_DELAY
     assert wait_after(ApiError(429, "", "", 12.0), 0.2) == 12.0
@@ -415,9 +415,7 @@ class Hurried(SystemClock):
         await asyncio.sleep(0)
 
 
-async def test_a_busy_server_is_left_alone_for_as_long_as_it_says(
-    make: Make, straw: FakeCluster
-) -> None:
+async def test_retry_after_is_respected(make: Make, straw: FakeCluster) -> None:
     clock = Hurried()
     client = make(TOKEN, clock=clock)
     straw.moods.refusals = [(429, "3"), (503, "2")]
@@ -436,7 +434,7 @@ async def test_a_busy_server_is_left_alone_for_as_long_as_it_says(
 # --- which namespaces
 
 
-async def test_without_leave_for_all_the_context_s_namespace_is_shown(
+async def test_without_access_to_all_namespaces_the_contexts_is_shown(
     make: Make, straw: FakeCluster
 ) -> None:
     straw.moods.forbidden["/api/v1/pods"] = "pods is forbidden at the cluster scope"
@@ -445,14 +443,14 @@ async def test_without_leave_for_all_the_context_s_namespace_is_shown(
     assert client.namespace == "default"
 
 
-async def test_one_namespace_alone(make: Make, straw: FakeCluster) -> None:
+async def test_a_single_namespace(make: Make, straw: FakeCluster) -> None:
     client = make(TOKEN, namespace="other")
     assert await names(client) == ["far"]
     assert await names(client, Node) == ["node"]
     assert not any(path.startswith("/api/v1/pods") for path in straw.moods.paths())
 
 
-async def test_all_namespaces_is_what_one_asked_for(make: Make, straw: FakeCluster) -> None:
+async def test_all_namespaces_on_request(make: Make, straw: FakeCluster) -> None:
     straw.moods.forbidden["/api/v1/pods"] = "pods is forbidden at the cluster scope"
     client = make(TOKEN, namespace="")
     async with asyncio.timeout(20), aclosing(client.follow(Pod)) as deltas:
@@ -470,7 +468,7 @@ async def test_logs(make: Make, straw: FakeCluster) -> None:
     assert straw.served.kubelet.asked[-1][3] is True
 
 
-async def test_metrics_where_there_are_some(make: Make, straw: FakeCluster) -> None:
+async def test_metrics_if_available(make: Make, straw: FakeCluster) -> None:
     client = make(TOKEN)
     assert [one.metadata.name for one in await client.pod_metrics()] == ["web"]
     assert [one.metadata.name for one in await client.nodes_metrics()] == ["node"]
@@ -504,7 +502,7 @@ async def test_one_null_does_not_hide_the_others(make: Make, straw: FakeCluster)
         (f"{METRICS}/pods", {"items": [{}]}, lambda client: client.pod_metrics()),
     ],
 )
-async def test_what_is_no_answer_has_words(
+async def test_an_invalid_response_is_reported(
     make: Make, straw: FakeCluster, path: str, answer: Any, ask: Callable[[Any], Any]
 ) -> None:
     straw.moods.answers[path] = answer
@@ -517,21 +515,21 @@ async def test_metrics_without_a_list_are_none(make: Make, straw: FakeCluster) -
     assert await make(TOKEN).nodes_metrics() == ()
 
 
-async def test_delete_of_this_pod_and_no_other(make: Make, straw: FakeCluster) -> None:
+async def test_delete_has_a_uid_precondition(make: Make, straw: FakeCluster) -> None:
     await make(TOKEN).delete_pod(pod("web"))
     ((path, options),) = straw.moods.deleted
     assert path == "/api/v1/namespaces/default/pods/web"
     assert options["preconditions"] == {"uid": "uid-web"}
 
 
-async def test_what_an_agent_alone_has_is_refused(make: Make, straw: FakeCluster) -> None:
+async def test_agent_only_requests_are_refused(make: Make, straw: FakeCluster) -> None:
     with pytest.raises(ApiError, match="a cluster does not support manifest files"):
         await make(TOKEN).plan("x.yaml", b"")
     assert straw.moods.asked == []
 
 
 @pytest.mark.skipif(os.geteuid() == 0 and not Path("/proc/self/fd").exists(), reason="no /proc")
-async def test_no_key_is_left_open(make: Make, straw: FakeCluster) -> None:
+async def test_private_key_files_are_closed(make: Make, straw: FakeCluster) -> None:
     await make(straw.certificate()).version()
     links = [os.readlink(f"/proc/self/fd/{n}") for n in os.listdir("/proc/self/fd") if _there(n)]
     assert not any("memfd" in link for link in links)

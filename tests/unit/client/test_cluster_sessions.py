@@ -55,7 +55,7 @@ async def test_exec(client: ClusterClient) -> None:
     assert session.exit_code() == 7
 
 
-async def test_a_refused_session_has_the_server_s_words(client: ClusterClient) -> None:
+async def test_a_refused_session_shows_the_servers_message(client: ClusterClient) -> None:
     with pytest.raises(ApiError) as caught:
         async with client.exec(NS, "nobody", ExecQuery(command=("true",))):
             pass
@@ -81,7 +81,7 @@ async def test_port_forward(client: ClusterClient, world: SessionWorld) -> None:
     assert forward.problem == ""
 
 
-async def test_without_tar_files_cannot_go(
+async def test_copies_need_tar_in_the_container(
     client: ClusterClient, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from podtui.client.copying import Copying
@@ -136,7 +136,7 @@ async def websocket_server(
         await runner.cleanup()
 
 
-async def test_an_older_server_is_talked_with_in_its_words(tmp_path: Path) -> None:
+async def test_an_older_server_gets_its_protocol_version(tmp_path: Path) -> None:
     done = b'\x03{"status": "Success"}'
     async with (
         asyncio.timeout(20),
@@ -147,7 +147,7 @@ async def test_an_older_server_is_talked_with_in_its_words(tmp_path: Path) -> No
         assert session.exit_code() == 0
 
 
-async def test_what_an_older_server_cannot_be_told_is_said(tmp_path: Path) -> None:
+async def test_features_missing_in_an_older_server_are_reported(tmp_path: Path) -> None:
     """Before v5 nothing tells the end of the input: tar would wait for ever."""
     (tmp_path / "file").write_text("x")
     done = b'\x03{"status": "Success"}'
@@ -159,7 +159,7 @@ async def test_what_an_older_server_cannot_be_told_is_said(tmp_path: Path) -> No
             await session.end_input()
 
 
-async def test_a_kubelet_that_gives_no_json_is_talked_with(tmp_path: Path) -> None:
+async def test_a_kubelet_with_plain_text_errors_is_supported(tmp_path: Path) -> None:
     """Kubelets refuse an upgrade whose sender takes JSON alone."""
     taken: list[str] = []
 
@@ -188,7 +188,7 @@ class Hasty(SystemClock):
         await super().sleep(0.01)
 
 
-async def test_a_session_in_which_nobody_speaks_is_not_cut_off(tmp_path: Path) -> None:
+async def test_an_idle_session_is_not_closed(tmp_path: Path) -> None:
     heard: list[WSMsgType] = []
 
     async def joined(request: web.Request) -> web.StreamResponse:
@@ -210,7 +210,7 @@ async def test_a_session_in_which_nobody_speaks_is_not_cut_off(tmp_path: Path) -
     assert heard == [WSMsgType.PING] * 2
 
 
-async def test_errors_of_a_session_stay_as_they_are(tmp_path: Path) -> None:
+async def test_session_errors_are_passed_on(tmp_path: Path) -> None:
     async with asyncio.timeout(20), socket_server(tmp_path, channels.V5) as client:
         for error in (KeyError("mine"), ApiError(500, "X", "mine")):
             with pytest.raises(type(error), match="mine"):
@@ -218,7 +218,7 @@ async def test_errors_of_a_session_stay_as_they_are(tmp_path: Path) -> None:
                     raise error
 
 
-async def test_a_forward_answers_the_pings_of_kubelets(tmp_path: Path) -> None:
+async def test_a_forward_answers_pings(tmp_path: Path) -> None:
     answers: list[Frame] = []
 
     async def joined(request: web.Request) -> web.StreamResponse:
@@ -245,7 +245,7 @@ async def test_a_forward_answers_the_pings_of_kubelets(tmp_path: Path) -> None:
     assert forward.problem == ""
 
 
-async def test_a_forward_takes_no_protocol_that_is_none_of_its(tmp_path: Path) -> None:
+async def test_a_forward_refuses_other_protocols(tmp_path: Path) -> None:
     async with socket_server(tmp_path, channels.V4) as client:
         forward = await client.port_forward(NS, "web", 80)
         async with asyncio.timeout(20), asyncio.TaskGroup() as group:
@@ -258,7 +258,7 @@ async def test_a_forward_takes_no_protocol_that_is_none_of_its(tmp_path: Path) -
 
 
 @pytest.mark.parametrize(("code", "hint"), [(400, True), (403, False)])
-async def test_a_server_that_knows_no_websockets_is_explained(
+async def test_a_server_without_websockets_is_reported(
     tmp_path: Path, code: int, hint: bool
 ) -> None:
     async def old(request: web.Request) -> web.Response:

@@ -97,7 +97,9 @@ async def make(straw: FakeCluster) -> AsyncIterator[Make]:
         await client.close()
 
 
-async def test_it_is_run_once_with_its_arguments_and_variables(make: Make, plugin: Plugin) -> None:
+async def test_the_plugin_runs_once_with_its_arguments_and_variables(
+    make: Make, plugin: Plugin
+) -> None:
     args = ["get-token", "$(touch x); `id` *"]
     user = plugin.user(args=args, env=[{"name": "EXTRA", "value": "more"}])
     client = make(user)
@@ -111,7 +113,7 @@ async def test_it_is_run_once_with_its_arguments_and_variables(make: Make, plugi
     }
 
 
-async def test_it_is_told_of_the_cluster_where_it_asks_for_that(
+async def test_the_plugin_gets_the_cluster_if_requested(
     make: Make, plugin: Plugin, straw: FakeCluster
 ) -> None:
     extension = {"name": "client.authentication.k8s.io/exec", "extension": {"audience": 7}}
@@ -123,14 +125,16 @@ async def test_it_is_told_of_the_cluster_where_it_asks_for_that(
     assert told["certificate-authority-data"]
 
 
-async def test_the_older_version(make: Make, plugin: Plugin) -> None:
+async def test_version_v1beta1(make: Make, plugin: Plugin) -> None:
     plugin.answer(BETA, token="sesame")
     given = plugin.user(apiVersion=BETA)
     del given["exec"]["interactiveMode"]
     assert await make(given).version()
 
 
-async def test_a_certificate_from_it(make: Make, plugin: Plugin, straw: FakeCluster) -> None:
+async def test_the_plugin_provides_a_certificate(
+    make: Make, plugin: Plugin, straw: FakeCluster
+) -> None:
     cert, key = straw.authority.issue("paul")
     plugin.answer(clientCertificateData=cert.decode(), clientKeyData=key.decode())
     assert await make(plugin.user()).version()
@@ -145,7 +149,7 @@ class Tomorrow(SystemClock):
         return super().now() + self.ahead
 
 
-async def test_what_has_expired_is_asked_for_again(make: Make, plugin: Plugin) -> None:
+async def test_expired_credentials_are_renewed(make: Make, plugin: Plugin) -> None:
     clock = Tomorrow()
     until = (datetime.now(UTC) + timedelta(hours=1)).isoformat()
     plugin.answer(token="sesame", expirationTimestamp=until)
@@ -158,7 +162,7 @@ async def test_what_has_expired_is_asked_for_again(make: Make, plugin: Plugin) -
     assert len(plugin.runs) == 2
 
 
-async def test_what_the_server_does_not_know_is_asked_for_again_once(
+async def test_refused_credentials_are_renewed_once(
     make: Make, plugin: Plugin, straw: FakeCluster
 ) -> None:
     client = make(plugin.user())
@@ -177,7 +181,7 @@ async def test_what_the_server_does_not_know_is_asked_for_again_once(
     assert len(straw.moods.asked) == before + 2
 
 
-async def test_another_certificate_makes_new_connections(
+async def test_a_new_certificate_opens_new_connections(
     make: Make, plugin: Plugin, straw: FakeCluster
 ) -> None:
     clock = Tomorrow()
@@ -196,12 +200,12 @@ async def test_another_certificate_makes_new_connections(
         clock.ahead = timedelta(hours=2)
 
 
-async def test_a_token_goes_before_it(make: Make, plugin: Plugin) -> None:
+async def test_a_token_takes_precedence_over_the_plugin(make: Make, plugin: Plugin) -> None:
     assert await make({**plugin.user(), "token": "sesame"}).version()
     assert plugin.runs == []
 
 
-async def test_a_certificate_of_the_file_goes_before_it(
+async def test_a_certificate_of_the_kubeconfig_takes_precedence(
     make: Make, plugin: Plugin, straw: FakeCluster
 ) -> None:
     assert await make(plugin.user() | straw.certificate("anne")).version()
@@ -209,7 +213,7 @@ async def test_a_certificate_of_the_file_goes_before_it(
     assert straw.moods.asked[-1][2] == "anne"
 
 
-async def test_a_follow_outlives_a_plugin_that_fails(make: Make, plugin: Plugin) -> None:
+async def test_a_follow_survives_a_failing_plugin(make: Make, plugin: Plugin) -> None:
     plugin.write("print('log in first', file=sys.stderr); sys.exit(3)")
     async with aclosing(make(plugin.user()).follow(Node)) as deltas:
         async with asyncio.timeout(20):
@@ -220,7 +224,7 @@ async def test_a_follow_outlives_a_plugin_that_fails(make: Make, plugin: Plugin)
             assert isinstance(await anext(deltas), Synced)
 
 
-async def test_one_that_fails_has_words_and_no_secrets(make: Make, plugin: Plugin) -> None:
+async def test_a_failing_plugin_is_reported_without_secrets(make: Make, plugin: Plugin) -> None:
     plugin.answer(token="hush-hush")
     plugin.write("print('log in first', file=sys.stderr); sys.exit(3)")
     with pytest.raises(PluginError) as caught:
@@ -229,7 +233,7 @@ async def test_one_that_fails_has_words_and_no_secrets(make: Make, plugin: Plugi
     assert "hush" not in str(caught.value)
 
 
-async def test_one_that_is_missing_comes_with_its_hint(make: Make, plugin: Plugin) -> None:
+async def test_a_missing_plugin_shows_its_install_hint(make: Make, plugin: Plugin) -> None:
     user = plugin.user(command="no-such-plugin", installHint="get it at\nexample")
     with pytest.raises(PluginError) as caught:
         await make(user).version()
@@ -238,7 +242,7 @@ async def test_one_that_is_missing_comes_with_its_hint(make: Make, plugin: Plugi
     )
 
 
-async def test_one_that_hangs_is_killed_with_all_it_started(make: Make, plugin: Plugin) -> None:
+async def test_a_hanging_plugin_is_killed_with_its_children(make: Make, plugin: Plugin) -> None:
     child = "import subprocess, time; p = subprocess.Popen(['sleep', '300']);"
     child += "open(folder + '/pids', 'w').write(f'{os.getpid()} {p.pid}'); time.sleep(300)"
     plugin.write(child)
@@ -250,7 +254,7 @@ async def test_one_that_hangs_is_killed_with_all_it_started(make: Make, plugin: 
     await until(lambda: _are_gone(pids))
 
 
-async def test_what_one_left_behind_is_killed_too(make: Make, plugin: Plugin) -> None:
+async def test_leftover_children_of_a_plugin_are_killed(make: Make, plugin: Plugin) -> None:
     child = "import subprocess; p = subprocess.Popen(['sleep', '300']);"
     plugin.write(child + "open(folder + '/pids', 'w').write(str(p.pid))")
     async with time_passes(exec_plugin.PLUGIN_SECONDS, once=plugin.pids):
@@ -272,7 +276,7 @@ def _runs(pid: int) -> bool:
     return state not in "ZX"
 
 
-async def test_one_that_must_ask_needs_a_terminal(make: Make, plugin: Plugin) -> None:
+async def test_an_interactive_plugin_requires_a_terminal(make: Make, plugin: Plugin) -> None:
     with pytest.raises(PluginError, match="needs input from the terminal"):
         await make(plugin.user(interactiveMode="Always")).version()
     assert plugin.runs == []
@@ -299,7 +303,7 @@ GOOD = {"kind": "ExecCredential", "apiVersion": V1, "status": {"token": "hush"}}
         ),
     ],
 )
-def test_answers_that_are_none(answer: str, words: str) -> None:
+def test_invalid_plugin_output(answer: str, words: str) -> None:
     plugin = ExecPlugin(command="p", api_version=V1)
     with pytest.raises(PluginError) as caught:
         read_answer(answer.encode(), plugin)
@@ -308,13 +312,13 @@ def test_answers_that_are_none(answer: str, words: str) -> None:
     assert caught.value.__cause__ is None
 
 
-def test_null_is_what_is_not_there() -> None:
+def test_null_means_absent() -> None:
     status = {"token": "t", "clientCertificateData": None, "expirationTimestamp": None}
     answer = json.dumps(GOOD | {"spec": None, "status": status}).encode()
     assert read_answer(answer, ExecPlugin(command="p", api_version=V1)).token == "t"
 
 
-async def test_its_answer_has_a_bound(
+async def test_plugin_output_is_limited(
     make: Make, plugin: Plugin, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     plugin.write("sys.stdout.write(' ' * 3_000_000)")

@@ -14,7 +14,7 @@ from podtui.clock import SystemClock
 from podtui.server import serve_unix
 
 
-async def test_a_watch_that_ends_at_once_is_asked_for_ever_less_often(tmp_path: Path) -> None:
+async def test_a_watch_that_ends_immediately_is_retried_with_back_off(tmp_path: Path) -> None:
     class Impatient(SystemClock):
         def __init__(self) -> None:
             self.slept: list[float] = []

@@ -45,5 +45,5 @@ def test_no_line_exceeds_the_limit_and_nothing_is_lost(
         (b"abcdefgh", [b"abcd", b"efgh"]),
     ],
 )
-def test_pieces_of_long_lines(data: bytes, lines: list[bytes]) -> None:
+def test_parts_of_long_lines(data: bytes, lines: list[bytes]) -> None:
     assert split(data, [], 4) == lines

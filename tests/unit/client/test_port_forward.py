@@ -44,7 +44,7 @@ class _Leaving:
         yield _Message(self._spdy.data(1, b"", fin=True))
 
 
-async def test_it_goes_on_where_a_connection_cannot_be_taken(
+async def test_a_failed_accept_does_not_end_the_forward(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     forward = Forward(
@@ -76,7 +76,7 @@ async def test_it_goes_on_where_a_connection_cannot_be_taken(
     assert problems == ["cannot take a connection: Too many open files"]
 
 
-async def test_why_it_was_refused_is_told_though_the_server_has_left() -> None:
+async def test_a_refusal_is_reported_after_the_server_disconnected() -> None:
     forward = Forward(
         HttpConnection("http://x", cast("Any", None)), "default", "web", 80, listen(0)
     )

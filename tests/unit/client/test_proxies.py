@@ -35,11 +35,11 @@ SERVER = "https://api.example:6443"
         ("https://[::1]:6443", "", {"HTTPS_PROXY": "http://p:2"}, ""),
     ],
 )
-def test_which_proxy(server: str, given: str, environ: dict[str, str], expected: str) -> None:
+def test_selects_the_proxy(server: str, given: str, environ: dict[str, str], expected: str) -> None:
     assert proxy_for(server, given, environ) == expected
 
 
-def test_one_that_cannot_be_used_is_told_and_no_secret() -> None:
+def test_an_unusable_proxy_is_reported_without_secrets() -> None:
     with pytest.raises(UsageError, match="HTTPS_PROXY is a socks5 proxy") as caught:
         proxy_for(SERVER, "", {"HTTPS_PROXY": "socks5://me:hush@p:1080"})
     assert "hush" not in str(caught.value)
@@ -72,7 +72,7 @@ def test_one_that_cannot_be_used_is_told_and_no_secret() -> None:
         ("api.example", "api.example/8", False),
     ],
 )
-def test_what_needs_no_proxy(host: str, exceptions: str, expected: bool) -> None:
+def test_no_proxy_exceptions(host: str, exceptions: str, expected: bool) -> None:
     assert is_direct(host, "6443", exceptions) is expected
 
 
@@ -130,7 +130,7 @@ async def proxy() -> AsyncIterator[Proxy]:
         yield it
 
 
-async def test_tls_goes_through_the_proxy_and_its_password_to_nobody_else(
+async def test_tls_is_tunnelled_and_only_the_proxy_gets_its_password(
     straw: FakeCluster, proxy: Proxy
 ) -> None:
     path = straw.kubeconfig({"token": "sesame"}, **{"proxy-url": f"http://{proxy.url}"})
@@ -145,7 +145,7 @@ async def test_tls_goes_through_the_proxy_and_its_password_to_nobody_else(
     assert "Proxy-Authorization" not in straw.moods.heads[-1]
 
 
-async def test_a_proxy_that_refuses_is_named_without_its_password(
+async def test_a_refusing_proxy_is_named_without_its_password(
     straw: FakeCluster, proxy: Proxy
 ) -> None:
     proxy.refuses = True

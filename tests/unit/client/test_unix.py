@@ -49,7 +49,7 @@ async def after(deltas: AsyncIterator[Delta]) -> Delta:
         return await anext(deltas)
 
 
-async def test_it_is_a_client(client: UnixClient, served: Served) -> None:
+async def test_implements_the_client_protocol(client: UnixClient, served: Served) -> None:
     as_protocol: Client = client
     assert as_protocol.target == f"unix:{served.socket}"
     assert (await client.version()).startswith("v1.36.0+podtui")
@@ -77,7 +77,7 @@ async def test_get_of_every_kind(client: UnixClient, served: Served) -> None:
     assert refused.value.code == 404
 
 
-async def test_follow_begins_with_everything_and_goes_on(
+async def test_follow_starts_with_a_list_and_continues_with_changes(
     client: UnixClient, served: Served
 ) -> None:
     await served.store.put("pods", pod("a"))
@@ -104,7 +104,9 @@ async def test_follow_of_other_kinds(client: UnixClient, served: Served) -> None
             assert isinstance(delta.items[0], kind)
 
 
-async def test_changes_close_together_are_one_delta(client: UnixClient, served: Served) -> None:
+async def test_changes_in_quick_succession_are_one_delta(
+    client: UnixClient, served: Served
+) -> None:
     async with aclosing(client.follow(Pod)) as deltas:
         assert names(await after(deltas)) == []
         for phase in ("1", "2", "3"):
@@ -126,7 +128,7 @@ async def test_changes_close_together_are_one_delta(client: UnixClient, served: 
         assert count <= 3
 
 
-async def test_two_hundred_changes_a_second_are_few_deltas(
+async def test_two_hundred_changes_per_second_are_few_deltas(
     client: UnixClient, served: Served
 ) -> None:
     async def change() -> None:
@@ -146,7 +148,9 @@ async def test_two_hundred_changes_a_second_are_few_deltas(
     assert count <= 40
 
 
-async def test_a_replaced_pod_goes_before_it_comes(client: UnixClient, served: Served) -> None:
+async def test_a_replaced_pod_is_removed_before_it_is_added(
+    client: UnixClient, served: Served
+) -> None:
     await served.store.put("pods", pod("a"))
     async with aclosing(client.follow(Pod)) as deltas:
         await after(deltas)
@@ -161,7 +165,9 @@ async def test_a_replaced_pod_goes_before_it_comes(client: UnixClient, served: S
         assert [o.metadata.uid for o in come.items] == ["another"]
 
 
-async def test_loss_is_told_once_and_mended(client: UnixClient, tmp_path: Path) -> None:
+async def test_reconnects_after_a_lost_connection_and_reports_it_once(
+    client: UnixClient, tmp_path: Path
+) -> None:
     async with aclosing(client.follow(Pod)) as deltas:
         assert await after(deltas) == Lost("no agent is running")
         async with serving(tmp_path / "s.sock"):
@@ -176,7 +182,7 @@ async def test_loss_is_told_once_and_mended(client: UnixClient, tmp_path: Path) 
         await store.close()
 
 
-async def test_a_watch_that_ends_in_peace_goes_on_where_it_was(tmp_path: Path) -> None:
+async def test_a_watch_that_ends_normally_is_resumed(tmp_path: Path) -> None:
     asked: list[str] = []
 
     async def pods(request: web.Request) -> web.StreamResponse:
@@ -207,7 +213,7 @@ async def test_a_watch_that_ends_in_peace_goes_on_where_it_was(tmp_path: Path) -
     await client.close()
 
 
-async def test_what_cannot_be_read_is_a_loss(tmp_path: Path) -> None:
+async def test_an_unreadable_response_counts_as_a_lost_connection(tmp_path: Path) -> None:
     async def pods(request: web.Request) -> web.Response:
         return web.Response(text="<html>")
 
@@ -249,7 +255,7 @@ async def test_logs(client: UnixClient, served: Served) -> None:
     assert (await read_log(client, stamped))[2] == b"2026-01-01T00:00:00.000000001Z cut here"
 
 
-async def test_followed_logs_come_as_they_are_written(client: UnixClient, served: Served) -> None:
+async def test_followed_logs_arrive_as_they_are_written(client: UnixClient, served: Served) -> None:
     await served.store.put("pods", pod("web"))
     served.kubelet.lines = [line(b"old"), line(b"last")]
     query = replace(LOG, follow=True, tail=1, since_seconds=60)
@@ -276,7 +282,7 @@ async def test_refused_logs(client: UnixClient, served: Served) -> None:
     assert refused.value.code == 400
 
 
-async def test_a_huge_line_comes_in_pieces(client: UnixClient, served: Served) -> None:
+async def test_a_huge_line_arrives_in_parts(client: UnixClient, served: Served) -> None:
     await served.store.put("pods", pod("web"))
     huge = b"x" * (2 * 1024 * 1024 + 5)
     served.kubelet.lines = [line(huge), line(b"after")]
@@ -285,7 +291,7 @@ async def test_a_huge_line_comes_in_pieces(client: UnixClient, served: Served) -
     assert lines[-1] == b"after"
 
 
-async def test_many_lines_come_in_few_batches(client: UnixClient, served: Served) -> None:
+async def test_many_lines_arrive_in_few_batches(client: UnixClient, served: Served) -> None:
     await served.store.put("pods", pod("web"))
     served.kubelet.lines = [line(b"%06d" % index) for index in range(50_000)]
     count, lines = 0, 0
@@ -311,7 +317,7 @@ async def test_metrics(client: UnixClient, served: Served, monkeypatch: pytest.M
     assert await client.node_metrics() is None
 
 
-async def test_metrics_where_none_are_served(tmp_path: Path) -> None:
+async def test_metrics_of_a_server_without_them(tmp_path: Path) -> None:
     client = UnixClient(tmp_path / "s")
     async with serve_unix(web.Application(), tmp_path / "s"):
         assert await client.pod_metrics() == ()
@@ -327,9 +333,7 @@ async def test_retry(client: UnixClient, served: Served) -> None:
     assert refused.value.code == 404
 
 
-async def test_a_debugger_is_put_beside_a_pods_containers(
-    client: UnixClient, served: Served
-) -> None:
+async def test_a_debug_container_is_added_to_a_pod(client: UnixClient, served: Served) -> None:
     item = pod("web")
     mirror = structs.replace(item.metadata, annotations={CONFIG_MIRROR: "1"})
     await served.store.put("pods", structs.replace(item, metadata=mirror))

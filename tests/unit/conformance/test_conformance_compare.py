@@ -107,7 +107,7 @@ def values_that_do_not_count(record: Record) -> Iterator[str]:
                 yield f"{part}: {key} of {holder}"
 
 
-def test_every_value_of_a_pod_counts() -> None:
+def test_every_value_of_a_pod_is_compared() -> None:
     assert all_cases(WITH_POD, values_that_do_not_count) == []
 
 
@@ -123,17 +123,17 @@ def values_that_are_not_missed(record: Record) -> Iterator[str]:
             yield key
 
 
-def test_a_value_that_is_missing_is_found() -> None:
+def test_a_missing_value_is_a_difference() -> None:
     assert all_cases(WITH_POD, values_that_are_not_missed) == []
 
 
 @pytest.mark.parametrize("key", ["conditions", "containerStatuses"])
-def test_the_order_of_a_list_counts(key: str) -> None:
+def test_the_order_of_a_list_is_compared(key: str) -> None:
     record = CASES["emptydir"].record
     assert differs(edited(record, lambda pod: pod["status"][key].reverse()), record)
 
 
-def test_times_addresses_and_ids_do_not_count() -> None:
+def test_times_addresses_and_ids_are_ignored() -> None:
     record = CASES["always-exit0"].record
 
     def change(pod: Json) -> None:
@@ -148,7 +148,7 @@ def test_times_addresses_and_ids_do_not_count() -> None:
     assert differs(edited(record, change), record) == []
 
 
-def test_the_pod_s_own_uid_does_not_count_and_any_other_does() -> None:
+def test_only_the_pods_uid_is_ignored() -> None:
     record = CASES["liveness-fail"].record
     assert record.pod is not None
     old = record.pod["metadata"]["uid"]
@@ -166,7 +166,7 @@ def test_the_pod_s_own_uid_does_not_count_and_any_other_does() -> None:
     assert differs(replace(record, before=renamed(record.before)), record)
 
 
-def test_host_addresses_count_in_strict_mode_alone() -> None:
+def test_host_addresses_are_compared_only_in_strict_mode() -> None:
     record = CASES["plain"].record
     ours = edited(record, lambda pod: pod["status"].update(hostIP="192.0.2.7"))
     assert differs(ours, record)
@@ -190,7 +190,7 @@ def events_that_are_not_missed(record: Record) -> Iterator[Occurrence]:
                     yield event
 
 
-def test_a_missing_event_is_found_but_for_repetitions() -> None:
+def test_a_missing_event_is_a_difference_unless_repeated() -> None:
     assert all_cases(CASES.values(), events_that_are_not_missed) == []
 
 
@@ -207,7 +207,7 @@ def words_that_do_not_count(record: Record) -> Iterator[tuple[dict[str, str], Oc
                 yield change, event
 
 
-def test_another_word_in_an_event_is_found() -> None:
+def test_a_changed_event_message_is_a_difference() -> None:
     assert all_cases(CASES.values(), words_that_do_not_count) == []
 
 
@@ -223,7 +223,7 @@ def orders_that_do_not_count(record: Record) -> Iterator[tuple[Occurrence, ...]]
             yield two
 
 
-def test_another_order_of_events_is_found() -> None:
+def test_another_order_of_events_is_a_difference() -> None:
     assert all_cases(CASES.values(), orders_that_do_not_count) == []
 
 
@@ -235,11 +235,11 @@ def places_where_one_more_does_not_count(record: Record) -> Iterator[int]:
             yield at
 
 
-def test_an_event_too_many_is_found() -> None:
+def test_an_extra_event_is_a_difference() -> None:
     assert all_cases(CASES.values(), places_where_one_more_does_not_count) == []
 
 
-def test_the_number_of_failed_probes_before_a_restart_counts() -> None:
+def test_the_number_of_failed_probes_before_a_restart_is_compared() -> None:
     for name in ("liveness-fail", "startup-fail", "startup-ok"):
         record = CASES[name].record
         at = next(i for i, e in enumerate(record.before) if e.reason == "Unhealthy")
@@ -247,7 +247,7 @@ def test_the_number_of_failed_probes_before_a_restart_counts() -> None:
         assert differs(replace(record, before=twice), record)
 
 
-def test_what_comes_back_is_told_from_what_came_once() -> None:
+def test_repeated_events_differ_from_single_events() -> None:
     record = CASES["readiness-fail"].record
     failures = [e for e in record.before if e.reason == "Unhealthy"]
     others = tuple(e for e in record.before if e.reason != "Unhealthy")
@@ -255,7 +255,7 @@ def test_what_comes_back_is_told_from_what_came_once() -> None:
     assert differs(replace(record, before=(*others, failures[0])), record)
 
 
-def test_before_and_after_the_removal_are_not_mixed() -> None:
+def test_events_before_and_after_the_removal_are_separate() -> None:
     record = CASES["plain"].record
     moved = replace(record, before=(*record.before, *record.after), after=())
     assert differs(moved, record)
@@ -265,7 +265,7 @@ def test_before_and_after_the_removal_are_not_mixed() -> None:
 # --- what a pod went through
 
 
-def test_a_status_that_was_not_seen_is_found() -> None:
+def test_a_missing_status_is_a_difference() -> None:
     wrong: list[tuple[str, str]] = []
     for name, case in CASES.items():
         theirs = case.record.statuses
@@ -282,7 +282,7 @@ def test_a_status_that_was_not_seen_is_found() -> None:
     assert wrong == []
 
 
-def test_the_order_of_statuses_counts_and_others_between_do_not() -> None:
+def test_the_order_of_statuses_is_compared_but_not_extra_ones() -> None:
     theirs = CASES["plain"].record.statuses
     assert len(theirs) == 3
     assert seen_of("plain", theirs, [theirs[0], "other", *theirs[1:]]) == theirs
@@ -301,7 +301,7 @@ def test_a_line_of_a_status_has_what_a_record_has() -> None:
 # --- the rest of a record
 
 
-def test_output_refusals_and_pods_count() -> None:
+def test_output_refusals_and_pods_are_compared() -> None:
     downward = CASES["downward"].record
     (name,) = downward.logs
     text = downward.logs[name]
@@ -329,17 +329,17 @@ def all_values() -> Iterator[tuple[str, str]]:
 
 
 @pytest.mark.parametrize("rule", [rule for rule in MASKS if rule.pattern != r"\n$"], ids=str)
-def test_each_mask_has_something_to_mask(rule: Any) -> None:
+def test_each_mask_matches_something(rule: Any) -> None:
     assert any(re.search(rule.where, p) and re.search(rule.pattern, v) for p, v in all_values())
 
 
-def test_the_line_feed_at_an_event_s_end_does_not_count() -> None:
+def test_a_trailing_line_feed_of_an_event_is_ignored() -> None:
     assert masked(EVENT, "No such file or directory\n", "") == "No such file or directory"
     assert masked("message", '"a\\n"', "") == '"a\\n"'
 
 
 @pytest.mark.parametrize("rule", [*REPEATS, *UNORDERED], ids=str)
-def test_each_rule_on_events_has_some(rule: Any) -> None:
+def test_each_event_rule_matches_something(rule: Any) -> None:
     patterns = getattr(rule, "group", None) or (rule.pattern,)
     lines = [line for case in CASES.values() for line in view(case.record, strict=True)["events"]]
     for pattern in patterns:
@@ -409,7 +409,7 @@ def test_a_record_of_the_api_agrees_with_itself_and_not_with_another() -> None:
         assert len(compare_records("plain", pod, events) or ()) > before
 
 
-def test_a_node_s_conditions_count() -> None:
+def test_node_conditions_are_compared() -> None:
     node = json.loads((MIRROR / "node.json").read_text())
     assert compare_node(node) == ()
     node["status"]["conditions"].reverse()
@@ -419,7 +419,7 @@ def test_a_node_s_conditions_count() -> None:
 # --- the report
 
 
-def test_the_table_and_the_document_say_what_was_found() -> None:
+def test_the_table_and_the_document_agree_with_the_results() -> None:
     plain, other = CASES["plain"].record, CASES["hostnetwork"].record
     results = {
         "plain": [judge("plain", "default", outcome(plain, plain)),

@@ -39,7 +39,7 @@ def every_place(place: Place = POD, depth: int = 0) -> list[Place]:
 PLACES = every_place()
 
 
-def test_every_field_with_words_is_one_of_the_schema() -> None:
+def test_every_described_field_is_in_the_schema() -> None:
     said = facts.words()
     for table in (said.fields, said.defaults, said.departures):
         for name in table:
@@ -57,12 +57,12 @@ def test_every_honoured_field_is_described() -> None:
     assert len(wordless) <= WORDLESS, wordless
 
 
-def test_the_words_are_short_sentences() -> None:
+def test_descriptions_are_short_sentences() -> None:
     for name, text in facts.words().fields.items():
         assert re.fullmatch(r"[A-Z0-9].{2,240}[.]", text), name
 
 
-def test_each_field_has_the_answer_of_its_proof() -> None:
+def test_each_field_has_its_documented_support() -> None:
     """As docs/pod-fields.md has it, by another reader than the script's."""
     words = {"honoured": "honoured", "accepted": "no-effect", "refused": "refused"}
     group, checked = "", 0
@@ -78,7 +78,7 @@ def test_each_field_has_the_answer_of_its_proof() -> None:
     assert checked > 500
 
 
-def test_what_ships_is_what_the_sources_say() -> None:
+def test_the_packaged_facts_match_their_sources() -> None:
     from runpy import run_path
 
     script = run_path(str(ROOT / "scripts" / "explain_data.py"))
@@ -99,7 +99,7 @@ def test_what_ships_is_what_the_sources_say() -> None:
         ("hostNetwork", "spec.hostNetwork"),
     ],
 )
-def test_what_people_type(typed: str, path: str) -> None:
+def test_ways_to_spell_a_field(typed: str, path: str) -> None:
     assert find_place(typed).text == path
 
 
@@ -114,14 +114,14 @@ def test_what_people_type(typed: str, path: str) -> None:
         ("livenesProbe", "did you mean spec.containers.livenessProbe?"),
     ],
 )
-def test_what_is_no_field_names_the_near_one(typed: str, said: str) -> None:
+def test_an_unknown_field_suggests_a_similar_one(typed: str, said: str) -> None:
     with pytest.raises(UsageError, match=re.escape(said)):
         find_place(typed)
 
 
 @examples(200)
 @given(st.text(max_size=80))
-def test_whatever_is_typed_is_answered_or_refused(typed: str) -> None:
+def test_any_input_is_answered_or_refused(typed: str) -> None:
     try:
         place = find_place(typed)
     except UsageError:
@@ -183,12 +183,12 @@ def test_defaults_rules_and_values() -> None:
     assert "metadata.labels" in explain("spec.volumes.downwardAPI.items.fieldRef.fieldPath").values
 
 
-def test_a_rule_of_one_probe_is_not_told_of_another() -> None:
+def test_a_rule_of_one_probe_is_not_shown_for_another() -> None:
     assert "must be 1" in explain("spec.containers.livenessProbe.successThreshold").rules
     assert "must be 1" not in explain("spec.containers.readinessProbe.successThreshold").rules
 
 
-def test_what_becomes_of_it() -> None:
+def test_support_of_a_field() -> None:
     assert explain("spec.runtimeClassName").fate == "no-effect"
     assert explain("spec.volumes.nfs.server").fate == "refused"
     assert explain("spec.volumes").fate == "mixed"
@@ -198,7 +198,7 @@ def test_what_becomes_of_it() -> None:
     )
 
 
-def test_all_of_it_can_be_said() -> None:
+def test_every_field_can_be_explained() -> None:
     for place in PLACES:
         said = explain_place(place)
         first, *rest = render_text(said, 60).splitlines()
@@ -210,7 +210,7 @@ def test_all_of_it_can_be_said() -> None:
             assert whole or line[2:] in shown or line.startswith("Example"), line
 
 
-def test_examples_are_where_they_say() -> None:
+def test_examples_are_at_their_positions() -> None:
     for path, one in facts._facts().examples.items():  # pyright: ignore[reportPrivateUsage]
         first = one.text.splitlines()[0]
         line = (ROOT / one.file).read_text().splitlines()[one.line - 1]
@@ -240,5 +240,5 @@ def test_recursive_names_all() -> None:
     assert len(render_tree(find_place("")).splitlines()) > 1000
 
 
-def test_the_words_are_a_file_that_reads() -> None:
+def test_the_descriptions_file_is_valid() -> None:
     tomllib.loads((ROOT / "podtui" / "explain" / "words.toml").read_text())

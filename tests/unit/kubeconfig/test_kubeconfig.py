@@ -95,7 +95,7 @@ def test_a_context_needs_no_user(tmp_path: Path) -> None:
 # --- which files
 
 
-def test_where_files_are_looked_for(tmp_path: Path) -> None:
+def test_search_path_of_kubeconfig_files(tmp_path: Path) -> None:
     home = {"HOME": str(tmp_path)}
     assert paths(None, home) == (tmp_path / ".kube/config",)
     assert paths(None, {**home, "KUBECONFIG": "a::b:a"}) == (Path("a"), Path("b"))
@@ -123,7 +123,7 @@ def test_the_first_file_wins_entry_by_entry(tmp_path: Path) -> None:
     assert other.users["me"].token == ""
 
 
-def test_files_that_are_not_there(tmp_path: Path) -> None:
+def test_missing_files(tmp_path: Path) -> None:
     gone = tmp_path / "gone"
     with pytest.raises(KubeconfigError, match=f"^{gone}: no such file$"):
         load(gone, {"KUBECONFIG": str(write(tmp_path, WHOLE))})
@@ -179,7 +179,9 @@ def test_an_unknown_context_lists_the_available_ones(tmp_path: Path) -> None:
         ),
     ],
 )
-def test_a_broken_file_names_line_and_field(tmp_path: Path, old: str, new: str, words: str) -> None:
+def test_an_invalid_file_reports_line_and_field(
+    tmp_path: Path, old: str, new: str, words: str
+) -> None:
     path = write(tmp_path, replaced(old, new))
     with pytest.raises(KubeconfigError) as caught:
         load(path, {})
@@ -226,7 +228,7 @@ def test_a_broken_file_names_line_and_field(tmp_path: Path, old: str, new: str, 
         ("{cluster: one, user: me, ", "{cluster: one, user: you, ", "there is no user 'you'"),
     ],
 )
-def test_what_cannot_be_used_is_said(tmp_path: Path, old: str, new: str, words: str) -> None:
+def test_unsupported_settings_are_reported(tmp_path: Path, old: str, new: str, words: str) -> None:
     path = write(tmp_path, replaced(old, new))
     config = load(path, {})
     with pytest.raises(KubeconfigError) as caught:

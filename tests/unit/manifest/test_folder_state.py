@@ -204,7 +204,7 @@ def same_objects(before: Folder, after: Folder) -> None:
 
 @given(st.lists(steps, max_size=40), st.booleans(), st.sets(st.sampled_from(NAMES)))
 @examples(400)
-def test_a_ledger_is_what_all_its_files_come_to(
+def test_the_state_depends_only_on_its_files(
     history: list[Any], strict: bool, ran: set[str]
 ) -> None:
     previous = {
@@ -256,7 +256,7 @@ def filled(count: int) -> FolderState:
     return state
 
 
-def test_an_order_of_admission_is_the_order_of_sight() -> None:
+def test_pods_are_admitted_in_the_order_of_first_sight() -> None:
     state = FolderState(strict=False, previous={})
     for name, sight in (("a", 3), ("c", 1), ("b", 2)):
         enter(state, name, pod_text(name), sight)
@@ -273,7 +273,7 @@ def test_an_order_of_admission_is_the_order_of_sight() -> None:
         ("m", "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: m}\n", {"m", "needs"}),
     ],
 )
-def test_a_change_costs_what_it_bears_upon(
+def test_a_change_recomputes_only_affected_files(
     name: str, text: str, looked_at: set[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     state = filled(50)
@@ -294,7 +294,7 @@ def test_a_change_costs_what_it_bears_upon(
     assert all(after.manifests[n] is before.manifests[n] for n in kept)
 
 
-def test_a_dropped_version_is_gone_though_no_file_changed() -> None:
+def test_a_dropped_version_is_removed_without_a_file_change() -> None:
     state = filled(2)
     enter(state, "f1", "kind: [", 2)
     assert state.folder("2").manifests["f1"].status.state is ManifestState.LAST_GOOD
@@ -304,7 +304,7 @@ def test_a_dropped_version_is_gone_though_no_file_changed() -> None:
     assert len(folder.pods) == 1
 
 
-def test_three_in_a_chain_are_told_apart() -> None:
+def test_three_chained_duplicates_are_resolved() -> None:
     """The middle one claims what both others do; without it both may have it."""
     texts = {"a": pod_text("p"), "b": fixed("u", "p"), "c": fixed("u", "q")}
     for order in itertools.permutations(texts):
@@ -327,7 +327,7 @@ KEY = ("default", "m")
 
 
 @pytest.mark.parametrize("broken", ["kind: [", "", MAP.replace("A: b", "a/b: c")])
-def test_a_config_map_that_turns_bad_keeps_its_last_good_version(broken: str) -> None:
+def test_an_invalid_config_map_keeps_its_last_good_version(broken: str) -> None:
     state = FolderState(strict=False, previous={})
     enter(state, "m", MAP)
     enter(state, "p", pod_text("p", extra=NEEDS))
@@ -345,7 +345,7 @@ def test_a_config_map_that_turns_bad_keeps_its_last_good_version(broken: str) ->
     assert states_of(gone) == {"p": "LastGood"}
 
 
-def test_pod_and_config_map_of_one_file_go_bad_together() -> None:
+def test_pod_and_config_map_of_one_file_become_invalid_together() -> None:
     state = FolderState(strict=False, previous={})
     enter(state, "f", pod_text("p", extra=NEEDS) + CONFIG)
     good = state.folder("1")
@@ -364,7 +364,7 @@ def test_pod_and_config_map_of_one_file_go_bad_together() -> None:
         (MAP, "immutable"),
     ],
 )
-def test_what_is_immutable_stays_until_its_file_is_gone(text: str, field: str) -> None:
+def test_immutable_objects_are_kept_until_their_file_is_removed(text: str, field: str) -> None:
     state = FolderState(strict=False, previous={})
     enter(state, "m", MAP + "immutable: true\n")
     before = state.folder("1")
@@ -380,7 +380,7 @@ def test_what_is_immutable_stays_until_its_file_is_gone(text: str, field: str) -
     assert states_of(state.folder("4")) == {"m": "Accepted"}
 
 
-def test_an_immutable_config_map_may_be_written_anew_as_it_is() -> None:
+def test_an_immutable_config_map_may_be_rewritten_unchanged() -> None:
     state = FolderState(strict=False, previous={})
     enter(state, "m", MAP + "immutable: true\n")
     state.folder("1")
@@ -393,7 +393,7 @@ def test_an_immutable_config_map_may_be_written_anew_as_it_is() -> None:
     assert folder.config_maps[KEY].metadata.labels == {"a": "b"}
 
 
-def test_of_two_config_maps_the_older_one_counts() -> None:
+def test_the_older_of_two_config_maps_is_used() -> None:
     state = FolderState(strict=False, previous={})
     enter(state, "b", MAP, 1)
     enter(state, "a", pod_text("p") + CONFIG.replace("A: b", "A: c"), 2)
@@ -408,7 +408,7 @@ def test_of_two_config_maps_the_older_one_counts() -> None:
     assert state.folder("2").config_maps[KEY].data == {"A": "c"}
 
 
-def test_a_reference_to_nothing_lists_what_there_is_as_it_comes_and_goes() -> None:
+def test_a_dangling_reference_lists_the_existing_objects() -> None:
     state = FolderState(strict=False, previous={})
     enter(state, "pod", pod_text("q", extra=KEYED))
 

@@ -119,16 +119,14 @@ def found(text: str | bytes, *, strict: bool = False) -> tuple[Diagnostic, ...]:
         ("--- a/x\n+++ b/x\n@@ -1 +1 @@\n-a\n+b\n", "a diff", "move it out", 1),
     ],
 )  # fmt: skip
-def test_a_file_that_is_no_pod_gets_one_finding(
-    text: str, message: str, advice: str, line: int
-) -> None:
+def test_a_foreign_file_gets_one_finding(text: str, message: str, advice: str, line: int) -> None:
     (only,) = found(text)
     assert (only.code, only.severity, only.line) == ("NotAPod", Severity.ERROR, line)
     assert message in only.message
     assert advice in only.fix
 
 
-def test_what_is_not_text_is_named_where_it_is_known() -> None:
+def test_known_binary_formats_are_named() -> None:
     (only,) = found(b"\x1f\x8b\x08\x00\x00")
     assert only.message == "this is a gzip archive, not a Pod"
 
@@ -143,21 +141,21 @@ def test_what_is_not_text_is_named_where_it_is_known() -> None:
         pod_text(extra='    command: [docker, ps, --format, "{{.Names}}"]\n   bad: indent\n'),
     ],
 )
-def test_a_manifest_with_a_mistake_is_not_taken_for_something_else(text: str) -> None:
+def test_an_invalid_manifest_is_not_taken_for_another_format(text: str) -> None:
     assert found(text)
     assert "NotAPod" not in {d.code for d in found(text)}
 
 
-def test_braces_in_a_command_are_no_template() -> None:
+def test_braces_in_a_command_are_not_a_template() -> None:
     assert not found(pod_text(extra='    command: [docker, ps, --format, "{{.Names}}"]\n'))
 
 
-def test_a_placeholder_of_the_shell_is_to_be_replaced() -> None:
+def test_a_shell_placeholder_is_reported() -> None:
     (only,) = found(pod_text("${APP}"))
     assert only.fix == "replace the placeholder ${APP}; envsubst can do it"
 
 
-def test_under_strict_the_messages_stay_and_the_advice_is_right() -> None:
+def test_under_strict_messages_are_kept_with_correct_advice() -> None:
     said = found(COMPOSE, strict=True)
     assert said[0].message == "Required value"
     assert "Docker Compose" in said[0].fix

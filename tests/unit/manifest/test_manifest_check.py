@@ -13,7 +13,7 @@ from podtui.api.local import ManifestState
 from podtui.manifest.check import check_paths, render_json, render_text
 
 
-def test_text_has_place_line_caret_and_fix(folder: Path) -> None:
+def test_text_output_has_position_line_caret_and_fix(folder: Path) -> None:
     path = folder / "web.yaml"
     path.write_text(pod_text(extra="\timage: x\n"))
     assert render_text(check_paths([path], node_name=NODE)).startswith(
@@ -29,7 +29,7 @@ def test_text_has_place_line_caret_and_fix(folder: Path) -> None:
     )
 
 
-def test_the_caret_stands_below_its_column_whatever_the_letters(tmp_path: Path) -> None:
+def test_the_caret_is_below_its_column_for_any_characters(tmp_path: Path) -> None:
     text = "metadata: {annotations: {界面: e\u0301}, nmae: web}\n"
     (tmp_path / "a.yaml").write_text(f"apiVersion: v1\nkind: Pod\n{text}spec: {{}}\n")
     said = render_text(check_paths([tmp_path / "a.yaml"], node_name=NODE)).splitlines()
@@ -126,7 +126,7 @@ def test_colour_and_long_and_hostile_lines(folder: Path) -> None:
     assert "\x1b[31m^\x1b[0m" in caret
 
 
-def test_nothing_of_a_secret_is_shown(folder: Path) -> None:
+def test_no_secret_values_are_shown(folder: Path) -> None:
     path = folder / "s.yaml"
     path.write_text("apiVersion: v1\nkind: Secret\nmetadata: {name: s}\ndata: {p: hunter2!}\n")
     text = render_text(check_paths([path], node_name=NODE))

@@ -67,7 +67,7 @@ def test_unknown_field_in_the_spec_points_into_the_containers() -> None:
     assert found.fix == "move it to spec.containers[].command"
 
 
-def test_belongs_at_prefers_the_nearest_place() -> None:
+def test_suggests_the_nearest_valid_position() -> None:
     here = ("spec", "containers", 2, "livenessProbe")
     assert belongs_at("restartPolicy", here) == "spec.containers[2].restartPolicy"
     assert belongs_at("restartPolicy", ("metadata",)) == "spec.restartPolicy"
@@ -75,7 +75,7 @@ def test_belongs_at_prefers_the_nearest_place() -> None:
     assert ("spec", "restartPolicy") in places_of_names()["restartPolicy"]
 
 
-def test_a_missing_field_that_was_misspelt_is_said_once() -> None:
+def test_a_misspelt_required_field_is_reported_once() -> None:
     found = read(pod_text().replace("    image:", "    imagee:"))
     assert [d.code for d in found.diagnostics] == ["UnknownField"]
     found = read(pod_text().replace("- name:", "- nme:"))
@@ -133,7 +133,7 @@ def test_a_missing_field_that_was_misspelt_is_said_once() -> None:
         ),
     ],
 )
-def test_wrong_types_say_what_was_found_and_wanted(line: str, message: str, fix: str) -> None:
+def test_type_errors_name_the_found_and_expected_type(line: str, message: str, fix: str) -> None:
     found = in_container(line)
     assert (found.code, found.message, found.fix) == ("FieldValueTypeInvalid", message, fix)
     assert found.line == 9
@@ -177,7 +177,7 @@ def test_validation_and_decoding_are_reported_together() -> None:
     ]
 
 
-def test_null_is_absent_and_numbers_are_quantities() -> None:
+def test_null_means_absent_and_numbers_are_quantities() -> None:
     text = pod_text(
         extra="    command: null\n    env:\n    resources: {limits: {cpu: 1.5, memory: 1024Ki}}\n"
     )
@@ -211,7 +211,7 @@ def test_golden_empty_file() -> None:
         ("true\n", "a Pod is expected"),
     ],
 )
-def test_what_is_no_map_is_no_pod(text: str, words: str) -> None:
+def test_a_document_must_be_a_map(text: str, words: str) -> None:
     found = only(text)
     assert (found.code, found.line) == ("NotAPod", 1)
     assert words in found.message
@@ -238,7 +238,7 @@ def test_other_kinds_are_refused(kind: str, words: str) -> None:
     assert words in strict[0].fix
 
 
-def test_a_kind_that_is_similar_to_one_that_is_read_is_a_mistake() -> None:
+def test_a_kind_similar_to_a_supported_one_is_an_error() -> None:
     found = only(pod_text().replace("kind: Pod", "kind: pod"))
     known = '"Pod", "ConfigMap", "Secret", "List"'
     assert found.message == f'Unsupported value: "pod": supported values: {known}'
@@ -263,7 +263,7 @@ def test_kind_and_version_are_required() -> None:
     assert found[0].fix == '"knd" should be "kind"'
 
 
-def test_spec_is_required_and_its_containers_not_asked_for_twice() -> None:
+def test_a_missing_spec_is_reported_once() -> None:
     found = only("apiVersion: v1\nkind: Pod\nmetadata: {name: x}\n")
     assert (found.field, found.code) == ("spec", "FieldValueRequired")
 
@@ -278,7 +278,7 @@ def test_golden_unknown_field_is_an_error_and_a_warning_when_strict() -> None:
     assert strict.diagnostics[0].message == loose.diagnostics[0].message
 
 
-def test_a_status_is_ignored_with_a_word() -> None:
+def test_a_status_is_ignored_with_a_warning() -> None:
     result = read(pod_text() + "status: {phase: Running, nonsense: 1}\n")
     assert [d.code for d in result.diagnostics] == ["IgnoredField"]
     assert result.pods[0].status.phase == "Pending"
@@ -286,7 +286,7 @@ def test_a_status_is_ignored_with_a_word() -> None:
     assert read(pod_text() + "status: {}\n").diagnostics == ()
 
 
-def test_what_kubectl_prints_is_read() -> None:
+def test_output_of_kubectl_is_a_valid_manifest() -> None:
     text = pod_text().replace("  name: web\n", "  name: web\n  creationTimestamp: null\n")
     assert read(text + "    resources: {}\nstatus: {}\n").diagnostics == ()
 
@@ -307,7 +307,7 @@ def test_what_kubectl_prints_is_read() -> None:
         ),
     ],
 )
-def test_times_are_read_as_go_reads_them(written: str, read_as: str | None) -> None:
+def test_times_are_parsed_like_go(written: str, read_as: str | None) -> None:
     tree, problems = decode(Document({"metadata": {"creationTimestamp": written}}))
     wrong = [p for p in problems if p.path == ("metadata", "creationTimestamp")]
     assert bool(wrong) == (read_as is None)
@@ -396,7 +396,7 @@ def test_a_secret_in_utf_16_is_not_shown() -> None:
         assert not any("hidden" in d.message for d in result.diagnostics)
 
 
-def test_a_spelling_that_kubernetes_keeps_is_kept() -> None:
+def test_formats_kept_by_kubernetes_are_kept() -> None:
     (pod,) = read(pod_text(extra="  volumes: [{name: v, emptyDir: {sizeLimit: '+5'}}]\n")).pods
     assert pod.spec.volumes[0].emptyDir is not None
     assert pod.spec.volumes[0].emptyDir.sizeLimit == "+5"
@@ -411,7 +411,7 @@ def test_times_are_checked() -> None:
     assert only(text % "yesterday").code == "FieldValueTypeInvalid"
 
 
-def test_a_flood_of_mistakes_is_cut() -> None:
+def test_the_number_of_errors_is_limited() -> None:
     fields = "".join(f"  f{i}: 1\n" for i in range(3000))
     result = read(pod_text(extra=fields))
     found = result.diagnostics

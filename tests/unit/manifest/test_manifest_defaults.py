@@ -46,7 +46,7 @@ def container(fields: str) -> Any:
         ("../busybox", "IfNotPresent"),
     ],
 )
-def test_pull_policy_goes_by_the_tag(image: str, policy: str) -> None:
+def test_the_default_pull_policy_depends_on_the_tag(image: str, policy: str) -> None:
     only = pod(f"{{containers: [{{name: c, image: '{image}'}}]}}").spec.containers[0]
     assert only.imagePullPolicy == policy
 
@@ -70,7 +70,7 @@ def test_pod_defaults() -> None:
     )
 
 
-def test_what_is_given_stays() -> None:
+def test_explicit_values_are_kept() -> None:
     spec = pod(
         "{terminationGracePeriodSeconds: 0, enableServiceLinks: false, restartPolicy: Never,"
         " containers: [{name: c, image: busybox, imagePullPolicy: Never}]}"
@@ -174,7 +174,7 @@ def test_pod_level_requests_from_its_limits_and_its_containers() -> None:
     assert spec.resources.requests == {"cpu": "1500m", "memory": "1Gi"}
 
 
-def test_pod_level_limits_are_left_out_where_the_manifest_leaves_them_out() -> None:
+def test_pod_level_limits_have_no_default() -> None:
     spec = pod(
         "{resources: {requests: {cpu: 1500m}}, containers: ["
         "{name: a, image: i, resources: {limits: {cpu: 1, memory: 1Gi}}},"

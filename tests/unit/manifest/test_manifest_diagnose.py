@@ -28,7 +28,7 @@ def test_golden_invalid_yaml() -> None:
 
 
 @pytest.mark.parametrize("strict", [False, True])
-def test_a_text_that_ends_with_a_colon_needs_quotes_in_a_flow(strict: bool) -> None:
+def test_a_flow_scalar_that_ends_with_a_colon_needs_quotes(strict: bool) -> None:
     text = pod_text(extra="    args: [x:]\n")
     (found,) = read(text, strict=strict).diagnostics
     assert (found.code, found.fix) == ("InvalidYAML", "put the text in quotes")
@@ -56,7 +56,7 @@ def test_a_missing_name_is_an_error_at_the_metadata() -> None:
     assert found.message == "Required value: name is needed for the pod"
 
 
-def test_case_15_ephemeral_containers_and_double_names() -> None:
+def test_case_15_ephemeral_containers_and_duplicate_names() -> None:
     (found,) = read(pod_text(extra="  ephemeralContainers: [{name: d, image: i}]\n")).diagnostics
     assert (found.code, found.field) == ("FieldValueForbidden", "spec.ephemeralContainers")
     assert (found.line, found.column) == (9, 3)
@@ -100,7 +100,7 @@ def test_departure_7_objects_of_the_folder_resolve() -> None:
     assert all("static pods may not reference" in d.message for d in settled.diagnostics)
 
 
-def test_departure_7_leaves_other_refusals_alone() -> None:
+def test_departure_7_does_not_affect_other_refusals() -> None:
     (secret,) = read(SECRET).objects
     for extra in (
         "    envFrom: [{secretRef: {name: s}}]\n  serviceAccountName: robot\n",
@@ -116,7 +116,7 @@ def test_departure_7_does_not_exist_when_strict() -> None:
     assert found.message.startswith('Unsupported value: "Secret"')
 
 
-def test_the_text_of_a_secret_is_not_kept() -> None:
+def test_the_text_of_a_secret_is_not_stored() -> None:
     assert read(SECRET).text == ""
     assert "hunter2" not in repr(read(SECRET.replace("stringData", "data")).diagnostics)
     assert read(CONFIG).text == CONFIG
@@ -133,14 +133,14 @@ def test_the_text_of_a_secret_is_not_kept() -> None:
         (CONFIG.replace("A: b", "A: 1"), "data[A]"),
     ],
 )
-def test_broken_objects_are_diagnosed(text: str, field: str) -> None:
+def test_invalid_objects_are_diagnosed(text: str, field: str) -> None:
     result = read(text)
     assert result.objects == ()
     assert [d.field for d in result.diagnostics] == [field]
     assert result.broken
 
 
-def test_text_is_cut_and_undecodable_bytes_replaced() -> None:
+def test_text_is_truncated_and_undecodable_bytes_replaced() -> None:
     assert read(b"a: \xff").text == "a: \ufffd"
     assert len(read(b"# " + b"x" * (2 * MAX_TEXT)).text) == MAX_TEXT
 
@@ -161,7 +161,7 @@ def test_control_sequences_never_reach_a_message() -> None:
             assert (said.message + said.field + said.fix).isprintable(), said
 
 
-def test_a_bug_of_ours_is_a_diagnostic_and_not_a_crash(
+def test_an_internal_error_becomes_a_diagnostic(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     def broken(_: object) -> list[object]:

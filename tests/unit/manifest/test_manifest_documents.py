@@ -57,7 +57,7 @@ def test_several_objects_in_one_file() -> None:
     assert [item.metadata.namespace for item in result.objects] == ["default", "other", "default"]
 
 
-def test_the_first_pod_of_a_file_is_run_and_the_others_are_remarked_upon() -> None:
+def test_only_the_first_pod_of_a_file_runs_with_a_warning() -> None:
     result = read(CONFIG, pod_text(), pod_text("two"), SERVICE, "hello\n")
     assert made(result) == ["web-n1", "c"]
     assert [(d.code, d.severity, d.line) for d in result.diagnostics] == [
@@ -69,24 +69,24 @@ def test_the_first_pod_of_a_file_is_run_and_the_others_are_remarked_upon() -> No
     assert result.diagnostics[1].message == "Service is not supported; ignored"
 
 
-def test_empty_documents_are_passed_over() -> None:
+def test_empty_documents_are_ignored() -> None:
     assert made(read("", "# nothing\n", pod_text(), "")) == ["web-n1"]
 
 
-def test_where_the_text_ceases_to_be_yaml_what_is_before_it_is_used() -> None:
+def test_documents_before_a_yaml_error_are_used() -> None:
     result = read(pod_text(), CONFIG, "a: [\n")
     assert made(result) == ["web-n1", "c"]
     assert [d.severity for d in result.diagnostics] == [Severity.WARNING]
 
 
-def test_a_file_is_taken_whole_or_not_at_all() -> None:
+def test_a_file_is_applied_completely_or_not_at_all() -> None:
     bad_config = CONFIG.replace("A: b", "a/b: c")
     assert made(read(pod_text(), bad_config)) == []
     assert made(read(pod_text(name="A_b"), CONFIG)) == []
     assert made(read(CONFIG, bad_config.replace("name: c", "name: d"))) == []
 
 
-def test_an_object_twice_in_one_file() -> None:
+def test_a_duplicate_object_in_one_file() -> None:
     found = only(CONFIG, CONFIG)
     assert (found.code, found.line, found.column) == ("DuplicateObject", 8, 18)
     assert found.message == "ConfigMap default/c is already defined on line 3"
@@ -98,7 +98,7 @@ def as_list(*documents: str) -> str:
     return f"apiVersion: v1\nkind: List\nitems:\n{items}"
 
 
-def test_a_list_is_its_items() -> None:
+def test_a_list_is_expanded_to_its_items() -> None:
     result = read(as_list(pod_text(extra=USES), CONFIG, pod_text("two")))
     assert made(result) == ["web-n1", "c"]
     assert [d.code for d in result.diagnostics if d.severity is Severity.WARNING] == [
@@ -115,13 +115,13 @@ def test_a_list_in_json() -> None:
 
 
 @pytest.mark.parametrize("text", ["items: 3", "items: []"])
-def test_a_list_of_nothing_is_no_manifest(text: str) -> None:
+def test_an_empty_list_is_not_a_manifest(text: str) -> None:
     result = read(f"apiVersion: v1\nkind: List\n{text}\n")
     assert result.broken
     assert made(result) == []
 
 
-def test_more_documents_than_anybody_writes() -> None:
+def test_the_number_of_documents_is_limited() -> None:
     result = read(*(CONFIG.replace("name: c", f"name: c{i}") for i in range(250)))
     assert len(result.objects) == 200
     assert "more than 200 objects" in result.diagnostics[-1].message
@@ -151,7 +151,7 @@ def test_case_18_of_two_documents_the_first_pod_runs(strict: bool) -> None:
         ("{apiVersion: v1, kind: Pod}", "InvalidJSON"),
     ],
 )
-def test_what_a_kubelet_refuses_is_refused_under_strict(text: str, code: str) -> None:
+def test_strict_refuses_what_a_kubelet_refuses(text: str, code: str) -> None:
     result = read(text, strict=True)
     assert not result.pods
     assert not result.objects
@@ -216,14 +216,14 @@ def test_under_strict_only_the_first_document_counts() -> None:
         (SECRET + "type: kubernetes.io/tls\ndata: {tls.crt: ''}\n", (5, 1), "Required value"),
     ],
 )
-def test_what_the_api_refuses_in_objects(text: str, place: tuple[int, int], message: str) -> None:
+def test_objects_refused_by_the_api(text: str, place: tuple[int, int], message: str) -> None:
     found = only(text)
     assert message in found.message
     assert (found.line, found.column) == place
     assert made(read(text)) == []
 
 
-def test_basic_auth_wants_a_name_or_a_password() -> None:
+def test_basic_auth_requires_a_username_or_password() -> None:
     text = SECRET + "type: kubernetes.io/basic-auth\n"
     assert [d.field for d in read(text).diagnostics] == ["data.username", "data.password"]
     assert made(read(text + "stringData: {password: ''}\n")) == ["s"]
@@ -240,7 +240,7 @@ def test_basic_auth_wants_a_name_or_a_password() -> None:
         "data:\n  a: |\n    aGVs\n    bG8=\n",
     ],
 )
-def test_sound_secrets(text: str) -> None:
+def test_valid_secrets(text: str) -> None:
     result = read(SECRET + text)
     assert (made(result), result.diagnostics) == (["s"], ())
 
@@ -251,7 +251,7 @@ def test_an_account_token_names_its_account() -> None:
     assert made(read(text)) == ["s"]
 
 
-def test_a_secret_is_kept_as_the_api_keeps_it() -> None:
+def test_a_secret_is_stored_like_in_the_api() -> None:
     text = SECRET + "data:\n  a: |\n    aGVs\n    bG8=\n  b: eA==\nstringData: {b: 'y', c: 'é'}\n"
     (secret,) = read(text).objects
     assert isinstance(secret, Secret)
@@ -285,7 +285,7 @@ HIDDEN = "hunter2"
 )
 @pytest.mark.parametrize("beside", ["", pod_text() + "---\n"])
 @pytest.mark.parametrize("strict", [False, True])
-def test_nothing_that_a_secret_holds_is_told(text: str, beside: str, strict: bool) -> None:
+def test_no_message_contains_secret_data(text: str, beside: str, strict: bool) -> None:
     result = read(beside + SECRET + text, strict=strict)
     assert result.diagnostics
     assert HIDDEN not in "".join(d.message + d.fix + d.field for d in result.diagnostics)
@@ -293,18 +293,18 @@ def test_nothing_that_a_secret_holds_is_told(text: str, beside: str, strict: boo
 
 
 @pytest.mark.parametrize("number", ["271828", "2.71828", ".inf"])
-def test_numbers_are_told_of_no_secret_either(number: str) -> None:
+def test_messages_contain_no_numbers_of_a_secret(number: str) -> None:
     result = read(SECRET + f"stringData: {{pin: {number}}}\n")
     assert result.broken
     assert number not in "".join(d.message + d.fix for d in result.diagnostics)
 
 
-def test_a_secret_in_json_or_misspelt_is_one_too() -> None:
+def test_secrets_in_json_or_with_a_misspelt_kind_are_protected() -> None:
     for text in ('{"kind":"Secret","data":"hunter2"', "kind: secret\ndata: hunter2\n"):
         assert read(text).text == ""
 
 
-def test_a_list_of_secrets_tells_nothing() -> None:
+def test_a_list_of_secrets_is_protected() -> None:
     result = read(as_list(SECRET + f"data: {{a: {HIDDEN}!}}\n"))
     assert result.broken
     assert HIDDEN not in str(result)

@@ -32,7 +32,7 @@ def refused(result: ReadResult) -> list[str]:
     return [one.message for one in result.diagnostics if one.severity is Severity.ERROR]
 
 
-def test_who_a_pod_is() -> None:
+def test_metadata_of_a_pod() -> None:
     result = read(
         {
             "namespace": "shop",
@@ -72,17 +72,17 @@ OWNER = {"apiVersion": "v1", "kind": "Node", "name": "box", "uid": "u"}
         ("managedFields", [{"operation": "Apply", "fieldsType": "FieldsV1"}]),
     ],
 )
-def test_what_only_an_api_server_would_heed_is_said_to_be_vain(field: str, value: object) -> None:
+def test_api_server_fields_are_reported_as_ignored(field: str, value: object) -> None:
     assert warned(read({field: value})) == [
         (f"metadata.{field}", "has no effect: a static pod has no object on an API server")
     ]
 
 
-def test_a_timestamp_left_empty_by_a_generator_is_nothing_to_say() -> None:
+def test_an_empty_creation_timestamp_is_accepted_silently() -> None:
     assert warned(read({"creationTimestamp": None})) == []
 
 
-def test_a_generated_name_is_none() -> None:
+def test_generate_name_does_not_provide_a_name() -> None:
     tree = (
         b"apiVersion: v1\nkind: Pod\nmetadata: {generateName: web-}\n"
         b"spec: {containers: [{name: c, image: b}]}\n"
@@ -98,7 +98,7 @@ def test_a_static_pod_has_no_service_account(field: str) -> None:
     assert message.endswith("static pods may not reference serviceaccounts")
 
 
-def test_a_token_that_nobody_gives() -> None:
+def test_a_service_account_token_is_not_available() -> None:
     assert warned(read(automountServiceAccountToken=True)) == [
         (
             "spec.automountServiceAccountToken",
@@ -153,18 +153,18 @@ def test_windows_options_of_a_container(options: dict[str, object]) -> None:
     ]
 
 
-def test_a_pod_for_linux_by_name_may_not_have_them() -> None:
+def test_a_linux_pod_may_not_have_windows_options() -> None:
     context = {"windowsOptions": {"runAsUserName": "ContainerUser"}}
     (message,) = refused(read(os={"name": "linux"}, securityContext=context))
     assert "windows options cannot be set for a linux pod" in message
 
 
-def test_a_field_of_another_release_is_refused_by_name() -> None:
+def test_a_field_of_another_release_is_refused() -> None:
     (message,) = refused(read(workloadRef={"name": "x"}))
     assert 'unknown field "workloadRef"' in message
 
 
-def test_a_reference_to_no_volume_and_to_no_port_lists_those_that_there_are() -> None:
+def test_a_dangling_volume_or_port_reference_lists_the_existing_ones() -> None:
     extra = (
         "    ports: [{name: http, containerPort: 80}]\n"
         "    livenessProbe: {httpGet: {port: htpt}}\n"

@@ -63,7 +63,7 @@ async def test_case_1_a_manifest_appears(folder: Path) -> None:
     assert record.spec.text == pod_text()
 
 
-async def test_case_3_which_names_are_read(folder: Path) -> None:
+async def test_case_3_accepted_file_names(folder: Path) -> None:
     for name in (".web.yaml", "web.txt", "web.yaml~", "#x#", "x.swp", "x.bak", "4913", "README"):
         (folder / name).write_text(pod_text("p" + name.strip(".~#").lower().replace(".", "-")))
     assert names(await first(folder)) == ["preadme-n1", "pweb-txt-n1"]
@@ -72,7 +72,7 @@ async def test_case_3_which_names_are_read(folder: Path) -> None:
         assert ".web.yaml" not in watched.last.manifests
 
 
-async def test_departure_2_droppings_are_listed_with_the_reason(folder: Path) -> None:
+async def test_departure_2_ignored_files_are_listed_with_the_reason(folder: Path) -> None:
     (folder / "web.yaml~").write_text(pod_text())
     seen = await first(folder)
     assert seen.pods == {}
@@ -80,7 +80,7 @@ async def test_departure_2_droppings_are_listed_with_the_reason(folder: Path) ->
     assert (status.state, status.message) == (ManifestState.IGNORED, "an editor's backup")
 
 
-async def test_case_4_what_is_no_regular_file_is_not_read(folder: Path) -> None:
+async def test_case_4_only_regular_files_are_read(folder: Path) -> None:
     (folder / "sub").mkdir()
     (folder / "sub" / "web.yaml").write_text(pod_text())
     os.mkfifo(folder / "pipe")
@@ -99,7 +99,7 @@ async def test_case_4_what_is_no_regular_file_is_not_read(folder: Path) -> None:
     assert all(m.status.message for n, m in seen.manifests.items() if n != "link.yaml")
 
 
-async def test_case_6_comments_change_nothing_about_the_pod(folder: Path) -> None:
+async def test_case_6_comments_do_not_change_the_pod(folder: Path) -> None:
     path = folder / "web.yaml"
     put(path, pod_text())
     async with watch(folder) as watched:
@@ -109,7 +109,7 @@ async def test_case_6_comments_change_nothing_about_the_pod(folder: Path) -> Non
         assert seen.pods == {before.metadata.uid: before}
 
 
-async def test_case_7_an_edit_is_another_uid(folder: Path) -> None:
+async def test_case_7_an_edit_changes_the_uid(folder: Path) -> None:
     path = folder / "web.yaml"
     put(path, pod_text())
     async with watch(folder) as watched:
@@ -130,7 +130,7 @@ async def test_case_8_a_fixed_uid_keeps_uid_and_first_sight(folder: Path) -> Non
         assert after.pods["abc"].metadata.annotations[labels.CONFIG_SEEN] == seen
 
 
-async def test_case_10_good_and_broken_together(folder: Path) -> None:
+async def test_case_10_valid_and_invalid_files_together(folder: Path) -> None:
     (folder / "bad.yaml").write_text(BROKEN)
     (folder / "good.yaml").write_text(pod_text())
     seen = await first(folder)
@@ -141,7 +141,7 @@ async def test_case_10_good_and_broken_together(folder: Path) -> None:
     assert "did not find" in status.message
 
 
-async def test_departure_1_the_last_good_version_stays(folder: Path) -> None:
+async def test_departure_1_the_last_good_version_is_kept(folder: Path) -> None:
     path = folder / "web.yaml"
     put(path, pod_text())
     async with watch(folder) as watched:
@@ -177,7 +177,7 @@ async def test_case_11_strict_drops_a_broken_pod_at_the_next_full_list(folder: P
         assert states(seen) == {"web.yaml": "Invalid"}
 
 
-async def test_case_12_a_deleted_file_takes_its_pod_along(folder: Path) -> None:
+async def test_case_12_a_deleted_file_removes_its_pod(folder: Path) -> None:
     put(folder / "web.yaml", pod_text())
     async with watch(folder) as watched:
         (folder / "web.yaml").unlink()
@@ -185,7 +185,7 @@ async def test_case_12_a_deleted_file_takes_its_pod_along(folder: Path) -> None:
         assert seen.manifests == {}
 
 
-async def test_case_13_and_departure_3_of_two_the_older_has_the_pod(folder: Path) -> None:
+async def test_case_13_and_departure_3_the_older_of_two_files_has_the_pod(folder: Path) -> None:
     put(folder / "b.yaml", pod_text())
     async with watch(folder) as watched:
         (uid,) = watched.last.pods
@@ -241,7 +241,7 @@ async def test_a_missing_folder_is_picked_up_when_it_appears(tmp_path: Path) -> 
         await watched.until(lambda f: len(f.pods) == 2)
 
 
-async def test_a_folder_that_goes_away_keeps_its_pods(folder: Path, tmp_path: Path) -> None:
+async def test_a_removed_folder_keeps_its_pods(folder: Path, tmp_path: Path) -> None:
     put(folder / "web.yaml", pod_text())
     async with watch(folder) as watched:
         pods = watched.last.pods
@@ -255,7 +255,7 @@ async def test_a_folder_that_goes_away_keeps_its_pods(folder: Path, tmp_path: Pa
         await watched.until(lambda f: len(f.pods) == 2)
 
 
-async def test_another_folder_put_in_place_is_followed(folder: Path, tmp_path: Path) -> None:
+async def test_a_replaced_folder_is_watched(folder: Path, tmp_path: Path) -> None:
     put(folder / "web.yaml", pod_text())
     new = tmp_path / "new"
     new.mkdir()
@@ -282,7 +282,7 @@ async def test_a_single_file_is_a_source_too(tmp_path: Path) -> None:
         await watched.until(lambda f: names(f) == ["web-n1"])
 
 
-async def test_an_edit_in_place_is_read_when_it_is_quiet(folder: Path) -> None:
+async def test_an_edit_in_place_is_read_after_a_quiet_period(folder: Path) -> None:
     path = folder / "web.yaml"
     put(path, pod_text())
     async with watch(folder) as watched:
@@ -291,7 +291,7 @@ async def test_an_edit_in_place_is_read_when_it_is_quiet(folder: Path) -> None:
         assert all(len(f.pods) == 1 for f in watched.history)
 
 
-async def test_a_half_written_file_is_not_acted_on(folder: Path) -> None:
+async def test_a_partly_written_file_is_not_applied(folder: Path) -> None:
     """Every prefix that stands for a while is broken or means another pod; none is seen."""
     text = pod_text() + "  - name: d\n    image: busybox:1\n"
     cuts = [0, 30, text.index("  - name: d"), len(text) - 4, len(text)]
@@ -316,7 +316,7 @@ async def test_a_file_that_stays_broken_is_reported(folder: Path) -> None:
         assert seen.manifests["empty.yaml"].status.diagnostics[0].code == "EmptyManifest"
 
 
-async def test_a_file_that_never_rests_is_read_within_bounds(folder: Path) -> None:
+async def test_a_constantly_changing_file_is_read_within_a_bound(folder: Path) -> None:
     path = folder / "web.yaml"
     async with watch(folder) as watched:
         path.write_text(pod_text())
@@ -377,7 +377,7 @@ async def test_editors_never_make_the_pod_disappear(folder: Path, habit: object)
         assert all("LastGood" not in states(f).values() for f in watched.history)
 
 
-async def test_a_renamed_file_is_another_manifest_at_once(folder: Path) -> None:
+async def test_a_renamed_file_is_read_at_once(folder: Path) -> None:
     put(folder / "a.yaml", pod_text())
     async with watch(folder) as watched:
         (folder / "a.yaml").rename(folder / "b.yaml")
@@ -423,7 +423,7 @@ async def test_unreadable_files_are_diagnosed_and_read_later(
         await watched.until(lambda f: names(f) == ["web-n1"])
 
 
-async def test_a_file_that_vanishes_before_it_is_read(
+async def test_a_file_removed_before_it_is_read(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     real = folder_module.read_file
@@ -478,7 +478,7 @@ async def test_only_what_changed_is_read_again(
         assert seen.manifests["p1.yaml"] is before.manifests["p1.yaml"]
 
 
-async def test_an_unchanged_folder_is_silent(folder: Path) -> None:
+async def test_an_unchanged_folder_reports_nothing(folder: Path) -> None:
     put(folder / "web.yaml", pod_text())
     (folder / "bad.yaml").write_text(BROKEN)
     async with watch(folder, full_list_seconds=0.05) as watched:
@@ -522,7 +522,7 @@ class Listings:
         monkeypatch.setattr(folder_module, "list_names", list_names)
 
 
-async def test_a_change_is_looked_for_where_it_was(
+async def test_only_the_changed_file_is_examined(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for i in range(20):
@@ -546,7 +546,7 @@ async def test_a_change_is_looked_for_where_it_was(
         assert listings.names == seen
 
 
-async def test_links_are_looked_at_with_every_change(folder: Path) -> None:
+async def test_links_are_checked_on_every_change(folder: Path) -> None:
     """As a mounted volume is updated: a hidden link to a folder is replaced."""
     for version in "12":
         (folder / f"..{version}").mkdir()
@@ -560,7 +560,7 @@ async def test_links_are_looked_at_with_every_change(folder: Path) -> None:
         await watched.until(lambda f: only_image(f) == "busybox:2")
 
 
-async def test_what_a_watch_fails_to_name_is_found(
+async def test_changes_missed_by_the_watch_are_found(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def take(*_: object) -> None:
@@ -574,7 +574,7 @@ async def test_what_a_watch_fails_to_name_is_found(
         await watched.until(lambda f: only_image(f) == "busybox:2")
 
 
-async def test_more_changes_than_the_kernel_keeps_are_followed_by_a_listing(
+async def test_an_event_overflow_triggers_a_listing(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     kept = int(Path("/proc/sys/fs/inotify/max_queued_events").read_text())
@@ -593,7 +593,7 @@ async def test_more_changes_than_the_kernel_keeps_are_followed_by_a_listing(
         assert listings.full > begun
 
 
-async def test_a_folder_made_again_is_watched_again(
+async def test_a_recreated_folder_is_watched_again(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Also where the file system gives it the number of the old one."""
@@ -610,7 +610,7 @@ async def test_a_folder_made_again_is_watched_again(
         await watched.until(lambda f: names(f) == ["b-n1", "c-n1"])
 
 
-async def test_a_change_of_the_folder_itself_says_nothing_of_the_names(
+async def test_a_change_of_the_folder_itself_names_no_file(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     listings = Listings(monkeypatch)
@@ -626,7 +626,7 @@ async def test_a_change_of_the_folder_itself_says_nothing_of_the_names(
 
 
 @pytest.mark.parametrize("seed", range(4))
-async def test_whatever_is_done_the_changes_lead_to_what_is_there(folder: Path, seed: int) -> None:
+async def test_any_sequence_of_changes_ends_in_the_current_state(folder: Path, seed: int) -> None:
     """No listing comes to help: a fresh look at the end sees what the watched folder says."""
     chance = random.Random(seed)
     files = [f"{name}.yaml" for name in "abcde"]
@@ -660,7 +660,7 @@ async def test_whatever_is_done_the_changes_lead_to_what_is_there(folder: Path, 
         await watched.until(as_listed)
 
 
-async def test_fifty_at_once_and_away(folder: Path) -> None:
+async def test_fifty_files_appear_and_disappear_at_once(folder: Path) -> None:
     async with watch(folder) as watched:
         for i in range(50):
             put(folder / f"p{i}.yaml", pod_text(f"p{i}"))

@@ -54,7 +54,7 @@ def test_case_5_json_gives_the_same_uid_as_equal_yaml() -> None:
     assert read(as_json, path="/m/web.json").metadata.uid != read(pod_text()).metadata.uid
 
 
-def test_case_6_how_it_is_written_does_not_change_the_uid() -> None:
+def test_case_6_formatting_does_not_change_the_uid() -> None:
     text = pod_text(extra="    imagePullPolicy: IfNotPresent\n")
     shuffled = (
         "# a comment\n\nspec:\n  restartPolicy: Always\n  containers:\n"
@@ -73,7 +73,7 @@ def test_case_6_how_it_is_written_does_not_change_the_uid() -> None:
         (pod_text(), {"path": "/m/other.yaml"}),
     ],
 )
-def test_case_7_what_it_says_changes_the_uid(text: str, settings: dict[str, str]) -> None:
+def test_case_7_content_changes_the_uid(text: str, settings: dict[str, str]) -> None:
     assert read(text, **settings).metadata.uid != read(pod_text()).metadata.uid
 
 
@@ -100,7 +100,7 @@ def test_seen_has_nine_digits() -> None:
     assert seen_text(moment, 89) == "2026-01-02T03:04:05.000067089Z"
 
 
-def test_the_toleration_of_every_no_execute_taint_takes_the_place_of_its_like() -> None:
+def test_the_no_execute_toleration_replaces_an_equal_one() -> None:
     text = pod_text(
         extra="  tolerations:\n"
         "  - {operator: Exists, effect: NoExecute, tolerationSeconds: 5}\n"

@@ -80,7 +80,7 @@ def test_another_node() -> None:
         ({"schedulingGroup": {"podGroupName": "all"}}, "spec.schedulingGroup"),
     ],
 )
-def test_what_a_scheduler_would_heed(spec: dict[str, object], field: str) -> None:
+def test_scheduler_fields_are_reported_as_ignored(spec: dict[str, object], field: str) -> None:
     assert warned(read(**spec)) == {
         field: "has no effect: no scheduler chooses a node for a static pod"
     }
@@ -102,7 +102,7 @@ def test_preemption_policy() -> None:
     assert "spec.preemptionPolicy" in warned(read(preemptionPolicy="Never"))
 
 
-def test_the_one_priority_class_that_means_something() -> None:
+def test_known_priority_classes() -> None:
     assert warned(read(priorityClassName="system-node-critical")) == {}
     assert (
         "give priority its number"
@@ -110,14 +110,14 @@ def test_the_one_priority_class_that_means_something() -> None:
     )
 
 
-def test_huge_pages_are_counted_and_not_held() -> None:
+def test_huge_pages_are_counted_but_not_enforced() -> None:
     amounts = {"limits": {"hugepages-2Mi": "4Mi", "memory": "64Mi"}}
     container = {"name": "c", "image": "busybox:1", "resources": amounts}
     (field,) = warned(read(containers=[container]))
     assert field == "spec.containers[0].resources.limits.hugepages-2Mi"
 
 
-def test_required_node_affinity_and_a_plain_pod_say_nothing() -> None:
+def test_required_node_affinity_has_no_warning() -> None:
     required = {"nodeSelectorTerms": [SSD]}
     affinity = {
         "nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": required},
@@ -153,7 +153,7 @@ def test_required_node_affinity_and_a_plain_pod_say_nothing() -> None:
         ),
     ],
 )
-def test_what_static_pods_may_not_have(spec: dict[str, object], words: str) -> None:
+def test_fields_forbidden_in_static_pods(spec: dict[str, object], words: str) -> None:
     result = read(**spec)
     assert not result.pods
     assert words in " ".join(one.message for one in result.diagnostics)

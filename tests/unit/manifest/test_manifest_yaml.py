@@ -70,19 +70,19 @@ SCALARS = {
 
 
 @pytest.mark.parametrize(("text", "value"), SCALARS.items())
-def test_scalars_are_what_kubernetes_makes_of_them(text: str, value: object) -> None:
+def test_scalars_are_parsed_like_kubernetes(text: str, value: object) -> None:
     found = read_document(f"a: {text}\n".encode()).value["a"]
     assert found == value
     assert type(found) is type(value)
 
 
-def test_keys_become_texts() -> None:
+def test_keys_become_strings() -> None:
     (document,) = read_documents(b"{1: a, true: b, 1.5: c, on: d, 1e3: e, 0x10: f}")
     assert list(document.value) == ["1", "true", "1.5", "1000", "16"]
     assert [p.code for p in document.problems] == ["DuplicateKey"]
 
 
-def test_places_count_from_one_and_know_keys_from_values() -> None:
+def test_positions_start_at_one_and_distinguish_keys_from_values() -> None:
     document = read_document(b"a:\n  b: [x, {c: d}]\n")
     assert document.keys[("a",)] == (1, 1)
     assert document.values[("a",)] == (2, 3)
@@ -92,7 +92,7 @@ def test_places_count_from_one_and_know_keys_from_values() -> None:
     assert document.place(()) == (1, 1)
 
 
-def test_json_and_yaml_agree_on_values_and_places() -> None:
+def test_json_and_yaml_agree_on_values_and_positions() -> None:
     text = b'{"a": {"b": [1, "x", null, true, 1.5, 1e3]},\n "c": "\\u00e9\\n"}'
     as_json = read_document(text)
     as_yaml = read_document(b"---\n" + text)
@@ -113,7 +113,7 @@ def test_duplicate_keys_are_errors_at_the_second(text: bytes) -> None:
 
 
 @pytest.mark.parametrize("text", [b"a: 1\nb: 2\na: 3\n", b'{"a": 1,\n"b": 2,\n"a": 3}'])
-def test_a_kubelet_takes_the_later_of_two_equal_keys(text: bytes) -> None:
+def test_the_later_of_two_equal_keys_wins_as_in_a_kubelet(text: bytes) -> None:
     document = read_document(text)
     (problem,) = document.problems
     assert (problem.code, problem.severity) == ("DuplicateKey", Severity.WARNING)
@@ -185,16 +185,16 @@ def test_what_podtui_reads_as_yaml(text: bytes) -> None:
 @pytest.mark.parametrize(
     "text", [b"a: !!binary aGk", b"a: !!binary a Gk=", b"a: !!binary \xc3\xa9"]
 )
-def test_what_is_no_base64_is_refused(text: bytes) -> None:
+def test_invalid_base64_is_refused(text: bytes) -> None:
     (problem,) = read_document(text).problems
     assert (problem.code, problem.severity) == ("InvalidYAML", Severity.ERROR)
 
 
-def test_base64_may_have_lines() -> None:
+def test_base64_may_contain_line_breaks() -> None:
     assert read_document(b"a: !!binary |\n  aG\n  k=\n").value == {"a": "hi"}
 
 
-def test_a_mark_and_a_delete_inside_of_a_value() -> None:
+def test_a_byte_order_mark_and_delete_inside_a_value() -> None:
     assert read_document("a: x\ufeffy".encode()).value == {"a": "x\ufeffy"}
     assert read_document(b'{"a": "\x7f\xc2\x80"}').value == {"a": "\x7f\x80"}
 
@@ -210,7 +210,7 @@ def test_a_mark_and_a_delete_inside_of_a_value() -> None:
         (b'{"Kind": 1, "kind": "Pod"}', (None, 1)),
     ],
 )
-def test_a_kubelet_finds_the_header_in_any_case(
+def test_the_json_header_is_found_in_any_case(
     text: bytes, header: tuple[str | None, object]
 ) -> None:
     value = read_document(text).value
@@ -218,14 +218,14 @@ def test_a_kubelet_finds_the_header_in_any_case(
     assert "Kind" not in value
 
 
-def test_all_documents_that_hold_anything() -> None:
+def test_all_non_empty_documents() -> None:
     first, second = read_documents(b"---\n# nothing\n---\na: 1\n---\n---\n- b\n...\n")
     assert (first.value, first.place(("a",))) == ({"a": 1}, (4, 4))
     assert (second.value, second.place((0,))) == (["b"], (7, 3))
     assert [document.value for document in read_documents(b"---\n---\n")] == [None]
 
 
-def test_where_the_text_ceases_to_be_yaml_the_documents_before_it_count() -> None:
+def test_documents_before_a_syntax_error_are_parsed() -> None:
     (document,) = read_documents(b"a: 1\n---\nb: [\n")
     (problem,) = document.problems
     assert (problem.code, problem.severity) == ("FurtherDocument", Severity.WARNING)
@@ -234,7 +234,7 @@ def test_where_the_text_ceases_to_be_yaml_the_documents_before_it_count() -> Non
 
 
 @pytest.mark.parametrize("text", [b"{a: 1}", b'{"a": 1}\n{"b": 2}', b'{"a": 1}\n---\n{"b": 2}'])
-def test_what_begins_as_json_does_is_json_to_a_kubelet(text: bytes) -> None:
+def test_text_that_starts_like_json_is_parsed_as_json(text: bytes) -> None:
     with pytest.raises(UnreadableText):
         read_document(text)
 
@@ -283,7 +283,7 @@ REFUSED = {
 
 
 @pytest.mark.parametrize("text", REFUSED, ids=lambda t: repr(t[:12]))
-def test_refused_with_a_place(text: bytes) -> None:
+def test_errors_have_a_position(text: bytes) -> None:
     with pytest.raises(UnreadableText) as refused:
         read_document(text)
     problem = refused.value.problem
@@ -309,13 +309,13 @@ def test_an_escaped_apostrophe_is_read_as_by_a_kubelet(text: str) -> None:
     assert (document.value, read_document(text.encode()).value) == (expected, expected)
 
 
-def test_an_escaped_apostrophe_moves_no_place() -> None:
+def test_an_escaped_apostrophe_keeps_positions() -> None:
     (document,) = read_documents(b'{"a\\\'": "\\\'", b: c}')
     assert document.values[("b",)] == (1, 18)
 
 
 @given(st.text(st.sampled_from("\\'\"/ \ue000\ue001ab"), max_size=12))
-def test_quotes_give_back_what_was_put_into_them(text: str) -> None:
+def test_quoted_text_round_trips(text: str) -> None:
     double = text.replace("\\", "\\\\").replace('"', '\\"').replace("'", "\\'")
     single = text.replace("'", "''")
     data = f"a: \"{double}\"\nb: '{single}'\n".encode()
@@ -323,26 +323,26 @@ def test_quotes_give_back_what_was_put_into_them(text: str) -> None:
         assert document.value == {"a": text, "b": text}
 
 
-def test_a_mark_at_the_start_of_a_line_is_a_letter_to_a_kubelet() -> None:
+def test_a_byte_order_mark_at_a_line_start_is_text() -> None:
     text = "a: b\n\ufeffc: 'd\n  \ufeff'\n".encode()
     assert read_document(text).value == {"a": "b", "\ufeffc": "d \ufeff"}
     assert read_documents("a: b\n\ufeff\nc: d\n".encode())[0].value == {"a": "b", "c": "d"}
 
 
-def test_tabs_are_named() -> None:
+def test_tabs_are_reported() -> None:
     with pytest.raises(UnreadableText, match="a tab cannot indent YAML") as refused:
         read_document(b"a:\n\t- b")
     assert "spaces" in refused.value.problem.fix
 
 
-def test_ten_mebibytes_and_no_more() -> None:
+def test_the_size_limit_is_ten_mebibytes() -> None:
     assert read_document(b"a: " + b"x" * (MAX_BYTES - 3)).value["a"][:2] == "xx"
     with pytest.raises(UnreadableText) as refused:
         read_document(b"x" * (MAX_BYTES + 1))
     assert refused.value.problem.code == "FileTooLarge"
 
 
-def test_billion_laughs_end_soon() -> None:
+def test_alias_bombs_are_refused() -> None:
     lines = [b"l0: &l0 [x, x, x, x, x, x, x, x, x]"]
     lines += [b"l%d: &l%d [%s]" % (i, i, b", ".join([b"*l%d" % (i - 1)] * 9)) for i in range(1, 12)]
     with pytest.raises(UnreadableText, match="100000 values"):
@@ -355,7 +355,7 @@ def test_long_text_cannot_be_multiplied_by_aliases() -> None:
         read_document(text)
 
 
-def test_numbers_that_json_lacks() -> None:
+def test_numbers_not_supported_by_json() -> None:
     document = read_document(b"a: .nan\nb: -.inf\nc: !!int x\n")
     assert [p.place for p in document.problems] == [(1, 4), (2, 4), (3, 4)]
 
@@ -370,12 +370,12 @@ def test_case_18_only_the_first_document_is_read() -> None:
     assert note.severity.value == "Warning"
 
 
-def test_what_holds_nothing() -> None:
+def test_empty_texts() -> None:
     for text in (b"", b"\n\n", b"# only a comment\n", b"---\n", b"~"):
         assert read_document(text).value is None
 
 
-def test_a_byte_order_mark_is_no_character() -> None:
+def test_a_leading_byte_order_mark_is_ignored() -> None:
     document = read_document(b"\xef\xbb\xbfa: 1\n")
     assert document.value == {"a": 1}
     assert document.keys[("a",)] == (1, 1)
@@ -385,7 +385,7 @@ def test_half_a_surrogate_pair_is_replaced() -> None:
     assert read_document(b'{"a": "x\\ud800"}').value == {"a": "x\ufffd"}
 
 
-def test_paths_are_written_and_read() -> None:
+def test_paths_round_trip() -> None:
     for path in (("spec", "containers", 0, "env", 12, "name"), ("metadata", "labels", "a.b/c")):
         assert field_path(path_text(path)) == path
     assert path_text(("a", "b.c", 1)) == "a[b.c][1]"
@@ -397,7 +397,7 @@ def test_printable_shows_no_control_sequences() -> None:
     assert len(printable("x" * 1000, 20)) == 20
 
 
-def test_place_at_counts_all_breaks() -> None:
+def test_positions_count_all_line_breaks() -> None:
     assert place_at("a\r\nb\rc\nd\u2028e", 9) == (5, 1)
 
 
@@ -420,7 +420,7 @@ json_values = st.recursive(
 
 
 @given(st.dictionaries(st.sampled_from("abcd"), json_values))
-def test_json_is_read_as_the_standard_library_reads_it(value: dict[str, object]) -> None:
+def test_json_is_parsed_like_the_standard_library(value: dict[str, object]) -> None:
     for text in (json.dumps(value), json.dumps(value, indent=1, ensure_ascii=False)):
         if "\ufffe" in text or "\uffff" in text or "\ufeff" in text:
             continue

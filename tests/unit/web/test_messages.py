@@ -22,7 +22,7 @@ def test_what_the_page_says_is_read() -> None:
      '{"kind":"size","columns":"80","rows":24}', '{"kind":"size","columns":80,"rows":24,"x":1}',
      '{"kind":"taken","bytes":-1}', '{"columns":80,"rows":24}'],
 )  # fmt: skip
-def test_nonsense_is_refused(text: str) -> None:
+def test_invalid_data_is_refused(text: str) -> None:
     with pytest.raises(BadMessage):
         decode(text)
 

@@ -52,12 +52,12 @@ def test_case_26_too_much_memory():
     assert verdict.message == PREFIX + f"[(res: memory, q: {4 * GI}), ]"
 
 
-def test_both_are_named_where_both_lack():
+def test_cpu_and_memory_are_named_if_both_are_insufficient():
     verdict = admit(asking("3", "5Gi"), node(cpu=2000, memory=4 * GI), [])
     assert verdict.message == PREFIX + f"[(res: cpu, q: 1000), (res: memory, q: {GI}), ]"
 
 
-def test_case_27_static_pods_without_priorities_do_not_give_way():
+def test_case_27_static_pods_without_priorities_are_not_preempted():
     verdict = admit(asking("2", uid="b"), node(), [asking("1", uid="a")])
     assert verdict.message == PREFIX + "[(res: cpu, q: 1000), ]"
     assert verdict.lacks == (("cpu", 2000, 1000, 2000),)
@@ -71,12 +71,12 @@ def test_case_27_a_higher_priority_wins():
     assert not admit(asking("1", uid="b"), node(), [low]).admitted
 
 
-def test_pods_that_are_not_critical_give_way_to_static_ones():
+def test_non_critical_pods_are_preempted_by_static_ones():
     api = asking("2", uid="a", static=False)
     assert admit(asking("1", uid="b"), node(), [api]).preempt == ("a",)
 
 
-def test_what_is_not_critical_is_told_what_lacks():
+def test_a_non_critical_pod_is_rejected_with_the_missing_resources():
     verdict = admit(asking("3", static=False), node(), [asking("500m", uid="a")])
     assert (verdict.reason, verdict.message) == (
         "OutOfcpu",
@@ -109,11 +109,11 @@ def test_the_pod_itself_does_not_count_against_it():
     assert admit(pod, node(pods=1), [pod]).admitted
 
 
-def test_a_pod_that_asks_for_nothing_fits_a_full_node():
+def test_a_pod_without_requests_fits_a_full_node():
     assert admit(make_pod(uid="b"), node(), [asking("2", uid="a")]).admitted
 
 
-def test_unknown_extended_resources_are_not_looked_at():
+def test_unknown_extended_resources_are_ignored():
     pod = make_pod(ctr(resources={"requests": {"example.com/gpu": "1", "cpu": "1"}}))
     assert admit(pod, node(), []).admitted
     pages = make_pod(ctr(resources={"requests": {"hugepages-2Mi": "4Mi"}}), static=False)
@@ -180,18 +180,18 @@ def test_node_name():
     )
 
 
-def test_for_a_critical_pod_other_reasons_hide_lacking_resources():
+def test_for_a_critical_pod_other_reasons_precede_missing_resources():
     verdict = admit(asking("64", nodeSelector={"a": "b"}), node(), [])
     assert verdict.reason == "NodeAffinity"
     assert verdict.lacks == (("cpu", 64000, 0, 2000),)
 
 
-def test_for_any_other_resources_come_first():
+def test_for_other_pods_missing_resources_come_first():
     verdict = admit(asking("64", static=False, nodeSelector={"a": "b"}), node(), [])
     assert verdict.reason == "OutOfcpu"
 
 
-def test_pressure_bars_what_is_not_critical():
+def test_pressure_rejects_non_critical_pods():
     pressed = node(conditions=("MemoryPressure",))
     assert admit(make_pod(), pressed, []).admitted
     verdict = admit(make_pod(static=False), pressed, [])
@@ -420,7 +420,7 @@ def chosen(needs, *active):
     return [one.metadata.uid for one in found.victims] or list(found.short)
 
 
-def test_lesser_classes_go_first():
+def test_lower_qos_classes_are_preempted_first():
     best = victim("best")
     burst = victim("burst", "1")
     guaranteed = victim("guaranteed", "1", "1Gi", limits=True)
@@ -429,7 +429,7 @@ def test_lesser_classes_go_first():
     assert chosen({"pods": 1}, guaranteed, burst, best) == ["best"]
 
 
-def test_the_nearest_pod_is_chosen_and_of_equals_the_smaller():
+def test_the_closest_pod_is_preempted_or_the_smaller_of_equals():
     small, large = victim("small", "500m"), victim("large", "2")
     assert chosen({"cpu": 1000}, small, large) == ["large"]
     assert chosen({"cpu": 400}, large, small) == ["small"]
@@ -438,7 +438,7 @@ def test_the_nearest_pod_is_chosen_and_of_equals_the_smaller():
     assert chosen({"cpu": 1000}, heavy, light) == ["light"]
 
 
-def test_of_equal_pods_the_later_one_is_chosen():
+def test_the_later_of_equal_pods_is_preempted():
     one, two, three = (victim(name, "1") for name in ("one", "two", "three"))
     assert chosen({"cpu": 1000}, one, two, three) == ["three"]
     assert chosen({"cpu": 2000}, one, two, three) == ["three", "two"]
@@ -447,7 +447,7 @@ def test_of_equal_pods_the_later_one_is_chosen():
     assert chosen({"cpu": 3000}, large, one, two, three) == ["large", "two"]
 
 
-def test_a_victim_with_pod_level_resources_frees_these_alone():
+def test_a_victim_frees_its_pod_level_resources_only():
     resources = {"requests": {"cpu": "1"}, "limits": {"memory": "2Gi"}}
     pod = victim("a", "500m", "1Gi", resources=resources)
     assert chosen({"cpu": 1000}, pod) == ["a"]
@@ -456,7 +456,7 @@ def test_a_victim_with_pod_level_resources_frees_these_alone():
     assert chosen({"memory": MI}, empty) == ["b"]
 
 
-def test_overhead_is_freed_where_the_request_is_not_zero():
+def test_overhead_is_freed_if_the_request_is_not_zero():
     pod = victim("a", "1", overhead={"cpu": "500m", "memory": "1Gi"})
     assert chosen({"cpu": 1500}, pod) == ["a"]
     assert chosen({"memory": MI}, pod) == [("memory", MI)]
@@ -464,7 +464,7 @@ def test_overhead_is_freed_where_the_request_is_not_zero():
     assert chosen({"cpu": 100}, none) == [("cpu", 100)]
 
 
-def test_what_is_still_short_without_all_of_them():
+def test_resources_missing_after_preempting_all():
     assert chosen({"cpu": 3000, "memory": MI}, victim("a", "1", "1Gi")) == [("cpu", 2000)]
 
 
@@ -477,7 +477,7 @@ AMOUNT = st.integers(min_value=0, max_value=1500)
     st.lists(st.tuples(AMOUNT, AMOUNT, st.sampled_from([None, 1, 5]), st.booleans()), max_size=12)
 )
 @examples(200)
-def test_admission_never_gives_away_more_than_there_is(wanted):
+def test_admission_never_exceeds_allocatable(wanted):
     view = node(cpu=2000, memory=2000 * MI, pods=5)
     active = []
     for number, (cpu, memory, priority, static) in enumerate(wanted):
@@ -510,7 +510,7 @@ STEP = st.tuples(
 
 @given(st.lists(STEP, max_size=20))
 @examples(200)
-def test_remembered_requests_change_no_verdict(steps):
+def test_cached_requests_do_not_change_verdicts(steps):
     view = node(cpu=2000, memory=2000 * MI, pods=3)
     counted = AdmittedPods()
     for action, number, cpu, memory, priority, static in steps:
@@ -529,7 +529,7 @@ def test_remembered_requests_change_no_verdict(steps):
         assert all(counted.requests(one) == pod_requests(one) for one in counted.pods())
 
 
-def test_the_requests_of_a_pod_that_counts_are_reckoned_once(monkeypatch):
+def test_requests_of_a_pod_are_computed_once(monkeypatch):
     reckoned = []
 
     def spy(pod):

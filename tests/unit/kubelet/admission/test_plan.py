@@ -70,7 +70,7 @@ def only(plan: Plan) -> PodPlan:
     return pod
 
 
-def test_comments_and_the_order_of_keys_leave_the_pod_alone(tmp_path: Path) -> None:
+def test_comments_and_key_order_do_not_affect_the_pod(tmp_path: Path) -> None:
     text = "# mine\n" + WEB.replace("  name: web\n", "  name: web # the web\n")
     text = text.replace(
         "    - name: side\n      image: busybox:1.36\n",
@@ -108,13 +108,13 @@ def test_containers_and_variables_are_compared_by_name(tmp_path: Path) -> None:
     ]
 
 
-def test_what_is_gone_is_shown_at_its_old_line(tmp_path: Path) -> None:
+def test_a_removed_field_is_shown_at_its_old_line(tmp_path: Path) -> None:
     text = WEB.replace("    - name: side\n      image: busybox:1.36\n", "")
     (change,) = only(planned(tmp_path, WEB, text)).changes
     assert (change.field, change.gone, change.line) == ("spec.containers[1]", True, 14)
 
 
-def test_defaults_that_follow_from_what_is_written_are_not_told_apart(tmp_path: Path) -> None:
+def test_defaults_derived_from_other_fields_are_not_listed(tmp_path: Path) -> None:
     changes = only(planned(tmp_path, WEB, WEB.replace("busybox:1.35", "busybox:latest"))).changes
     assert [c.field for c in changes] == ["spec.containers[0].image"]
 
@@ -130,13 +130,13 @@ def test_a_field_that_is_new_has_its_line(tmp_path: Path) -> None:
     )
 
 
-def test_a_new_file_brings_a_pod(tmp_path: Path) -> None:
+def test_a_new_file_adds_a_pod(tmp_path: Path) -> None:
     plan = planned(tmp_path, None, WEB)
     assert only(plan).outcome is Outcome.NEW
     assert plan.state is ManifestState.ACCEPTED
 
 
-def test_another_name_ends_one_pod_and_brings_another(tmp_path: Path) -> None:
+def test_a_changed_name_removes_one_pod_and_adds_another(tmp_path: Path) -> None:
     plan = planned(tmp_path, WEB, WEB.replace("name: web", "name: site"))
     assert {pod.name: pod.outcome for pod in plan.pods} == {
         "site-n1": Outcome.NEW,
@@ -144,14 +144,14 @@ def test_another_name_ends_one_pod_and_brings_another(tmp_path: Path) -> None:
     }
 
 
-def test_a_file_that_goes_takes_its_pod_with_it(tmp_path: Path) -> None:
+def test_a_removed_file_removes_its_pod(tmp_path: Path) -> None:
     plan = planned(tmp_path, WEB, None)
     assert (only(plan).outcome, only(plan).grace) == (Outcome.REMOVED, 7)
     assert plan.state is None
     assert plan.usable
 
 
-def test_a_broken_text_keeps_the_pod_and_says_why(tmp_path: Path) -> None:
+def test_an_invalid_text_keeps_the_pod_and_reports_why(tmp_path: Path) -> None:
     plan = planned(tmp_path, WEB, WEB.replace("image: busybox:1.35", "imago: busybox:1.35"))
     assert not plan.usable
     assert plan.state is ManifestState.LAST_GOOD
@@ -159,13 +159,13 @@ def test_a_broken_text_keeps_the_pod_and_says_why(tmp_path: Path) -> None:
     assert only(plan).outcome is Outcome.UNCHANGED
 
 
-def test_under_strict_a_broken_text_is_told_the_same_way(tmp_path: Path) -> None:
+def test_under_strict_an_invalid_text_is_reported_the_same_way(tmp_path: Path) -> None:
     plan = planned(tmp_path, WEB, "kind: Pod\nmetadata: [\n", strict=True)
     assert not plan.usable
     assert plan.diagnostics
 
 
-def test_a_name_that_another_file_has_is_a_duplicate(tmp_path: Path) -> None:
+def test_a_name_used_by_another_file_is_a_duplicate(tmp_path: Path) -> None:
     plan = planned(tmp_path, None, WEB, others={"first.yaml": WEB})
     assert plan.state is ManifestState.DUPLICATE
     assert not plan.usable
@@ -200,7 +200,7 @@ RESIZED = """\
          "app restarts to be resized", ("app",)),
     ],
 )  # fmt: skip
-def test_under_a_fixed_uid_each_field_has_its_moment(
+def test_with_a_fixed_uid_each_field_has_its_effect(
     tmp_path: Path, old: str, new: str, effect: str, restarts: tuple[str, ...]
 ) -> None:
     assert old in FIXED
@@ -228,7 +228,7 @@ def test_a_config_map_names_its_readers(tmp_path: Path) -> None:
     assert plan.pods == ()
 
 
-def test_a_config_map_that_goes_tells_of_the_files_that_need_it(tmp_path: Path) -> None:
+def test_a_removed_config_map_names_its_readers(tmp_path: Path) -> None:
     plan = planned(tmp_path, CONFIG, None, others={"pod.yaml": READER})
     (file,) = plan.files
     assert (file.name, file.old, file.new) == (
@@ -238,7 +238,7 @@ def test_a_config_map_that_goes_tells_of_the_files_that_need_it(tmp_path: Path) 
     )
 
 
-def test_values_are_shown_on_one_line_and_no_longer_than_one_can_read(tmp_path: Path) -> None:
+def test_values_are_shown_on_one_line_and_truncated(tmp_path: Path) -> None:
     text = WEB.replace("value: red", f'value: "{"x" * 500}\\n\\e[31m"')
     (change,) = only(planned(tmp_path, WEB, text)).changes
     assert len(change.new) <= 80

@@ -53,7 +53,7 @@ def leaving(answer: WhatIf) -> list[str]:
     return [one.uid for one in answer.leave]
 
 
-def test_amounts_beyond_all_nodes_are_still_numbers_that_can_be_shown() -> None:
+def test_huge_amounts_can_be_displayed() -> None:
     most = 2**63 - 1
     answer = ask(asking("new", cpu="9" * 250 + "e300", memory="1e300"))
     assert not answer.admitted
@@ -63,7 +63,7 @@ def test_amounts_beyond_all_nodes_are_still_numbers_that_can_be_shown() -> None:
 # --- the smallest set
 
 
-def test_the_fewest_that_are_enough_and_of_them_the_least() -> None:
+def test_selects_the_fewest_and_smallest_sufficient_pods() -> None:
     candidates = [
         Candidate("small", {"cpu": 100}),
         Candidate("middle", {"cpu": 500}),
@@ -75,7 +75,7 @@ def test_the_fewest_that_are_enough_and_of_them_the_least() -> None:
     assert smallest_set(candidates, {}) == ()
 
 
-def test_one_that_frees_both_goes_before_two_that_free_one_each() -> None:
+def test_one_pod_that_frees_both_is_preferred_to_two() -> None:
     candidates = [
         Candidate("cpu", {"cpu": 1000, "memory": 0}),
         Candidate("memory", {"cpu": 0, "memory": 1000}),
@@ -88,7 +88,7 @@ amounts = st.fixed_dictionaries({"cpu": st.integers(0, 50), "memory": st.integer
 
 
 @given(st.lists(amounts, max_size=40), amounts)
-def test_a_set_is_enough_and_nobody_goes_in_vain(
+def test_the_selected_set_is_sufficient_and_minimal(
     given_: list[dict[str, int]], wanted: dict[str, int]
 ) -> None:
     candidates = [Candidate(str(n), frees) for n, frees in enumerate(given_)]
@@ -104,7 +104,7 @@ def test_a_set_is_enough_and_nobody_goes_in_vain(
         assert enough is (left_out is None)
 
 
-def test_a_thousand_candidates_are_not_all_gone_through() -> None:
+def test_the_search_over_a_thousand_candidates_is_bounded() -> None:
     candidates = [Candidate(f"{n:04}", {"cpu": 1 + n % 7}) for n in range(1000)]
     assert SETS_TRIED < 1000 * 999 / 2
     assert len(smallest_set(candidates, {"cpu": 70})) == 10
@@ -113,13 +113,13 @@ def test_a_thousand_candidates_are_not_all_gone_through() -> None:
 # --- verdicts
 
 
-def test_a_pod_that_fits_has_nobody_in_its_way() -> None:
+def test_a_pod_that_fits_is_blocked_by_nothing() -> None:
     answer = ask(asking("new", cpu="500m"), asking("old", cpu="1"))
     assert answer.admitted
     assert (answer.lacks, answer.holders, answer.leave, answer.remarks) == ((), (), (), ())
 
 
-def test_the_kubelets_words_the_lack_and_who_would_have_to_go() -> None:
+def test_reports_the_rejection_the_missing_resources_and_leavers() -> None:
     answer = ask(asking("new", cpu="1500m"), asking("a", cpu="200m"), asking("b", cpu="1"))
     assert not answer.admitted
     assert answer.reason == "UnexpectedAdmissionError"
@@ -131,14 +131,14 @@ def test_the_kubelets_words_the_lack_and_who_would_have_to_go() -> None:
     assert "spec.priority" in answer.remarks[0]
 
 
-def test_more_than_the_node_has_is_helped_by_nobody() -> None:
+def test_requests_above_capacity_have_no_solution() -> None:
     answer = ask(asking("new", cpu="3"), asking("a", cpu="2"))
     assert answer.lacks[0].hopeless
     assert answer.leave == ()
     assert answer.remarks == ("It asks for more cpu than the node has for all pods together.",)
 
 
-def test_a_pod_of_higher_priority_ends_others_by_itself() -> None:
+def test_a_pod_of_higher_priority_preempts_others() -> None:
     answer = ask(
         asking("new", cpu="1500m", priority=10),
         asking("low", cpu="1", priority=1),
@@ -148,7 +148,7 @@ def test_a_pod_of_higher_priority_ends_others_by_itself() -> None:
     assert [(one.uid, one.preempted) for one in answer.leave] == [("low", True)]
 
 
-def test_a_new_version_does_not_compete_with_the_one_that_runs() -> None:
+def test_a_new_version_does_not_compete_with_the_running_one() -> None:
     running = asking("web", cpu="1500m", port=8080)
     answer = ask(asking("web", cpu="1800m", port=8080), running)
     assert answer.admitted
@@ -156,7 +156,7 @@ def test_a_new_version_does_not_compete_with_the_one_that_runs() -> None:
     assert answer.holders == ()
 
 
-def test_of_several_ports_one_that_is_held_is_enough() -> None:
+def test_one_port_in_use_blocks_the_pod() -> None:
     """By a pod or by a program."""
     wanted = asking("new", port=8080)
     more = ContainerPort(containerPort=81, hostPort=9090, protocol="TCP")
@@ -179,7 +179,7 @@ def test_too_many_pods() -> None:
 # --- ports
 
 
-def test_the_pod_that_holds_the_port_would_have_to_go() -> None:
+def test_the_pod_using_the_port_would_have_to_be_removed() -> None:
     answer = ask(asking("new", port=8080), asking("a", port=9090), asking("b", port=8080))
     assert not answer.replaces
     assert answer.reason == "NodePorts"
@@ -191,7 +191,7 @@ def test_the_pod_that_holds_the_port_would_have_to_go() -> None:
     assert answer.remarks == ("The kubelet ends no pod for the sake of a port.",)
 
 
-def test_who_holds_the_port_frees_resources_as_well() -> None:
+def test_removing_the_pod_that_uses_the_port_frees_resources() -> None:
     answer = ask(
         asking("new", port=8080, cpu="1500m"),
         asking("a", cpu="800m"),
@@ -211,7 +211,7 @@ def test_who_holds_the_port_frees_resources_as_well() -> None:
     [("", "", True), ("", "127.0.0.1", True), ("127.0.0.1", "", True),
      ("127.0.0.1", "10.0.0.1", False)],
 )  # fmt: skip
-def test_a_program_that_holds_the_port(ip: str, listening: str, held: bool) -> None:
+def test_a_program_using_the_port(ip: str, listening: str, held: bool) -> None:
     nginx = Listener(protocol="TCP", ip=listening, port=8080, process="nginx", pid=12)
     other = Listener(protocol="UDP", ip=listening, port=8080, process="named", pid=13)
     answer = ask(asking("new", port=8080, ip=ip), listeners=(nginx, other))
@@ -221,14 +221,14 @@ def test_a_program_that_holds_the_port(ip: str, listening: str, held: bool) -> N
     assert answer.leave == ()
 
 
-def test_programs_are_told_of_where_pods_are_in_the_way_as_well() -> None:
+def test_blocking_programs_are_reported_beside_blocking_pods() -> None:
     nginx = Listener(protocol="TCP", ip="", port=80, process="nginx", pid=12)
     answer = ask(asking("new", port=80, cpu="9"), listeners=(nginx,))
     assert not answer.admitted
     assert "Other programs use ports" in answer.remarks[-1]
 
 
-def test_what_listens_for_a_pod_is_that_pod() -> None:
+def test_a_listener_of_a_pod_counts_as_that_pod() -> None:
     proxy = Listener(protocol="TCP", ip="", port=8080, process="docker-proxy", pid=12)
     running = asking("web", port=8080)
     assert [
@@ -237,7 +237,7 @@ def test_what_listens_for_a_pod_is_that_pod() -> None:
     assert ask(asking("web", port=8080), running, listeners=(proxy,)).holders == ()
 
 
-def test_this_machine_tells_who_listens() -> None:
+def test_finds_listening_programs_on_this_machine() -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
         port = server.getsockname()[1]
         (found,) = [one for one in read_listeners() if (one.protocol, one.port) == ("TCP", port)]
@@ -249,7 +249,7 @@ def test_this_machine_tells_who_listens() -> None:
 
 
 @virtual()
-async def test_a_kubelet_answers_and_keeps_nothing() -> None:
+async def test_a_what_if_check_leaves_no_state() -> None:
     host = FakeHost()
     host.listening = (Listener(protocol="TCP", ip="", port=8080, process="nginx", pid=12),)
     world = World(host=host)

@@ -41,7 +41,7 @@ def test_case_36_the_first_restart_is_immediate_and_then_it_doubles():
     assert pauses(starts(Backoff(), 9)) == [0, 10, 20, 40, 80, 160, 300, 300, 300]
 
 
-def test_the_pause_counts_from_the_exit():
+def test_the_back_off_counts_from_the_exit():
     assert pauses(starts(Backoff(), 4, lasting=5)) == [5, 15, 25, 45]
 
 
@@ -61,7 +61,7 @@ def test_a_run_of_just_ten_minutes_does_not():
     assert backoff.remaining("c", exited, since=exited) == 160
 
 
-def test_case_39_a_lower_maximum_lowers_the_first_pause_too():
+def test_case_39_a_lower_maximum_lowers_the_first_back_off():
     assert pauses(starts(Backoff(maximum=2), 4)) == [0, 2, 2, 2]
     assert pauses(starts(Backoff(maximum=15), 4)) == [0, 10, 15, 15]
 
@@ -101,20 +101,20 @@ def test_pulls_are_forgotten_after_ten_minutes():
     assert backoff.next("i", 611) == 10
 
 
-def test_a_stamp_of_the_future_is_waited_for_no_longer_than_the_pause():
+def test_a_future_timestamp_does_not_extend_the_back_off():
     backoff = Backoff()
     backoff.next("c", 0, since=0)
     assert backoff.remaining("c", 5, since=60) == 10
 
 
-def test_waiting_for_what_remains_is_enough_in_spite_of_rounding():
+def test_waiting_for_the_remaining_time_is_enough_despite_rounding():
     backoff = Backoff()
     backoff.next("c", 0.1, since=0.1)
     left = backoff.remaining("c", 0.3, since=0.2)
     assert backoff.remaining("c", 0.3 + left - 1e-9, since=0.2) == 0
 
 
-def test_keys_do_not_meet():
+def test_keys_are_independent():
     backoff = Backoff()
     backoff.next("a", 0)
     assert backoff.remaining("b", 0) == 0
@@ -140,7 +140,7 @@ def test_forgetting():
     st.lists(st.floats(min_value=0, max_value=2000), max_size=30),
     st.floats(min_value=1, max_value=300),
 )
-def test_pauses_grow_and_stay_in_bounds(runs, maximum):
+def test_back_offs_grow_within_bounds(runs, maximum):
     backoff = Backoff(maximum=maximum)
     now, last = 0.0, 0.0
     for lasting in runs:
@@ -157,7 +157,7 @@ def test_pauses_grow_and_stay_in_bounds(runs, maximum):
         last = delay
 
 
-def test_keys_and_words():
+def test_keys_and_messages():
     pod = make_pod(ctr(image="a:1"))
     container = pod.spec.containers[0]
     other_image = make_pod(ctr(image="a:2")).spec.containers[0]
@@ -176,7 +176,7 @@ def test_keys_and_words():
 @pytest.mark.parametrize(
     ("delay", "text"), [(10, "10s"), (80, "1m20s"), (160, "2m40s"), (300, "5m0s"), (2, "2s")]
 )
-def test_the_pause_in_words(delay, text):
+def test_the_back_off_in_messages(delay, text):
     pod = make_pod()
     assert crash_message(pod, pod.spec.containers[0], delay) == (
         f"back-off {text} restarting failed container=c pod=web-n1_default(u1)"
@@ -197,12 +197,12 @@ def test_no_rate_is_no_limit():
     assert all(bucket.take(0) for _ in range(1000))
 
 
-def test_no_burst_is_nothing():
+def test_a_burst_of_zero_allows_nothing():
     assert not TokenBucket(5, 0).take(1000)
 
 
 @given(st.lists(st.floats(0, 5), max_size=60), st.integers(1, 10), st.integers(1, 20))
-def test_it_never_lets_more_through_than_it_may(pauses, rate, burst):
+def test_never_exceeds_rate_and_burst(pauses, rate, burst):
     bucket, now, passed = TokenBucket(rate, burst), 0.0, 0
     for pause in pauses:
         now += pause

@@ -111,7 +111,7 @@ def test_init_containers_count_for_qos():
     assert qos_class(make_pod(ctr(**GUARANTEED), init=(ctr("i", **GUARANTEED),))) == "Guaranteed"
 
 
-def test_pod_level_resources_alone_decide():
+def test_only_pod_level_resources_determine_the_class():
     resources = {"limits": {"cpu": "1", "memory": "1Gi"}, "requests": {"cpu": "1", "memory": "1Gi"}}
     assert qos_class(make_pod(resources=resources)) == "Guaranteed"
     assert qos_class(make_pod(ctr(**GUARANTEED), resources={"limits": {"cpu": "1"}})) == (
@@ -119,7 +119,7 @@ def test_pod_level_resources_alone_decide():
     )
 
 
-def test_a_class_that_the_status_names_stays():
+def test_a_qos_class_of_the_status_is_kept():
     assert qos_class(make_pod(ctr(**GUARANTEED), status={"qosClass": "Burstable"})) == "Burstable"
 
 

@@ -53,7 +53,7 @@ def test_cpu_shares(milli, shares):
 
 
 @pytest.mark.parametrize("milli", [3, 100, 250, 333, 1000, 1500, 64_000])
-def test_shares_tell_the_request_that_they_came_from(milli):
+def test_the_request_is_derived_from_shares(milli):
     assert shares_as_milli(cpu_shares(milli)) == milli
 
 
@@ -79,7 +79,7 @@ def test_cpu_quota(milli, period, quota):
     ("quota", "period", "milli"),
     [(0, 0, 0), (-1, 100_000, 0), (25_000, 100_000, 250), (150_000, 100_000, 1500), (1000, 0, 0)],
 )
-def test_a_quota_tells_the_limit(quota, period, milli):
+def test_the_limit_is_derived_from_the_quota(quota, period, milli):
     assert quota_as_milli(quota, period) == milli
 
 
@@ -115,7 +115,7 @@ def test_container_resources(container, expected):
     assert held(make_pod(ctr(**container))) == expected
 
 
-def test_the_settings_say_how_limits_are_held():
+def test_the_settings_select_how_limits_are_enforced():
     pod = make_pod(ctr(**need("1", cpu="500m")))
     plain = cgroup_rules(KubeletConfig(node_name="n1"))
     assert plain == CgroupRules()
@@ -179,17 +179,17 @@ def test_node_critical_pods_are_killed_last():
 @pytest.mark.parametrize(
     ("own", "expected"), [(need("", "512Mi"), 750), (need("", "2Gi"), 500), ({}, 750)]
 )
-def test_a_sidecar_is_no_likelier_to_be_killed_than_the_smallest_container(own, expected):
+def test_a_sidecars_oom_score_is_at_most_that_of_the_smallest_container(own, expected):
     pod = make_pod(ctr("a", **need("", "2Gi")), ctr("b", **need("", "1Gi")), init=(sidecar(**own),))
     assert oom_score_adj(pod, pod.spec.initContainers[0], 4 * GI) == expected
 
 
-def test_what_the_pod_asks_beyond_its_containers_is_shared():
+def test_pod_requests_beyond_the_containers_are_shared():
     pod = make_pod(ctr("a", **need("", "1Gi")), ctr("b"), resources={"requests": {"memory": "3Gi"}})
     assert (score(pod, 0), score(pod, 1)) == (500, 750)
 
 
-def test_init_containers_have_their_share_and_count_as_much_as_they_ever_take():
+def test_init_containers_count_with_their_peak_request():
     pod = make_pod(
         ctr("a", **need("", "1Gi")),
         init=(ctr("i", **need("", "1Gi")),),
@@ -199,7 +199,7 @@ def test_init_containers_have_their_share_and_count_as_much_as_they_ever_take():
     assert score(pod) == 500
 
 
-def test_pod_level_cpu_alone_shares_no_memory():
+def test_only_pod_level_cpu_shares_no_memory():
     pod = make_pod(ctr("a", **need("", "1Gi")), resources={"requests": {"cpu": "3"}})
     assert score(pod) == 750
 
@@ -212,5 +212,5 @@ def test_an_engine_that_may_not_lower_its_score():
     assert held(burstable, rules=CgroupRules(lower_oom=False)).oom_score_adj == before > 0
 
 
-def test_a_node_that_does_not_know_its_memory():
+def test_a_node_with_unknown_memory():
     assert score(make_pod(ctr(**need("", str(MI)))), capacity=0) == 1000

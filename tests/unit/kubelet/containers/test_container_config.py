@@ -80,7 +80,7 @@ def test_commands_are_expanded_from_the_final_environment():
     assert found.env == (("A", "2"),)
 
 
-def test_the_plain_rest():
+def test_other_fields():
     found = config(ctr(workingDir="/w", stdin=True, stdinOnce=True, tty=True))
     assert (found.working_dir, found.stdin, found.stdin_once, found.tty) == (
         "/w",

@@ -10,7 +10,7 @@ from podtui.kubelet.containers.container_gc import Garbage, dead_init_containers
 from podtui.runtime.protocol import ContainerState
 
 
-def test_case_49_one_dead_instance_is_kept_beside_the_living():
+def test_case_49_one_dead_instance_is_kept_beside_the_running_one():
     observed = seen(up(count=3), down(count=2), down(count=1), down(count=0))
     assert garbage([observed], live={"u1"}).containers == ("c-1", "c-0")
 
@@ -21,7 +21,7 @@ def test_init_containers_are_pruned():
     assert dead_init_containers(pod, observed) == ("i-0",)
 
 
-def test_of_a_live_pod_the_newest_sandbox_and_one_dead_instance_stay():
+def test_a_live_pod_keeps_the_newest_sandbox_and_one_dead_instance():
     observed = seen(
         down(count=2, sandbox_id="s1"),
         down(count=1, sandbox_id="s1"),
@@ -31,7 +31,7 @@ def test_of_a_live_pod_the_newest_sandbox_and_one_dead_instance_stay():
     assert garbage([observed], live={"u1"}) == Garbage(containers=("c-1", "c-0"), sandboxes=("s0",))
 
 
-def test_a_sandbox_with_a_container_left_in_it_stays():
+def test_a_sandbox_with_containers_is_kept():
     observed = seen(
         up(count=1, sandbox_id="s1"),
         down(count=0, sandbox_id="s0"),
@@ -40,14 +40,14 @@ def test_a_sandbox_with_a_container_left_in_it_stays():
     assert garbage([observed], live={"u1"}) == Garbage()
 
 
-def test_of_a_pod_that_is_gone_everything_dead_goes():
+def test_everything_dead_of_a_removed_pod_is_collected():
     observed = seen(down(count=1), down(count=0), sandboxes=(box(ready=False),))
     assert garbage([observed], live=()) == Garbage(
         containers=("c-1", "c-0"), sandboxes=("s0",), pods=("u1",)
     )
 
 
-def test_what_runs_is_never_removed():
+def test_running_containers_are_never_removed():
     observed = seen(up(), down("d"), sandboxes=(box(),))
     found = garbage([observed], live=())
     assert found == Garbage(containers=("d-0",))

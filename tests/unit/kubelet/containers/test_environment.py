@@ -93,7 +93,7 @@ def test_expansion(text, expected):
 
 
 @given(st.text(alphabet="ab()", max_size=30))
-def test_text_without_a_dollar_stays(text):
+def test_text_without_a_dollar_is_unchanged(text):
     assert expand(text, {"a": "x"}) == text
 
 
@@ -149,7 +149,7 @@ def test_fields(path, expected):
 
 
 @pytest.mark.parametrize("path", ["metadata.labels", "metadata.annotations", "spec.hostname", "x"])
-def test_fields_that_are_none(path):
+def test_invalid_fields(path):
     with pytest.raises(ConfigError, match="unsupported fieldPath"):
         env(field("X", path))
 
@@ -180,7 +180,7 @@ def test_resources(limits, resource, divisor, expected):
     assert resource_field(pod, pod.spec.containers[0], ref, node()) == expected
 
 
-def test_a_limit_that_only_the_pod_has():
+def test_a_pod_level_limit():
     pod = make_pod(ctr(), resources={"limits": {"cpu": "500m", "memory": "1Gi"}})
     (container,) = pod.spec.containers
     for resource, divisor, expected in (
@@ -192,7 +192,7 @@ def test_a_limit_that_only_the_pod_has():
         assert resource_field(pod, container, ref, node(cpu=8000, memory=64 * GI)) == expected
 
 
-def test_resources_of_another_container_and_of_none():
+def test_resources_of_another_or_missing_container():
     pod = make_pod(ctr("a"), ctr("b", resources={"requests": {"cpu": "3"}}))
     ref = ResourceFieldSelector(resource="requests.cpu", containerName="b")
     assert resource_field(pod, pod.spec.containers[0], ref, node()) == "3"
@@ -204,7 +204,7 @@ def test_resources_of_another_container_and_of_none():
         resource_field(pod, pod.spec.containers[0], odd, node())
 
 
-def test_env_from_comes_first_and_env_beats_it():
+def test_env_overrides_env_from():
     found = env(
         var("A", "own"),
         var("X", "$(cm_B)$(A)"),
@@ -226,7 +226,7 @@ def test_env_from_comes_first_and_env_beats_it():
     }
 
 
-def test_no_name_is_passed_over():
+def test_keys_that_are_no_identifiers_become_variables():
     meta = {"name": "odd", "namespace": "default"}
     odd = msgspec.convert({"metadata": meta, "data": {"1.a-b": "x", ".y": "z"}}, ConfigMap)
     place = around(config_maps={("default", "odd"): odd})
@@ -270,7 +270,7 @@ def test_missing_sources():
         env(sources=({"secretRef": {"name": "none"}},))
 
 
-def test_a_secret_s_value_is_in_no_message():
+def test_no_message_contains_a_secret_value():
     bad = msgspec.convert({"metadata": META, "data": {"P": "not base64 !"}}, Secret)
     with pytest.raises(ConfigError) as caught:
         env(key("secret", "settings", "P"), place=around(secrets={("default", "settings"): bad}))
@@ -289,7 +289,7 @@ def from_file(path="f", name="K", volume="v", **more):
 FILES = {("v", "f"): b"A='1'\nK='from $(A)'\n", ("v", "bad"): b"K=v", ("v", "none"): None}
 
 
-def test_a_value_from_a_file_is_taken_as_it_stands():
+def test_a_value_from_a_file_is_not_expanded():
     found = env(var("A", "x"), from_file(), var("Z", "$(X)"), place=around(env_files=FILES))
     assert found == {"A": "x", "X": "from $(A)", "Z": "from $(A)"}
 
@@ -312,7 +312,7 @@ def test_a_missing_key_may_be_optional_and_a_missing_file_may_not():
         (from_file(volume="w"), 'cannot find the volume "w" referenced by FileKeyRef'),
     ],
 )
-def test_what_is_wrong_with_a_file(variable, message):
+def test_errors_of_a_file(variable, message):
     with pytest.raises(ConfigError) as caught:
         env(variable, place=around(env_files=FILES))
     assert str(caught.value) == message
@@ -397,7 +397,7 @@ def test_values(text, expected):
         ("Z=z\nK='v'", "line 1: the value is not in single quotes"),
     ],
 )
-def test_text_in_another_form(text, why):
+def test_invalid_env_files_are_refused(text, why):
     with pytest.raises(EnvFileError) as caught:
         env_file_value(text.encode(), "K")
     assert str(caught.value) == why
@@ -410,5 +410,5 @@ def test_a_file_that_is_too_long():
 
 
 @given(st.text(alphabet=st.characters(exclude_characters="'\r", exclude_categories=["Cs"])))
-def test_whatever_stands_in_the_quotes_is_the_value(value):
+def test_any_quoted_text_is_the_value(value):
     assert env_file_value(f"K='{value}'\n".encode(), "K") == value

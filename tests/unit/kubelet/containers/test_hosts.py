@@ -82,13 +82,13 @@ def test_domains():
 # --- the file
 
 
-def test_case_84_the_managed_file_to_the_letter():
+def test_case_84_exact_content_of_the_managed_file():
     pod = make_pod(hostAliases=ALIASES)
     text = managed_hosts(pod, ("10.0.0.7",), "c.l").decode()
     assert text == MANAGED + "10.0.0.7\tweb-n1\n" + ALIAS_LINES
 
 
-def test_without_aliases_there_is_no_such_part():
+def test_without_aliases_the_section_is_omitted():
     assert managed_hosts(make_pod(), ("10.0.0.7",), "").decode() == MANAGED + "10.0.0.7\tweb-n1\n"
 
 
@@ -109,7 +109,7 @@ def test_on_the_node_s_network_the_node_s_file_comes_first():
 @pytest.mark.parametrize(
     ("path", "own"), [("/etc/hosts", True), ("/etc", False), ("/etc/hosts.d", False)]
 )
-def test_who_mounts_a_hosts_file_keeps_it(path, own):
+def test_a_mounted_hosts_file_is_not_replaced(path, own):
     pod = make_pod(ctr(volumeMounts=[{"name": "v", "mountPath": path}]))
     assert mounts_own_hosts(pod.spec.containers[0]) is own
 
@@ -159,7 +159,7 @@ def status_of(pod, observed, **options):
     return pod_status(pod, observed, ProbeView(), now=at(9), previous=None, waiting={}, **options)
 
 
-def test_who_the_first_process_is_as_far_as_the_runtime_tells():
+def test_the_user_of_the_first_process_comes_from_the_runtime():
     status = status_of(make_pod(), seen(up(user=(1000, 0, (0, 7)))))
     user = status.containerStatuses[0].user
     assert user is not None

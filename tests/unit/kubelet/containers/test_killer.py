@@ -15,5 +15,5 @@ def test_case_56_sidecars_wait_for_the_app_and_for_later_sidecars():
     }
 
 
-def test_without_sidecars_nobody_waits():
+def test_without_sidecars_all_containers_stop_at_once():
     assert stop_order(make_pod(ctr("a"), init=(ctr("i"),))) == {}

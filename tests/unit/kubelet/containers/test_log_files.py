@@ -42,7 +42,7 @@ def test_the_count_after_the_files(names: list[str], count: int) -> None:
     assert next_count(names) == count
 
 
-def test_files_of_instances_that_are_gone() -> None:
+def test_files_of_removed_instances() -> None:
     names = ["0.log", "1.log", "1.log.20260101-000000.gz", "2.log", "notes"]
     assert outdated(names, 2) == ("0.log", "1.log", "1.log.20260101-000000.gz")
 
@@ -54,7 +54,7 @@ def test_a_directory_leads_back_to_its_uid(name: str, uid: str) -> None:
 
 
 @pytest.mark.parametrize("uid", ["../../etc", "a/b", "a\0b"])
-def test_a_uid_that_is_no_file_name_has_no_directory(uid: str) -> None:
+def test_a_uid_that_is_not_a_file_name_has_no_directory(uid: str) -> None:
     assert pod_directory("default", "web", uid) == ""
 
 
@@ -101,7 +101,7 @@ async def test_links_to_the_engines_files(tmp_path: Path) -> None:
     assert (tmp_path / "root/logs/containers/web-n1_default_c-c-1.log").read_text() == "hello\n"
 
 
-async def test_a_file_that_becomes_known_takes_the_empty_ones_place(tmp_path: Path) -> None:
+async def test_a_known_log_file_replaces_the_empty_one(tmp_path: Path) -> None:
     logs = LogFiles(str(tmp_path), local=lambda: True)
     await logs.record(seen(up()))
     assert tree(tmp_path / "logs/pods") == {"default_web-n1_u1/c/0.log": ""}
@@ -109,7 +109,7 @@ async def test_a_file_that_becomes_known_takes_the_empty_ones_place(tmp_path: Pa
     assert tree(tmp_path / "logs/pods") == {"default_web-n1_u1/c/0.log": "/nowhere"}
 
 
-async def test_links_to_nothing_and_directories_of_nobody_go(tmp_path: Path) -> None:
+async def test_dangling_links_and_orphaned_directories_are_removed(tmp_path: Path) -> None:
     engines = tmp_path / "engine.log"
     engines.touch()
     logs = LogFiles(str(tmp_path), local=lambda: True)
@@ -123,7 +123,7 @@ async def test_links_to_nothing_and_directories_of_nobody_go(tmp_path: Path) -> 
     assert tree(tmp_path / "logs/containers") == {}
 
 
-async def test_a_disk_that_refuses_is_no_pods_fault(
+async def test_disk_errors_do_not_fail_pods(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     (tmp_path / "logs").touch()
@@ -165,7 +165,7 @@ async def test_case_49_logs_of_the_last_two_instances_are_kept(tmp_path: Path) -
 
 
 @pytest.mark.virtual_time
-async def test_case_50_the_count_goes_on_from_the_log_files(tmp_path: Path) -> None:
+async def test_case_50_the_restart_count_continues_from_the_log_files(tmp_path: Path) -> None:
     world = World(root_dir=str(tmp_path))
     async with world.running():
         world.add(pod())
@@ -184,7 +184,7 @@ async def test_case_50_the_count_goes_on_from_the_log_files(tmp_path: Path) -> N
 
 
 @pytest.mark.virtual_time
-async def test_logs_go_with_their_pod(tmp_path: Path) -> None:
+async def test_logs_are_removed_with_their_pod(tmp_path: Path) -> None:
     world = World(root_dir=str(tmp_path))
     async with world.running():
         world.add(pod())
@@ -202,7 +202,7 @@ async def test_logs_go_with_their_pod(tmp_path: Path) -> None:
 
 
 @pytest.mark.virtual_time
-async def test_logs_of_a_pod_that_went_while_nobody_looked(tmp_path: Path) -> None:
+async def test_logs_of_a_pod_removed_while_no_agent_ran(tmp_path: Path) -> None:
     world = World(root_dir=str(tmp_path))
     async with world.running():
         world.add(pod())
@@ -217,7 +217,7 @@ async def test_logs_of_a_pod_that_went_while_nobody_looked(tmp_path: Path) -> No
 
 
 @pytest.mark.virtual_time
-async def test_a_container_that_starts_all_anew_keeps_its_count(tmp_path: Path) -> None:
+async def test_a_container_removed_by_others_keeps_its_count(tmp_path: Path) -> None:
     world = World(root_dir=str(tmp_path))
     async with world.running():
         world.add(pod("web-n1", "", container("c")))

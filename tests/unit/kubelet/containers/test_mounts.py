@@ -67,14 +67,14 @@ def test_mounts(mount, volume, expected):
 
 
 @pytest.mark.parametrize("kind", READ_ONLY)
-def test_what_the_kubelet_writes_nobody_else_does(kind):
+def test_kubelet_written_volumes_are_mounted_read_only(kind):
     (found,) = mounts(
         {"subPath": "a"}, {kind: {}} if kind != "configMap" else {kind: {"name": "m"}}
     )
     assert (found.volume, found.sub_path, found.read_only) == ("v", "a", True)
 
 
-def test_a_relative_place_hangs_off_the_root():
+def test_a_relative_mount_path_is_below_the_root():
     assert mounts({"mountPath": "data"})[0].container_path == "/data"
 
 
@@ -101,7 +101,7 @@ def test_sub_paths_from_variables():
         ({"name": "nope"}, 'cannot find volume "nope" to mount into container "c"'),
     ],
 )
-def test_mounts_that_cannot_be(mount, message):
+def test_invalid_mounts(mount, message):
     assert refused(mount, variables={"UP": "../x", "ROOT": "/x"}) == message
 
 
@@ -136,7 +136,7 @@ def test_recursive_read_only(mode, supported, expected):
         ),
     ],
 )
-def test_recursive_read_only_that_cannot_be(mount, why):
+def test_unsupported_recursive_read_only(mount, why):
     assert refused({"recursiveReadOnly": "Enabled", **mount}) == (
         "failed to resolve recursive read-only mode:"
         f' volume "v" requested recursive read-only mode, but it is {why}'

@@ -97,7 +97,7 @@ def test_may_restart(own, pods, expected):
     assert may_restart(pod, pod.spec.containers[0]) is expected
 
 
-def test_triggers_are_those_whose_newest_instance_asks():
+def test_restart_triggers_come_from_the_newest_instance():
     again = [rule("RestartAllContainers", "In", 9)]
     pod = make_pod(
         ctr("a", restartPolicy="Never", restartPolicyRules=again),

@@ -35,7 +35,7 @@ def security(own=None, shared=None, *, image_user="", **options) -> SecurityCont
 # --- users
 
 
-def test_nothing_said():
+def test_without_a_security_context():
     assert security() == SecurityContext()
     assert security().seccomp == "unconfined"
 
@@ -113,7 +113,7 @@ def test_case_45_run_as_non_root(own, shared, image_user, message):
         ({"runAsNonRoot": False}, {"runAsNonRoot": True}, ""),
     ],
 )
-def test_non_root_that_is_kept(own, shared, image_user):
+def test_a_satisfied_run_as_non_root(own, shared, image_user):
     security(own, shared, image_user=image_user)
 
 
@@ -144,19 +144,19 @@ def test_seccomp(own, shared, expected):
     assert security(own, shared).seccomp == expected
 
 
-def test_a_default_for_who_names_no_profile():
+def test_the_default_profile_applies_without_a_profile():
     assert security(seccomp_default=True).seccomp == "runtime/default"
     unconfined = {"seccompProfile": {"type": "Unconfined"}}
     assert security(unconfined, seccomp_default=True).seccomp == "unconfined"
     assert security({}, unconfined, seccomp_default=True).seccomp == "unconfined"
 
 
-def test_seccomp_annotations_of_old_are_not_looked_at():
+def test_legacy_seccomp_annotations_are_ignored():
     notes = {"seccomp.security.alpha.kubernetes.io/pod": "runtime/default"}
     assert security(annotations=notes).seccomp == "unconfined"
 
 
-def test_what_a_container_may_do():
+def test_capabilities_and_privileges():
     found = security(
         {
             "capabilities": {"add": ["NET_ADMIN"], "drop": ["ALL"]},
@@ -190,7 +190,7 @@ def test_what_a_container_may_do():
         (None, "", {"type": "Unconfined"}, "unconfined"),
     ],
 )
-def test_apparmor_the_container_s_the_annotation_s_then_the_pod_s(own, note, shared, expected):
+def test_apparmor_precedence_container_annotation_pod(own, note, shared, expected):
     notes = {} if note is None else {APPARMOR + "c": note, APPARMOR + "other": "unconfined"}
     found = security(
         {"appArmorProfile": own} if own else {},
@@ -208,7 +208,7 @@ def test_a_privileged_container_has_no_apparmor_profile():
 @pytest.mark.parametrize(
     ("note", "wanted"), [("localhost/x", True), ("runtime/default", True), ("unconfined", False)]
 )
-def test_annotations_of_old_ask_for_apparmor_too(note, wanted):
+def test_legacy_apparmor_annotations_are_supported(note, wanted):
     pod = make_pod(metadata={"annotations": {APPARMOR + "c": note}})
     assert wants_apparmor(pod) is wanted
 

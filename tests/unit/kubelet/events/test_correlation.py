@@ -33,11 +33,11 @@ def event(
     )
 
 
-def test_a_first_event_goes_through_as_it_is():
+def test_a_first_event_is_unchanged():
     assert Correlator().observe(event(), 0) == event()
 
 
-def test_case_96_identical_events_raise_the_count():
+def test_case_96_identical_events_increase_the_count():
     correlator = Correlator()
     correlator.observe(event(number=1), 0)
     again = correlator.observe(event(number=9), 5)
@@ -51,7 +51,7 @@ def test_case_96_identical_events_raise_the_count():
     assert third.count == 3
 
 
-def test_other_places_and_reasons_are_other_events():
+def test_other_field_paths_and_reasons_are_other_events():
     correlator = Correlator()
     for number, one in enumerate(
         (
@@ -83,7 +83,7 @@ def test_case_96_no_more_than_25_and_then_one_in_five_minutes():
     assert correlator.observe(event("late", reason="L4", number=43), 600) is not None
 
 
-def test_the_other_type_and_other_objects_have_buckets_of_their_own():
+def test_types_and_objects_have_separate_buckets():
     correlator = Correlator()
     for number in range(30):
         correlator.observe(event(f"m{number}", reason=f"R{number}"), 0)
@@ -92,7 +92,7 @@ def test_the_other_type_and_other_objects_have_buckets_of_their_own():
     assert correlator.observe(event("x", reason="X", name="db-n1"), 0) is not None
 
 
-def test_repetitions_use_up_the_bucket_and_still_count():
+def test_repetitions_use_the_bucket_and_are_counted():
     correlator = Correlator()
     kept = [correlator.observe(event(number=number), 0) for number in range(30)]
     assert sum(one is not None for one in kept) == 25
@@ -128,7 +128,7 @@ def test_combining_ends_after_ten_quiet_minutes():
     assert later.message == "fresh"
 
 
-def test_what_is_remembered_is_bounded():
+def test_the_cache_is_bounded():
     correlator = Correlator(limit=8)
     for number in range(100):
         correlator.observe(event("m", name=f"pod{number}"), 0)

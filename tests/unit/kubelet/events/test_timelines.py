@@ -34,7 +34,7 @@ def shown(name: str = "c", *, started: bool = True, ready: bool = True) -> Conta
     )
 
 
-def test_times_sort_as_their_moments_do() -> None:
+def test_times_sort_chronologically() -> None:
     moments = [0.0, 0.000001, 0.9, 1.0, 59.999999, 60, 86400]
     assert sorted(map(t, moments)) == [t(m) for m in moments]
 
@@ -46,19 +46,19 @@ def test_a_step_has_its_beginning_and_its_end() -> None:
     assert [(s.began, s.ended, s.failed) for s in start.steps] == [(t(1), t(3), False)]
 
 
-def test_a_step_that_is_under_way_does_not_begin_again() -> None:
+def test_a_running_step_does_not_start_again() -> None:
     start = begin_step(fresh(), StepKind.SANDBOX, t(1))
     assert begin_step(start, StepKind.SANDBOX, t(2)) is start
 
 
-def test_volumes_are_set_up_once_in_a_start_unless_that_failed() -> None:
+def test_volumes_are_set_up_once_per_start_unless_failed() -> None:
     done = end_step(begin_step(fresh(), StepKind.VOLUMES, t(1)), StepKind.VOLUMES, t(2))
     assert begin_step(done, StepKind.VOLUMES, t(3)) is done
     lost = end_step(begin_step(fresh(), StepKind.ADMIT, t(1)), StepKind.ADMIT, t(2), failed=True)
     assert len(begin_step(lost, StepKind.ADMIT, t(3)).steps) == 2
 
 
-def test_an_end_without_a_beginning_leaves_no_trace() -> None:
+def test_an_end_without_a_start_is_ignored() -> None:
     assert end_step(fresh(), StepKind.CREATE, t(2), "c").steps == ()
 
 
@@ -68,7 +68,7 @@ def test_no_step_ends_before_it_began() -> None:
     assert start.steps[0].ended == t(5)
 
 
-def test_of_a_crash_loop_the_first_run_and_the_last_ones_are_kept() -> None:
+def test_a_crash_loop_keeps_its_first_and_last_runs() -> None:
     start = fresh()
     for number in range(50):
         start = begin_step(start, StepKind.RUN, t(number), "c")
@@ -85,7 +85,7 @@ def test_other_containers_steps_are_not_trimmed_with_them() -> None:
     assert start.steps[0].subject == "side"
 
 
-def test_readiness_is_waited_for_from_the_start_of_the_program_on() -> None:
+def test_the_wait_for_readiness_begins_with_the_program() -> None:
     pod = make_pod(ctr(readinessProbe={"exec": {"command": ["true"]}}))
     start = begin_step(fresh(), StepKind.RUN, t(1), "c")
     status = structs.replace(pod.status, containerStatuses=(shown(ready=False),))
@@ -105,7 +105,7 @@ def test_readiness_is_waited_for_from_the_start_of_the_program_on() -> None:
     assert timelines.show_status(start, pod, status, t(9)) == start
 
 
-def test_readiness_is_not_waited_for_before_the_startup_probe_passed() -> None:
+def test_the_wait_for_readiness_follows_the_startup_probe() -> None:
     probe = {"exec": {"command": ["true"]}}
     pod = make_pod(ctr(readinessProbe=probe, startupProbe=probe))
     start = begin_step(fresh(), StepKind.RUN, t(1), "c")
@@ -117,7 +117,7 @@ def test_readiness_is_not_waited_for_before_the_startup_probe_passed() -> None:
     assert told == [(StepKind.STARTUP, t(1), t(4)), (StepKind.READY, t(4), t(6))]
 
 
-def test_a_container_that_ends_is_waited_for_no_more() -> None:
+def test_a_terminated_container_ends_the_wait_for_readiness() -> None:
     pod = make_pod(ctr(readinessProbe={"exec": {"command": ["true"]}}))
     start = begin_step(fresh(), StepKind.RUN, t(1), "c")
     status = structs.replace(pod.status, containerStatuses=(shown(ready=False),))
@@ -126,12 +126,12 @@ def test_a_container_that_ends_is_waited_for_no_more() -> None:
     assert all(s.ended == t(5) and s.failed for s in start.steps)
 
 
-def test_a_pod_that_is_gone_has_nothing_under_way() -> None:
+def test_a_removed_pod_has_no_running_steps() -> None:
     start = close_start(begin_step(fresh(), StepKind.RUN, t(1), "c"), t(9))
     assert (start.over, start.steps[0].ended) == (t(9), t(9))
 
 
-def test_another_start_ends_the_one_before_it_and_few_are_kept() -> None:
+def test_a_new_start_closes_the_previous_and_few_are_kept() -> None:
     starts: tuple[PodStart, ...] = ()
     for number in range(10):
         starts = timelines.with_start(starts, fresh(f"u{number}", number))
@@ -139,7 +139,7 @@ def test_another_start_ends_the_one_before_it_and_few_are_kept() -> None:
     assert [s.over for s in starts] == [None, t(9), t(8), t(7)]
 
 
-def test_what_is_gone_for_a_week_is_forgotten_and_nothing_else() -> None:
+def test_only_pods_removed_a_week_ago_are_dropped() -> None:
     week = timelines.KEPT_SECONDS
     books = {
         ("default", "here"): (fresh(),),

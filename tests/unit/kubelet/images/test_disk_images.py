@@ -29,7 +29,7 @@ def observed(name: str, *images: str) -> ObservedPod:
     )  # fmt: skip
 
 
-def test_images_with_their_users_the_largest_first() -> None:
+def test_images_are_listed_by_size_with_their_users() -> None:
     images = (
         ImageRecord(id="sha256:a", tags=("small:1",), size=5, created_at=MADE),
         ImageRecord(id="sha256:b", digests=("large@sha256:1",), size=50),
@@ -43,7 +43,7 @@ def test_images_with_their_users_the_largest_first() -> None:
 
 
 @virtual()
-async def test_a_kubelet_tells_its_engines_images() -> None:
+async def test_a_kubelet_lists_its_engines_images() -> None:
     world = World()
     world.add(pod("web-n1", "web"))
     async with world.running():

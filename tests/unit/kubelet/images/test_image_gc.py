@@ -26,17 +26,17 @@ def known(name: str, first: float = 0.0, last: float = float("-inf"), **more) ->
 # --- decisions
 
 
-def test_the_longest_unused_goes_first_and_the_first_seen_before_its_peers():
+def test_removes_the_longest_unused_image_first():
     images = [known("late", 5, 90), known("new", 9), known("old", 1), known("early", 7, 50)]
     assert [one.id for one in removable(images, 1000, 120)] == ["old", "new", "early", "late"]
 
 
-def test_young_images_and_used_ones_stay():
+def test_recent_and_used_images_are_kept():
     images = [known("young", 881), known("old-enough", 880), known("used", 0, deletable=False)]
     assert [one.id for one in removable(images, 1000, 120)] == ["old-enough"]
 
 
-def test_what_is_outdated():
+def test_images_beyond_the_maximum_age():
     images = [known("never"), known("lately", 0, 950), known("long-ago", 0, 10)]
     assert outdated(images, 1000, 0, 0) == (), "switched off"
     assert outdated(images, 1000, 100, 900) == (), "nobody knows what was used before"
@@ -46,12 +46,12 @@ def test_what_is_outdated():
 @pytest.mark.parametrize(
     ("available", "wanted"), [(160, None), (159, 41), (150, 50), (100, 100), (0, 200)]
 )
-def test_what_is_to_be_freed(available: int, wanted: int | None):
+def test_bytes_to_free(available: int, wanted: int | None):
     assert to_free(1000, available, high=85, low=80) == wanted
 
 
 @given(st.integers(1, 10**15), st.floats(0, 1), st.integers(1, 100), st.integers(0, 99))
-def test_freeing_that_much_is_enough(capacity, share, high, low):
+def test_freeing_those_bytes_reaches_the_low_threshold(capacity, share, high, low):
     low = min(low, high - 1)
     available = int(capacity * share)
     wanted = to_free(capacity, available, high=high, low=low)
@@ -82,7 +82,7 @@ def image(name: str, *tags: str) -> ImageRecord:
     return ImageRecord(id=f"sha256:{name}", tags=tags or (f"{name}:1",), size=7)
 
 
-async def test_what_was_pulled_is_known_to_the_next_kubelet(tmp_path: Path):
+async def test_pulled_images_are_known_to_the_next_kubelet(tmp_path: Path):
     first = PulledImages(str(tmp_path))
     await first.load()
     await first.add(image("ours"))
@@ -98,7 +98,7 @@ async def test_what_was_pulled_is_known_to_the_next_kubelet(tmp_path: Path):
 
 
 @pytest.mark.parametrize("text", ["{", "[]", '{"sha256:ours": "x"}', "\x00"])
-async def test_a_damaged_file_makes_nothing_ours(tmp_path: Path, text: str):
+async def test_a_damaged_file_owns_no_images(tmp_path: Path, text: str):
     (tmp_path / FILE).write_text(text)
     pulled = PulledImages(str(tmp_path))
     await pulled.load()
@@ -107,7 +107,7 @@ async def test_a_damaged_file_makes_nothing_ours(tmp_path: Path, text: str):
     assert pulled.owns(image("ours"))
 
 
-async def test_a_root_that_cannot_be_written_is_no_reason_to_fail(tmp_path: Path):
+async def test_an_unwritable_root_directory_does_not_fail(tmp_path: Path):
     pulled = PulledImages(str(tmp_path / "nowhere"))
     await pulled.load()
     await pulled.add(image("ours"))
@@ -137,7 +137,7 @@ def there(world: World) -> set[str]:
 
 
 @pytest.mark.virtual_time
-async def test_a_full_disk_loses_the_longest_unused_images_of_ours() -> None:
+async def test_a_full_disk_removes_the_longest_unused_owned_images() -> None:
     host = FakeHost()
     world = World(host=host)
     async with world.running():
@@ -172,7 +172,7 @@ async def test_a_strict_kubelet_owns_every_image_of_its_machine() -> None:
 
 
 @pytest.mark.virtual_time
-async def test_too_little_to_free_is_said_once_and_then_twice() -> None:
+async def test_insufficient_space_to_free_is_reported_with_a_count() -> None:
     host = FakeHost()
     full(host, 91)
     world = World(host=host)
@@ -194,7 +194,7 @@ async def test_too_little_to_free_is_said_once_and_then_twice() -> None:
 
 
 @pytest.mark.virtual_time
-async def test_a_disk_of_no_size_is_no_disk() -> None:
+async def test_a_disk_of_size_zero_is_ignored() -> None:
     host = FakeHost()
     host.disks["/engine"] = Disk()
     world = World(host=host)
@@ -208,7 +208,7 @@ async def test_a_disk_of_no_size_is_no_disk() -> None:
 
 @pytest.mark.virtual_time
 @pytest.mark.parametrize("error", [EngineConflict("in use elsewhere"), EngineError("read-only")])
-async def test_an_image_that_cannot_be_removed_does_not_hold_up_the_others(error) -> None:
+async def test_a_failed_image_removal_does_not_block_others(error) -> None:
     host = FakeHost()
     world = World(host=host)
     async with world.running():
@@ -221,7 +221,7 @@ async def test_an_image_that_cannot_be_removed_does_not_hold_up_the_others(error
 
 
 @pytest.mark.virtual_time
-async def test_images_of_a_great_age_go_whatever_the_disk() -> None:
+async def test_old_images_are_removed_regardless_of_the_disk() -> None:
     world = World(host=FakeHost(), image_maximum_gc_age=1800.0)
     async with world.running():
         await pull(world, "first")
@@ -243,7 +243,7 @@ async def test_collection_can_be_switched_off() -> None:
 
 
 @pytest.mark.virtual_time
-async def test_an_image_that_was_there_is_not_ours_though_we_pull_it() -> None:
+async def test_a_preexisting_image_is_not_owned_after_a_pull() -> None:
     host = FakeHost()
     world = World(host=host)
     async with world.running():

@@ -22,7 +22,7 @@ def unheard(step: PullStep) -> None:
 
 
 @virtual()
-async def test_an_image_in_use_stays_and_says_who_has_it() -> None:
+async def test_an_image_in_use_is_kept_and_its_users_named() -> None:
     world = World()
     world.add(pod("web-n1", "web"))
     async with world.running():
@@ -34,7 +34,7 @@ async def test_an_image_in_use_stays_and_says_who_has_it() -> None:
 
 
 @virtual()
-async def test_an_unused_image_goes_whoever_brought_it() -> None:
+async def test_any_unused_image_can_be_removed() -> None:
     world = World()
     async with world.running():
         (image,) = (await world.kubelet.images.list()).items
@@ -46,7 +46,7 @@ async def test_an_unused_image_goes_whoever_brought_it() -> None:
 
 
 @virtual()
-async def test_pulled_by_hand_is_podtuis_own_and_pruning_takes_that_alone() -> None:
+async def test_prune_removes_only_images_pulled_by_podtui() -> None:
     world = World()
     async with world.running():
         images = world.kubelet.images
@@ -63,7 +63,7 @@ async def test_pulled_by_hand_is_podtuis_own_and_pruning_takes_that_alone() -> N
 
 
 @virtual()
-async def test_what_was_there_before_a_pull_stays_its_owners() -> None:
+async def test_a_pull_does_not_own_a_preexisting_image() -> None:
     world = World()
     async with world.running():
         again = await world.kubelet.images.pull(PRESENT, unheard)
@@ -73,7 +73,7 @@ async def test_what_was_there_before_a_pull_stays_its_owners() -> None:
 
 
 @virtual()
-async def test_pruning_leaves_what_a_pod_runs() -> None:
+async def test_prune_keeps_images_of_pods() -> None:
     world = World()
     world.add(pod("web-n1", "web", container(image=MORE)))
     async with world.running():
@@ -83,7 +83,7 @@ async def test_pruning_leaves_what_a_pod_runs() -> None:
 
 
 @virtual()
-async def test_a_pull_tells_how_far_it_is() -> None:
+async def test_a_pull_reports_progress() -> None:
     world = World(pull_delay=8.0)
     steps: list[PullStep] = []
     async with world.running():
@@ -96,7 +96,7 @@ async def test_a_pull_tells_how_far_it_is() -> None:
 
 
 @virtual()
-async def test_a_quick_pull_does_not_say_each_of_its_steps() -> None:
+async def test_a_quick_pull_does_not_report_every_step() -> None:
     world = World(pull_delay=0.2)
     steps: list[PullStep] = []
     async with world.running():
@@ -105,7 +105,7 @@ async def test_a_quick_pull_does_not_say_each_of_its_steps() -> None:
 
 
 @virtual()
-async def test_a_pull_that_cannot_be() -> None:
+async def test_a_pull_of_a_missing_or_invalid_image_fails() -> None:
     world = World()
     async with world.running():
         with pytest.raises(ImagePullError, match="manifest unknown"):

@@ -54,7 +54,7 @@ def test_both_kinds_of_secret(kind: str):
     assert users(f"{PRIVATE}/a:1", {PRIVATE: login("ann")}, kind=kind) == ["ann"]
 
 
-def test_user_and_password_may_stand_apart_or_together():
+def test_user_and_password_may_be_separate_or_combined():
     held = {("default", "login"): secret({PRIVATE: login("ann")})}
     together = credentials(asking("login"), f"{PRIVATE}/a:1", held)
     assert together == (RegistryAuth(username="ann", password="pass:word"),)
@@ -81,11 +81,11 @@ def test_user_and_password_may_stand_apart_or_together():
         ("localhost", "localhost/a", True),
     ],
 )
-def test_which_place_is_for_which_image(place: str, image: str, fits: bool):
+def test_registry_keys_match_images(place: str, image: str, fits: bool):
     assert users(image, {place: login("ann")}) == (["ann"] if fits else [])
 
 
-def test_the_most_particular_place_is_tried_first():
+def test_the_most_specific_key_is_tried_first():
     auths: dict[str, object] = {
         PRIVATE: login("all"),
         f"{PRIVATE}/team/a": login("one"),
@@ -103,7 +103,7 @@ def test_a_secret_of_another_kind_or_namespace_gives_nothing():
     assert missing_secrets(asking("login"), {("default", "login"): opaque}) == ()
 
 
-def test_what_is_said_of_missing_ones():
+def test_missing_secrets_are_reported():
     assert missing_text(["a", "b"]) == (
         "Unable to retrieve some image pull secrets (a, b); "
         "attempting to pull the image may not succeed."
@@ -124,7 +124,7 @@ HOLDING = "hunter2"
         json.dumps(HOLDING),
     ],
 )
-def test_a_broken_secret_is_never_quoted(text: str):
+def test_an_invalid_secret_is_never_quoted(text: str):
     broken = Secret(type="kubernetes.io/dockerconfigjson", stringData={".dockerconfigjson": text})
     with pytest.raises(BadPullSecret) as caught:
         credentials(asking("login"), f"{PRIVATE}/a", {("default", "login"): broken})
@@ -138,5 +138,5 @@ def test_a_password_is_never_shown():
 
 
 @given(st.text(max_size=40), st.text(max_size=40))
-def test_any_place_and_image_can_be_asked_about(place: str, image: str):
+def test_any_key_and_image_can_be_matched(place: str, image: str):
     assert users(image, {place: login("ann")}) in ([], ["ann"])

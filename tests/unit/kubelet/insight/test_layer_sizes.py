@@ -55,7 +55,7 @@ class Disk:
         return self.engine.asked
 
 
-async def test_a_layer_and_its_logs_are_what_a_container_keeps(tmp_path: Path) -> None:
+async def test_disk_usage_is_the_layer_and_the_logs(tmp_path: Path) -> None:
     log = tmp_path / "c-json.log"
     log.write_bytes(b"x" * 10)
     (tmp_path / "c-json.log.1").write_bytes(b"y" * 5)
@@ -71,7 +71,7 @@ async def test_a_layer_and_its_logs_are_what_a_container_keeps(tmp_path: Path) -
     assert Kept(logs=15).total is None, "without a layer nobody knows"
 
 
-async def test_logs_of_another_machine_are_not_looked_for(tmp_path: Path) -> None:
+async def test_logs_of_a_remote_engine_are_not_measured(tmp_path: Path) -> None:
     log = tmp_path / "c-json.log"
     log.write_bytes(b"x" * 10)
     disk = Disk(one("c", log), c=100)
@@ -79,7 +79,7 @@ async def test_logs_of_another_machine_are_not_looked_for(tmp_path: Path) -> Non
     assert disk.sizes.of("c") == Kept(layer=100)
 
 
-async def test_the_engine_is_asked_once_a_minute() -> None:
+async def test_layer_sizes_are_requested_once_per_minute() -> None:
     disk = Disk(c=1)
     assert await disk.look("c") == 1
     await disk.clock.sleep(EVERY - 1)
@@ -88,7 +88,7 @@ async def test_the_engine_is_asked_once_a_minute() -> None:
     assert await disk.look("c") == 2
 
 
-async def test_what_has_just_started_does_not_wait_as_long() -> None:
+async def test_new_containers_are_measured_sooner() -> None:
     disk = Disk(c=1)
     assert await disk.look("c") == 1
     await disk.clock.sleep(1)
@@ -98,7 +98,7 @@ async def test_what_has_just_started_does_not_wait_as_long() -> None:
     assert await disk.look("c", "new") == 2
 
 
-async def test_an_engine_that_takes_long_is_asked_the_more_seldom() -> None:
+async def test_a_slow_engine_is_asked_less_often() -> None:
     disk = Disk(c=1)
     disk.engine.seconds = 10.0
     assert await disk.look("c") == 1

@@ -88,7 +88,7 @@ async def turns_beside(metrics: Metrics) -> list[float]:
     return [b - a for a, b in itertools.pairwise(marks)]
 
 
-async def test_others_have_their_turn_while_a_thousand_pods_are_looked_at() -> None:
+async def test_metrics_of_a_thousand_pods_do_not_block_the_event_loop() -> None:
     """Each round ends a minute, for all of which there is a row to be made."""
     clock = Steps()
     metrics, shares = world(clock), list[float]()

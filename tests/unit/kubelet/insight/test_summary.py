@@ -16,7 +16,7 @@ UID = "uid-web-n1"
 
 
 @pytest.mark.virtual_time
-async def test_the_summary_has_what_a_kubelets_has(tmp_path: Path) -> None:
+async def test_the_summary_has_the_fields_of_a_kubelets(tmp_path: Path) -> None:
     world = World(host=FakeHost())
     names = ("a", "b")
     app = build_app(

@@ -48,14 +48,14 @@ def filled(seconds: int, every: int = 10) -> UsageHistory:
     return history
 
 
-def test_points_are_as_far_apart_as_said_however_often_one_asks() -> None:
+def test_points_have_a_fixed_interval_regardless_of_scans() -> None:
     points = filled(100, every=1).points(KEY, T0, 900)
     gaps = [b - a for a, b in zip(points.times, points.times[1:], strict=False)]
     assert min(gaps) >= SPACING - 1
     assert points.columns[0] == tuple(at - T0 for at in points.times)
 
 
-def test_memory_is_bounded_and_the_newest_points_stay() -> None:
+def test_memory_is_bounded_and_the_newest_points_are_kept() -> None:
     history = filled(3 * 86400)
     for level in LEVELS:
         points = history.points(KEY, 0, level.span)
@@ -65,9 +65,7 @@ def test_memory_is_bounded_and_the_newest_points_stay() -> None:
 
 
 @pytest.mark.parametrize(("span", "spacing"), [(900, 10), (3600, 10), (21600, 60), (86400, 600)])
-def test_a_long_time_is_told_with_few_points_and_reaches_up_to_now(
-    span: float, spacing: float
-) -> None:
+def test_a_long_span_has_few_points_and_ends_now(span: float, spacing: float) -> None:
     end = T0 + 2 * 86400
     points = filled(2 * 86400).points(KEY, end - span, span)
     assert end - points.times[-1] <= SPACING
@@ -76,7 +74,7 @@ def test_a_long_time_is_told_with_few_points_and_reaches_up_to_now(
     assert points.columns[0][-1] == 2 * 86400 - 10
 
 
-def test_what_is_coarser_has_the_peak_of_its_stretch() -> None:
+def test_coarse_points_keep_the_peak_of_their_interval() -> None:
     history = UsageHistory()
     for second in range(0, 7200, 10):
         history.add(T0 + second, KEY, values(900 if second == 610 else 5, NOT_MEASURED))
@@ -88,7 +86,7 @@ def test_what_is_coarser_has_the_peak_of_its_stretch() -> None:
     assert all(math.isnan(value) for value in points.columns[1])
 
 
-def test_a_measured_value_outdoes_one_that_was_not() -> None:
+def test_a_measured_value_replaces_a_missing_one() -> None:
     history = UsageHistory()
     for second, value in ((0, NOT_MEASURED), (10, 7.0), (20, NOT_MEASURED), (60, 1.0)):
         history.add(T0 + second, NETWORK, (value, value))
@@ -96,7 +94,7 @@ def test_a_measured_value_outdoes_one_that_was_not() -> None:
     assert (row.level, row.at, tuple(row.values[NETWORK])) == (1, T0, (7.0, 7.0))
 
 
-def test_pods_have_their_own_and_those_that_are_gone_keep_theirs_for_a_while() -> None:
+def test_the_history_of_removed_pods_is_kept_for_a_while() -> None:
     history = UsageHistory()
     for key in (("default", "web", "b"), KEY, ("default", "db", "app"), NETWORK):
         history.add(T0, key, (1.0,) * (5 if len(key) == 3 else 2))
@@ -109,7 +107,7 @@ def test_pods_have_their_own_and_those_that_are_gone_keep_theirs_for_a_while() -
     assert history.containers("default", "db") == ("app",)
 
 
-def test_only_a_new_point_is_news() -> None:
+def test_only_new_points_wake_waiters() -> None:
     history = filled(10)
     history.drain()
     before = history.changed.count
@@ -131,7 +129,7 @@ NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
     [(100, 300, 10.0, 20.0), (100, 100, 10.0, 0.0), (300, 100, 10.0, None),
      (100, 300, 0.0, None), (100, 300, -5.0, None), (0, 10**9, LEAST_SECONDS / 2, None)],
 )  # fmt: skip
-def test_counters_that_go_back_or_clocks_that_jump_make_no_rate(
+def test_counter_resets_and_clock_jumps_produce_no_rate(
     before: int, after: int, seconds: float, expected: float | None
 ) -> None:
     later = CounterReading(after, NOON + timedelta(seconds=seconds))
@@ -176,7 +174,7 @@ class At:
         await asyncio.sleep(0)
 
 
-async def test_another_agent_goes_on_with_what_the_last_one_saw() -> None:
+async def test_the_next_agent_continues_the_history() -> None:
     table, end = FakeTable(), T0 + 5000
     before = filled(5000)
     await UsageBook(table, before, At(end)).write(before.drain())
@@ -194,7 +192,7 @@ async def test_another_agent_goes_on_with_what_the_last_one_saw() -> None:
     assert lately.times[-1] == end + 60
 
 
-async def test_rows_of_one_time_that_came_apart_do_not_undo_each_other(tmp_path: Path) -> None:
+async def test_rows_of_one_time_are_merged(tmp_path: Path) -> None:
     table, history = UsageTable(str(tmp_path / "records.db")), UsageHistory()
     book = UsageBook(table, history, At(T0 + 200))
     for key in (KEY, ()):
@@ -207,7 +205,7 @@ async def test_rows_of_one_time_that_came_apart_do_not_undo_each_other(tmp_path:
         assert after.points(key, T0, 21600).columns[0] == (7.0,)
 
 
-async def test_the_stretch_that_a_restart_cuts_is_made_up_from_the_minutes_of_it() -> None:
+async def test_an_interval_with_a_restart_is_rebuilt_from_its_minutes() -> None:
     table, history = FakeTable(), filled(900)
     await UsageBook(table, history, At(T0 + 900)).write(history.drain())
     after = UsageHistory()
@@ -218,7 +216,7 @@ async def test_the_stretch_that_a_restart_cuts_is_made_up_from_the_minutes_of_it
     assert (row.at, row.values[KEY][0]) == (T0 + 600, 830), "the last whole minute before it"
 
 
-async def test_rows_are_forgotten_once_nobody_asks_for_them() -> None:
+async def test_rows_older_than_their_level_are_deleted() -> None:
     table, history = FakeTable(), filled(200)
     now = T0 + 2 * WEEK
     await UsageBook(table, history, At(now)).write(history.drain())
@@ -229,7 +227,7 @@ async def test_rows_are_forgotten_once_nobody_asks_for_them() -> None:
 
 
 @pytest.mark.parametrize("data", [b"", b"\x81", b"\x80\x00", b"\x81\xa1a\xc4\x03abc"])
-def test_what_is_not_ours_is_left_out(data: bytes) -> None:
+def test_invalid_entries_are_ignored(data: bytes) -> None:
     found = decode(UsageRow(1, T0, data))
     assert found is None or not found.values
 
@@ -240,7 +238,7 @@ def test_values_of_another_width_are_left_out() -> None:
     assert history.containers("default", "web") == ()
 
 
-def test_rows_come_back_as_they_were() -> None:
+def test_rows_round_trip() -> None:
     row = PointRow(2, T0, {KEY: (1.5, 2.0, NOT_MEASURED, 0.0, 3.0), (): (1.0, 2.0, 3.0, 4.0)})
     found = decode(encode(row))
     assert found is not None
@@ -248,7 +246,7 @@ def test_rows_come_back_as_they_were() -> None:
     assert repr(list(found.values[KEY])) == repr(list(row.values[KEY]))
 
 
-async def test_a_file_that_cannot_be_used_is_logged_once(
+async def test_an_unusable_file_is_logged_once(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     history = filled(200)
@@ -263,7 +261,7 @@ async def test_a_file_that_cannot_be_used_is_logged_once(
     ]
 
 
-def test_the_table_keeps_what_is_written_and_forgets_what_is_old(tmp_path: Path) -> None:
+def test_the_table_keeps_new_rows_and_drops_old_ones(tmp_path: Path) -> None:
     path = f"{tmp_path}/records.db"
     UsageTable(path).write([UsageRow(1, T0, b"a" * 1000), UsageRow(2, T0, b"b")], {})
     UsageTable(path).write([UsageRow(1, T0 + 60, b"c")], {1: T0 + 60, 2: T0})
@@ -284,7 +282,7 @@ async def told(world: World, **query: object) -> PodInsight:
 
 @pytest.mark.virtual_time
 @pytest.mark.parametrize("local", [True, False])
-async def test_an_engine_on_this_machine_is_watched_and_others_only_when_asked(
+async def test_usage_is_scanned_continuously_only_on_a_local_engine(
     local: bool,
 ) -> None:
     world = World(host=FakeHost() if local else None)
@@ -297,7 +295,7 @@ async def test_an_engine_on_this_machine_is_watched_and_others_only_when_asked(
 
 
 @pytest.mark.virtual_time
-async def test_disks_networks_and_what_is_kept_are_told_from_the_second_look_on() -> None:
+async def test_disk_and_network_rates_appear_after_the_second_scan() -> None:
     world = World(host=FakeHost())
     async with world.running():
         world.add(pod("web-n1", UID))
@@ -313,7 +311,7 @@ async def test_disks_networks_and_what_is_kept_are_told_from_the_second_look_on(
 
 
 @pytest.mark.virtual_time
-async def test_a_pod_on_the_hosts_network_says_why_it_has_no_figures() -> None:
+async def test_a_host_network_pod_reports_why_it_has_no_network_figures() -> None:
     world = World(host=FakeHost())
     async with world.running():
         world.add(pod("web-n1", UID, hostNetwork=True))
@@ -327,7 +325,7 @@ async def test_a_pod_on_the_hosts_network_says_why_it_has_no_figures() -> None:
 
 
 @pytest.mark.virtual_time
-async def test_a_container_that_starts_anew_makes_no_wild_rate() -> None:
+async def test_a_restarted_container_produces_no_rate_spike() -> None:
     world = World(host=FakeHost())
     async with world.running():
         world.add(pod("web-n1", UID))
@@ -342,7 +340,7 @@ async def test_a_container_that_starts_anew_makes_no_wild_rate() -> None:
 
 
 @pytest.mark.virtual_time
-async def test_who_waits_is_answered_with_the_next_point_and_not_before() -> None:
+async def test_a_waiter_gets_the_next_point() -> None:
     world = World(host=FakeHost())
     async with world.running():
         world.add(pod("web-n1", UID))
@@ -369,7 +367,7 @@ async def test_the_nodes_history_is_kept_too() -> None:
 
 
 @pytest.mark.virtual_time
-async def test_layers_are_measured_seldom_but_for_what_has_just_started() -> None:
+async def test_layers_are_measured_rarely_except_for_new_containers() -> None:
     world = World(host=FakeHost())
     async with world.running():
         world.add(pod("web-n1", UID))
@@ -386,7 +384,7 @@ async def test_layers_are_measured_seldom_but_for_what_has_just_started() -> Non
 
 
 @pytest.mark.virtual_time
-async def test_an_idle_machine_is_not_asked() -> None:
+async def test_an_idle_machine_is_not_scanned() -> None:
     world = World(host=FakeHost())
     async with world.running():
         await world.sleep(100)

@@ -52,7 +52,7 @@ def admit(cpus: CpuManager, one: Pod, policy: str = "none", scope: str = "contai
     TopologyManager(policy, scope, MACHINE.numa).admit(one, [cpus])  # type: ignore[arg-type]
 
 
-def test_whole_cpus_of_a_guaranteed_pod_leave_the_shared_ones() -> None:
+def test_exclusive_cpus_of_a_guaranteed_pod_leave_the_shared_pool() -> None:
     cpus = manager()
     admit(cpus, pod("u", guaranteed("2"), guaranteed("500m", "small")))
     assert cpus.exclusive("u", "c") == {2, 3}

@@ -37,7 +37,7 @@ def test_a_hard_threshold_is_due_at_once():
     assert state.conditions == ("MemoryPressure",)
 
 
-def test_just_enough_is_enough():
+def test_a_value_at_the_threshold_is_not_due():
     assert after((0, 100)) == Pressure()
 
 
@@ -49,7 +49,7 @@ def test_a_condition_stays_five_minutes_after_relief():
     assert after((0, 99), (10, 500)).due == ()
 
 
-def test_a_soft_threshold_shows_at_once_and_is_due_after_its_grace():
+def test_a_soft_threshold_sets_the_condition_and_is_due_after_its_grace_period():
     soft = (SOFT,)
     assert after((0, 150), thresholds=soft).conditions == ("MemoryPressure",)
     assert after((0, 150), (29, 150), thresholds=soft).due == ()
@@ -64,7 +64,7 @@ def test_a_minimum_reclaim_keeps_it_due():
     assert after((0, 149), thresholds=(wide,)).due == (), "it was never met"
 
 
-def test_what_cannot_be_observed_presses_nobody():
+def test_a_missing_observation_causes_no_pressure():
     assert advance(Pressure(), (DISK,), memory(0), now=0, transition=PERIOD) == Pressure()
 
 
@@ -89,7 +89,7 @@ LOOKS = st.lists(st.tuples(st.integers(1, 200), st.integers(0, 400)), min_size=1
 
 
 @given(LOOKS, st.sampled_from([HARD, SOFT]), st.integers(0, 60))
-def test_it_keeps_to_what_the_words_say(looks, threshold, reclaim):
+def test_pressure_agrees_with_a_simple_model(looks, threshold, reclaim):
     """Against a plain telling of the rules, look by look."""
     limit = int(threshold.value)
     one = Threshold(
@@ -116,7 +116,7 @@ def test_it_keeps_to_what_the_words_say(looks, threshold, reclaim):
 # --- the pods' own memory
 
 
-def test_the_machines_use_tells_enough_of_the_pods():
+def test_pods_memory_is_read_only_if_needed():
     mine = (Threshold(signal="allocatableMemory.available", value="100"),)
     node = Observation(600, 1000)
     assert pods_memory(node, 200, None, mine) == Observation(400, 800)
@@ -124,7 +124,7 @@ def test_the_machines_use_tells_enough_of_the_pods():
     assert pods_memory(node, 550, 40, mine) == Observation(410, 450)
 
 
-def test_pods_may_use_up_what_is_theirs_while_the_machine_has_more():
+def test_pods_may_use_allocatable_while_the_machine_has_more():
     mine = (Threshold(signal="allocatableMemory.available", value="100"),)
     node = Observation(400, 1000)
     seen = pods_memory(node, 400, 550, mine)
@@ -141,13 +141,13 @@ def asking(name: str, memory: str = "", **spec: object):
 
 
 @pytest.mark.parametrize("resource", ["memory", "ephemeral-storage", "inodes"])
-def test_of_whom_nothing_is_known_goes_first(resource):
+def test_pods_of_unknown_usage_are_evicted_first(resource):
     pods = [asking("known"), asking("unknown")]
     found = ranked(resource, pods, {"uid-known": PodUsage(memory=1, storage=1, inodes=1)})
     assert [one.metadata.name for one in found] == ["unknown", "known"]
 
 
-def test_memory_ranks_by_excess_then_priority_then_how_much():
+def test_memory_ranks_by_excess_then_priority_then_usage():
     pods = [
         asking("within", "2Gi"),
         asking("dear", "1Gi", priority=9),

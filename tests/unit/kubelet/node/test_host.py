@@ -24,13 +24,13 @@ HugePages_Total:    0
 """
 
 
-def test_memory_is_capacity_less_the_working_set():
+def test_available_memory_is_capacity_minus_working_set():
     assert memory_left(MEMINFO) == Observation(400 * 1024, 1000 * 1024)
     assert memory_left("") is None
     assert memory_left("MemTotal: 10 kB\nMemFree: lots\n") is None
 
 
-def test_the_lower_of_two_limits_holds_for_processes():
+def test_the_lower_process_limit_applies():
     assert processes_left("0.1 0.2 0.3 2/345 6789", "32768\n", "1000\n") == Observation(655, 1000)
     assert processes_left("0.1 0.2 0.3 2/345 6789", "300", "1000") == Observation(0, 300)
     assert processes_left("", "300", "1000") is None
@@ -46,7 +46,7 @@ def test_a_file_system_without_inodes_has_one_signal():
     assert disk_signals("a", "b", None) == {}
 
 
-def test_this_machine_tells_everything(tmp_path: Path):
+def test_this_machine_provides_all_signals(tmp_path: Path):
     seen = read_signals(str(tmp_path), "/nowhere/at/all")
     assert {"memory.available", "pid.available", "imagefs.available"} <= seen.keys()
     assert "nodefs.available" not in seen

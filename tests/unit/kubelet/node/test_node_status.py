@@ -81,7 +81,7 @@ def test_reservations():
     }
 
 
-def test_nothing_is_below_zero():
+def test_no_amount_is_negative():
     found = resources(system_reserved={"cpu": "64", "memory": "900Gi"})
     assert (found.allocatable["cpu"], found.allocatable["memory"]) == (0, 0)
 
@@ -175,7 +175,7 @@ def test_info_addresses_and_port():
     assert found.daemonEndpoints.kubeletEndpoint.Port == 10250
 
 
-def test_what_is_known_of_an_engine_stays_when_it_is_gone():
+def test_facts_of_a_lost_engine_are_kept():
     first = status()
     assert status(engine=None, previous=first).nodeInfo == first.nodeInfo
     assert status(engine=None).nodeInfo is None

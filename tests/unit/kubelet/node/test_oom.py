@@ -43,16 +43,16 @@ def test_a_machine_out_of_memory():
 
 
 @pytest.mark.parametrize("lines", [GROUP, OLD_GROUP])
-def test_a_container_out_of_memory_is_its_own_affair(lines):
+def test_a_container_oom_is_not_a_system_oom(lines):
     assert victims(*lines) == []
     assert victims(*lines, *GLOBAL, *lines) == [("stress", 4242)]
 
 
-def test_a_kill_without_a_beginning_is_nothing():
+def test_a_kill_line_without_its_start_is_ignored():
     assert victims(GLOBAL[-1], "Killed process 1 (x)") == []
 
 
-def test_names_may_have_brackets_and_blanks():
+def test_process_names_may_contain_brackets_and_spaces():
     assert victims(GLOBAL[0], "Killed process 9 (a (b) c) total-vm:1kB") == [("a (b) c", 9)]
 
 
@@ -79,7 +79,7 @@ async def test_the_log_becomes_an_event_on_the_node() -> None:
     await settle()
 
 
-async def test_a_log_that_may_not_be_read_is_said_once(caplog: pytest.LogCaptureFixture) -> None:
+async def test_an_unreadable_kernel_log_is_reported_once(caplog: pytest.LogCaptureFixture) -> None:
     clock = VirtualClock()
     events = EventRecorder(HomeEvents(open_store(None, clock=clock)), clock, "n1")
     with caplog.at_level(logging.INFO):

@@ -21,7 +21,7 @@ from podtui.kubelet.pleg.observer import (
 LOGS = "FallbackToLogsOnError"
 
 
-def test_the_end_of_the_file_is_read():
+def test_reads_the_end_of_the_message_file():
     content = b"x" * 6000 + b"end"
     assert termination_message(content=content) == "x" * 4093 + "end"
 
@@ -37,7 +37,7 @@ def test_the_end_of_the_file_is_read():
         ("File", b"", 1, "Error", False),
     ],
 )
-def test_when_the_log_stands_in(policy, content, code, reason, expected):
+def test_fallback_to_logs_on_error(policy, content, code, reason, expected):
     assert needs_logs(policy, content, code, reason) is expected
     text = termination_message(
         content=content, log=b"log", policy=policy, exit_code=code, reason=reason
@@ -52,13 +52,13 @@ def test_the_end_of_the_log():
     assert log_tail(b"") == b""
 
 
-def test_the_runtime_s_own_word_comes_first():
+def test_the_runtimes_message_takes_precedence():
     assert termination_message(content=b"b", runtime_message="a") == "a: b"
     assert termination_message(content=b"", runtime_message="a") == "a"
     assert termination_message(content=b"") == ""
 
 
-def test_bytes_that_are_no_text():
+def test_invalid_utf8_is_replaced():
     assert termination_message(content=b"\xff") == "\ufffd"
 
 
@@ -68,7 +68,7 @@ def test_a_pod_s_messages_share_12_kib():
 
 
 @given(st.text(max_size=50), st.integers(min_value=0, max_value=60))
-def test_cutting_keeps_the_start_and_whole_characters(text, limit):
+def test_truncation_keeps_the_start_and_whole_characters(text, limit):
     found = cut(text, limit)
     assert text.startswith(found)
     assert len(found.encode()) <= limit
@@ -98,5 +98,5 @@ def test_reading_times(text, micros):
 
 
 @pytest.mark.parametrize("text", ["", "yesterday", "2026-01-02T03:04:05", "2026-13-02T03:04:05Z"])
-def test_what_is_no_time(text):
+def test_invalid_times(text):
     assert parse_time(text) is None

@@ -48,12 +48,12 @@ def killed(actions: PodActions) -> list[tuple[str, str]]:
 # --- the sandbox
 
 
-def test_a_fresh_pod_gets_a_sandbox_and_all_its_containers_in_order():
+def test_a_new_pod_gets_a_sandbox_and_all_containers_in_order():
     actions = act(make_pod(ctr("b"), ctr("a")), seen(sandboxes=()))
     assert actions == PodActions(create_sandbox=True, attempt=0, start=("b", "a"))
 
 
-def test_a_fresh_pod_with_init_containers_starts_the_first_alone():
+def test_a_new_pod_with_init_containers_starts_only_the_first():
     actions = act(make_pod(init=(ctr("i"), ctr("j"))), seen(sandboxes=()))
     assert actions.create_sandbox
     assert (actions.start_init, actions.start) == (("i",), ())
@@ -79,7 +79,7 @@ def test_when_a_sandbox_is_replaced(sandboxes, host_network, expected):
     assert sandbox_changed(pod, seen(sandboxes=sandboxes)) is expected
 
 
-def test_case_46_a_dead_sandbox_is_replaced_with_everything_and_init_runs_again():
+def test_case_46_a_dead_sandbox_is_replaced_and_init_runs_again():
     pod = make_pod(init=(ctr("i"),))
     dead = seen(up(), down("i"), sandboxes=(box(ready=False),))
     actions = act(pod, dead)
@@ -102,7 +102,7 @@ def test_a_never_pod_whose_sandbox_died_before_anything_ran_gets_another():
     assert act(pod, seen(sandboxes=(box(ready=False),))).create_sandbox
 
 
-def test_a_new_sandbox_leaves_out_what_succeeded_under_on_failure():
+def test_a_new_sandbox_skips_succeeded_containers_under_on_failure():
     pod = make_pod(ctr("a"), ctr("b"), restartPolicy="OnFailure")
     dead = seen(down("a"), down("b", 1), sandboxes=(box(ready=False),))
     assert act(pod, dead).start == ("b",)
@@ -128,11 +128,11 @@ def test_a_pod_marked_for_deletion_gets_no_new_sandbox():
 # --- regular containers
 
 
-def test_a_running_pod_is_left_alone():
+def test_a_running_pod_needs_no_action():
     assert act(make_pod(), seen(up())) == PodActions(sandbox_id="s0")
 
 
-def test_case_47_a_dead_container_alone_is_started():
+def test_case_47_only_a_dead_container_is_started():
     actions = act(make_pod(ctr("a"), ctr("b")), seen(up("a"), down("b", 137)))
     assert (actions.start, actions.kill, actions.kill_pod) == (("b",), (), False)
 
@@ -215,18 +215,18 @@ def test_case_62_probe_kills(policy, own, suffix, kind, words, reason):
     assert actions.start == (("a",) if suffix else ())
 
 
-def test_case_62_the_only_container_under_never_goes_the_pod_s_way():
+def test_case_62_the_only_container_under_never_ends_the_pod():
     pod = make_pod(restartPolicy="Never")
     actions = act(pod, seen(up()), probes(liveness={"c-0": "Failure"}))
     assert actions.kill_pod
     assert [one.reason for one in actions.kill] == ["LivenessProbe"]
 
 
-def test_a_result_of_an_earlier_instance_does_not_count():
+def test_a_probe_result_of_an_earlier_instance_is_ignored():
     assert act(make_pod(), seen(up(count=1)), probes(liveness={"c-0": "Failure"})).kill == ()
 
 
-def test_containers_that_left_the_spec_are_not_looked_at():
+def test_containers_removed_from_the_spec_are_ignored():
     actions = act(make_pod(ctr("a")), seen(up("a"), up("gone")))
     assert actions == PodActions(sandbox_id="s0")
 
@@ -280,7 +280,7 @@ def test_an_unknown_init_container_is_killed_and_started_again():
     assert actions.start_init == ("i",)
 
 
-def test_no_rule_is_asked_about_an_unknown_init_container():
+def test_restart_rules_do_not_apply_to_an_unknown_init_container():
     rule = {"action": "Restart", "exitCodes": {"operator": "In", "values": [0]}}
     pod = make_pod(init=(ctr("i", restartPolicy="Never", restartPolicyRules=[rule]),))
     assert act(pod, seen(unknown("i"))).kill_pod
@@ -296,12 +296,12 @@ def test_case_57_a_vanished_init_container_is_not_run_again_while_the_app_runs()
     assert act(make_pod(init=(ctr("i"),)), seen(up())) == PodActions(sandbox_id="s0")
 
 
-def test_an_exited_app_does_not_prove_that_init_is_done():
+def test_an_exited_app_does_not_imply_that_init_is_done():
     actions = act(make_pod(init=(ctr("i"),)), seen(down()))
     assert (actions.start_init, actions.start) == (("i",), ())
 
 
-def test_an_app_stuck_in_an_old_sandbox_does_not_prove_it_either():
+def test_an_app_in_an_old_sandbox_does_not_imply_that_init_is_done():
     old = replace(created(), sandbox_id="s0")
     observed = seen(old, sandboxes=(box(1), box(0, ready=False)))
     assert act(make_pod(init=(ctr("i"),)), observed).start_init == ("i",)
@@ -310,7 +310,7 @@ def test_an_app_stuck_in_an_old_sandbox_does_not_prove_it_either():
 # --- sidecars
 
 
-def test_case_53_a_sidecar_with_a_startup_probe_holds_up_the_next():
+def test_case_53_a_sidecar_with_a_startup_probe_blocks_the_next():
     probe = {"exec": {"command": ["true"]}}
     pod = make_pod(init=(sidecar(startupProbe=probe), ctr("i")))
     assert act(pod, seen(up("side"))).start_init == ()
@@ -337,19 +337,19 @@ def test_a_sidecar_that_dies_during_init_is_restarted_beside_what_runs():
     assert act(pod, seen(down("side", 1), up("i"))).start_init == ("side",)
 
 
-def test_a_vanished_sidecar_comes_back():
+def test_a_removed_sidecar_is_recreated():
     pod = make_pod(init=(sidecar(), ctr("i")))
     assert act(pod, seen(up(), down("i"))).start_init == ("side",)
 
 
-def test_case_55_nothing_is_left_to_do_so_the_sidecar_goes_too():
+def test_case_55_sidecars_stop_after_all_apps_completed():
     pod = make_pod(init=(sidecar(),), restartPolicy="Never")
     actions = act(pod, seen(down(), up("side")))
     assert actions.kill_pod
     assert (actions.start_init, actions.start) == ((), ())
 
 
-def test_sidecar_probe_and_hash_kills_have_their_own_words():
+def test_sidecar_probe_and_hash_kills_have_their_own_messages():
     probe = {"exec": {"command": ["true"]}}
     pod = make_pod(init=(sidecar(startupProbe=probe, livenessProbe=probe),))
     startup = act(pod, seen(up("side")), probes(startup={"side-0": "Failure"}))
@@ -366,7 +366,7 @@ def test_sidecar_probe_and_hash_kills_have_their_own_words():
     assert changed.start_init == ("side",)
 
 
-def test_case_104_a_sidecar_that_never_came_up_holds_up_everything():
+def test_case_104_a_sidecar_that_never_starts_blocks_everything():
     pod = make_pod(init=(sidecar(), ctr("i")), restartPolicy="Never")
     actions = act(pod, seen())
     assert (actions.start_init, actions.start) == (("side",), ())
@@ -378,7 +378,7 @@ def test_case_104_a_sidecar_that_never_came_up_holds_up_everything():
 RULE = {"action": "RestartAllContainers", "exitCodes": {"operator": "In", "values": [9]}}
 
 
-def test_case_60_all_containers_are_removed_and_start_anew_in_their_sandbox():
+def test_case_60_all_containers_are_recreated_in_their_sandbox():
     pod = make_pod(
         ctr("a", restartPolicy="Never", restartPolicyRules=[RULE]),
         ctr("b"),
@@ -519,7 +519,7 @@ def test_no_regular_container_starts_before_init_is_done(pod, data):
 
 @given(situations())
 @examples(300)
-def test_carrying_out_the_actions_comes_to_rest(situation):
+def test_executing_the_actions_converges(situation):
     pod, observed = situation
     plain = {one.name for one in pod.spec.initContainers if one.restartPolicy != "Always"}
     for step in range(1, 30):

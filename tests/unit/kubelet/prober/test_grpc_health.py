@@ -43,7 +43,7 @@ async def ask(server: GrpcServer, service: str = "", timeout: float = 5.0) -> Pr
 # --- what is asked
 
 
-async def test_a_serving_server_is_well() -> None:
+async def test_serving_is_healthy() -> None:
     server = GrpcServer()
     outcome = await ask(server, "web")
     assert outcome.verdict is ProbeVerdict.SUCCESS
@@ -59,15 +59,15 @@ async def test_a_serving_server_is_well() -> None:
     assert body == b"\x00\x00\x00\x00\x05\x0a\x03web"
 
 
-def test_no_service_asks_for_the_whole_server() -> None:
+def test_an_empty_service_checks_the_whole_server() -> None:
     assert request("") == b"\x00\x00\x00\x00\x00"
 
 
-def test_a_long_name_has_a_long_length() -> None:
+def test_a_long_service_name_is_encoded() -> None:
     assert request("x" * 200)[:8] == b"\x00\x00\x00\x00\xcb\x0a\xc8\x01"
 
 
-async def test_a_probe_asks_the_pods_address() -> None:
+async def test_a_probe_connects_to_the_pod_ip() -> None:
     observed = seen(sandboxes=(box(ips=("127.0.0.1",)),))
     addresses = PodAddresses(lambda uid: observed, engine)
     handlers = Handlers(None, addresses)  # type: ignore[arg-type]
@@ -112,17 +112,17 @@ async def test_a_server_that_speaks_http_and_no_grpc() -> None:
     )
 
 
-async def test_a_call_that_takes_too_long() -> None:
+async def test_a_call_that_times_out() -> None:
     outcome = await ask(GrpcServer(silent=True), timeout=0.2)
     assert outcome == failure("timeout: health rpc did not complete within 200ms")
 
 
-async def test_a_server_that_gives_up_itself() -> None:
+async def test_a_deadline_reported_by_the_server() -> None:
     outcome = await ask(GrpcServer(body=b"", trailers=[("grpc-status", "4")]), timeout=3.0)
     assert outcome == failure("timeout: health rpc did not complete within 3s")
 
 
-async def test_a_server_that_hangs_up() -> None:
+async def test_a_server_that_closes_the_connection() -> None:
     words = "rpc error: code = Unavailable desc = error reading from server: EOF"
     assert await ask(GrpcServer(hang_up=True)) == failure(
         f"error: health rpc probe failed: {words}"
@@ -137,7 +137,7 @@ async def test_a_call_that_is_reset() -> None:
     )
 
 
-async def test_an_answer_without_end_is_cut_off() -> None:
+async def test_an_endless_response_is_cut_off() -> None:
     outcome = await ask(GrpcServer(body=b"\x00" * 12_000))
     assert outcome.verdict is ProbeVerdict.FAILURE
     assert "code = ResourceExhausted" in outcome.text
@@ -147,20 +147,20 @@ async def test_an_answer_without_end_is_cut_off() -> None:
 
 
 @pytest.mark.virtual_time
-async def test_nobody_there() -> None:
+async def test_connection_refused() -> None:
     port = closed_port()
     outcome = await check(Address("127.0.0.1", port), "", 1.0)
     words = f'timeout: failed to connect service "127.0.0.1:{port}" within 1s'
     assert outcome == failure(f"{words}: context deadline exceeded")
 
 
-async def test_a_server_that_never_greets_is_no_connection() -> None:
+async def test_a_server_without_settings_frame_is_not_connected() -> None:
     outcome = await ask(GrpcServer(mute=True), timeout=0.2)
     assert outcome.text.startswith("timeout: failed to connect service ")
 
 
 @pytest.mark.virtual_time
-async def test_a_server_that_speaks_something_else_is_asked_again_in_vain() -> None:
+async def test_a_server_of_another_protocol_fails_after_retries() -> None:
     async with listening(b"HTTP/1.1 400 Bad Request\r\n\r\n") as server:
         outcome = await check(Address("127.0.0.1", server.port), "", 3.0)
     assert outcome.text.startswith("timeout: failed to connect service ")
@@ -168,7 +168,7 @@ async def test_a_server_that_speaks_something_else_is_asked_again_in_vain() -> N
 
 
 @pytest.mark.virtual_time
-async def test_a_server_that_comes_up_in_time_is_found() -> None:
+async def test_a_server_that_starts_in_time_is_reached() -> None:
     port = closed_port()
 
     async def come_up() -> None:
@@ -199,7 +199,7 @@ def test_codes_have_gos_names() -> None:
 
 
 @given(st.binary(max_size=40), st.booleans())
-def test_no_bytes_are_taken_for_health(body: bytes, framed: bool) -> None:
+def test_random_bytes_are_not_healthy(body: bytes, framed: bool) -> None:
     if framed:
         body = b"\x00" + len(body).to_bytes(4, "big") + body
     reply = Reply(headers=dict(GRPC), body=body, trailers={"grpc-status": "0"})
@@ -218,7 +218,9 @@ def test_no_bytes_are_taken_for_health(body: bytes, framed: bool) -> None:
         ({":status": "nonsense", "content-type": "application/grpc+proto"}, "Unknown"),
     ],
 )
-def test_what_is_no_grpc_is_told_by_its_http_status(headers: dict[str, str], code: str) -> None:
+def test_a_response_without_grpc_is_reported_by_http_status(
+    headers: dict[str, str], code: str
+) -> None:
     assert f"code = {code} desc = unexpected HTTP" in judge(Reply(headers=headers), 1.0).text
 
 
@@ -229,7 +231,7 @@ WEB = Container(name="c", ports=(ContainerPort(name="web", containerPort=8080),)
 SIX = Address("fd00::7", 80)
 
 
-def test_errors_as_go_words_them() -> None:
+def test_errors_have_gos_wording() -> None:
     here = Address("10.0.0.7", 80)
     refused = OSError(errno.ECONNREFUSED, "whatever")
     assert dial_error(here, refused) == "dial tcp 10.0.0.7:80: connect: connection refused"
@@ -249,7 +251,7 @@ def test_ports(port: int | str, expected: int) -> None:
     assert hook_port(port, WEB) == expected
 
 
-def test_ports_that_are_none() -> None:
+def test_invalid_ports() -> None:
     assert probe_port(65536, WEB) == Unreachable("invalid port number: 65536")
     assert (hook_port("", WEB), hook_port(0, WEB)) == (80, 80)
     assert hook_port("x", WEB) == Unreachable("couldn't find port: x")
@@ -290,7 +292,7 @@ def test_the_hosts_network(fields: dict[str, bool], reached: bool, enterable: bo
 @pytest.mark.parametrize("published", [True, False])
 @pytest.mark.parametrize("enterable", [True, False])
 @pytest.mark.parametrize("routable", [True, False])
-def test_a_port_is_dialled_here_then_inside_the_pod_then_where_it_is_published(
+def test_dials_locally_then_inside_the_pod_then_the_published_port(
     routable: bool, enterable: bool, published: bool, ready: bool
 ) -> None:
     ports = [{"containerPort": 80, "hostPort": 8080}] if published else []
@@ -314,7 +316,7 @@ def test_a_port_is_dialled_here_then_inside_the_pod_then_where_it_is_published(
     assert addresses.find(pod, 80, host="192.0.2.1") == Address("192.0.2.1", 80)
 
 
-def test_an_address_that_is_a_strangers_here_is_not_dialled() -> None:
+def test_an_address_of_another_host_is_not_dialled() -> None:
     pod = make_pod({"name": "c", "ports": [{"containerPort": 80, "hostPort": 8080}]})
     for routable in (True, False):
         observed = seen()
@@ -326,7 +328,7 @@ def test_an_address_that_is_a_strangers_here_is_not_dialled() -> None:
         assert isinstance(addresses.find(pod, 81), Address) is routable
 
 
-def test_a_far_engine_publishes_nothing_here() -> None:
+def test_a_remote_engine_has_no_published_ports_here() -> None:
     ports = [{"containerPort": 80, "hostPort": 8080}]
     pod, observed = make_pod({"name": "c", "ports": ports}), seen()
     far = PodAddresses(lambda uid: observed, lambda: engine(routable_pods=False, local=False))

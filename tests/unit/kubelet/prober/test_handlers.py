@@ -97,7 +97,7 @@ def exec_(*command: str, timeout: int = 1) -> Probe:
 # --- exec
 
 
-async def test_exec_passes_what_the_container_gets_asked() -> None:
+async def test_exec_passes_the_command_unchanged() -> None:
     runtime = Commands()
     env = (
         EnvVar(name="A", value="1"),
@@ -123,14 +123,14 @@ async def test_exec_fails_with_its_output() -> None:
     )
 
 
-async def test_exec_that_takes_too_long() -> None:
+async def test_exec_that_times_out() -> None:
     found = await run(exec_("sleep", "5"), runtime=Commands(ExecTimeout("too long")))
     assert found == ProbeOutcome(
         ProbeVerdict.FAILURE, 'command timed out: "sleep 5" timed out after 1s'
     )
 
 
-async def test_exec_that_cannot_be_asked() -> None:
+async def test_exec_that_cannot_start() -> None:
     found = await run(exec_("true"), runtime=Commands(EngineConflict("container is not running")))
     assert found == ProbeOutcome(ProbeVerdict.ERROR, "container is not running")
     found = await run(exec_("true"), runtime=Commands(EngineUnavailable("gone")))
@@ -153,7 +153,7 @@ async def test_http_failure_does_not_show_the_body(code: int) -> None:
     assert found == ProbeOutcome(ProbeVerdict.FAILURE, f"HTTP probe failed with statuscode: {code}")
 
 
-async def test_http_asks_as_a_kubelet() -> None:
+async def test_http_sends_the_kubelets_headers() -> None:
     async with listening(answer("200 OK")) as server:
         await run(http(server.port, "/health?x=1&y=a b#frag"))
         asked = server.headers()
@@ -257,7 +257,7 @@ async def test_redirect_to_nowhere_is_a_warning(status: str) -> None:
         assert (await run(http(server.port))).verdict is ProbeVerdict.WARNING
 
 
-async def test_redirects_without_end() -> None:
+async def test_endless_redirects() -> None:
     async with listening(answer("302 Found", Location="/again")) as server:
         found = await run(http(server.port))
         assert len(server.requests) == 10
@@ -281,7 +281,7 @@ def request(port: int) -> HttpRequest:
     return request_for(HTTPGetAction(port=port, path="/"), Address("127.0.0.1", port), "test")
 
 
-async def test_http_without_an_answer() -> None:
+async def test_http_without_a_response() -> None:
     async with listening(b"", stall=True) as server:
         found = await get(request(server.port), timeout=0.1)
     url = f"http://127.0.0.1:{server.port}/"
@@ -307,7 +307,7 @@ async def test_http_without_a_connection() -> None:
     assert tried == ProbeOutcome(ProbeVerdict.FAILURE, cause)
 
 
-async def test_http_body_that_stalls_is_no_verdict() -> None:
+async def test_http_body_that_stalls_gives_no_result() -> None:
     head = b"HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\nhalf"
     async with listening(head, stall=True) as server:
         found = await get(request(server.port), timeout=0.1)
@@ -316,13 +316,13 @@ async def test_http_body_that_stalls_is_no_verdict() -> None:
     assert "while reading body" in found.text
 
 
-async def test_http_body_that_breaks_off_is_no_verdict() -> None:
+async def test_http_body_that_is_truncated_gives_no_result() -> None:
     head = b"HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\nhalf"
     async with listening(head) as server:
         assert await run(http(server.port)) == ProbeOutcome(ProbeVerdict.ERROR, "unexpected EOF")
 
 
-async def test_http_connection_closed_without_a_word() -> None:
+async def test_http_connection_closed_without_a_response() -> None:
     async with listening(b"") as server:
         found = await run(http(server.port))
     assert found == ProbeOutcome(
@@ -332,7 +332,7 @@ async def test_http_connection_closed_without_a_word() -> None:
     assert len(server.requests) == 1
 
 
-async def test_http_nonsense() -> None:
+async def test_http_malformed_response() -> None:
     async with listening(b"SSH-2.0-OpenSSH_9.2\r\n\r\n") as server:
         found = await run(http(server.port))
     assert found.verdict is ProbeVerdict.FAILURE
@@ -375,7 +375,7 @@ async def test_a_pod_without_an_address() -> None:
     assert found == ProbeOutcome(ProbeVerdict.ERROR, "the pod has no address")
 
 
-async def test_the_host_of_the_manifest_goes_first() -> None:
+async def test_the_host_of_the_manifest_takes_precedence() -> None:
     async with listening(b"") as server:
         found = await run(tcp(server.port, host="127.0.0.1"), observed=seen())
         assert found.verdict is ProbeVerdict.SUCCESS

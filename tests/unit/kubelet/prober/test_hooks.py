@@ -105,18 +105,18 @@ async def test_post_start_failure_in_a_kubelets_words() -> None:
     )
 
 
-async def test_post_start_failure_tells_its_complaint_twice() -> None:
+async def test_post_start_failure_repeats_its_message() -> None:
     """The error carries stderr, the message stdout and stderr."""
     found = await problem(run(COMPLAINS))
     assert found.endswith(' exited with 7: broke\n, message: "said\\nbroke\\n"')
 
 
-async def test_a_hook_that_is_none() -> None:
+async def test_an_invalid_hook() -> None:
     tcp = LifecycleHandler(tcpSocket=TCPSocketAction(port=80))
     assert await problem(tcp) == "Cannot run handler: invalid handler: tcpSocket"
 
 
-async def test_post_start_holds_up_the_next_container() -> None:
+async def test_post_start_delays_the_next_container() -> None:
     world = World()
     async with world.running():
         slow = hooked("a", post_start=run("sleep 10"))
@@ -126,7 +126,7 @@ async def test_post_start_holds_up_the_next_container() -> None:
         assert 9.5 < took < 11.0
 
 
-async def test_a_failing_post_start_does_not_hold_up_the_next_for_ever() -> None:
+async def test_a_failing_post_start_does_not_block_the_next_container_forever() -> None:
     world = World()
     async with world.running():
         world.add(pod("web-n1", "", hooked("a", post_start=run("exit 1")), container("b")))
@@ -139,7 +139,7 @@ async def test_a_failing_post_start_does_not_hold_up_the_next_for_ever() -> None
         assert first.state.waiting.reason == "CrashLoopBackOff"
 
 
-async def test_post_start_that_succeeds_is_not_told_of() -> None:
+async def test_a_successful_post_start_is_not_reported() -> None:
     """Golden case poststart-ok."""
     world = World()
     async with world.running():
@@ -171,7 +171,7 @@ async def test_pre_stop_runs_before_the_signal() -> None:
         assert (await told(world))[-1] == ("Normal", "Killing", "Stopping container c")
 
 
-async def test_pre_stop_takes_no_more_than_the_grace() -> None:
+async def test_pre_stop_is_limited_by_the_grace_period() -> None:
     world = World()
     async with world.running():
         sleeper = container(
@@ -186,7 +186,7 @@ async def test_pre_stop_takes_no_more_than_the_grace() -> None:
         assert "FailedPreStopHook" not in [reason for _, reason, _ in await told(world)]
 
 
-async def test_pre_stop_that_fails_is_told_of_and_no_more() -> None:
+async def test_a_failed_pre_stop_is_only_reported() -> None:
     world = World()
     world.commands[TELLS] = ends("secret", code=1)
     async with world.running():
@@ -224,7 +224,7 @@ async def test_pre_stop_runs_for_a_failed_liveness_probe() -> None:
         assert 7.0 < took < 9.0
 
 
-async def test_no_grace_is_no_pre_stop_and_still_two_seconds() -> None:
+async def test_without_a_grace_period_pre_stop_is_skipped_and_two_seconds_remain() -> None:
     """Case 73; the least grace of a removed pod is a second."""
     world = World()
     world.behaviours["c"] = Behaviour(term_after=1.5)
@@ -263,7 +263,7 @@ async def test_case_56_sidecars_stop_last_in_reverse_order() -> None:
         assert 7.9 < ended["s1"] < 8.3
 
 
-async def test_a_sidecar_waits_for_its_turn_no_longer_than_the_grace() -> None:
+async def test_a_sidecar_waits_at_most_the_grace_period() -> None:
     world = World()
     world.behaviours["app"] = Behaviour(ignores_term=True)
     world.behaviours["side"] = Behaviour(ignores_term=True)
@@ -300,7 +300,7 @@ def signalled(signal: str) -> Container:
     return container("c", lifecycle=Lifecycle(stopSignal=signal))
 
 
-async def test_a_stop_signal_without_its_gate_is_said_to_have_no_effect() -> None:
+async def test_a_stop_signal_without_its_feature_gate_is_reported_as_ignored() -> None:
     world = World()
     async with world.running():
         world.add(pod("web-n1", "", signalled("SIGUSR1")))
@@ -311,7 +311,7 @@ async def test_a_stop_signal_without_its_gate_is_said_to_have_no_effect() -> Non
         assert ("Warning", "NotSupported", NO_SIGNALS) in await told(world)
 
 
-async def test_a_stop_signal_with_its_gate_is_the_engines() -> None:
+async def test_a_stop_signal_with_its_feature_gate_reaches_the_engine() -> None:
     world = World(feature_gates={"ContainerStopSignals": True})
     async with world.running():
         world.add(pod("web-n1", "", signalled("SIGUSR1")))

@@ -64,14 +64,14 @@ async def post_start(
     return problem, recorder.events
 
 
-async def test_any_status_will_do() -> None:
+async def test_any_http_status_is_success() -> None:
     async with listening(answer("500 Oops")) as server:
         assert await post_start(with_hook(port=server.port, path="/go")) == ("", [])
         assert server.paths() == ["/go"]
         assert server.headers()["user-agent"] == "kube-lifecycle/1.36"
 
 
-async def test_nobody_there() -> None:
+async def test_connection_refused() -> None:
     port = closed_port()
     problem, events = await post_start(with_hook(port=port, path="/go"))
     assert problem == (
@@ -81,7 +81,7 @@ async def test_nobody_there() -> None:
     assert events == []
 
 
-async def test_https_that_is_http_is_asked_again() -> None:
+async def test_https_to_an_http_server_is_retried_with_http() -> None:
     headers = (HTTPHeader(name="Authorization", value="secret"), HTTPHeader(name="X", value="1"))
     async with listening(answer("200 OK")) as server:
         hook = with_hook(port=server.port, path="/go", scheme="HTTPS", httpHeaders=headers)
@@ -141,7 +141,7 @@ async def test_a_request_from_inside_the_pod() -> None:
     assert (problem, [reason for _, reason, _, _ in events]) == ("", ["LifecycleHTTPFallback"])
 
 
-async def test_a_pod_that_cannot_be_entered_is_no_crash_loop() -> None:
+async def test_a_pod_that_cannot_be_entered_does_not_crash_loop() -> None:
     hook = with_hook(port=80, path="/go")
     lost = Pods(EngineError("no entry"))
     problem, events = await post_start(hook, observed=INSIDE, runtime=lost)
@@ -151,7 +151,7 @@ async def test_a_pod_that_cannot_be_entered_is_no_crash_loop() -> None:
         await post_start(hook, observed=INSIDE, runtime=Pods(EngineUnavailable("gone")))
 
 
-async def test_what_the_engine_cannot_do_is_no_crash_loop() -> None:
+async def test_an_unsupported_hook_does_not_crash_loop() -> None:
     far = engine(routable_pods=False, local=False)
     problem, events = await post_start(with_hook(port=81, path="/"), info=far)
     assert problem == ""

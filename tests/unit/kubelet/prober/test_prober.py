@@ -100,7 +100,7 @@ async def is_ready(world: World) -> bool:
 # --- readiness
 
 
-async def test_readiness_withholds_and_gives_back() -> None:
+async def test_readiness_changes_in_both_directions() -> None:
     world = World()
     handlers = scripted(world)
     failing = failure("HTTP probe failed with statuscode: 500")
@@ -129,7 +129,7 @@ async def test_readiness_withholds_and_gives_back() -> None:
         assert (await status(world)).restartCount == 0
 
 
-async def test_readiness_is_asked_as_soon_as_the_container_runs() -> None:
+async def test_readiness_is_probed_as_soon_as_the_container_runs() -> None:
     """Nobody waits a period of a minute to be ready."""
     world = World(start_delay=1.0)
     async with world.running():
@@ -212,7 +212,7 @@ async def test_readiness_shows_while_the_pods_worker_waits(strict: bool) -> None
         assert not world.containers(UID, "d")
 
 
-async def test_readiness_goes_on_while_the_pod_ends() -> None:
+async def test_readiness_is_probed_during_termination() -> None:
     world = World()
     handlers = scripted(world)
     world.behaviours["c"] = Behaviour(term_after=10.0)
@@ -341,7 +341,7 @@ async def test_case_62_the_third_failure_kills(
         assert world.phase() == ("Failed" if policy == "Never" and not others else "Running")
 
 
-async def test_a_failed_liveness_is_not_asked_again_before_the_restart() -> None:
+async def test_a_failed_liveness_probe_pauses_until_the_restart() -> None:
     world = World()
     handlers = scripted(world)
     handlers.outcomes["c", ProbeKind.LIVENESS] = failure("no")
@@ -355,7 +355,7 @@ async def test_a_failed_liveness_is_not_asked_again_before_the_restart() -> None
         assert handlers.count(ProbeKind.LIVENESS) == 2
 
 
-async def test_the_probes_grace_goes_before_the_pods() -> None:
+async def test_the_probes_grace_period_overrides_the_pods() -> None:
     world = World()
     scripted(world).outcomes["c", ProbeKind.LIVENESS] = failure("no")
     world.behaviours["c"] = Behaviour(ignores_term=True)
@@ -369,7 +369,7 @@ async def test_the_probes_grace_goes_before_the_pods() -> None:
         assert 1.9 < took < 4.0
 
 
-async def test_an_exec_probe_that_takes_too_long() -> None:
+async def test_an_exec_probe_that_times_out() -> None:
     world = World()
     async with world.running():
         await world.sleep(100.0)
@@ -399,7 +399,7 @@ async def test_the_first_probe_waits_for_its_delay() -> None:
 # --- startup
 
 
-async def test_startup_that_never_comes() -> None:
+async def test_startup_that_never_succeeds() -> None:
     """Case 63, golden case startup-fail."""
     world = World()
     world.commands["cat /tmp/up"] = no_file("/tmp/up")
@@ -421,7 +421,7 @@ async def test_startup_that_never_comes() -> None:
         assert set(await texts(world, "Unhealthy")) == {failed}
 
 
-async def test_startup_opens_the_way_for_the_others() -> None:
+async def test_other_probes_start_after_startup_succeeded() -> None:
     """Golden case startup-ok: three failures, started, ready at once."""
     world = World(start_delay=0.5)
     world.commands["cat /tmp/up"] = lambda age: ends() if age >= 6.0 else no_file("/tmp/up")
@@ -443,7 +443,7 @@ async def test_startup_opens_the_way_for_the_others() -> None:
         assert (await status(world)).restartCount == 0
 
 
-async def test_a_sidecars_startup_holds_up_the_rest() -> None:
+async def test_the_startup_probe_of_a_sidecar_blocks_the_others() -> None:
     world = World()
     handlers = scripted(world)
     handlers.outcomes["side", ProbeKind.STARTUP] = failure("not yet")
@@ -469,7 +469,7 @@ async def test_a_sidecars_startup_holds_up_the_rest() -> None:
 # --- what counts for nothing
 
 
-async def test_an_internal_error_is_tried_thrice_and_forgotten() -> None:
+async def test_an_internal_error_is_tried_three_times_and_ignored() -> None:
     world = World()
     handlers = scripted(world)
     handlers.outcomes["c", ProbeKind.LIVENESS] = ProbeOutcome(ProbeVerdict.ERROR, "cannot ask")
@@ -489,7 +489,7 @@ async def test_an_internal_error_is_tried_thrice_and_forgotten() -> None:
         assert totals == {"unknown": handlers.count(ProbeKind.LIVENESS) // 3}
 
 
-async def test_a_warning_is_told_and_counts_as_success() -> None:
+async def test_a_warning_is_reported_and_counts_as_success() -> None:
     world = World()
     text = "Probe terminated redirects, Response body: see there"
     scripted(world).outcomes["c", ProbeKind.READINESS] = ProbeOutcome(ProbeVerdict.WARNING, text)
@@ -503,7 +503,7 @@ async def test_a_warning_is_told_and_counts_as_success() -> None:
         assert not await texts(world, "Unhealthy")
 
 
-async def test_a_lost_engine_is_no_pods_fault() -> None:
+async def test_a_lost_engine_does_not_fail_probes() -> None:
     world = World()
     async with world.running():
         await world.sleep(100.0)
@@ -521,7 +521,7 @@ async def test_a_lost_engine_is_no_pods_fault() -> None:
         assert await is_ready(world)
 
 
-async def test_a_broken_handler_does_not_end_the_others() -> None:
+async def test_a_crashed_handler_does_not_end_the_others() -> None:
     class Broken(Scripted):
         async def run(
             self, pod: Pod, container: Container, container_id: str, probe: Probe
@@ -549,7 +549,7 @@ async def test_a_broken_handler_does_not_end_the_others() -> None:
 # --- periods
 
 
-async def test_a_kubelet_that_has_just_begun_spreads_its_probes() -> None:
+async def test_a_new_kubelet_spreads_its_probes() -> None:
     world = World(jitter=0.5)
     handlers = scripted(world)
     async with world.running():
@@ -564,7 +564,7 @@ async def test_a_kubelet_that_has_just_begun_spreads_its_probes() -> None:
         assert handlers.count(ProbeKind.LIVENESS) == 2
 
 
-async def test_slow_probes_keep_their_beat() -> None:
+async def test_slow_probes_keep_their_period() -> None:
     world = World()
     times: list[float] = []
 
@@ -607,7 +607,7 @@ async def test_a_restarted_kubelet_does_not_make_pods_unready() -> None:
         assert not await texts(world, "Unhealthy")
 
 
-async def test_an_edited_probe_is_taken_up() -> None:
+async def test_an_edited_probe_takes_effect() -> None:
     """Under a fixed UID the container runs on; its probe is the new one."""
     world = World()
     handlers = scripted(world)

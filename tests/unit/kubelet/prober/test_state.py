@@ -22,7 +22,7 @@ def met(kind: ProbeKind) -> ProbeState:
 
 
 @pytest.mark.parametrize(("kind", "result"), [(STARTUP, U), (LIVENESS, S), (READINESS, F)])
-def test_a_new_instance_begins_with(kind: ProbeKind, result: ProbeResult) -> None:
+def test_initial_results_of_a_new_instance(kind: ProbeKind, result: ProbeResult) -> None:
     assert met(kind).result is result
 
 
@@ -38,7 +38,7 @@ def test_defaults_are_the_apis() -> None:
     )
 
 
-def test_liveness_fails_at_its_threshold_and_is_held() -> None:
+def test_liveness_fails_at_its_threshold_and_stays_failed() -> None:
     state = met(LIVENESS)
     for expected in (S, S, F):
         state = state.observe(F, Rules())
@@ -50,7 +50,7 @@ def test_liveness_fails_at_its_threshold_and_is_held() -> None:
     assert again.observe(F, Rules()).result is S
 
 
-def test_one_success_forgives_failures() -> None:
+def test_one_success_resets_failures() -> None:
     state = met(LIVENESS)
     for result in (F, F, S, F, F):
         state = state.observe(result, Rules())
@@ -63,7 +63,7 @@ def test_startup_is_decided_once(result: ProbeResult) -> None:
     assert (state.result, state.held) == (result, True)
 
 
-def test_readiness_goes_to_and_fro() -> None:
+def test_readiness_alternates() -> None:
     rules = Rules(successes=2, failures=2)
     state, seen = met(READINESS), []
     for result in (S, S, F, S, F, F, S, S):
@@ -73,7 +73,7 @@ def test_readiness_goes_to_and_fro() -> None:
     assert not state.held
 
 
-def test_a_restart_counts_from_nothing() -> None:
+def test_a_restart_resets_the_counts() -> None:
     rules = Rules(successes=2)
     state = met(READINESS).observe(S, rules).observe(S, rules)
     assert state.result is S
@@ -85,14 +85,14 @@ def test_a_restart_counts_from_nothing() -> None:
     assert state.observe(S, rules).observe(S, rules).result is S
 
 
-def test_what_an_earlier_kubelet_found_stands() -> None:
+def test_results_of_an_earlier_kubelet_are_kept() -> None:
     ready = ProbeState(kind=READINESS).meet("one", known_good=True)
     assert (ready.result, ready.held) == (S, False)
     started = ProbeState(kind=STARTUP).meet("one", known_good=True)
     assert (started.result, started.held) == (S, True)
 
 
-def test_another_instance_going_down_means_nothing() -> None:
+def test_the_end_of_another_instance_is_ignored() -> None:
     state = met(LIVENESS)
     assert state.down("other") is state
 
@@ -108,7 +108,7 @@ def test_another_instance_going_down_means_nothing() -> None:
         (READINESS, True, True),
     ],
 )
-def test_startup_goes_before_the_others(kind: ProbeKind, started: bool, due: bool) -> None:
+def test_startup_precedes_the_other_probes(kind: ProbeKind, started: bool, due: bool) -> None:
     assert met(kind).is_due(Rules(), age=0.0, started=started) is due
 
 
@@ -142,7 +142,7 @@ def test_the_result_is_that_of_the_last_run_long_enough(
 
 
 @given(kind=KINDS, rules=RULES, results=RESULTS)
-def test_a_new_instance_forgets_everything(
+def test_a_new_instance_resets_everything(
     kind: ProbeKind, rules: Rules, results: list[ProbeResult]
 ) -> None:
     state = met(kind)

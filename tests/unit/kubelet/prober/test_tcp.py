@@ -83,7 +83,7 @@ async def test_case_61_readiness_over_http(server: Listener) -> None:
 
 
 @pytest.mark.parametrize("kind", ["tcpSocket", "grpc"])
-async def test_case_66_a_closed_port_and_a_service_that_is_not_well(kind: str) -> None:
+async def test_case_66_a_closed_port_and_an_unhealthy_service(kind: str) -> None:
     world = dialling_world()
     async with world.running(), grpc_server(GrpcServer(body=message(2))) as well:
         await world.sleep(100.0)
@@ -128,7 +128,7 @@ async def test_case_67_redirects(server: Listener) -> None:
         assert not await texts(world, "Unhealthy")
 
 
-async def test_case_101_a_pod_on_the_hosts_network_is_asked_on_localhost(server: Listener) -> None:
+async def test_case_101_a_host_network_pod_is_probed_on_localhost(server: Listener) -> None:
     world = dialling_world(strict=True)
     async with world.running():
         await world.sleep(100.0)
@@ -142,7 +142,7 @@ async def test_case_101_a_pod_on_the_hosts_network_is_asked_on_localhost(server:
         assert (status.podIP, status.hostIP, status.podIPs, status.hostIPs) == ("", "", (), ())
 
 
-async def test_case_72_any_answer_is_well_for_a_hook(server: Listener) -> None:
+async def test_case_72_any_http_response_is_success_for_a_hook(server: Listener) -> None:
     server.answers["/started"] = answer("500 Oh no")
     world = dialling_world()
     hook = LifecycleHandler(httpGet=http_get(server.port, "/started"))

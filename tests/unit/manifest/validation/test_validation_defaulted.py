@@ -78,5 +78,5 @@ def env(**source: Any) -> Edits:
         ),
     ],
 )
-def test_what_defaulting_has_left_out(edits: Edits, path: str, kind: str) -> None:
+def test_errors_after_defaulting(edits: Edits, path: str, kind: str) -> None:
     assert [(e.path, e.type) for e in validate_pod(built(edits))] == [(path, kind)]

@@ -119,7 +119,7 @@ def test_type_invalid_keeps_its_type() -> None:
         ("\U000e0001", r'"\U000e0001"'),
     ],
 )
-def test_what_does_not_print_is_escaped(text: str, shown: str) -> None:
+def test_unprintable_characters_are_escaped(text: str, shown: str) -> None:
     assert quoted(text) == shown
 
 
@@ -187,7 +187,7 @@ def test_what_does_not_print_is_escaped(text: str, shown: str) -> None:
         ),
     ],
 )
-def test_the_servers_words(edits: Edits, message: str) -> None:
+def test_messages_match_the_api_server(edits: Edits, message: str) -> None:
     assert only_error(edits).message() == message
 
 
@@ -248,14 +248,14 @@ def test_the_servers_words(edits: Edits, message: str) -> None:
         ),
     ],
 )
-def test_where_the_server_is_vague_the_place_is_exact(
+def test_positions_are_exact_even_if_the_message_is_vague(
     edits: Edits, path: str, location: str
 ) -> None:
     error = only_error(edits)
     assert (error.path, error.location) == (path, location)
 
 
-def test_what_a_manifest_smuggles_in_is_told_printably() -> None:
+def test_control_characters_of_a_manifest_are_escaped_in_messages() -> None:
     error = only_error({"metadata.annotations": {"a\x1b[31m": ""}})
     assert error.location == "metadata.annotations[a\x1b[31m]"
     assert error.message().isprintable()
@@ -267,7 +267,7 @@ def test_errors_elsewhere_keep_their_path() -> None:
     assert list(reported_at([other, own], "a", "x")) == [other, required("x.c", at="a.c")]
 
 
-def test_all_that_is_wrong_is_told_at_once() -> None:
+def test_all_errors_are_reported_together() -> None:
     pod = built({"metadata.name": "A", "spec.dnsPolicy": "x", f"{C0}.image": ""})
     assert [error.path for error in validate_pod(pod)] == [
         "metadata.name",

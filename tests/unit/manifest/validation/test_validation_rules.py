@@ -55,13 +55,13 @@ def differences(case: Case) -> Iterator[str]:
 
 
 @pytest.mark.parametrize("file", FILES)
-def test_the_kubelet_says_the_same(file: str) -> None:
+def test_verdicts_match_the_kubelet(file: str) -> None:
     found = [case for case in cases() if case.file == file]
     assert found
     assert [one for case in found for one in differences(case)] == []
 
 
-def test_every_rule_is_broken_by_a_case_of_its_function() -> None:
+def test_every_rule_has_a_failing_case() -> None:
     known: dict[str, list[Rule]] = defaultdict(list)
     for rule in rules():
         known[rule.function].append(rule)
@@ -75,7 +75,7 @@ def test_every_rule_is_broken_by_a_case_of_its_function() -> None:
     assert [str(rule) for rule in rules() if rule not in broken] == []
 
 
-def test_every_broken_rule_is_listed() -> None:
+def test_every_error_of_a_case_has_a_listed_rule() -> None:
     unlisted = {
         message
         for case in cases()
@@ -85,7 +85,7 @@ def test_every_broken_rule_is_listed() -> None:
     assert unlisted == set()
 
 
-def test_every_rule_is_kept_by_a_case_that_sets_its_field() -> None:
+def test_every_rule_has_a_passing_case_that_sets_its_field() -> None:
     kept: dict[str, set[str]] = defaultdict(set)
     for case in cases():
         if not case.errors:

@@ -155,7 +155,7 @@ def test_accepted(edits: Edits) -> None:
     assert validate_static(built(edits)) == []
 
 
-def test_what_the_kubelet_finds_first_comes_first() -> None:
+def test_errors_are_in_the_kubelets_order() -> None:
     pod = built(
         {
             **source(csi={"driver": "d", "nodePublishSecretRef": {"name": "s"}}),
@@ -174,7 +174,7 @@ def test_what_the_kubelet_finds_first_comes_first() -> None:
 
 
 @pytest.mark.parametrize("strict", [False, True])
-def test_claims_of_devices_are_refused(strict: bool) -> None:
+def test_device_claims_are_refused(strict: bool) -> None:
     claims = "  resourceClaims: [{name: gpu, resourceClaimName: g}]\n"
     use = "    resources: {claims: [{name: gpu}]}\n"
     (found,) = read(pod_text(extra=use + claims), strict=strict)
@@ -188,7 +188,7 @@ def test_claims_of_devices_are_refused(strict: bool) -> None:
 
 
 @pytest.mark.parametrize("strict", [False, True])
-def test_no_scheduler_lifts_gates(strict: bool) -> None:
+def test_scheduling_gates_are_refused(strict: bool) -> None:
     gates = "  schedulingGates: [{name: example.com/wait}]\n"
     (found,) = read(pod_text(extra=gates), strict=strict)
     assert (found.field, found.line, found.column) == ("spec.schedulingGates", 9, 3)
@@ -197,7 +197,7 @@ def test_no_scheduler_lifts_gates(strict: bool) -> None:
 
 
 @pytest.mark.parametrize("strict", [False, True])
-def test_ephemeral_containers_come_later(strict: bool) -> None:
+def test_ephemeral_containers_are_refused_in_a_manifest(strict: bool) -> None:
     debug = "  ephemeralContainers: [{name: debug, image: busybox}]\n"
     (found,) = read(pod_text(extra=debug), strict=strict)
     assert (found.field, found.line, found.column) == ("spec.ephemeralContainers", 9, 3)
@@ -205,7 +205,7 @@ def test_ephemeral_containers_come_later(strict: bool) -> None:
 
 
 @pytest.mark.parametrize("strict", [False, True])
-def test_a_projected_source_of_no_kind_is_refused(strict: bool) -> None:
+def test_a_projected_source_without_a_type_is_refused(strict: bool) -> None:
     (found,) = read(
         pod_text(extra="  volumes: [{name: v, projected: {sources: [{}]}}]\n"), strict=strict
     )
