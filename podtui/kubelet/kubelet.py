@@ -323,6 +323,9 @@ class Kubelet:
             clock=clock,
             pods=self._running_pods,
         )
+        self._metrics = Metrics(
+            runtime, self._cache, self._link, clock, config.node_name, table=usage
+        )
         self._care: NodeCare | None = None
         if host is not None:
             self._care = NodeCare(
@@ -334,14 +337,12 @@ class Kubelet:
                 config=config,
                 pulled=self._pulled,
                 pods=self._running_pods,
+                container_usage=lambda identity: self._metrics.sizes.of(identity).total,
                 kill=lambda uid, grace, decorate: self._workers.kill(
                     uid, grace=grace, decorate=decorate
                 ),
                 collect=self._collect_dead,
             )
-        self._metrics = Metrics(
-            runtime, self._cache, self._link, clock, config.node_name, table=usage
-        )
         self.insights = Insights(
             find=self._manager.by_name,
             probes=self._probes,

@@ -18,6 +18,7 @@ from podtui.kubelet.images.image_gc import ImageCollector
 from podtui.kubelet.images.pulled_images import PulledImages
 from podtui.kubelet.node.eviction import Eviction, EvictionManager
 from podtui.kubelet.node.host import Host
+from podtui.kubelet.node.local_storage import StorageLimits
 from podtui.kubelet.node.node_manager import NodeManager
 from podtui.kubelet.node.oom import watch_oom
 from podtui.kubelet.pleg.pleg import Engine
@@ -27,8 +28,12 @@ EVICTED: Final = "Evicted"
 
 
 class NodeCare:
-    """Builds and runs the maintenance loops. ``pods`` returns the running pods; ``kill`` stops one
-    within a grace period; ``collect`` removes every dead container that is no longer needed."""
+    """Builds and runs the maintenance loops.
+
+    ``pods`` returns the running pods, ``container_usage`` the bytes on disk of a container by its
+    id; ``kill`` stops a pod within a grace period; ``collect`` removes every dead container that is
+    no longer needed.
+    """
 
     def __init__(
         self,
@@ -41,6 +46,7 @@ class NodeCare:
         config: KubeletConfig,
         pulled: PulledImages,
         pods: Callable[[], Iterable[Pod]],
+        container_usage: Callable[[str], int | None],
         kill: Callable[[str, int, Decorate], asyncio.Event | None],
         collect: Callable[[], Awaitable[None]],
     ) -> None:
@@ -62,6 +68,12 @@ class NodeCare:
             used=self._used_images,
             on_change=node.images_changed,
         )
+        limits = StorageLimits(
+            runtime=engine.runtime,
+            clock=clock,
+            observed=engine.cache.get,
+            container_usage=container_usage,
+        )
         self._eviction = EvictionManager(
             host=host,
             runtime=engine.runtime,
@@ -71,6 +83,7 @@ class NodeCare:
             clock=clock,
             config=config,
             pods=pods,
+            exceeded=limits.exceeded,
             reclaim=self._reclaim,
             evict=self._evict,
         )
@@ -101,7 +114,7 @@ class NodeCare:
             pod,
             reason=EVICTED,
             message=text,
-            disruption=text,
+            disruption=text if eviction.disruption else "",
             now=self._clock.now(),
         )
         EVICTIONS.labels(eviction.signal).inc()

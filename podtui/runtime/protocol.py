@@ -632,6 +632,12 @@ class Runtime(Protocol):
         left unchanged. Raises `EngineNotFound` if the image, sandbox or volume is gone."""
         ...
 
+    async def volume_size(self, sandbox_id: str, volume: str, limit: int) -> int:
+        """Return the bytes that the files of a volume occupy. Counting may stop above ``limit``: it
+        takes long if the engine has to send the files. Raises `EngineNotFound` if the sandbox or
+        volume is gone."""
+        ...
+
     async def host_path(
         self, path: str, *, create: Literal["", "Directory", "File"] = ""
     ) -> HostPathKind:

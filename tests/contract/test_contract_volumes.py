@@ -60,6 +60,17 @@ async def test_access_to_a_missing_volume_fails(bench: Bench) -> None:
         await bench.runtime.read_volume(sandbox, "v", "a", 10)
     with pytest.raises(EngineNotFound):
         await bench.runtime.fill_volume(sandbox, "v", bench.image.id)
+    with pytest.raises(EngineNotFound):
+        await bench.runtime.volume_size(sandbox, "v", 10)
+
+
+async def test_measures_the_files_of_a_volume(bench: Bench) -> None:
+    files = (VolumeFile(path="a", content=bytes(40_000)), VolumeFile(path="d/b", content=b"more"))
+    volumes = (PodVolume(name="v", files=files), PodVolume(name="empty"))
+    sandbox = await bench.sandbox(volumes=volumes)
+    assert 40_004 <= await bench.runtime.volume_size(sandbox, "v", 10**6) < 70_000
+    assert await bench.runtime.volume_size(sandbox, "empty", 10**6) < 5_000
+    assert await bench.runtime.volume_size(sandbox, "v", 1000) > 1000
 
 
 @pytest.mark.parametrize("memory", [False, True], ids=["disk", "memory"])

@@ -344,6 +344,37 @@ def test_a_host_port_has_one_holder(home: KubectlAgent) -> None:
     home.out("wait", "--for=condition=Ready", "pod/heir", "--timeout=60s")
 
 
+@pytest.mark.parametrize(
+    ("name", "script", "message"),
+    [
+        (
+            "volume",
+            "head -c 3000000 /dev/zero > /v/file",
+            'Usage of EmptyDir volume "v" exceeds the limit "2Mi". ',
+        ),
+        (
+            "whole",
+            "head -c 1500000 /dev/zero > /v/file; head -c 9000000 /dev/zero > /file",
+            "Pod ephemeral local storage usage exceeds the total limit of containers 8Mi. ",
+        ),
+    ],
+)
+def test_a_pod_that_exceeds_a_limit_of_storage_is_evicted(
+    home: KubectlAgent, name: str, script: str, message: str
+) -> None:
+    writer = {
+        "volumeMounts": [{"name": "v", "mountPath": "/v"}],
+        "resources": {"limits": {"ephemeral-storage": "8Mi"}},
+    }
+    volumes = [{"name": "v", "emptyDir": {"sizeLimit": "2Mi"}}]
+    create(home, manifest(name, script=f"{script}; {LOOP}", container=writer, volumes=volumes))
+    home.until(lambda: status_of(home, name).get("reason") == "Evicted", seconds=150.0)
+    status = status_of(home, name)
+    assert (status["phase"], status["message"]) == ("Failed", message)
+    assert f"Evicted: {message.strip()}" in [one.strip() for one in events(home, name)]
+    home.until(lambda: "terminated" in main_of(home, name)["state"])
+
+
 def test_fifty_pods_at_once(home: KubectlAgent) -> None:
     names = [f"many-{index}" for index in range(50)]
     pods = [

@@ -66,7 +66,8 @@ MINIMUM_GRACE: Final = 1
 class EvictionManager:
     """Sets the pressure conditions, reclaims disk space and evicts pods.
 
-    ``pods`` returns the running pods; ``reclaim`` removes dead containers and unused images.
+    ``pods`` returns the running pods; ``exceeded`` those that exceed their limits of local storage;
+    ``reclaim`` removes dead containers and unused images.
     ``evict`` kills a pod with a grace period in seconds, and returns when it has stopped.
     """
 
@@ -81,6 +82,7 @@ class EvictionManager:
         clock: Clock,
         config: KubeletConfig,
         pods: Callable[[], Iterable[Pod]],
+        exceeded: Callable[[Iterable[Pod]], Awaitable[Sequence[tuple[Pod, Eviction]]]],
         reclaim: Callable[[], Awaitable[None]],
         evict: Callable[[Pod, int, Eviction], Awaitable[None]],
     ) -> None:
@@ -92,23 +94,32 @@ class EvictionManager:
         self._clock = clock
         self._config = config
         self._pods = pods
+        self._exceeded = exceeded
         self._reclaim = reclaim
         self._evict = evict
         self._thresholds = config.eviction_thresholds()
         self._pressure = Pressure()
 
     async def run(self) -> None:
-        """Observe the node periodically. Runs forever. Idle if the engine runs on another machine,
-        whose resources are unknown."""
+        """Check the limits of pods and the resources of the node periodically. Runs forever. The
+        resources of an engine's node on another machine are unknown."""
         while True:
             await self._link.wait_ready()
             info = self._link.info
-            if info is not None and info.local:
-                try:
+            try:
+                if not await self._evict_over_limits() and info is not None and info.local:
                     await self._check(info.root_dir)
-                except EngineError as error:
-                    self._link.suspect(error)
+            except EngineError as error:
+                self._link.suspect(error)
             await self._clock.sleep(MONITORING_PERIOD)
+
+    async def _evict_over_limits(self) -> bool:
+        """Evict the pods that exceed a limit of local storage, and return whether there were
+        any."""
+        found = await self._exceeded(self._pods())
+        for pod, eviction in found:
+            await self._evict(pod, MINIMUM_GRACE, eviction)
+        return bool(found)
 
     async def _check(self, engine_root: str) -> None:
         observed = await self._observe(engine_root)
@@ -343,6 +354,8 @@ class Eviction:
     signal: str
     message: str
     annotations: Mapping[str, str]
+    disruption: bool = True
+    """Set the condition ``DisruptionTarget``: the node disrupts the pod, not the pod itself."""
 
 
 def eviction_of(

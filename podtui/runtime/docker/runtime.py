@@ -276,6 +276,9 @@ class DockerRuntime:
     async def sandbox_stats(self) -> tuple[SandboxStats, ...]:
         return await self._stats.sandboxes()
 
+    async def volume_size(self, sandbox_id: str, volume: str, limit: int) -> int:
+        return await self._volumes.size(sandbox_id, volume, limit)
+
     async def layer_sizes(self) -> Mapping[str, int]:
         return await self._stats.layers()
 

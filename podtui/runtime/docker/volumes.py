@@ -9,9 +9,12 @@ owners and modes; only members that the engine added to the container are left o
 
 from __future__ import annotations
 
+import asyncio
+import os
 import posixpath
 import tarfile
 from collections.abc import AsyncGenerator, Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -117,6 +120,25 @@ class Volumes:
                 return None
             return await read_head(link, sandbox_id, posixpath.join(base, real), limit)
 
+    async def size(self, sandbox_id: str, volume: str, limit: int) -> int:
+        store = await self._sandboxes.store(sandbox_id)
+        place = self._place(store, volume)
+        link = self._connection.link
+        if link.info.local and store.mountpoint and store.places[volume] == place:
+            path = posixpath.join(store.mountpoint, place)
+            size = await asyncio.to_thread(size_on_disk, path, limit)
+            if size is not None:
+                return size
+        size = 0
+        with translate_errors():
+            path = posixpath.join(POD_DIRECTORY, place)
+            async with archive_of(link, sandbox_id, path) as archive:
+                async for member in archive.members():
+                    size += -(-member.size // BLOCK) * BLOCK
+                    if size > limit:
+                        break
+        return size
+
     async def fill(self, sandbox_id: str, volume: str, image_id: str) -> None:
         store = await self._sandboxes.store(sandbox_id)
         place = self._place(store, volume)
@@ -161,6 +183,33 @@ def _mark(volume: str, text: str) -> list[Entry]:
     """Return a marker file, stored outside the volumes so that no container sees it."""
     content = text.encode()
     return [Entry(_MARKS, _FOLDER_MODE), Entry(f"{_MARKS}/{volume}", _FILE_MODE, content=content)]
+
+
+def size_on_disk(path: str, limit: int) -> int | None:
+    """Return the bytes that the files below a directory occupy; counting stops above ``limit``.
+    None if the directory cannot be read."""
+    size, counted = 0, set[tuple[int, int]]()
+    pending = [path]
+    while pending and size <= limit:
+        directory = pending.pop()
+        try:
+            with os.scandir(directory) as entries:
+                for entry in entries:
+                    with suppress(FileNotFoundError):
+                        found = entry.stat(follow_symlinks=False)
+                        if entry.is_dir(follow_symlinks=False):
+                            pending.append(entry.path)
+                        if (found.st_dev, found.st_ino) not in counted:
+                            size += found.st_blocks * BLOCK
+                        if found.st_nlink > 1:
+                            counted.add((found.st_dev, found.st_ino))
+        except (FileNotFoundError, NotADirectoryError):
+            if directory == path:
+                return None
+            # A container removed it meanwhile.
+        except OSError:
+            return None
+    return size
 
 
 # --- projected files

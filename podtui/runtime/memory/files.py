@@ -97,6 +97,10 @@ class PodVolumes:
         """Return None if the volume has no such file. Raises KeyError."""
         return self._trees[name].read(posixpath.normpath(path))
 
+    def size(self, name: str) -> int:
+        """Return the bytes of the volume's files. Raises KeyError."""
+        return sum(map(len, self._trees[name].contents.values()))
+
     def fill(self, name: str, image_id: str, files: Mapping[str, bytes]) -> None:
         """Copy an image's files in, unless it already has them. Raises KeyError."""
         tree = self._trees[name]

@@ -192,6 +192,10 @@ class MemoryRuntime:
         content = self._volumes(sandbox_id, volume).read(volume, path)
         return None if content is None else content[:limit]
 
+    async def volume_size(self, sandbox_id: str, volume: str, limit: int) -> int:
+        await self._enter("volume_size")
+        return self._volumes(sandbox_id, volume).size(volume)
+
     async def fill_volume(self, sandbox_id: str, volume: str, image_id: str) -> None:
         await self._enter("fill_volume")
         volumes = self._volumes(sandbox_id, volume)

@@ -68,22 +68,31 @@ async def test_memory_pressure_ends_no_static_pod(caplog: pytest.LogCaptureFixtu
         assert world.phase() == "Running"
 
 
-async def test_an_empty_dir_over_its_limit_ends_no_static_pod() -> None:
+async def test_an_empty_dir_over_its_limit_ends_an_api_pod_and_no_static_one() -> None:
     world = World(host=FakeHost(), eviction_hard=HARD)
-    writer = container(
-        command=("sh", "-c", "echo far too much > /v/file; sleep 1000"),
-        volumeMounts=(VolumeMount(name="v", mountPath="/v"),),
-    )
-    small = Volume(name="v", emptyDir=EmptyDirVolumeSource(sizeLimit="4"))
+    world.behaviours["c"] = Behaviour(files={"/v/file": b"far too much"})
+    writer = container(volumeMounts=(VolumeMount(name="v", mountPath="/v"),))
+
+    def limited(limit: str) -> tuple[Volume, ...]:
+        return (Volume(name="v", emptyDir=EmptyDirVolumeSource(sizeLimit=limit)),)
+
     async with world.running():
-        world.add(pod("web-n1", "", writer, volumes=(small,)))
-        await world.until(world.runs(UID))
+        world.add(pod("static", "", writer, volumes=limited("4")))
+        await world.create(
+            api_pod("web", writer, volumes=limited("4"), grace=300),
+            api_pod("modest", writer, volumes=limited("400")),
+        )
+        await world.until(lambda: len(world.running_containers()) == 3)
+        await world.until(lambda: not world.running_containers("uid-web"), 30.0)
         await world.sleep(120.0)
-        (only,) = world.running_containers(UID)
-        there = await world.runtime.exec(only.id, ("cat", "/v/file"), timeout=5.0)
-        assert len(there.output) > 4
-        assert only.attempt == 0
-        assert not await world.events("web-n1", "Evicted")
+        status = await world.status("web")
+        text = 'Usage of EmptyDir volume "v" exceeds the limit "4". '
+        assert (status.phase, status.reason, status.message) == ("Failed", "Evicted", text)
+        assert all(one.type != "DisruptionTarget" for one in status.conditions)
+        (told,) = await world.events("web", "Evicted")
+        assert (told.type, told.message) == ("Warning", text)
+        assert len(world.running_containers()) == 2
+        assert not await world.events("static", "Evicted")
 
 
 async def test_a_full_disk_costs_what_is_dead_and_images_that_nobody_uses() -> None:

@@ -51,7 +51,7 @@ def test_every_verb_is_the_runtimes_own() -> None:
 def test_every_verb_that_changes_something_is_noted() -> None:
     looks = {
         "connect", "close", "ping", "sandbox_status", "container_status", "pod_data",
-        "read_volume", "host_path", "termination_message", "image_status",
+        "read_volume", "volume_size", "host_path", "termination_message", "image_status",
         "list_images", "dial", "pod_socket", "logs", "stats", "sandbox_stats", "layer_sizes",
         "events", "list", "list_foreign",
     }  # fmt: skip
