@@ -22,9 +22,9 @@ from podtui.errors import AgentUnavailable, ApiError, UsageError
 from podtui.terminal_text import lines
 from podtui.why import Facts, diagnose, diagnose_manifest
 from podtui.why.cases import log_failure
+from podtui.why.diagnose import diagnose_waiting
 from podtui.why.folder import is_broken
 from podtui.why.report import Report, render_json, render_text
-from podtui.why.waiting import diagnose_waiting
 
 LOG_LINES: Final = 8
 T = TypeVar("T")

@@ -10,11 +10,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
-from typing import TypeVar
+from typing import Final, TypeVar
 
+from podtui.api.health import unready, unready_words
 from podtui.api.local import Manifest, ManifestState
 from podtui.api.places import Path, field_text
-from podtui.api.v1 import Event
+from podtui.api.v1 import Event, Node
 from podtui.why.cases import Case, cases, last_seen, ordered
 from podtui.why.endings import STOPPED
 from podtui.why.folder import (
@@ -25,6 +26,7 @@ from podtui.why.folder import (
     manifest_evidence,
     manifest_words,
 )
+from podtui.why.pod_rules import engine_advice
 from podtui.why.rules import AFTER, BEFORE, EACH, RUNNING
 from podtui.why.source import Source
 from podtui.why.types import Diagnosis, Evidence, Facts, Fix, Found, Health, Rule
@@ -225,3 +227,30 @@ def _lines(case: Case, rule: Rule[Case]) -> list[Evidence]:
     if not rule.logs:
         return []
     return [Evidence("log", line) for line in case.log[-MOST_LINES:]]
+
+
+_TRIED: Final = "; tried:"
+
+
+def diagnose_waiting(manifest: Manifest, node: Node | None) -> Diagnosis | None:
+    """Diagnose the delay of an accepted file's pod; return None if nothing delays it, so that the
+    pod will appear shortly."""
+    condition = unready(node)
+    if node is None or condition is None or manifest.status.state is not ManifestState.ACCEPTED:
+        return None
+    reason = unready_words(condition)
+    first = reason.partition("\n")[0].removesuffix(_TRIED)
+    of_runtime = "container runtime" in reason
+    return Diagnosis(
+        cause="NodeNotReady",
+        health=Health.WAITING,
+        title=f"It waits for the node {node.metadata.name}, which is not ready: {first}",
+        evidence=(
+            Evidence("node", f"{condition.reason}: {reason}", condition.lastTransitionTime or "",
+                     warning=True),
+        ),
+        advice=engine_advice(reason)
+        if of_runtime
+        else "Check the node's conditions.",
+        docs="https://kubernetes.io/docs/reference/node/node-status/#condition",
+    )  # fmt: skip

@@ -17,7 +17,6 @@ from podtui.why.cases import (
 )
 from podtui.why.source import Source
 from podtui.why.types import Facts, Fix, Found, Health, Rule
-from podtui.why.waiting import engine_advice
 
 _DOCS = "https://kubernetes.io/docs/"
 
@@ -29,6 +28,17 @@ def _ready(facts: Facts) -> NodeCondition | None:
     if facts.node is None:
         return None
     return next((c for c in facts.node.status.conditions if c.type == "Ready"), None)
+
+
+def engine_advice(problem: str) -> str:
+    """Return advice about an unusable engine, based on the error message."""
+    if "permission denied" in problem.lower():
+        return (
+            "The engine's socket belongs to another user: join its group (sudo usermod -aG docker"
+            " $USER, then log in again), or name an engine of your own (rootless Docker or Podman)"
+            " with DOCKER_HOST or --engine."
+        )
+    return "Start the container engine; 'podtui doctor' lists the places that were tried."
 
 
 def _engine(facts: Facts) -> Found | None:

@@ -247,10 +247,6 @@ class ResizeConditions:
         both = self._known.get(uid, _Both())
         return tuple(one for one in (both.pending, both.in_progress) if one is not None)
 
-    def is_deferred(self, uid: str) -> bool:
-        pending = self._known.get(uid, _Both()).pending
-        return pending is not None and pending.reason == DEFERRED
-
     def pending_since(self, uid: str) -> str:
         """Return when the resize became pending; empty if none is pending."""
         pending = self._known.get(uid, _Both()).pending

@@ -17,7 +17,6 @@ DUPLICATE: Final = "FieldValueDuplicate"
 TOO_LONG: Final = "FieldValueTooLong"
 TOO_MANY: Final = "FieldValueTooMany"
 NOT_FOUND: Final = "FieldValueNotFound"
-TYPE_INVALID: Final = "FieldValueTypeInvalid"
 
 _TITLES: Final = {
     REQUIRED: "Required value",
@@ -28,7 +27,6 @@ _TITLES: Final = {
     TOO_LONG: "Too long",
     TOO_MANY: "Too many",
     NOT_FOUND: "Not found",
-    TYPE_INVALID: "Invalid value",
 }
 _WITHOUT_VALUE: Final = frozenset({REQUIRED, FORBIDDEN, TOO_LONG})
 _ESCAPES: Final = {
@@ -215,10 +213,6 @@ def too_long(path: str, limit: int, *, at: str = "") -> FieldError:
 
 def too_many(path: str, count: int, limit: int, *, at: str = "") -> FieldError:
     return FieldError(path, TOO_MANY, f"must have at most {limit} items", count, at)
-
-
-def type_invalid(path: str, value: object, detail: str, *, at: str = "") -> FieldError:
-    return FieldError(path, TYPE_INVALID, detail, value, at)
 
 
 def invalid_each(path: str, value: object, problems: Iterable[str], *, at: str = "") -> Errors:

@@ -17,7 +17,6 @@ from podtui.runtime.docker.containers import Containers
 from podtui.runtime.docker.dialing import Dialing
 from podtui.runtime.docker.errors import translate_errors
 from podtui.runtime.docker.events import Events
-from podtui.runtime.docker.execs import Execs
 from podtui.runtime.docker.helper_container import HelperContainers
 from podtui.runtime.docker.host_files import HostFiles
 from podtui.runtime.docker.identity import foreign_sandboxes, root_key, snapshot
@@ -28,7 +27,7 @@ from podtui.runtime.docker.logs import Logs
 from podtui.runtime.docker.payload import LogLimits
 from podtui.runtime.docker.removal import Ownership
 from podtui.runtime.docker.sandboxes import Sandboxes
-from podtui.runtime.docker.sessions import Sessions
+from podtui.runtime.docker.sessions import Execs, Sessions
 from podtui.runtime.docker.stats import Stats
 from podtui.runtime.docker.volumes import Volumes
 from podtui.runtime.protocol import (

@@ -26,7 +26,6 @@ from podtui.server.resources.strategies.strategy import Strategy
 from podtui.store.protocol import Records
 from podtui.store.resources import Resource as RecordName
 
-METRICS_GROUP = METRICS_GROUP_VERSION.partition("/")[0]
 _IDENTITY = ("metadata.name", "metadata.namespace")
 
 

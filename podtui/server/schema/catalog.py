@@ -28,9 +28,8 @@ _GROUPS: Final = (
 
 
 @dataclass(frozen=True, slots=True)
-class Kind:
+class _Versioned:
     api_version: str
-    name: str
 
     @property
     def group(self) -> str:
@@ -39,6 +38,11 @@ class Kind:
     @property
     def version(self) -> str:
         return self.api_version.rpartition("/")[2]
+
+
+@dataclass(frozen=True, slots=True)
+class Kind(_Versioned):
+    name: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,17 +69,8 @@ class Served:
 
 
 @dataclass(frozen=True, slots=True)
-class GroupVersion:
-    api_version: str
+class GroupVersion(_Versioned):
     resources: tuple[Served, ...]
-
-    @property
-    def group(self) -> str:
-        return self.api_version.rpartition("/")[0]
-
-    @property
-    def version(self) -> str:
-        return self.api_version.rpartition("/")[2]
 
     @property
     def path(self) -> str:

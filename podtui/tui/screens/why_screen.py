@@ -26,8 +26,8 @@ from podtui.tui.widgets.sanitize import clean
 from podtui.tui.widgets.tones import LinesView
 from podtui.why import Diagnosis, Facts, Fix, Health, diagnose, diagnose_manifest
 from podtui.why.cases import log_failure
+from podtui.why.diagnose import diagnose_waiting
 from podtui.why.trial import begin_trial
-from podtui.why.waiting import diagnose_waiting
 
 LOG_LINES = 8
 LONGEST_LINE = 500

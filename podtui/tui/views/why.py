@@ -18,8 +18,8 @@ from podtui.tui.widgets.cells import Line, Span, line_width, prefix, sized, widt
 from podtui.tui.widgets.format import ago
 from podtui.tui.widgets.sanitize import clean
 from podtui.why import Diagnosis, EditError, Evidence, Facts, Fix, Health, diagnose, diff_lines
+from podtui.why.diagnose import diagnose_waiting
 from podtui.why.source import BREAK
-from podtui.why.waiting import diagnose_waiting
 
 WIDE: Final = 130
 """Width from which manifest and fix are beside the evidence."""

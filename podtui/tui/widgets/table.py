@@ -27,6 +27,19 @@ KEEP: Final = 1.0
 """Seconds between two checks which marked rows still exist."""
 
 
+class _OfRow(Message):
+    """A message about the row ``key`` of a table; empty for none."""
+
+    def __init__(self, table: Table, key: str) -> None:
+        super().__init__()
+        self.table = table
+        self.key = key
+
+    @property
+    def control(self) -> Table:
+        return self.table
+
+
 class Table(Toned, ScrollView, can_focus=True):
     """Rows with a cursor, marks and sorting; a click on a title sorts by its column.
 
@@ -64,32 +77,14 @@ class Table(Toned, ScrollView, can_focus=True):
     empty: reactive[tuple[tuple[Span, ...], ...]] = reactive(())
     """Lines shown in the middle if there are no rows."""
 
-    class CursorMoved(Message):
+    class CursorMoved(_OfRow):
         """Posted when the cursor moved to another row, or to none."""
-
-        def __init__(self, table: Table, key: str) -> None:
-            super().__init__()
-            self.table = table
-            self.key = key
-
-        @property
-        def control(self) -> Table:
-            return self.table
 
         def can_replace(self, message: Message) -> bool:
             return isinstance(message, Table.CursorMoved) and message.table is self.table
 
-    class Opened(Message):
+    class Opened(_OfRow):
         """Posted for Enter and for a double click on a row."""
-
-        def __init__(self, table: Table, key: str) -> None:
-            super().__init__()
-            self.table = table
-            self.key = key
-
-        @property
-        def control(self) -> Table:
-            return self.table
 
     class MarksChanged(Message):
         """Posted when rows were marked or lost their marks."""

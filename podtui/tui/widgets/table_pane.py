@@ -10,7 +10,7 @@ from typing import Any, ClassVar, cast
 import msgspec
 from textual.binding import Binding, BindingType
 
-from podtui.tui.widgets.columns import ColumnChoice
+from podtui.tui.widgets.columns import ColumnChoice, ColumnsScreen
 from podtui.tui.widgets.filters import ALL, Filter
 from podtui.tui.widgets.format import plural
 from podtui.tui.widgets.pane import Pane
@@ -98,8 +98,6 @@ class TablePane(Pane):
         self.recount()
 
     def action_columns(self) -> None:
-        from podtui.tui.widgets.columns import ColumnsScreen
-
         def chosen(choice: ColumnChoice | None) -> None:
             if choice is not None:
                 self.show_columns(choice)

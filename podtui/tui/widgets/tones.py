@@ -65,7 +65,6 @@ TONE_STYLES: Final = {
     "cursor": ToneStyle(background="cursor-background"),
     "cursor-blurred": ToneStyle(background="cursor-blurred"),
 }
-TONES: Final = tuple(TONE_STYLES)
 # With few or no colours, bold and reverse text replace the colours that carry meaning.
 _FEW_COLORS: Final = {
     "cursor": ToneStyle(background="cursor-background", text="reverse"),

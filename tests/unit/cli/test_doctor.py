@@ -9,7 +9,7 @@ from podtui.cli.doctor import examine
 from podtui.resources import typed_program
 from podtui.runtime.docker.locate import find_engine
 from podtui.settings import resolve
-from podtui.why.waiting import engine_advice
+from podtui.why.pod_rules import engine_advice
 
 
 def report(tmp_path: Path, **flags: str) -> tuple[str, bool]:

@@ -9,7 +9,7 @@ from why_world import manifest_of, one
 from podtui.api.local import ManifestState
 from podtui.api.v1 import Node, NodeCondition, NodeStatus, ObjectMeta
 from podtui.why import Health
-from podtui.why.waiting import diagnose_waiting
+from podtui.why.diagnose import diagnose_waiting
 
 UNTOLD = "container runtime status check may not have completed yet"
 TRIED = "container runtime not ready: no container engine answers; tried:\n  unix:///a: none"

@@ -37,10 +37,6 @@ class EventsPane(TablePane):
         """The event under the cursor."""
         return self._model.events.get(self.table.cursor_key)
 
-    @property
-    def only_chosen(self) -> bool:
-        return self._only
-
     def publish(self, changes: Changes, now: float, start_error: str) -> None:
         changed: list[Row] = []
         removed: list[str] = []

@@ -1,4 +1,4 @@
-"""The tab with the pod's probes; ``r`` runs the selected one."""
+"""The tabs of the pod screen: probes, events, resources, timeline and YAML."""
 
 from __future__ import annotations
 

@@ -92,9 +92,6 @@ class LineSet:
 
     # --- members
 
-    def is_scanned(self, chunk: Chunk) -> bool:
-        return self._known.get(chunk.first, -1) == chunk.count
-
     def members(self, chunk: Chunk) -> array[int]:
         """Return the indexes of the chunk's lines in the set, as far as scanned."""
         found = self._members if self._context else self._hits

@@ -8,7 +8,6 @@ from validation_cases import Edits, built, container, only_error, volume
 from podtui.api import v1
 from podtui.manifest.validation import FieldError, validate_pod
 from podtui.manifest.validation.errors import (
-    TYPE_INVALID,
     GoText,
     duplicate,
     forbidden,
@@ -20,7 +19,6 @@ from podtui.manifest.validation.errors import (
     required,
     too_long,
     too_many,
-    type_invalid,
 )
 
 C0 = "spec.containers[0]"
@@ -98,15 +96,10 @@ C0 = "spec.containers[0]"
         (not_found("a", "x", []), 'a: Not found: "x"'),
         (too_long("a", 64), "a: Too long: may not be more than 64 bytes"),
         (too_many("a", 21, 20), "a: Too many: 21: must have at most 20 items"),
-        (type_invalid("a", "x", "no"), 'a: Invalid value: "x": no'),
     ],
 )
 def test_messages(error: FieldError, message: str) -> None:
     assert error.message() == message
-
-
-def test_type_invalid_keeps_its_type() -> None:
-    assert type_invalid("a", 1, "no").type == TYPE_INVALID
 
 
 @pytest.mark.parametrize(
