@@ -93,7 +93,7 @@ async def test_reads_files_of_a_volume(bench: Bench, memory: bool) -> None:
 
 
 @pytest.mark.engine
-async def test_a_volume_is_filled_from_an_image_once(engine_bench: Bench) -> None:
+async def test_a_volume_is_filled_from_an_image_only_once(engine_bench: Bench) -> None:
     volumes = (PodVolume(name="v", mode=0o755), PodVolume(name="own"))
     sandbox = await engine_bench.sandbox(volumes=volumes)
     await engine_bench.runtime.fill_volume(sandbox, "v", engine_bench.image.id)

@@ -126,7 +126,7 @@ def spec(**changes: Any) -> dict[str, Any]:
     }
 
 
-def test_a_pod_lives_on_under_a_new_agent_sees_a_changed_config_map_and_is_deleted(
+def test_a_pod_survives_its_agent_sees_a_changed_config_map_and_is_deleted(
     home: Home,
 ) -> None:
     home.start()
@@ -171,7 +171,7 @@ def test_a_pod_has_a_token_of_its_service_account_and_the_root_certificate(home:
     assert home.run("exec", "web", "--", "cat", f"{mounted}/namespace") == "default"
 
 
-def test_a_deletion_that_an_agent_did_not_finish_is_finished_by_the_next(home: Home) -> None:
+def test_the_next_agent_finishes_an_interrupted_deletion(home: Home) -> None:
     home.start()
     home.apply("Pod", "deaf", spec=spec(container={"command": ["sleep", "3600"]}))
     home.run("wait", "--for=condition=Ready", "pod/deaf", "--timeout=60s")

@@ -85,7 +85,7 @@ def test_completion_in_a_real_shell(agent: Machine, tmp_path: Path, shell: str) 
         terminal.kill()
 
 
-def test_the_manual_page_is_read_by_man(agent: Machine) -> None:
+def test_man_renders_the_manual_page(agent: Machine) -> None:
     if shutil.which("man") is None:
         pytest.fail("man is not installed: this test reads the manual page with it")
     page = agent.run("man")

@@ -68,7 +68,7 @@ SIXTEEN = {"", "0", "1", "4", "7", "39", "49"} | {
 
 @simulated
 @pytest.mark.parametrize("term", ["linux", "ansi"])
-def test_sixteen_colours_are_enough(machine: Machine, term: str) -> None:
+def test_the_screen_works_with_sixteen_colours(machine: Machine, term: str) -> None:
     machine.env |= {"TERM": term, "COLORTERM": ""}
     write(machine, "web", "sleep 3600")
     machine.screen(80, 24)

@@ -116,7 +116,7 @@ def fill(raw: Any, volume: str, entries: tuple[Entry, ...]) -> None:
 
 
 @pytest.mark.parametrize("attempt", [0, 1])
-async def test_a_volume_in_use_keeps_the_owner_and_mode_that_a_container_set(
+async def test_a_volume_in_use_keeps_owner_and_mode_set_by_a_container(
     docker_bench: Bench, attempt: int
 ) -> None:
     """Of a sandbox that is made again, after its end or after somebody removed it."""

@@ -63,7 +63,7 @@ async def test_hostname_dns_hosts_and_address_of_a_sandbox(docker_bench: Bench) 
     assert lines[-1] in status.ips
 
 
-async def test_a_taken_host_port_is_a_conflict_and_leaves_nothing(
+async def test_a_host_port_in_use_is_a_conflict_and_leaves_nothing(
     docker_bench: Bench, raw: Any
 ) -> None:
     with socket.socket() as taken:

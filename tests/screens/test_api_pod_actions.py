@@ -70,7 +70,7 @@ def edits(monkeypatch: pytest.MonkeyPatch, *edit: Callable[[str], str]) -> None:
     monkeypatch.setattr(edit_manifest, "run_in_terminal", run)
 
 
-async def test_a_pod_of_the_api_is_deleted_through_it() -> None:
+async def test_a_pod_of_the_api_is_deleted_through_the_api() -> None:
     async with guest() as (app, pilot, client):
         await pilot.press("ctrl+d")
         dialog = await asked(app, pilot)
@@ -82,7 +82,7 @@ async def test_a_pod_of_the_api_is_deleted_through_it() -> None:
         assert client.deleted == ["web-n1"]
 
 
-async def test_an_edit_goes_through_the_api_and_is_repeated_after_a_refusal(
+async def test_an_edit_goes_through_the_api_and_can_be_repeated_after_a_refusal(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     edits(monkeypatch, lambda text: text + "# one\n", lambda text: text + "# two\n")

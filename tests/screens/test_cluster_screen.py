@@ -119,7 +119,7 @@ async def test_header_and_footer_show_the_context() -> None:
         assert Manifest not in app.client.followed
 
 
-async def test_keys_that_do_not_apply_are_neither_in_the_footer_nor_in_the_help() -> None:
+async def test_inapplicable_keys_are_neither_in_footer_nor_help() -> None:
     async with running(size=(240, 50)) as (app, pilot):
         hints = bar_text(app, "hints")
         assert "Delete" in hints

@@ -102,7 +102,7 @@ async def _check(world: World) -> None:
 
 @examples(150)
 @given(steps)
-def test_every_history_settles(history: list[_Step]) -> None:
+def test_every_sequence_of_changes_settles(history: list[_Step]) -> None:
     async def live() -> None:
         world = World()
         world.behaviours["never"] = ends(after=3.0)

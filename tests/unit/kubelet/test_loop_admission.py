@@ -72,7 +72,7 @@ async def rejected(world: World, name: str) -> tuple[str, str]:
 
 
 @virtual()
-async def test_limits_stand_for_requests() -> None:
+async def test_limits_are_the_default_of_requests() -> None:
     async with World().running() as world:
         world.add(limited("both", cpu="100m", memory="64Mi"), limited("one", memory="64Mi"))
         await world.until(lambda: len(world.running_containers()) == 2)
@@ -103,7 +103,7 @@ async def test_waiting_containers_show_no_resources() -> None:
 
 
 @virtual()
-async def test_more_memory_than_there_is() -> None:
+async def test_more_memory_than_allocatable() -> None:
     async with World().running() as world:
         world.add(asking("big", memory="4000Gi"))
         reason, message = await rejected(world, "big")
@@ -116,7 +116,7 @@ async def test_more_memory_than_there_is() -> None:
 
 
 @virtual()
-async def test_room_that_comes_later_changes_nothing_until_asked() -> None:
+async def test_freed_resources_do_not_readmit_without_a_request() -> None:
     async with World().running() as world:
         cores = None
         world.add(asking("first", "1"))
@@ -145,7 +145,7 @@ async def test_room_that_comes_later_changes_nothing_until_asked() -> None:
 
 
 @virtual()
-async def test_only_priority_makes_room() -> None:
+async def test_only_priority_preempts() -> None:
     async with World().running() as world:
         world.add(asking("a", "1"))
         await world.until(world.runs("a"))
@@ -195,7 +195,7 @@ async def test_host_ports() -> None:
 
 
 @virtual()
-async def test_ports_of_a_pod_that_is_replaced_are_free() -> None:
+async def test_ports_of_a_replaced_pod_are_free() -> None:
     def hosted(uid: str, name: str) -> Pod:
         own = container(name, ports=(ContainerPort(containerPort=4534, hostPort=4534),))
         return pod("web-n1", uid, own, hostNetwork=True)
@@ -265,7 +265,7 @@ async def test_one_pod_too_many() -> None:
 
 
 @virtual()
-async def test_the_most_that_is_ever_in_use_counts() -> None:
+async def test_the_peak_of_init_and_regular_containers_counts() -> None:
     def needs(cpu: str) -> ResourceRequirements:
         return ResourceRequirements(requests={"cpu": cpu})
 
@@ -294,7 +294,7 @@ async def test_the_most_that_is_ever_in_use_counts() -> None:
 
 
 @virtual()
-async def test_pod_level_requests_count_in_place_of_the_containers() -> None:
+async def test_pod_level_requests_replace_those_of_containers() -> None:
     async with World().running() as world:
         own = container(resources=ResourceRequirements(requests={"cpu": "100m"}))
         amounts = ResourceRequirements(requests={"cpu": "1"}, limits={"cpu": "1", "memory": "1Gi"})

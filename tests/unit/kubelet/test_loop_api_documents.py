@@ -105,7 +105,7 @@ async def test_variables_keep_the_value_of_the_start() -> None:
         assert len(world.containers(UID)) == 1
 
 
-async def test_the_folder_comes_first_for_static_pods_and_never_for_api_pods() -> None:
+async def test_folder_objects_take_precedence_only_for_static_pods() -> None:
     world = World()
     made = container(volumeMounts=(MOUNT,))
     async with world.running():
@@ -157,7 +157,7 @@ async def test_a_token_is_refreshed_at_four_fifths_of_its_life() -> None:
         (1000, 2000, (0o640, 1000, 2000)),
     ],
 )
-def test_a_token_can_be_read_by_its_user_and_group_alone(
+def test_a_token_is_readable_only_by_its_user_and_group(
     user: int | None, group: int | None, expected: tuple[int, int, int]
 ) -> None:
     security = PodSecurityContext(runAsUser=user, fsGroup=group)

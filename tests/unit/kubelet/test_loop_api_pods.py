@@ -64,7 +64,7 @@ async def test_a_pod_of_another_node_is_left_alone() -> None:
         await world.until(world.runs("uid-unbound"))
 
 
-async def test_a_deleted_pod_gets_its_grace_and_then_its_record_goes() -> None:
+async def test_a_deleted_pod_gets_its_grace_period_before_its_record_is_removed() -> None:
     world = World()
     world.behaviours["c"] = Behaviour(term_after=4.0, term_code=7)
     async with world.running():
@@ -91,7 +91,7 @@ async def test_a_deleted_pod_gets_its_grace_and_then_its_record_goes() -> None:
             watching.cancel()
 
 
-async def test_a_second_delete_shortens_the_grace() -> None:
+async def test_a_second_delete_shortens_the_grace_period() -> None:
     world = World()
     world.behaviours["c"] = Behaviour(ignores_term=True)
     async with world.running():
@@ -171,7 +171,7 @@ async def test_a_rejected_pod_stays_failed() -> None:
         assert await world.record("web") is None
 
 
-async def test_a_pod_that_succeeds_stays_until_it_is_deleted() -> None:
+async def test_a_succeeded_pod_is_kept_until_deleted() -> None:
     world = World()
     world.behaviours["c"] = ends()
     async with world.running():
@@ -184,7 +184,7 @@ async def test_a_pod_that_succeeds_stays_until_it_is_deleted() -> None:
         await world.until(world.gone(UID), 5.0)
 
 
-async def test_conditions_of_others_are_kept_and_readiness_gates_count() -> None:
+async def test_foreign_conditions_are_kept_and_readiness_gates_apply() -> None:
     world = World()
     gate = PodReadinessGate(conditionType="example.com/ready")
     scheduled = PodCondition(
@@ -233,7 +233,7 @@ async def test_a_new_kubelet_adopts_the_containers_and_keeps_the_counts() -> Non
         assert world.calls["create_container"] <= made + 1
 
 
-async def test_pods_deleted_while_no_kubelet_ran_end_when_one_comes() -> None:
+async def test_pods_deleted_while_no_kubelet_ran_are_removed_by_the_next() -> None:
     world = World()
     async with world.running():
         await world.create(api_pod("web"), api_pod("gone"), api_pod("stays"))
@@ -249,7 +249,7 @@ async def test_pods_deleted_while_no_kubelet_ran_end_when_one_comes() -> None:
         assert len(world.running_containers("uid-stays")) == 1
 
 
-async def test_an_api_pod_keeps_the_name_that_a_static_pod_has_too() -> None:
+async def test_an_api_pod_keeps_a_name_shared_with_a_static_pod() -> None:
     world = World()
     async with world.running():
         await world.create(api_pod("web-n1"))
@@ -268,7 +268,7 @@ async def test_an_api_pod_keeps_the_name_that_a_static_pod_has_too() -> None:
         assert len(world.running_containers("static")) == 1
 
 
-async def test_a_deleted_mirror_record_comes_back_and_its_pod_runs_on() -> None:
+async def test_a_deleted_mirror_record_is_recreated_and_its_pod_keeps_running() -> None:
     world = World()
     async with world.running():
         world.add(pod())
@@ -294,7 +294,7 @@ async def test_a_deleted_mirror_record_comes_back_and_its_pod_runs_on() -> None:
         assert await world.record() is None
 
 
-async def test_what_clients_add_to_a_mirror_record_stays_and_changes_nothing() -> None:
+async def test_client_changes_of_a_mirror_record_are_kept_without_effect() -> None:
     world = World()
     async with world.running():
         world.add(pod())
@@ -350,7 +350,7 @@ async def test_a_static_pod_preempts_an_api_pod() -> None:
         assert (mark.status, mark.reason) == ("True", "TerminationByKubelet")
 
 
-async def test_a_node_shutdown_fails_an_api_pod_and_the_next_kubelet_leaves_it() -> None:
+async def test_a_node_shutdown_fails_an_api_pod_permanently() -> None:
     world = World(shutdown_grace_period=30.0, shutdown_grace_period_critical_pods=10.0)
     async with world.running():
         await world.create(api_pod())

@@ -34,7 +34,7 @@ def config(world: World, name: str = "debug"):
 
 
 @virtual()
-async def test_one_joins_a_running_pod() -> None:
+async def test_an_ephemeral_container_joins_a_running_pod() -> None:
     async with World().running() as world:
         world.add(pod())
         await world.until(world.runs(WEB))
@@ -66,7 +66,7 @@ async def test_one_joins_a_running_pod() -> None:
 
 
 @virtual()
-async def test_it_is_never_started_again() -> None:
+async def test_an_ephemeral_container_is_never_restarted() -> None:
     async with World().running() as world:
         world.behaviours["debug"] = Behaviour(exit_after=5, exit_code=3)
         world.add(pod())
@@ -82,7 +82,7 @@ async def test_it_is_never_started_again() -> None:
 
 
 @virtual()
-async def test_it_sees_the_processes_of_its_target() -> None:
+async def test_an_ephemeral_container_sees_the_processes_of_its_target() -> None:
     async with World().running() as world:
         world.add(pod())
         await world.until(world.runs(WEB))
@@ -127,7 +127,7 @@ async def test_a_target_that_was_never_created() -> None:
 
 
 @virtual()
-async def test_it_ends_with_its_pod() -> None:
+async def test_an_ephemeral_container_ends_with_its_pod() -> None:
     async with World().running() as world:
         world.add(pod())
         await world.until(world.runs(WEB))
@@ -142,7 +142,7 @@ async def test_it_ends_with_its_pod() -> None:
 
 
 @virtual()
-async def test_it_does_not_keep_a_pod_from_its_end() -> None:
+async def test_an_ephemeral_container_does_not_keep_its_pod_running() -> None:
     async with World().running() as world:
         world.behaviours["c"] = Behaviour(exit_after=10)
         world.add(pod(policy="Never"))
@@ -154,7 +154,7 @@ async def test_it_does_not_keep_a_pod_from_its_end() -> None:
 
 
 @virtual()
-async def test_it_outlives_the_kubelet_that_took_it() -> None:
+async def test_an_ephemeral_container_survives_its_kubelet() -> None:
     async with World().running() as world:
         world.add(pod())
         await world.until(world.runs(WEB))
@@ -173,7 +173,7 @@ async def test_it_outlives_the_kubelet_that_took_it() -> None:
 
 
 @virtual()
-async def test_an_update_of_the_manifest_keeps_it_and_a_new_pod_does_not() -> None:
+async def test_an_ephemeral_container_is_kept_by_an_update_not_by_a_new_pod() -> None:
     async with World().running() as world:
         world.add(pod())
         await world.until(world.runs(WEB))
@@ -190,7 +190,7 @@ async def test_an_update_of_the_manifest_keeps_it_and_a_new_pod_does_not() -> No
 
 
 @virtual()
-async def test_its_log_is_had() -> None:
+async def test_the_log_of_an_ephemeral_container() -> None:
     async with World().running() as world:
         world.behaviours["debug"] = Behaviour(lines=("hello",))
         world.add(pod())
@@ -209,7 +209,7 @@ async def test_its_log_is_had() -> None:
 
 
 @virtual()
-async def test_a_new_sandbox_does_not_bring_it_back() -> None:
+async def test_a_new_sandbox_does_not_recreate_an_ephemeral_container() -> None:
     async with World().running() as world:
         world.add(pod())
         await world.until(world.runs(WEB))
@@ -226,7 +226,7 @@ async def test_a_new_sandbox_does_not_bring_it_back() -> None:
 
 
 @virtual()
-async def test_what_the_api_would_not_take() -> None:
+async def test_changes_refused_by_the_api() -> None:
     async with World().running() as world:
         world.add(pod())
         await world.until(world.runs(WEB))
@@ -256,7 +256,7 @@ async def test_what_the_api_would_not_take() -> None:
 
 
 @virtual()
-async def test_a_strict_kubelet_takes_none() -> None:
+async def test_a_strict_kubelet_refuses_ephemeral_containers() -> None:
     async with World(strict=True).running() as world:
         world.add(pod())
         await world.until(world.runs(WEB))

@@ -49,7 +49,7 @@ async def told(world: World) -> list[tuple[str, str, str]]:
 
 
 @pytest.mark.parametrize("strict", [False, True])
-async def test_an_image_that_does_not_come(strict: bool) -> None:
+async def test_an_image_that_cannot_be_pulled(strict: bool) -> None:
     world = World(strict=strict)
     async with world.running():
         world.add(pod("web-n1", "", container(image="nosuch:1")))
@@ -92,7 +92,7 @@ async def test_pulls_back_off_up_to_five_minutes() -> None:
         assert back_off <= wait <= back_off + 10.5
 
 
-async def test_never_is_never_pulled() -> None:
+async def test_policy_never_does_not_pull() -> None:
     world = World()
     text = 'Container image "nosuch:1" is not present with pull policy of Never'
     async with world.running():
@@ -110,7 +110,7 @@ async def test_never_is_never_pulled() -> None:
         assert (again.count or 0) >= 3, "it is looked for every ten seconds"
 
 
-async def test_a_name_that_is_no_image_and_one_without_a_tag() -> None:
+async def test_an_invalid_image_name_and_one_without_a_tag() -> None:
     world = World()
     async with world.running():
         world.add(pod("web-n1", "", container(image="UPPER CASE")))
@@ -133,7 +133,7 @@ async def test_a_name_that_is_no_image_and_one_without_a_tag() -> None:
         assert world.calls["pull_image"] == 1
 
 
-async def test_an_image_that_cannot_be_looked_at() -> None:
+async def test_an_image_that_cannot_be_inspected() -> None:
     world = World()
     async with world.running():
         world.engine.faults.fail("image_status", EngineError("disk on fire"), times=None)
@@ -157,7 +157,7 @@ async def test_an_image_that_cannot_be_looked_at() -> None:
         ("SignatureValidationFailed", "the signature validation failed"),
     ],
 )
-async def test_some_failures_have_names_of_their_own(reason: str, words: str) -> None:
+async def test_some_pull_failures_have_their_own_reasons(reason: str, words: str) -> None:
     world = World()
     async with world.running():
         world.engine.faults.fail("pull_image", ImagePullError(f"{reason}: try later"), times=None)
@@ -179,7 +179,7 @@ async def test_some_failures_have_names_of_their_own(reason: str, words: str) ->
         world.engine.faults.clear()
 
 
-async def test_more_pulls_than_are_allowed_fail_and_come_later() -> None:
+async def test_pulls_over_the_rate_limit_fail_and_are_retried() -> None:
     world = World(registry_pull_qps=5, registry_burst=3, serialize_image_pulls=False)
     async with world.running():
         world.add(*[pod(f"p{i}", "", container(image=f"i{i}:1")) for i in range(5)])
@@ -233,7 +233,7 @@ def asking(*names: str):
     return pod("web-n1", "", image, imagePullSecrets=references)
 
 
-async def test_every_secret_is_tried_until_one_opens_the_registry(
+async def test_every_secret_is_tried_until_one_authenticates(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     caplog.set_level("DEBUG")
@@ -247,7 +247,7 @@ async def test_every_secret_is_tried_until_one_opens_the_registry(
     assert "hunter2" not in caplog.text + "".join(said)
 
 
-async def test_all_refusals_are_told() -> None:
+async def test_all_refusals_are_reported() -> None:
     world = SecretWorld("ann", "bob", knows="eve")
     async with world.running():
         world.add(asking("ann", "bob"))
@@ -258,7 +258,7 @@ async def test_all_refusals_are_told() -> None:
         )
 
 
-async def test_a_secret_that_is_not_there_is_said_and_the_pull_is_tried() -> None:
+async def test_a_missing_secret_is_reported_and_the_pull_attempted() -> None:
     world = SecretWorld("ann")
     async with world.running():
         world.add(asking("gone", "ann", "lost"))
@@ -273,7 +273,7 @@ async def test_a_secret_that_is_not_there_is_said_and_the_pull_is_tried() -> Non
         assert events[1].reason == "Pulling"
 
 
-async def test_a_broken_secret_fails_the_pull_without_a_word_of_its_text() -> None:
+async def test_an_invalid_secret_fails_the_pull_without_quoting_it() -> None:
     world = SecretWorld()
     broken = Secret(
         metadata=ObjectMeta(name="ann", namespace="default"),
@@ -294,7 +294,7 @@ async def test_a_broken_secret_fails_the_pull_without_a_word_of_its_text() -> No
 # --- what the status says of an image
 
 
-async def test_an_image_of_a_registry_is_named_by_its_digest() -> None:
+async def test_an_image_id_has_the_registry_digest() -> None:
     world = World()
     async with world.running():
         world.add(pod("web-n1", "", container(image="elsewhere:1")))

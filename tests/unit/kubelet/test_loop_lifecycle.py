@@ -56,7 +56,7 @@ async def test_starting_costs_no_needless_engine_calls() -> None:
         }
 
 
-async def test_events_of_a_start_come_in_order() -> None:
+async def test_events_of_a_start_are_in_order() -> None:
     world = World()
     async with world.running():
         world.add(pod("web-n1", "", container(image="elsewhere:2")))
@@ -76,7 +76,7 @@ async def test_events_of_a_start_come_in_order() -> None:
         assert {(e.source.component, e.source.host) for e in events} == {("kubelet", "n1")}
 
 
-async def test_an_image_that_is_there_is_not_pulled() -> None:
+async def test_a_present_image_is_not_pulled() -> None:
     world = World()
     async with world.running():
         world.add(pod())
@@ -87,7 +87,7 @@ async def test_an_image_that_is_there_is_not_pulled() -> None:
         )
 
 
-async def test_an_edited_pod_starts_once_the_old_one_is_gone() -> None:
+async def test_an_edited_pod_starts_after_the_old_one_terminated() -> None:
     world = World()
     world.behaviours["c"] = Behaviour(term_after=5.0)
     async with world.running():
@@ -125,7 +125,7 @@ async def test_a_removed_pod_leaves_nothing() -> None:
         ]
 
 
-async def test_strict_removal_leaves_the_list_at_once() -> None:
+async def test_strict_removal_deletes_the_record_at_once() -> None:
     world = World(strict=True)
     world.behaviours["c"] = Behaviour(term_after=3.0)
     async with world.running():
@@ -139,7 +139,7 @@ async def test_strict_removal_leaves_the_list_at_once() -> None:
         assert not world.engine.pods("memory", UID), "its volumes are gone too"
 
 
-async def test_removal_is_not_held_up_by_another_pod() -> None:
+async def test_removal_does_not_wait_for_another_pod() -> None:
     world = World()
     async with world.running():
         world.add(*[pod(f"p{i}") for i in range(50)])
@@ -173,7 +173,7 @@ async def test_the_last_of_several_edits_wins() -> None:
         assert len(world.sandboxes()) == 1
 
 
-async def test_the_same_pod_comes_back_while_it_ends() -> None:
+async def test_a_pod_is_added_again_while_it_terminates() -> None:
     world = World()
     world.behaviours["c"] = Behaviour(term_after=4.0)
     async with world.running():
@@ -196,7 +196,7 @@ async def test_the_same_pod_comes_back_while_it_ends() -> None:
         assert record.metadata.deletionTimestamp is None
 
 
-async def test_a_pod_that_runs_once_succeeds_and_stays() -> None:
+async def test_a_completed_pod_is_kept() -> None:
     world = World()
     world.behaviours["c"] = Behaviour(exit_after=3.0)
     async with world.running():
@@ -221,7 +221,7 @@ async def test_a_pod_that_runs_once_succeeds_and_stays() -> None:
         assert await world.record() is None
 
 
-async def test_a_failed_run_says_so() -> None:
+async def test_a_failed_run_is_reported() -> None:
     world = World()
     world.behaviours["c"] = Behaviour(exit_after=1.0, exit_code=3)
     async with world.running():
@@ -236,7 +236,7 @@ async def test_a_failed_run_says_so() -> None:
 
 
 @pytest.mark.parametrize("strict", [False, True])
-async def test_the_sandbox_is_told_of_before_images_are_pulled(strict: bool) -> None:
+async def test_the_sandbox_is_reported_before_images_are_pulled(strict: bool) -> None:
     world = World(strict=strict, start_delay=0.1, pull_delay=60.0)
 
     async def condition() -> str:
@@ -254,7 +254,7 @@ async def test_the_sandbox_is_told_of_before_images_are_pulled(strict: bool) -> 
         assert status.containerStatuses[0].state.waiting is not None
 
 
-async def test_the_deadline_ends_a_pod() -> None:
+async def test_active_deadline_seconds_ends_a_pod() -> None:
     world = World()
     async with world.running():
         world.add(pod(activeDeadlineSeconds=5))
@@ -292,7 +292,7 @@ async def test_a_fixed_uid_restarts_only_what_changed() -> None:
         assert counts == {"c": 1, "d": 0}
 
 
-async def test_a_dead_sandbox_is_made_again() -> None:
+async def test_a_dead_sandbox_is_recreated() -> None:
     world = World()
     async with world.running():
         world.add(pod())
@@ -319,7 +319,7 @@ async def test_an_unsupported_feature_is_reported_once() -> None:
         assert "the feature gate ContainerStopSignals is off" in event.message
 
 
-async def test_the_same_pod_comes_back_while_it_is_being_removed() -> None:
+async def test_a_pod_is_added_again_while_it_is_removed() -> None:
     world = World()
     async with world.running():
         world.add(pod())

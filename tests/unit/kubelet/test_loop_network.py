@@ -65,7 +65,7 @@ def own_lines(text: str) -> list[str]:
 # --- resolvers
 
 
-async def test_case_85_a_missing_cluster_is_said_on_the_node_once_and_not_on_every_pod() -> None:
+async def test_case_85_missing_cluster_dns_is_reported_once_on_the_node() -> None:
     world = World()
     async with world.running():
         world.add(asking("ClusterFirst", "a-n1"), asking("ClusterFirst", "b-n1"))
@@ -79,7 +79,7 @@ async def test_case_85_a_missing_cluster_is_said_on_the_node_once_and_not_on_eve
         assert told.message == f'pod: "c-n1_default(uid-c-n1)". {MISSING}'
 
 
-async def test_case_85_a_kubelet_says_it_of_each_pod_in_each_pass(tmp_path: Path) -> None:
+async def test_case_85_a_strict_kubelet_reports_it_for_each_pod_and_sync(tmp_path: Path) -> None:
     path = tmp_path / "resolv.conf"
     path.write_text("nameserver 127.0.0.53\nsearch lan\n")
     world = here(World(strict=True, resolv_conf=str(path)))
@@ -98,7 +98,7 @@ async def test_case_85_a_kubelet_says_it_of_each_pod_in_each_pass(tmp_path: Path
         assert on_node.message == MISSING
 
 
-async def test_with_a_cluster_nothing_is_missing() -> None:
+async def test_with_cluster_dns_nothing_is_reported() -> None:
     world = World(cluster_dns=("10.96.0.10",), cluster_domain="c.l", strict=True)
     async with world.running():
         world.add(asking("ClusterFirst"))
@@ -112,7 +112,7 @@ async def test_with_a_cluster_nothing_is_missing() -> None:
         assert await world.events("n1", "MissingClusterDNS") == []
 
 
-async def test_servers_on_loopback_stay_where_the_pod_can_reach_them(tmp_path: Path) -> None:
+async def test_loopback_servers_are_kept_for_host_network_pods(tmp_path: Path) -> None:
     path = tmp_path / "resolv.conf"
     path.write_text("nameserver 127.0.0.1\nnameserver 9.9.9.9\n")
     world = here(World(resolv_conf=str(path)))
@@ -127,7 +127,7 @@ async def test_servers_on_loopback_stay_where_the_pod_can_reach_them(tmp_path: P
         assert asked(world, "uid-c-n1").dns == DnsConfig(servers=("8.8.8.8",))
 
 
-async def test_another_machine_s_engine_has_a_resolver_of_its_own(tmp_path: Path) -> None:
+async def test_a_remote_engine_has_its_own_resolver(tmp_path: Path) -> None:
     path = tmp_path / "resolv.conf"
     path.write_text("nameserver 9.9.9.9\n")
     world = World(resolv_conf=str(path))
@@ -137,7 +137,7 @@ async def test_another_machine_s_engine_has_a_resolver_of_its_own(tmp_path: Path
         assert asked(world).dns is None
 
 
-async def test_without_a_file_a_strict_pod_asks_nobody() -> None:
+async def test_without_a_file_a_strict_pod_has_no_name_servers() -> None:
     world = here(World(strict=True))
     async with world.running():
         world.add(asking("Default"))
@@ -145,7 +145,7 @@ async def test_without_a_file_a_strict_pod_asks_nobody() -> None:
         assert asked(world).dns == DnsConfig(servers=("127.0.0.1",), searches=(".",))
 
 
-async def test_a_resolver_file_that_is_not_there(tmp_path: Path) -> None:
+async def test_a_missing_resolver_file(tmp_path: Path) -> None:
     path = str(tmp_path / "nosuch")
     text = f"open {path}: no such file or directory"
     world = here(World(resolv_conf=path))
@@ -172,7 +172,7 @@ async def test_a_strict_pod_waits_for_the_resolver_file(tmp_path: Path) -> None:
         await world.until(world.runs("uid-web-n1"))
 
 
-async def test_the_node_s_search_list_is_looked_at_once(tmp_path: Path) -> None:
+async def test_the_nodes_search_list_is_checked_once(tmp_path: Path) -> None:
     path = tmp_path / "resolv.conf"
     path.write_text("search " + " ".join(f"s{n}" for n in range(30)) + "\n")
     world = here(World(resolv_conf=str(path), cluster_domain="c.l"))
@@ -189,7 +189,7 @@ async def test_the_node_s_search_list_is_looked_at_once(tmp_path: Path) -> None:
         )
 
 
-async def test_case_86_what_was_cut_is_said(tmp_path: Path) -> None:
+async def test_case_86_exceeded_dns_limits_are_reported(tmp_path: Path) -> None:
     path = tmp_path / "resolv.conf"
     path.write_text("nameserver 1.1.1.1\nnameserver 1.1.1.2\n")
     world = here(World(resolv_conf=str(path)))
@@ -228,7 +228,7 @@ async def test_case_84_the_hosts_file_follows_the_pod_s_address() -> None:
         assert own_lines(hosts(world))[0] == f"{after}\th.s.default.svc.c.l\th"
 
 
-async def test_a_container_that_brings_a_hosts_file_keeps_it() -> None:
+async def test_a_container_with_its_own_hosts_file_keeps_it() -> None:
     mount = VolumeMount(name="v", mountPath="/etc/hosts")
     world = World()
     async with world.running():
@@ -246,7 +246,7 @@ async def test_a_container_that_brings_a_hosts_file_keeps_it() -> None:
         assert hosts(world, "own") == ""
 
 
-async def test_on_the_node_s_network_the_node_s_own_file_is_told(
+async def test_host_network_pods_get_the_nodes_hosts_file(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # The machine's own may change while the tests run.
@@ -259,7 +259,7 @@ async def test_on_the_node_s_network_the_node_s_own_file_is_told(
         assert hosts(world) == f"# Kubernetes-managed hosts file (host network).\n{NODE_HOSTS}"
 
 
-async def test_another_machine_s_hosts_file_is_the_engine_s_to_give() -> None:
+async def test_a_remote_engine_provides_the_hosts_file() -> None:
     world = World()
     async with world.running():
         world.add(pod(hostNetwork=True))
@@ -270,7 +270,7 @@ async def test_another_machine_s_hosts_file_is_the_engine_s_to_give() -> None:
 # --- names and namespaces
 
 
-async def test_a_full_name_that_is_too_long_makes_no_sandbox() -> None:
+async def test_a_too_long_fqdn_prevents_the_sandbox() -> None:
     world = World(cluster_domain="cluster.local")
     async with world.running():
         world.add(pod(hostname="h" * 50, subdomain="s", setHostnameAsFQDN=True))
@@ -307,7 +307,7 @@ async def test_namespaces(fields: dict[str, object], expected: tuple[str, str, s
         assert cell.config.pid is NamespaceMode(expected[2])
 
 
-async def test_users_of_its_own_where_the_engine_has_them() -> None:
+async def test_host_users_false_with_engine_support() -> None:
     world = World()
     world.engine.info = replace(world.engine.info, user_namespaces=True)
     async with world.running():
@@ -320,7 +320,7 @@ async def test_users_of_its_own_where_the_engine_has_them() -> None:
         assert asked(world, "c").host_users
 
 
-async def test_users_of_its_own_where_the_engine_has_none() -> None:
+async def test_host_users_false_without_engine_support() -> None:
     world = World()
     async with world.running():
         world.add(pod(hostUsers=False))
@@ -362,7 +362,7 @@ async def test_ports_of_the_regular_containers_are_published() -> None:
         )
 
 
-def test_a_port_can_be_meant_by_its_name() -> None:
+def test_a_port_can_be_referenced_by_name() -> None:
     ports = (ContainerPort(containerPort=80, name="web"), ContainerPort(containerPort=9))
     owner = container(ports=ports)
     assert probe_port("web", owner) == 80
@@ -370,7 +370,7 @@ def test_a_port_can_be_meant_by_its_name() -> None:
     assert hook_port("other", owner) == Unreachable("couldn't find port: other")
 
 
-async def test_a_port_that_somebody_else_holds_is_tried_again() -> None:
+async def test_a_port_in_use_is_retried() -> None:
     world = World()
     foreign = SandboxConfig(
         name="x",
@@ -396,7 +396,7 @@ async def test_a_port_that_somebody_else_holds_is_tried_again() -> None:
 # --- who may run
 
 
-async def test_case_45_a_root_image_is_tried_again_and_never_counted() -> None:
+async def test_case_45_a_root_image_is_retried_without_restart_count() -> None:
     world = World()
     asks = PodSecurityContext(runAsNonRoot=True)
     text = (
@@ -458,7 +458,7 @@ async def test_sysctls_that_are_allowed_reach_the_sandbox() -> None:
 # --- supplementary groups
 
 
-async def test_a_strict_groups_policy_is_refused_unless_the_engine_has_it() -> None:
+async def test_a_strict_groups_policy_requires_engine_support() -> None:
     asks = PodSecurityContext(supplementalGroupsPolicy="Strict")
     world = World()
     async with world.running():

@@ -71,7 +71,7 @@ async def test_a_pod_that_does_not_fit_is_rejected_for_good() -> None:
             await world.kubelet.endpoints.retry("default", "nope")
 
 
-async def test_an_edit_of_a_rejected_pod_is_another_chance() -> None:
+async def test_an_edited_rejected_pod_is_admitted_again() -> None:
     world = World()
     async with world.running():
         world.add(hungry("web-n1", "200Gi"))
@@ -103,7 +103,7 @@ async def test_priority_preempts() -> None:
         assert not world.running_containers("uid-low")
 
 
-async def test_ports_clash() -> None:
+async def test_host_port_conflicts() -> None:
     port = ContainerPort(containerPort=80, hostPort=8080, protocol="TCP")
     world = World()
     async with world.running():
@@ -121,7 +121,7 @@ async def test_ports_clash() -> None:
 # --- the kubelet comes and goes
 
 
-async def test_what_runs_is_adopted() -> None:
+async def test_running_pods_are_adopted() -> None:
     world = World()
     world.behaviours["b"] = Behaviour(exit_after=1.0, exit_code=1)
     async with world.running():
@@ -147,7 +147,7 @@ async def test_what_runs_is_adopted() -> None:
         assert not await world.events("web-n1", "SandboxChanged")
 
 
-async def test_a_manifest_that_went_while_nobody_looked() -> None:
+async def test_a_manifest_removed_while_no_kubelet_ran() -> None:
     world = World()
     world.behaviours["c"] = Behaviour(ignores_term=True)
     async with world.running():
@@ -165,7 +165,7 @@ async def test_a_manifest_that_went_while_nobody_looked() -> None:
         assert [e.message for e in killing] == ["Stopping container c"]
 
 
-async def test_an_edit_while_nobody_looked_waits_for_the_old_one() -> None:
+async def test_an_edit_made_while_no_kubelet_ran_waits_for_the_old_pod() -> None:
     world = World()
     world.behaviours["c"] = Behaviour(ignores_term=True)
     async with world.running():
@@ -180,7 +180,7 @@ async def test_an_edit_while_nobody_looked_waits_for_the_old_one() -> None:
         assert len(world.running_containers("new")) == 1
 
 
-async def test_an_empty_folder_is_a_folder() -> None:
+async def test_an_empty_folder_removes_all_pods() -> None:
     world = World()
     async with world.running():
         world.add(pod())
@@ -191,7 +191,7 @@ async def test_an_empty_folder_is_a_folder() -> None:
         await world.until(world.gone(UID), 5.0)
 
 
-async def test_a_folder_that_cannot_be_read_ends_nothing() -> None:
+async def test_an_unreadable_folder_removes_no_pods() -> None:
     world = World()
     async with world.running():
         world.add(pod())
@@ -243,7 +243,7 @@ async def ready(world: World) -> tuple[str, str]:
     return condition.status, condition.message
 
 
-async def test_an_outage_is_sat_out() -> None:
+async def test_pods_survive_an_engine_outage() -> None:
     world = World()
     async with world.running():
         world.add(pod())
@@ -270,7 +270,7 @@ async def test_an_outage_is_sat_out() -> None:
         assert turns == {"NodeNotReady": 1, "NodeReady": 2}
 
 
-async def test_a_strict_kubelet_calls_it_down_after_half_a_minute(
+async def test_a_strict_kubelet_reports_a_lost_engine_after_thirty_seconds(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     world = World(strict=True)
@@ -300,7 +300,7 @@ async def test_a_strict_kubelet_calls_it_down_after_half_a_minute(
         assert [one.id for one in world.containers(UID)] == [kept]
 
 
-async def test_containers_that_died_in_an_outage_come_back() -> None:
+async def test_containers_that_died_in_an_outage_are_restarted() -> None:
     world = World()
     async with world.running():
         world.add(pod())
@@ -314,7 +314,7 @@ async def test_containers_that_died_in_an_outage_come_back() -> None:
         assert len(world.sandboxes(UID)) == 1
 
 
-async def test_an_engine_lost_in_the_middle_of_a_start() -> None:
+async def test_an_engine_lost_during_a_start() -> None:
     world = World(start_delay=2.0)
     async with world.running():
         world.add(pod())
@@ -355,7 +355,7 @@ async def test_a_kubelet_waits_for_its_engine() -> None:
 # --- the node's record
 
 
-async def test_a_new_node_says_what_it_is_like() -> None:
+async def test_a_new_node_reports_its_properties() -> None:
     host = FakeHost()
     host.huge_pages = {"2Mi": 4 << 21, "1Gi": 0}
     world = World(host=host)
@@ -388,7 +388,7 @@ async def test_a_new_node_says_what_it_is_like() -> None:
         assert status.allocatable["memory"] == f"{32 * 1024 - 8}Mi", "huge pages are nobody else's"
 
 
-async def test_a_machine_that_was_started_anew_is_noticed() -> None:
+async def test_a_reboot_is_detected() -> None:
     host = FakeHost()
     world = World(host=host)
     async with world.running():
@@ -406,7 +406,7 @@ async def test_a_machine_that_was_started_anew_is_noticed() -> None:
         assert told.message == "Node n1 has been rebooted, boot id: boot-2"
 
 
-async def test_the_nodes_record_rests() -> None:
+async def test_the_nodes_record_is_not_rewritten_when_idle() -> None:
     world = World()
     async with world.running():
         await world.sleep(5.0)
@@ -425,7 +425,7 @@ async def test_the_nodes_record_rests() -> None:
 # --- what it costs
 
 
-async def test_idle_costs_one_list_in_five_seconds() -> None:
+async def test_an_idle_kubelet_lists_once_every_five_seconds() -> None:
     world = World()
     async with world.running():
         world.add(*[pod(f"p{i}") for i in range(50)])
@@ -457,7 +457,7 @@ async def test_one_change_costs_the_same_among_many(count: int) -> None:
 # --- endpoints
 
 
-async def test_logs_and_why_there_are_none() -> None:
+async def test_logs_and_reasons_for_missing_logs() -> None:
     world = World(pull_delay=30.0)
     world.behaviours["c"] = Behaviour(lines=("hello",))
     endpoints = world.kubelet.endpoints
@@ -528,7 +528,7 @@ async def test_figures_and_health() -> None:
         assert endpoints.healthy() == (False, "sync Loop took longer than expected")
 
 
-async def test_a_loop_that_is_stuck_is_told_over_http(tmp_path: Path) -> None:
+async def test_a_stuck_sync_loop_is_reported_over_http(tmp_path: Path) -> None:
     world = World()
     app = build_app(world.store, world.kubelet.endpoints, version="1")
     socket = tmp_path / "api.sock"
@@ -557,7 +557,7 @@ async def test_a_loop_that_is_stuck_is_told_over_http(tmp_path: Path) -> None:
         assert await ask("/syncloop") == (200, "ok")
 
 
-async def test_a_record_taken_for_a_manifest_brings_nothing_along() -> None:
+async def test_a_record_used_as_a_manifest_keeps_no_status() -> None:
     """A broken file's last good version comes from the records."""
     world = World()
     world.behaviours["c"] = Behaviour(exit_after=1.0)

@@ -27,7 +27,7 @@ async def edit(world: World, **changes: object) -> None:
     await world.store.update("nodes", "", "n1", changed)
 
 
-async def test_what_clients_set_stays_over_heartbeats_and_restarts() -> None:
+async def test_client_changes_of_the_node_survive_heartbeats_and_restarts() -> None:
     world = World()
     async with world.running():
         await world.sleep(1.0)
@@ -61,7 +61,7 @@ async def test_cordoning_is_reported_and_static_pods_still_start() -> None:
         ]
 
 
-async def test_labels_and_taints_of_clients_count_at_admission() -> None:
+async def test_labels_and_taints_of_clients_apply_at_admission() -> None:
     world = World()
     async with world.running():
         await world.sleep(1.0)
@@ -99,7 +99,7 @@ async def test_the_lease_is_renewed_every_ten_seconds() -> None:
         assert lease.spec.renewTime > renewed
 
 
-async def test_a_node_that_a_client_deleted_comes_back() -> None:
+async def test_a_deleted_node_is_recreated() -> None:
     world = World()
     async with world.running():
         await world.sleep(1.0)

@@ -73,7 +73,7 @@ def test_a_fixed_uid_under_another_name_is_another_pod() -> None:
     assert operations(source, pod("b", "fixed")) == [("REMOVE", ["fixed"]), ("ADD", ["fixed"])]
 
 
-def test_the_manager_knows_pods_by_either_name() -> None:
+def test_the_manager_finds_pods_by_both_names() -> None:
     manager = PodManager()
     manager.set(pod("a", "old"))
     manager.set(pod("a", "new"))
@@ -138,7 +138,7 @@ def status_of(count: int, *, container_id: str = "memory://x") -> PodStatus:
     )
 
 
-def test_counts_only_rise() -> None:
+def test_restart_counts_only_increase() -> None:
     counts = RestartCounts()
     assert counts.next("a", "c") == 0
     counts.observe(observed("a", 3, 2))
@@ -151,7 +151,7 @@ def test_counts_only_rise() -> None:
     assert counts.next("a", "c") == 0
 
 
-def test_counts_go_on_from_the_records() -> None:
+def test_restart_counts_continue_from_the_records() -> None:
     counts = RestartCounts()
     shown = counts.show("a", status_of(0, container_id=""), seed=status_of(5))
     assert shown.containerStatuses[0].restartCount == 5
@@ -162,7 +162,7 @@ def test_counts_go_on_from_the_records() -> None:
 
 
 @virtual()
-async def test_all_calls_are_tried_and_a_lost_engine_counts_most() -> None:
+async def test_all_calls_are_attempted_and_a_lost_engine_has_precedence() -> None:
     done: list[int] = []
 
     async def call(number: int, error: EngineError | None) -> None:
@@ -187,7 +187,7 @@ async def test_all_calls_are_tried_and_a_lost_engine_counts_most() -> None:
 
 
 @virtual()
-async def test_a_record_changes_hands_as_a_deletion_and_an_addition() -> None:
+async def test_a_record_with_another_uid_is_a_deletion_and_an_addition() -> None:
     clock = VirtualClock()
     store = open_store(None, clock=clock)
     pods = home_ports(store, clock, "n1").pods
@@ -230,7 +230,7 @@ async def test_a_record_changes_hands_as_a_deletion_and_an_addition() -> None:
 
 
 @pytest.mark.virtual_time
-async def test_the_last_words_are_stored() -> None:
+async def test_termination_messages_are_stored() -> None:
     world = World()
     async with world.running():
         world.add(pod("web-n1", "", container(image="UPPER CASE")))
@@ -240,7 +240,7 @@ async def test_the_last_words_are_stored() -> None:
 
 
 @pytest.mark.virtual_time
-async def test_a_pod_that_cannot_be_observed_is_said() -> None:
+async def test_a_failed_observation_of_a_pod_is_reported() -> None:
     world = World()
     async with world.running():
         world.add(pod())
@@ -278,7 +278,7 @@ class ListingRuntime:
 
 
 @virtual()
-async def test_an_end_that_its_worker_has_seen_is_not_looked_at_again(
+async def test_an_end_seen_by_the_worker_is_not_inspected_again(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     clock, config = VirtualClock(), KubeletConfig(node_name="n1")

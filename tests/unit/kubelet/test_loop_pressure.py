@@ -27,7 +27,7 @@ async def condition(world: World, kind: str) -> tuple[str, str, str]:
     return found.status, found.reason, found.message
 
 
-async def test_memory_pressure_ends_no_static_pod(caplog: pytest.LogCaptureFixture) -> None:
+async def test_memory_pressure_evicts_no_static_pod(caplog: pytest.LogCaptureFixture) -> None:
     host = FakeHost()
     world = World(host=host, eviction_hard=HARD)
     async with world.running():
@@ -95,7 +95,7 @@ async def test_an_empty_dir_over_its_limit_ends_an_api_pod_and_no_static_one() -
         assert not await world.events("static", "Evicted")
 
 
-async def test_a_full_disk_costs_what_is_dead_and_images_that_nobody_uses() -> None:
+async def test_a_full_disk_removes_dead_containers_and_unused_images() -> None:
     host = FakeHost()
     world = World(host=host, eviction_hard=HARD, strict=True)
     world.behaviours["c"] = Behaviour(exit_after=1.0)
@@ -118,7 +118,7 @@ async def test_a_full_disk_costs_what_is_dead_and_images_that_nobody_uses() -> N
         assert (await world.status("once")).phase == "Succeeded"
 
 
-async def test_pids_have_a_condition_of_their_own() -> None:
+async def test_pids_have_their_own_condition() -> None:
     host = FakeHost()
     host.seen["pid.available"] = Observation(99, 1000)
     world = World(host=host, eviction_hard=HARD)
@@ -133,7 +133,7 @@ async def test_pids_have_a_condition_of_their_own() -> None:
         assert told[0].message == "Attempting to reclaim pids"
 
 
-async def test_a_soft_threshold_waits_for_its_grace() -> None:
+async def test_a_soft_threshold_waits_for_its_grace_period() -> None:
     host = FakeHost()
     world = World(
         host=host,
@@ -150,7 +150,7 @@ async def test_a_soft_threshold_waits_for_its_grace() -> None:
         assert await world.events("n1", "EvictionThresholdMet")
 
 
-async def test_a_machine_that_is_fine_is_asked_for_nothing_but_the_history_of_usage() -> None:
+async def test_without_pressure_only_the_usage_history_queries_the_engine() -> None:
     world = World(host=FakeHost(), eviction_hard=HARD, system_reserved={"memory": "1Gi"})
     async with world.running():
         world.add(pod())
@@ -159,7 +159,7 @@ async def test_a_machine_that_is_fine_is_asked_for_nothing_but_the_history_of_us
         assert world.calls["stats"] <= 100.0 / SPACING + 1
 
 
-async def test_pods_that_use_up_what_is_theirs_press_a_machine_that_has_more() -> None:
+async def test_pods_at_allocatable_cause_pressure_despite_free_memory() -> None:
     host = FakeHost()
     host.seen["memory.available"] = Observation(16 * GI, 32 * GI)
     world = World(host=host, eviction_hard=HARD, system_reserved={"memory": "32Gi"})
@@ -169,7 +169,7 @@ async def test_pods_that_use_up_what_is_theirs_press_a_machine_that_has_more() -
         assert (await condition(world, "MemoryPressure"))[0] == "True"
 
 
-async def test_another_machine_is_not_watched_and_that_is_said() -> None:
+async def test_a_remote_machine_is_not_observed_and_this_is_reported() -> None:
     """Without a host the simulated engine is remote; nobody calls it short of anything."""
     world = World(eviction_hard=HARD)
     async with world.running():

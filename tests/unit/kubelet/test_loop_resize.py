@@ -65,7 +65,7 @@ def summary(resources: ResourceRequirements, **more: object) -> str:
 
 
 @virtual()
-async def test_more_is_given_without_a_restart() -> None:
+async def test_resources_are_increased_without_a_restart() -> None:
     async with World(jitter=0.0).running() as world:
         world.add(sized())
         await world.until(world.runs(WEB))
@@ -88,7 +88,7 @@ async def test_more_is_given_without_a_restart() -> None:
 
 
 @virtual()
-async def test_a_container_that_must_restart_does() -> None:
+async def test_a_restart_container_policy_restarts_the_container() -> None:
     policy = restarts("memory")
     async with World().running() as world:
         world.add(sized(policy=policy))
@@ -109,7 +109,7 @@ async def test_a_container_that_must_restart_does() -> None:
 
 
 @virtual()
-async def test_what_does_not_fit_is_deferred_until_it_does() -> None:
+async def test_a_resize_that_does_not_fit_is_deferred() -> None:
     async with World().running() as world:
         world.add(sized("1", limits=False), sized("2", name="db-n1", limits=False))
         await world.until(lambda: len(world.running_containers()) == 2)
@@ -148,7 +148,7 @@ async def test_what_does_not_fit_is_deferred_until_it_does() -> None:
 
 
 @virtual()
-async def test_a_limit_that_is_gone_is_lifted() -> None:
+async def test_a_removed_limit_is_lifted() -> None:
     async with World().running() as world:
         world.add(sized())
         await world.until(world.runs(WEB))
@@ -163,7 +163,7 @@ async def test_a_limit_that_is_gone_is_lifted() -> None:
 
 
 @virtual()
-async def test_a_wish_taken_back_is_pending_no_more() -> None:
+async def test_a_reverted_resize_is_no_longer_pending() -> None:
     async with World().running() as world:
         world.add(sized())
         await world.until(world.runs(WEB))
@@ -177,7 +177,7 @@ async def test_a_wish_taken_back_is_pending_no_more() -> None:
 
 
 @virtual()
-async def test_what_waits_is_tried_every_three_minutes() -> None:
+async def test_deferred_resizes_are_retried_every_three_minutes() -> None:
     async with World().running() as world:
         world.add(sized())
         await world.until(world.runs(WEB))
@@ -250,7 +250,7 @@ async def test_memory_is_not_lowered_below_what_is_used() -> None:
 
 
 @virtual()
-async def test_an_engine_that_refuses_is_asked_again() -> None:
+async def test_a_refused_update_is_retried() -> None:
     async with World().running() as world:
         world.add(sized())
         await world.until(world.runs(WEB))
@@ -268,7 +268,7 @@ async def test_an_engine_that_refuses_is_asked_again() -> None:
 
 
 @virtual()
-async def test_a_restart_of_the_kubelet_forgets_no_allocation(tmp_path: Path) -> None:
+async def test_allocations_survive_a_kubelet_restart(tmp_path: Path) -> None:
     async with World(root_dir=str(tmp_path)).running() as world:
         world.add(sized())
         await world.until(world.runs(WEB))
@@ -300,7 +300,7 @@ async def test_an_edit_made_while_no_kubelet_ran_is_a_resize(tmp_path: Path) -> 
 
 
 @virtual()
-async def test_without_its_file_what_runs_is_taken_as_it_is(tmp_path: Path) -> None:
+async def test_without_a_state_file_running_resources_are_adopted(tmp_path: Path) -> None:
     async with World(root_dir=str(tmp_path)).running() as world:
         world.add(sized())
         await world.until(world.runs(WEB))
@@ -313,7 +313,7 @@ async def test_without_its_file_what_runs_is_taken_as_it_is(tmp_path: Path) -> N
 
 
 @virtual()
-async def test_qos_follows_what_is_allocated() -> None:
+async def test_qos_follows_the_allocation() -> None:
     async with World().running() as world:
         world.add(sized())
         await world.until(world.runs(WEB))
@@ -343,7 +343,7 @@ async def test_pod_level_limits_reach_the_containers_without_their_own() -> None
 
 
 @virtual()
-async def test_a_pod_level_limit_that_makes_containers_restart_does_so_once() -> None:
+async def test_a_pod_level_limit_restarts_containers_once() -> None:
     def with_limit(memory: str) -> Pod:
         own = container(resizePolicy=restarts("memory"))
         limits = ResourceRequirements(limits={"memory": memory})

@@ -28,7 +28,7 @@ def sidecar(name: str):
     return container(name, restartPolicy="Always")
 
 
-async def test_a_container_is_stopped_with_its_grace_and_runs_again_alone() -> None:
+async def test_only_the_requested_container_is_restarted_with_its_grace_period() -> None:
     world = World()
     world.behaviours["slow"] = Behaviour(term_after=4.0)
     async with world.running():
@@ -61,7 +61,7 @@ async def test_a_pod_restarts_with_its_sidecars_in_the_same_sandbox() -> None:
         assert await counts(world) == {"i": 0, "s": 1, "a": 1}
 
 
-async def test_asking_twice_restarts_once() -> None:
+async def test_two_requests_restart_once() -> None:
     world = World()
     world.behaviours["c"] = Behaviour(term_after=2.0)
     async with world.running():
@@ -73,7 +73,7 @@ async def test_asking_twice_restarts_once() -> None:
         assert await counts(world) == {"c": 1}
 
 
-async def test_a_crash_loop_is_tried_at_once() -> None:
+async def test_a_restart_request_skips_the_back_off() -> None:
     world = World()
     world.behaviours["c"] = Behaviour(exit_after=1.0, exit_code=1)
     async with world.running():
@@ -85,7 +85,7 @@ async def test_a_crash_loop_is_tried_at_once() -> None:
         assert await world.until(world.runs(UID)) < 1.0
 
 
-async def test_a_pod_that_is_over_runs_once_more_as_if_new() -> None:
+async def test_a_terminated_pod_runs_again_as_new() -> None:
     world = World()
     world.behaviours["c"] = Behaviour(exit_after=1.0, exit_code=0)
     async with world.running():
@@ -101,7 +101,7 @@ async def test_a_pod_that_is_over_runs_once_more_as_if_new() -> None:
         assert await counts(world) == {"c": 0}
 
 
-async def test_a_running_pod_that_would_not_come_back_starts_over() -> None:
+async def test_a_running_pod_that_would_complete_is_restarted_as_new() -> None:
     world = World()
     world.behaviours["c"] = Behaviour(term_after=2.0)
     async with world.running():
@@ -119,7 +119,7 @@ async def test_a_running_pod_that_would_not_come_back_starts_over() -> None:
         assert record.metadata.deletionTimestamp is None
 
 
-async def test_a_manifest_that_goes_while_its_pod_starts_over_ends_it_for_good() -> None:
+async def test_removing_the_manifest_during_a_restart_removes_the_pod() -> None:
     world = World()
     world.behaviours["c"] = Behaviour(term_after=5.0)
     async with world.running():
@@ -134,7 +134,7 @@ async def test_a_manifest_that_goes_while_its_pod_starts_over_ends_it_for_good()
         assert not world.containers(UID)
 
 
-async def test_a_container_that_would_not_come_back_is_let_be() -> None:
+async def test_a_container_under_never_cannot_be_restarted() -> None:
     world = World()
     async with world.running():
         world.add(pod(policy="Never"))
@@ -149,7 +149,7 @@ async def test_a_container_that_would_not_come_back_is_let_be() -> None:
         assert len(world.running_containers(UID)) == 1
 
 
-async def test_an_init_container_at_work_is_let_be() -> None:
+async def test_a_running_init_container_cannot_be_restarted() -> None:
     """It would not be run once more for the asking: the pod gets to where it was going."""
     world = World()
     world.behaviours["i"] = Behaviour(exit_after=20.0)

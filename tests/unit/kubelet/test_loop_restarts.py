@@ -71,7 +71,7 @@ async def test_a_crash_loop_backs_off(code: int) -> None:
 
 
 @pytest.mark.parametrize("strict", [False, True])
-async def test_a_wait_is_told_once_though_an_older_instance_is_cleared_away(strict: bool) -> None:
+async def test_a_back_off_is_reported_once_despite_garbage_collection(strict: bool) -> None:
     world, starts = watched(Behaviour(exit_after=1.0, exit_code=1), strict=strict)
     async with world.running():
         world.add(pod())
@@ -83,7 +83,7 @@ async def test_a_wait_is_told_once_though_an_older_instance_is_cleared_away(stri
         assert ((await only(world)).state.terminated is not None) is strict
 
 
-async def test_a_strict_kubelet_shows_a_back_off_one_pass_late() -> None:
+async def test_a_strict_kubelet_shows_a_back_off_one_sync_late() -> None:
     """It waits already, and says so, while its status still shows the end."""
     world, starts = watched(Behaviour(exit_after=1.0, exit_code=1), strict=True)
     async with world.running():
@@ -108,7 +108,7 @@ async def test_jitter_stretches_the_back_off() -> None:
         assert starts.gaps() == [1.0, 16.0, 31.0]
 
 
-async def test_a_pod_that_goes_takes_no_other_pods_back_off_along() -> None:
+async def test_a_removed_pod_keeps_the_back_off_of_others() -> None:
     world, starts = watched(Behaviour(exit_after=1.0, exit_code=1))
     async with world.running():
         world.add(pod(), pod("other"))
@@ -143,7 +143,7 @@ async def test_a_long_run_resets_the_back_off() -> None:
         assert waiting.message.startswith("back-off 10s ")
 
 
-async def test_the_longest_back_off_can_be_set() -> None:
+async def test_the_maximum_back_off_can_be_set() -> None:
     world, starts = watched(
         Behaviour(exit_after=1.0, exit_code=1), max_container_restart_period=2.0
     )
@@ -168,7 +168,7 @@ async def test_only_one_dead_instance_is_kept() -> None:
         assert status.lastState.terminated is not None
 
 
-async def test_a_killed_container_is_restarted_alone() -> None:
+async def test_only_a_killed_container_is_restarted() -> None:
     world = World()
     async with world.running():
         world.add(pod("web-n1", "", container("a"), container("b")))
@@ -193,7 +193,7 @@ async def test_an_event_that_was_lost_is_found_by_the_relist() -> None:
         assert await world.until(world.runs(UID)) <= 5.1
 
 
-async def test_restart_counts_outlive_removed_containers() -> None:
+async def test_restart_counts_survive_removed_containers() -> None:
     """Case 50, without log files to count by."""
     world, starts = watched(Behaviour(exit_after=1.0, exit_code=1))
     async with world.running():
@@ -316,7 +316,7 @@ async def test_one_image_missing_keeps_the_pod_pending() -> None:
         assert ready.message == "containers with unready status: [b]"
 
 
-async def test_the_status_follows_before_all_images_are_there() -> None:
+async def test_the_status_is_updated_before_all_images_are_present() -> None:
     world = World(pull_delay=60.0)
     async with world.running():
         world.add(pod("web-n1", "", container("a"), container("b", image="big:1")))
@@ -339,7 +339,7 @@ async def test_the_status_follows_before_all_images_are_there() -> None:
         assert "podtui.dev/pull-progress" not in record.metadata.annotations
 
 
-async def test_pulls_take_turns() -> None:
+async def test_pulls_are_serialized() -> None:
     world = World(pull_delay=10.0)
     async with world.running():
         world.add(*[pod(f"p{i}", "", container(image=f"i{i}:1")) for i in range(3)])
@@ -355,7 +355,7 @@ async def test_pulls_take_turns() -> None:
         assert any("in 10s (30" in e.message for e in pulled)
 
 
-async def test_pulls_can_run_side_by_side() -> None:
+async def test_pulls_can_run_in_parallel() -> None:
     world = World(pull_delay=10.0, serialize_image_pulls=False, max_parallel_image_pulls=3)
     async with world.running():
         world.add(*[pod(f"p{i}", "", container(image=f"i{i}:1")) for i in range(3)])
@@ -376,7 +376,7 @@ async def test_a_pull_in_progress_is_not_interrupted() -> None:
         assert world.calls.get("create_container", 0) == 0
 
 
-async def test_waiting_for_a_turn_to_pull_ends_with_the_pod() -> None:
+async def test_a_queued_pull_is_cancelled_with_the_pod() -> None:
     world = World(pull_delay=60.0)
     async with world.running():
         world.add(pod("one", "", container(image="big:1")))
@@ -387,7 +387,7 @@ async def test_waiting_for_a_turn_to_pull_ends_with_the_pod() -> None:
         assert await world.until(world.gone("uid-two")) < 1.0
 
 
-async def test_a_container_that_cannot_start_is_tried_again() -> None:
+async def test_a_container_that_cannot_start_is_retried() -> None:
     world = World()
     world.behaviours["c"] = Behaviour(start_error='exec: "nope": not found')
     async with world.running():
@@ -416,7 +416,7 @@ async def test_a_container_stuck_in_created_does_not_spin() -> None:
         assert 5 <= world.calls["create_container"] <= 8
 
 
-async def test_a_sandbox_that_cannot_be_made_is_tried_again() -> None:
+async def test_a_sandbox_that_cannot_be_created_is_retried() -> None:
     world = World()
     async with world.running():
         world.engine.faults.fail("run_sandbox", EngineError("no room"), times=2)
@@ -427,7 +427,7 @@ async def test_a_sandbox_that_cannot_be_made_is_tried_again() -> None:
         assert told[0].message == "Failed to create pod sandbox: no room"
 
 
-async def test_a_pull_error_speaks_the_engines_words() -> None:
+async def test_a_pull_error_has_the_engines_message() -> None:
     world = World()
     async with world.running():
         world.engine.faults.fail("pull_image", ImagePullError("registry on fire"))

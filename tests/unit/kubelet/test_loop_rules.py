@@ -59,7 +59,7 @@ async def test_case_23_on_failure_restarts_only_what_failed() -> None:
         assert world.phase() == "Running"
 
 
-async def test_case_48_an_oom_kill_is_told_and_restarted() -> None:
+async def test_case_48_an_oom_kill_is_reported_and_restarted() -> None:
     world = World()
     world.behaviours["c"] = Behaviour(exit_after=1.0, oom=True)
     async with world.running():
@@ -94,7 +94,7 @@ async def test_case_59_a_rule_restarts_under_never(code: int) -> None:
 # --- all containers anew
 
 
-async def test_case_60_all_containers_start_anew_in_their_sandbox() -> None:
+async def test_case_60_all_containers_restart_in_their_sandbox() -> None:
     runs: list[str] = []
 
     def behave(config: ContainerConfig) -> Behaviour:
@@ -214,7 +214,7 @@ async def test_case_58_init_containers_do_not_run_again_for_a_dead_app() -> None
         assert (await statuses(world))["c"].restartCount == 1
 
 
-async def test_case_46_a_dead_sandbox_takes_everything_along() -> None:
+async def test_case_46_a_dead_sandbox_restarts_everything() -> None:
     world = World()
     world.behaviours["init"] = Behaviour(exit_after=1.0)
     async with world.running():
@@ -243,7 +243,9 @@ async def test_case_46_a_dead_sandbox_takes_everything_along() -> None:
 
 @pytest.mark.parametrize("code", [0, 1])
 @pytest.mark.parametrize("app", [0, 3])
-async def test_case_54_a_sidecar_is_restarted_and_decides_nothing(code: int, app: int) -> None:
+async def test_case_54_a_sidecar_is_restarted_without_affecting_the_phase(
+    code: int, app: int
+) -> None:
     world = World()
     world.behaviours["side"] = Behaviour(exit_after=2.0, exit_code=code, term_code=1)
     world.behaviours["c"] = Behaviour(exit_after=20.0, exit_code=app)
@@ -259,7 +261,7 @@ async def test_case_54_a_sidecar_is_restarted_and_decides_nothing(code: int, app
 
 
 @pytest.mark.parametrize("policy", ["Always", "Never"])
-async def test_case_104_a_sidecar_without_its_image_holds_up_the_rest(policy: str) -> None:
+async def test_case_104_a_sidecar_without_its_image_blocks_the_others(policy: str) -> None:
     world = World()
     absent = container("side", restartPolicy="Always", image="absent:1", imagePullPolicy="Never")
     async with world.running():

@@ -52,7 +52,7 @@ def one(start: PodStart, kind: StepKind, subject: str = "") -> Step:
     return found
 
 
-async def test_a_start_is_told_from_the_manifest_to_readiness() -> None:
+async def test_a_timeline_covers_manifest_to_readiness() -> None:
     world = World(pull_delay=3.0, start_delay=0.5)
     world.behaviours["setup"] = Behaviour(exit_after=4.0)
     probe = Probe(exec=ExecAction(command=("true",)), initialDelaySeconds=6, periodSeconds=1)
@@ -80,7 +80,7 @@ async def test_a_start_is_told_from_the_manifest_to_readiness() -> None:
     assert moment(start.ready) >= moment(one(start, StepKind.READY, "app").ended)
 
 
-async def test_a_crash_loop_is_told_run_by_run() -> None:
+async def test_a_timeline_lists_each_run_of_a_crash_loop() -> None:
     world = World()
     world.behaviours["c"] = Behaviour(exit_after=1.0, exit_code=3)
     async with world.running():
@@ -94,7 +94,7 @@ async def test_a_crash_loop_is_told_run_by_run() -> None:
     assert len([s for s in start.steps if s.kind is StepKind.SANDBOX]) == 1
 
 
-async def test_a_pull_that_fails_says_why() -> None:
+async def test_a_failed_pull_has_a_reason() -> None:
     world = World()
     async with world.running():
         world.add(pod("web-n1", UID, container(image="nosuch:1")))
@@ -105,7 +105,7 @@ async def test_a_pull_that_fails_says_why() -> None:
     assert "Create c" not in kinds(start)
 
 
-async def test_a_rejected_pod_gets_no_further_than_admission() -> None:
+async def test_the_timeline_of_a_rejected_pod_ends_at_admission() -> None:
     world = World()
     much = ResourceRequirements(requests={"cpu": "1000"})
     async with world.running():
@@ -115,7 +115,7 @@ async def test_a_rejected_pod_gets_no_further_than_admission() -> None:
     assert (start.steps[0].failed, start.steps[0].note) == (True, "UnexpectedAdmissionError")
 
 
-async def test_an_edited_manifest_is_another_start_beside_the_last() -> None:
+async def test_an_edited_manifest_adds_another_start() -> None:
     world = World()
     async with world.running():
         world.add(pod("web-n1", UID))
@@ -128,7 +128,7 @@ async def test_an_edited_manifest_is_another_start_beside_the_last() -> None:
     assert before.ready is not None
 
 
-async def test_a_sandbox_made_anew_is_another_start_of_the_same_pod() -> None:
+async def test_a_recreated_sandbox_is_another_start_of_the_pod() -> None:
     world = World()
     async with world.running():
         world.add(pod("web-n1", UID))
@@ -141,7 +141,7 @@ async def test_a_sandbox_made_anew_is_another_start_of_the_same_pod() -> None:
     assert now.ready is not None
 
 
-async def test_a_kubelet_that_comes_after_goes_on_with_the_start() -> None:
+async def test_the_next_kubelet_continues_the_timeline() -> None:
     world = World()
     async with world.running():
         world.add(pod("web-n1", UID))
@@ -153,7 +153,7 @@ async def test_a_kubelet_that_comes_after_goes_on_with_the_start() -> None:
         assert await starts(world) == (before,)
 
 
-async def test_a_pod_that_went_while_no_kubelet_was_there_is_over() -> None:
+async def test_the_timeline_of_a_pod_removed_without_a_kubelet_is_closed() -> None:
     world = World()
     async with world.running():
         world.add(pod("web-n1", UID), pod("db-n1", "db"))
@@ -166,7 +166,7 @@ async def test_a_pod_that_went_while_no_kubelet_was_there_is_over() -> None:
         assert (await starts(world, "db-n1"))[0].over is None
 
 
-async def test_timelines_outlive_the_process(tmp_path: Path) -> None:
+async def test_timelines_survive_the_process(tmp_path: Path) -> None:
     world = World()
     world.store = open_store(str(tmp_path / "records.db"), clock=world.clock)
     world.kubelet = world._new_kubelet()

@@ -29,7 +29,7 @@ def names(groups) -> list[tuple[float, list[str]]]:
     return [(one.seconds, [pod.metadata.name for pod in one.pods]) for one in groups]
 
 
-def test_a_pod_is_in_the_highest_step_that_it_reaches():
+def test_a_pod_belongs_to_its_highest_priority_step():
     pods = [
         pod("plain"),
         pod("low", priority=-5),
@@ -64,7 +64,7 @@ def two_steps(**more: object) -> World:
 
 
 @pytest.mark.virtual_time
-async def test_pods_end_by_priority_and_say_why() -> None:
+async def test_pods_are_terminated_by_priority_with_a_reason() -> None:
     world = two_steps()
     world.behaviours["c"] = Behaviour(ignores_term=True)
     async with world.running():
@@ -111,7 +111,7 @@ async def test_pods_end_by_priority_and_say_why() -> None:
 
 
 @pytest.mark.virtual_time
-async def test_a_short_grace_of_its_own_ends_a_pod_sooner() -> None:
+async def test_a_short_grace_period_of_a_pod_applies() -> None:
     world = two_steps()
     world.behaviours["c"] = Behaviour(ignores_term=True)
     async with world.running():
@@ -123,7 +123,7 @@ async def test_a_short_grace_of_its_own_ends_a_pod_sooner() -> None:
 
 
 @pytest.mark.virtual_time
-async def test_what_does_not_end_in_time_is_left_behind() -> None:
+async def test_pods_that_exceed_the_shutdown_time_are_abandoned() -> None:
     world = two_steps()
     async with world.running():
         world.add(pod())
@@ -136,7 +136,7 @@ async def test_what_does_not_end_in_time_is_left_behind() -> None:
 
 
 @pytest.mark.virtual_time
-async def test_without_a_grace_nothing_is_ended() -> None:
+async def test_without_a_shutdown_grace_period_no_pod_is_terminated() -> None:
     world = World()
     async with world.running():
         world.add(pod())

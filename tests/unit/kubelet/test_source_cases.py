@@ -128,7 +128,7 @@ async def test_another_variable_under_a_fixed_uid_waits_for_the_next_restart() -
         assert (await world.status()).containerStatuses[0].restartCount == 1
 
 
-async def test_a_broken_manifest_does_no_harm_to_the_one_beside_it() -> None:
+async def test_an_invalid_manifest_does_not_affect_others() -> None:
     world = FolderWorld()
     async with world.running():
         world.put("bad.yaml", BROKEN)
@@ -143,7 +143,7 @@ async def test_a_broken_manifest_does_no_harm_to_the_one_beside_it() -> None:
 
 
 @pytest.mark.parametrize("strict", [False, True])
-async def test_a_manifest_that_turns_bad(strict: bool) -> None:
+async def test_a_manifest_that_becomes_invalid(strict: bool) -> None:
     world = FolderWorld(strict=strict)
     async with world.running():
         old = await running(world)

@@ -68,7 +68,7 @@ def found(text: str, *, strict: bool = False) -> tuple[Diagnostic, ...]:
     return read_manifest("/m/x.yaml", text.encode(), node_name=NODE, strict=strict).diagnostics
 
 
-def test_a_copy_gets_one_finding_that_removes_what_the_cluster_added() -> None:
+def test_a_cluster_copy_gets_one_finding_that_removes_cluster_fields() -> None:
     copy, mine = found(COPY)
     assert (copy.code, copy.severity) == ("ClusterCopy", Severity.ERROR)
     assert "kubectl get -o yaml" in copy.message
@@ -95,7 +95,7 @@ def test_a_copy_gets_one_finding_that_removes_what_the_cluster_added() -> None:
     assert (mine.code, mine.field) == ("NoEffect", "spec.tolerations")
 
 
-def test_under_strict_the_kubelets_errors_stay() -> None:
+def test_under_strict_the_kubelets_errors_are_kept() -> None:
     said = found(COPY, strict=True)
     errors = [d.message for d in said if d.severity is Severity.ERROR]
     assert errors[0] == "Forbidden: static pods may not reference serviceaccounts"
@@ -107,18 +107,18 @@ def test_under_strict_the_kubelets_errors_stay() -> None:
     "extra",
     ["  uid: u\n", '  resourceVersion: "5"\n', "  ownerReferences: []\n"],
 )
-def test_one_such_field_alone_is_anybodys(extra: str) -> None:
+def test_a_single_cluster_field_is_not_a_copy(extra: str) -> None:
     text = pod_text().replace("metadata:\n", f"metadata:\n{extra}")
     assert "ClusterCopy" not in {d.code for d in found(text)}
 
 
-def test_the_records_of_a_real_api_server_are_copies() -> None:
+def test_records_of_a_real_api_server_are_detected() -> None:
     for path in GOLDEN_PODS:
         tree: dict[str, Any] = msgspec.json.decode(path.read_bytes())
         assert {("status",), ("metadata", "uid")} <= set(added_fields(tree)), path
 
 
-def test_the_name_of_a_mirror_pod_is_the_manifests_with_the_nodes() -> None:
+def test_a_mirror_pod_name_has_the_node_suffix() -> None:
     text = """apiVersion: v1
 kind: Pod
 metadata:

@@ -14,7 +14,7 @@ POD = "apiVersion: v1\nkind: Pod\nmetadata: {name: web}\nspec:\n  containers:\n"
 POD += "    - {name: c, image: busybox}\n"
 
 
-async def test_a_text_is_read_as_if_it_were_the_file(tmp_path: Path) -> None:
+async def test_a_text_is_read_in_place_of_the_file(tmp_path: Path) -> None:
     (tmp_path / "web.yaml").write_text(POD)
     folder = ManifestFolder(tmp_path, node_name="n1", clock=SystemClock())
     snapshots = folder.snapshots()
@@ -43,13 +43,13 @@ async def test_a_text_is_read_as_if_it_were_the_file(tmp_path: Path) -> None:
         ("", "not the name of a file"),
     ],
 )
-async def test_a_name_that_is_not_read_is_refused(tmp_path: Path, name: str, why: str) -> None:
+async def test_an_ignored_file_name_is_refused(tmp_path: Path, name: str, why: str) -> None:
     folder = ManifestFolder(tmp_path, node_name="n1", clock=SystemClock())
     with pytest.raises(ValueError, match=why):
         await folder.preview(name, POD.encode())
 
 
-async def test_beside_a_single_file_nothing_is_read(tmp_path: Path) -> None:
+async def test_beside_a_single_file_no_other_is_read(tmp_path: Path) -> None:
     (tmp_path / "web.yaml").write_text(POD)
     folder = ManifestFolder(tmp_path / "web.yaml", node_name="n1", clock=SystemClock())
     snapshots = folder.snapshots()

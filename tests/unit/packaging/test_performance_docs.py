@@ -24,7 +24,7 @@ After.
 """
 
 
-def test_figures_replace_their_own_and_nothing_else() -> None:
+def test_figures_replace_only_their_block() -> None:
     once = replaced(PAGE, "a", "new")
     assert "old" not in once
     assert once.index("Before.") < once.index("new") < once.index("Between.")
@@ -33,18 +33,18 @@ def test_figures_replace_their_own_and_nothing_else() -> None:
 
 
 @pytest.mark.parametrize("name", ["c", "a -->"])
-def test_figures_without_a_place_are_refused(name: str) -> None:
+def test_figures_without_a_block_are_refused(name: str) -> None:
     with pytest.raises(LookupError):
         replaced(PAGE, name, "new")
 
 
 @pytest.mark.parametrize("name", ALL)
-def test_each_benchmark_has_its_place(name: str) -> None:
+def test_each_benchmark_has_its_block(name: str) -> None:
     text = Path(TARGET).read_text(encoding="utf-8")
     assert "new figures" in replaced(text, name, "new figures")
 
 
-def test_a_row_says_whether_its_bound_held() -> None:
+def test_a_row_shows_whether_its_bound_held() -> None:
     held = row("a", [1.0, 2.0, 3.0], "s", floor=[2.0], floor_name="bare", bound=1.0)
     missed = row("b", [3.0], "s", bound=2.0)
     assert (held.ratio, held.verdict, missed.verdict) == (1.0, "held", "MISSED")
@@ -63,7 +63,7 @@ def test_lost_lines_are_counted(numbers: list[int], expected: int) -> None:
     assert gaps(numbers) == expected
 
 
-def test_the_cost_of_two_processes_is_told_apart_and_added() -> None:
+def test_the_cost_of_two_processes_is_listed_and_summed() -> None:
     cost = shares({"screen": 1.0, "agent": 4.0}, {"screen": 1.5, "agent": 4.25}, 10.0)
     assert cost == {"screen": 5.0, "agent": 2.5}
     rows = [found for found in told("podtui", "CPU", cost, "%") if isinstance(found, Row)]
@@ -73,11 +73,11 @@ def test_the_cost_of_two_processes_is_told_apart_and_added() -> None:
     assert [found.value for found in rows] == [5.0, 2.5, 7.5]
 
 
-def test_one_process_is_held_against_the_sum_of_the_others() -> None:
+def test_one_process_is_compared_with_the_sum_of_the_others() -> None:
     (found,) = told("peer", "CPU", {"screen": 8.0}, "%", {"screen": 3.0, "agent": 1.0})
     assert isinstance(found, Row)
     assert (found.name, found.floor, found.ratio) == ("peer: CPU", 4.0, 2.0)
 
 
-def test_the_engine_s_stamp_is_read_as_utc() -> None:
+def test_the_engines_timestamp_is_parsed_as_utc() -> None:
     assert epoch(b"1970-01-01T00:01:00.250000999Z number=0") == 60.25

@@ -9,7 +9,7 @@ from repository import ROOT
 DOCS = ROOT / "docs"
 
 
-def test_every_test_that_security_names_is_there() -> None:
+def test_every_test_named_in_security_exists() -> None:
     found = re.findall(r"\[(test_\w+)\]\((\S+?)\)", (DOCS / "security.md").read_text())
     assert len(found) > 50
     missing = [

@@ -32,19 +32,19 @@ def test_a_free_port_is_remembered(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "text", ["", "{", "[]", '{"address": "127.0.0.1", "port": 0}', '{"address": "x", "port": 1}']
 )
-def test_a_damaged_memory_is_forgotten(tmp_path: Path, text: str) -> None:
+def test_a_damaged_port_file_is_ignored(tmp_path: Path, text: str) -> None:
     (tmp_path / "api.json").write_text(text)
     assert remembered_access_point(tmp_path) is None
     assert choose_access_point(tmp_path, "127.0.0.1", 0) == remembered_access_point(tmp_path)
 
 
-def test_an_address_that_is_not_there_yet(tmp_path: Path) -> None:
+def test_an_address_that_does_not_exist_yet(tmp_path: Path) -> None:
     point = choose_access_point(tmp_path, "192.0.2.1", 0)
     assert 20000 <= point.port < 30000
     assert choose_access_point(tmp_path, "192.0.2.1", 0) == point
 
 
-def test_no_place_to_remember(tmp_path: Path) -> None:
+def test_a_missing_root_directory_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(PodtuiError, match="cannot choose a port"):
         choose_access_point(tmp_path / "missing", "127.0.0.1", 0)
 
@@ -59,11 +59,11 @@ def test_no_place_to_remember(tmp_path: Path) -> None:
         ("10.0.0.7", "https://10.0.0.7:20001"),
     ],
 )
-def test_where_clients_reach_it(address: str, url: str) -> None:
+def test_url_for_clients(address: str, url: str) -> None:
     assert AccessPoint(address, 20001).url == url
 
 
-def test_the_kubeconfig_is_for_its_owner_alone(tmp_path: Path) -> None:
+def test_the_kubeconfig_is_readable_only_by_its_owner(tmp_path: Path) -> None:
     path = tmp_path / "kubeconfig"
     path.write_text("of before")
     path.chmod(0o644)

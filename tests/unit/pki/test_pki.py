@@ -28,7 +28,7 @@ def files(folder: Path) -> dict[str, bytes]:
     return {path.name: path.read_bytes() for path in (folder / "pki").iterdir()}
 
 
-def test_all_is_made_once_and_kept(tmp_path: Path) -> None:
+def test_keys_and_certificates_are_created_once_and_kept(tmp_path: Path) -> None:
     first, _ = opened(tmp_path)
     before = files(tmp_path)
     assert before.keys() == {"ca.key", "ca.crt", "server.pem", "sa.key", "token", "lock"}
@@ -40,7 +40,7 @@ def test_all_is_made_once_and_kept(tmp_path: Path) -> None:
     assert other.token != first.token
 
 
-def test_files_are_for_their_owner_alone_under_any_umask(tmp_path: Path) -> None:
+def test_files_are_private_under_any_umask(tmp_path: Path) -> None:
     before = os.umask(0)
     try:
         opened(tmp_path)
@@ -51,7 +51,9 @@ def test_files_are_for_their_owner_alone_under_any_umask(tmp_path: Path) -> None
     assert set(modes.values()) == {0o600}, modes
 
 
-def test_access_of_others_is_taken_away(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_permissions_of_others_are_removed(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     first, _ = opened(tmp_path)
     key, folder = tmp_path / "pki" / "ca.key", tmp_path / "pki"
     key.chmod(0o644)
@@ -73,7 +75,7 @@ def test_a_link_in_place_of_a_key_is_refused(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["ca.key", "ca.crt", "server.pem", "sa.key", "token"])
-def test_a_damaged_file_is_replaced_and_not_quoted(
+def test_a_damaged_key_file_is_replaced_and_not_quoted(
     tmp_path: Path, name: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     opened(tmp_path)

@@ -35,7 +35,7 @@ def encoded(data: bytes) -> str:
     return base64.urlsafe_b64encode(data).rstrip(b"=").decode()
 
 
-def test_the_claims_are_those_of_kubernetes() -> None:
+def test_the_claims_match_kubernetes() -> None:
     token, claims = ISSUERS.issue(BINDING, (), 3600, NOW)
     at = int(NOW.timestamp())
     assert json.loads(part(token, 1)) == {

@@ -64,7 +64,7 @@ def test_image_ids() -> None:
     assert not is_id("sha256:00")
 
 
-def test_a_gateway_that_answers_for_a_registry() -> None:
+def test_a_gateway_error_of_a_registry() -> None:
     plain = {"error": "no such host", "errorDetail": {"message": "no such host"}}
     assert pull_problem(plain) == "no such host"
     assert pull_problem({"error": "bad gateway", "errorDetail": {"code": 502}}) == (
@@ -95,7 +95,7 @@ def test_image_records() -> None:
 @pytest.mark.parametrize(
     ("created", "year"), [(1_700_000_000, 2023), (STAMP, 2026), (0, None), ("", None), (None, None)]
 )
-def test_when_an_image_was_made(created: object, year: int | None) -> None:
+def test_creation_time_of_an_image(created: object, year: int | None) -> None:
     made = image_record({"Id": "0" * 64, "Created": created}).created_at
     assert (made and made.year) == year
 
@@ -138,7 +138,7 @@ messages = st.lists(
 
 
 @given(messages, st.lists(st.integers(1, 30)))
-def test_frames_survive_any_cutting(
+def test_frames_are_parsed_from_any_chunks(
     written: list[tuple[str, bytes, bool]], cuts: list[int]
 ) -> None:
     whole = b"".join(
@@ -163,7 +163,7 @@ def test_a_stream_without_frames_is_refused() -> None:
 
 
 @given(st.lists(st.integers(1, 9000), max_size=12))
-def test_terminal_lines_survive_any_cutting(cuts: list[int]) -> None:
+def test_terminal_lines_are_parsed_from_any_chunks(cuts: list[int]) -> None:
     stamp = STAMP.encode() + b" "
     whole = stamp + b"one\r\n" + stamp + b"x" * 16384 + stamp + b"tail\r\n" + stamp + b"$ "
     lines = TerminalLines()
@@ -262,7 +262,7 @@ def split(top: Path) -> KernelFiles:
     return KernelFiles(1, "cgroupfs", "docker", top, top / "proc")
 
 
-def test_disks_are_counted_by_the_group_where_the_kernel_does_so(tmp_path: Path) -> None:
+def test_disk_counters_come_from_the_cgroup_if_available(tmp_path: Path) -> None:
     files = modern(tmp_path)
     lines = "8:0 rbytes=5 wbytes=6 rios=1 wios=1\n8:16 rbytes=10 wbytes=0 rios=0 wios=0\n"
     put(tmp_path, "system.slice/docker-abc.scope/io.stat", lines)
@@ -270,12 +270,12 @@ def test_disks_are_counted_by_the_group_where_the_kernel_does_so(tmp_path: Path)
     assert files.usage("gone") is None
 
 
-def test_disks_are_counted_by_processes_where_no_group_does(tmp_path: Path) -> None:
+def test_disk_counters_come_from_processes_otherwise(tmp_path: Path) -> None:
     """Process 44 has ended between the two looks."""
     assert modern(tmp_path).usage("abc") == Usage(12_000, 600, (101, 22))
 
 
-def test_old_groups_count_disks_only_where_the_whole_machine_shows_it(tmp_path: Path) -> None:
+def test_cgroup_v1_disk_counters_need_the_whole_hierarchy(tmp_path: Path) -> None:
     name = "blkio.throttle.io_service_bytes_recursive"
     put(tmp_path, f"blkio/{name}", "Total 0\n")
     assert split(tmp_path).usage("abc") == Usage(99, 0, (100, 20))
@@ -286,7 +286,7 @@ def test_old_groups_count_disks_only_where_the_whole_machine_shows_it(tmp_path: 
     assert split(tmp_path).usage("abc") == Usage(99, 0, (0, 0))
 
 
-def test_disks_that_nobody_may_look_at_are_not_measured(tmp_path: Path) -> None:
+def test_unreadable_disk_counters_are_not_measured(tmp_path: Path) -> None:
     files = split(tmp_path)
     (tmp_path / "proc/42/io").unlink()
     (tmp_path / "proc/42/io").mkdir()
@@ -314,7 +314,7 @@ def test_interfaces_are_those_of_the_first_process(tmp_path: Path) -> None:
         (500, "disk full", EngineError),
     ],
 )
-def test_what_refusals_mean(status: int, text: str, kind: type[EngineError]) -> None:
+def test_refusals_are_classified(status: int, text: str, kind: type[EngineError]) -> None:
     assert type(engine_error(Refused(status, text))) is kind
 
 
@@ -336,7 +336,7 @@ def test_errors_are_translated_once() -> None:
     assert same.value is own
 
 
-async def test_a_blocking_call_that_is_given_up_does_not_stop_the_event_loop() -> None:
+async def test_a_cancelled_blocking_call_does_not_block_the_event_loop() -> None:
     """A reconnect that is cancelled leaves the old connection's calls to end by themselves."""
     allowed, finished = threading.Event(), threading.Event()
     began = asyncio.Event()
@@ -357,7 +357,7 @@ async def test_a_blocking_call_that_is_given_up_does_not_stop_the_event_loop() -
         allowed.set()
 
 
-async def test_a_call_that_a_lost_connection_drops_does_not_cancel_its_caller() -> None:
+async def test_a_call_dropped_by_a_lost_connection_does_not_cancel_its_caller() -> None:
     """More calls than threads: those that wait for one are dropped when the connection closes.
 
     A worker whose task ended as cancelled left its pod Pending for ever."""

@@ -82,7 +82,7 @@ async def test_a_helper_that_ended_is_replaced(
         await ask(sockets)
 
 
-async def test_a_socket_that_comes_after_the_cancelling_is_closed(
+async def test_a_socket_that_arrives_after_cancellation_is_closed(
     sockets: NamespaceSockets, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     answer = "s = socket.socket(); socket.send_fds(channel, [b'0'], [s.fileno()])"
@@ -95,7 +95,7 @@ async def test_a_socket_that_comes_after_the_cancelling_is_closed(
         pass
 
 
-async def test_a_process_that_is_gone(sockets: NamespaceSockets) -> None:
+async def test_an_ended_process(sockets: NamespaceSockets) -> None:
     with pytest.raises(FileNotFoundError):
         await sockets.open(2**22 + 1, socket.AF_INET, [])
 

@@ -58,7 +58,7 @@ ENTRIES = (
 
 
 @pytest.mark.parametrize("kind", [tarfile.PAX_FORMAT, tarfile.GNU_FORMAT])
-async def test_members_are_read_whatever_is_taken_of_them(kind: int) -> None:
+async def test_members_are_read_even_if_partly_consumed(kind: int) -> None:
     stream = TarStream(Body(archive(*ENTRIES, kind=kind)))
     seen: list[tuple[str, int, str]] = []
     async for member in stream.members():
@@ -69,7 +69,7 @@ async def test_members_are_read_whatever_is_taken_of_them(kind: int) -> None:
     assert seen == [("d", 0, ""), (LONG, 100_000, ""), ("d/link", 0, "l" * 200), ("d/empty", 0, "")]
 
 
-async def test_what_is_passed_on_is_the_archive(tmp_path: Path) -> None:
+async def test_the_archive_is_passed_on_unchanged(tmp_path: Path) -> None:
     whole = archive(*ENTRIES)
     stream, passed = TarStream(Body(whole)), b""
     async for member in stream.members():
@@ -89,7 +89,7 @@ async def test_ends_of_a_file() -> None:
 
 
 @pytest.mark.parametrize("length", [0, 100, 512, 600, 1500])
-async def test_an_archive_that_is_cut_off_is_an_error(length: int) -> None:
+async def test_a_truncated_archive_is_an_error(length: int) -> None:
     with pytest.raises(EngineError, match="broken archive"):
         async for _ in TarStream(Body(archive(*ENTRIES)[:length])).members():
             pass
@@ -102,7 +102,7 @@ def member(name: str, kind: bytes = tarfile.REGTYPE, mtime: int = 0) -> Member:
     return Member(name, kind, "", 0, 0o644, mtime, f"<{name}>".encode())
 
 
-def test_what_the_engine_puts_into_a_container_is_not_the_image_s() -> None:
+def test_files_added_by_the_engine_are_not_of_the_image() -> None:
     members = ImageMembers(created=100)
     exported = [
         member(".dockerenv", mtime=100),
@@ -167,7 +167,7 @@ TREE = {
         ("/a/f/below", "/a/f", ("below",)),
     ],
 )
-async def test_paths_are_followed(path: str, real: str, missing: tuple[str, ...]) -> None:
+async def test_paths_are_resolved(path: str, real: str, missing: tuple[str, ...]) -> None:
     found = await walk(looking_at(TREE), path)
     assert (found.path, found.missing, found.stat is None) == (real, missing, bool(missing))
 
@@ -182,7 +182,7 @@ async def test_confined_paths_stay_inside() -> None:
         await walk(look, "/loop")
 
 
-def test_what_is_not_seen_here_may_still_be_on_the_host(tmp_path: Path) -> None:
+def test_paths_missing_here_may_exist_on_the_host(tmp_path: Path) -> None:
     (tmp_path / "f").touch()
     (tmp_path / "link").symlink_to("f")
     assert local_kind(f"{tmp_path}/link") is HostPathKind.FILE

@@ -18,7 +18,7 @@ from podtui.runtime.docker.logs import LOST, Rotation, Trail, _Log
 from podtui.runtime.protocol import LogLine, LogOptions
 
 
-def test_the_place_in_a_log_is_found_by_more_than_its_last_line() -> None:
+def test_the_position_in_a_log_is_found_by_several_lines() -> None:
     def line(text: str, stamp: str = "2026-01-01T00:00:00.000000001Z") -> LogLine:
         return LogLine(timestamp=stamp, stream="stdout", content=text.encode())
 
@@ -107,7 +107,7 @@ def seen(engine: Engine) -> Trail:
 
 
 @virtual()
-async def test_a_log_that_says_nothing_is_looked_at_less_and_less() -> None:
+async def test_a_quiet_log_is_polled_less_often() -> None:
     engine = Engine(*"abcdefghij")
     found: list[str] = []
     with suppress(TimeoutError):
@@ -120,7 +120,7 @@ async def test_a_log_that_says_nothing_is_looked_at_less_and_less() -> None:
 
 
 @virtual()
-async def test_lines_that_the_stream_does_not_tell_of_are_found_and_looked_for_sooner() -> None:
+async def test_lines_missed_by_the_stream_are_found_by_polling() -> None:
     engine = Engine("a")
     found: list[str] = []
 
@@ -140,7 +140,7 @@ async def test_lines_that_the_stream_does_not_tell_of_are_found_and_looked_for_s
 
 
 @virtual()
-async def test_lines_rotated_away_before_they_could_be_read_are_told_of() -> None:
+async def test_lines_rotated_away_before_reading_are_reported() -> None:
     engine = Engine(*"abc")
     trail = seen(engine)
     engine.lines, engine.number = list("xyz"), 50
@@ -154,7 +154,7 @@ async def test_lines_rotated_away_before_they_could_be_read_are_told_of() -> Non
 
 
 @pytest.mark.parametrize(("tail", "whole"), [(2, False), (3, False), (4, True)])
-async def test_a_tail_with_fewer_lines_than_asked_for_is_the_whole_log(
+async def test_a_tail_with_fewer_lines_than_requested_is_the_whole_log(
     tail: int, whole: bool
 ) -> None:
     engine = Engine(*"abc")
@@ -166,7 +166,7 @@ async def test_a_tail_with_fewer_lines_than_asked_for_is_the_whole_log(
 
 
 @pytest.mark.parametrize("count", [20, 6000])
-async def test_the_lines_since_a_moment_are_picked_here_where_files_rotate(count: int) -> None:
+async def test_lines_since_a_time_are_selected_locally_with_rotation(count: int) -> None:
     """The engine's own choice leaves out rotated files."""
     engine = Engine(*map(str, range(count)))
     begin = datetime(2026, 1, 1, tzinfo=UTC)
@@ -189,7 +189,7 @@ async def test_the_lines_since_a_moment_are_picked_here_where_files_rotate(count
         (None, ()),
     ],
 )
-def test_what_shows_that_lines_may_be_gone(
+def test_rotation_settings_imply_missing_lines(
     config: dict[str, str] | None, oldest: tuple[str, ...]
 ) -> None:
     driver = {"Type": "json-file", "Config": config}

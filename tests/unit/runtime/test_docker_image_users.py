@@ -30,7 +30,7 @@ bad:x:y:web
 ACCOUNTS = read_accounts(PASSWD, GROUP)
 
 
-def test_accounts_are_read_and_nonsense_is_not() -> None:
+def test_accounts_are_parsed_and_invalid_lines_ignored() -> None:
     expected = Accounts(
         users=(("root", 0, 0), ("web", 100, 101), ("web", 7, 7)),
         groups=(
@@ -64,14 +64,14 @@ def test_users_as_the_engine_resolves_them(
     assert process_user(spec, added, ACCOUNTS) == user
 
 
-def test_what_names_nobody_needs_no_accounts() -> None:
+def test_numeric_users_need_no_accounts() -> None:
     assert process_user("1000:3000", ("2",), None) == (1000, 3000, (3000, 2))
     assert process_user("1000", (), None) is None
     assert process_user("", (), None) is None
     assert process_user("", (), Accounts()) == (0, 0, (0,))
 
 
-def test_accounts_of_layers_here(tmp_path: Path) -> None:
+def test_accounts_from_local_layers(tmp_path: Path) -> None:
     upper, lower = tmp_path / "upper", tmp_path / "lower"
     (upper / "etc").mkdir(parents=True)
     (lower / "etc").mkdir(parents=True)

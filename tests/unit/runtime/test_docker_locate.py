@@ -49,7 +49,7 @@ def test_a_named_engine_is_the_only_one_tried(tmp_path: Path) -> None:
     assert (found.url, found.source) == (url, "as requested")
 
 
-def test_the_environment_names_one_and_nothing_else_is_tried(tmp_path: Path) -> None:
+def test_an_engine_of_the_environment_is_the_only_one_tried(tmp_path: Path) -> None:
     search = find_engine(None, environ=home(tmp_path, DOCKER_HOST=f"unix://{tmp_path}/no.sock"))
     assert search.found is None
     assert [(t.endpoint.source, t.problem) for t in search.tried] == [
@@ -81,14 +81,14 @@ def test_a_context_is_tried_first_then_the_usual_places(
     assert search.found.source == "rootless Podman"
 
 
-def test_a_broken_context_is_told(tmp_path: Path) -> None:
+def test_an_invalid_context_is_reported(tmp_path: Path) -> None:
     search = find_engine(None, environ=home(tmp_path, DOCKER_CONTEXT="lost"))
     assert search.tried[0].endpoint.url == "context lost"
     assert "not an address" in search.tried[0].problem
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may open any socket")
-def test_a_socket_that_is_not_ours(tmp_path: Path) -> None:
+def test_a_socket_of_another_user(tmp_path: Path) -> None:
     path = tmp_path / "closed.sock"
     with socket.socket(socket.AF_UNIX) as listener:
         listener.bind(str(path))

@@ -42,7 +42,7 @@ def build_pause() -> ModuleType:
 
 
 @pytest.mark.parametrize("architecture", MACHINES)
-def test_the_committed_program_is_what_its_source_gives(
+def test_the_committed_program_matches_its_source(
     build_pause: ModuleType, architecture: str
 ) -> None:
     built = build_pause.assemble(architecture)
@@ -52,7 +52,7 @@ def test_the_committed_program_is_what_its_source_gives(
 
 
 @pytest.mark.parametrize("architecture", MACHINES)
-def test_it_is_a_small_static_program(architecture: str) -> None:
+def test_pause_is_a_small_static_program(architecture: str) -> None:
     program = pause_program(architecture)
     assert len(program) < 512
     kind, machine = struct.unpack_from("<HH", program, 16)
@@ -67,7 +67,7 @@ def test_it_is_a_small_static_program(architecture: str) -> None:
     assert address < entry < address + in_file
 
 
-def test_engines_call_architectures_differently() -> None:
+def test_architecture_names_of_engines() -> None:
     assert pause_program("x86_64") == pause_program("amd64")
     assert pause_program("aarch64") == pause_program("arm64")
     with pytest.raises(EngineError, match="s390x"):
@@ -85,7 +85,7 @@ def test_the_image_has_the_spares_with_their_modes() -> None:
 
 @pytest.mark.skipif(platform.machine() != "x86_64", reason="runs the amd64 program")
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-def test_it_waits_and_ends_at_once_when_told(tmp_path: Path, number: signal.Signals) -> None:
+def test_pause_waits_and_ends_at_once_on_sigterm(tmp_path: Path, number: signal.Signals) -> None:
     path = tmp_path / "pause"
     path.write_bytes(pause_program("amd64"))
     path.chmod(0o755)
@@ -137,20 +137,20 @@ def folder(tmp_path: Path) -> Path:
     return folder
 
 
-def test_it_turns_a_link_and_removes_what_is_old(pause: list[str], folder: Path) -> None:
+def test_pause_switches_a_link_and_removes_old_files(pause: list[str], folder: Path) -> None:
     gone = ["..old/deep/file", "..old/deep", "..old", "gone", "missing"]
     assert run_in(folder, pause, "..data_tmp", "..data", *gone) == 0
     assert {path.name for path in folder.iterdir()} == {"..data"}
     assert os.readlink(folder / "..data") == "..new"
 
 
-def test_it_removes_nothing_unless_the_link_was_turned(pause: list[str], folder: Path) -> None:
+def test_pause_removes_nothing_unless_the_link_was_switched(pause: list[str], folder: Path) -> None:
     assert run_in(folder, pause, "nosuch", "..data", "..old/deep/file") == 1
     assert (folder / "..old" / "deep" / "file").exists()
     assert os.readlink(folder / "..data") == "..old"
 
 
-def test_it_says_when_something_stays_and_removes_the_rest(pause: list[str], folder: Path) -> None:
+def test_pause_reports_failed_removals_and_removes_the_rest(pause: list[str], folder: Path) -> None:
     assert run_in(folder, pause, "..data_tmp", "..data", "..old", "gone") == 1
     assert {path.name for path in folder.iterdir()} == {"..data", "..old"}
 

@@ -74,7 +74,7 @@ def asked(
 # --- limits
 
 
-def test_processes_are_limited_where_the_engine_can() -> None:
+def test_processes_are_limited_if_the_engine_supports_it() -> None:
     limit = Resources(pids=100)
     assert asked(resources=limit)[0]["PidsLimit"] == 100
     assert "PidsLimit" not in asked(resources=Resources())[0]
@@ -83,7 +83,7 @@ def test_processes_are_limited_where_the_engine_can() -> None:
     assert ["process limit" in text for text in warnings] == [True]
 
 
-def test_an_update_says_only_what_is_to_change() -> None:
+def test_an_update_contains_only_changes() -> None:
     assert update_payload(Resources(), Abilities()) == {}
     assert update_payload(Resources(cpu_shares=5, oom_score_adj=7, pids=3), Abilities()) == {
         "CpuShares": 5
@@ -111,19 +111,19 @@ def test_an_update_says_only_what_is_to_change() -> None:
         (LogLimits(size=9, files=1), {"max-size": "9", "max-file": "1"}),
     ],
 )
-def test_logs_are_kept_within_limits(limits: LogLimits, options: dict[str, str]) -> None:
+def test_log_options_have_limits(limits: LogLimits, options: dict[str, str]) -> None:
     assert asked(logs=limits)[0]["LogConfig"] == {"Type": "json-file", "Config": options}
 
 
 # --- namespaces
 
 
-def test_a_target_s_processes_are_joined_whatever_the_pod_shares() -> None:
+def test_the_pid_namespace_of_a_target_is_joined() -> None:
     for mode in NamespaceMode:
         assert asked(pid=mode, target_container_id="T")[0]["PidMode"] == "container:T"
 
 
-def test_nothing_is_asked_of_user_namespaces() -> None:
+def test_user_namespaces_are_not_configured() -> None:
     config = SandboxConfig(name="n", namespace="d", uid="u", attempt=0, host_users=False)
     payload = sandbox_payload(config, image="i", labels={}, volume="v", memory={})
     assert "UsernsMode" not in payload["HostConfig"]
@@ -132,7 +132,7 @@ def test_nothing_is_asked_of_user_namespaces() -> None:
 # --- mounts
 
 
-def test_how_far_read_only_goes_is_said_where_it_can_be() -> None:
+def test_recursive_read_only_is_explicit_if_supported() -> None:
     sources = {HOST_PATH: Source(path="/srv")}
     old, _ = asked(mounts=(HOST_PATH,), sources=sources)
     assert (old["Binds"], "Mounts" in old) == (["/srv:/h:ro"], False)
@@ -150,7 +150,7 @@ def test_how_far_read_only_goes_is_said_where_it_can_be() -> None:
     assert host["Binds"] == ["/srv:/h:rw"]
 
 
-def test_huge_pages_are_a_volume_of_their_own() -> None:
+def test_huge_pages_are_a_separate_volume() -> None:
     volume = PodVolume(name="huge", huge_pages=2 << 20, gid=7, size_limit=4 << 20)
     assert page_options(volume, podman=False) == {
         "type": "hugetlbfs",
@@ -192,7 +192,7 @@ def test_only_pods_of_a_remote_engine_lack_a_route(rootless: bool, local: bool) 
 PODMAN = {"Components": [{"Name": "Podman Engine"}], "Version": "4.3.1"}
 
 
-def test_podman_says_in_a_field_of_its_own_that_it_is_rootless() -> None:
+def test_podman_reports_rootless_in_its_own_field() -> None:
     for rootless in (False, True):
         info: Json = {"Rootless": rootless, "SecurityOptions": ["name=seccomp,profile=default"]}
         able = abilities(info, podman=True, version=(4, 3, 1))
@@ -267,7 +267,7 @@ def test_engines_that_resize(podman: bool, version: tuple[int, ...], able: bool)
         ((1, 44), "6.1", True, False),
     ],
 )
-def test_recursive_read_only_takes_engine_and_kernel(
+def test_recursive_read_only_requires_engine_and_kernel(
     api: tuple[int, ...], kernel: str, podman: bool, able: bool
 ) -> None:
     info = described({"KernelVersion": kernel}, api=api, podman=podman)
@@ -294,7 +294,7 @@ def inspected(**changes: Any) -> dict[str, Any]:
     return values | changes
 
 
-def test_statuses_tell_limits_and_log_file() -> None:
+def test_statuses_contain_limits_and_log_file() -> None:
     status = container_status(inspected())
     assert (status.resources, status.log_path) == (Resources(memory=5), "/logs/i.log")
     other = inspected(HostConfig={"LogConfig": {"Type": "journald"}, "PidsLimit": -1})
@@ -329,7 +329,7 @@ def test_addresses_of_both_families_the_node_s_first() -> None:
         ([], "10.88.0.1", False),
     ],
 )
-def test_an_address_is_the_pods_where_the_route_leads_over_the_engines_bridge(
+def test_a_pod_ip_is_reachable_if_its_route_uses_the_engines_bridge(
     networks: list[tuple[str, str]], source: str, routable: bool
 ) -> None:
     found = {
@@ -343,12 +343,12 @@ def test_an_address_is_the_pods_where_the_route_leads_over_the_engines_bridge(
     assert is_routable(found, lambda address: source) is routable
 
 
-def test_the_kernel_says_which_address_it_sends_from() -> None:
+def test_the_source_address_comes_from_the_kernel() -> None:
     assert source_address("127.0.0.5") == "127.0.0.1"
     assert source_address("no address") == ""
 
 
-def test_labels_tell_what_podman_leaves_out() -> None:
+def test_labels_provide_values_omitted_by_podman() -> None:
     config = SandboxConfig(name="p", namespace="n", uid="u", attempt=0)
     of_host = replace(config, network=NamespaceMode.NODE)
     for one, told in ((config, False), (of_host, True)):

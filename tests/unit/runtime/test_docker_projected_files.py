@@ -31,20 +31,20 @@ FIRST = projected({"a": "1", "deep/x": "1", "old": "1"})
 SECOND = projected({"a": "2", "deep/y/z": "2", "new": "2"})
 
 
-def test_an_update_leaves_the_new_files_and_nothing_of_the_old() -> None:
+def test_an_update_replaces_all_old_files() -> None:
     assert after(SECOND, listing_of(FIRST.files)) == listing_of(SECOND.files)
     assert after(projected({}), listing_of(FIRST.files)) == listing_of(projected({}).files)
     assert after(FIRST, {}) == listing_of(FIRST.files)
 
 
-def test_what_holds_already_is_left_alone() -> None:
+def test_unchanged_files_are_not_written() -> None:
     assert plan(FIRST, "v/00", listing_of(FIRST.files)) is None
     mine = dict(listing_of(FIRST.files)) | {"mine": "", "link": "mine"}
     assert plan(FIRST, "v/00", mine) is None
     assert after(SECOND, mine) == dict(listing_of(SECOND.files)) | {"mine": "", "link": "mine"}
 
 
-def test_links_that_stay_are_not_touched() -> None:
+def test_unchanged_links_are_not_touched() -> None:
     update = plan(SECOND, "v/00", listing_of(FIRST.files))
     assert update is not None
     paths = {entry.path for entry in update.uploads}
@@ -52,7 +52,7 @@ def test_links_that_stay_are_not_touched() -> None:
     assert not paths & {"v/00/a", "v/00/deep", "v/00/..data"}
 
 
-def test_what_an_earlier_update_left_goes() -> None:
+def test_leftovers_of_earlier_updates_are_removed() -> None:
     there = dict(listing_of(FIRST.files))
     there |= {"..x": "", "..x/d": "", "..x/d/f": "", "..data_tmp": "..x", "gone": "..data/gone"}
     assert after(FIRST, there) == listing_of(FIRST.files)

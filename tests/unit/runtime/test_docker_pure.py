@@ -60,12 +60,12 @@ STAMP = "2026-11-21T09:21:06.985014643Z"
 # --- names and labels
 
 
-def test_names_are_dockershims() -> None:
+def test_names_match_dockershim() -> None:
     assert sandbox_name(sandbox()) == "k8s_POD_web-n_default_u1_2"
     assert container_name(container()) == "k8s_app_web-n_default_u1_3"
 
 
-def test_a_uid_that_no_name_can_hold_stays_distinct() -> None:
+def test_uids_not_valid_in_names_stay_distinct() -> None:
     names = {sandbox_name(sandbox(uid=uid)) for uid in ("a/b", "a_b", "a-b")}
     assert len(names) == 3
     assert all(set(name) <= set("abcdefghijklmnopqrstuvwxyz0123456789kPOD8_-.") for name in names)
@@ -76,7 +76,7 @@ def entry(name: str, labels: dict[str, str], state: str = "running") -> dict[str
     return {"Id": "i", "Names": ["/" + name], "Labels": labels, "State": state, "Created": 1700}
 
 
-def test_a_list_entry_reads_back_as_what_was_written() -> None:
+def test_a_list_entry_round_trips() -> None:
     config = sandbox(labels={"app": "web"}, annotations={"note": "x", "kubernetes.io/c": "y"})
     one = container(labels={"tier": "b"}, annotations={"io.kubernetes.container.hash": "1f"})
     found = snapshot(
@@ -105,7 +105,7 @@ def test_a_list_entry_reads_back_as_what_was_written() -> None:
         ("k8s_POD_web-n_default_u1_2", "io.kubernetes.docker.type"),
     ],
 )
-def test_what_is_not_written_by_us_is_left_out(name: str, drop: str) -> None:
+def test_foreign_containers_are_ignored(name: str, drop: str) -> None:
     labels = sandbox_labels(sandbox(), ROOT, {})
     labels.pop(drop, None)
     found = snapshot([entry(name, labels), {"Id": "x", "Names": None, "Labels": None}])
@@ -197,18 +197,18 @@ _RUNC = (
         ("", ""),
     ],
 )
-def test_a_failed_start_reads_as_containerd_reports_it(text: str, expected: str) -> None:
+def test_a_failed_start_is_reported_like_containerd(text: str, expected: str) -> None:
     assert start_failure(text) == expected
     failed = container_status(inspection(Status="created", ExitCode=127, Error=text, **NEVER))
     assert failed.message == expected
 
 
-def test_an_end_noted_before_the_start_is_no_negative_run() -> None:
+def test_an_end_before_the_start_is_corrected() -> None:
     status = container_status(inspection(FinishedAt="2026-11-21T09:21:06.98Z"))
     assert status.started_at == status.finished_at
 
 
-def test_a_container_is_no_sandbox() -> None:
+def test_a_container_is_not_a_sandbox() -> None:
     with pytest.raises(EngineNotFound):
         sandbox_status(inspection())
 
@@ -297,7 +297,7 @@ def test_namespaces_of_a_container() -> None:
     assert (shared["IpcMode"], shared["PidMode"]) == ("host", "container:S")
 
 
-def test_a_container_that_cannot_join_a_sandbox_on_the_host_network_is_put_there() -> None:
+def test_a_container_of_a_host_network_sandbox_uses_the_host_network() -> None:
     dns = DnsConfig(servers=("10.0.0.53",), options=("ndots:3",))
     config = sandbox(network=NamespaceMode.NODE, dns=dns)
     payload = sandbox_payload(config, image="p", labels={}, volume="vol", memory={})
@@ -309,7 +309,7 @@ def test_a_container_that_cannot_join_a_sandbox_on_the_host_network_is_put_there
     assert host_dns({"NetworkMode": "bridge", "Dns": ["10.0.0.53"]}) is None
 
 
-def test_resources_as_the_engine_takes_them() -> None:
+def test_resources_in_the_engines_format() -> None:
     wanted = Resources(cpu_shares=102, cpu_quota=20000, memory=1 << 26, oom_score_adj=-997)
     host, warnings = payload_of(container(resources=wanted))
     assert warnings == ()
@@ -322,7 +322,7 @@ def test_resources_as_the_engine_takes_them() -> None:
     assert host["HostConfig"]["OomScoreAdj"] == -997
 
 
-def test_what_the_engine_cannot_do_is_left_out_and_said() -> None:
+def test_unsupported_options_are_omitted_and_reported() -> None:
     unable = Abilities(
         memory_limit=False,
         cpu_quota=False,
@@ -398,7 +398,7 @@ def test_mounts() -> None:
     assert by_target["/dev/termination-log"]["Source"] == "/e/t/00"
 
 
-def test_a_host_sub_path_stays_inside() -> None:
+def test_a_host_sub_path_is_confined() -> None:
     inner = Mount(container_path="/x", host_path="/srv/", sub_path="a//b")
     assert host_path_source(inner).path == "/srv/a/b"
     with pytest.raises(ValueError, match="outside of its volume"):
@@ -414,7 +414,7 @@ def test_a_host_sub_path_stays_inside() -> None:
 NO_CAPS = "unable to start container process: unable to apply caps: operation not permitted"
 
 
-def test_a_refused_oom_score_is_given_up() -> None:
+def test_a_refused_oom_score_is_dropped() -> None:
     found = remedy("can't get final child's PID from pipe: EOF", {"OomScoreAdj": -5, "Memory": 1})
     assert found == (LOW_OOM_SCORE, {"Memory": 1})
     assert remedy("can't get final child's PID from pipe: EOF", {"OomScoreAdj": 5}) is None
@@ -429,12 +429,12 @@ def test_a_refused_oom_score_is_given_up() -> None:
         ({"CapAdd": ["NET_RAW"]}, None),
     ],
 )
-def test_refused_capabilities_are_given_up(host: Json, lesser: Json | None) -> None:
+def test_refused_capabilities_are_dropped(host: Json, lesser: Json | None) -> None:
     found = remedy(NO_CAPS, host)
     assert found == (None if lesser is None else (ALL_CAPABILITIES, lesser))
 
 
-def test_privilege_is_had_in_parts() -> None:
+def test_privileged_is_granted_partly_if_refused() -> None:
     found = remedy(NO_CAPS, {"Privileged": True, "SecurityOpt": ["seccomp={}", "label=off"]})
     assert found is not None
     assert found[1]["Privileged"] is False
@@ -458,7 +458,7 @@ def test_plain_volumes_take_spares_and_need_no_upload() -> None:
     assert [e.path for e in layout.uploads] == ["volumes/v16", "volumes/v17"]
 
 
-def test_volumes_with_wishes_are_uploaded() -> None:
+def test_volumes_with_files_or_modes_are_uploaded() -> None:
     volumes = (
         PodVolume(name="group", mode=0o2770, gid=7),
         PodVolume(name="files", files=(VolumeFile(path="a/b/c", content=b"x", mode=0o400),)),
@@ -478,14 +478,14 @@ def test_volumes_with_wishes_are_uploaded() -> None:
         assert tar.getmember("v/00/a/b/c").mode == 0o400
 
 
-def test_a_later_attempt_finds_its_volumes_and_makes_new_ones() -> None:
+def test_a_later_attempt_reuses_its_volumes_and_creates_new_ones() -> None:
     volumes = (PodVolume(name="old"), PodVolume(name="new"))
     layout = lay_out(volumes, {"old": "v/00"}, fresh=False, filled=False, memory_volume={})
     assert layout.places == {"old": "v/00", "new": "volumes/new"}
     assert [e.path for e in layout.uploads] == ["volumes/new"]
 
 
-def test_a_filled_volume_has_its_spares_and_what_is_copied_last() -> None:
+def test_marks_of_a_filled_volume() -> None:
     volumes = (PodVolume(name="old"), PodVolume(name="new"), PodVolume(name="mem", memory=True))
     layout = lay_out(
         volumes, {"old": "v/00"}, fresh=False, filled=False, memory_volume={"mem": "tm"}
@@ -494,7 +494,7 @@ def test_a_filled_volume_has_its_spares_and_what_is_copied_last() -> None:
     assert signs_of_filling(layout, by_engine=False) == ("whole",)
 
 
-def test_an_engine_that_fills_no_volume_gets_everything_uploaded() -> None:
+def test_an_engine_without_volume_copy_gets_uploads() -> None:
     volumes = (PodVolume(name="plain"), PodVolume(name="odd", mode=0o700))
     layout = lay_out(volumes, first_places(volumes), fresh=True, filled=False, memory_volume={})
     assert [(e.path, e.mode) for e in layout.uploads] == [
@@ -507,7 +507,7 @@ def test_an_engine_that_fills_no_volume_gets_everything_uploaded() -> None:
     ], "the mark comes last: an upload that was cut short has none"
 
 
-def test_broken_places_are_none() -> None:
+def test_invalid_positions_are_none() -> None:
     assert read_places(None) == read_places("{") == read_places("[1]") == {}
     assert read_places('{"a": "v/00"}') == {"a": "v/00"}
 

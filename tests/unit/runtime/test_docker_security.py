@@ -20,7 +20,7 @@ def host_of(able: Abilities = ABLE, **wanted: Any) -> tuple[dict[str, Any], tupl
     return payload["HostConfig"], warnings
 
 
-def test_what_is_hidden_is_the_kubelet_s_list_whatever_the_engine_s() -> None:
+def test_masked_paths_are_the_kubelets() -> None:
     host, _ = host_of(Abilities(cpus=2))
     assert host["MaskedPaths"] == [
         "/proc/asound",
@@ -41,11 +41,11 @@ def test_what_is_hidden_is_the_kubelet_s_list_whatever_the_engine_s() -> None:
     assert "ReadonlyPaths" not in host
 
 
-def test_nothing_is_hidden_from_a_privileged_container() -> None:
+def test_a_privileged_container_has_no_masked_paths() -> None:
     assert "MaskedPaths" not in host_of(privileged=True)[0]
 
 
-def test_an_selinux_label_needs_selinux() -> None:
+def test_an_selinux_label_requires_selinux() -> None:
     parts = ("user:u", "type:spc_t")
     host, warnings = host_of(Abilities(selinux=True), selinux=parts)
     assert host["SecurityOpt"] == ["seccomp=unconfined", "label=user:u", "label=type:spc_t"]
@@ -55,19 +55,19 @@ def test_an_selinux_label_needs_selinux() -> None:
     assert warnings == ("the SELinux label is not applied: the engine has no SELinux",)
 
 
-def test_the_engine_tells_of_selinux_and_of_its_cpus() -> None:
+def test_the_engine_reports_selinux_and_cpus() -> None:
     able = abilities({"SecurityOptions": ["name=selinux"], "NCPU": 3})
     assert (able.selinux, able.cpus) == (True, 3)
     assert not abilities({"SecurityOptions": ["name=seccomp,profile=default"]}).selinux
 
 
-def test_a_resolver_without_options_gets_none_of_the_host_s() -> None:
+def test_a_resolver_without_options_does_not_inherit_the_hosts() -> None:
     config = sandbox(dns=DnsConfig(servers=("10.0.0.1",), searches=("a", "b")))
     host = sandbox_payload(config, image="p", labels={}, volume="v", memory={})["HostConfig"]
     assert (host["Dns"], host["DnsSearch"], host["DnsOptions"]) == (["10.0.0.1"], ["a", "b"], [""])
 
 
-def test_a_hosts_file_is_the_container_s_to_write() -> None:
+def test_a_hosts_file_is_writable_by_the_container() -> None:
     payload, _ = payload_of(container(hosts=b"x"), hosts="/engine/vol/hosts")
     assert payload["HostConfig"]["Mounts"] == [
         {"Type": "bind", "Source": "/engine/vol/hosts", "Target": "/etc/hosts"}
@@ -93,7 +93,7 @@ def test_a_hosts_file_belongs_to_the_owner_of_its_volume(
     assert given == [(tmp_path.stat().st_uid, tmp_path.stat().st_gid)]
 
 
-def test_no_link_is_followed_and_no_directory_made(tmp_path: Path) -> None:
+def test_links_are_not_followed_and_directories_not_created(tmp_path: Path) -> None:
     target = tmp_path / "elsewhere"
     target.write_bytes(b"keep")
     (tmp_path / "hosts").symlink_to(target)

@@ -39,7 +39,7 @@ def container(**fields: object) -> ContainerConfig:
     return ContainerConfig(**{**base, **fields})  # type: ignore[arg-type]
 
 
-def test_every_verb_is_the_runtimes_own() -> None:
+def test_every_verb_is_a_method_of_the_runtime() -> None:
     """None is misspelt or takes other arguments."""
     ours = {name for name in vars(_Journaled) if not name.startswith("_")}
     for name in ours:
@@ -48,7 +48,7 @@ def test_every_verb_is_the_runtimes_own() -> None:
         assert list(mine) == list(theirs), name
 
 
-def test_every_verb_that_changes_something_is_noted() -> None:
+def test_every_changing_call_is_recorded() -> None:
     looks = {
         "connect", "close", "ping", "sandbox_status", "container_status", "pod_data",
         "read_volume", "volume_size", "host_path", "termination_message", "image_status",
@@ -61,7 +61,7 @@ def test_every_verb_that_changes_something_is_noted() -> None:
     }
 
 
-async def test_a_pods_life_is_told_in_order_with_its_owner() -> None:
+async def test_calls_of_a_pod_are_recorded_in_order_with_their_owner() -> None:
     clock = VirtualClock()
     journal = Journal(clock)
     engine = MemoryEngine(clock=clock, images={IMAGE: invent(IMAGE)})
@@ -98,7 +98,7 @@ async def test_containers_of_an_earlier_agent_have_their_owner() -> None:
     assert call.pod == "web"
 
 
-async def test_a_failure_is_kept_with_its_reason_and_still_raised() -> None:
+async def test_a_failure_is_recorded_with_its_reason_and_raised() -> None:
     clock = VirtualClock()
     journal = Journal(clock)
     runtime = journaled(MemoryRuntime(clock=clock, engine=MemoryEngine(clock=clock)), journal)
@@ -134,7 +134,7 @@ async def test_a_session_that_cannot_be_opened_is_a_failure() -> None:
     ]  # fmt: skip
 
 
-async def test_a_call_tells_how_long_it_took() -> None:
+async def test_a_call_has_its_duration() -> None:
     clock = VirtualClock()
     journal = Journal(clock)
     await clock.sleep(5)
@@ -144,7 +144,7 @@ async def test_a_call_tells_how_long_it_took() -> None:
     assert call.seconds == pytest.approx(2.5, abs=0.01)
 
 
-async def test_a_call_that_is_given_up_is_not_shown_as_done() -> None:
+async def test_a_cancelled_call_is_not_shown_as_completed() -> None:
     clock = VirtualClock()
     journal = Journal(clock)
     engine = MemoryEngine(clock=clock, images={IMAGE: invent(IMAGE)})
@@ -157,7 +157,7 @@ async def test_a_call_that_is_given_up_is_not_shown_as_done() -> None:
     assert call.error == GIVEN_UP
 
 
-async def test_a_list_under_way_makes_nobody_forget_whose_a_new_container_is() -> None:
+async def test_a_concurrent_list_keeps_the_owner_of_a_new_container() -> None:
     clock = VirtualClock()
     journal = Journal(clock)
     engine = MemoryEngine(clock=clock, images={IMAGE: invent(IMAGE)})
@@ -187,7 +187,7 @@ def noted(journal: Journal, line: str, error: str = "") -> None:
         pass
 
 
-async def test_the_same_again_is_one_call_with_a_count() -> None:
+async def test_repeated_calls_are_counted() -> None:
     journal = Journal(VirtualClock())
     for line in ("a", "a", "b", "a", "a"):
         noted(journal, line)
@@ -209,7 +209,7 @@ async def test_the_journal_is_bounded() -> None:
     assert [c.line for c in journal.calls()] == [str(n) for n in range(90, 100)]
 
 
-def test_values_of_variables_appear_nowhere() -> None:
+def test_values_of_variables_are_not_recorded() -> None:
     line = lines.create_container(
         "s" * 64,
         container(
@@ -223,7 +223,7 @@ def test_values_of_variables_appear_nowhere() -> None:
     assert "'login --with ***; echo 80'" in line
 
 
-def test_a_container_is_a_line_that_a_shell_reads_back() -> None:
+def test_the_line_of_a_container_can_be_parsed_by_a_shell() -> None:
     line = lines.create_container(
         "abcdef0123456789",
         container(
@@ -250,13 +250,13 @@ def test_a_container_is_a_line_that_a_shell_reads_back() -> None:
     ]  # fmt: skip
 
 
-def test_a_volume_is_filled_by_a_line_that_copies() -> None:
+def test_filling_a_volume_is_recorded_as_a_copy() -> None:
     line = lines.fill_volume("abcdef0123456789", "a b", "sha256:0123456789abcdef")
     copy = "docker cp $(docker create 0123456789ab none):/. -"
     assert line == f"{copy} | docker cp - 'abcdef012345:/a b'"
 
 
-def test_a_sandbox_is_a_line_too() -> None:
+def test_a_sandbox_is_recorded_as_a_line() -> None:
     line = lines.run_sandbox(
         sandbox(hostname="web", ports=(PortMapping(container_port=80, host_port=8080),))
     )

@@ -158,7 +158,7 @@ class Machine:
 
 @examples(150)
 @given(kinds, histories)
-def test_the_books_stay_right(names: list[str], script: list[tuple[Any, ...]]) -> None:
+def test_the_state_stays_consistent(names: list[str], script: list[tuple[Any, ...]]) -> None:
     async def body() -> None:
         machine = Machine()
         await machine.begin(names)
@@ -181,7 +181,7 @@ def test_the_books_stay_right(names: list[str], script: list[tuple[Any, ...]]) -
 
 @examples(50)
 @given(kinds, histories)
-def test_events_tell_the_whole_story(names: list[str], script: list[tuple[Any, ...]]) -> None:
+def test_events_describe_every_change(names: list[str], script: list[tuple[Any, ...]]) -> None:
     """Every start is followed by a die before the destroy, when no event is lost."""
 
     async def body() -> list[RuntimeEvent]:

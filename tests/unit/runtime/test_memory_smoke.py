@@ -57,7 +57,7 @@ async def test_is_a_runtime(virtual_clock: VirtualClock) -> None:
     assert (info.name, info.version) == ("memory", "SIMULATED")
 
 
-async def test_exits_when_its_time_comes(virtual_clock: VirtualClock) -> None:
+async def test_exits_at_its_declared_time(virtual_clock: VirtualClock) -> None:
     runtime = MemoryRuntime(
         clock=virtual_clock, behave=lambda _: Behaviour(exit_after=30, exit_code=3)
     )
@@ -72,7 +72,7 @@ async def test_exits_when_its_time_comes(virtual_clock: VirtualClock) -> None:
     assert (status.finished_at - status.started_at).total_seconds() == pytest.approx(30)
 
 
-async def test_a_stop_is_obeyed_or_enforced(virtual_clock: VirtualClock) -> None:
+async def test_a_stop_terminates_or_kills(virtual_clock: VirtualClock) -> None:
     kinds = {
         "obeys": Behaviour(),
         "lingers": Behaviour(term_after=4, term_code=5),
@@ -89,7 +89,7 @@ async def test_a_stop_is_obeyed_or_enforced(virtual_clock: VirtualClock) -> None
     assert ends == {"obeys": (0, 0), "lingers": (5, 4), "ignores": (137, 10)}
 
 
-async def test_memory_runs_out(virtual_clock: VirtualClock) -> None:
+async def test_out_of_memory_is_simulated(virtual_clock: VirtualClock) -> None:
     runtime = MemoryRuntime(clock=virtual_clock, behave=lambda _: Behaviour(exit_after=1, oom=True))
     events = runtime.events()
     first = asyncio.timeout(5)
@@ -113,7 +113,7 @@ async def test_memory_runs_out(virtual_clock: VirtualClock) -> None:
     assert (status.reason, status.exit_code) == ("OOMKilled", 137)
 
 
-async def test_logs_are_made_when_read(virtual_clock: VirtualClock) -> None:
+async def test_logs_are_generated_on_read(virtual_clock: VirtualClock) -> None:
     behaviour = Behaviour(lines=("up",), loop=("round {n}",), period=2)
     runtime = MemoryRuntime(clock=virtual_clock, behave=lambda _: behaviour)
     ident = await start(runtime)
@@ -125,7 +125,7 @@ async def test_logs_are_made_when_read(virtual_clock: VirtualClock) -> None:
     assert [[line.content for line in batch] for batch in tail] == [[b"round 2"]]
 
 
-async def test_following_ends_with_the_container(virtual_clock: VirtualClock) -> None:
+async def test_follow_ends_with_the_container(virtual_clock: VirtualClock) -> None:
     behaviour = Behaviour(lines=("up",), loop=("round {n}",), period=2, exit_after=7)
     runtime = MemoryRuntime(clock=virtual_clock, behave=lambda _: behaviour)
     ident = await start(runtime)
@@ -138,7 +138,7 @@ async def test_following_ends_with_the_container(virtual_clock: VirtualClock) ->
     assert virtual_clock.monotonic() == 7
 
 
-async def test_faults_on_order(virtual_clock: VirtualClock) -> None:
+async def test_declared_faults_occur(virtual_clock: VirtualClock) -> None:
     runtime = MemoryRuntime(clock=virtual_clock)
     runtime.faults.fail("list", EngineError("no"), times=2)
     for _ in range(2):
@@ -148,7 +148,7 @@ async def test_faults_on_order(virtual_clock: VirtualClock) -> None:
     assert runtime.faults.calls["list"] == 3
 
 
-async def test_an_engine_that_goes_away(virtual_clock: VirtualClock) -> None:
+async def test_an_engine_that_becomes_unavailable(virtual_clock: VirtualClock) -> None:
     runtime = MemoryRuntime(clock=virtual_clock)
     ident = await start(runtime)
     events = runtime.events()
@@ -182,7 +182,7 @@ async def test_a_failed_pull(virtual_clock: VirtualClock) -> None:
         await runtime.pull_image("podtui-sample/nosuch:1")
 
 
-async def test_an_exec_that_takes_too_long(virtual_clock: VirtualClock) -> None:
+async def test_an_exec_that_times_out(virtual_clock: VirtualClock) -> None:
     runtime = MemoryRuntime(
         clock=virtual_clock, exec_behave=lambda _, command: Behaviour(lines=command)
     )
@@ -192,7 +192,7 @@ async def test_an_exec_that_takes_too_long(virtual_clock: VirtualClock) -> None:
     assert virtual_clock.monotonic() == 3
 
 
-async def test_a_thousand_pods_cost_no_timers(virtual_clock: VirtualClock) -> None:
+async def test_a_thousand_pods_need_no_timers(virtual_clock: VirtualClock) -> None:
     runtime = MemoryRuntime(clock=virtual_clock)
     image = await runtime.pull_image("busybox:1.36")
     for number in range(1000):
@@ -207,7 +207,7 @@ async def test_a_thousand_pods_cost_no_timers(virtual_clock: VirtualClock) -> No
     assert not [t for t in loop._scheduled if not t.cancelled()]  # type: ignore[attr-defined]
 
 
-async def test_prints_what_it_would_run(virtual_clock: VirtualClock) -> None:
+async def test_prints_the_command_that_it_would_run(virtual_clock: VirtualClock) -> None:
     runtime = MemoryRuntime(clock=virtual_clock)
     ident = await start(runtime, command=("sh", "-c", "while :; do\n  echo 'a b'; done"))
     await virtual_clock.sleep(3600)
@@ -221,7 +221,7 @@ async def test_prints_what_it_would_run(virtual_clock: VirtualClock) -> None:
     assert (await runtime.container_status(ident)).exit_code == 0
 
 
-async def test_lines_are_numbered_streams_kept_and_files_written(
+async def test_declared_lines_streams_and_files_are_written(
     virtual_clock: VirtualClock,
 ) -> None:
     behaviour = Behaviour(

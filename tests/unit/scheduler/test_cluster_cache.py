@@ -21,7 +21,7 @@ def info(name: str, node: str = "", cpu: str = "100m") -> PodInfo:
     return pod_info(a_pod(name, node=node, cpu=cpu))
 
 
-def test_a_pod_may_come_before_its_node() -> None:
+def test_a_pod_may_be_added_before_its_node() -> None:
     cache = ClusterCache()
     cache.set_pod(info("web", "n1"))
     assert cache.snapshot().nodes == {}
@@ -29,7 +29,7 @@ def test_a_pod_may_come_before_its_node() -> None:
     assert list(cache.snapshot().nodes["n1"].pods) == ["uid-web"]
 
 
-def test_a_node_that_comes_back_has_its_pods() -> None:
+def test_a_node_added_again_has_its_pods() -> None:
     cache = ClusterCache()
     cache.set_node(node_facts(a_node("n1")))
     cache.set_pod(info("web", "n1"))

@@ -65,7 +65,7 @@ def nodeless(pod: Pod) -> Pod:
     return msgspec.structs.replace(pod, metadata=meta, status=type(pod.status)())
 
 
-async def test_from_create_to_bound_and_back(served: Served, client: UnixClient) -> None:
+async def test_a_pod_is_created_bound_and_removed(served: Served, client: UnixClient) -> None:
     await served.store.put("nodes", a_node("n1", cpu="1"))
     async with asyncio.TaskGroup() as group:
         scheduler = Scheduler(ClientOfScheduler(client), SystemClock(), host="vm")
@@ -116,7 +116,7 @@ async def test_preemption_over_the_api(served: Served, client: UnixClient) -> No
         task.cancel()
 
 
-async def test_writes_are_for_exactly_this_pod(served: Served, client: UnixClient) -> None:
+async def test_writes_have_a_uid_precondition(served: Served, client: UnixClient) -> None:
     api = ClientOfScheduler(client)
     await client.create(Pod, nodeless(a_pod()))
     with pytest.raises(ApiError) as refused:
@@ -146,7 +146,7 @@ async def test_a_repeated_event_is_counted(served: Served, client: UnixClient) -
     assert (stored.series.count, stored.series.lastObservedTime) == (2, when)
 
 
-async def test_nodes_are_followed(served: Served, client: UnixClient) -> None:
+async def test_nodes_are_watched(served: Served, client: UnixClient) -> None:
     async with asyncio.TaskGroup() as group:
         scheduler = Scheduler(ClientOfScheduler(client), SystemClock(), host="vm")
         task = group.create_task(scheduler.run())

@@ -34,7 +34,7 @@ def counts(api: FakeApi) -> list[int]:
     return [event.series.count or 0 if event.series else 1 for event in api.events]
 
 
-async def test_repetitions_are_counted_and_seldom_written() -> None:
+async def test_repetitions_are_counted_and_written_rarely() -> None:
     api = FakeApi()
     async with events_of(api) as events:
         for text in ("no room", "still none", "none", "none"):
@@ -91,7 +91,7 @@ async def test_events_wait_for_the_api() -> None:
         assert counts(api) == [1]
 
 
-async def test_a_long_text_is_cut() -> None:
+async def test_a_long_message_is_truncated() -> None:
     api = FakeApi()
     async with events_of(api) as events:
         failed(events, "x" * 2000)

@@ -81,7 +81,7 @@ async def test_pods_of_other_schedulers_are_left_alone() -> None:
         assert (api.bindings, api.events) == ([], [])
 
 
-async def test_a_deleted_pod_makes_room_at_once() -> None:
+async def test_a_deleted_pod_frees_resources_at_once() -> None:
     there = a_pod("there", cpu="2", node="n1")
     api = FakeApi(a_node(), pods=(there, a_pod(cpu="1")))
     async with scheduling(api):
@@ -91,7 +91,7 @@ async def test_a_deleted_pod_makes_room_at_once() -> None:
         assert api.bindings == [("web", "n1")]
 
 
-async def test_an_ended_pod_makes_room() -> None:
+async def test_a_terminated_pod_frees_resources() -> None:
     there = a_pod("there", cpu="2", node="n1")
     api = FakeApi(a_node(), pods=(there, a_pod(cpu="1")))
     async with scheduling(api):
@@ -100,7 +100,7 @@ async def test_an_ended_pod_makes_room() -> None:
         assert api.bindings == [("web", "n1")]
 
 
-async def test_a_node_comes_and_is_cordoned_and_tainted() -> None:
+async def test_a_node_is_added_cordoned_and_tainted() -> None:
     api = FakeApi(pods=(a_pod(),))
     async with scheduling(api):
         assert api.notes("FailedScheduling") == ["no nodes available to schedule pods"]
@@ -115,7 +115,7 @@ async def test_a_node_comes_and_is_cordoned_and_tainted() -> None:
         assert api.bindings == [("web", "n1")]
 
 
-async def test_pods_bound_but_not_seen_count() -> None:
+async def test_assumed_pods_count() -> None:
     api = FakeApi(a_node(), pods=tuple(a_pod(f"p{i}", cpu="1") for i in range(3)))
     api.silent = True
     async with scheduling(api):
@@ -177,7 +177,7 @@ async def test_scheduling_gates() -> None:
         assert api.bindings == [("web", "n1")]
 
 
-async def test_few_bindings_at_once() -> None:
+async def test_the_number_of_concurrent_bindings_is_limited() -> None:
     api = FakeApi(a_node(cpu="100"), pods=tuple(a_pod(f"p{i}") for i in range(50)))
     api.slow = 1.0
     async with scheduling(api):
@@ -186,7 +186,7 @@ async def test_few_bindings_at_once() -> None:
         assert len(api.bindings) == 50
 
 
-async def test_a_failed_binding_is_tried_again() -> None:
+async def test_a_failed_binding_is_retried() -> None:
     api = FakeApi(a_node(cpu="1"), pods=(a_pod(cpu="1"),))
     api.refuse = [ApiError(409, "Conflict", "try again")]
     async with scheduling(api):
@@ -199,7 +199,7 @@ async def test_a_failed_binding_is_tried_again() -> None:
         assert api.bindings == [("web", "n1")]
 
 
-async def test_a_binding_of_a_pod_that_is_gone_frees_its_room() -> None:
+async def test_a_binding_of_a_deleted_pod_frees_its_resources() -> None:
     api = FakeApi(a_node(cpu="1"), pods=(a_pod("gone", cpu="1"),))
     api.refuse = [ApiError(404, "NotFound", 'pods "gone" not found')]
     async with scheduling(api):
@@ -209,7 +209,7 @@ async def test_a_binding_of_a_pod_that_is_gone_frees_its_room() -> None:
         assert api.bindings == [("web", "n1")]
 
 
-async def test_the_api_goes_away() -> None:
+async def test_the_api_becomes_unavailable() -> None:
     api = FakeApi(a_node(cpu="1"), pods=(a_pod("there", cpu="1", node="n1"),))
     async with scheduling(api):
         api.put(a_pod(cpu="1"))

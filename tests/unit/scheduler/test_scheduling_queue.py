@@ -86,7 +86,7 @@ def test_a_pod_in_backoff_lets_active_ones_go_first(queue: SchedulingQueue, time
     assert popped(queue).uid == "uid-eager"
 
 
-def test_an_error_is_tried_again_after_its_backoff(queue: SchedulingQueue, time: Time) -> None:
+def test_an_error_is_retried_after_its_backoff(queue: SchedulingQueue, time: Time) -> None:
     queue.add(a_pod())
     queue.put_back(popped(queue))
     assert queue.pop() is None
@@ -106,7 +106,7 @@ def test_the_flush_after_five_minutes(queue: SchedulingQueue, time: Time) -> Non
     assert popped(queue).uid == "uid-web"
 
 
-def test_gates_hold_a_pod_back(queue: SchedulingQueue, time: Time) -> None:
+def test_scheduling_gates_keep_a_pod_out_of_the_queue(queue: SchedulingQueue, time: Time) -> None:
     queue.add(a_pod(schedulingGates=[{"name": "g"}]))
     queue.move(GONE)
     time.now = 1000
@@ -116,7 +116,7 @@ def test_gates_hold_a_pod_back(queue: SchedulingQueue, time: Time) -> None:
     assert popped(queue).uid == "uid-web"
 
 
-def test_claims_hold_a_pod_back(queue: SchedulingQueue) -> None:
+def test_missing_claims_keep_a_pod_out_of_the_queue(queue: SchedulingQueue) -> None:
     queue.add(a_pod(resourceClaims=[{"name": "gpu", "resourceClaimName": "gpu"}]))
     assert queue.place("uid-web") is Place.GATED
 

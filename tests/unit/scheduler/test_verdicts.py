@@ -75,13 +75,13 @@ def test_a_pod_that_fits_nowhere(pod: dict[str, Any], reason: str) -> None:
     assert found.message.startswith(f"0/1 nodes are available: {reason}. {NO_CLAIMS}")
 
 
-def test_words_of_a_too_large_pod() -> None:
+def test_message_for_a_too_large_pod() -> None:
     found = schedule(pending(cpu="900"), snapshot(a_node()))
     assert found.message == f"0/1 nodes are available: 1 Insufficient cpu. {NO_HELP}"
     assert found.nominated == ""
 
 
-def test_words_of_a_cordoned_node() -> None:
+def test_message_for_a_cordoned_node() -> None:
     node = a_node(spec={"unschedulable": True})
     found = schedule(pending(), snapshot(node))
     assert found.message == f"0/1 nodes are available: 1 node(s) were unschedulable. {NO_HELP}"
@@ -90,7 +90,7 @@ def test_words_of_a_cordoned_node() -> None:
     assert schedule(pending(tolerations=[toleration]), snapshot(node)).node == "n1"
 
 
-def test_words_without_any_node() -> None:
+def test_message_without_nodes() -> None:
     found = schedule(pending(), snapshot())
     assert (found.message, found.plugins) == ("no nodes available to schedule pods", frozenset())
 
@@ -131,7 +131,7 @@ def test_anti_affinity_keeps_one_pod_per_host() -> None:
     assert schedule(pending(labels={"app": "db"}, affinity=apart), both).node == "n2"
 
 
-def test_preemption_ends_the_least_important_pods() -> None:
+def test_preemption_selects_the_lowest_priorities() -> None:
     old = a_pod("old", cpu="1", node="n1", status={"startTime": "2026-01-01T00:00:00Z"})
     new = a_pod("new", cpu="1", node="n1", status={"startTime": "2026-01-02T00:00:00Z"})
     found = schedule(pending(cpu="1", priority=10), snapshot(a_node(), pods=(old, new)))

@@ -69,7 +69,7 @@ async def get(client: aiohttp.ClientSession, path: str, accept: str = TYPED, **q
         return await response.json()
 
 
-async def test_it_finds_the_version_and_the_resources(k9s: aiohttp.ClientSession) -> None:
+async def test_k9s_finds_version_and_resources(k9s: aiohttp.ClientSession) -> None:
     assert (await get(k9s, "/version", timeout="15s"))["gitVersion"].startswith("v1.")
     verbs: dict[str, list[str]] = {}
     for root in ("/api", "/apis"):
@@ -82,7 +82,7 @@ async def test_it_finds_the_version_and_the_resources(k9s: aiohttp.ClientSession
     assert {"pods", "nodes", "namespaces", "events"} <= verbs.keys()
 
 
-async def test_it_asks_what_it_may_do(k9s: aiohttp.ClientSession) -> None:
+async def test_k9s_reviews_its_access(k9s: aiohttp.ClientSession) -> None:
     for verb, resource, namespace in (
         ("list", "namespaces", ""), ("get", "pods", "default"), ("list", "pods", ""),
         ("watch", "pods", "default"), ("list", "nodes", ""), ("delete", "pods", "default"),
@@ -101,7 +101,7 @@ async def test_it_asks_what_it_may_do(k9s: aiohttp.ClientSession) -> None:
             assert (await response.json())["status"]["allowed"] is True
 
 
-async def test_it_reads_namespaces_and_metrics(k9s: aiohttp.ClientSession) -> None:
+async def test_k9s_reads_namespaces_and_metrics(k9s: aiohttp.ClientSession) -> None:
     names = {one["metadata"]["name"] for one in (await get(k9s, "/api/v1/namespaces"))["items"]}
     assert isinstance(names, set)
     found = await get(k9s, "/apis/metrics.k8s.io/v1beta1/nodes")
@@ -109,7 +109,7 @@ async def test_it_reads_namespaces_and_metrics(k9s: aiohttp.ClientSession) -> No
     assert (await get(k9s, "/apis/metrics.k8s.io/v1beta1/pods"))["items"]
 
 
-async def test_it_shows_a_table_of_pods(k9s: aiohttp.ClientSession) -> None:
+async def test_k9s_shows_a_table_of_pods(k9s: aiohttp.ClientSession) -> None:
     for path in ("/api/v1/pods", "/api/v1/namespaces/default/pods"):
         table = await get(k9s, path, TABLES, includeObject="Object")
         assert table["kind"] == "Table"
@@ -120,7 +120,7 @@ async def test_it_shows_a_table_of_pods(k9s: aiohttp.ClientSession) -> None:
 
 
 @pytest.mark.parametrize("resource", INFORMED)
-async def test_its_informers_list_and_watch(k9s: aiohttp.ClientSession, resource: str) -> None:
+async def test_informers_of_k9s_list_and_watch(k9s: aiohttp.ClientSession, resource: str) -> None:
     path = f"/api/v1/{resource}"
     listed = await get(k9s, path, "application/json", limit="500", resourceVersion="0")
     version = listed["metadata"]["resourceVersion"]

@@ -287,7 +287,7 @@ async def test_pipelined_requests_are_answered_in_order(world: TlsWorld) -> None
     assert [part[:3] for part in answer.split(b"HTTP/1.1 ")[1:]] == [b"200"] * 4
 
 
-async def test_a_client_that_leaves_frees_its_place(tmp_path: Path, handlers: Handlers) -> None:
+async def test_a_disconnected_client_frees_its_place(tmp_path: Path, handlers: Handlers) -> None:
     async with tls_world(tmp_path, **handlers.options(most=1)) as world:
         async with world.client() as client:
             with pytest.raises(TimeoutError):

@@ -46,7 +46,7 @@ def test_flag_beats_environment_beats_file_beats_default(tmp_path: Path) -> None
     assert resolved.origins["engine"] == "default"
 
 
-def test_a_kubelets_own_file_works(tmp_path: Path) -> None:
+def test_a_kubelet_configuration_file_works(tmp_path: Path) -> None:
     config = write_config(
         tmp_path,
         "apiVersion: kubelet.config.k8s.io/v1beta1\n"
@@ -121,7 +121,7 @@ def test_a_kubelets_own_file_works(tmp_path: Path) -> None:
         ),
     ],
 )
-def test_a_bad_file_names_file_line_and_key(
+def test_an_invalid_file_reports_file_line_and_key(
     tmp_path: Path, text: str, place: str, words: str
 ) -> None:
     config = write_config(tmp_path, text)
@@ -153,7 +153,7 @@ def test_a_named_file_must_exist(tmp_path: Path) -> None:
         resolve(NO_FLAGS, environ(tmp_path), config=tmp_path / "none.yaml")
 
 
-def test_the_folder_is_the_working_directorys_or_the_users(tmp_path: Path) -> None:
+def test_the_default_folder_is_in_the_working_or_home_directory(tmp_path: Path) -> None:
     user = resolve(NO_FLAGS, environ(tmp_path), working=tmp_path).settings
     assert user.staticPodPath == tmp_path / "config" / "podtui" / "static_pods"
     (tmp_path / "static_pods").mkdir()
@@ -164,7 +164,7 @@ def test_the_folder_is_the_working_directorys_or_the_users(tmp_path: Path) -> No
 @pytest.mark.parametrize(
     ("text", "seconds"), [("20s", 20), ("1m30s", 90), ("1.5h", 5400), ("250ms", 0.25), ("0", 0)]
 )
-def test_durations_are_gos(text: str, seconds: float) -> None:
+def test_durations_have_gos_format(text: str, seconds: float) -> None:
     assert parse_duration(text) == seconds
 
 

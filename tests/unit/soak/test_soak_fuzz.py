@@ -17,19 +17,19 @@ def test_the_same_recipe_gives_the_same_inputs() -> None:
     assert len(set(first)) > 8
 
 
-def test_a_tree_is_edited_in_place_of_a_copy() -> None:
+def test_a_tree_is_edited_in_place_and_restored() -> None:
     tree = {"a": [1, {"b": 2}], "c": "d"}
     kept = deepcopy(tree)
     assert any(one != kept for one in edited_tree(tree, RECIPE))
     assert tree == kept
 
 
-def test_three_million_inputs_in_lanes_that_have_them_all() -> None:
+def test_three_million_inputs_are_split_completely() -> None:
     assert sum(target.inputs for target in TARGETS) == 3_000_000
     assert sorted(name for lane in LANES for name in lane) == sorted(NAMES)
 
 
-def test_what_time_ended_and_what_broke_is_reported() -> None:
+def test_timeouts_and_failures_are_reported() -> None:
     def row(done: int, problem: str = "") -> str:
         result = Result(
             name="a", title="A", unit="kills", done=done, planned=9, seconds=1.0, problem=problem

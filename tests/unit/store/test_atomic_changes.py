@@ -32,7 +32,7 @@ def store() -> Store:
     return open_store(None, clock=SystemClock())
 
 
-async def test_create_sets_identity_and_refuses_a_second(store: Store) -> None:
+async def test_create_sets_identity_and_refuses_duplicates(store: Store) -> None:
     first = await store.create("configmaps", config("a"))
     assert first.metadata.uid
     assert first.metadata.creationTimestamp
@@ -41,7 +41,7 @@ async def test_create_sets_identity_and_refuses_a_second(store: Store) -> None:
     assert await store.get("configmaps", "default", "a") == first
 
 
-async def test_update_changes_what_is_stored_then(store: Store) -> None:
+async def test_update_uses_the_current_object(store: Store) -> None:
     await store.create("configmaps", config("a", "1"))
     changes = store.watch("configmaps")
 

@@ -30,7 +30,7 @@ async def fill(store: Store, count: int = 50) -> None:
     await store.flush()
 
 
-async def test_flush_means_on_disk(opened: Callable[..., Store], tmp_path: Path) -> None:
+async def test_flush_waits_for_the_disk(opened: Callable[..., Store], tmp_path: Path) -> None:
     store = opened()
     await fill(store, 3)
     reader = sqlite3.connect(tmp_path / "records.db")
@@ -47,7 +47,9 @@ async def test_many_changes_share_few_commits(opened: Callable[..., Store]) -> N
     assert 1 <= store._writer.commits < 30
 
 
-async def test_file_is_for_its_owner_alone(opened: Callable[..., Store], tmp_path: Path) -> None:
+async def test_file_is_readable_only_by_its_owner(
+    opened: Callable[..., Store], tmp_path: Path
+) -> None:
     path = tmp_path / "records.db"
     path.touch(0o644)
     await fill(opened(), 1)
@@ -129,7 +131,7 @@ async def test_second_damage_keeps_the_first_aside(
     assert sum("damaged-2026" in name for name in os.listdir(tmp_path)) == 2
 
 
-async def test_one_unreadable_record_costs_only_itself(
+async def test_one_unreadable_record_does_not_affect_others(
     opened: Callable[..., Store], tmp_path: Path
 ) -> None:
     store = opened()
@@ -151,13 +153,13 @@ async def test_empty_file_is_a_new_store(opened: Callable[..., Store], tmp_path:
     assert opened().recovered == ""
 
 
-async def test_place_that_cannot_be_used(opened: Callable[..., Store], tmp_path: Path) -> None:
+async def test_unusable_paths(opened: Callable[..., Store], tmp_path: Path) -> None:
     (tmp_path / "records.db").mkdir()
     with pytest.raises(PodtuiError, match=r"records\.db"):
         opened()
 
 
-async def test_failed_commit_is_told_and_tried_again(
+async def test_a_failed_commit_is_reported_and_retried(
     opened: Callable[..., Store], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("podtui.store.writer.RETRY_SECONDS", 0.01)

@@ -49,7 +49,7 @@ async def take(changes: AsyncIterator[Change], count: int) -> list[tuple[str, st
     return taken
 
 
-async def test_put_fills_what_is_empty(memory: Store) -> None:
+async def test_put_fills_empty_metadata(memory: Store) -> None:
     stored = await memory.put("pods", pod("web"))
     assert stored.metadata.uid
     assert stored.metadata.creationTimestamp == "2026-01-01T00:00:00Z"
@@ -144,7 +144,7 @@ async def test_too_old_and_foreign_versions_are_gone(clock: object) -> None:
     await store.close()
 
 
-async def test_a_slow_watch_is_gone_and_others_go_on(clock: object) -> None:
+async def test_a_slow_watch_gets_gone_and_others_continue(clock: object) -> None:
     store = open_store(
         None,
         clock=clock,
@@ -171,7 +171,7 @@ async def test_close_ends_watches(memory: Store) -> None:
     assert reader.result() == 1
 
 
-async def test_events_age(clock, memory: Store) -> None:
+async def test_events_expire(clock, memory: Store) -> None:
     changes = memory.watch("events")
     await memory.put("events", event("old"))
     await memory.put("events", event("renewed"))
@@ -183,7 +183,7 @@ async def test_events_age(clock, memory: Store) -> None:
     assert await memory.get("events", "default", "old") is None
 
 
-async def test_events_age_while_nothing_else_happens(memory: Store) -> None:
+async def test_events_expire_without_other_changes(memory: Store) -> None:
     changes = memory.watch("events")
     await memory.put("events", event("old"))
     async with asyncio.timeout(5), asyncio.TaskGroup() as group:
@@ -203,7 +203,7 @@ async def test_events_are_bounded_in_number(clock: object) -> None:
     await store.close()
 
 
-async def test_everything_comes_back(opened: Callable[..., Store]) -> None:
+async def test_all_records_survive_a_restart(opened: Callable[..., Store]) -> None:
     store = opened()
     kept = await store.put("pods", pod("kept", phase="Running"))
     await store.put("pods", pod("deleted"))
@@ -229,7 +229,7 @@ async def test_everything_comes_back(opened: Callable[..., Store]) -> None:
         again.watch("pods", since=version)
 
 
-async def test_old_events_do_not_come_back(opened: Callable[..., Store], clock) -> None:
+async def test_expired_events_are_not_reloaded(opened: Callable[..., Store], clock) -> None:
     store = opened()
     await store.put("events", event("e"))
     await store.close()
@@ -237,7 +237,7 @@ async def test_old_events_do_not_come_back(opened: Callable[..., Store], clock) 
     assert (await opened().list("events")).items == ()
 
 
-async def test_versions_never_go_back_when_the_clock_does(
+async def test_versions_never_decrease_when_the_clock_goes_back(
     opened: Callable[..., Store], clock
 ) -> None:
     store = opened()

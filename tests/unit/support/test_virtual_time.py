@@ -18,7 +18,7 @@ async def born_at() -> float:
 
 
 @pytest.mark.virtual_time
-async def test_an_hour_takes_no_time(virtual_clock: VirtualClock, born_at: float) -> None:
+async def test_an_hour_passes_immediately(virtual_clock: VirtualClock, born_at: float) -> None:
     await virtual_clock.sleep(3600)
     assert virtual_clock.monotonic() - born_at == 3600
     assert (virtual_clock.now() - EPOCH).total_seconds() == 3600
@@ -59,7 +59,7 @@ async def test_timeouts_groups_and_queues() -> None:
     assert loop.time() == 100
 
 
-def test_threads_hold_time() -> None:
+def test_running_threads_stop_time() -> None:
     async def body() -> float:
         async with asyncio.timeout(0.001):
             await asyncio.to_thread(time.sleep, 0.05)
@@ -85,7 +85,7 @@ def test_real_sockets_are_served() -> None:
     assert run_virtual(body()) == b"late\n"
 
 
-def test_a_deadlock_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_deadlock_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(virtual_time, "STALL_GRACE", 0.05)
 
     async def body() -> None:

@@ -34,7 +34,7 @@ def harm(text: str) -> list[str]:
 
 
 @given(PIECES)
-def test_what_is_left_is_harmless_and_as_wide_as_its_signs(text: str) -> None:
+def test_stripped_text_is_harmless_with_the_correct_width(text: str) -> None:
     for shown in (clean(text), *clean_lines(text)):
         assert harm(shown) == []
         # Nothing joins with its neighbour: each terminal would reckon its width otherwise.
@@ -42,11 +42,11 @@ def test_what_is_left_is_harmless_and_as_wide_as_its_signs(text: str) -> None:
 
 
 @given(st.text(alphabet=st.characters(min_codepoint=32, max_codepoint=126)))
-def test_plain_text_is_left_as_it_is(text: str) -> None:
+def test_plain_text_is_unchanged(text: str) -> None:
     assert clean(text) == text
 
 
-def test_a_megabyte_is_cut_and_says_so() -> None:
+def test_a_megabyte_is_truncated_with_a_mark() -> None:
     shown = clean("x" * 1_000_000 + "\x1b")
     assert len(shown) < 20_000
     assert "cut" in shown

@@ -68,7 +68,7 @@ def ascii_name(text: str) -> str:
 
 
 @given(TEXT)
-def test_what_is_left_is_harmless(text: str) -> None:
+def test_stripped_text_is_harmless(text: str) -> None:
     for shown in (clean(text), *clean_lines(text), plain_text(text.encode(errors="replace"))):
         assert obeyed(shown) == []
         # Nothing joins with its neighbour, and no mark lies upon what stands before the text.
@@ -80,7 +80,7 @@ def test_what_is_left_is_harmless(text: str) -> None:
 
 
 @given(TEXT)
-def test_what_is_clean_stays_as_it_is(text: str) -> None:
+def test_stripping_is_idempotent(text: str) -> None:
     assert clean(clean(text)) == clean(text)
 
 
@@ -99,7 +99,7 @@ def test_what_is_clean_stays_as_it_is(text: str) -> None:
     ],
     ids=ascii_name,
 )
-def test_a_line_of_a_megabyte_is_cut_and_says_so(text: str) -> None:
+def test_a_line_of_a_megabyte_is_truncated_with_a_mark(text: str) -> None:
     shown = clean(text)
     assert len(shown) <= LONGEST
     assert shown.endswith(f"({len(text.encode()):,} bytes, cut)")
@@ -107,7 +107,7 @@ def test_a_line_of_a_megabyte_is_cut_and_says_so(text: str) -> None:
 
 
 @given(st.text(st.characters(min_codepoint=32, max_codepoint=126)))
-def test_plain_text_is_left_as_it_is(text: str) -> None:
+def test_plain_text_is_unchanged(text: str) -> None:
     assert clean(text) == text
 
 
@@ -126,7 +126,7 @@ def test_plain_text_is_left_as_it_is(text: str) -> None:
         ("a\x1b[31m\u0301", "a\u0301"),
     ],
 )
-def test_what_terminals_do_not_agree_about(text: str, shown: str) -> None:
+def test_characters_of_ambiguous_width(text: str, shown: str) -> None:
     assert clean(text) == shown
     if "\udc80" not in text:
         assert plain_text(text.encode()) == shown
@@ -153,7 +153,7 @@ def test_a_cell_is_as_wide_as_asked(text: str, width: int, align: str) -> None:
 
 @example("日\u0301x", 1)
 @given(CLEAN, st.integers(1, 30))
-def test_ends_of_a_text_fit_and_part_no_letter(text: str, room: int) -> None:
+def test_truncated_text_fits_and_splits_no_grapheme(text: str, room: int) -> None:
     head, tail = prefix(text, room), suffix(text, room)
     assert text.startswith(head)
     assert text.endswith(tail)
@@ -167,7 +167,7 @@ def test_ends_of_a_text_fit_and_part_no_letter(text: str, room: int) -> None:
 
 @given(st.lists(CLEAN, max_size=4), st.integers(2, 40), st.integers(0, 12))
 @example([" \u0301\u0301"], 2, 0)
-def test_wrapped_rows_fit_and_part_no_letter(texts: list[str], width: int, indent: int) -> None:
+def test_wrapped_rows_fit_and_split_no_grapheme(texts: list[str], width: int, indent: int) -> None:
     rows = wrap([Span(text) for text in texts], width, indent=indent)
     assert all(line_width(row) <= width for row in rows)
     for row in rows:
@@ -178,7 +178,7 @@ def test_wrapped_rows_fit_and_part_no_letter(texts: list[str], width: int, inden
 
 
 @given(TEXT, TEXT, st.integers(0, 2_000_000), st.integers(0, 60))
-def test_remarks_are_harmless_and_fit(text: str, remark: str, column: int, width: int) -> None:
+def test_diagnostics_are_harmless_and_fit(text: str, remark: str, column: int, width: int) -> None:
     rows = layout(text, [Mark(1, column, remark)], width=width)
     assert obeyed("".join(row.text for row in rows)) == []
     if width >= 24:
@@ -189,7 +189,7 @@ def test_remarks_are_harmless_and_fit(text: str, remark: str, column: int, width
 
 
 @given(TEXT, TEXT)
-def test_a_copied_line_runs_nothing_that_was_quoted(name: str, other: str) -> None:
+def test_a_copied_line_quotes_shell_characters(name: str, other: str) -> None:
     words = ["kubectl", "exec", name, "--", other]
     line = action_row(0, JournalEntry(0.0, "shell", shlex.join(words))).cells[5].text
     assert obeyed(line) == []
@@ -209,7 +209,7 @@ def test_a_sequence_does_not_swallow_a_quote() -> None:
 
 
 @given(TEXT)
-def test_a_notification_of_the_terminal_is_text_alone(text: str) -> None:
+def test_a_terminal_notification_is_plain_text(text: str) -> None:
     sequence = osc9(text, {})
     assert sequence.startswith("\x1b]9;")
     assert sequence.endswith("\x07")
@@ -220,7 +220,7 @@ def test_a_notification_of_the_terminal_is_text_alone(text: str) -> None:
 
 
 @given(st.lists(TEXT, min_size=1, max_size=3), st.booleans())
-def test_a_file_of_logs_lies_where_one_is(names: list[str], filtered: bool) -> None:
+def test_a_log_file_name_needs_no_quoting(names: list[str], filtered: bool) -> None:
     name = file_name([n or "x" for n in names], "20261121-070809", filtered=filtered)
     assert "/" not in name
     assert name[0] not in ".-"
@@ -230,7 +230,7 @@ def test_a_file_of_logs_lies_where_one_is(names: list[str], filtered: bool) -> N
     assert name.endswith("-20261121-070809.log")
 
 
-def test_a_file_of_logs_has_a_name_that_a_disk_takes() -> None:
+def test_a_log_file_has_a_valid_name() -> None:
     assert file_name(["../../etc/passwd"], "S", filtered=False) == "etc_passwd-S.log"
     assert file_name(["-rf", "x"], "S", filtered=False) == "rf-and-1-more-S.log"
     assert file_name(["..."], "S", filtered=True) == "log-filtered-S.log"
@@ -244,7 +244,7 @@ def test_a_title_has_no_markup(text: str) -> None:
     assert shown.spans == []
 
 
-def test_a_notice_is_short() -> None:
+def test_a_notification_is_short() -> None:
     shown = short("\n".join(["日" * 5000] * 100)).split("\n")
     assert len(shown) == MOST_LINES + 1
     assert all(width_of(line) <= WIDEST for line in shown)

@@ -13,7 +13,7 @@ from podtui.tui.commands.agent import shortened
 from podtui.tui.run import theme_folders, theme_for_terminal
 
 
-def test_paths_are_said_as_people_say_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_paths_are_shown_relative_to_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("HOME", "/home/somebody")
     assert shortened(tmp_path / "static_pods") == "./static_pods"
@@ -22,7 +22,7 @@ def test_paths_are_said_as_people_say_them(tmp_path: Path, monkeypatch: pytest.M
     assert (theme_folders()[0] / "podtui-dark.yaml").is_file()
 
 
-def test_an_agent_that_ended_is_asked_for_its_last_words(tmp_path: Path) -> None:
+def test_the_last_log_lines_of_a_stopped_agent_are_shown(tmp_path: Path) -> None:
     settings = resolve({"rootDir": str(tmp_path)}, {}).settings
     log = settings.agent_log_path
     with subprocess.Popen([sys.executable, "-c", "raise SystemExit(3)"]) as agent:
@@ -88,11 +88,11 @@ def test_a_lost_agent_is_restarted_with_its_own_settings(
         ({"TERM": "xterm-256color", "COLORTERM": "truecolor", "NO_COLOR": "1"}, "podtui-terminal"),
     ],
 )
-def test_a_terminal_gets_the_colours_that_it_has(environ: dict[str, str], theme: str) -> None:
+def test_colours_follow_the_terminal(environ: dict[str, str], theme: str) -> None:
     assert theme_for_terminal(environ) == theme
 
 
-def test_an_empty_no_color_asks_for_nothing() -> None:
+def test_an_empty_no_color_is_ignored() -> None:
     environ = {"TERM": "xterm-256color", "NO_COLOR": ""}
     assert theme_for_terminal(environ) == ""
     assert "NO_COLOR" not in environ

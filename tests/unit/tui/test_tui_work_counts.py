@@ -29,7 +29,7 @@ def counting(monkeypatch: pytest.MonkeyPatch, owner: Any, name: str) -> list[Any
     return calls
 
 
-def test_a_line_tells_its_level_without_the_others_of_its_chunk(
+def test_a_lines_level_is_computed_without_its_chunk(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     lines = LogLines()
@@ -44,7 +44,7 @@ def test_a_line_tells_its_level_without_the_others_of_its_chunk(
 
 @given(st.lists(st.sampled_from([b"ERROR a", b"INFO b", b"plain", b"  goes on"]), min_size=1),
        st.data())  # fmt: skip
-def test_a_line_has_the_level_that_it_has_among_all(texts: list[bytes], data: Any) -> None:
+def test_a_lines_level_matches_that_of_the_whole_log(texts: list[bytes], data: Any) -> None:
     lines, together = LogLines(), LogLines()
     for text in texts:
         tag = data.draw(st.sampled_from([0, 1]))
@@ -67,7 +67,7 @@ def pods(count: int) -> list[Pod]:
     return [pod(f"p{n}", status(), requests={"cpu": f"{n}m"}) for n in range(count)]
 
 
-def test_shares_are_sorted_again_once_a_pod_asks_for_something_else() -> None:
+def test_shares_are_sorted_again_when_requests_change() -> None:
     kept = Shares()
     asks = [requests_of(one) for one in pods(20)]
     first = gauges(node(), asks, {}, None, kept)

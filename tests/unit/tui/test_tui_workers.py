@@ -22,13 +22,13 @@ def coroutines_given(tree: ast.AST) -> list[int]:
     return given
 
 
-def test_a_coroutine_that_is_made_already_is_seen() -> None:
+def test_the_check_finds_created_coroutines() -> None:
     assert coroutines_given(ast.parse("self.run_worker(self.run(), name='x')")) == [1]
     assert coroutines_given(ast.parse("self.run_worker(partial(self.run, 1))")) == []
     assert coroutines_given(ast.parse("self.run_worker(self.run)")) == []
 
 
-def test_workers_make_their_coroutine_themselves() -> None:
+def test_workers_create_their_coroutines() -> None:
     """A worker that is cancelled before it begins leaves such a coroutine unawaited."""
     texts = {source: source.read_text("utf-8") for source in SOURCES}
     found = {

@@ -26,7 +26,7 @@ def test_secrets_have_256_bits_and_are_new_each_time() -> None:
     assert not any(secret in repr(one) for secret in secrets)
 
 
-def test_each_secret_opens_its_own_door_only() -> None:
+def test_each_secret_grants_only_its_own_access() -> None:
     access = Access()
     assert access.is_token(access.token)
     assert access.is_cookie(access.cookie)
@@ -37,7 +37,7 @@ def test_each_secret_opens_its_own_door_only() -> None:
 
 
 @pytest.mark.parametrize("given", ["", "tok", "token ", "Token", "tokén", "\ud800", "tokentoken"])
-def test_a_secret_is_the_whole_of_it(given: str) -> None:
+def test_a_secret_is_compared_completely(given: str) -> None:
     assert same("token", "token")
     assert not same(given, "token")
 
@@ -52,14 +52,14 @@ def test_a_secret_is_the_whole_of_it(given: str) -> None:
         ("0:0:0:0:0:0:0:1", "::1"),
     ],
 )
-def test_loopback_may_be_listened_on(given: str, address: str) -> None:
+def test_listening_on_loopback_is_allowed(given: str, address: str) -> None:
     assert loopback_host(given) == address
 
 
 @pytest.mark.parametrize(
     "given", ["0.0.0.0", "::", "", "192.168.1.4", "127.0.0.2", "example.com", "localhost.evil", "*"]
 )
-def test_what_others_reach_may_not(given: str) -> None:
+def test_listening_on_other_addresses_is_refused(given: str) -> None:
     with pytest.raises(UsageError, match="ssh -L"):
         loopback_host(given)
 
@@ -70,7 +70,7 @@ def test_links_name_host_and_port() -> None:
 
 
 @pytest.mark.parametrize("given", ["127.0.0.1:7638", "localhost:7638", "[::1]:7638"])
-def test_requests_name_us(given: str) -> None:
+def test_requests_must_name_this_host(given: str) -> None:
     assert is_our_host(given, 7638)
 
 
@@ -79,7 +79,7 @@ def test_requests_name_us(given: str) -> None:
     [None, "", "127.0.0.1", "localhost", "127.0.0.1:7639", "evil.example:7638", "localhost.:7638",
      "127.0.0.1:7638.evil.example", "LOCALHOST:7638", "::1:7638", "127.0.0.1:7638, evil"],
 )  # fmt: skip
-def test_a_name_that_leads_here_by_dns_is_not_us(given: str | None) -> None:
+def test_other_dns_names_are_refused(given: str | None) -> None:
     assert not is_our_host(given, 7638)
 
 
@@ -97,11 +97,11 @@ def test_a_name_that_leads_here_by_dns_is_not_us(given: str | None) -> None:
         (None, False),
     ],
 )
-def test_sockets_come_from_our_page(given: str | None, ours: bool) -> None:
+def test_websockets_must_come_from_our_page(given: str | None, ours: bool) -> None:
     assert is_our_origin(given, "127.0.0.1:7638") is ours
 
 
-def test_the_page_may_load_from_us_alone() -> None:
+def test_the_page_loads_only_from_this_server() -> None:
     headers = safety_headers("127.0.0.1:7638")
     rules = {
         name: values.split()

@@ -10,7 +10,7 @@ from podtui.web.messages import BadMessage, Ended, Size, Taken, decode, encode
 from podtui.web.session import OutputWindow
 
 
-def test_what_the_page_says_is_read() -> None:
+def test_messages_of_the_page_are_parsed() -> None:
     assert decode('{"kind":"size","columns":80,"rows":24}') == Size(columns=80, rows=24)
     assert decode('{"kind":"taken","bytes":12}') == Taken(bytes=12)
 
@@ -27,7 +27,7 @@ def test_invalid_data_is_refused(text: str) -> None:
         decode(text)
 
 
-def test_what_the_server_says_is_json_of_a_kind() -> None:
+def test_messages_of_the_server_are_json() -> None:
     assert encode(Ended("x \x1b")) == '{"kind":"ended","text":"x \\u001b"}'
 
 
@@ -40,7 +40,7 @@ async def waits(window: OutputWindow) -> bool:
     return False
 
 
-async def test_a_slow_page_makes_the_program_wait() -> None:
+async def test_a_slow_page_blocks_the_program() -> None:
     window = OutputWindow(100)
     window.sent(99)
     assert not await waits(window)
@@ -50,7 +50,7 @@ async def test_a_slow_page_makes_the_program_wait() -> None:
     assert not await waits(window)
 
 
-async def test_a_page_cannot_say_it_drew_what_it_never_got() -> None:
+async def test_a_page_cannot_acknowledge_unsent_output() -> None:
     window = OutputWindow(100)
     window.taken(1_000_000)
     window.sent(100)

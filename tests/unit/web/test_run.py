@@ -42,14 +42,14 @@ async def serve_and_stop(
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
-async def test_the_link_is_said_and_kept_for_the_owner_alone(tmp_path: Path, number: int) -> None:
+async def test_the_link_is_printed_and_stored_privately(tmp_path: Path, number: int) -> None:
     said, files = await serve_and_stop(options(tmp_path / "root"), {}, number)
     assert said[0].startswith("http://127.0.0.1:")
     assert files == {LINK_FILE: 0o600}
     assert not (tmp_path / "root" / LINK_FILE).exists()
 
 
-async def test_each_run_has_a_token_of_its_own(tmp_path: Path) -> None:
+async def test_each_run_has_its_own_token(tmp_path: Path) -> None:
     runs = [await serve_and_stop(options(tmp_path), {}) for _ in range(2)]
     assert len({said[0].partition("=")[2] for said, _ in runs}) == 2
 
@@ -68,7 +68,7 @@ async def test_a_link_file_never_follows_a_link(tmp_path: Path) -> None:
         assert not (tmp_path / "x").is_symlink()
 
 
-async def test_a_taken_port_says_by_whom(tmp_path: Path) -> None:
+async def test_a_port_in_use_names_its_owner(tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as other:
         port = other.getsockname()[1]
         with pytest.raises(WebFailed, match=f"port {port} is in use by process {os.getpid()} "):
@@ -77,7 +77,7 @@ async def test_a_taken_port_says_by_whom(tmp_path: Path) -> None:
         assert str(os.getpid()) in listener(port)
 
 
-async def test_a_browser_is_opened_by_a_file_not_by_the_link(
+async def test_a_browser_is_opened_with_a_file_not_the_link(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Command lines are for everybody on the machine to read."""
@@ -91,7 +91,7 @@ async def test_a_browser_is_opened_by_a_file_not_by_the_link(
     assert said[-1] == "A browser was opened."
 
 
-async def test_without_a_desktop_no_browser_takes_our_terminal(
+async def test_without_a_desktop_no_browser_is_started(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("sys.platform", "linux")
@@ -136,7 +136,7 @@ users:
 """
 
 
-def test_each_tab_looks_at_the_cluster_of_the_command(
+def test_each_tab_uses_the_context_of_the_command(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     asked: list[WebOptions] = []
@@ -165,7 +165,7 @@ def test_a_bad_port_is_a_usage_error(port: str) -> None:
     assert ended.value.code == 2
 
 
-def test_others_machines_cannot_be_let_in(
+def test_access_from_other_machines_is_not_supported(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert cli.main(["--root-dir", str(tmp_path), "web", "--host", "0.0.0.0"]) == 2

@@ -121,7 +121,7 @@ async def until_no_tabs(served: Served) -> None:
 # --- who gets in
 
 
-async def test_the_token_becomes_a_cookie_and_leaves_the_address(served: Served) -> None:
+async def test_the_token_becomes_a_cookie_and_is_removed_from_the_url(served: Served) -> None:
     response = await served.get(f"/?token={served.access.token}")
     assert response.status == 303
     assert response.headers["Location"] == served.folder
@@ -136,7 +136,7 @@ async def test_the_token_becomes_a_cookie_and_leaves_the_address(served: Served)
 
 
 @pytest.mark.parametrize("query", ["", "?token=", "?token=x", "?token=%ff", "?Token={token}"])
-async def test_without_the_token_there_is_nothing(served: Served, query: str) -> None:
+async def test_without_the_token_everything_is_refused(served: Served, query: str) -> None:
     response = await served.get("/" + query.format(token=served.access.token))
     assert response.status == 403
     assert "Set-Cookie" not in response.headers
@@ -165,7 +165,7 @@ async def test_path_and_cookie_are_both_needed(served: Served, name: str) -> Non
         assert "script" not in await response.text()
 
 
-async def test_a_link_that_another_page_led_to_is_asked_once_more(served: Served) -> None:
+async def test_a_link_opened_from_another_page_is_reloaded(served: Served) -> None:
     """The browser keeps a strict cookie back then; the page's own request has it."""
     response = await served.get(served.folder)
     assert response.status == 403
@@ -200,7 +200,7 @@ async def test_other_names_are_refused_everywhere(served: Served, host: str) -> 
         {"host": "evil.example"},
     ],
 )
-async def test_a_socket_that_is_not_our_pages_starts_nothing(
+async def test_a_foreign_websocket_starts_nothing(
     served: Served, changes: dict[str, str | None]
 ) -> None:
     before = set(psutil.Process().children(recursive=True))
@@ -212,7 +212,7 @@ async def test_a_socket_that_is_not_our_pages_starts_nothing(
 
 
 @pytest.mark.parametrize("method", ["POST", "PUT", "DELETE", "OPTIONS"])
-async def test_nothing_can_be_sent_but_by_the_socket(served: Served, method: str) -> None:
+async def test_only_the_websocket_accepts_data(served: Served, method: str) -> None:
     response = await served.get(served.folder, cookie=served.access.cookie, method=method)
     assert response.status == 405
 
@@ -220,7 +220,7 @@ async def test_nothing_can_be_sent_but_by_the_socket(served: Served, method: str
 # --- what is served
 
 
-async def test_every_answer_is_kept_by_nobody(served: Served) -> None:
+async def test_no_response_is_cached(served: Served) -> None:
     for response in (
         await served.get("/"),
         await served.get(f"/?token={served.access.token}"),
@@ -235,7 +235,7 @@ async def test_every_answer_is_kept_by_nobody(served: Served) -> None:
         assert response.headers["X-Frame-Options"] == "DENY"
 
 
-async def test_the_page_has_all_it_names(served: Served) -> None:
+async def test_all_files_of_the_page_exist(served: Served) -> None:
     page = await (await served.inside()).text()
     for name in ("favicon.svg", "page.css", "page.mjs", "xterm.css"):
         assert f'"static/{name}"' in page
@@ -256,13 +256,13 @@ async def test_no_other_file_is_served(served: Served, name: str) -> None:
     assert len(await response.read()) < 300
 
 
-async def test_a_nodes_name_is_no_html() -> None:
+async def test_a_node_name_is_escaped() -> None:
     async with serving(title="<script>alert(1)</script>") as served:
         page = await (await served.inside()).text()
     assert "<title>&lt;script&gt;alert(1)&lt;/script&gt;</title>" in page
 
 
-def test_nothing_of_the_page_lies_elsewhere() -> None:
+def test_the_page_loads_nothing_from_elsewhere() -> None:
     """What is ours names no other place at all; what is not ours is as its makers gave it."""
     for name in ("index.html", "page.css", "page.mjs"):
         text = page_files()[name][0].decode()
@@ -279,7 +279,7 @@ def test_nothing_of_the_page_lies_elsewhere() -> None:
 # --- each tab's program
 
 
-async def test_bytes_go_both_ways_and_the_end_of_the_tab_ends_the_program(served: Served) -> None:
+async def test_bytes_flow_both_ways_and_closing_the_tab_ends_the_program(served: Served) -> None:
     async with served.terminal() as socket:
         await socket.send_json(SIZE)
         seen = await shown(socket, b".")
@@ -291,7 +291,7 @@ async def test_bytes_go_both_ways_and_the_end_of_the_tab_ends_the_program(served
     assert not psutil.pid_exists(pid)
 
 
-async def test_a_tab_that_is_cut_off_ends_the_program_too(served: Served) -> None:
+async def test_a_disconnected_tab_ends_the_program(served: Served) -> None:
     """No closing words: as when the browser is killed."""
     async with served.terminal() as socket:
         await socket.send_json(SIZE)
@@ -315,7 +315,7 @@ async def test_sizes_reach_the_program() -> None:
         assert b"44 133" in await shown(socket, b"end")
 
 
-async def test_the_page_is_told_how_the_program_ended() -> None:
+async def test_the_page_gets_the_exit_status() -> None:
     program = Program(["sh", "-c", "echo last words; exit 3"], ENVIRONMENT)
     async with serving(program) as served, served.terminal() as socket:
         await socket.send_json(SIZE)
@@ -331,7 +331,7 @@ async def test_the_page_is_told_how_the_program_ended() -> None:
     assert "status 3" in told["text"]
 
 
-async def test_there_is_a_limit_of_tabs() -> None:
+async def test_the_number_of_tabs_is_limited() -> None:
     async with serving(most_tabs=1) as served:
         async with served.terminal() as first:
             await first.send_json(SIZE)
@@ -347,7 +347,7 @@ async def test_there_is_a_limit_of_tabs() -> None:
 
 
 @pytest.mark.parametrize("text", ["nonsense", '{"kind":"run"}', '{"kind":"taken","bytes":0}'])
-async def test_who_begins_with_nonsense_gets_no_program(served: Served, text: str) -> None:
+async def test_an_invalid_first_message_starts_no_program(served: Served, text: str) -> None:
     before = set(psutil.Process().children(recursive=True))
     async with served.terminal() as socket:
         await socket.send_str(text)
@@ -359,7 +359,7 @@ async def test_who_begins_with_nonsense_gets_no_program(served: Served, text: st
 @pytest.mark.parametrize(
     "late", ["nonsense", "x" * (LONGEST_MESSAGE + 1)], ids=["nonsense", "long"]
 )
-async def test_nonsense_and_long_messages_end_the_tab(served: Served, late: str) -> None:
+async def test_invalid_and_long_messages_close_the_tab(served: Served, late: str) -> None:
     async with served.terminal() as socket:
         await socket.send_json(SIZE)
         pid = int((await shown(socket, b".")).split(b"up=")[1].split(b".")[0])
@@ -368,7 +368,7 @@ async def test_nonsense_and_long_messages_end_the_tab(served: Served, late: str)
     assert not psutil.pid_exists(pid)
 
 
-async def test_a_page_that_draws_nothing_gets_a_window_full_and_no_more() -> None:
+async def test_a_page_that_acknowledges_nothing_gets_one_window() -> None:
     async with serving(Program(owning("yes"), ENVIRONMENT)) as served, served.terminal() as socket:
         await socket.send_json(SIZE)
         total = 0
@@ -381,7 +381,7 @@ async def test_a_page_that_draws_nothing_gets_a_window_full_and_no_more() -> Non
         assert await socket.receive_bytes(timeout=20)
 
 
-async def test_a_long_paste_waits_for_nothing_that_comes_behind_it(served: Served) -> None:
+async def test_a_long_paste_does_not_wait_for_later_messages(served: Served) -> None:
     """A page sends all of it at once, and only then that it has drawn what came back."""
     content = bytes(65 + at % 26 for at in range(12 * WINDOW))
     async with served.terminal() as socket, asyncio.timeout(15), asyncio.TaskGroup() as group:
@@ -405,7 +405,7 @@ async def test_a_long_paste_waits_for_nothing_that_comes_behind_it(served: Serve
 
 
 @pytest.mark.usefixtures("quick_farewell")
-async def test_more_than_anybody_types_ends_the_tab(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_excessive_input_closes_the_tab(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(session_module, "MOST_TYPED", LONGEST_MESSAGE)
     deaf = Program(owning("sh", "-c", "stty raw -echo; echo up=$$.; exec sleep 60"), ENVIRONMENT)
     async with serving(deaf) as served, served.terminal() as socket, asyncio.timeout(15):
@@ -418,7 +418,7 @@ async def test_more_than_anybody_types_ends_the_tab(monkeypatch: pytest.MonkeyPa
 
 
 @pytest.mark.usefixtures("quick_farewell")
-async def test_the_servers_end_ends_every_program(served: Served) -> None:
+async def test_stopping_the_server_ends_every_program(served: Served) -> None:
     async with served.terminal() as one, served.terminal() as two:
         pids: list[int] = []
         for socket in (one, two):

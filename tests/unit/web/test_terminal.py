@@ -59,7 +59,7 @@ async def gone(pid: int) -> None:
             await asyncio.sleep(0.01)
 
 
-async def test_a_program_has_a_terminal_of_the_size_asked_for() -> None:
+async def test_a_program_has_a_terminal_of_the_requested_size() -> None:
     async with started("sh", "-c", "stty size; read x; stty size", columns=100, rows=30) as one:
         assert b"30 100" in await shown(one, b"100")
         one.resize(132, 43)
@@ -71,7 +71,7 @@ async def test_a_program_has_a_terminal_of_the_size_asked_for() -> None:
             assert await one.wait() == 0
 
 
-async def test_large_input_arrives_whole() -> None:
+async def test_large_input_arrives_complete() -> None:
     text = b"0123456789abcde\n" * 4096
     async with started("sh", "-c", "stty -echo raw; echo go; head -c 65536 | sha256sum") as one:
         await shown(one, b"go")
@@ -80,7 +80,7 @@ async def test_large_input_arrives_whole() -> None:
     assert hashlib.sha256(text).hexdigest().encode() in seen
 
 
-async def test_a_program_that_reads_nothing_does_not_hold_us(
+async def test_a_program_that_does_not_read_does_not_block(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(module, "WRITE_SECONDS", 0.2)
@@ -90,7 +90,7 @@ async def test_a_program_that_reads_nothing_does_not_hold_us(
             await one.write(b"x" * 1_000_000)
 
 
-async def test_the_end_hangs_up(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_closing_sends_a_hang_up(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "HANG_UP_SECONDS", 3600.0)
     async with started("sleep", "60") as one:
         pid = one.pid
@@ -98,7 +98,7 @@ async def test_the_end_hangs_up(monkeypatch: pytest.MonkeyPatch) -> None:
     assert not alive(pid)
 
 
-async def test_who_ignores_a_hang_up_is_killed_and_so_is_its_session(
+async def test_a_session_that_ignores_a_hang_up_is_killed(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(module, "HANG_UP_SECONDS", 0.2)
@@ -111,7 +111,7 @@ async def test_who_ignores_a_hang_up_is_killed_and_so_is_its_session(
     await gone(child)
 
 
-async def test_what_made_a_session_of_its_own_is_left_alone() -> None:
+async def test_processes_in_their_own_session_are_not_killed() -> None:
     """As the agent is, which `podtui` starts and leaves running."""
     script = "setsid sh -c 'echo own=$$.; exec sleep 60' & sleep 60"
     async with started("sh", "-c", script) as one:
@@ -122,14 +122,14 @@ async def test_what_made_a_session_of_its_own_is_left_alone() -> None:
         os.kill(own, signal.SIGKILL)
 
 
-async def test_the_end_tells_the_status_and_may_be_repeated() -> None:
+async def test_closing_returns_the_status_and_is_idempotent() -> None:
     async with started("sh", "-c", "exit 7") as one:
         assert await one.wait() == 7
         assert await one.end() == 7
         assert await one.end() == 7
 
 
-async def test_a_program_that_is_not_there_is_an_error_and_leaves_nothing_open() -> None:
+async def test_a_missing_program_is_an_error_and_leaves_nothing_open() -> None:
     before = len(os.listdir("/proc/self/fd"))
     with pytest.raises(OSError, match="nothing-of-this-name"):
         await Terminal.start(["/nothing-of-this-name"], columns=1, rows=1, environment={})
@@ -146,7 +146,7 @@ async def test_the_child_is_podtui() -> None:
         await one.end()
 
 
-async def test_the_child_runs_nothing_that_lies_about(
+async def test_the_child_runs_nothing_from_the_working_directory(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name in ("argparse", "termios", "yaml", "podtui"):
@@ -173,7 +173,7 @@ async def test_the_child_owns_its_terminal() -> None:
         await one.end()
 
 
-def test_the_page_is_the_terminal_not_the_one_we_were_started_in() -> None:
+def test_the_terminal_environment_is_that_of_the_page() -> None:
     found = terminal_environment(
         {"TERM": "screen", "TMUX": "/tmp/x", "COLUMNS": "10", "PAGER": "most", "EDITOR": "nano"},
         readonly=False,
@@ -184,7 +184,7 @@ def test_the_page_is_the_terminal_not_the_one_we_were_started_in() -> None:
     }  # fmt: skip
 
 
-def test_who_only_looks_gets_a_pager_that_starts_nothing() -> None:
+def test_a_read_only_session_gets_a_restricted_pager() -> None:
     found = terminal_environment({"PAGER": "vim", "LESSOPEN": "|x"}, readonly=True)
     assert found["PAGER"] == "less"
     assert found["LESSSECURE"] == "1"

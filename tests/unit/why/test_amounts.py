@@ -24,9 +24,7 @@ def on(*ports: int) -> Pod:
         (80, tuple(range(81, 65536)), None),
     ],
 )
-def test_another_port_is_one_that_there_is(
-    wanted: int, taken: tuple[int, ...], other: int | None
-) -> None:
+def test_a_suggested_port_exists(wanted: int, taken: tuple[int, ...], other: int | None) -> None:
     asking = on(wanted)
     (port,) = host_ports(asking)
     assert next_port(port, (asking, on(*taken))) == other

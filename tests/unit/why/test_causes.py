@@ -24,7 +24,7 @@ async def found(cause: Cause, text: str) -> Diagnosis:
 
 
 @pytest.mark.parametrize("cause", CAUSES, ids=str)
-async def test_the_cause_is_found_and_its_fix_takes_it_away(cause: Cause) -> None:
+async def test_the_cause_is_found_and_its_fix_resolves_it(cause: Cause) -> None:
     said = await found(cause, cause.text)
     assert said.field == cause.field
     assert "{" not in said.title + "".join(said.sentences) + said.advice

@@ -53,7 +53,7 @@ def said(reason: str, message: str = "", *, node: str = "", phase: str = "Pendin
     return diagnose(Facts(pod=waits, now=0.0, events=(event,)))
 
 
-def test_no_node_takes_it() -> None:
+def test_no_node_fits() -> None:
     found = said("Unschedulable", SHORT)
     assert (found.cause, found.health) == ("Unschedulable", Health.BROKEN)
     assert found.title == f"No node fits: {SHORT}"
@@ -73,7 +73,7 @@ def test_a_gate_is_named() -> None:
         ({CONFIG_SOURCE: "file", MANIFEST_PATH: "/pods/web.yaml"}, "EngineLost"),
     ],
 )
-def test_a_node_that_is_gone(annotations: dict[str, str], cause: str) -> None:
+def test_a_removed_node(annotations: dict[str, str], cause: str) -> None:
     gone = NodeCondition(type="Ready", status="Unknown", message="Kubelet stopped posting.")
     home = structs.replace(node("n1"), status=structs.replace(node().status, conditions=(gone,)))
     web = pod("web")
@@ -84,7 +84,7 @@ def test_a_node_that_is_gone(annotations: dict[str, str], cause: str) -> None:
 
 
 @pytest.mark.parametrize("more", [{"node": "n1"}, {"phase": "Failed"}])
-def test_what_a_node_has_taken_is_not_judged_by_it(more: dict[str, str]) -> None:
+def test_a_bound_pod_is_not_judged_by_scheduling(more: dict[str, str]) -> None:
     assert said("Unschedulable", SHORT, **more).cause != "Unschedulable"
 
 
@@ -128,7 +128,7 @@ BACK_OFF = ContainerState(waiting=ContainerStateWaiting(reason="CrashLoopBackOff
         ((container(began(9)),), "Healthy"),
     ],
 )
-def test_a_kubelet_before_1_29_does_not_tell_whether_there_is_a_sandbox(
+def test_a_kubelet_before_1_29_reports_no_sandbox_condition(
     statuses: tuple[ContainerStatus, ...], cause: str
 ) -> None:
     """Seen with v1.20: the event of a sandbox that failed once outlives the trouble."""
@@ -155,7 +155,7 @@ def test_a_kubelet_before_1_29_does_not_tell_whether_there_is_a_sandbox(
     assert diagnose(Facts(pod=web, now=now, events=(failed,))).cause == cause
 
 
-def test_a_restart_with_the_sandbox_is_no_failure_but_not_trusted_at_once() -> None:
+def test_a_restart_with_the_sandbox_is_not_a_failure_but_recovering() -> None:
     last = ContainerStateTerminated(exitCode=137, finishedAt="2026-01-01T00:00:00Z")
     runs = ContainerStateRunning(startedAt="2026-01-01T00:00:10Z")
     status = ContainerStatus(

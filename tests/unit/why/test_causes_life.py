@@ -41,7 +41,7 @@ spec:
 """
 
 
-async def test_the_engine_is_gone() -> None:
+async def test_the_engine_is_unavailable() -> None:
     async with asked(one()) as it:
         await it.until("Healthy")
         it.world.engine.faults.make_unavailable("no engine answers")
@@ -50,7 +50,7 @@ async def test_the_engine_is_gone() -> None:
         assert "not ready" in said.title
 
 
-def test_a_file_that_cannot_be_read_is_mended_all_at_once() -> None:
+def test_all_errors_of_an_invalid_file_are_fixed_together() -> None:
     manifest, _ = manifest_of(UNREADABLE)
     said = diagnose_manifest(manifest)
     assert (said.cause, said.health) == ("ManifestBroken", Health.BROKEN)
@@ -71,24 +71,24 @@ def test_a_file_that_cannot_be_read_is_mended_all_at_once() -> None:
         ("workngDir: /tmp", "workingDir: /tmp"),
     ],
 )
-def test_a_slip_is_mended(wrong: str, right: str) -> None:
+def test_a_typing_error_is_fixed(wrong: str, right: str) -> None:
     text = one(f"{wrong}  # a slip\n")
     manifest, _ = manifest_of(text)
     assert fixed(diagnose_manifest(manifest), text) == one(f"{right}  # a slip\n")
 
 
-def test_what_cannot_be_mended_by_rote_is_left_alone() -> None:
+def test_errors_without_a_mechanical_fix_are_kept() -> None:
     manifest, _ = manifest_of(one("ports: [{containerPort: 99999}]\n"))
     said = diagnose_manifest(manifest)
     assert said.fixes == ()
     assert said.field == "spec.containers[0].ports[0].containerPort"
 
 
-def test_a_sound_file_is_said_to_be() -> None:
+def test_a_valid_file_is_reported_as_such() -> None:
     assert diagnose_manifest(manifest_of(one())[0]).cause == "ManifestFine"
 
 
-async def test_a_pod_whose_file_turned_bad_runs_on_and_says_so() -> None:
+async def test_a_pod_whose_file_became_invalid_keeps_running_and_says_so() -> None:
     async with asked(one()) as it:
         await it.until("Healthy")
         broken, _ = manifest_of(one("imago: x\n"))
@@ -99,7 +99,7 @@ async def test_a_pod_whose_file_turned_bad_runs_on_and_says_so() -> None:
         assert said.place == (9, 7)
 
 
-async def test_a_version_waits_for_the_one_before() -> None:
+async def test_a_version_waits_for_the_previous_one() -> None:
     world = World()
     world.behaviours["c"] = Behaviour(ignores_term=True)
     async with asked(one(pod="terminationGracePeriodSeconds: 20\n"), world) as it:
@@ -115,7 +115,7 @@ async def test_a_version_waits_for_the_one_before() -> None:
         await new.until("Healthy")
 
 
-async def test_a_pod_that_is_going() -> None:
+async def test_a_terminating_pod() -> None:
     world = World()
     world.behaviours["c"] = Behaviour(ignores_term=True)
     async with asked(one(), world) as it:
@@ -127,7 +127,7 @@ async def test_a_pod_that_is_going() -> None:
         assert "waits for c to exit" in said.title
 
 
-async def test_a_pod_that_made_room() -> None:
+async def test_a_preempted_pod() -> None:
     text = one("resources: {requests: {cpu: 6}}\n", "priority: 1\n")
     async with asked(text) as it:
         await it.until("Healthy")
@@ -137,7 +137,7 @@ async def test_a_pod_that_made_room() -> None:
         assert said.field == "spec.priority"
 
 
-async def test_a_machine_that_goes_down() -> None:
+async def test_a_machine_that_shuts_down() -> None:
     world = World(shutdown_grace_period=30.0, shutdown_grace_period_critical_pods=10.0)
     async with asked(one(), world) as it:
         await it.until("Healthy")
@@ -159,7 +159,7 @@ async def test_an_image_whose_user_is_a_name() -> None:
         fixed(said, it.text)
 
 
-async def test_variables_from_a_file_that_is_not_there() -> None:
+async def test_variables_from_a_missing_file() -> None:
     text = (
         one(
             "env:\n- name: A\n  valueFrom:\n    fileKeyRef: {volumeName: v, path: a.env, key: A}\n",
@@ -171,7 +171,7 @@ async def test_variables_from_a_file_that_is_not_there() -> None:
         assert "env file" in (await it.until("ContainerConfig")).title
 
 
-async def test_a_container_that_somebody_removed() -> None:
+async def test_a_container_removed_by_others() -> None:
     async with asked(one(pod="restartPolicy: Never\n")) as it:
         await it.until("Healthy")
         cell = next(iter(it.world.engine._containers.values()))
@@ -181,7 +181,7 @@ async def test_a_container_that_somebody_removed() -> None:
         assert said.container == "c"
 
 
-async def test_a_container_that_did_not_stop_when_it_was_told_to() -> None:
+async def test_a_container_that_ignored_its_stop_signal() -> None:
     world = World()
     world.behaviours["c"] = Behaviour(ignores_term=True)
     fixed_uid = one(pod="terminationGracePeriodSeconds: 3\n").replace(
@@ -198,7 +198,7 @@ async def test_a_container_that_did_not_stop_when_it_was_told_to() -> None:
         await it.until("Healthy")
 
 
-async def test_a_restart_that_was_asked_for_is_no_illness() -> None:
+async def test_a_restart_without_a_failure_is_healthy() -> None:
     """A sandbox that died takes its containers along; they run again, and that is all."""
     async with asked(one()) as it:
         await it.until("Healthy")
@@ -209,7 +209,7 @@ async def test_a_restart_that_was_asked_for_is_no_illness() -> None:
         assert (await it.why()).cause == "Healthy"
 
 
-async def test_the_init_container_is_named_and_not_who_waits_for_it() -> None:
+async def test_the_init_container_is_named_not_the_waiting_ones() -> None:
     text = spec(
         """\
         initContainers:
@@ -226,7 +226,7 @@ async def test_the_init_container_is_named_and_not_who_waits_for_it() -> None:
         assert (said.container, said.field) == ("migrate", "spec.initContainers[0].command")
 
 
-async def test_a_sidecar_that_is_not_up_is_named() -> None:
+async def test_a_sidecar_that_has_not_started_is_named() -> None:
     text = spec(
         """\
         initContainers:
@@ -245,7 +245,7 @@ async def test_a_sidecar_that_is_not_up_is_named() -> None:
         assert (await it.until("StartupWaiting")).container == "proxy"
 
 
-async def test_of_several_containers_the_first_that_is_broken_is_named() -> None:
+async def test_the_first_failing_container_is_named() -> None:
     text = one() + (
         "    - {name: b, image: 'busybox:1', command: [sh, -c, exit 1]}\n"
         "    - {name: d, image: 'busybox:1', command: [sh, -c, exit 2]}\n"
@@ -254,7 +254,7 @@ async def test_of_several_containers_the_first_that_is_broken_is_named() -> None
         assert (await it.until("Fails")).container == "b"
 
 
-async def test_a_container_that_runs_again_since_a_minute_is_not_well_yet() -> None:
+async def test_a_container_restarted_a_minute_ago_is_not_healthy_yet() -> None:
     world = World()
     world.behaviours["c"] = Behaviour(exit_after=30.0, exit_code=1)
     async with asked(one(), world) as it:
@@ -275,7 +275,7 @@ def said_of(status: PodStatus) -> str:
     return diagnose(Facts(pod=structs.replace(made, status=status), now=0.0)).cause
 
 
-def test_pods_that_a_kubelet_put_out() -> None:
+def test_pods_evicted_by_a_kubelet() -> None:
     low = "The node was low on resource: memory. Threshold quantity: 100Mi, available: 80Mi. "
     barred = "Pod was rejected: The node had condition: [MemoryPressure]. "
     ran = (PodCondition(type="Initialized", status="True"),)
@@ -286,12 +286,12 @@ def test_pods_that_a_kubelet_put_out() -> None:
     )
 
 
-def test_a_failure_of_the_whole_pod_that_no_container_tells_of() -> None:
+def test_a_pod_failure_not_caused_by_a_container() -> None:
     ran = (PodCondition(type="Initialized", status="True"),)
     assert said_of(PodStatus(phase="Failed", message="gone", conditions=ran)) == "Failed"
 
 
-def test_a_back_off_of_which_nothing_else_is_known() -> None:
+def test_a_back_off_without_other_evidence() -> None:
     waiting = ContainerState(waiting=ContainerStateWaiting(reason="CrashLoopBackOff"))
     status = ContainerStatus(
         name="c", image=PRESENT, imageID="", ready=False, restartCount=3, state=waiting
@@ -299,12 +299,12 @@ def test_a_back_off_of_which_nothing_else_is_known() -> None:
     assert said_of(PodStatus(phase="Running", containerStatuses=(status,))) == "BackingOff"
 
 
-def test_a_refusal_that_nobody_knows_is_said_as_it_is() -> None:
+def test_an_unknown_rejection_is_quoted() -> None:
     status = PodStatus(phase="Failed", reason="InvalidNodeInfo", message="Kubelet cannot tell")
     assert said_of(status) == "Rejected"
 
 
-def test_a_pod_of_which_nothing_is_known() -> None:
+def test_a_pod_without_any_evidence() -> None:
     assert (
         diagnose(
             Facts(pod=Pod(metadata=ObjectMeta(name="x"), spec=PodSpec(containers=())), now=0.0)

@@ -59,7 +59,7 @@ async def restarted(it: Asked, count: int) -> Facts:
 
 
 @virtual
-async def test_a_liveness_kill_is_named_however_often_its_events_were_limited() -> None:
+async def test_a_liveness_kill_is_named_despite_rate_limited_events() -> None:
     async with asked(one(PROBE, "terminationGracePeriodSeconds: 2\n"), deaf()) as it:
         facts = await restarted(it, 13)
         kills = sum(e.count or 1 for e in facts.events if e.reason == "Killing")
@@ -83,7 +83,7 @@ async def test_the_diagnosis_stays_while_the_next_instance_is_being_stopped() ->
 
 
 @virtual
-async def test_the_record_outlives_the_agent() -> None:
+async def test_the_kill_record_survives_the_agent() -> None:
     async with asked(one(PROBE, "terminationGracePeriodSeconds: 2\n"), deaf()) as it:
         await restarted(it, 5)
         await it.world.stop_kubelet()
@@ -114,7 +114,7 @@ async def test_the_only_container_under_never_was_stopped_for_its_probe() -> Non
 
 
 @virtual
-async def test_an_end_of_its_own_is_not_laid_on_the_probe_that_killed_before() -> None:
+async def test_a_later_exit_is_not_attributed_to_an_earlier_probe_kill() -> None:
     async with asked(one(PROBE, "terminationGracePeriodSeconds: 2\n"), deaf()) as it:
         await restarted(it, 1)
         it.world.behaviours["c"] = Behaviour(exit_after=0.5, exit_code=3)
@@ -123,7 +123,7 @@ async def test_an_end_of_its_own_is_not_laid_on_the_probe_that_killed_before() -
 
 
 @virtual
-async def test_a_failed_hook_is_named_after_its_event_is_gone() -> None:
+async def test_a_failed_hook_is_named_after_its_event_expired() -> None:
     text = one(
         "lifecycle:\n  postStart:\n    exec:\n      command: [sh, -c, exit 1]\n",
         "terminationGracePeriodSeconds: 2\n",
@@ -135,7 +135,7 @@ async def test_a_failed_hook_is_named_after_its_event_is_gone() -> None:
 
 
 @virtual
-async def test_a_container_that_the_kubelet_replaces_is_said_to_be_stopped_by_it() -> None:
+async def test_a_container_replaced_by_the_kubelet_is_reported_as_such() -> None:
     text = one().replace("name: web\n", "name: web\n  uid: fixed\n")
     async with asked(text) as it:
         await it.until("Healthy")
@@ -221,18 +221,18 @@ def test_counts_of_old_events_name_the_probe(killing: str, unhealthy: str) -> No
     assert "/healthz does not exist there (404)" in said.title
 
 
-def test_the_probe_is_named_where_its_output_is_gone() -> None:
+def test_the_probe_is_named_without_its_output() -> None:
     said = cluster(("Killing", KILLING, 7))
     assert said.cause == "LivenessKilled"
     assert "listens" not in said.title
 
 
-def test_a_program_that_ends_well_on_sigterm_is_named_by_the_habit() -> None:
+def test_a_program_that_exits_with_0_on_sigterm_is_recognized() -> None:
     assert cluster(("Killing", KILLING, 7), code=0, restarts=40).cause == "LivenessKilled"
     assert cluster(("Killing", KILLING, 1), code=0, restarts=40).cause == "EndsByDesign"
 
 
-def test_an_oom_kill_is_not_laid_on_the_probe() -> None:
+def test_an_oom_kill_is_not_attributed_to_the_probe() -> None:
     assert cluster(("Killing", KILLING, 7), reason="OOMKilled").cause == "OutOfMemory"
 
 
@@ -242,15 +242,13 @@ def test_without_evidence_nothing_is_ruled_out() -> None:
     assert "probe" not in "".join((said.title, *said.sentences, said.advice))
 
 
-def test_events_of_an_earlier_pod_of_the_name_are_no_evidence() -> None:
+def test_events_of_an_earlier_pod_of_that_name_are_ignored() -> None:
     assert cluster(("Killing", KILLING, 7), about="u").cause == "LivenessKilled"
     assert cluster(("Killing", KILLING, 7), about="another").cause == "Killed"
 
 
 @given(kills=st.integers(1, 50), restarts=st.integers(1, 50), code=st.sampled_from((137, 143)))
-def test_a_signal_and_a_probe_that_kills_belong_together(
-    kills: int, restarts: int, code: int
-) -> None:
+def test_a_signal_is_attributed_to_the_probe_kill(kills: int, restarts: int, code: int) -> None:
     said = cluster(("Killing", KILLING, kills), code=code, restarts=restarts)
     assert said.cause == "LivenessKilled"
 
@@ -298,7 +296,7 @@ REFUSED = "dial tcp 10.0.0.2:8080: connect: connection refused"
         ),
     ],
 )
-async def test_the_fixes_match_what_fails(output: str, titles: list[str]) -> None:
+async def test_the_fixes_match_the_failure(output: str, titles: list[str]) -> None:
     text = one(PROBE, SOON)
     said = await found(text, output)
     assert fix_titles(said) == titles
@@ -307,7 +305,7 @@ async def test_the_fixes_match_what_fails(output: str, titles: list[str]) -> Non
 
 
 @virtual
-async def test_a_probe_that_passed_for_long_is_not_given_a_later_start() -> None:
+async def test_a_long_passing_probe_gets_no_longer_initial_delay() -> None:
     world = deaf(text=REFUSED)
     handlers = world.kubelet._probes._ticker._handlers
     world.kubelet._probes._ticker._handlers = _Turning(handlers, world, 60.0)
@@ -357,7 +355,7 @@ async def test_the_path_of_a_readiness_probe_that_passes_is_the_first_fix_of_a_4
         "  httpGet:\n    path: /x\n    httpHeaders:\n    - {name: A, value: b}\n    port: 8080\n",
     ],
 )
-async def test_a_tcp_check_takes_the_place_of_a_path_that_there_is_not(handler: str) -> None:
+async def test_a_tcp_probe_replaces_a_missing_path(handler: str) -> None:
     text = one(PROBE.replace("  httpGet: {path: /healthz, port: 8080}\n", handler), SOON)
     said = await found(text, NOT_FOUND)
     new = fixed(said, text, the_fix(said, "Check only"))

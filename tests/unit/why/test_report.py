@@ -32,7 +32,7 @@ def report(said: Diagnosis = SAID) -> Report:
     return Report("web-n1", said, manifest_of(TEXT)[0])
 
 
-def test_a_block_has_the_cause_the_evidence_the_place_and_the_fix() -> None:
+def test_a_block_has_cause_evidence_position_and_fix() -> None:
     assert render_text([report()]).splitlines() == [
         "✖ web-n1  broken",
         "  c fails.",
@@ -51,17 +51,17 @@ def test_a_block_has_the_cause_the_evidence_the_place_and_the_fix() -> None:
     ]
 
 
-def test_a_fix_for_another_text_is_named_and_not_drawn() -> None:
+def test_a_fix_for_another_text_is_named_without_its_diff() -> None:
     other = Report("web-n1", SAID, manifest_of(TEXT.replace("tty: true", "tty: no"))[0])
     assert "    -      tty: true" not in render_text([other]).splitlines()
 
 
-def test_blocks_stand_apart() -> None:
+def test_blocks_are_separated() -> None:
     assert render_text([report(), report()]).count("\n\n✖") == 1
     assert render_text([]) == ""
 
 
-def test_the_data_has_what_a_program_needs_to_apply_a_fix() -> None:
+def test_json_contains_everything_to_apply_a_fix() -> None:
     (found,) = json.loads(json.dumps(render_json([report()])))
     assert (found["cause"], found["health"], found["path"]) == ("Fails", "broken", "/m/web.yaml")
     assert (found["line"], found["column"]) == (9, 7)
@@ -69,7 +69,7 @@ def test_the_data_has_what_a_program_needs_to_apply_a_fix() -> None:
     assert found["evidence"][1]["text"] == "a\x07b"
 
 
-def test_a_pod_that_is_broken_or_waited_for_is_not_well() -> None:
+def test_failing_and_waiting_pods_are_not_healthy() -> None:
     for health in Health:
         said = Diagnosis(cause="x", health=health, title="x")
         assert report(said).is_healthy is (health not in (Health.BROKEN, Health.WAITING))

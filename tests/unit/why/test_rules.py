@@ -51,23 +51,23 @@ GENERAL = (
 )
 
 
-def test_every_cause_has_a_name_of_its_own_and_there_are_many() -> None:
+def test_every_cause_has_a_unique_name() -> None:
     assert len(all_ids()) == len(set(all_ids())) >= 60
 
 
-def test_every_cause_is_brought_about_by_a_test() -> None:
+def test_every_cause_occurs_in_a_test() -> None:
     shown = {cause.cause for cause in CAUSES} | set(re.findall(r'"([A-Z]\w+)"', LIFE))
     shown |= set(re.findall(r'"([A-Z]\w+)"', CLUSTERS + KILLS))
     assert set(all_ids()) <= shown
 
 
 @pytest.mark.parametrize(("general", "special"), GENERAL)
-def test_the_general_stands_behind_the_special(general: str, special: str) -> None:
+def test_general_rules_follow_specific_ones(general: str, special: str) -> None:
     ids = all_ids()
     assert ids.index(special) < ids.index(general)
 
 
-def test_every_rule_says_something_in_whole_sentences() -> None:
+def test_every_rule_has_complete_sentences() -> None:
     for rule in (*BEFORE, *EACH, *RUNNING, *AFTER):
         assert rule.title.endswith((".", "}"))
         assert rule.docs == "" or rule.docs.startswith("https://kubernetes.io/docs/")
@@ -206,7 +206,7 @@ STATUS = st.builds(
         ('configmap "conf" not found', "VolumeDocumentMissing"),
     ],
 )
-def test_a_volume_that_the_manifest_has_no_more_is_not_mended(why: str, cause: str) -> None:
+def test_a_volume_removed_from_the_manifest_is_not_fixed(why: str, cause: str) -> None:
     pod, manifest = pod_of(
         "apiVersion: v1\nkind: Pod\nmetadata: {name: web}\n"
         "spec: {containers: [{name: c, image: 'busybox:1'}]}\n"
@@ -229,7 +229,7 @@ def test_a_volume_that_the_manifest_has_no_more_is_not_mended(why: str, cause: s
     events=st.lists(EVENT, max_size=5).map(tuple),
     logs=st.lists(TEXT, max_size=3).map(tuple),
 )
-def test_nothing_that_a_status_says_makes_it_fail(
+def test_no_status_makes_a_rule_fail(
     text: str, status: PodStatus, events: tuple[Event, ...], logs: tuple[str, ...]
 ) -> None:
     pod, manifest = pod_of(text)

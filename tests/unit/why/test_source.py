@@ -96,7 +96,7 @@ def changed(before: str, after: str) -> list[str]:
         ("metadata.name", "yes", '+  name: "yes"   # the name'),
     ],
 )  # fmt: skip
-def test_a_scalar_is_written_over(field: str, value: Value, came: str) -> None:
+def test_a_scalar_is_replaced(field: str, value: Value, came: str) -> None:
     after = set_in(PLAIN, field, value)
     assert [line for line in changed(PLAIN, after) if line[0] == "+"] == [came]
     assert len(changed(PLAIN, after)) == 2
@@ -115,11 +115,11 @@ def test_a_scalar_is_written_over(field: str, value: Value, came: str) -> None:
         ("metadata.labels.a", "b", ["+  labels:", "+    a: b"]),
     ],
 )  # fmt: skip
-def test_a_field_that_is_missing_is_added(field: str, value: Value, came: list[str]) -> None:
+def test_a_missing_field_is_added(field: str, value: Value, came: list[str]) -> None:
     assert changed(PLAIN, set_in(PLAIN, field, value)) == came
 
 
-def test_a_new_field_goes_below_the_one_that_it_belongs_to() -> None:
+def test_a_new_field_is_added_below_its_parent() -> None:
     lines = set_in(PLAIN, f"{C}.imagePullPolicy", "Never", after="image").splitlines()
     assert lines[9:11] == ["    imagePullPolicy: Never", '    command: [sh, -c, "sleep 1"]']
 
@@ -142,7 +142,7 @@ def test_a_new_field_goes_below_the_one_that_it_belongs_to() -> None:
                                           "+    resources: {limits: {cpu: 1}}"]),
     ],
 )  # fmt: skip
-def test_a_field_is_taken_out_with_all_below_it(field: str, gone: list[str]) -> None:
+def test_a_field_is_removed_with_its_subtree(field: str, gone: list[str]) -> None:
     edit = source_of(PLAIN).remove(field_path(field))
     assert edit is not None
     after = apply_edits(PLAIN, (edit,))
@@ -162,11 +162,11 @@ def test_a_field_is_taken_out_with_all_below_it(field: str, gone: list[str]) -> 
         "spec.containers[3].image",
     ],
 )
-def test_what_is_not_the_fields_own_text_is_not_edited(field: str) -> None:
+def test_aliased_text_is_not_edited(field: str) -> None:
     assert source_of(SHARED).set(field_path(field), 7) == ()
 
 
-def test_an_alias_gives_way_to_a_value_of_its_own() -> None:
+def test_an_alias_is_replaced_by_a_value() -> None:
     after = set_in(SHARED, "spec.activeDeadlineSeconds", 7)
     assert changed(SHARED, after) == [
         "-  activeDeadlineSeconds: *grace",
@@ -174,7 +174,7 @@ def test_an_alias_gives_way_to_a_value_of_its_own() -> None:
     ]
 
 
-def test_an_anchor_that_nobody_uses_is_kept() -> None:
+def test_an_unused_anchor_is_kept() -> None:
     text = SHARED.replace("*grace", "9")
     after = set_in(text, "spec.terminationGracePeriodSeconds", 7)
     assert "terminationGracePeriodSeconds: &grace 7\n" in after
@@ -197,26 +197,26 @@ def test_json_is_edited_as_json() -> None:
     assert spec["containers"][0]["securityContext"] == {"runAsUser": 7}
 
 
-def test_the_files_own_line_breaks_and_mark_stay() -> None:
+def test_line_breaks_and_byte_order_mark_are_kept() -> None:
     text = "\ufeff" + PLAIN.replace("\n", "\r\n")
     after = set_in(set_in(text, f"{C}.imagePullPolicy", "Never"), "apiVersion", "v2")
     assert after.startswith("\ufeff# what it is\r\napiVersion: v2\r\n")
     assert "\n" not in after.replace("\r\n", "")
 
 
-def test_a_last_line_without_an_end_is_no_hindrance() -> None:
+def test_a_last_line_without_a_line_feed_can_be_edited() -> None:
     text = PLAIN.rstrip("\n")
     assert set_in(text, f"{C}.stdin", True, after="tty").endswith("    tty: true\n    stdin: true")
 
 
-def test_a_line_goes_to_a_shell() -> None:
+def test_a_fix_can_be_written_as_a_shell_line() -> None:
     text = PLAIN.replace('[sh, -c, "sleep 1"]', '["sleep 1"]  # long')
     edit = source_of(text).prepend(field_path(f"{C}.command"), ("sh", "-c"))
     assert edit is not None
     assert 'command: ["sh", "-c", "sleep 1"]  # long' in apply_edits(text, (edit,))
 
 
-def test_items_are_put_before_others_with_the_files_own_line_breaks() -> None:
+def test_items_are_inserted_with_the_files_line_breaks() -> None:
     text = PLAIN.replace('[sh, -c, "sleep 1"]', "\n    - sleep 1").replace("\n", "\r\n")
     edit = source_of(text).prepend(field_path(f"{C}.command"), ("sh", "-c"))
     assert edit is not None
@@ -226,7 +226,7 @@ def test_items_are_put_before_others_with_the_files_own_line_breaks() -> None:
 
 
 @pytest.mark.parametrize("flow", [False, True])
-def test_a_line_of_blanks_is_read_once(flow: bool) -> None:
+def test_a_blank_line_is_read_once(flow: bool) -> None:
     """It took minutes when each blank was looked at from each blank before it."""
     value = "a" + " " * 200_000 + "b"
     args = f"[{value}]" if flow else f"\n    - {value}"
@@ -243,12 +243,12 @@ def test_edits_of_another_text_are_refused() -> None:
             apply_edits(other, edits)
 
 
-def test_edits_that_meet_are_refused() -> None:
+def test_overlapping_edits_are_refused() -> None:
     with pytest.raises(EditError):
         apply_edits("abcdef", (Edit(1, 1, "abc", "x"), Edit(1, 2, "bcd", "y")))
 
 
-def test_a_diff_shows_what_changes_and_what_stands_around_it() -> None:
+def test_a_diff_shows_changes_with_context() -> None:
     edits = source_of(PLAIN).set(field_path(f"{C}.tty"), False)
     assert diff_lines(PLAIN, edits)[1:] == (
         " ",
@@ -260,7 +260,7 @@ def test_a_diff_shows_what_changes_and_what_stands_around_it() -> None:
 
 
 @given(st.data())
-def test_any_scalar_can_be_written_over_or_is_left_alone(data: st.DataObject) -> None:
+def test_any_scalar_is_replaced_or_unchanged(data: st.DataObject) -> None:
     text = data.draw(st.sampled_from([PLAIN, SHARED]))
     source = source_of(text)
     path = data.draw(st.sampled_from(list(source.places)))
@@ -272,7 +272,7 @@ def test_any_scalar_can_be_written_over_or_is_left_alone(data: st.DataObject) ->
 
 
 @given(st.data())
-def test_any_field_can_be_taken_out_or_is_left_alone(data: st.DataObject) -> None:
+def test_any_field_is_removed_or_unchanged(data: st.DataObject) -> None:
     text = data.draw(st.sampled_from([PLAIN, SHARED]))
     source = source_of(text)
     path = data.draw(st.sampled_from(list(source.places)))
@@ -288,7 +288,7 @@ def test_any_field_can_be_taken_out_or_is_left_alone(data: st.DataObject) -> Non
 
 
 @given(st.data())
-def test_any_fields_and_items_can_be_taken_out_together_or_are_left_alone(
+def test_any_fields_and_items_are_removed_together_or_unchanged(
     data: st.DataObject,
 ) -> None:
     value = {

@@ -44,7 +44,7 @@ async def successor(it: Asked, text: str) -> AsyncIterator[Asked]:
     yield new
 
 
-async def test_more_memory_is_verified_only_after_the_container_outlived_its_run() -> None:
+async def test_more_memory_is_verified_after_a_longer_run() -> None:
     async with asked(one(LIMIT), World(behave=hungry)) as it:
         said = await it.until("OutOfMemory")
         trial = begin_trial(await it.facts(), said)
@@ -58,7 +58,7 @@ async def test_more_memory_is_verified_only_after_the_container_outlived_its_run
             assert await verdict(new, trial) is Verdict.VERIFIED
 
 
-async def test_memory_that_is_still_too_little_has_failed_again() -> None:
+async def test_still_insufficient_memory_fails_again() -> None:
     greedy = World(behave=lambda _: Behaviour(exit_after=4.0, oom=True))
     async with asked(one(LIMIT), greedy) as it:
         said = await it.until("OutOfMemory")
@@ -72,7 +72,7 @@ async def test_memory_that_is_still_too_little_has_failed_again() -> None:
             assert await verdict(new, trial) is Verdict.FAILED_AGAIN
 
 
-async def test_a_later_first_probe_is_no_success_while_no_probe_has_passed() -> None:
+async def test_a_longer_initial_delay_is_verified_by_a_passing_probe() -> None:
     world = World()
     probes(ProbeKind.LIVENESS, "HTTP probe failed with statuscode: 503")(world)
     text = one(PROBE, "terminationGracePeriodSeconds: 2\n")
@@ -88,7 +88,7 @@ async def test_a_later_first_probe_is_no_success_while_no_probe_has_passed() -> 
             assert await verdict(new, trial, passed=True) is Verdict.FAILED_AGAIN
 
 
-async def test_a_pod_that_goes_on_is_not_judged_by_its_old_end() -> None:
+async def test_a_running_pod_is_not_judged_by_its_last_exit() -> None:
     async with asked(one(LIMIT), World(behave=hungry)) as it:
         said = await it.until("OutOfMemory")
         facts = await it.facts()
@@ -99,7 +99,7 @@ async def test_a_pod_that_goes_on_is_not_judged_by_its_old_end() -> None:
         assert judge(later, facts, said, liveness_passed=False).verdict is Verdict.FAILED_AGAIN
 
 
-async def test_an_image_is_verified_by_the_pod_that_runs_it() -> None:
+async def test_an_image_is_verified_by_a_pod_running_it() -> None:
     async with asked(one().replace("busybox:1", "BusyBox:1")) as it:
         said = await it.until("InvalidImageName")
         trial = begin_trial(await it.facts(), said)
@@ -108,7 +108,7 @@ async def test_an_image_is_verified_by_the_pod_that_runs_it() -> None:
             assert await verdict(new, trial) is Verdict.VERIFIED
 
 
-async def test_another_cause_is_no_success() -> None:
+async def test_another_cause_is_not_a_success() -> None:
     async with asked(one("command: [sh, -c, exit 1]\n")) as it:
         said = await it.until("Fails")
         trial = replace(begin_trial(await it.facts(), said), cause="OutOfMemory")
@@ -117,7 +117,7 @@ async def test_another_cause_is_no_success() -> None:
         assert found.verdict is Verdict.OTHER_CAUSE
 
 
-async def test_work_that_completes_is_verified() -> None:
+async def test_completion_verifies_a_fix() -> None:
     async with asked(one('command: ["sh", "-c", "echo done"]\n')) as it:
         said = await it.until("EndsByDesign")
         trial = begin_trial(await it.facts(), said)
@@ -126,14 +126,14 @@ async def test_work_that_completes_is_verified() -> None:
             assert await verdict(new, trial) is Verdict.VERIFIED
 
 
-async def test_a_file_without_a_pod_is_verified_by_the_pod_that_it_gives() -> None:
+async def test_a_file_without_a_pod_is_verified_by_its_new_pod() -> None:
     trial = begin_trial(None, Diagnosis(cause="ManifestBroken", health=Health.BROKEN, title="x"))
     async with asked(one()) as it:
         await it.until("Healthy")
         assert await verdict(it, trial) is Verdict.VERIFIED
 
 
-async def test_a_run_that_never_began_lasted_for_no_time() -> None:
+async def test_a_run_that_never_started_has_no_duration() -> None:
     async with asked(one('command: ["sleep 3600"]\n'), World(behave=one_word)) as it:
         said = await it.until("CommandNotFound")
         assert begin_trial(await it.facts(), said).ran == 0

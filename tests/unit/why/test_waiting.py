@@ -33,7 +33,7 @@ def node(message: str, status: str = "False") -> Node:
         ("", "KubeletNotReady", "KubeletNotReady"),
     ],
 )
-def test_a_pod_that_cannot_begin_says_what_its_node_lacks(
+def test_a_pod_that_cannot_start_reports_missing_node_conditions(
     message: str, title: str, told: str
 ) -> None:
     said = diagnose_waiting(manifest_of(one())[0], node(message))
@@ -47,14 +47,14 @@ def test_a_pod_that_cannot_begin_says_what_its_node_lacks(
     assert ("doctor" in said.advice) is ("runtime" in message)
 
 
-def test_what_says_nothing_is_left_out_where_more_follows() -> None:
+def test_empty_reasons_are_omitted_if_others_follow() -> None:
     said = diagnose_waiting(manifest_of(one())[0], node(f"[{UNTOLD}, {TRIED}]"))
     assert said is not None
     assert UNTOLD not in said.title + said.evidence[0].text
     assert said.evidence[0].text.endswith("none")
 
 
-def test_nothing_is_said_where_the_pod_comes_in_a_moment_or_the_file_gives_none() -> None:
+def test_no_reason_is_given_for_pods_about_to_start() -> None:
     manifest = manifest_of(one())[0]
     assert diagnose_waiting(manifest, None) is None
     assert diagnose_waiting(manifest, node("", "True")) is None

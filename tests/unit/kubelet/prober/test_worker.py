@@ -44,21 +44,19 @@ def test_the_next_tick_is_the_next_run() -> None:
 @pytest.mark.parametrize(
     ("age", "due_in", "expected"), [(0, 0, 30), (1, 4, 24), (20, 4, 14), (21, 4, 4), (24, 9, 9)]
 )
-def test_no_run_comes_before_the_initial_delay_is_over(
-    age: float, due_in: float, expected: float
-) -> None:
+def test_no_probe_runs_before_the_initial_delay(age: float, due_in: float, expected: float) -> None:
     found = told(age=age, due_in=due_in)
     assert (found.nextIn, found.state) == (expected, "initial delay")
 
 
-def test_a_verdict_that_is_held_is_not_asked_again() -> None:
+def test_a_final_result_is_not_probed_again() -> None:
     passed = ProbeState(kind=ProbeKind.STARTUP, held=True, result=ProbeResult.SUCCESS)
     failed = ProbeState(kind=ProbeKind.LIVENESS, held=True, result=ProbeResult.FAILURE)
     assert (told(passed).nextIn, told(passed).state) == (None, "passed")
     assert (told(failed).nextIn, told(failed).state) == (None, "failed")
 
 
-def test_what_keeps_a_probe_from_running_is_said() -> None:
+def test_the_reason_why_a_probe_does_not_run_is_reported() -> None:
     assert told(newest=down()).state == "not running"
     assert told(started=False).state == "waits for startup"
     assert told(due_in=None).state == "stopped"
@@ -66,14 +64,14 @@ def test_what_keeps_a_probe_from_running_is_said() -> None:
     assert told(startup, started=False).state == ""
 
 
-def test_the_streak_is_held_against_the_threshold_that_it_is_about() -> None:
+def test_the_streak_is_compared_with_its_threshold() -> None:
     state = ProbeState(kind=ProbeKind.READINESS, last=ProbeResult.FAILURE, in_row=2)
     assert (told(state).inRow, told(state).threshold) == (2, 3)
     state = ProbeState(kind=ProbeKind.READINESS, last=ProbeResult.SUCCESS, in_row=1)
     assert (told(state).inRow, told(state).threshold) == (1, 1)
 
 
-def test_of_the_output_the_first_lines_are_kept() -> None:
+def test_the_first_lines_of_the_output_are_kept() -> None:
     run = probe_run(ProbeOutcome(ProbeVerdict.FAILURE, "x\n" * 5000), at(0), 0.25)
     assert run.output.splitlines() == ["x"] * 10
     assert len(probe_run(ProbeOutcome(ProbeVerdict.FAILURE, "y" * 5000), at(0), 0.1).output) == 1000
@@ -88,7 +86,7 @@ async def insight(world: World) -> PodInsight:
 
 
 @pytest.mark.virtual_time
-async def test_a_kubelet_tells_how_its_probes_stand() -> None:
+async def test_a_kubelet_reports_the_state_of_its_probes() -> None:
     world = World()
     world.commands["echo no; exit 1"] = ends("no", code=1)
     app = container(
@@ -115,7 +113,7 @@ async def test_a_kubelet_tells_how_its_probes_stand() -> None:
 
 
 @pytest.mark.virtual_time
-async def test_a_run_by_hand_counts_for_nothing() -> None:
+async def test_a_manual_run_does_not_count() -> None:
     world = World()
     world.commands["echo dead; exit 1"] = ends("dead", code=1)
     probe = probed(
@@ -134,7 +132,7 @@ async def test_a_run_by_hand_counts_for_nothing() -> None:
 
 
 @pytest.mark.virtual_time
-async def test_what_cannot_be_asked_is_refused_in_words() -> None:
+async def test_an_impossible_manual_run_is_refused_with_a_reason() -> None:
     world = World()
     async with world.running():
         world.add(pod("web-n1", UID, container("app", livenessProbe=probed("true"))))

@@ -31,7 +31,7 @@ def cpu(pod: Pod) -> str:
 
 
 @virtual()
-async def test_an_allocation_stands_until_another_is_made(tmp_path: Path) -> None:
+async def test_an_allocation_is_kept_until_replaced(tmp_path: Path) -> None:
     allocations = await kept(tmp_path)
     allocations.allocate(asking("1"))
     assert cpu(allocations.allocated(asking("2"))) == "1"
@@ -43,7 +43,7 @@ async def test_an_allocation_stands_until_another_is_made(tmp_path: Path) -> Non
 
 
 @virtual()
-async def test_both_halves_outlive_the_kubelet(tmp_path: Path) -> None:
+async def test_allocations_and_resizes_survive_the_kubelet(tmp_path: Path) -> None:
     first = await kept(tmp_path)
     pod = asking("1")
     first.allocate(pod)
@@ -87,7 +87,7 @@ async def test_a_burst_of_changes_is_written_once(tmp_path: Path, monkeypatch) -
 
 @pytest.mark.parametrize("content", [b"", b"{broken", b'{"allocated": []}', b"\xff"])
 @virtual()
-async def test_a_damaged_file_is_as_good_as_none(
+async def test_a_damaged_file_is_ignored(
     tmp_path: Path, content: bytes, caplog: pytest.LogCaptureFixture
 ) -> None:
     (tmp_path / FILE_NAME).write_bytes(content)
@@ -98,7 +98,7 @@ async def test_a_damaged_file_is_as_good_as_none(
 
 
 @virtual()
-async def test_a_folder_that_cannot_be_written_ends_nothing(
+async def test_an_unwritable_directory_does_not_stop_pods(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     allocations = Allocations(str(tmp_path / "gone"), VirtualClock())
@@ -119,7 +119,7 @@ async def test_without_a_root_directory_nothing_is_written() -> None:
 
 
 @virtual()
-async def test_what_runs_is_adopted_once(tmp_path: Path) -> None:
+async def test_running_pods_are_adopted_once(tmp_path: Path) -> None:
     allocations = await kept(tmp_path)
     old, new = asking("1"), asking("2")
     allocations.adopt(old, old.spec.containers)
@@ -130,7 +130,7 @@ async def test_what_runs_is_adopted_once(tmp_path: Path) -> None:
 
 
 @virtual()
-async def test_limits_of_the_pod_are_said_for_containers_without_their_own() -> None:
+async def test_pod_level_limits_apply_to_containers_without_limits() -> None:
     allocations = Allocations("", VirtualClock())
     pod = asking("1", resources={"limits": {"cpu": "2", "memory": "1Gi"}})
     allocations.actuate(pod, pod.spec.containers[0])

@@ -39,7 +39,7 @@ def actions(new: Pod, old: Pod, *observed):
 # --- allocations
 
 
-def test_the_same_amounts_however_written_are_no_resize():
+def test_equal_quantities_in_another_format_are_not_a_resize():
     old = make_pod(ctr(**need("1", "1Gi", cpu="1")))
     new = make_pod(ctr(**need("1000m", "1024Mi", cpu="1000m")))
     assert not asks_for_resize(old, new)
@@ -55,7 +55,7 @@ def test_the_same_amounts_however_written_are_no_resize():
         (need("1", cpu="1"), need("1", cpu="2")),
     ],
 )
-def test_other_amounts_are_one(old, new):
+def test_different_quantities_are_a_resize(old, new):
     before, after = make_pod(ctr(**old)), make_pod(ctr(**new))
     assert asks_for_resize(before, after)
     held = allocated_pod(after, allocation_of(before))
@@ -63,7 +63,7 @@ def test_other_amounts_are_one(old, new):
     assert held.metadata is after.metadata
 
 
-def test_other_resources_than_cpu_and_memory_wait_for_one_that_is():
+def test_changes_besides_cpu_and_memory_wait_for_a_resize():
     old = make_pod(ctr(resources={"requests": {"ephemeral-storage": "1Gi"}}))
     new = make_pod(ctr(resources={"requests": {"ephemeral-storage": "2Gi"}}))
     assert not asks_for_resize(old, new)
@@ -81,12 +81,12 @@ def test_pod_level_resources_are_allocated_too():
     assert not same_resources(None, new.spec.resources)
 
 
-def test_a_container_that_is_new_has_what_it_asks_for():
+def test_a_new_container_is_allocated_its_requests():
     new = make_pod(ctr("c"), ctr("d", **need("1")))
     assert allocated_pod(new, allocation_of(make_pod(ctr("c")))) is new
 
 
-def test_a_pod_without_an_allocation_is_as_it_asks():
+def test_a_pod_without_an_allocation_uses_its_spec():
     pod = make_pod(ctr(**need("1")))
     assert allocated_pod(pod, None) is pod
 
@@ -120,14 +120,14 @@ def test_the_policy_of_each_resource_decides(policy, changed, restart):
         assert bool(found.update) == (changed != need("1", "1Gi"))
 
 
-def test_the_restart_happens_whatever_the_pods_policy():
+def test_a_resize_restart_ignores_the_restart_policy():
     policies = [{"resourceName": "cpu", "restartPolicy": "RestartContainer"}]
     old = make_pod(ctr(resizePolicy=policies, **need("1")), restartPolicy="Never")
     new = make_pod(ctr(resizePolicy=policies, **need("2")), restartPolicy="Never")
     assert actions(new, old, up()).start == ("c",)
 
 
-def test_memory_goes_before_cpu_and_less_before_more():
+def test_memory_is_resized_before_cpu_and_decreases_first():
     old = make_pod(
         ctr("grows", **need("1", "64Mi", cpu="1", memory="64Mi")),
         ctr("shrinks", **need("2", "2Gi", cpu="2", memory="2Gi")),
@@ -154,14 +154,14 @@ def test_memory_goes_before_cpu_and_less_before_more():
     )
 
 
-def test_a_container_that_does_not_run_gets_its_new_amounts_when_it_starts():
+def test_a_stopped_container_gets_new_resources_at_its_start():
     old, new = make_pod(ctr(**need("1"))), make_pod(ctr(**need("2")))
     assert actions(new, old, down(code=1)).update == ()
     assert not resize_in_progress(new, seen(down(code=1)), allocation_of(old))
     assert resize_in_progress(new, seen(up()), allocation_of(old))
 
 
-def test_nothing_is_done_where_nobody_knows_what_a_container_has():
+def test_unknown_actual_resources_cause_no_resize():
     new = make_pod(ctr(**need("2")))
     assert compute_pod_actions(new, seen(up()), probes=ProbeView()).update == ()
     assert not resize_in_progress(new, seen(up()), None)
@@ -186,7 +186,7 @@ def test_sidecars_and_running_init_containers_are_resized():
     assert killed.start_init == ("side",)
 
 
-def test_ephemeral_containers_are_not_resized_nor_do_they_keep_a_pod_alive():
+def test_ephemeral_containers_are_not_resized_and_do_not_keep_a_pod_alive():
     pod = make_pod(ctr(), ephemeralContainers=[ctr("debug")], restartPolicy="Never")
     found = compute_pod_actions(pod, seen(down(), up("debug")), probes=ProbeView())
     assert found.kill_pod
@@ -209,7 +209,7 @@ GUARANTEED = need("1", "1Gi", cpu="1", memory="1Gi")
         (make_pod(resources={"limits": {"memory": "1Gi"}}), 1024 * MI),
     ],
 )
-def test_what_a_kubelet_would_hold_the_whole_pod_to(pod, expected):
+def test_pod_level_limits_of_a_kubelet(pod, expected):
     assert pod_memory_limit(pod) == expected
 
 
@@ -219,7 +219,7 @@ def lowering(old: Pod, new: Pod, usage: dict[str, int]) -> str:
     return memory_problem(new, old, updates, usage)
 
 
-def test_memory_that_is_used_is_not_taken_away():
+def test_memory_in_use_is_not_reduced():
     old = make_pod(ctr("a", **need(memory="64Mi")), ctr("b"))
     new = make_pod(ctr("a", **need(memory="32Mi")), ctr("b"))
     assert lowering(old, new, {"a": 32 * MI - 1}) == ""
@@ -233,7 +233,7 @@ def test_memory_that_is_used_is_not_taken_away():
     assert lowering(new, old, {}) == "", "more is no problem"
 
 
-def test_a_first_limit_lowers_what_had_none():
+def test_adding_a_limit_is_a_decrease():
     old, new = make_pod(ctr("a"), ctr("b")), make_pod(ctr("a", **need(memory="32Mi")), ctr("b"))
     assert "memory limit (33554432)" in lowering(old, new, {"a": 64 * MI})
 
@@ -263,7 +263,7 @@ def test_messages_are_the_kubelets():
     assert failed.endswith('"generation":0,"error":"a \\u003cb\\u003e \\u0026 \\"c\\""}')
 
 
-def test_amounts_fall_back_on_the_pods_limits():
+def test_resources_default_to_pod_level_limits():
     pod = msgspec.structs.replace(make_pod(ctr(**need("1")), resources={"limits": {"cpu": "2"}}))
     assert container_amounts(pod, pod.spec.containers[0]) == ContainerAmounts(
         cpu_limit=2000, cpu_request=1000

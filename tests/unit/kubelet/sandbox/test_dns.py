@@ -42,7 +42,7 @@ SEARCHES_CUT = (
         ({}, True),
     ],
 )
-def test_without_a_cluster_every_policy_but_none_is_the_node_s(fields, wanted):
+def test_without_a_cluster_every_policy_but_none_uses_the_node(fields, wanted):
     found = pod_dns(make_pod(**fields), host=HOST)
     assert (found.config, found.missing_cluster_dns, found.cuts) == (HOST, wanted, ())
 
@@ -66,24 +66,24 @@ def test_with_a_cluster(fields):
     assert not found.missing_cluster_dns
 
 
-def test_a_cluster_without_a_domain_has_the_node_s_search_list():
+def test_a_cluster_without_a_domain_uses_the_nodes_search_list():
     found = pod_dns(make_pod(), cluster_dns=("10.96.0.10",), host=HOST).config
     assert found == DnsConfig(servers=("10.96.0.10",), searches=("lan",), options=("ndots:5",))
 
 
-def test_a_host_s_domain_that_is_the_cluster_s_is_named_once():
+def test_a_host_domain_equal_to_the_clusters_is_listed_once():
     host = DnsConfig(searches=("c.l", "lan"))
     found = pod_dns(make_pod(), cluster_dns=("10.96.0.10",), cluster_domain="c.l", host=host)
     assert found.config is not None
     assert found.config.searches == ("default.svc.c.l", "svc.c.l", "c.l", "lan")
 
 
-def test_on_the_host_s_network_a_cluster_is_asked_only_where_the_pod_says_so():
+def test_host_network_pods_use_cluster_dns_only_on_request():
     pod = make_pod(dnsPolicy="ClusterFirst", hostNetwork=True)
     assert pod_dns(pod, cluster_dns=("10.96.0.10",), host=HOST).config == HOST
 
 
-def test_the_engine_s_resolver_is_none_of_ours():
+def test_the_engines_resolver_is_not_used():
     assert pod_dns(make_pod(dnsPolicy="Default")).config is None
 
 
@@ -94,7 +94,7 @@ GIVEN = {
 }
 
 
-def test_none_is_only_what_is_given():
+def test_policy_none_uses_only_dns_config():
     found = pod_dns(make_pod(dnsPolicy="None", dnsConfig=GIVEN), host=HOST)
     assert found.config == DnsConfig(
         servers=("9.9.9.9", "1.1.1.2"), searches=("a", "lan"), options=("ndots:1", "edns0")
@@ -102,7 +102,7 @@ def test_none_is_only_what_is_given():
     assert not found.missing_cluster_dns
 
 
-def test_what_a_pod_gives_is_appended_and_its_options_win():
+def test_dns_config_is_appended_and_its_options_win():
     found = pod_dns(make_pod(dnsPolicy="Default", dnsConfig=GIVEN), host=HOST)
     assert found.config == DnsConfig(
         servers=("1.1.1.1", "1.1.1.2", "9.9.9.9"),
@@ -124,7 +124,7 @@ def test_case_86_the_first_three_of_four_servers():
     assert found.cuts == (SERVERS_CUT + "1.1.1.1 1.1.1.2 8.8.8.8",)
 
 
-def test_a_server_named_twice_counts_once():
+def test_duplicate_servers_are_listed_once():
     given = {"nameservers": ["1.1.1.1", "8.8.8.8"]}
     found = pod_dns(make_pod(dnsPolicy="Default", dnsConfig=given), host=HOST)
     assert found.cuts == ()
@@ -139,7 +139,7 @@ def test_32_searches_at_most():
     assert found.cuts == (SEARCHES_CUT + " ".join(kept),)
 
 
-def test_a_search_that_is_too_long_takes_a_place_before_it_is_left_out():
+def test_a_too_long_search_domain_counts_before_it_is_dropped():
     given = {"searches": ["x" * 254, *(f"s{number}" for number in range(40))]}
     found = pod_dns(make_pod(dnsPolicy="None", dnsConfig=given))
     assert found.config is not None
@@ -181,7 +181,7 @@ def test_a_nameserver_line_without_an_address_is_refused(tmp_path):
     )
 
 
-def test_a_file_that_is_not_there(tmp_path):
+def test_a_missing_file(tmp_path):
     path = str(tmp_path / "nosuch")
     with pytest.raises(ConfigError) as caught:
         read_resolver(path)
@@ -189,14 +189,14 @@ def test_a_file_that_is_not_there(tmp_path):
     assert read_reachable_resolver(path) is None
 
 
-def test_without_a_file_a_kubelet_asks_nobody():
+def test_without_a_file_there_are_no_name_servers():
     assert no_resolver(("10.0.0.1", "fd00::1")) == DnsConfig(
         servers=("127.0.0.1", "::1"), searches=(".",)
     )
     assert no_resolver(()).servers == ("127.0.0.1",)
 
 
-def test_servers_on_loopback_are_of_no_use_elsewhere():
+def test_loopback_servers_are_dropped_for_other_networks():
     node = DnsConfig(
         servers=("127.0.0.53", "9.9.9.9", "::1", "fe80::1%eth0"), searches=("lan",), options=("x",)
     )
@@ -220,7 +220,7 @@ def test_servers_on_loopback_are_of_no_use_elsewhere():
         ("search lan\n", "nameserver 8.8.8.8\n", None),
     ],
 )
-def test_what_lies_behind_a_resolver_on_loopback(tmp_path, node, resolved, expected):
+def test_upstream_servers_of_a_loopback_resolver(tmp_path, node, resolved, expected):
     path, behind = tmp_path / "resolv.conf", tmp_path / "resolved.conf"
     path.write_text(node)
     if resolved is not None:
@@ -260,5 +260,5 @@ def test_what_lies_behind_a_resolver_on_loopback(tmp_path, node, resolved, expec
         ),
     ],
 )
-def test_what_is_wrong_with_the_node_s_file(searches, domain, expected):
+def test_errors_of_the_nodes_file(searches, domain, expected):
     assert resolver_problem("/r", DnsConfig(searches=searches), cluster_domain=domain) == expected

@@ -92,7 +92,7 @@ def asking(name):
 
 
 @pytest.mark.parametrize("name", SAFE)
-def test_every_safe_one_is_let_through_by_a_kernel_of_today(name):
+def test_every_safe_sysctl_is_accepted_by_a_current_kernel(name):
     assert forbidden_sysctl(asking(name), (), "6.1.0-13-amd64") is None
     assert forbidden_sysctl(asking(name), (), "") is None
 
@@ -112,7 +112,7 @@ def test_every_safe_one_is_let_through_by_a_kernel_of_today(name):
         ("net.ipv4.tcp_rmem", "10.2", True),
     ],
 )
-def test_a_kernel_that_does_not_keep_it_apart_for_each_pod(name, kernel, safe):
+def test_a_sysctl_without_a_namespace_is_refused(name, kernel, safe):
     refusal = None if safe else f'forbidden sysctl: "{name}" not allowlisted'
     assert forbidden_sysctl(asking(name), (), kernel) == refusal
     assert admit(asking(name), node(kernel=kernel), []).admitted is safe

@@ -90,7 +90,7 @@ def test_a_sidecar_that_never_ran_keeps_the_pod_pending(make):
     assert statuses(pod, make("side")).phase == "Pending"
 
 
-def test_a_sidecar_in_back_off_does_not_once_the_app_runs():
+def test_a_sidecar_in_back_off_does_not_keep_the_pod_pending():
     pod = make_pod(init=(sidecar(),))
     waiting = {"side": ("CrashLoopBackOff", "…")}
     found = statuses(pod, up(), down("side", 1), waiting=waiting)
@@ -130,13 +130,13 @@ def test_an_init_container_that_is_stuck_shows_why():
     assert done.state.terminated is not None
 
 
-def test_an_annotation_that_is_no_time_is_passed_over():
+def test_an_annotation_without_a_valid_time_is_ignored():
     noted = {"kubernetes.io/config.seen": "just now"}
     pod = make_pod(activeDeadlineSeconds=5, metadata={"annotations": noted})
     assert past_deadline(pod, PodStatus(startTime="2026-01-02T03:04:05Z"), at(5))
 
 
-def test_reasons_stay_while_the_phase_does():
+def test_reasons_are_kept_while_the_phase_is_unchanged():
     before = PodStatus(phase="Running", reason="Why", message="because")
     found = statuses(make_pod(), up(), previous=before)
     assert (found.reason, found.message) == ("Why", "because")

@@ -70,15 +70,15 @@ HELD = Resources(cpu_shares=102, cpu_quota=10_000, cpu_period=100_000, memory=64
         ),
     ],
 )
-def test_a_running_container_has_what_the_engine_holds_it_to(own, held, expected):
+def test_a_running_container_shows_the_engines_limits(own, held, expected):
     assert said(own, held) == expected
 
 
-def test_one_that_does_not_run_has_what_it_was_allocated():
+def test_a_stopped_container_shows_its_allocation():
     assert said(needs({"cpu": "2"}), HELD, running=False) == needs({"cpu": "2"})
 
 
-def test_memory_requests_are_known_from_what_was_said_to_the_engine():
+def test_memory_requests_come_from_the_container_configuration():
     own = needs({"cpu": "100m", "memory": "64Mi"})
     actuated = needs({"cpu": "100m", "memory": "32Mi"})
     assert said(own, HELD, actuated=actuated).requests["memory"] == "32Mi"
@@ -87,7 +87,7 @@ def test_memory_requests_are_known_from_what_was_said_to_the_engine():
     assert "memory" not in said(needs({"cpu": "100m"}), HELD, actuated=nothing).requests
 
 
-def test_what_was_said_before_stands_where_nobody_knows_better():
+def test_previous_values_are_kept_if_unknown():
     old = needs({"cpu": "1", "memory": "1Gi"}, {"cpu": "1", "memory": "1Gi"})
     assert said(needs(BOTH, BOTH), None, old=old) == old
     assert said(needs(), None, old=old) == needs(), "but not where nothing is allocated"

@@ -252,7 +252,7 @@ def test_golden_mounts_of_a_reader():
         ("Enabled", False, "Disabled"),
     ],
 )
-def test_how_far_a_mount_is_read_only(mode, supported, shown):
+def test_recursive_read_only_status_of_a_mount(mode, supported, shown):
     mount = {"name": "d", "mountPath": "/d", "readOnly": True, "recursiveReadOnly": mode}
     found = status(make_pod(ctr(volumeMounts=[mount])), seen(up()), recursive_read_only=supported)
     assert one_of(found).volumeMounts[0].recursiveReadOnly == shown
@@ -328,7 +328,7 @@ def test_phase_of_two_containers(policy, containers, expected):
     assert status(pod, seen(*containers)).phase == expected
 
 
-def test_case_41_one_runs_and_one_never_could():
+def test_case_41_one_container_runs_and_one_never_started():
     pod = make_pod(ctr("a"), ctr("b"))
     waiting = {"b": ("ImagePullBackOff", 'Back-off pulling image "x"')}
     found = status(pod, seen(up("a")), waiting=waiting)
@@ -345,7 +345,7 @@ def test_case_36_all_in_back_off_is_running():
     assert status(make_pod(), seen(down("c", 1)), waiting={"c": back_off}).phase == "Running"
 
 
-def test_case_52_init_failed_for_good():
+def test_case_52_init_failed_permanently():
     pod = make_pod(init=(ctr("i"),), restartPolicy="Never")
     found = status(pod, seen(down("i", 1)))
     assert found.phase == "Failed"
@@ -357,7 +357,7 @@ def test_case_52_init_failed_for_good():
     assert again.initContainerStatuses[0].state.waiting is not None
 
 
-def test_case_55_a_sidecar_s_end_decides_nothing():
+def test_case_55_the_end_of_a_sidecar_does_not_affect_the_phase():
     pod = make_pod(init=(sidecar(),), restartPolicy="Never")
     assert status(pod, seen(down(), up("side"))).phase == "Running"
     assert status(pod, seen(down(), down("side", 137))).phase == "Succeeded"
@@ -372,12 +372,12 @@ def test_case_53_a_sidecar_that_has_not_started_keeps_the_pod_pending():
 
 
 @pytest.mark.parametrize(("static", "phase"), [(True, "Running"), (False, "Failed")])
-def test_the_end_of_a_torn_down_pod(static, phase):
+def test_the_final_status_of_a_removed_pod(static, phase):
     found = status(make_pod(static=static), seen(down("c", 137)), terminal=True)
     assert found.phase == phase
 
 
-def test_case_59_rules_decide_whether_it_goes_on():
+def test_case_59_restart_rules_determine_the_phase():
     rule = {"action": "Restart", "exitCodes": {"operator": "In", "values": [42]}}
     pod = make_pod(ctr(restartPolicy="Never", restartPolicyRules=[rule]), restartPolicy="Never")
     assert status(pod, seen(down("c", 42))).phase == "Running"
@@ -395,7 +395,7 @@ ONE = st.sampled_from([up, down, created, unknown])
     st.booleans(),
 )
 @examples(150)
-def test_a_terminal_phase_stays(phase, makers, policy, terminal):
+def test_a_terminal_phase_is_kept(phase, makers, policy, terminal):
     pod = make_pod(ctr("a"), ctr("b"), restartPolicy=policy)
     containers = [make(name) for make, name in zip(makers, "ab", strict=False)]
     before = PodStatus(phase=phase, reason="Why", message="because")
@@ -403,7 +403,7 @@ def test_a_terminal_phase_stays(phase, makers, policy, terminal):
     assert (found.phase, found.reason, found.message) == (phase, "Why", "because")
 
 
-def test_a_terminal_phase_of_the_source_stays_too():
+def test_a_terminal_phase_of_the_source_is_kept():
     pod = make_pod(status={"phase": "Failed", "reason": "Evicted"})
     found = status(pod, seen(up()))
     assert (found.phase, found.reason) == ("Failed", "Evicted")
@@ -427,7 +427,7 @@ def test_case_24_the_deadline():
     assert condition(after, "Ready") == ("False", "PodFailed", "")
 
 
-def test_a_deadline_is_never_early_for_the_second_that_was_cut():
+def test_a_deadline_is_not_early_because_of_truncated_seconds():
     seen_at = {"kubernetes.io/config.seen": "2026-01-02T03:04:05.900000001Z"}
     pod = make_pod(activeDeadlineSeconds=5, metadata={"annotations": seen_at})
     before = PodStatus(startTime="2026-01-02T03:04:05Z")
@@ -466,18 +466,18 @@ def test_a_failed_start_began_at_the_zero_time():
     )
 
 
-def test_what_runs_shows_no_failure_of_an_earlier_start():
+def test_a_running_container_hides_failures_of_earlier_starts():
     one = one_of(status(make_pod(), seen(up()), waiting={"c": ("CrashLoopBackOff", "x")}))
     assert one.state.running is not None
 
 
-def test_what_is_not_restarted_shows_no_failure_either():
+def test_a_container_that_is_not_restarted_hides_start_failures():
     pod = make_pod(restartPolicy="Never")
     one = one_of(status(pod, seen(down("c", 1)), waiting={"c": ("CrashLoopBackOff", "x")}))
     assert one.state.terminated is not None
 
 
-def test_a_running_container_that_vanished():
+def test_a_running_container_that_disappeared():
     pod = make_pod()
     before = status(pod, seen(up(count=2)))
     one = one_of(status(pod, seen(), previous=before))
@@ -493,7 +493,7 @@ def test_a_running_container_that_vanished():
     assert again.restartCount == 3
 
 
-def test_an_end_that_was_seen_is_kept_when_the_container_is_removed():
+def test_the_end_of_a_removed_container_is_kept():
     pod = make_pod(restartPolicy="Never")
     before = status(pod, seen(down("c", 3)))
     found = status(pod, seen(), previous=before)
@@ -516,7 +516,7 @@ def test_unknown_from_the_start_is_waiting():
     assert wire(one_of(status(make_pod(), seen(unknown()))).state) == {"waiting": {}}
 
 
-def test_case_57_a_vanished_init_container_counts_as_done():
+def test_case_57_a_removed_init_container_counts_as_done():
     found = status(make_pod(init=(ctr("i"),)), seen(up()))
     one = one_of(found, "i")
     assert one.state.terminated.exitCode == 0
@@ -538,7 +538,7 @@ def test_regular_statuses_are_by_name_and_init_ones_as_written():
     assert [one.name for one in found.initContainerStatuses] == ["z", "y"]
 
 
-def test_the_last_end_outlives_its_container():
+def test_last_state_survives_its_container():
     pod = make_pod()
     before = status(pod, seen(up(count=1), down("c", 5)))
     one = one_of(status(pod, seen(up(count=1)), previous=before))
@@ -581,7 +581,7 @@ def test_ready_and_started(probe, view, ready, started):
     assert (one.ready, one.started) == (ready, started)
 
 
-def test_what_is_down_is_neither():
+def test_a_stopped_container_is_neither_ready_nor_started():
     view = probes(startup={"c-0": "Success"}, readiness={"c-0": "Success"})
     one = one_of(status(make_pod(ctr(readinessProbe=PROBE)), seen(down()), view))
     assert (one.ready, one.started) == (False, False)
@@ -597,7 +597,7 @@ def test_a_started_container_stays_so_without_a_result():
 # --- conditions
 
 
-def test_conditions_keep_their_time_until_they_turn():
+def test_conditions_keep_their_time_until_their_status_changes():
     pod = make_pod()
     first = status(pod, seen(), now=0)
     same = status(pod, seen(), previous=first, now=60)
@@ -636,7 +636,7 @@ def test_case_105_readiness_gates():
         assert condition(found, "Ready") == expected
 
 
-def test_foreign_conditions_stand_in_front_and_stay():
+def test_foreign_conditions_come_first_and_are_kept():
     pod = make_pod()
     marked = status_ended_by(
         pod, status(pod, seen(up())), reason="Preempting", message="m", disruption="d", now=at(0)
@@ -649,7 +649,7 @@ def test_foreign_conditions_stand_in_front_and_stay():
     assert (later.phase, later.reason) == ("Failed", "Preempting")
 
 
-def test_what_succeeded_is_not_overridden():
+def test_a_succeeded_container_is_not_overridden():
     done = PodStatus(phase="Succeeded")
     assert status_ended_by(make_pod(), done, reason="r", message="m", now=at(0)) is done
 
@@ -730,7 +730,7 @@ def test_case_101_host_network():
     assert status(pod, observed, host_ips=("192.0.2.2",), strict=True).podIP == ""
 
 
-def test_the_address_goes_with_the_sandbox_but_not_at_the_end():
+def test_pod_ips_are_removed_with_the_sandbox_but_kept_at_the_end():
     pod = make_pod()
     before = status(pod, seen(up()))
     gone = seen(down(), sandboxes=(box(ready=False),))
@@ -826,7 +826,7 @@ _RUNNING = ContainerStateRunning(startedAt="2026-01-02T03:04:05Z")
         (True, _reported("i", terminated=ContainerStateTerminated(exitCode=0)), False),
     ],
 )
-def test_a_pod_is_initialized_by_what_its_source_says_of_the_last_init_container(
+def test_initialized_uses_the_sources_status_of_the_last_init_container(
     sidecar, reported, initialized
 ):
     init = ctr("i", restartPolicy="Always") if sidecar else ctr("i")
@@ -853,7 +853,7 @@ def test_the_first_init_container_ends_though_it_never_started():
     assert second.state.waiting is not None
 
 
-def test_readiness_turns_at_once():
+def test_readiness_changes_at_once():
     pod = make_pod(ctr(readinessProbe=PROBE))
     before = status(pod, seen(up()), now=0)
     ready = merge_readiness(pod, before, "docker://c-0", ready=True, now=at(30))
@@ -867,7 +867,7 @@ def test_readiness_turns_at_once():
     assert condition(back, "Ready")[1] == "ContainersNotReady"
 
 
-def test_readiness_of_what_does_not_run_or_is_not_there_changes_nothing():
+def test_readiness_of_a_stopped_or_missing_container_changes_nothing():
     pod = make_pod(ctr(readinessProbe=PROBE))
     before = status(pod, seen(down("c", 1)), now=0)
     assert merge_readiness(pod, before, "docker://c-0", ready=True, now=at(9)) == before
@@ -875,7 +875,7 @@ def test_readiness_of_what_does_not_run_or_is_not_there_changes_nothing():
     assert merge_readiness(pod, running, "docker://other", ready=True, now=at(9)) == running
 
 
-def test_a_status_says_the_same_of_the_same():
+def test_status_is_deterministic():
     pod = make_pod(ctr("a"), init=(ctr("i"),))
     observed = seen(up("a"), down("i"))
     first = status(pod, observed, now=0)

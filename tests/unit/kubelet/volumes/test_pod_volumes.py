@@ -51,7 +51,7 @@ def test_fs_group_owns_empty_directories():
 
 
 @pytest.mark.parametrize("policy", ["Always", "OnRootMismatch"])
-def test_the_change_policy_makes_no_difference_to_volumes_of_our_making(policy):
+def test_the_change_policy_has_no_effect_on_created_volumes(policy):
     asked = {"fsGroup": 5, "fsGroupChangePolicy": policy}
     assert volume({"emptyDir": {}}, securityContext=asked) == volume(
         {"emptyDir": {}}, securityContext={"fsGroup": 5}
@@ -79,7 +79,7 @@ def test_the_change_policy_makes_no_difference_to_volumes_of_our_making(policy):
         ("0", [None], {}, 4 * GI),
     ],
 )
-def test_a_volume_in_memory_is_as_small_as_the_least_bound(size, limits, fields, expected):
+def test_a_memory_volume_has_the_smallest_limit(size, limits, fields, expected):
     containers = [
         ctr(f"c{number}", resources={"limits": {"memory": limit}} if limit else {})
         for number, limit in enumerate(limits)
@@ -110,7 +110,7 @@ def asking(*sizes: str):
         ("HugePages-1Gi", ("2Mi", "1Gi"), GI),
     ],
 )
-def test_pages_of_the_size_that_is_asked_for(medium, asked, expected):
+def test_huge_pages_of_the_requested_size(medium, asked, expected):
     found = volume({"emptyDir": {"medium": medium}}, asking(*asked), around=paged("2Mi", "1Gi"))
     assert (found.huge_pages, found.memory, found.size_limit) == (expected, False, None)
 
@@ -139,7 +139,7 @@ NONE_ASKED = "hugePages storage requested, but there is no resource request for 
         ("HugePages", ("64Ki",), "the node has no huge pages of 64Ki"),
     ],
 )
-def test_pages_that_cannot_be_had(medium, asked, message):
+def test_unavailable_huge_pages(medium, asked, message):
     with pytest.raises(ConfigError) as caught:
         volume({"emptyDir": {"medium": medium}}, asking(*asked), around=paged("2Mi", "1Gi"))
     assert str(caught.value) == message
@@ -148,7 +148,7 @@ def test_pages_that_cannot_be_had(medium, asked, message):
 # --- the plan
 
 
-def test_a_plan_says_what_to_make_to_ask_and_to_refuse():
+def test_a_plan_lists_volumes_to_create_check_and_refuse():
     found = plan(
         {"name": "e", "emptyDir": {}},
         {"name": "h", "hostPath": {"path": "/h"}},
@@ -163,7 +163,7 @@ def test_a_plan_says_what_to_make_to_ask_and_to_refuse():
     assert found.foreign == ("n",)
 
 
-def test_volumes_that_nobody_mounts_are_passed_over():
+def test_unmounted_volumes_are_ignored():
     volumes = [
         {"name": "d", "hostPath": {"path": "/d", "type": "Directory"}},
         {"name": "c", "configMap": {"name": "none"}},
@@ -256,7 +256,7 @@ def test_a_volume_that_cannot_be_mounted_is_never_a_plain_directory(kind):
         ("BlockDevice", HostPathKind.BLOCK_DEVICE, "a block device"),
     ],
 )
-def test_a_host_path_is_what_its_type_says(kind, fits, words):
+def test_a_host_path_must_have_its_type(kind, fits, words):
     for found in HostPathKind:
         problem = "" if found is fits else f"hostPath type check failed: /x is not {words}"
         assert host_path_problem("/x", kind, found) == problem
@@ -272,5 +272,5 @@ def test_a_host_path_is_what_its_type_says(kind, fits, words):
         ("", ""),
     ],
 )
-def test_what_is_made_at_a_missing_host_path(kind, made):
+def test_missing_host_paths_are_created_by_type(kind, made):
     assert created_as(kind) == made

@@ -69,7 +69,7 @@ def mounting(source: dict[str, Any]) -> dict[str, Any]:
     "kind",
     list(BY_DRIVER),
 )
-def test_volumes_that_only_an_api_server_could_look_up(kind):
+def test_volumes_that_require_an_api_server(kind):
     source, what = BY_DRIVER[kind]
     assert any(refused(what) in one for one in problems(**mounting({kind: source})))
 
@@ -78,14 +78,14 @@ def test_volumes_that_only_an_api_server_could_look_up(kind):
     "kind",
     list(PROJECTED),
 )
-def test_sources_that_only_an_api_server_could_give(kind):
+def test_projected_sources_that_require_an_api_server(kind):
     source, what = PROJECTED[kind]
     spec = mounting({"projected": {"sources": [{kind: source}]}})
     account = {"serviceAccountName": "a"} if kind == "serviceAccountToken" else {}
     assert any(refused(what) in one for one in problems(**spec, **account))
 
 
-def test_devices_come_from_claims_alone():
+def test_block_devices_require_claims():
     device = {"volumeDevices": [{"name": "v", "devicePath": "/dev/x"}]}
     claim = [{"name": "v", "persistentVolumeClaim": {"claimName": "c"}}]
     found = problems(container=device, volumes=claim)
@@ -106,11 +106,11 @@ def test_devices_come_from_claims_alone():
         ({"serviceAccountName": "a"}, "serviceaccounts"),
     ],
 )
-def test_documents_that_are_not_there_or_that_strict_does_not_take(spec, what, strict):
+def test_missing_documents_and_those_refused_under_strict(spec, what, strict):
     assert any(refused(what) in one for one in problems(strict=strict, **spec))
 
 
-def test_mounts_propagate_from_privileged_containers_alone():
+def test_bidirectional_propagation_requires_privileged():
     spec = mounting({"hostPath": {"path": "/h"}})
     spec["container"]["volumeMounts"][0]["mountPropagation"] = "Bidirectional"
     (found,) = problems(**spec)

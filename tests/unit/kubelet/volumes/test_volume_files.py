@@ -72,7 +72,7 @@ def test_downward_api_items():
     }
 
 
-def test_each_content_has_a_directory_of_its_own():
+def test_each_content_has_its_own_directory():
     source = {
         "downwardAPI": {"items": [{"path": "l", "fieldRef": {"fieldPath": "metadata.labels"}}]}
     }
@@ -129,7 +129,7 @@ def test_modes(source):
     assert {path: mode for path, (_, mode) in found.items()} == {"a": 0o400, "b": 0o640}
 
 
-def test_fields_that_a_volume_has_not():
+def test_fields_not_available_in_volumes():
     item = {"path": "x", "fieldRef": {"fieldPath": "spec.nodeName"}}
     other = {"path": "y", "fieldRef": {"fieldPath": "status.podIP"}}
     assert refused({"downwardAPI": {"items": [item]}}) == "unsupported fieldPath: spec.nodeName"
@@ -154,7 +154,7 @@ def test_documents_as_files():
     }
 
 
-def test_projected_sources_lie_together_and_the_last_of_a_path_wins():
+def test_projected_sources_share_a_directory_and_the_last_path_wins():
     sources = [
         {"configMap": {"name": "m", "items": [{"key": "a", "path": "a"}]}},
         {"secret": {"name": "s", "items": [{"key": "p", "path": "deep/p", "mode": 0o400}]}},
@@ -197,11 +197,11 @@ def test_a_file_cannot_be_the_directory_of_another():
         ),
     ],
 )
-def test_what_is_missing(source, message):
+def test_missing_sources(source, message):
     assert refused(source) == message
 
 
-def test_what_is_missing_and_optional_is_left_out():
+def test_missing_optional_sources_are_omitted():
     assert contents(volume({"configMap": {"name": "x", "optional": True}})) == {}
     assert contents(volume({"secret": {"secretName": "x", "optional": True}})) == {}
     items = [{"key": "z", "path": "z"}, {"key": "a", "path": "a"}]

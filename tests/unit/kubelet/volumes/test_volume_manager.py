@@ -95,7 +95,7 @@ async def test_an_empty_directory_is_shared_and_lives_as_long_as_its_pod() -> No
 # --- host paths
 
 
-async def test_a_pod_waits_for_its_host_path_and_goes_on_by_itself() -> None:
+async def test_a_pod_waits_for_its_host_path_and_then_starts() -> None:
     world = World(jitter=1.0)
     async with world.running():
         world.add(pod_with(volume("d", hostPath={"path": "/etc/hostname", "type": "Directory"})))
@@ -123,14 +123,14 @@ async def test_a_pod_waits_for_its_host_path_and_goes_on_by_itself() -> None:
         assert world.calls["host_path"] == calls, "asked again what had been found right"
 
 
-async def test_tries_are_never_more_than_two_minutes_and_two_seconds_apart() -> None:
+async def test_retries_are_at_most_two_minutes_and_two_seconds_apart() -> None:
     world = World()
     async with world.running():
         world.add(pod_with(volume("d", hostPath={"path": "/none", "type": "Directory"})))
         assert gaps(await times_of(world, "host_path", 11))[-3:] == [64, 122, 122]
 
 
-async def test_a_new_kubelet_asks_again() -> None:
+async def test_a_new_kubelet_checks_host_paths_again() -> None:
     world = World()
     async with world.running():
         world.add(pod_with(volume("d", hostPath={"path": "/tmp", "type": "Directory"})))
@@ -144,7 +144,7 @@ async def test_a_new_kubelet_asks_again() -> None:
         assert world.runs(UID)(), "what runs is not stopped for it"
 
 
-async def test_missing_host_paths_are_made_where_the_type_says_so() -> None:
+async def test_missing_host_paths_are_created_for_create_types() -> None:
     world = World()
     async with world.running():
         world.add(
@@ -158,7 +158,7 @@ async def test_missing_host_paths_are_made_where_the_type_says_so() -> None:
         assert world.engine.host.kind("/srv/f") is HostPathKind.FILE
 
 
-async def test_a_file_is_not_made_with_its_parents() -> None:
+async def test_parents_of_a_file_are_not_created() -> None:
     world = World()
     async with world.running():
         world.add(pod_with(volume("f", hostPath={"path": "/srv/no/f", "type": "FileOrCreate"})))
@@ -184,7 +184,7 @@ async def test_strict_has_no_projected_volume() -> None:
         assert world.calls.get("run_sandbox", 0) == 0
 
 
-async def test_a_volume_of_a_type_that_nobody_mounts_keeps_its_pod_waiting() -> None:
+async def test_an_unsupported_volume_type_keeps_its_pod_waiting() -> None:
     world = World()
     async with world.running():
         world.add(
@@ -212,7 +212,7 @@ async def test_a_volume_of_a_type_that_nobody_mounts_keeps_its_pod_waiting() -> 
         assert (await world.status()).phase == "Pending"
 
 
-async def test_a_document_that_comes_later_is_seen_at_once() -> None:
+async def test_a_document_added_later_is_seen_at_once() -> None:
     world = World()
     async with world.running():
         world.add(configured())
@@ -224,7 +224,7 @@ async def test_a_document_that_comes_later_is_seen_at_once() -> None:
         assert await content(world, "key") == b"value"
 
 
-async def test_a_key_that_comes_later_starts_a_container_at_once() -> None:
+async def test_a_key_added_later_starts_a_container_at_once() -> None:
     world = World()
     ref = {"name": "X", "valueFrom": {"configMapKeyRef": {"name": "m", "key": "k"}}}
     async with world.running():
@@ -244,7 +244,7 @@ async def test_a_key_that_comes_later_starts_a_container_at_once() -> None:
 # --- files that change
 
 
-async def test_files_follow_a_document_at_once_and_are_written_only_then() -> None:
+async def test_files_are_written_only_when_their_document_changes() -> None:
     world = World()
     async with world.running():
         world.config_map("m", key="one")
@@ -293,7 +293,7 @@ async def test_a_new_kubelet_writes_once() -> None:
         assert world.calls["write_volume"] == 1
 
 
-async def test_files_stay_when_their_document_goes() -> None:
+async def test_files_are_kept_when_their_document_is_removed() -> None:
     world = World()
     world.behaviours["c"] = Behaviour(exit_after=5.0, exit_code=1)
     async with world.running():
@@ -311,7 +311,7 @@ async def test_files_stay_when_their_document_goes() -> None:
         assert await content(world, "key") == b"three"
 
 
-async def test_files_are_kept_for_a_sandbox_that_is_made_again() -> None:
+async def test_files_are_kept_for_a_recreated_sandbox() -> None:
     world = World()
     async with world.running():
         world.config_map("m", key="one")
@@ -325,7 +325,7 @@ async def test_files_are_kept_for_a_sandbox_that_is_made_again() -> None:
         assert await content(world, "key") == b"one"
 
 
-async def test_an_immutable_document_stays_as_it_was_first_seen() -> None:
+async def test_an_immutable_document_keeps_its_first_content() -> None:
     world = World()
     async with world.running():
         world.config_map("m", immutable=True, key="one")
@@ -342,7 +342,7 @@ async def test_an_immutable_document_stays_as_it_was_first_seen() -> None:
         assert await content(world, "key") == b"three"
 
 
-async def test_files_that_the_engine_did_not_write_are_tried_again() -> None:
+async def test_failed_file_writes_are_retried() -> None:
     world = World()
     async with world.running():
         world.config_map("m", key="one")
@@ -356,7 +356,7 @@ async def test_files_that_the_engine_did_not_write_are_tried_again() -> None:
         assert (event.message, event.count) == (failed("cfg", "no space left on device"), 2)
 
 
-async def test_files_that_need_no_writing_any_more_are_not_tried_again() -> None:
+async def test_obsolete_file_writes_are_not_retried() -> None:
     world = World()
     async with world.running():
         world.config_map("m", key="one")
@@ -373,7 +373,7 @@ async def test_files_that_need_no_writing_any_more_are_not_tried_again() -> None
         assert world.calls["list"] - before["list"] < 20, "the pod is not looked at all the time"
 
 
-async def test_another_volume_under_the_same_uid_starts_anew() -> None:
+async def test_another_volume_under_the_same_uid_is_set_up_again() -> None:
     world = World()
     async with world.running():
         world.add(pod_with(volume("d", hostPath={"path": "/none", "type": "Directory"})))
@@ -399,7 +399,7 @@ IMAGE = volume("img", image={"reference": "data:1", "pullPolicy": "IfNotPresent"
 ABSENT = volume("img", image={"reference": "nosuch:1", "pullPolicy": "IfNotPresent"})
 
 
-async def test_an_image_is_pulled_once_and_its_files_are_there() -> None:
+async def test_an_image_volume_is_pulled_once_and_has_its_files() -> None:
     world = World()
     async with world.running():
         users = (mounting("img", name="a"), mounting("img", name="b"))
@@ -415,7 +415,7 @@ async def test_an_image_is_pulled_once_and_its_files_are_there() -> None:
         assert (world.calls["pull_image"], world.calls["fill_volume"]) == (1, 1)
 
 
-async def test_a_bad_image_stops_those_that_mount_it_and_no_other() -> None:
+async def test_a_bad_image_blocks_only_containers_that_mount_it() -> None:
     world = World()
     async with world.running():
         users = (mounting("img", name="a"), container("b"))
@@ -458,7 +458,7 @@ async def test_an_image_that_cannot_be_unpacked() -> None:
 
 
 @pytest.mark.parametrize(("strict", "looks"), [(False, 1), (True, 4)])
-async def test_only_strict_looks_for_images_in_every_pass(strict: bool, looks: int) -> None:
+async def test_only_strict_checks_images_in_every_sync(strict: bool, looks: int) -> None:
     world = World(strict=strict)
     async with world.running():
         world.add(pod("web-n1", "", mounting("img"), volumes=(IMAGE,)))
@@ -469,7 +469,7 @@ async def test_only_strict_looks_for_images_in_every_pass(strict: bool, looks: i
         assert world.calls["image_status"] - before == looks - 1
 
 
-async def test_an_image_volume_keeps_its_image_while_somebody_reads_it() -> None:
+async def test_the_image_of_a_mounted_image_volume_is_kept() -> None:
     world = World()
     world.behaviours["b"] = Behaviour(exit_after=5.0, exit_code=1)
     async with world.running():
@@ -482,7 +482,7 @@ async def test_an_image_volume_keeps_its_image_while_somebody_reads_it() -> None
 # --- sub-paths
 
 
-async def test_a_sub_path_that_leads_out_tells_nothing_of_the_node() -> None:
+async def test_an_escaping_sub_path_reveals_nothing_of_the_node() -> None:
     world = World()
     async with world.running():
         secret = SubPathError("subPath a leads out of its volume to /etc/shadow", "/e")

@@ -284,7 +284,7 @@ async def test_refused_token_requests(
     assert (found["code"], found["message"]) == (code, message)
 
 
-async def test_no_token_for_nobody_nor_for_the_pod_of_another(
+async def test_no_token_without_an_account_or_for_a_foreign_pod(
     world: TlsWorld, admin: aiohttp.ClientSession
 ) -> None:
     found = await post(admin, TOKEN.replace("robot", "nobody"), {})
@@ -303,7 +303,7 @@ async def test_no_token_for_nobody_nor_for_the_pod_of_another(
                                   b'{"metadata": 1}', b'{"kind": "Pod", "apiVersion": "v1"}',
                                   b'{"spec": {"token": 1}}', b"k8s\x00\xff"])  # fmt: skip
 @pytest.mark.parametrize("media", ["application/json", "application/vnd.kubernetes.protobuf"])
-async def test_broken_bodies(admin: aiohttp.ClientSession, body: bytes, media: str) -> None:
+async def test_invalid_bodies(admin: aiohttp.ClientSession, body: bytes, media: str) -> None:
     headers = {"Content-Type": media}
     path = f"{AUTHENTICATION}/tokenreviews"
     async with admin.post(path, data=body, headers=headers) as response:

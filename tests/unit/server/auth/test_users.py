@@ -71,7 +71,9 @@ def test_attributes(request_line: str, found: str) -> None:
         ("GET /apis/podtui.dev/v1alpha1/manifests", True, False, False),
     ],
 )
-def test_who_may(request_line: str, admin: bool, account: bool, anonymous: bool) -> None:
+def test_permissions_of_users(
+    request_line: str, admin: bool, account: bool, anonymous: bool
+) -> None:
     method, _, path = request_line.partition(" ")
     wanted = parse_attributes(method, path, {})
     assert (may(ADMIN, wanted), may(ACCOUNT, wanted), may(ANONYMOUS, wanted)) == (
@@ -79,7 +81,7 @@ def test_who_may(request_line: str, admin: bool, account: bool, anonymous: bool)
     )  # fmt: skip
 
 
-def test_a_refusal_has_the_server_s_words() -> None:
+def test_a_refusal_has_the_servers_message() -> None:
     """Recorded from a v1.36 API server."""
 
     def words(method: str, path: str) -> str:

@@ -88,7 +88,7 @@ def test_remarks_come_in_the_order_of_the_document() -> None:
         (b'"\xff"', "invalid character"),
     ],
 )
-def test_texts_that_are_no_json(body: bytes, words: str) -> None:
+def test_invalid_json_texts(body: bytes, words: str) -> None:
     with pytest.raises(DecodeError) as refused:
         parse_json(body)
     assert words in str(refused.value)

@@ -20,7 +20,7 @@ RECORDED = [
 BODIES = [base64.b64decode(case["body"]) for case in RECORDED]
 
 
-def test_bodies_that_go_encoded_are_decoded() -> None:
+def test_bodies_encoded_by_go_are_decoded() -> None:
     kinds = {(case["object"]["apiVersion"], case["object"]["kind"]) for case in RECORDED}
     assert len(kinds) >= 18
     for case, body in zip(RECORDED, BODIES, strict=True):
@@ -80,7 +80,7 @@ def varint(number: int) -> bytes:
         (envelope("v1", "Pod", b"\x0a\x03\x0a\x01\xff"), "string field contains invalid UTF-8"),
     ],
 )
-def test_what_is_wrong_is_named(body: bytes, message: str) -> None:
+def test_errors_are_named(body: bytes, message: str) -> None:
     with pytest.raises(ProtobufError) as caught:
         protobuf.decode(body)
     assert str(caught.value) == message

@@ -35,7 +35,7 @@ def value(body: bytes, name: str, **labels: str) -> float:
 
 
 @virtual()
-async def test_the_life_of_a_pod_is_counted() -> None:
+async def test_the_lifecycle_of_a_pod_is_counted() -> None:
     async with World().running() as world:
         figures = world.kubelet.endpoints
         before = figures.prometheus()

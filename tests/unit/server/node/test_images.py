@@ -81,7 +81,7 @@ async def client_of(tmp_path: Path, keeper: Keeper) -> AsyncGenerator[UnixClient
 
 
 @pytest.mark.parametrize("engine", ["up", "down"])
-async def test_images_are_told_while_there_is_an_engine(tmp_path: Path, engine: str) -> None:
+async def test_images_are_listed_while_an_engine_is_available(tmp_path: Path, engine: str) -> None:
     keeper = Keeper(EngineUnavailable("no engine") if engine == "down" else None)
     connector = aiohttp.UnixConnector(str(tmp_path / "s.sock"))
     async with (
@@ -112,7 +112,7 @@ async def test_an_image_is_removed_by_its_id(tmp_path: Path) -> None:
         (EngineUnavailable("no engine"), 503),
     ],
 )
-async def test_a_removal_that_is_refused_says_why(
+async def test_a_refused_removal_has_a_reason(
     tmp_path: Path, problem: Exception, code: int
 ) -> None:
     async with client_of(tmp_path, Keeper(problem)) as client:
@@ -121,13 +121,13 @@ async def test_a_removal_that_is_refused_says_why(
     assert caught.value.code == code
 
 
-async def test_pruning_tells_what_went_and_what_stayed(tmp_path: Path) -> None:
+async def test_prune_lists_removed_and_kept_images(tmp_path: Path) -> None:
     async with client_of(tmp_path, Keeper()) as client:
         pruned = await client.prune_images()
     assert pruned == PrunedImages(removed=("a:1",), sizeBytes=5, kept=("b:1: in use",))
 
 
-async def test_a_pull_tells_its_steps_and_then_its_image(tmp_path: Path) -> None:
+async def test_a_pull_streams_its_steps_and_then_its_image(tmp_path: Path) -> None:
     keeper = Keeper()
     async with client_of(tmp_path, keeper) as client:
         steps = [step async for step in client.pull_image("localhost:5000/a/b:1")]
@@ -143,14 +143,14 @@ async def test_a_pull_tells_its_steps_and_then_its_image(tmp_path: Path) -> None
         (EngineUnavailable("no engine"), "the engine does not answer: no engine"),
     ],
 )
-async def test_a_pull_that_fails_says_why(tmp_path: Path, problem: Exception, words: str) -> None:
+async def test_a_failed_pull_has_a_reason(tmp_path: Path, problem: Exception, words: str) -> None:
     async with client_of(tmp_path, Keeper(problem)) as client:
         with pytest.raises(ApiError, match=words):
             async for _ in client.pull_image("a:1"):
                 pass
 
 
-async def test_a_name_that_is_none_is_refused_before_anything_is_asked(tmp_path: Path) -> None:
+async def test_an_invalid_name_is_refused_before_the_pull(tmp_path: Path) -> None:
     keeper = Keeper()
     async with client_of(tmp_path, keeper) as client:
         with pytest.raises(ApiError, match="no name of an image") as caught:
@@ -159,7 +159,7 @@ async def test_a_name_that_is_none_is_refused_before_anything_is_asked(tmp_path:
     assert (caught.value.code, keeper.pulled) == (400, [])
 
 
-async def test_who_leaves_gives_the_pull_up(tmp_path: Path) -> None:
+async def test_a_disconnecting_client_cancels_the_pull(tmp_path: Path) -> None:
     keeper = Keeper(endless=True)
     async with client_of(tmp_path, keeper) as client:
         steps = client.pull_image("a:1")
@@ -169,7 +169,7 @@ async def test_who_leaves_gives_the_pull_up(tmp_path: Path) -> None:
             await keeper.given_up.wait()
 
 
-async def test_an_agent_that_ends_in_the_middle_is_no_pulled_image(tmp_path: Path) -> None:
+async def test_an_interrupted_pull_stream_is_an_error(tmp_path: Path) -> None:
     keeper = Keeper(endless=True)
     client = UnixClient(tmp_path / "s.sock")
     try:

@@ -92,24 +92,26 @@ async def client(tmp_path: Path, insights: FakeInsights) -> AsyncIterator[UnixCl
     await store.close()
 
 
-async def test_probes_and_usage_come_as_they_are_told(client: UnixClient) -> None:
+async def test_probes_and_usage_are_returned_unchanged(client: UnixClient) -> None:
     assert await client.insight("default", "web") == TOLD
 
 
-async def test_what_is_known_already_is_not_told_again(client: UnixClient) -> None:
+async def test_a_known_version_is_not_sent_again(client: UnixClient) -> None:
     assert await client.insight("default", "web", InsightQuery(seen="p1")) is None
     assert await client.insight("default", "web", InsightQuery(seen="p0")) == TOLD
     assert await client.node_insight() == NODE
     assert await client.node_insight(InsightQuery(seen="n1")) is None
 
 
-async def test_a_question_comes_as_it_was_put(client: UnixClient, insights: FakeInsights) -> None:
+async def test_query_parameters_are_passed_on(client: UnixClient, insights: FakeInsights) -> None:
     query = InsightQuery(part=InsightPart.USAGE, span=900.0, seen="a b&c", wait=0.25)
     await client.insight("default", "web", query)
     assert insights.asked == [query]
 
 
-async def test_who_leaves_is_waited_for_no_more(client: UnixClient, insights: FakeInsights) -> None:
+async def test_a_disconnected_client_ends_the_wait(
+    client: UnixClient, insights: FakeInsights
+) -> None:
     async with asyncio.timeout(10), asyncio.TaskGroup() as group:
         asking = group.create_task(client.insight("default", "later", InsightQuery(wait=60)))
         await insights.begun.wait()
@@ -117,7 +119,7 @@ async def test_who_leaves_is_waited_for_no_more(client: UnixClient, insights: Fa
         await insights.left.wait()
 
 
-async def test_a_server_that_closes_waits_for_no_news(tmp_path: Path) -> None:
+async def test_a_closing_server_ends_waiting_requests(tmp_path: Path) -> None:
     insights, store = FakeInsights(), open_store(None, clock=SystemClock())
     app = build_app(
         store, FakeKubelet(), version="0", extra_routes=InsightRoutes(insights).routes()
@@ -133,7 +135,7 @@ async def test_a_server_that_closes_waits_for_no_news(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("query", ["span=week", "wait=-1", "span=0", "part=rest", "wait=inf"])
-async def test_a_question_that_makes_no_sense_is_refused(client: UnixClient, query: str) -> None:
+async def test_invalid_query_parameters_are_refused(client: UnixClient, query: str) -> None:
     path = f"/apis/podtui.dev/v1alpha1/namespaces/default/pods/web/insight?{query}"
     with pytest.raises(ApiError, match="cannot be asked for like this") as refused:
         await client.ask(path)
@@ -145,7 +147,7 @@ async def test_a_probe_is_run_by_its_container_and_kind(client: UnixClient) -> N
     assert (run.verdict, run.output) == ("failure", "default/web/a b&c")
 
 
-async def test_what_is_not_there_is_said_in_words(client: UnixClient) -> None:
+async def test_missing_objects_are_reported(client: UnixClient) -> None:
     with pytest.raises(ApiError, match='pods "nobody" not found') as refused:
         await client.insight("default", "nobody")
     assert refused.value.code == 404
@@ -160,7 +162,7 @@ async def test_a_probe_must_be_named(client: UnixClient) -> None:
     assert refused.value.code == 400
 
 
-async def test_timelines_are_objects_like_others(client: UnixClient) -> None:
+async def test_timelines_are_encoded_as_objects(client: UnixClient) -> None:
     assert (await client.get(Timeline, "default", "web")).metadata.name == "web"
     with pytest.raises(ApiError) as refused:
         await client.get(Timeline, "default", "nobody")

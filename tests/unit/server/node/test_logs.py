@@ -42,7 +42,7 @@ async def test_bodies(query: str, body: bytes, logged: Served, http: aiohttp.Cli
     assert logged.kubelet.closed_logs == 1
 
 
-async def test_timestamps_stand_before_whole_lines(
+async def test_timestamps_precede_complete_lines(
     logged: Served, http: aiohttp.ClientSession
 ) -> None:
     async with http.get(f"{LOG}?timestamps=true") as response:
@@ -51,7 +51,9 @@ async def test_timestamps_stand_before_whole_lines(
     assert lines[1] == b"2026-01-01T00:00:00.000000001Z two"
 
 
-async def test_what_the_kubelet_is_asked(logged: Served, http: aiohttp.ClientSession) -> None:
+async def test_parameters_passed_to_the_kubelet(
+    logged: Served, http: aiohttp.ClientSession
+) -> None:
     moment = "2026-01-01T10:00:00.5Z"
     await http.get(f"{LOG}?container=c&previous=true&sinceTime={moment}&tailLines=7")
     await http.get("/containerLogs/default/web/c?tail=3")
@@ -90,7 +92,7 @@ async def test_refusals(
 
 
 @pytest.mark.parametrize("seconds", [99999999999, 9999999999999999])
-async def test_since_before_all_dates_is_all_of_it(
+async def test_since_before_all_dates_returns_the_whole_log(
     seconds: int, logged: Served, http: aiohttp.ClientSession
 ) -> None:
     async with http.get(f"{LOG}?sinceSeconds={seconds}") as response:
@@ -98,7 +100,7 @@ async def test_since_before_all_dates_is_all_of_it(
     assert logged.kubelet.asked[-1][-1].since is None
 
 
-async def test_a_log_that_breaks_is_not_one_that_ends(
+async def test_a_broken_log_stream_differs_from_its_end(
     logged: Served, http: aiohttp.ClientSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def lines():  # type: ignore[no-untyped-def]
@@ -116,7 +118,7 @@ async def test_a_log_that_breaks_is_not_one_that_ends(
             await response.content.readline()
 
 
-async def test_a_client_that_leaves_closes_the_log(
+async def test_a_disconnected_client_closes_the_log(
     logged: Served, http: aiohttp.ClientSession
 ) -> None:
     response = await http.get(f"{LOG}?follow=true")
@@ -127,7 +129,7 @@ async def test_a_client_that_leaves_closes_the_log(
             await asyncio.sleep(0.01)
 
 
-async def test_what_waits_for_a_slow_client_is_bounded() -> None:
+async def test_the_buffer_for_a_slow_client_is_bounded() -> None:
     outflow = Outflow()
     taken = 0
     while outflow.add(b"x" * 1000):
@@ -138,7 +140,7 @@ async def test_what_waits_for_a_slow_client_is_bounded() -> None:
             await outflow.room()
 
 
-async def test_a_client_that_does_not_read_cannot_hold_up_the_end(
+async def test_a_client_that_does_not_read_does_not_delay_shutdown(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(unix, "SHUTDOWN_SECONDS", 0.1)
@@ -155,7 +157,7 @@ async def test_a_client_that_does_not_read_cannot_hold_up_the_end(
     assert served.kubelet.closed_logs == 1
 
 
-async def test_gaps_are_told_only_where_they_are_asked_for(
+async def test_gaps_are_reported_only_on_request(
     logged: Served, http: aiohttp.ClientSession
 ) -> None:
     lines = [line(b"one"), line(b"tw", partial=True), line(b"three")]

@@ -44,7 +44,7 @@ async def asked(tmp_path: Path) -> AsyncIterator[tuple[UnixClient, list[tuple[st
     await store.close()
 
 
-async def test_the_planner_is_asked_and_answered(
+async def test_the_plan_of_the_planner_is_returned(
     asked: tuple[UnixClient, list[tuple[str, bytes | None]]],
 ) -> None:
     client, found = asked
@@ -54,7 +54,7 @@ async def test_the_planner_is_asked_and_answered(
     assert found == [("web.yaml", b"kind: Pod"), ("a b%2F.yaml", b""), ("web.yaml", None)]
 
 
-async def test_a_name_that_is_not_read_is_a_bad_request(
+async def test_an_ignored_file_name_is_a_bad_request(
     asked: tuple[UnixClient, list[tuple[str, bytes | None]]],
 ) -> None:
     client, _ = asked

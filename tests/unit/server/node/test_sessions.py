@@ -79,7 +79,7 @@ async def test_channels(http: aiohttp.ClientSession, protocol: str) -> None:
     }
 
 
-async def test_what_makes_no_sense_is_passed_over(http: aiohttp.ClientSession) -> None:
+async def test_unknown_messages_are_ignored(http: aiohttp.ClientSession) -> None:
     async with http.ws_connect(f"{EXEC}&command=cat", protocols=(channels.V5,)) as socket:
         await socket.send_str("text")
         for message in (b"", b"\x07?", b"\x04{", b"\x04{}", b"\xff", b"\xff\x04", b"\x00still"):
@@ -90,7 +90,7 @@ async def test_what_makes_no_sense_is_passed_over(http: aiohttp.ClientSession) -
     assert json.loads(said[-1][1:])["status"] == "Success"
 
 
-async def test_only_the_streams_that_are_asked_for(http: aiohttp.ClientSession) -> None:
+async def test_only_requested_streams_are_opened(http: aiohttp.ClientSession) -> None:
     path = f"{POD}/exec?container=c&stderr=true&command=sh&command=-c&command=echo+a;echo+b+>%262"
     async with http.ws_connect(path, protocols=(channels.V5,)) as socket:
         first, _ = await received(socket)
@@ -147,9 +147,7 @@ async def test_too_many_sessions(
                 await asyncio.sleep(0.01)
 
 
-async def test_an_engine_that_goes_is_told(
-    http: aiohttp.ClientSession, world: SessionWorld
-) -> None:
+async def test_a_lost_engine_is_reported(http: aiohttp.ClientSession, world: SessionWorld) -> None:
     async with http.ws_connect(f"{EXEC}&command=cat", protocols=(channels.V5,)) as socket:
         await socket.send_bytes(b"\x00here")
         assert await socket.receive_bytes(timeout=10) == b"\x01here"
@@ -160,7 +158,7 @@ async def test_an_engine_that_goes_is_told(
     assert (status["reason"], status["code"]) == ("InternalError", 500)
 
 
-async def test_a_server_that_stops_says_so(
+async def test_a_stopping_server_reports_it(
     http: aiohttp.ClientSession, world: SessionWorld
 ) -> None:
     async with http.ws_connect(f"{EXEC}&command=cat", protocols=(channels.V5,)) as socket:
@@ -170,7 +168,7 @@ async def test_a_server_that_stops_says_so(
 
 
 @pytest.mark.virtual_time
-async def test_silence_ends_a_session() -> None:
+async def test_an_idle_session_is_closed() -> None:
     clock = VirtualClock()
     socket = sockets.Socket(web.WebSocketResponse(), clock)
     began = clock.monotonic()
@@ -231,7 +229,7 @@ async def test_two_connections_in_one_socket(http: aiohttp.ClientSession) -> Non
         await peer.until(ended=1)
 
 
-async def test_a_pod_without_a_sandbox_is_told_on_the_error_stream(
+async def test_a_missing_sandbox_is_reported_on_the_error_stream(
     http: aiohttp.ClientSession, world: SessionWorld
 ) -> None:
     await world.bench.runtime.stop_sandbox(world.sandbox)
@@ -249,7 +247,7 @@ async def test_a_pod_without_a_sandbox_is_told_on_the_error_stream(
         )
 
 
-async def test_streams_that_mean_nothing_are_reset(http: aiohttp.ClientSession) -> None:
+async def test_unknown_streams_are_reset(http: aiohttp.ClientSession) -> None:
     async with http.ws_connect(f"{POD}/portforward", protocols=(channels.PORT_FORWARD,)) as socket:
         peer = Forwarder(socket)
         await peer.open(1, "error", "0", "0")
@@ -261,7 +259,7 @@ async def test_streams_that_mean_nothing_are_reset(http: aiohttp.ClientSession) 
         assert await received(socket) == []
 
 
-async def test_a_connection_that_is_given_up(http: aiohttp.ClientSession) -> None:
+async def test_an_abandoned_connection(http: aiohttp.ClientSession) -> None:
     async with http.ws_connect(f"{POD}/portforward", protocols=(channels.PORT_FORWARD,)) as socket:
         peer = Forwarder(socket)
         for first in (1, 5):
@@ -273,7 +271,7 @@ async def test_a_connection_that_is_given_up(http: aiohttp.ClientSession) -> Non
         assert 3 not in peer.data
 
 
-async def test_an_inflow_holds_its_writer_back_until_it_is_read_or_closed() -> None:
+async def test_a_full_buffer_blocks_its_writer_until_read_or_closed() -> None:
     inflow = Inflow()
     big = bytes(400 * 1024)
     await inflow.put(big)
@@ -316,7 +314,7 @@ def test_sizes(data: bytes, size: Resize | None) -> None:
     assert parse_size(data) == size
 
 
-def test_a_terminal_has_no_stderr_of_its_own() -> None:
+def test_a_terminal_has_no_separate_stderr() -> None:
     request = make_mocked_request("GET", "/x?stdout=1&stderr=1&tty=1")
     assert not parse_wanted(request).stderr
     with pytest.raises(StatusError):

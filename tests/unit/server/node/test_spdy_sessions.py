@@ -146,7 +146,7 @@ async def test_exec(world: SessionWorld, offered: list[str], chosen: str) -> Non
             assert peer.data["error"] == text
 
 
-async def test_input_is_whole_and_ends(world: SessionWorld) -> None:
+async def test_input_is_complete_and_ends(world: SessionWorld) -> None:
     given = os.urandom(3_000_000)
     async with upgraded(world, CAT, V4) as peer, asyncio.TaskGroup() as group:
         await peer.open("error", "stdin", "stdout", "stderr")
@@ -156,7 +156,7 @@ async def test_input_is_whole_and_ends(world: SessionWorld) -> None:
         assert peer.status()["status"] == "Success"
 
 
-async def test_output_is_whole_when_the_client_still_sends(world: SessionWorld) -> None:
+async def test_output_is_complete_while_the_client_sends(world: SessionWorld) -> None:
     """The end of a session must not reset the connection under its last bytes."""
     async with upgraded(world, f"{EXEC}&command=much", V4) as peer:
         await peer.open("error", "stdin", "stdout", "stderr")
@@ -165,7 +165,7 @@ async def test_output_is_whole_when_the_client_still_sends(world: SessionWorld) 
         assert len(peer.data["stdout"]) == 4000 * 1001
 
 
-async def test_a_stream_at_a_time(world: SessionWorld) -> None:
+async def test_streams_opened_one_at_a_time(world: SessionWorld) -> None:
     """Output waits for its stream, and bytes may arrive in any pieces."""
     async with upgraded(world, f"{EXEC}&command=nosuchcommand", V4) as peer:
         for name in ("stderr", "error", "stdin", "stdout"):
@@ -179,7 +179,7 @@ async def test_a_stream_at_a_time(world: SessionWorld) -> None:
         assert b"executable file not found" in peer.data["stderr"]
 
 
-async def test_streams_that_were_not_asked_for_are_refused(world: SessionWorld) -> None:
+async def test_unrequested_streams_are_refused(world: SessionWorld) -> None:
     path = f"{POD}/exec?container=c&stdout=true&command=sleep&command=60"
     async with upgraded(world, path, V4) as peer:
         await peer.open("stdin", "resize", "other", "error", "error", "stdout")
@@ -205,7 +205,7 @@ async def test_pings_are_answered(world: SessionWorld) -> None:
             assert await peer.read()
 
 
-async def test_what_is_not_spdy_ends_the_session(world: SessionWorld) -> None:
+async def test_invalid_spdy_ends_the_session(world: SessionWorld) -> None:
     async with upgraded(world, CAT, V4) as peer:
         await peer.open("error", "stdin", "stdout", "stderr")
         peer.writer.write(b"\x80\x02 this is not SPDY")
@@ -225,7 +225,7 @@ async def test_a_client_that_opens_no_streams(
         assert peer.data == {}
 
 
-async def test_a_client_that_leaves_ends_the_command(world: SessionWorld) -> None:
+async def test_a_disconnecting_client_ends_the_command(world: SessionWorld) -> None:
     async with upgraded(world, f"{EXEC}&command=sleep&command=60", V4) as peer:
         await peer.open("error", "stdin", "stdout", "stderr")
         await peer.send("stdin", b"x")
@@ -242,7 +242,7 @@ async def test_a_client_that_leaves_ends_the_command(world: SessionWorld) -> Non
                 await response.read()
 
 
-async def test_a_client_that_does_not_read_makes_the_command_wait(world: SessionWorld) -> None:
+async def test_a_slow_client_blocks_the_command(world: SessionWorld) -> None:
     """Its buffers are bounded: the session goes on once it reads."""
     async with upgraded(world, f"{EXEC}&command=much", V4) as peer:
         peer.reader._transport.pause_reading()
@@ -307,7 +307,7 @@ async def test_eight_connections_at_once(world: SessionWorld) -> None:
             assert not peer.data.get(f"error{number}")
 
 
-async def test_no_such_protocol_of_port_forward(world: SessionWorld) -> None:
+async def test_an_unknown_port_forward_protocol_is_refused(world: SessionWorld) -> None:
     connector = aiohttp.UnixConnector(str(world.served.socket))
     headers = {"Connection": "Upgrade", "Upgrade": "SPDY/3.1", "X-Stream-Protocol-Version": "v4"}
     async with (

@@ -68,7 +68,7 @@ async def test_json_is_read_as_well(http: aiohttp.ClientSession) -> None:
     assert (await post(http, ASK, json.dumps(body), 200))["admitted"] is True
 
 
-async def test_a_refusal_has_its_reasons(http: aiohttp.ClientSession, judge: Judge) -> None:
+async def test_a_rejection_has_its_reasons(http: aiohttp.ClientSession, judge: Judge) -> None:
     judge.says = {
         "admitted": False,
         "reason": "NodePorts",
@@ -96,7 +96,7 @@ async def test_a_refusal_has_its_reasons(http: aiohttp.ClientSession, judge: Jud
         (ASK, "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\n", 422, "no Pod"),
     ],
 )  # fmt: skip
-async def test_what_cannot_be_asked(
+async def test_invalid_what_if_requests(
     http: aiohttp.ClientSession, judge: Judge, path: str, body: str, code: int, words: str
 ) -> None:
     answer = await post(http, path, body, code)
@@ -104,7 +104,7 @@ async def test_what_cannot_be_asked(
     assert judge.asked == []
 
 
-async def test_config_maps_are_not_looked_for(http: aiohttp.ClientSession, judge: Judge) -> None:
+async def test_missing_config_maps_are_ignored(http: aiohttp.ClientSession, judge: Judge) -> None:
     body = MANIFEST.replace('"busybox:1"', '"busybox:1", envFrom: [{configMapRef: {name: a}}]')
     await post(http, ASK, body, 200)
     assert judge.asked

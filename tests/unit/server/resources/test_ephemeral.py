@@ -71,7 +71,9 @@ async def test_a_patch_as_kubectl_debug_makes_it(
     assert answer["spec"]["ephemeralContainers"][0]["name"] == "debug"
 
 
-async def test_those_that_are_there_stay(served: Served, http: aiohttp.ClientSession) -> None:
+async def test_existing_ephemeral_containers_are_kept(
+    served: Served, http: aiohttp.ClientSession
+) -> None:
     await have(served, EphemeralContainer(name="first", image="busybox:1"))
     await send(http, "PATCH", asking(DEBUG))
     await send(http, "PATCH", {"spec": {}})
@@ -81,7 +83,7 @@ async def test_those_that_are_there_stay(served: Served, http: aiohttp.ClientSes
     assert [sorted(each) for each in names] == [["debug", "first"], ["first"], ["debug"], []]
 
 
-async def test_nulls_are_fields_left_out(served: Served, http: aiohttp.ClientSession) -> None:
+async def test_nulls_are_omitted_fields(served: Served, http: aiohttp.ClientSession) -> None:
     await have(served)
     security = {"capabilities": None, "runAsUser": 0}
     await send(http, "PATCH", asking({**DEBUG, "command": None, "securityContext": security}))
@@ -109,7 +111,7 @@ async def test_get_and_put(served: Served, http: aiohttp.ClientSession) -> None:
     )
 
 
-async def test_what_may_not_be_is_invalid(served: Served, http: aiohttp.ClientSession) -> None:
+async def test_forbidden_changes_are_invalid(served: Served, http: aiohttp.ClientSession) -> None:
     await have(served, name="refusing")
     status = await send(http, "PATCH", asking(DEBUG), name="refusing", code=422)
     assert status["message"] == 'Pod "refusing" is invalid: spec: Forbidden: not here'
@@ -119,7 +121,7 @@ async def test_what_may_not_be_is_invalid(served: Served, http: aiohttp.ClientSe
     ]
 
 
-async def test_a_pod_that_is_not_there(http: aiohttp.ClientSession) -> None:
+async def test_an_unknown_pod(http: aiohttp.ClientSession) -> None:
     status = await send(http, "PATCH", asking(DEBUG), code=404)
     assert status["message"] == 'pods "web" not found'
 
@@ -134,7 +136,7 @@ async def test_a_pod_that_is_not_there(http: aiohttp.ClientSession) -> None:
         (asking({"name": "d", "image": 7}), 422, "ephemeralContainers.image of type string"),
     ],
 )
-async def test_bodies_that_are_no_pod(
+async def test_bodies_that_are_not_pods(
     body: Any, code: int, words: str, served: Served, http: aiohttp.ClientSession
 ) -> None:
     await have(served)

@@ -57,7 +57,7 @@ async def delete(store: Store, name: str) -> None:
     await delete_record(store, "namespaces", NAMESPACES, item, seconds=None, now=CLOCK.now())
 
 
-async def test_what_exists_from_the_start(store: Store) -> None:
+async def test_initial_objects(store: Store) -> None:
     await store.put("pods", mirror("web", "shop"))
     await store.put("pods", pod("stray", "nowhere"))
     await NamespaceCare(store, CLOCK, lambda: "PEM").prepare()
@@ -69,7 +69,7 @@ async def test_what_exists_from_the_start(store: Store) -> None:
         assert found.data == {"ca.crt": "PEM"}
 
 
-async def test_what_is_missing_comes_back(store: Store) -> None:
+async def test_missing_objects_are_recreated(store: Store) -> None:
     async with caring(store):
         await until(lambda: store.get("configmaps", "default", "kube-root-ca.crt"))
         await store.delete("serviceaccounts", "default", "default")

@@ -50,7 +50,7 @@ async def test_pages_are_one_list(served: Served, http: aiohttp.ClientSession) -
     assert names(await page(http, exact)) == list("abcde")
 
 
-async def test_a_selector_hides_how_many_remain(
+async def test_remaining_item_count_is_omitted_with_a_selector(
     served: Served, http: aiohttp.ClientSession
 ) -> None:
     for name in "abc":
@@ -61,7 +61,7 @@ async def test_a_selector_hides_how_many_remain(
     assert "remainingItemCount" not in found["metadata"]
 
 
-async def test_an_old_token_leads_on(tmp_path: Path) -> None:
+async def test_an_old_continue_token_returns_a_fresh_one(tmp_path: Path) -> None:
     store = open_store(None, clock=SystemClock(), history={"configmaps": 2})
     connector = aiohttp.UnixConnector(str(tmp_path / "s.sock"))
     async with (
@@ -82,6 +82,6 @@ async def test_an_old_token_leads_on(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("rv", [LATEST, 0, 1795404992840198])
-def test_tokens_are_read_as_they_were_written(rv: int) -> None:
+def test_continue_tokens_round_trip(rv: int) -> None:
     token = Token(rv, ("namespace", "name"))
     assert parse_token(encoded(token)) == token

@@ -52,7 +52,7 @@ async def test_one_pod(served: Served, http: aiohttp.ClientSession) -> None:
     assert found["status"]["phase"] == "Running"
 
 
-async def test_missing_pod_is_a_status(http: aiohttp.ClientSession) -> None:
+async def test_a_missing_pod_is_a_status(http: aiohttp.ClientSession) -> None:
     found = await fetch(http, f"{PODS}/x", 404)
     assert found == {
         "kind": "Status",
@@ -135,7 +135,7 @@ async def test_refusals_are_statuses(
     assert status["message"]
 
 
-async def test_only_json_is_spoken(http: aiohttp.ClientSession) -> None:
+async def test_only_json_is_accepted(http: aiohttp.ClientSession) -> None:
     protobuf = "application/vnd.kubernetes.protobuf"
     assert (await fetch(http, PODS, 406, headers={"Accept": protobuf}))["reason"] == "NotAcceptable"
     await fetch(http, PODS, headers={"Accept": f"{protobuf},application/json"})
@@ -148,7 +148,7 @@ async def test_method_not_allowed(http: aiohttp.ClientSession) -> None:
         assert "GET" in response.headers["Allow"]
 
 
-async def test_failures_inside_are_statuses(
+async def test_internal_errors_are_statuses(
     served: Served, http: aiohttp.ClientSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def fail(*_: object) -> None:
@@ -218,7 +218,7 @@ async def test_watch_from_a_version(served: Served, http: aiohttp.ClientSession)
 
 
 @pytest.mark.parametrize("query", ["watch=1", "watch=true&resourceVersion=0"])
-async def test_watch_without_a_version_tells_what_there_is(
+async def test_watch_without_a_version_starts_with_existing_objects(
     query: str, served: Served, http: aiohttp.ClientSession
 ) -> None:
     await served.store.put("pods", pod("a"))
@@ -252,7 +252,7 @@ async def test_watch_of_a_selector(served: Served, http: aiohttp.ClientSession) 
     assert kinds == ["ADDED", "MODIFIED", "DELETED", "ADDED"]
 
 
-async def test_bookmarks_carry_the_version_seen(tmp_path: Path) -> None:
+async def test_bookmarks_have_the_current_version(tmp_path: Path) -> None:
     async with serving(tmp_path / "s", bookmark_seconds=0.01) as served:
         connector = aiohttp.UnixConnector(str(served.socket))
         async with (
@@ -276,7 +276,7 @@ async def test_watch_ends_after_its_time(http: aiohttp.ClientSession) -> None:
         assert await response.read() == b""
 
 
-async def test_a_watch_that_falls_behind_is_told(
+async def test_a_watch_that_falls_behind_gets_an_error(
     served: Served, http: aiohttp.ClientSession
 ) -> None:
     async with http.get(f"{PODS}?watch=true") as response:
@@ -302,7 +302,7 @@ async def test_many_changes_share_chunks(served: Served, http: aiohttp.ClientSes
         assert chunks < 20
 
 
-async def test_a_client_that_leaves_takes_its_watch_along(
+async def test_a_disconnected_client_ends_its_watch(
     served: Served, http: aiohttp.ClientSession
 ) -> None:
     response = await http.get(f"{PODS}?watch=true")

@@ -80,7 +80,7 @@ async def cared(served: Served) -> AsyncIterator[Served]:
 
 
 @pytest.mark.parametrize("part", sorted({request["set"] for request in REQUESTS}))
-async def test_answers_are_those_of_a_real_server(
+async def test_responses_match_a_real_server(
     part: int, cared: Served, http: aiohttp.ClientSession
 ) -> None:
     differing: list[str] = []

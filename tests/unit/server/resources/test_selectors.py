@@ -35,7 +35,7 @@ LABELS = {"app": "web", "tier": "front", "size": "10", "x.io/y": "1", "empty": "
         "inside notin (a),notin!=b",
     ],
 )
-def test_labels_that_are_selected(text: str) -> None:
+def test_matching_labels(text: str) -> None:
     assert parse_labels(text)(LABELS)
 
 
@@ -56,7 +56,7 @@ def test_labels_that_are_selected(text: str) -> None:
         "missing=",
     ],
 )
-def test_labels_that_are_not(text: str) -> None:
+def test_non_matching_labels(text: str) -> None:
     assert not parse_labels(text)(LABELS)
 
 

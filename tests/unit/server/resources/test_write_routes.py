@@ -64,7 +64,7 @@ async def test_a_dry_run_leaves_no_trace(served: Served, http: aiohttp.ClientSes
     assert (await served.store.list("configmaps")).resource_version == before + 1
 
 
-async def test_a_write_without_a_difference_is_none(
+async def test_a_write_without_changes_is_not_stored(
     served: Served, http: aiohttp.ClientSession
 ) -> None:
     created = await send(http, "POST", MAPS, config(a="1"), code=201)
@@ -97,7 +97,7 @@ async def test_a_broken_protobuf_body_is_refused(http: aiohttp.ClientSession) ->
     assert status["reason"] == "BadRequest"
 
 
-async def test_an_answer_means_on_disk(
+async def test_a_response_implies_durability(
     served: Served, http: aiohttp.ClientSession, monkeypatch: Any
 ) -> None:
     async def full() -> None:
@@ -111,7 +111,7 @@ async def test_an_answer_means_on_disk(
     await send(http, "POST", path, lease, code=201)
 
 
-async def test_events_are_one_set_in_two_groups(http: aiohttp.ClientSession) -> None:
+async def test_events_are_served_in_two_groups(http: aiohttp.ClientSession) -> None:
     core = "/api/v1/namespaces/default/events"
     new = "/apis/events.k8s.io/v1/namespaces/default/events"
     event = {

@@ -103,7 +103,7 @@ async def test_health(path: str, sick: int, served: Served, http: aiohttp.Client
         assert ("sync loop is stuck" in await response.text()) == (sick == 500)
 
 
-async def test_health_checks_that_are_none(http: aiohttp.ClientSession) -> None:
+async def test_unknown_health_checks(http: aiohttp.ClientSession) -> None:
     async with http.get("/healthz/nosuch") as response:
         assert (await response.json())["code"] == 404
 

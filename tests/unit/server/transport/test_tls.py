@@ -60,7 +60,7 @@ async def test_tls_before_1_2_is_refused(tmp_path: Path) -> None:
             await asyncio.to_thread(version, ssl.TLSVersion.TLSv1_1)
 
 
-async def test_who_is_let_in(tmp_path: Path) -> None:
+async def test_accepted_credentials(tmp_path: Path) -> None:
     async with tls_world(tmp_path) as world:
         async with world.client("") as nobody:
             for path in ("/healthz", "/livez", "/readyz", "/version"):
@@ -79,7 +79,7 @@ async def test_who_is_let_in(tmp_path: Path) -> None:
             assert (await ask(client, "/api"))[0] == 200
 
 
-async def test_two_credentials_are_none(tmp_path: Path) -> None:
+async def test_two_credentials_are_refused(tmp_path: Path) -> None:
     async with tls_world(tmp_path) as world:
         head = (
             f"GET /api HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {world.pki.token}\r\n"
@@ -107,7 +107,7 @@ def test_the_name_in_a_host_header() -> None:
     }  # fmt: skip
 
 
-async def test_any_address_where_it_listens_on_all(tmp_path: Path) -> None:
+async def test_any_host_is_accepted_when_listening_on_all_addresses(tmp_path: Path) -> None:
     access = Access("t" * 40, names=("localhost",), any_address=True)
     async with tls_world(tmp_path, access=access) as world, world.client("t" * 40) as client:
         assert (await ask(client, "/api", headers={"Host": "10.9.8.7:1"}))[0] == 200
@@ -144,7 +144,7 @@ async def test_new_connections_get_the_renewed_certificate(tmp_path: Path) -> No
             assert (await ask(client, "/api"))[0] == 200
 
 
-async def test_a_client_refuses_what_has_expired(tmp_path: Path) -> None:
+async def test_a_client_refuses_an_expired_certificate(tmp_path: Path) -> None:
     """The server never serves an expired certificate, but one whose clock is wrong may."""
     clock = ShiftedClock(ahead=-2 * SERVER_LIFE)
     async with tls_world(tmp_path, clock=clock) as world:
@@ -230,7 +230,7 @@ async def test_a_handshake_has_a_time_limit(tmp_path: Path) -> None:
         assert await asyncio.to_thread(silence) == b""
 
 
-async def test_what_is_not_tls_harms_nobody(
+async def test_connections_without_tls_do_not_affect_others(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     async with tls_world(tmp_path) as world:

@@ -24,7 +24,7 @@ async def ask(path: Path) -> int:
         return response.status
 
 
-async def test_socket_is_for_its_owner_alone_and_goes_with_the_server(tmp_path: Path) -> None:
+async def test_socket_is_private_and_removed_with_the_server(tmp_path: Path) -> None:
     path = tmp_path / "s.sock"
     async with serving(path):
         mode = os.stat(path).st_mode
@@ -35,7 +35,7 @@ async def test_socket_is_for_its_owner_alone_and_goes_with_the_server(tmp_path: 
     assert os.listdir(tmp_path) == []
 
 
-def test_no_moment_with_a_wider_mode(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_socket_never_has_a_wider_mode(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """At the moment the name appears the mode is right already, whatever the umask."""
     seen: list[int] = []
     real = os.rename
@@ -91,7 +91,7 @@ async def test_a_successors_socket_is_not_removed(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["x" * 120, "missing/s"])
-async def test_paths_that_cannot_hold_a_socket(name: str, tmp_path: Path) -> None:
+async def test_invalid_socket_paths(name: str, tmp_path: Path) -> None:
     with pytest.raises(PodtuiError, match="cannot listen"):
         async with serve_unix(web.Application(), tmp_path / name):
             pass

@@ -76,7 +76,7 @@ async def shown(master: int, text: bytes) -> bytes:
     return seen
 
 
-async def test_keys_go_in_as_they_are_and_output_comes_out(terminal: tuple[int, int]) -> None:
+async def test_keys_and_output_are_passed_on_unchanged(terminal: tuple[int, int]) -> None:
     master, slave = terminal
     before = termios.tcgetattr(slave)
     session = Echo()
@@ -93,7 +93,7 @@ async def test_keys_go_in_as_they_are_and_output_comes_out(terminal: tuple[int, 
     assert termios.tcgetattr(slave) == before, "the terminal is as it was"
 
 
-async def test_the_keys_to_leave_leave_and_are_not_passed_on(terminal: tuple[int, int]) -> None:
+async def test_detach_keys_detach_and_are_not_passed_on(terminal: tuple[int, int]) -> None:
     master, slave = terminal
     session = Echo()
     async with asyncio.timeout(10), asyncio.TaskGroup() as group:
@@ -112,7 +112,7 @@ async def test_the_keys_to_leave_leave_and_are_not_passed_on(terminal: tuple[int
     assert session.sizes == []
 
 
-async def test_a_session_that_breaks_is_an_error_and_leaves_the_terminal_whole(
+async def test_a_broken_session_is_an_error_and_restores_the_terminal(
     terminal: tuple[int, int],
 ) -> None:
     _, slave = terminal
@@ -129,7 +129,7 @@ async def test_a_session_that_breaks_is_an_error_and_leaves_the_terminal_whole(
 
 
 @given(st.lists(st.binary(max_size=4)))
-def test_whatever_is_typed_without_the_keys_is_passed_on(pieces: list[bytes]) -> None:
+def test_any_input_without_detach_keys_is_passed_on(pieces: list[bytes]) -> None:
     text = b"".join(pieces).replace(DETACH, b"")
     wanted, passed = KeysToLeave(DETACH), b""
     rest = text
@@ -143,7 +143,7 @@ def test_whatever_is_typed_without_the_keys_is_passed_on(pieces: list[bytes]) ->
 
 
 @given(st.binary(max_size=6), st.integers(0, 3))
-def test_the_keys_are_found_however_they_come_apart(before: bytes, cut: int) -> None:
+def test_detach_keys_are_found_in_any_chunks(before: bytes, cut: int) -> None:
     text = before.replace(DETACH[:1], b"") + DETACH
     wanted = KeysToLeave(DETACH)
     first, left = wanted.feed(text[: len(text) - cut])
@@ -176,7 +176,7 @@ WEB = with_ports(
         pytest.param("0" * 5000 + "1:080", Ports(1, 80), id="many noughts"),
     ],
 )
-def test_ports_are_written_as_for_kubectl(text: str, ports: Ports) -> None:
+def test_ports_have_kubectls_syntax(text: str, ports: Ports) -> None:
     assert parse_ports(text, WEB) == ports
     assert ports_problem(text, WEB) == ""
 
@@ -197,7 +197,7 @@ def test_ports_are_written_as_for_kubectl(text: str, ports: Ports) -> None:
         pytest.param("9" * 5000, id="many digits"),
     ],
 )
-def test_what_is_no_port_is_refused_in_words(text: str) -> None:
+def test_invalid_ports_are_refused_with_a_message(text: str) -> None:
     with pytest.raises(UsageError):
         parse_ports(text, WEB)
     assert ports_problem(text, WEB)
@@ -224,7 +224,7 @@ def test_a_transfer_has_two_sides(text: str, transfer: Transfer) -> None:
 @pytest.mark.parametrize(
     "text", ["", ":/a", "a b", ":/a :/b", ":a b", "a b :/c", "'a :/b", ":/a ~nobody-of-that-name"]
 )
-def test_what_is_no_transfer_is_refused_in_words(text: str) -> None:
+def test_invalid_transfers_are_refused_with_a_message(text: str) -> None:
     assert transfer_problem(text)
 
 
@@ -255,6 +255,6 @@ def test_containers_are_listed_in_the_order_of_the_manifest() -> None:
     assert restartable_names(found) == ["mesh", "zeta", "api"]
 
 
-def test_only_containers_that_run_can_be_talked_with() -> None:
+def test_only_running_containers_can_be_attached() -> None:
     assert running_names(pod("web", status("a"), status("b"))) == ["a", "b"]
     assert running_names(pod("none", phase="Pending")) == []

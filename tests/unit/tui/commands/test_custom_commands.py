@@ -58,7 +58,7 @@ def problems(folder: Path, text: str) -> list[str]:
     return [each.removeprefix(f"{folder}/") for each in chosen(folder, text).problems]
 
 
-def test_a_command_is_read_whole_and_its_words_stay_words(tmp_path: Path) -> None:
+def test_a_command_is_parsed_with_its_arguments(tmp_path: Path) -> None:
     found = chosen(
         tmp_path,
         "commands:\n"
@@ -115,7 +115,7 @@ def test_a_command_is_read_whole_and_its_words_stay_words(tmp_path: Path) -> Non
         ),
     ],
 )
-def test_a_bad_entry_is_told_with_its_place_and_the_rest_applies(
+def test_an_invalid_entry_is_reported_with_its_position_and_the_rest_applies(
     tmp_path: Path, fields: str, problem: str
 ) -> None:
     text = f"commands:\n- {fields}\n- {{name: good, command: [ls], for: always}}\n"
@@ -125,7 +125,7 @@ def test_a_bad_entry_is_told_with_its_place_and_the_rest_applies(
     assert problem in found.problems[0]
 
 
-def test_what_is_no_list_at_all_is_an_error(tmp_path: Path) -> None:
+def test_commands_must_be_a_list(tmp_path: Path) -> None:
     for text in ("commands: {a: b}", "hotkeys: [a]", "hotkeys: {a: [b]}"):
         with pytest.raises(SettingsError, match=r"c\.yaml:1:1: \w+: must be a"):
             chosen(tmp_path, text)
@@ -134,7 +134,7 @@ def test_what_is_no_list_at_all_is_an_error(tmp_path: Path) -> None:
     ]
 
 
-def test_two_of_one_name_and_a_key_that_is_none(tmp_path: Path) -> None:
+def test_duplicate_names_and_invalid_keys(tmp_path: Path) -> None:
     found = chosen(
         tmp_path,
         "commands:\n- {name: one, command: [ls]}\n- {name: one, command: [w]}\n"
@@ -145,7 +145,7 @@ def test_two_of_one_name_and_a_key_that_is_none(tmp_path: Path) -> None:
     assert "c.yaml:4:27: commands[2].key: 'ctrl+bogus' is not a key" in found.problems[1]
 
 
-def test_a_key_that_something_else_has_is_told_with_both_places(tmp_path: Path) -> None:
+def test_a_key_conflict_is_reported_with_both_positions(tmp_path: Path) -> None:
     text = (
         "keys: {app.quit: ctrl+g}\n"
         "commands:\n- name: one\n  key: ctrl+g\n  command: [ls]\n"
@@ -166,20 +166,20 @@ def test_a_key_that_something_else_has_is_told_with_both_places(tmp_path: Path) 
     assert found.key_map.keys == {"app.quit": "ctrl+g"}
 
 
-def test_a_hotkey_is_for_a_command_that_there_is(tmp_path: Path) -> None:
+def test_a_hotkey_requires_an_existing_command(tmp_path: Path) -> None:
     assert problems(tmp_path, "hotkeys:\n  ctrl+o: srot age\n  bogus: quit\n") == [
         "c.yaml:2:3: hotkeys.ctrl+o: unknown command 'srot'; did you mean :sort?",
         "c.yaml:3:3: hotkeys.bogus: 'bogus' is not a key",
     ]
 
 
-def test_what_is_said_of_a_command_is_clean() -> None:
+def test_descriptions_of_commands_are_stripped() -> None:
     own = CustomCommand(name="x", command=("ls",), description="a\x1b[2Jb\x07")
     assert "\x1b" not in typed_command(own).words
     assert typed_command(own).words.startswith("a")
 
 
-def test_only_large_names_are_values_of_ours() -> None:
+def test_only_upper_case_names_are_variables() -> None:
     words = ["$(POD_NAME)", "a$(IP):80", "$(date)", "$$(NODE)", "$(", "$HOME"]
     assert references(words) == {"POD_NAME", "IP"}
 
@@ -209,7 +209,7 @@ WEB = with_images(pod("web", status("app"), status("side")), "nginx:1", "busybox
 JOB = pod("job", status("work"))
 
 
-def test_values_of_a_pod_are_expanded_as_in_a_pod_and_stand_in_the_environment() -> None:
+def test_values_of_a_pod_are_expanded_and_in_the_environment() -> None:
     ((aim,),) = find_targets(
         command("x", "$(NAMESPACE)/$(POD_NAME)", "$$(IP)", "$(MANIFEST)"), here(WEB)
     )
@@ -223,7 +223,7 @@ def test_values_of_a_pod_are_expanded_as_in_a_pod_and_stand_in_the_environment()
     assert "PODTUI_LINE" not in environment
 
 
-def test_a_container_is_to_be_chosen_of_one_pod_and_the_likeliest_of_several() -> None:
+def test_asks_for_a_container_of_one_pod_but_not_of_several() -> None:
     of_one = find_targets(command("x", "$(CONTAINER)", subject="container"), here(WEB))
     assert [[way.values["CONTAINER"] for way in ways] for ways in of_one] == [["app", "side"]]
     assert of_one[0][0].values["CONTAINER_ID"] == "app0"
@@ -235,7 +235,7 @@ def test_a_container_is_to_be_chosen_of_one_pod_and_the_likeliest_of_several() -
     assert [[way.values["IMAGE"] for way in ways] for ways in in_log] == [["busybox:1.36"]]
 
 
-def test_an_image_is_that_under_the_cursor_or_one_of_the_pods() -> None:
+def test_the_image_is_under_the_cursor_or_of_the_pod() -> None:
     alone = find_targets(command("x", subject="image"), here(image="redis:7"))
     assert [[way.values["IMAGE"] for way in ways] for ways in alone] == [["redis:7"]]
     of_pod = find_targets(command("x", subject="image"), here(WEB))
@@ -256,7 +256,7 @@ def test_an_image_is_that_under_the_cursor_or_one_of_the_pods() -> None:
         (command("x", subject="image"), here(), "no image is selected"),
     ],
 )
-def test_what_is_absent_is_told(own: CustomCommand, where: CurrentSelection, why: str) -> None:
+def test_missing_values_are_reported(own: CustomCommand, where: CurrentSelection, why: str) -> None:
     with pytest.raises(NotOffered, match=why):
         find_targets(own, where)
 
@@ -281,7 +281,7 @@ async def run(*words: str, seconds: float = 30.0, **values: str) -> tuple[Outcom
     return outcome, bytes(printed)
 
 
-async def test_a_program_is_run_without_a_shell_and_tells_how_it_ended(tmp_path: Path) -> None:
+async def test_a_program_runs_without_a_shell_and_returns_its_status(tmp_path: Path) -> None:
     assert await run("echo", "$HOME; echo x | cat") == (Outcome(0), b"$HOME; echo x | cat\n")
     script = "echo $PODTUI_IP; echo bad >&2; cat; exit 3"
     outcome, printed = await run("sh", "-c", script, PODTUI_IP="10.0.0.7")
@@ -311,7 +311,7 @@ async def all_gone(pids: bytes) -> None:
             await asyncio.sleep(0.02)
 
 
-async def test_the_whole_group_is_ended_when_it_takes_too_long(
+async def test_the_process_group_is_killed_after_the_timeout(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(process, "GRACE_SECONDS", 0.3)
@@ -323,7 +323,7 @@ async def test_the_whole_group_is_ended_when_it_takes_too_long(
     await all_gone(printed)
 
 
-async def test_the_whole_group_is_ended_when_nobody_wants_it_any_more() -> None:
+async def test_the_process_group_is_killed_on_cancellation() -> None:
     printed = bytearray()
     said = asyncio.Event()
 
@@ -342,7 +342,7 @@ async def test_the_whole_group_is_ended_when_nobody_wants_it_any_more() -> None:
     await all_gone(printed)
 
 
-async def test_what_ignores_the_request_does_not_outlive_podtui(
+async def test_a_program_that_ignores_sigterm_is_killed(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Where podtui ends, what it still waits for is cancelled a second time."""
@@ -371,7 +371,7 @@ async def test_what_ignores_the_request_does_not_outlive_podtui(
     await all_gone(printed)
 
 
-async def test_one_that_leaves_others_behind_is_not_waited_for(
+async def test_background_children_of_a_program_are_not_awaited(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(process, "LINGER_SECONDS", 0.2)
@@ -380,7 +380,7 @@ async def test_one_that_leaves_others_behind_is_not_waited_for(
     await all_gone(printed)
 
 
-def test_nothing_stays_open_of_one_whose_pipe_another_holds(
+def test_a_pipe_held_by_a_child_is_closed(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(process, "LINGER_SECONDS", 0.0)
@@ -406,7 +406,7 @@ def examples(folder: Path) -> tuple[UserBindings, ...]:
     return tuple(chosen(folder, block) for block in blocks)
 
 
-def test_the_examples_of_the_document_can_be_used(tmp_path: Path) -> None:
+def test_the_documented_examples_are_valid(tmp_path: Path) -> None:
     commands, hotkeys = examples(tmp_path)
     assert (commands.problems, hotkeys.problems) == ((), ())
     follow, scan, shoot = commands.commands
@@ -426,7 +426,7 @@ def test_the_examples_of_the_document_can_be_used(tmp_path: Path) -> None:
 
 
 @pytest.mark.skipif(shutil.which("curl") is None, reason="wants curl")
-async def test_the_example_that_follows_a_log_does(tmp_path: Path) -> None:
+async def test_the_documented_example_follows_a_log(tmp_path: Path) -> None:
     follow = examples(tmp_path)[0].commands[0]
     socket = tmp_path / "podtui.sock"
     async with serving(socket) as served:

@@ -49,13 +49,13 @@ def pods() -> list[Pod]:
 # --- what there is, as data
 
 
-def test_everything_named_is_a_capability_and_an_agent_has_all_of_its_own() -> None:
+def test_capabilities_are_complete_for_an_agent() -> None:
     names = {field for fields in (*NEEDS.values(), *PARTS.values()) for field in fields}
     assert all(isinstance(getattr(AGENT, name), bool) for name in names)
     assert not any(getattr(AGENT, name) for name in ("deletes", "several_nodes", "contexts"))
 
 
-def test_actions_that_are_named_exist() -> None:
+def test_listed_actions_exist() -> None:
     """A key that is renamed must not come back on a cluster unseen."""
     actions = {known.action.partition("(")[0].rpartition(".")[2] for known in known_bindings()}
     actions |= {command.action.rpartition(".")[2] for command in COMMANDS}
@@ -96,7 +96,7 @@ def test_commands() -> None:
     assert "context" not in {command.name for command in available_commands(AGENT)}
 
 
-def test_commands_speak_of_an_agent_only_where_there_is_one() -> None:
+def test_commands_mention_an_agent_only_if_there_is_one() -> None:
     assert any("agent" in command.words for command in available_commands(AGENT))
     assert not [
         command.words for command in available_commands(CLUSTER) if "agent" in command.words
@@ -115,7 +115,7 @@ def test_all_nodes_together() -> None:
     assert whole_node({}) is None
 
 
-def test_the_books_are_of_the_pod_s_node() -> None:
+def test_allocations_are_of_the_pods_node() -> None:
     from podtui.tui.views.node.gauges import requests_of
 
     model = Model(SERVER)
@@ -134,7 +134,7 @@ def test_the_books_are_of_the_pod_s_node() -> None:
     assert neighbours == {"n1"}
 
 
-def test_use_of_all_is_known_where_it_is_of_each() -> None:
+def test_total_usage_requires_usage_of_each_node() -> None:
     model = Model(SERVER)
     model.fold(Node, Synced((named("n0"), named("n1"))))
     model.set_node_usages((use("n0"),))
@@ -155,7 +155,7 @@ def use(name: str) -> NodeMetrics:
     )
 
 
-async def test_a_refused_kind_that_comes_is_shown() -> None:
+async def test_a_kind_that_becomes_readable_is_shown() -> None:
     model = Model(SERVER)
     model.fold(Event, Lost("no", refused=True))
     assert model.refusals == {Event: "no"}
@@ -173,7 +173,7 @@ async def test_a_refused_kind_that_comes_is_shown() -> None:
         (None, "has 30 s to terminate; no owner recreates it"),
     ],
 )
-def test_what_becomes_of_a_deleted_pod(owner: tuple[str, str] | None, words: str) -> None:
+def test_consequences_of_a_deletion(owner: tuple[str, str] | None, words: str) -> None:
     owners = ()
     if owner is not None:
         kind, name = owner

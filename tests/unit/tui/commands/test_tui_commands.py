@@ -32,7 +32,7 @@ def test_commands(text: str, name: str, argument: str) -> None:
 @pytest.mark.parametrize(
     ("text", "hint"), [("podz", "did you mean :pods?"), ("xyzzy", "ctrl\\+a lists them")]
 )
-def test_a_command_that_is_none(text: str, hint: str) -> None:
+def test_an_invalid_command(text: str, hint: str) -> None:
     with pytest.raises(UsageError, match=hint):
         parse_command(text)
 
@@ -42,7 +42,7 @@ def test_no_two_commands_share_a_name() -> None:
     assert len(names) == len(set(names))
 
 
-def test_what_is_typed_after_goes_to_those_who_take_it() -> None:
+def test_arguments_are_passed_to_commands_that_take_them() -> None:
     pods, _ = parse_command("po")
     assert pods.action_for("web") == ("", "go", ("pods", "web"))
     logs, _ = parse_command("logs")
@@ -79,7 +79,7 @@ def test_filters_complete(text: str, wanted: str | None) -> None:
 A, B, C = HistoryEntry("pods"), HistoryEntry("events", "web"), HistoryEntry("pods", "", "uid-1")
 
 
-def test_back_and_forth_in_views() -> None:
+def test_back_and_forward_in_views() -> None:
     history = ViewHistory(A)
     assert history.step(-1) is None
     history.visit(B)
@@ -109,7 +109,7 @@ def test_views_are_bounded() -> None:
     assert steps == KEPT - 1
 
 
-def test_what_was_typed_before() -> None:
+def test_prompt_history() -> None:
     typed = InputHistory()
     assert typed.step(-1, "half") == "half"
     typed.add("one")

@@ -35,7 +35,7 @@ def names(folder: Path) -> list[str]:
     return sorted(os.listdir(folder))
 
 
-def test_a_file_is_replaced_whole_and_keeps_its_mode_and_owner(web: Path) -> None:
+def test_a_file_is_replaced_atomically_with_its_mode_and_owner(web: Path) -> None:
     web.chmod(0o640)
     if os.geteuid() == 0:
         os.chown(web, 1234, 2345)
@@ -50,7 +50,7 @@ def test_a_file_is_replaced_whole_and_keeps_its_mode_and_owner(web: Path) -> Non
     assert names(web.parent) == ["web.yaml"]
 
 
-def test_what_somebody_else_wrote_is_not_lost(web: Path) -> None:
+def test_changes_of_others_are_not_lost(web: Path) -> None:
     web.write_bytes(b"theirs")
     with pytest.raises(ManifestChanged, match=r"web\.yaml was changed"):
         write_manifest_file(web, b"two", expected=b"one")
@@ -58,14 +58,14 @@ def test_what_somebody_else_wrote_is_not_lost(web: Path) -> None:
     assert names(web.parent) == ["web.yaml"]
 
 
-def test_a_file_that_went_is_not_made_anew(web: Path) -> None:
+def test_a_removed_file_is_not_recreated(web: Path) -> None:
     web.unlink()
     with pytest.raises(ManifestChanged, match="no longer exists"):
         write_manifest_file(web, b"two", expected=b"one")
     assert names(web.parent) == []
 
 
-def test_a_new_file_takes_nobodys_place(web: Path) -> None:
+def test_a_new_file_does_not_overwrite(web: Path) -> None:
     with pytest.raises(ManifestChanged, match=r"web\.yaml already exists"):
         write_manifest_file(web, b"two", expected=None)
     assert web.read_bytes() == b"one"
@@ -76,9 +76,7 @@ def test_a_new_file_takes_nobodys_place(web: Path) -> None:
     assert names(web.parent) == ["new.yaml", "web.yaml"]
 
 
-def test_a_new_file_has_the_mode_that_the_user_wants(
-    web: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_new_file_follows_the_umask(web: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(mask: int) -> int:
         pytest.fail("other threads make files meanwhile")
 
@@ -92,7 +90,7 @@ def test_a_new_file_has_the_mode_that_the_user_wants(
     assert stat.S_IMODE(web.with_name("new.yaml").stat().st_mode) == 0o640
 
 
-def test_files_come_and_come_back_where_there_are_no_links(
+def test_files_are_created_and_restored_without_hard_links(
     web: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def refuse(*paths: Path, follow_symlinks: bool) -> None:
@@ -112,7 +110,7 @@ def test_files_come_and_come_back_where_there_are_no_links(
     assert names(web.parent) == [TRASH, "web.yaml"]
 
 
-def test_a_link_stays_one(web: Path, tmp_path: Path) -> None:
+def test_a_symbolic_link_is_kept(web: Path, tmp_path: Path) -> None:
     folder = tmp_path / "folder"
     folder.mkdir()
     link = folder / "link.yaml"
@@ -122,7 +120,7 @@ def test_a_link_stays_one(web: Path, tmp_path: Path) -> None:
     assert web.read_bytes() == b"two"
 
 
-def test_what_was_thrown_away_comes_back(web: Path) -> None:
+def test_files_are_restored_from_the_trash(web: Path) -> None:
     thrown = move_to_trash(web, MOMENT)
     assert names(web.parent) == [TRASH]
     assert trashed_files(web.parent) == [thrown]
@@ -132,7 +130,7 @@ def test_what_was_thrown_away_comes_back(web: Path) -> None:
     assert trashed_files(web.parent) == []
 
 
-def test_two_of_one_name_are_two_in_the_trash_the_newest_first(web: Path) -> None:
+def test_equal_names_in_the_trash_are_listed_newest_first(web: Path) -> None:
     first = move_to_trash(web, MOMENT)
     web.write_bytes(b"two")
     second = move_to_trash(web, MOMENT + timedelta(seconds=1))
@@ -144,7 +142,7 @@ def test_two_of_one_name_are_two_in_the_trash_the_newest_first(web: Path) -> Non
     assert trashed_files(web.parent) == [first]
 
 
-def test_nothing_is_lost_in_one_instant(web: Path) -> None:
+def test_files_deleted_in_the_same_instant_are_kept(web: Path) -> None:
     first = move_to_trash(web, MOMENT)
     web.write_bytes(b"two")
     with pytest.raises(ManifestFileError, match="already in the trash"):
@@ -152,7 +150,7 @@ def test_nothing_is_lost_in_one_instant(web: Path) -> None:
     assert (web.read_bytes(), first.path.read_bytes()) == (b"two", b"one")
 
 
-def test_a_name_may_look_like_anything(tmp_path: Path) -> None:
+def test_any_file_name_is_supported(tmp_path: Path) -> None:
     odd = tmp_path / "a~b 20260101T000000.000000Z~c\n.yaml"
     odd.write_bytes(b"odd")
     thrown = move_to_trash(odd, MOMENT)
@@ -160,7 +158,7 @@ def test_a_name_may_look_like_anything(tmp_path: Path) -> None:
     assert (found, found.origin) == (thrown, odd)
 
 
-def test_what_others_put_into_the_trash_is_left_alone(web: Path) -> None:
+def test_foreign_files_in_the_trash_are_ignored(web: Path) -> None:
     assert trashed_files(web.parent) == []
     (web.parent / TRASH).mkdir()
     (web.parent / TRASH / "notes.txt").write_text("mine")
@@ -170,7 +168,7 @@ def test_what_others_put_into_the_trash_is_left_alone(web: Path) -> None:
         move_to_trash(web.with_name("no.yaml"), MOMENT)
 
 
-def test_a_new_file_brings_its_folder_with_it(tmp_path: Path) -> None:
+def test_a_new_file_creates_its_folder(tmp_path: Path) -> None:
     new = tmp_path / "config/static_pods/web.yaml"
     write_manifest_file(new, b"one", expected=None)
     assert new.read_bytes() == b"one"

@@ -45,7 +45,7 @@ SCOPES = (
         (" space ", "space"),
     ],
 )
-def test_keys_are_known_as_people_write_them(written: str, name: str) -> None:
+def test_common_spellings_of_keys_are_accepted(written: str, name: str) -> None:
     assert key_name(written) == name
 
 
@@ -53,7 +53,7 @@ def test_keys_are_known_as_people_write_them(written: str, name: str) -> None:
     "written",
     ["", "bogus", "ctl+h", "ctrl+", "ctrl+bogus", "f99", "l l", "<any>", "\x1b", "tilde tilde"],
 )
-def test_what_is_no_key_is_said(written: str) -> None:
+def test_invalid_keys_are_reported(written: str) -> None:
     with pytest.raises(KeyNameError):
         key_name(written)
 
@@ -70,12 +70,12 @@ def test_every_key_in_use_can_be_written_in_the_settings() -> None:
     assert {key: key_name(shown_key(key)) for key in keys} == {key: key for key in keys}
 
 
-def test_every_binding_has_an_id_and_words() -> None:
+def test_every_binding_has_an_id_and_a_description() -> None:
     assert [known.id for known in known_bindings() if not known.words] == []
     assert [known.id for known in known_bindings() if "." not in known.id] == []
 
 
-def test_no_place_has_one_key_for_two_things() -> None:
+def test_keys_are_unique_in_each_scope() -> None:
     for scope in scopes():
         count = Counter(key for keys in scope.keys.values() for key in keys)
         assert [key for key, times in count.items() if times > 1] == [], scope.name
@@ -88,19 +88,19 @@ def read(**wanted: str) -> tuple[dict[str, str], tuple[str, ...]]:
     return dict(found.keys), found.problems
 
 
-def test_good_keys_are_taken() -> None:
+def test_valid_keys_are_accepted() -> None:
     keys, problems = read(app_quit="Q", main_logs="L,ctrl+l", main_describe="none")
     assert keys == {"app.quit": "Q", "main.logs": "L,ctrl+l", "main.describe": UNBOUND}
     assert problems == ()
 
 
-def test_an_unknown_binding_is_told_with_its_place_and_the_rest_applies() -> None:
+def test_an_unknown_binding_is_reported_and_the_rest_applies() -> None:
     keys, problems = read(app_quti="Q", app_help="F1")
     assert keys == {"app.help": "f1"}
     assert problems == ("c.yaml:2:3: keys.app.quti: no such binding; did you mean app.quit?",)
 
 
-def test_a_bad_key_is_told() -> None:
+def test_an_invalid_key_is_reported() -> None:
     keys, problems = read(app_quit="ctrl+escpe", app_help="F1")
     assert keys == {"app.help": "f1"}
     assert problems == (
@@ -108,44 +108,44 @@ def test_a_bad_key_is_told() -> None:
     )
 
 
-def test_a_key_of_another_binding_in_the_same_place_is_refused() -> None:
+def test_a_key_of_another_binding_in_the_same_scope_is_refused() -> None:
     keys, problems = read(main_logs="d")
     assert keys == {}
     assert problems == ("c.yaml:2:3: keys.main.logs: 'd' is already bound to main.describe",)
 
 
-def test_of_two_that_want_one_key_the_first_has_it() -> None:
+def test_the_first_of_two_bindings_gets_a_key() -> None:
     keys, problems = read(main_logs="x", main_describe="x")
     assert keys == {"main.logs": "x"}
     assert "keys.main.describe: 'x' is already bound to main.logs (c.yaml:2:3)" in problems[0]
 
 
-def test_two_may_change_places() -> None:
+def test_two_bindings_may_swap_keys() -> None:
     assert read(main_logs="d", main_describe="l") == ({"main.logs": "d", "main.describe": "l"}, ())
 
 
-def test_giving_up_a_place_that_was_refused_elsewhere_undoes_what_leant_on_it() -> None:
+def test_a_refused_key_also_reverts_dependent_changes() -> None:
     # describe would go to q, which is the app's; so d stays its own, and logs cannot have it.
     keys, problems = read(main_logs="d", main_describe="q")
     assert keys == {}
     assert len(problems) == 2
 
 
-def test_one_key_may_mean_two_things_in_two_places() -> None:
+def test_a_key_may_differ_between_scopes() -> None:
     assert read(table_open="l") == ({"table.open": "l"}, ())
 
 
-def test_a_key_that_is_in_force_everywhere_is_not_hidden_by_a_new_one() -> None:
+def test_a_global_key_cannot_be_shadowed() -> None:
     assert "q' is already bound to app.quit" in read(main_logs="q")[1][0]
     assert "l' is already bound to main.logs" in read(app_help="l")[1][0]
 
 
-def test_a_screen_that_hides_such_a_key_anyway_may_go_on() -> None:
+def test_existing_shadowing_of_a_global_key_is_allowed() -> None:
     assert read(screen_back="q") == ({"screen.back": "q"}, ())
     assert read(app_help="F1") == ({"app.help": "f1"}, ())
 
 
-def test_textual_takes_such_a_map() -> None:
+def test_textual_accepts_the_keymap() -> None:
     bindings = BindingsMap(
         [Binding("d", "a", "A", id="main.describe"), Binding("l", "b", "B", id="main.logs")]
     )
@@ -169,7 +169,7 @@ def texts(width: int = 60, *, ids: bool = False, lines: list[KeyLine] = LINES) -
     return ["".join(span.text for span in line).rstrip() for line in drawn]
 
 
-def test_the_list_is_grouped_and_other_screens_come_last() -> None:
+def test_the_key_list_is_grouped_with_other_screens_last() -> None:
     shown = texts()
     assert shown[0] == "Panes and pods"
     assert shown[1].split() == ["l", "Go", "to", "the", "log", "of", "the", "pod"]

@@ -19,7 +19,7 @@ TEMPLATES = read_templates()
 
 
 @pytest.mark.parametrize("template", TEMPLATES, ids=lambda t: t.name)
-def test_a_template_makes_a_pod_of_the_name_that_it_is_given(template) -> None:  # type: ignore[no-untyped-def]
+def test_a_template_creates_a_pod_of_the_given_name(template) -> None:  # type: ignore[no-untyped-def]
     result = read_manifest("/m/my-app.yaml", named(template, "my-app"), node_name="n1")
     settled = settle(result, [object_key(item) for item in result.objects])
     (pod,) = settled.pods
@@ -29,7 +29,7 @@ def test_a_template_makes_a_pod_of_the_name_that_it_is_given(template) -> None: 
 
 
 @pytest.mark.parametrize("template", TEMPLATES, ids=lambda t: t.name)
-def test_a_template_says_what_it_is_for(template) -> None:  # type: ignore[no-untyped-def]
+def test_a_template_has_a_description(template) -> None:  # type: ignore[no-untyped-def]
     assert 20 < len(template.words) < 160
     assert template.words.endswith(".")
 
@@ -55,7 +55,7 @@ def test_nothing_but_the_name_is_changed() -> None:
         ("x" * 201, "must be no more than 200"),
     ],
 )
-def test_a_name_is_checked_before_it_becomes_a_file(name: str, problem: str) -> None:
+def test_a_name_is_validated_before_a_file_is_created(name: str, problem: str) -> None:
     assert name_problem(name, {"taken.yaml"}).startswith(problem)
     assert bool(name_problem(name, {"taken.yaml"})) == bool(problem)
 

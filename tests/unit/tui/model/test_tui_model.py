@@ -12,7 +12,7 @@ from podtui.tui.model.model import AT_ONCE, Link, Model
 from podtui.tui.views.logs.target import default_container
 
 
-def test_folds_lists_and_changes() -> None:
+def test_applies_lists_and_changes() -> None:
     model = Model()
     a, b = pod("a", status()), pod("b", status())
     model.fold(Pod, Synced((a, b)))
@@ -29,7 +29,7 @@ def test_folds_lists_and_changes() -> None:
     assert not model.take()
 
 
-def test_loss_keeps_what_was_known() -> None:
+def test_a_lost_connection_keeps_the_records() -> None:
     model = Model()
     model.fold(Node, Lost("no agent is running"))
     assert model.link is Link.STARTING
@@ -40,7 +40,7 @@ def test_loss_keeps_what_was_known() -> None:
     assert model.take().link
 
 
-def test_usage_touches_the_pods_that_it_is_about() -> None:
+def test_usage_updates_only_its_pods() -> None:
     model = Model()
     model.fold(Pod, Synced(gallery()))
     model.take()
@@ -50,7 +50,7 @@ def test_usage_touches_the_pods_that_it_is_about() -> None:
     assert not model.take()
 
 
-def test_new_usage_of_very_many_pods_comes_in_parts() -> None:
+def test_usage_of_many_pods_is_returned_in_batches() -> None:
     model = Model()
     names = [f"p{number}" for number in range(2 * AT_ONCE + 5)]
     model.fold(Pod, Synced(tuple(pod(name, status()) for name in names)))
@@ -78,7 +78,7 @@ def test_manifest_and_events_of_a_pod() -> None:
 
 
 @pytest.mark.parametrize("annotated", [True, False])
-def test_of_two_files_with_one_name_the_pods_own_is_meant(annotated: bool) -> None:
+def test_the_pods_file_is_found_among_equal_names(annotated: bool) -> None:
     """What is deleted, edited and mended is the file."""
     model = Model()
     twin = pod("twin", status(), uid="own")
@@ -102,7 +102,7 @@ def test_of_two_files_with_one_name_the_pods_own_is_meant(annotated: bool) -> No
     assert found.metadata.name == "b.yaml"
 
 
-def test_the_container_in_trouble_is_shown_first() -> None:
+def test_a_failing_container_is_shown_first() -> None:
     by_name = {p.metadata.name: default_container(p) for p in gallery()}
     assert by_name["web-n1"] == "nginx"
     assert by_name["pipeline-n1"] == "unpack"

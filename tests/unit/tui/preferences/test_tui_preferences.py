@@ -25,7 +25,7 @@ def write(folder: Path, text: str) -> Path:
     return path
 
 
-def test_each_key_has_its_place_in_the_file(tmp_path: Path) -> None:
+def test_each_key_has_its_position_in_the_file(tmp_path: Path) -> None:
     path = write(tmp_path, "theme: podtui-sand\nkeys:\n  app.quit: Q\n  app.hlep: [f1, '?']\n")
     preferences = read(path)
     assert preferences.theme == "podtui-sand"
@@ -46,7 +46,7 @@ def test_each_key_has_its_place_in_the_file(tmp_path: Path) -> None:
         ("notifyCommand: {a: b}", "notifyCommand: must be a list such as"),
     ],
 )
-def test_what_cannot_be_read_at_all_is_an_error(tmp_path: Path, text: str, problem: str) -> None:
+def test_an_unreadable_file_is_an_error(tmp_path: Path, text: str, problem: str) -> None:
     path = write(tmp_path, text)
     with pytest.raises(UsageError, match=r"config\.yaml:1:1: .*") as caught:
         read(path)
@@ -64,7 +64,7 @@ def test_notifications_come_from_file_or_environment(tmp_path: Path) -> None:
     assert found.keys == {"app.quit": "Q", "app.help": "f1,?"}
 
 
-def test_a_file_that_is_not_there_has_no_stamp_and_a_changed_one_another(tmp_path: Path) -> None:
+def test_a_missing_file_has_no_stamp_and_changes_update_it(tmp_path: Path) -> None:
     assert stamp_of(tmp_path / "none") is None
     path = write(tmp_path, "a")
     before = stamp_of(path)
@@ -72,6 +72,6 @@ def test_a_file_that_is_not_there_has_no_stamp_and_a_changed_one_another(tmp_pat
     assert before != stamp_of(path)
 
 
-def test_the_app_needs_none() -> None:
+def test_the_app_works_without_preferences() -> None:
     app = PodtuiApp(full_client(), now=now)
     assert app.preferred.keymap == {}

@@ -35,14 +35,14 @@ def colors_of(theme: Theme) -> dict[str, tuple[int, int, int]]:
     return {name: Color.parse(values[name]).rgb for name in wanted}
 
 
-def test_there_are_themes_for_every_eye() -> None:
+def test_themes_cover_every_need() -> None:
     assert len(SHIPPED) >= 6
     assert sum(not theme.dark for theme in SHIPPED.values()) >= 2
     assert {"podtui-contrast", "podtui-colorblind", "podtui-terminal"} <= SHIPPED.keys()
 
 
 @pytest.mark.parametrize("name", FULL)
-def test_every_text_stands_out_from_every_ground(name: str) -> None:
+def test_every_text_has_contrast_on_every_background(name: str) -> None:
     least = 7.0 if "contrast" in name else 4.5
     colors = colors_of(SHIPPED[name])
     weak = {
@@ -54,13 +54,13 @@ def test_every_text_stands_out_from_every_ground(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", FULL)
-def test_the_pane_in_use_can_be_told_by_its_border(name: str) -> None:
+def test_the_active_pane_has_a_distinct_border(name: str) -> None:
     colors = colors_of(SHIPPED[name])
     assert contrast(colors["pane-border-focus"], colors["background"]) >= 3
 
 
 @pytest.mark.parametrize("sight", SIGHTS)
-def test_no_two_states_look_alike_to_the_colour_blind(sight: str) -> None:
+def test_states_are_distinct_for_colour_blind_users(sight: str) -> None:
     values = SHIPPED["podtui-colorblind"].variables
     phases = {name: Color.parse(values[f"phase-{name}"]).rgb for name in GROUPS["phase"]}
     near = {
@@ -72,7 +72,7 @@ def test_no_two_states_look_alike_to_the_colour_blind(sight: str) -> None:
 
 
 @pytest.mark.parametrize("name", FULL)
-def test_the_colours_of_a_log_stand_out_too(name: str) -> None:
+def test_log_colours_have_contrast(name: str) -> None:
     theme = SHIPPED[name]
     values = {**defaults(theme), **theme.to_color_system().generate(), **theme.variables}
     found = log_colors(theme, values)
@@ -82,7 +82,7 @@ def test_the_colours_of_a_log_stand_out_too(name: str) -> None:
     assert weak <= {0}, "black alone may be as dark as the ground"
 
 
-def test_each_state_has_a_sign_of_its_own() -> None:
+def test_each_state_has_its_own_symbol() -> None:
     assert len(set(GLYPHS.values())) == len(Family)
 
 

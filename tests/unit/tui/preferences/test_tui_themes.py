@@ -26,7 +26,7 @@ def write(folder: Path, text: str) -> Path:
     return path
 
 
-def test_the_shipped_themes_give_every_colour() -> None:
+def test_the_shipped_themes_define_every_colour() -> None:
     files = load_themes([THEMES])
     assert [f.problems for f in files] == [()] * len(files)
     assert [f.theme.name for f in files if f.theme] == [f.path.stem for f in files]
@@ -37,7 +37,7 @@ def test_the_shipped_themes_give_every_colour() -> None:
 
 
 @pytest.mark.parametrize("name", sorted(BUILTIN_THEMES))
-def test_every_other_theme_has_our_variables_too(name: str) -> None:
+def test_every_other_theme_gets_our_variables(name: str) -> None:
     found = defaults(BUILTIN_THEMES[name])
     assert {variable(group, part) for group, parts in GROUPS.items() for part in parts} <= set(
         found
@@ -59,14 +59,14 @@ def test_every_other_theme_has_our_variables_too(name: str) -> None:
         ("", "mine.yaml:1: must be a map"),
     ],
 )
-def test_what_is_wrong_is_told_with_its_line(tmp_path: Path, text: str, problem: str) -> None:
+def test_errors_are_reported_with_their_line(tmp_path: Path, text: str, problem: str) -> None:
     file = load_theme(write(tmp_path, text))
     assert file.theme is None
     assert problem in file.problems[0]
 
 
 @pytest.mark.parametrize("path", sorted(THEMES.iterdir()), ids=lambda path: path.stem)
-def test_themes_that_ship_are_read_without_yaml(path: Path) -> None:
+def test_shipped_themes_are_read_without_yaml(path: Path) -> None:
     assert themes.parse_plain(path.read_text()) is not None
 
 
@@ -81,13 +81,13 @@ LINES = st.sampled_from(
 
 @examples(500)
 @given(st.lists(LINES, max_size=5))
-def test_what_is_plain_means_to_yaml_what_it_means_here(lines: list[str]) -> None:
+def test_the_simple_parser_agrees_with_yaml(lines: list[str]) -> None:
     found = themes.parse_plain("\n".join(lines))
     if found is not None:
         assert themes.parse_with_library("\n".join(lines)) == found
 
 
-def test_a_file_that_is_nested_without_end_is_a_problem_and_no_more(tmp_path: Path) -> None:
+def test_a_deeply_nested_file_is_only_a_problem(tmp_path: Path) -> None:
     found = load_theme(write(tmp_path, "[" * 200_000))
     assert (found.theme, found.problems) == (None, ("mine.yaml: longer than 8192 bytes",))
     found = load_theme(write(tmp_path, "[" * 8000))
@@ -95,9 +95,7 @@ def test_a_file_that_is_nested_without_end_is_a_problem_and_no_more(tmp_path: Pa
     assert found.problems
 
 
-def test_a_folder_that_cannot_be_read_is_told(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_unreadable_folder_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(self: Path) -> None:
         raise PermissionError(13, "Permission denied")
 
@@ -107,16 +105,16 @@ def test_a_folder_that_cannot_be_read_is_told(
     assert theme_stamps([tmp_path]) == {}
 
 
-def test_a_map_within_itself_is_a_problem_and_no_more(tmp_path: Path) -> None:
+def test_a_recursive_map_is_only_a_problem(tmp_path: Path) -> None:
     assert load_theme(write(tmp_path, "colors: &a {primary: *a}")).problems
 
 
-def test_a_folder_that_is_not_there_is_none(tmp_path: Path) -> None:
+def test_a_missing_folder_has_no_themes(tmp_path: Path) -> None:
     assert load_themes([tmp_path / "missing"]) == []
     assert load_theme(tmp_path / "missing.yaml").problems
 
 
-def test_a_theme_that_comes_changes_or_goes_is_seen(tmp_path: Path) -> None:
+def test_added_changed_and_removed_themes_are_detected(tmp_path: Path) -> None:
     file = tmp_path / "mine.yaml"
     folders = [tmp_path, tmp_path / "missing"]
     nothing = theme_stamps(folders)

@@ -55,7 +55,7 @@ def style(part: str) -> Style:
 
 @given(nasty, looks, st.sampled_from([0, 1, 2, GAP, RULE, EVENT, EVENT_WARNING]),
        st.sampled_from(Level), st.integers(0, 3), st.booleans())  # fmt: skip
-def test_whatever_a_line_holds_its_row_is_as_wide_as_the_view_and_harmless(
+def test_any_line_becomes_a_row_of_the_views_width_without_control_characters(
     text: bytes, look: Look, tag: int, level: Level, inside: int, marked: bool
 ) -> None:
     line = text.replace(b"\n", b"")
@@ -67,7 +67,7 @@ def test_whatever_a_line_holds_its_row_is_as_wide_as_the_view_and_harmless(
 
 
 @given(nasty, st.integers(20, 60), st.sampled_from(Prefix))
-def test_a_wrapped_line_is_shown_whole(text: bytes, width: int, prefix: Prefix) -> None:
+def test_a_wrapped_line_is_shown_completely(text: bytes, width: int, prefix: Prefix) -> None:
     line = text.replace(b"\n", b"")
     look = Look(width, wrap=True, prefix=prefix, names=("one", "two"))
     count = look.rows_of(line, 0)
@@ -104,17 +104,17 @@ def test_rows(row: LogRow, look: Look, shown: str) -> None:
     assert paint(row, look, style, Style()).text.rstrip() == shown
 
 
-def test_a_line_of_a_megabyte_costs_no_more_than_what_is_shown_of_it() -> None:
+def test_a_line_of_a_megabyte_costs_only_its_visible_part() -> None:
     strip = paint(LogRow(b"z" * 1_000_000), Look(80), style, Style())
     assert strip.text == "   " + "z" * 77
 
 
-def test_what_is_found_is_marked_in_what_is_shown() -> None:
+def test_matches_are_marked_in_visible_rows() -> None:
     spans = shown_spans("\x1b[31mé\x1b[0mabc".encode(), lambda raw: [(raw.find(b"b"), len(raw))])
     assert spans == ((2, 4),)
 
 
-def test_rules_say_their_width() -> None:
+def test_separator_text_has_its_width() -> None:
     assert width_of(rule_text(b"x")) == 5
     assert not is_log(GAP)
     assert unicodedata.category("◆") == "So"

@@ -86,7 +86,7 @@ def _soon(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(log_stream, "RETRY", 0.001)
 
 
-async def test_a_broken_stream_is_opened_again_without_repeating_a_line() -> None:
+async def test_a_broken_stream_is_reopened_without_repeating_a_line() -> None:
     script = Script(
         ([line(1, "a"), line(2, "b")], AgentUnavailable("gone")),
         ([line(1, "a"), line(2, "b"), line(3, "c")],),
@@ -104,7 +104,7 @@ async def test_a_broken_stream_is_opened_again_without_repeating_a_line() -> Non
 @pytest.mark.parametrize(
     "stamp", ["2026-11-21T12:00:01.987654321Z", "2026-11-21T13:00:01.98+01:00"]
 )
-async def test_what_was_missed_is_asked_for_by_the_logs_own_clock(stamp: str) -> None:
+async def test_missed_lines_are_requested_by_the_logs_timestamps(stamp: str) -> None:
     script = Script(([f"{stamp} a".encode()], AgentUnavailable("gone")), ([line(9, "b")],))
     await hear(script, TARGET, 3)
     second = script.queries[1]
@@ -112,7 +112,7 @@ async def test_what_was_missed_is_asked_for_by_the_logs_own_clock(stamp: str) ->
     assert second.since_seconds is None
 
 
-async def test_a_log_of_no_time_that_there_is_is_asked_for_again_as_a_whole() -> None:
+async def test_a_log_with_invalid_times_is_requested_again_completely() -> None:
     stamp = "0001-01-01T00:00:00+14:00"
     script = Script(([f"{stamp} a".encode()], AgentUnavailable("gone")), ([line(9, "b")],))
     heard = await hear(script, TARGET, 3)
@@ -121,14 +121,14 @@ async def test_a_log_of_no_time_that_there_is_is_asked_for_again_as_a_whole() ->
     assert (script.queries[1].since_time, script.queries[1].since_seconds) == ("", None)
 
 
-async def test_a_stream_that_ends_before_its_container_does_is_opened_again() -> None:
+async def test_a_stream_that_ends_before_its_container_is_reopened() -> None:
     script = Script(([line(1, "a")],), ([line(1, "a"), line(2, "b")],), ([line(3, "c")],))
     heard = await hear(script, TARGET, 4)
     assert heard.said[:2] == ["a", "b"]
     assert heard.said[-1] == "c"
 
 
-async def test_the_log_of_a_container_that_ended_is_asked_for_once() -> None:
+async def test_the_log_of_a_terminated_container_is_requested_once() -> None:
     script = Script(([line(1, "a")],), ([line(1, "a")],), ())
     heard = Heard()
     over = pod("web", status(state=ended(0, seconds=1)))
@@ -142,7 +142,7 @@ async def test_the_log_of_a_container_that_ended_is_asked_for_once() -> None:
 
 @pytest.mark.parametrize("vanished", [False, True])
 @pytest.mark.parametrize("first", [True, False], ids=["lines before", "no line before"])
-async def test_the_next_instance_goes_on_below_a_rule(first: bool, vanished: bool) -> None:
+async def test_the_next_instance_continues_below_a_separator(first: bool, vanished: bool) -> None:
     """Where something of the one before is shown; what is not there is not missing then."""
     before = [line(1, "a")] if first else []
     asked = [()] if vanished else []
@@ -163,7 +163,7 @@ async def test_the_next_instance_goes_on_below_a_rule(first: bool, vanished: boo
     assert heard.said == [*(["a"] * first), *rules, "b"]
 
 
-async def test_lines_that_are_gone_when_the_stream_comes_back_are_a_gap() -> None:
+async def test_lines_lost_before_a_reconnect_are_a_gap() -> None:
     script = Script(([line(1, "a")], ApiError(500, "InternalError", "broken")), ([line(40, "z")],))
     heard = await hear(script, TARGET, 3)
     assert heard.said == [
@@ -173,7 +173,7 @@ async def test_lines_that_are_gone_when_the_stream_comes_back_are_a_gap() -> Non
     ]
 
 
-async def test_the_range_is_asked_for_until_there_is_a_line() -> None:
+async def test_the_range_is_requested_until_a_line_arrives() -> None:
     target = LogTarget("uid-web", "default", "web-n1", "app", range=RANGES[2])
     script = Script((ApiError(400, "BadRequest", "waiting"),), ([line(1, "a")],))
     heard = await hear(script, target, 1)
@@ -181,7 +181,7 @@ async def test_the_range_is_asked_for_until_there_is_a_line() -> None:
     assert [query.since_seconds for query in script.queries] == [300, 300]
 
 
-async def test_the_log_before_ends() -> None:
+async def test_the_previous_log_ends() -> None:
     target = LogTarget("uid-web", "default", "web-n1", "app", previous=True)
     script = Script(([line(1, "a")],), ())
     heard = Heard()
@@ -205,7 +205,7 @@ SAID = "GAP ▲ Older lines are gone"
         ([GONE], [line(1, "a")], [line(2, "b"), GONE], [line(3, "c")]),
     ],
 )
-async def test_what_the_agent_says_is_missing_stands_where_it_is_missing(
+async def test_gaps_reported_by_the_agent_appear_in_place(
     batches: tuple[list[bytes], ...],
 ) -> None:
     script = Script(batches)
@@ -214,7 +214,7 @@ async def test_what_the_agent_says_is_missing_stands_where_it_is_missing(
     assert script.queries[0].gaps
 
 
-async def test_what_is_missing_before_lines_that_are_shown_already_is_not_said_again() -> None:
+async def test_a_gap_before_shown_lines_is_not_reported_again() -> None:
     script = Script(
         ([GONE, line(1, "a"), line(2, "b")], AgentUnavailable("gone")),
         ([GONE, line(2, "b"), line(3, "c")], AgentUnavailable("gone")),
@@ -227,7 +227,7 @@ async def test_what_is_missing_before_lines_that_are_shown_already_is_not_said_a
     ]  # fmt: skip
 
 
-def test_a_stream_that_broke_goes_on_without_repeating_or_missing_a_line() -> None:
+def test_a_broken_stream_continues_without_repeated_or_missing_lines() -> None:
     resumption = Resumption()
     resumption.take([line(1, "x"), line(2, "a"), line(2, "b")])
     resumption.reopen()
@@ -239,7 +239,7 @@ def test_a_stream_that_broke_goes_on_without_repeating_or_missing_a_line() -> No
     assert not resumption.lost_after
 
 
-def test_a_log_that_was_cut_meanwhile_is_noticed_once() -> None:
+def test_a_log_truncated_meanwhile_is_reported_once() -> None:
     resumption = Resumption()
     resumption.take([line(1, "x"), line(2, "x")])
     resumption.reopen()
@@ -249,7 +249,7 @@ def test_a_log_that_was_cut_meanwhile_is_noticed_once() -> None:
     assert not resumption.lost_after
 
 
-def test_the_next_instance_need_not_know_the_lines_of_the_last() -> None:
+def test_the_next_instance_is_not_compared_with_the_last() -> None:
     resumption = Resumption()
     resumption.take([line(1, "x")])
     resumption.reopen(same_log=False)
@@ -257,7 +257,7 @@ def test_the_next_instance_need_not_know_the_lines_of_the_last() -> None:
     assert not resumption.lost_after
 
 
-def test_a_stream_opened_again_repeats_nothing() -> None:
+def test_a_reopened_stream_repeats_nothing() -> None:
     resumption = Resumption()
     first = [line(1, "a"), line(2, "b"), line(2, "c")]
     assert list(resumption.take(first)) == first

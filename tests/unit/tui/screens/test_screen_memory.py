@@ -29,7 +29,7 @@ MEMORY = ScreenMemory(
 )
 
 
-def test_what_is_written_is_read_again(tmp_path: Path) -> None:
+def test_saved_state_round_trips(tmp_path: Path) -> None:
     path = tmp_path / "state" / "screen.json"
     MemoryFile(path).write(MEMORY)
     again = MemoryFile(path)
@@ -40,7 +40,7 @@ def test_what_is_written_is_read_again(tmp_path: Path) -> None:
     assert [p.name for p in path.parent.iterdir()] == ["screen.json"]
 
 
-def test_nothing_remembered_is_no_problem(tmp_path: Path) -> None:
+def test_a_missing_state_file_is_accepted(tmp_path: Path) -> None:
     file = MemoryFile(tmp_path / "none.json")
     file.read()
     assert file.memory == ScreenMemory()
@@ -52,7 +52,7 @@ def test_nothing_remembered_is_no_problem(tmp_path: Path) -> None:
     ["", "{", "[]", '{"zoomed": 1}', '{"tables": {"pods": {"columns": "name"}}}', "\x00",
      " " * (MAX_BYTES + 1) + "{}"],
 )  # fmt: skip
-def test_a_broken_file_is_told_of_and_not_used(tmp_path: Path, text: str) -> None:
+def test_an_invalid_state_file_is_reported_and_ignored(tmp_path: Path, text: str) -> None:
     path = tmp_path / "screen.json"
     path.write_text(text)
     file = MemoryFile(path)
@@ -61,7 +61,7 @@ def test_a_broken_file_is_told_of_and_not_used(tmp_path: Path, text: str) -> Non
     assert file.memory == ScreenMemory()
 
 
-def test_a_later_version_may_know_more(tmp_path: Path) -> None:
+def test_unknown_fields_of_a_later_version_are_ignored(tmp_path: Path) -> None:
     path = tmp_path / "screen.json"
     path.write_text('{"zoomed": true, "more": {"of": 1}}')
     file = MemoryFile(path)
@@ -69,9 +69,7 @@ def test_a_later_version_may_know_more(tmp_path: Path) -> None:
     assert file.memory == ScreenMemory(zoomed=True)
 
 
-def test_a_write_that_fails_leaves_the_old_one(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_failed_write_keeps_the_old_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "screen.json"
     MemoryFile(path).write(MEMORY)
 
@@ -87,7 +85,7 @@ def test_a_write_that_fails_leaves_the_old_one(
     assert [p.name for p in tmp_path.iterdir()] == ["screen.json"]
 
 
-def test_views_come_back() -> None:
+def test_views_are_restored() -> None:
     view = View("node", "node", True, frozenset({"events"}), {"wide": 0.4})
     assert recalled_view(memory_of(view, {})) == view
 
@@ -100,17 +98,17 @@ def test_views_come_back() -> None:
         ScreenMemory(hidden=("nothing",)),
     ],
 )
-def test_what_makes_no_sense_is_left_out(memory: ScreenMemory) -> None:
+def test_invalid_values_are_ignored(memory: ScreenMemory) -> None:
     assert recalled_view(memory) == View()
 
 
-def test_not_all_can_be_hidden() -> None:
+def test_not_all_panes_can_be_hidden() -> None:
     view = recalled_view(ScreenMemory(hidden=("pods", "events", "logs", "node")))
     assert view.panes == ("node",)
     assert view.active == "node"
 
 
-def test_the_memory_lies_in_the_users_state_directory(tmp_path: Path) -> None:
+def test_the_state_file_is_in_the_users_state_directory(tmp_path: Path) -> None:
     environ = {"XDG_STATE_HOME": str(tmp_path)}
     MemoryFile(tmp_path / "podtui" / "screen.json").write(MEMORY)
     assert remembered(environ).memory == MEMORY
@@ -125,7 +123,7 @@ def test_the_memory_lies_in_the_users_state_directory(tmp_path: Path) -> None:
         (Preferences(theme="podtui-dark", theme_is_fixed=True), "podtui-dark"),
     ],
 )
-def test_the_theme_chosen_last_goes_first(preferences: Preferences, theme: str) -> None:
+def test_the_last_selected_theme_takes_precedence(preferences: Preferences, theme: str) -> None:
     file = MemoryFile(None)
     file.memory = MEMORY
     assert theme_of(preferences, file) == theme

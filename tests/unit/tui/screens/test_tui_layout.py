@@ -42,7 +42,7 @@ VIEWS = st.builds(
 
 
 @given(st.integers(20, 240), st.integers(8, 80), VIEWS)
-def test_panes_never_overlap_and_fill_the_room(width: int, height: int, view: View) -> None:
+def test_panes_never_overlap_and_fill_the_screen(width: int, height: int, view: View) -> None:
     view = view.go(view.active)
     found = panes_in(width, height, view)
     assert view.active in found or shape_of(width, height + BAR_ROWS) in (Shape.NARROW, Shape.FLAT)
@@ -54,9 +54,7 @@ def test_panes_never_overlap_and_fill_the_room(width: int, height: int, view: Vi
 
 
 @given(st.sampled_from(list(SIZES)), VIEWS, st.floats(-1, 2))
-def test_however_it_is_resized_every_pane_keeps_some_room(
-    shape: Shape, view: View, share: float
-) -> None:
+def test_every_pane_keeps_a_minimum_size(shape: Shape, view: View, share: float) -> None:
     width, height = SIZES[shape]
     view = replace(view.go(view.active), zoomed=False)
     for divider in dividers(width, height, view):
@@ -69,7 +67,7 @@ def test_however_it_is_resized_every_pane_keeps_some_room(
 @pytest.mark.parametrize("shape", [Shape.NARROW, Shape.FLAT, Shape.MEDIUM, Shape.WIDE])
 @pytest.mark.parametrize("pane", PANES)
 @pytest.mark.parametrize("stacked", [True, False])
-def test_a_key_makes_the_pane_larger_and_back(shape: Shape, pane: str, stacked: bool) -> None:
+def test_a_key_zooms_the_pane_and_back(shape: Shape, pane: str, stacked: bool) -> None:
     width, height = SIZES[shape]
     view = View().go(pane)
     before = panes_in(width, height, view)[pane]
@@ -80,7 +78,7 @@ def test_a_key_makes_the_pane_larger_and_back(shape: Shape, pane: str, stacked: 
     assert panes_in(width, height, again)[pane] == before
 
 
-def test_keys_change_the_direction_that_they_say_where_they_can() -> None:
+def test_keys_resize_in_their_direction_if_possible() -> None:
     size = SIZES[Shape.WIDE]
     wider = panes_in(*size, resized(*size, View(), 4, stacked=False))["pods"]
     taller = panes_in(*size, resized(*size, View(), 2, stacked=True))["pods"]
@@ -89,7 +87,7 @@ def test_keys_change_the_direction_that_they_say_where_they_can() -> None:
     assert (taller.width, taller.height) == (first.width, first.height + 2)
 
 
-def test_a_border_is_where_two_panes_meet_and_goes_where_it_is_dragged() -> None:
+def test_a_border_between_panes_can_be_dragged() -> None:
     size = SIZES[Shape.MEDIUM]
     regions = panes_in(*size, View())
     found = {d.split.name: d for d in dividers(*size, View())}
@@ -100,7 +98,7 @@ def test_a_border_is_where_two_panes_meet_and_goes_where_it_is_dragged() -> None
     assert panes_in(*size, dragged)["pods"].height == 20
 
 
-def test_hiding_gives_the_room_to_the_others() -> None:
+def test_hiding_a_pane_enlarges_the_others() -> None:
     size = SIZES[Shape.WIDE]
     view = View().without("node")
     assert panes_in(*size, view)["logs"].height == size[1]
@@ -109,7 +107,7 @@ def test_hiding_gives_the_room_to_the_others() -> None:
     assert {name: r.width for name, r in found.items()} == {"pods": 200, "events": 200}
 
 
-def test_hiding_the_active_pane_moves_on_and_the_last_stays() -> None:
+def test_hiding_the_active_pane_focuses_another_and_the_last_stays() -> None:
     view = View(active="logs").without("logs")
     assert view.active == "pods"
     assert view.lower == "events"

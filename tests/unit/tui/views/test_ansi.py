@@ -48,14 +48,14 @@ def test_colours_are_kept() -> None:
     assert orange.style.color.triplet == (255, 128, 0)
 
 
-def test_a_huge_line_is_cut_and_says_so() -> None:
+def test_a_huge_line_is_truncated_with_a_mark() -> None:
     text = plain_text(b"z" * 1_000_000)
     assert len(text) < 20_000
     assert text.endswith("(1,000,000 bytes, cut)")
 
 
 @given(st.binary(max_size=200))
-def test_what_goes_to_a_pager_is_coloured_text_and_no_more(line: bytes) -> None:
+def test_a_pager_gets_only_coloured_text(line: bytes) -> None:
     kept = colours_only(line.replace(b"\n", b""))
     rest = re.sub(rb"\x1b\[[0-9;:]*m", b"", kept).decode()
     assert not re.search("[\x00-\x08\x0a-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]", rest)

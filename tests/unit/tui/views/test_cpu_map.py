@@ -42,7 +42,7 @@ def test_control_sequences_in_names_are_removed() -> None:
     assert "\x1b" not in "".join(texts(bad))
 
 
-def test_a_map_is_decoded_as_it_was_encoded() -> None:
+def test_a_map_round_trips() -> None:
     assert decode_cpu_map(encode_cpu_map(MAP)) == MAP
     assert decode_cpu_map("") is None
     assert decode_cpu_map('{"nodes": 3}') is None

@@ -35,7 +35,7 @@ class FullDisk(RunStore):
 
 
 @given(st.lists(lines, max_size=6))
-def test_lines_come_back_as_they_went_in(batches: list[list[bytes]]) -> None:
+def test_lines_round_trip(batches: list[list[bytes]]) -> None:
     buffer = LineBuffer()
     for batch in batches:
         buffer.append(batch)
@@ -44,7 +44,7 @@ def test_lines_come_back_as_they_went_in(batches: list[list[bytes]]) -> None:
     assert [buffer[i] for i in range(buffer.first, buffer.end)] == flat
 
 
-def test_lines_times_and_tags_come_back_from_the_disk() -> None:
+def test_lines_times_and_tags_round_trip_through_the_disk() -> None:
     buffer = LineBuffer()
     for n in range(0, 50_000, 100):
         batch = [b"line %d of many" % i for i in range(n, n + 100)]
@@ -72,7 +72,7 @@ def test_memory_does_not_grow_with_the_lines(monkeypatch: pytest.MonkeyPatch) ->
     buffer.close()
 
 
-def test_over_the_disk_it_may_take_the_oldest_go_and_are_counted() -> None:
+def test_over_the_disk_limit_the_oldest_lines_are_dropped_and_counted() -> None:
     buffer = LineBuffer(8 * CHUNK_BYTES, RunStore(2 * CHUNK_BYTES))
     line = b"x" * 999
     for _ in range(2000):
@@ -87,7 +87,7 @@ def test_over_the_disk_it_may_take_the_oldest_go_and_are_counted() -> None:
     buffer.close()
 
 
-def test_a_disk_that_takes_nothing_leaves_the_newest_lines_in_memory(
+def test_without_a_disk_the_newest_lines_stay_in_memory(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(line_buffer, "PENDING_BYTES", 4 * CHUNK_BYTES)
@@ -102,7 +102,7 @@ def test_a_disk_that_takes_nothing_leaves_the_newest_lines_in_memory(
     assert [int(line) for line in buffer] == list(range(buffer.first, 3000))
 
 
-def test_a_disk_that_fills_up_costs_the_oldest_lines(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_full_disk_drops_the_oldest_lines(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(line_buffer, "PENDING_BYTES", CHUNK_BYTES)
     buffer = LineBuffer(store=FullDisk(12 * CHUNK_BYTES))
     for n in range(4000):
@@ -113,7 +113,7 @@ def test_a_disk_that_fills_up_costs_the_oldest_lines(monkeypatch: pytest.MonkeyP
     buffer.close()
 
 
-def test_a_disk_that_is_full_for_a_while_costs_nothing() -> None:
+def test_a_temporarily_full_disk_drops_nothing() -> None:
     disk = FullDisk(0)
     buffer = LineBuffer(store=disk)
     for n in range(2000):
@@ -127,7 +127,7 @@ def test_a_disk_that_is_full_for_a_while_costs_nothing() -> None:
     buffer.close()
 
 
-def test_a_run_that_cannot_be_read_back_says_so_in_its_place(
+def test_an_unreadable_chunk_is_reported_in_its_place(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     buffer = LineBuffer()
@@ -142,7 +142,7 @@ def test_a_run_that_cannot_be_read_back_says_so_in_its_place(
     buffer.close()
 
 
-def test_files_have_no_name_and_go_with_the_store() -> None:
+def test_files_are_unnamed_and_removed_with_the_store() -> None:
     def descriptors() -> int:
         return len(os.listdir("/proc/self/fd"))
 
@@ -159,7 +159,7 @@ def test_files_have_no_name_and_go_with_the_store() -> None:
     assert descriptors() == before
 
 
-def test_a_snapshot_outlives_what_it_was_taken_of() -> None:
+def test_a_snapshot_survives_its_source() -> None:
     buffer = LineBuffer()
     buffer.append([b"q%d" % n for n in range(30_000)])
     snapshot = buffer.snapshot()
@@ -179,7 +179,7 @@ def test_a_line_feed_inside_a_line_does_not_make_two() -> None:
     assert list(buffer) == [b"a b", b"c"]
 
 
-def test_clear_goes_on_numbering() -> None:
+def test_clear_continues_the_numbering() -> None:
     buffer = LineBuffer()
     buffer.append([b"a", b"b"])
     buffer.clear()

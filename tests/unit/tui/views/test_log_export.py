@@ -32,7 +32,7 @@ def lines() -> LogLines:
     return held
 
 
-def test_lines_go_out_with_times_and_names_but_no_events(tmp_path: Path) -> None:
+def test_lines_are_exported_with_times_and_names_without_events(tmp_path: Path) -> None:
     export = export_of(lines(), names=("app", "side"))
     path = tmp_path / "x.log"
     assert export.save(path) == 4
@@ -47,7 +47,7 @@ def test_lines_go_out_with_times_and_names_but_no_events(tmp_path: Path) -> None
         export.save(path)
 
 
-def test_what_is_shown_or_everything() -> None:
+def test_exports_shown_or_all_lines() -> None:
     held = lines()
     held.query = Query(parse_log_filter("two"))
     held.lay_out()
@@ -56,7 +56,7 @@ def test_what_is_shown_or_everything() -> None:
     assert len(list(export_of(held, everything=True).lines())) == 4
 
 
-def test_a_link_in_the_place_of_the_file_is_not_followed(tmp_path: Path) -> None:
+def test_a_symbolic_link_at_the_path_is_not_followed(tmp_path: Path) -> None:
     target = tmp_path / "target"
     (tmp_path / "x.log").symlink_to(target)
     with pytest.raises(FileExistsError):
@@ -64,7 +64,7 @@ def test_a_link_in_the_place_of_the_file_is_not_followed(tmp_path: Path) -> None
     assert not target.exists()
 
 
-def test_a_pager_gets_no_sequence_but_colours() -> None:
+def test_a_pager_gets_no_sequences_except_colours() -> None:
     path = export_of(lines()).temporary()
     try:
         assert path.read_bytes().splitlines()[0].endswith(b" \x1b[31mone\x1b[0m\x1b[0m")
@@ -73,9 +73,7 @@ def test_a_pager_gets_no_sequence_but_colours() -> None:
         path.unlink()
 
 
-def test_a_file_that_cannot_be_written_whole_is_not_left(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_partly_written_file_is_removed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
 
     def lines_then_trouble(export: Export) -> Iterator[bytes]:
@@ -90,7 +88,7 @@ def test_a_file_that_cannot_be_written_whole_is_not_left(
     assert list(tmp_path.iterdir()) == []
 
 
-def test_what_is_copied_is_plain_and_not_longer_than_a_terminal_takes() -> None:
+def test_copied_text_is_plain_and_limited() -> None:
     assert clipboard_text([b"\x1b[31ma\x1b[0m", b"b\x1b]0;x\x07"]) == ("a\nb", 2)
     text, count = clipboard_text([b"x" * 1000] * 1000)
     assert len(text) <= MOST_COPIED

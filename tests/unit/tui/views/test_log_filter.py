@@ -26,7 +26,7 @@ def block_of(batch: list[bytes]) -> Block:
 
 
 @given(lines, st.sampled_from(PATTERNS), st.integers(0, 10))
-def test_search_finds_what_a_search_line_by_line_finds(
+def test_search_agrees_with_a_line_by_line_search(
     batch: list[bytes], text: str, start: int
 ) -> None:
     pattern = compile_search(text)
@@ -88,18 +88,18 @@ def test_context(text: str, context: int, inverse: bool) -> None:
 
 
 @pytest.mark.parametrize("text", ["-C", "-C x err", "err -C -1", "-C 1000 a"])
-def test_a_context_that_is_no_number_is_refused(text: str) -> None:
+def test_a_non_numeric_context_is_refused(text: str) -> None:
     with pytest.raises(UsageError, match="-C requires a number up to 999"):
         parse_log_filter(text)
 
 
-def test_what_is_marked() -> None:
+def test_marked_ranges() -> None:
     assert parse_log_filter("e.").spans(b"hello eX") == [(1, 3), (6, 8)]
     assert parse_log_filter("-f hlo").spans(b"hello") == [(0, 1), (2, 3), (4, 5)]
     assert parse_log_filter("!e").spans(b"hello") == []
     assert parse_log_filter("x*").spans(b"hello") == []
 
 
-def test_fuzzy_takes_time_in_proportion_to_the_line() -> None:
+def test_fuzzy_search_is_linear_in_the_line() -> None:
     # With backtracking the search would not end.
     assert not fuzzy("aaaaaaaaaaaaaaaaaaaab").search(b"a" * 20_000)

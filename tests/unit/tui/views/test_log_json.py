@@ -19,7 +19,7 @@ documents = st.lists(values, max_size=4) | st.dictionaries(st.text(max_size=5), 
 
 
 @given(documents)
-def test_rows_are_the_document_and_are_counted_right(document: object) -> None:
+def test_rows_represent_the_document_and_are_counted_correctly(document: object) -> None:
     line = json.dumps(document, ensure_ascii=False).encode(errors="replace")
     rows = pretty(line)
     text = "\n".join("".join(piece[0] for piece in row) for row in rows)
@@ -27,7 +27,7 @@ def test_rows_are_the_document_and_are_counted_right(document: object) -> None:
     assert row_count(line) == len(rows)
 
 
-def test_pieces_say_what_they_are() -> None:
+def test_tokens_have_their_types() -> None:
     rows = pretty(b'prefix: {"a": [1, true], "b": "x", "c": {}}')
     assert [[piece for piece in row if piece[0].strip()] for row in rows] == [
         [("{", "")],
@@ -49,13 +49,13 @@ def test_pieces_say_what_they_are() -> None:
         b'{"n":' + b"9" * 10_000 + b"}", b"{" + b" " * 300_000 + b"}",
     ],
 )  # fmt: skip
-def test_what_is_no_json_has_no_rows(line: bytes) -> None:
+def test_other_text_than_json_has_no_rows(line: bytes) -> None:
     assert parse_json(line) is None
     assert pretty(line) == []
     assert row_count(line) == 0
 
 
-def test_a_document_without_end_is_cut_and_says_so() -> None:
+def test_a_huge_document_is_truncated_with_a_mark() -> None:
     line = json.dumps(list(range(100_0))).encode()
     rows = pretty(line)
     assert len(rows) == row_count(line) == MOST_ROWS

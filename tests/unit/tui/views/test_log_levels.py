@@ -59,7 +59,7 @@ def test_levels(line: bytes, level: Level) -> None:
 
 
 @given(st.binary(max_size=300))
-def test_any_line_has_one(line: bytes) -> None:
+def test_every_line_has_a_level(line: bytes) -> None:
     assert isinstance(level_of(line), Level)
 
 
@@ -93,7 +93,7 @@ def test_a_trace_of_one_source_does_not_take_the_level_of_another() -> None:
     assert shown(lines) == [b"ERROR a", b"  a's trace"]
 
 
-def test_a_trace_goes_on_over_the_border_of_chunks() -> None:
+def test_a_trace_continues_across_chunks() -> None:
     lines = LogLines()
     lines.add([1] * 5000, [b"ERROR" if n % 10 == 0 else b"  at %d" % n for n in range(5000)], 0)
     lines.query = Query(level=Level.ERROR)
@@ -102,7 +102,7 @@ def test_a_trace_goes_on_over_the_border_of_chunks() -> None:
     lines.buffer.close()
 
 
-def test_lines_that_tell_no_level_are_shown_with_info_and_hidden_with_warn() -> None:
+def test_lines_without_a_level_are_shown_with_info_and_hidden_with_warn() -> None:
     lines = filled(b"plain", b"DEBUG d", b"WARN w")
     for level, expected in (
         (Level.UNKNOWN, [b"plain", b"DEBUG d", b"WARN w"]),
@@ -114,7 +114,7 @@ def test_lines_that_tell_no_level_are_shown_with_info_and_hidden_with_warn() -> 
         assert shown(lines) == expected
 
 
-def test_filter_level_and_search_go_together() -> None:
+def test_filter_level_and_search_combine() -> None:
     lines = filled(b"WARN apple", b"WARN pear", b"INFO apple", b"WARN apple two")
     lines.query = Query(parse_log_filter("apple"), Level.WARN)
     lines.lay_out()

@@ -17,7 +17,7 @@ def test_one_log_waits_for_nothing() -> None:
     assert texts(merger.ready(0.0)) == [b"a", b"b"]
 
 
-def test_two_logs_are_put_in_the_order_of_their_times() -> None:
+def test_two_logs_are_merged_by_time() -> None:
     merger = Merger([0, 1], 0.0)
     merger.take(0, [1, 4, 6], [b"a1", b"a4", b"a6"], 0.0)
     assert texts(merger.ready(0.1)) == []
@@ -28,7 +28,7 @@ def test_two_logs_are_put_in_the_order_of_their_times() -> None:
     assert texts(merger.ready(0.2 + WINDOW)) == [b"a6"]
 
 
-def test_a_log_with_nothing_to_say_is_waited_for_but_not_long() -> None:
+def test_the_wait_for_a_quiet_log_is_short() -> None:
     merger = Merger([0, 1], 0.0)
     merger.take(0, [1], [b"a"], 0.0)
     assert texts(merger.ready(OPENING - 0.01)) == []
@@ -39,14 +39,14 @@ def test_a_log_with_nothing_to_say_is_waited_for_but_not_long() -> None:
     assert texts(merger.ready(3.0 + WINDOW)) == [b"c"]
 
 
-def test_a_log_that_ended_is_not_waited_for() -> None:
+def test_an_ended_log_is_not_awaited() -> None:
     merger = Merger([0, 1], 0.0)
     merger.finish(1)
     merger.take(0, [1], [b"a"], 0.0)
     assert texts(merger.ready(0.0)) == [b"a"]
 
 
-def test_what_comes_late_is_shown_late() -> None:
+def test_late_lines_are_shown_late() -> None:
     merger = Merger([0, 1], 0.0)
     merger.take(0, [100], [b"a"], 0.0)
     merger.take(1, [100], [b"b"], 0.0)
@@ -55,7 +55,7 @@ def test_what_comes_late_is_shown_late() -> None:
     assert texts(merger.ready(1.0)) == [b"late"]
 
 
-def test_what_waits_is_bounded() -> None:
+def test_the_merge_buffer_is_bounded() -> None:
     merger = Merger([0, 1], 0.0)
     count = MOST_WAITING + 10
     merger.take(0, list(range(1, count + 1)), [b"x"] * count, 0.0)
@@ -65,7 +65,7 @@ def test_what_waits_is_bounded() -> None:
 
 
 @given(st.lists(st.tuples(st.integers(0, 2), st.integers(0, 50)), max_size=60), st.data())
-def test_nothing_is_lost_and_order_within_a_log_is_kept(
+def test_no_line_is_lost_and_each_log_keeps_its_order(
     arrivals: list[tuple[int, int]], data: st.DataObject
 ) -> None:
     merger = Merger([0, 1, 2], 0.0)
@@ -85,7 +85,7 @@ def test_nothing_is_lost_and_order_within_a_log_is_kept(
         assert [t for t in seen if t.startswith(b"%d " % source)] == sent[source]
 
 
-def test_events_stand_where_they_happened_and_hold_nothing_back() -> None:
+def test_events_are_ordered_by_time_and_delay_no_lines() -> None:
     merger = Merger([0], 0.0)
     merger.take_event(EVENT, 5, b"pulled")
     merger.take_event(EVENT, 99, b"unhealthy")
@@ -97,7 +97,7 @@ def test_events_stand_where_they_happened_and_hold_nothing_back() -> None:
     assert texts(merger.ready(0.11 + WINDOW)) == [b"unhealthy"]
 
 
-def test_events_wait_for_a_past_that_is_still_being_read() -> None:
+def test_events_wait_for_older_lines() -> None:
     merger = Merger([0], 0.0)
     merger.take_event(EVENT, 5, b"pulled")
     assert texts(merger.ready(1.0)) == []
@@ -107,14 +107,14 @@ def test_events_wait_for_a_past_that_is_still_being_read() -> None:
     assert texts(merger.ready(1.1)) == [b"pulled", b"b"]
 
 
-def test_events_alone_are_shown_when_no_log_comes() -> None:
+def test_events_are_shown_without_logs() -> None:
     merger = Merger([0], 0.0)
     merger.take_event(EVENT, 5, b"pulling")
     merger.finish(0)
     assert texts(merger.ready(WINDOW)) == [b"pulling"]
 
 
-def test_a_remark_stays_where_it_was_said() -> None:
+def test_a_separator_keeps_its_position() -> None:
     merger = Merger([0, 1], 0.0)
     merger.take(0, [1], [b"before"], 0.0)
     merger.take(0, [1], [b"restarted"], 0.0, RULE)

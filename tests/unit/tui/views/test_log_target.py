@@ -20,7 +20,7 @@ def target(pod: str, container: str, namespace: str = "default") -> LogTarget:
     return LogTarget(f"{namespace}/{pod}", namespace, pod, container)
 
 
-def test_logs_are_named_as_shortly_as_tells_them_apart() -> None:
+def test_logs_have_the_shortest_distinct_names() -> None:
     assert source_names([target("web", "app"), target("web", "side")]) == ("app", "side")
     assert source_names([target("web", "app"), target("db", "app")]) == ("web", "db")
     assert source_names([target("web", "a"), target("web", "b"), target("db", "a")]) == (
@@ -44,7 +44,7 @@ def test_targets_of_pods() -> None:
     assert len(targets_of([web] * 200, lambda _: "app", everything=True)) == SOURCES
 
 
-def test_what_parts_two_instances() -> None:
+def test_separators_between_instances() -> None:
     again = pod("web", status(restarts=3, last=ended(137, seconds=1)))
     found = container_status(again, "app")
     assert describe_end("app", found).startswith("app ended with exit code 137 (Error), restart 3")
@@ -54,7 +54,7 @@ def test_what_parts_two_instances() -> None:
     assert describe_previous("app", first).startswith("app, the first instance")
 
 
-def test_each_occurrence_of_an_event_is_told_once() -> None:
+def test_each_occurrence_of_an_event_is_shown_once() -> None:
     lines = EventLines()
     one = event("web", "BackOff", "again \x1b[2J and again", count=1, warning=True)
     told = list(lines.take([one]))
@@ -65,13 +65,13 @@ def test_each_occurrence_of_an_event_is_told_once() -> None:
     assert [text for _, _, text in lines.take([more])] == [b"BackOff  again (x4)"]
 
 
-def test_events_before_the_range_are_not_told() -> None:
+def test_events_before_the_range_are_not_shown() -> None:
     lines = EventLines(since=4e9)
     assert list(lines.take([event("web", "Started", "x")])) == []
     assert EVENT != EVENT_WARNING
 
 
-def test_an_event_of_no_time_that_there_is_stands_first() -> None:
+def test_an_event_with_an_invalid_time_comes_first() -> None:
     lines, buffer = EventLines(), LineBuffer()
     late = structs.replace(event("web", "Odd", "x"), lastTimestamp="9999-12-31T23:59:59Z")
     ((tag, moment, text),) = lines.take([late])

@@ -39,13 +39,13 @@ def test_stamps(stamp: bytes, nanoseconds: int) -> None:
 
 
 @given(st.integers(0, 4 * 10**18))
-def test_a_time_comes_back_as_it_was_written(moment: int) -> None:
+def test_times_round_trip(moment: int) -> None:
     assert parse_stamp(rfc3339(moment).encode()) == moment or moment == 0
 
 
 @pytest.mark.parametrize("year", ["0001", "1600", "2400", "9999"])
 @pytest.mark.parametrize("zone", ["Z", ".5Z", "+01:00"])
-def test_a_time_beyond_all_times_is_none(year: str, zone: str) -> None:
+def test_a_time_out_of_range_is_none(year: str, zone: str) -> None:
     """A server says what it likes; the view goes on."""
     stamp = f"{year}-11-21T12:00:00{zone}".encode()
     assert parse_stamp(stamp) == 0
@@ -55,7 +55,7 @@ def test_a_time_beyond_all_times_is_none(year: str, zone: str) -> None:
     assert buffer.stamp(0) == NOON
 
 
-def test_lines_are_split_and_pieces_of_long_lines_keep_the_time() -> None:
+def test_parts_of_long_lines_keep_the_time() -> None:
     lines = [
         b"2026-11-21T12:00:00Z a b",
         b"rest of it",
@@ -97,7 +97,7 @@ LINES = st.builds(
 @example([b"2026-13-21T07:08:10.123456789Z a", b"2026-13-21T07:08:10.123456789Z b"])
 @example([b"2026-11-21T07:08:09.1Z a", b"2026-11-21T07:08:09.123456789Z b"])
 @example([b"2026-11-21T07:08:09.123456789+01:00 a", b"2026-11-21T07:08:09.123456789Z b"])
-def test_lines_together_are_split_as_each_alone(lines: list[bytes]) -> None:
+def test_lines_are_split_together_as_alone(lines: list[bytes]) -> None:
     stamps: list[int] = []
     texts: list[bytes] = []
     last = 5
@@ -109,7 +109,7 @@ def test_lines_together_are_split_as_each_alone(lines: list[bytes]) -> None:
 
 
 @given(st.integers(-(10**19), 10**19))
-def test_what_is_shown_fits_its_column(nanoseconds: int) -> None:
+def test_times_fit_their_column(nanoseconds: int) -> None:
     assert width_of(between(nanoseconds)) < Times.BETWEEN.width
 
 

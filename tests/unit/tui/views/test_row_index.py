@@ -49,7 +49,7 @@ def test_rows_and_lines_map_both_ways(batch: list[bytes], width: int) -> None:
 
 
 @given(lines, st.integers(0, 4), st.integers(1, 20))
-def test_only_lines_that_are_shown_have_rows(batch: list[bytes], context: int, width: int) -> None:
+def test_only_shown_lines_have_rows(batch: list[bytes], context: int, width: int) -> None:
     buffer = LineBuffer()
     shown = LineSet(buffer, having(buffer, b"a"), context)
     index = RowIndex(buffer, shown, rows_at(buffer, width))
@@ -72,7 +72,7 @@ def test_only_lines_that_are_shown_have_rows(batch: list[bytes], context: int, w
         assert index.row_of(sequence) == row - inside
 
 
-def test_context_goes_over_the_borders_of_chunks() -> None:
+def test_context_crosses_chunks() -> None:
     buffer = LineBuffer()
     count = 3 * CHUNK_LINES
     hits = {CHUNK_LINES, 2 * CHUNK_LINES - 1}
@@ -88,7 +88,7 @@ def test_context_goes_over_the_borders_of_chunks() -> None:
     buffer.close()
 
 
-def test_a_set_is_filled_from_its_end_and_keeps_up() -> None:
+def test_a_set_is_filled_from_its_end_and_follows() -> None:
     buffer = LineBuffer()
     buffer.append([b"%d" % n for n in range(10 * CHUNK_LINES)])
     found = LineSet(buffer, having(buffer, b"7"))
@@ -109,7 +109,7 @@ def test_a_set_is_filled_from_its_end_and_keeps_up() -> None:
     buffer.close()
 
 
-def test_what_is_dropped_leaves_the_set_and_the_rows() -> None:
+def test_dropped_lines_leave_the_set_and_the_rows() -> None:
     buffer = LineBuffer()
     buffer.append([b"%d" % n for n in range(6 * CHUNK_LINES)])
     shown = LineSet(buffer, having(buffer, b"5"))
@@ -143,7 +143,7 @@ def test_uncounted_chunks_are_one_row_a_line_until_counted() -> None:
     buffer.close()
 
 
-def test_one_line_folded_out_moves_those_below() -> None:
+def test_an_expanded_line_moves_those_below() -> None:
     buffer = LineBuffer()
     buffer.append([b"x"] * 100)
     out: set[int] = set()

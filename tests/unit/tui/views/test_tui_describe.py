@@ -62,14 +62,14 @@ def text(lines: list[Line]) -> str:
     return "\n".join("".join(span.text for span in line) for line in lines)
 
 
-def test_a_container_is_told_with_all_that_concerns_it() -> None:
+def test_a_container_is_described_completely() -> None:
     said = text(told(web()))
     for words in ("nginx:1 · always pulled", "http 80/TCP ← host 8080", "/d ← data/a (read-only)",
                   "user 1000, read-only root, +NET_ADMIN, -ALL"):  # fmt: skip
         assert words in said
 
 
-def test_variables_are_told_by_name_and_source_and_never_by_value() -> None:
+def test_variables_are_shown_by_name_and_source_without_values() -> None:
     said = env_text(web().spec.containers[0])
     assert said == "PASSWORD, TOKEN ← secret keys/t, IP ← status.podIP, C_* ← configMap conf"
     assert "hunter2" not in text(told(web()))
@@ -84,13 +84,13 @@ def test_init_and_ephemeral_containers_have_their_own_parts() -> None:
     assert "targets app" in debugger
 
 
-def test_ids_are_as_long_as_people_need_them() -> None:
+def test_ids_are_shortened() -> None:
     assert short_id("docker://" + "cd" * 32) == "docker://cdcdcdcdcdcd"
     assert short_id("docker.io/nginx@sha256:" + "ab" * 32) == "docker.io/nginx@sha256:abababababab"
     assert short_id("") == ""
 
 
-def test_a_container_with_usual_rights_has_nothing_to_tell_of_them() -> None:
+def test_default_privileges_are_not_shown() -> None:
     assert security_text(None) == ""
 
 
@@ -115,7 +115,7 @@ def test_every_pod_fits_the_screen_at_any_width(width: int) -> None:
             assert "\x1b" not in text([line])
 
 
-def test_with_room_containers_stand_beside_conditions() -> None:
+def test_wide_screens_show_containers_beside_conditions() -> None:
     crash = next(p for p in gallery() if p.metadata.name.startswith("crash"))
     wide = text(told(crash, 198)).split("\n")
     assert any("Containers" in line and "Conditions" in line for line in wide)
@@ -127,7 +127,7 @@ def test_with_room_containers_stand_beside_conditions() -> None:
     ("name", "policy", "title"),
     [("web", "Always", "Runs "), ("crash-loop", "Always", "Why "), ("batch", "Never", "Ended ")],
 )
-def test_the_explanation_has_a_title_that_is_true(name: str, policy: str, title: str) -> None:
+def test_the_explanation_has_a_matching_title(name: str, policy: str, title: str) -> None:
     pod = next(one for one in gallery() if one.metadata.name == f"{name}-n1")
     pod = replace(pod, spec=replace(pod.spec, restartPolicy=policy))
     lines = text(told(pod)).splitlines()

@@ -36,14 +36,14 @@ def told(one: Pod, manifest: Manifest | None = None) -> list[str]:
     return ["".join(span.text for span in line) for line in lines]
 
 
-def test_where_all_is_well_nothing_differs() -> None:
+def test_a_healthy_pod_has_no_drift() -> None:
     files = {one.status.podUID: one for one in manifests()}
     for one in gallery():
         assert drifts(one, files.get(one.metadata.uid)) == ()
     assert drifts(holding({"cpu": "0.1", "memory": "33554432"}), None) == ()
 
 
-def test_amounts_that_somebody_else_changed() -> None:
+def test_resources_changed_by_others() -> None:
     assert told(holding({"cpu": "500m", "memory": "32Mi"})) == [
         (
             "▲ app limits.cpu: file 100m, container 500m"
@@ -85,18 +85,18 @@ def test_amounts_that_somebody_else_changed() -> None:
         ),
     ],
 )
-def test_a_resize_that_is_not_carried_out(condition: PodCondition, wanted: str) -> None:
+def test_a_resize_that_is_not_applied(condition: PodCondition, wanted: str) -> None:
     assert told(holding({"cpu": "100m", "memory": "16Mi"}, condition)) == [wanted]
 
 
-def test_a_file_that_is_broken_while_its_last_good_version_runs() -> None:
+def test_an_invalid_file_while_its_last_good_version_runs() -> None:
     (line,) = told(pod("hello", status()), broken(state=ManifestState.LAST_GOOD))
     assert "is invalid: its last valid version runs" in line
     assert line.endswith("the file takes effect once it is fixed")
     assert told(pod("hello", status()), broken(state=ManifestState.INVALID)) == []
 
 
-def test_what_does_not_run_differs_from_nothing() -> None:
+def test_a_stopped_container_has_no_drift() -> None:
     one = holding({"cpu": "500m"})
     (first,) = one.status.containerStatuses
     stopped = structs.replace(first, state=structs.replace(first.state, running=None))
@@ -104,14 +104,14 @@ def test_what_does_not_run_differs_from_nothing() -> None:
     assert drifts(structs.replace(one, status=bare), None) == ()
 
 
-def test_texts_that_are_no_quantities_are_compared_as_they_stand() -> None:
+def test_invalid_quantities_are_compared_as_text() -> None:
     assert differ("\x1b[31m", "100m")
     assert not differ("lots", "lots")
     assert not differ("100m", None)
 
 
 @virtual()
-async def test_a_pod_that_a_kubelet_runs_differs_in_nothing() -> None:
+async def test_a_pod_of_a_kubelet_has_no_drift() -> None:
     world = World()
     amounts = ResourceRequirements(requests={"cpu": "10m", "memory": "16Mi"}, limits=ASKED)
     world.add(static_pod("web-n1", "web", container(resources=amounts)))

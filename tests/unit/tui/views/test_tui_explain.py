@@ -70,7 +70,7 @@ def test_the_field_of_a_line(line: int, path: str) -> None:
 
 
 @pytest.mark.parametrize("width", [44, 76, 116])
-def test_lines_fit_and_say_it_all(width: int) -> None:
+def test_lines_fit_and_are_complete(width: int) -> None:
     said = explain("spec.containers.ports.hostPort")
     lines = explanation_lines(said, width)
     assert all(line_width(line) <= max(width, 40) for line in lines)

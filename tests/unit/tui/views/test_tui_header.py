@@ -46,13 +46,13 @@ def test_meters(detail: Detail, wanted: str) -> None:
     assert text(meters((CPU, MEMORY), detail)) == wanted
 
 
-def test_a_node_that_promised_more_than_it_has_and_is_not_measured() -> None:
+def test_an_overcommitted_node_without_usage() -> None:
     over = Amounts("cpu", None, 9000, 4000)
     assert text(meters((over,), Detail.TINY)) == ""
     assert "██████ █225% ┃?" in text(meters((over,), Detail.PERCENT))
 
 
-def test_the_gauges_of_header_and_node_pane_say_the_same() -> None:
+def test_gauges_of_header_and_node_pane_agree() -> None:
     found = gauges(node(), [], {}, Usage(410, 2 * GI))
     for gauge, name in zip(found, ("cpu", "memory"), strict=False):
         gauge = structs.replace(gauge, requested=gauge.allocatable // 3)
@@ -83,7 +83,7 @@ def scene() -> tuple[Model, Totals]:
 
 
 @pytest.mark.parametrize("width", [80, 100, 120, 160, 200])
-def test_the_header_fits_and_tells_states_and_figures(width: int) -> None:
+def test_the_header_fits_with_states_and_figures(width: int) -> None:
     model, totals = scene()
     left, right = header(model, totals, width)
     assert line_width(left) + line_width(right) <= width
@@ -95,7 +95,7 @@ def test_the_header_fits_and_tells_states_and_figures(width: int) -> None:
     assert ("requested" in text(right)) is (width >= 200)
 
 
-def test_totals_are_those_of_the_pods_that_are_there() -> None:
+def test_totals_count_existing_pods() -> None:
     dice = random.Random(7)
     totals, left = Totals(), dict[str, Pod]()
     states = (status(), status(ready=False), status(state=waiting("CrashLoopBackOff")))
@@ -116,7 +116,7 @@ def test_totals_are_those_of_the_pods_that_are_there() -> None:
     assert sum(totals.counts.values()) == len(left)
 
 
-def test_pods_that_ended_hold_nothing() -> None:
+def test_terminated_pods_use_no_resources() -> None:
     done = pod("a", status(state=ended(0)), phase="Succeeded", requests={"cpu": "1"})
     totals = Totals()
     totals.put(done, pod_row(done, None, now=0.0), requests_and_limits(done))

@@ -18,11 +18,11 @@ def cells(call: EngineCall) -> list[str]:
     return [cell.text for cell in row.cells]
 
 
-def test_a_call_tells_whose_it_is_and_how_long_it_took() -> None:
+def test_a_call_shows_its_owner_and_duration() -> None:
     assert cells(CALL)[1:] == ["agent", "web-n1/app", "stop", "1.2s", "docker stop --time 30 abc"]
 
 
-def test_a_failed_call_is_a_fault_and_its_line_is_copied_without_the_error() -> None:
+def test_a_failed_call_is_marked_and_copied_without_the_error() -> None:
     failed = msgspec.structs.replace(CALL, error="no such \x1b[31mcontainer", count=3)
     (row,) = journal_rows([], [failed])
     assert row.fault
@@ -44,7 +44,7 @@ def test_a_call_that_is_counted_stays_the_same_row() -> None:
     assert journal_rows([], [again])[0].key == journal_rows([], [more])[0].key
 
 
-def test_for_one_pod_only_its_deeds_are_listed() -> None:
+def test_for_one_pod_only_its_actions_are_listed() -> None:
     deeds = [
         JournalEntry(1.0, "delete", "mv a b", "web-n1, api-n1"),
         JournalEntry(2.0, "edit", "e", "api-n1"),

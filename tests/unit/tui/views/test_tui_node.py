@@ -22,7 +22,7 @@ def text(line: Line) -> str:
     return "".join(span.text for span in line)
 
 
-def test_gauges_add_up_what_active_pods_ask_for() -> None:
+def test_gauges_sum_the_requests_of_active_pods() -> None:
     cpu, memory, pods, storage = FOUND
     assert (cpu.capacity, cpu.allocatable, cpu.reserved) == (4000, 3800, 200)
     assert cpu.requested == 2 * 250 + 100 + 50
@@ -67,7 +67,7 @@ def test_a_bar_is_as_long_as_its_shares_and_marks_use() -> None:
     st.integers(0, 6000),
     st.integers(0, 45),
 )
-def test_a_bar_is_filled_share_by_share(
+def test_a_bar_is_filled_by_shares(
     requests: list[int], cells: int, allocatable: int, place: int
 ) -> None:
     requests.sort(reverse=True)
@@ -87,7 +87,7 @@ def test_a_bar_is_filled_share_by_share(
     assert drawn == expected
 
 
-def test_a_rejected_pod_says_what_is_missing() -> None:
+def test_a_rejected_pod_shows_the_missing_resources() -> None:
     (refused,) = rejections(ASKS, FOUND)
     assert refused.reason == "UnexpectedAdmissionError"
     assert refused.missing == "cpu: asks 64, 3.15 free"

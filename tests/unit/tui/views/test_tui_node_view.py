@@ -34,7 +34,7 @@ def text(line: Line) -> str:
 # --- history
 
 
-def test_history_is_bounded_and_takes_each_sample_once() -> None:
+def test_history_is_bounded_without_duplicate_samples() -> None:
     history = NodeHistory()
     for at in range(KEPT + 10):
         history.add(float(at), Usage(at, 0))
@@ -43,7 +43,7 @@ def test_history_is_bounded_and_takes_each_sample_once() -> None:
     assert [s.cpu for s in history.samples][-2:] == [KEPT + 8, KEPT + 9]
 
 
-def test_the_model_keeps_what_the_node_used_even_where_nothing_changed() -> None:
+def test_the_model_keeps_node_usage_without_changes() -> None:
     model = Model()
     for seconds in (9, 6, 3):
         metrics = NodeMetrics(metadata=ObjectMeta(name="n1"), timestamp=ago(seconds=seconds),
@@ -57,7 +57,7 @@ def test_the_model_keeps_what_the_node_used_even_where_nothing_changed() -> None
     ("oldest", "span", "words"),
     [(120, "15m", "the last 2m"), (7200, "15m", "the last 14m"), (7200, "6h", "the last 120m")],
 )
-def test_a_plot_shows_no_more_time_than_there_is(oldest: float, span: str, words: str) -> None:
+def test_a_plot_is_limited_to_the_available_time(oldest: float, span: str, words: str) -> None:
     samples = [Sample(now() - at, 1, 1) for at in range(int(oldest), 0, -60)]
     past = observed_usage(samples, now(), span)
     lines = history_lines(GAUGES, past, now(), span, 78, 18)
@@ -65,7 +65,7 @@ def test_a_plot_shows_no_more_time_than_there_is(oldest: float, span: str, words
     assert f"up to {span}" in text(lines[-1])
 
 
-def test_what_the_agent_kept_has_pods_and_disk_too() -> None:
+def test_the_agents_history_includes_pods_and_disk() -> None:
     times = tuple(now() - 10 * n for n in range(20, 0, -1))
     told = NodeInsight(
         time=now(), times=times, cpu=(400.0,) * 20, memory=(3 << 30,) * 20,
@@ -80,7 +80,7 @@ def test_what_the_agent_kept_has_pods_and_disk_too() -> None:
 
 
 @pytest.mark.parametrize(("width", "height"), [(78, 18), (118, 28), (196, 52), (40, 10)])
-def test_plots_fit_their_place(width: int, height: int) -> None:
+def test_plots_fit_their_area(width: int, height: int) -> None:
     samples = [Sample(now() - n, 400 + n, n << 20) for n in range(100, 0, -3)]
     lines = history_lines(GAUGES, observed_usage(samples, now(), "1h"), now(), "1h", width, height)
     assert max(map(line_width, lines)) <= width
@@ -93,7 +93,7 @@ def test_plots_fit_their_place(width: int, height: int) -> None:
 
 @pytest.mark.parametrize("oldest", [59, 117, 3300])
 @pytest.mark.parametrize(("width", "height"), [(77, 17), (77, 18), (60, 17), (60, 21)])
-def test_all_that_the_agent_kept_fits_with_its_legend(width: int, height: int, oldest: int) -> None:
+def test_the_agents_history_fits_with_its_legend(width: int, height: int, oldest: int) -> None:
     times = tuple(now() - at for at in range(oldest, 0, -10))
     many = len(times)
     told = NodeInsight(time=now(), times=times, cpu=(400.0,) * many, memory=(3 << 30,) * many,
@@ -103,14 +103,14 @@ def test_all_that_the_agent_kept_fits_with_its_legend(width: int, height: int, o
     assert "allocatable" in " ".join(map(text, lines[-2:])).replace("  ", " ")
 
 
-def test_a_node_that_nobody_measures_says_so() -> None:
+def test_a_node_without_usage_says_so() -> None:
     assert "No measurements" in text(history_lines(GAUGES, UsageHistory(), now(), "1h", 78, 18)[0])
 
 
 # --- wishes
 
 
-def test_a_wish_becomes_a_pod() -> None:
+def test_what_if_input_becomes_a_pod() -> None:
     wish = parse_query("cpu=500m mem=1Gi hostPort=8080,127.0.0.1:53/udp priority=7 name=web")
     pod = json.loads(wish.manifest())
     (container,) = pod["spec"]["containers"]
@@ -123,7 +123,7 @@ def test_a_wish_becomes_a_pod() -> None:
     ]  # fmt: skip
 
 
-def test_of_huge_pages_and_devices_a_limit_is_asked_for() -> None:
+def test_huge_pages_and_devices_require_limits() -> None:
     pod = json.loads(parse_query("hugepages-2Mi=4Mi example.com/gpu=1 cpu=1").manifest())
     limits = pod["spec"]["containers"][0]["resources"]["limits"]
     assert limits == {"hugepages-2Mi": "4Mi", "example.com/gpu": "1"}
@@ -142,7 +142,7 @@ def test_of_huge_pages_and_devices_a_limit_is_asked_for() -> None:
         ("web.yaml", "neither a request"),
     ],
 )
-def test_what_is_wrong_with_a_wish(typed: str, words: str) -> None:
+def test_errors_of_what_if_input(typed: str, words: str) -> None:
     with pytest.raises(QueryError, match=words.replace("?", r"\?")):
         parse_query(typed)
 
@@ -150,7 +150,7 @@ def test_what_is_wrong_with_a_wish(typed: str, words: str) -> None:
 @pytest.mark.parametrize(
     ("typed", "wish"), [("cpu=1", True), ("cpu=1 web", False), ("web.yaml", False), ("", False)]
 )
-def test_a_wish_is_not_a_file(typed: str, wish: bool) -> None:
+def test_what_if_input_is_not_a_file(typed: str, wish: bool) -> None:
     assert is_query(typed) is wish
 
 
@@ -158,7 +158,7 @@ def test_a_wish_is_not_a_file(typed: str, wish: bool) -> None:
 
 
 @pytest.mark.parametrize(("width", "height"), [(75, 20), (117, 32), (195, 56)])
-def test_the_overview_says_all_of_each_resource(width: int, height: int) -> None:
+def test_the_overview_shows_each_resource_completely(width: int, height: int) -> None:
     lines = overview_lines(node(), GAUGES, 1, now(), width, height)
     assert max(map(line_width, lines)) <= width
     said = [" ".join(text(line).split()) for line in lines]
@@ -170,14 +170,14 @@ def test_the_overview_says_all_of_each_resource(width: int, height: int) -> None
     assert "Engine docker 20.10.24" in said
 
 
-def test_what_is_nearly_used_up_is_marked_beside_its_colour() -> None:
+def test_high_usage_is_marked_besides_its_colour() -> None:
     full = [requests_of(pod("a", status(), requests={"cpu": "3", "memory": "7Gi"}))]
     lines = resource_lines(gauges(node(), full, {}, None), 100, roomy=False)
     assert "3  79%▲" in text(lines[1])
     assert "7Gi  93%✖" in text(lines[3])
 
 
-def test_conditions_with_their_age_and_who_would_go_first() -> None:
+def test_conditions_with_their_age_and_the_eviction_order() -> None:
     base = node()
     pressure = NodeCondition(
         type="MemoryPressure", status="True", reason="KubeletHasInsufficientMemory",
@@ -203,7 +203,7 @@ def cells(row: Row) -> list[str]:
     return [cell.shown(now()) for cell in row.cells]
 
 
-def test_a_pods_share_is_of_what_pods_may_have() -> None:
+def test_a_pods_share_is_of_allocatable() -> None:
     web = pod("web", status(), requests={"cpu": "1", "memory": "1Gi"}, limits={"memory": "2Gi"})
     row = share_row(web, requests_of(web), Usage(3000, 1 << 20), {"cpu": 4000, "memory": 4 << 30})
     assert cells(row) == ["web-n1", "1000m", "-", "3000m", "▲75%", "1Gi", "2Gi", "1Mi", "25%", "-"]
@@ -222,7 +222,7 @@ def test_an_image_with_its_age_and_its_users() -> None:
     assert image_summary((image, bare)) == "2 images, 16Mi · 1 unused, 12Mi (75%)"
 
 
-def test_a_rejected_pod_says_what_it_lacked_and_whether_it_fits_now() -> None:
+def test_a_rejected_pod_shows_missing_resources_and_whether_it_fits_now() -> None:
     refused = next(p for p in gallery() if p.status.reason)
     (rejection,) = rejections([requests_of(refused)], GAUGES)
     row = rejected_row(refused, rejection)

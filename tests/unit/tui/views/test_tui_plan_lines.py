@@ -46,7 +46,7 @@ def texts(of: Plan) -> list[str]:
     return ["".join(span.text for span in line) for line in plan_lines(of)]
 
 
-def test_a_replaced_pod_says_why_and_where() -> None:
+def test_a_replaced_pod_shows_reason_and_position() -> None:
     assert texts(plan(pod(Outcome.REPLACED, IMAGE, grace=30))) == [
         "↻ web is replaced: the old one is terminated within 30 s, then a new one starts.",
         "    containers[0].image  busybox:1.35 → busybox:1.36  (line 14)",
@@ -67,16 +67,16 @@ def test_a_replaced_pod_says_why_and_where() -> None:
          "↻ web keeps running (fixed UID); a, b restart."),
     ],
 )  # fmt: skip
-def test_each_outcome_has_its_sentence(of: PodPlan, first: str) -> None:
+def test_each_outcome_has_a_message(of: PodPlan, first: str) -> None:
     assert texts(plan(of))[0] == first
 
 
-def test_what_the_node_would_refuse_is_said_below() -> None:
+def test_a_rejection_by_the_node_is_shown_below() -> None:
     said = texts(plan(pod(Outcome.NEW, rejection="OutOfcpu: too much")))
     assert said == ["+ web is new.", "  ✗ this node would not admit it: OutOfcpu: too much"]
 
 
-def test_effects_under_a_fixed_uid_stand_behind_their_fields() -> None:
+def test_with_a_fixed_uid_effects_follow_their_fields() -> None:
     change = FieldChange(field="spec.restartPolicy", old="Always", new="", gone=True, line=3,
                          effect="at once, nothing restarts")  # fmt: skip
     assert texts(plan(pod(Outcome.IN_PLACE, change)))[1] == (
@@ -84,7 +84,7 @@ def test_effects_under_a_fixed_uid_stand_behind_their_fields() -> None:
     )
 
 
-def test_a_text_that_cannot_be_used_says_so_first_with_line_and_column() -> None:
+def test_an_invalid_text_is_reported_first_with_line_and_column() -> None:
     wrong = Diagnostic(severity=Severity.ERROR, path="/m/web.yaml", code="UnknownField",
                        message='unknown field "imago"', line=9, column=7,
                        field="spec.containers[0].imago", fix="image")  # fmt: skip
@@ -106,7 +106,7 @@ def test_a_duplicate_names_the_other_file() -> None:
     assert said[0] == "✗ This file would be ignored: given by a.yaml too"
 
 
-def test_what_stands_beside_pods_is_told_too() -> None:
+def test_config_maps_are_listed_beside_pods() -> None:
     conf = ObjectPlan(outcome=Outcome.IN_PLACE, kind="ConfigMap", namespace="default", name="c",
                       readers=("web",))  # fmt: skip
     file = FilePlan(name="api.yaml", old=ManifestState.ACCEPTED, new=ManifestState.INVALID,
@@ -120,13 +120,13 @@ def test_what_stands_beside_pods_is_told_too() -> None:
     ]
 
 
-def test_nothing_to_tell_is_told() -> None:
+def test_an_empty_plan_says_so() -> None:
     assert texts(plan()) == ["= Nothing changes."]
     assert does_nothing(plan(pod(Outcome.UNCHANGED)))
     assert not does_nothing(plan(usable=False))
 
 
-def test_what_comes_from_outside_is_clean_and_bounded() -> None:
+def test_outside_text_is_stripped_and_limited() -> None:
     evil = FieldChange(field="spec.\x1b[31m", old="\x1b]0;x\x07", new="\u202eabc")
     many = plan(pod(Outcome.REPLACED, evil, *[IMAGE] * 100))
     said = texts(many)
@@ -135,13 +135,13 @@ def test_what_comes_from_outside_is_clean_and_bounded() -> None:
     assert said[-1] == "  … 61 more fields"
 
 
-def test_only_what_ends_something_is_disruptive() -> None:
+def test_only_terminations_are_disruptive() -> None:
     assert is_disruptive([plan(pod(Outcome.REPLACED))])
     assert is_disruptive([plan(pod(Outcome.IN_PLACE, restarts=("a",)))])
     assert not is_disruptive([plan(pod(Outcome.NEW), pod(Outcome.IN_PLACE))])
 
 
-def test_what_was_done_fits_one_line() -> None:
+def test_the_result_fits_one_line() -> None:
     conf = ObjectPlan(outcome=Outcome.NEW, kind="ConfigMap", namespace="default", name="c")
     assert outcome_text(plan(pod(Outcome.REPLACED), objects=(conf,))) == (
         "web is replaced; ConfigMap c"

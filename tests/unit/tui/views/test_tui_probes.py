@@ -46,7 +46,7 @@ def shown(*reports: ProbeReport, width: int = 100, **more: object) -> str:
     return text(lines)
 
 
-def test_a_probe_says_what_it_asks_when_next_and_what_it_heard() -> None:
+def test_a_probe_shows_its_action_next_run_and_last_result() -> None:
     said = shown(report())
     for words in ("▸ ✖ fails", "app readiness", "exec check me, every 7s", "in 4s",
                   "2 failures in a row, threshold 3", "✔▲?✖", "✖ failure in 250ms, 3s ago",
@@ -54,7 +54,7 @@ def test_a_probe_says_what_it_asks_when_next_and_what_it_heard() -> None:
         assert words in said
 
 
-def test_a_run_by_hand_stands_beside_the_kubelets_own() -> None:
+def test_a_manual_run_is_shown_beside_the_kubelets() -> None:
     answers = {("app", "Readiness"): run("success")}
     said = shown(report(), answers=answers)
     assert "asked ✔ success" in said
@@ -78,7 +78,7 @@ def test_streaks() -> None:
     assert streak_text(report(last="Success", inRow=17, threshold=1)) == "17 successes in a row"
 
 
-def test_a_pod_without_probes_is_told_what_they_are_for() -> None:
+def test_a_pod_without_probes_explains_them() -> None:
     lines, places = probe_lines(pod("web", status("app")), (), ("", ""), {}, now=AT, elapsed=0,
                                 width=80)  # fmt: skip
     assert "No container of this pod has a probe" in text(lines)
@@ -87,7 +87,7 @@ def test_a_pod_without_probes_is_told_what_they_are_for() -> None:
 
 
 @pytest.mark.parametrize("width", [40, 78, 198])
-def test_hostile_output_stays_text_within_the_screen(width: int) -> None:
+def test_hostile_output_is_plain_text_and_fits(width: int) -> None:
     nasty = run(output="\x1b]0;owned\x07\x1b[2J" + "漢" * 400 + "\r\n\x9b31mx")
     lines, _ = probe_lines(probed(), (report(history=(nasty,)),), ("app", "Readiness"), {},
                            now=AT, elapsed=0, width=width)  # fmt: skip

@@ -55,19 +55,19 @@ def words(pull: Pull) -> str:
         (f"app: x: Downloading {40 * MIB}/{29 * MIB}", "◔ pulling big:1 100% 29/29Mi"),
     ],
 )
-def test_a_record_in_words(text: str, wanted: str) -> None:
+def test_a_pull_is_described(text: str, wanted: str) -> None:
     pull = recorded_pull(pulling("web", text))
     assert pull is not None
     assert words(pull) == wanted
 
 
-def test_a_record_without_a_pull_tells_of_none() -> None:
+def test_a_record_without_a_pull_has_none() -> None:
     assert recorded_pull(pod("web")) is None
     assert pull_of(pod("web"), [pulling("other", "app: Pulling")]) is None
 
 
 @given(st.text())
-def test_no_text_breaks_it(text: str) -> None:
+def test_any_text_is_parsed(text: str) -> None:
     pull = recorded_pull(pulling("web", text))
     assert pull is None or words(pull)
 
@@ -81,7 +81,7 @@ def test_no_text_breaks_it(text: str) -> None:
         (3 * MIB // 2, 5 * MIB // 2, "1.5/2.5Mi"),
     ],
 )
-def test_a_part_in_the_unit_of_the_whole(current: int, total: int, wanted: str) -> None:
+def test_progress_uses_the_unit_of_the_total(current: int, total: int, wanted: str) -> None:
     assert part_of(current, total) == wanted
 
 
@@ -96,12 +96,12 @@ def test_pods_that_wait_for_one_image_show_one_pull() -> None:
     assert words(first) == "◔ pulling big:1 50% 1/2Mi · 2 pods waiting"
 
 
-def test_a_pull_by_hand_has_no_pods() -> None:
+def test_a_manual_pull_has_no_pods() -> None:
     pull = requested_pull("big:1", PullStep(status="x: Downloading", current=MIB, total=4 * MIB))
     assert pull == Pull("big:1", Stage.PULLING, MIB, 4 * MIB)
 
 
-def test_the_bar_of_a_pull_under_way_says_how_far_it_is() -> None:
+def test_the_bar_of_a_pull_shows_progress() -> None:
     began = ago(seconds=9)
     steps = (
         Step(kind=StepKind.PULL, subject="old:1", began=began, ended=ago(seconds=6)),

@@ -40,13 +40,13 @@ def text(lines: list[Line]) -> str:
      (14, (ReferenceLine(500, "━", ""),), True, 600),
      (0, (), False, 1.5), (100, (), False, 150)],
 )  # fmt: skip
-def test_the_scale_ends_at_a_round_number_above_what_it_shows(
+def test_the_scale_ends_at_a_round_number_above_the_maximum(
     peak: float, levels: tuple[ReferenceLine, ...], whole: bool, top: float
 ) -> None:
     assert axis_top(peak, levels, least=1, whole=whole) == pytest.approx(top)
 
 
-def test_bytes_are_rounded_as_bytes_are() -> None:
+def test_bytes_are_rounded_to_binary_units() -> None:
     assert axis_top(33 * MI, (), least=1, whole=False, binary=True) == 40 * MI
 
 
@@ -65,14 +65,14 @@ def test_columns_between_two_points_are_filled_and_gaps_are_not() -> None:
     assert found[46] == 5
 
 
-def test_points_that_are_unevenly_dense_leave_no_holes() -> None:
+def test_unevenly_spaced_points_leave_no_gaps() -> None:
     far, close = [60.0 * n for n in range(30)], [1800 + 10.0 * n for n in range(30)]
     times = [*far, *close]
     found = buckets(times, [1.0] * 60, 150, 0.0, 2100.0)
     assert None not in found
 
 
-def test_what_was_not_measured_is_a_hole_up_to_the_next_point() -> None:
+def test_missing_measurements_are_a_gap_up_to_the_next_point() -> None:
     found = buckets([0, 10, 20, 30], [1, None, None, 2], 40, 0.0, 40.0)
     assert found[:10] == [1] * 10
     assert found[10:30] == [None] * 20
@@ -84,11 +84,11 @@ def test_columns_are_as_high_as_their_values() -> None:
     assert rows == ["  █ ", "  █ ", " ██ ", " ██ "]
 
 
-def test_the_least_use_is_seen_and_none_is_not() -> None:
+def test_the_smallest_usage_is_visible_and_zero_is_not() -> None:
     assert text(plot([0.0, 0.01], 2, 100, (), "")).split("\n")[1] == " ▁"
 
 
-def test_lines_lie_at_their_height_with_a_mark_of_their_own() -> None:
+def test_limit_lines_are_at_their_height_with_a_mark() -> None:
     rows = text(plot([10, 10, 10], 10, 100, (LIMIT, ReferenceLine(30, "╌", "key")), "")).split("\n")
     assert rows[1] == "━━━"
     assert rows[7] == "╌╌╌"
@@ -96,7 +96,7 @@ def test_lines_lie_at_their_height_with_a_mark_of_their_own() -> None:
     assert "━" not in beyond
 
 
-def test_no_line_hides_all_of_a_value() -> None:
+def test_limit_lines_do_not_hide_values() -> None:
     low = ReferenceLine(30, "╌", "key")
     rows = text(plot([20, 40, None], 2, 100, (LIMIT, low), "")).split("\n")
     assert rows[1] == "▃▆╌"
@@ -113,7 +113,7 @@ def shown(of: Used, width: int, height: int, *, whole: bool = False) -> str:
     return text(resource_lines(of, AT, "1h", width, height, whole=whole))
 
 
-def test_a_container_is_told_with_what_it_asks_for() -> None:
+def test_a_container_is_shown_with_its_requests_and_limits() -> None:
     web = pod("web", status("app"),
               requests={"cpu": "10m", "memory": "32Mi", "ephemeral-storage": "8Mi"},
               limits={"cpu": "25m", "memory": "4Gi", "ephemeral-storage": "16Mi"})  # fmt: skip
@@ -125,7 +125,7 @@ def test_a_container_is_told_with_what_it_asks_for() -> None:
     assert "╌╌╌" in said
 
 
-def test_disks_and_networks_are_told_in_bytes_each_second() -> None:
+def test_disk_and_network_are_shown_in_bytes_per_second() -> None:
     said = shown(used(pod("web", status("app")), series("app")), 330, 40)
     assert "read 2KiB/s now · 2KiB/s peak" in said
     assert "write 3MiB/s now" in said
@@ -139,7 +139,7 @@ def test_disks_and_networks_are_told_in_bytes_each_second() -> None:
     ("count", "words"),
     [(0, "0B/s"), (600, "600B/s"), (2048, "2KiB/s"), (1_300_000, "1.2MiB/s"), (5 << 30, "5GiB/s")],
 )
-def test_rates_in_words(count: int, words: str) -> None:
+def test_rates_as_text(count: int, words: str) -> None:
     assert rate(count) == words
 
 
@@ -149,7 +149,7 @@ def chart(values: Sequence[float | None], **changes: Any) -> list[str]:
     return text(chart_lines(found, 60, Frame(AT - 60, AT, 8))).split("\n")
 
 
-def test_lines_across_have_their_value_at_the_left() -> None:
+def test_horizontal_lines_have_their_value_at_the_left() -> None:
     rows = chart([10 * MI] * 6, request=6 * MI, limit=12 * MI)
     (limit,) = [row for row in rows[1:] if "━" in row]
     (request,) = [row for row in rows[1:] if "╌" in row]
@@ -157,16 +157,16 @@ def test_lines_across_have_their_value_at_the_left() -> None:
     assert request.split("┤")[0].strip() == "6Mi"
 
 
-def test_a_figure_that_is_missing_now_is_not_the_last_known() -> None:
+def test_a_missing_current_value_is_not_the_last_known_one() -> None:
     assert chart([MI, 2 * MI, None])[0].startswith("mem ? now · 2Mi peak")
 
 
-def test_before_there_are_figures_it_says_when_they_come() -> None:
+def test_before_the_first_figures_their_time_is_announced() -> None:
     assert "the first measurement comes in ten seconds" in chart([None])[0]
     assert "not measured: nobody counts" in chart([], why="nobody counts")[0]
 
 
-def test_what_nobody_measures_is_said_once_with_the_reason() -> None:
+def test_unavailable_figures_are_reported_once_with_the_reason() -> None:
     why = {"disk": "nobody counts it", "network": "the node's network"}
     bare = structs.replace(series("app"), read=(None,) * 60, written=(None,) * 60)
     of = used(pod("web", status("app")), bare, network=NetworkSeries(), unmeasured=why)
@@ -176,7 +176,7 @@ def test_what_nobody_measures_is_said_once_with_the_reason() -> None:
     assert "┤" in said
 
 
-def test_what_was_nothing_all_the_time_takes_one_line() -> None:
+def test_constant_zero_takes_one_line() -> None:
     calm = structs.replace(series("app"), read=(0.0,) * 60, written=(None, *(0.0,) * 59))
     said = shown(used(pod("web", status("app")), calm), 100, 30)
     assert "read, write 0B/s constantly" in said
@@ -190,7 +190,7 @@ def test_a_container_at_its_limit_has_a_mark() -> None:
     assert "▲" not in shown(used(web, series("app")), 120, 30)
 
 
-def test_without_figures_it_says_when_they_come() -> None:
+def test_without_figures_their_time_is_announced() -> None:
     web = pod("web", status("app"), status("side"))
     said = shown(Used(web), 80, 20)
     assert "No measurements of this pod in the last 1h" in said
@@ -198,7 +198,7 @@ def test_without_figures_it_says_when_they_come() -> None:
     assert "not running" in shown(used(web, series("app")), 80, 20)
 
 
-def test_all_of_a_pod_with_one_container_is_seen_at_once_in_a_small_terminal() -> None:
+def test_a_pod_with_one_container_fits_a_small_terminal() -> None:
     web = pod("web", status("app"), limits={"cpu": "40m"}, requests={"memory": "1Mi"})
     lines = resource_lines(used(web, series("app")), AT, "1h", 75, 18)
     assert len(lines) <= 18

@@ -132,7 +132,7 @@ def test_status(name: str, given: Pod, word: str, family: Family, ready: tuple[i
     assert (line.word, line.family, (line.ready, line.wanted)) == (word, family, ready)
 
 
-def test_a_rejected_pod_is_known_by_having_nothing_made_of_it() -> None:
+def test_a_rejected_pod_has_no_sandbox() -> None:
     rejected = {p.metadata.name: pod_status_line(p, 0.0).rejected for p in gallery()}
     assert [name for name, yes in rejected.items() if yes] == ["too-big-n1"]
 
@@ -151,7 +151,7 @@ def test_pod_cells() -> None:
     assert shown(pod_row(crashed, None, now=0.0))[4:6] == ["-", "-"]
 
 
-def test_names_from_outside_cannot_draw() -> None:
+def test_outside_names_contain_no_control_sequences() -> None:
     evil = "\x1b]0;owned\x07we\u202eb\x1b[2J"
     named = msgspec.structs.replace(
         pod("a", status()), metadata=msgspec.structs.replace(pod("a").metadata, name=evil)
@@ -162,7 +162,7 @@ def test_names_from_outside_cannot_draw() -> None:
     assert cell(row, "message") == "two lines␇"
 
 
-def test_other_namespaces_are_named() -> None:
+def test_other_namespaces_are_shown() -> None:
     elsewhere = pod("a", status())
     elsewhere = msgspec.structs.replace(
         elsewhere, metadata=msgspec.structs.replace(elsewhere.metadata, namespace="kube-system")
@@ -172,7 +172,7 @@ def test_other_namespaces_are_named() -> None:
     assert shown(apart, ("namespace", "name")) == ["kube-system", "a-n1"]
 
 
-def test_manifest_rows_tell_file_line_and_column() -> None:
+def test_manifest_rows_show_file_line_and_column() -> None:
     row = manifest_row(broken())
     assert row is not None
     assert shown(row, ("name", "ready", "status")) == ["hello.yaml:9:7", "-", "✖ InvalidManifest"]
@@ -221,7 +221,7 @@ MI = 1024 * 1024
         (None, "-", "-", "-"),
     ],
 )
-def test_what_comes_near_its_limit_stands_out_by_sign_and_tone(
+def test_usage_near_its_limit_is_marked_by_symbol_and_colour(
     used: Usage | None, memory: str, of_request: str, of_limit: str
 ) -> None:
     given = pod("a", status(), requests={"memory": "50Mi"}, limits={"memory": "100Mi"})
@@ -258,11 +258,11 @@ def test_wide_cells() -> None:
         (pod("a", status(ready=False), deleted=True), False),
     ],
 )
-def test_faults(given: Pod, fault: bool) -> None:
+def test_unhealthy_pods(given: Pod, fault: bool) -> None:
     assert pod_row(given, None, now=0.0).fault is fault
 
 
-def test_addresses_and_names_sort_as_people_count() -> None:
+def test_addresses_and_names_sort_naturally() -> None:
     names = sorted(["web-10", "web-2", "Web-1", "a"], key=natural_key)
     assert names == ["a", "Web-1", "web-2", "web-10"]
     found = sorted(["10.0.0.10", "10.0.0.9", "fd00::1", "-"], key=address_key)

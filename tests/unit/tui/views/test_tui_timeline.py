@@ -31,7 +31,7 @@ def by_label(found: Waterfall) -> dict[str, Bar]:
     return {bar.label: bar for bar in found.bars}
 
 
-def test_what_readiness_waited_for_is_critical_and_nothing_else() -> None:
+def test_only_steps_that_delay_readiness_are_critical() -> None:
     found = waterfall(USUAL, None, BASE + 60)
     critical = {bar.label for bar in found.bars if bar.critical}
     assert critical == {"admit", "volumes", "sandbox", "pull app:1.2", "start setup", "run setup",
@@ -41,7 +41,7 @@ def test_what_readiness_waited_for_is_critical_and_nothing_else() -> None:
     assert found.waited == pytest.approx(0.1, abs=1e-3)
 
 
-def test_a_pod_that_waits_for_the_one_before_it_says_so() -> None:
+def test_a_pod_that_waits_for_its_predecessor_says_so() -> None:
     before = structs.replace(USUAL, over=t(0.0))
     edited = start(
         step(StepKind.ADMIT, 0, 0.01), step(StepKind.VOLUMES, 2.6, 2.61),
@@ -62,7 +62,7 @@ def test_a_pod_that_waits_for_the_one_before_it_says_so() -> None:
     assert "wait" not in by_label(waterfall(USUAL, before, BASE + 5))
 
 
-def test_a_program_that_is_meant_to_run_is_never_waited_for() -> None:
+def test_a_running_program_is_not_on_the_critical_path() -> None:
     found = waterfall(start(step(StepKind.RUN, 0, 5, "app"), ready=5), None, BASE + 9)
     assert not any(bar.critical for bar in found.bars)
     assert found.waited == pytest.approx(5)
@@ -83,7 +83,7 @@ def test_the_critical_path_never_takes_longer_than_the_start() -> None:
         assert path + waited >= until - 0.02 * (len(bars) + 1)
 
 
-def test_a_step_under_way_is_drawn_up_to_now() -> None:
+def test_a_running_step_is_drawn_up_to_now() -> None:
     found = waterfall(start(step(StepKind.PULL, 1, None, "a")), None, BASE + 11)
     assert (found.ready, found.until, found.bars[0].open) == (False, pytest.approx(11), True)
 
@@ -123,7 +123,7 @@ def test_repetitions_are_numbered_and_compared_as_one() -> None:
     assert [bar.change for bar in found.bars] == [None, None, pytest.approx(4.0)]
 
 
-def test_what_came_after_readiness_is_told_below() -> None:
+def test_steps_after_readiness_are_listed_below() -> None:
     again = start(
         *USUAL.steps[:3],
         step(StepKind.RUN, 1, 60, "app", failed=True, note="Error, exit code 3"),
@@ -162,14 +162,14 @@ def test_no_line_is_wider_than_the_screen(width: int, now: float) -> None:
         ),
     ],
 )
-def test_which_start_it_is(number: int, days: int, words: str) -> None:
+def test_title_of_a_start(number: int, days: int, words: str) -> None:
     found = waterfall(USUAL, None, BASE + 60 + 86400 * days)
     said = text(waterfall_lines(found, 140, number=number, of=4)).splitlines()[0]
     when = datetime.fromtimestamp(found.began, UTC).astimezone()
     assert f"{words}{when:%H:%M:%S}" in said
 
 
-def test_every_bar_lies_where_its_step_was() -> None:
+def test_every_bar_has_the_position_of_its_step() -> None:
     lines = waterfall_lines(waterfall(USUAL, None, BASE + 60), 100, number=1, of=1)
     pull = next(line for line in lines if text([line]).startswith(" ✔ pull app"))
     before, body = text([pull[3:4]]), text([pull[4:5]])
@@ -183,17 +183,17 @@ def test_every_bar_lies_where_its_step_was() -> None:
     [(0, "0ms"), (0.24, "240ms"), (3.424, "3.42s"), (45.13, "45.1s"), (125, "2m05s"),
      (11520, "3h12m")],
 )  # fmt: skip
-def test_lengths_have_three_digits_or_so(seconds: float, shown: str) -> None:
+def test_durations_have_about_three_digits(seconds: float, shown: str) -> None:
     assert length(seconds) == shown
 
 
-def test_changes_say_their_direction() -> None:
+def test_changes_show_their_direction() -> None:
     assert [change(c) for c in (1.2, -0.24, 0.004)] == ["+1.20s", "−240ms", "="]
 
 
 @pytest.mark.parametrize("width", [80, 120, 200])
 @pytest.mark.parametrize("chosen", TABS)
-def test_all_tabs_are_named_at_any_width(width: int, chosen: str) -> None:
+def test_all_tabs_have_labels_at_any_width(width: int, chosen: str) -> None:
     found = tab_spans(chosen, {"manifest": " ▲12"}, width)
     assert [tab for tab, _ in found] == list(TABS)
     assert 1 + sum(line_width(line) for _, line in found) <= width

@@ -18,7 +18,7 @@ from podtui.tui.widgets.filters import ALL, parse_filter
 # --- what is in it
 
 
-def test_a_pod_with_all_that_is_below_it() -> None:
+def test_a_pod_with_all_its_items() -> None:
     items = pod_items(rich(), "n1", 0.0)
     assert [("  " * (item.depth - 1) + item.label, item.detail) for item in items] == [
         ("shop-n1", "2/2 · 172.17.0.2"),
@@ -39,7 +39,7 @@ def test_a_pod_with_all_that_is_below_it() -> None:
     ]  # fmt: skip
 
 
-def test_no_value_of_a_variable_is_told() -> None:
+def test_values_of_variables_are_not_shown() -> None:
     assert not any("hunter2" in item.label + item.detail for item in pod_items(rich(), "n1", 0.0))
 
 
@@ -52,7 +52,7 @@ def test_states_and_restarts_of_containers() -> None:
     assert found["main"].state == "○ PodInitializing"
 
 
-def test_hostile_texts_are_clean() -> None:
+def test_hostile_texts_are_stripped() -> None:
     bad = pod("a\x1b[31m", status("c\x07", image="i\u202e"))
     for item in pod_items(bad, "n1", 0.0):
         for text in (item.label, item.state, item.detail):
@@ -67,7 +67,7 @@ def labels(items: Any, folds: dict[str, bool], text: str = "") -> list[str]:
     return [item.label for item, _ in visible_rows(items, folds, wanted, now(), tree_row)]
 
 
-def test_a_pod_is_folded_until_somebody_opens_it() -> None:
+def test_pods_are_folded_initially() -> None:
     items = pod_items(rich(), "n1", 0.0)
     head = items[0]
     assert labels(items, {}) == ["shop-n1"]
@@ -77,7 +77,7 @@ def test_a_pod_is_folded_until_somebody_opens_it() -> None:
     assert shown == ["shop-n1", "fetch (init)", "proxy (sidecar)", "app"]
 
 
-def test_a_match_is_shown_with_what_is_above_it() -> None:
+def test_a_match_is_shown_with_its_ancestors() -> None:
     items = pod_items(rich(), "n1", 0.0)
     assert labels(items, {}, "hello") == ["shop-n1", "app", "env ConfigMap words"]
     assert labels(items, {}, "nowhere") == []
@@ -114,7 +114,7 @@ def model_of(*pods: Pod) -> Model:
     return model
 
 
-def test_a_change_of_one_pod_makes_rows_of_that_pod_alone() -> None:
+def test_a_change_of_one_pod_rebuilds_only_its_rows() -> None:
     model = model_of(*gallery(), rich())
     view = TreeView(model)
     view.all(now())
@@ -124,7 +124,7 @@ def test_a_change_of_one_pod_makes_rows_of_that_pod_alone() -> None:
     assert not gone
 
 
-def test_what_goes_takes_its_rows_with_it() -> None:
+def test_removed_pods_lose_their_rows() -> None:
     model = model_of(rich())
     view = TreeView(model)
     view.all(now())
@@ -136,7 +136,7 @@ def test_what_goes_takes_its_rows_with_it() -> None:
     assert {row.key for row in rows} - {"node:n1"} == set(gone)
 
 
-def test_a_pod_that_takes_its_place_is_as_open_as_it_was() -> None:
+def test_a_replaced_pod_keeps_its_folding() -> None:
     model = model_of(rich())
     view = TreeView(model)
     view.all(now())
@@ -146,7 +146,7 @@ def test_a_pod_that_takes_its_place_is_as_open_as_it_was() -> None:
     assert "pod:uid-other/app" in view.shown
 
 
-def test_nothing_is_made_of_what_is_below_folded_pods() -> None:
+def test_items_of_folded_pods_are_not_built() -> None:
     pods = [rich(f"p{n}", f"u{n}") for n in range(1000)]
     view = TreeView(model_of(*pods))
     assert len(view.all(now())) == 1001

@@ -33,7 +33,7 @@ def test_files_without_pods_wait_until_their_node_is_ready() -> None:
     assert waiting.reason_of("b.yaml") == ""
 
 
-def test_who_waits_for_something_else_is_told_of_again() -> None:
+def test_a_new_reason_to_wait_is_reported() -> None:
     model, waiting = waiting_model()
     waiting.update(model.take())
     condition = replace(node(ready=False).status.conditions[0], message="PLEG is not healthy")
@@ -43,7 +43,7 @@ def test_who_waits_for_something_else_is_told_of_again() -> None:
     assert waiting.reason_of("b.yaml") == "PLEG is not healthy"
 
 
-def test_nobody_looks_again_where_nothing_changed() -> None:
+def test_nothing_is_recomputed_without_changes() -> None:
     model, waiting = waiting_model()
     waiting.update(model.take())
     assert waiting.update(model.take()) == frozenset()

@@ -109,7 +109,7 @@ def test_no_row_is_wider_than_the_screen(width: int) -> None:
 
 
 @pytest.mark.parametrize(("width", "height"), [(76, 20), (116, 32), (196, 56)])
-def test_cause_and_fix_are_in_sight_on_every_screen(width: int, height: int) -> None:
+def test_cause_and_fix_are_visible_at_every_size(width: int, height: int) -> None:
     lines = texts(why_lines(view(), width, height))
     assert len(lines) <= height
     joined = "\n".join(lines)
@@ -119,7 +119,7 @@ def test_cause_and_fix_are_in_sight_on_every_screen(width: int, height: int) -> 
     assert "f shows the plan, then applies it" in joined
 
 
-def test_what_came_from_outside_draws_nothing_but_itself() -> None:
+def test_outside_text_draws_no_control_sequences() -> None:
     evil = Evidence("log", "\x1b[2Jgone\x07")
     lines = texts(
         why_lines(view(dataclasses.replace(SAID, evidence=(evil,), title="a\x1b[31mb")), 80)
@@ -127,11 +127,11 @@ def test_what_came_from_outside_draws_nothing_but_itself() -> None:
     assert not any("\x1b" in line or "\x07" in line for line in lines)
 
 
-def test_a_read_only_session_is_told_that_nothing_can_be_applied() -> None:
+def test_a_read_only_session_cannot_apply_fixes() -> None:
     assert any("read-only" in line for line in texts(why_lines(view(readonly=True), 80)))
 
 
-def test_a_text_that_is_withheld_is_not_drawn() -> None:
+def test_withheld_text_is_not_drawn() -> None:
     bare = record(text="")
     lines = texts(why_lines(WhyView(SAID, bare, 0.0), 80))
     assert "  The text may hold a Secret and is not shown." in lines
@@ -144,7 +144,7 @@ def test_an_excerpt_at_the_end_of_a_file_and_of_long_lines() -> None:
     assert "HERE" in long[0]
 
 
-def test_what_a_fix_changes_is_read_whole_at_any_width() -> None:
+def test_the_diff_of_a_fix_is_complete_at_any_width() -> None:
     text = f"command: [{'a long one ' * 5}]\nnote: {'a long one ' * 5}\n"
     fix = Fix("Let a shell read it", (Edit(1, 10, "[", "[sh, -c, "),))
     assert texts(diff_rows(text, fix, 40, 1)) == [
@@ -178,7 +178,7 @@ def model_of(*items: Pod | Manifest) -> Model:
     return model
 
 
-def test_one_line_says_the_cause_and_what_the_key_does() -> None:
+def test_one_line_shows_the_cause_and_the_key() -> None:
     model = model_of(hungry(), record())
     line = explain_pod(facts_of(model, hungry(), NOW.timestamp()))
     assert "".join(span.text for span in line) == (
@@ -187,12 +187,12 @@ def test_one_line_says_the_cause_and_what_the_key_does() -> None:
     )
 
 
-def test_a_pod_that_is_well_says_what_it_runs() -> None:
+def test_a_healthy_pod_shows_what_it_runs() -> None:
     line = explain_pod(facts_of(model_of(), hungry(well=True), NOW.timestamp()))
     assert texts([line]) == ["app busybox:1.36"]
 
 
-def test_a_line_is_made_anew_only_when_something_may_have_changed() -> None:
+def test_a_line_is_recomputed_only_after_changes() -> None:
     model = model_of(hungry(), record())
     kept = Explanations(model)
     now = NOW.timestamp()
@@ -233,6 +233,6 @@ def test_an_applied_fix_is_followed(
     assert line.endswith("(Double it)  u undoes it")
 
 
-def test_the_scene_is_what_the_rules_say_of_it() -> None:
+def test_the_scene_matches_the_rules() -> None:
     said = diagnose(facts_of(model_of(hungry(), record()), hungry(), NOW.timestamp()))
     assert (said.cause, said.field, said.place) == ("OutOfMemory", LIMIT, (11, 9))

@@ -26,7 +26,7 @@ def test_amounts() -> None:
 
 
 @given(TEXT)
-def test_clean_text_holds_nothing_that_moves_a_cursor(text: str) -> None:
+def test_stripped_text_does_not_move_the_cursor(text: str) -> None:
     found = clean(text)
     assert not any(ord(c) < 0x20 or 0x7F <= ord(c) < 0xA0 for c in found)
     assert not any(c in "\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069" for c in found)
@@ -38,17 +38,17 @@ def test_clean_keeps_wide_characters_and_lines() -> None:
 
 
 @given(PLAIN, st.integers(0, 30))
-def test_sized_text_has_its_size(text: str, width: int) -> None:
+def test_sized_text_has_the_requested_width(text: str, width: int) -> None:
     assert width_of(sized(text, width)) == width
 
 
-def test_a_blank_that_has_no_room_ends_its_row() -> None:
+def test_a_space_that_does_not_fit_ends_its_row() -> None:
     rows = wrap([Span("four"), Span("  X "), Span("more")], 5)
     assert ["".join(span.text for span in row) for row in rows] == ["four", "X ", "more"]
 
 
 @given(st.lists(PLAIN, max_size=4), st.integers(2, 40), st.integers(0, 50))
-def test_wrapped_rows_fit_and_lose_no_word(texts: list[str], width: int, indent: int) -> None:
+def test_wrapped_rows_fit_and_keep_every_word(texts: list[str], width: int, indent: int) -> None:
     rows = wrap([Span(text) for text in texts], width, indent=indent)
     assert all(line_width(row) <= width for row in rows)
     before = "".join("".join(texts).split())
@@ -86,14 +86,14 @@ def fitted(available: int, *wanted: str) -> list[str]:
     return [keys[f.index] for f in found]
 
 
-def test_the_least_important_column_goes_first() -> None:
+def test_the_least_important_column_is_hidden_first() -> None:
     assert fitted(78) == ["name", "ready", "status", "restarts", "cpu", "memory", "age"]
     assert fitted(40)[:3] == ["name", "ready", "status"]
     assert {"cpu", "memory", "ip"}.isdisjoint(fitted(40))
     assert fitted(120) == list(NATURAL)
 
 
-def test_more_columns_do_not_cut_those_that_are_always_there() -> None:
+def test_additional_columns_do_not_truncate_fixed_ones() -> None:
     keys = [column.key for column in POD_COLUMNS]
     natural = [20 if key == "status" else NATURAL.get(key, 8) for key in keys]
     for available in range(80, 240):
@@ -103,6 +103,6 @@ def test_more_columns_do_not_cut_those_that_are_always_there() -> None:
         assert widths["status"] >= 20 or set(widths) <= set(NATURAL)
 
 
-def test_a_column_that_is_wanted_is_the_last_to_go() -> None:
+def test_a_selected_column_is_hidden_last() -> None:
     assert "ip" in fitted(40, "ip")
     assert "ip" not in fitted(40)

@@ -33,7 +33,7 @@ def keys(choice: ColumnChoice, sort: int | None = None) -> list[str]:
     return [COLUMNS[index].key for index in choice.shown(COLUMNS, sort)]
 
 
-def test_at_first_wide_and_chosen() -> None:
+def test_initial_wide_and_selected_columns() -> None:
     assert keys(ColumnChoice()) == ["name", "age"]
     assert keys(ColumnChoice(wide=True)) == ["space", "name", "age"]
     assert keys(ColumnChoice(("labels", "age"))) == ["name", "age", "labels"], "names stay"
@@ -41,11 +41,11 @@ def test_at_first_wide_and_chosen() -> None:
     assert keys(ColumnChoice(("gone",))) == ["name"]
 
 
-def test_what_is_sorted_by_is_shown() -> None:
+def test_the_sort_column_is_shown() -> None:
     assert keys(ColumnChoice(), 3) == ["name", "age", "labels"]
 
 
-def test_ticking_goes_from_what_is_shown() -> None:
+def test_selection_starts_from_the_shown_columns() -> None:
     assert ColumnChoice().toggled("labels", COLUMNS).chosen == ("name", "age", "labels")
     assert ColumnChoice().toggled("age", COLUMNS).chosen == ("name",)
     assert ColumnChoice(wide=True).toggled("age", COLUMNS) == ColumnChoice(("space", "name"))
@@ -69,7 +69,7 @@ def test_a_mark_shows_without_colour_and_beside_the_cursor() -> None:
     assert len(signs) == 4
 
 
-def test_the_whole_table_as_a_text() -> None:
+def test_the_whole_table_as_text() -> None:
     assert plain_text([ROW, BROKEN], COLUMNS, (1, 2, 3), 60) == (
         "NAME    AGE  LABELS\n"
         "漢字    60s  a=b\n"
@@ -77,7 +77,7 @@ def test_the_whole_table_as_a_text() -> None:
     )  # fmt: skip
 
 
-def test_a_copied_cell_is_the_word_without_its_sign() -> None:
+def test_a_copied_cell_has_no_symbol() -> None:
     assert cell_text(Cell("✖ CrashLoopBackOff"), 0) == "CrashLoopBackOff"
     assert cell_text(Cell("4", since=0.0), 12) == "4 (12s ago)"
     assert cell_text(Cell("web-n1"), 0) == "web-n1"
@@ -100,13 +100,13 @@ def spans(*texts: str) -> tuple[Span, ...]:
         ((Span("web ", "error"), *spans("Running ", "9s ")), (0, 4)),
     ],
 )
-def test_only_the_cells_that_differ_are_drawn(
+def test_only_changed_cells_are_drawn(
     after: tuple[Span, ...], found: tuple[int, int] | None
 ) -> None:
     assert changed_cells(spans("web ", "Running ", "9s "), after) == found
 
 
-def test_a_column_keeps_room_for_what_is_usual_in_it_where_there_is_some() -> None:
+def test_a_column_reserves_width_for_usual_values() -> None:
     columns = (Column("name", "NAME", 100), Column("status", "STATUS", 90, usual_width=19),
                Column("age", "AGE", 80))  # fmt: skip
     natural, longer = (5, 9, 3), (5, 19, 3)
@@ -150,7 +150,7 @@ KEYS = [column.key for column in POD_COLUMNS]
     widths=st.lists(st.integers(1, 60), min_size=len(KEYS), max_size=len(KEYS)),
     available=st.integers(1, 300),
 )
-def test_a_ticked_column_outlasts_every_unticked_one(
+def test_a_selected_column_is_kept_longer_than_others(
     chosen: set[str], wide: bool, sort: int, widths: list[int], available: int
 ) -> None:
     choice = ColumnChoice(tuple(key for key in KEYS if key in chosen), wide=wide)
@@ -165,7 +165,7 @@ def test_a_ticked_column_outlasts_every_unticked_one(
         assert shown <= {*chosen, "name"}
 
 
-def test_a_column_that_the_user_added_outlasts_those_of_the_first_view() -> None:
+def test_an_added_column_is_kept_longer_than_default_ones() -> None:
     natural = [12] * len(POD_COLUMNS)
     choice = ColumnChoice().toggled("labels", POD_COLUMNS)
     ticked = choice.ticked(POD_COLUMNS)

@@ -30,7 +30,7 @@ def drawn(width: int = 30) -> DrawnRows:
 
 @example(157679999.99999988)
 @given(st.floats(-10, 20 * 365 * 86400))
-def test_a_length_reads_the_same_until_it_is_said_to_read_otherwise(seconds: float) -> None:
+def test_the_next_change_of_an_age_is_predicted(seconds: float) -> None:
     until = short_duration_until(seconds)
     assert until > seconds or seconds == -2
     words = short_duration(seconds)
@@ -40,14 +40,14 @@ def test_a_length_reads_the_same_until_it_is_said_to_read_otherwise(seconds: flo
         assert short_duration(before) == words
 
 
-def test_the_soonest_of_a_rows_ages_counts_as_far_as_it_is_shown() -> None:
+def test_the_next_update_of_a_row_is_that_of_its_shown_ages() -> None:
     old = row(restarts=Cell("3", since=9995.0), since=0.0)
     assert valid_until(old, FITTED, 10_000.0) == 10_001.0
     short = (FITTED[0], Fitted(1, 4, True), FITTED[2])
     assert valid_until(old, short, 10_000.0) == 10_020.0, "an age that is left out"
 
 
-def test_a_row_is_composed_once_while_it_says_the_same() -> None:
+def test_an_unchanged_row_is_composed_once() -> None:
     rows, web = drawn(), row()
     first = rows.line(web, 1000.0, marked=False)
     assert rows.change(web, 1010.0, marked=False) is None
@@ -58,7 +58,7 @@ def test_a_row_is_composed_once_while_it_says_the_same() -> None:
     assert rows.change(web, 1000.0, marked=False) == (20, 25), "and when the clock goes back"
 
 
-def test_what_differs_is_told_by_its_cells() -> None:
+def test_changes_are_reported_by_cell() -> None:
     rows = drawn()
     rows.line(row(), 1000.0, marked=False)
     assert rows.change(row("api"), 1000.0, marked=False) == (0, 4)
@@ -67,7 +67,7 @@ def test_what_differs_is_told_by_its_cells() -> None:
     assert rows.change(marked, 1000.0, marked=True) is None, "no cell of it has a name's tone"
 
 
-def test_other_columns_and_rows_that_went_leave_nothing_behind() -> None:
+def test_removed_columns_and_rows_leave_no_cache() -> None:
     rows = drawn()
     rows.line(row(), 1000.0, marked=False)
     assert not rows.lay_out(FITTED, 30)
@@ -77,7 +77,7 @@ def test_other_columns_and_rows_that_went_leave_nothing_behind() -> None:
     assert rows.change(row(), 1000.0, marked=False) == (0, 30)
 
 
-def test_a_row_with_new_usage_is_the_row_made_anew() -> None:
+def test_a_row_with_new_usage_equals_a_new_row() -> None:
     web = pod("web", status(), uid="u")
     use = Usage(cpu=250, memory=64 << 20)
     before = pod_row(web, None, now=0.0)

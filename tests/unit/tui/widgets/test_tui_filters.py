@@ -103,7 +103,7 @@ def test_filters(text: str, wanted: list[str]) -> None:
 
 
 @pytest.mark.parametrize("text", ["!", "-l", "-f", "status=", "age<", "  ", "app=", '"', '!"'])
-def test_what_is_not_finished_hides_nothing(text: str) -> None:
+def test_an_incomplete_filter_hides_nothing(text: str) -> None:
     assert parse_filter(text, POD_COLUMNS) is ALL
 
 
@@ -127,7 +127,7 @@ def test_what_is_not_finished_hides_nothing(text: str) -> None:
         ("colour>3", "no column colour", "colour"),
     ],
 )
-def test_a_fault_tells_its_place(text: str, message: str, fault: str) -> None:
+def test_an_error_has_its_position(text: str, message: str, fault: str) -> None:
     with pytest.raises(FilterError) as found:
         parse_filter(text, POD_COLUMNS)
     assert message in str(found.value)
@@ -140,7 +140,7 @@ def test_filters_about_ages_change_with_the_time() -> None:
 
 
 @given(st.text(st.sampled_from('ab"! -lf=<>~!status(age*2h'), max_size=30))
-def test_any_text_is_a_filter_or_a_fault_inside_it(text: str) -> None:
+def test_any_text_is_a_filter_or_an_error_within_it(text: str) -> None:
     fault: FilterError | None = None
     try:
         wanted = parse_filter(text, POD_COLUMNS)
@@ -152,6 +152,6 @@ def test_any_text_is_a_filter_or_a_fault_inside_it(text: str) -> None:
 
 
 @given(st.text('ab "', max_size=20))
-def test_words_stand_where_they_say(text: str) -> None:
+def test_words_have_their_positions(text: str) -> None:
     for word in split_words(text):
         assert text[word.start : word.end].replace('"', "") == word.text

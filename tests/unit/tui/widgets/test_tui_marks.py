@@ -15,7 +15,7 @@ def marked(marks: Marks, *rows: Row) -> str:
     return "".join(r.identity for r in rows if r in marks)
 
 
-def test_marks_come_and_go() -> None:
+def test_marks_are_set_and_cleared() -> None:
     marks = Marks()
     assert marks.toggle(A, 0)
     assert marks.toggle(C, 0)
@@ -25,7 +25,7 @@ def test_marks_come_and_go() -> None:
     assert not len(marks)
 
 
-def test_what_cannot_be_acted_on_is_not_marked() -> None:
+def test_only_actionable_rows_are_marked() -> None:
     marks = Marks()
     file = row("file.yaml", markable=False)
     assert not marks.toggle(file, 0)
@@ -33,7 +33,7 @@ def test_what_cannot_be_acted_on_is_not_marked() -> None:
     assert not len(marks)
 
 
-def test_a_range_goes_from_the_last_mark_either_way() -> None:
+def test_a_range_extends_from_the_last_mark_in_both_directions() -> None:
     marks = Marks()
     marks.toggle(C, 0)
     marks.extend([A, B, C, D], 0, 0)
@@ -55,7 +55,7 @@ def test_a_pod_that_is_replaced_keeps_its_mark() -> None:
     assert row("web", key="uid-2") in marks
 
 
-def test_the_mark_of_what_is_long_gone_is_forgotten() -> None:
+def test_marks_of_removed_rows_expire() -> None:
     marks = Marks()
     marks.toggle(A, 0)
     marks.toggle(B, 0)

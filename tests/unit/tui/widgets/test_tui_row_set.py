@@ -36,7 +36,7 @@ def test_a_change_of_the_sorted_column_moves() -> None:
     assert rows.order == ["a", "b"]
 
 
-def test_pins_stay_on_top_whatever_the_order() -> None:
+def test_pinned_rows_stay_on_top() -> None:
     rows = RowSet(COLUMNS, 0)
     rows.apply([row("a", pin=1), row("z", pin=0), row("b", pin=1)])
     assert rows.order == ["z", "a", "b"]
@@ -48,7 +48,7 @@ def test_pins_stay_on_top_whatever_the_order() -> None:
     st.lists(st.tuples(st.sampled_from("abcdef"), st.integers(0, 3), st.booleans()), max_size=40),
     st.sampled_from(["", "a|b", "![ab]", "-f c"]),
 )
-def test_any_run_of_changes_ends_as_a_fresh_table(
+def test_any_sequence_of_changes_equals_a_new_table(
     changes: list[tuple[str, int, bool]], pattern: str
 ) -> None:
     rows = RowSet(COLUMNS, 1)
@@ -68,7 +68,7 @@ def test_any_run_of_changes_ends_as_a_fresh_table(
     assert rows.index == {key: n for n, key in enumerate(rows.order)}
 
 
-def test_a_filter_by_age_lets_rows_go_as_time_goes_on() -> None:
+def test_a_filter_by_age_drops_rows_over_time() -> None:
     columns = (Column("name", "NAME", 1), Column("age", "AGE", 1, kind=Kind.AGE))
     rows = RowSet(columns, 0)
     rows.advance_time(100)
@@ -92,7 +92,7 @@ def test_shows_only_unhealthy_pods() -> None:
     assert rows.order == ["a", "b"]
 
 
-def test_cells_that_were_hidden_are_measured_when_their_row_is_shown() -> None:
+def test_cells_of_a_hidden_row_are_measured_when_shown() -> None:
     rows = RowSet(COLUMNS, 0)
     rows.apply([row("a"), row("b-with-a-long-name")])
     rows.filter_by(parse_filter("!long", COLUMNS))
