@@ -27,7 +27,8 @@ _MOST_DIGITS: Final = 19
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ListQuery:
     """``resource_version`` is None if the client accepts any version; ``timeout`` is in seconds.
-    ``limit`` is 0 for a whole list, and ``token`` says where the page begins."""
+    ``limit`` is 0 for a whole list, and ``token`` says where the page begins. ``initial_events`` is
+    None if a watch without a version is to begin with the existing objects, without a bookmark."""
 
     resource: Resource
     namespace: str
@@ -35,7 +36,7 @@ class ListQuery:
     include: str
     watch: bool
     bookmarks: bool
-    initial_events: bool
+    initial_events: bool | None
     resource_version: int | None
     match: str
     limit: int
@@ -76,7 +77,7 @@ def parse_query(request: web.Request, resource: Resource) -> ListQuery:
         include=include_object(request),
         watch=watch,
         bookmarks=flag(request, "allowWatchBookmarks"),
-        initial_events=flag(request, "sendInitialEvents"),
+        initial_events=flag(request, "sendInitialEvents") if "sendInitialEvents" in query else None,
         resource_version=_version(version),
         match=match,
         limit=whole_number(request, "limit") or 0,

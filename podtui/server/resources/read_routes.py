@@ -17,7 +17,7 @@ from podtui.server.resources.definitions import Resource
 from podtui.server.resources.objects import ApiObject, ObjectChange, Objects, ObjectSource
 from podtui.server.resources.paging import LATEST, Continued, Token, encoded, too_old
 from podtui.server.resources.query import ListQuery, include_object, parse_query
-from podtui.server.resources.table import partial_metadata, table
+from podtui.server.resources.table import empty_row, partial_metadata, table
 from podtui.server.status import expired, json_response, not_found, too_large_version
 from podtui.server.transport.streams import Outflow, Streams, closed_after
 from podtui.store.protocol import WatchType
@@ -118,6 +118,8 @@ class ResourceRoutes:
         if query.resource_version is not None and query.resource_version > current:
             raise too_large_version(query.resource_version, current)
         items = [item for item in listing.items if query.selects(item)]
+        if query.initial_events is False:
+            items = []
         return Beginning(items, current, self._source.watch(current))
 
 
@@ -280,9 +282,10 @@ class Rendering:
         return self.one(query.media, query.include, item, definitions=first)
 
     def bookmark(self, query: ListQuery, version: int, *, initial_end: bool) -> bytes:
-        if query.media.shape == TABLE:
-            return self._table(query.media, query.include, [], str(version), definitions=False)
         annotations = {"annotations": {INITIAL_EVENTS_END: "true"}} if initial_end else {}
+        metadata = {"resourceVersion": str(version), **annotations}
+        if query.media.shape == TABLE:
+            return empty_row(self._resource.columns, query.media.version, metadata)
         kind, api_version = self._resource.kind, self._resource.api_version
         if query.media.shape:
             kind, api_version = PARTIAL, f"meta.k8s.io/{query.media.version}"
@@ -290,6 +293,6 @@ class Rendering:
             {
                 "kind": kind,
                 "apiVersion": api_version,
-                "metadata": {"resourceVersion": str(version), **annotations},
+                "metadata": metadata,
             }
         )

@@ -107,6 +107,24 @@ def table(
     )
 
 
+def empty_row(columns: Columns, version: str, metadata: Mapping[str, Any]) -> bytes:
+    """Encode the Table of a bookmark: one row without texts, whose object has the metadata."""
+    api_version = f"meta.k8s.io/{version}"
+    row = {
+        "cells": [""] * len(columns.columns),
+        "object": {"kind": PARTIAL, "apiVersion": api_version, "metadata": metadata},
+    }
+    return msgspec.json.encode(
+        {
+            "kind": "Table",
+            "apiVersion": api_version,
+            "metadata": {"resourceVersion": metadata["resourceVersion"]},
+            "columnDefinitions": None,
+            "rows": [row],
+        }
+    )
+
+
 def pod_row(pod: Pod, now: datetime) -> list[str]:
     """Return the cells: name, ready, status, restarts, age, ip, node, nominated node, gates."""
     line = pod_line(pod)

@@ -237,6 +237,31 @@ async def test_watch_with_initial_events(served: Served, http: aiohttp.ClientSes
     assert mark["metadata"]["annotations"] == {"k8s.io/initial-events-end": "true"}
 
 
+async def test_a_table_marks_the_end_of_the_initial_events(
+    served: Served, http: aiohttp.ClientSession
+) -> None:
+    await served.store.put("pods", pod("a"))
+    query = "watch=true&sendInitialEvents=true&allowWatchBookmarks=true"
+    path = f"{PODS}?{query}&resourceVersionMatch=NotOlderThan"
+    async with http.get(path, headers=TABLE) as response:
+        (_, first), (kind, mark) = await read_watch(response, 2)
+    assert (kind, mark["kind"]) == ("BOOKMARK", "Table")
+    [row] = mark["rows"]
+    assert len(row["cells"]) == len(first["columnDefinitions"])
+    assert row["object"]["metadata"] == {
+        "resourceVersion": mark["metadata"]["resourceVersion"],
+        "annotations": {"k8s.io/initial-events-end": "true"},
+    }
+
+
+async def test_a_watch_without_initial_events(served: Served, http: aiohttp.ClientSession) -> None:
+    await served.store.put("pods", pod("a"))
+    query = "watch=true&sendInitialEvents=false&resourceVersionMatch=NotOlderThan"
+    async with http.get(f"{PODS}?{query}") as response:
+        await served.store.put("pods", pod("b"))
+        assert brief(await read_watch(response, 1)) == [("ADDED", "b")]
+
+
 async def test_watch_of_a_selector(served: Served, http: aiohttp.ClientSession) -> None:
     await served.store.put("pods", pod("a", phase="Pending"))
     version = (await served.store.list("pods")).resource_version
