@@ -192,6 +192,6 @@ def idle(*, quick: bool) -> list[Row]:
             )  # fmt: skip
             rows.append(
                 row(f"agent idle, {count} pods: RSS", [memory], "MB",
-                    bound=90.0 if count == 50 else None)
+                    bound=100.0 if count == 50 else None)
             )  # fmt: skip
     return rows
