@@ -73,8 +73,8 @@ from podtui.tui.views.labels import pod_label
 from podtui.tui.views.pods.rows import POD_COLUMNS
 from podtui.tui.widgets.bars import Bar
 from podtui.tui.widgets.cells import Line, Span
+from podtui.tui.widgets.dialogs import Picker
 from podtui.tui.widgets.notices import unmarked
-from podtui.tui.widgets.picker import Picker
 from podtui.tui.widgets.sanitize import clean
 
 FRAME = 0.1

@@ -10,7 +10,7 @@ from podtui.api.v1 import EphemeralContainer, Pod
 from podtui.tui.commands.restart import restartable_names
 from podtui.tui.commands.shell import running_names
 from podtui.tui.model.model import pod_key
-from podtui.tui.widgets.picker import Picker
+from podtui.tui.widgets.dialogs import Picker
 
 
 def ordered_pod() -> Pod:

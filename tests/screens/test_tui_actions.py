@@ -30,8 +30,7 @@ from podtui.tui.screens.forwards_screen import ForwardsScreen
 from podtui.tui.screens.journal_screen import JournalScreen
 from podtui.tui.screens.trash_screen import TrashScreen
 from podtui.tui.widgets.bars import key_hints
-from podtui.tui.widgets.dialogs import Dialog, TextDialog
-from podtui.tui.widgets.picker import Picker
+from podtui.tui.widgets.dialogs import Dialog, Picker, TextDialog
 
 
 def says(dialog: Dialog) -> str:

@@ -23,8 +23,7 @@ from podtui.tui.screens.help_screen import HelpScreen
 from podtui.tui.screens.menu import Menu
 from podtui.tui.screens.node.node_screen import NodeScreen
 from podtui.tui.screens.output_screen import OutputScreen
-from podtui.tui.widgets.dialogs import Dialog
-from podtui.tui.widgets.picker import Picker
+from podtui.tui.widgets.dialogs import Dialog, Picker
 from podtui.tui.widgets.tones import LinesView
 
 TELL = (

@@ -50,8 +50,7 @@ from podtui.tui.screens.tree_screen import TreeScreen
 from podtui.tui.screens.why_screen import WhyScreen
 from podtui.tui.widgets.cells import Span
 from podtui.tui.widgets.columns import ColumnsScreen
-from podtui.tui.widgets.dialogs import Dialog, TextDialog
-from podtui.tui.widgets.picker import Picker
+from podtui.tui.widgets.dialogs import Dialog, Picker, TextDialog
 
 WEB: Final = "uid-web"
 MAIN_SIZES: Final = ((80, 24), (120, 36), (200, 60))

@@ -12,7 +12,7 @@ from typing import Any
 from textual.screen import Screen
 
 import podtui.tui
-from podtui.tui.widgets import dialogs, picker
+from podtui.tui.widgets import dialogs
 
 ASKING = ("TextDialog", "Dialog", "Picker", "confirmation")
 
@@ -56,8 +56,8 @@ def _asks(function: ast.AST, module: ModuleType) -> bool:
     for node in ast.walk(function):
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
             name = node.func.id
-            makers = (getattr(dialogs, name, None), getattr(picker, name, None))
+            maker = getattr(dialogs, name, None)
             # What is imported within a function is not to be had from its module.
-            if name in ASKING and getattr(module, name, makers[0] or makers[1]) in makers:
+            if name in ASKING and getattr(module, name, maker) is maker:
                 return True
     return False

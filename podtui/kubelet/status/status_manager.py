@@ -25,8 +25,13 @@ from podtui.errors import NotFound, PodtuiError
 from podtui.kubelet.base.ports import PodClient
 from podtui.kubelet.events.recorder import EventRecorder
 from podtui.kubelet.events.timelines import Timelines
-from podtui.kubelet.status.merge import merged_status
-from podtui.kubelet.status.mirror import Mirror, mirror_hash, mirror_pod, renewed_mirror
+from podtui.kubelet.status.records import (
+    Mirror,
+    merged_status,
+    mirror_hash,
+    mirror_pod,
+    renewed_mirror,
+)
 
 _LOG = logging.getLogger(__name__)
 _Key = tuple[str, str]

@@ -14,8 +14,7 @@ from podtui.tui.commands.edit_manifest import edit_file
 from podtui.tui.commands.manifest_file import ManifestFileError
 from podtui.tui.commands.session import Session
 from podtui.tui.widgets.cells import Line, Span, sized
-from podtui.tui.widgets.dialogs import TextDialog
-from podtui.tui.widgets.picker import Picker
+from podtui.tui.widgets.dialogs import Picker, TextDialog
 from podtui.tui.widgets.sanitize import clean
 
 _NAME: Final = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")

@@ -26,8 +26,7 @@ from podtui.tui.commands.session import READ_ONLY, Selection, Session
 from podtui.tui.commands.terminal import ProgramFailed, run_in_terminal
 from podtui.tui.model.model import pod_key
 from podtui.tui.widgets.cells import Line, Span
-from podtui.tui.widgets.dialogs import Dialog, confirmation
-from podtui.tui.widgets.picker import Picker
+from podtui.tui.widgets.dialogs import Dialog, Picker, confirmation
 from podtui.tui.widgets.sanitize import clean, shell_line
 
 LAST_BYTES = 2048

@@ -11,8 +11,7 @@ from podtui.errors import AgentUnavailable, ApiError
 from podtui.tui.commands.session import Session
 from podtui.tui.views.labels import pod_label
 from podtui.tui.widgets.cells import Line, Span
-from podtui.tui.widgets.dialogs import Dialog, confirmation
-from podtui.tui.widgets.picker import Picker
+from podtui.tui.widgets.dialogs import Dialog, Picker, confirmation
 from podtui.tui.widgets.sanitize import clean
 
 

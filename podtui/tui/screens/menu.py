@@ -14,8 +14,8 @@ from textual.screen import ModalScreen, Screen
 
 from podtui.tui.commands.key_registry import group_order, group_title
 from podtui.tui.widgets.cells import Line, Span, line_width, sized, width_of
+from podtui.tui.widgets.dialogs import movement_bindings
 from podtui.tui.widgets.key_names import UNBOUND
-from podtui.tui.widgets.picker import movement_bindings
 from podtui.tui.widgets.sanitize import literal
 from podtui.tui.widgets.tones import LinesView
 

@@ -371,7 +371,7 @@ class LogsPane(LogCommands):
 
     def action_range(self) -> None:
         """Ask how much of the log to show."""
-        from podtui.tui.widgets.picker import Picker
+        from podtui.tui.widgets.dialogs import Picker
 
         def take(place: int | None) -> None:
             if place is None:

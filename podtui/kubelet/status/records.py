@@ -1,4 +1,5 @@
-"""The content of mirror records (kubelet.md §2): static pods as API clients see them."""
+"""The content of the records of pods, as API clients see them: mirrors of static pods (kubelet.md
+§2), and merged statuses of API pods (§7.8)."""
 
 from __future__ import annotations
 
@@ -16,7 +17,9 @@ from podtui.api.names import (
     PULL_PROGRESS,
     WOULD_FIT,
 )
-from podtui.api.v1 import OwnerReference, Pod, PodStatus
+from podtui.api.v1 import OwnerReference, Pod, PodCondition, PodStatus
+from podtui.kubelet.status.conditions import DISRUPTION_TARGET, OWNED, RESIZE
+from podtui.kubelet.status.phase import TERMINAL
 
 _OWN: Final = frozenset({KILLS, LACKS, PULL_PROGRESS, WOULD_FIT})
 """Annotations of the record that do not come from the manifest."""
@@ -91,3 +94,35 @@ def renewed_mirror(record: Pod, mirror: Mirror) -> Pod:
             deletionGracePeriodSeconds=meta.deletionGracePeriodSeconds,
         ),
     )
+
+
+def merged_status(old: PodStatus, new: PodStatus, *, may_run: bool) -> PodStatus:
+    """Return the status to write; ``old`` is the record's.
+
+    The conditions and fields of other components are kept. With ``may_run``, containers of the pod
+    may still run: then its phase does not become Succeeded or Failed yet.
+    """
+    ending = old.phase not in TERMINAL and new.phase in TERMINAL
+    delayed = ending and may_run
+    return structs.replace(
+        new,
+        phase=old.phase if delayed else new.phase,
+        reason=old.reason if delayed else new.reason,
+        message=old.message if delayed else new.message,
+        conditions=_merged_conditions(old.conditions, new.conditions, ended=ending and not may_run),
+        nominatedNodeName=old.nominatedNodeName,
+        resourceClaimStatuses=old.resourceClaimStatuses,
+        extendedResourceClaimStatus=old.extendedResourceClaimStatus,
+        nodeAllocatableResourceClaimStatuses=old.nodeAllocatableResourceClaimStatuses,
+    )
+
+
+def _merged_conditions(
+    old: tuple[PodCondition, ...], new: tuple[PodCondition, ...], *, ended: bool
+) -> tuple[PodCondition, ...]:
+    """Keep the conditions of others, and add DisruptionTarget once the pod has ended."""
+    disruption = [one for one in new if one.type == DISRUPTION_TARGET and ended]
+    kept = [one for one in old if one.type not in (*OWNED, *RESIZE)]
+    if disruption:
+        kept = [one for one in kept if one.type != DISRUPTION_TARGET]
+    return (*kept, *disruption, *(one for one in new if one.type in (*OWNED, *RESIZE)))
