@@ -274,7 +274,9 @@ async def test_a_port_in_use_is_reported(simulated: SessionWorld, connect: Conne
 async def test_large_data_passes_a_port_forward(
     tmp_path: Path, engine_url: str, connect: Connect
 ) -> None:
-    """A listener that echoes: both directions at once, and each end told of the other's."""
+    """A listener that echoes: data in both directions at once, and both ends are closed
+    correctly.
+    """
     async with session_world(docker(engine_url), tmp_path / "s.sock") as world:
         await world.put(c="nc -ll -p 9000 -e cat")
         content = os.urandom(20 * MEBIBYTE)

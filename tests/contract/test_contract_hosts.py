@@ -37,7 +37,7 @@ async def test_the_file_is_rewritten_for_each_container(engine_bench: Bench) -> 
 async def test_the_file_is_written_without_access_to_the_engines_directory(
     engine_bench: Bench,
 ) -> None:
-    """As for an engine on another machine, or an agent that is not root."""
+    """As with a remote engine, or an agent that is not root."""
     runtime = engine_bench.runtime
     link = runtime._connection.link  # type: ignore[attr-defined]
     link.info = replace(link.info, local=False)

@@ -12,7 +12,7 @@ from podtui.runtime.protocol import ImageRecord, PullProgress
 
 
 def _second(image: ImageRecord) -> datetime | None:
-    """When it was made, as exactly as a list of images tells."""
+    """Return the creation time, as precise as in an image list."""
     return image.created_at and image.created_at.replace(microsecond=0)
 
 

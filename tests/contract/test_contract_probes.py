@@ -34,7 +34,7 @@ SERVE = (
 
 
 class Prober:
-    """Runs handlers once, as the kubelet does for a pod that was observed."""
+    """Runs handlers once, as the kubelet does for an observed pod."""
 
     def __init__(self, bench: Bench, addresses: PodAddresses, spec: dict[str, Any]) -> None:
         self._bench = bench

@@ -22,7 +22,7 @@ MEBIBYTE = 1 << 20
 
 
 async def said(session: Session) -> dict[str, bytes]:
-    """All output to its end, by stream."""
+    """Return all output by stream."""
     found = {"stdout": b"", "stderr": b""}
     async with asyncio.timeout(30):
         async for stream, data in session.output():
@@ -259,7 +259,7 @@ async def test_attach_sends_input(engine_bench: Bench) -> None:
 
 @pytest.mark.engine
 async def test_end_of_input_keeps_stdin_of_the_container_open(engine_bench: Bench) -> None:
-    """As under a kubelet: without ``stdin_once`` the next one who attaches goes on."""
+    """As under a kubelet: without ``stdin_once`` the next attached client continues."""
     script = "while read line; do sleep 0.3; echo got $line; done"
     sandbox = await engine_bench.sandbox()
     ident = await engine_bench.start(sandbox, script, stdin=True)
@@ -324,7 +324,7 @@ async def test_connects_to_a_port_on_the_pods_loopback(engine_bench: Bench) -> N
 
 @pytest.mark.engine
 async def test_connects_to_a_port_through_a_container(engine_bench: Bench) -> None:
-    """As for an engine in a virtual machine, whose networks are not this machine's."""
+    """As with an engine in a virtual machine, whose networks are not this machine's."""
     link = engine_bench.runtime._connection.link  # type: ignore[attr-defined]
     link.info = replace(link.info, local=False, routable_pods=False)
     sandbox = await engine_bench.sandbox()

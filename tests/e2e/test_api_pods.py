@@ -22,7 +22,7 @@ PATIENCE = 60.0
 
 
 class Home:
-    """An agent of its own root directory on the real engine, and kubectl."""
+    """An agent with its own root directory on the real engine, and kubectl."""
 
     def __init__(self, place: Path, engine: str) -> None:
         self._place = place

@@ -33,7 +33,7 @@ def agent_pid(machine: Machine) -> int:
 
 
 def start_agent(machine: Machine) -> None:
-    """By a screen that is left again."""
+    """Start an agent by opening and closing a screen."""
     machine.screen(80, 24)
     machine.terminal.see(r"web-n1\s+1/1\s+● Running")
     machine.terminal.keys("q")

@@ -36,8 +36,9 @@ spec:
 
 
 class Front:
-    """TLS in front of a unix socket, in a thread of its own; who shows no certificate is sent
-    away."""
+    """TLS in front of a unix socket, in a separate thread; clients without a certificate are
+    refused.
+    """
 
     def __init__(self, socket: Path, folder: Path) -> None:
         self._socket = socket
@@ -133,7 +134,7 @@ def _base64(data: bytes) -> str:
 
 @pytest.fixture
 def front(machine: Machine, tmp_path: Path) -> Iterator[Front]:
-    """Two namespaces with pods, behind TLS."""
+    """Serve two namespaces with pods behind TLS."""
     for name, space, command in (
         ("web", "default", "while sleep 0.2; do echo tick 1; done"),
         ("job", "batch", "exit 3"),

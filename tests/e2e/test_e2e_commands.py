@@ -60,7 +60,7 @@ def docker(*arguments: str) -> str:
 
 
 class Site:
-    """A machine's root directory with the agent that serves it, and what the engine has of it."""
+    """A machine's root directory with its agent, and its objects on the engine."""
 
     def __init__(self, base: Path) -> None:
         base.mkdir()
@@ -96,7 +96,7 @@ class Site:
         return {item["metadata"]["name"]: item for item in items}
 
     def events(self, pod: str) -> dict[tuple[str, str], int]:
-        """Count by (reason, message) of a pod's events."""
+        """Return the count by (reason, message) of a pod's events."""
         return {
             (event["reason"], event["message"]): event.get("count", 1)
             for event in get_json(self.socket, "/api/v1/events")["items"]
@@ -120,7 +120,7 @@ class Site:
         return f"label={ROOT_LABEL}={root_key(str(self.machine.root))}"
 
     def containers(self, *flags: str) -> dict[str, str]:
-        """Id by name: apps and sandboxes that run, or all of them with ``--all``."""
+        """Return ids by name: running apps and sandboxes, or all of them with ``--all``."""
         text = docker("ps", "--no-trunc", "--filter", self.label, *flags, "--format",
                       "{{.Names}} {{.ID}}")  # fmt: skip
         return dict(line.split() for line in text.splitlines())
@@ -129,7 +129,7 @@ class Site:
         return set(docker("volume", "ls", "--quiet", "--filter", self.label).split())
 
     def actions(self, since: float) -> list[tuple[str, str]]:
-        """(action, container name) of all that the engine did to its containers since then."""
+        """Return (action, container name) of all engine events of its containers since then."""
         text = docker("events", "--since", f"{since:.6f}", "--until", f"{time.time():.6f}",
                       "--filter", "type=container", "--filter", self.label, "--format",
                       "{{.Action}} {{.Actor.Attributes.name}}")  # fmt: skip
@@ -434,8 +434,9 @@ def test_a_killed_agent_counts_as_stopped(sites: tuple[Site, Site]) -> None:
 def test_a_second_agent_of_one_folder_and_node_refuses_to_start(
     sites: tuple[Site, Site], tmp_path: Path
 ) -> None:
-    """Its containers would have the names of the other's. It says so before it touches any, and
-    its ``down`` leaves them alone."""
+    """Its containers would have the names of the other's. It refuses before it touches any, and
+    its ``down`` does not remove them.
+    """
     site, _ = sites
     began = time.time()
     before, volumes = site.containers(), site.volumes()

@@ -38,7 +38,7 @@ spec:
 
 
 class Agent:
-    """An agent of the machine that can be killed and started again."""
+    """An agent of the machine that can be killed and restarted."""
 
     def __init__(self, machine: Machine) -> None:
         self.machine = machine
@@ -58,7 +58,7 @@ class Agent:
         self.process.wait(10)
 
     def pods(self) -> dict[str, dict[str, object]] | None:
-        """Pods by name as the API shows them; None while no agent answers."""
+        """Return the pods by name from the API; None while no agent answers."""
         done = self.machine.run("status", "-o", "json")
         if done.returncode != 0:
             return None
@@ -66,7 +66,7 @@ class Agent:
         return {i["metadata"]["name"]: i for i in items if i["kind"] == "Pod"}
 
     def node_ready(self) -> tuple[str, str]:
-        """(status, message) of the node's Ready condition."""
+        """Return (status, message) of the node's Ready condition."""
         done = self.machine.run("status", "-o", "json")
         if done.returncode != 0:
             return "", ""
@@ -95,7 +95,7 @@ def engine(*arguments: str) -> str:
 
 
 def containers(root: Path, *, running: bool = False) -> dict[str, str]:
-    """Id by name of what the engine has of this root directory: apps and sandboxes alike."""
+    """Return ids by name of the engine's apps and sandboxes of this root directory."""
     flags = [] if running else ["--all"]
     text = engine(
         "ps", *flags, "--no-trunc", "--filter", f"label=podtui.dev/root={root_key(str(root))}",
@@ -105,7 +105,9 @@ def containers(root: Path, *, running: bool = False) -> dict[str, str]:
 
 
 def settled(agent: Agent, wanted: dict[str, int]) -> bool:
-    """Folder, records and engine agree: one running app and sandbox for each file, no more."""
+    """Return whether folder, records and engine agree: one running app and sandbox for each
+    file.
+    """
     pods = agent.pods()
     if pods is None or set(pods) != {f"{name}-n1" for name in wanted}:
         return False
@@ -122,8 +124,10 @@ def settled(agent: Agent, wanted: dict[str, int]) -> bool:
 
 @contextmanager
 def engine_says(root: Path) -> Iterator[Counter[tuple[str, str]]]:
-    """How often the engine created and started each app container of a root directory, by deed and
-    name without the attempt; filled when the block ends. Asked of the engine, not of podtui."""
+    """Count how often the engine created and started each app container of a root directory, by
+    action and name without the attempt; filled when the block ends. Counted by the engine, not
+    by podtui.
+    """
     seen = Counter[tuple[str, str]]()
     command = [
         "docker", "events", "--filter", f"label=podtui.dev/root={root_key(str(root))}",
@@ -168,7 +172,7 @@ def test_twenty_kills_during_many_edits(machine: Machine, agent: Agent) -> None:
 
 
 def _storm(machine: Machine, agent: Agent) -> dict[str, dict[str, object]]:
-    """Edit and kill; the pods that are there when all has settled."""
+    """Edit and kill; return the final pods."""
     chance = random.Random(20)
     names = [f"p{n}" for n in range(6)]
     wanted: dict[str, int] = {}
@@ -201,7 +205,9 @@ def _storm(machine: Machine, agent: Agent) -> dict[str, dict[str, object]]:
 
 @pytest.fixture
 def private_engine(monkeypatch: pytest.MonkeyPatch) -> Iterator[Engine]:
-    """An engine in a network namespace of its own, for two cannot share a bridge. Needs root."""
+    """Start an engine in its own network namespace, because two cannot share a bridge. Needs
+    root.
+    """
     # The path of a socket is short.
     base = Path(tempfile.mkdtemp(prefix="podtui-engine-"))
     engine = Engine(base, ("unshare", "--net"))

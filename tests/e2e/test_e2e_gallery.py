@@ -36,7 +36,7 @@ Json = dict[str, Any]
 
 
 class UnixConnection(http.client.HTTPConnection):
-    """HTTP to the agent's socket, for what is not JSON."""
+    """HTTP to the agent's socket, for responses that are not JSON."""
 
     def __init__(self, path: Path) -> None:
         super().__init__("podtui", timeout=100)
@@ -49,7 +49,7 @@ class UnixConnection(http.client.HTTPConnection):
 
 
 class Gallery:
-    """One agent with every manifest, and each version of each pod's record since it started."""
+    """One agent with every manifest, and all versions of each pod's record since its start."""
 
     def __init__(self, machine: Machine) -> None:
         self.machine = machine
@@ -101,17 +101,17 @@ class Gallery:
     # --- what the records say
 
     def history(self, name: str) -> list[Json]:
-        """Every version of the pod's record that a watcher was sent, oldest first."""
+        """Return all versions of the pod's record from the watch, oldest first."""
         full = f"{name}-{NODE}"
         return [pod for pod in self._seen if pod["metadata"]["name"] == full]
 
     def pods(self) -> dict[str, Json]:
-        """The pods there are now, by the name in their manifests."""
+        """Return the current pods by the name in their manifests."""
         items = get_json(self.socket, "/api/v1/pods")["items"] or []
         return {item["metadata"]["name"].removesuffix(f"-{NODE}"): item for item in items}
 
     def until(self, name: str, condition: Callable[[Json], object], what: str) -> Json:
-        """The first version of the pod's record for which ``condition`` held."""
+        """Return the first version of the pod's record for which ``condition`` is true."""
         found: list[Json] = []
 
         def look() -> bool:
@@ -122,7 +122,7 @@ class Gallery:
         return found[0]
 
     def events(self, name: str) -> list[tuple[str, str, str]]:
-        """(type, reason, message) of a pod's events."""
+        """Return (type, reason, message) of a pod's events."""
         full = f"{name}-{NODE}"
         return [
             (event["type"], event["reason"], event["message"])
@@ -131,7 +131,7 @@ class Gallery:
         ]
 
     def until_event(self, name: str, kind: str, reason: str, message: str) -> None:
-        """Wait for an event whose whole message matches a pattern."""
+        """Wait for an event whose message matches a pattern completely."""
         wait_until(
             lambda: any(
                 (kind, reason) == found[:2] and re.fullmatch(message, found[2], re.DOTALL)
@@ -141,7 +141,7 @@ class Gallery:
         )
 
     def log(self, name: str, container: str, query: str = "") -> list[str]:
-        """The lines of a container's log."""
+        """Return the lines of a container's log."""
         connection = UnixConnection(self.socket)
         try:
             path = f"/api/v1/namespaces/default/pods/{name}-{NODE}/log?container={container}{query}"
@@ -155,7 +155,7 @@ class Gallery:
     # --- what the engine says
 
     def containers(self) -> dict[str, str]:
-        """Id by name of what the engine has of this root directory."""
+        """Return ids by name of the engine's containers of this root directory."""
         label = f"label={ROOT_LABEL}={root_key(str(self.machine.root))}"
         text = docker("ps", "--all", "--no-trunc", "--filter", label, "--format",
                       "{{.Names}} {{.ID}}")  # fmt: skip
@@ -193,7 +193,7 @@ def gallery(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Gallery]:
 
 
 def status_of(pod: Json, container: str) -> Json:
-    """A container's status, init containers among them; empty where there is none yet."""
+    """Return the status of a container or init container; empty if there is none yet."""
     status = pod["status"]
     lists = (status.get("initContainerStatuses"), status.get("containerStatuses"))
     return next((one for some in lists for one in some or [] if one["name"] == container), {})
@@ -204,7 +204,7 @@ def waiting(pod: Json, container: str) -> Json:
 
 
 def ended(pod: Json, container: str) -> Json:
-    """How the container ended: now, or before it was started again."""
+    """Return how the container last terminated."""
     status = status_of(pod, container)
     for when in ("state", "lastState"):
         if status.get(when, {}).get("terminated"):
@@ -217,7 +217,7 @@ def condition(pod: Json, kind: str) -> str:
 
 
 def reference(pod: Json) -> str:
-    """How messages name the pod: the static pod's uid, not its record's."""
+    """Return the pod's name in messages: it has the static pod's uid, not that of its record."""
     return f"{pod['metadata']['name']}_default({pod['metadata']['annotations'][CONFIG_HASH]})"
 
 
@@ -329,7 +329,7 @@ def test_a_pod_that_does_not_fit(gallery: Gallery) -> None:
 
 
 def kibibytes(quantity: str) -> int:
-    """Bytes of a node's memory as kubelets write it."""
+    """Format a node's memory as kubelets do."""
     found = re.fullmatch(r"(\d+)(Ki)?", quantity)
     assert found, quantity
     return int(found[1]) * (1024 if found[2] else 1)

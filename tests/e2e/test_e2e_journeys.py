@@ -44,7 +44,7 @@ def manifest(name: str, command: str) -> str:
 
 @pytest.fixture(scope="module")
 def workshop(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Machine]:
-    """One agent with three pods for all journeys; each has a terminal of its own."""
+    """One agent with three pods for all journeys; each journey has its own terminal."""
     if shutil.which("tmux") is None:
         pytest.fail("tmux is not installed: these tests drive the program in it")
     base = tmp_path_factory.mktemp("journeys")
@@ -60,7 +60,7 @@ def workshop(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Machine]:
 
 @pytest.fixture
 def journey(workshop: Machine, tmp_path: Path, size: tuple[int, int]) -> Iterator[Terminal]:
-    """A terminal on the three pods, of which one has just been broken."""
+    """Open a terminal on the three pods, one of which was just broken."""
     terminal = workshop.terminal = Terminal(tmp_path / "tmux.sock")
     workshop.write("worker.yaml", manifest("worker", BROKEN))
     (tmp_path / "work").mkdir()
@@ -74,16 +74,16 @@ def journey(workshop: Machine, tmp_path: Path, size: tuple[int, int]) -> Iterato
 
 
 class Hand(Protocol):
-    """What somebody does at each step."""
+    """The user's action at each step."""
 
     def find(self) -> None:
-        """Bring what is wrong to the top or leave nothing else, and choose it."""
+        """Sort or filter failing pods to the top, and select the pod."""
 
     def explain(self) -> None:
-        """Open why, from the pods."""
+        """Open why from the pods."""
 
     def mend(self) -> None:
-        """Apply the fix that is shown."""
+        """Apply the shown fix."""
 
     def back(self) -> None:
         """Go back to all the pods."""
@@ -95,10 +95,10 @@ class Hand(Protocol):
         """Ask to delete the pod."""
 
     def confirm(self) -> None:
-        """Say yes."""
+        """Confirm the dialog."""
 
     def undo(self) -> None:
-        """Bring it back."""
+        """Undo the delete."""
 
     def leave(self) -> None:
         """Close the screen."""
@@ -178,7 +178,7 @@ class Mouse:
         self._choose(r"│ [❯ ] \^s +(Save) ")
 
     def _choose(self, entry: str) -> None:
-        """Click on an entry of the menu, which may be further down."""
+        """Click on an entry of the menu, scrolling if necessary."""
         self.terminal.see("click or enter runs it")
         for _ in range(20):
             if re.search(entry, self.terminal.screen(), re.MULTILINE):
@@ -202,12 +202,12 @@ class Mouse:
 
 
 def words(shown: str) -> str:
-    """The screen's text without frames, bars and line ends: what is wrapped reads on."""
+    """Return the screen's text without frames, bars and line ends, to find wrapped text."""
     return " ".join(re.sub(r"[│╭╮╰╯─▌▏┃▁-█]", " ", shown).split())
 
 
 def says(terminal: Terminal, *whole: str) -> str:
-    """Wait until all of these are on the screen, none of them cut."""
+    """Wait until all these texts are on the screen, untruncated."""
     deadline = time.monotonic() + 30
     while missing := [each for each in whole if each not in words(terminal.screen())]:
         if time.monotonic() > deadline:
@@ -217,7 +217,7 @@ def says(terminal: Terminal, *whole: str) -> str:
 
 
 def checked(terminal: Terminal) -> str:
-    """The screen, on which nothing broke and the last line of keys is whole."""
+    """Return the screen after checking its layout and that the key line is complete."""
     shown = terminal.see(r"( \? Help( +q Quit)?\s*$)|(Traceback)")
     assert "Traceback" not in shown, shown
     return shown

@@ -56,8 +56,9 @@ def terminal(machine: Machine, size: tuple[int, int]) -> Iterator[PtyTerminal]:
 
 
 def layout(frame: Frame) -> dict[str, object]:
-    """What must stand still: corners of frames, names of panes, columns of pods, both ends of the
-    header, the keys and the status."""
+    """Return the parts that must not move: corners of frames, pane titles, pod columns, both
+    ends of the header, the keys and the status.
+    """
     lines = frame.lines
     titles = next((line for line in lines if " NAME" in line), "")
     return {
@@ -73,7 +74,7 @@ def layout(frame: Frame) -> dict[str, object]:
 
 
 def painted(terminal: PtyTerminal, deed: Callable[[], None]) -> list[Frame]:
-    """The frames that a deed gave rise to, the one before it first."""
+    """Return the frames painted by an action, preceded by the frame before it."""
     first = len(terminal.frames) - 1
     deed()
     assert len(terminal.frames) > first + 1, "nothing was painted"
@@ -112,7 +113,7 @@ def test_the_layout_is_stable_and_output_is_small(
 
 
 def come_change_and_go(machine: Machine, terminal: PtyTerminal) -> None:
-    """A pod more, one in a new version, one less."""
+    """Add a pod, change one, remove one."""
     machine.write("pod4.yaml", POD.replace("NAME", "pod4"))
     terminal.see(r"pod4-n1 +1/1 +● Running")
     machine.write("pod0.yaml", POD.replace("NAME", "pod0").replace("name: app", "name: two"))
@@ -124,7 +125,7 @@ def come_change_and_go(machine: Machine, terminal: PtyTerminal) -> None:
 
 
 def differences(before: Frame, after: Frame) -> list[str]:
-    """The lines that are not what they were."""
+    """Return the changed lines."""
     pairs = zip(before.lines, after.lines, strict=True)
     return [f"- {old}\n+ {new}" for old, new in pairs if old != new]
 
@@ -136,7 +137,7 @@ def press(terminal: PtyTerminal, keys: str) -> None:
 
 
 def test_the_terminal_model_agrees_with_tmux(tmp_path: Path) -> None:
-    """Against tmux: what the model holds after all of it is what a real terminal shows."""
+    """After the same output, the model and tmux show the same screen."""
     if shutil.which("tmux") is None:
         pytest.fail("tmux is not installed: these tests drive the program in it")
     text = "\x1b[?2026h\x1b[2J\x1b[3;4Hab\x1b[31mcd\x1b[0m 日本\x1b[1;78H123\x1b[?2026l"

@@ -32,7 +32,7 @@ GRACEFUL = "shutdownGracePeriod: 20s\nshutdownGracePeriodCriticalPods: 5s\n"
 
 
 class Agent:
-    """A machine with one pod that runs, on a system that is as ``state`` says."""
+    """A machine with one running pod, whose systemd is in ``state``."""
 
     def __init__(self, base: Path, state: str) -> None:
         self.machine = Machine(base, Terminal(base / "tmux.sock"), "auto")
@@ -62,7 +62,7 @@ class Agent:
         return [one["status"].get("phase") for one in pods] == ["Running"]
 
     def containers(self) -> str:
-        """The names of its containers that run."""
+        """Return the names of its running containers."""
         label = f"label={ROOT_LABEL}={root_key(str(self.machine.root))}"
         command = ["docker", "ps", "--filter", label, "--format", "{{.Names}}"]
         return subprocess.run(
@@ -70,7 +70,7 @@ class Agent:
         ).stdout
 
     def end(self, number: signal.Signals) -> str:
-        """Send the signal; what the agent logged in the end."""
+        """Send the signal; return the agent's last log messages."""
         self.process.send_signal(number)
         assert self.process.wait(timeout=60) == 0
         return self.log.read_text()

@@ -50,13 +50,13 @@ def write(machine: Machine, name: str, command: str) -> None:
 
 
 def raw_output(machine: Machine, path: Path) -> Path:
-    """All that the program writes from now on."""
+    """Return all output of the program from now on."""
     machine.terminal._call("pipe-pane", "-o", f"cat > '{path}'")
     return path
 
 
 def colors_in(machine: Machine) -> set[str]:
-    """Every code of a colour or a weight that is on the screen."""
+    """Return every colour and weight sequence on the screen."""
     shown = machine.terminal._call("capture-pane", "-p", "-e")
     return {code for found in SGR.findall(shown) for code in found.split(";")}
 
@@ -139,7 +139,7 @@ HOSTILE = (
 def test_hostile_names_do_not_move_borders(
     machine: Machine, tmp_path: Path, columns: int, rows: int
 ) -> None:
-    """Every line that begins with a border ends with one, in the terminal's own reckoning."""
+    """Every line that begins with a border ends with one, by the terminal's own widths."""
     text = POD.replace("NAME", "evil").replace("COMMAND", "echo $WORDS; echo loud; sleep 3600")
     machine.write("evil.yaml", text.replace("EVIL", HOSTILE))
     machine.write("odd.yaml", f'kind: Pod # {HOSTILE}\nspec: {{"{HOSTILE}": 1}}\n')
@@ -173,7 +173,7 @@ def test_hostile_names_do_not_move_borders(
 
 
 def ragged(screen: str, columns: int) -> list[str]:
-    """Lines that begin with a border and do not end with one in the last column."""
+    """Return the lines that begin with a border and do not end with one in the last column."""
     lines = screen.split("\n")
     return [
         line
@@ -197,7 +197,9 @@ def test_stderr_can_be_redirected_to_a_file(machine: Machine, tmp_path: Path) ->
 
 
 class Session:
-    """The program on a pty whose other side we keep: what it leaves of the terminal is seen."""
+    """The program on a pty of which the test keeps the other side, to see the final state of the
+    terminal.
+    """
 
     def __init__(self, machine: Machine, command: list[str]) -> None:
         self._master, self._slave = pty.openpty()
@@ -221,7 +223,7 @@ class Session:
         os.write(self._master, keys)
 
     def wait(self) -> int:
-        """The exit status; what is written is read meanwhile."""
+        """Return the exit status; read the output meanwhile."""
         wait_until(lambda: (self.read(), self.process.poll())[1] is not None, "the end")
         self.read()
         return self.process.returncode
@@ -239,7 +241,7 @@ class Session:
             self.close_terminal()
 
     def modes_left_on(self) -> set[str]:
-        """The terminal's modes that are not as a shell expects them."""
+        """Return the terminal modes that differ from those of a shell."""
         state = {"25": True}
         for number, switch in re.findall(rb"\x1b\[\?(\d+)([hl])", bytes(self.output)):
             state[number.decode()] = switch == b"h"
@@ -261,7 +263,7 @@ def take_terminal() -> None:
 
 @pytest.fixture
 def session(machine: Machine) -> Iterator[Callable[..., Session]]:
-    """Opens the screen, or another command."""
+    """Open the screen, or run another command."""
     with ExitStack() as stack:
 
         def start(*command: str) -> Session:
@@ -352,7 +354,7 @@ def test_an_unhandled_exception_restores_the_terminal(
 def test_a_terminal_that_closes_ends_the_screen(
     session: Callable[..., Session], ignoring: bool, tmp_path: Path
 ) -> None:
-    """Told by SIGHUP, or by the end of its input alone where that signal is ignored."""
+    """Reported by SIGHUP, or only by the end of its input if that signal is ignored."""
     errors = tmp_path / "errors"
     note = f'trap "" HUP; "$@"; echo $? >{errors}' if ignoring else f'"$@"; echo $? >{errors}'
     opened = session("sh", "-c", f"trap : HUP TERM; {note}", "sh", *PODTUI)

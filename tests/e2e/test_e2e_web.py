@@ -55,7 +55,7 @@ class Server:
         self.base, _, self.token = link.partition("/?token=")
 
     def programs(self) -> list[psutil.Process]:
-        """The podtui of each tab, and what that started in its session; the agent is none."""
+        """Return the podtui process of each tab and its session's processes, without the agent."""
         leaders = {child.pid for child in psutil.Process(self.process.pid).children()}
         return [it for it in psutil.process_iter() if _session(it.pid) in leaders]
 
@@ -94,7 +94,7 @@ async def visited(
 
 
 async def see(page: Page, pattern: str, timeout: float = 60.0) -> str:
-    """Wait until the page's terminal shows something; returns all it shows."""
+    """Wait until the page's terminal shows a text; return all its text."""
     shown = ""
     await page.call("Page.bringToFront")  # behind others, nothing is drawn
     try:
@@ -108,14 +108,14 @@ async def see(page: Page, pattern: str, timeout: float = 60.0) -> str:
 
 
 async def told(page: Page, pattern: str) -> None:
-    """Wait for the page's own words below the terminal."""
+    """Wait for the page's message below the terminal."""
     await page.until(
         f'!notice.hidden && new RegExp({pattern!r}).test(notice.textContent)'
     )  # fmt: skip
 
 
 def cells(shown: str, word: str) -> tuple[int, int]:
-    """Row and column of a word."""
+    """Return row and column of a text."""
     for row, line in enumerate(shown.split("\n")):
         if word in line:
             return row, line.index(word)
@@ -123,7 +123,7 @@ def cells(shown: str, word: str) -> tuple[int, int]:
 
 
 async def place(page: Page, shown: str, word: str) -> tuple[float, float, float]:
-    """The middle of a word's first letter in the window, and how wide the word is."""
+    """Return the middle of a text's first letter in the window, and the width of the text."""
     row, column = cells(shown, word)
     x, y, cell = await page.evaluate(
         '(() => { const box = document.querySelector(".xterm-rows").getBoundingClientRect();'
@@ -294,7 +294,7 @@ async def test_a_request_without_a_token_is_refused_and_starts_nothing(
 
 @memory
 async def test_a_link_from_another_program_opens(machine: Machine, tmp_path: Path) -> None:
-    """As --open does it: from a file, so that no command line has the token."""
+    """As --open does it: with a file, so that no command line contains the token."""
     with served(machine) as server:
         file = tmp_path / "open.html"
         file.write_text(f'<meta http-equiv="refresh" content="0; url={server.link}">')

@@ -29,7 +29,7 @@ async def served(tmp_path: Path) -> AsyncIterator[Served]:
 
 @pytest.fixture
 async def start(served: Served, tmp_path: Path) -> AsyncIterator[Start]:
-    """Starts kubectl with some arguments; what still runs at the end is killed."""
+    """Start kubectl with some arguments; it is killed at the end if it still runs."""
     site = web.TCPSite(served.runner, "127.0.0.1", 0)
     await site.start()
     port = served.runner.addresses[-1][1]
@@ -130,7 +130,7 @@ async def test_describe(run: Run) -> None:
 
 
 def mirror(name: str) -> Pod:
-    """The record of a pod from a manifest: the kubelet adds its ephemeral containers."""
+    """Return the record of a pod from a manifest; the kubelet adds its ephemeral containers."""
     item = pod(name)
     metadata = structs.replace(item.metadata, annotations={CONFIG_MIRROR: "1"})
     return structs.replace(item, metadata=metadata)

@@ -38,7 +38,7 @@ async def served(tmp_path: Path) -> AsyncIterator[Served]:
 
 @pytest.fixture(params=["1.29", "1.33"])
 async def run(request: pytest.FixtureRequest, served: Served, tmp_path: Path) -> Run:
-    """Returns the output of kubectl, or what it says on standard error if it fails."""
+    """Return the output of kubectl, or its standard error if it fails."""
     site = web.TCPSite(served.runner, "127.0.0.1", 0)
     await site.start()
     port = served.runner.addresses[-1][1]

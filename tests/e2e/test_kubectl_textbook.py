@@ -43,7 +43,7 @@ def agent(tmp_path: Path) -> Iterator[KubectlAgent]:
 
 @pytest.fixture
 def image(tmp_path: Path, engine_url: str) -> Iterator[str]:
-    """An image ``tomcat:8`` in a local registry, and nowhere else; it prints its environment."""
+    """Provide an image ``tomcat:8`` in a local registry only; it prints its environment."""
     raw = docker.APIClient() if engine_url == "auto" else docker.APIClient(engine_url)
     folder = tmp_path / "registry"
     folder.mkdir()

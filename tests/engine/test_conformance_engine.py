@@ -15,7 +15,7 @@ NAMES = [case.name for case in CASES]
 
 @pytest.fixture(scope="module")
 def found() -> Found:
-    """One run of all cases serves all tests: they wait for their time side by side."""
+    """Run all cases once for all tests: they wait for their times in parallel."""
     return run(CASES, MODES)
 
 

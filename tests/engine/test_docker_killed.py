@@ -47,7 +47,7 @@ FILLING = (
 
 
 class Killed(BaseException):
-    """Not an exception that anybody could clear up after."""
+    """Not an exception that code could handle with clean-up."""
 
 
 class Cut:
@@ -98,7 +98,7 @@ async def test_a_partly_filled_volume_is_completed(
 
 
 def fill(raw: Any, volume: str, entries: tuple[Entry, ...]) -> None:
-    """Put ``entries`` into a volume. The last is a directory whose mode was not set yet."""
+    """Write ``entries`` into a volume. The last is a directory whose mode was not set yet."""
     if entries[-1].content is None:
         entries = (*entries[:-1], replace(entries[-1], mode=0o755))
     mount = {

@@ -70,7 +70,7 @@ async def test_processes_of_the_target_are_visible(docker_bench: Bench) -> None:
 
 
 def page_size() -> int | None:
-    """In bytes, of this machine's first size of huge pages."""
+    """Return this machine's first huge page size in bytes."""
     sizes = Path("/sys/kernel/mm/hugepages").glob("hugepages-*kB")
     known = [path.name.removeprefix("hugepages-").removesuffix("kB") for path in sizes]
     return int(known[0]) * 1024 if known else None
@@ -105,7 +105,7 @@ async def test_a_seccomp_profile_of_the_root_directory(docker_bench: Bench, tmp_
 
 @pytest.fixture
 def peopled(raw: Any) -> Iterator[str]:
-    """The id of an image of the sample's files whose user is a name."""
+    """Return the id of an image of the sample's files whose user is a name."""
     files = "web:x:100:101::/:/bin/sh", "wheel:x:10:web\\ndata:x:20:web"
     script = f"echo {files[0]} >> /etc/passwd; printf '{files[1]}\\n' >> /etc/group"
     made = raw.create_container("busybox:1.36", ["sh", "-c", script])["Id"]

@@ -112,7 +112,7 @@ async def test_a_volume_can_become_empty_and_be_filled_again(docker_bench: Bench
 
 
 async def test_a_sandbox_of_another_version_keeps_its_files(docker_bench: Bench, raw: Any) -> None:
-    """Its program would take the call for a wish to wait for ever."""
+    """Its program would interpret the call as a request to wait."""
     sandbox = await docker_bench.sandbox(volumes=(projected({"a": "1"}),))
     assert raw.inspect_container(sandbox)["Config"]["Labels"][PAUSE_LABEL] == "2"
     store = await docker_bench.runtime._sandboxes.store(sandbox)  # type: ignore[attr-defined]
@@ -126,7 +126,7 @@ async def test_a_sandbox_of_another_version_keeps_its_files(docker_bench: Bench,
 
 
 def image_tar() -> bytes:
-    """A root file system with what is hard to copy."""
+    """Return a root file system with entries that are hard to copy."""
     buffer = io.BytesIO()
     with tarfile.open(fileobj=buffer, mode="w", format=tarfile.PAX_FORMAT) as tar:
 
@@ -152,7 +152,7 @@ def image_tar() -> bytes:
 
 @pytest.fixture
 def image(raw: Any) -> Iterator[str]:
-    """The id of an image that names no command."""
+    """Return the id of an image without a command."""
     answer = raw.import_image_from_data(image_tar(), repository=TEST_IMAGE)
     assert "error" not in answer
     identity = raw.inspect_image(TEST_IMAGE)["Id"]

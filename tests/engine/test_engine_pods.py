@@ -30,7 +30,7 @@ OWN = {kind: str(Path(f"/proc/self/ns/{kind}").readlink()) for kind in ("net", "
 
 @pytest.fixture
 async def world(engine_url: str, tmp_path: Path) -> AsyncIterator[EngineWorld]:
-    """A kubelet with a cluster's domain and a resolver file of the test's own."""
+    """Run a kubelet with a cluster domain and a resolver file of the test."""
     resolver = tmp_path / "resolv.conf"
     resolver.write_text("nameserver 192.0.2.53\nsearch lan.example\noptions ndots:2\n")
     made = EngineWorld(
@@ -45,7 +45,7 @@ async def world(engine_url: str, tmp_path: Path) -> AsyncIterator[EngineWorld]:
 
 
 def once(name: str, spec: str, containers: str, metadata: str = "") -> str:
-    """A pod that ends by itself; the arguments are lines of YAML, flow style at will."""
+    """Return a pod that completes; the arguments are lines of YAML."""
     return (
         f"apiVersion: v1\nkind: Pod\nmetadata:\n  name: {name}\n{metadata}"
         f"spec:\n  restartPolicy: Never\n{spec}  containers:\n{containers}"
@@ -60,7 +60,7 @@ def script(name: str, text: str, more: str = "") -> str:
 
 
 def status_lines(text: str) -> dict[str, str]:
-    """``/proc/self/status`` by its keys."""
+    """Parse ``/proc/self/status``."""
     pairs = (line.partition(":") for line in text.splitlines())
     return {key: value.strip() for key, _, value in pairs}
 
@@ -262,7 +262,7 @@ async def test_sysctls(world: EngineWorld) -> None:
 
 
 async def answer(port: int) -> bytes:
-    """What a server of this machine says first, once it says something."""
+    """Return the first data from a server on this machine, once it sends any."""
     for _ in range(200):
         with contextlib.suppress(OSError):
             reader, writer = await asyncio.open_connection("127.0.0.1", port)

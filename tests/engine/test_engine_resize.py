@@ -24,7 +24,7 @@ async def world(engine_url: str) -> AsyncIterator[EngineWorld]:
 
 
 def sized(memory: str, cpu: str, *, script: str = IDLE, policy: str = "") -> str:
-    """A pod of a fixed UID, so that another manifest is an update of it."""
+    """Return a pod with a fixed UID, so that another manifest updates it."""
     amounts = f"{{memory: {memory}, cpu: {cpu}}}"
     return (
         "apiVersion: v1\nkind: Pod\nmetadata: {name: sized, uid: fixed-uid}\n"
@@ -42,12 +42,12 @@ def up(status: PodStatus) -> bool:
 
 
 def quiet(status: PodStatus) -> bool:
-    """Whether no resize is under way."""
+    """Return whether no resize is in progress."""
     return not any(one.type.startswith("PodResize") for one in status.conditions)
 
 
 def has(memory: str, cpu: str) -> object:
-    """Whether the engine holds the container to that, and the resize is over."""
+    """Return whether the engine has set these limits and the resize is over."""
 
     def met(status: PodStatus) -> bool:
         resources = status.containerStatuses[0].resources

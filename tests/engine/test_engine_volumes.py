@@ -26,7 +26,7 @@ UPDATES = 20
 
 
 class FolderWorld(EngineWorld):
-    """With a real folder, in which documents stand beside pods."""
+    """Uses a real folder, with documents beside pods."""
 
     def __init__(self, url: str, folder: Path) -> None:
         folder.mkdir()
@@ -47,7 +47,7 @@ class FolderWorld(EngineWorld):
         self.put(name, "Pod", spec={**fields, "containers": list(containers)})
 
     async def says_so_far(self, status: PodStatus, container: str) -> list[str]:
-        """Lines of a container that may still run."""
+        """Return the lines so far of a container that may still run."""
         (one,) = [one for one in status.containerStatuses if one.name == container]
         batches = self.runtime.logs(one.containerID.partition("://")[2], LogOptions())
         return [line.content.decode() async for lines in batches for line in lines]
@@ -68,7 +68,7 @@ async def world(engine_url: str, tmp_path: Path) -> AsyncIterator[FolderWorld]:
 
 @pytest.fixture
 def shared(tmp_path: Path) -> Iterator[Path]:
-    """A directory of the engine's host whose mounts propagate."""
+    """Return a directory of the engine's host with mount propagation."""
     path = tmp_path / "shared"
     path.mkdir()
     try:

@@ -20,7 +20,7 @@ from podtui.tui.commands import edit_manifest
 
 
 class ApiClient(FakeClient):
-    """Takes writes of pods, or refuses the next one."""
+    """Accepts writes of pods, or refuses the next one."""
 
     def __init__(self, one: Pod) -> None:
         super().__init__()
@@ -58,7 +58,7 @@ async def guest() -> AsyncIterator[tuple[PodtuiApp, Pilot[None], ApiClient]]:
 
 
 def edits(monkeypatch: pytest.MonkeyPatch, *edit: Callable[[str], str]) -> None:
-    """What the user does in the editor, each time that it is opened."""
+    """Replace the editor: one function for each time that it is opened."""
     left = list(edit)
 
     def change(file: Path) -> None:

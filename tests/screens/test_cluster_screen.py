@@ -38,7 +38,7 @@ SERVER = Server(
 
 
 class ClusterClient(FakeClient):
-    """Says also what only clusters have; refuses to delete what is in ``kept``."""
+    """Has cluster-only objects, too; refuses to delete pods in ``kept``."""
 
     target = "https://api.example:6443"
 

@@ -14,7 +14,9 @@ from podtui.tui.widgets.dialogs import Picker
 
 
 def ordered_pod() -> Pod:
-    """Statuses are sorted by name, as a kubelet reports them; the manifest has another order."""
+    """Return a pod whose statuses are sorted by name, as a kubelet reports them, unlike its
+    manifest.
+    """
     base = pod("web", status("api"), status("zeta"), containers=("zeta", "api"),
                init=(status("setup", ended(0)), status("mesh")))  # fmt: skip
     setup, mesh = base.spec.initContainers

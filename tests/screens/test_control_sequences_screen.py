@@ -36,7 +36,9 @@ EVIL = (
 
 
 def harm(text: str) -> list[str]:
-    """The characters of a text that a terminal would obey, or turn the direction by."""
+    """Return the characters of a text that are control sequences for a terminal or change the
+    text direction.
+    """
     return [
         ascii(c)
         for c in text
@@ -46,7 +48,7 @@ def harm(text: str) -> list[str]:
 
 
 def hostile() -> FakeClient:
-    """As much as an object can carry, wherever people can write it."""
+    """Return an object with hostile text in every field that users can write."""
     client = FakeClient()
     bad = pod(
         f"bad{EVIL}",
@@ -97,7 +99,7 @@ def hostile() -> FakeClient:
 
 
 def drawn(app: PodtuiApp) -> Iterator[tuple[int, str, int]]:
-    """(line, text, cells) of all that the terminal is given."""
+    """Yield (line, text, cells) of all output to the terminal."""
     for number, strip in enumerate(strips_of(app)):
         yield number, "".join(s.text for s in strip if not s.control), strip.cell_length
 

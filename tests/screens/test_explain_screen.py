@@ -34,7 +34,7 @@ kind: ConfigMap
 
 
 def with_places(name: str = "web.yaml", pod_name: str = "web-n1") -> Manifest:
-    """A manifest whose pod is the second of three documents."""
+    """Return a manifest whose pod is the second of three documents."""
     import msgspec
 
     found: dict[tuple[str | int, ...], FieldPlace] = {

@@ -11,7 +11,7 @@ from podtui.tui.views.logs.times import Times
 
 
 def shown(view: LogView) -> list[str]:
-    """Rows without their gutters."""
+    """Return the rows without their gutters."""
     return [view.render_line(y).text.rstrip()[3:] for y in range(view.size.height)]
 
 

@@ -19,7 +19,7 @@ def screen_text(app: App[None]) -> str:
 
 
 def pulling(name: str, text: str, image: str = "big:1") -> Pod:
-    """A pod whose record says ``text`` of the pull of its container's image."""
+    """Return a pod whose record contains ``text`` for the pull of its container's image."""
     made = pod(name, phase="Pending")
     notes = {**made.metadata.annotations, "podtui.dev/pull-progress": text}
     (first,) = made.spec.containers

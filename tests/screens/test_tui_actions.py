@@ -39,7 +39,7 @@ def says(dialog: Dialog) -> str:
 
 @pytest.fixture
 def typing(monkeypatch: pytest.MonkeyPatch) -> list[bytes]:
-    """What the user's editor is to leave, one text for each time that it is opened."""
+    """Replace the editor: one text for each time that it is opened."""
     texts: list[bytes] = []
 
     leave(monkeypatch, lambda file: file.write_bytes(texts.pop(0)))
@@ -47,7 +47,7 @@ def typing(monkeypatch: pytest.MonkeyPatch) -> list[bytes]:
 
 
 def leave(monkeypatch: pytest.MonkeyPatch, edit: Callable[[Path], object]) -> None:
-    """Have ``edit`` in the place of the user's editor."""
+    """Use ``edit`` in place of the user's editor."""
 
     async def run(app: object, words: Sequence[str]) -> None:
         edit(Path(words[-1]))
@@ -431,7 +431,7 @@ async def test_only_one_action_runs_at_a_time(
 
 
 class FakeForward:
-    """A forward that never carries anything."""
+    """A forward that never carries data."""
 
     local_port, remote_port = 4321, 8080
     connections, accepted, sent, received = 1, 3, 2048, 4096

@@ -49,7 +49,7 @@ SCENES = {
 
 @pytest.fixture
 def done(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """What ended or was lost."""
+    """Return the ended or lost things."""
     found: list[str] = []
 
     def note(name: str) -> Callable[..., Awaitable[Any]]:
@@ -87,7 +87,7 @@ def done(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
 
 async def back_to(app: PodtuiApp, pilot: Pilot[Any], screen: Screen[Any]) -> None:
-    """Answer with no whatever is asked, and leave what was opened."""
+    """Answer every confirmation with no, and close opened screens."""
     for _ in range(20):
         if app.screen is screen:
             return

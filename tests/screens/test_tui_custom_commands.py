@@ -38,7 +38,7 @@ def read(path: Path) -> Preferences:
 
 
 def preferences(folder: Path, *commands: dict[str, Any], **hotkeys: str) -> Preferences:
-    """JSON is YAML, too."""
+    """Write the preferences; JSON is YAML, too."""
     path = folder / "config.yaml"
     path.write_text(json.dumps({"commands": commands, "hotkeys": hotkeys}))
     found = read(path)
@@ -47,7 +47,7 @@ def preferences(folder: Path, *commands: dict[str, Any], **hotkeys: str) -> Pref
 
 
 def telling(folder: Path, *words: str, **fields: Any) -> dict[str, Any]:
-    """A command that writes down what it was given."""
+    """Return a command that records its arguments and environment."""
     command = [sys.executable, "-c", TELL, str(folder / "told"), *words]
     return {"name": "tell", "mode": "background", "command": command, **fields}
 

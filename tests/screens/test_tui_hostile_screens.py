@@ -52,7 +52,7 @@ SLOWER = 25
 
 
 class Visit:
-    """Goes from screen to screen of one app and says where it is."""
+    """Visits the screens of one app and records where it is."""
 
     def __init__(self, app: PodtuiApp, pilot: Pilot[Any], world: World, folder: Path) -> None:
         self.app, self.pilot, self.world, self.folder = app, pilot, world, folder
@@ -99,7 +99,7 @@ class Visit:
         assert self.app.focused is main(self.app).pods.table
 
     async def pushed(self) -> AsyncIterator[str]:
-        """Full screens, each of their tabs."""
+        """Visit full screens with each of their tabs."""
         for tab in TABS:
             async for _ in self.over(PodScreen("uid-rich", tab)):
                 yield f"pod tab {tab}"
@@ -135,7 +135,7 @@ class Visit:
         await self.pilot.pause()
 
     async def asked(self) -> AsyncIterator[str]:
-        """Dialogs and questions."""
+        """Visit dialogs and confirmations."""
         world, model = self.world, self.app.model
         plan, words = world.poisoned(self.client.answer_plan), f"it is not known{world.poison}"
         files = list(model.manifests.values())
@@ -166,7 +166,7 @@ class Visit:
 
 
 async def still(app: PodtuiApp, pilot: Pilot[Any]) -> list[str]:
-    """The lines of the screen once they do not change any more."""
+    """Return the lines of the screen once they are stable."""
     last, same = [""], 0
     for _ in range(300):
         await pilot.pause(0.04)
@@ -179,7 +179,7 @@ async def still(app: PodtuiApp, pilot: Pilot[Any]) -> list[str]:
 
 
 def faults(app: PodtuiApp, lines: list[str]) -> list[str]:
-    """What a terminal would obey, or draw elsewhere than is reckoned."""
+    """Return control sequences in the output, and text drawn at an unexpected position."""
     found: list[str] = []
     if len(lines) != app.size.height:
         found.append(f"{len(lines)} lines")
@@ -202,7 +202,7 @@ def faults(app: PodtuiApp, lines: list[str]) -> list[str]:
 async def crawl(
     world: World, folder: Path, size: tuple[int, int]
 ) -> tuple[dict[str, list[str]], set[type[Screen[Any]]]]:
-    """The lines of every stop, and the screens that were seen. Fails for any fault."""
+    """Return the lines of every visited screen, and the screens. Fail on any fault."""
     world.fill_trash(folder)
     seen: set[type[Screen[Any]]] = set()
     shown: dict[str, list[str]] = {}

@@ -27,7 +27,7 @@ MINE = NodeImage(id="sha256:m", names=("mine:1",), sizeBytes=MIB)
 async def tab(
     client: FakeClient, size: tuple[int, int] = (80, 24), **settings: Any
 ) -> AsyncGenerator[tuple[PodtuiApp, Pilot[None], NodeScreen]]:
-    """The images' tab with four images in it."""
+    """Open the images tab with four images."""
     client.image_list = (USED, SPARE, OLD, MINE)
     async with running(client, size, **settings) as (app, pilot):
         app.push_screen(NodeScreen("images"))
@@ -45,7 +45,7 @@ async def tab(
 
 
 def asked(app: PodtuiApp) -> tuple[str, str]:
-    """The open question's title, and its text."""
+    """Return title and text of the open confirmation."""
     dialog = app.screen
     assert isinstance(dialog, Dialog)
     lines = ("".join(span.text for span in line) for line in dialog.view.lines)

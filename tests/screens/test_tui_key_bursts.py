@@ -12,7 +12,7 @@ from podtui.tui.screens.pods.pod_screen import PodScreen
 
 
 def burst(app: PodtuiApp, *keys: str) -> None:
-    """All keys are there before any of them is looked at."""
+    """Send all keys before any of them is processed."""
     for key in keys:
         app.simulate_key(key)
 

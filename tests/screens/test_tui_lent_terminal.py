@@ -18,7 +18,7 @@ from podtui.tui.preferences.preferences import Preferences
 
 
 class Terminal:
-    """Who has the terminal, and what podtui writes to it."""
+    """The owner of the terminal, and podtui's output to it."""
 
     def __init__(self) -> None:
         self.ours = True
@@ -35,7 +35,7 @@ class Terminal:
 
 @contextmanager
 def lendable(app: PodtuiApp, monkeypatch: pytest.MonkeyPatch) -> Iterator[Terminal]:
-    """The app as on a terminal that can be lent."""
+    """Run the app with a terminal that can be lent."""
     terminal = Terminal()
     signals = cast("Any", app)
 

@@ -65,7 +65,7 @@ async def right_click(pilot: Pilot[Any], widget: Any, x: int, y: int) -> Menu:
 
 
 async def take(pilot: Pilot[Any], menu: Menu, words: str) -> None:
-    """Click on the line of a menu that says ``words``, wherever it stands."""
+    """Click on the line of a menu with ``words``."""
     row = next(n for n, line in enumerate(menu.view.lines) if f" {words} " in f"{text_of(line)} ")
     while row >= menu.view.scroll_y + menu.view.size.height:
         await pilot.press("down")

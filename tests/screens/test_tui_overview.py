@@ -55,7 +55,7 @@ async def test_an_invalid_state_file_is_reported(tmp_path: Path) -> None:
 
 
 def dragged(x: int, y: int) -> MouseMove:
-    """A move with the left button down, which a pilot's has not."""
+    """Move with the left button pressed, which a pilot does not support."""
     return MouseMove(None, x, y, 0, 5, 1, False, False, False, screen_x=x, screen_y=y)
 
 

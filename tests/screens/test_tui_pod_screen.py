@@ -83,7 +83,7 @@ async def test_run_now_is_offered_where_there_is_a_probe() -> None:
 
 
 async def test_an_answer_to_a_screen_that_is_closing_is_dropped() -> None:
-    """The widgets of a screen go before its workers do."""
+    """The widgets of a screen are removed before its workers end."""
     client = knowing()
     async with running(client) as (app, pilot):
         await opened(app, pilot, "crash-loop")

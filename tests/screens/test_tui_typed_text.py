@@ -29,7 +29,7 @@ SCENES = {
 
 
 def actions_run(app: PodtuiApp, patch: pytest.MonkeyPatch) -> list[str]:
-    """The actions of keys from now on."""
+    """Record the actions of keys from now on."""
     found: list[str] = []
     run_action = app.run_action
 

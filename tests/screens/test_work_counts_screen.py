@@ -23,7 +23,7 @@ from podtui.tui.widgets.tones import LinesView
 
 
 def counting(monkeypatch: pytest.MonkeyPatch, owner: Any, name: str) -> list[Any]:
-    """What a function was called with first, from now on."""
+    """Record the first argument of each call of a function from now on."""
     calls: list[Any] = []
     original = getattr(owner, name)
 
@@ -39,7 +39,7 @@ def counting(monkeypatch: pytest.MonkeyPatch, owner: Any, name: str) -> list[Any
 
 
 async def painted(app: LogApp, pilot: Any) -> int:
-    """Rows drawn so far, once there is nothing left to draw."""
+    """Return the number of rows drawn so far, once nothing is left to draw."""
     await pilot.pause(0.05)
     return app.log_view.repaints
 

@@ -42,7 +42,7 @@ def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.fixture
 def agent(root: Path) -> Iterator[subprocess.Popen[bytes]]:
-    """A simulated agent that runs."""
+    """Run a simulated agent."""
     process = subprocess.Popen(
         [sys.executable, "-m", "podtui", "agent", "--engine", "memory"],
         stdin=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
@@ -73,7 +73,7 @@ def test_stop_and_down_say_that_simulated_pods_end(
 
 
 class _HungEngine(socketserver.ThreadingMixIn, socketserver.UnixStreamServer):
-    """Says what it is, and answers nothing else."""
+    """Returns its version, and answers nothing else."""
 
     daemon_threads = True
 
@@ -100,7 +100,7 @@ class _HungAnswers(http.server.BaseHTTPRequestHandler):
         self.wfile.write(body)
 
     def log_message(self, format: str, *args: object) -> None:
-        """Not into the test's output."""
+        """Keep requests out of the test's output."""
 
 
 STOPPED_SOON = """
@@ -113,7 +113,7 @@ sys.exit(main(["agent", "--engine", sys.argv[1]]))
 
 
 def test_an_agent_whose_engine_hangs_can_be_stopped(root: Path, tmp_path: Path) -> None:
-    """The call under way has a time limit of 60 s, and cannot be cancelled."""
+    """The running call has a time limit of 60 s, and cannot be cancelled."""
     with _HungEngine(tmp_path / "engine.sock") as engine:
         threading.Thread(target=engine.serve_forever, daemon=True).start()
         process = subprocess.Popen(

@@ -20,7 +20,7 @@ Complete = Callable[[str], list[str]]
 
 @pytest.fixture
 def complete(tmp_path: Path) -> Complete:
-    """Ask as argcomplete's bash function does."""
+    """Request completions as argcomplete's bash function does."""
 
     def ask(line: str) -> list[str]:
         answer = tmp_path / "answer"

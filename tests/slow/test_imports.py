@@ -13,7 +13,7 @@ from repository import SUPPORT
 
 
 def loaded(code: str) -> set[str]:
-    """Return the modules that a fresh Python has after ``code``."""
+    """Return the modules loaded by a new Python process after ``code``."""
     ask = "import json, sys\n" + code + "\njson.dump(sorted(sys.modules), sys.stdout)\n"
     done = subprocess.run([sys.executable, "-c", ask], capture_output=True, text=True, check=True)
     return set(json.loads(done.stdout))

@@ -12,7 +12,7 @@ from podtui.terminal_text import cells, one_line
 
 
 def test_widths_match_the_c_library() -> None:
-    """What tmux and most terminals ask; letters newer than the library are left out."""
+    """tmux and most terminals use it; characters newer than the library are skipped."""
     before = locale.setlocale(locale.LC_CTYPE)
     wcwidth = ctypes.CDLL(None).wcwidth
     wcwidth.argtypes = [ctypes.c_uint32]
@@ -34,7 +34,7 @@ def test_widths_match_the_c_library() -> None:
 
 
 def _shown_as_they_are(codes: list[int], at_once: int = 256) -> Iterator[int]:
-    """Many letters at once: most rows of them are shown as they are, and there are 280,000."""
+    """Check many characters at once: most rows of them are unchanged, and there are 280,000."""
     for first in range(0, len(codes), at_once):
         row = codes[first : first + at_once]
         text = "".join(f"a{chr(code)}" for code in row)

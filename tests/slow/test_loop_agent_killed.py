@@ -75,8 +75,9 @@ def crash(world: MortalWorld) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Deed:
-    """What is done, the UID of the pod that there is in the end, and which of its containers ran
-    more than once by then, how often."""
+    """The actions, the UID of the final pod, and how often each of its containers ran, if more
+    than once.
+    """
 
     act: Callable[[MortalWorld], None]
     runs_before: bool = True
@@ -137,7 +138,7 @@ async def check(world: MortalWorld, deed: Deed) -> None:
 
 
 def lives(deed: Deed) -> list[Call]:
-    """What a kubelet that is left alone does."""
+    """Return what a kubelet does that is not killed."""
     calls = run_virtual(play(deed))
     assert len(calls) == len(set(calls)), "each of them is another"
     return calls

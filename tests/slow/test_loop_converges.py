@@ -50,7 +50,9 @@ steps = st.one_of(
 
 
 def version(name: str, number: int) -> Pod:
-    """Version 2 has a fixed UID and an init container; the others are told apart by theirs."""
+    """Return a version: version 2 has a fixed UID and an init container; the others differ by
+    theirs.
+    """
     containers = (container("x"), container("y", image=f"image{number}:1"))
     init = (container("i"),) if number == 2 else ()
     return pod(name, f"{name}-{number}", *containers, init=init, grace=5)
@@ -65,7 +67,7 @@ def behave(config: ContainerConfig) -> Behaviour:
 
 
 class Watch:
-    """Holds what must never be seen."""
+    """Checks states that must never occur."""
 
     def __init__(self, world: World) -> None:
         self.world = world

@@ -97,7 +97,7 @@ PATHS = _paths(TREE)
 
 @st.composite
 def wrong_types(draw: st.DrawFn) -> bytes:
-    """The rich pod with something else somewhere in it."""
+    """Return the rich pod with one value replaced by another type."""
     tree = json.loads(json.dumps(TREE))
     for path in draw(st.lists(st.sampled_from(PATHS), min_size=1, max_size=3)):
         here = tree
@@ -112,7 +112,7 @@ def wrong_types(draw: st.DrawFn) -> bytes:
 
 @st.composite
 def damaged(draw: st.DrawFn) -> bytes:
-    """The rich pod's text cut, spliced or sprinkled with other bytes."""
+    """Return the rich pod's text truncated, spliced or with random bytes."""
     data = RICH.encode()
     start = draw(st.integers(0, len(data)))
     end = draw(st.integers(start, min(len(data), start + 60)))
@@ -156,7 +156,7 @@ hostile = st.one_of(truncated, damaged(), wrong_types(), hostile_yaml, st.binary
 
 
 def check(result: ReadResult, data: bytes) -> None:
-    """What every manifest is owed: a pod, or diagnostics that say where."""
+    """Check that the manifest yields a pod, or diagnostics with positions."""
     assert bool(result.pods) != result.broken
     assert len(result.diagnostics) <= MAX_DIAGNOSTICS + 1
     lines = source_lines(data.decode("utf-8-sig", "replace"))
@@ -195,7 +195,7 @@ def test_the_rich_pod_is_valid() -> None:
 
 
 def _corpus(count: int) -> list[bytes]:
-    """Broken manifests without hypothesis' own memory: cuts, flips and swaps of lines."""
+    """Return invalid manifests without hypothesis: truncated, flipped and swapped lines."""
     chance = random.Random(20261121)
     lines = RICH.splitlines(keepends=True)
     made: list[bytes] = []

@@ -72,7 +72,7 @@ def wanted(uid: str) -> Pod:
 
 
 class Answers:
-    """Probe handlers that say what the script says; the engine decides whether anybody hears."""
+    """Probe handlers with scripted outcomes; the engine decides whether the container runs."""
 
     def __init__(self) -> None:
         self.outcomes: dict[tuple[str, ProbeKind], ProbeOutcome] = {}
@@ -90,7 +90,7 @@ class Answers:
 
 
 class Watch:
-    """Looks over the engine's shoulder for what must never happen."""
+    """Checks the engine for states that must never occur."""
 
     def __init__(self, world: World, answers: Answers) -> None:
         self.broken: list[str] = []
@@ -222,7 +222,7 @@ def test_start_order_and_restart_counts_always_hold(
 def test_a_back_off_keeps_to_its_cap_and_never_shrinks_within_ten_minutes(
     runs: list[float], cap: float
 ) -> None:
-    """``runs``: for how long the container ran each time."""
+    """``runs``: how long the container ran each time."""
     backoff = Backoff(maximum=cap)
     now, found = 0.0, []
     for lasting in runs:

@@ -13,7 +13,7 @@ from soak.fuzz import ANSWERS, READERS, places_of
 
 @pytest.mark.parametrize("name", sorted(READERS))
 def test_a_malformed_answer_of_the_engine_is_an_engine_error(name: str) -> None:
-    """Each value of a recorded answer is replaced by others, and left out, one at a time."""
+    """Each value of a recorded response is replaced, and omitted, one at a time."""
     count = len(list(places_of(ANSWERS[name])))
     for number in range(count):
         for value in (None, True, -1, "x", [], {}, [None]):

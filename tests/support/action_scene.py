@@ -29,7 +29,7 @@ def plan(outcome: Outcome = Outcome.REPLACED) -> Plan:
 
 
 def placed(name: str, folder: Path) -> Manifest:
-    """A file of the folder with its record."""
+    """Write a file into the folder and return it with its record."""
     path = folder / f"{name}.yaml"
     path.write_bytes(WEB)
     record = manifest(path.name, pod_name=f"{name}-n1")

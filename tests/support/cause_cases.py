@@ -21,8 +21,9 @@ Setting = Callable[[World], object]
 
 @dataclass(frozen=True)
 class Cause:
-    """``text`` brings about ``cause`` in a world so ``set``; ``field`` is the one to change, and
-    ``fix`` begins the title of a fix that cures it."""
+    """``text`` produces ``cause`` in a world with ``set``; ``field`` is the field to change, and
+    ``fix`` begins the title of a fix that resolves it.
+    """
 
     cause: str
     text: str
@@ -58,8 +59,7 @@ def behaves(name: str = "c", **fields: Any) -> Setting:
 
 
 class Scripted:
-    """Probes that say what they are told to, by kind, until they ask for the right port, or with
-    patience."""
+    """Probes with the given outcomes by kind, until they use the right port or enough time."""
 
     def __init__(self, outcomes: Mapping[ProbeKind, ProbeOutcome]) -> None:
         self._outcomes = outcomes
@@ -78,7 +78,7 @@ def probes(kind: ProbeKind, text: str) -> Setting:
 
 
 def beside(name: str = "other-n1", port: int = 0, **asks: str) -> Setting:
-    """Another pod that has a port or resources already."""
+    """Return another pod that already has a port or resources."""
 
     def set_up(world: World) -> None:
         ports = (ContainerPort(containerPort=80, hostPort=port),) if port else ()
@@ -97,7 +97,7 @@ def no_ready_file(world: World) -> None:
 
 
 def one_word(config: Any) -> Behaviour | None:
-    """A program's name with a blank in it is found nowhere."""
+    """Behave like a program whose name contains a space: it is not found."""
     name = (config.command or ("",))[0]
     if " " not in name:
         return None
@@ -106,7 +106,7 @@ def one_word(config: Any) -> Behaviour | None:
 
 
 def hungry(config: Any) -> Behaviour | None:
-    """It needs more than 16 MiB."""
+    """Behave like a program that needs more than 16 MiB."""
     return Behaviour(exit_after=1.0, oom=True) if config.resources.memory <= 1 << 24 else None
 
 

@@ -31,7 +31,9 @@ CALL_SECONDS: Final = 30.0
 
 
 def find_chromium() -> str:
-    """Chromium's path; installed by apt where it lacks and we may, else the test fails loudly."""
+    """Return Chromium's path. Install it with apt if it is missing and permitted, else fail the
+    test.
+    """
     found = next((path for name in NAMES if (path := shutil.which(name))), None)
     if found is None and shutil.which("apt-get") and os.geteuid() == 0:
         # Several workers may find at once that it lacks.
@@ -50,7 +52,7 @@ def find_chromium() -> str:
 
 
 class Page:
-    """One tab. ``said`` collects what the page wrote to its console, and its errors."""
+    """One tab. ``said`` collects the console output of the page and its errors."""
 
     def __init__(self, socket: aiohttp.ClientWebSocketResponse, target: str) -> None:
         self._socket = socket
@@ -60,7 +62,7 @@ class Page:
         self.requested: list[str] = []
 
     async def call(self, method: str, **parameters: Any) -> dict[str, Any]:
-        """One command of the protocol; fails the test with its error."""
+        """Send one command of the protocol; fail the test on an error."""
         self._number += 1
         number = self._number
         await self._socket.send_json({"id": number, "method": method, "params": parameters})
@@ -95,7 +97,7 @@ class Page:
         await self.call("Page.navigate", url=url)
 
     async def evaluate(self, script: str) -> Any:
-        """The value of an expression; promises are waited for."""
+        """Return the value of an expression; promises are awaited."""
         result = await self.call(
             "Runtime.evaluate", expression=script, returnByValue=True, awaitPromise=True
         )
@@ -104,7 +106,7 @@ class Page:
         return result["result"].get("value")
 
     async def until(self, script: str, timeout: float = 30.0) -> Any:
-        """Wait until an expression is true; returns it."""
+        """Wait until an expression is true; return its value."""
         deadline = time.monotonic() + timeout
         while not (value := await self.evaluate(script)):
             if time.monotonic() > deadline:
@@ -121,8 +123,9 @@ class Page:
     async def key(
         self, key: str, code: str = "", *, text: str = "", modifiers: int = 0, command: str = ""
     ) -> None:
-        """Press and release; ``modifiers`` 2 is control, 8 is shift. ``command`` is what the
-        desktop makes of the key unless the page keeps it, such as ``paste``."""
+        """Press and release; ``modifiers`` 2 is control, 8 is shift. ``command`` is the
+        desktop's action for the key unless the page prevents it, such as ``paste``.
+        """
         number = {"Enter": 13, "Escape": 27, "Tab": 9, "ArrowDown": 40, "ArrowUp": 38}.get(
             key, ord(key.upper()) if len(key) == 1 else 0
         )
@@ -194,7 +197,7 @@ class Browser:
 
     @contextlib.asynccontextmanager
     async def page(self) -> AsyncIterator[Page]:
-        """A tab of its own, which is closed at the end if it still is there."""
+        """Open a tab, and close it at the end."""
         async with self._session.put(f"{self._base}/json/new?about:blank") as response:
             target = await response.json(content_type=None)
         async with self._session.ws_connect(

@@ -29,7 +29,7 @@ Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 
 class Authority:
-    """Makes certificates: EC, valid for a day either way."""
+    """Issues EC certificates that are valid from a day ago until tomorrow."""
 
     def __init__(self, name: str = "test authority") -> None:
         self._key = ec.generate_private_key(ec.SECP256R1())
@@ -45,7 +45,7 @@ class Authority:
         return self._cert.public_bytes(serialization.Encoding.PEM)
 
     def issue(self, name: str, *hosts: str) -> tuple[bytes, bytes]:
-        """Certificate and key as PEM: a server's for ``hosts``, a client's without any."""
+        """Return certificate and key as PEM: a server's for ``hosts``, a client's without hosts."""
         key = ec.generate_private_key(ec.SECP256R1())
         usage = ExtendedKeyUsageOID.SERVER_AUTH if hosts else ExtendedKeyUsageOID.CLIENT_AUTH
         builder = self._builder(_name(name), key).add_extension(
@@ -166,7 +166,7 @@ class Moods:
 
 @dataclass
 class FakeCluster:
-    """``server`` is its URL; ``kubeconfig`` writes one with the users that are given."""
+    """``server`` is its URL; ``kubeconfig`` writes a file with the given users."""
 
     server: str
     authority: Authority
@@ -175,7 +175,7 @@ class FakeCluster:
     folder: Path
 
     def kubeconfig(self, user: dict[str, Any], name: str = "config", **cluster: Any) -> Path:
-        """A file with one context ``test`` for ``user``."""
+        """Write a file with one context ``test`` for ``user``."""
         ca = base64.b64encode(self.authority.pem).decode()
         found = {"server": self.server, "certificate-authority-data": ca} | cluster
         document = {
@@ -204,7 +204,9 @@ def _given(values: dict[str, Any]) -> dict[str, Any]:
 
 @asynccontextmanager
 async def cluster(folder: Path, *hosts: str, **options: Any) -> AsyncIterator[FakeCluster]:
-    """Knows the token ``sesame``, ``bob`` by password, and whomever it gave a certificate."""
+    """The server knows the token ``sesame``, ``bob`` by password, and clients with its
+    certificates.
+    """
     authority, moods = Authority(), Moods(tokens={"sesame": "tina"}, passwords={"bob": "secret"})
     async with serving(folder / "s.sock", middlewares=[moods.front], **options) as served:
         server = await listen_tls(served, authority, folder, *hosts)
@@ -226,7 +228,7 @@ def server_context(authority: Authority, folder: Path, *hosts: str) -> ssl.SSLCo
 
 
 async def listen_tls(served: Served, authority: Authority, folder: Path, *hosts: str) -> str:
-    """A TLS site of the served app; returns its URL."""
+    """Start a TLS site of the app; return its URL."""
     context = server_context(authority, folder, *(hosts or ("127.0.0.1",)))
     site = web.TCPSite(served.runner, "127.0.0.1", 0, ssl_context=context)
     await site.start()
@@ -235,7 +237,7 @@ async def listen_tls(served: Served, authority: Authority, folder: Path, *hosts:
 
 
 async def cluster_client(served: Served, folder: Path) -> ClusterClient:
-    """A client of a cluster whose API is ``served``."""
+    """Return a client of a cluster whose API is ``served``."""
     authority = Authority()
     server = await listen_tls(served, authority, folder)
     cluster = FakeCluster(server, authority, Moods(), served, folder)

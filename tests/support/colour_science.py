@@ -38,7 +38,7 @@ def _luminance(color: RGB) -> float:
 
 
 def contrast(one: RGB, other: RGB) -> float:
-    """From 1 (the same) to 21 (black on white)."""
+    """Return the contrast, from 1 (equal) to 21 (black on white)."""
     dark, light = sorted((_luminance(one), _luminance(other)))
     return (light + 0.05) / (dark + 0.05)
 

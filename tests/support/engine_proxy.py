@@ -7,7 +7,7 @@ import contextlib
 
 
 class EngineProxy:
-    """Listens on loopback and forwards to a unix socket until `cut`; `mend` listens anew."""
+    """Listens on loopback and forwards to a unix socket until `cut`; `mend` listens again."""
 
     def __init__(self, socket_path: str) -> None:
         self._path = socket_path

@@ -27,7 +27,7 @@ NODE = "n1"
 
 
 class EngineWorld:
-    """Everything that its pods leave on the engine goes when the world ends."""
+    """Everything that its pods leave on the engine is removed when the world ends."""
 
     def __init__(self, url: str, **config: object) -> None:
         clock = SystemClock()
@@ -77,7 +77,7 @@ class EngineWorld:
     # --- the folder
 
     def add(self, text: str) -> None:
-        """A manifest's text; it is to be without fault."""
+        """Add a manifest, which must be valid."""
         result = read_manifest(f"/m/{len(self._pods)}.yaml", text.encode(), node_name=NODE)
         assert result.pods, [d.message for d in result.diagnostics]
         seen = seen_text(datetime.now(UTC))
@@ -87,7 +87,7 @@ class EngineWorld:
     # --- looking
 
     async def until(self, condition: Callable[[PodStatus], bool], name: str) -> PodStatus:
-        """The pod's status once it meets the condition."""
+        """Wait until the pod's status meets the condition; return it."""
         ends = time.monotonic() + PATIENCE
         while True:
             found = await self.store.get("pods", "default", f"{name}-{NODE}")
@@ -97,7 +97,7 @@ class EngineWorld:
             await asyncio.sleep(0.05)
 
     async def ended(self, name: str) -> PodStatus:
-        """Wait until every container of the pod has ended well."""
+        """Wait until every container of the pod has succeeded."""
         status = await self.until(lambda s: s.phase in ("Succeeded", "Failed"), name)
         assert status.phase == "Succeeded", await self._all_logs(status)
         return status
@@ -111,13 +111,13 @@ class EngineWorld:
         return "\n".join([line.content.decode() async for lines in batches for line in lines])
 
     async def says(self, name: str, container: str) -> str:
-        """All that a container of an ended pod wrote."""
+        """Return the output of a container of a terminated pod."""
         status = await self.ended(name)
         (found,) = [one for one in status.containerStatuses if one.name == container]
         return await self._log(found.containerID)
 
     async def told(self, name: str, reason: str) -> Event:
-        """The pod's first event of that reason, once there is one."""
+        """Wait for the pod's first event with that reason; return it."""
         ends = time.monotonic() + PATIENCE
         while True:
             for item in (await self.store.list("events")).items:

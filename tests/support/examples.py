@@ -24,5 +24,5 @@ settings.load_profile(PROFILE)
 
 
 def examples(number: int, **more: Any) -> settings:
-    """Settings of a test that wants ``number`` examples; a quick run is content with a fifth."""
+    """Return the settings of a test with ``number`` examples; a quick run takes a fifth of them."""
     return settings(max_examples=number if PROFILE == "thorough" else number // SHARE, **more)

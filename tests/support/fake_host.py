@@ -11,7 +11,7 @@ CAPACITY = 100 * GI
 
 
 class FakeHost:
-    """Stands for a `podtui.kubelet.node.host.Host`. Tests may change ``seen`` and ``disks``."""
+    """A fake `podtui.kubelet.node.host.Host`. Tests may change ``seen`` and ``disks``."""
 
     kernel_log = "/nowhere/kmsg"
 

@@ -16,7 +16,7 @@ PATH = "/m"
 
 
 class FolderWorld(World):
-    """The folder is ``/m``. Only what a file system does is left out: files change at once."""
+    """The folder is ``/m``. Only the file system is left out: files change at once."""
 
     def __init__(self, *, strict: bool = False, **settings: object) -> None:
         self.strict = strict
@@ -43,13 +43,13 @@ class FolderWorld(World):
         self._changed.set()
 
     def list_in_full(self) -> None:
-        """What happens every twenty seconds."""
+        """List the folder, as it happens every twenty seconds."""
         if self.strict:
             self.folder_state.drop_broken()
         self._changed.set()
 
     def uid(self, name: str = "web-n1") -> str:
-        """The UID of the pod of this name that the folder has now."""
+        """Return the current UID of the folder's pod with this name."""
         (found,) = (
             pod.metadata.uid for pod in self.folder.pods.values() if pod.metadata.name == name
         )

@@ -17,7 +17,7 @@ GRPC: Headers = [(":status", "200"), ("content-type", "application/grpc")]
 
 
 def message(status: int) -> bytes:
-    """A framed ``HealthCheckResponse``."""
+    """Return a framed ``HealthCheckResponse``."""
     body = bytes((0x08, status)) if status else b""
     return b"\x00" + len(body).to_bytes(4, "big") + body
 
@@ -27,11 +27,11 @@ class GrpcServer:
     headers: Headers = field(default_factory=lambda: list(GRPC))
     body: bytes = message(1)
     trailers: Headers = field(default_factory=lambda: [("grpc-status", "0")])
-    """Empty: the reply is its first block of headers and nothing else."""
+    """If empty, the reply consists of its first block of headers."""
     silent: bool = False
-    """Take the call and never answer."""
+    """Accept the call and never answer."""
     mute: bool = False
-    """Take the connection and never greet."""
+    """Accept the connection and never send settings."""
     hang_up: bool = False
     """Close the connection on a call."""
     reset: ErrorCodes | None = None

@@ -15,7 +15,9 @@ LOOK_SECONDS = 0.01
 
 @asynccontextmanager
 async def time_passes(seconds: float, *, once: Callable[[], bool]) -> AsyncGenerator[None]:
-    """Beside the block: as soon as ``once()`` holds, ``seconds`` go by on the running loop."""
+    """Advance the running loop's time by ``seconds`` beside the block, as soon as ``once()`` is
+    true.
+    """
     loop = asyncio.get_running_loop()
     clock = loop.time
 

@@ -76,13 +76,13 @@ _KEPT: Final = frozenset(
         "protocol", "code", "verb", "imagePullPolicy", "frees", "timestamp", "window",
     }
 )  # fmt: skip
-"""Fields that the screen decides by, and amounts."""
+"""Fields that affect the screen's behaviour, and quantities."""
 _PLAIN: Final = re.compile(r"\d{4}-\d\d-\d\dT.*|[\d.]+|")
 T = TypeVar("T")
 
 
 def poisoned(thing: T, poison: str, kept: frozenset[str] = _KEPT) -> T:
-    """A copy with ``poison`` behind each of its texts, but for the fields in ``kept``."""
+    """Return a copy with ``poison`` appended to each text, except for the fields in ``kept``."""
 
     def walk(item: Any) -> Any:
         if isinstance(item, Enum):
@@ -104,7 +104,7 @@ def poisoned(thing: T, poison: str, kept: frozenset[str] = _KEPT) -> T:
 
 
 def probed() -> Pod:
-    """A pod with everything: probes, labels, several containers, ends."""
+    """Return a pod with everything: probes, labels, several containers, terminations."""
     made = pod(
         "rich",
         status("app", last=ended(1, "Error"), restarts=3),
@@ -180,7 +180,7 @@ def verdict() -> WhatIf:
 
 
 class Forward:
-    """A port-forward that has gone wrong."""
+    """A failed port-forward."""
 
     remote_port, local_port, connections, accepted, sent, received = 80, 8080, 1, 2, 3, 4
 
@@ -192,7 +192,7 @@ class Forward:
 
 
 class World:
-    """``poison`` is behind every text. ``log_poison`` is what logs have of it."""
+    """``poison`` is appended to every text; ``log_poison`` is its form in logs."""
 
     def __init__(self, poison: str, log_poison: bytes) -> None:
         self.poison = poison
@@ -255,7 +255,7 @@ class World:
         return RunningForward(pod, Forward(f"refused{self.poison}"))  # type: ignore[arg-type]
 
     def fill_trash(self, folder: Path) -> None:
-        """A file with a hostile name, as far as a disk takes it."""
+        """Move a file with a hostile name to the trash, as far as the disk accepts the name."""
         trash = folder / ".trash"
         trash.mkdir(parents=True)
         name = FILE_NAME if self.poison == EVIL else one_line(FILE_NAME)
@@ -267,5 +267,5 @@ def hostile() -> World:
 
 
 def harmless() -> World:
-    """What is to be seen of the hostile one."""
+    """The visible text of the hostile world."""
     return World(HARMLESS, plain_text(EVIL.encode()).encode())

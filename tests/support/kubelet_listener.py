@@ -29,16 +29,18 @@ def answer(status: str, body: bytes = b"", **headers: str) -> bytes:
 class Listener:
     port: int = 0
     answers: dict[str, bytes] = field(default_factory=dict[str, bytes])
-    """By path; "" is for every other."""
+    """By path; "" is for all others."""
     requests: list[str] = field(default_factory=list[str])
     stall: bool = False
-    """Keep the connection open after the answer."""
+    """Keep the connection open after the response."""
 
     def paths(self) -> list[str]:
         return [one.split(" ")[1] for one in self.requests]
 
     def headers(self) -> dict[str, str]:
-        """Of the last request, by lower-case name; a repeated one joined with a bar."""
+        """Return the headers of the last request by lower-case name; repeated ones are joined
+        with a bar.
+        """
         found: dict[str, str] = {}
         for line in self.requests[-1].split("\r\n")[1:]:
             name, colon, value = line.partition(": ")
@@ -97,7 +99,7 @@ def closed_port() -> int:
 
 
 def server_tls(folder: Path) -> ssl.SSLContext:
-    """A server's context with a certificate that nobody vouches for."""
+    """Return a server's context with a self-signed certificate."""
     key = ec.generate_private_key(ec.SECP256R1())
     name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "nobody")])
     now = datetime.now(UTC)

@@ -47,7 +47,7 @@ from podtui.store import Store, open_store
 
 PRESENT = "busybox:1"
 FOREVER = 'trap "exit 0" TERM; while :; do sleep 3600 & wait $!; done'
-"""Runs until the stop signal, as a simulated container does by itself."""
+"""Runs until the stop signal; simulated containers do so by default."""
 DEAF = 'trap "" TERM; while :; do sleep 3600 & wait $!; done'
 
 
@@ -56,7 +56,7 @@ def ends(*lines: str | Say, code: int = 0, after: float = 0.0) -> Behaviour:
 
 
 def no_file(path: str) -> Behaviour:
-    """``cat`` of a missing file."""
+    """Behave like ``cat`` of a missing file."""
     return ends(Say(f"cat: can't open '{path}': No such file or directory", "stderr"), code=1)
 
 
@@ -69,11 +69,11 @@ SCRIPTS = {
     **{f"exit {code}": ends(code=code) for code in (0, 1, 2, 3, 126, 127, 134, 137, 139, 143)},
     **{f"sleep {seconds}": ends(after=seconds) for seconds in (2, 4, 5, 10, 40, 60)},
 }
-"""What containers and commands do in place of these scripts."""
+"""The simulated behaviour of these scripts."""
 
 
 def container(name: str = "c", **fields: object) -> Container:
-    """A container as defaulting leaves it; its image is on the machine."""
+    """Return a container with defaults; its image is present."""
     base = {
         "image": PRESENT,
         "imagePullPolicy": "IfNotPresent",
@@ -93,7 +93,7 @@ def pod(
     namespace: str = "default",
     **spec: object,
 ) -> Pod:
-    """A static pod as the manifest room hands it over."""
+    """Return a static pod as the manifest folder provides it."""
     uid = uid or f"uid-{name}"
     return Pod(
         apiVersion="v1",
@@ -118,7 +118,7 @@ def pod(
 
 
 def api_pod(name: str = "web", *containers: Container, **spec: object) -> Pod:
-    """A pod that was created through the API and bound to the node."""
+    """Return a pod created through the API and bound to the node."""
     made = pod(name, f"uid-{name}", *containers, **spec)  # type: ignore[arg-type]
     return structs.replace(made, metadata=structs.replace(made.metadata, annotations={}))
 
@@ -128,14 +128,14 @@ def _script(words: tuple[str, ...]) -> str:
 
 
 class LocalMemoryRuntime(MemoryRuntime):
-    """A simulated engine on this machine, which a `FakeHost` plays."""
+    """A simulated engine on this machine, whose host is a `FakeHost`."""
 
     async def connect(self) -> EngineInfo:
         return replace(await super().connect(), local=True, root_dir=ENGINE_ROOT)
 
 
 class World:
-    """One machine with one folder; kubelets may come and go on it."""
+    """One machine with one folder; kubelets can be stopped and started on it."""
 
     def __init__(
         self,
@@ -151,9 +151,11 @@ class World:
     ) -> None:
         self.clock = VirtualClock()
         self.behaviours: dict[str, Behaviour | Callable[[ContainerConfig], Behaviour]] = {}
-        """What a container of this name, or with this script, does."""
+        """The behaviour of containers by name or script."""
         self.commands: dict[str, Behaviour | Callable[[float], Behaviour]] = {}
-        """What a command, or a shell with this script, does at this age of its container."""
+        """The behaviour of commands, by command or shell script, at a given age of the
+        container.
+        """
         self.engine = MemoryEngine(
             clock=self.clock,
             images={PRESENT: invent(PRESENT)},
@@ -234,7 +236,7 @@ class World:
 
     @contextlib.asynccontextmanager
     async def also(self, work: Callable[[], Awaitable[object]]) -> AsyncIterator[asyncio.Event]:
-        """Do this beside the block; the event is set when it is done."""
+        """Run this beside the block; the event is set when it is done."""
         done = asyncio.Event()
 
         async def run() -> None:
@@ -246,7 +248,7 @@ class World:
             yield done
 
     async def start_kubelet(self) -> None:
-        """Another kubelet on the same engine, records and folder."""
+        """Start another kubelet on the same engine, records and folder."""
         self.runtime = self._new_runtime()
         self.kubelet = self._new_kubelet()
         self._task = self._group.create_task(self.kubelet.run())
@@ -267,7 +269,7 @@ class World:
         self._changed.set()
 
     def config_map(self, name: str, immutable: bool | None = None, **data: str) -> None:
-        """A document beside the pods; without data, it goes."""
+        """Set a ConfigMap of the folder; remove it if there is no data."""
         meta = ObjectMeta(name=name, namespace="default")
         self.config_maps.pop(("default", name), None)
         if data:
@@ -291,7 +293,7 @@ class World:
         await self.store.update("pods", "default", name, change)
 
     async def delete(self, name: str = "web", grace: int = 30) -> None:
-        """Delete a pod through the API; with no grace, its record goes at once."""
+        """Delete a pod through the API; with grace period 0, remove its record at once."""
         if grace == 0:
             await self.store.delete("pods", "default", name)
             return
@@ -311,7 +313,7 @@ class World:
         await asyncio.sleep(seconds)
 
     async def until(self, condition: Callable[[], bool], limit: float = 600.0) -> float:
-        """Wait for a condition; the virtual seconds that it took."""
+        """Wait for a condition; return the elapsed virtual seconds."""
         began = self.clock.monotonic()
         while not condition():
             assert self.clock.monotonic() - began < limit, "the condition was never met"
@@ -362,7 +364,7 @@ class World:
         ]
 
     def containers(self, uid: str | None = None, name: str | None = None) -> list[ContainerRecord]:
-        """Oldest first."""
+        """Return the containers, oldest first."""
         return [
             cell.record
             for cell in self.engine._containers.values()
@@ -385,7 +387,7 @@ class World:
 
 
 def with_env(base: Pod, uid: str) -> Pod:
-    """An edited manifest: another UID under the same name."""
+    """Return an edited manifest: another UID with the same name."""
     meta = structs.replace(
         base.metadata, uid=uid, annotations={CONFIG_HASH: uid, CONFIG_SOURCE: "file"}
     )

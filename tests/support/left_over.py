@@ -8,7 +8,7 @@ from podtui.runtime.docker.identity import root_key
 
 
 def left_over(raw: Any, root: str) -> list[str]:
-    """Names of what carries the root's label."""
+    """Return the names of all objects with the root's label."""
     label = {"label": f"podtui.dev/root={root_key(root)}"}
     containers = raw.containers(all=True, filters=label)
     volumes = raw.volumes(filters=label)["Volumes"] or []

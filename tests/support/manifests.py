@@ -23,7 +23,7 @@ def pod_text(name: str = "web", image: str = "busybox:1", extra: str = "") -> st
 
 
 def put(path: Path, text: str | bytes) -> None:
-    """Put a file in place whole, as a careful program does."""
+    """Write a file and rename it into place."""
     temporary = path.with_name(f".{path.name}.new")
     temporary.write_bytes(text.encode() if isinstance(text, str) else text)
     temporary.rename(path)
@@ -42,7 +42,7 @@ def states(folder: Folder) -> dict[str, str]:
 
 
 class Watched:
-    """A `ManifestFolder` that runs beside the test; ``history`` is every snapshot so far."""
+    """A `ManifestFolder` that runs beside the test; ``history`` has every snapshot so far."""
 
     def __init__(self) -> None:
         self.history: list[Folder] = []
@@ -60,7 +60,7 @@ class Watched:
         return self.history[-1]
 
     async def until(self, wanted: Callable[[Folder], bool], seconds: float = 10) -> Folder:
-        """The first snapshot from now on (the latest one included) that is as wanted."""
+        """Return the first snapshot, from the latest one on, that meets the condition."""
         try:
             async with asyncio.timeout(seconds), self._changed:
                 await self._changed.wait_for(lambda: bool(self.history) and wanted(self.last))

@@ -35,7 +35,7 @@ VERBS: Final = (
     "remove_container",
     "exec",
 )
-"""The calls that change something: what only looks leaves nothing half done."""
+"""The calls that change something: others cannot be left half done."""
 
 
 class When(StrEnum):
@@ -46,29 +46,29 @@ class When(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Death:
-    """At the ``call``-th change that the kubelet asks for from now on, the first being 0."""
+    """The kubelet dies at its ``call``-th change from now on, counted from 0."""
 
     call: int
     when: When
 
 
 class Life:
-    """One kubelet's: the changes that it asked for, and its end where it has one."""
+    """The changes that one kubelet requested, and its end, if any."""
 
     def __init__(self) -> None:
         self._death: Death | None = None
         self.calls: list[tuple[str, str]] = []
-        """Verb, and the name of the container where there is one."""
+        """Verb, and the name of the container, if any."""
         self.over = asyncio.Event()
         self.deaf = False
-        """Whether the records hear nothing of it."""
+        """Ignore the kubelet's changes of records."""
 
     def dies(self, death: Death) -> None:
-        """From now on counted."""
+        """Count changes from now on."""
         self._death = Death(len(self.calls) + death.call, death.when)
 
     async def check(self) -> None:
-        """The dead do nothing more."""
+        """Block the calls of a dead kubelet."""
         if self.over.is_set():
             await asyncio.Event().wait()
 
@@ -104,7 +104,7 @@ class MortalRuntime(MemoryRuntime):
         await self.life.check()
 
     async def _half(self, verb: str, call: Callable[[], Awaitable[Any]], *args: Any) -> None:
-        """A sandbox was made and not started; a removal got as far as the containers."""
+        """Leave a sandbox created but not started; a removal only of the containers."""
         if verb == "run_sandbox":
             made = await call()
             self.engine.stop_sandbox(self.engine.sandbox("memory", made.id))
@@ -138,7 +138,7 @@ for _verb in VERBS:
 
 
 class MortalRecords:
-    """Takes nothing more from a kubelet that is dead, without a word."""
+    """Ignores all changes of a dead kubelet."""
 
     def __init__(self, records: Records, life: Life) -> None:
         self._records = records
@@ -170,9 +170,9 @@ class MortalRecords:
 
 
 class MortalWorld(World):
-    """``life`` is that of the kubelet there is now. ``made`` and ``begun`` count, by pod UID and
-    container name, what the engine created and started for all of them; ``pulled`` counts pulls
-    that were done."""
+    """``life`` is that of the current kubelet. ``made`` and ``begun`` count, by pod UID and
+    container name, the containers created and started by all kubelets; ``pulled`` counts pulls.
+    """
 
     life: Life
 
@@ -218,7 +218,7 @@ class MortalWorld(World):
             self.store = store
 
     async def next_kubelet(self) -> None:
-        """The last one is gone without a word, and another takes its place."""
+        """Replace the killed kubelet by another."""
         self.life.over.set()
         await self.stop_kubelet()
         await self.start_kubelet()

@@ -21,7 +21,9 @@ SECONDS: Final = 40.0
 def on_thread(
     make: Callable[[], AbstractAsyncContextManager[T]],
 ) -> Generator[tuple[T, Ask]]:
-    """What ``make`` opens, and a function that runs a coroutine beside it and hands its result on.
+    """Open the context of ``make``, and yield it with a function that runs a coroutine beside it
+    and returns its result. Opening, each call and closing may take 40 seconds; then they raise
+    `TimeoutError`.
 
     Opening, each question and closing may take 40 seconds; then they raise `TimeoutError`.
     """

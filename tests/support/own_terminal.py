@@ -13,5 +13,5 @@ _OWN: Final = (
 
 
 def owning(*words: str) -> list[str]:
-    """As `podtui.web.child` does, for any program: so it is hung up and told of sizes."""
+    """Start a program as `podtui.web.child` does, so that it receives hang-ups and sizes."""
     return [sys.executable, "-S", "-c", _OWN, *words]

@@ -65,7 +65,7 @@ SCAN: Final = CustomCommand(
 
 
 def over(screen: Any) -> Opens:
-    """Puts a screen over the first; ``screen`` makes it."""
+    """Open a screen over the first; ``screen`` creates it."""
 
     def opens(stage: Stage) -> None:
         stage.app.push_screen(screen())
@@ -74,7 +74,7 @@ def over(screen: Any) -> Opens:
 
 
 def typed(line: str) -> Opens:
-    """As after ``:``."""
+    """Type a command after ``:``."""
 
     def opens(stage: Stage) -> None:
         stage.app.run_command(line)
@@ -102,7 +102,7 @@ def with_hungry() -> FakeClient:
 
 
 def cluster() -> FakeClient:
-    """No files, no node that is ours."""
+    """A cluster: neither files nor a node of ours."""
     client = FakeClient()
     client.namespace = ""  # type: ignore[attr-defined]
     client.usages = (usage("web", "85m", "96Mi"), usage("counter", "12m", "3Mi"))
@@ -138,7 +138,7 @@ def lists_deeds(stage: Stage) -> None:
 
 
 def begins(name: str) -> Opens:
-    """Something of the main screen, or of the screen in front."""
+    """Start an action of the main screen, or of the top screen."""
 
     def opens(stage: Stage) -> None:
         stage.app.call_later(stage.app.run_action, name, stage.app.screen)

@@ -88,7 +88,7 @@ spec:
 
 
 def web() -> Pod:
-    """The gallery's ``web`` with a port and with probes."""
+    """Return the gallery's ``web`` with a port and probes."""
     made = gallery()[0]
     nginx, exporter = made.spec.containers
     asks = HTTPGetAction(port="http", path="/healthz")
@@ -105,7 +105,7 @@ def web() -> Pod:
 def _step(
     kind: StepKind, began: float, ended: float | None, subject: str = "", **more: Any
 ) -> Step:
-    """Times in seconds from the start, which was five hours ago."""
+    """Return a step; times are in seconds from the start, five hours ago."""
     end = None if ended is None else _at(ended)
     return Step(kind=kind, began=_at(began), ended=end, subject=subject, **more)
 
@@ -162,7 +162,7 @@ def _times() -> tuple[float, ...]:
 
 
 def _wave(middle: float, swing: float, pace: float = 9.0) -> tuple[float, ...]:
-    """Values that rise and fall, the same on each machine."""
+    """Return values that rise and fall, the same on each machine."""
     return tuple(round(middle + swing * math.sin(n / pace), 1) for n in range(MINUTES + 1))
 
 
@@ -183,7 +183,7 @@ def _usage() -> tuple[UsageSeries, ...]:
 
 
 def insight() -> PodInsight:
-    """What the agent tells of ``web``: two starts, two probes, an hour of figures."""
+    """Return the insight of ``web``: two starts, two probes, an hour of usage."""
     network = NetworkSeries(
         times=_times(), received=_wave(30_000, 20_000, 5), sent=_wave(400_000, 250_000, 5)
     )
@@ -217,7 +217,7 @@ def images() -> tuple[NodeImage, ...]:
 
 
 def calls() -> tuple[EngineCall, ...]:
-    """What the agent asked of the engine, the oldest first."""
+    """Return the agent's engine calls, the oldest first."""
     told = (
         (19, "create", "count", "docker create --name count --memory 32m busybox:1.36", "", 1),
         (18, "start", "count", "docker start count", "", 1),
@@ -243,7 +243,7 @@ def deeds() -> tuple[JournalEntry, ...]:
 
 
 class Forwarded:
-    """A port-forward, as far as it is shown."""
+    """A port-forward with only the shown attributes."""
 
     def __init__(self, local: int, remote: int, problem: str = "") -> None:
         self.local_port, self.remote_port, self.problem = local, remote, problem
@@ -261,7 +261,7 @@ def forwards() -> tuple[RunningForward, ...]:
 
 
 def trashed(folder: Path = Path(FOLDER)) -> list[TrashedFile]:
-    """Three files, one of them twice."""
+    """Put three files into the trash, one of them twice."""
     found: list[TrashedFile] = []
     for name, age in (("old.yaml", 30), ("web.yaml", 5400), ("web.yaml", 93_000)):
         moment = NOW - timedelta(seconds=age)
@@ -280,7 +280,7 @@ LESS: Final = FieldChange(
 
 
 def plan() -> Plan:
-    """The pod is replaced, a ConfigMap changes, another file gets in the way."""
+    """Return a plan: the pod is replaced, a ConfigMap changes, another file is a duplicate."""
     return Plan(
         metadata=ObjectMeta(name="web.yaml"),
         path=f"{FOLDER}/web.yaml",
@@ -300,13 +300,13 @@ def plan() -> Plan:
 
 
 def ended_by_deletion() -> Plan:
-    """The plan of a file that goes."""
+    """Return the plan of a removed file."""
     gone = PodPlan(outcome=Outcome.REMOVED, namespace="default", name="web-n1", grace=20)
     return Plan(metadata=ObjectMeta(name="web.yaml"), path=f"{FOLDER}/web.yaml", pods=(gone,))
 
 
 def refused_plan() -> Plan:
-    """A text that cannot be used."""
+    """Return the plan of an invalid text."""
     wrong = Diagnostic(severity=Severity.ERROR, path=f"{FOLDER}/web.yaml", code="UnknownField",
                        message='unknown field "imago"', line=10, column=7,
                        field="spec.containers[0].imago", fix='did you mean "image"?')  # fmt: skip
@@ -347,19 +347,19 @@ spec:
 
 
 def hungry() -> Pod:
-    """It is killed again and again for want of memory."""
+    """Return a pod that is OOM-killed repeatedly."""
     looping = waiting("CrashLoopBackOff", "back-off 40s restarting failed container=app")
     return pod("hungry", status("app", looping, restarts=3, last=ended(137, "OOMKilled")),
                limits={"memory": "16Mi"}, ip="172.17.0.11")  # fmt: skip
 
 
 def hungry_manifest() -> Manifest:
-    """With the places of its fields, as the agent gives them."""
+    """Return its manifest with positions of fields, as provided by the agent."""
     return _placed(manifest("hungry.yaml", text=HUNGRY, pod_name="hungry-n1"))
 
 
 def broken_manifest() -> Manifest:
-    """In the agent's own words: the fix can be applied."""
+    """Return an invalid manifest with the agent's messages, whose fix can be applied."""
     made = broken()
     (wrong,) = made.status.diagnostics
     told = (structs.replace(wrong, fix='did you mean "image"?'),)
@@ -376,7 +376,7 @@ def web_manifest() -> Manifest:
 
 
 def world() -> FakeClient:
-    """A client that can answer everything."""
+    """Return a client that answers every request."""
     client = full_client()
     client.change(web())
     client.change(web_manifest(), broken_manifest())

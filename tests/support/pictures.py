@@ -32,20 +32,20 @@ LIGHT: Final = "podtui-light"
 BIG: Final = (100, 34)
 SMALL: Final = (80, 24)
 STILL: Final = 8
-"""Looks in a row that find the same."""
+"""Consecutive equal checks after which a screen counts as settled."""
 LOOK_SECONDS: Final = 0.05
 
 
 @dataclass(frozen=True, slots=True)
 class Stage:
-    """What a scene is played on; ``patch`` is undone when it is over."""
+    """The app and client of a scene; ``patch`` is undone at its end."""
 
     app: PodtuiApp
     pilot: Pilot[Any]
     patch: pytest.MonkeyPatch
 
     def does(self, name: str, deed: Callable[[], Awaitable[object]]) -> None:
-        """Begin a deed, as a key does."""
+        """Start an action, as a key does."""
 
         async def run() -> None:
             await deed()
@@ -79,7 +79,7 @@ class Scene:
 
 
 class Taken(App[str]):
-    """Stands in `snap_compare` for the app whose picture is taken already."""
+    """Stands for the app in `snap_compare`: its picture is already taken."""
 
     def __init__(self, svg: str) -> None:
         super().__init__()
@@ -90,7 +90,7 @@ class Taken(App[str]):
 
 
 def take(scene: Scene, themes: Sequence[str]) -> dict[str, str]:
-    """By theme, the picture as SVG."""
+    """Return the picture as SVG, by theme."""
     with _elsewhere() as patch:
         return asyncio.run(_play(scene, themes, patch))
 
@@ -122,7 +122,7 @@ async def _play(scene: Scene, themes: Sequence[str], patch: pytest.MonkeyPatch) 
 async def played(
     scene: Scene, patch: pytest.MonkeyPatch, theme: str = DARK
 ) -> AsyncIterator[tuple[PodtuiApp, Pilot[Any]]]:
-    """The app once it shows the scene."""
+    """Return the app once it shows the scene."""
     app = make_app(scene.client(), theme=theme, **scene.settings)
     async with app.run_test(size=scene.size) as pilot:
         await wait_for(pilot, lambda: app.model.link is not Link.STARTING, "the agent")
@@ -159,7 +159,7 @@ async def _choose(app: PodtuiApp, pilot: Pilot[Any], key: str) -> None:
 
 
 async def stands_still(pilot: Pilot[Any]) -> None:
-    """Let the app go on until nothing changes any more: logs and events come when they come."""
+    """Run the app until nothing changes any more: logs and events arrive asynchronously."""
     last, same = None, 0
     for _ in range(400):
         await pilot.pause(LOOK_SECONDS)

@@ -47,7 +47,7 @@ def make_pod(
     metadata: dict[str, Any] | None = None,
     **spec: Any,
 ) -> Pod:
-    """A pod of the node ``n1``, static unless said otherwise, restarted always."""
+    """Return a pod of the node ``n1``, static by default, with restart policy Always."""
     annotations = {"kubernetes.io/config.source": "file"} if static else {}
     return msgspec.convert(
         {
@@ -106,12 +106,12 @@ def _one(name: str, state: ContainerState, **fields: Any) -> ObservedContainer:
 
 
 def up(name: str = "c", **fields: Any) -> ObservedContainer:
-    """A running instance; ``count`` is its restart count."""
+    """Return a running instance; ``count`` is its restart count."""
     return _one(name, ContainerState.RUNNING, **{"started_at": at(1), **fields})
 
 
 def down(name: str = "c", code: int = 0, **fields: Any) -> ObservedContainer:
-    """An instance that exited."""
+    """Return an instance that exited."""
     reason = "Completed" if code == 0 else "Error"
     times = {"started_at": at(1), "finished_at": at(2)}
     return _one(
@@ -132,7 +132,7 @@ def seen(
     sandboxes: tuple[ObservedSandbox, ...] | None = None,
     uid: str = "u1",
 ) -> ObservedPod:
-    """A pod with one ready sandbox, unless other ones are given; newest of each name first."""
+    """Return a pod with one ready sandbox, unless others are given; newest of each name first."""
     return ObservedPod(
         uid=uid,
         name="web-n1",

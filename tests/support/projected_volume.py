@@ -9,7 +9,7 @@ from podtui.runtime.protocol import PodVolume, VolumeFile
 
 
 def projected(texts: Mapping[str, str], **changes: object) -> PodVolume:
-    """A volume as the kubelet lays one out: a directory for the version, links to it."""
+    """Write a volume as the kubelet does: a directory for the version, and links to it."""
     version = ".." + hashlib.sha256(repr(sorted(texts.items())).encode()).hexdigest()[:16]
     files = [VolumeFile(path=f"{version}/{p}", content=t.encode()) for p, t in texts.items()]
     files.append(VolumeFile(path="..data", target=version))

@@ -49,7 +49,7 @@ class Frame:
 
 @dataclass
 class Model:
-    """As much of a terminal as the program uses; ``strange`` is what it used besides."""
+    """The terminal features that the program uses; ``strange`` lists others that it used."""
 
     columns: int
     rows: int
@@ -65,7 +65,7 @@ class Model:
         self._size = 0
 
     def feed(self, text: str) -> None:
-        """Take in what was written; the beginning of a sequence waits for the rest."""
+        """Process output; an incomplete sequence waits for the rest."""
         text = self._rest + text
         self._rest = ""
         place = 0
@@ -134,7 +134,7 @@ class PtyTerminal:
     ) -> None:
         self.model = Model(columns, rows)
         self.written = 0
-        """Bytes that came."""
+        """The number of bytes received."""
         self._master, slave = pty.openpty()
         fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
         self._process = subprocess.Popen(
@@ -153,7 +153,7 @@ class PtyTerminal:
         return "\n".join(self.model.lines)
 
     def read(self, seconds: float) -> None:
-        """Take in what is written in the next so many seconds."""
+        """Read the output of the next seconds."""
         until = time.monotonic() + seconds
         while (left := until - time.monotonic()) > 0:
             if not select.select([self._master], [], [], left)[0]:
@@ -169,7 +169,7 @@ class PtyTerminal:
                 os.write(self._master, ANSWER)
 
     def see(self, pattern: str, timeout: float = 30.0) -> str:
-        """Read until the screen matches; returns the screen."""
+        """Read until the screen matches; return the screen."""
         self.until(lambda: re.search(pattern, self.screen, re.MULTILINE), repr(pattern), timeout)
         return self.screen
 

@@ -35,7 +35,7 @@ class Registry:
 
 
 def _program() -> str:
-    """Where the registry is; installed where that may be done unasked. Skips the test otherwise."""
+    """Return the registry's path. Install it if permitted, else skip the test."""
     found = shutil.which(PROGRAM)
     if found is not None:
         return found
@@ -53,7 +53,7 @@ def _program() -> str:
 
 @contextmanager
 def registry(folder: Path, *, login: bool = False) -> Iterator[Registry]:
-    """Serve images out of ``folder``; with ``login`` only to `USER` with `PASSWORD`."""
+    """Serve images from ``folder``; with ``login`` only to `USER` with `PASSWORD`."""
     program = _program()
     host = socket.gethostbyname("localhost")
     with socket.socket() as probe:
@@ -100,7 +100,9 @@ def _wait(server: subprocess.Popen[bytes], host: str, port: int, log: Path) -> N
 def pushed_image(
     raw: Any, name: str, auth: dict[str, str] | None = None, changes: Sequence[str] = ()
 ) -> Iterator[None]:
-    """An image of that name in its registry, and nowhere else when the block begins or ends."""
+    """Push an image of that name to its registry; it exists nowhere else when the block begins
+    or ends.
+    """
     made = raw.create_container(SAMPLE, "true")["Id"]
     repository, _, tag = name.rpartition(":")
     try:

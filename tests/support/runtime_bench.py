@@ -33,7 +33,7 @@ def rooted() -> str:
 
 
 class Bench:
-    """``runtime`` is connected; everything that the test leaves behind is removed after it."""
+    """``runtime`` is connected; all objects of the test are removed after it."""
 
     def __init__(self, make: MakeRuntime) -> None:
         self._make = make
@@ -53,14 +53,14 @@ class Bench:
         self.image = image
 
     async def open(self, root: str) -> Runtime:
-        """Another runtime on the same engine, connected."""
+        """Return another connected runtime on the same engine."""
         runtime = self._make(root)
         self._opened.append(runtime)
         await runtime.connect()
         return runtime
 
     async def tear_down(self) -> None:
-        """Clear every root that was opened. Fails when something stays."""
+        """Remove all objects of every root that was opened. Fail if any remain."""
         async with AsyncExitStack() as stack:
             for runtime in self._opened:
                 stack.push_async_callback(runtime.close)
@@ -83,7 +83,7 @@ class Bench:
     def container_config(
         self, script: str | Sequence[str] = "sleep 300", **changes: object
     ) -> ContainerConfig:
-        """``script`` is for ``sh -c``, or a whole argv."""
+        """``script`` is for ``sh -c``, or a complete argv."""
         command = ("sh", "-c", script) if isinstance(script, str) else tuple(script)
         values: dict[str, object] = {
             "name": "app",
@@ -122,7 +122,7 @@ class Bench:
     async def run(
         self, sandbox: str, script: str | Sequence[str], **changes: object
     ) -> tuple[int, list[str]]:
-        """Exit code, and all lines that a container wrote until its end."""
+        """Return the exit code and all output lines of a container."""
         container = await self.start(sandbox, script, **changes)
         status = await self.ended(container)
         return status.exit_code, await self.text(container)
@@ -137,7 +137,7 @@ class Bench:
         return [line.content.decode() for line in await self.lines(container, **options)]
 
     async def shows(self, container: str, line: str) -> None:
-        """Wait until the log has the line."""
+        """Wait until the log contains the line."""
 
         async def there() -> bool:
             return line in await self.text(container)
@@ -146,7 +146,9 @@ class Bench:
 
     @asynccontextmanager
     async def watching(self, sandbox: str) -> AsyncIterator[list[RuntimeEvent]]:
-        """Collect events. A stream has no sign that it is open: knock until one comes through."""
+        """Collect events. A stream does not report that it is open: cause events until one
+        arrives.
+        """
         seen: list[RuntimeEvent] = []
 
         async def collect() -> None:
@@ -168,7 +170,7 @@ class Bench:
 
 
 async def until(condition: Callable[[], Awaitable[T | None]]) -> T:
-    """Ask until the answer is true; that answer. Raises `TimeoutError`."""
+    """Poll until the result is true, and return it. Raises `TimeoutError`."""
     async with asyncio.timeout(PATIENCE):
         while True:
             answer = await condition()
@@ -182,7 +184,7 @@ def now() -> datetime:
 
 
 def moment(stamp: str) -> datetime:
-    """A log line's time, to the microsecond; not every engine writes parts of a second."""
+    """Return a log line's time in microseconds; not every engine records fractions of a second."""
     whole, _, rest = stamp.partition(".")
     text = f"{whole}.{rest[:6]}" if rest else whole
     return datetime.fromisoformat(text.rstrip("Z")).replace(tzinfo=UTC)

@@ -15,7 +15,7 @@ from podtui.scheduler.port import SchedulerApi
 
 
 class FakeApi(SchedulerApi):
-    """``down`` lets every request fail; ``refuse`` lets the next bindings fail."""
+    """``down`` makes every request fail; ``refuse`` makes the next bindings fail."""
 
     def __init__(self, *nodes: Node, pods: tuple[Pod, ...] = ()) -> None:
         self.objects: dict[type[Any], dict[str, Any]] = {Pod: {}, Node: {}, Namespace: {}}
@@ -29,7 +29,7 @@ class FakeApi(SchedulerApi):
         """The seconds that a binding takes."""
         self.binding = 0
         self.silent = False
-        """No watch reports anything."""
+        """Watches report nothing."""
         self._watches: list[tuple[type[Any], asyncio.Queue[Delta]]] = []
         self._version = 0
         for item in (*nodes, *pods):
@@ -59,7 +59,7 @@ class FakeApi(SchedulerApi):
             queue.put_nowait(Lost(reason))
 
     def come_back(self) -> None:
-        """Answer again; every client lists anew."""
+        """Answer again; every client lists again."""
         self.down = False
         for kind, queue in self._watches:
             queue.put_nowait(Synced(tuple(self.objects[kind].values())))

@@ -71,7 +71,7 @@ def a_pod(
 def snapshot(
     *nodes: Node, pods: tuple[Pod, ...] = (), nominated: tuple[Pod, ...] = (), **namespaces: Any
 ) -> Snapshot:
-    """The nodes with those of the pods that are on them."""
+    """Return the nodes with their pods."""
     infos = {node.metadata.name: NodeInfo(node_facts(node)) for node in nodes}
     for pod in pods:
         infos[pod.spec.nodeName].add(pod_info(pod))

@@ -18,13 +18,13 @@ ASKING = ("TextDialog", "Dialog", "Picker", "confirmation")
 
 
 def modules() -> Iterator[ModuleType]:
-    """Every module of the screen, imported."""
+    """Import and return every module of the screen."""
     for found in pkgutil.walk_packages(podtui.tui.__path__, "podtui.tui."):
         yield importlib.import_module(found.name)
 
 
 def screen_classes() -> set[type[Screen[Any]]]:
-    """Every screen of the program that is no base of another."""
+    """Return every screen that is not a base class of another."""
     for _ in modules():
         pass
     found: set[type[Screen[Any]]] = set()
@@ -40,7 +40,7 @@ def screen_classes() -> set[type[Screen[Any]]]:
 
 
 def asking_functions() -> set[str]:
-    """Every function that makes a dialog, as ``module.function``, but for those that make any."""
+    """Return every function that creates a dialog, as ``module.function``, except generic ones."""
     found: set[str] = set()
     for module in modules():
         assert module.__file__ is not None

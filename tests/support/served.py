@@ -139,7 +139,7 @@ def line(text: bytes, *, partial: bool = False) -> LogLine:
 
 @dataclass
 class FakeKubelet:
-    """Answers with what the test put in. ``more`` feeds followed logs; None ends them."""
+    """Returns what the test put in. ``more`` feeds followed logs; None ends them."""
 
     lines: list[LogLine] = field(default_factory=list)
     more: asyncio.Queue[LogLine | None] = field(default_factory=asyncio.Queue)
@@ -245,7 +245,7 @@ class Served:
 async def serving(
     socket: Path, store: Store | None = None, sessions: object = None, **options: object
 ) -> AsyncGenerator[Served]:
-    """Records in memory (unless given) behind a unix socket; ``sessions`` are of the pods."""
+    """Serve records (in memory by default) on a unix socket; ``sessions`` are those of the pods."""
     clock = SystemClock()
     records = store or open_store(None, clock=clock)
     await NamespaceCare(records, clock).prepare()

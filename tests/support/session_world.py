@@ -27,7 +27,7 @@ def docker(url: str) -> MakeRuntime:
 
 
 class Statuses:
-    """The records that a status manager would keep."""
+    """The records that a status manager would write."""
 
     def __init__(self) -> None:
         self.pods: dict[tuple[str, str], Pod] = {}
@@ -48,7 +48,9 @@ class SessionWorld:
     sandbox: str
 
     async def put(self, name: str = "web", **scripts: str) -> Mapping[str, str]:
-        """Run a container for each script and record a pod of them; ids by container."""
+        """Run a container for each script and write a record of their pod; return ids by
+        container.
+        """
         ids = {
             container: await self.bench.start(self.sandbox, script, name=container)
             for container, script in scripts.items()

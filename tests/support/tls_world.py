@@ -25,7 +25,7 @@ from podtui.server.transport.tls import TlsServer
 
 @dataclass
 class ShiftedClock:
-    """The machine's clock, ``ahead`` of it; a sleep sets ``waiting`` and lasts until a tick."""
+    """The machine's clock plus ``ahead``; a sleep sets ``waiting`` and lasts until a tick."""
 
     ahead: timedelta = timedelta()
     ticks: asyncio.Event = field(default_factory=asyncio.Event)
@@ -51,13 +51,13 @@ class TlsWorld:
     server: TlsServer
 
     def trust(self) -> ssl.SSLContext:
-        """A client's context, as strict as Python 3.13's default."""
+        """Return a client's context, as strict as Python 3.13's default."""
         context = ssl.create_default_context(cadata=self.pki.authority.decode())
         context.verify_flags |= ssl.VERIFY_X509_STRICT | ssl.VERIFY_X509_PARTIAL_CHAIN
         return context
 
     def client(self, token: str | None = None, **headers: str) -> aiohttp.ClientSession:
-        """A client with the owner's token, another one, or none if it is empty."""
+        """Return a client with the owner's token, another one, or none if it is empty."""
         token = self.pki.token if token is None else token
         if token:
             headers["Authorization"] = f"Bearer {token}"
@@ -68,7 +68,7 @@ class TlsWorld:
         return socket.create_connection((self.point.address, self.point.port), timeout=10)
 
     def raw(self) -> ssl.SSLSocket:
-        """A blocking TLS connection, for bytes that no library would send."""
+        """Open a blocking TLS connection, for bytes that no library would send."""
         return self.trust().wrap_socket(self.plain_socket(), server_hostname="localhost")
 
     async def exchange(self, data: bytes) -> bytes:

@@ -19,7 +19,7 @@ PODTUI = [sys.executable, "-m", "podtui"]
 
 
 def wait_until(condition: Callable[[], object], what: str, timeout: float = 120.0) -> None:
-    """Poll until ``condition`` holds; fails with ``what`` otherwise."""
+    """Poll until ``condition`` is true; fail with ``what`` otherwise."""
     deadline = time.monotonic() + timeout
     while not condition():
         if time.monotonic() > deadline:
@@ -28,7 +28,9 @@ def wait_until(condition: Callable[[], object], what: str, timeout: float = 120.
 
 
 def place_of(shown: str, pattern: str) -> tuple[int, int]:
-    """Column and row, from 1, in the middle of the first group that matches, else of all of it."""
+    """Return column and row, from 1, of the middle of the first matching group, else of the
+    whole match.
+    """
     for row, line in enumerate(shown.splitlines(), start=1):
         match = re.search(pattern, line)
         if match is not None:
@@ -41,7 +43,7 @@ ENDED: Final = "Pane is dead ("
 
 
 class Terminal:
-    """One tmux server of our own with one window of a fixed size."""
+    """A separate tmux server with one window of a fixed size."""
 
     def __init__(self, socket: Path) -> None:
         self._tmux = ["tmux", "-S", str(socket), "-f", "/dev/null"]
@@ -80,7 +82,7 @@ class Terminal:
         return f"{shown}\n{ENDED}" if dead == "1" else shown
 
     def see(self, pattern: str, timeout: float = 120.0) -> str:
-        """Wait until the screen matches ``pattern``; returns the screen."""
+        """Wait until the screen matches ``pattern``; return the screen."""
         deadline = time.monotonic() + timeout
         while True:
             shown = self.screen()
@@ -103,8 +105,9 @@ class Terminal:
     # --- the mouse
 
     def click(self, pattern: str, *, right: bool = False, timeout: float = 120.0) -> str:
-        """Click where the screen says ``pattern``, in the middle of its first group or of all of
-        it, once it does and stands still; returns the screen that was clicked on."""
+        """Wait until the screen matches ``pattern`` and is stable, and click in the middle of
+        its first group or of the whole match; return the screen that was clicked on.
+        """
         shown = self.see(pattern, timeout)
         x, y = place_of(shown, pattern)
         while (x, y) != (place := self._place_soon(pattern, timeout)):
@@ -166,7 +169,7 @@ class Machine:
         )
 
     def write(self, name: str, text: str) -> Path:
-        """Put a manifest there the safe way: written beside, then renamed."""
+        """Write a manifest beside its path and rename it."""
         hidden = self.folder / f".{name}.new"
         hidden.write_text(text)
         return hidden.rename(self.folder / name)

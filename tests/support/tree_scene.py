@@ -26,7 +26,9 @@ from podtui.api.v1 import (
 
 
 def rich(name: str = "shop", uid: str = "uid-shop") -> Pod:
-    """Two init containers, one of them a sidecar, and an app with all kinds of leaves."""
+    """Return a pod with two init containers, one of them a sidecar, and an app with all kinds of
+    items.
+    """
     base = pod(name, status("app"), init=(status("fetch", ended(0)), status("proxy")), uid=uid)
     app = Container(
         name="app",

@@ -24,7 +24,7 @@ from podtui.tui.screens.main.main_screen import MainScreen
 
 
 async def wait_for(pilot: Pilot[Any], condition: Callable[[], object], what: str) -> None:
-    """Let the app go on until ``condition`` holds."""
+    """Run the app until ``condition`` is true."""
     deadline = time.monotonic() + 30
     while time.monotonic() < deadline:
         if condition():
@@ -57,7 +57,7 @@ def make_app(client: FakeClient | None = None, **settings: Any) -> PodtuiApp:
 async def running(
     client: FakeClient | None = None, size: tuple[int, int] = (120, 36), **settings: Any
 ) -> AsyncIterator[tuple[PodtuiApp, Pilot[None]]]:
-    """The app, once it shows what the client said."""
+    """Start the app, and yield it once it shows the client's objects."""
     app = make_app(client, **settings)
     async with app.run_test(size=size) as pilot:
         await wait_for(
@@ -72,7 +72,7 @@ async def running(
 
 
 def strips_of(app: App[Any]) -> list[Strip]:
-    """The lines of the screen, with the screens that one sees behind it."""
+    """Return the lines of the screen, including the visible screens behind it."""
     width, height = app.size
     lines = [Strip.blank(width) for _ in range(height)]
     for screen in app.screen_stack:
@@ -86,8 +86,9 @@ def strips_of(app: App[Any]) -> list[Strip]:
 
 
 def _places(screen: Screen[Any]) -> list[tuple[Widget, Region, Region]]:
-    """The widgets that are visible, from back to front: each with its region and what it is clipped
-    to."""
+    """Return the visible widgets, from back to front: each with its region and its clipping
+    region.
+    """
     found = [(screen.find_widget(screen), screen)] if screen.styles.background.a == 1 else []
     for widget in screen.walk_children(Widget):
         vertical, horizontal = widget.scrollbars_enabled
@@ -111,7 +112,7 @@ def main(app: PodtuiApp) -> MainScreen:
 
 
 def table_text(app: PodtuiApp, pane: str = "pods") -> list[str]:
-    """The lines that a table shows, without the blanks at their ends."""
+    """Return the lines of a table, without trailing spaces."""
     table = {"pods": main(app).pods.table, "events": main(app).events.table}[pane]
     return [table.render_line(y).text.rstrip() for y in range(table.size.height)]
 

@@ -179,7 +179,7 @@ REJECTED = (
 
 
 def gallery() -> tuple[Pod, ...]:
-    """One pod of each kind that matters."""
+    """Return one pod of each relevant kind."""
     last = ended(1, seconds=12)
     return (
         pod("web", status("nginx", image="nginx:1.27"), status("exporter"), ip="172.17.0.3",
@@ -373,7 +373,7 @@ LOG = [
 
 
 class FakeClient:
-    """Says what is in its queues; logs by container name."""
+    """Returns the contents of its queues; logs by container name."""
 
     target = "unix:/run/podtui.sock"
 

@@ -10,10 +10,12 @@ from podtui.runtime.protocol import EngineInfo
 
 @dataclass(frozen=True)
 class Unavailable:
-    """A case that some engines cannot do, by what they say of themselves.
+    """A case that some engines cannot pass, by their own properties. It runs anyway, and must
+    fail: a case that passes must not be declared. One that is ``racy`` may pass.
 
     It runs all the same, and must fail: a case that passes is no longer to be declared. One that is
-    ``racy`` may pass."""
+    ``racy`` may pass.
+    """
 
     case: str
     lacks: Callable[[EngineInfo], bool]

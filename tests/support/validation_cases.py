@@ -17,7 +17,7 @@ _STEP = re.compile(r"[^.\[\]]+|\[\d+\]")
 
 
 def container(name: str = "main", **fields: Any) -> dict[str, Any]:
-    """A container as defaulting leaves it."""
+    """Return a container with defaults."""
     return {
         "name": name,
         "image": "registry.example/app:1",
@@ -50,7 +50,7 @@ _BASE: dict[str, Any] = {
 
 
 def built(edits: Edits) -> Pod:
-    """The valid pod with the fields at the given paths set, or taken away (`GONE`)."""
+    """Return the valid pod with the fields at the given paths set, or removed (`GONE`)."""
     tree = copy.deepcopy(_BASE)
     for path, value in edits.items():
         _set(tree, path, value)

@@ -54,7 +54,7 @@ _MESSAGE: Final = re.compile(rf"(?P<field>.*?): (?P<type>{'|'.join(_TYPES)})(?::
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """One rule of one function; ``detail`` is empty where field and type are enough."""
+    """One rule of one function; ``detail`` is empty if field and type are enough."""
 
     function: str
     leaf: str
@@ -75,7 +75,7 @@ class Rule:
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """One manifest and the messages that are expected of it."""
+    """One manifest and its expected messages."""
 
     file: str
     functions: tuple[str, ...]
@@ -121,7 +121,7 @@ def _files() -> Mapping[str, Any]:
 
 
 def _functions() -> Iterator[tuple[str, str, Any]]:
-    """File, function and what stands under it."""
+    """Yield file, function and its rules."""
     for file, functions in _files().items():
         if file != "words":
             for function, found in functions.items():
@@ -145,7 +145,7 @@ def cases() -> tuple[Case, ...]:
 
 @cache
 def rules() -> Mapping[Rule, str]:
-    """Every rule, and the file that it is in."""
+    """Return every rule with its file."""
     found: dict[Rule, str] = {}
     for file, function, content in _functions():
         for line in content.get("rules", "").splitlines():
@@ -173,7 +173,7 @@ def _in_full(message: str) -> str:
 
 
 def agrees(expected: str, message: str) -> bool:
-    """Whether a message is the expected one."""
+    """Return whether a message is the expected one."""
     parts = expected.split("…")
     if len(parts) == 1:
         return expected == message
@@ -181,7 +181,7 @@ def agrees(expected: str, message: str) -> bool:
 
 
 def keys_of(tree: Any) -> Iterator[str]:
-    """Every key that stands anywhere in a tree, and what of it is behind its last dot."""
+    """Return every key of a tree, and its part after the last dot."""
     if isinstance(tree, dict):
         for key, value in tree.items():
             yield from {key, key.rpartition(".")[2]}
@@ -192,7 +192,7 @@ def keys_of(tree: Any) -> Iterator[str]:
 
 
 class Written:
-    """A tree as block YAML, and where in the text each key and each value begins."""
+    """A tree as block YAML, and the positions of each key and value."""
 
     def __init__(self, tree: Mapping[str, Any]) -> None:
         self._tree = tree
@@ -203,13 +203,15 @@ class Written:
         self.text = "\n".join(self._lines) + "\n"
 
     def place(self, field: str, *, key: bool) -> Place | None:
-        """Where a field is: at its key or its value, or else at the nearest field around it."""
+        """Return the position of a field: of its key or value, or of the nearest enclosing
+        field.
+        """
         steps, rest = self._steps(field)
         first, second = (self._keys, self._values) if key or rest else (self._values, self._keys)
         return first.get(steps) or second.get(steps)
 
     def _steps(self, field: str) -> tuple[Steps, str]:
-        """The part of a path that is in the tree, and what is left of it."""
+        """Return the part of a path that is in the tree, and the rest."""
         here: Any = self._tree
         steps: Steps = ()
         while True:

@@ -55,7 +55,7 @@ class VirtualClock:
 
 
 class _VirtualSelector(selectors.DefaultSelector):  # type: ignore[misc, valid-type]
-    """Polls for real, and hands a wait that would block to the loop."""
+    """Polls without blocking, and passes waits that would block to the loop."""
 
     loop: VirtualLoop
 
@@ -98,7 +98,7 @@ class VirtualLoop(asyncio.SelectorEventLoop):
         return self._now
 
     def advance(self, seconds: float) -> None:
-        """Move time on to the next timer, which is ``seconds`` away."""
+        """Advance time to the next timer, which is ``seconds`` away."""
         target = self._now + seconds
         scheduled = self._scheduled  # type: ignore[attr-defined]
         # The sum of differences misses the timer by rounding; nobody may wake early.
@@ -124,9 +124,11 @@ class VirtualLoop(asyncio.SelectorEventLoop):
         self.executor_jobs -= 1
 
     def check_cpu_time(self) -> None:
-        """Raises `VirtualTimeError` when the run has taken its seconds of CPU.
+        """Raises `VirtualTimeError` when the run has used its seconds of CPU. The wall clock
+        would fail tests on a busy machine.
 
-        The wall clock would fail tests on a busy machine."""
+        The wall clock would fail tests on a busy machine.
+        """
         if self._cpu_start is None:
             self._cpu_start = time.process_time()
         elif time.process_time() - self._cpu_start > self._cpu_limit:
@@ -153,7 +155,7 @@ def _waiting(loop: asyncio.AbstractEventLoop) -> str:
 
 
 def run_virtual(coroutine: Coroutine[Any, Any, T], *, timeout: float = CPU_LIMIT) -> T:
-    """Run to the end on a loop of its own; ``timeout`` is in seconds of CPU."""
+    """Run to the end on a separate loop; ``timeout`` is in seconds of CPU."""
     with asyncio.Runner(loop_factory=lambda: VirtualLoop(cpu_limit=timeout)) as runner:
         return runner.run(coroutine)
 
@@ -161,7 +163,7 @@ def run_virtual(coroutine: Coroutine[Any, Any, T], *, timeout: float = CPU_LIMIT
 def virtual(
     *, timeout: float = CPU_LIMIT
 ) -> Callable[[Callable[P, Coroutine[Any, Any, T]]], Callable[P, T]]:
-    """Make an async test a synchronous one that runs in `run_virtual`."""
+    """Convert an async test to a synchronous one that runs in `run_virtual`."""
 
     def decorate(function: Callable[P, Coroutine[Any, Any, T]]) -> Callable[P, T]:
         @functools.wraps(function)
@@ -174,13 +176,13 @@ def virtual(
 
 
 def loop_factories(is_virtual: bool) -> Mapping[str, Callable[[], asyncio.AbstractEventLoop]]:
-    """What pytest-asyncio's hook wants for one test."""
+    """Return the argument of pytest-asyncio's hook for one test."""
     if is_virtual:
         return {"virtual": VirtualLoop}
     return {"real": asyncio.new_event_loop}
 
 
 async def settle(rounds: int = 20) -> None:
-    """Let everything that is ready run, without moving time."""
+    """Run everything that is ready, without advancing time."""
     for _ in range(rounds):
         await asyncio.sleep(0)

@@ -22,12 +22,14 @@ HEAD = "apiVersion: v1\nkind: Pod\nmetadata:\n  name: web\nspec:\n"
 
 
 def spec(text: str) -> str:
-    """A manifest with this below ``spec``."""
+    """Return a manifest with this below ``spec``."""
     return HEAD + textwrap.indent(textwrap.dedent(text), "  ")
 
 
 def one(text: str = "", pod: str = "") -> str:
-    """A manifest with one container ``c`` that has this in it; ``pod`` stands beside it."""
+    """Return a manifest with one container ``c`` with these fields; ``pod`` is added to the
+    spec.
+    """
     own = textwrap.indent(textwrap.dedent(text), "    ")
     return HEAD + textwrap.indent(
         f"{textwrap.dedent(pod)}containers:\n  - name: c\n    image: busybox:1\n{own}", "  "
@@ -35,7 +37,7 @@ def one(text: str = "", pod: str = "") -> str:
 
 
 def manifest_of(text: str, name: str = "web") -> tuple[Manifest, Pod | None]:
-    """The record of a file and the pod in it, as the folder makes them."""
+    """Return the record of a file and its pod, as the folder creates them."""
     result = read_manifest(f"/m/{name}.yaml", text.encode(), node_name="n1")
     pod = (*result.pods, result.candidate)[0]
     meta = pod.metadata if pod is not None else ObjectMeta()
@@ -52,7 +54,7 @@ def manifest_of(text: str, name: str = "web") -> tuple[Manifest, Pod | None]:
 
 
 class Asked:
-    """A world with one manifest in it, and what is said of its pod."""
+    """A world with one manifest, and the diagnosis of its pod."""
 
     def __init__(self, world: World, text: str) -> None:
         self.world = world
@@ -81,7 +83,7 @@ class Asked:
         return Facts(**{**known, **more})
 
     async def why(self, **more: Any) -> Diagnosis:
-        """The diagnosis, which must agree with the pod's health."""
+        """Return the diagnosis, which must agree with the pod's health."""
         facts = await self.facts(**more)
         said = diagnose(facts)
         if said.cause not in ("EngineLost", "ManifestBroken"):
@@ -90,7 +92,7 @@ class Asked:
         return said
 
     async def until(self, cause: str, limit: float = 120.0, **more: Any) -> Diagnosis:
-        """Wait until this is the cause. Fails with what was said last."""
+        """Wait until this is the cause. Fail with the last diagnosis."""
         said = None
         for _ in range(round(limit / 0.5)):
             await self.world.sleep(0.5)
@@ -104,7 +106,7 @@ class Asked:
 
 @asynccontextmanager
 async def asked(text: str, world: World | None = None) -> AsyncIterator[Asked]:
-    """The manifest in a running world."""
+    """Run the manifest in a world."""
     world = world or World()
     it = Asked(world, text)
     async with world.running():
@@ -114,7 +116,7 @@ async def asked(text: str, world: World | None = None) -> AsyncIterator[Asked]:
 
 
 def fixed(diagnosis: Diagnosis, text: str, number: int = 0) -> str:
-    """The text with a fix applied; it must read cleanly, and all else in it stay."""
+    """Return the text with a fix applied; it must be valid, and the rest unchanged."""
     new = apply_edits(text, diagnosis.fixes[number].edits)
     result = read_manifest("/m/web.yaml", new.encode(), node_name="n1")
     assert result.sound, (new, result.diagnostics)
