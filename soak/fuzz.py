@@ -53,6 +53,7 @@ from podtui.tui.views.logs.ansi import parse
 from podtui.tui.views.logs.json_rows import parse_json, pretty
 from podtui.tui.views.logs.levels import level_of
 from podtui.tui.views.logs.times import split_lines
+from soak.api_fuzz import fuzz as fuzz_api
 from soak.report import Result
 
 HERE: Final = Path(__file__).resolve().parent
@@ -337,6 +338,15 @@ async def _asked(path: Path, data: bytes, patience: float) -> int:
             await writer.wait_closed()
 
 
+_REQUESTS_OF_AN_AGENT: Final = 1_000
+
+
+async def _documented(index: int, recipe: bytes) -> int:
+    with tempfile.TemporaryDirectory(dir=_SCRATCH.parent) as folder:
+        seed = bytes([index]) + recipe
+        return (await fuzz_api(Path(folder), seed, _REQUESTS_OF_AN_AGENT)).total()
+
+
 # --- the engine's answers
 
 
@@ -489,6 +499,11 @@ TARGETS: Final = (
     Target(
         "fuzz requests", "API requests, as bytes on the socket",
         "never status 500, and the server answers afterwards", 20_000, _in_loop(_requests),
+    ),
+    Target(
+        "fuzz operations", "API requests: each operation of the OpenAPI document, to an agent",
+        "never status 500, an answer as documented, nothing left, no secret in a log", 50_000,
+        _in_loop(_documented),
     ),
     Target(
         "fuzz answers", "The engine's answers, other values in them",

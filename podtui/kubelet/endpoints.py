@@ -275,7 +275,7 @@ class PodSessions:
         snapshot = await self._runtime.list(pod.metadata.uid)
         ready = [one for one in snapshot.sandboxes if one.state is SandboxState.READY]
         if not ready:
-            raise SessionError(500, f"pod {pod.metadata.name} has no sandbox that runs")
+            raise SessionError(400, f"pod {pod.metadata.name} has no sandbox that runs")
         newest = max(ready, key=lambda one: one.attempt)
         async with self._runtime.dial(newest.id, port) as stream:
             yield stream
@@ -366,7 +366,7 @@ def running_container(pod: Pod, name: str) -> str:
         raise SessionError(400, f"container {name} is not valid for pod {pod.metadata.name}")
     status = status_of(pod.status, name)
     if status is None or status.state.running is None:
-        raise SessionError(500, f'container not found ("{name}")')
+        raise SessionError(400, f'container not found ("{name}")')
     return bare_id(status.containerID)
 
 
@@ -398,7 +398,7 @@ def _missing(container: str) -> Generator[None]:
 
 
 def _not_found(container: str) -> SessionError:
-    return SessionError(500, f'container not found ("{container}")')
+    return SessionError(400, f'container not found ("{container}")')
 
 
 @contextmanager

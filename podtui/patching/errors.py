@@ -11,15 +11,12 @@ from podtui.errors import PodtuiError
 
 class PatchError(PodtuiError):
     """Raised when a patch cannot be applied; the text is the API server's. ``code`` is 400 for a
-    patch in a wrong format, 413 for one that is too large and 422 otherwise."""
+    patch in a wrong format (the API server answers 500 to some), 413 for one that is too large and
+    422 otherwise."""
 
     def __init__(self, message: str, code: int = 422) -> None:
         super().__init__(message)
         self.code = code
-
-
-class UnexpectedPatch(PatchError):
-    """Raised for a patch on which the API server answers with its bare text and code 500."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,7 @@ from dataclasses import replace
 from typing import Any, Final, cast
 
 from podtui.api.fields import LIST, types
-from podtui.patching.errors import ApplyConflict, Conflict, PatchError, UnexpectedPatch
+from podtui.patching.errors import ApplyConflict, Conflict, PatchError
 from podtui.patching.field_set import FieldSet, Path, field_set, path_text
 from podtui.patching.managed_fields import (
     APPLY,
@@ -89,8 +89,9 @@ def apply(
     try:
         validate(schema, applied)
     except PatchError as error:
-        raise UnexpectedPatch(
-            f"failed to create typed patch object ({_names(applied)}; {_kind(applied)}): {error}"
+        raise PatchError(
+            f"failed to create typed patch object ({_names(applied)}; {_kind(applied)}): {error}",
+            400,
         ) from error
     applier = Manager(manager or "unknown", APPLY, "", subresource)
     ignored = _ignored(schema, subresource)

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import Any, Final, NoReturn, cast
 
 from podtui.api.fields import LIST, MAP, Field, types
-from podtui.patching.errors import PatchError, UnexpectedPatch, go_text, go_type, same
+from podtui.patching.errors import PatchError, go_text, go_type, same
 
 PATCH: Final = "$patch"
 RETAIN: Final = "$retainKeys"
@@ -50,7 +50,7 @@ def _merge_map(original: Object, patch: Object, schema: str) -> Object:
 
 
 def _unknown_directive(patch: Object) -> NoReturn:
-    raise UnexpectedPatch(f"unknown patch type: {go_text(patch[PATCH])} in map: {go_text(patch)}")
+    raise PatchError(f"unknown patch type: {go_text(patch[PATCH])} in map: {go_text(patch)}", 400)
 
 
 def _merge_field(original: Object, key: str, value: Any, schema: str) -> None:
@@ -139,9 +139,10 @@ def _check_order(changes: Items, order: Items, merge_key: str) -> None:
         if position < len(items) and _same_key(items[position], wanted, merge_key):
             position += 1
     if position < len(items):
-        raise UnexpectedPatch(
+        raise PatchError(
             f"The order in patch list:\n{go_text(changes)}\n doesn't match {ORDER} list:\n"
-            f"{go_text(order)}\n"
+            f"{go_text(order)}\n",
+            400,
         )
 
 
@@ -160,7 +161,7 @@ def _merge_list(
                 merged.append(item)
     else:
         if not merge_key:
-            raise UnexpectedPatch(f"cannot merge lists without merge key for {_kind(schema)}")
+            raise PatchError(f"cannot merge lists without merge key for {_kind(schema)}", 400)
         original, patch = _special_items(original, patch, merge_key)
         merged = _merge_items(original, patch, merge_key, schema)
     of_patch, of_server = _partition(merged, patch, merge_key)
@@ -182,7 +183,7 @@ def _special_items(original: Items, patch: Items, merge_key: str) -> tuple[Items
         elif item[PATCH] == "replace":
             replace = True
         elif item[PATCH] == "merge":
-            raise UnexpectedPatch("merging lists cannot yet be specified in the patch")
+            raise PatchError("merging lists cannot yet be specified in the patch", 400)
         else:
             _unknown_directive(item)
     return (plain, []) if replace else (original, plain)
@@ -282,9 +283,9 @@ def _element_type(*lists: Items) -> type:
     if list in kinds:
         raise PatchError("lists of lists are not supported", 422)
     if len(kinds) > 1:
-        raise UnexpectedPatch(f"list element types are not identical: {go_text(list(lists))}")
+        raise PatchError(f"list element types are not identical: {go_text(list(lists))}", 400)
     if not kinds:
-        raise UnexpectedPatch("no elements in any of the given slices")
+        raise PatchError("no elements in any of the given slices", 400)
     return kinds.pop()
 
 
@@ -293,16 +294,16 @@ def _lookup(schema: str, key: str) -> tuple[Field, str, str]:
     known = types().get(schema)
     if known is None:
         kind = _kind(schema)
-        raise UnexpectedPatch(
-            f"merging an object in json but data type is not struct, instead is: {kind}"
+        raise PatchError(
+            f"merging an object in json but data type is not struct, instead is: {kind}", 400
         )
     field = known.fields.get(key) or next(
         (f for name, f in known.fields.items() if name.lower() == key.lower()), None
     )
     if field is None:
         name = schema.rpartition(".")[2]
-        raise UnexpectedPatch(
-            f'unable to find api field in struct {name} for the json field "{key}"'
+        raise PatchError(
+            f'unable to find api field in struct {name} for the json field "{key}"', 400
         )
     strategy = next((s for s in field.strategy.split(",") if s != "retainKeys"), "")
     return field, strategy, field.type
@@ -311,7 +312,7 @@ def _lookup(schema: str, key: str) -> tuple[Field, str, str]:
 def _lookup_list(schema: str, key: str) -> tuple[Field, str, str]:
     field, strategy, kind = _lookup(schema, key)
     if not kind.startswith(LIST):
-        raise UnexpectedPatch("expected slice or array type, but got: struct")
+        raise PatchError("expected slice or array type, but got: struct", 400)
     return field, strategy, kind.removeprefix(LIST)
 
 
@@ -342,7 +343,7 @@ def _key_of(item: Any, merge_key: str) -> Any:
     fields = _object(item)
     if merge_key not in fields:
         message = f"map: {go_text(fields)} does not contain declared merge key: {merge_key}"
-        raise UnexpectedPatch(message)
+        raise PatchError(message, 400)
     return fields[merge_key]
 
 
@@ -353,11 +354,11 @@ def _among(item: Any, items: Items) -> bool:
 def _object(item: Any) -> Object:
     if not isinstance(item, dict):
         message = f"expected a map[string]interface {{}}, but received a {go_type(item)}"
-        raise UnexpectedPatch(message)
+        raise PatchError(message, 400)
     return cast(Object, item)
 
 
 def _list(value: Any) -> Items:
     if not isinstance(value, list):
-        raise UnexpectedPatch(f"expected a []interface {{}}, but received a {go_type(value)}")
+        raise PatchError(f"expected a []interface {{}}, but received a {go_type(value)}", 400)
     return cast(Items, value)

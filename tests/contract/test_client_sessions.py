@@ -133,7 +133,7 @@ async def test_refusals_have_messages(world: SessionWorld, connect: Connect) -> 
     assert (code, "choose one of: [a b]" in text) == (400, True)
     ended = ContainerState(terminated=ContainerStateTerminated(exitCode=0))
     await world.record("web", {"c": "docker://x"}, ended)
-    assert await refusal("web", "c") == (500, 'container not found ("c")')
+    assert await refusal("web", "c") == (400, 'container not found ("c")')
 
 
 async def test_large_output_arrives_complete(world: SessionWorld, connect: Connect) -> None:

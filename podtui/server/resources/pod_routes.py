@@ -20,7 +20,7 @@ from podtui.server.resources.options import precondition_failure, write_options
 from podtui.server.resources.strategies.pods import PODS
 from podtui.server.resources.strategies.strategy import with_meta
 from podtui.server.resources.write_routes import uid_mismatch
-from podtui.server.status import StatusError, bad_request, conflict, not_found, success
+from podtui.server.status import bad_request, conflict, not_found, success
 from podtui.store.protocol import Records
 
 _PODS = "/api/v1/namespaces/{namespace}/pods/{name}"
@@ -53,7 +53,7 @@ class PodRequestRoutes:
         if problems:
             texts = [problem.message() for problem in problems]
             text = texts[0] if len(texts) == 1 else f"[{', '.join(texts)}]"
-            raise StatusError(500, text, reason="")
+            raise bad_request(text)
         namespace, now = request.match_info["namespace"], rfc3339(self._clock.now())
 
         def bound(pod: Pod) -> Pod:

@@ -38,7 +38,7 @@ from podtui.manifest.validation.errors import Errors, FieldError, printed
 from podtui.manifest.validation.formats import path_segment
 from podtui.manifest.validation.metadata import object_meta, object_meta_update
 from podtui.patching import json_patch, merge_patch, server_side_apply, strategic
-from podtui.patching.errors import ApplyConflict, PatchError, UnexpectedPatch, go_text
+from podtui.patching.errors import ApplyConflict, PatchError, go_text
 from podtui.server.encoding.bodies import decode_body, parse_body, parse_yaml, to_struct
 from podtui.server.encoding.decoding import DecodeError, Tree, decode_object, json_kind, parse_json
 from podtui.server.encoding.media_types import PARTIAL, TABLE, MediaType, negotiate
@@ -210,8 +210,7 @@ class WriteRoutes:
         if meta.namespace not in ("", namespace):
             raise _wrong_namespace()
         if meta.resourceVersion not in ("", "0"):
-            message = "resourceVersion should not be set on objects to be created"
-            raise StatusError(500, message, reason="")
+            raise bad_request("resourceVersion should not be set on objects to be created")
         item = with_meta(
             item,
             namespace=namespace,
@@ -471,8 +470,7 @@ class WriteRoutes:
     def _check_version(self, new: Any, old: Any, strategy: Strategy) -> None:
         version, resource = new.metadata.resourceVersion, self._resource
         if version and not (version.isascii() and version.isdigit()):
-            message = f'strconv.ParseUint: parsing "{version}": invalid syntax'
-            raise StatusError(500, message, reason="")
+            raise bad_request(f'strconv.ParseUint: parsing "{version}": invalid syntax')
         if version in ("", "0"):
             if strategy.unconditional_update:
                 return
@@ -622,14 +620,18 @@ class WriteRoutes:
         if old is None:
             # What is always written is no field that the creator sets.
             after = {name: value for name, value in after.items() if value not in _EMPTY}
-        document = server_side_apply.update_managers(
-            self._schema,
-            None if old is None else self._document(old),
-            after,
-            manager=options.manager,
-            time=rfc3339(self._clock.now()),
-            subresource=subresource,
-        )
+        try:
+            document = server_side_apply.update_managers(
+                self._schema,
+                None if old is None else self._document(old),
+                after,
+                manager=options.manager,
+                time=rfc3339(self._clock.now()),
+                subresource=subresource,
+            )
+        except PatchError:
+            # A list without its keys, for instance. Kubernetes keeps no managers then.
+            return with_meta(new, managedFields=())
         entries = document["metadata"].get("managedFields", [])
         managers = msgspec.convert(entries, tuple[ManagedFieldsEntry, ...])
         return with_meta(new, managedFields=managers)
@@ -695,8 +697,6 @@ def _patch_errors() -> Generator[None]:
             for one in error.conflicts
         )
         raise StatusError(409, str(error), details=StatusDetails(causes=causes)) from error
-    except UnexpectedPatch as error:
-        raise StatusError(500, str(error), reason="") from error
     except PatchError as error:
         if error.code == 422:
             raise StatusError(422, _REJECTED, details=StatusDetails()) from error

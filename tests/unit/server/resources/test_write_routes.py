@@ -97,6 +97,15 @@ async def test_a_broken_protobuf_body_is_refused(http: aiohttp.ClientSession) ->
     assert status["reason"] == "BadRequest"
 
 
+async def test_an_object_whose_managers_cannot_be_computed_is_stored_without_them(
+    http: aiohttp.ClientSession,
+) -> None:
+    account = {"metadata": {"name": "a"}, "secrets": [{"kind": "x"}]}
+    path = "/api/v1/namespaces/default/serviceaccounts"
+    stored = await send(http, "POST", path, account, code=201)
+    assert "managedFields" not in stored["metadata"]
+
+
 async def test_a_response_implies_durability(
     served: Served, http: aiohttp.ClientSession, monkeypatch: Any
 ) -> None:

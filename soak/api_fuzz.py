@@ -1,0 +1,337 @@
+"""An agent on the simulated engine that gets generated requests, and what must hold meanwhile.
+
+No request gets a status of 500 or more, hangs, or gets an answer that the OpenAPI document does not
+describe. A restarted agent has the same records. When they are deleted, no task, file descriptor or
+record is left. No log has a secret in it, and no record but Secrets.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import gc
+import json
+import logging
+import os
+from collections import Counter
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from random import Random
+from typing import Any, Final
+
+import aiohttp
+import yaml
+from yarl import URL
+
+from podtui.agent.control import prepare_root
+from podtui.agent.run import serve
+from podtui.server.auth.attributes import parse_attributes
+from podtui.settings import Settings, resolve
+from soak.api_requests import Request, Requests
+
+NODE: Final = "n1"
+SECRET: Final = "canary-5f1d"
+_PATIENCE: Final = 20.0
+"""The seconds that a request may take: much longer than any does, on a busy machine too."""
+_STREAM_SECONDS: Final = 0.02
+"""How long to read a watch before its client leaves."""
+_CORE: Final = "http://podtui/api/v1"
+_DELETED: Final = ("pods", "configmaps", "secrets", "leases", "events", "serviceaccounts")
+_KEPT: Final = frozenset({"default", "kube-system", "kube-public", "kube-node-lease"})
+_SECRET: Final = {"metadata": {"name": "canary"}, "stringData": {"k": SECRET}}
+_READERS: Final[Mapping[str, Callable[[bytes], Any]]] = {
+    "application/json": json.loads,
+    "application/yaml": yaml.safe_load,
+}
+_USER: Final = {
+    "metadata": {"name": "uses-secret"},
+    "spec": {
+        "nodeName": NODE,
+        "containers": [
+            {
+                "name": "c",
+                "image": "busybox:1.36",
+                "env": [
+                    {"name": "S", "valueFrom": {"secretKeyRef": {"name": "canary", "key": "k"}}}
+                ],
+            }
+        ],
+    },
+}  # fmt: skip
+
+
+class Defect(AssertionError):
+    """Raised with what the API did wrong."""
+
+
+class _Logs(logging.Handler):
+    """Keeps the failures that were logged, and the records that have a secret in them."""
+
+    def __init__(self) -> None:
+        super().__init__(logging.DEBUG)
+        self.secrets = [SECRET, base64.b64encode(SECRET.encode()).decode()]
+        self.found: list[str] = []
+
+    def emit(self, record: logging.LogRecord) -> None:
+        text = record.getMessage()
+        if record.exc_info:
+            text += f": {record.exc_info[1]!r}"
+        if record.levelno >= logging.ERROR or any(secret in text for secret in self.secrets):
+            self.found.append(f"{record.name} {record.levelname}: {text}")
+
+
+@dataclass
+class World:
+    """A running agent, and a client on its socket."""
+
+    session: aiohttp.ClientSession
+    logs: _Logs
+
+    async def ask(self, method: str, url: str, body: Any = None) -> Any:
+        """Send a request of the test itself, and return the answer. Raises `Defect`."""
+        async with self.session.request(method, url, json=body) as response:
+            answer = await response.json()
+        if response.status >= 500:
+            raise Defect(f"{method} {url}: {answer}")
+        return answer
+
+    async def unfinalize(self, url: str) -> None:
+        headers = {"Content-Type": "application/merge-patch+json"}
+        patch = b'{"metadata": {"finalizers": null}}'
+        async with self.session.patch(url, data=patch, headers=headers) as response:
+            await response.read()
+
+    async def send(self, requests: Requests, request: Request) -> int:
+        """Send a generated request, check the answer and return its status. Raises `Defect`."""
+        shown = f"{request.method} {request.target} {dict(request.headers)} {request.body!r:.3000}"
+        url = URL(f"http://podtui{request.target}", encoded=True)
+        streams = parse_attributes(request.method, url.path, dict(url.query)).long_running
+        streams = streams or "watch" in url.query or "follow" in url.query
+        try:
+            async with (
+                asyncio.timeout(_PATIENCE),
+                self.session.request(
+                    request.method, url, data=request.body, headers=request.headers
+                ) as response,
+            ):
+                if streams and response.status < 400:
+                    with suppress(TimeoutError):
+                        async with asyncio.timeout(_STREAM_SECONDS):
+                            await response.read()
+                    response.close()
+                    return response.status
+                body = await response.read()
+        except (TimeoutError, aiohttp.ClientError) as error:
+            raise Defect(f"no answer ({error!r}) to {shown}") from error
+        if request.method != "HEAD" and (problem := _problem(requests, request, response, body)):
+            raise Defect(f"{response.status}, {problem}: {body!r:.500} to {shown}")
+        if self.logs.found:
+            raise Defect(f"logged: {self.logs.found[0]} after {shown}")
+        return response.status
+
+
+def _problem(
+    requests: Requests, request: Request, response: aiohttp.ClientResponse, body: bytes
+) -> str:
+    """Return what is wrong with an answer; empty if it is right."""
+    if response.status >= 500:
+        return "a server error"
+    read = _READERS.get(response.content_type)
+    if response.status >= 400:
+        return _status_problem(read(body), response.status) if read else "the error is no Status"
+    documented = request.documented.get(str(response.status), {}).get("schema")
+    if documented is None:
+        return "an undocumented status" if request.documented else ""
+    if documented.get("type") == "string" or read is None:
+        return ""
+    answer = read(body)
+    kind = str(answer.get("kind"))
+    if kind == "Table" or kind.startswith("PartialObjectMetadata"):
+        return ""
+    schema = requests.definition(str(answer.get("apiVersion")), kind)
+    if schema is None:
+        return f"{kind} is no documented kind"
+    expected = requests.resolved(documented)
+    if schema is not expected and "Status" not in (kind, requests.kind_of(expected)):
+        return f"{kind} is not the documented kind"
+    return requests.misfit(answer, schema)
+
+
+def _status_problem(status: Mapping[str, Any], code: int) -> str:
+    """Return why an error is no ``Status`` as clients expect it; empty if it is one."""
+    wanted = {"kind": "Status", "apiVersion": "v1", "status": "Failure", "code": code}
+    for name, value in wanted.items():
+        if status.get(name) != value:
+            return f"{name} is {status.get(name)!r}"
+    if not isinstance(status.get("metadata"), dict) or not status.get("message"):
+        return "the Status has no message or no metadata"
+    return ""
+
+
+@asynccontextmanager
+async def world(folder: Path) -> AsyncGenerator[World]:
+    """Run an agent; check its end. Raises `Defect`."""
+    settings = _settings(folder)
+    loop, logs = asyncio.get_running_loop(), _Logs()
+    collection = gc.get_threshold()
+    root_log = logging.getLogger()
+    level = root_log.level
+    root_log.addHandler(logs)
+    root_log.setLevel(logging.DEBUG)
+    loop.set_exception_handler(lambda _, context: logs.found.append(f"asyncio: {context}"))
+    stopped = asyncio.Event()
+    try:
+        async with asyncio.TaskGroup() as group:
+            agent = group.create_task(serve(settings, stopped, asyncio.Event()), name="agent")
+            await _until(settings.socket_path.exists, "the agent does not start")
+            connector = aiohttp.UnixConnector(str(settings.socket_path), force_close=True)
+            async with aiohttp.ClientSession(connector=connector) as session:
+                logs.secrets.append((settings.pki_path / "token").read_text().strip())
+                yield World(session, logs)
+            stopped.set()
+            async with asyncio.timeout(_PATIENCE):
+                await agent
+    finally:
+        root_log.removeHandler(logs)
+        root_log.setLevel(level)
+        # The agent sets both for its own process.
+        gc.set_threshold(*collection)
+        gc.unfreeze()
+    if logs.found:
+        raise Defect(f"logged: {logs.found[0]}")
+
+
+def _settings(folder: Path) -> Settings:
+    (folder / "pods").mkdir(exist_ok=True)
+    flags = {
+        "rootDir": str(folder / "root"),
+        "staticPodPath": str(folder / "pods"),
+        "engine": "memory",
+        "nodeName": NODE,
+        "apiPort": "0",
+    }
+    settings = resolve(flags, {"HOME": str(folder)}, working=folder).settings
+    prepare_root(settings)
+    return settings
+
+
+async def fuzz(folder: Path, seed: bytes, count: int) -> Counter[int]:
+    """Send ``count`` requests to a new agent, and restart it; return the number of answers by
+    status. Raises `Defect`."""
+    chance, statuses = Random(seed), Counter[int]()
+    async with world(folder) as it:
+        requests = Requests(await it.ask("GET", "http://podtui/openapi/v2"))
+        await it.ask("POST", f"{_CORE}/namespaces/default/secrets", _SECRET)
+        await it.ask("POST", f"{_CORE}/namespaces/default/pods", _USER)
+        before = await _at_rest(it)
+        start = chance.randrange(len(requests))
+        for number in range(count):
+            statuses[await it.send(requests, requests.request(start + number, chance))] += 1
+        await _check_secrets(it)
+        kept = await _documents(it)
+    async with world(folder) as it:
+        if (found := await _documents(it)) != kept:
+            raise Defect(f"records after a restart: {found}, before: {kept}")
+        await _remove_all(it)
+        await _until(lambda: not before.exceeded(), "a task or a file descriptor is left")
+    return statuses
+
+
+@dataclass(frozen=True, slots=True)
+class _Resources:
+    """The tasks of the event loop by their coroutine, and the number of open file descriptors."""
+
+    tasks: Counter[str]
+    files: int
+
+    @classmethod
+    def used(cls) -> _Resources:
+        tasks = Counter(
+            getattr(task.get_coro(), "__qualname__", "") for task in asyncio.all_tasks()
+        )
+        return cls(tasks, len(os.listdir("/proc/self/fd")))
+
+    def exceeded(self) -> bool:
+        """Return whether more is used now."""
+        now = self.used()
+        return bool(now.tasks - self.tasks) or now.files > self.files
+
+
+async def _at_rest(it: World) -> _Resources:
+    """Return the resources that are used once the first pod runs."""
+    url = f"{_CORE}/namespaces/default/pods/uses-secret"
+
+    async def running() -> bool:
+        return (await it.ask("GET", url))["status"].get("phase") == "Running"
+
+    await _until(running, "the first pod does not run")
+    return _Resources.used()
+
+
+async def _until(holds: Callable[[], bool | Awaitable[bool]], problem: str) -> None:
+    """Wait until a condition holds. Raises `Defect`."""
+    deadline = asyncio.get_running_loop().time() + _PATIENCE
+    while not (held if isinstance(held := holds(), bool) else await held):
+        if asyncio.get_running_loop().time() > deadline:
+            raise Defect(problem)
+        await asyncio.sleep(0.02)
+
+
+async def _list(it: World, plural: str) -> list[dict[str, Any]]:
+    group = "apis/coordination.k8s.io/v1" if plural == "leases" else "api/v1"
+    return (await it.ask("GET", f"http://podtui/{group}/{plural}"))["items"]
+
+
+async def _check_secrets(it: World) -> None:
+    """Look for secrets in all records but Secrets. Raises `Defect`."""
+    for plural in ("pods", "events", "configmaps", "nodes", "namespaces", "serviceaccounts"):
+        text = json.dumps(await _list(it, plural))
+        if any(secret in text for secret in it.logs.secrets):
+            raise Defect(f"a secret is in {plural}")
+
+
+async def _documents(it: World) -> dict[str, str]:
+    """Return the resource versions of what only clients write."""
+    return {
+        f"{plural}/{one['metadata']['name']}": one["metadata"]["resourceVersion"]
+        for plural in ("configmaps", "secrets")
+        for one in await _list(it, plural)
+        if one["metadata"]["namespace"] == "default"
+    }
+
+
+async def _remove_all(it: World) -> None:
+    """Delete what clients made, finalizers first, and wait until it is gone. Raises `Defect`."""
+    left: list[str] = []
+
+    async def removed() -> bool:
+        left.clear()
+        for plural in ("namespaces", *_DELETED):
+            for item in await _list(it, plural):
+                meta = item["metadata"]
+                if not _is_made(plural, meta):
+                    continue
+                group = "apis/coordination.k8s.io/v1" if plural == "leases" else "api/v1"
+                place = f"namespaces/{meta['namespace']}/" if "namespace" in meta else ""
+                url = f"http://podtui/{group}/{place}{plural}/{meta['name']}"
+                if meta.get("finalizers"):
+                    await it.unfinalize(url)
+                await it.ask("DELETE", f"{url}?gracePeriodSeconds=0")
+                # The agent may write new events meanwhile.
+                left.extend([f"{plural}/{meta['name']}"] if plural != "events" else [])
+        return not left
+
+    await _until(removed, "records are left")
+
+
+def _is_made(plural: str, meta: Mapping[str, Any]) -> bool:
+    """Return whether clients made a record, and not the agent."""
+    made = {
+        "namespaces": meta["name"] not in _KEPT,
+        "configmaps": meta["name"] != "kube-root-ca.crt",
+        "serviceaccounts": meta["name"] != "default",
+        "leases": meta["name"] != NODE,
+    }
+    return made.get(plural, True)
