@@ -1,7 +1,7 @@
 """The runtimes under test: the simulated one, and a Docker-compatible engine.
 
-A case that runs on both has its scripts declared in `contract.simulated`. A case that needs a real
-shell takes ``engine_bench``.
+A case that runs on both has its scripts declared in `simulated`, and waits in virtual time on the
+simulated one. A case that needs a real shell takes ``engine_bench``.
 
 ``pytest tests/contract -m 'not engine'`` needs no engine. With one, ``--engine-url`` (or
 ``PODTUI_TEST_ENGINE``) says which: Podman's socket is as good as Docker's. A missing engine fails.
@@ -13,14 +13,21 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from datetime import UTC, datetime
 
 import pytest
 from runtime_bench import Bench, MakeRuntime
 from simulated import memory
 from unavailable import UNAVAILABLE
+from virtual_time import VirtualClock
 
 from podtui.clock import SystemClock
 from podtui.runtime.protocol import EngineInfo, Runtime
+
+RUNTIMES = [
+    pytest.param("memory", marks=pytest.mark.virtual_time),
+    pytest.param("engine", marks=pytest.mark.engine),
+]
 
 
 def _declare(request: pytest.FixtureRequest, info: EngineInfo) -> None:
@@ -35,6 +42,10 @@ def _declare(request: pytest.FixtureRequest, info: EngineInfo) -> None:
 def _describe(info: EngineInfo) -> str:
     words = [info.name, info.version, *(["rootless"] if info.rootless else [])]
     return f"{' '.join(words)}, cgroup v{info.cgroup_version}"
+
+
+def _memory() -> MakeRuntime:
+    return memory(clock=VirtualClock(datetime.now(UTC)))
 
 
 def _docker(url: str, log_size: int | None = None) -> MakeRuntime:
@@ -58,20 +69,22 @@ async def _opened(make: MakeRuntime) -> AsyncIterator[Bench]:
         await bench.tear_down()
 
 
-@pytest.fixture(params=["memory", pytest.param("engine", marks=pytest.mark.engine)])
+@pytest.fixture(params=RUNTIMES)
 async def bench(request: pytest.FixtureRequest) -> AsyncIterator[Bench]:
     """A connected runtime with nothing in it."""
-    make = memory() if request.param == "memory" else _docker(request.getfixturevalue("engine_url"))
+    make = (
+        _memory() if request.param == "memory" else _docker(request.getfixturevalue("engine_url"))
+    )
     async with _opened(make) as bench:
         _declare(request, bench.info)
         yield bench
 
 
-@pytest.fixture(params=["memory", pytest.param("engine", marks=pytest.mark.engine)])
+@pytest.fixture(params=RUNTIMES)
 async def rotating_bench(request: pytest.FixtureRequest) -> AsyncIterator[Bench]:
     """A connected runtime that keeps less than 12,000 short lines of a log."""
     make = (
-        memory()
+        _memory()
         if request.param == "memory"
         else _docker(request.getfixturevalue("engine_url"), 16 * 1024)
     )

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from runtime_bench import IMAGE, MakeRuntime
 
-from podtui.clock import SystemClock
+from podtui.clock import Clock, SystemClock
 from podtui.runtime.memory import Behaviour, MemoryEngine, MemoryRuntime, Say
 from podtui.runtime.memory.images import invent
 from podtui.runtime.protocol import ContainerConfig
@@ -68,6 +68,8 @@ COMMANDS: dict[tuple[str, ...], Behaviour] = {
 def memory(
     containers: Mapping[str, Behaviour] = CONTAINERS,
     commands: Mapping[tuple[str, ...], Behaviour] = COMMANDS,
+    *,
+    clock: Clock | None = None,
 ) -> MakeRuntime:
     def behave(config: ContainerConfig) -> Behaviour | None:
         script = config.command[-1] if config.command else ""
@@ -76,7 +78,7 @@ def memory(
     def exec_behave(config: ContainerConfig, words: tuple[str, ...]) -> Behaviour | None:
         return commands.get(words)
 
-    clock = SystemClock()
+    clock = clock or SystemClock()
     engine = MemoryEngine(clock=clock, images={IMAGE: invent(IMAGE)}, behave=behave)
     return lambda root: MemoryRuntime(
         root=root, clock=clock, engine=engine, exec_behave=exec_behave

@@ -6,8 +6,8 @@ data that another process has yet to send will seem late.
 
 Three ways in:
 
-* ``pytestmark = pytest.mark.virtual_time`` (or on one test): pytest-asyncio runs the test and its
-  async fixtures on a `VirtualLoop`; the fixture ``virtual_clock`` is its `VirtualClock`.
+* ``pytestmark = pytest.mark.virtual_time`` (or on one test or parameter): pytest-asyncio runs the
+  test and its async fixtures on a `VirtualLoop`; ``virtual_clock`` is its `VirtualClock`.
 * ``@virtual()`` over one ``async def test_...``: the same for a test that uses no async fixture.
 * ``run_virtual(coroutine, timeout=...)``: from synchronous code, hypothesis examples among it.
 
@@ -21,7 +21,7 @@ import asyncio
 import functools
 import selectors
 import time
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Callable, Coroutine
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final, ParamSpec, TypeVar
 
@@ -175,11 +175,9 @@ def virtual(
     return decorate
 
 
-def loop_factories(is_virtual: bool) -> Mapping[str, Callable[[], asyncio.AbstractEventLoop]]:
-    """Return the argument of pytest-asyncio's hook for one test."""
-    if is_virtual:
-        return {"virtual": VirtualLoop}
-    return {"real": asyncio.new_event_loop}
+def new_loop(is_virtual: bool) -> asyncio.AbstractEventLoop:
+    """Return the loop of one test."""
+    return VirtualLoop() if is_virtual else asyncio.new_event_loop()
 
 
 async def settle(rounds: int = 20) -> None:

@@ -268,7 +268,7 @@ async def test_a_silent_server_times_out(
     server = await asyncio.start_server(mute, "127.0.0.1", 0, ssl=context)
     port = server.sockets[0].getsockname()[1]
     client = make(TOKEN, {"server": f"https://127.0.0.1:{port}"})
-    monkeypatch.setattr(client._connection, "answer_seconds", 0.3, raising=False)
+    monkeypatch.setattr(client._connection, "answer_seconds", 0.05)
     with pytest.raises(AgentUnavailable, match="does not answer"):
         await client.version()
     await client.close()
@@ -285,7 +285,7 @@ async def test_a_silent_tls_handshake_times_out(
 
     server = await asyncio.start_server(mute, "127.0.0.1", 0)
     client = make(TOKEN, {"server": f"https://127.0.0.1:{server.sockets[0].getsockname()[1]}"})
-    monkeypatch.setattr(client._connection, "connect_seconds", 0.3)
+    monkeypatch.setattr(client._connection, "connect_seconds", 0.05)
     async with server, aclosing(client.follow(Pod)) as deltas:
         with pytest.raises(AgentUnavailable, match="does not answer"):
             async with client._connection.stream("GET", "/api/v1/pods"):

@@ -23,6 +23,8 @@ from podtui.errors import AgentUnavailable, ApiError
 from podtui.server import serve_unix
 from podtui.store import open_store
 
+pytestmark = pytest.mark.virtual_time
+
 LOG = LogQuery(container="c", follow=False, timestamps=False)
 
 

@@ -18,6 +18,8 @@ from podtui.errors import ApiError
 from podtui.scheduler.port import ClientOfScheduler
 from podtui.scheduler.scheduler import Scheduler
 
+pytestmark = pytest.mark.virtual_time
+
 
 @pytest.fixture
 async def served(tmp_path: Path) -> AsyncGenerator[Served]:

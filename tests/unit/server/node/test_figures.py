@@ -13,6 +13,8 @@ from podtui.agent.run import configz
 from podtui.server.node.kubelet import NODE_PROXY, FigureRoutes
 from podtui.settings import Settings
 
+pytestmark = pytest.mark.virtual_time
+
 
 @pytest.mark.parametrize("prefix", ["", NODE_PROXY])
 @virtual()

@@ -29,6 +29,8 @@ from podtui.server import build_app, serve_unix
 from podtui.server.node.insight import InsightRoutes
 from podtui.store import open_store
 
+pytestmark = pytest.mark.virtual_time
+
 TOLD = PodInsight(
     time=5.0,
     version="p1",

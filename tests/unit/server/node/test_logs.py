@@ -14,6 +14,8 @@ from podtui.server.protocol import LogError
 from podtui.server.transport import unix
 from podtui.server.transport.streams import LIMIT, Outflow
 
+pytestmark = pytest.mark.virtual_time
+
 LOG = "/api/v1/namespaces/default/pods/web/log"
 
 

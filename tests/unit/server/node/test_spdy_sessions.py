@@ -22,6 +22,8 @@ from podtui.server.node import remote_streams
 from podtui.server.node.remote_command import failure, outcome
 from podtui.server.node.remote_streams import error_text
 
+pytestmark = pytest.mark.virtual_time
+
 POD = "/api/v1/namespaces/default/pods/web"
 EXEC = f"{POD}/exec?container=c&stdin=true&stdout=true&stderr=true"
 CAT = f"{EXEC}&command=cat"
@@ -49,7 +51,7 @@ class Peer:
         self.writer = writer
         self.spdy = Spdy()
         self.names: dict[int, str] = {}
-        self.data: dict[str, bytes] = {}
+        self.data: dict[str, bytearray] = {}
         self.ended: set[str] = set()
         self.reset: set[int] = set()
         self.pings: set[int] = set()
@@ -81,7 +83,7 @@ class Peer:
             match frame:
                 case Data(stream, payload, fin):
                     name = self.names[stream]
-                    self.data[name] = self.data.get(name, b"") + payload
+                    self.data.setdefault(name, bytearray()).extend(payload)
                     self.ended |= {name} if fin else set()
                 case Reset(stream):
                     self.reset.add(stream)

@@ -13,6 +13,8 @@ from podtui.api.local import Diagnostic, Manifest, ManifestSpec, ManifestState, 
 from podtui.api.v1 import ObjectMeta
 from podtui.server.transport.streams import STREAMS
 
+pytestmark = pytest.mark.virtual_time
+
 PODS = "/api/v1/namespaces/default/pods"
 TABLE = {"Accept": "application/json;as=Table;v=v1;g=meta.k8s.io,application/json"}
 

@@ -17,6 +17,8 @@ from podtui.tui.screens.logs.log_stream import LogStream, Resumption
 from podtui.tui.views.logs.line_buffer import GAP, RULE
 from podtui.tui.views.logs.target import RANGES, LogTarget
 
+pytestmark = pytest.mark.virtual_time
+
 
 class Script:
     """A client whose streams say what they are told to, one after the other."""
