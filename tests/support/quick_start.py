@@ -44,5 +44,7 @@ def pytest_report_to_serializable() -> Generator[
 
 
 def pytest_unconfigure(config: pytest.Config) -> None:
-    if config.pluginmanager.has_plugin("dsession"):
-        gc.freeze()  # pytest looks for lost tasks five times; there are none in the controller
+    """Collect once: pytest does so five times, to find lost tasks. The controller has none."""
+    if not config.pluginmanager.has_plugin("dsession"):
+        gc.collect()
+    gc.freeze()

@@ -3,7 +3,6 @@ from __future__ import annotations
 from pathlib import Path
 
 import structure
-from repository import ROOT
 
 
 def tree(root: Path, **files: str) -> structure.Imports:
@@ -31,9 +30,3 @@ def test_packages_can_import_each_other_without_a_circle_of_modules(tmp_path: Pa
     imports = tree(tmp_path, a__x="from podtui.b.y import f\n", a__z="", b__y="import podtui.a.z\n")
     assert structure.circle(imports) == []
     assert structure.mutual_pairs(imports, "podtui") == [("a", "b")]
-
-
-def test_this_project_has_neither() -> None:
-    found = structure.figures(ROOT)
-    assert found["a circle of imports"] == "none"
-    assert found["pairs of packages that import each other"] == "none"

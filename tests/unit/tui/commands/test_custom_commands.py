@@ -380,17 +380,18 @@ async def test_background_children_of_a_program_are_not_awaited(
     await all_gone(printed)
 
 
+@pytest.mark.usefixtures("no_collection")
 def test_a_pipe_held_by_a_child_is_closed(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(process, "LINGER_SECONDS", 0.0)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        gc.collect()  # what other tests left behind
+        gc.collect(0)  # garbage of other tests
     with warnings.catch_warnings(record=True) as told:
         warnings.simplefilter("always")
         outcome, printed = asyncio.run(run("sh", "-c", "setsid sleep 300 & echo $!"))
-        gc.collect()
+        gc.collect(0)
     os.kill(int(printed), signal.SIGKILL)
     assert outcome == Outcome(0)
     assert [str(one.message) for one in told] == []

@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import errno
-import gc
 import os
 
 import pytest
@@ -142,11 +141,11 @@ def test_an_unreadable_chunk_is_reported_in_its_place(
     buffer.close()
 
 
+@pytest.mark.usefixtures("no_collection")  # other tests' garbage may have files
 def test_files_are_unnamed_and_removed_with_the_store() -> None:
     def descriptors() -> int:
         return len(os.listdir("/proc/self/fd"))
 
-    gc.collect()  # other tests' garbage may have files
     before = descriptors()
     store = RunStore()
     assert descriptors() == before
