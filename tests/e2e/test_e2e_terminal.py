@@ -51,13 +51,13 @@ def write(machine: Machine, name: str, command: str) -> None:
 
 def raw_output(machine: Machine, path: Path) -> Path:
     """Return all output of the program from now on."""
-    machine.terminal._call("pipe-pane", "-o", f"cat > '{path}'")
+    machine.terminal.call("pipe-pane", "-o", f"cat > '{path}'")
     return path
 
 
 def colors_in(machine: Machine) -> set[str]:
     """Return every colour and weight sequence on the screen."""
-    shown = machine.terminal._call("capture-pane", "-p", "-e")
+    shown = machine.terminal.call("capture-pane", "-p", "-e")
     return {code for found in SGR.findall(shown) for code in found.split(";")}
 
 
@@ -112,8 +112,8 @@ def test_a_hostile_pod_is_drawn_without_control_sequences(machine: Machine, tmp_
     assert (
         re.findall(r"\x1b\]52|\x1bc|\x1bP\+q|[\x80-\x9f\u202a-\u202e\u2066-\u2069]", written) == []
     )
-    assert "pwned" not in terminal._call("display-message", "-p", "#{pane_title}")
-    assert terminal._call("show-buffer") == ""
+    assert "pwned" not in terminal.call("display-message", "-p", "#{pane_title}")
+    assert terminal.call("show-buffer") == ""
 
 
 def test_a_crash_loop_notifies_through_the_terminal(machine: Machine, tmp_path: Path) -> None:
@@ -160,12 +160,12 @@ def test_hostile_names_do_not_move_borders(
         terminal.keys(*keys)
         terminal.see(pattern)
         wait_until(lambda: not ragged(terminal.screen(), columns), "borders in place")
-    state = terminal._call(
+    state = terminal.call(
         "display-message", "-p", "#{alternate_on} #{cursor_flag} #{insert_flag} #{pane_title}"
     )
     assert state.startswith("1 0 0 ")
     assert "pwned" not in state
-    assert terminal._call("show-buffer") == ""
+    assert terminal.call("show-buffer") == ""
     written = output.read_bytes()[begun:].decode(errors="replace")
     # Textual sets the pointer's shape; nothing else may speak past the screen.
     obeyed = r"\x1b\](?!22;default\x07)|\x1b[cP]|\x1b\(0|\x1b\[\?1049|[\x80-\x9f\u202a-\u202e]"
@@ -371,7 +371,7 @@ def test_the_end_of_tmux_ends_the_screen(machine: Machine) -> None:
     terminal = machine.terminal
     for _ in range(3):
         terminal.start(PODTUI, columns=80, rows=24, env=machine.env, cwd=machine.folder)
-        process = Path("/proc", terminal._call("display-message", "-p", "#{pane_pid}").strip())
+        process = Path("/proc", terminal.call("display-message", "-p", "#{pane_pid}").strip())
         terminal.see("web-n1")
         terminal.kill()
         wait_until(lambda: not process.exists(), "the end of the screen", 30)  # noqa: B023
@@ -397,12 +397,12 @@ def test_a_shell_is_usable_after_a_signal(machine: Machine, number: signal.Signa
                    env=machine.env, cwd=machine.folder)  # fmt: skip
     terminal.see(r"No pods yet")
     state = "#{alternate_on} #{mouse_any_flag} #{cursor_flag} #{wrap_flag}"
-    assert terminal._call("display-message", "-p", state).startswith("1 1 0")
-    shell = terminal._call("display-message", "-p", "#{pane_pid}").strip()
+    assert terminal.call("display-message", "-p", state).startswith("1 1 0")
+    shell = terminal.call("display-message", "-p", "#{pane_pid}").strip()
     child = Path(f"/proc/{shell}/task/{shell}/children").read_text().split()[0]
     os.kill(int(child), number)
     terminal.see(rf"status {128 + number}$")
-    assert terminal._call("display-message", "-p", state).split() == ["0", "0", "1", "1"]
+    assert terminal.call("display-message", "-p", state).split() == ["0", "0", "1", "1"]
     terminal.type("echo typed and echoed")
     terminal.keys("Enter")
     terminal.see(r"echo typed and echoed")

@@ -248,7 +248,7 @@ async def test_delete_asks_for_confirmation_and_reports_a_refusal() -> None:
         await wait_for(pilot, lambda: isinstance(app.screen, Dialog), "the question")
         await pilot.press("y")
         await wait_for(pilot, lambda: made.deleted == [pod.metadata.name], "the deletion")
-        await wait_for(pilot, lambda: not app.session._asking, "the end of it")
+        await wait_for(pilot, lambda: not app.session.asking, "the end of it")
         made.kept = {pod.metadata.name}
         await pilot.press("ctrl+d")
         await wait_for(pilot, lambda: isinstance(app.screen, Dialog), "the question")

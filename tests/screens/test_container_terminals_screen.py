@@ -49,7 +49,7 @@ async def test_every_picker_lists_containers_in_the_order_of_the_manifest() -> N
             await pilot.press(key)
             await wait_for(pilot, lambda: isinstance(app.screen, Picker), f"the picker of {key}")
             assert isinstance(app.screen, Picker)
-            lines = ["".join(span.text for span in line) for line in app.screen._items]
+            lines = ["".join(span.text for span in line) for line in app.screen.items]
             assert [line.split()[0] for line in lines] == names
             assert names[app.screen.place] == "zeta"
             await pilot.press("escape")

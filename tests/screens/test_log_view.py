@@ -21,7 +21,7 @@ async def test_follows_the_end_and_hides_timestamps() -> None:
         view = await fill(app, numbered(100))
         assert shown(view)[-1] == "line 99"
         view.write(numbered(5, 100))
-        view._frame()
+        view.draw_frame()
         assert shown(view)[-1] == "line 104"
         view.times = Times.ABSOLUTE
         assert shown(view)[-1] == "07:08:09.123 line 104"
@@ -37,7 +37,7 @@ async def test_scrolling_up_stops_following_and_end_resumes_it() -> None:
         assert not view.follow
         assert shown(view)[0] == "line 0"
         view.write(numbered(50, 100))
-        view._frame()
+        view.draw_frame()
         assert shown(view)[0] == "line 0"
         await pilot.press("G")
         await pilot.pause()
@@ -64,7 +64,7 @@ async def test_search_counts_matches_and_includes_new_lines() -> None:
     async with app.run_test(size=(40, 10)):
         view = await fill(app, numbered(3000))
         view.search("line 1.99$".replace("$", ""))
-        view._frame()
+        view.draw_frame()
         assert view.match_count == sum(
             1 for n in range(3000) if str(n)[:1] == "1" and "99" in str(n)[2:4]
         )
@@ -75,7 +75,7 @@ async def test_search_counts_matches_and_includes_new_lines() -> None:
         assert not view.follow
         before = view.match_count
         view.write(numbered(1, 1199))
-        view._frame()
+        view.draw_frame()
         assert view.match_count == before + 1
         view.search("")
         assert view.match_count == 0
@@ -88,13 +88,13 @@ async def test_dropped_lines_do_not_move_the_visible_lines() -> None:
         view.buffer.disk_bytes = 300_000
         view.buffer._store._segment_bytes = 100_000
         view.write(numbered(10_000))
-        view._frame()
+        view.draw_frame()
         view.focus()
         await pilot.press("pageup")
         await pilot.pause()
         top = shown(view)[0]
         view.write(numbered(5_000, 10_000))
-        view._frame()
+        view.draw_frame()
         assert view.buffer.dropped > 0
         assert shown(view)[0] == top
 
@@ -114,8 +114,8 @@ async def test_a_burst_is_processed_once_for_each_frame() -> None:
         view.lines.refresh = counted  # type: ignore[method-assign]
         for start in range(0, 10_000, 100):
             view.write(numbered(100, start))
-        view._frame()
-        view._frame()
+        view.draw_frame()
+        view.draw_frame()
         assert passes == 1
         assert shown(view)[-1] == "line 9999"
 
@@ -135,7 +135,7 @@ async def test_gaps_and_empty_logs_are_reported() -> None:
         await pilot.resize_terminal(90, 10)
         assert len([row for row in shown(view) if row]) == 1
         view.add([0], [b"17 lines lost"], GAP)
-        view._frame()
+        view.draw_frame()
         assert "17 lines lost" in shown(view)[0]
 
 
@@ -217,7 +217,7 @@ async def test_filtering_keeps_the_current_line_visible() -> None:
         view = await fill(app, numbered(3000))
         view.go_to(1777)
         view.ask(filter=parse_log_filter("77"))
-        view._frame()
+        view.draw_frame()
         await pilot.pause()
         assert view.lines.progress == 1
         assert view.current == 1777
@@ -236,7 +236,7 @@ async def test_dropped_lines_are_reported_at_the_top() -> None:
         view.buffer._store._segment_bytes = 100_000
         for start in range(0, 20_000, 1000):
             view.write(numbered(1000, start))
-            view._frame()
+            view.draw_frame()
         view.focus()
         await pilot.press("g")
         assert f"… {view.buffer.dropped:,} lines not kept" in view.render_line(0).text
@@ -265,7 +265,7 @@ async def test_find_jumps_to_the_first_match_while_typing_and_returns_on_cancel(
         view.seek()
         while view.lines.progress < 1:
             await pilot.pause()
-            view._frame()
+            view.draw_frame()
         assert not view.follow
         assert (view.match_number, view.match_count) == (1, 1000)
         assert view.current == 1000
@@ -273,7 +273,7 @@ async def test_find_jumps_to_the_first_match_while_typing_and_returns_on_cancel(
         view.seek()
         while view.lines.progress < 1:
             await pilot.pause()
-            view._frame()
+            view.draw_frame()
         assert view.current == 77
         view.search("")
         view.end_find()
@@ -286,7 +286,7 @@ async def test_find_jumps_to_the_first_match_while_typing_and_returns_on_cancel(
             view.seek()
             while view.lines.progress < 1:
                 await pilot.pause()
-                view._frame()
+                view.draw_frame()
             assert pattern == "none" or view.current == place
         view.end_find()
         assert view.current == 500
@@ -324,5 +324,5 @@ async def test_a_find_does_not_move_a_cursor_that_moved_meanwhile() -> None:
         view._move(1)
         while view.lines.progress < 1:
             await pilot.pause()
-            view._frame()
+            view.draw_frame()
         assert view.current == 30_001

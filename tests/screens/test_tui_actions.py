@@ -278,7 +278,7 @@ async def test_a_restart_lists_what_it_ends_or_loses(tmp_path: Path) -> None:
         await pilot.press("r")
         assert "stopped (up to 30 s) and restarted" in says(await asked(app, pilot))
         await pilot.press("enter")
-        await wait_for(pilot, lambda: not app.session._asking, "the answer is taken")
+        await wait_for(pilot, lambda: not app.session.asking, "the answer is taken")
         assert client.restarted == []
         await pilot.press("r")
         await asked(app, pilot)

@@ -128,7 +128,7 @@ async def test_shows_the_agents_folder_and_offers_another(tmp_path: Path) -> Non
             text = "".join(span.text for line in app.screen._text for span in line)
             assert "web-n1  terminates (up to 30 s)" in text
             await pilot.press(answer)
-            await wait_for(pilot, lambda: not app.session._asking, "the answer is taken")
+            await wait_for(pilot, lambda: not app.session.asking, "the answer is taken")
             await wait_for(pilot, lambda r=restarts: agent.restarted == r, "what follows")
 
 

@@ -119,10 +119,10 @@ async def test_no_key_ends_or_loses_anything_without_confirmation(
             await pilot.press(key)
             await pilot.pause()
             await wait_for(
-                pilot, lambda: not app.session._asking or app.screen is not screen, f"{id_} goes on"
+                pilot, lambda: not app.session.asking or app.screen is not screen, f"{id_} goes on"
             )
             await back_to(app, pilot, screen)
-            await wait_for(pilot, lambda: not app.session._asking, f"the end of {id_}")
+            await wait_for(pilot, lambda: not app.session.asking, f"the end of {id_}")
             assert done == [], f"{key} ({id_}) did not ask"
 
 
@@ -163,7 +163,7 @@ async def test_destructive_actions_run_after_confirmation(
             assert done == []
             await pilot.press(answer)
             await wait_for(pilot, lambda: app.screen is screen, "the answer is taken")
-            await wait_for(pilot, lambda: not app.session._asking, "the end")
+            await wait_for(pilot, lambda: not app.session.asking, "the end")
         assert done == [what]
 
 
@@ -271,5 +271,5 @@ async def test_a_copy_asks_before_overwriting_a_file(
             await pilot.press("enter")
             await asked(app, pilot)
             await pilot.press(answer)
-            await wait_for(pilot, lambda: not app.session._asking, "the answer is taken")
+            await wait_for(pilot, lambda: not app.session.asking, "the answer is taken")
             await wait_for(pilot, lambda count=count: len(copied) == count, "the copy")

@@ -97,9 +97,9 @@ async def test_commands_are_completed_and_listed_in_menu_and_help(tmp_path: Path
         assert shown[place + 2] == ["^g", ":keyed", "tells", "it"]
         await pilot.press("escape", "m")
         assert isinstance(app.screen, Menu)
-        (choice,) = [each for each in app.screen._items if each.id == "own.tell"]
+        (choice,) = [each for each in app.screen.items if each.id == "own.tell"]
         assert (choice.shown, choice.name, choice.words) == (":tell", "tell", "tells it")
-        (choice,) = [each for each in app.screen._items if each.id == "own.keyed"]
+        (choice,) = [each for each in app.screen.items if each.id == "own.keyed"]
         assert choice.shown == "^g"
 
 
@@ -130,7 +130,7 @@ async def test_an_unavailable_command_is_not_in_the_menu_and_reports_why(tmp_pat
         await wait_for(pilot, lambda: notices(app) == why, "the word for the line")
         await pilot.press("m")
         assert isinstance(app.screen, Menu)
-        assert [each for each in app.screen._items if each.id == "own.tell"] == []
+        assert [each for each in app.screen.items if each.id == "own.tell"] == []
     assert told(tmp_path) == []
 
 

@@ -52,7 +52,7 @@ async def test_lines_below_the_view_draw_nothing() -> None:
         await pilot.press("up")
         before = await painted(app, pilot)
         view.write(numbered(500, 100))
-        view._frame()
+        view.draw_frame()
         assert view.virtual_size.height == 600
         assert await painted(app, pilot) == before
 

@@ -119,7 +119,7 @@ async def check(world: MortalWorld, deed: Deed) -> None:
     wanted = {deed.wanted} - {""}
     assert [one.uid for one in world.sandboxes(ready=False)] == list(wanted), "one sandbox"
     assert {one.pod_uid for one in world.containers()} == wanted
-    assert {uid for _, uid in world.engine._pods} == wanted, "volumes are left over"
+    assert set(world.engine.pod_data("memory")) == wanted, "volumes are left over"
     records = (await world.store.list("pods")).items
     assert {one.metadata.uid for one in records} == wanted
     assert not [e for e in await world.events("web-n1") if e.type != "Normal"]

@@ -159,11 +159,11 @@ async def perform(world: World, step: tuple[Any, ...]) -> None:
             if running:
                 world.runtime.kill(running[index % len(running)].id, code)
         case ("kill sandbox", index):
-            cells = [c for c in world.engine._sandboxes.values() if c.ready]
+            cells = [c for c in world.engine.sandboxes.values() if c.ready]
             if cells:
                 world.engine.stop_sandbox(cells[index % len(cells)])
         case ("remove container", index):
-            cells = list(world.engine._containers.values())
+            cells = list(world.engine.containers.values())
             if cells:
                 world.engine.remove_container(cells[index % len(cells)])
         case ("stop engine", die):

@@ -187,10 +187,10 @@ async def perform(world: World, answers: Answers, step: tuple[Any, ...]) -> None
             if running := world.running_containers():
                 world.runtime.kill(running[index % len(running)].id, code)
         case ("kill sandbox",):
-            for cell in [cell for cell in world.engine._sandboxes.values() if cell.ready]:
+            for cell in [cell for cell in world.engine.sandboxes.values() if cell.ready]:
                 world.engine.stop_sandbox(cell)
         case ("remove by hand", index):
-            if cells := list(world.engine._containers.values()):
+            if cells := list(world.engine.containers.values()):
                 world.engine.remove_container(cells[index % len(cells)])
         case ("engine", runs):
             world.runtime.start_engine() if runs else world.runtime.stop_engine()

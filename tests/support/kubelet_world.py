@@ -174,7 +174,7 @@ class World:
         self.secrets: dict[tuple[str, str], Secret] = {}
         self.tokens: ServiceAccountTokens | None = None
         self._changed = asyncio.Event()
-        self.kubelet = self._new_kubelet()
+        self.kubelet = self.new_kubelet()
         self._task: asyncio.Task[None] | None = None
 
     def _new_runtime(self) -> MemoryRuntime:
@@ -190,10 +190,10 @@ class World:
         found = self.commands.get(_script(words)) or SCRIPTS.get(_script(words))
         if not callable(found):
             return found
-        (cell,) = [c for c in self.engine._containers.values() if c.config is config]
+        (cell,) = [c for c in self.engine.containers.values() if c.config is config]
         return found(self.clock.monotonic() - cell.started_mono)
 
-    def _new_kubelet(self) -> Kubelet:
+    def new_kubelet(self) -> Kubelet:
         return Kubelet(
             runtime=self.runtime,
             ports=home_ports(self.store, self.clock, "n1", self.tokens),
@@ -250,7 +250,7 @@ class World:
     async def start_kubelet(self) -> None:
         """Start another kubelet on the same engine, records and folder."""
         self.runtime = self._new_runtime()
-        self.kubelet = self._new_kubelet()
+        self.kubelet = self.new_kubelet()
         self._task = self._group.create_task(self.kubelet.run())
 
     # --- the folder
@@ -358,7 +358,7 @@ class World:
     def sandboxes(self, uid: str | None = None, *, ready: bool = True) -> list[SandboxRecord]:
         return [
             cell.record
-            for cell in self.engine._sandboxes.values()
+            for cell in self.engine.sandboxes.values()
             if (uid is None or cell.record.uid == uid)
             and (not ready or cell.record.state is SandboxState.READY)
         ]
@@ -367,7 +367,7 @@ class World:
         """Return the containers, oldest first."""
         return [
             cell.record
-            for cell in self.engine._containers.values()
+            for cell in self.engine.containers.values()
             if (uid is None or cell.record.pod_uid == uid)
             and (name is None or cell.record.name == name)
         ]

@@ -27,5 +27,5 @@ def numbered(count: int, start: int = 0, text: bytes = b"line") -> list[bytes]:
 async def fill(app: LogApp, lines: list[bytes]) -> LogView:
     view = app.log_view
     view.write(lines)
-    view._frame()
+    view.draw_frame()
     return view

@@ -115,7 +115,7 @@ class MortalRuntime(MemoryRuntime):
     def _name(self, verb: str, *args: Any) -> str:
         if verb == "create_container":
             return str(args[1].name)
-        cell = self.engine._containers.get(args[0]) if isinstance(args[0], str) else None
+        cell = self.engine.containers.get(args[0]) if isinstance(args[0], str) else None
         return cell.record.name if cell is not None else ""
 
 
@@ -209,11 +209,11 @@ class MortalWorld(World):
         runtime.life = self.life
         return runtime
 
-    def _new_kubelet(self) -> Kubelet:
+    def new_kubelet(self) -> Kubelet:
         store = self.store
         self.store = MortalRecords(store, self.life)  # type: ignore[assignment]
         try:
-            return super()._new_kubelet()
+            return super().new_kubelet()
         finally:
             self.store = store
 

@@ -52,14 +52,14 @@ class Terminal:
         self, command: list[str], *, columns: int, rows: int, env: Mapping[str, str], cwd: Path
     ) -> None:
         exports = [f"{key}={value}" for key, value in env.items()]
-        self._call(
+        self.call(
             "new-session", "-d", "-x", str(columns), "-y", str(rows), "-c", str(cwd),
             # A plugin of pytest exports a size that would be believed.
             "env", "-u", "COLUMNS", "-u", "LINES", *exports, *command,
         )  # fmt: skip
-        self._call("set-option", "-g", "remain-on-exit", "on")
+        self.call("set-option", "-g", "remain-on-exit", "on")
 
-    def _call(self, *arguments: str) -> str:
+    def call(self, *arguments: str) -> str:
         done = subprocess.run(
             [*self._tmux, *arguments], capture_output=True, text=True, timeout=20, check=False
         )
@@ -67,17 +67,17 @@ class Terminal:
 
     def keys(self, *keys: str) -> None:
         """Press keys, by tmux's names (``Enter``, ``Escape``, ``C-c``, ``q``)."""
-        self._call("send-keys", *keys)
+        self.call("send-keys", *keys)
 
     def type(self, text: str) -> None:
-        self._call("send-keys", "-l", text)
+        self.call("send-keys", "-l", text)
 
     def screen(self) -> str:
-        found = self._call("capture-pane", "-p", ";", "display-message", "-p", "#{pane_dead}")
+        found = self.call("capture-pane", "-p", ";", "display-message", "-p", "#{pane_dead}")
         shown, _, dead = found.rstrip("\n").rpartition("\n")
         if ENDED in shown:
             # To report the end of the program tmux moves all lines up: the first is in its history.
-            return self._call("capture-pane", "-p", "-S", "-1")
+            return self.call("capture-pane", "-p", "-S", "-1")
         # It may report it before the program's last output, which then replaces the report.
         return f"{shown}\n{ENDED}" if dead == "1" else shown
 
@@ -127,8 +127,8 @@ class Terminal:
 
     def kill(self) -> None:
         """End the server, and wait for its end: a session started before it would end with it."""
-        server = self._call("display-message", "-p", "#{pid}").strip()
-        self._call("kill-server")
+        server = self.call("display-message", "-p", "#{pid}").strip()
+        self.call("kill-server")
         if server:
             wait_until(lambda: not Path("/proc", server).exists(), "the end of tmux", 20)
 

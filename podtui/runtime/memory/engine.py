@@ -111,10 +111,10 @@ class MemoryEngine:
         self.clock = clock
         self.images = ImageShelf(images or {})
         self.faults = Faults()
-        self._behave = behave
+        self.behave = behave
         self._pods: dict[tuple[str, str], PodCell] = {}
-        self._sandboxes: dict[str, SandboxCell] = {}
-        self._containers: dict[str, ContainerCell] = {}
+        self.sandboxes: dict[str, SandboxCell] = {}
+        self.containers: dict[str, ContainerCell] = {}
         self._names: set[str] = set()
         self.host = Host()
         self.info = SIMULATED
@@ -127,14 +127,14 @@ class MemoryEngine:
 
     def sandbox(self, root: str, sandbox_id: str) -> SandboxCell:
         """Raises `EngineNotFound`."""
-        cell = self._sandboxes.get(sandbox_id)
+        cell = self.sandboxes.get(sandbox_id)
         if cell is None or cell.root != root:
             raise EngineNotFound(f"No such sandbox: {sandbox_id}")
         return cell
 
     def container(self, root: str, container_id: str) -> ContainerCell:
         """Raises `EngineNotFound`."""
-        cell = self._containers.get(container_id)
+        cell = self.containers.get(container_id)
         if cell is None or cell.root != root:
             raise EngineNotFound(f"No such container: {container_id}")
         return cell
@@ -146,7 +146,7 @@ class MemoryEngine:
         return [pod for (owner, _), pod in self._pods.items() if owner == root]
 
     def foreign_sandboxes(self, root: str) -> list[SandboxCell]:
-        return [cell for cell in self._sandboxes.values() if cell.root != root]
+        return [cell for cell in self.sandboxes.values() if cell.root != root]
 
     def pod(self, root: str, pod_uid: str) -> PodCell:
         return self._pods.setdefault((root, pod_uid), PodCell())
@@ -177,7 +177,7 @@ class MemoryEngine:
             annotations=dict(config.annotations),
         )
         cell = SandboxCell(root, config, record, "" if host else self._new_ip(), self._new_pid())
-        pod.sandboxes[record.id] = self._sandboxes[record.id] = cell
+        pod.sandboxes[record.id] = self.sandboxes[record.id] = cell
         self.emit(record.id, root, config.uid, "create")
         self.emit(record.id, root, config.uid, "start")
         return cell
@@ -197,7 +197,7 @@ class MemoryEngine:
         self._names.discard(
             f"k8s_POD_{config.name}_{config.namespace}_{config.uid}_{config.attempt}"
         )
-        self._sandboxes.pop(cell.record.id, None)
+        self.sandboxes.pop(cell.record.id, None)
         self.pod(cell.root, config.uid).sandboxes.pop(cell.record.id, None)
         self.emit(cell.record.id, cell.root, config.uid, "destroy")
 
@@ -221,7 +221,7 @@ class MemoryEngine:
         wanted = [port for port in config.ports if port.host_port]
         if not wanted:
             return
-        taken = [p for other in self._sandboxes.values() if other.ready for p in other.config.ports]
+        taken = [p for other in self.sandboxes.values() if other.ready for p in other.config.ports]
         for port in wanted:
             if any(_clash(port, other) for other in taken):
                 raise EngineConflict(
@@ -245,7 +245,7 @@ class MemoryEngine:
         self._names.add(name)
         pod = self.pod(root, sandbox.record.uid)
         files = ContainerFiles(config, pod.volumes, self.host.tree)
-        declared = None if self._behave is None else self._behave(config)
+        declared = None if self.behave is None else self.behave(config)
         behaviour = declared or simulated_container(config)
         record = ContainerRecord(
             id=self._new_id(name),
@@ -268,7 +268,7 @@ class MemoryEngine:
         cell = ContainerCell(
             root, config, record, image.id, files, behaviour, config.resources, user
         )
-        pod.containers[record.id] = self._containers[record.id] = cell
+        pod.containers[record.id] = self.containers[record.id] = cell
         self.emit(record.id, root, config.pod_uid, "create")
         return cell
 
@@ -307,10 +307,10 @@ class MemoryEngine:
     def _start_problem(self, cell: ContainerCell) -> str:
         if cell.behaviour.start_error:
             return cell.behaviour.start_error
-        sandbox = self._sandboxes.get(cell.record.sandbox_id)
+        sandbox = self.sandboxes.get(cell.record.sandbox_id)
         if sandbox is None or not sandbox.ready:
             return f"cannot join the network of a sandbox that is not running: {cell.record.name}"
-        target = self._containers.get(cell.config.target_container_id)
+        target = self.containers.get(cell.config.target_container_id)
         if cell.config.target_container_id and not (target and target.running):
             return f"cannot join PID of a non running container: {cell.config.target_container_id}"
         return ""
@@ -351,13 +351,13 @@ class MemoryEngine:
         cell.set_timer(None)
         cell.removed = True
         self._names.discard(_container_name(cell.config))
-        self._containers.pop(cell.record.id, None)
+        self.containers.pop(cell.record.id, None)
         self.pod(cell.root, cell.record.pod_uid).containers.pop(cell.record.id, None)
         cell.signal.notify()
         self.emit(cell.record.id, cell.root, cell.record.pod_uid, "destroy")
 
     def image_in_use(self, image_id: str) -> bool:
-        return any(cell.image_id == image_id for cell in self._containers.values())
+        return any(cell.image_id == image_id for cell in self.containers.values())
 
     # --- time
 
@@ -433,7 +433,7 @@ class MemoryEngine:
             if root is None or owner == root:
                 queue.broken = reason
                 queue.signal.notify()
-        for cell in self._containers.values():
+        for cell in self.containers.values():
             if root is None or cell.root == root:
                 cell.signal.notify()
 
@@ -443,7 +443,7 @@ class MemoryEngine:
         self.faults.make_unavailable(text)
         self.break_streams(text)
         if containers_die:
-            for cell in list(self._sandboxes.values()):
+            for cell in list(self.sandboxes.values()):
                 self.stop_sandbox(cell)
 
     def start(self) -> None:
@@ -452,14 +452,14 @@ class MemoryEngine:
 
     def crash(self, container_id: str, exit_code: int = KILLED, *, oom: bool = False) -> None:
         """End one container from outside. Raises `EngineNotFound`."""
-        cell = self._containers.get(container_id)
+        cell = self.containers.get(container_id)
         if cell is None:
             raise EngineNotFound(f"No such container: {container_id}")
         self.kill(cell, exit_code, oom=oom)
 
     def write_log(self, container_id: str, text: str) -> None:
         """Write a line into a container's log. Raises `EngineError` if it does not run."""
-        cell = self._containers.get(container_id)
+        cell = self.containers.get(container_id)
         if cell is None or cell.process is None or not cell.running:
             raise EngineError(f"container {container_id} is not running")
         cell.process.print_line(text, self._elapsed(cell))

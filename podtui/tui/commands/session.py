@@ -137,7 +137,8 @@ class Session:
     """Signals that end another program in the terminal, not podtui."""
     user_bindings: Callable[[], dict[str, ActiveBinding]] = dict[str, ActiveBinding]
     """Return the available bindings of the user's commands, by key."""
-    _asking: str = ""
+    asking: str = ""
+    """The command that is in progress; empty if there is none."""
 
     def now(self) -> float:
         """Return the time that the screens show, in epoch seconds: the last contact while the agent
@@ -174,10 +175,10 @@ class Session:
             self.notify(READ_ONLY, title="Read-only", severity="warning")
             return
 
-        if self._asking:
-            self.notify(f"{self._asking} is still in progress", title=name, severity="warning")
+        if self.asking:
+            self.notify(f"{self.asking} is still in progress", title=name, severity="warning")
             return
-        self._asking = name
+        self.asking = name
 
         async def run() -> None:
             try:
@@ -185,14 +186,14 @@ class Session:
             except PodtuiError as error:
                 self.notify(str(error), title=name, severity="error")
             finally:
-                if self._asking == name:
+                if self.asking == name:
                     self.end_questions()
 
         self.app.run_worker(run, name=name, group="commands")
 
     def end_questions(self) -> None:
         """Allow other actions to start, because the current one has no more questions."""
-        self._asking = ""
+        self.asking = ""
 
     def record_action(self, what: str, words: Iterable[str], *pods: str) -> None:
         """Add an action to the journal; ``words`` are a command line that does the same."""

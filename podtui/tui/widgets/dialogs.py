@@ -329,7 +329,7 @@ class Picker(ModalScreen[int | None]):
     def __init__(self, title: str, items: Sequence[Line], *, start: int = 0) -> None:
         super().__init__()
         self._title = title
-        self._items = tuple(items)
+        self.items = tuple(items)
         self._rows: list[int] = []
         """The item index of each drawn line."""
         self.place = start
@@ -349,7 +349,7 @@ class Picker(ModalScreen[int | None]):
     def on_key(self, event: events.Key) -> None:
         if event.character and event.character.isdecimal() and event.character.isascii():
             place = int(event.character) - 1
-            if 0 <= place < len(self._items):
+            if 0 <= place < len(self.items):
                 event.stop()
                 self.dismiss(place)
 
@@ -357,7 +357,7 @@ class Picker(ModalScreen[int | None]):
         width = max(16, min(90, int(self.size.width * 0.9)) - 4)
         lines: list[Line] = []
         self._rows = []
-        for index, item in enumerate(self._items):
+        for index, item in enumerate(self.items):
             chosen = index == self.place
             for number, row in enumerate(wrap(item, width - 4, indent=_INDENT)):
                 sign = "❯ " if chosen and number == 0 else "  "
@@ -373,7 +373,7 @@ class Picker(ModalScreen[int | None]):
             self.view.scroll_to(y=max(0, last - high + 1), animate=False)
 
     def action_move(self, step: int) -> None:
-        self.place = max(0, min(len(self._items) - 1, self.place + step))
+        self.place = max(0, min(len(self.items) - 1, self.place + step))
         self._draw()
 
     def on_click(self, event: events.Click) -> None:
@@ -386,7 +386,7 @@ class Picker(ModalScreen[int | None]):
                 self.action_choose()
 
     def action_choose(self) -> None:
-        self.dismiss(self.place if self._items else None)
+        self.dismiss(self.place if self.items else None)
 
     def action_cancel(self) -> None:
         self.dismiss(None)

@@ -61,7 +61,7 @@ class Client:
         await self.world.create(structs.replace(made, metadata=meta))
 
     async def _crash(self, name: str) -> None:
-        for cell in list(self.world.engine._containers.values()):
+        for cell in list(self.world.engine.containers.values()):
             if cell.record.pod_uid.startswith(f"{name}-") and cell.running:
                 self.world.engine.crash(cell.record.id, 1)
 

@@ -50,7 +50,7 @@ def read(world: World, path: str, uid: str = UID) -> bytes | None:
 
 
 def environment(world: World, uid: str = UID) -> dict[str, str]:
-    (cell,) = [c for c in world.engine._containers.values() if c.record.pod_uid == uid]
+    (cell,) = [c for c in world.engine.containers.values() if c.record.pod_uid == uid]
     return dict(cell.config.env)
 
 
@@ -124,7 +124,7 @@ async def test_folder_objects_take_precedence_only_for_static_pods() -> None:
 async def test_a_token_is_refreshed_at_four_fifths_of_its_life() -> None:
     world = World()
     world.tokens = issuer = Issuer(world.clock)
-    world.kubelet = world._new_kubelet()
+    world.kubelet = world.new_kubelet()
     async with world.running():
         made = api_pod(
             "web",
@@ -182,7 +182,7 @@ def test_tokens_are_refreshed_after_a_day_at_the_latest(seconds: int, life: floa
 async def test_without_a_token_the_pod_waits_with_the_message_of_the_api() -> None:
     world = World()
     world.tokens = issuer = Issuer(world.clock, error='serviceaccounts "robot" not found')
-    world.kubelet = world._new_kubelet()
+    world.kubelet = world.new_kubelet()
     async with world.running():
         one = api_pod("web", container(volumeMounts=(MOUNT,)), volumes=(token_volume(),))
         await world.create(one)

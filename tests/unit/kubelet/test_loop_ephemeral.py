@@ -30,7 +30,7 @@ async def join(world: World, *wanted: EphemeralContainer, name: str = "web-n1") 
 
 def config(world: World, name: str = "debug"):
     (record,) = world.containers(WEB, name)
-    return world.engine._containers[record.id].config
+    return world.engine.containers[record.id].config
 
 
 @virtual()

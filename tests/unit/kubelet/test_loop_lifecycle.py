@@ -297,7 +297,7 @@ async def test_a_dead_sandbox_is_recreated() -> None:
     async with world.running():
         world.add(pod())
         await world.until(world.runs(UID))
-        cell = next(iter(world.engine._sandboxes.values()))
+        cell = next(iter(world.engine.sandboxes.values()))
         before = (await world.status()).podIP
         world.engine.stop_sandbox(cell)
         await world.until(lambda: [s.attempt for s in world.sandboxes(UID)] == [1])

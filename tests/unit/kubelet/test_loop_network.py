@@ -47,13 +47,13 @@ def here(world: World) -> World:
 
 def asked(world: World, uid: str = "uid-web-n1") -> SandboxConfig:
     """What the newest sandbox was made with."""
-    found = [cell.config for cell in world.engine._sandboxes.values() if cell.record.uid == uid]
+    found = [cell.config for cell in world.engine.sandboxes.values() if cell.record.uid == uid]
     return found[-1]
 
 
 def hosts(world: World, name: str = "c") -> str:
     """The hosts file that the newest container of that name sees."""
-    cell = [c for c in world.engine._containers.values() if c.config.name == name][-1]
+    cell = [c for c in world.engine.containers.values() if c.config.name == name][-1]
     return (cell.config.hosts or cell.files.read("/etc/hosts") or b"").decode()
 
 
@@ -303,7 +303,7 @@ async def test_namespaces(fields: dict[str, object], expected: tuple[str, str, s
         await world.until(world.runs("uid-web-n1"))
         made = asked(world)
         assert (made.network, made.ipc, made.pid) == expected
-        (cell,) = world.engine._containers.values()
+        (cell,) = world.engine.containers.values()
         assert cell.config.pid is NamespaceMode(expected[2])
 
 

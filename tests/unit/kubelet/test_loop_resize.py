@@ -42,7 +42,7 @@ def restarts(resource: str) -> tuple[ContainerResizePolicy, ...]:
 
 def held(world: World, uid: str = WEB):
     (record,) = world.running_containers(uid)
-    return world.engine._containers[record.id].resources
+    return world.engine.containers[record.id].resources
 
 
 async def conditions(world: World, name: str = "web-n1") -> dict[str, tuple[str, str]]:

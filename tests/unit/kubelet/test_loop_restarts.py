@@ -217,7 +217,7 @@ async def test_init_containers_run_one_after_the_other() -> None:
         seen.append((config.name, world.clock.monotonic()))
         return Behaviour() if config.name == "c" else Behaviour(exit_after=2.0)
 
-    world.engine._behave = behave
+    world.engine.behave = behave
     async with world.running():
         world.add(pod("web-n1", "", container(), init=(container("a"), container("b"))))
         await world.sleep(1.0)

@@ -223,7 +223,7 @@ async def test_case_46_a_dead_sandbox_restarts_everything() -> None:
         await world.sleep(1.0)
         before = (await world.status()).podIP
         first = world.sandboxes(UID)[0]
-        world.engine.stop_sandbox(world.engine._sandboxes[first.id])
+        world.engine.stop_sandbox(world.engine.sandboxes[first.id])
         await world.until(lambda: [s.attempt for s in world.sandboxes(UID)] == [1])
         await world.until(world.runs(UID, 2))
         await world.sleep(1.0)

@@ -169,7 +169,7 @@ async def test_the_timeline_of_a_pod_removed_without_a_kubelet_is_closed() -> No
 async def test_timelines_survive_the_process(tmp_path: Path) -> None:
     world = World()
     world.store = open_store(str(tmp_path / "records.db"), clock=world.clock)
-    world.kubelet = world._new_kubelet()
+    world.kubelet = world.new_kubelet()
     async with world.running():
         world.add(pod("web-n1", UID))
         await world.until(world.runs(UID))

@@ -41,7 +41,7 @@ async def running(world: FolderWorld, text: str = WEB) -> ContainerRecord:
 
 def variables(world: FolderWorld) -> dict[str, str]:
     (found,) = world.running_containers()
-    return dict(world.engine._containers[found.id].config.env)
+    return dict(world.engine.containers[found.id].config.env)
 
 
 async def test_a_manifest_becomes_a_pod() -> None:

@@ -174,7 +174,7 @@ async def test_variables_from_a_missing_file() -> None:
 async def test_a_container_removed_by_others() -> None:
     async with asked(one(pod="restartPolicy: Never\n")) as it:
         await it.until("Healthy")
-        cell = next(iter(it.world.engine._containers.values()))
+        cell = next(iter(it.world.engine.containers.values()))
         it.world.engine.kill(cell)
         it.world.engine.remove_container(cell)
         said = await it.until("ContainerLost")

@@ -256,7 +256,7 @@ class LogView(ScrolledText):
         self.match_number = 0
         self._lay_out()
         self._wake()
-        self._frame()
+        self.draw_frame()
 
     def search(self, pattern: str) -> None:
         """Search the shown lines, including future ones, for ``pattern``; empty ends the search.
@@ -488,9 +488,9 @@ class LogView(ScrolledText):
             return
         if self._came < FLOOD or since >= FLOOD_FRAME:
             self._came, self._framed_at = 0, now
-            self._frame()
+            self.draw_frame()
 
-    def _frame(self) -> None:
+    def draw_frame(self) -> None:
         """Draw new lines and new matches, then continue the background work."""
         top = self._top()
         stale, self._stale = self._stale, False

@@ -223,6 +223,6 @@ async def test_a_container_removed_by_others_keeps_its_count(tmp_path: Path) -> 
         world.add(pod("web-n1", "", container("c")))
         await world.until(world.runs(UID))
         for record in world.containers(UID):
-            world.engine.remove_container(world.engine._containers[record.id])
+            world.engine.remove_container(world.engine.containers[record.id])
         await world.until(world.runs(UID))
         assert [c.attempt for c in world.containers(UID)] == [1]

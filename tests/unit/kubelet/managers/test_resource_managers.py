@@ -32,7 +32,7 @@ def world(**config: object) -> World:
 
 def held(one: World, name: str) -> tuple[str, str, int]:
     (record,) = one.running_containers(f"uid-{name}-n1")
-    resources = one.engine._containers[record.id].resources
+    resources = one.engine.containers[record.id].resources
     return resources.cpuset_cpus, resources.cpuset_mems, resources.cpu_quota
 
 

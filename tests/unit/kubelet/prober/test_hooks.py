@@ -323,4 +323,4 @@ async def test_a_stop_signal_with_its_feature_gate_reaches_the_engine() -> None:
 
 
 def config_of(world: World) -> ContainerConfig:
-    return world.engine._containers[world.containers(UID)[0].id].config
+    return world.engine.containers[world.containers(UID)[0].id].config

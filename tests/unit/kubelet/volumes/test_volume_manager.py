@@ -80,7 +80,7 @@ async def test_an_empty_directory_is_shared_and_lives_as_long_as_its_pod() -> No
         await world.until(world.runs(UID, 2))
         await world.sleep(2)
         (reader,) = world.containers(UID, "b")
-        assert world.engine._containers[reader.id].files.read("/data/f") == b"once\n"
+        assert world.engine.containers[reader.id].files.read("/data/f") == b"once\n"
         await world.until(lambda: any(one.attempt for one in world.containers(UID, "a")))
         assert await content(world, "f", "data") == b"once\n"
         (box,) = world.sandboxes(UID)
@@ -520,7 +520,7 @@ WRITES = Behaviour(exit_after=0.0, files={"/shared/vars.env": b"TOKEN='abc'\n"})
 
 def env_of(world: World, name: str) -> Callable[[str], str | None]:
     (record,) = world.containers(UID, name)
-    return dict(world.engine._containers[record.id].config.env).get
+    return dict(world.engine.containers[record.id].config.env).get
 
 
 async def test_a_variable_comes_from_a_file_that_an_init_container_wrote() -> None:
