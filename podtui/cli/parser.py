@@ -7,6 +7,7 @@ the command runs: ``--help`` and ``status`` load neither the screen nor the engi
 from __future__ import annotations
 
 import argparse
+import functools
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NoReturn, cast
@@ -84,6 +85,7 @@ def build_parser() -> argparse.ArgumentParser:
     return build_parsers()[0]
 
 
+@functools.cache
 def build_parsers() -> tuple[argparse.ArgumentParser, dict[str, argparse.ArgumentParser]]:
     """Return the complete parser, and the parser of each command."""
     parser = _base_parser(argparse.ArgumentParser)

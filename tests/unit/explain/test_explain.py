@@ -78,13 +78,6 @@ def test_each_field_has_its_documented_support() -> None:
     assert checked > 500
 
 
-def test_the_packaged_facts_match_their_sources() -> None:
-    from runpy import run_path
-
-    script = run_path(str(ROOT / "scripts" / "explain_data.py"))
-    assert script["FACTS"].read_text() == script["facts"]()
-
-
 @pytest.mark.parametrize(
     ("typed", "path"),
     [

@@ -49,8 +49,8 @@ def without_record(facts: Facts) -> Facts:
 
 async def restarted(it: Asked, count: int) -> Facts:
     """Wait until the container was restarted so often and has ended once more."""
-    for _ in range(20_000):
-        await it.world.sleep(1.0)
+    for _ in range(4_000):
+        await it.world.sleep(5.0)
         facts = await it.facts()
         (status,) = facts.pod.status.containerStatuses
         if status.restartCount >= count and status.state.waiting is not None:
