@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
+from msgspec import structs
 
-from podtui.api.local import NodeMetrics
+from podtui.api.local import NodeMetrics, PodMetrics
 from podtui.api.names import GROUP_VERSION, METRICS_GROUP_VERSION
 from podtui.server.encoding.decoding import Tree
 from podtui.server.protocol import KubeletEndpoints
@@ -342,9 +343,23 @@ ALL = (
 def sources(records: Records, kubelet: KubeletEndpoints) -> list[tuple[Resource, ObjectSource]]:
     """Return every resource with the source of its objects."""
 
+    async def pod_metrics() -> Sequence[PodMetrics]:
+        listing = await records.list("pods")
+        labels = {
+            (meta.namespace, meta.name): meta.labels
+            for meta in (pod.metadata for pod in listing.items)
+        }
+        return [
+            _labelled(one, labels.get((one.metadata.namespace, one.metadata.name), {}))
+            for one in await kubelet.pod_metrics()
+        ]
+
     async def node_metrics() -> Sequence[NodeMetrics]:
         metrics = await kubelet.node_metrics()
-        return () if metrics is None else (metrics,)
+        if metrics is None:
+            return ()
+        node = await records.get("nodes", "", metrics.metadata.name)
+        return (_labelled(metrics, {} if node is None else node.metadata.labels),)
 
     recorded: list[tuple[Resource, ObjectSource]] = [
         (resource, RecordedObjects(records, resource.record))
@@ -353,9 +368,18 @@ def sources(records: Records, kubelet: KubeletEndpoints) -> list[tuple[Resource,
     ]
     return [
         *recorded,
-        (POD_METRICS, LiveObjects(kubelet.pod_metrics)),
+        (POD_METRICS, LiveObjects(pod_metrics)),
         (NODE_METRICS, LiveObjects(node_metrics)),
     ]
+
+
+_Metrics = TypeVar("_Metrics", PodMetrics, NodeMetrics)
+
+
+def _labelled(metrics: _Metrics, labels: Mapping[str, str]) -> _Metrics:
+    """Add the labels of the measured object, by which clients select metrics."""
+    metadata = structs.replace(metrics.metadata, labels=dict(labels))
+    return structs.replace(metrics, metadata=metadata)
 
 
 def reader(item: ApiObject) -> Callable[[str], str]:

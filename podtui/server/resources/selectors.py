@@ -56,7 +56,7 @@ class _Labels:
         key = self._identifier()
         problems = formats.qualified_name(key)
         if problems:
-            raise self._refused(f"key: Invalid value: {quoted(key)}: {'; '.join(problems)}")
+            raise self._refused(f"<nil>: Invalid value: {quoted(key)}: {'; '.join(problems)}")
         if self._peek() in ("", ","):
             return lambda labels: (key in labels) is not absent
         operator = self._take()

@@ -366,7 +366,8 @@ class WriteRoutes:
         answer: Answer,
         shown: str = "",
     ) -> Any:
-        """Decode a patched document. ``shown`` stands for it in error messages."""
+        """Decode a patched document. ``shown`` is the strategic merge patch, which stands for the
+        document in error messages."""
         resource = self._resource
         expected = {"apiVersion": resource.api_version, "kind": resource.kind}
         try:
@@ -374,6 +375,8 @@ class WriteRoutes:
                 if document.get(name) != wanted:
                     raise DecodeError(f"{name} {document.get(name)} does not match {wanted}")
             tree, remarks = self._typed(document)
+            if shown:  # Go sorts the unknown fields of a document that it does not read as JSON.
+                remarks = sorted(remarks)
             if remarks and options.validation == "Strict":
                 raise DecodeError(f"strict decoding error: {', '.join(remarks)}")
         except DecodeError as error:

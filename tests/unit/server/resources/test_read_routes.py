@@ -200,6 +200,17 @@ async def test_metrics(http: aiohttp.ClientSession) -> None:
     assert (await fetch(http, f"{root}/nodes/node"))["usage"]["cpu"] == "250m"
 
 
+async def test_metrics_are_selected_by_the_labels_of_pods_and_nodes(
+    served: Served, http: aiohttp.ClientSession
+) -> None:
+    root = "/apis/metrics.k8s.io/v1beta1"
+    await served.store.put("pods", pod("web", app="web"))
+    await served.store.put("nodes", node())
+    assert await names(http, f"{root}/namespaces/default/pods?labelSelector=app%3Dweb") == ["web"]
+    assert await names(http, f"{root}/namespaces/default/pods?labelSelector=app%3Ddb") == []
+    assert await names(http, f"{root}/nodes?labelSelector=%21nosuch") == ["node"]
+
+
 # --- watches
 
 

@@ -70,6 +70,13 @@ def test_label_selectors_that_are_refused(text: str) -> None:
     assert refused.value.code == 400
 
 
+def test_a_bad_key_is_refused_in_the_api_servers_words() -> None:
+    with pytest.raises(
+        StatusError, match=r'^unable to parse requirement: <nil>: Invalid value: "~"'
+    ):
+        parse_labels("~=web")
+
+
 @given(st.text(max_size=40))
 def test_any_label_selector_is_parsed_or_refused(text: str) -> None:
     with suppress(StatusError):

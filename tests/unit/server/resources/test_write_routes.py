@@ -72,6 +72,19 @@ async def test_a_write_without_changes_is_not_stored(
     assert same["metadata"]["resourceVersion"] == created["metadata"]["resourceVersion"]
 
 
+async def test_the_unknown_fields_of_a_strategic_merge_patch_are_sorted(
+    served: Served, http: aiohttp.ClientSession
+) -> None:
+    await served.store.put("pods", pod("web"))
+    patch = {"spec": {"containers": [{"name": "c", "b": 1}], "a": 1}}
+    strategic = "application/strategic-merge-patch+json"
+    path = f"{PODS}/web?fieldValidation=Strict"
+    refused = await send(http, "PATCH", path, patch, kind=strategic, code=422)
+    assert refused["message"].endswith(
+        'strict decoding error: unknown field "spec.a", unknown field "spec.containers[0].b"'
+    )
+
+
 async def test_writes_are_answered_as_tables(http: aiohttp.ClientSession) -> None:
     document = await send(http, "POST", MAPS, config(a="1"), accept=TABLE, code=201)
     assert (document["kind"], document["rows"][0]["cells"][0]) == ("Table", "c")
