@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from kubectl import NEWEST
 from real_kubectl import kubectl
 
 START_SECONDS = 60.0
@@ -26,11 +27,16 @@ class KubectlAgent:
     environment: dict[str, str]
 
     def run(
-        self, *arguments: str, text: str | None = None, seconds: float = 120.0, **more: str
+        self,
+        *arguments: str,
+        text: str | None = None,
+        seconds: float = 120.0,
+        version: str = NEWEST,
+        **more: str,
     ) -> subprocess.CompletedProcess[str]:
         """Run kubectl; ``text`` is its input, ``more`` is added to its environment."""
         return subprocess.run(
-            [kubectl(), *arguments],
+            [kubectl(version), *arguments],
             input="" if text is None else text,
             capture_output=True,
             text=True,
@@ -45,6 +51,23 @@ class KubectlAgent:
         done = self.run(*arguments, text=text)
         assert done.returncode == 0, done.stderr
         return done.stdout
+
+    @contextmanager
+    def start(self, *arguments: str) -> Iterator[subprocess.Popen[str]]:
+        """Start kubectl, and kill it at the end."""
+        with subprocess.Popen(
+            [kubectl(), *arguments],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            cwd=self.work,
+            env=self.environment,
+        ) as process:
+            try:
+                yield process
+            finally:
+                process.kill()
 
     def until(self, condition: Callable[[], bool], seconds: float = 60.0) -> None:
         deadline = time.monotonic() + seconds
@@ -66,7 +89,6 @@ def kubectl_agent(
         **os.environ,
         "HOME": str(base),
         "XDG_CONFIG_HOME": str(base),
-        "KUBECONFIG": str(root / "kubeconfig"),
         "PODTUI_KUBELET_STRICT": str(strict).lower(),
     }
     with (base / "agent.log").open("wb") as log:
@@ -77,6 +99,14 @@ def kubectl_agent(
             env=environment,
         )
         try:
+            written = subprocess.run(
+                [*program, "kubeconfig"],
+                env=environment,
+                capture_output=True,
+                text=True,
+                check=True,
+            )
+            environment["KUBECONFIG"] = written.stdout.strip()
             found = KubectlAgent(folder, root, work, environment)
             ready = ("wait", "--for=condition=Ready", f"node/{node}", "--timeout=1s")
             found.until(lambda: found.run(*ready).returncode == 0, START_SECONDS)
