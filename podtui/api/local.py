@@ -217,7 +217,7 @@ class PullStep(Struct, frozen=True, kw_only=True):
     error: str = ""
 
 
-class Outcome(StrEnum):
+class PlanOutcome(StrEnum):
     """The effect on a pod."""
 
     UNCHANGED = "Unchanged"
@@ -252,7 +252,7 @@ class PodPlan(Struct, frozen=True, kw_only=True):
     message if it would reject the pod. ``grace`` is the grace period, in seconds, of the pod that
     terminates."""
 
-    outcome: Outcome
+    outcome: PlanOutcome
     namespace: str
     name: str
     changes: tuple[FieldChange, ...] = ()
@@ -264,7 +264,7 @@ class PodPlan(Struct, frozen=True, kw_only=True):
 class ObjectPlan(Struct, frozen=True, kw_only=True):
     """The plan for a ConfigMap or Secret; ``readers`` are the pods that refer to it."""
 
-    outcome: Outcome
+    outcome: PlanOutcome
     kind: str
     namespace: str
     name: str

@@ -16,7 +16,7 @@ from msgspec import structs
 from tui_app import notified, wait_for
 from tui_scene import ended, pod, status
 
-from podtui.api.local import EngineCall, Outcome
+from podtui.api.local import EngineCall, PlanOutcome
 from podtui.api.v1 import EphemeralContainer
 from podtui.cli import build_parser
 from podtui.client.protocol import ExecQuery
@@ -190,7 +190,7 @@ async def test_an_invalid_draft_cannot_be_applied(tmp_path: Path, typing: list[b
 
 async def test_delete_asks_then_moves_to_the_trash_and_can_be_undone(tmp_path: Path) -> None:
     async with acting(tmp_path) as (app, pilot, client):
-        client.answer_plan = plan(Outcome.REMOVED)
+        client.answer_plan = plan(PlanOutcome.REMOVED)
         await pilot.press("ctrl+d")
         dialog = await asked(app, pilot)
         assert client.planned == [("web.yaml", None)]
@@ -217,7 +217,7 @@ async def test_marked_pods_are_deleted_and_undone_together(tmp_path: Path) -> No
         pilot,
         client,
     ):
-        client.answer_plan = plan(Outcome.REMOVED)
+        client.answer_plan = plan(PlanOutcome.REMOVED)
         await pilot.press("space", "space", "ctrl+d")
         dialog = await asked(app, pilot)
         assert dialog.buttons.options[1].words == "Delete 2 pods"
@@ -238,7 +238,7 @@ async def test_a_file_that_cannot_be_restored_does_not_block_the_others(
         pilot,
         client,
     ):
-        client.answer_plan = plan(Outcome.REMOVED)
+        client.answer_plan = plan(PlanOutcome.REMOVED)
         await pilot.press("space", "space", "ctrl+d")
         await asked(app, pilot)
         await pilot.press("y")
@@ -308,7 +308,7 @@ async def test_a_new_pod_is_created_from_a_template_a_name_and_the_editor(
 ) -> None:
     leave(monkeypatch, lambda file: file.write_bytes(file.read_bytes() + b"# mine\n"))
     async with acting(tmp_path) as (app, pilot, client):
-        client.answer_plan = plan(Outcome.NEW)
+        client.answer_plan = plan(PlanOutcome.NEW)
         await pilot.press("n")
         await wait_for(pilot, lambda: isinstance(app.screen, Picker), "the templates")
         await pilot.press("end", "enter")

@@ -11,7 +11,7 @@ import pytest
 from action_scene import WEB, acting, asked, plan
 from tui_app import main, notified, running, wait_for
 
-from podtui.api.local import Outcome
+from podtui.api.local import PlanOutcome
 from podtui.client.copying import Copied
 from podtui.client.protocol import AttachQuery
 from podtui.tui.commands import shell
@@ -107,7 +107,7 @@ async def test_tabs_are_opened_by_a_click() -> None:
 
 async def test_buttons_are_pressed_by_a_click(tmp_path: Path) -> None:
     async with acting(tmp_path) as (app, pilot, client):
-        client.answer_plan = plan(Outcome.REMOVED)
+        client.answer_plan = plan(PlanOutcome.REMOVED)
         await pilot.press("ctrl+d")
         for word, stays in (("Cancel", True), ("Delete", False)):
             dialog = await asked(app, pilot)

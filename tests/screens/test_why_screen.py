@@ -11,7 +11,7 @@ from tui_scene import FakeClient, ended, full_client, manifest, pod, status, wai
 
 from podtui.api.insight import PodInsight, ProbeReport
 from podtui.api.kills import Kill, KillReason, with_kill
-from podtui.api.local import Manifest, ManifestState, Outcome, Plan, PodPlan
+from podtui.api.local import Manifest, ManifestState, Plan, PlanOutcome, PodPlan
 from podtui.api.names import KILLS
 from podtui.api.v1 import (
     Container,
@@ -115,7 +115,7 @@ async def test_a_fix_does_not_overwrite_a_changed_file(tmp_path: Path, undo: boo
 PLAN = Plan(
     metadata=ObjectMeta(name="hungry.yaml"),
     path="/m/hungry.yaml",
-    pods=(PodPlan(outcome=Outcome.REPLACED, namespace="default", name="hungry-n1", grace=30),),
+    pods=(PodPlan(outcome=PlanOutcome.REPLACED, namespace="default", name="hungry-n1", grace=30),),
 )
 
 

@@ -11,7 +11,7 @@ from textual.pilot import Pilot
 from tui_app import running, wait_for
 from tui_scene import FakeClient, manifest, node, pod, status
 
-from podtui.api.local import FieldChange, Manifest, Outcome, Plan, PodPlan
+from podtui.api.local import FieldChange, Manifest, Plan, PlanOutcome, PodPlan
 from podtui.api.v1 import ObjectMeta, Pod
 from podtui.tui.app import PodtuiApp
 from podtui.tui.widgets.dialogs import Dialog
@@ -19,7 +19,7 @@ from podtui.tui.widgets.dialogs import Dialog
 WEB = b"kind: Pod\n"
 
 
-def plan(outcome: Outcome = Outcome.REPLACED) -> Plan:
+def plan(outcome: PlanOutcome = PlanOutcome.REPLACED) -> Plan:
     image = FieldChange(field="spec.containers[0].image", old="a:1", new="a:2", line=9)
     return Plan(
         metadata=ObjectMeta(name="web.yaml"),

@@ -46,8 +46,8 @@ from podtui.api.local import (
     NodeImage,
     NodeMetrics,
     ObjectPlan,
-    Outcome,
     Plan,
+    PlanOutcome,
     PodPlan,
     PortHolder,
     Severity,
@@ -154,10 +154,10 @@ def plan() -> Plan:
     pods = tuple(
         PodPlan(outcome=outcome, namespace="default", name="web-n1", changes=(change,),
                 restarts=("app",), rejection="it does not fit", grace=3)
-        for outcome in Outcome
+        for outcome in PlanOutcome
     )  # fmt: skip
-    conf = ObjectPlan(outcome=Outcome.IN_PLACE, kind="ConfigMap", namespace="default", name="conf",
-                      readers=("default/web-n1",))  # fmt: skip
+    conf = ObjectPlan(outcome=PlanOutcome.IN_PLACE, kind="ConfigMap", namespace="default",
+                      name="conf", readers=("default/web-n1",))  # fmt: skip
     file = FilePlan(name="api.yaml", old=ManifestState.ACCEPTED, new=ManifestState.INVALID,
                     message="another has its name")  # fmt: skip
     wrong = Diagnostic(severity=Severity.WARNING, path="/m/web.yaml", code="Odd", line=3, column=9,

@@ -46,8 +46,8 @@ from podtui.api.local import (
     ManifestState,
     NodeImage,
     ObjectPlan,
-    Outcome,
     Plan,
+    PlanOutcome,
     PodPlan,
     PortHolder,
     Severity,
@@ -290,9 +290,9 @@ def plan() -> Plan:
                        message="without a request it is ended first where memory is short",
                        line=19, column=7, field="spec.containers[1].resources"),
         ),
-        pods=(PodPlan(outcome=Outcome.REPLACED, namespace="default", name="web-n1",
+        pods=(PodPlan(outcome=PlanOutcome.REPLACED, namespace="default", name="web-n1",
                       changes=(NEW_IMAGE, LESS), grace=20),),
-        objects=(ObjectPlan(outcome=Outcome.IN_PLACE, kind="ConfigMap", namespace="default",
+        objects=(ObjectPlan(outcome=PlanOutcome.IN_PLACE, kind="ConfigMap", namespace="default",
                             name="pages", readers=("default/web-n1", "default/counter-n1")),),
         files=(FilePlan(name="counter.yaml", old=ManifestState.ACCEPTED,
                         new=ManifestState.INVALID, message="hostPort 8080 is taken by web"),),
@@ -301,7 +301,7 @@ def plan() -> Plan:
 
 def ended_by_deletion() -> Plan:
     """Return the plan of a removed file."""
-    gone = PodPlan(outcome=Outcome.REMOVED, namespace="default", name="web-n1", grace=20)
+    gone = PodPlan(outcome=PlanOutcome.REMOVED, namespace="default", name="web-n1", grace=20)
     return Plan(metadata=ObjectMeta(name="web.yaml"), path=f"{FOLDER}/web.yaml", pods=(gone,))
 
 

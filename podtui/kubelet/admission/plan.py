@@ -20,8 +20,8 @@ from podtui.api.local import (
     Manifest,
     ManifestState,
     ObjectPlan,
-    Outcome,
     Plan,
+    PlanOutcome,
     PodPlan,
 )
 from podtui.api.names import (
@@ -64,7 +64,7 @@ class _Effect:
 
 def comes(plan: Plan) -> tuple[tuple[str, str], ...]:
     """Return the namespace and name of each pod that the node would have to admit."""
-    asked = (Outcome.NEW, Outcome.REPLACED)
+    asked = (PlanOutcome.NEW, PlanOutcome.REPLACED)
     return tuple((pod.namespace, pod.name) for pod in plan.pods if pod.outcome in asked)
 
 
@@ -100,7 +100,7 @@ def _pods(preview: Preview, rejections: Mapping[tuple[str, str], str]) -> Iterat
     for name in sorted({*before, *after}, key=lambda name: (name not in own, name)):
         old, new = before.get(name), after.get(name)
         plan = _pod(old, new, preview, rejections)
-        if plan.outcome is not Outcome.UNCHANGED or name in own:
+        if plan.outcome is not PlanOutcome.UNCHANGED or name in own:
             yield plan
 
 
@@ -119,27 +119,27 @@ def _pod(
     key = (meta.namespace, meta.name)
     grace = _grace(old) if old is not None else 0
     if old is None:
-        outcome = Outcome.NEW
+        outcome = PlanOutcome.NEW
     elif new is None:
-        outcome = Outcome.REMOVED
+        outcome = PlanOutcome.REMOVED
     elif old is new or old == new:
-        outcome = Outcome.UNCHANGED
+        outcome = PlanOutcome.UNCHANGED
     else:
         in_place = old.metadata.uid == new.metadata.uid
-        outcome = Outcome.IN_PLACE if in_place else Outcome.REPLACED
+        outcome = PlanOutcome.IN_PLACE if in_place else PlanOutcome.REPLACED
     changes: tuple[FieldChange, ...] = ()
     restarts: tuple[str, ...] = ()
-    if old is not None and new is not None and outcome is not Outcome.UNCHANGED:
+    if old is not None and new is not None and outcome is not PlanOutcome.UNCHANGED:
         found = [one for one in pod_differences(old, new) if _is_written(one, preview)]
         effects = [_effect(one, old, new) for one in found]
-        if outcome is Outcome.REPLACED:
+        if outcome is PlanOutcome.REPLACED:
             effects = [_Effect("")] * len(found)
         changes = tuple(
             _change(one, effect, preview) for one, effect in zip(found, effects, strict=True)
         )
         restarts = tuple(dict.fromkeys(name for effect in effects for name in effect.restarts))
-        if outcome is Outcome.IN_PLACE and not found:
-            outcome = Outcome.UNCHANGED
+        if outcome is PlanOutcome.IN_PLACE and not found:
+            outcome = PlanOutcome.UNCHANGED
     return PodPlan(
         outcome=outcome,
         namespace=meta.namespace,
@@ -147,7 +147,7 @@ def _pod(
         changes=changes,
         restarts=restarts,
         rejection=rejections.get(key, ""),
-        grace=grace if outcome in (Outcome.REPLACED, Outcome.REMOVED) else 0,
+        grace=grace if outcome in (PlanOutcome.REPLACED, PlanOutcome.REMOVED) else 0,
     )
 
 
@@ -227,9 +227,9 @@ def _objects(before: Folder, after: Folder) -> Iterator[ObjectPlan]:
     for key in sorted({*old, *new}):
         if old.get(key) == new.get(key):
             continue
-        outcome = Outcome.IN_PLACE
+        outcome = PlanOutcome.IN_PLACE
         if key not in old or key not in new:
-            outcome = Outcome.NEW if key in new else Outcome.REMOVED
+            outcome = PlanOutcome.NEW if key in new else PlanOutcome.REMOVED
         kind, namespace, name = key
         yield ObjectPlan(
             outcome=outcome,

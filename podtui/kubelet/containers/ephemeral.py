@@ -14,7 +14,10 @@ from podtui.api.v1 import EphemeralContainer, Pod
 from podtui.errors import InvalidUpdate
 from podtui.kubelet.base.types import ConfigError
 from podtui.manifest.validation.errors import FieldError
-from podtui.manifest.validation.pod import refused_for_static_pods, validate_ephemeral_update
+from podtui.manifest.validation.pod_update import (
+    refused_for_static_pods,
+    validate_static_ephemeral_update,
+)
 
 
 class Ephemerals:
@@ -45,7 +48,7 @@ class Ephemerals:
         if self._strict:
             raise _refusal([refused_for_static_pods()])
         changed = with_ephemeral(pod, wanted)
-        errors = validate_ephemeral_update(pod, changed)
+        errors = list(validate_static_ephemeral_update(changed, pod))
         if errors:
             raise _refusal(errors)
         self._known[pod.metadata.uid] = wanted
@@ -78,4 +81,4 @@ def with_ephemeral(pod: Pod, containers: tuple[EphemeralContainer, ...]) -> Pod:
 
 
 def _refusal(errors: list[FieldError]) -> InvalidUpdate:
-    return InvalidUpdate([(error.type, error.path, error.body()) for error in errors])
+    return InvalidUpdate([(error.type, error.path, error.raw_body()) for error in errors])

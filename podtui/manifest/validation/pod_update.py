@@ -23,8 +23,15 @@ from podtui.api.v1 import (
     Toleration,
 )
 from podtui.manifest.validation import containers, formats, metadata
-from podtui.manifest.validation.errors import Errors, GoText, forbidden, invalid, invalid_each
-from podtui.manifest.validation.pod import known_annotations, refused_for_static_pods, spec_errors
+from podtui.manifest.validation.errors import (
+    Errors,
+    FieldError,
+    GoText,
+    forbidden,
+    invalid,
+    invalid_each,
+)
+from podtui.manifest.validation.pod import known_annotations, spec_errors
 from podtui.manifest.validation.spec_diff import spec_diff
 
 _UPDATABLE: Final = (
@@ -225,6 +232,22 @@ def validate_ephemeral_update(new: Pod, old: Pod) -> Errors:
         return
     yield from _whole(new)
     yield from _annotation_changes(new, old)
+    yield from _ephemeral_changes(new, old)
+
+
+def validate_static_ephemeral_update(new: Pod, old: Pod) -> Errors:
+    """Check an update of a static pod's ephemeral containers (departure 27). The other errors of a
+    spec existed before, and are not caused by it."""
+    yield from (error for error in spec_errors(new) if error.path.startswith(_EPHEMERAL))
+    yield from _ephemeral_changes(new, old)
+
+
+def refused_for_static_pods() -> FieldError:
+    """Return the error with which an API server refuses this for every mirror pod."""
+    return forbidden("[]", "static pods do not support ephemeral containers")
+
+
+def _ephemeral_changes(new: Pod, old: Pod) -> Errors:
     now = {one.name: one for one in new.spec.ephemeralContainers}
     for container in old.spec.ephemeralContainers:
         prefix = f'existing ephemeral containers "{container.name}" may not be'

@@ -11,8 +11,8 @@ from podtui.api.local import (
     FilePlan,
     ManifestState,
     ObjectPlan,
-    Outcome,
     Plan,
+    PlanOutcome,
     PodPlan,
     Severity,
 )
@@ -95,27 +95,27 @@ def pod_lines(plan: PodPlan) -> Iterator[Line]:
 def _words(plan: PodPlan) -> tuple[str, str, str]:
     """Return glyph, tone and words."""
     match plan.outcome:
-        case Outcome.UNCHANGED:
+        case PlanOutcome.UNCHANGED:
             return "=", "muted", "keeps running: no effective change."
-        case Outcome.NEW:
+        case PlanOutcome.NEW:
             return "+", "good", "is new." if plan.rejection else "is new and starts."
-        case Outcome.REPLACED:
+        case PlanOutcome.REPLACED:
             return (
                 "↻",
                 "warning",
                 f"is replaced: {_ends(plan, 'the old one')}, then a new one starts.",
             )
-        case Outcome.REMOVED:
+        case PlanOutcome.REMOVED:
             return (
                 "−",
                 "error",
                 f"is removed: {_ends(plan, 'it')}, then its containers are removed.",
             )
-        case Outcome.IN_PLACE if plan.restarts:
+        case PlanOutcome.IN_PLACE if plan.restarts:
             names = ", ".join(map(clean, plan.restarts))
             verb = "restarts" if len(plan.restarts) == 1 else "restart"
             return "↻", "warning", f"keeps running (fixed UID); {names} {verb}."
-        case Outcome.IN_PLACE:
+        case PlanOutcome.IN_PLACE:
             return "~", "init", "keeps running (fixed UID); nothing restarts now."
 
 
@@ -146,11 +146,11 @@ def object_line(item: ObjectPlan) -> Line:
     name = f"{item.kind} {clean(item.namespace)}/{clean(item.name)}"
     readers = ", ".join(map(clean, item.readers))
     glyph, tone, words = {
-        Outcome.NEW: ("+", "good", "is new"),
-        Outcome.REMOVED: ("−", "error", "is removed"),
+        PlanOutcome.NEW: ("+", "good", "is new"),
+        PlanOutcome.REMOVED: ("−", "error", "is removed"),
     }.get(item.outcome, ("~", "init", "changes"))
     follow = ""
-    if readers and item.outcome is Outcome.REMOVED:
+    if readers and item.outcome is PlanOutcome.REMOVED:
         follow = f"; {readers} refers to it"
     elif readers:
         follow = f"; used by {readers}: volumes are updated soon, variables when containers restart"
@@ -170,7 +170,7 @@ def file_lines(file: FilePlan) -> Iterator[Line]:
 
 def is_disruptive(plans: Iterable[Plan]) -> bool:
     """Return whether the plans end a running pod or container."""
-    ends = (Outcome.REPLACED, Outcome.REMOVED)
+    ends = (PlanOutcome.REPLACED, PlanOutcome.REMOVED)
     return any(pod.outcome in ends or pod.restarts for plan in plans for pod in plan.pods)
 
 
@@ -178,7 +178,7 @@ def does_nothing(plan: Plan) -> bool:
     """Return whether nothing but the text of the file would change."""
     return (
         plan.usable
-        and all(pod.outcome is Outcome.UNCHANGED for pod in plan.pods)
+        and all(pod.outcome is PlanOutcome.UNCHANGED for pod in plan.pods)
         and not (plan.objects or plan.files)
     )
 
@@ -186,11 +186,11 @@ def does_nothing(plan: Plan) -> bool:
 def outcome_text(plan: Plan) -> str:
     """Return one short line about an applied plan."""
     message_text = {
-        Outcome.NEW: "starts",
-        Outcome.REPLACED: "is replaced",
-        Outcome.REMOVED: "is removed",
-        Outcome.IN_PLACE: "changes in place",
-        Outcome.UNCHANGED: "keeps running",
+        PlanOutcome.NEW: "starts",
+        PlanOutcome.REPLACED: "is replaced",
+        PlanOutcome.REMOVED: "is removed",
+        PlanOutcome.IN_PLACE: "changes in place",
+        PlanOutcome.UNCHANGED: "keeps running",
     }
     pods = ", ".join(f"{clean(pod.name)} {message_text[pod.outcome]}" for pod in plan.pods)
     objects = ", ".join(f"{one.kind} {clean(one.name)}" for one in plan.objects)

@@ -239,10 +239,10 @@ async def test_changes_refused_by_the_api() -> None:
 
         path = "spec.ephemeralContainers"
         assert await refused() == (
-            f'{path}: Forbidden: existing ephemeral containers "debug" may not be removed'
+            f'{path}: Forbidden: existing ephemeral containers "debug" may not be removed\n'
         )
-        assert await refused(debugger(command=("sh",))) == (
-            f'{path}: Forbidden: existing ephemeral containers "debug" may not be changed'
+        assert (await refused(debugger(command=("sh",)))).startswith(
+            f'{path}: Forbidden: existing ephemeral containers "debug" may not be changed\n'
         )
         assert await refused(debugger(), debugger("c")) == f'{path}[1].name: Duplicate value: "c"'
         assert await refused(debugger(), debugger("x", targetContainerName="y")) == (

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from podtui.api.local import FieldChange, ManifestState, Outcome, Plan, PodPlan
+from podtui.api.local import FieldChange, ManifestState, Plan, PlanOutcome, PodPlan
 from podtui.kubelet.admission.plan import AT_ONCE, STARTS_OVER, comes, plan_of
 from podtui.manifest.diagnose import read_manifest
 from podtui.manifest.folder_state import FolderState
@@ -77,7 +77,7 @@ def test_comments_and_key_order_do_not_affect_the_pod(tmp_path: Path) -> None:
         "    - image: busybox:1.36\n      name: side\n",
     )
     plan = planned(tmp_path, WEB, text)
-    assert only(plan) == PodPlan(outcome=Outcome.UNCHANGED, namespace="default", name="web-n1")
+    assert only(plan) == PodPlan(outcome=PlanOutcome.UNCHANGED, namespace="default", name="web-n1")
     assert plan.usable
     assert comes(plan) == ()
 
@@ -85,7 +85,7 @@ def test_comments_and_key_order_do_not_affect_the_pod(tmp_path: Path) -> None:
 def test_a_changed_image_replaces_the_pod_and_says_where(tmp_path: Path) -> None:
     plan = planned(tmp_path, WEB, WEB.replace("busybox:1.35", "busybox:1.37"))
     pod = only(plan)
-    assert (pod.outcome, pod.grace) == (Outcome.REPLACED, 7)
+    assert (pod.outcome, pod.grace) == (PlanOutcome.REPLACED, 7)
     assert pod.changes == (
         FieldChange(
             field="spec.containers[0].image",
@@ -132,21 +132,21 @@ def test_a_field_that_is_new_has_its_line(tmp_path: Path) -> None:
 
 def test_a_new_file_adds_a_pod(tmp_path: Path) -> None:
     plan = planned(tmp_path, None, WEB)
-    assert only(plan).outcome is Outcome.NEW
+    assert only(plan).outcome is PlanOutcome.NEW
     assert plan.state is ManifestState.ACCEPTED
 
 
 def test_a_changed_name_removes_one_pod_and_adds_another(tmp_path: Path) -> None:
     plan = planned(tmp_path, WEB, WEB.replace("name: web", "name: site"))
     assert {pod.name: pod.outcome for pod in plan.pods} == {
-        "site-n1": Outcome.NEW,
-        "web-n1": Outcome.REMOVED,
+        "site-n1": PlanOutcome.NEW,
+        "web-n1": PlanOutcome.REMOVED,
     }
 
 
 def test_a_removed_file_removes_its_pod(tmp_path: Path) -> None:
     plan = planned(tmp_path, WEB, None)
-    assert (only(plan).outcome, only(plan).grace) == (Outcome.REMOVED, 7)
+    assert (only(plan).outcome, only(plan).grace) == (PlanOutcome.REMOVED, 7)
     assert plan.state is None
     assert plan.usable
 
@@ -156,7 +156,7 @@ def test_an_invalid_text_keeps_the_pod_and_reports_why(tmp_path: Path) -> None:
     assert not plan.usable
     assert plan.state is ManifestState.LAST_GOOD
     assert plan.diagnostics[0].line == 9
-    assert only(plan).outcome is Outcome.UNCHANGED
+    assert only(plan).outcome is PlanOutcome.UNCHANGED
 
 
 def test_under_strict_an_invalid_text_is_reported_the_same_way(tmp_path: Path) -> None:
@@ -206,7 +206,7 @@ def test_with_a_fixed_uid_each_field_has_its_effect(
     assert old in FIXED
     plan = planned(tmp_path, FIXED, FIXED.replace(old, new))
     pod = only(plan)
-    assert pod.outcome is Outcome.IN_PLACE
+    assert pod.outcome is PlanOutcome.IN_PLACE
     assert effect in {change.effect for change in pod.changes}
     assert pod.restarts == restarts
     assert comes(plan) == ()
@@ -220,7 +220,7 @@ def test_a_config_map_names_its_readers(tmp_path: Path) -> None:
     plan = planned(tmp_path, CONFIG, CONFIG.replace("one", "two"), others={"pod.yaml": READER})
     (item,) = plan.objects
     assert (item.outcome, item.kind, item.name, item.readers) == (
-        Outcome.IN_PLACE,
+        PlanOutcome.IN_PLACE,
         "ConfigMap",
         "conf",
         ("web-n1",),

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from served import FakeKubelet
 
-from podtui.api.local import ManifestState, Outcome, Plan, PodPlan
+from podtui.api.local import ManifestState, Plan, PlanOutcome, PodPlan
 from podtui.api.v1 import ObjectMeta
 from podtui.client.unix import UnixClient
 from podtui.clock import SystemClock
@@ -21,7 +21,7 @@ PLAN = Plan(
     metadata=ObjectMeta(name="web.yaml"),
     path="/m/web.yaml",
     state=ManifestState.ACCEPTED,
-    pods=(PodPlan(outcome=Outcome.NEW, namespace="default", name="web-n1"),),
+    pods=(PodPlan(outcome=PlanOutcome.NEW, namespace="default", name="web-n1"),),
 )
 
 

@@ -10,8 +10,8 @@ from podtui.api.local import (
     FilePlan,
     ManifestState,
     ObjectPlan,
-    Outcome,
     Plan,
+    PlanOutcome,
     PodPlan,
     Severity,
 )
@@ -32,7 +32,7 @@ def plan(*pods: PodPlan, **fields: object) -> Plan:
     )
 
 
-def pod(outcome: Outcome, *changes: FieldChange, **fields: object) -> PodPlan:
+def pod(outcome: PlanOutcome, *changes: FieldChange, **fields: object) -> PodPlan:
     return PodPlan(
         outcome=outcome,
         namespace="default",
@@ -47,7 +47,7 @@ def texts(of: Plan) -> list[str]:
 
 
 def test_a_replaced_pod_shows_reason_and_position() -> None:
-    assert texts(plan(pod(Outcome.REPLACED, IMAGE, grace=30))) == [
+    assert texts(plan(pod(PlanOutcome.REPLACED, IMAGE, grace=30))) == [
         "↻ web is replaced: the old one is terminated within 30 s, then a new one starts.",
         "    containers[0].image  busybox:1.35 → busybox:1.36  (line 14)",
     ]
@@ -56,14 +56,14 @@ def test_a_replaced_pod_shows_reason_and_position() -> None:
 @pytest.mark.parametrize(
     ("of", "first"),
     [
-        (pod(Outcome.UNCHANGED), "= web keeps running: no effective change."),
-        (pod(Outcome.NEW), "+ web is new and starts."),
+        (pod(PlanOutcome.UNCHANGED), "= web keeps running: no effective change."),
+        (pod(PlanOutcome.NEW), "+ web is new and starts."),
         (
-            pod(Outcome.REMOVED, grace=0),
+            pod(PlanOutcome.REMOVED, grace=0),
             "− web is removed: it is terminated immediately, then its containers are removed.",
         ),
-        (pod(Outcome.IN_PLACE), "~ web keeps running (fixed UID); nothing restarts now."),
-        (pod(Outcome.IN_PLACE, restarts=("a", "b")),
+        (pod(PlanOutcome.IN_PLACE), "~ web keeps running (fixed UID); nothing restarts now."),
+        (pod(PlanOutcome.IN_PLACE, restarts=("a", "b")),
          "↻ web keeps running (fixed UID); a, b restart."),
     ],
 )  # fmt: skip
@@ -72,14 +72,14 @@ def test_each_outcome_has_a_message(of: PodPlan, first: str) -> None:
 
 
 def test_a_rejection_by_the_node_is_shown_below() -> None:
-    said = texts(plan(pod(Outcome.NEW, rejection="OutOfcpu: too much")))
+    said = texts(plan(pod(PlanOutcome.NEW, rejection="OutOfcpu: too much")))
     assert said == ["+ web is new.", "  ✗ this node would not admit it: OutOfcpu: too much"]
 
 
 def test_with_a_fixed_uid_effects_follow_their_fields() -> None:
     change = FieldChange(field="spec.restartPolicy", old="Always", new="", gone=True, line=3,
                          effect="at once, nothing restarts")  # fmt: skip
-    assert texts(plan(pod(Outcome.IN_PLACE, change)))[1] == (
+    assert texts(plan(pod(PlanOutcome.IN_PLACE, change)))[1] == (
         "    restartPolicy  Always → —  (was line 3)  at once, nothing restarts"
     )
 
@@ -89,7 +89,7 @@ def test_an_invalid_text_is_reported_first_with_line_and_column() -> None:
                        message='unknown field "imago"', line=9, column=7,
                        field="spec.containers[0].imago", fix="image")  # fmt: skip
     hint = Diagnostic(severity=Severity.WARNING, path="/m/web.yaml", code="X", message="hm")
-    said = texts(plan(pod(Outcome.UNCHANGED), usable=False, state=ManifestState.LAST_GOOD,
+    said = texts(plan(pod(PlanOutcome.UNCHANGED), usable=False, state=ManifestState.LAST_GOOD,
                       diagnostics=(hint, wrong)))  # fmt: skip
     assert said == [
         "✗ This manifest is invalid; the previous version keeps running.",
@@ -107,7 +107,7 @@ def test_a_duplicate_names_the_other_file() -> None:
 
 
 def test_config_maps_are_listed_beside_pods() -> None:
-    conf = ObjectPlan(outcome=Outcome.IN_PLACE, kind="ConfigMap", namespace="default", name="c",
+    conf = ObjectPlan(outcome=PlanOutcome.IN_PLACE, kind="ConfigMap", namespace="default", name="c",
                       readers=("web",))  # fmt: skip
     file = FilePlan(name="api.yaml", old=ManifestState.ACCEPTED, new=ManifestState.INVALID,
                     message="it needs c")  # fmt: skip
@@ -122,13 +122,13 @@ def test_config_maps_are_listed_beside_pods() -> None:
 
 def test_an_empty_plan_says_so() -> None:
     assert texts(plan()) == ["= Nothing changes."]
-    assert does_nothing(plan(pod(Outcome.UNCHANGED)))
+    assert does_nothing(plan(pod(PlanOutcome.UNCHANGED)))
     assert not does_nothing(plan(usable=False))
 
 
 def test_outside_text_is_stripped_and_limited() -> None:
     evil = FieldChange(field="spec.\x1b[31m", old="\x1b]0;x\x07", new="\u202eabc")
-    many = plan(pod(Outcome.REPLACED, evil, *[IMAGE] * 100))
+    many = plan(pod(PlanOutcome.REPLACED, evil, *[IMAGE] * 100))
     said = texts(many)
     assert all(line.isprintable() for line in said)
     assert len(said) == 2 + MOST
@@ -136,14 +136,14 @@ def test_outside_text_is_stripped_and_limited() -> None:
 
 
 def test_only_terminations_are_disruptive() -> None:
-    assert is_disruptive([plan(pod(Outcome.REPLACED))])
-    assert is_disruptive([plan(pod(Outcome.IN_PLACE, restarts=("a",)))])
-    assert not is_disruptive([plan(pod(Outcome.NEW), pod(Outcome.IN_PLACE))])
+    assert is_disruptive([plan(pod(PlanOutcome.REPLACED))])
+    assert is_disruptive([plan(pod(PlanOutcome.IN_PLACE, restarts=("a",)))])
+    assert not is_disruptive([plan(pod(PlanOutcome.NEW), pod(PlanOutcome.IN_PLACE))])
 
 
 def test_the_result_fits_one_line() -> None:
-    conf = ObjectPlan(outcome=Outcome.NEW, kind="ConfigMap", namespace="default", name="c")
-    assert outcome_text(plan(pod(Outcome.REPLACED), objects=(conf,))) == (
+    conf = ObjectPlan(outcome=PlanOutcome.NEW, kind="ConfigMap", namespace="default", name="c")
+    assert outcome_text(plan(pod(PlanOutcome.REPLACED), objects=(conf,))) == (
         "web is replaced; ConfigMap c"
     )
     assert outcome_text(plan()) == "saved"
