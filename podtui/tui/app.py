@@ -153,7 +153,7 @@ class PodtuiApp(KeyQueue):
         self.asked_path = asked_path
         self._compares_folder = compares_folder
         self._asks_to_switch = asks_to_switch
-        self._compared: str = ""
+        self.compared_folder: str = ""
         """The agent's folder at the last comparison with ``asked_path``."""
         self.other_folder = ""
         """The folder the user asked for, if the agent watches another one."""
@@ -214,7 +214,7 @@ class PodtuiApp(KeyQueue):
             ignore_stray_continue()
             loop = asyncio.get_running_loop()
             on_hang_up(lambda: loop.call_soon_threadsafe(self.exit_on_signal, signal.SIGHUP))
-        self.set_interval(1.0, self._tick)
+        self.set_interval(1.0, self.tick)
         # Start the workers after the first paint, so that loading does not delay it.
         self.call_after_refresh(self._start)
         self._report_theme_problems()
@@ -326,12 +326,12 @@ class PodtuiApp(KeyQueue):
         if not self._scheduled:
             self._scheduled = True
             since = time.monotonic() - self._published_at
-            self.set_timer(max(0.001, FRAME - since), self._publish)
+            self.set_timer(max(0.001, FRAME - since), self.publish_pending)
 
-    def _publish(self) -> None:
+    def publish_pending(self) -> None:
         now, idle = time.monotonic(), self.idle
         if idle < KEYS_FIRST and now - self._published_at < LONGEST:
-            self.set_timer(KEYS_FIRST - idle, self._publish)
+            self.set_timer(KEYS_FIRST - idle, self.publish_pending)
             return
         self._scheduled = False
         self._published_at = now
@@ -339,7 +339,7 @@ class PodtuiApp(KeyQueue):
         if self.model.waits:
             self._schedule()
 
-    def _tick(self) -> None:
+    def tick(self) -> None:
         self._restart_lost_agent()
         self._show(Changes(self.model.recovered(self.session.now())))
 
@@ -414,9 +414,9 @@ class PodtuiApp(KeyQueue):
 
     def _compare_folders(self) -> None:
         watched = watched_path(self.model.node)
-        if not watched or watched == self._compared:
+        if not watched or watched == self.compared_folder:
             return
-        self._compared = watched
+        self.compared_folder = watched
         other = self._compares_folder and is_other(watched, self.asked_path)
         self.other_folder = shortened(self.asked_path) if other and self.asked_path else ""
         self.refresh_bindings()

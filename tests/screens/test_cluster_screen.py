@@ -177,10 +177,10 @@ async def test_the_tabs_of_a_pod() -> None:
         assert tabs.split() == ["1", "Overview", "3", "Events", "4", "Logs", "5", "YAML"]
         for expected in ("events", "logs", "yaml", "overview"):
             await pilot.press("tab")
-            await wait_for(pilot, lambda to=expected: app.screen._tab == to, expected)
+            await wait_for(pilot, lambda to=expected: app.screen.tab == to, expected)
         for key in ("2", "6", "7", "8"):
             await pilot.press(key)
-            assert app.screen._tab == "overview"
+            assert app.screen.tab == "overview"
 
 
 async def test_the_node_pane_shows_the_node_of_the_selected_pod() -> None:

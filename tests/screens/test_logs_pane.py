@@ -10,6 +10,7 @@ from tui_app import main, running, wait_for
 from tui_scene import FakeClient, ended, event, full_client, node, pod, status
 
 from podtui.tui.screens.logs import log_commands
+from podtui.tui.screens.logs.log_commands import LogPrompt
 from podtui.tui.screens.logs.log_view import LogView
 from podtui.tui.screens.logs.logs_pane import LogsPane
 from podtui.tui.screens.pods.pod_screen import PodScreen
@@ -103,7 +104,7 @@ async def test_log_keys() -> None:
         assert isinstance(app.screen, PodScreen)
         await wait_for(pilot, lambda: app.focused is not None, "the log")
         await pilot.press("3")
-        assert app.screen._tab == "events"
+        assert app.screen.tab == "events"
 
 
 async def test_filter_and_search_combine_and_can_be_undone() -> None:
@@ -119,7 +120,7 @@ async def test_filter_and_search_combine_and_can_be_undone() -> None:
         await wait_for(pilot, lambda: logs.view.match_count == 2, "matches")
         assert "/get · 1 of 2 matches" in str(logs.border_subtitle)
         await pilot.press("F")
-        assert logs._prompt.input.value == ""
+        assert logs.query_one(LogPrompt).input.value == ""
         await pilot.press(*"zzz")
         assert "0 matches" in str(logs.border_subtitle)
         await pilot.press("escape")
@@ -130,10 +131,10 @@ async def test_filter_and_search_combine_and_can_be_undone() -> None:
         assert not logs.view.searching
         assert "listening" not in log_text(logs.view)
         await pilot.press("slash")
-        assert logs._prompt.input.value == ""
+        assert logs.query_one(LogPrompt).input.value == ""
         assert "listening" not in log_text(logs.view)
         await pilot.press("up")
-        assert logs._prompt.input.value == "get"
+        assert logs.query_one(LogPrompt).input.value == "get"
         await pilot.press("escape")
         assert "listening" not in log_text(logs.view)
         await pilot.press("escape")

@@ -86,18 +86,18 @@ async def test_an_agent_started_by_the_screen_is_restarted_with_back_off() -> No
     client, clock, agent = full_client(), Clock(), FakeAgent()
     async with running(client, now=clock, agent=agent) as (app, pilot):
         agent.crashed = True
-        app._tick()
+        app.tick()
         assert agent.restarted == [], "it answers"
         client.lose("the agent closed the connection")
         await wait_for(pilot, lambda: agent.restarted == [""], "the restart")
         for seconds, count in ((1, 1), (2, 2), (3, 2), (2, 3)):
             clock.seconds += seconds
-            app._tick()
+            app.tick()
             await pilot.pause()
             assert len(agent.restarted) == count
         agent.crashed = False
         clock.seconds += 1000
-        app._tick()
+        app.tick()
         await pilot.pause()
         assert len(agent.restarted) == 3, "one that was stopped stays stopped"
 
@@ -153,8 +153,8 @@ async def test_a_link_to_the_agents_folder_is_the_same_folder(tmp_path: Path) ->
     client = FakeClient()
     client.fill((), (), (), (watching(tmp_path / "m"),))
     async with running(client, agent=FakeAgent(), asked_path=tmp_path / "link") as (app, _):
-        app._tick()
-        assert app._compared
+        app.tick()
+        assert app.compared_folder
         assert app.other_folder == ""
 
 
@@ -164,8 +164,8 @@ async def test_the_default_folder_is_not_compared(tmp_path: Path) -> None:
     async with running(
         client, agent=FakeAgent(), asked_path=tmp_path / "wild", compares_folder=False
     ) as (app, _):
-        app._tick()
-        assert app._compared
+        app.tick()
+        assert app.compared_folder
         assert app.other_folder == ""
         assert "▲ not" not in bar_text(app, "status")
 

@@ -292,7 +292,7 @@ async def test_digits_and_tab_focus_panes_and_a_key_zooms() -> None:
         screen = main(app)
 
         def shown() -> list[str]:
-            return [p for p in ("pods", "events", "logs", "node") if screen._pane(p).display]
+            return [p for p in ("pods", "events", "logs", "node") if screen.body.pane(p).display]
 
         assert shown() == ["pods", "logs"]
         await pilot.press("2")

@@ -150,7 +150,7 @@ async def test_a_liveness_fix_is_verified_by_a_probe_that_passes(tmp_path: Path)
     def show(*items: Pod | Manifest) -> None:
         for item in items:
             app.model.fold(type(item), Changed((item,)))
-        app._publish()
+        app.publish_pending()
 
     looping = status("app", waiting("CrashLoopBackOff"), restarts=9, last=ended(137))
     last = structs.replace(looping.lastState.terminated, containerID="docker://old")
@@ -189,7 +189,7 @@ async def test_a_key_applies_a_fix_and_the_pod_becomes_healthy(tmp_path: Path) -
     async with running(client, (120, 36)) as (app, pilot):
         app.model.fold(Pod, Changed((hungry(),)))
         app.model.fold(Manifest, Changed((record(str(path)),)))
-        app._publish()
+        app.publish_pending()
         await pilot.pause()
         main(app).pods.table.select("uid-hungry")
         await pilot.press("X")
@@ -217,11 +217,11 @@ async def test_a_key_applies_a_fix_and_the_pod_becomes_healthy(tmp_path: Path) -
         await wait_for(pilot, lambda: "agent to read the file" in shown(), "the fix is written")
         assert path.read_text() == AFTER
         app.model.fold(Manifest, Changed((record(str(path), AFTER, "uid-new"),)))
-        app._publish()
+        app.publish_pending()
         await wait_for(pilot, lambda: "to be replaced" in shown(), "the file is read")
         app.model.fold(Pod, Removed((hungry(),)))
         app.model.fold(Pod, Changed((hungry("uid-new", "32Mi", well=True),)))
-        app._publish()
+        app.publish_pending()
         await wait_for(pilot, lambda: "applied and verified" in shown(), "the pod is well")
         await pilot.press("u")
         await wait_for(pilot, lambda: isinstance(app.screen, Dialog), "the plan of the undo")

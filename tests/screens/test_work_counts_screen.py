@@ -220,14 +220,14 @@ async def test_changes_wait_for_the_paint_of_a_key_with_a_limit(
         told = counting(monkeypatch, app, "_show")
         app.model.fold(Pod, Changed((pod("web", status(restarts=5)),)))
         app._published_at = app._last_input = time.monotonic()
-        app._publish()
+        app.publish_pending()
         assert not told
         await wait_for(pilot, lambda: any(changes.pods for changes in told), "the change")
         app.model.fold(Pod, Changed((pod("web", status(restarts=6)),)))
         app._last_input = time.monotonic()
         app._published_at = time.monotonic() - LONGEST
         told.clear()
-        app._publish()
+        app.publish_pending()
         assert told, "a key is held down, and still changes are shown"
 
 

@@ -134,7 +134,7 @@ class Menu(ModalScreen[Choice | None]):
     def __init__(self, title: str, items: Sequence[Choice]) -> None:
         super().__init__()
         self._title = title
-        self._items = tuple(items)
+        self.items = tuple(items)
         self._numbers: list[int | None] = []
         self.place = 0
         self.view = LinesView(id="menu")
@@ -156,12 +156,12 @@ class Menu(ModalScreen[Choice | None]):
     def _draw(self) -> None:
         room = cast("App[Any]", cast("Any", self).app).size
         width = max(20, min(WIDEST, int(room.width * 0.9) - 5))
-        lines, self._numbers = menu_lines(self._items, self.place, width)
+        lines, self._numbers = menu_lines(self.items, self.place, width)
         self.view.styles.height = min(len(lines) + 2, int(room.height * 0.9))
         self.view.show(lines)
 
     def _show_place(self) -> None:
-        row = self._numbers.index(self.place) if self._items else 0
+        row = self._numbers.index(self.place) if self.items else 0
         high = max(1, self.view.size.height)
         top = round(self.view.scroll_y)
         # Keep the line above visible as well: it may be the title of the group.
@@ -171,7 +171,7 @@ class Menu(ModalScreen[Choice | None]):
             self.view.scroll_to(y=row - high + 1, animate=False)
 
     def action_move(self, step: int) -> None:
-        self.place = max(0, min(len(self._items) - 1, self.place + step))
+        self.place = max(0, min(len(self.items) - 1, self.place + step))
         self._draw()
         self._show_place()
 
@@ -186,7 +186,7 @@ class Menu(ModalScreen[Choice | None]):
             self.action_choose()
 
     def action_choose(self) -> None:
-        self.dismiss(self._items[self.place] if self._items else None)
+        self.dismiss(self.items[self.place] if self.items else None)
 
     def action_cancel(self) -> None:
         self.dismiss(None)

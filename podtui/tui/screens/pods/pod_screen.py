@@ -186,7 +186,7 @@ class PodScreen(ActingScreen, BackScreen):
     def __init__(self, key: str, tab: str) -> None:
         super().__init__()
         self._key = key
-        self._tab = tab
+        self.tab = tab
         self._last: Pod | None = None
         self._asking: Worker[None] | None = None
 
@@ -204,7 +204,7 @@ class PodScreen(ActingScreen, BackScreen):
         self._manifest = ManifestText(line_numbers=True, id="manifest")
         self._resources = ResourcesView(id="resources")
         self._probes = ProbesView(id="probes")
-        with Container(id="content"), ContentSwitcher(initial=self._tab):
+        with Container(id="content"), ContentSwitcher(initial=self.tab):
             yield _part(self._overview)
             yield _part(self._timeline)
             yield _part(self._events)
@@ -218,7 +218,7 @@ class PodScreen(ActingScreen, BackScreen):
 
     def on_mount(self) -> None:
         super().on_mount()
-        self.action_tab(self._tab)
+        self.action_tab(self.tab)
 
     @property
     def pod(self) -> Pod | None:
@@ -230,7 +230,7 @@ class PodScreen(ActingScreen, BackScreen):
             for key, pod in model.pods.items():
                 if pod.metadata.name == name and pod.metadata.namespace == namespace:
                     self._key, found = key, pod
-                    self.logs.choose(pod, at_once=self._tab == "logs")
+                    self.logs.choose(pod, at_once=self.tab == "logs")
                     break
         if found is not None:
             self._last = found
@@ -256,8 +256,8 @@ class PodScreen(ActingScreen, BackScreen):
         manifest = model.manifest_of(pod)
         remarks = len(manifest.status.diagnostics) if manifest is not None else 0
         marks = {"manifest": f" ▲{remarks}"} if remarks else {}
-        self.query_one(TabBar).show_tabs(self._tab, marks)
-        if self._tab == "overview":
+        self.query_one(TabBar).show_tabs(self.tab, marks)
+        if self.tab == "overview":
             self._overview.show(
                 describe_pod(
                     pod,
@@ -269,20 +269,20 @@ class PodScreen(ActingScreen, BackScreen):
                     pull=pull_of(pod, model.pods.values()),
                 )
             )
-        elif self._tab == "timeline":
+        elif self.tab == "timeline":
             pull = pull_of(pod, model.pods.values())
             self._timeline.show_starts(self._cache.starts, self._cache.problem, now, pull)
-        elif self._tab == "events":
+        elif self.tab == "events":
             self._events.show_pod(model, pod, now)
-        elif self._tab == "yaml":
+        elif self.tab == "yaml":
             self._yaml.show_pod(pod, manifest)
-        elif self._tab == "resources":
+        elif self.tab == "resources":
             known = self._cache
             self._resources.show_usage(Used(pod, known.usage, known.network, known.unmeasured), now)
-        elif self._tab == "probes":
+        elif self.tab == "probes":
             known = self._cache
             self._probes.show_reports(pod, known.probes, known.problem, known.asked_at, now)
-        elif self._tab == "manifest":
+        elif self.tab == "manifest":
             self._show_manifest(pod)
         self.logs.publish(pod if not gone else None)
 
@@ -300,10 +300,8 @@ class PodScreen(ActingScreen, BackScreen):
         if self._asking is not None:
             self._asking.cancel()
             self._asking = None
-        if self._tab in TABS_ASKED:
-            self._asking = self.run_worker(
-                partial(self._ask_on, self._tab), name="ask", group="ask"
-            )
+        if self.tab in TABS_ASKED:
+            self._asking = self.run_worker(partial(self._ask_on, self.tab), name="ask", group="ask")
 
     async def _ask_on(self, tab: str) -> None:
         """Query until the screen is closed; the agent answers as soon as it has news."""
@@ -336,7 +334,7 @@ class PodScreen(ActingScreen, BackScreen):
     # --- tabs
 
     def action_tab(self, tab: str) -> None:
-        self._tab = tab
+        self.tab = tab
         self._ask()
         self.query_one(ContentSwitcher).current = tab
         if tab == "logs":
@@ -347,12 +345,12 @@ class PodScreen(ActingScreen, BackScreen):
         self.refresh_bindings()
 
     def _body(self) -> Widget:
-        return self.logs.view if self._tab == "logs" else self.query_one(f"#{self._tab}")
+        return self.logs.view if self.tab == "logs" else self.query_one(f"#{self.tab}")
 
     def action_cycle(self, step: int) -> None:
         hidden = hidden_tabs(TABS, self)
         names = [name for name in TABS if name not in hidden]
-        self.action_tab(names[(names.index(self._tab) + step) % len(names)])
+        self.action_tab(names[(names.index(self.tab) + step) % len(names)])
 
     def chosen_pods(self) -> tuple[Pod, ...]:
         return () if self.pod is None else (self.pod,)
@@ -375,9 +373,9 @@ class PodScreen(ActingScreen, BackScreen):
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         if action == "explain":
-            return self._tab == "manifest"
+            return self.tab == "manifest"
         if action in ("search", "match"):
-            return self._tab in ("logs", "yaml", "manifest")
+            return self.tab in ("logs", "yaml", "manifest")
         return super().check_action(action, parameters)
 
     def on_table_opened(self, message: Table.Opened) -> None:
@@ -390,8 +388,8 @@ class PodScreen(ActingScreen, BackScreen):
         self.query_one(Hints).display = False
 
     def action_match(self, step: int) -> None:
-        if self._tab in ("yaml", "manifest"):
-            view = self.query_one(f"#{self._tab}", TextView)
+        if self.tab in ("yaml", "manifest"):
+            view = self.query_one(f"#{self.tab}", TextView)
             if step > 0:
                 view.next_match()
             else:
@@ -399,10 +397,10 @@ class PodScreen(ActingScreen, BackScreen):
 
     def on_prompt_submitted(self, message: Prompt.Submitted) -> None:
         self._searched()
-        if self._tab == "logs":
+        if self.tab == "logs":
             self.logs.find(message.text)
         else:
-            self.query_one(f"#{self._tab}", TextView).search(message.text)
+            self.query_one(f"#{self.tab}", TextView).search(message.text)
             self.action_match(1)
 
     def on_prompt_cancelled(self, message: Prompt.Cancelled) -> None:
