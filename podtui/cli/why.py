@@ -197,6 +197,7 @@ def _facts(
 ) -> Facts:
     meta = pod.metadata
     key = (meta.namespace, meta.name)
+    home = pod.spec.nodeName or (node.metadata.name if node is not None else "")
     return Facts(
         pod=pod,
         now=time.time(),
@@ -208,9 +209,7 @@ def _facts(
         ),
         manifest=manifest_of(pod, manifests),
         node=node,
-        others=tuple(
-            other for other in pods if other is not pod and other.spec.nodeName == pod.spec.nodeName
-        ),
+        others=tuple(other for other in pods if other is not pod and other.spec.nodeName == home),
     )
 
 

@@ -6,10 +6,11 @@ import re
 from collections.abc import Callable, Iterator
 
 from podtui.api.places import Path
+from podtui.api.pod_resources import is_static
 from podtui.api.v1 import Container
 from podtui.why.cases import Case
 from podtui.why.source import Source
-from podtui.why.types import Fix, Found, Rule
+from podtui.why.types import Facts, Fix, Found, Rule
 
 _DOCS = "https://kubernetes.io/docs/"
 _EVENTS = ("Failed",)
@@ -57,12 +58,21 @@ def _as_nobody(case: Case, found: Found, source: Source) -> Iterator[Fix | None]
 # --- ConfigMaps and Secrets
 
 
+def missing_document(facts: Facts, kind: str) -> dict[str, str]:
+    """Return words about a missing ConfigMap or Secret: those of a static pod are files."""
+    if is_static(facts.pod):
+        lack, remedy = "is not in the folder", f"Add that {kind} to the folder"
+    else:
+        lack, remedy = "does not exist", f"Create that {kind} in the pod's namespace"
+    return {"kind": kind, "lack": lack, "remedy": remedy}
+
+
 def _document(case: Case) -> Found | None:
     match = _DOCUMENT.search(_text(case))
     if match is None:
         return None
     kind = {"configmap": "ConfigMap", "secret": "Secret"}[match[1]]
-    words = {"kind": kind, "name": match[2]}
+    words = {"name": match[2], **missing_document(case.facts, kind)}
     return Found(words, _reference(case.container, case.path, match[2], ""))
 
 
@@ -137,8 +147,8 @@ SETTING_UP: tuple[Rule[Case], ...] = (
     Rule(
         id="DocumentMissing",
         match=_document,
-        title="A variable of {container} needs the {kind} {name}, which is not in the folder.",
-        advice="Add that {kind} to the folder, or write the value into the manifest.",
+        title="A variable of {container} needs the {kind} {name}, which {lack}.",
+        advice="{remedy}, or write the value into the manifest.",
         events=_EVENTS,
         fixes=_optional,
         docs=_DOCS + "tasks/configure-pod-container/configure-pod-configmap/",

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator
+from typing import Final
 
 from podtui.api.health import pod_health
 from podtui.api.places import Path
@@ -19,6 +21,11 @@ from podtui.why.source import Source
 from podtui.why.types import Facts, Fix, Found, Health, Rule
 
 _DOCS = "https://kubernetes.io/docs/"
+_STORAGE: Final = re.compile(
+    r'^(?:Usage of EmptyDir volume "(?P<volume>[^"]*)" exceeds'
+    r"|Pod ephemeral local storage usage exceeds"
+    r"|Container (?P<container>\S+) exceeded its local ephemeral storage limit)"
+)
 
 
 # --- the node
@@ -63,6 +70,23 @@ def _ended(*reasons: str) -> Callable[[Facts], Found | None]:
     return match
 
 
+def _over_storage(facts: Facts) -> Found | None:
+    """Match an eviction because the pod itself exceeded a limit of local storage."""
+    ended = _ended("Evicted")(facts)
+    match = _STORAGE.search(facts.pod.status.message) if ended is not None else None
+    if ended is None or match is None:
+        return None
+    volumes = [one.name for one in facts.pod.spec.volumes]
+    names = [one.name for one in facts.pod.spec.containers]
+    path: Path = ("spec", "containers")
+    if match["volume"] in volumes:
+        path = ("spec", "volumes", volumes.index(match["volume"]), "emptyDir", "sizeLimit")
+    elif match["container"] in names:
+        index = names.index(match["container"])
+        path = (*path, index, "resources", "limits", "ephemeral-storage")
+    return Found(ended.words, path)
+
+
 def _longer(facts: Facts, found: Found, source: Source) -> Iterator[Fix | None]:
     path: Path = ("spec", "activeDeadlineSeconds")
     seconds = facts.pod.spec.activeDeadlineSeconds
@@ -88,6 +112,20 @@ def _terminating(facts: Facts) -> Found | None:
     finalizers = ", ".join(pod.metadata.finalizers)
     words["finalizers"] = f"Finalizers hold it: {finalizers}." * bool(finalizers)
     return Found(words)
+
+
+def _held(facts: Facts) -> Found | None:
+    """Match a deleted pod that has ended; only its record is left."""
+    meta = facts.pod.metadata
+    if not is_terminating(facts.pod) or not is_finished(facts.pod) or not meta.finalizers:
+        return None
+    return Found(
+        {
+            "finalizers": ", ".join(meta.finalizers),
+            "name": meta.name,
+            "namespace": meta.namespace or "default",
+        }
+    )
 
 
 def _shorter(facts: Facts, found: Found, source: Source) -> Iterator[Fix | None]:
@@ -200,6 +238,15 @@ ENDS: tuple[Rule[Facts], ...] = (
         docs=_DOCS + "concepts/workloads/pods/pod-lifecycle/",
     ),
     Rule(
+        id="StorageLimit",
+        match=_over_storage,
+        title="It was evicted: {text}",
+        sentences=("An evicted pod is not started again.",),
+        advice="Raise the limit, or write less; then delete the pod and create it again.",
+        events=("Evicted",),
+        docs=_DOCS + "concepts/storage/ephemeral-storage/",
+    ),
+    Rule(
         id="Evicted",
         match=_ended("Evicted"),
         title="It was evicted: {text}",
@@ -223,6 +270,18 @@ ENDS: tuple[Rule[Facts], ...] = (
         title="It was stopped because the machine was shutting down.",
         events=("Killing",),
         docs=_DOCS + "concepts/cluster-administration/node-shutdown/",
+    ),
+    Rule(
+        id="HeldByFinalizers",
+        match=_held,
+        title="It is deleted and has ended; its finalizers keep the record: {finalizers}.",
+        sentences=("The component that set a finalizer removes it when its work is done.",),
+        advice="If that component is gone: kubectl patch pod {name} -n {namespace} -p"
+        ' \'{{"metadata":{{"finalizers":null}}}}\'',
+        field=("metadata", "finalizers"),
+        events=("Killing",),
+        health=Health.TERMINATING,
+        docs=_DOCS + "concepts/overview/working-with-objects/finalizers/",
     ),
     Rule(
         id="Terminating",

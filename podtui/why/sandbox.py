@@ -10,6 +10,7 @@ from podtui.api.pods import run_began
 from podtui.api.v1 import Event
 from podtui.why.admission import move_port
 from podtui.why.cases import condition, is_finished, last_seen, moment, newest, pod_events
+from podtui.why.container_config import missing_document
 from podtui.why.source import Source
 from podtui.why.starting import PORT_TEXTS, port_words, taken_port
 from podtui.why.types import Facts, Fix, Found, Rule
@@ -107,7 +108,8 @@ def _volume_document(facts: Facts) -> Found | None:
     kind = {"configmap": "ConfigMap", "secret": "Secret"}[match[1]]
     field = {"ConfigMap": ("configMap", "name"), "Secret": ("secret", "secretName")}[kind]
     name = match[2].rpartition("/")[2]
-    return Found({"kind": kind, "name": name, "volume": mount[0]}, _within(mount[2], *field))
+    words = {"name": name, "volume": mount[0], **missing_document(facts, kind)}
+    return Found(words, _within(mount[2], *field))
 
 
 def _start_without(facts: Facts, found: Found, source: Source) -> Iterator[Fix | None]:
@@ -165,8 +167,8 @@ SANDBOX: tuple[Rule[Facts], ...] = (
     Rule(
         id="VolumeDocumentMissing",
         match=_volume_document,
-        title="The volume {volume} needs the {kind} {name}, which is not in the folder.",
-        advice="Add that {kind} to the folder.",
+        title="The volume {volume} needs the {kind} {name}, which {lack}.",
+        advice="{remedy}.",
         events=("FailedMount",),
         fixes=_start_without,
         docs=_DOCS + "tasks/configure-pod-container/configure-pod-configmap/",

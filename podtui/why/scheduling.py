@@ -3,12 +3,34 @@ start; the pods of a cluster wait for the scheduler."""
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Final
+
 from podtui.api.names import MANIFEST_PATH
+from podtui.api.places import Path
 from podtui.api.v1 import PodCondition
+from podtui.why.amounts import (
+    allocatable,
+    holders,
+    host_ports,
+    largest_request,
+    plain,
+    port_holder,
+    requested,
+)
 from podtui.why.types import Facts, Found, Rule
 
 ALIVE = ("Pending", "Running", "Unknown")
 _DOCS = "https://kubernetes.io/docs/"
+_PREEMPTION: Final = re.compile(r" *(?:no new claims to deallocate, )?preemption: ")
+_INSUFFICIENT: Final = re.compile(r"Insufficient (\S+?)(?=[,.]? |[,.]?$)")
+_CLAIM: Final = re.compile(r'persistentvolumeclaim "[^"]*" not found')
+_NODE_AFFINITY: Final[Path] = (
+    "spec", "affinity", "nodeAffinity", "requiredDuringSchedulingIgnoredDuringExecution",
+)  # fmt: skip
+_NO_REMEDY: Final = "Lower the requests, relax selectors and tolerations, or add a node."
 
 
 def _scheduled(facts: Facts) -> PodCondition | None:
@@ -31,8 +53,95 @@ def _unschedulable(facts: Facts) -> Found | None:
     condition = _scheduled(facts)
     if condition is None:
         return None
-    explained = (condition.message or condition.reason).strip().rstrip(".")
-    return Found({"explained": explained or "the scheduler does not say why"})
+    # What follows is about making room, and mostly says that it does not help.
+    message = _PREEMPTION.split(condition.message or condition.reason, maxsplit=1)[0]
+    explained = message.strip().rstrip(".") or "the scheduler does not say why"
+    remedies = list(_remedies(facts, message))
+    words = {
+        "explained": explained,
+        "detail": " ".join(one.detail for one in remedies).strip(),
+        "advice": " ".join(one.advice for one in remedies) or _NO_REMEDY,
+    }
+    return Found(words, remedies[0].field if remedies else None)
+
+
+@dataclass(frozen=True, slots=True)
+class _Remedy:
+    """What to do about one of the scheduler's reasons; ``detail`` compares pod and node."""
+
+    field: Path
+    advice: str
+    detail: str = ""
+
+
+def _remedies(facts: Facts, message: str) -> Iterator[_Remedy]:
+    node = facts.node.metadata.name if facts.node is not None else "NODE"
+    spec = facts.pod.spec
+    for resource in dict.fromkeys(_INSUFFICIENT.findall(message)):
+        yield _lower(facts, resource)
+    if "Too many pods" in message:
+        yield _Remedy(("spec",), "End other pods, or raise maxPods of the node.")
+    if "were unschedulable" in message:
+        advice = f"Let the node take pods again: kubectl uncordon {node}."
+        yield _Remedy(("spec", "tolerations"), advice)
+    if "untolerated taint" in message:
+        taints = facts.node.spec.taints if facts.node is not None else ()
+        keys = [f"{one.key}:{one.effect}" for one in taints if one.effect != "PreferNoSchedule"]
+        detail = f"The node {node} has the taints {', '.join(keys)}." if keys else ""
+        yield _Remedy(
+            ("spec", "tolerations"),
+            f"Add a toleration, or remove the taint: kubectl taint node {node} KEY-.",
+            detail,
+        )
+    if "node affinity/selector" in message:
+        labels = facts.node.metadata.labels if facts.node is not None else {}
+        lacking = [f"{key}={value}" for key, value in spec.nodeSelector.items()
+                   if labels.get(key) != value]  # fmt: skip
+        field = ("spec", "nodeSelector") if spec.nodeSelector else _NODE_AFFINITY
+        yield _Remedy(
+            field,
+            f"Label the node (kubectl label node {node} {lacking[0] if lacking else 'KEY=VALUE'}),"
+            " or change the selector.",
+            f"The node {node} has no label {', '.join(lacking)}."
+            if lacking and facts.node is not None
+            else "",
+        )
+    if "free ports" in message:
+        yield _other_port(facts)
+    if "anti-affinity" in message:
+        advice = "End the pods that it must not be beside, or relax the anti-affinity."
+        yield _Remedy(("spec", "affinity", "podAntiAffinity"), advice)
+    elif "pod affinity rules" in message:
+        advice = "Start the pods that it must be beside, or relax the affinity."
+        yield _Remedy(("spec", "affinity", "podAffinity"), advice)
+    if "topology spread" in message:
+        advice = "Raise maxSkew, or set whenUnsatisfiable to ScheduleAnyway."
+        yield _Remedy(("spec", "topologySpreadConstraints"), advice)
+    if _CLAIM.search(message):
+        yield _Remedy(("spec", "volumes"), "Create the claim, or use another kind of volume.")
+
+
+def _lower(facts: Facts, resource: str) -> _Remedy:
+    asks, whole = requested(facts.pod, resource), allocatable(facts.node, resource)
+    largest = largest_request(facts.pod, resource)
+    field: Path = largest[0] if largest else ("spec", "containers")
+    if whole is None:
+        return _Remedy(field, f"Lower its {resource} request, or add a node.")
+    detail = f"It requests {plain(asks)} of {resource}; the node has {plain(whole)}."
+    if asks > whole:
+        return _Remedy(field, f"Lower its {resource} request.", detail)
+    held = [f"{name} {plain(amount)}" for name, amount in holders(facts.others, resource)[:4]]
+    others = f" Other pods hold: {', '.join(held)}." if held else ""
+    return _Remedy(field, f"Lower its {resource} request, or end other pods.", detail + others)
+
+
+def _other_port(facts: Facts) -> _Remedy:
+    advice = "Use another hostPort, or end the pod that has it."
+    for port in host_ports(facts.pod):
+        holder = port_holder(port, facts.others)
+        if holder:
+            return _Remedy(port.path, advice, f"{port.protocol} {port.number} is held by {holder}.")
+    return _Remedy(("spec", "containers"), advice)
 
 
 def _lost(facts: Facts) -> Found | None:
@@ -71,8 +180,8 @@ SCHEDULING: tuple[Rule[Facts], ...] = (
         id="Unschedulable",
         match=_unschedulable,
         title="No node fits: {explained}.",
-        sentences=("The scheduler tries again when nodes or pods change.",),
-        advice="Lower the requests, relax selectors and tolerations, or add a node.",
+        sentences=("{detail}", "The scheduler tries again when nodes or pods change."),
+        advice="{advice}",
         field=("spec",),
         events=("FailedScheduling", "NotTriggerScaleUp", "Preempted"),
         docs=_DOCS + "concepts/scheduling-eviction/kube-scheduler/",

@@ -10,6 +10,7 @@ from podtui.api.names import CONFIG_SOURCE, MANIFEST_PATH
 from podtui.api.pods import NEVER_STARTED
 from podtui.api.v1 import (
     Container,
+    ContainerPort,
     ContainerState,
     ContainerStateRunning,
     ContainerStateTerminated,
@@ -24,6 +25,9 @@ from podtui.api.v1 import (
     PodSchedulingGate,
     PodSpec,
     PodStatus,
+    ResourceRequirements,
+    Taint,
+    Volume,
 )
 from podtui.why import Diagnosis, Facts, Health, diagnose
 from podtui.why.cases import moment
@@ -56,8 +60,154 @@ def said(reason: str, message: str = "", *, node: str = "", phase: str = "Pendin
 def test_no_node_fits() -> None:
     found = said("Unschedulable", SHORT)
     assert (found.cause, found.health) == ("Unschedulable", Health.BROKEN)
-    assert found.title == f"No node fits: {SHORT}"
+    # The verdict of the preemption is left to the event.
+    assert found.title == "No node fits: 0/3 nodes are available: 3 Insufficient cpu."
+    assert found.advice == "Lower its cpu request, or add a node."
     assert [one.text for one in found.evidence] == [f"FailedScheduling: {SHORT}"]
+
+
+def pending(reasons: str, *others: Pod, **fields: object) -> Diagnosis:
+    """The diagnosis of a pod that the node ``home`` refuses for these reasons."""
+    text = f"0/1 nodes are available: {reasons}. no new claims to deallocate, preemption: none."
+    wait = PodCondition(type="PodScheduled", status="False", reason="Unschedulable", message=text)
+    containers = fields.pop("containers", (Container(name="c", image="a:1"),))
+    waits = Pod(
+        metadata=ObjectMeta(name="web", namespace="default", uid="u"),
+        spec=PodSpec(containers=containers, **fields),  # type: ignore[arg-type]
+        status=PodStatus(phase="Pending", conditions=(wait,)),
+    )
+    home = node("home")
+    taints = (Taint(key="only", value="some", effect="NoSchedule"),)
+    home = structs.replace(
+        home,
+        spec=structs.replace(home.spec, taints=taints),
+        status=structs.replace(home.status, allocatable={"memory": "4Gi", "cpu": "2"}),
+    )
+    return diagnose(Facts(pod=waits, now=0.0, node=home, others=others))
+
+
+def asking(name: str, memory: str) -> Container:
+    return Container(
+        name=name, image="a:1", resources=ResourceRequirements(requests={"memory": memory})
+    )
+
+
+def test_a_request_is_compared_with_the_node_and_the_other_pods() -> None:
+    heavy = structs.replace(pod("heavy"), spec=PodSpec(containers=(asking("c", "3Gi"),)))
+    found = pending("1 Insufficient memory", heavy, containers=(asking("c", "2Gi"),))
+    assert found.sentences[0] == (
+        "It requests 2Gi of memory; the node has 4Gi. Other pods hold: heavy 3Gi."
+    )
+    assert found.field == "spec.containers[0].resources.requests.memory"
+    assert found.advice == "Lower its memory request, or end other pods."
+    found = pending("1 Insufficient memory", heavy, containers=(asking("c", "5Gi"),))
+    assert found.sentences[0] == "It requests 5Gi of memory; the node has 4Gi."
+    assert found.advice == "Lower its memory request."
+
+
+def test_a_port_names_its_holder() -> None:
+    def using(port: int) -> tuple[Container, ...]:
+        ports = (ContainerPort(containerPort=80, hostPort=port, protocol="TCP"),)
+        return (Container(name="c", image="a:1", ports=ports),)
+
+    holder = structs.replace(pod("holder"), spec=PodSpec(containers=using(8080)))
+    reasons = "1 node(s) didn't have free ports for the requested pod ports"
+    found = pending(reasons, holder, containers=using(8080))
+    assert found.sentences[0] == "TCP 8080 is held by holder."
+    assert found.field == "spec.containers[0].ports[0].hostPort"
+
+
+@pytest.mark.parametrize(
+    ("reasons", "field", "advice"),
+    [
+        ("1 Too many pods", "spec", "End other pods, or raise maxPods of the node."),
+        ("1 node(s) were unschedulable", "spec.tolerations", "kubectl uncordon home"),
+        ("1 node(s) had untolerated taint(s)", "spec.tolerations", "kubectl taint node home KEY-"),
+        ("1 node(s) didn't match Pod's node affinity/selector", "spec.nodeSelector",
+         "kubectl label node home disk=ssd"),
+        ("1 node(s) didn't match pod affinity rules", "spec.affinity.podAffinity", "Start the"),
+        ("1 node(s) didn't match pod anti-affinity rules", "spec.affinity.podAntiAffinity", "End"),
+        ("1 node(s) didn't match pod topology spread constraints",
+         "spec.topologySpreadConstraints", "ScheduleAnyway"),
+        ('persistentvolumeclaim "data" not found', "spec.volumes", "Create the claim"),
+        ("1 node(s) are on strike", "spec", "Lower the requests"),
+    ],
+)  # fmt: skip
+def test_each_reason_has_its_remedy(reasons: str, field: str, advice: str) -> None:
+    found = pending(reasons, nodeSelector={"disk": "ssd"})
+    assert found.title == f"No node fits: 0/1 nodes are available: {reasons}."
+    assert found.field == field
+    assert advice in found.advice
+
+
+def test_several_reasons_have_their_remedies_together() -> None:
+    found = pending("1 Insufficient cpu, 1 Insufficient example.com/gpu, 1 Too many pods")
+    assert "cpu request" in found.advice
+    assert "example.com/gpu request" in found.advice
+    assert "maxPods" in found.advice
+
+
+def test_what_the_node_lacks_is_named() -> None:
+    found = pending(
+        "1 node(s) didn't match Pod's node affinity/selector", nodeSelector={"disk": "ssd"}
+    )
+    assert found.sentences[0] == "The node home has no label disk=ssd."
+    found = pending("1 node(s) had untolerated taint(s)")
+    assert found.sentences[0] == "The node home has the taints only:NoSchedule."
+
+
+# --- pods of an API
+
+
+def ended(reason: str = "", message: str = "", **fields: object) -> Pod:
+    made, scheduled = pod("web"), PodCondition(type="PodScheduled", status="True")
+    return structs.replace(
+        made,
+        metadata=structs.replace(made.metadata, annotations={}, **fields),  # type: ignore[arg-type]
+        spec=structs.replace(made.spec, volumes=(Volume(name="v"),)),
+        status=PodStatus(phase="Failed", reason=reason, message=message, conditions=(scheduled,)),
+    )
+
+
+def test_a_finalizer_keeps_the_record_of_a_deleted_pod() -> None:
+    web = ended(deletionTimestamp="2026-01-01T00:00:00Z", finalizers=("example.com/hold",))
+    found = diagnose(Facts(pod=web, now=0.0))
+    assert (found.cause, found.health) == ("HeldByFinalizers", Health.TERMINATING)
+    assert found.title.endswith("its finalizers keep the record: example.com/hold.")
+    assert found.field == "metadata.finalizers"
+    command = """kubectl patch pod web -n default -p '{"metadata":{"finalizers":null}}'"""
+    assert found.advice.endswith(command)
+
+
+@pytest.mark.parametrize(
+    ("message", "field"),
+    [
+        ('Usage of EmptyDir volume "v" exceeds the limit "1Mi". ',
+         "spec.volumes[0].emptyDir.sizeLimit"),
+        ("Pod ephemeral local storage usage exceeds the total limit of containers 1Mi. ",
+         "spec.containers"),
+        ('Container c exceeded its local ephemeral storage limit "1Mi". ',
+         "spec.containers[0].resources.limits.ephemeral-storage"),
+    ],
+)  # fmt: skip
+def test_a_limit_of_storage_is_named(message: str, field: str) -> None:
+    web = ended("Evicted", message)
+    found = diagnose(Facts(pod=web, now=0.0))
+    assert (found.cause, found.title) == ("StorageLimit", f"It was evicted: {message.strip()}")
+    assert found.field == field
+
+
+def test_a_missing_config_map_of_an_api_pod_is_created_through_the_api() -> None:
+    waiting = ContainerStateWaiting(
+        reason="CreateContainerConfigError", message='configmap "settings" not found'
+    )
+    web = ended()
+    status = container(ContainerState(waiting=waiting))
+    status = structs.replace(status, name=web.spec.containers[0].name)
+    web = structs.replace(web, status=PodStatus(phase="Pending", containerStatuses=(status,)))
+    found = diagnose(Facts(pod=web, now=0.0))
+    assert found.title.endswith("needs the ConfigMap settings, which does not exist.")
+    assert found.advice.startswith("Create that ConfigMap in the pod's namespace")
 
 
 def test_a_gate_is_named() -> None:
