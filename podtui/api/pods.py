@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from podtui.api.names import CONFIG_MIRROR
+from podtui.api.names import CONFIG_MIRROR, MANIFEST_PATH
 from podtui.api.v1 import Container, ContainerStateTerminated, ContainerStatus, Pod
 
 HostPort = tuple[str, str, int]
@@ -28,6 +28,11 @@ def pod_ref(pod: Pod) -> str:
 def is_mirror(pod: Pod) -> bool:
     """Return whether the record is the mirror of a static pod."""
     return CONFIG_MIRROR in pod.metadata.annotations
+
+
+def is_api_pod(pod: Pod) -> bool:
+    """Return whether a client created the pod through the API; a static pod has a file."""
+    return not is_mirror(pod) and MANIFEST_PATH not in pod.metadata.annotations
 
 
 def source_uid(pod: Pod) -> str:

@@ -126,9 +126,18 @@ class ApiClient:
         path = kind_of(Pod).collection(namespace)
         await self._connection.post(path, body=text, content_type=YAML)
 
-    async def replace_pod(self, namespace: str, name: str, text: bytes) -> None:
+    async def replace_pod(
+        self,
+        namespace: str,
+        name: str,
+        text: bytes,
+        *,
+        subresource: str = "",
+        dry_run: bool = False,
+    ) -> None:
         """See `Client.replace_pod`."""
-        await self._connection.put(pod_path(namespace, name), text, YAML)
+        path = pod_path(namespace, name) + f"/{subresource}" * bool(subresource)
+        await self._connection.put(path, text, YAML, {"dryRun": "All"} if dry_run else None)
 
     async def delete_pod(self, pod: Pod) -> None:
         """See `Client.delete_pod`."""

@@ -100,9 +100,15 @@ class HttpConnection:
         ) as response:
             return await response.read()
 
-    async def put(self, path: str, body: bytes, content_type: str) -> bytes:
+    async def put(
+        self,
+        path: str,
+        body: bytes,
+        content_type: str,
+        params: Mapping[str, str] | None = None,
+    ) -> bytes:
         async with self.stream(
-            "PUT", path, body=body, content_type=content_type, total=self.answer_seconds
+            "PUT", path, params, body=body, content_type=content_type, total=self.answer_seconds
         ) as response:
             return await response.read()
 

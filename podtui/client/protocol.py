@@ -284,9 +284,18 @@ class Client(SessionClient, Protocol):
         Raises `ApiError`: 409 if it exists, 422 if it is invalid."""
         ...
 
-    async def replace_pod(self, namespace: str, name: str, text: bytes) -> None:
-        """Replace a pod by a YAML text through the API. Raises `ApiError`: 409 if it was changed
-        since, 422 if the change is not allowed."""
+    async def replace_pod(
+        self,
+        namespace: str,
+        name: str,
+        text: bytes,
+        *,
+        subresource: str = "",
+        dry_run: bool = False,
+    ) -> None:
+        """Replace a pod, or its ``subresource``, by a YAML text through the API; with ``dry_run``
+        only check it. Raises `ApiError`: 409 if it was changed since, 422 if the change is not
+        allowed."""
         ...
 
     async def delete_pod(self, pod: Pod) -> None:

@@ -11,12 +11,13 @@ from action_scene import asked
 from msgspec import structs
 from textual.pilot import Pilot
 from tui_app import notified, running, wait_for
-from tui_scene import FakeClient, node, pod, status
+from tui_scene import FakeClient, ended, node, pod, status
 
-from podtui.api.v1 import Pod
+from podtui.api.v1 import OwnerReference, Pod
 from podtui.errors import ApiError
 from podtui.tui.app import PodtuiApp
 from podtui.tui.commands import edit_manifest
+from podtui.tui.screens.why_screen import WhyScreen
 
 
 class ApiClient(FakeClient):
@@ -27,6 +28,7 @@ class ApiClient(FakeClient):
         self.one = one
         self.deleted: list[str] = []
         self.replaced: list[bytes] = []
+        self.subresources: list[str] = []
         self.created: list[tuple[str, bytes]] = []
         self.refusals: list[str] = []
 
@@ -37,20 +39,31 @@ class ApiClient(FakeClient):
     async def delete_pod(self, one: Pod) -> None:
         self.deleted.append(one.metadata.name)
 
-    async def replace_pod(self, namespace: str, name: str, text: bytes) -> None:
+    async def replace_pod(
+        self,
+        namespace: str,
+        name: str,
+        text: bytes,
+        *,
+        subresource: str = "",
+        dry_run: bool = False,
+    ) -> None:
         if self.refusals:
             raise ApiError(422, "Invalid", self.refusals.pop())
-        self.replaced.append(text)
+        if not dry_run:
+            self.replaced.append(text)
+            self.subresources.append(subresource)
 
     async def create_pod(self, namespace: str, text: bytes) -> None:
         self.created.append((namespace, text))
 
 
 @asynccontextmanager
-async def guest() -> AsyncIterator[tuple[PodtuiApp, Pilot[None], ApiClient]]:
+async def guest(one: Pod | None = None) -> AsyncIterator[tuple[PodtuiApp, Pilot[None], ApiClient]]:
     """A screen with one pod, which the API created."""
-    one = pod("web", status("app"))
-    one = structs.replace(one, metadata=structs.replace(one.metadata, annotations={}))
+    if one is None:
+        one = pod("web", status("app"))
+        one = structs.replace(one, metadata=structs.replace(one.metadata, annotations={}))
     client = ApiClient(one)
     client.fill((one,), (), (), (node(),))
     async with running(client) as (app, pilot):
@@ -97,6 +110,57 @@ async def test_an_edit_goes_through_the_api_and_can_be_repeated_after_a_refusal(
         (replaced,) = client.replaced
         assert replaced.startswith(b"apiVersion: v1\nkind: Pod\n")
         assert replaced.endswith(b"# one\n# two\n")
+
+
+def hungry() -> Pod:
+    """An API pod that was killed for using more memory than its limit."""
+    over = status("app", ended(137, reason="OOMKilled"))
+    one = pod("web", over, limits={"memory": "16Mi"})
+    return structs.replace(one, metadata=structs.replace(one.metadata, annotations={}))
+
+
+@pytest.mark.parametrize(
+    ("refusals", "words", "replaced", "created"),
+    [
+        ([], "The API updates the pod in place.", [""], 0),
+        (["Forbidden"], "The pod is resized in place.", ["resize"], 0),
+        (["Forbidden", "Forbidden"], "it is deleted, and created again", [], 1),
+    ],
+    ids=["update", "resize", "recreate"],
+)
+async def test_a_fix_of_an_api_pod_goes_through_the_api(
+    refusals: list[str], words: str, replaced: list[str], created: int
+) -> None:
+    async with guest(hungry()) as (app, pilot, client):
+        client.refusals += refusals
+        await pilot.press("X")
+        await wait_for(pilot, lambda: isinstance(app.screen, WhyScreen), "the screen")
+        await wait_for(pilot, lambda: app.screen.check_action("apply", ()), "a fix")
+        await pilot.press("f")
+        dialog = await asked(app, pilot)
+        text = "\n".join("".join(span.text for span in line) for line in dialog.view.lines)
+        assert "-         memory: 16Mi" in text
+        assert "+         memory: 32Mi" in text
+        assert words in text
+        await pilot.press("y")
+        await notified(app, pilot, "Double the memory limit to 32Mi")
+        assert client.subresources == replaced
+        assert client.deleted == ["web-n1"] * created
+        sent = client.created[0][1] if created else client.replaced[0]
+        assert b"memory: 32Mi" in sent
+        assert b"uid:" not in sent
+        assert b"phase" not in sent
+
+
+async def test_the_pod_of_an_owner_has_no_fix_of_its_own() -> None:
+    owner = OwnerReference(apiVersion="apps/v1", kind="ReplicaSet", name="web", uid="u")
+    one = hungry()
+    one = structs.replace(one, metadata=structs.replace(one.metadata, ownerReferences=(owner,)))
+    async with guest(one) as (app, pilot, _):
+        await pilot.press("X")
+        await wait_for(pilot, lambda: isinstance(app.screen, WhyScreen), "the screen")
+        await pilot.pause()
+        assert not app.screen.check_action("apply", ())
 
 
 async def test_an_unchanged_text_writes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -281,6 +281,10 @@ DIALOGS: Final = {
     "refused-record": dialog(
         lambda: edit_record.refusal_dialog("web", 'Pod "web" is invalid: spec: Forbidden'),
         "edit_record.refusal_dialog", "Edit again"),
+    "fix-record": dialog(
+        lambda: edit_record.fix_dialog(
+            pods("web")[0], "Remove the hostPort", "a: 1\nb: 2\n", "a: 1\n", edit_record.RECREATE),
+        "edit_record.fix_dialog", "Delete and create again"),
     "remove-image": dialog(lambda: image_commands.removal_dialog(images()[3]),
                            "images.removal_dialog", "Remove image"),
     "overwrite": dialog(lambda: copy_files.overwrite_dialog(Path("hosts")),

@@ -8,8 +8,7 @@ from typing import Final
 
 from msgspec import Struct
 
-from podtui.api.names import MANIFEST_PATH
-from podtui.api.pods import is_mirror
+from podtui.api.pods import is_api_pod
 from podtui.api.v1 import Pod
 from podtui.tui.commands.copy_files import transfer_files
 from podtui.tui.commands.create_pod import create_pod
@@ -69,11 +68,7 @@ def _edit(session: Session, selection: Selection, _: str) -> None:
 
 def _api_pods(selection: Selection) -> tuple[Pod, ...]:
     """Return the selected pods that come from the API, not from a file."""
-    return tuple(
-        pod
-        for pod in selection.pods
-        if not is_mirror(pod) and MANIFEST_PATH not in pod.metadata.annotations
-    )
+    return tuple(filter(is_api_pod, selection.pods))
 
 
 def _delete(session: Session, selection: Selection, _: str) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 from functools import partial
 from typing import ClassVar
 
@@ -11,14 +12,17 @@ from textual.binding import Binding, BindingType
 
 from podtui.api.insight import InsightPart, InsightQuery
 from podtui.api.local import Manifest
+from podtui.api.pods import is_api_pod
 from podtui.api.v1 import Pod
 from podtui.client.protocol import LogQuery
 from podtui.errors import PodtuiError
+from podtui.tui.commands.edit_record import fix_pod
 from podtui.tui.commands.fix import Applied, apply_fix, outcome, outcome_line
 from podtui.tui.model.model import Changes
 from podtui.tui.screens.acting_screen import ActingScreen
 from podtui.tui.screens.live_screen import BackScreen
 from podtui.tui.views.labels import place_of, pod_label
+from podtui.tui.views.pods.live_manifest import live_manifest
 from podtui.tui.views.why import WhyView, facts_of, health_text, newest_of, why_lines
 from podtui.tui.widgets.bars import Bar, Hints
 from podtui.tui.widgets.cells import Line, Span
@@ -75,6 +79,8 @@ class WhyScreen(ActingScreen, BackScreen):
         self._logs: dict[str, tuple[str, ...]] = {}
         self._log_of: tuple[object, ...] = ()
         self._log_problems: dict[str, str] = {}
+        self._live: tuple[Pod, Manifest] | None = None
+        """The API pod as a manifest, cached until the pod changes."""
 
     def compose(self) -> ComposeResult:
         yield Bar(id="header")
@@ -139,7 +145,7 @@ class WhyScreen(ActingScreen, BackScreen):
         view = self.query_one("#why-text", LinesView)
         shown = WhyView(
             diagnosis,
-            manifest,
+            self._manifest_of(pod),
             now,
             self._chosen,
             readonly=self.session.readonly,
@@ -151,7 +157,16 @@ class WhyScreen(ActingScreen, BackScreen):
             self._ask_log(pod, diagnosis)
 
     def _facts(self, pod: Pod, now: float) -> Facts:
-        return facts_of(self.session.model, pod, now, self._logs, self._log_problems)
+        facts = facts_of(self.session.model, pod, now, self._logs, self._log_problems)
+        return replace(facts, manifest=self._manifest_of(pod))
+
+    def _manifest_of(self, pod: Pod | None) -> Manifest | None:
+        """Return the manifest of the file; for an API pod, the pod itself as a manifest."""
+        if self.manifest is not None or pod is None or not _is_changeable(pod):
+            return self.manifest
+        if self._live is None or self._live[0] is not pod:
+            self._live = (pod, live_manifest(pod))
+        return self._live[1]
 
     def _diagnose(self, facts: Facts | None, manifest: Manifest | None) -> Diagnosis | None:
         if facts is not None:
@@ -251,6 +266,10 @@ class WhyScreen(ActingScreen, BackScreen):
 
     def action_apply(self) -> None:
         fix, manifest, diagnosis = self._fix(), self.manifest, self._diagnosis
+        pod = self._pod
+        if fix is not None and manifest is None and pod is not None and _is_changeable(pod):
+            self.session.start("Fix", partial(fix_pod, self.session, pod, fix))
+            return
         if fix is None or manifest is None or diagnosis is None:
             return
 
@@ -301,6 +320,11 @@ class WhyScreen(ActingScreen, BackScreen):
             return None
         wanted = manifest.status.podUID
         return pod if not wanted or pod.metadata.uid == wanted else None
+
+
+def _is_changeable(pod: Pod) -> bool:
+    """Return whether a fix can be applied to the pod itself, not to its file or its owner."""
+    return is_api_pod(pod) and not pod.metadata.ownerReferences
 
 
 def _shortened(line: bytes) -> str:

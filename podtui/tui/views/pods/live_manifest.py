@@ -1,0 +1,62 @@
+"""An API pod as a manifest: the text that an edit changes, and the positions of its fields."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import yaml
+from msgspec import structs
+
+from podtui.api.local import Manifest, ManifestSpec, ManifestState, ManifestStatus
+from podtui.api.places import Path, Place, write_places
+from podtui.api.v1 import ObjectMeta, Pod, PodStatus
+from podtui.tui.views.pods.describe import pod_yaml
+
+
+def live_manifest(pod: Pod) -> Manifest:
+    """Return the pod as a client would write it: without its status and what the server set."""
+    meta = structs.replace(
+        pod.metadata,
+        creationTimestamp=None,
+        deletionGracePeriodSeconds=None,
+        deletionTimestamp=None,
+        generation=None,
+        resourceVersion="",
+        uid="",
+    )
+    text = pod_yaml(structs.replace(pod, metadata=meta, status=PodStatus()))
+    keys: dict[Path, Place] = {}
+    values: dict[Path, Place] = {}
+    for path, key, value in _fields(yaml.compose(text, yaml.SafeLoader), ()):
+        values[path] = value
+        if key is not None:
+            keys[path] = key
+    return Manifest(
+        metadata=ObjectMeta(name=f"pod {pod.metadata.name}"),
+        spec=ManifestSpec(path="", text=text),
+        status=ManifestStatus(
+            state=ManifestState.ACCEPTED,
+            podNamespace=pod.metadata.namespace,
+            podName=pod.metadata.name,
+            podUID=pod.metadata.uid,
+            places=write_places(keys, values),
+        ),
+    )
+
+
+def _fields(node: Any, path: Path) -> Iterator[tuple[Path, Place | None, Place]]:
+    """Yield the path of each field below a YAML node, with the positions of key and value."""
+    if isinstance(node, yaml.MappingNode):
+        for key, value in node.value:
+            here = (*path, str(key.value))
+            yield here, _place(key), _place(value)
+            yield from _fields(value, here)
+    elif isinstance(node, yaml.SequenceNode):
+        for index, item in enumerate(node.value):
+            yield (*path, index), None, _place(item)
+            yield from _fields(item, (*path, index))
+
+
+def _place(node: Any) -> Place:
+    return node.start_mark.line + 1, node.start_mark.column + 1
