@@ -10,6 +10,7 @@ from aiohttp import web
 
 from podtui.api.names import LOG_GAP, LOG_GAPS
 from podtui.api.times import parse_time
+from podtui.api.v1 import Pod
 from podtui.clock import Clock
 from podtui.runtime.protocol import LogLines, LogOptions
 from podtui.server.node.kubelet import NODE_PROXY
@@ -52,8 +53,12 @@ class LogRoutes:
 
     async def of_api(self, request: web.Request) -> web.StreamResponse:
         namespace, name = request.match_info["namespace"], request.match_info["pod"]
-        if await self._records.get("pods", namespace, name) is None:
+        pod = await self._records.get("pods", namespace, name)
+        if pod is None:
             raise not_found("pods", name)
+        if isinstance(pod, Pod) and not pod.spec.nodeName:
+            # An unscheduled pod has no log yet.
+            return web.Response(status=204)
         return await self.of_kubelet(request)
 
     async def of_kubelet(self, request: web.Request) -> web.StreamResponse:

@@ -48,8 +48,9 @@ def node_usage(metrics: NodeMetrics) -> Usage:
 
 
 def is_active(pod: Pod) -> bool:
-    """Return whether the pod counts for the node: a finished or rejected pod uses no resources."""
-    return pod.status.phase not in ("Succeeded", "Failed")
+    """Return whether the pod counts for its node: a finished, rejected or unscheduled pod uses no
+    resources."""
+    return bool(pod.spec.nodeName) and pod.status.phase not in ("Succeeded", "Failed")
 
 
 def requested(pod: Pod, resource: str) -> int:

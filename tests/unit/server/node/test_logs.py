@@ -44,6 +44,16 @@ async def test_bodies(query: str, body: bytes, logged: Served, http: aiohttp.Cli
     assert logged.kubelet.closed_logs == 1
 
 
+async def test_an_unscheduled_pod_has_no_log_yet(
+    served: Served, http: aiohttp.ClientSession
+) -> None:
+    one = pod("web")
+    await served.store.put("pods", replace(one, spec=replace(one.spec, nodeName="")))
+    async with http.get(LOG) as response:
+        assert (response.status, await response.read()) == (204, b"")
+    assert served.kubelet.asked == []
+
+
 async def test_timestamps_precede_complete_lines(
     logged: Served, http: aiohttp.ClientSession
 ) -> None:

@@ -31,6 +31,16 @@ def text(line: Line) -> str:
     return "".join(span.text for span in line).rstrip()
 
 
+def test_an_unscheduled_pod_holds_nothing() -> None:
+    waits = pod("waits", requests={"cpu": "1", "memory": "1Gi"})
+    assert waits.spec.nodeName
+    held = {one.resource: one.requested for one in gauges(node(), [requests_of(waits)], {}, None)}
+    assert held["cpu"] == 1000
+    waits = structs.replace(waits, spec=structs.replace(waits.spec, nodeName=""))
+    free = gauges(node(), [requests_of(waits)], {}, None)
+    assert {one.requested for one in free} == {0}
+
+
 # --- history
 
 
