@@ -6,6 +6,8 @@ from collections.abc import AsyncGenerator, AsyncIterator, Generator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from typing import Final
 
+from prometheus_client import generate_latest
+
 from podtui.api.local import NodeMetrics, PodMetrics
 from podtui.api.pod_resources import is_static
 from podtui.api.pods import all_containers
@@ -20,6 +22,7 @@ from podtui.api.v1 import (
     PodStatus,
 )
 from podtui.errors import EngineConflict, EngineNotFound, LogError, RestartRefused, SessionError
+from podtui.kubelet.base.kubelet_metrics import HEALTH_CHECK, HEALTH_CHECKS, SLIS
 from podtui.kubelet.base.types import WorkerState
 from podtui.kubelet.containers.killer import effective_grace
 from podtui.kubelet.containers.restart import restarts_in_place, to_restart
@@ -150,7 +153,17 @@ class Endpoints:
         return cadvisor_metrics(measured, cores=cores, memory=memory)
 
     def healthy(self) -> tuple[bool, str]:
-        return self._loop.health()
+        """Return the state of the sync loop, and the reason if it is not healthy; counts the
+        check."""
+        well, reason = self._loop.health()
+        for name, passed in (("ping", True), ("log", True), ("syncloop", well)):
+            HEALTH_CHECK.labels(name, "healthz").set(passed)
+            HEALTH_CHECKS.labels(name, "healthz", "success" if passed else "error").inc()
+        return well, reason
+
+    def sli_prometheus(self) -> bytes:
+        """Return ``/metrics/slis``."""
+        return generate_latest(SLIS)
 
     # --- requests of users
 

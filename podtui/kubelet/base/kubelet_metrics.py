@@ -22,6 +22,8 @@ from podtui.runtime.protocol import Runtime
 
 disable_created_metrics()
 KUBELET: Final = CollectorRegistry()
+SLIS: Final = CollectorRegistry()
+"""The results of health checks, which are served separately."""
 _POD_START: Final = (0.5, 1, 2, 3, 4, 5, 6, 8, 10, 20, 30, 45, 60, 120, 180, 240, 300, 360, 480,
                      600, 900, 1200, 1800, 2700, 3600)  # fmt: skip
 _OPERATION: Final = tuple(0.005 * 2.5**n for n in range(14))
@@ -103,6 +105,18 @@ PREEMPTIONS: Final = Counter(
 )
 EVICTIONS: Final = Counter(
     "kubelet_evictions", "Evicted pods", ["eviction_signal"], registry=KUBELET
+)
+HEALTH_CHECK: Final = Gauge(
+    "kubernetes_healthcheck",
+    "Result of the last health check: 1 if it passed",
+    ["name", "type"],
+    registry=SLIS,
+)
+HEALTH_CHECKS: Final = Counter(
+    "kubernetes_healthchecks_total",
+    "Results of health checks",
+    ["name", "type", "status"],
+    registry=SLIS,
 )
 _OPERATIONS: Final = {
     "connect": "version",

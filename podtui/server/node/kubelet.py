@@ -98,6 +98,8 @@ class KubeletFigures(Protocol):
 
     def probe_prometheus(self) -> bytes: ...
 
+    def sli_prometheus(self) -> bytes: ...
+
     async def resource_prometheus(self) -> bytes: ...
 
     async def cadvisor_prometheus(self) -> bytes: ...
@@ -117,6 +119,7 @@ class FigureRoutes:
             "/runningpods/": self.running_pods,
             "/metrics": self.metrics,
             "/metrics/probes": self.probes,
+            "/metrics/slis": self.slis,
             "/metrics/resource": self.resource,
             "/metrics/cadvisor": self.cadvisor,
             "/configz": self.configz,
@@ -142,6 +145,9 @@ class FigureRoutes:
 
     async def probes(self, request: web.Request) -> web.Response:
         return _exposed(self._figures.probe_prometheus())
+
+    async def slis(self, request: web.Request) -> web.Response:
+        return _exposed(self._figures.sli_prometheus())
 
     async def resource(self, request: web.Request) -> web.Response:
         return _exposed(await self._figures.resource_prometheus())

@@ -10,6 +10,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from virtual_time import virtual
 
 from podtui.agent.run import configz
+from podtui.kubelet.pods.sync_loop import SyncLoop
 from podtui.server.node.kubelet import NODE_PROXY, FigureRoutes
 from podtui.settings import Settings
 
@@ -22,12 +23,12 @@ async def test_each_path_of_the_kubelet_is_served(prefix: str) -> None:
     world = World()
     routes = FigureRoutes(world.kubelet.endpoints, b"{}").routes()
     paths = {route.path for route in routes if route.path.startswith(prefix)}
-    for path in ("metrics", "metrics/probes", "metrics/resource", "metrics/cadvisor", "configz",
-                 "stats/summary", "runningpods/"):  # fmt: skip
+    for path in ("metrics", "metrics/probes", "metrics/resource", "metrics/cadvisor",
+                 "metrics/slis", "configz", "stats/summary", "runningpods/"):  # fmt: skip
         assert f"{prefix}/{path}" in paths
 
 
-def value(body: bytes, name: str, **labels: str) -> float:
+def value(body: bytes, name: str, /, **labels: str) -> float:
     return sum(
         sample.value
         for family in text_string_to_metric_families(body.decode())
@@ -73,6 +74,27 @@ async def test_rejections_are_counted_by_reason() -> None:
         after = world.kubelet.endpoints.prometheus()
         name = "kubelet_admission_rejections_total"
         grown = [value(body, name, reason="NodeAffinity") for body in (before, after)]
+        assert grown[1] - grown[0] == 1
+
+
+@virtual()
+async def test_health_checks_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+    async with World().running() as world:
+        await world.sleep(5)
+        figures = world.kubelet.endpoints
+        before = figures.sli_prometheus()
+        assert figures.healthy()[0]
+        after = figures.sli_prometheus()
+        total, checked = "kubernetes_healthchecks_total", {"name": "syncloop", "type": "healthz"}
+        assert value(after, "kubernetes_healthcheck", **checked) == 1
+        grown = [value(body, total, status="success", **checked) for body in (before, after)]
+        assert grown[1] - grown[0] == 1
+        monkeypatch.setattr(SyncLoop, "health", lambda self: (False, "it stands still"))
+        assert not figures.healthy()[0]
+        failed = figures.sli_prometheus()
+        assert value(failed, "kubernetes_healthcheck", **checked) == 0
+        assert value(failed, "kubernetes_healthcheck", name="ping", type="healthz") == 1
+        grown = [value(body, total, status="error", **checked) for body in (after, failed)]
         assert grown[1] - grown[0] == 1
 
 
