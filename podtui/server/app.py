@@ -51,14 +51,17 @@ def build_app(
     next bookmark.
     """
     clock = clock or SystemClock()
-    streams, sockets = Streams(), Sockets(clock)
+    limits = limits or Limits()
+    streams, sockets = Streams(limits.stalled_seconds), Sockets(clock)
+    request_limits = RequestLimits(limits)
     access = access or Access()
     app = web.Application(
         middlewares=[
+            request_limits.send,
             yaml_responses,
             errors_as_status,
             access.middleware,
-            RequestLimits(limits).middleware,
+            request_limits.middleware,
             *middlewares,
         ],
         # One more, because aiohttp refuses a body of exactly this size.

@@ -1,13 +1,15 @@
 """Limits of requests: how many at once, how long, and how large and slow a body may be.
 
-They are the API server's: 3 MiB for a body, and a minute for a request that is neither a watch nor
-a stream. Connections are limited where they are accepted (`podtui.server.transport.tls`), heads by
-the HTTP parser (`podtui.server.transport.unix`).
+They are the API server's: 3 MiB for a body, a minute for a request that is neither a watch nor a
+stream, and another one for a client to read its response. Connections are limited where they are
+accepted (`podtui.server.transport.tls`), heads by the HTTP parser (`podtui.server.transport.unix`).
 """
 
 from __future__ import annotations
 
 import asyncio
+import logging
+from collections import Counter
 from collections.abc import Generator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -17,9 +19,10 @@ from aiohttp import web
 
 from podtui.api.names import GROUP
 from podtui.api.v1 import StatusDetails
-from podtui.server.auth.access import ATTRIBUTES
-from podtui.server.auth.attributes import Attributes
+from podtui.server.auth.access import ATTRIBUTES, USER
 from podtui.server.status import Handler, StatusError
+
+log = logging.getLogger(__name__)
 
 LARGEST_BODY: Final = 3 * 1024 * 1024
 _FILES: Final = "files"
@@ -28,27 +31,49 @@ _FILES: Final = "files"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
-    """``most_long`` is for watches and streams; seconds are for the other requests."""
+    """``most_long`` is for watches and streams, of which one client may have ``most_long_each``: a
+    client is a user with a User-Agent. ``stalled_seconds`` is how long a stream waits for a client
+    that does not read; the other seconds are for the other requests."""
 
     most: int = 400
     most_long: int = 384
+    most_long_each: int = 192
     body_seconds: float = 30.0
     seconds: float = 60.0
+    send_seconds: float = 60.0
+    stalled_seconds: float = 4 * 3600.0
 
 
 class RequestLimits:
-    """The middleware. It reads the body of a request, so that handlers need not limit it."""
+    """The middlewares. They read the body of a request, so that handlers need not limit it."""
 
-    def __init__(self, limits: Limits | None = None) -> None:
-        self._limits = limits or Limits()
+    def __init__(self, limits: Limits) -> None:
+        self._limits = limits
         self._running = 0
-        self._running_long = 0
+        self._running_long: Counter[tuple[str, str]] = Counter()
+
+    @web.middleware
+    async def send(self, request: web.Request, handler: Handler) -> web.StreamResponse:
+        """Send the response, and disconnect a client that does not read it in time. For responses
+        of every kind: the outermost middleware."""
+        response = await handler(request)
+        if response.prepared:
+            return response  # A stream, which has ended.
+        try:
+            async with asyncio.timeout(self._limits.send_seconds):
+                await response.prepare(request)
+                await response.write_eof()
+        except TimeoutError:
+            log.debug("the client of %s did not read the response", request.path)
+            if request.transport is not None:
+                request.transport.abort()
+        return response
 
     @web.middleware
     async def middleware(self, request: web.Request, handler: Handler) -> web.StreamResponse:
         """Raises `StatusError` 408, 413, 429 and 504."""
         attributes = request[ATTRIBUTES]
-        with self._counted(attributes):
+        with self._counted(request):
             if not (attributes.group == GROUP and attributes.subresource == _FILES):
                 await self._read_body(request)
             if attributes.long_running or attributes.group == GROUP:
@@ -81,10 +106,14 @@ class RequestLimits:
             raise StatusError(408, "the request's body did not arrive in time") from error
 
     @contextmanager
-    def _counted(self, attributes: Attributes) -> Generator[None]:
-        long = attributes.long_running
-        running = self._running_long if long else self._running
-        if running >= (self._limits.most_long if long else self._limits.most):
+    def _counted(self, request: web.Request) -> Generator[None]:
+        long, running, limits = request[ATTRIBUTES].long_running, self._running_long, self._limits
+        client = (request[USER].name, request.headers.get("User-Agent", ""))
+        if long:
+            full = running.total() >= limits.most_long or running[client] >= limits.most_long_each
+        else:
+            full = self._running >= limits.most
+        if full:
             raise StatusError(
                 429,
                 "Too many requests, please try again later.",
@@ -92,13 +121,15 @@ class RequestLimits:
                 details=StatusDetails(retryAfterSeconds=1),
                 headers={"Retry-After": "1"},
             )
-        self._running_long += long
         self._running += not long
+        running[client] += long
         try:
             yield
         finally:
-            self._running_long -= long
             self._running -= not long
+            running[client] -= long
+            if not running[client]:
+                del running[client]
 
 
 def too_large() -> StatusError:

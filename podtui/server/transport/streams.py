@@ -56,12 +56,17 @@ class Outflow:
         self._ended = True
         self._changed.set()
 
-    async def write_to(self, response: web.StreamResponse) -> None:
+    async def write_to(self, response: web.StreamResponse, seconds: float) -> None:
+        """Raises ConnectionError if the client leaves, or does not read for ``seconds``."""
         while True:
             if self._buffer:
                 data, self._buffer = self._buffer, bytearray()
                 self._room.set()
-                await response.write(data)
+                try:
+                    async with asyncio.timeout(seconds):
+                        await response.write(data)
+                except TimeoutError as error:
+                    raise ConnectionAbortedError("the client does not read") from error
             elif self._ended:
                 return
             else:
@@ -83,9 +88,11 @@ Producer = Callable[[Outflow], Awaitable[None]]
 
 
 class Streams:
-    """All open streams of one server."""
+    """All open streams of one server. One whose client does not read for ``stalled_seconds`` is
+    ended."""
 
-    def __init__(self) -> None:
+    def __init__(self, stalled_seconds: float) -> None:
+        self._stalled_seconds = stalled_seconds
         self._open: set[Outflow] = set()
         self._closed = False
         self._closing = asyncio.Event()
@@ -135,9 +142,11 @@ class Streams:
         self._open.add(outflow)
         try:
             await response.prepare(request)
-            await _flow(outflow, response, producers, timeout)
-        except* ConnectionError:
-            log.debug("the client of %s left", request.path)
+            await self._flow(outflow, response, producers, timeout)
+        except* ConnectionError as errors:
+            log.debug("the client of %s left: %s", request.path, errors.exceptions)
+            if request.transport is not None:
+                request.transport.abort()
         except* Exception:
             log.exception("%s broke off", request.path)
             if request.transport is not None:
@@ -146,25 +155,25 @@ class Streams:
             self._open.discard(outflow)
         return response
 
+    async def _flow(
+        self,
+        outflow: Outflow,
+        response: web.StreamResponse,
+        producers: tuple[Producer, ...],
+        timeout: float | None,
+    ) -> None:
+        async with asyncio.TaskGroup() as group:
+            tasks = [group.create_task(_produce(producer, outflow)) for producer in producers]
+            if timeout is not None:
+                tasks.append(group.create_task(_end_after(timeout, outflow)))
+            await outflow.write_to(response, self._stalled_seconds)
+            for task in tasks:
+                task.cancel()
+        await response.write_eof()
+
 
 STREAMS: Final[web.AppKey[Streams]] = web.AppKey("streams", Streams)
 """The streams of an application."""
-
-
-async def _flow(
-    outflow: Outflow,
-    response: web.StreamResponse,
-    producers: tuple[Producer, ...],
-    timeout: float | None,
-) -> None:
-    async with asyncio.TaskGroup() as group:
-        tasks = [group.create_task(_produce(producer, outflow)) for producer in producers]
-        if timeout is not None:
-            tasks.append(group.create_task(_end_after(timeout, outflow)))
-        await outflow.write_to(response)
-        for task in tasks:
-            task.cancel()
-    await response.write_eof()
 
 
 async def _produce(producer: Producer, outflow: Outflow) -> None:

@@ -9,6 +9,7 @@ import json
 import logging
 import ssl
 from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import Any
 
@@ -199,6 +200,71 @@ async def test_too_many_requests(tmp_path: Path, handlers: Handlers) -> None:
         handlers.go.set()
         assert [await one for one in (long, *short)] == [(200, None)] * 3
         assert (await ask(LIST))[0] == 200
+
+
+async def test_one_client_cannot_take_all_watches(tmp_path: Path, handlers: Handlers) -> None:
+    options = handlers.options(most_long=4, most_long_each=2)
+    async with tls_world(tmp_path, **options) as world, AsyncExitStack() as stack:
+
+        async def watch(client: aiohttp.ClientSession) -> int:
+            response = await stack.enter_async_context(client.get(f"{LIST}?watch=true"))
+            return response.status
+
+        one, other, third = [
+            await stack.enter_async_context(world.client(**{"User-Agent": name}))
+            for name in ("one/1", "other/1", "third/1")
+        ]
+        assert [await watch(one) for _ in range(3)] == [200, 200, 429]
+        assert [await watch(other) for _ in range(3)] == [200, 200, 429]
+        assert await watch(third) == 429
+        async with one.get(LIST) as response:
+            assert response.status == 200
+
+
+async def silent(world: TlsWorld, path: str) -> asyncio.StreamWriter:
+    """Send a request on the unix socket, and read none of the response."""
+    _, writer = await asyncio.open_unix_connection(str(world.served.socket), limit=1024)
+    writer.write(f"GET {path} HTTP/1.1\r\nHost: localhost\r\n\r\n".encode())
+    await writer.drain()
+    return writer
+
+
+async def until_disconnected(world: TlsWorld) -> None:
+    server = world.served.runner.server
+    assert server is not None
+    async with asyncio.timeout(20):
+        while server.connections:  # noqa: ASYNC110 - nothing tells when a client is disconnected
+            await asyncio.sleep(0.01)
+
+
+async def test_a_client_has_a_time_limit_to_read_a_list(tmp_path: Path, handlers: Handlers) -> None:
+    async with tls_world(tmp_path, **handlers.options(send_seconds=0.05)) as world:
+        for number in range(20):
+            one = pod(f"p{number}")
+            labels = {"padding": "x" * 100_000}
+            meta = structs.replace(one.metadata, annotations=labels)
+            await world.served.store.put("pods", structs.replace(one, metadata=meta))
+        async with world.client() as client, client.get(LIST) as response:
+            assert len((await response.json())["items"]) == 20
+        writer = await silent(world, LIST)
+        await until_disconnected(world)
+        writer.transport.abort()
+
+
+async def test_a_stream_waits_a_limited_time_for_its_client(
+    tmp_path: Path, handlers: Handlers
+) -> None:
+    async with tls_world(tmp_path, **handlers.options(stalled_seconds=0.05)) as world:
+        writer = await silent(world, f"{LIST}?watch=true")
+        for number in range(20):
+            one = pod("big")
+            annotations = {"padding": "x" * 100_000, "n": str(number)}
+            meta = structs.replace(one.metadata, annotations=annotations)
+            await world.served.store.put("pods", structs.replace(one, metadata=meta))
+            await asyncio.sleep(0)
+        await until_disconnected(world)
+        assert len(world.served.app[STREAMS]) == 0
+        writer.transport.abort()
 
 
 async def test_a_request_has_a_time_limit_and_a_stream_has_none(
