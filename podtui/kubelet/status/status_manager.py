@@ -10,7 +10,9 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Collection
+from contextlib import suppress
 from dataclasses import dataclass, field
+from typing import Final
 
 from msgspec import structs
 
@@ -35,6 +37,7 @@ from podtui.kubelet.status.records import (
 
 _LOG = logging.getLogger(__name__)
 _Key = tuple[str, str]
+RETRY_SECONDS: Final = 10.0
 
 
 @dataclass(slots=True)
@@ -80,6 +83,7 @@ class StatusManager:
         self._ended: set[_Key] = set()
         self._dirty: dict[_Key | str, None] = {}
         """Names of mirror records and UIDs of API pods to write."""
+        self._failed: dict[_Key | str, None] = {}
         self._sources_ready = False
         self._wake = asyncio.Event()
 
@@ -250,14 +254,19 @@ class StatusManager:
     # --- writing
 
     async def run(self) -> None:
-        """Write changed records, forever."""
+        """Write changed records, forever. A write that failed is retried with the next change, or
+        after `RETRY_SECONDS`."""
         while True:
-            await self._wake.wait()
+            with suppress(TimeoutError):
+                async with asyncio.timeout(RETRY_SECONDS if self._failed else None):
+                    await self._wake.wait()
             self._wake.clear()
             await self.drain()
 
     async def drain(self) -> None:
-        """Write the records that have changed so far."""
+        """Write the records that have changed so far, and those whose last write failed."""
+        self._dirty |= self._failed
+        self._failed.clear()
         while self._dirty:
             one = next(iter(self._dirty))
             del self._dirty[one]
@@ -265,6 +274,7 @@ class StatusManager:
                 await (self._write_status(one) if isinstance(one, str) else self._write_mirror(one))
             except PodtuiError as error:
                 _LOG.warning("the record of %s is not written: %s", one, error)
+                self._failed[one] = None
 
     async def _write_status(self, uid: str) -> None:
         entry = self._entries.get(uid)

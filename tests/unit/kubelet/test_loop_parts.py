@@ -14,8 +14,9 @@ from virtual_time import VirtualClock, settle, virtual
 
 from podtui.agent.home import home_ports
 from podtui.api.v1 import ContainerStatus, Pod, PodStatus
-from podtui.errors import EngineConflict, EngineError, EngineUnavailable
+from podtui.errors import EngineConflict, EngineError, EngineUnavailable, PodtuiError
 from podtui.kubelet.base.config import KubeletConfig
+from podtui.kubelet.base.ports import PodClient
 from podtui.kubelet.base.tasks import gather_all
 from podtui.kubelet.base.types import ObservedContainer, ObservedPod
 from podtui.kubelet.containers.restart import RestartCounts
@@ -24,7 +25,7 @@ from podtui.kubelet.pleg.pleg import Pleg
 from podtui.kubelet.pleg.pod_cache import PodCache
 from podtui.kubelet.pods.pod_manager import PodManager
 from podtui.kubelet.pods.sources import FILE, SourceDiff
-from podtui.kubelet.status.status_manager import StatusManager
+from podtui.kubelet.status.status_manager import RETRY_SECONDS, StatusManager
 from podtui.runtime.protocol import ContainerState, Runtime, RuntimeEvent, RuntimeSnapshot
 from podtui.store import open_store
 from podtui.store.protocol import WatchType
@@ -227,6 +228,39 @@ async def test_a_record_with_another_uid_is_a_deletion_and_an_addition() -> None
         (added, "new", "Pending"),
         (deleted, "new", "Pending"),
     ]
+
+
+@virtual()
+async def test_a_status_that_could_not_be_written_is_retried() -> None:
+    clock = VirtualClock()
+    pods = home_ports(open_store(None, clock=clock), clock, "n1").pods
+    conflicts = [PodtuiError("the object has been modified")] * 2
+
+    class Conflicting:
+        """Refuses the first writes, as an API server may."""
+
+        list, get, delete = pods.list, pods.get, pods.delete
+        update = pods.update
+
+        async def create(self, one: Pod) -> Pod:
+            if conflicts:
+                raise conflicts.pop()
+            return await pods.create(one)
+
+    client = cast("PodClient", Conflicting())
+    statuses = StatusManager(client, clock, "n1", lambda: "node-uid", lambda _uid: True)
+    async with asyncio.TaskGroup() as group:
+        task = group.create_task(statuses.run())
+        one = pod("a", "a")
+        statuses.claim(one)
+        statuses.set(one, PodStatus(phase="Running"))
+        await asyncio.sleep(RETRY_SECONDS - 1)
+        assert await pods.get("default", "a") is None
+        await asyncio.sleep(RETRY_SECONDS + 2)
+        record = await pods.get("default", "a")
+        assert record is not None
+        assert record.status.phase == "Running"
+        task.cancel()
 
 
 @pytest.mark.virtual_time
