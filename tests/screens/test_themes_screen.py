@@ -57,11 +57,12 @@ async def test_the_files_are_watched(tmp_path: Path, monkeypatch: pytest.MonkeyP
     async with app.run_test() as pilot:
         await pilot.pause(0.2)
         changed = base.replace('primary: "#6cb6ff"', 'primary: "#ff0000"')
-        for _ in range(20):
+
+        def is_new() -> bool:
             # The watcher may still be starting: write until it has seen one.
-            path.write_text(changed)
-            await pilot.pause(0.1)
-            if app.current_theme.primary == "#ff0000":
-                break
+            nonlocal changed
             changed += "\n"
-        await wait_for(pilot, lambda: app.current_theme.primary == "#ff0000", "the new theme")
+            path.write_text(changed)
+            return app.current_theme.primary == "#ff0000"
+
+        await wait_for(pilot, is_new, "the new theme")

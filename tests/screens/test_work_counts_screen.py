@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import time
+import math
 from typing import Any
 
 import pytest
@@ -15,7 +15,9 @@ from tui_scene import full_client, pod, status
 
 from podtui.api.v1 import Pod
 from podtui.client.protocol import Changed
-from podtui.tui.app import LONGEST
+from podtui.tui import app as app_module
+from podtui.tui.app import PodtuiApp
+from podtui.tui.screens.logs import log_view
 from podtui.tui.screens.main import pods_pane
 from podtui.tui.screens.node import node_screen
 from podtui.tui.screens.node.node_screen import NodeScreen
@@ -218,27 +220,32 @@ async def test_changes_wait_for_the_paint_of_a_key_with_a_limit(
     async with running() as (app, pilot):
         await pilot.pause(0.5)
         told = counting(monkeypatch, app, "_show")
+        monkeypatch.setattr(PodtuiApp, "idle", 0.0)
+        monkeypatch.setattr(app_module, "LONGEST", math.inf)
         app.model.fold(Pod, Changed((pod("web", status(restarts=5)),)))
-        app._published_at = app._last_input = time.monotonic()
         app.publish_pending()
         assert not told
+        monkeypatch.setattr(PodtuiApp, "idle", 1.0)
         await wait_for(pilot, lambda: any(changes.pods for changes in told), "the change")
+        monkeypatch.setattr(PodtuiApp, "idle", 0.0)
+        monkeypatch.setattr(app_module, "LONGEST", 0.0)
         app.model.fold(Pod, Changed((pod("web", status(restarts=6)),)))
-        app._last_input = time.monotonic()
-        app._published_at = time.monotonic() - LONGEST
         told.clear()
         app.publish_pending()
         assert told, "a key is held down, and still changes are shown"
 
 
-async def test_log_frames_wait_for_the_paint_of_a_key_with_a_limit() -> None:
+async def test_log_frames_wait_for_the_paint_of_a_key_with_a_limit(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     app = LogApp()
     async with app.run_test(size=(40, 10)) as pilot:
         view = await fill(app, numbered(100))
         view.idle = lambda: 0.0
-        view._framed_at = time.perf_counter()
+        monkeypatch.setattr(log_view, "LONGEST", math.inf)
         view.write(numbered(5, 100))
         before = view.lines.rows.rows
-        view._due()
+        await pilot.pause(3 * log_view.FRAME)
         assert view.lines.rows.rows == before
+        monkeypatch.setattr(log_view, "LONGEST", 0.0)
         await wait_for(pilot, lambda: view.lines.rows.rows == before + 5, "its turn")
