@@ -52,14 +52,29 @@ class KubectlAgent:
         assert done.returncode == 0, done.stderr
         return done.stdout
 
+    def send(self, content: bytes, *arguments: str) -> None:
+        """Run kubectl, which must succeed, with bytes as its input."""
+        subprocess.run(
+            [kubectl(), *arguments],
+            input=content,
+            capture_output=True,
+            cwd=self.work,
+            env=self.environment,
+            timeout=120,
+            check=True,
+        )
+
     @contextmanager
-    def start(self, *arguments: str) -> Iterator[subprocess.Popen[str]]:
-        """Start kubectl, and kill it at the end."""
+    def start(
+        self, *arguments: str, terminal: int | None = None
+    ) -> Iterator[subprocess.Popen[str]]:
+        """Start kubectl, and kill it at the end. ``terminal`` is its input and output, if given."""
+        output = subprocess.PIPE if terminal is None else terminal
         with subprocess.Popen(
             [kubectl(), *arguments],
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
+            stdin=subprocess.DEVNULL if terminal is None else terminal,
+            stdout=output,
+            stderr=subprocess.STDOUT if terminal is None else terminal,
             text=True,
             cwd=self.work,
             env=self.environment,

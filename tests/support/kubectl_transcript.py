@@ -26,6 +26,7 @@ _MASKS: Final = tuple(
         (r"https://127\.0\.0\.1:\d+", "SERVER"),
         (r"\b\d+\.\d+\.\d+\.\d+\b", "ADDRESS"),
         (r"\b(\d+[dhms])+\b( \(x\d+ over (\d+[dhms])+\))?", "AGE"),
+        (r"^[EIW]\d{4} [\d:.]+ +\d+ ", "LOG "),
         (r"(LIVE|MERGED)-\d+", r"\1"),
         (r"(kube-api-access|debugger(-n1)?)-[a-z0-9]{5}\b", r"\1-X"),
         (r'resourceVersion: "\d+"', "VERSION"),
