@@ -317,9 +317,7 @@ REST: tuple[Rule[Facts], ...] = (
         id="ReadinessGate",
         match=_gate,
         title="All containers are ready, but the readiness gate {gate} is not.",
-        sentences=(
-            "An external component must set that condition; for a static pod there is none.",
-        ),
+        sentences=("An external component must set that condition through the API.",),
         advice="Remove the gate, or run the component that sets it.",
         fixes=_no_gates,
         docs=_DOCS + "concepts/workloads/pods/pod-lifecycle/#pod-readiness-gate",

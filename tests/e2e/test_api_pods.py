@@ -171,6 +171,58 @@ def test_a_pod_has_a_token_of_its_service_account_and_the_root_certificate(home:
     assert home.run("exec", "web", "--", "cat", f"{mounted}/namespace") == "default"
 
 
+def test_ended_and_resized_pods_keep_their_status_under_a_new_agent(home: Home) -> None:
+    amounts, more = {"cpu": "100m", "memory": "32Mi"}, {"cpu": "200m", "memory": "32Mi"}
+    home.start()
+    sized = {"resources": {"requests": amounts, "limits": amounts}}
+    home.apply("Pod", "sized", spec=spec(container=sized))
+    ending = spec(container={"command": ["sh", "-c", "exit 3"]}, restartPolicy="Never")
+    home.apply("Pod", "once", spec=ending)
+    home.run("wait", "--for=condition=Ready", "pod/sized", "--timeout=60s")
+    resources = {"name": "main", "resources": {"limits": more, "requests": more}}
+    change = json.dumps({"spec": {"containers": [resources]}})
+    home.run("patch", "pod", "sized", "--subresource=resize", "-p", change)
+
+    def resized() -> bool:
+        status = home.pod("sized")["status"]
+        (main,) = status["containerStatuses"]
+        under_way = any(one["type"].startswith("PodResize") for one in status["conditions"])
+        return bool(main["resources"]["limits"] == more and not under_way)
+
+    home.until(resized)
+    home.until(lambda: home.pod("once")["status"]["phase"] == "Failed")
+    before = {name: home.pod(name)["status"] for name in ("sized", "once")}
+    home.kill()
+    home.start()
+    home.run("wait", "--for=condition=Ready", "node/home", "--timeout=60s")
+    home.apply("Pod", "later", spec=spec())
+    home.run("wait", "--for=condition=Ready", "pod/later", "--timeout=60s")
+    for name, status in before.items():
+        assert home.pod(name)["status"] == status
+    told = home.run("get", "events", "-o", "jsonpath={.items[*].reason}").split()
+    assert told.count("Started") == 3
+
+
+def test_a_container_that_is_killed_without_an_agent_is_started_again(home: Home) -> None:
+    home.start()
+    home.apply("Pod", "web", spec=spec())
+    home.run("wait", "--for=condition=Ready", "pod/web", "--timeout=60s")
+    (before,) = home.pod("web")["status"]["containerStatuses"]
+    home.kill()
+    identity = before["containerID"].partition("://")[2]
+    subprocess.run(["docker", "kill", identity], check=True, capture_output=True, timeout=30)
+    home.start()
+
+    def again() -> bool:
+        (status,) = home.pod("web")["status"]["containerStatuses"]
+        return bool(status["restartCount"] == 1 and status["ready"])
+
+    home.until(again)
+    (after,) = home.pod("web")["status"]["containerStatuses"]
+    assert after["lastState"]["terminated"]["containerID"] == before["containerID"]
+    assert after["lastState"]["terminated"]["exitCode"] == 137
+
+
 def test_the_next_agent_finishes_an_interrupted_deletion(home: Home) -> None:
     home.start()
     home.apply("Pod", "deaf", spec=spec(container={"command": ["sleep", "3600"]}))

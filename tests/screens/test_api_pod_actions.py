@@ -13,7 +13,7 @@ from textual.pilot import Pilot
 from tui_app import notified, running, wait_for
 from tui_scene import FakeClient, ended, node, pod, status
 
-from podtui.api.v1 import OwnerReference, Pod
+from podtui.api.v1 import OwnerReference, Pod, PodCondition, PodReadinessGate
 from podtui.errors import ApiError
 from podtui.tui.app import PodtuiApp
 from podtui.tui.commands import edit_manifest
@@ -150,6 +150,31 @@ async def test_a_fix_of_an_api_pod_goes_through_the_api(
         assert b"memory: 32Mi" in sent
         assert b"uid:" not in sent
         assert b"phase" not in sent
+
+
+async def test_a_fix_that_a_resize_would_ignore_creates_the_pod_again() -> None:
+    one = pod("web", status("app"))
+    text = 'the status of pod readiness gate "a.b/c" is not "True", but False'
+    gate = PodCondition(type="Ready", status="False", reason="ReadinessGatesNotReady", message=text)
+    gates = (PodReadinessGate(conditionType="a.b/c"),)
+    one = structs.replace(
+        one,
+        metadata=structs.replace(one.metadata, annotations={}),
+        spec=structs.replace(one.spec, readinessGates=gates),
+        status=structs.replace(one.status, conditions=(gate,)),
+    )
+    async with guest(one) as (app, pilot, client):
+        client.refusals.append("Forbidden")
+        await pilot.press("X")
+        await wait_for(pilot, lambda: isinstance(app.screen, WhyScreen), "the screen")
+        await wait_for(pilot, lambda: app.screen.check_action("apply", ()), "a fix")
+        await pilot.press("f")
+        await asked(app, pilot)
+        await pilot.press("y")
+        await notified(app, pilot, "Remove the readiness gates")
+        assert client.replaced == []
+        assert client.deleted == ["web-n1"]
+        assert b"readinessGates" not in client.created[0][1]
 
 
 async def test_the_pod_of_an_owner_has_no_fix_of_its_own() -> None:

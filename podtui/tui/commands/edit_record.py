@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Final
 
 from podtui.api.v1 import Pod
@@ -13,7 +13,7 @@ from podtui.tui.commands.edit_manifest import edited_text
 from podtui.tui.commands.session import Session
 from podtui.tui.views.labels import pod_label
 from podtui.tui.views.pods.describe import pod_yaml
-from podtui.tui.views.pods.live_manifest import live_manifest
+from podtui.tui.views.pods.live_manifest import changes_resources_only, live_manifest
 from podtui.tui.widgets.cells import Line, Span
 from podtui.tui.widgets.dialogs import CANCEL, Dialog, Option, confirmation
 from podtui.tui.widgets.sanitize import clean
@@ -55,7 +55,10 @@ async def fix_pod(session: Session, pod: Pod, fix: Fix) -> None:
     pod and creating it again. Raises `ApiError`, `podtui.why.EditError`."""
     meta, before = pod.metadata, live_manifest(pod).spec.text
     after = apply_edits(before, fix.edits)
-    way = await _way(session, pod, after.encode())
+    ways = {UPDATE: ""}
+    if changes_resources_only(before, after):
+        ways[RESIZE] = "resize"
+    way = await _way(session, pod, after.encode(), ways)
     if await session.ask(fix_dialog(pod, fix.title, before, after, way)) == CANCEL:
         return
     if way == RECREATE:
@@ -64,9 +67,8 @@ async def fix_pod(session: Session, pod: Pod, fix: Fix) -> None:
         await _create_again(session, pod, after.encode())
         session.record_action("create", _kubectl(session, pod, "create"), meta.name)
     else:
-        subresource = "resize" if way == RESIZE else ""
         await session.client.replace_pod(
-            meta.namespace, meta.name, after.encode(), subresource=subresource
+            meta.namespace, meta.name, after.encode(), subresource=ways[way]
         )
         session.record_action("edit", _kubectl(session, pod, "edit"), meta.name)
     session.notify(fix.title, title=f"{pod_label(pod)} changed through the API")
@@ -78,10 +80,11 @@ def _kubectl(session: Session, pod: Pod, verb: str) -> list[str]:
     return session.kubectl(verb, *what, f"--namespace={meta.namespace}")
 
 
-async def _way(session: Session, pod: Pod, text: bytes) -> str:
-    """Return how the API takes the changed pod."""
+async def _way(session: Session, pod: Pod, text: bytes, ways: Mapping[str, str]) -> str:
+    """Return the first of the ways, which have their subresources, in which the API takes the
+    changed pod; else `RECREATE`."""
     meta = pod.metadata
-    for way, subresource in ((UPDATE, ""), (RESIZE, "resize")):
+    for way, subresource in ways.items():
         try:
             await session.client.replace_pod(
                 meta.namespace, meta.name, text, subresource=subresource, dry_run=True

@@ -45,6 +45,21 @@ def live_manifest(pod: Pod) -> Manifest:
     )
 
 
+def changes_resources_only(before: str, after: str) -> bool:
+    """Return whether two texts of a pod differ in resources of containers, and in nothing else: a
+    resize ignores all other changes."""
+    return before != after and _without_resources(before) == _without_resources(after)
+
+
+def _without_resources(text: str) -> Any:
+    document: Any = yaml.safe_load(text)
+    spec = document["spec"]
+    for container in (*spec.get("containers", ()), *spec.get("initContainers", ())):
+        container.pop("resources", None)
+    spec.pop("resources", None)
+    return document
+
+
 def _fields(node: Any, path: Path) -> Iterator[tuple[Path, Place | None, Place]]:
     """Yield the path of each field below a YAML node, with the positions of key and value."""
     if isinstance(node, yaml.MappingNode):
