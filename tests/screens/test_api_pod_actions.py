@@ -18,6 +18,7 @@ from podtui.errors import ApiError
 from podtui.tui.app import PodtuiApp
 from podtui.tui.commands import edit_manifest
 from podtui.tui.screens.why_screen import WhyScreen
+from podtui.tui.widgets.tones import LinesView
 
 
 class ApiClient(FakeClient):
@@ -175,6 +176,18 @@ async def test_a_fix_that_a_resize_would_ignore_creates_the_pod_again() -> None:
         assert client.replaced == []
         assert client.deleted == ["web-n1"]
         assert b"readinessGates" not in client.created[0][1]
+
+
+async def test_a_terminating_pod_is_explained() -> None:
+    one = pod("web", status("app"), deleted=True)
+    one = structs.replace(
+        one, metadata=structs.replace(one.metadata, annotations={}, finalizers=("a.b/hold",))
+    )
+    async with guest(one) as (app, pilot, _):
+        await pilot.press("X")
+        await wait_for(pilot, lambda: isinstance(app.screen, WhyScreen), "the screen")
+        shown = app.screen.query_one("#why-text", LinesView)
+        await wait_for(pilot, lambda: "a.b/hold" in str(shown.lines), "the explanation")
 
 
 async def test_the_pod_of_an_owner_has_no_fix_of_its_own() -> None:

@@ -264,6 +264,7 @@ GLYPHS: Final = {
     Health.HEALTHY: ("●", "running"),
     Health.DONE: ("✔", "completed"),
     Health.WAITING: ("◔", "pending"),
+    Health.TERMINATING: ("◌", "terminating"),
     Health.BROKEN: ("✖", "error"),
 }
 
