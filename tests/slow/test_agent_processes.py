@@ -14,6 +14,7 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
+import psutil
 import pytest
 from tmux_harness import wait_until
 
@@ -57,6 +58,23 @@ def agent(root: Path) -> Iterator[subprocess.Popen[bytes]]:
     finally:
         process.kill()
         process.wait(10)
+
+
+def test_the_token_is_in_no_process_list_and_in_no_record(
+    agent: subprocess.Popen[bytes], root: Path
+) -> None:
+    assert main(["kubeconfig"]) == 0
+    token = resolve({}).settings.pki_path.joinpath("token").read_bytes().strip()
+    assert token in (root / "kubeconfig").read_bytes()
+    process = psutil.Process(agent.pid)
+    for one in (process, *process.children(recursive=True)):
+        for name in ("cmdline", "environ"):
+            assert token not in Path(f"/proc/{one.pid}/{name}").read_bytes()
+    records = list(root.glob("records.db*"))
+    assert records
+    for path in records:
+        assert token not in path.read_bytes()
+        assert path.stat().st_mode & 0o077 == 0, path
 
 
 def test_stop_and_down_say_that_simulated_pods_end(

@@ -8,17 +8,15 @@ write can come between.
 from __future__ import annotations
 
 import secrets
-from collections.abc import Callable, Generator, Iterable
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
-from typing import Any, Final, cast
+from typing import Any, Final
 from uuid import uuid4
 
 import msgspec
 from aiohttp import web
 from multidict import CIMultiDict
 
-from podtui.api import fields as facts
 from podtui.api.names import MANIFEST_PATH
 from podtui.api.pods import is_mirror
 from podtui.api.times import rfc3339
@@ -37,10 +35,9 @@ from podtui.errors import AlreadyExists, InvalidUpdate, NotFound
 from podtui.manifest.validation.errors import Errors, FieldError, printed
 from podtui.manifest.validation.formats import path_segment
 from podtui.manifest.validation.metadata import object_meta, object_meta_update
-from podtui.patching import json_patch, merge_patch, server_side_apply, strategic
-from podtui.patching.errors import ApplyConflict, PatchError, go_text
-from podtui.server.encoding.bodies import decode_body, parse_body, parse_yaml, to_struct
-from podtui.server.encoding.decoding import DecodeError, Tree, decode_object, json_kind, parse_json
+from podtui.patching.errors import go_text
+from podtui.server.encoding.bodies import decode_body, parse_body, to_struct
+from podtui.server.encoding.decoding import DecodeError, Tree, decode_object
 from podtui.server.encoding.media_types import PARTIAL, TABLE, MediaType, negotiate
 from podtui.server.protocol import KubeletEndpoints
 from podtui.server.resources.admission import admission, check_deletion
@@ -51,6 +48,13 @@ from podtui.server.resources.options import (
     delete_options,
     precondition_failure,
     write_options,
+)
+from podtui.server.resources.patches import (
+    APPLY_PATCH,
+    PATCHES,
+    STRATEGIC_PATCH,
+    Patches,
+    parse_patch,
 )
 from podtui.server.resources.query import include_object, parse_query
 from podtui.server.resources.read_routes import Rendering
@@ -68,15 +72,8 @@ from podtui.store.protocol import Records
 from podtui.store.resources import RESOURCES, Object
 from podtui.store.resources import Resource as RecordName
 
-JSON_PATCH: Final = "application/json-patch+json"
-MERGE_PATCH: Final = "application/merge-patch+json"
-STRATEGIC_PATCH: Final = "application/strategic-merge-patch+json"
-APPLY_PATCH: Final = "application/apply-patch+yaml"
-_PATCHES: Final = (JSON_PATCH, MERGE_PATCH, STRATEGIC_PATCH, APPLY_PATCH)
-_REJECTED: Final = "the server rejected our request due to an error in our request"
 _STORED: Final = {"nodes": "minions"}
 """The names of resources in the API server's storage, where they differ."""
-_EMPTY: Final[tuple[object, ...]] = (None, "", {})
 _NAME_ATTEMPTS: Final = 8
 _NAME_ALPHABET: Final = "bcdfghjklmnpqrstvwxz2456789"
 _LONGEST_PREFIX: Final = 58
@@ -115,7 +112,7 @@ class WriteRoutes:
         self._kubelet = kubelet
         self._admit = admission(resource, records, clock)
         self._rendering = Rendering(resource, clock)
-        self._schema = facts.name_of_kind(resource.api_version, resource.kind) or resource.kind
+        self._patches = Patches(resource, clock)
 
     def routes(self) -> list[web.RouteDef]:
         root, plural = self._resource.root, self._resource.plural
@@ -245,7 +242,7 @@ class WriteRoutes:
     async def _created(self, item: Any, options: WriteOptions, answer: Answer) -> Object:
         """Admit, check and store a new object. Raises `AlreadyExists`."""
         if not item.metadata.managedFields:
-            item = self._managed(item, None, options, "")
+            item = self._patches.managed(item, None, options, "")
         admitted = await self._admit(item)
         item = self._strategy.prepare_create(admitted)
         self._refuse(item.metadata.name, self._strategy.validate_create(item))
@@ -273,7 +270,7 @@ class WriteRoutes:
 
         def change(old: Any) -> Any:
             self._check_identity(item, old)
-            return self._managed(item, old, options, subresource)
+            return self._patches.managed(item, old, options, subresource)
 
         create = self._create if strategy.create_on_update and not subresource else None
         try:
@@ -289,26 +286,19 @@ class WriteRoutes:
         self, request: web.Request, strategy: Strategy, subresource: str
     ) -> web.Response:
         media = request.content_type
-        if media not in _PATCHES:
+        if media not in PATCHES:
             raise StatusError(415, "415: Unsupported Media Type", details=StatusDetails())
         options = write_options(request, "PatchOptions", apply=media == APPLY_PATCH)
         answer = self._answer(request)
-        patch = _parsed_patch(media, await request.read())
+        patch = parse_patch(media, await request.read())
         if media == APPLY_PATCH:
             return await self._apply(request, strategy, subresource, patch, options, answer)
 
         def change(old: Any) -> Any:
-            document = self._document(old)
-            with _patch_errors():
-                if media == JSON_PATCH:
-                    document = json_patch.apply(document, patch)
-                elif media == MERGE_PATCH:
-                    document = merge_patch.apply(document, patch)
-                else:
-                    document = strategic.apply(self._schema, document, patch)
+            document = self._patches.patched(old, media, patch)
             shown = go_text(patch) if media == STRATEGIC_PATCH else ""
             new = self._patched(request, document, options, answer, shown)
-            return self._managed(new, old, options, subresource)
+            return self._patches.managed(new, old, options, subresource)
 
         try:
             stored = await self._change(request, strategy, subresource, change, options, answer)
@@ -326,33 +316,18 @@ class WriteRoutes:
         answer: Answer,
     ) -> web.Response:
         """Apply a configuration, or create the object from it."""
-        kind = _group_kind(applied)
-        expected = (self._resource.api_version, self._resource.kind)
-        if kind != expected:
-            raise bad_request(f"invalid object type: {_shown_kind(*kind)}")
+        self._patches.check_kind(applied)
 
-        def merged(live: Tree | None) -> Any:
-            with _patch_errors():
-                document = server_side_apply.apply(
-                    self._schema,
-                    live,
-                    applied,
-                    manager=options.manager,
-                    time=rfc3339(self._clock.now()),
-                    force=options.force,
-                    subresource=subresource,
-                )
+        def change(live: Any) -> Any:
+            document = self._patches.applied(live, applied, options, subresource)
             return self._patched(request, document, options, answer)
-
-        def change(old: Any) -> Any:
-            return merged(self._document(old))
 
         try:
             stored = await self._change(request, strategy, subresource, change, options, answer)
         except NotFound:
             if subresource:
                 raise self._missing(request) from None
-            item = merged(None)
+            item = change(None)
             managers = item.metadata.managedFields
             stored = await self._create(request, item, options, answer, managers)
             return self._respond(answer, stored, 201)
@@ -561,10 +536,6 @@ class WriteRoutes:
         resource = self._resource
         return not_found(resource.plural, request.match_info["name"], resource.group)
 
-    def _document(self, item: Any) -> Tree:
-        """Return the JSON form of an object."""
-        return cast("Tree", msgspec.json.decode(self._resource.encode(item)))
-
     def _typed(self, document: Tree) -> tuple[Tree, list[str]]:
         from_wire = self._resource.from_wire
         tree = document if from_wire is None else from_wire(document)
@@ -617,28 +588,6 @@ class WriteRoutes:
         if found:
             raise invalid_fields(self._resource.kind, name, found, self._resource.kind_group)
 
-    def _managed(self, new: Any, old: Any, options: WriteOptions, subresource: str) -> Any:
-        """Return the object with the managers of its fields."""
-        after = self._document(new)
-        if old is None:
-            # What is always written is no field that the creator sets.
-            after = {name: value for name, value in after.items() if value not in _EMPTY}
-        try:
-            document = server_side_apply.update_managers(
-                self._schema,
-                None if old is None else self._document(old),
-                after,
-                manager=options.manager,
-                time=rfc3339(self._clock.now()),
-                subresource=subresource,
-            )
-        except PatchError:
-            # A list without its keys, for instance. Kubernetes keeps no managers then.
-            return with_meta(new, managedFields=())
-        entries = document["metadata"].get("managedFields", [])
-        managers = msgspec.convert(entries, tuple[ManagedFieldsEntry, ...])
-        return with_meta(new, managedFields=managers)
-
 
 def uid_mismatch(plural: str, uid: str, meta: ObjectMeta) -> str:
     """Return why an update for another UID is refused, as the API server's storage says it."""
@@ -668,52 +617,6 @@ def _wrong_namespace() -> StatusError:
     return bad_request(
         "the namespace of the provided object does not match the namespace sent on the request"
     )
-
-
-def _parsed_patch(media: str, body: bytes) -> Any:
-    try:
-        patch: object = parse_yaml(body) if media == APPLY_PATCH else parse_json(body)
-    except DecodeError as error:
-        what = "YAML" if media == APPLY_PATCH else "patch"
-        raise bad_request(f"error decoding {what}: {error}") from error
-    if isinstance(patch, list if media == JSON_PATCH else dict):
-        return cast("Any", patch)
-    wanted = "[]handlers.jsonPatchOp" if media == JSON_PATCH else "map[string]interface {}"
-    raise bad_request(
-        "error decoding patch: json: cannot unmarshal"
-        f" {json_kind(patch)} into Go value of type {wanted}"
-    )
-
-
-@contextmanager
-def _patch_errors() -> Generator[None]:
-    """Translate the errors of `podtui.patching` into `StatusError`."""
-    try:
-        yield
-    except ApplyConflict as error:
-        causes = tuple(
-            StatusCause(
-                reason="FieldManagerConflict",
-                message=f"conflict with {one.manager}",
-                field=one.field,
-            )
-            for one in error.conflicts
-        )
-        raise StatusError(409, str(error), details=StatusDetails(causes=causes)) from error
-    except PatchError as error:
-        if error.code == 422:
-            raise StatusError(422, _REJECTED, details=StatusDetails()) from error
-        raise StatusError(error.code, str(error)) from error
-
-
-def _group_kind(document: Tree) -> tuple[str, str]:
-    return str(document.get("apiVersion") or ""), str(document.get("kind") or "")
-
-
-def _shown_kind(api_version: str, kind: str) -> str:
-    """Return a version and kind as Go prints them."""
-    group, _, version = api_version.rpartition("/")
-    return f"{group}/{version}, Kind={kind}"
 
 
 def _without_idle_times(new: Any, old: Any) -> Any:

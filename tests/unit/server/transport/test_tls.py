@@ -79,6 +79,16 @@ async def test_accepted_credentials(tmp_path: Path) -> None:
             assert (await ask(client, "/api"))[0] == 200
 
 
+async def test_a_client_certificate_is_no_credential(tmp_path: Path) -> None:
+    """Not even a valid one of the server's own authority."""
+    async with tls_world(tmp_path) as world:
+        trust = world.trust()
+        trust.load_cert_chain(world.pki.server_path)
+        connector = aiohttp.TCPConnector(ssl=trust)
+        async with aiohttp.ClientSession(world.point.url, connector=connector) as client:
+            assert await ask(client, "/api") == (401, "Unauthorized")
+
+
 async def test_two_credentials_are_refused(tmp_path: Path) -> None:
     async with tls_world(tmp_path) as world:
         head = (
