@@ -7,7 +7,7 @@ import functools
 import json
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -50,11 +50,17 @@ class Difference:
         return self.ours if self.ours is not None else self.theirs or ""
 
 
-def leaves(value: Any, path: str = "") -> Iterator[tuple[str, str]]:
-    """Yield (path, JSON) of every leaf. List items are identified by name or type."""
+def leaves(value: Any, path: str = "") -> list[tuple[str, str]]:
+    """Return (path, JSON) of every leaf. List items are identified by name or type."""
+    found: list[tuple[str, str]] = []
+    _add_leaves(found, value, path)
+    return found
+
+
+def _add_leaves(found: list[tuple[str, str]], value: Any, path: str) -> None:
     if isinstance(value, dict) and value:
         for key in sorted(value):
-            yield from leaves(value[key], f"{path}.{key}" if path else str(key))
+            _add_leaves(found, value[key], f"{path}.{key}" if path else str(key))
     elif isinstance(value, list) and value:
         times = Counter[str]()
         for index, item in enumerate(value):
@@ -63,9 +69,9 @@ def leaves(value: Any, path: str = "") -> Iterator[tuple[str, str]]:
                 name = str(next((item[key] for key in _NAMES if key in item), index))
             times[name] += 1
             again = f"#{times[name]}" if times[name] > 1 else ""
-            yield from leaves(item, f"{path}[{name}{again}]")
+            _add_leaves(found, item, f"{path}[{name}{again}]")
     else:
-        yield path, _as_json(value)
+        found.append((path, _as_json(value)))
 
 
 @functools.lru_cache(maxsize=10_000)

@@ -171,7 +171,7 @@ async def test_departure_1_across_a_restart_of_the_agent(folder: Path) -> None:
 async def test_case_11_strict_drops_a_broken_pod_at_the_next_full_list(folder: Path) -> None:
     path = folder / "web.yaml"
     put(path, pod_text())
-    async with watch(folder, strict=True, full_list_seconds=0.5) as watched:
+    async with watch(folder, strict=True, full_list_seconds=0.1) as watched:
         put(path, BROKEN)
         seen = await watched.until(lambda f: not f.pods)
         assert states(seen) == {"web.yaml": "Invalid"}
@@ -316,7 +316,10 @@ async def test_a_file_that_stays_broken_is_reported(folder: Path) -> None:
         assert seen.manifests["empty.yaml"].status.diagnostics[0].code == "EmptyManifest"
 
 
-async def test_a_constantly_changing_file_is_read_within_a_bound(folder: Path) -> None:
+async def test_a_constantly_changing_file_is_read_within_a_bound(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(folder_module, "BOUND_SECONDS", 0.3)
     path = folder / "web.yaml"
     async with watch(folder) as watched:
         path.write_text(pod_text())
@@ -494,6 +497,7 @@ async def test_a_folder_that_cannot_be_watched_is_polled(
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr("podtui.manifest.watch.Inotify.add_watch", none_left)
+    monkeypatch.setattr("podtui.manifest.watch._POLL_MS", 20)
     async with watch(folder, full_list_seconds=600.0) as watched:
         put(folder / "web.yaml", pod_text())
         await watched.until(lambda f: names(f) == ["web-n1"])
@@ -567,7 +571,7 @@ async def test_changes_missed_by_the_watch_are_found(
         """Nothing reaches whoever waits."""
 
     monkeypatch.setattr("podtui.manifest.watch.FolderWatch._take", take)
-    async with watch(folder, full_list_seconds=0.3) as watched:
+    async with watch(folder, full_list_seconds=0.05) as watched:
         put(folder / "web.yaml", pod_text())
         await watched.until(lambda f: names(f) == ["web-n1"])
         (folder / "web.yaml").write_text(pod_text(image="busybox:2"))
@@ -625,8 +629,15 @@ async def test_a_change_of_the_folder_itself_names_no_file(
         assert len(watched.history) == 1
 
 
-@pytest.mark.parametrize("seed", range(4))
-async def test_any_sequence_of_changes_ends_in_the_current_state(folder: Path, seed: int) -> None:
+async def test_any_sequence_of_changes_ends_in_the_current_state(tmp_path: Path) -> None:
+    async with asyncio.timeout(60), asyncio.TaskGroup() as group:
+        for seed in range(4):
+            folder = tmp_path / str(seed)
+            folder.mkdir()
+            group.create_task(change_and_compare(folder, seed))
+
+
+async def change_and_compare(folder: Path, seed: int) -> None:
     """No listing comes to help: a fresh look at the end sees what the watched folder says."""
     chance = random.Random(seed)
     files = [f"{name}.yaml" for name in "abcde"]

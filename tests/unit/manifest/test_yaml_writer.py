@@ -78,8 +78,11 @@ SCALARS = st.none() | st.booleans() | st.integers() | st.text()
 DOCUMENTS = st.dictionaries(
     st.text(),
     st.recursive(
-        SCALARS, lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner)
+        SCALARS,
+        lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner, max_size=3),
+        max_leaves=10,
     ),
+    max_size=5,
 )
 
 
