@@ -8,10 +8,10 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
-from msgspec import structs
 from textual.pilot import Pilot
 from tui_app import bar_text, main, make_app, notified, screen_text, table_text, wait_for
-from tui_scene import FakeClient, gallery, node
+from tui_records import node_named, pods_on_two_nodes
+from tui_scene import FakeClient
 from tui_scene import events as some_events
 
 from podtui.api.local import Manifest, NodeMetrics
@@ -64,27 +64,10 @@ class ClusterClient(FakeClient):
         self.deleted.append(pod.metadata.name)
 
 
-def placed(pod: Pod, node: str, **meta: Any) -> Pod:
-    return structs.replace(
-        pod,
-        metadata=structs.replace(pod.metadata, **meta),
-        spec=structs.replace(pod.spec, nodeName=node),
-    )
-
-
-def named(name: str) -> Node:
-    made = node()
-    return structs.replace(made, metadata=structs.replace(made.metadata, name=name))
-
-
-def pods() -> list[Pod]:
-    return [placed(pod, f"n{number % 2}") for number, pod in enumerate(gallery())]
-
-
 def client() -> ClusterClient:
     made = ClusterClient()
-    made.say(Node, Synced((named("n0"), named("n1"))))
-    made.say(Pod, Synced(tuple(pods())))
+    made.say(Node, Synced((node_named("n0"), node_named("n1"))))
+    made.say(Pod, Synced(tuple(pods_on_two_nodes())))
     made.say(Event, Synced(some_events()))
     return made
 
@@ -145,8 +128,8 @@ async def test_a_failed_log_request_names_the_cluster() -> None:
             yield []
 
     made = Silent()
-    made.say(Node, Synced((named("n0"), named("n1"))))
-    made.say(Pod, Synced(tuple(pods())))
+    made.say(Node, Synced((node_named("n0"), node_named("n1"))))
+    made.say(Pod, Synced(tuple(pods_on_two_nodes())))
     async with running(made) as (app, pilot):
         view = main(app).logs.view
 
@@ -201,7 +184,7 @@ async def test_forbidden_resources_are_reported_in_their_pane() -> None:
     refusal = 'is forbidden: User "anne" cannot list resource at the cluster scope, says the server'
     made.say(Node, Lost(f"nodes {refusal}", refused=True))
     made.say(Event, Lost(f"events {refusal}", refused=True))
-    made.say(Pod, Synced(tuple(pods())))
+    made.say(Pod, Synced(tuple(pods_on_two_nodes())))
     async with running(made) as (app, pilot):
         await pilot.press("4")
         view = app.screen.query_one("#node-view", LinesView)

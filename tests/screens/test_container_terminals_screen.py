@@ -2,36 +2,14 @@
 
 from __future__ import annotations
 
-from msgspec import structs
 from tui_app import main, running, wait_for
-from tui_scene import ended, full_client, pod, status
+from tui_records import ordered_pod
+from tui_scene import full_client
 
-from podtui.api.v1 import EphemeralContainer, Pod
 from podtui.tui.commands.restart import restartable_names
 from podtui.tui.commands.shell import running_names
 from podtui.tui.model.model import pod_key
 from podtui.tui.widgets.dialogs import Picker
-
-
-def ordered_pod() -> Pod:
-    """Return a pod whose statuses are sorted by name, as a kubelet reports them, unlike its
-    manifest.
-    """
-    base = pod("web", status("api"), status("zeta"), containers=("zeta", "api"),
-               init=(status("setup", ended(0)), status("mesh")))  # fmt: skip
-    setup, mesh = base.spec.initContainers
-    debugger = EphemeralContainer(name="debugger-1", image="busybox:1.36")
-    spec = structs.replace(
-        base.spec,
-        initContainers=(setup, structs.replace(mesh, restartPolicy="Always")),
-        ephemeralContainers=(debugger,),
-    )
-    told = structs.replace(
-        base.status,
-        initContainerStatuses=base.status.initContainerStatuses[::-1],
-        ephemeralContainerStatuses=(status("debugger-1"),),
-    )
-    return structs.replace(base, spec=spec, status=told)
 
 
 async def test_every_picker_lists_containers_in_the_order_of_the_manifest() -> None:

@@ -7,52 +7,13 @@ from typing import Any
 
 from textual.pilot import Pilot
 from tui_app import main, running, wait_for
+from tui_records import with_places
 from tui_scene import FakeClient, manifest, node, pod, status
 
-from podtui.api.local import Manifest
-from podtui.api.places import FieldPlace, write_places
 from podtui.tui.app import PodtuiApp
 from podtui.tui.screens.explain_screen import ExplainScreen
 from podtui.tui.screens.pods.pod_screen import PodScreen
 from podtui.tui.widgets.text_view import ManifestText
-
-TEXT = """\
-kind: ConfigMap
----
-kind: Pod
-metadata:
-  labels: {app: web}
-spec:
-  containers:
-  - name: web
-    image: nginx:1
-
-    args: ["a"]
----
-kind: ConfigMap
-"""
-
-
-def with_places(name: str = "web.yaml", pod_name: str = "web-n1") -> Manifest:
-    """Return a manifest whose pod is the second of three documents."""
-    import msgspec
-
-    found: dict[tuple[str | int, ...], FieldPlace] = {
-        ("kind",): FieldPlace((3, 1), (3, 7)),
-        ("metadata",): FieldPlace((4, 1), (5, 3)),
-        ("metadata", "labels"): FieldPlace((5, 3), (5, 11)),
-        ("metadata", "labels", "app"): FieldPlace((5, 12), (5, 17)),
-        ("spec",): FieldPlace((6, 1), (7, 3)),
-        ("spec", "containers"): FieldPlace((7, 3), (8, 3)),
-        ("spec", "containers", 0): FieldPlace(None, (8, 5)),
-        ("spec", "containers", 0, "name"): FieldPlace((8, 5), (8, 11)),
-        ("spec", "containers", 0, "image"): FieldPlace((9, 5), (9, 12)),
-        ("spec", "containers", 0, "args"): FieldPlace((11, 5), (11, 11)),
-    }
-    keys = {path: place.key for path, place in found.items() if place.key is not None}
-    places = write_places(keys, {path: place.value for path, place in found.items()})
-    one = manifest(name, text=TEXT, pod_name=pod_name)
-    return msgspec.structs.replace(one, status=msgspec.structs.replace(one.status, places=places))
 
 
 async def opened(app: PodtuiApp, pilot: Pilot[Any], path: str) -> ExplainScreen:

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from msgspec import structs
 from textual.app import App
 from tui_app import main, running, wait_for
+from tui_records import pulling
 from tui_scene import FakeClient, node, pod, status
 
-from podtui.api.v1 import Pod
 from podtui.tui.widgets.tones import LinesView
 
 MIB = 1024 * 1024
@@ -16,18 +15,6 @@ MIB = 1024 * 1024
 def screen_text(app: App[None]) -> str:
     overview = app.screen.query_one("#overview", LinesView)
     return "\n".join("".join(span.text for span in line) for line in overview.lines)
-
-
-def pulling(name: str, text: str, image: str = "big:1") -> Pod:
-    """Return a pod whose record contains ``text`` for the pull of its container's image."""
-    made = pod(name, phase="Pending")
-    notes = {**made.metadata.annotations, "podtui.dev/pull-progress": text}
-    (first,) = made.spec.containers
-    return structs.replace(
-        made,
-        metadata=structs.replace(made.metadata, annotations=notes),
-        spec=structs.replace(made.spec, containers=(structs.replace(first, image=image),)),
-    )
 
 
 async def test_pull_progress_appears_below_the_table_until_the_pull_ends() -> None:

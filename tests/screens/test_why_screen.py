@@ -7,11 +7,12 @@ from pathlib import Path
 import pytest
 from msgspec import structs
 from tui_app import main, running, wait_for
-from tui_scene import FakeClient, ended, full_client, manifest, pod, status, waiting
+from tui_records import HUNGRY, hungry_manifest, texts
+from tui_scene import FakeClient, ended, full_client, pod, status, waiting
 
 from podtui.api.insight import PodInsight, ProbeReport
 from podtui.api.kills import Kill, KillReason, with_kill
-from podtui.api.local import Manifest, ManifestState, Plan, PlanOutcome, PodPlan
+from podtui.api.local import Manifest, Plan, PlanOutcome, PodPlan
 from podtui.api.names import KILLS
 from podtui.api.v1 import (
     Container,
@@ -29,39 +30,8 @@ from podtui.tui.commands.edit_manifest import rewrite_file
 from podtui.tui.commands.manifest_file import Rewrite
 from podtui.tui.screens import why_screen
 from podtui.tui.screens.why_screen import WhyScreen
-from podtui.tui.widgets.cells import Line
 from podtui.tui.widgets.dialogs import Dialog
 from podtui.tui.widgets.tones import LinesView
-
-TEXT = """\
-apiVersion: v1
-kind: Pod
-metadata:
-  name: hungry
-spec:
-  containers:
-  - name: app
-    image: busybox:1.36
-    resources:
-      limits:
-        memory: 16Mi  # tight
-"""
-
-
-def record(path: str = "/m/hungry.yaml", text: str = TEXT, uid: str = "uid-hungry") -> Manifest:
-    places = read_manifest(path, text.encode(), node_name="n1").places
-    made = manifest("hungry.yaml", text=text, pod_name="hungry")
-    state = structs.replace(
-        made.status,
-        state=ManifestState.ACCEPTED, podNamespace="default", podName="hungry-n1", podUID=uid,
-        places=places, diagnostics=(),
-    )  # fmt: skip
-    return structs.replace(made, spec=structs.replace(made.spec, path=path), status=state)
-
-
-def texts(lines: list[Line]) -> list[str]:
-    return ["".join(span.text for span in line).rstrip() for line in lines]
-
 
 # --- the line in the pods pane
 
@@ -80,14 +50,14 @@ def hungry(uid: str = "uid-hungry", limit: str = "16Mi", *, well: bool = False) 
 # --- a fix on its way
 
 
-AFTER = TEXT.replace("16Mi", "32Mi")
-CHANGE = Rewrite(Path("/m/hungry.yaml"), TEXT.encode(), AFTER.encode(), "Double it")
+AFTER = HUNGRY.replace("16Mi", "32Mi")
+CHANGE = Rewrite(Path("/m/hungry.yaml"), HUNGRY.encode(), AFTER.encode(), "Double it")
 
 
 @pytest.mark.parametrize("undo", [False, True])
 async def test_a_fix_does_not_overwrite_a_changed_file(tmp_path: Path, undo: bool) -> None:
     path = tmp_path / "hungry.yaml"
-    path.write_text(TEXT)
+    path.write_text(HUNGRY)
     client: FakeClient = full_client()
     client.answer_plan = PLAN
     async with running(client, (120, 36)) as (app, pilot):
@@ -142,7 +112,7 @@ async def test_a_liveness_fix_is_verified_by_a_probe_that_passes(tmp_path: Path)
 
     def file(text: str, uid: str) -> Manifest:
         places = read_manifest(str(path), text.encode(), node_name="n1").places
-        made = record(str(path), text, uid)
+        made = hungry_manifest(str(path), text, uid)
         state = structs.replace(made.status, podName="web-n1", places=places)
         meta = structs.replace(made.metadata, name="web.yaml")
         return structs.replace(made, metadata=meta, status=state)
@@ -184,11 +154,11 @@ async def test_a_liveness_fix_is_verified_by_a_probe_that_passes(tmp_path: Path)
 
 async def test_a_key_applies_a_fix_and_the_pod_becomes_healthy(tmp_path: Path) -> None:
     path = tmp_path / "hungry.yaml"
-    path.write_text(TEXT)
+    path.write_text(HUNGRY)
     client: FakeClient = full_client()
     async with running(client, (120, 36)) as (app, pilot):
         app.model.fold(Pod, Changed((hungry(),)))
-        app.model.fold(Manifest, Changed((record(str(path)),)))
+        app.model.fold(Manifest, Changed((hungry_manifest(str(path)),)))
         app.publish_pending()
         await pilot.pause()
         main(app).pods.table.select("uid-hungry")
@@ -207,16 +177,16 @@ async def test_a_key_applies_a_fix_and_the_pod_becomes_healthy(tmp_path: Path) -
         assert "-         memory: 16Mi" in plan
         assert "+         memory: 32Mi" in plan
         assert "hungry-n1 is replaced" in plan
-        assert path.read_text() == TEXT, "nothing is written before the answer"
+        assert path.read_text() == HUNGRY, "nothing is written before the answer"
         await pilot.press("n")
         await wait_for(pilot, lambda: isinstance(app.screen, WhyScreen), "cancelled")
-        assert path.read_text() == TEXT
+        assert path.read_text() == HUNGRY
         await pilot.press("f")
         await wait_for(pilot, lambda: isinstance(app.screen, Dialog), "the plan is shown again")
         await pilot.press("y")
         await wait_for(pilot, lambda: "agent to read the file" in shown(), "the fix is written")
         assert path.read_text() == AFTER
-        app.model.fold(Manifest, Changed((record(str(path), AFTER, "uid-new"),)))
+        app.model.fold(Manifest, Changed((hungry_manifest(str(path), AFTER, "uid-new"),)))
         app.publish_pending()
         await wait_for(pilot, lambda: "to be replaced" in shown(), "the file is read")
         app.model.fold(Pod, Removed((hungry(),)))
@@ -226,7 +196,7 @@ async def test_a_key_applies_a_fix_and_the_pod_becomes_healthy(tmp_path: Path) -
         await pilot.press("u")
         await wait_for(pilot, lambda: isinstance(app.screen, Dialog), "the plan of the undo")
         await pilot.press("y")
-        await wait_for(pilot, lambda: path.read_text() == TEXT, "the fix is undone")
+        await wait_for(pilot, lambda: path.read_text() == HUNGRY, "the fix is undone")
         await wait_for(pilot, lambda: "verified" not in shown(), "no fix is followed any more")
         await pilot.press("escape")
         assert app.screen is main(app)

@@ -13,10 +13,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import structs
-from tui_scene import ended, pod, status
+from tui_records import ordered_pod
+from tui_scene import pod, status
 
 from podtui.api.pods import container_names, container_statuses
-from podtui.api.v1 import Container, ContainerPort, EphemeralContainer, Pod
+from podtui.api.v1 import Container, ContainerPort, Pod
 from podtui.client.protocol import Output
 from podtui.errors import AgentUnavailable, UsageError
 from podtui.tui.commands.copy_files import Transfer, parse_transfer, transfer_problem
@@ -226,25 +227,6 @@ def test_a_transfer_has_two_sides(text: str, transfer: Transfer) -> None:
 )
 def test_invalid_transfers_are_refused_with_a_message(text: str) -> None:
     assert transfer_problem(text)
-
-
-def ordered_pod() -> Pod:
-    """Statuses are sorted by name, as a kubelet reports them; the manifest has another order."""
-    base = pod("web", status("api"), status("zeta"), containers=("zeta", "api"),
-               init=(status("setup", ended(0)), status("mesh")))  # fmt: skip
-    setup, mesh = base.spec.initContainers
-    debugger = EphemeralContainer(name="debugger-1", image="busybox:1.36")
-    spec = structs.replace(
-        base.spec,
-        initContainers=(setup, structs.replace(mesh, restartPolicy="Always")),
-        ephemeralContainers=(debugger,),
-    )
-    told = structs.replace(
-        base.status,
-        initContainerStatuses=base.status.initContainerStatuses[::-1],
-        ephemeralContainerStatuses=(status("debugger-1"),),
-    )
-    return structs.replace(base, spec=spec, status=told)
 
 
 def test_containers_are_listed_in_the_order_of_the_manifest() -> None:

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 from msgspec import structs
+from tui_records import node_named, placed, pods_on_two_nodes
 from tui_scene import events as some_events
-from tui_scene import gallery, node
+from tui_scene import gallery
 
 from podtui.api.local import NodeMetrics
 from podtui.api.v1 import Event, Node, ObjectMeta, OwnerReference, Pod
@@ -27,23 +26,6 @@ SERVER = Server(
     user="anne",
     contexts=("prod-eu", "staging"),
 )
-
-
-def placed(pod: Pod, node: str, **meta: Any) -> Pod:
-    return structs.replace(
-        pod,
-        metadata=structs.replace(pod.metadata, **meta),
-        spec=structs.replace(pod.spec, nodeName=node),
-    )
-
-
-def named(name: str) -> Node:
-    made = node()
-    return structs.replace(made, metadata=structs.replace(made.metadata, name=name))
-
-
-def pods() -> list[Pod]:
-    return [placed(pod, f"n{number % 2}") for number, pod in enumerate(gallery())]
 
 
 # --- what there is, as data
@@ -107,9 +89,9 @@ def test_commands_mention_an_agent_only_if_there_is_one() -> None:
 
 
 def test_all_nodes_together() -> None:
-    whole = whole_node({"a": named("a"), "b": named("b")})
+    whole = whole_node({"a": node_named("a"), "b": node_named("b")})
     assert whole is not None
-    one = named("a").status.allocatable
+    one = node_named("a").status.allocatable
     assert whole.status.allocatable["pods"] == str(2 * int(one["pods"]))
     assert whole.metadata.name == "2 nodes"
     assert whole_node({}) is None
@@ -119,8 +101,8 @@ def test_allocations_are_of_the_pods_node() -> None:
     from podtui.tui.views.node.gauges import requests_of
 
     model = Model(SERVER)
-    model.fold(Node, Synced((named("n0"), named("n1"))))
-    model.fold(Pod, Synced(tuple(pods())))
+    model.fold(Node, Synced((node_named("n0"), node_named("n1"))))
+    model.fold(Pod, Synced(tuple(pods_on_two_nodes())))
     asks = {key: requests_of(pod) for key, pod in model.pods.items()}
     first = next(pod for pod in model.pods.values() if pod.spec.nodeName == "n1")
     books = allocation_of(model, asks, first)
@@ -136,14 +118,14 @@ def test_allocations_are_of_the_pods_node() -> None:
 
 def test_total_usage_requires_usage_of_each_node() -> None:
     model = Model(SERVER)
-    model.fold(Node, Synced((named("n0"), named("n1"))))
+    model.fold(Node, Synced((node_named("n0"), node_named("n1"))))
     model.set_node_usages((use("n0"),))
     assert whole_use(model) is None
     model.set_node_usages((use("n0"), use("n1")))
     found = whole_use(model)
     assert found is not None
     assert found.cpu == 200
-    assert model.use_of(named("n1")) is not None
+    assert model.use_of(node_named("n1")) is not None
 
 
 def use(name: str) -> NodeMetrics:

@@ -5,12 +5,11 @@ from __future__ import annotations
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from msgspec import structs
+from tui_records import pulling
 from tui_scene import ago, now, pod
 
 from podtui.api.insight import PodStart, Step, StepKind
 from podtui.api.local import PullStep
-from podtui.api.v1 import Pod
 from podtui.tui.views.pods.timeline import waterfall, with_pull
 from podtui.tui.views.pulls import (
     Pull,
@@ -24,18 +23,6 @@ from podtui.tui.views.pulls import (
 )
 
 MIB = 1024 * 1024
-
-
-def pulling(name: str, text: str, image: str = "big:1") -> Pod:
-    """A pod whose record says ``text`` of the pull of its container's image."""
-    made = pod(name, phase="Pending")
-    notes = {**made.metadata.annotations, "podtui.dev/pull-progress": text}
-    (first,) = made.spec.containers
-    return structs.replace(
-        made,
-        metadata=structs.replace(made.metadata, annotations=notes),
-        spec=structs.replace(made.spec, containers=(structs.replace(first, image=image),)),
-    )
 
 
 def words(pull: Pull) -> str:

@@ -7,16 +7,16 @@ from pathlib import Path
 
 import pytest
 from msgspec import structs
-from tui_scene import NOW, ended, manifest, pod, status, waiting
+from tui_records import HUNGRY, hungry_manifest, texts
+from tui_scene import NOW, ended, pod, status, waiting
 
-from podtui.api.local import Manifest, ManifestState
+from podtui.api.local import Manifest
 from podtui.api.v1 import (
     Container,
     Pod,
     ResourceRequirements,
 )
 from podtui.client.protocol import Changed
-from podtui.manifest.diagnose import read_manifest
 from podtui.tui.commands.fix import Applied, outcome, outcome_line
 from podtui.tui.commands.manifest_file import Rewrite
 from podtui.tui.model.model import Model
@@ -29,23 +29,10 @@ from podtui.tui.views.why import (
     facts_of,
     why_lines,
 )
-from podtui.tui.widgets.cells import Line, line_width
+from podtui.tui.widgets.cells import line_width
 from podtui.why import Diagnosis, Edit, Evidence, Fix, Health, diagnose
 from podtui.why.trial import Trial
 
-TEXT = """\
-apiVersion: v1
-kind: Pod
-metadata:
-  name: hungry
-spec:
-  containers:
-  - name: app
-    image: busybox:1.36
-    resources:
-      limits:
-        memory: 16Mi  # tight
-"""
 LIMIT = "spec.containers[0].resources.limits.memory"
 FIX = Fix("Double it", (Edit(11, 17, "16Mi", "32Mi"),), "A note.")
 SAID = Diagnosis(
@@ -68,23 +55,8 @@ SAID = Diagnosis(
 )
 
 
-def record(path: str = "/m/hungry.yaml", text: str = TEXT, uid: str = "uid-hungry") -> Manifest:
-    places = read_manifest(path, text.encode(), node_name="n1").places
-    made = manifest("hungry.yaml", text=text, pod_name="hungry")
-    state = structs.replace(
-        made.status,
-        state=ManifestState.ACCEPTED, podNamespace="default", podName="hungry-n1", podUID=uid,
-        places=places, diagnostics=(),
-    )  # fmt: skip
-    return structs.replace(made, spec=structs.replace(made.spec, path=path), status=state)
-
-
-def texts(lines: list[Line]) -> list[str]:
-    return ["".join(span.text for span in line).rstrip() for line in lines]
-
-
 def view(said: Diagnosis = SAID, **more: object) -> WhyView:
-    return WhyView(said, record(), NOW.timestamp(), **more)  # type: ignore[arg-type]
+    return WhyView(said, hungry_manifest(), NOW.timestamp(), **more)  # type: ignore[arg-type]
 
 
 # --- lines
@@ -132,7 +104,7 @@ def test_a_read_only_session_cannot_apply_fixes() -> None:
 
 
 def test_withheld_text_is_not_drawn() -> None:
-    bare = record(text="")
+    bare = hungry_manifest(text="")
     lines = texts(why_lines(WhyView(SAID, bare, 0.0), 80))
     assert "  The text may hold a Secret and is not shown." in lines
 
@@ -179,7 +151,7 @@ def model_of(*items: Pod | Manifest) -> Model:
 
 
 def test_one_line_shows_the_cause_and_the_key() -> None:
-    model = model_of(hungry(), record())
+    model = model_of(hungry(), hungry_manifest())
     line = explain_pod(facts_of(model, hungry(), NOW.timestamp()))
     assert "".join(span.text for span in line) == (
         "app was killed for using more memory than its limit of 16Mi."
@@ -193,7 +165,7 @@ def test_a_healthy_pod_shows_what_it_runs() -> None:
 
 
 def test_a_line_is_recomputed_only_after_changes() -> None:
-    model = model_of(hungry(), record())
+    model = model_of(hungry(), hungry_manifest())
     kept = Explanations(model)
     now = NOW.timestamp()
     first = kept.of(hungry(), now)
@@ -205,15 +177,20 @@ def test_a_line_is_recomputed_only_after_changes() -> None:
 # --- a fix on its way
 
 
-AFTER = TEXT.replace("16Mi", "32Mi")
-CHANGE = Rewrite(Path("/m/hungry.yaml"), TEXT.encode(), AFTER.encode(), "Double it")
+AFTER = HUNGRY.replace("16Mi", "32Mi")
+CHANGE = Rewrite(Path("/m/hungry.yaml"), HUNGRY.encode(), AFTER.encode(), "Double it")
 APPLIED = Applied(CHANGE, Trial("OutOfMemory", "app", "uid-hungry", "docker://old", "", 3.0))
 
 
 @pytest.mark.parametrize(
     ("text", "uid", "said", "words"),
     [
-        (TEXT, "uid-new", (Health.BROKEN, "OutOfMemory"), "waiting for the agent to read the file"),
+        (
+            HUNGRY,
+            "uid-new",
+            (Health.BROKEN, "OutOfMemory"),
+            "waiting for the agent to read the file",
+        ),
         (AFTER, "other", (Health.BROKEN, "OutOfMemory"), "waiting for the pod to be replaced"),
         (AFTER, "uid-new", (Health.WAITING, "Creating"), "not verified yet: waiting for the pod"),
         (AFTER, "uid-new", (Health.HEALTHY, "Healthy"), "and verified: app has run for"),
@@ -227,12 +204,14 @@ def test_an_applied_fix_is_followed(
     diagnosis = Diagnosis(cause=said[1], health=said[0], title="x", container="app")
     pod = hungry("uid-new", well=True)
     facts = facts_of(model_of(pod), pod, NOW.timestamp())
-    found = outcome(APPLIED, record(text=text, uid=uid), facts, diagnosis, liveness_passed=False)
+    found = outcome(
+        APPLIED, hungry_manifest(text=text, uid=uid), facts, diagnosis, liveness_passed=False
+    )
     line = texts([outcome_line(APPLIED, found)])[0]
     assert words in line
     assert line.endswith("(Double it)  u undoes it")
 
 
 def test_the_scene_matches_the_rules() -> None:
-    said = diagnose(facts_of(model_of(hungry(), record()), hungry(), NOW.timestamp()))
+    said = diagnose(facts_of(model_of(hungry(), hungry_manifest()), hungry(), NOW.timestamp()))
     assert (said.cause, said.field, said.place) == ("OutOfMemory", LIMIT, (11, 9))
