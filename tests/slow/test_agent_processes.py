@@ -5,7 +5,6 @@ from __future__ import annotations
 import http.client
 import http.server
 import json
-import os
 import socketserver
 import subprocess
 import sys
@@ -16,6 +15,7 @@ from pathlib import Path
 
 import psutil
 import pytest
+from agent_home import set_home
 from tmux_harness import wait_until
 
 from podtui.agent.lock import read_agent
@@ -30,15 +30,7 @@ NOWHERE = "unix:///nowhere/engine.sock"
 
 @pytest.fixture
 def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setenv("HOME", str(tmp_path))
-    monkeypatch.setenv("PODTUI_ROOT_DIR", str(tmp_path / "root"))
-    monkeypatch.setenv("PODTUI_STATIC_POD_PATH", str(tmp_path / "pods"))
-    monkeypatch.setenv("PATH", f"{Path(sys.executable).parent}:{os.environ['PATH']}")
-    for name in ("XDG_STATE_HOME", "XDG_CONFIG_HOME", "PODTUI_CONFIG", "PODTUI_ENGINE"):
-        monkeypatch.delenv(name, raising=False)
-    (tmp_path / "root").mkdir()
-    (tmp_path / "pods").mkdir()
-    return tmp_path / "root"
+    return set_home(tmp_path, monkeypatch)
 
 
 @pytest.fixture

@@ -14,6 +14,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from agent_home import set_home
 
 from podtui.cli import main
 from podtui.kubeconfig import Target, choose, load
@@ -22,13 +23,7 @@ from podtui.pki.access_point import listen, remembered_access_point
 
 @pytest.fixture
 def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setenv("HOME", str(tmp_path))
-    monkeypatch.setenv("PODTUI_ROOT_DIR", str(tmp_path / "root"))
-    monkeypatch.setenv("PODTUI_STATIC_POD_PATH", str(tmp_path / "pods"))
-    for name in ("XDG_STATE_HOME", "XDG_CONFIG_HOME", "PODTUI_CONFIG", "KUBECONFIG"):
-        monkeypatch.delenv(name, raising=False)
-    (tmp_path / "pods").mkdir()
-    return tmp_path / "root"
+    return set_home(tmp_path, monkeypatch)
 
 
 @pytest.fixture

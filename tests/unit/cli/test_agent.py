@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import gc
-import os
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+from agent_home import set_home
 
 from podtui.agent.control import AgentFailed
 from podtui.agent.lock import AgentLock, AgentRecord, last_engine, read_agent
@@ -20,15 +20,7 @@ NOWHERE = "unix:///nowhere/engine.sock"
 
 @pytest.fixture
 def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setenv("HOME", str(tmp_path))
-    monkeypatch.setenv("PODTUI_ROOT_DIR", str(tmp_path / "root"))
-    monkeypatch.setenv("PODTUI_STATIC_POD_PATH", str(tmp_path / "pods"))
-    monkeypatch.setenv("PATH", f"{Path(sys.executable).parent}:{os.environ['PATH']}")
-    for name in ("XDG_STATE_HOME", "XDG_CONFIG_HOME", "PODTUI_CONFIG", "PODTUI_ENGINE"):
-        monkeypatch.delenv(name, raising=False)
-    (tmp_path / "root").mkdir()
-    (tmp_path / "pods").mkdir()
-    return tmp_path / "root"
+    return set_home(tmp_path, monkeypatch)
 
 
 def served_by(root: Path, engine: str) -> None:

@@ -7,19 +7,14 @@ import stat
 from pathlib import Path
 
 import pytest
+from agent_home import set_home
 
 from podtui.cli import main
 
 
 @pytest.fixture
 def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setenv("HOME", str(tmp_path))
-    monkeypatch.setenv("PODTUI_ROOT_DIR", str(tmp_path / "root"))
-    monkeypatch.setenv("PODTUI_STATIC_POD_PATH", str(tmp_path / "pods"))
-    for name in ("XDG_STATE_HOME", "XDG_CONFIG_HOME", "PODTUI_CONFIG", "KUBECONFIG"):
-        monkeypatch.delenv(name, raising=False)
-    (tmp_path / "pods").mkdir()
-    return tmp_path / "root"
+    return set_home(tmp_path, monkeypatch)
 
 
 def test_before_the_first_agent(root: Path, capsys: pytest.CaptureFixture[str]) -> None:

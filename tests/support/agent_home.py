@@ -1,0 +1,24 @@
+"""A root directory and a folder of manifests of one test, for the command line and its agent."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+
+import pytest
+
+UNSET = ("XDG_STATE_HOME", "XDG_CONFIG_HOME", "PODTUI_CONFIG", "PODTUI_ENGINE", "KUBECONFIG")
+
+
+def set_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Set the environment and return the root directory."""
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv("PODTUI_ROOT_DIR", str(tmp_path / "root"))
+    monkeypatch.setenv("PODTUI_STATIC_POD_PATH", str(tmp_path / "pods"))
+    monkeypatch.setenv("PATH", f"{Path(sys.executable).parent}:{os.environ['PATH']}")
+    for name in UNSET:
+        monkeypatch.delenv(name, raising=False)
+    (tmp_path / "root").mkdir()
+    (tmp_path / "pods").mkdir()
+    return tmp_path / "root"
