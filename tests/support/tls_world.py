@@ -78,7 +78,7 @@ class TlsWorld:
     def _exchange(self, data: bytes) -> bytes:
         with self.raw() as connection:
             # The server may answer and close before it has read everything.
-            with suppress(BrokenPipeError, ConnectionResetError):
+            with suppress(BrokenPipeError, ConnectionResetError, ssl.SSLEOFError):
                 connection.sendall(data)
             found = b""
             with suppress(ConnectionResetError):
