@@ -127,9 +127,9 @@ def lacking_text(lacks: Iterable[tuple[str, int, int, int]]) -> str:
         return plain(Quantity.of(amount, Format.BINARY_SI) if binary else Quantity.of(amount))
 
     return "; ".join(
-        f"{name}: {shown(name, asked)} requested,"
+        f"{name}: {shown(name, requested)} requested,"
         f" {shown(name, capacity - used)} of {shown(name, capacity)} free"
-        for name, asked, used, capacity in lacks
+        for name, requested, used, capacity in lacks
     )
 
 

@@ -39,7 +39,7 @@ def scope_of(namespace: argparse.Namespace) -> str | None:
 
 
 @contextmanager
-def asking(target: Target, scope: str | None) -> Generator[Ask]:
+def api_requests(target: Target, scope: str | None) -> Generator[Ask]:
     """Provide a function that requests an API path and blocks until it is answered."""
     made = client(target, scope)
     with asyncio.Runner() as runner:
@@ -53,7 +53,7 @@ def asking(target: Target, scope: str | None) -> Generator[Ask]:
             runner.run(made.close())
 
 
-def ask_once(target: Target, path: str, seconds: float) -> bytes:
+def request_once(target: Target, path: str, seconds: float) -> bytes:
     """Request an API path. Raises `PodtuiError`, also on timeout."""
 
     async def ask() -> bytes:

@@ -139,7 +139,7 @@ def _pods(namespace: argparse.Namespace) -> Iterable[Pod]:
 
         _, target = cluster.find(namespace)
         path = _pods_path(namespace, namespace.namespace or target.namespace)
-        body = cluster.ask_once(target, path, CLUSTER_SECONDS)
+        body = cluster.request_once(target, path, CLUSTER_SECONDS)
     return understood(path, body, PodList).items
 
 

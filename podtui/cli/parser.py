@@ -220,18 +220,18 @@ def _cluster_options() -> argparse.ArgumentParser:
 
 def wants_cluster(namespace: argparse.Namespace) -> bool:
     """Return whether a cluster is selected. Raises `UsageError` for invalid combinations."""
-    asked = namespace.context is not None or namespace.kubeconfig is not None
-    if asked and namespace.command not in CLUSTER_COMMANDS:
+    requested = namespace.context is not None or namespace.kubeconfig is not None
+    if requested and namespace.command not in CLUSTER_COMMANDS:
         raise UsageError(f"'podtui {namespace.command}' does not support clusters")
-    if asked and namespace.all_namespaces and namespace.namespace:
+    if requested and namespace.all_namespaces and namespace.namespace:
         raise UsageError("--namespace and --all-namespaces are mutually exclusive")
-    if not asked and namespace.command in (None, "web", "status", "why"):
+    if not requested and namespace.command in (None, "web", "status", "why"):
         for flag in ("namespace", "all_namespaces"):
             if getattr(namespace, flag):
                 raise UsageError(
                     f"--{flag.replace('_', '-')} is for clusters: add --context or --kubeconfig"
                 )
-    return asked
+    return requested
 
 
 # --- arguments of single commands

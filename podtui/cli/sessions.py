@@ -362,13 +362,13 @@ async def forward(
         async with asyncio.TaskGroup() as group:
             for one in forwards:
                 group.create_task(one.run())
-                group.create_task(_tell_problems(one, say))
+                group.create_task(_report_problems(one, say))
     finally:
         for one in forwards:
             one.close()
 
 
-async def _tell_problems(one: PortForward, say: Callable[[str], None]) -> None:
+async def _report_problems(one: PortForward, say: Callable[[str], None]) -> None:
     problem = ""
     while True:
         if one.problem != problem:

@@ -51,7 +51,7 @@ def _print_cluster(namespace: argparse.Namespace) -> int:
     as_table = namespace.output == "table"
     _, target = cluster.find(namespace)
     scope = cluster.scope_of(namespace)
-    with cluster.asking(target, scope) as ask:
+    with cluster.api_requests(target, scope) as ask:
         pods = cluster.pods_path(target, scope, ask)
         items: list[Any] = []
         tables = 0

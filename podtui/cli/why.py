@@ -37,7 +37,7 @@ def run(namespace: argparse.Namespace) -> int:
 
         _, target = cluster.find(namespace)
         scope = cluster.scope_of(namespace)
-        with cluster.asking(target, scope) as ask:
+        with cluster.api_requests(target, scope) as ask:
             pods = cluster.pods_path(target, scope, ask)
             text, well = why_of_cluster(ask, pods, namespace.pod, namespace.output)
     else:
@@ -120,12 +120,12 @@ def _reports(source: _Agent | _Cluster, wanted: str | None) -> list[Report]:
     manifests = source.items("manifests", Manifest)
     nodes = source.items("nodes", Node)
     events = source.items("events", Event)
-    chosen = [
+    selected = [
         pod for pod in pods if wanted is None or _matches_name(pod, wanted, _node_of(pod, nodes))
     ]
     reports = [
         _of_pod(source, pod, _facts(pod, pods, manifests, _node_of(pod, nodes), events))
-        for pod in chosen
+        for pod in selected
     ]
     reported = {id(report.manifest) for report in reports}
     there = {(pod.metadata.namespace, pod.metadata.name) for pod in pods}

@@ -74,11 +74,11 @@ class Copying:
 
     async def into(self, source: Path, path: str) -> Copied:
         """See `podtui.client.protocol.SessionClient.copy_to`."""
-        asked = _absolute(path)
-        if path.endswith("/") or await self._is_directory(asked):
-            directory, name = asked, _name_of(source)
+        requested = _absolute(path)
+        if path.endswith("/") or await self._is_directory(requested):
+            directory, name = requested, _name_of(source)
         else:
-            directory, name = posixpath.split(asked)
+            directory, name = posixpath.split(requested)
         with _spooled() as spool:
             copied = await asyncio.to_thread(pack, source, name, spool)
             spool.seek(0)

@@ -188,5 +188,5 @@ def wait_after(error: Exception, delay: float) -> float:
     # On each 401 an exec plugin runs again, and some plugins open a browser.
     if is_refused(error) or (isinstance(error, ApiError) and error.code == 401):
         return REFUSED_DELAY
-    asked = error.retry_after if isinstance(error, ApiError) else None
-    return min(LONGEST_DELAY, max(delay, asked or 0.0))
+    requested = error.retry_after if isinstance(error, ApiError) else None
+    return min(LONGEST_DELAY, max(delay, requested or 0.0))

@@ -113,8 +113,8 @@ def check_paths(
     checks: list[tuple[int, FileCheck]] = []
     count = 0
     for given in paths:
-        asked = os.fspath(given)
-        if asked == STDIN and stdin is not None:
+        requested = os.fspath(given)
+        if requested == STDIN and stdin is not None:
             group = groups.setdefault(
                 STDIN, _Group(FolderState(strict=strict, previous={}), {}, {})
             )
@@ -126,7 +126,7 @@ def check_paths(
                 group.folder_state.read(STDIN, STDIN, 1, Stamp(0, 0, len(data), 0), b"", result)
                 count += 1
             continue
-        absolute = os.path.abspath(asked)
+        absolute = os.path.abspath(requested)
         listing = list_path(absolute, strict=strict)
         if listing.error:
             shown_text = listing.error.removeprefix(f"{shown_path(absolute)}: ")
@@ -135,7 +135,7 @@ def check_paths(
                 (
                     count,
                     FileCheck(
-                        path=shown_path(asked),
+                        path=shown_path(requested),
                         state=ManifestState.INVALID,
                         message=shown_text,
                         diagnostics=failed,
@@ -148,7 +148,7 @@ def check_paths(
         group = groups.setdefault(folder, _Group(FolderState(strict=strict, previous={}), {}, {}))
         for name, listed in listing.files.items():
             if name not in group.asked:
-                shown = asked if listing.single else os.path.join(asked, name)
+                shown = requested if listing.single else os.path.join(requested, name)
                 group.asked[name] = (count, shown)
                 _enter(group, folder, listed, node_name=node_name, strict=strict)
                 count += 1
@@ -170,11 +170,11 @@ def _enter(group: _Group, folder: str, listed: Listed, *, node_name: str, strict
 def _group_checks(group: _Group) -> Iterator[tuple[int, FileCheck]]:
     folder = group.folder_state.folder("")
     for name, manifest in folder.manifests.items():
-        number, asked = group.asked[name]
+        number, requested = group.asked[name]
         yield (
             number,
             FileCheck(
-                path=shown_path(asked),
+                path=shown_path(requested),
                 state=manifest.status.state,
                 message=manifest.status.message,
                 diagnostics=manifest.status.diagnostics,

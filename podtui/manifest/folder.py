@@ -245,10 +245,10 @@ class ManifestFolder:
             for name, listed in listing.files.items()
             if listed.stamp is not None and self._state.stamp(name) is None
         }
-        asked = listing.asked
-        if asked is None:
-            asked = {*self._state.names(), *self._unsettled, *self._recheck}
-        for name in asked:
+        requested = listing.asked
+        if requested is None:
+            requested = {*self._state.names(), *self._unsettled, *self._recheck}
+        for name in requested:
             if name in listing.files:
                 self._deleted.pop(name, None)
                 continue

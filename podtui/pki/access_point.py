@@ -56,12 +56,12 @@ def choose_access_point(root: Path, address: str, port: int) -> AccessPoint:
         known = _remembered(path)
         if port == 0:
             port = _free_port(address) if known is None else known.port
-        chosen = AccessPoint(address, port)
-        if chosen != known:
-            write_private(path, msgspec.json.encode(chosen))
+        selected = AccessPoint(address, port)
+        if selected != known:
+            write_private(path, msgspec.json.encode(selected))
     except OSError as error:
         raise PodtuiError(f"cannot choose a port on {address}: {error}") from error
-    return chosen
+    return selected
 
 
 def remembered_access_point(root: Path) -> AccessPoint | None:

@@ -129,10 +129,10 @@ class TokenIssuer:
         if at >= claims.exp:
             raise InvalidToken("invalid bearer token, service account token has expired")
         if not set(claims.aud) & set(audiences):
-            own, asked = _listed(claims.aud), _listed(audiences)
+            own, requested = _listed(claims.aud), _listed(audiences)
             raise InvalidToken(
                 f"[invalid bearer token, token audiences {own} is invalid for the target"
-                f" audiences {asked}]"
+                f" audiences {requested}]"
             )
         return claims
 

@@ -38,7 +38,7 @@ def preempt(
 ) -> Preemption:
     """Choose the node on which ending pods of lower priority costs least."""
     if text := _not_eligible(pending, snapshot, diagnosis):
-        return Preemption(message=_said(text))
+        return Preemption(message=_message(text))
     refused = {name for name, one in diagnosis.nodes.items() if one.code == UNSCHEDULABLE}
     candidates: dict[str, Victims] = {}
     rejected: dict[str, Rejection] = {}
@@ -55,12 +55,12 @@ def preempt(
             break
     if not candidates:
         failed = Diagnosis(total=len(snapshot.nodes), nodes=rejected, absent=_NO_HELP)
-        return Preemption(nominated="", message=_said(failed.message()))
-    chosen = cheapest(candidates)
-    return Preemption(nominated=chosen, victims=candidates[chosen])
+        return Preemption(nominated="", message=_message(failed.message()))
+    selected = cheapest(candidates)
+    return Preemption(nominated=selected, victims=candidates[selected])
 
 
-def _said(text: str) -> str:
+def _message(text: str) -> str:
     return f"{_NO_CLAIMS}, preemption: {text}"
 
 

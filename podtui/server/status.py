@@ -153,9 +153,9 @@ def expired(message: str) -> StatusError:
     return StatusError(410, message, reason="Expired")
 
 
-def too_large_version(asked: int, current: int) -> StatusError:
+def too_large_version(requested: int, current: int) -> StatusError:
     """For a list request with a minimum resource version in the future."""
-    message = f"Too large resource version: {asked}, current: {current}"
+    message = f"Too large resource version: {requested}, current: {current}"
     cause = StatusCause(reason="ResourceVersionTooLarge", message="Too large resource version")
     details = StatusDetails(causes=(cause,), retryAfterSeconds=1)
     return StatusError(504, f"Timeout: {message}", details=details, headers={"Retry-After": "1"})

@@ -78,7 +78,7 @@ class Settings(Struct, frozen=True, kw_only=True):
             values.path,
             "state: socket, lock, records, logs",
             default="`$XDG_STATE_HOME/podtui`",
-            flag=Flag("--root-dir", "DIR", "where the agent keeps its state"),
+            flag=Flag("--root-dir", "DIR", "directory of the agent's state"),
             aliases=("rootDirectory",),
         ),
     ]
@@ -88,7 +88,7 @@ class Settings(Struct, frozen=True, kw_only=True):
             values.path,
             "a folder, or one file",
             default="`static_pods/` in the working directory, else the user's",
-            flag=Flag("--static-pod-path", "DIR", "the folder of Pod manifests"),
+            flag=Flag("--static-pod-path", "DIR", "folder of Pod manifests"),
             aliases=("podManifestPath",),
         ),
     ]
@@ -97,7 +97,7 @@ class Settings(Struct, frozen=True, kw_only=True):
         Setting(
             values.text,
             "`auto`, `memory`, or a URL such as `unix:///run/podman/podman.sock`",
-            flag=Flag("--engine", "auto|URL|memory", "which container engine to use"),
+            flag=Flag("--engine", "auto|URL|memory", "container engine"),
         ),
     ] = "auto"
     nodeName: Annotated[
@@ -106,7 +106,7 @@ class Settings(Struct, frozen=True, kw_only=True):
             values.node_name,
             "suffix of every pod's name",
             default="the host's name",
-            flag=Flag("--node-name", "NAME", "the node's name (default: the host's)"),
+            flag=Flag("--node-name", "NAME", "name of the node (default: the hostname)"),
             aliases=("hostnameOverride",),
         ),
     ]
@@ -119,7 +119,7 @@ class Settings(Struct, frozen=True, kw_only=True):
         Setting(
             values.address,
             "the address on which the API is served; beyond loopback, other machines can reach it",
-            flag=Flag("--api-address", "ADDRESS", "where kubectl reaches the API"),
+            flag=Flag("--api-address", "ADDRESS", "address of the API"),
         ),
     ] = "127.0.0.1"
     apiPort: Annotated[
@@ -127,7 +127,9 @@ class Settings(Struct, frozen=True, kw_only=True):
         Setting(
             values.integer,
             "the API's port; 0 is a free one, which the root directory keeps",
-            flag=Flag("--api-port", "PORT", "the port of it (default: a free one, which is kept)"),
+            flag=Flag(
+                "--api-port", "PORT", "port of the API (default: a free port, which is kept)"
+            ),
             bound=Bound(lambda port: 0 <= port < 65536, "must be between 0 and 65535, inclusive"),
         ),
     ] = 0
@@ -136,7 +138,7 @@ class Settings(Struct, frozen=True, kw_only=True):
         Setting(
             values.text,
             "a file of `themes/`, without its extension",
-            flag=Flag("--theme", "NAME", "the initial theme"),
+            flag=Flag("--theme", "NAME", "initial theme"),
             screen=True,
         ),
     ] = ""

@@ -86,14 +86,14 @@ def load(path: str, now: datetime) -> Loaded:
     Raises `PodtuiError` if the path cannot be used at all (permissions, a directory, locked).
     """
     try:
-        _own(path)
+        _create_private(path)
         try:
             return _read(path)
         except _Damaged as damage:
             aside = _move_aside(path, now)
             recovered = f"{path} was unusable ({damage}) and is kept as {aside}; begun afresh"
             log.warning("%s", recovered)
-            _own(path)
+            _create_private(path)
             _read(path)
             return Loaded(recovered=recovered)
     except (OSError, sqlite3.Error, _Damaged) as error:
@@ -132,7 +132,7 @@ def write(
         raise
 
 
-def _own(path: str) -> None:
+def _create_private(path: str) -> None:
     """Create the file with mode 0600 before SQLite opens it: the WAL file gets the same mode."""
     descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:

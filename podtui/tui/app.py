@@ -452,12 +452,12 @@ class PodtuiApp(KeyQueue):
             self.notify("Restarting the agent.", title="Agent", markup=False)
             self._restart_agent()
             return
-        asked, pods = self.asked_path, list(self.model.pods.values())
+        requested, pods = self.asked_path, list(self.model.pods.values())
         dialog = switch_dialog(self.folder, self.other_folder, pods)
 
         async def switch() -> None:
             if await self.session.confirm(dialog):
-                self._restart_agent(str(asked))
+                self._restart_agent(str(requested))
 
         self.session.start("Switch", switch)
 
@@ -561,13 +561,13 @@ class PodtuiApp(KeyQueue):
         """Switch to another context; without a name, open a picker."""
         server = self.model.server
 
-        def turn(chosen: str) -> None:
+        def turn(selected: str) -> None:
             async def leave() -> None:
-                self.next_context = chosen
+                self.next_context = selected
                 self.exit()
 
-            if chosen != server.context:
-                self.call_later(self._leave, f"Switch to {clean(chosen)}", leave)
+            if selected != server.context:
+                self.call_later(self._leave, f"Switch to {clean(selected)}", leave)
 
         if name in server.contexts:
             turn(name)

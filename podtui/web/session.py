@@ -48,7 +48,7 @@ async def run_session(socket: web.WebSocketResponse, program: Program, stop: asy
             program.words, columns=first.columns, rows=first.rows, environment=program.environment
         )
     except OSError as error:
-        await _say(socket, StartRefused(f"podtui cannot be started: {error.strerror}"))
+        await _send_message(socket, StartRefused(f"podtui cannot be started: {error.strerror}"))
         return
     window = OutputWindow()
     try:
@@ -56,7 +56,7 @@ async def run_session(socket: web.WebSocketResponse, program: Program, stop: asy
     finally:
         status = await terminal.end()
     if ended:
-        await _say(socket, Ended(_words(status)))
+        await _send_message(socket, Ended(_words(status)))
 
 
 class OutputWindow:
@@ -72,19 +72,19 @@ class OutputWindow:
 
     def sent(self, count: int) -> None:
         self._sent += count
-        self._look()
+        self._update_room()
 
     def taken(self, total: int) -> None:
         """Record that the page has drawn ``total`` bytes; limited to the number of bytes sent."""
         self._taken = max(self._taken, min(total, self._sent))
-        self._look()
+        self._update_room()
 
     async def room(self) -> None:
         """Wait until more may be sent. There is no timeout, because a background tab may draw only
         once a minute."""
         await self._room.wait()
 
-    def _look(self) -> None:
+    def _update_room(self) -> None:
         if self._sent - self._taken < self._size:
             self._room.set()
         else:
@@ -192,7 +192,7 @@ async def _message(socket: web.WebSocketResponse) -> bytes | Size | Taken | None
     return None
 
 
-async def _say(socket: web.WebSocketResponse, message: Ended | StartRefused) -> None:
+async def _send_message(socket: web.WebSocketResponse, message: Ended | StartRefused) -> None:
     try:
         async with asyncio.timeout(SEND_SECONDS):
             await socket.send_str(encode(message))

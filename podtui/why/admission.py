@@ -78,7 +78,7 @@ def _of_request(facts: Facts, words: dict[str, str]) -> Found:
     return Found(words, largest[0] if largest else ("spec", "containers"))
 
 
-def _ask_less(facts: Facts, found: Found, source: Source) -> Iterator[Fix | None]:
+def _lower_request(facts: Facts, found: Found, source: Source) -> Iterator[Fix | None]:
     resource = found.words["resource"]
     largest = largest_request(facts.pod, resource)
     by = lacking(facts.pod.status.message).get(resource)
@@ -218,7 +218,7 @@ ADMISSION: tuple[Rule[Facts], ...] = (
         sentences=("Even without other pods, this node cannot run it.",),
         advice="Lower the request, or run it on a larger machine.",
         events=("UnexpectedAdmissionError",),
-        fixes=_ask_less,
+        fixes=_lower_request,
         docs=_DOCS + "concepts/configuration/manage-resources-containers/",
     ),
     Rule(
@@ -231,7 +231,7 @@ ADMISSION: tuple[Rule[Facts], ...] = (
         ),
         advice="Lower this request or another pod's, or remove a pod.",
         events=("UnexpectedAdmissionError",),
-        fixes=_ask_less,
+        fixes=_lower_request,
         docs=_DOCS + "concepts/configuration/manage-resources-containers/",
     ),
     Rule(

@@ -295,8 +295,8 @@ def _scheme(case: Case, failure: Failure, source: Source) -> Fix:
 
 def _declared_port(case: Case, failure: Failure, source: Source) -> Iterator[Fix | None]:
     ports = {port.containerPort for port in case.container.ports}
-    asked = port_of(failure.probe)
-    named = {p.name: p.containerPort for p in case.container.ports}.get(str(asked), asked)
+    requested = port_of(failure.probe)
+    named = {p.name: p.containerPort for p in case.container.ports}.get(str(requested), requested)
     if len(ports) != 1 or named in ports:
         return
     (port,) = ports

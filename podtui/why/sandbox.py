@@ -84,7 +84,7 @@ def _host_path(facts: Facts) -> Found | None:
     return Found(words, _within(mount[2], "hostPath", "type"))
 
 
-def _made(facts: Facts, found: Found, source: Source) -> Iterator[Fix | None]:
+def _create_path(facts: Facts, found: Found, source: Source) -> Iterator[Fix | None]:
     if found.field is None or not _is_there(found.field):
         return
     volume = facts.pod.spec.volumes[int(found.field[2])]
@@ -161,7 +161,7 @@ SANDBOX: tuple[Rule[Facts], ...] = (
         sentences=("No container starts before all volumes are set up.",),
         advice="Create it, correct the path, or change the type.",
         events=("FailedMount",),
-        fixes=_made,
+        fixes=_create_path,
         docs=_DOCS + "concepts/storage/volumes/#hostpath",
     ),
     Rule(

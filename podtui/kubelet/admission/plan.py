@@ -64,8 +64,8 @@ class _Effect:
 
 def comes(plan: Plan) -> tuple[tuple[str, str], ...]:
     """Return the namespace and name of each pod that the node would have to admit."""
-    asked = (PlanOutcome.NEW, PlanOutcome.REPLACED)
-    return tuple((pod.namespace, pod.name) for pod in plan.pods if pod.outcome in asked)
+    requested = (PlanOutcome.NEW, PlanOutcome.REPLACED)
+    return tuple((pod.namespace, pod.name) for pod in plan.pods if pod.outcome in requested)
 
 
 def plan_of(preview: Preview, rejections: Mapping[tuple[str, str], str] | None = None) -> Plan:
@@ -294,7 +294,7 @@ def pod_differences(old: Pod, new: Pod) -> list[FieldDifference]:
 
     Fields added by the node are ignored.
     """
-    return list(_compare((), _said(old), _said(new)))
+    return list(_compare((), _manifest_part(old), _manifest_part(new)))
 
 
 def shown(value: Any) -> str:
@@ -306,7 +306,7 @@ def shown(value: Any) -> str:
     return text if len(text) <= SHOWN else text[: SHOWN - 1] + "…"
 
 
-def _said(pod: Pod) -> _Tree:
+def _manifest_part(pod: Pod) -> _Tree:
     """Return the part of a pod that comes from its manifest."""
     tree: dict[str, Any] = msgspec.json.decode(msgspec.json.encode(pod))
     meta = tree.get("metadata", {})

@@ -65,18 +65,18 @@ def _choose(candidates: list[_Candidate], needs: Needs) -> list[_Candidate]:
     resulting order decides the next tie.
     """
     rest = list(candidates)
-    chosen: list[_Candidate] = []
+    selected: list[_Candidate] = []
     while needs and rest:
         ranks = [
             (_distance(needs, one), one.frees("memory"), one.frees("cpu"), -index)
             for index, one in enumerate(rest)
         ]
         best = -min(ranks)[-1]
-        chosen.append(rest[best])
+        selected.append(rest[best])
         rest[best] = rest[-1]
         rest.pop()
-        needs = _without(needs, chosen[-1:])
-    return chosen
+        needs = _without(needs, selected[-1:])
+    return selected
 
 
 def preempt(newcomer: Pod, active: Sequence[Pod], needs: Needs) -> Preemption:
@@ -98,5 +98,5 @@ def preempt(newcomer: Pod, active: Sequence[Pod], needs: Needs) -> Preemption:
     of_guaranteed = _choose(guaranteed, _without(needs, [*best_effort, *burstable]))
     of_burstable = _choose(burstable, _without(needs, [*best_effort, *of_guaranteed]))
     of_best_effort = _choose(best_effort, _without(needs, [*of_burstable, *of_guaranteed]))
-    chosen = (*of_best_effort, *of_burstable, *of_guaranteed)
-    return Preemption(victims=tuple(one.pod for one in chosen))
+    selected = (*of_best_effort, *of_burstable, *of_guaranteed)
+    return Preemption(victims=tuple(one.pod for one in selected))

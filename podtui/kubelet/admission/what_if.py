@@ -70,7 +70,7 @@ def _excess(some: Sequence[Candidate], needs: Mapping[str, int]) -> float:
 def _greedy(useful: Sequence[Candidate], needs: Mapping[str, int]) -> list[Candidate]:
     """Add the most useful candidate until ``needs`` are covered, then drop the candidates that
     turned out to be unnecessary."""
-    chosen: list[Candidate] = []
+    selected: list[Candidate] = []
     rest = list(useful)
     left = dict(needs)
     while left:
@@ -81,13 +81,13 @@ def _greedy(useful: Sequence[Candidate], needs: Mapping[str, int]) -> list[Candi
             ),
         )
         rest.remove(best)
-        chosen.append(best)
+        selected.append(best)
         left = {name: n for name, need in left.items() if (n := need - best.frees.get(name, 0)) > 0}
-    for one in list(chosen):
-        others = [other for other in chosen if other is not one]
+    for one in list(selected):
+        others = [other for other in selected if other is not one]
         if _covers(others, needs):
-            chosen = others
-    return chosen
+            selected = others
+    return selected
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -62,8 +62,8 @@ def metadata_field(pod: Pod, path: str) -> str | None:
     meta = pod.metadata
     subscript = _SUBSCRIPT.fullmatch(path)
     if subscript is not None:
-        chosen = meta.labels if subscript[1] == "labels" else meta.annotations
-        return chosen.get(subscript[2], "")
+        selected = meta.labels if subscript[1] == "labels" else meta.annotations
+        return selected.get(subscript[2], "")
     if path in ("metadata.labels", "metadata.annotations"):
         pairs = meta.labels if path == "metadata.labels" else meta.annotations
         return "\n".join(f"{key}={quoted(value)}" for key, value in sorted(pairs.items()))

@@ -119,11 +119,11 @@ def _memory_request(container: Container) -> int:
 def _unallocated(pod: Pod) -> int:
     """Return each container's share of the memory that the pod requests beyond its containers."""
     own = pod.spec.resources
-    asked = 0 if own is None else parse_quantity(own.requests.get("memory", "0")).value()
-    if not asked:
+    requested = 0 if own is None else parse_quantity(own.requests.get("memory", "0")).value()
+    if not requested:
         return 0
     taken = container_requests(pod).get("memory")
-    left = asked - (taken.value() if taken is not None else 0)
+    left = requested - (taken.value() if taken is not None else 0)
     return left // (len(pod.spec.containers) + len(pod.spec.initContainers))
 
 

@@ -132,11 +132,11 @@ class RestartRequests:
 
     def of(self, observed: ObservedPod) -> frozenset[str]:
         """Return the ids of the restart requests that are still pending."""
-        asked = self._asked.get(observed.uid)
-        if asked is None:
+        requested = self._asked.get(observed.uid)
+        if requested is None:
             return frozenset()
         newest = {one.name: one.id for one in reversed(observed.containers)}
-        left = asked & frozenset(newest.values())
+        left = requested & frozenset(newest.values())
         if left:
             self._asked[observed.uid] = left
         else:

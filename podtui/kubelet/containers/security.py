@@ -111,11 +111,11 @@ def wants_apparmor(pod: Pod) -> bool:
 
 def _selinux(own: ContainerSecurity, shared: PodSecurityContext) -> tuple[str, ...]:
     """Return the given parts of an SELinux label, as ``part:value``."""
-    chosen = own.seLinuxOptions or shared.seLinuxOptions
-    if chosen is None:
+    selected = own.seLinuxOptions or shared.seLinuxOptions
+    if selected is None:
         return ()
     parts = ("user", "role", "type", "level")
-    return tuple(f"{part}:{value}" for part in parts if (value := getattr(chosen, part)))
+    return tuple(f"{part}:{value}" for part in parts if (value := getattr(selected, part)))
 
 
 def supplementary_groups(pod: Pod) -> tuple[int, ...]:

@@ -281,11 +281,11 @@ def _show_container(
     start: PodStart, container: Container, status: ContainerStatus, at: str
 ) -> PodStart:
     name = container.name
-    asked = {
+    requested = {
         StepKind.STARTUP: (container.startupProbe is not None, bool(status.started)),
         StepKind.READY: (container.readinessProbe is not None, status.ready),
     }
-    for kind, (probed, passed) in asked.items():
+    for kind, (probed, passed) in requested.items():
         if probed and passed:
             start = end_step(start, kind, at, name)
         elif probed and _is_new_to(start, kind, name):

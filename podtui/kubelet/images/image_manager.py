@@ -157,7 +157,7 @@ class ImageManager:
         stopping: asyncio.Event,
     ) -> ImageRecord | ImageFailure:
         image, path = wish.image, wish.field_path
-        asked = self._clock.monotonic()
+        queued = self._clock.monotonic()
         self._events.pod(pod, NORMAL, "Pulling", f'Pulling image "{image}"', path)
         reporter = _Reporter(pod.metadata.uid, wish.label, self._clock, self._on_progress)
         self._timelines.began(pod, StepKind.PULL, image)
@@ -189,13 +189,13 @@ class ImageManager:
             reporter.end()
         self._failures.pop(key, None)
         ended = self._clock.monotonic()
-        self._timelines.ended(pod, StepKind.PULL, image, note=_waited(began - asked))
+        self._timelines.ended(pod, StepKind.PULL, image, note=_waited(began - queued))
         self._events.pod(
             pod,
             NORMAL,
             "Pulled",
             f'Successfully pulled image "{image}" in {go_duration(ended - began)} '
-            f"({go_duration(ended - asked)} including waiting). Image size: {record.size} bytes.",
+            f"({go_duration(ended - queued)} including waiting). Image size: {record.size} bytes.",
             path,
         )
         return record

@@ -154,10 +154,10 @@ class _Track:
         """Return the points since ``since``, from the finest level that covers ``span`` seconds.
         Earlier points come from coarser levels, and later points from finer ones."""
         fitting = (n for n, level in enumerate(LEVELS) if level.span >= span)
-        chosen = next(fitting, len(LEVELS) - 1)
+        selected = next(fitting, len(LEVELS) - 1)
         parts: list[tuple[_Ring, int, int]] = []
         first = math.inf
-        for ring, level in zip(self.rings[chosen:], LEVELS[chosen:], strict=True):
+        for ring, level in zip(self.rings[selected:], LEVELS[selected:], strict=True):
             # Use only coarse points whose interval ended before the finer level's first point.
             begin, end = (
                 bisect_left(ring.times, since),
@@ -166,7 +166,7 @@ class _Track:
             if begin < end:
                 parts.insert(0, (ring, begin, end))
                 first = ring.times[begin]
-        for number in range(chosen - 1, -1, -1):
+        for number in range(selected - 1, -1, -1):
             ring, after = self.rings[number], since
             if parts:
                 newest, _, end = parts[-1]

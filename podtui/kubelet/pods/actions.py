@@ -65,7 +65,7 @@ def _init_sidecar_running(
     resize: ResizePlan,
     restart: Callable[[], None],
     *,
-    asked: bool,
+    requested: bool,
 ) -> bool:
     """Plan the kill of a running sidecar if needed; return True if it counts as initialized."""
     name = container.name
@@ -86,7 +86,7 @@ def _init_sidecar_running(
         kill(f"Init container {name} failed liveness probe", KillReason.LIVENESS_PROBE)
     elif resize.needs_restart(container, observed.id):
         kill(_resized(container), KillReason.RESIZE)
-    elif asked:
+    elif requested:
         kill("", KillReason.REQUESTED)
     return True
 
@@ -96,7 +96,7 @@ def _plan_init(
     observed: ObservedPod,
     probes: ProbeView,
     resize: ResizePlan,
-    asked: frozenset[str],
+    requested: frozenset[str],
 ) -> _InitPlan:
     """Plan the init containers, walking from the last one to the first.
 
@@ -134,7 +134,7 @@ def _plan_init(
                     plan,
                     resize,
                     lambda at=index: starts.add(at),
-                    asked=newest.id in asked,
+                    requested=newest.id in requested,
                 )
                 if ready and not decided:
                     done(index)
@@ -238,7 +238,7 @@ def compute_pod_actions(
     *,
     probes: ProbeView,
     actuated: Allocation | None = None,
-    asked: frozenset[str] = frozenset(),
+    requested: frozenset[str] = frozenset(),
 ) -> PodActions:
     """Return all actions of one pass that bring the observed pod to the desired one.
 
@@ -258,7 +258,7 @@ def compute_pod_actions(
         )
     resize = ResizePlan(pod, actuated)
     ephemeral = _new_ephemeral(pod, observed)
-    plan = _plan_init(pod, observed, probes, resize, asked)
+    plan = _plan_init(pod, observed, probes, resize, requested)
     if plan.failed:
         return PodActions(kill_pod=True, sandbox_id=sandbox.id, attempt=sandbox.attempt)
     if not plan.initialized:
@@ -289,7 +289,7 @@ def compute_pod_actions(
             kill.append(_to_kill(newest, text, reason))
             start.append(container.name)
             continue
-        if why is None and newest.id in asked:
+        if why is None and newest.id in requested:
             kill.append(_to_kill(newest, "", KillReason.REQUESTED))
             start.append(container.name)
             continue

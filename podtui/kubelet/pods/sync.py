@@ -173,7 +173,7 @@ class Syncer:
             observed,
             probes=self._probes.view(pod, observed),
             actuated=self._allocations.actuated(pod.metadata.uid),
-            asked=self._restarts.of(observed),
+            requested=self._restarts.of(observed),
         )
         acted, failures = await self._carry_out(pod, observed, actions, stopping)
         return SyncOutcome(

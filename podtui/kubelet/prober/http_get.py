@@ -239,7 +239,7 @@ async def _follow(
 ) -> HttpAnswer | HttpProblem:
     followed = 0
     while True:
-        found = await _ask(session, progress)
+        found = await _send(session, progress)
         if isinstance(found, HttpProblem):
             return found
         answer, location = found
@@ -258,7 +258,7 @@ async def _follow(
         progress.connected = progress.headers_read = False
 
 
-async def _ask(
+async def _send(
     session: aiohttp.ClientSession, progress: _Progress
 ) -> tuple[HttpAnswer, str] | HttpProblem:
     """Send one request and return the answer and its Location header."""

@@ -151,10 +151,10 @@ class Ticker:
         age = (self._clock.now() - since).total_seconds()
         started = self._started(worker.pod, worker.name, newest.id)
         if worker.state.is_due(rules, age=age, started=started):
-            outcome = await self._ask(worker, container, newest.id, probe)
+            outcome = await self._execute(worker, container, newest.id, probe)
             self._take(worker, container, newest.id, outcome, rules)
 
-    async def _ask(
+    async def _execute(
         self, worker: ProbeWorker, container: Container, container_id: str, probe: Probe
     ) -> ProbeOutcome:
         worker.running = True

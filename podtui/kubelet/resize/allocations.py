@@ -122,7 +122,7 @@ def _resizable(resources: ResourceRequirements) -> list[int]:
     return [parse_quantity(text).nano for text in texts]
 
 
-def asks_for_resize(old: Pod, new: Pod) -> bool:
+def requests_resize(old: Pod, new: Pod) -> bool:
     """Return whether an update changes the pod-level resources, or the CPU or memory of an existing
     container."""
     if not same_resources(old.spec.resources, new.spec.resources):

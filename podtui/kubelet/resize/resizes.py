@@ -22,7 +22,7 @@ from podtui.kubelet.containers.cgroups import cgroup_rules, container_resources
 from podtui.kubelet.containers.starter import StartContext
 from podtui.kubelet.events.recorder import NORMAL, WARNING, EventRecorder
 from podtui.kubelet.managers.resource_managers import ResourceManagers
-from podtui.kubelet.resize.allocations import Allocations, allocated_pod, asks_for_resize
+from podtui.kubelet.resize.allocations import Allocations, allocated_pod, requests_resize
 from podtui.kubelet.resize.resize import (
     COMPLETED,
     FAILED,
@@ -87,7 +87,7 @@ class Resizes:
     async def updated(self, old: Pod | None, new: Pod) -> None:
         """Start a resize if the manifest of a running pod changes its resources, or cancel a
         pending one if the change is taken back."""
-        if old is not None and not asks_for_resize(old, new):
+        if old is not None and not requests_resize(old, new):
             return
         if self._allocations.allocated(new) is new:
             self._conditions.clear_pending(new.metadata.uid)
@@ -134,14 +134,14 @@ class Resizes:
     def _rank(self, pod: Pod) -> tuple[bool, int, bool, bool, str]:
         since = self._conditions.pending_since(pod.metadata.uid)
         return (
-            self._asks_for_more(pod),
+            self._is_increase(pod),
             -(pod.spec.priority or 0),
             qos_class(pod) != GUARANTEED,
             not since,
             since,
         )
 
-    def _asks_for_more(self, pod: Pod) -> bool:
+    def _is_increase(self, pod: Pod) -> bool:
         new, old = pod_requests(pod), pod_requests(self._allocations.allocated(pod))
         return any(new.get(name, 0) > old.get(name, 0) for name in ("cpu", "memory"))
 

@@ -109,7 +109,7 @@ class SandboxMaker:
             return StartFailure("FailedPodSandBoxStatus", str(error))
         self._pleg.note_sandbox(status)
         if attempt == 0:
-            self._volumes.made(pod.metadata.uid, started.id)
+            self._volumes.sandbox_created(pod.metadata.uid, started.id)
         return status
 
     async def check_config(self, pod: Pod, engine: EngineInfo) -> StartFailure | None:

@@ -184,7 +184,7 @@ def page_size(pod: Pod, medium: str, node: NodeView) -> int:
     """
     if not medium.startswith(MEDIUM):
         return 0
-    sizes = set(_asked(pod))
+    sizes = set(_requested_page_sizes(pod))
     exact = medium.removeprefix(MEDIUM).removeprefix("-")
     if exact:
         sizes &= {parse_quantity(exact).value()}
@@ -204,7 +204,7 @@ def page_size(pod: Pod, medium: str, node: NodeView) -> int:
     return size
 
 
-def _asked(pod: Pod) -> Iterator[int]:
+def _requested_page_sizes(pod: Pod) -> Iterator[int]:
     spec = pod.spec
     everyone = [one.resources for one in (*spec.containers, *spec.initContainers)]
     for resources in (*everyone, spec.resources or ResourceRequirements()):

@@ -140,7 +140,7 @@ class VolumeManager:
         now = self._clock.monotonic()
         return min(self._backoff.remaining((uid, name), now) for name in known.failing)
 
-    def made(self, uid: str, sandbox_id: str) -> None:
+    def sandbox_created(self, uid: str, sandbox_id: str) -> None:
         """Note that the pod's first sandbox was created with the files of the last `set_up`."""
         known = self._pods[uid]
         known.written = {name: (sandbox_id, volume) for name, volume in known.made.items()}

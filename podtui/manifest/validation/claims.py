@@ -127,13 +127,13 @@ def _claim_spec(spec: PersistentVolumeClaimSpec, path: str) -> Errors:
 
 def _storage(spec: PersistentVolumeClaimSpec, path: str) -> Errors:
     shown_as, at = f"{path}.resources[storage]", f"{path}.resources.requests[storage]"
-    asked = spec.resources.requests if spec.resources is not None else {}
-    if "storage" not in asked:
+    requested = spec.resources.requests if spec.resources is not None else {}
+    if "storage" not in requested:
         yield required(shown_as, at=at)
         return
-    size = quantity(asked["storage"])
+    size = quantity(requested["storage"])
     if size is None:
-        yield invalid(shown_as, asked["storage"], "must be a valid resource quantity", at=at)
+        yield invalid(shown_as, requested["storage"], "must be a valid resource quantity", at=at)
     elif size <= Quantity(0):
         yield invalid(shown_as, str(size), "must be greater than zero", at=at)
 

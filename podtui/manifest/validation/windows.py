@@ -99,21 +99,21 @@ def _windows(spec: PodSpec) -> Errors:
                 yield forbidden(f"{path}.securityContext.{name}", _NOT_FOR_WINDOWS)
 
 
-def options(chosen: WindowsSecurityContextOptions | None, path: str) -> Errors:
-    if chosen is None:
+def options(selected: WindowsSecurityContextOptions | None, path: str) -> Errors:
+    if selected is None:
         return
-    if chosen.gmsaCredentialSpecName:
-        name = chosen.gmsaCredentialSpecName
+    if selected.gmsaCredentialSpecName:
+        name = selected.gmsaCredentialSpecName
         problems = formats.dns_subdomain(name)
         yield from invalid_each(f"{path}.gmsaCredentialSpecName", name, problems)
-    if formats.size(chosen.gmsaCredentialSpec) > _CREDENTIAL_KIB * 1024:
+    if formats.size(selected.gmsaCredentialSpec) > _CREDENTIAL_KIB * 1024:
         yield invalid(
             f"{path}.gmsaCredentialSpec",
-            chosen.gmsaCredentialSpec,
+            selected.gmsaCredentialSpec,
             f"gmsaCredentialSpec size must be under {_CREDENTIAL_KIB} KiB",
         )
-    if chosen.runAsUserName:
-        name = chosen.runAsUserName
+    if selected.runAsUserName:
+        name = selected.runAsUserName
         yield from invalid_each(f"{path}.runAsUserName", name, _user_problems(name))
 
 
@@ -159,8 +159,8 @@ def host_process(spec: PodSpec) -> Errors:
     effective: list[bool] = []
     for path, container in containers_with_paths(spec):
         context = container.securityContext
-        chosen = context.windowsOptions if context is not None else None
-        choice = chosen.hostProcess if chosen is not None else None
+        selected = context.windowsOptions if context is not None else None
+        choice = selected.hostProcess if selected is not None else None
         if pod_choice is not None and choice is not None and pod_choice != choice:
             other = str(pod_choice).lower()
             yield invalid(

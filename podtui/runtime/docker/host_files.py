@@ -49,7 +49,7 @@ class HostFiles:
             if near is not None:
                 return near
         try:
-            found = await self._far(link, path)
+            found = await self._inspect_remote(link, path)
             if found.stat is not None or not create:
                 return _kind(found.stat)
             await self._make(link, path, found, create)
@@ -57,7 +57,7 @@ class HostFiles:
             raise engine_error(error) from error
         return HostPathKind(create)
 
-    async def _far(self, link: Link, path: str) -> Found:
+    async def _inspect_remote(self, link: Link, path: str) -> Found:
         # A random name that no link of the host contains: the engine reports targets from inside.
         top = f"/host-{secrets.token_hex(8)}"
         async with self._helpers.create(mounts=[_bind("/", top, read_only=True)]) as helper:

@@ -73,15 +73,15 @@ class ImageRoutes:
             raise bad_request(f'image: Invalid value: "{image}": that is no name of an image')
 
         async def produce(outflow: Outflow) -> None:
-            def tell(step: PullStep) -> None:
+            def report(step: PullStep) -> None:
                 outflow.add(msgspec.json.encode(step) + b"\n")
 
             try:
-                tell(PullStep(image=await self._images.pull(image, tell)))
+                report(PullStep(image=await self._images.pull(image, report)))
             except EngineUnavailable as error:
-                tell(PullStep(error=f"the engine does not answer: {error}"))
+                report(PullStep(error=f"the engine does not answer: {error}"))
             except EngineError as error:
-                tell(PullStep(error=str(error) or "the engine gives no reason"))
+                report(PullStep(error=str(error) or "the engine gives no reason"))
             outflow.end()
 
         response = web.StreamResponse(headers={"Content-Type": "application/x-ndjson"})

@@ -84,17 +84,19 @@ async def _answer(
 
 
 def _query(request: web.Request) -> InsightQuery:
-    asked = request.query
+    requested = request.query
     default = InsightQuery()
     try:
-        part = InsightPart(asked.get("part", default.part))
-        span = float(asked.get("span", default.span))
-        wait = float(asked.get("wait", default.wait))
+        part = InsightPart(requested.get("part", default.part))
+        span = float(requested.get("span", default.span))
+        wait = float(requested.get("wait", default.wait))
         if not (0 < span < math.inf and 0 <= wait < math.inf):
             raise ValueError(f"span {span:g}, wait {wait:g}")
     except ValueError as error:
         raise StatusError(400, f"insight cannot be asked for like this: {error}") from error
-    return InsightQuery(part=part, span=min(span, _LONGEST), seen=asked.get("seen", ""), wait=wait)
+    return InsightQuery(
+        part=part, span=min(span, _LONGEST), seen=requested.get("seen", ""), wait=wait
+    )
 
 
 Calls = Callable[[str], tuple[EngineCall, ...]]

@@ -62,14 +62,14 @@ class LogRoutes:
         return await self.of_kubelet(request)
 
     async def of_kubelet(self, request: web.Request) -> web.StreamResponse:
-        asked = parse_log_request(request, self._clock)
+        requested = parse_log_request(request, self._clock)
         try:
             batches = await self._kubelet.container_logs(
-                asked.namespace,
-                asked.pod,
-                asked.container,
-                previous=asked.previous,
-                options=asked.options,
+                requested.namespace,
+                requested.pod,
+                requested.container,
+                previous=requested.previous,
+                options=requested.options,
             )
         except LogError as error:
             raise StatusError(error.code, str(error)) from error
@@ -79,9 +79,9 @@ class LogRoutes:
                 await copy(
                     batches,
                     outflow,
-                    timestamps=asked.timestamps,
-                    limit=asked.limit,
-                    gaps=asked.options.gaps,
+                    timestamps=requested.timestamps,
+                    limit=requested.limit,
+                    gaps=requested.options.gaps,
                 )
 
         response = web.StreamResponse(headers={"Content-Type": "text/plain"})

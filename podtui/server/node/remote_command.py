@@ -75,8 +75,8 @@ class RemoteCommandRoutes:
         match = request.match_info
         with refusals():
             pod = self._pods.find(match["namespace"], match["pod"])
-            asked = match.get("container") or request.query.get("container", "")
-            return pod, await self._pods.container(pod, asked)
+            requested = match.get("container") or request.query.get("container", "")
+            return pod, await self._pods.container(pod, requested)
 
     async def _run_session(
         self,

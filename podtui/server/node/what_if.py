@@ -28,9 +28,9 @@ class WhatIfRoutes:
         self._read = read
 
     def routes(self) -> list[web.RouteDef]:
-        return [web.post(f"/apis/{GROUP_VERSION}/whatifs", self.ask)]
+        return [web.post(f"/apis/{GROUP_VERSION}/whatifs", self.simulate)]
 
-    async def ask(self, request: web.Request) -> web.Response:
+    async def simulate(self, request: web.Request) -> web.Response:
         """The request body is a manifest. Responds with 422 if it defines no pod."""
         answer = await self._judge(await self._pod(request))
         return json_response(encode(answer, GROUP_VERSION, "WhatIf"))

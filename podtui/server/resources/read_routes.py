@@ -89,14 +89,14 @@ class ResourceRoutes:
             except StoreGone:
                 raise too_old(query.token) from None
         listing = await self._source.list(query.namespace)
-        asked, current = query.resource_version, listing.resource_version
-        if asked is None or current is None:
+        requested, current = query.resource_version, listing.resource_version
+        if requested is None or current is None:
             return listing
-        if asked > current:
-            raise too_large_version(asked, current)
-        if query.exact and asked < current:
+        if requested > current:
+            raise too_large_version(requested, current)
+        if query.exact and requested < current:
             try:
-                return await self._source.list(query.namespace, asked)
+                return await self._source.list(query.namespace, requested)
             except StoreGone:
                 raise expired("The resourceVersion for the provided list is too old.") from None
         return listing

@@ -63,11 +63,11 @@ class OpenApiRoutes:
         stored = (await self._documents()).get(path)
         if stored is None:
             raise StatusError(404, "the server could not find the requested resource")
-        asked = request.query.get("hash")
-        if asked is not None and asked != stored.digest:
+        requested = request.query.get("hash")
+        if requested is not None and requested != stored.digest:
             location = f"{_INDEX}/{path}?hash={stored.digest}"
             return web.Response(status=301, headers={"Location": location})
-        return _answer(request, stored, _JSON, kept=asked is not None)
+        return _answer(request, stored, _JSON, kept=requested is not None)
 
     async def version_2(self, request: web.Request) -> web.StreamResponse:
         await self._documents()

@@ -102,7 +102,7 @@ class Schemas:
         if prefix is None or kind.name.removesuffix("List") not in own:
             return {"type": "string"}
         if not kind.name.endswith("List"):
-            return self._own(own[kind.name], kind, prefix)
+            return self._own_kind(own[kind.name], kind, prefix)
         model = prefix + kind.name
         item = Kind(kind.api_version, kind.name.removesuffix("List"))
         self.found[model] = {
@@ -183,7 +183,7 @@ class Schemas:
             return {"$ref": REFERENCE + model}
         return dict(_SCALARS[kind]) if kind in _SCALARS else self.add(kind)
 
-    def _own(self, struct: type[msgspec.Struct], kind: Kind, prefix: str) -> Json:
+    def _own_kind(self, struct: type[msgspec.Struct], kind: Kind, prefix: str) -> Json:
         """Add one of podtui's own kinds from its type."""
         _, components = msgspec.json.schema_components([struct], ref_template="{name}")
         meta = {name for name in components if name in types()}

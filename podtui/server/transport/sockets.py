@@ -135,5 +135,5 @@ def chosen(request: web.Request, served: Sequence[str], spdy_served: Sequence[st
     offered = request.headers.getall("Sec-WebSocket-Protocol", [])
     names = {name.strip() for line in offered for name in line.split(",")}
     if not names & set(served):
-        asked = ", ".join(sorted(names)) or "none"
-        raise bad_request(f"protocols offered: {asked}; served: {', '.join(served)}")
+        requested = ", ".join(sorted(names)) or "none"
+        raise bad_request(f"protocols offered: {requested}; served: {', '.join(served)}")

@@ -44,9 +44,11 @@ def watched_path(node: Node | None) -> str:
     return "" if node is None else node.metadata.annotations.get(STATIC_POD_PATH, "")
 
 
-def is_other(watched: str, asked: Path | None) -> bool:
+def is_other(watched: str, requested: Path | None) -> bool:
     """Return whether the agent watches a different folder than ``asked``. Reads the disk."""
-    return bool(watched and asked) and os.path.realpath(watched) != os.path.realpath(str(asked))
+    return bool(watched and requested) and os.path.realpath(watched) != os.path.realpath(
+        str(requested)
+    )
 
 
 def folder_of(path: Path) -> Path:
@@ -75,10 +77,10 @@ def stale_line(contact: float, now: float, key: str) -> Line:
 MOST_NAMED = 12
 
 
-def switch_dialog(watched: str, asked: str, pods: list[Pod]) -> Dialog:
+def switch_dialog(watched: str, requested: str, pods: list[Pod]) -> Dialog:
     """Return the dialog that asks whether the agent should watch another folder."""
     lines: list[Line] = [
-        (Span("The agent restarts and watches "), Span(clean(asked), "key"),
+        (Span("The agent restarts and watches "), Span(clean(requested), "key"),
          Span(" instead of "), Span(clean(watched), "key"), Span(".")),
         (),
     ]  # fmt: skip
@@ -91,6 +93,6 @@ def switch_dialog(watched: str, asked: str, pods: list[Pod]) -> Dialog:
         lines.append((Span(f"✖ and {plural(len(pods) - MOST_NAMED, 'more pod')}", "error"),))
     lines += [
         *([()] if pods else []),
-        (Span(f"No file is changed. The pods of {clean(asked)} start.", "muted"),),
+        (Span(f"No file is changed. The pods of {clean(requested)} start.", "muted"),),
     ]
     return confirmation("Switch the agent to another folder?", lines, "Switch")

@@ -114,8 +114,8 @@ async def create_pod(session: Session, folder: Path) -> None:
 async def choose_template(session: Session) -> Template | None:
     """Ask for a template. Raises `ManifestFileError`."""
     templates = await asyncio.to_thread(read_templates)
-    chosen = await session.ask(template_picker(templates))
-    return None if chosen is None else templates[chosen]
+    selected = await session.ask(template_picker(templates))
+    return None if selected is None else templates[selected]
 
 
 def template_picker(templates: Sequence[Template]) -> Picker:

@@ -41,26 +41,26 @@ async def run_on(
     If a single object has several targets (containers), the user chooses one. Return whether the
     command was run.
     """
-    chosen = [ways[0] for ways in found]
+    selected = [ways[0] for ways in found]
     if len(found) == 1 and len(found[0]) > 1:
         way = await _choose(session, command, found[0])
         if way is None:
             return False
-        chosen = [way]
-    if command.confirm and not await session.confirm(question(command, chosen)):
+        selected = [way]
+    if command.confirm and not await session.confirm(question(command, selected)):
         return False
-    for target in chosen:
+    for target in selected:
         session.record_action(
             command.name, target.words(command), *([target.pod] if target.pod else [])
         )
     if command.mode == "terminal":
-        await _in_terminal(session, command, chosen)
+        await _in_terminal(session, command, selected)
         return True
     session.end_questions()
     if command.mode == "output":
-        session.push(session.screens.output(command, chosen))
+        session.push(session.screens.output(command, selected))
     else:
-        await _in_background(session, command, chosen)
+        await _in_background(session, command, selected)
     return True
 
 
@@ -77,9 +77,9 @@ async def _choose(
 
 
 async def _in_terminal(
-    session: Session, command: CustomCommand, chosen: Sequence[CommandTarget]
+    session: Session, command: CustomCommand, selected: Sequence[CommandTarget]
 ) -> None:
-    for target in chosen:
+    for target in selected:
         try:
             await run_in_terminal(session, target.words(command), target.environment())
         except ProgramFailed as error:
@@ -87,9 +87,9 @@ async def _in_terminal(
 
 
 async def _in_background(
-    session: Session, command: CustomCommand, chosen: Sequence[CommandTarget]
+    session: Session, command: CustomCommand, selected: Sequence[CommandTarget]
 ) -> None:
-    for target in chosen:
+    for target in selected:
         last = bytearray()
 
         def take(piece: bytes, last: bytearray = last) -> None:
@@ -120,16 +120,16 @@ def _notify(
     session.notify(text, title=title, severity=severity)
 
 
-def question(command: CustomCommand, chosen: Sequence[CommandTarget]) -> Dialog:
+def question(command: CustomCommand, selected: Sequence[CommandTarget]) -> Dialog:
     """Return the confirmation dialog with the command lines that would run."""
     lines: list[Line] = [
         (Span(f"{target.label}  " if target.label else "", "name"),
          Span(shell_line(shlex.join(target.words(command))), "soft"))
-        for target in chosen
+        for target in selected
     ]  # fmt: skip
-    first = chosen[0].label
-    what = f" on {first}" if len(chosen) == 1 and first else ""
-    what = f" on {len(chosen)}" if len(chosen) > 1 else what
+    first = selected[0].label
+    what = f" on {first}" if len(selected) == 1 and first else ""
+    what = f" on {len(selected)}" if len(selected) > 1 else what
     return confirmation(f"Run {command.name}{what}?", lines, f"Run {command.name}")
 
 

@@ -67,7 +67,7 @@ def read_key_map(
     user's ``own`` commands and hotkeys.
     """
     problems: list[str] = []
-    chosen: dict[str, tuple[str, ...]] = {}
+    selected: dict[str, tuple[str, ...]] = {}
     ids = {name for scope in scopes for name in scope.keys}
     theirs = {each.id: each for each in own}
 
@@ -80,7 +80,7 @@ def read_key_map(
 
     def called(name: str) -> str:
         words = theirs[name].words if name in theirs else name
-        where = place(name) if name in chosen else ""
+        where = place(name) if name in selected else ""
         return f"{words} ({where})" if where else words
 
     for name, text in wanted.items():
@@ -88,19 +88,19 @@ def read_key_map(
             report(name, f"no such binding{_hint(name, sorted(ids))}")
             continue
         try:
-            chosen[name] = key_list(text)
+            selected[name] = key_list(text)
         except KeyNameError as error:
             report(name, f"{error}{_hint(text.rpartition('+')[2].strip().lower(), SUGGESTIONS)}")
-    chosen |= {each.id: each.keys for each in own}
+    selected |= {each.id: each.keys for each in own}
     everywhere = replace(scopes[-1], keys={**scopes[-1].keys, **dict.fromkeys(theirs, ())})
     scopes = (*scopes[:-1], everywhere)
-    while (clash := _first_clash(chosen, scopes)) is not None:
+    while (clash := _first_clash(selected, scopes)) is not None:
         report(clash.loser, f"{shown_key(clash.key)!r} is already bound to {called(clash.other)}")
-        del chosen[clash.loser]
+        del selected[clash.loser]
     return KeyMap(
-        {name: ",".join(keys) or UNBOUND for name, keys in chosen.items() if name not in theirs},
+        {name: ",".join(keys) or UNBOUND for name, keys in selected.items() if name not in theirs},
         tuple(problems),
-        {name: keys for name, keys in chosen.items() if name in theirs},
+        {name: keys for name, keys in selected.items() if name in theirs},
     )
 
 
@@ -109,7 +109,7 @@ def _hint(text: str, known: Sequence[str]) -> str:
     return f"; did you mean {near[0]}?" if near else ""
 
 
-def _first_clash(chosen: Keys, scopes: Sequence[Scope]) -> _Clash | None:
+def _first_clash(selected: Keys, scopes: Sequence[Scope]) -> _Clash | None:
     """Return two bindings of one scope with the same key, if the user has chosen it for at least
     one of them.
 
@@ -117,18 +117,19 @@ def _first_clash(chosen: Keys, scopes: Sequence[Scope]) -> _Clash | None:
     of a modal screen does.
     """
     everywhere = scopes[-1].keys
-    order = list(chosen)
+    order = list(selected)
     for scope in scopes:
         holders: dict[str, str] = {}
         for name, default in {**everywhere, **scope.keys}.items():
-            for key in chosen.get(name, default):
+            for key in selected.get(name, default):
                 other = holders.setdefault(key, name)
                 if other == name:
                     continue
                 fresh = [
                     each
                     for each in (other, name)
-                    if key in chosen.get(each, ()) and key not in {**everywhere, **scope.keys}[each]
+                    if key in selected.get(each, ())
+                    and key not in {**everywhere, **scope.keys}[each]
                 ]
                 if fresh:
                     loser = max(fresh, key=order.index)

@@ -50,13 +50,13 @@ class ListScreen(BackScreen):
         super().on_mount()
         self.table.empty = tuple((Span(words, "soft" if not n else "muted"),)
                                  for n, words in enumerate(self.NOTHING))  # fmt: skip
-        self.set_interval(SECONDS, self._look)
+        self.set_interval(SECONDS, self._poll)
         self.ask()
 
     def publish(self, changes: Changes, now: float) -> None:
         self.table.tick(now)
 
-    def _look(self) -> None:
+    def _poll(self) -> None:
         # Wait for a slow answer: restarting the query every second would never finish it.
         if self._asking is None or self._asking.is_finished:
             self.ask()

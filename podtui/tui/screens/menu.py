@@ -80,7 +80,7 @@ def _order(group: str) -> tuple[int, tuple[int, str]]:
 
 
 def menu_lines(
-    items: Iterable[Choice], chosen: int, width: int
+    items: Iterable[Choice], selected: int, width: int
 ) -> tuple[list[Line], list[int | None]]:
     """Return the lines, and for each the index of its item, None for a title or a blank line."""
     lines: list[Line] = []
@@ -94,17 +94,17 @@ def menu_lines(
                 numbers.append(None)
             lines.append((Span(f"  {group_title(group)}", "heading"),))
             numbers.append(None)
-        lines.append(_line(item, width, chosen=number == chosen))
+        lines.append(_line(item, width, selected=number == selected))
         numbers.append(number)
     return lines, numbers
 
 
-def _line(item: Choice, width: int, *, chosen: bool) -> Line:
+def _line(item: Choice, width: int, *, selected: bool) -> Line:
     """Return key and name, and the description if it fits and differs from the name."""
     head = (
-        Span("❯ " if chosen else "  ", "name"),
+        Span("❯ " if selected else "  ", "name"),
         Span(sized(item.shown, KEY), "hint-key"),
-        Span(item.name.ljust(NAME), "name" if chosen else ""),
+        Span(item.name.ljust(NAME), "name" if selected else ""),
     )
     more = item.words if item.words and item.words != item.name else ""
     if more and line_width(head) + 1 + width_of(more) <= width:

@@ -28,7 +28,7 @@ _SHORT: Final = {"overview": "Info", "timeline": "Start", "manifest": "File", "r
 
 
 def tab_spans(
-    chosen: str,
+    selected: str,
     marks: dict[str, str],
     width: int,
     tabs: Mapping[str, str] = TABS,
@@ -43,9 +43,9 @@ def tab_spans(
         for number, (tab, title) in enumerate(tabs.items(), start=1):
             if tab in hidden:
                 continue
-            word = _SHORT.get(tab, title) if short and tab != chosen else title
+            word = _SHORT.get(tab, title) if short and tab != selected else title
             text = f"{pad}{number} {word}{marks.get(tab, '')}{pad}"
-            found.append((tab, (Span(text, "tab-active" if tab == chosen else "tab"), Span(" "))))
+            found.append((tab, (Span(text, "tab-active" if tab == selected else "tab"), Span(" "))))
         if 1 + sum(line_width(line) for _, line in found) <= width:
             break
     return found
@@ -65,11 +65,11 @@ class TabBar(Bar):
         self._tabs = tabs
         self._places: list[tuple[int, int, str]] = []
 
-    def show_tabs(self, chosen: str, marks: dict[str, str]) -> None:
+    def show_tabs(self, selected: str, marks: dict[str, str]) -> None:
         spans: list[Span] = [Span(" ")]
         self._places = []
         hidden = hidden_tabs(self._tabs, cast("LiveScreen", self.screen))
-        for tab, line in tab_spans(chosen, marks, self.size.width or 80, self._tabs, hidden):
+        for tab, line in tab_spans(selected, marks, self.size.width or 80, self._tabs, hidden):
             start = line_width(spans)
             spans += line
             self._places.append((start, line_width(spans) - 1, tab))

@@ -252,14 +252,14 @@ class TreeScreen(ActingScreen, BackScreen):
             self.filter_by(parse_filter(message.text, TREE_COLUMNS))
 
     def on_prompt_submitted(self, message: Prompt.Submitted) -> None:
-        self._asked()
+        self._close_prompt()
         self.filter_by(parse_filter(message.text, TREE_COLUMNS))
 
     def on_prompt_cancelled(self, message: Prompt.Cancelled) -> None:
-        self._asked()
+        self._close_prompt()
         self.filter_by(ALL)
 
-    def _asked(self) -> None:
+    def _close_prompt(self) -> None:
         self.query_one(Hints).display = True
         self.set_focus(self.table)
 

@@ -154,7 +154,7 @@ class WhyScreen(ActingScreen, BackScreen):
         view.show(why_lines(shown, view.size.width - 1, view.size.height))
         self.refresh_bindings()
         if pod is not None:
-            self._ask_log(pod, diagnosis)
+            self._request_log(pod, diagnosis)
 
     def _facts(self, pod: Pod, now: float) -> Facts:
         facts = facts_of(self.session.model, pod, now, self._logs, self._log_problems)
@@ -204,7 +204,7 @@ class WhyScreen(ActingScreen, BackScreen):
 
     # --- the log
 
-    def _ask_log(self, pod: Pod, diagnosis: Diagnosis) -> None:
+    def _request_log(self, pod: Pod, diagnosis: Diagnosis) -> None:
         """Query the last log lines of the diagnosed container, once per run."""
         statuses = (*pod.status.initContainerStatuses, *pod.status.containerStatuses)
         status = next((s for s in statuses if s.name == diagnosis.container), None)
@@ -241,9 +241,9 @@ class WhyScreen(ActingScreen, BackScreen):
     def _no_log(self, container: str, why: str) -> None:
         self._logs = {}
         self._log_problems = {container: why}
-        self.set_timer(AGAIN_SECONDS, self._ask_again)
+        self.set_timer(AGAIN_SECONDS, self._retry_log)
 
-    def _ask_again(self) -> None:
+    def _retry_log(self) -> None:
         self._log_of = ()
         self._draw(self.session.now())
 

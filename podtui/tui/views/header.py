@@ -243,14 +243,14 @@ def status_line(
         return cluster_status(model, model.namespace, width)
     fake = simulated or is_simulated(model.node)
     short = from_end(clean(other), max(8, width // 3))
-    asked = Span(f"  ▲ not {short}", "warning") if other else Span("")
-    width -= width_of(asked.text)
+    requested = Span(f"  ▲ not {short}", "warning") if other else Span("")
+    width -= width_of(requested.text)
     line = _status(model, folder, width, labels=True, simulated=fake)
     if line_width(line) > width:
         line = _status(model, folder, width, labels=False, simulated=fake)
     if target and line_width(line) + 3 + width_of(target) <= width:
         line = (*line, Span(" · ", "muted"), Span(target, "muted"))
-    return (*line, asked) if other else line
+    return (*line, requested) if other else line
 
 
 def _status(model: Model, folder: str, width: int, *, labels: bool, simulated: bool) -> Line:

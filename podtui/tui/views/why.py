@@ -310,23 +310,23 @@ class Explanations:
             diagnosis = diagnose(facts)
             self._healthy = diagnosis.health is Health.HEALTHY
             self._basis = (*basis[:-1], None if self._healthy else now // FRESH_SECONDS)
-            self._line = _told(facts, diagnosis)
+            self._line = _summary(facts, diagnosis)
         return self._line
 
 
 def explain_pod(facts: Facts) -> Line:
     """Return the cause and the fix of a problem; for a healthy pod, its containers."""
-    return _told(facts, diagnose(facts))
+    return _summary(facts, diagnose(facts))
 
 
 def titled_explanation(facts: Facts) -> tuple[str, Line]:
     """Return a title for the kind of explanation, and the explanation of `explain_pod`."""
     diagnosis = diagnose(facts)
     title = {Health.DONE: "Ended", Health.HEALTHY: "Runs"}.get(diagnosis.health, "Why")
-    return title, _told(facts, diagnosis)
+    return title, _summary(facts, diagnosis)
 
 
-def _told(facts: Facts, diagnosis: Diagnosis) -> Line:
+def _summary(facts: Facts, diagnosis: Diagnosis) -> Line:
     if diagnosis.health is Health.DONE:
         return _endings(facts.pod, facts.now)
     if diagnosis.health is Health.HEALTHY:

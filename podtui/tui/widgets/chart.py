@@ -220,13 +220,13 @@ def _heading(chart: Chart, top: float, width: int) -> Line:
     peak = chart.shown(round(max(chart.known)))
     now = "?" if chart.now is None else chart.shown(round(chart.now))
     near = bool(chart.limit) and chart.now is not None and chart.now >= _NEAR * chart.limit
-    asked = [
+    requested = [
         (word, chart.shown(value) + ("↑" if value > top else "") if value else "")
         for word, value in (("request", chart.request), ("limit", chart.limit))
     ]
     longest = f"{now} now · {peak} peak"
     middle, short = longest, f"{now} ⌃{peak}"
-    for word, text in asked:
+    for word, text in requested:
         longest += f" · {word} {text}" if text else f" · no {word}" if chart.has_requests else ""
         middle += f" · {word} {text}" if text else ""
         short += f" {word[:3]} {text}" if text else ""

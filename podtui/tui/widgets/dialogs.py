@@ -60,9 +60,9 @@ class Buttons(Toned):
         self.options = tuple(options)
 
     def _spans(self, index: int) -> Line:
-        option, chosen = self.options[index], index == self.chosen
-        text = f"[ {option.words} ]" if chosen else f"  {option.words}  "
-        tone = "tab-active" if chosen else "error" if option.danger else "soft"
+        option, selected = self.options[index], index == self.chosen
+        text = f"[ {option.words} ]" if selected else f"  {option.words}  "
+        tone = "tab-active" if selected else "error" if option.danger else "soft"
         return (Span(f"{option.key} ", "hint-key"), Span(text, tone))
 
     @property
@@ -358,9 +358,9 @@ class Picker(ModalScreen[int | None]):
         lines: list[Line] = []
         self._rows = []
         for index, item in enumerate(self.items):
-            chosen = index == self.place
+            selected = index == self.place
             for number, row in enumerate(wrap(item, width - 4, indent=_INDENT)):
-                sign = "❯ " if chosen and number == 0 else "  "
+                sign = "❯ " if selected and number == 0 else "  "
                 digit = f"{index + 1} " if index < 9 and number == 0 else "  "
                 lines.append((Span(sign, "name"), Span(digit, "hint-key"), *row))
                 self._rows.append(index)

@@ -292,7 +292,7 @@ class Table(Toned, ScrollView, can_focus=True):
 
     def _fit(self) -> bool:
         """Compute the column widths. Returns True if any changed."""
-        chosen = self.column_index(self.column_cursor) if self.column_cursor else self.set.sort
+        selected = self.column_index(self.column_cursor) if self.column_cursor else self.set.sort
         width = self.size.width
         ticked = self.choice.ticked(self.columns)
         self._fitted = fit(
@@ -301,7 +301,7 @@ class Table(Toned, ScrollView, can_focus=True):
             self.set.short,
             max(1, width - 2),
             shown=self.shown_columns(),
-            wanted=[n for n in (self.set.sort, chosen) if ticked is None or n in ticked],
+            wanted=[n for n in (self.set.sort, selected) if ticked is None or n in ticked],
             ticked=ticked or (),
         )
         return self.drawn.lay_out(self._fitted, max(0, width - 2))

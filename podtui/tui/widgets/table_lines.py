@@ -33,10 +33,10 @@ def title_spans(
     spans: list[Span] = []
     for place in fitted:
         column = columns[place.index]
-        chosen = place.index == sort
-        arrow = ("↓" if descending else "↑") if chosen else ""
+        selected = place.index == sort
+        arrow = ("↓" if descending else "↑") if selected else ""
         text = sized(column.title + arrow, place.width, column.align)
-        spans.append(Span(text, "sorted" if chosen else "heading"))
+        spans.append(Span(text, "sorted" if selected else "heading"))
     return spans
 
 

@@ -77,10 +77,10 @@ class TablePane(Pane):
     def recall(self, memory: TableMemory) -> None:
         """Restore the sort order and the columns, ignoring unknown columns."""
         keys = {column.key for column in self.table.columns}
-        chosen = None
+        selected = None
         if memory.columns is not None:
-            chosen = tuple(key for key in memory.columns if key in keys)
-        self.show_columns(ColumnChoice(chosen, memory.wide))
+            selected = tuple(key for key in memory.columns if key in keys)
+        self.show_columns(ColumnChoice(selected, memory.wide))
         if memory.sort in keys:
             self.table.order_by(memory.sort, memory.descending)
 

@@ -61,23 +61,23 @@ class LogPrompt(Horizontal):
     """
 
     class Changed(Message):
-        def __init__(self, asked: Asked, text: str) -> None:
+        def __init__(self, requested: Asked, text: str) -> None:
             super().__init__()
-            self.asked = asked
+            self.asked = requested
             self.text = text
 
     class Done(Changed):
         """Posted at the end; if ``cancelled``, ``text`` is the previous text."""
 
-        def __init__(self, asked: Asked, text: str, *, cancelled: bool) -> None:
-            super().__init__(asked, text)
+        def __init__(self, requested: Asked, text: str, *, cancelled: bool) -> None:
+            super().__init__(requested, text)
             self.cancelled = cancelled
 
     def __init__(self, *, id: str) -> None:
         super().__init__(id=id)
         self._asked = Asked.FILTER
         self._before = ""
-        self._typed = {asked: InputHistory() for asked in Asked}
+        self._typed = {requested: InputHistory() for requested in Asked}
         self._sign = Static()
         self.input = Input(select_on_focus=False)
 
@@ -90,12 +90,14 @@ class LogPrompt(Horizontal):
         """True while a filter is typed: then the lower border is reserved for its error message."""
         return self.display and self._asked is Asked.FILTER
 
-    def ask(self, asked: Asked, before: str) -> None:
+    def ask(self, requested: Asked, before: str) -> None:
         """Open an empty line; ``before`` stays in effect until the user types, ↑ recalls it."""
-        self._asked, self._before = asked, before
-        self._typed[asked].add(before)
-        self._sign.update("filter" if asked is Asked.FILTER else "find")
-        self.input.placeholder = f"↑ {clean(before)} · enter clears it" if before else asked.value
+        self._asked, self._before = requested, before
+        self._typed[requested].add(before)
+        self._sign.update("filter" if requested is Asked.FILTER else "find")
+        self.input.placeholder = (
+            f"↑ {clean(before)} · enter clears it" if before else requested.value
+        )
         with self.prevent(Input.Changed):
             self.input.value = ""
         self.display = True
@@ -235,9 +237,9 @@ class LogCommands(Pane):
                 self.notify(error, severity="error", title="Filter", markup=False)
         self.screen.set_focus(self.view)
 
-    def _apply(self, asked: Asked, text: str) -> str:
+    def _apply(self, requested: Asked, text: str) -> str:
         """Apply a filter or search. Returns the error message, or an empty string."""
-        if asked is Asked.SEARCH:
+        if requested is Asked.SEARCH:
             self.search(text)
             self.view.seek()
             return ""
@@ -337,8 +339,8 @@ class LogCommands(Pane):
 
     def action_copy(self) -> None:
         buffer, here = self.view.buffer, self.view.current
-        chosen = self.view.lines.marks or ([here] if here is not None else [])
-        lines = [buffer[n] for n in chosen if is_log(buffer.tag(n))]
+        selected = self.view.lines.marks or ([here] if here is not None else [])
+        lines = [buffer[n] for n in selected if is_log(buffer.tag(n))]
         if not lines:
             self.notify("There is no log line to copy.", timeout=3)
             return
@@ -354,7 +356,7 @@ class LogCommands(Pane):
     async def _save(self, everything: bool) -> None:
         self.session.end_questions()
         names = self.source_names
-        await self._looked_at(everything)
+        await self._wait_for_filter(everything)
         export = export_of(self.view.lines, names=names, everything=everything)
         stamp = datetime.now(UTC).strftime("%Y%m%d-%H%M%S")
         path = Path(file_name(self.file_words, stamp, filtered=export.chosen is not None))
@@ -373,7 +375,7 @@ class LogCommands(Pane):
         """The names from which the name of a saved file is made."""
         return self.source_names
 
-    async def _looked_at(self, everything: bool) -> None:
+    async def _wait_for_filter(self, everything: bool) -> None:
         """Wait until the filter has scanned all lines."""
         while not everything and self.view.lines.progress < 1 and self.view.lines.work():  # noqa: ASYNC110
             # `work` scans in this task; the sleep lets the event loop handle keys in between.
@@ -384,7 +386,7 @@ class LogCommands(Pane):
 
     async def _page(self) -> None:
         """Raises `ProgramFailed`."""
-        await self._looked_at(everything=False)
+        await self._wait_for_filter(everything=False)
         export = export_of(self.view.lines, names=self.source_names)
         path: Path | None = None
         try:

@@ -101,12 +101,14 @@ class LogStream:
             pause: float | None = None
             try:
                 await self._read()
-                self._say("" if self._any else "The log is empty.", quiet=True)
+                self._report_state("" if self._any else "The log is empty.", quiet=True)
             except ApiError as error:
-                self._say(clean(str(error)), quiet=True)
+                self._report_state(clean(str(error)), quiet=True)
                 pause = RETRY
             except AgentUnavailable as error:
-                self._say(f"The {self._server} does not respond: {clean(str(error))}", quiet=True)
+                self._report_state(
+                    f"The {self._server} does not respond: {clean(str(error))}", quiet=True
+                )
                 pause = RETRY
             if self.target.previous and pause is None:
                 self._remark(RULE, describe_end(self.target.container, self._status()))
@@ -166,7 +168,7 @@ class LogStream:
             self._sink.take_remark(self._source, GAP, f"▲ {clean(gap)}", stamp)
         self._any = True
         self._sink.take_lines(self._source, fresh)
-        self._say("", quiet=False)
+        self._report_state("", quiet=False)
 
     def _restarted(self, seen: str) -> bool:
         before, now = _id_of(seen), _id_of(self._instance)
@@ -182,7 +184,7 @@ class LogStream:
     def _remark(self, tag: int, text: str) -> None:
         self._sink.take_remark(self._source, tag, text)
 
-    def _say(self, state: str, *, quiet: bool) -> None:
+    def _report_state(self, state: str, *, quiet: bool) -> None:
         self._sink.take_state(self._source, state, quiet=quiet)
 
 

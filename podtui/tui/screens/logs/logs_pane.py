@@ -128,12 +128,12 @@ class LogsPane(LogCommands):
         if self._settling is not None:
             self._settling.stop()
             self._settling = None
-        chosen = tuple(pods)
+        selected = tuple(pods)
         if at_once:
-            self._settle(chosen)
+            self._settle(selected)
         else:
             # Until then, titles and notes describe the pods whose logs are still shown.
-            self._settling = self.set_timer(SETTLE, lambda: self._settle(chosen))
+            self._settling = self.set_timer(SETTLE, lambda: self._settle(selected))
 
     def _settle(self, pods: tuple[Pod, ...]) -> None:
         self._pods = pods
@@ -281,11 +281,11 @@ class LogsPane(LogCommands):
             self.view.empty_text = "The log of the pod under the cursor is shown here."
             self.set_detail("")
         else:
-            self.set_detail(f"· {self._whose()}")
+            self.set_detail(f"· {self._source_title()}")
             self.view.empty_text = self._state or "…"
         self.show_note()
 
-    def _whose(self) -> str:
+    def _source_title(self) -> str:
         targets = self._targets
         first = targets[0]
         pods = {target.key for target in self._targets}

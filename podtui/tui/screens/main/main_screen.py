@@ -179,11 +179,11 @@ class MainScreen(ActingScreen, PromptedScreen):
         """Show the logs of the selected pods if the selection has changed, by cursor, marks, filter
         or the end of a pod.
         """
-        chosen = self.chosen_pods()
-        keys = tuple(pod_key(pod) for pod in chosen)
+        selected = self.chosen_pods()
+        keys = tuple(pod_key(pod) for pod in selected)
         if keys != self._followed:
             self._followed = keys
-            self.logs.choose_all(chosen)
+            self.logs.choose_all(selected)
 
     def clear_marks(self) -> None:
         """Remove all marks after an action on the marked pods."""

@@ -98,7 +98,7 @@ class NodePane(Pane):
         ready, text = node_state(node)
         width = max(20, self.content_size.width - 3)
         lines = node_lines(
-            found, refused, width=width, height=self.content_size.height, chosen=self._chosen
+            found, refused, width=width, height=self.content_size.height, selected=self._chosen
         )
         if not ready and not found:
             # A node that was never ready has not reported its capacity.

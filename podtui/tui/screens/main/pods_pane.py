@@ -185,8 +185,8 @@ class PodsPane(TablePane):
         """
         wrong = (name for name, one in self._model.manifests.items() if is_wrong(one))
         room = min(MOST_ON_TOP, self.table.size.height // 3)
-        chosen = frozenset(sorted(wrong, key=natural_key)[:room])
-        moved, self._on_top = chosen ^ self._on_top, chosen
+        selected = frozenset(sorted(wrong, key=natural_key)[:room])
+        moved, self._on_top = selected ^ self._on_top, selected
         return moved
 
     def _use(self, pod: Pod) -> Usage | None:

@@ -46,7 +46,7 @@ class NodeHistoryView(LinesView):
         return session_of(self)
 
     def on_mount(self) -> None:
-        self._ask()
+        self._request()
 
     def show_gauges(self, gauges: Sequence[Gauge]) -> None:
         """Update the node's resources."""
@@ -66,10 +66,10 @@ class NodeHistoryView(LinesView):
         return history_lines(self._gauges, past, now, self._span, width, height, keys=keys)
 
     def action_span(self, step: int) -> None:
-        chosen = next_span(self._span, step)
-        if chosen != self._span:
-            self._span = chosen
-            self._ask()
+        selected = next_span(self._span, step)
+        if selected != self._span:
+            self._span = selected
+            self._request()
             self._draw()
 
     def on_resize(self) -> None:
@@ -80,14 +80,12 @@ class NodeHistoryView(LinesView):
         if self.size.width:
             self.show(self._lines(max(20, self.size.width - 1), max(8, self.size.height)))
 
-    def _ask(self) -> None:
+    def _request(self) -> None:
         if self._asking is not None:
             self._asking.cancel()
-        self._asking = self.run_worker(
-            partial(self._ask_on, SPANS[self._span]), name="node history"
-        )
+        self._asking = self.run_worker(partial(self._poll, SPANS[self._span]), name="node history")
 
-    async def _ask_on(self, span: float) -> None:
+    async def _poll(self, span: float) -> None:
         """Poll forever; return only if the server keeps no history."""
         seen = ""
         while True:

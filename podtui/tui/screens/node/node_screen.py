@@ -145,7 +145,7 @@ class NodeScreen(ActingScreen, BackScreen):
     def on_mount(self) -> None:
         super().on_mount()
         self.action_tab(self._tab)
-        self.run_worker(self._ask_images, name="images", group="images")
+        self.run_worker(self._request_images, name="images", group="images")
 
     # --- selection
 
@@ -294,7 +294,7 @@ class NodeScreen(ActingScreen, BackScreen):
                 lines += [(), *past.history(width, room)]
             view.show(lines)
 
-    async def _ask_images(self) -> None:
+    async def _request_images(self) -> None:
         """Poll the images forever, while the images tab is open."""
         while True:
             self._poke.clear()
@@ -317,7 +317,7 @@ class NodeScreen(ActingScreen, BackScreen):
 
     def action_tab(self, tab: str) -> None:
         if tab == "what-if":
-            self.what_if.open(self._asked_file())
+            self.what_if.open(self._initial_question())
         self._tab = tab
         self._poke.set()
         self.query_one(ContentSwitcher).current = tab
@@ -326,7 +326,7 @@ class NodeScreen(ActingScreen, BackScreen):
         self.call_after_refresh(lambda: self._draw(self.session.now()))
         self.refresh_bindings()
 
-    def _asked_file(self) -> str:
+    def _initial_question(self) -> str:
         """Return the initial question: the given query, or the manifest file of the rejected pod
         under the cursor."""
         query, self._query = self._query, ""

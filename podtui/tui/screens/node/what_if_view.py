@@ -152,15 +152,15 @@ class WhatIfView(Vertical):
     def node_changed(self, now: float) -> None:
         """Ask again, unless the last answer is less than `AGAIN` seconds old."""
         if self.input.value.strip() and now - self._asked_at >= AGAIN:
-            self._ask(self.input.value)
+            self._simulate(self.input.value)
 
     def on_input_changed(self, event: Input.Changed) -> None:
         event.stop()
-        self._ask(event.value)
+        self._simulate(event.value)
 
     def on_input_submitted(self, event: Input.Submitted) -> None:
         event.stop()
-        self._ask(event.value)
+        self._simulate(event.value)
 
     def action_file(self, step: int) -> None:
         names = list(self._files)
@@ -182,7 +182,7 @@ class WhatIfView(Vertical):
     def _width(self) -> int:
         return max(20, self.size.width - 6)
 
-    def _ask(self, text: str) -> None:
+    def _simulate(self, text: str) -> None:
         self.run_worker(partial(self._answer_to, text), group="what-if", exclusive=True)
 
     async def _answer_to(self, text: str) -> None:

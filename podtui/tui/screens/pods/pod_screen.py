@@ -295,15 +295,17 @@ class PodScreen(ActingScreen, BackScreen):
 
     # --- queries to the agent
 
-    def _ask(self) -> None:
+    def _request_insight(self) -> None:
         """Query the data of the open tab, and cancel the query of the previous one."""
         if self._asking is not None:
             self._asking.cancel()
             self._asking = None
         if self.tab in TABS_ASKED:
-            self._asking = self.run_worker(partial(self._ask_on, self.tab), name="ask", group="ask")
+            self._asking = self.run_worker(
+                partial(self._poll_insight, self.tab), name="ask", group="ask"
+            )
 
-    async def _ask_on(self, tab: str) -> None:
+    async def _poll_insight(self, tab: str) -> None:
         """Query until the screen is closed; the agent answers as soon as it has news."""
         while True:
             pod = self.pod
@@ -313,7 +315,7 @@ class PodScreen(ActingScreen, BackScreen):
             await asyncio.sleep(LEAST_SECONDS if answered else RETRY_SECONDS)
 
     def on_resources_view_wider(self, message: ResourcesView.Wider) -> None:
-        self._ask()
+        self._request_insight()
 
     def on_probes_view_ask(self, message: ProbesView.Ask) -> None:
         pod = self.pod
@@ -335,7 +337,7 @@ class PodScreen(ActingScreen, BackScreen):
 
     def action_tab(self, tab: str) -> None:
         self.tab = tab
-        self._ask()
+        self._request_insight()
         self.query_one(ContentSwitcher).current = tab
         if tab == "logs":
             self.logs.choose(self.pod, at_once=True)

@@ -169,9 +169,9 @@ class ResourcesView(LinesView):
         self._draw()
 
     def action_span(self, step: int) -> None:
-        chosen = next_span(self._span, step)
-        if chosen != self._span:
-            self._span = chosen
+        selected = next_span(self._span, step)
+        if selected != self._span:
+            self._span = selected
             self.post_message(self.Wider())
             self._draw()
 

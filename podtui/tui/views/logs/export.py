@@ -41,8 +41,8 @@ class Export(Struct, frozen=True):
         Raises OSError.
         """
         for number, block in enumerate(self.snapshot.blocks()):
-            chosen = range(len(block)) if self.chosen is None else self.chosen[number]
-            for index in chosen:
+            selected = range(len(block)) if self.chosen is None else self.chosen[number]
+            for index in selected:
                 if block.tags[index] not in EVENTS:
                     yield _export(block, index, self.names)
 
@@ -68,10 +68,10 @@ def export_of(lines: LogLines, *, names: Sequence[str] = (), everything: bool = 
     The caller must close its snapshot.
     """
     shown = None if everything else lines.rows.shown
-    chosen = None
+    selected = None
     if shown is not None:
-        chosen = tuple(shown.members(chunk)[:] for chunk in lines.buffer.chunks)
-    return Export(lines.buffer.snapshot(), chosen, tuple(names))
+        selected = tuple(shown.members(chunk)[:] for chunk in lines.buffer.chunks)
+    return Export(lines.buffer.snapshot(), selected, tuple(names))
 
 
 def _export(block: Block, index: int, names: Sequence[str]) -> bytes:

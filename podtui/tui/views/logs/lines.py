@@ -226,12 +226,12 @@ class LogLines:
         levels = self._levels.setdefault(chunk.first, bytearray())
         self._levels.move_to_end(chunk.first)
         if len(levels) < chunk.count:
-            self._tell_levels(chunk, levels)
+            self._detect_levels(chunk, levels)
         while len(self._levels) > LEVELS_KEPT:
             self._levels.popitem(last=False)
         return levels
 
-    def _tell_levels(self, chunk: Chunk, levels: bytearray) -> None:
+    def _detect_levels(self, chunk: Chunk, levels: bytearray) -> None:
         """Append the levels of new lines. A continuation line has the level of the line above of
         the same source."""
         block = self.buffer.block(chunk)

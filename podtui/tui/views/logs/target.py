@@ -60,7 +60,7 @@ class LogTarget(Struct, frozen=True):
 
 def targets_of(
     pods: Sequence[Pod],
-    chosen: Callable[[Pod], str],
+    selected: Callable[[Pod], str],
     *,
     everything: bool = False,
     previous: bool = False,
@@ -73,7 +73,7 @@ def targets_of(
             pod_key(pod), pod.metadata.namespace, pod.metadata.name, container, previous, range
         )
         for pod in pods
-        for container in (container_names(pod) if everything else [chosen(pod)])
+        for container in (container_names(pod) if everything else [selected(pod)])
     ]
     return tuple(targets[:SOURCES])
 

@@ -28,13 +28,13 @@ def node_lines(
     *,
     width: int,
     height: int,
-    chosen: str = "",
+    selected: str = "",
 ) -> list[Line]:
     """Return the lines for a pane of ``width`` by ``height`` cells; there may be more lines."""
     lines: list[Line] = []
     roomy = height >= ROOMY
     for gauge in gauges:
-        lines.append(_bar_line(gauge, width, chosen))
+        lines.append(_bar_line(gauge, width, selected))
         if roomy:
             lines.append(_figures(gauge, width))
             lines.append(())
@@ -45,7 +45,7 @@ def node_lines(
             lines += _rejection(rejection, width)
         lines.append(())
     if roomy and gauges:
-        lines += _shares(gauges, width, chosen)
+        lines += _shares(gauges, width, selected)
     legend = _legend()
     if gauges and (roomy or (len(lines) < height and line_width(legend) <= width)):
         lines.append(legend)
@@ -61,11 +61,11 @@ def _legend() -> Line:
     )  # fmt: skip
 
 
-def _bar_line(gauge: Gauge, width: int, chosen: str) -> Line:
+def _bar_line(gauge: Gauge, width: int, selected: str) -> Line:
     whole = gauge.allocatable
-    asked = f"{gauge.text(gauge.requested)} of {gauge.text(whole)}"
+    requested = f"{gauge.text(gauge.requested)} of {gauge.text(whole)}"
     texts = [
-        Span(f" █ {asked:<15}"),
+        Span(f" █ {requested:<15}"),
         Span(f"{percent(gauge.requested, whole):>4}", level(gauge.requested, whole)),
     ]
     room = 40
@@ -78,23 +78,23 @@ def _bar_line(gauge: Gauge, width: int, chosen: str) -> Line:
         ]
     if width - _LABEL - room >= 40:
         # Add words if the bar stays long enough.
-        texts[0] = Span(f" █ requested {asked:<15}")
+        texts[0] = Span(f" █ requested {requested:<15}")
         if len(texts) > 2 and gauge.used is not None:
             texts[2] = Span(f"  ┃ used {gauge.text(gauge.used):<8}")
         room += 15
     cells = max(6, min(60, width - _LABEL - room))
     return (
         Span(f"{TITLES[gauge.resource]:<{_LABEL}}", "key"),
-        *bar(gauge, cells, chosen),
+        *bar(gauge, cells, selected),
         *texts,
     )
 
 
-def bar(gauge: Gauge, cells: int, chosen: str = "") -> list[Span]:
+def bar(gauge: Gauge, cells: int, selected: str = "") -> list[Span]:
     """Return a bar of ``cells`` cells with the shares and the usage marker."""
     whole = max(1, gauge.allocatable)
     marks: list[tuple[str, str]] = []
-    for number, total, is_chosen in _filling(gauge, cells, chosen):
+    for number, total, is_chosen in _filling(gauge, cells, selected):
         end = min(cells, round(total * cells / whole))
         if is_chosen:
             mark = ("█", "bar-chosen")
@@ -114,7 +114,7 @@ def bar(gauge: Gauge, cells: int, chosen: str = "") -> list[Span]:
     return spans
 
 
-def _filling(gauge: Gauge, cells: int, chosen: str) -> Iterator[tuple[int, int, bool]]:
+def _filling(gauge: Gauge, cells: int, selected: str) -> Iterator[tuple[int, int, bool]]:
     """Yield the shares that end in another cell than the share before.
 
     Each is (number, cumulative requests, True for the chosen pod). The chosen pod comes first, so
@@ -122,7 +122,7 @@ def _filling(gauge: Gauge, cells: int, chosen: str) -> Iterator[tuple[int, int, 
     share before and are skipped.
     """
     shares, totals, whole = gauge.shares, gauge.totals, max(1, gauge.allocatable)
-    place = next((n for n, share in enumerate(shares) if chosen and share.key == chosen), -1)
+    place = next((n for n, share in enumerate(shares) if selected and share.key == selected), -1)
     first = shares[place].requested if place >= 0 else 0
     if place >= 0:
         yield 0, first, True
@@ -167,7 +167,7 @@ def _rejection(rejection: Rejection, width: int) -> list[Line]:
     return wrap(line, width, indent=2)
 
 
-def _shares(gauges: Sequence[Gauge], width: int, chosen: str) -> list[Line]:
+def _shares(gauges: Sequence[Gauge], width: int, selected: str) -> list[Line]:
     """Return the pods with their requests and usage, largest CPU request first."""
     cpu = next((g for g in gauges if g.resource == "cpu"), None)
     memory = next((g for g in gauges if g.resource == "memory"), None)
@@ -179,7 +179,7 @@ def _shares(gauges: Sequence[Gauge], width: int, chosen: str) -> list[Line]:
     lines: list[Line] = [(Span(head[:width], "heading"),)]
     for share in cpu.shares:
         other = of_memory[share.key]
-        tone = "bar-chosen" if share.key == chosen else "name"
+        tone = "bar-chosen" if share.key == selected else "name"
         lines.append(
             (
                 Span(sized(share.name, name_width), tone),

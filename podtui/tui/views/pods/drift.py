@@ -96,28 +96,29 @@ def _amounts(pod: Pod) -> Iterator[str]:
         status = statuses.get(container.name)
         if status is None or status.state.running is None:
             continue
-        for kind, asked, held in _kinds(container.resources, status):
+        for kind, requested, held in _kinds(container.resources, status):
             for resource in ("cpu", "memory"):
-                if differ(asked.get(resource), held.get(resource)):
+                if differ(requested.get(resource), held.get(resource)):
                     yield (
-                        f"{container.name} {kind}.{resource}: file {asked.get(resource, 'none')},"
+                        f"{container.name} {kind}.{resource}:"
+                        f" file {requested.get(resource, 'none')},"
                         f" container {held.get(resource, 'none')}"
                     )
 
 
 def _kinds(
-    asked: ResourceRequirements, status: ContainerStatus
+    requested: ResourceRequirements, status: ContainerStatus
 ) -> Iterator[tuple[str, Mapping[str, str], Mapping[str, str]]]:
     if status.resources is not None:
-        yield "requests", asked.requests, status.resources.requests
-        yield "limits", asked.limits, status.resources.limits
+        yield "requests", requested.requests, status.resources.requests
+        yield "limits", requested.limits, status.resources.limits
 
 
-def differ(asked: str | None, held: str | None) -> bool:
+def differ(requested: str | None, held: str | None) -> bool:
     """Return whether two quantities differ. A missing quantity does not count as a difference."""
-    if asked is None or held is None:
+    if requested is None or held is None:
         return False
     try:
-        return parse_quantity(asked) != parse_quantity(held)
+        return parse_quantity(requested) != parse_quantity(held)
     except ValueError:
-        return asked != held
+        return requested != held

@@ -59,7 +59,7 @@ def probe_of(pod: Pod, report: ProbeReport) -> Probe | None:
 def probe_lines(
     pod: Pod,
     reports: tuple[ProbeReport, ...],
-    chosen: Key,
+    selected: Key,
     answers: Mapping[Key, ProbeRun],
     *,
     now: float,
@@ -76,7 +76,7 @@ def probe_lines(
     for report in reports:
         key = key_of(report)
         places[key] = len(lines)
-        mark = "▸" if key == chosen else " "
+        mark = "▸" if key == selected else " "
         for part in _one(pod, report, answers.get(key), now, elapsed):
             indent = 6
             first = (Span(f" {mark} ", "key"), *part[1:]) if part[0].text == "" else part
@@ -86,10 +86,10 @@ def probe_lines(
 
 
 def _none(pod: Pod) -> list[Line]:
-    asked = any(
+    requested = any(
         c.startupProbe or c.livenessProbe or c.readinessProbe for _, c in all_containers(pod)
     )
-    if asked:
+    if requested:
         return [
             (
                 Span(

@@ -12,7 +12,7 @@ from podtui.kubelet.pods.actions import compute_pod_actions
 from podtui.kubelet.resize.allocations import (
     allocated_pod,
     allocation_of,
-    asks_for_resize,
+    requests_resize,
     same_resources,
 )
 from podtui.kubelet.resize.resize import (
@@ -42,7 +42,7 @@ def actions(new: Pod, old: Pod, *observed):
 def test_equal_quantities_in_another_format_are_not_a_resize():
     old = make_pod(ctr(**need("1", "1Gi", cpu="1")))
     new = make_pod(ctr(**need("1000m", "1024Mi", cpu="1000m")))
-    assert not asks_for_resize(old, new)
+    assert not requests_resize(old, new)
     assert allocated_pod(new, allocation_of(old)) is new
 
 
@@ -57,7 +57,7 @@ def test_equal_quantities_in_another_format_are_not_a_resize():
 )
 def test_different_quantities_are_a_resize(old, new):
     before, after = make_pod(ctr(**old)), make_pod(ctr(**new))
-    assert asks_for_resize(before, after)
+    assert requests_resize(before, after)
     held = allocated_pod(after, allocation_of(before))
     assert held.spec.containers[0].resources == before.spec.containers[0].resources
     assert held.metadata is after.metadata
@@ -66,7 +66,7 @@ def test_different_quantities_are_a_resize(old, new):
 def test_changes_besides_cpu_and_memory_wait_for_a_resize():
     old = make_pod(ctr(resources={"requests": {"ephemeral-storage": "1Gi"}}))
     new = make_pod(ctr(resources={"requests": {"ephemeral-storage": "2Gi"}}))
-    assert not asks_for_resize(old, new)
+    assert not requests_resize(old, new)
     held = allocated_pod(new, allocation_of(old))
     assert held.spec.containers[0].resources.requests == {"ephemeral-storage": "1Gi"}
 
@@ -74,9 +74,9 @@ def test_changes_besides_cpu_and_memory_wait_for_a_resize():
 def test_pod_level_resources_are_allocated_too():
     old = make_pod(resources={"limits": {"memory": "1Gi"}})
     new = make_pod(resources={"limits": {"memory": "2Gi"}})
-    assert asks_for_resize(old, new)
+    assert requests_resize(old, new)
     assert allocated_pod(new, allocation_of(old)).spec.resources == old.spec.resources
-    assert asks_for_resize(make_pod(), new)
+    assert requests_resize(make_pod(), new)
     assert allocated_pod(new, allocation_of(make_pod())).spec.resources is None
     assert not same_resources(None, new.spec.resources)
 

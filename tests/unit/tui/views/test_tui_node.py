@@ -53,7 +53,7 @@ def test_init_containers_count_by_their_largest() -> None:
 
 def test_a_bar_is_as_long_as_its_shares_and_marks_use() -> None:
     cpu = FOUND[0]
-    spans = bar(cpu, 38, chosen="uid-counter")
+    spans = bar(cpu, 38, selected="uid-counter")
     assert sum(len(span.text) for span in spans) == 38
     assert spans[0].tone == "bar-chosen"
     drawn = "".join(span.text for span in spans)
