@@ -43,7 +43,7 @@ def unit(resolved: Resolved, environ: Mapping[str, str] | None = None, **kw: boo
 
 
 def words_of(line: str) -> list[str]:
-    """As `systemd.service(5)` reads a command line."""
+    """Split a command line as `systemd.service(5)` defines it."""
     found: list[str] = []
     for quoted, plain in re.findall(r'"((?:\\.|[^"\\])*)"|(\S+)', line):
         text = codecs.escape_decode((quoted or plain).encode())[0].decode()
@@ -157,7 +157,7 @@ def test_an_edited_unit_is_detected(tmp_path: Path) -> None:
 
 
 class Systemd:
-    """A ``systemctl`` that writes down what it is asked; words in ``refused`` make it fail."""
+    """A ``systemctl`` that records its calls; words in ``refused`` make it fail."""
 
     def __init__(self, base: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         self._log, self._refused = base / "asked", base / "refused"
@@ -179,7 +179,7 @@ class Systemd:
         self._refused.write_text(word + "\n")
 
     def asked(self) -> list[str]:
-        """What it was asked since the last time, but for whether it is there."""
+        """Return the calls since the last time, except queries for its existence."""
         lines = self._log.read_text().splitlines() if self._log.exists() else []
         self._log.unlink(missing_ok=True)
         return [line for line in lines if "show" not in line]

@@ -47,7 +47,7 @@ def status(state: dict[str, Any] | None = None, name: str = "c", **fields: Any) 
 
 
 def restarted(count: int = 1, *, ago: float = 10.0, **end: Any) -> dict[str, Any]:
-    """A container that runs again since ``ago`` seconds."""
+    """Return a container that was restarted ``ago`` seconds ago."""
     fields: dict[str, Any] = {"ago": ago + 20.0, **end}
     last = ended(**fields)
     return status(running(ago), restartCount=count, lastState=last)

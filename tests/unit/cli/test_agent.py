@@ -24,7 +24,7 @@ def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def served_by(root: Path, engine: str) -> None:
-    """An agent of that engine was here and has ended."""
+    """Leave the state of a stopped agent of that engine."""
     lock = AgentLock(root / "podtui.lock")
     lock.acquire(
         AgentRecord(

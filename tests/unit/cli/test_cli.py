@@ -63,7 +63,7 @@ def test_the_screen_requires_a_terminal(home: Path, capsys: pytest.CaptureFixtur
 
 @pytest.fixture
 def started(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """The folders that a screen was opened on; no agent and no screen is really started."""
+    """Return the folders on which a screen was opened, without starting an agent or a screen."""
     folders: list[str] = []
 
     def opened(resolved: Resolved, **_: object) -> int:

@@ -27,7 +27,7 @@ def obeyed(text: str) -> list[str]:
 
 @pytest.fixture
 def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A root directory that looks as if an agent ran."""
+    """Return a root directory with the state of an agent."""
     root = tmp_path / "root"
     root.mkdir()
     monkeypatch.setenv("PODTUI_CONFIG", "")

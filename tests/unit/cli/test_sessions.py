@@ -122,7 +122,7 @@ async def world(tmp_path: Path) -> AsyncIterator[SessionWorld]:
 
 @pytest.fixture
 def elsewhere(tmp_path: Path) -> Iterator[ElsewhereWorld]:
-    """The same world on a thread of its own: `main` wants the first thread for its signals."""
+    """Run the same world on a separate thread: `main` needs the first thread for signals."""
     with on_thread(lambda: session_world(memory(SCRIPTS, DECLARED), tmp_path / "podtui.sock")) as (
         it,
         ask,

@@ -58,7 +58,7 @@ def pod(name: str, *, fails: bool) -> Pod:
 
 
 class Api:
-    """What the agent answers; ``asked`` are the paths of logs."""
+    """Responses of the agent; ``asked`` are the requested log paths."""
 
     def __init__(self, *pods: Pod, log: bytes | Exception = b"one\nit broke\n") -> None:
         self.items: dict[str, list[Any]] = {
@@ -129,7 +129,7 @@ def test_a_missing_pod(monkeypatch: pytest.MonkeyPatch, wanted: str) -> None:
 
 
 def unready(api: Api, *names: str) -> None:
-    """Files are read, and their node is not ready."""
+    """The files are read, and their node is not ready."""
     condition = NodeCondition(type="Ready", status="False", message="container runtime is down")
     status = NodeStatus(conditions=(condition,))
     api.items["/api/v1/nodes"] = [Node(metadata=ObjectMeta(name="n1"), status=status)]

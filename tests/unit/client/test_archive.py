@@ -16,7 +16,7 @@ from podtui.errors import PodtuiError
 
 
 def archive(*members: tuple[str, bytes, bytes]) -> io.BytesIO:
-    """(name, type, content or link) of each."""
+    """Return an archive of the members, each (name, type, content or link)."""
     buffer = io.BytesIO()
     with tarfile.open(fileobj=buffer, mode="w") as tar:
         for name, kind, content in members:

@@ -45,7 +45,7 @@ async def straw(tmp_path: Path) -> AsyncIterator[FakeCluster]:
 
 @pytest.fixture
 async def make(straw: FakeCluster) -> AsyncIterator[Make]:
-    """A client for a user of the kubeconfig; ``cluster`` changes what it says of the cluster."""
+    """Return a client for a user of the kubeconfig; ``cluster`` changes the file's cluster."""
     made: list[ClusterClient] = []
 
     def one(user: dict[str, Any], cluster: dict[str, Any] | None = None, **rest: Any) -> Any:
@@ -405,7 +405,7 @@ def test_a_forbidden_kind_is_retried_with_back_off() -> None:
 
 
 class Hurried(SystemClock):
-    """Notes how long it was to sleep, and does not."""
+    """Records sleeps without sleeping."""
 
     def __init__(self) -> None:
         self.slept: list[float] = []

@@ -100,7 +100,7 @@ async def test_copies_need_tar_in_the_container(
 async def socket_server(
     folder: Path, protocol: str, *messages: bytes
 ) -> AsyncIterator[ClusterClient]:
-    """Knows one protocol, and says the same to everybody."""
+    """Serve one protocol, with the same messages to every client."""
 
     async def joined(request: web.Request) -> web.StreamResponse:
         socket = web.WebSocketResponse(protocols=(protocol,))
@@ -148,7 +148,7 @@ async def test_an_older_server_gets_its_protocol_version(tmp_path: Path) -> None
 
 
 async def test_features_missing_in_an_older_server_are_reported(tmp_path: Path) -> None:
-    """Before v5 nothing tells the end of the input: tar would wait for ever."""
+    """Before v5 the end of input cannot be sent: tar would wait forever."""
     (tmp_path / "file").write_text("x")
     done = b'\x03{"status": "Success"}'
     async with asyncio.timeout(20), socket_server(tmp_path, channels.V4, done) as client:
@@ -160,7 +160,7 @@ async def test_features_missing_in_an_older_server_are_reported(tmp_path: Path) 
 
 
 async def test_a_kubelet_with_plain_text_errors_is_supported(tmp_path: Path) -> None:
-    """Kubelets refuse an upgrade whose sender takes JSON alone."""
+    """Kubelets refuse an upgrade whose client accepts only JSON."""
     taken: list[str] = []
 
     async def joined(request: web.Request) -> web.StreamResponse:

@@ -58,7 +58,7 @@ class Plugin:
         (self.folder / "answer").write_text(json.dumps(document))
 
     def pids(self) -> list[int]:
-        """What the program wrote into the file ``pids``."""
+        """Return the content of the file ``pids``, written by the program."""
         file = self.folder / "pids"
         return [int(pid) for pid in file.read_text().split()] if file.exists() else []
 

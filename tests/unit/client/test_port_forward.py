@@ -24,7 +24,7 @@ class _Message:
 
 
 class _Leaving:
-    """Takes no data, and has said why before."""
+    """Takes no data, and sent an error before."""
 
     def __init__(self) -> None:
         self._spdy = Spdy()

@@ -80,7 +80,7 @@ def test_no_proxy_exceptions(host: str, exceptions: str, expected: bool) -> None
 
 
 class Proxy:
-    """Knows CONNECT; ``heads`` are the requests as they came."""
+    """Supports CONNECT; ``heads`` are the received requests."""
 
     def __init__(self) -> None:
         self.heads: list[str] = []

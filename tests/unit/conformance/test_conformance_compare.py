@@ -32,7 +32,7 @@ def known(name: str) -> View:
 
 
 def seen(record: Record) -> View:
-    """The record laid out; those of the cases, which all others are held against, only once."""
+    """Return the normalized record; those of the cases are computed once."""
     name = next((name for name, case in CASES.items() if case.record is record), None)
     return view(record, strict=True) if name is None else known(name)
 
@@ -42,7 +42,7 @@ def differs(ours: Record, theirs: Record) -> list[str]:
 
 
 def edited(record: Record, change: Callable[[Json], None]) -> Record:
-    """The record with its pod changed in place by ``change``."""
+    """Return the record with its pod changed in place by ``change``."""
     assert record.pod is not None
     pod = json.loads(json.dumps(record.pod))  # a copy, quicker than copy.deepcopy
     change(pod)
@@ -52,7 +52,9 @@ def edited(record: Record, change: Callable[[Json], None]) -> Record:
 def all_cases(
     cases: Iterable[Case], missed: Callable[[Record], Iterable[object]]
 ) -> list[tuple[str, object]]:
-    """What the comparer misses in the records of all cases, with the case's name."""
+    """Return the changes that the comparer misses in the records of all cases, with the case's
+    name.
+    """
     return [(case.name, one) for case in cases for one in missed(case.record)]
 
 
@@ -73,7 +75,7 @@ def another(value: Any) -> Any:
 
 
 def neighbours(events: tuple[Occurrence, ...]) -> Iterator[tuple[int, tuple[Occurrence, ...]]]:
-    """The events with two that differ in more than time put the other way round."""
+    """Return the events with two adjacent ones swapped that differ in more than time."""
     for at, (one, two) in enumerate(itertools.pairwise(events)):
         if replace(one, at=two.at) != two:
             yield at, (*events[:at], two, one, *events[at + 2 :])

@@ -26,7 +26,7 @@ from podtui.explain.report import DEEPEST, render_json, render_text, render_tree
 from podtui.manifest.diagnose import read_manifest
 
 WORDLESS = 0
-"""Honoured fields that nobody has described yet: may only shrink."""
+"""Honoured fields without a description: may only decrease."""
 
 
 def every_place(place: Place = POD, depth: int = 0) -> list[Place]:
@@ -63,7 +63,7 @@ def test_descriptions_are_short_sentences() -> None:
 
 
 def test_each_field_has_its_documented_support() -> None:
-    """As docs/pod-fields.md has it, by another reader than the script's."""
+    """Compared with docs/pod-fields.md, by another parser than the script's."""
     words = {"honoured": "honoured", "accepted": "no-effect", "refused": "refused"}
     group, checked = "", 0
     for line in (ROOT / "docs" / "pod-fields.md").read_text().splitlines():

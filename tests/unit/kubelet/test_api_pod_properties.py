@@ -31,7 +31,7 @@ steps = st.lists(
 
 
 class Client:
-    """An API client that writes, and remembers what it wants to exist."""
+    """An API client that writes, and records the desired objects."""
 
     def __init__(self, world: World) -> None:
         self.world = world
@@ -84,7 +84,7 @@ def _labelled(pod: Pod) -> Pod:
 
 
 async def _check(world: World) -> None:
-    """What is wanted runs, what is deleted is gone, and every record says so."""
+    """Check that desired pods run, deleted ones are removed, and every record agrees."""
     listing = await world.store.list("pods")
     records = {pod.metadata.uid: pod for pod in listing.items if isinstance(pod, Pod)}
     assert all(pod.metadata.deletionTimestamp is None for pod in records.values())

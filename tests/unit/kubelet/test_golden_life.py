@@ -74,7 +74,7 @@ def cat(file: str, **fields: int) -> Probe:
 
 @dataclass(frozen=True)
 class Golden:
-    """``until``: virtual seconds after which the manifest goes."""
+    """``until``: virtual seconds after which the manifest is removed."""
 
     pod: Callable[[], Pod]
     until: float
@@ -207,7 +207,7 @@ GOLDEN = {
 
 
 class Told:
-    """Every event as it is said, before repetitions become one."""
+    """Every event as reported, before repetitions are combined."""
 
     def __init__(self, world: World) -> None:
         self.events: list[Event] = []

@@ -41,7 +41,7 @@ def with_port(name: str, uid: str = "", *, call: str = "c", **port: object) -> P
 
 
 def limited(name: str, **limits: str) -> Pod:
-    """From a manifest, by way of its defaults; limits are all that it says."""
+    """Return a pod from a manifest with only limits, after defaulting."""
     document = {
         "apiVersion": "v1",
         "kind": "Pod",
@@ -57,7 +57,7 @@ def limited(name: str, **limits: str) -> Pod:
 
 
 async def rejected(world: World, name: str) -> tuple[str, str]:
-    """(reason, message) of the event; the record, the engine and the status must agree with it."""
+    """Return (reason, message) of the event; check that record, engine and status agree."""
     await world.until(lambda: world.phase(f"{name}-n1") == "Failed")
     status = await world.status(f"{name}-n1")
     events = [e for e in await world.events(f"{name}-n1") if e.reason == status.reason]

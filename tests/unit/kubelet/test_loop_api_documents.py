@@ -56,7 +56,7 @@ def environment(world: World, uid: str = UID) -> dict[str, str]:
 
 @dataclass
 class Issuer:
-    """Issues numbered tokens, and remembers who asked for them."""
+    """Issues numbered tokens, and records the requests."""
 
     clock: VirtualClock
     asked: list[TokenRequest] = field(default_factory=list[TokenRequest])

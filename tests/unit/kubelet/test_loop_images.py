@@ -21,8 +21,9 @@ ABSENT = "manifest for nosuch:1 not found: manifest unknown: nosuch:1"
 
 
 async def waitings(world: World, seconds: float) -> list[tuple[str, str]]:
-    """The reasons and messages that the one container waits for, one after the other, in every
-    status that is set: records may leave out those that last no time."""
+    """Return the waiting reasons and messages of the only container, in order, from every status
+    that was set: records may omit short-lived ones.
+    """
     found: list[tuple[str, str]] = []
     statuses = world.kubelet._statuses
     put = statuses.set
@@ -40,7 +41,7 @@ async def waitings(world: World, seconds: float) -> list[tuple[str, str]]:
 
 
 async def told(world: World) -> list[tuple[str, str, str]]:
-    """What was said of the container, in the order in which it was said first."""
+    """Return the events of the container, in the order of their first occurrence."""
     return [
         (event.type, event.reason, event.message)
         for event in await world.events()
@@ -206,7 +207,7 @@ def login_secret(name: str, user: str) -> Secret:
 
 
 class SecretWorld(World):
-    """With Secret documents in the folder, and a registry that knows one user."""
+    """With Secret documents in the folder, and a registry with one user."""
 
     def __init__(self, *names: str, knows: str = "") -> None:
         self.held = {("default", name): login_secret(name, name) for name in names}

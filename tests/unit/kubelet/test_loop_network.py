@@ -46,19 +46,19 @@ def here(world: World) -> World:
 
 
 def asked(world: World, uid: str = "uid-web-n1") -> SandboxConfig:
-    """What the newest sandbox was made with."""
+    """Return the configuration of the newest sandbox."""
     found = [cell.config for cell in world.engine.sandboxes.values() if cell.record.uid == uid]
     return found[-1]
 
 
 def hosts(world: World, name: str = "c") -> str:
-    """The hosts file that the newest container of that name sees."""
+    """Return the hosts file of the newest container of that name."""
     cell = [c for c in world.engine.containers.values() if c.config.name == name][-1]
     return (cell.config.hosts or cell.files.read("/etc/hosts") or b"").decode()
 
 
 def own_lines(text: str) -> list[str]:
-    """What a managed file says of this pod alone."""
+    """Return the lines of a managed file that are specific to this pod."""
     return text.split("ip6-allrouters\n", 1)[1].splitlines()
 
 

@@ -210,7 +210,7 @@ async def test_an_unreadable_folder_removes_no_pods() -> None:
 
 
 def of_node(name: str) -> Pod:
-    """The pod that a kubelet of this name makes of one and the same file."""
+    """Return the pod that a kubelet with this node name creates from the same file."""
     text = b"apiVersion: v1\nkind: Pod\nmetadata: {name: web}\nspec:\n  containers:\n"
     text += b"  - {name: c, image: 'busybox:1', imagePullPolicy: IfNotPresent}\n"
     (found,) = read_manifest("/m/web.yaml", text, node_name=name).pods
@@ -558,7 +558,7 @@ async def test_a_stuck_sync_loop_is_reported_over_http(tmp_path: Path) -> None:
 
 
 async def test_a_record_used_as_a_manifest_keeps_no_status() -> None:
-    """A broken file's last good version comes from the records."""
+    """The last good version of an invalid file comes from the records."""
     world = World()
     world.behaviours["c"] = Behaviour(exit_after=1.0)
     async with world.running():
@@ -578,7 +578,7 @@ async def test_a_record_used_as_a_manifest_keeps_no_status() -> None:
 
 @pytest.mark.parametrize("short", [0.0, 5.0, 12.0])
 async def test_a_hang_is_reported_whatever_call_is_under_way(short: float) -> None:
-    """The engine hangs, answers, and hangs again: no call of the node's delays the report."""
+    """The engine hangs, answers, and hangs again: no call delays the report."""
     verbs = ("ping", "list", "list_images", "connect")
     world = World()
     async with world.running():

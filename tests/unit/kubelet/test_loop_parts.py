@@ -296,7 +296,7 @@ async def test_a_failed_observation_of_a_pod_is_reported() -> None:
 
 
 class ListingRuntime:
-    """Shows no pod, counts the lists, and reports one event."""
+    """Lists no pod, counts the lists, and reports one event."""
 
     def __init__(self, event: RuntimeEvent) -> None:
         self.lists = 0

@@ -170,7 +170,7 @@ async def test_pods_at_allocatable_cause_pressure_despite_free_memory() -> None:
 
 
 async def test_a_remote_machine_is_not_observed_and_this_is_reported() -> None:
-    """Without a host the simulated engine is remote; nobody calls it short of anything."""
+    """Without a host the simulated engine is remote; there is no pressure."""
     world = World(eviction_hard=HARD)
     async with world.running():
         await world.sleep(30.0)

@@ -150,7 +150,7 @@ async def test_a_container_under_never_cannot_be_restarted() -> None:
 
 
 async def test_a_running_init_container_cannot_be_restarted() -> None:
-    """It would not be run once more for the asking: the pod gets to where it was going."""
+    """It would not run again on request: the pod continues its start."""
     world = World()
     world.behaviours["i"] = Behaviour(exit_after=20.0)
     async with world.running():

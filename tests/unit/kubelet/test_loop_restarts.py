@@ -16,7 +16,7 @@ REF = f"web-n1_default({UID})"
 
 
 class Starts:
-    """When each instance of each container was made, and how it behaves."""
+    """The creation time and behaviour of each instance of each container."""
 
     def __init__(self, behaviour: Behaviour) -> None:
         self.times: list[float] = []
@@ -84,7 +84,7 @@ async def test_a_back_off_is_reported_once_despite_garbage_collection(strict: bo
 
 
 async def test_a_strict_kubelet_shows_a_back_off_one_sync_late() -> None:
-    """It waits already, and says so, while its status still shows the end."""
+    """It already waits, and reports it, while its status still shows the termination."""
     world, starts = watched(Behaviour(exit_after=1.0, exit_code=1), strict=True)
     async with world.running():
         world.add(pod())
@@ -194,7 +194,7 @@ async def test_an_event_that_was_lost_is_found_by_the_relist() -> None:
 
 
 async def test_restart_counts_survive_removed_containers() -> None:
-    """Case 50, without log files to count by."""
+    """Case 50, without log files to count."""
     world, starts = watched(Behaviour(exit_after=1.0, exit_code=1))
     async with world.running():
         world.add(pod())

@@ -33,7 +33,7 @@ async def starts(world: World, name: str = "web-n1") -> tuple[PodStart, ...]:
 
 
 def kinds(start: PodStart) -> list[str]:
-    """The steps in order, each as ``Kind subject``."""
+    """Return the steps in order, each as ``Kind subject``."""
     return [f"{s.kind} {s.subject}".strip() for s in start.steps]
 
 

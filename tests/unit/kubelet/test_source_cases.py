@@ -33,7 +33,7 @@ BROKEN = "apiVersion: v1\nkind: Pod\nmetadata: {name: web\n"
 
 
 async def running(world: FolderWorld, text: str = WEB) -> ContainerRecord:
-    """The container of ``/m/web.yaml`` once it runs."""
+    """Return the container of ``/m/web.yaml`` once it runs."""
     world.put("web.yaml", text)
     await world.until(lambda: len(world.running_containers()) == 1)
     return world.running_containers()[0]

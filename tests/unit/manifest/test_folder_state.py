@@ -83,7 +83,7 @@ def result_of(name: str, text: str, strict: bool) -> ReadResult:
 
 
 class Scratch:
-    """The same rules told plainly: every file is looked at for every folder."""
+    """A simple model of the same rules: it examines every file for every folder."""
 
     def __init__(self, *, strict: bool, previous: Mapping[str, Pod]) -> None:
         self.strict = strict
@@ -194,7 +194,7 @@ steps = st.one_of(
 
 
 def same_objects(before: Folder, after: Folder) -> None:
-    """What says the same in both is the identical object, so that readers need not compare."""
+    """Equal parts of both are the identical object, so that readers need not compare."""
     for field in ("pods", "manifests", "config_maps", "secrets"):
         old, new = getattr(before, field), getattr(after, field)
         assert (old == new) == (old is new)
@@ -305,7 +305,7 @@ def test_a_dropped_version_is_removed_without_a_file_change() -> None:
 
 
 def test_three_chained_duplicates_are_resolved() -> None:
-    """The middle one claims what both others do; without it both may have it."""
+    """The middle one conflicts with both others; without it both are valid."""
     texts = {"a": pod_text("p"), "b": fixed("u", "p"), "c": fixed("u", "q")}
     for order in itertools.permutations(texts):
         state = FolderState(strict=False, previous={})

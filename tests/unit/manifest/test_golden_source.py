@@ -26,7 +26,7 @@ def made(result: ReadResult) -> list[str]:
 
 
 def said(case: str) -> str:
-    """Why the kubelet made no pod of it."""
+    """Return the kubelet's reason for not creating a pod."""
     return (GOLDEN / case / "refusal.txt").read_text().strip()
 
 

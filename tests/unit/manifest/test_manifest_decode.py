@@ -316,7 +316,7 @@ def test_times_are_parsed_like_go(written: str, read_as: str | None) -> None:
 
 
 def _verdicts(text: str | bytes) -> tuple[bool, bool]:
-    """Whether the manifest makes a pod under strict, and by default."""
+    """Return whether the manifest defines a pod under strict, and by default."""
     return bool(read(text, strict=True).pods), bool(read(text).pods)
 
 
@@ -379,7 +379,7 @@ _TERM = "affinity: {nodeAffinity: {preferredDuringSchedulingIgnoredDuringExecuti
     ],
 )  # fmt: skip
 def test_verdicts_of_the_kubelets_decoder(text: str | bytes, verdicts: tuple[bool, bool]) -> None:
-    """What Kubernetes 1.36 makes of these files, and where podtui leaves it by default."""
+    """The results of Kubernetes 1.36 for these files, and podtui's differences by default."""
     assert _verdicts(text) == verdicts
 
 
@@ -421,7 +421,7 @@ def test_the_number_of_errors_is_limited() -> None:
 
 
 def test_every_decoded_tree_builds_a_pod() -> None:
-    """Even the emptiest: what is required and absent stands as an empty value."""
+    """Even the emptiest: required fields that are absent become empty values."""
     text = (
         "kind: Pod\napiVersion: v1\nspec: {affinity: {nodeAffinity: "
         "{requiredDuringSchedulingIgnoredDuringExecution: {}, "

@@ -30,7 +30,7 @@ def only(*documents: str, strict: bool = False) -> Diagnostic:
 
 
 def made(result: ReadResult) -> list[str]:
-    """The names of what a file makes."""
+    """Return the names of the objects in a file."""
     pods = result.pods or ((result.candidate,) if result.candidate else ())
     return [item.metadata.name for item in (*pods, *result.objects)]
 

@@ -28,7 +28,7 @@ BROKEN = "kind: ["
 
 @pytest.fixture(autouse=True)
 def quick_looks(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What no event tells is looked for each second; here there is no need to wait so long."""
+    """Poll more often than each second for changes without an event."""
     monkeypatch.setattr(folder_module, "_POLL_SECONDS", 0.1)
 
 
@@ -292,7 +292,7 @@ async def test_an_edit_in_place_is_read_after_a_quiet_period(folder: Path) -> No
 
 
 async def test_a_partly_written_file_is_not_applied(folder: Path) -> None:
-    """Every prefix that stands for a while is broken or means another pod; none is seen."""
+    """Every prefix that lasts for a while is invalid or means another pod; none is applied."""
     text = pod_text() + "  - name: d\n    image: busybox:1\n"
     cuts = [0, 30, text.index("  - name: d"), len(text) - 4, len(text)]
     async with watch(folder) as watched:
@@ -334,7 +334,7 @@ async def test_a_constantly_changing_file_is_read_within_a_bound(
 
 
 async def _vim(path: Path, text: str) -> AsyncIterator[None]:
-    """Vim with a backup: a trial file, the original aside, a new file, the backup away."""
+    """Vim with a backup: a test file, the original renamed, a new file, the backup removed."""
     trial, backup = path.with_name("4913"), path.with_name(path.name + "~")
     trial.touch()
     trial.unlink()
@@ -346,14 +346,14 @@ async def _vim(path: Path, text: str) -> AsyncIterator[None]:
 
 
 async def _nano(path: Path, text: str) -> AsyncIterator[None]:
-    """Nano, VS Code and shells: cut to nothing, then written."""
+    """Nano, VS Code and shells: truncated, then written."""
     with path.open("w") as file:
         yield
         file.write(text)
 
 
 async def _emacs(path: Path, text: str) -> AsyncIterator[None]:
-    """Emacs: a lock link, the original to a backup, a new file."""
+    """Emacs: a lock link, the original renamed to a backup, a new file."""
     lock = path.with_name(f".#{path.name}")
     lock.symlink_to("user@host.1:2")
     path.rename(path.with_name(path.name + "~"))
@@ -507,7 +507,7 @@ async def test_a_folder_that_cannot_be_watched_is_polled(
 
 
 class Listings:
-    """What is looked at: how often everything, and which names of themselves."""
+    """Counts full listings, and records the names that were examined separately."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.full = 0
@@ -551,7 +551,7 @@ async def test_only_the_changed_file_is_examined(
 
 
 async def test_links_are_checked_on_every_change(folder: Path) -> None:
-    """As a mounted volume is updated: a hidden link to a folder is replaced."""
+    """As in an update of a mounted volume: a hidden link to a folder is replaced."""
     for version in "12":
         (folder / f"..{version}").mkdir()
         (folder / f"..{version}" / "web").write_text(pod_text(image=f"busybox:{version}"))
@@ -568,7 +568,7 @@ async def test_changes_missed_by_the_watch_are_found(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def take(*_: object) -> None:
-        """Nothing reaches whoever waits."""
+        """Drop all changes."""
 
     monkeypatch.setattr("podtui.manifest.watch.FolderWatch._take", take)
     async with watch(folder, full_list_seconds=0.05) as watched:
@@ -600,7 +600,7 @@ async def test_an_event_overflow_triggers_a_listing(
 async def test_a_recreated_folder_is_watched_again(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Also where the file system gives it the number of the old one."""
+    """Also if the file system reuses the inode number."""
     monkeypatch.setattr(folder_module, "_POLL_SECONDS", 600.0)
     async with watch(folder, full_list_seconds=600.0) as watched:
         put(folder / "a.yaml", pod_text("a"))
@@ -638,7 +638,7 @@ async def test_any_sequence_of_changes_ends_in_the_current_state(tmp_path: Path)
 
 
 async def change_and_compare(folder: Path, seed: int) -> None:
-    """No listing comes to help: a fresh look at the end sees what the watched folder says."""
+    """Without periodic listings, the watched folder equals a new scan at the end."""
     chance = random.Random(seed)
     files = [f"{name}.yaml" for name in "abcde"]
     async with watch(folder, full_list_seconds=1000) as watched:

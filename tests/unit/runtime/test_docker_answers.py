@@ -271,7 +271,7 @@ def test_disk_counters_come_from_the_cgroup_if_available(tmp_path: Path) -> None
 
 
 def test_disk_counters_come_from_processes_otherwise(tmp_path: Path) -> None:
-    """Process 44 has ended between the two looks."""
+    """Process 44 ends between the two scans."""
     assert modern(tmp_path).usage("abc") == Usage(12_000, 600, (101, 22))
 
 
@@ -337,7 +337,7 @@ def test_errors_are_translated_once() -> None:
 
 
 async def test_a_cancelled_blocking_call_does_not_block_the_event_loop() -> None:
-    """A reconnect that is cancelled leaves the old connection's calls to end by themselves."""
+    """After a cancelled reconnect, the calls of the old connection end by themselves."""
     allowed, finished = threading.Event(), threading.Event()
     began = asyncio.Event()
     loop = asyncio.get_running_loop()

@@ -22,7 +22,7 @@ from podtui.runtime.protocol import HostPathKind
 
 
 class Body:
-    """An answer's body, as far as a `TarStream` reads it."""
+    """A response body, as far as a `TarStream` reads it."""
 
     def __init__(self, content: bytes) -> None:
         self._content = content
@@ -127,7 +127,9 @@ def test_files_added_by_the_engine_are_not_of_the_image() -> None:
 
 
 def looking_at(files: Mapping[str, str]):
-    """A look at a tree: path → ``/`` for a directory, ``->TARGET`` for a link, else a file."""
+    """Return a function that inspects a tree: path → ``/`` for a directory, ``->TARGET`` for a
+    link, else a file.
+    """
 
     async def look(path: str) -> PathStat | None:
         what = {"/": "/", **files}.get(path)

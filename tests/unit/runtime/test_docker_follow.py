@@ -42,8 +42,7 @@ PIECE = 200
 
 
 class Content:
-    """What a request answers: ``data`` in small pieces, and then its end, or nothing more for
-    ever."""
+    """A response: ``data`` in small chunks, and then its end, or nothing more forever."""
 
     def __init__(self, data: bytes, *, ends: bool) -> None:
         self._data = data
@@ -62,7 +61,7 @@ class Response:
 
 
 class Engine:
-    """Has a log of framed ``lines``; its stream tells nothing of them. Notes each look at it."""
+    """Has a log of framed ``lines`` that its stream does not report. Records each read."""
 
     def __init__(self, *lines: str) -> None:
         self.lines = list(lines)
@@ -167,7 +166,7 @@ async def test_a_tail_with_fewer_lines_than_requested_is_the_whole_log(
 
 @pytest.mark.parametrize("count", [20, 6000])
 async def test_lines_since_a_time_are_selected_locally_with_rotation(count: int) -> None:
-    """The engine's own choice leaves out rotated files."""
+    """The engine's own filter leaves out rotated files."""
     engine = Engine(*map(str, range(count)))
     begin = datetime(2026, 1, 1, tzinfo=UTC)
     for micro, whole in ((1, False), (0, True)):

@@ -19,7 +19,7 @@ from podtui.runtime.docker.locate import Endpoint, find_engine
 
 @contextmanager
 def answering(path: Path, status: str = "200 OK") -> Iterator[str]:
-    """Something that answers one request on a socket."""
+    """Answer one request on a socket."""
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as listener:
         listener.bind(str(path))
         listener.listen()

@@ -108,7 +108,7 @@ RUNS_ON = {"amd64": "x86_64", "arm64": "aarch64"}
 
 @pytest.fixture(params=MACHINES)
 def pause(request: pytest.FixtureRequest, tmp_path: Path) -> list[str]:
-    """The command that runs the program, where this machine can."""
+    """Return the command that runs the program, if this machine can run it."""
     machine = RUNS_ON[request.param]
     path = tmp_path / "pause"
     path.write_bytes(pause_program(request.param))
@@ -127,7 +127,7 @@ def run_in(folder: Path, pause: list[str], *arguments: str) -> int:
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    """As a volume is in the middle of an update."""
+    """Return a volume in the middle of an update."""
     folder = tmp_path / "volume"
     (folder / "..old" / "deep").mkdir(parents=True)
     (folder / "..old" / "deep" / "file").write_text("1")

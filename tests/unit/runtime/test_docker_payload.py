@@ -56,7 +56,7 @@ def asked(
     sources: dict[Mount, Source] | None = None,
     **changes: Any,
 ) -> tuple[Json, tuple[str, ...]]:
-    """The host configuration of a container, and the warnings."""
+    """Return the host configuration of a container, and the warnings."""
     payload, warnings = container_payload(
         ContainerConfig(**(CONFIG | changes)),
         sandbox_id="S",

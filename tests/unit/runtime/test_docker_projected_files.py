@@ -11,7 +11,7 @@ from podtui.runtime.protocol import PodVolume
 
 
 def after(volume: PodVolume, there: Mapping[str, str]) -> dict[str, str]:
-    """What the volume holds once the plan is carried out."""
+    """Return the content of the volume after the plan is applied."""
     update = plan(volume, "v/00", there)
     held = dict(there)
     if update is None:

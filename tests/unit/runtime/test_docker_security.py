@@ -86,7 +86,7 @@ def test_a_hosts_file_is_rewritten_in_place(tmp_path: Path) -> None:
 def test_a_hosts_file_belongs_to_the_owner_of_its_volume(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The container's root, whom an engine that remaps users gives another id here."""
+    """The container's root, whose id on the host differs if the engine remaps users."""
     given: list[tuple[int, int]] = []
     monkeypatch.setattr(os, "fchown", lambda _, uid, gid: given.append((uid, gid)))
     assert write_here(str(tmp_path), b"x")

@@ -40,7 +40,7 @@ def container(**fields: object) -> ContainerConfig:
 
 
 def test_every_verb_is_a_method_of_the_runtime() -> None:
-    """None is misspelt or takes other arguments."""
+    """No verb is misspelt or has other parameters."""
     ours = {name for name in vars(_Journaled) if not name.startswith("_")}
     for name in ours:
         mine = inspect.signature(getattr(_Journaled, name)).parameters

@@ -68,7 +68,7 @@ class Machine:
         self.sandboxes: list[str] = []
 
     async def begin(self, names: list[str]) -> None:
-        """Two pods with a container of each name, started: something for the steps to meet."""
+        """Start two pods with a container of each name, for the steps to act on."""
         for pod in range(2):
             await self.step("run", pod, 0)
             for name in names:

@@ -131,7 +131,7 @@ def test_an_update_that_helps_wakes_the_pod(queue: SchedulingQueue) -> None:
 
 
 class Places(RuleBasedStateMachine):
-    """Every pod is at one place, in the order of priorities, and none is forgotten."""
+    """Every pod is in one queue, in the order of priorities, and none is lost."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -203,7 +203,7 @@ class Places(RuleBasedStateMachine):
             assert deadline <= self.time.now + 300
 
     def teardown(self) -> None:
-        """Everything that is not gated comes back in the end."""
+        """Check that every pod without gates returns in the end."""
         for attempt in self.attempts:
             self.queue.put_back(attempt, FIT)
         self.time.now += 1000

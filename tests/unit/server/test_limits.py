@@ -30,7 +30,7 @@ WAIT = "/apis/example.org/v1/waits"
 
 
 class Handlers:
-    """``echo`` answers with the length of the body, ``wait`` when it is let go."""
+    """``echo`` returns the length of the body, ``wait`` answers when released."""
 
     def __init__(self) -> None:
         self.go = asyncio.Event()
@@ -153,7 +153,7 @@ async def test_a_head_has_a_limit_of_size(world: TlsWorld) -> None:
 
 
 async def test_a_head_has_a_limit_of_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Bytes that trickle in do not prolong it."""
+    """Bytes that arrive slowly do not extend it."""
     monkeypatch.setitem(CONNECTION_LIMITS, "keepalive_timeout", 0.3)
     async with tls_world(tmp_path) as world:
 
@@ -176,7 +176,7 @@ async def test_a_head_has_a_limit_of_time(tmp_path: Path, monkeypatch: pytest.Mo
 
 
 async def test_too_many_requests(tmp_path: Path, handlers: Handlers) -> None:
-    """Watches and streams have a limit of their own, so that short requests have room."""
+    """Watches and streams have a separate limit, so that short requests are accepted."""
     async with (
         tls_world(tmp_path, **handlers.options(most=2, most_long=1)) as world,
         world.client() as client,
@@ -320,7 +320,7 @@ SMUGGLED = "GET /api/v1/nodes HTTP/1.1\r\nHost: localhost\r\n\r\n"
     ],
 )
 async def test_ambiguous_requests_are_refused(world: TlsWorld, lines: list[str]) -> None:
-    """One answer, 4xx, and the connection ends: nothing after it is read as a request."""
+    """One 4xx response, and the connection ends: nothing after it is parsed as a request."""
     data = head(world, "POST", ECHO, *lines).replace(b"Connection: close\r\n", b"")
     answer = await world.exchange(data + b"5\r\nhello\r\n0\r\n\r\n" + SMUGGLED.encode())
     assert 400 <= code_of(answer) < 500, answer
@@ -366,7 +366,7 @@ async def test_a_disconnected_client_frees_its_place(tmp_path: Path, handlers: H
 
 
 async def test_a_watcher_that_does_not_read_costs_bounded_memory(world: TlsWorld) -> None:
-    """20 MB of changes wait for nobody: another watcher gets each of them in order."""
+    """20 MB of changes wait unread: another watcher gets each of them in order."""
     store, server = world.served.store, world.served.runner.server
     assert server is not None
     changes, padding = 200, "x" * 100_000

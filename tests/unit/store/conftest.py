@@ -11,7 +11,7 @@ from podtui.store import Store, open_store
 
 
 class HandClock:
-    """Stands still until a test moves it."""
+    """Does not advance until a test moves it."""
 
     def __init__(self) -> None:
         self.moment = datetime(2026, 1, 1, tzinfo=UTC)
@@ -44,7 +44,7 @@ async def memory(clock: HandClock) -> AsyncIterator[Store]:
 
 @pytest.fixture
 async def opened(clock: HandClock, tmp_path: Path) -> AsyncIterator[Callable[..., Store]]:
-    """Opens the store of one file, as often as asked; closes each at the end."""
+    """Open the store of one file any number of times; close each at the end."""
     stores: list[Store] = []
 
     def open_again(**options: object) -> Store:

@@ -94,7 +94,7 @@ async def test_delete_with_a_check(store: Store) -> None:
 
 
 async def test_every_resource_survives_a_restart(tmp_path: Path) -> None:
-    """A lease stands for the types of other groups, a config map for those of the core."""
+    """A lease represents types of other groups, a ConfigMap those of the core group."""
     path = str(tmp_path / "records.db")
     store = open_store(path, clock=SystemClock())
     lease = Lease(
@@ -127,7 +127,7 @@ OPERATIONS = st.lists(
 @examples(100)
 @given(OPERATIONS)
 async def test_list_of_an_earlier_version(operations: list[tuple[str, str]]) -> None:
-    """Operations set a value, or delete with an empty one."""
+    """Operations set a value, or delete if it is empty."""
     ring = 6
     store = open_store(None, clock=SystemClock(), history={"configmaps": ring})
     first = await store.list("configmaps")

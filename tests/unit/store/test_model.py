@@ -32,7 +32,7 @@ class FixedClock:
 
 
 class Watcher:
-    """A reader's own picture, begun from a list and kept up by changes alone."""
+    """A reader's state, built from a list and updated only by changes."""
 
     def __init__(self, store, runner, namespace: str) -> None:
         self.namespace = namespace

@@ -46,13 +46,13 @@ CLEAN = TEXT.map(clean)
 
 
 def obeyed(text: str) -> list[str]:
-    """The characters of a text that a terminal, or whatever lays out text, acts upon."""
+    """Return the characters that a terminal or a text layout interprets."""
     kinds = ("Cc", "Cf", "Cs", "Zl", "Zp")
     return [ascii(c) for c in text if unicodedata.category(c) in kinds]
 
 
 def letters(text: str) -> Iterator[str]:
-    """A letter with its marks, one after the other."""
+    """Yield letters with their marks."""
     whole = ""
     for character in text:
         if whole and width_of(character):

@@ -41,7 +41,7 @@ def test_the_last_log_lines_of_a_stopped_agent_are_shown(tmp_path: Path) -> None
 def test_a_lost_agent_is_restarted_with_its_own_settings(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, killed: bool
 ) -> None:
-    """Also one that was stopped, and from a screen that was opened without a folder."""
+    """Also a stopped one, and from a screen opened without a folder."""
     settings = resolve({"rootDir": str(tmp_path)}, {}).settings
     words: list[list[str]] = []
 

@@ -17,7 +17,7 @@ from podtui.tui.views.node.gauges import Shares, gauges, requests_of
 
 
 def counting(monkeypatch: pytest.MonkeyPatch, owner: Any, name: str) -> list[Any]:
-    """What a function was called with first, from now on."""
+    """Record the first argument of each call of a function from now on."""
     calls: list[Any] = []
     original = getattr(owner, name)
 

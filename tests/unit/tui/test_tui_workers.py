@@ -9,7 +9,7 @@ SOURCES = sorted(Path(podtui.tui.__file__).parent.rglob("*.py"))
 
 
 def coroutines_given(tree: ast.AST) -> list[int]:
-    """Lines that hand ``run_worker`` a coroutine that is made already."""
+    """Return the lines that pass a created coroutine to ``run_worker``."""
     given: list[int] = []
     for node in ast.walk(tree):
         if not (isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute)):
@@ -29,7 +29,7 @@ def test_the_check_finds_created_coroutines() -> None:
 
 
 def test_workers_create_their_coroutines() -> None:
-    """A worker that is cancelled before it begins leaves such a coroutine unawaited."""
+    """A worker cancelled before its start would leave such a coroutine unawaited."""
     texts = {source: source.read_text("utf-8") for source in SOURCES}
     found = {
         str(source): coroutines_given(ast.parse(text))

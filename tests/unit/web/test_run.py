@@ -25,7 +25,7 @@ def options(folder: Path, **changes: object) -> WebOptions:
 async def serve_and_stop(
     asked: WebOptions, environ: dict[str, str], number: int = signal.SIGTERM
 ) -> tuple[list[str], dict[str, int]]:
-    """What it says, and the files there were then with their modes; ``number`` stops it."""
+    """Return the output, and the files with their modes while it ran; ``number`` is the signal."""
     said: list[str] = []
     files: dict[str, int] = {}
     words = 3 if asked.open_browser else 2
@@ -80,7 +80,7 @@ async def test_a_port_in_use_names_its_owner(tmp_path: Path) -> None:
 async def test_a_browser_is_opened_with_a_file_not_the_link(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Command lines are for everybody on the machine to read."""
+    """Command lines are readable by every user of the machine."""
     opened: list[str] = []
     monkeypatch.setattr("webbrowser.open", lambda link: opened.append(link) or True)
     said, files = await serve_and_stop(options(tmp_path, open_browser=True), {"DISPLAY": ":0"})

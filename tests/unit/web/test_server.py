@@ -36,7 +36,7 @@ SIZE = {"kind": "size", "columns": 80, "rows": 24}
 
 @dataclass
 class Served:
-    """A server, and a visitor who keeps no cookies of its own accord."""
+    """A server, and a client that does not keep cookies."""
 
     pages: PageServer
     access: Access
@@ -66,7 +66,7 @@ class Served:
         return await self.get(self.folder + name, cookie=self.access.cookie)
 
     def terminal(self, **changes: str | None) -> Any:
-        """Open the WebSocket as the page does, but for ``changes``: cookie, origin, path."""
+        """Open the WebSocket as the page does, except for ``changes``: cookie, origin, path."""
         headers = {"Host": changes.get("host") or self.host}
         if (cookie := changes.get("cookie", self.access.cookie)) is not None:
             headers["Cookie"] = f"{COOKIE}={cookie}"
@@ -94,7 +94,7 @@ async def serving(program: Program = ECHO, **options: Any) -> AsyncIterator[Serv
 
 @pytest.fixture
 def quick_farewell(monkeypatch: pytest.MonkeyPatch) -> None:
-    """These visitors never answer a farewell; the server need not wait so long for it."""
+    """Shorten the wait for the clients' close frames, which they never send."""
     monkeypatch.setattr(server_module, "CLOSE_SECONDS", 0.2)
 
 
@@ -166,7 +166,7 @@ async def test_path_and_cookie_are_both_needed(served: Served, name: str) -> Non
 
 
 async def test_a_link_opened_from_another_page_is_reloaded(served: Served) -> None:
-    """The browser keeps a strict cookie back then; the page's own request has it."""
+    """The browser withholds a strict cookie then; the page's own request has it."""
     response = await served.get(served.folder)
     assert response.status == 403
     assert 'content="0; url=./?again=1"' in await response.text()
@@ -263,7 +263,7 @@ async def test_a_node_name_is_escaped() -> None:
 
 
 def test_the_page_loads_nothing_from_elsewhere() -> None:
-    """What is ours names no other place at all; what is not ours is as its makers gave it."""
+    """Our files refer to no other host; third-party files are unmodified."""
     for name in ("index.html", "page.css", "page.mjs"):
         text = page_files()[name][0].decode()
         assert not re.search(r"\w+:[\\/]*//|[\"'(]//", text), name
@@ -292,7 +292,7 @@ async def test_bytes_flow_both_ways_and_closing_the_tab_ends_the_program(served:
 
 
 async def test_a_disconnected_tab_ends_the_program(served: Served) -> None:
-    """No closing words: as when the browser is killed."""
+    """Without a close frame, as when the browser is killed."""
     async with served.terminal() as socket:
         await socket.send_json(SIZE)
         pid = int((await shown(socket, b".")).split(b"up=")[1].split(b".")[0])
@@ -382,7 +382,7 @@ async def test_a_page_that_acknowledges_nothing_gets_one_window() -> None:
 
 
 async def test_a_long_paste_does_not_wait_for_later_messages(served: Served) -> None:
-    """A page sends all of it at once, and only then that it has drawn what came back."""
+    """A page sends it completely before it acknowledges output."""
     content = bytes(65 + at % 26 for at in range(12 * WINDOW))
     async with served.terminal() as socket, asyncio.timeout(15), asyncio.TaskGroup() as group:
         await socket.send_json(SIZE)

@@ -35,7 +35,7 @@ async def started(*words: str, columns: int = 80, rows: int = 24) -> AsyncIterat
 
 
 async def shown(terminal: Terminal, word: bytes) -> bytes:
-    """What was written until ``word`` came."""
+    """Return the output up to ``word``."""
     seen = b""
     async with asyncio.timeout(20):
         while word not in seen:
@@ -112,7 +112,7 @@ async def test_a_session_that_ignores_a_hang_up_is_killed(
 
 
 async def test_processes_in_their_own_session_are_not_killed() -> None:
-    """As the agent is, which `podtui` starts and leaves running."""
+    """Such as the agent, which `podtui` starts and leaves running."""
     script = "setsid sh -c 'echo own=$$.; exec sleep 60' & sleep 60"
     async with started("sh", "-c", script) as one:
         own = int((await shown(one, b".")).split(b"own=")[1].split(b".")[0])
@@ -160,7 +160,7 @@ async def test_the_child_runs_nothing_from_the_working_directory(
 
 
 async def test_the_child_owns_its_terminal() -> None:
-    """Only a terminal of its own hangs it up, tells it of sizes and lets keys interrupt it."""
+    """Only its own terminal sends hang-ups, sizes and interrupts."""
     script = (
         "import os; from podtui.web import child;"
         " os.execv = lambda *_: print('own', os.tcgetpgrp(0) == os.getpid()); child.main()"

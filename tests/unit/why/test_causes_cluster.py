@@ -281,7 +281,7 @@ BACK_OFF = ContainerState(waiting=ContainerStateWaiting(reason="CrashLoopBackOff
 def test_a_kubelet_before_1_29_reports_no_sandbox_condition(
     statuses: tuple[ContainerStatus, ...], cause: str
 ) -> None:
-    """Seen with v1.20: the event of a sandbox that failed once outlives the trouble."""
+    """Observed with v1.20: the event of a failed sandbox outlives the failure."""
     failed = Event(
         metadata=ObjectMeta(name="web.1", namespace="default"),
         involvedObject=ObjectReference(kind="Pod", name="web", namespace="default"),

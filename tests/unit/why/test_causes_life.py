@@ -199,7 +199,7 @@ async def test_a_container_that_ignored_its_stop_signal() -> None:
 
 
 async def test_a_restart_without_a_failure_is_healthy() -> None:
-    """A sandbox that died takes its containers along; they run again, and that is all."""
+    """A dead sandbox takes its containers along; they are restarted."""
     async with asked(one()) as it:
         await it.until("Healthy")
         await it.world.runtime.stop_sandbox(it.world.sandboxes()[0].id)

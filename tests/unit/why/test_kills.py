@@ -32,7 +32,7 @@ virtual = pytest.mark.virtual_time
 
 
 def deaf(kind: ProbeKind = ProbeKind.LIVENESS, text: str = NOT_FOUND) -> World:
-    """A program that ignores SIGTERM and fails its probe."""
+    """Run a program that ignores SIGTERM and fails its probe."""
     world = World()
     world.behaviours["c"] = Behaviour(ignores_term=True)
     probes(kind, text)(world)
@@ -40,7 +40,7 @@ def deaf(kind: ProbeKind = ProbeKind.LIVENESS, text: str = NOT_FOUND) -> World:
 
 
 def without_record(facts: Facts) -> Facts:
-    """As a cluster shows the pod."""
+    """Return the pod as a cluster shows it."""
     meta = facts.pod.metadata
     notes = {key: value for key, value in meta.annotations.items() if key != KILLS}
     pod = structs.replace(facts.pod, metadata=structs.replace(meta, annotations=notes))
@@ -159,7 +159,7 @@ def cluster(
     restarts: int = 13,
     about: str = "u",
 ) -> Diagnosis:
-    """A pod in back-off whose events are older than its last end."""
+    """Return a pod in back-off whose events are older than its last termination."""
     status = {
         "name": "c",
         "image": "a:1",

@@ -73,7 +73,7 @@ def set_in(text: str, field: str, value: Value, after: str = "") -> str:
 
 
 def changed(before: str, after: str) -> list[str]:
-    """The lines that are gone and those that came."""
+    """Return the removed and the added lines."""
     assert after != before
     old, new = before.splitlines(), after.splitlines()
     return [f"-{line}" for line in old if line not in new] + [
@@ -227,7 +227,7 @@ def test_items_are_inserted_with_the_files_line_breaks() -> None:
 
 @pytest.mark.parametrize("flow", [False, True])
 def test_a_blank_line_is_read_once(flow: bool) -> None:
-    """It took minutes when each blank was looked at from each blank before it."""
+    """It took minutes when each space was checked from each space before it."""
     value = "a" + " " * 200_000 + "b"
     args = f"[{value}]" if flow else f"\n    - {value}"
     source = source_of(PLAIN.replace("command:", f"args: {args}\n    command:"))
@@ -339,7 +339,7 @@ def source_of_any(text: str) -> Source:
 
 
 def paths_of(value: Any, path: tuple[str | int, ...] = ()) -> Iterator[tuple[Any, Any]]:
-    """Each scalar with its path."""
+    """Yield each scalar with its path."""
     if isinstance(value, dict):
         for key, item in cast("dict[str, Any]", value).items():
             yield from paths_of(item, (*path, key))

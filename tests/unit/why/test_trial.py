@@ -33,7 +33,7 @@ async def verdict(it: Asked, trial: Trial, *, passed: bool = False) -> Verdict:
 
 @asynccontextmanager
 async def successor(it: Asked, text: str) -> AsyncIterator[Asked]:
-    """The pod of the fixed file."""
+    """Return the pod of the fixed file."""
     new = Asked(it.world, text)
     it.world.replace(it.pod.metadata.uid, new.pod)
     for _ in range(200):

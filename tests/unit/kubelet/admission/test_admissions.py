@@ -291,7 +291,7 @@ def test_features_that_are_turned_off():
 
 
 def test_the_handlers_are_asked_in_the_kubelets_order():
-    """Everything is wrong with the pod; each reason taken away uncovers the next."""
+    """The pod violates everything; each fixed violation reveals the next."""
     profile = {"appArmorProfile": {"type": "RuntimeDefault"}}
     sysctls = {"sysctls": [{"name": "kernel.msgmax", "value": "1"}]}
     pod = {

@@ -42,7 +42,7 @@ def planned(
     others: Mapping[str, str] | None = None,
     strict: bool = False,
 ) -> Plan:
-    """The plan for ``web.yaml`` in a folder that has ``others`` too."""
+    """Return the plan for ``web.yaml`` in a folder with ``others``."""
     folder_state = FolderState(strict=strict, previous={})
     files = {**(others or {}), **({} if old is None else {"web.yaml": old})}
     for name, text in files.items():

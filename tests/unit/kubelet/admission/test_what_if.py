@@ -29,7 +29,7 @@ from podtui.kubelet.node.host import Listener, read_listeners
 def asking(
     name: str, *, port: int = 0, ip: str = "", priority: int | None = None, **amounts: str
 ) -> Pod:
-    """A static pod, as its manifest makes it."""
+    """Return a static pod, as created from its manifest."""
     ports = (ContainerPort(containerPort=80, hostPort=port, hostIP=ip, protocol="TCP"),)
     own = container(resources=ResourceRequirements(requests=amounts), ports=ports if port else ())
     made = pod(f"{name}-n1", name, own, priority=priority)

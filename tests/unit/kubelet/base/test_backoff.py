@@ -22,7 +22,7 @@ from podtui.kubelet.base.config import KubeletConfig
 
 
 def starts(backoff: Backoff, runs: int, lasting: float = 0.0) -> list[float]:
-    """When each start of a container happens that exits ``lasting`` seconds after it."""
+    """Return the start times of a container that exits ``lasting`` seconds after each start."""
     now, found = 0.0, [0.0]
     for _ in range(runs):
         exited = now + lasting

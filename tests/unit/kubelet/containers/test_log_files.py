@@ -77,7 +77,7 @@ def test_a_long_name_of_a_link_is_cut_before_its_suffix() -> None:
 
 
 def tree(root: Path) -> dict[str, str]:
-    """Files below a directory, links with what they lead to."""
+    """Return the files below a directory, and links with their targets."""
     found: dict[str, str] = {}
     for folder, _, names in os.walk(root):
         for name in names:

@@ -122,7 +122,7 @@ def full(host: FakeHost, percent: int) -> None:
 
 
 async def pull(world: World, *names: str) -> None:
-    """Bring images onto the machine as pods do, one minute apart, and end the pods."""
+    """Pull images by pods, one minute apart, and remove the pods."""
     for name in names:
         world.add(pod(name, "", container(image=f"{name}:1")))
         await world.until(world.runs(f"uid-{name}"))

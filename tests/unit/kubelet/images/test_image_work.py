@@ -18,7 +18,7 @@ def names(world: World) -> set[str]:
 
 
 def unheard(step: PullStep) -> None:
-    """Nobody looks at how far it is."""
+    """Ignore the progress."""
 
 
 @virtual()

@@ -50,7 +50,7 @@ class Disk:
         self.sizes = LayerSizes(runtime, cache, self.clock)
 
     async def look(self, *running: str, local: bool = True) -> int:
-        """How often the engine has been asked by then."""
+        """Return how often the engine was queried so far."""
         await self.sizes.measure(running, local=local)
         return self.engine.asked
 

@@ -18,7 +18,7 @@ PODS = 1000
 
 
 class Busy(MemoryRuntime):
-    """Answers with a thousand pods' counters, made beforehand."""
+    """Returns counters of a thousand pods, prepared beforehand."""
 
     def prepare(self) -> None:
         now = datetime.now(UTC)
@@ -43,7 +43,7 @@ class Busy(MemoryRuntime):
 
 
 class Steps(SystemClock):
-    """Goes on by a minute at a time, when told to."""
+    """A clock that advances by a minute on request."""
 
     def __init__(self) -> None:
         self.minutes = 0
@@ -71,8 +71,9 @@ def world(clock: Steps) -> Metrics:
 
 
 async def turns_beside(metrics: Metrics) -> list[float]:
-    """This thread's CPU seconds between two turns of others during one round: what else the machine
-    does is not in them."""
+    """Return this thread's CPU seconds between two turns of other tasks during one round,
+    independent of the machine's load.
+    """
     marks = [time.thread_time()]
     over = asyncio.Event()
 
@@ -89,7 +90,7 @@ async def turns_beside(metrics: Metrics) -> list[float]:
 
 
 async def test_metrics_of_a_thousand_pods_do_not_block_the_event_loop() -> None:
-    """Each round ends a minute, for all of which there is a row to be made."""
+    """Each round ends a minute, which creates a row for each pod."""
     clock = Steps()
     metrics, shares = world(clock), list[float]()
     for _ in range(6):

@@ -41,7 +41,7 @@ def values(cpu: float, rest: float = 1.0) -> tuple[float, ...]:
 
 
 def filled(seconds: int, every: int = 10) -> UsageHistory:
-    """With as many milli cores as seconds have gone by."""
+    """Return a history whose milli cores equal the elapsed seconds."""
     history = UsageHistory()
     for second in range(0, seconds, every):
         history.add(T0 + second, KEY, values(second))
@@ -159,7 +159,7 @@ class FakeTable:
 
 
 class At:
-    """A clock that stands."""
+    """A clock that does not advance."""
 
     def __init__(self, seconds: float) -> None:
         self.seconds = seconds

@@ -24,7 +24,7 @@ def memory(available: int, capacity: int = 1000) -> dict[str, Observation]:
 
 
 def after(*looks: tuple[float, int], thresholds: tuple[Threshold, ...] = (HARD,)) -> Pressure:
-    """The pressure after looks at (second, memory available)."""
+    """Return the pressure after observations (second, available memory)."""
     state = Pressure()
     for now, available in looks:
         state = advance(state, thresholds, memory(available), now=now, transition=PERIOD)
@@ -90,7 +90,7 @@ LOOKS = st.lists(st.tuples(st.integers(1, 200), st.integers(0, 400)), min_size=1
 
 @given(LOOKS, st.sampled_from([HARD, SOFT]), st.integers(0, 60))
 def test_pressure_agrees_with_a_simple_model(looks, threshold, reclaim):
-    """Against a plain telling of the rules, look by look."""
+    """Compared with a simple model after each observation."""
     limit = int(threshold.value)
     one = Threshold(
         signal=threshold.signal,

@@ -395,7 +395,7 @@ def test_case_60_all_containers_are_recreated_in_their_sandbox():
 
 
 def _hold(pod: Pod, observed: ObservedPod, actions: PodActions, step: int) -> ObservedPod:
-    """What the runtime would show after the pass: killed ones exit 137, started ones run."""
+    """Return the observed pod after the sync: killed containers exit with 137, started ones run."""
     containers = list(observed.containers)
     sandboxes = list(observed.sandboxes)
 

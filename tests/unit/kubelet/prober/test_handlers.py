@@ -57,7 +57,7 @@ class Commands:
         return self.result
 
     async def pod_socket(self, sandbox_id: str, host: str) -> socket.socket:
-        """One of this machine's."""
+        """Connect to a port of this machine."""
         self.opened.append((sandbox_id, host))
         if isinstance(self.result, EngineError):
             raise self.result
@@ -290,7 +290,7 @@ async def test_http_without_a_response() -> None:
 
 
 async def test_http_without_a_connection() -> None:
-    """A backlog that is full lets nobody in."""
+    """A full backlog accepts no connection."""
     with socket.socket() as busy, contextlib.ExitStack() as others:
         busy.bind(("127.0.0.1", 0))
         busy.listen(0)
@@ -340,7 +340,7 @@ async def test_http_malformed_response() -> None:
 
 
 async def test_http_reads_no_more_than_it_needs() -> None:
-    """An endless answer: 10 KiB of it are enough."""
+    """Of an endless response, 10 KiB are read."""
     head = b"HTTP/1.1 200 OK\r\nContent-Length: 1000000000\r\n\r\n"
     async with listening(head + b"x" * 50_000, stall=True) as server:
         assert (await run(http(server.port))).verdict is ProbeVerdict.SUCCESS

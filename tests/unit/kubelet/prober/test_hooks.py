@@ -47,7 +47,7 @@ async def told(world: World) -> list[tuple[str, str, str]]:
 
 
 async def test_post_start_that_fails() -> None:
-    """Case 69, golden case poststart-fail: told, killed, started again, then a back-off."""
+    """Case 69, golden case poststart-fail: reported, killed, restarted, then back-off."""
     world = World(start_delay=0.4)
     world.commands[HOOK_BROKE] = ends("hook broke", code=7)
     async with world.running():
@@ -83,7 +83,7 @@ async def test_post_start_that_fails() -> None:
 
 
 async def problem(hook: LifecycleHandler) -> str:
-    """What a postStart handler comes to in a container that runs."""
+    """Return the failure of a postStart handler in a running container."""
     world = World()
     world.commands[HOOK_BROKE] = ends("hook broke", code=7)
     world.commands[COMPLAINS] = ends("said", Say("broke", "stderr"), code=7)
@@ -225,7 +225,7 @@ async def test_pre_stop_runs_for_a_failed_liveness_probe() -> None:
 
 
 async def test_without_a_grace_period_pre_stop_is_skipped_and_two_seconds_remain() -> None:
-    """Case 73; the least grace of a removed pod is a second."""
+    """Case 73; the minimum grace period of a removed pod is one second."""
     world = World()
     world.behaviours["c"] = Behaviour(term_after=1.5)
     async with world.running():
@@ -237,7 +237,7 @@ async def test_without_a_grace_period_pre_stop_is_skipped_and_two_seconds_remain
 
 
 async def test_case_56_sidecars_stop_last_in_reverse_order() -> None:
-    """The hooks of all start together; the app ends first, then the later sidecar."""
+    """All hooks start together; the app ends first, then the later sidecar."""
     world = World()
     for name in ("app", "s1", "s2"):
         world.behaviours[name] = Behaviour(term_after=1.0)
@@ -277,7 +277,7 @@ async def test_a_sidecar_waits_at_most_the_grace_period() -> None:
 
 
 async def test_a_removal_waits_for_a_post_start_hook() -> None:
-    """As a kubelet's does: the pass that runs the hook is not broken off."""
+    """As in a kubelet: the sync that runs the hook is not cancelled."""
     world = World()
     async with world.running():
         world.add(pod("web-n1", "", hooked(post_start=run("sleep 40")), container("b")))

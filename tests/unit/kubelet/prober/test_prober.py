@@ -49,7 +49,7 @@ def for_eight_seconds(age: float) -> Behaviour:
 
 
 class Scripted:
-    """Handlers that say what they are told to, by container and kind."""
+    """Handlers with scripted outcomes, by container and kind."""
 
     def __init__(self) -> None:
         self.outcomes: dict[tuple[str, ProbeKind], ProbeOutcome] = {}
@@ -130,7 +130,7 @@ async def test_readiness_changes_in_both_directions() -> None:
 
 
 async def test_readiness_is_probed_as_soon_as_the_container_runs() -> None:
-    """Nobody waits a period of a minute to be ready."""
+    """Readiness does not wait for a period of a minute."""
     world = World(start_delay=1.0)
     async with world.running():
         await world.sleep(100.0)
@@ -143,8 +143,9 @@ async def test_readiness_is_probed_as_soon_as_the_container_runs() -> None:
 
 
 async def test_readiness_as_a_kubelet_did() -> None:
-    """Golden case readiness-fail: ready at first, unready from the second failure on, and told at
-    every run; the container is left alone."""
+    """Golden case readiness-fail: ready at first, unready from the second failure on, and
+    reported at every run; the container keeps running.
+    """
     world = World()
     world.commands["cat /tmp/ok"] = for_eight_seconds
     async with world.running():
@@ -192,7 +193,7 @@ async def test_readiness_needs_its_successes_again_after_a_restart() -> None:
 
 @pytest.mark.parametrize("strict", [False, True])
 async def test_readiness_shows_while_the_pods_worker_waits(strict: bool) -> None:
-    """The second container's image comes for a minute: the first one's readiness need not wait."""
+    """The second container's image takes a minute: the first one's readiness does not wait."""
     world = World(pull_delay=60.0, strict=strict)
     handlers = scripted(world)
     handlers.outcomes["c", ProbeKind.READINESS] = failure("no")
@@ -279,7 +280,7 @@ async def test_liveness_as_a_kubelet_did() -> None:
 
 
 async def test_liveness_of_the_only_container_under_never() -> None:
-    """Case 62, second part: the whole pod goes."""
+    """Case 62, second part: the whole pod ends."""
     world = World()
     scripted(world).outcomes["c", ProbeKind.LIVENESS] = failure("no")
     async with world.running():
@@ -587,7 +588,7 @@ async def test_slow_probes_keep_their_period() -> None:
 
 
 async def test_a_restarted_kubelet_does_not_make_pods_unready() -> None:
-    """Case 93: what the records say of this very container stands until a probe says otherwise."""
+    """Case 93: the recorded state of this container is valid until a probe changes it."""
     world = World()
     async with world.running():
         await world.sleep(100.0)
@@ -608,7 +609,7 @@ async def test_a_restarted_kubelet_does_not_make_pods_unready() -> None:
 
 
 async def test_an_edited_probe_takes_effect() -> None:
-    """Under a fixed UID the container runs on; its probe is the new one."""
+    """With a fixed UID the container keeps running with the new probe."""
     world = World()
     handlers = scripted(world)
     async with world.running():

@@ -122,7 +122,7 @@ def test_the_delay_counts_from_the_start() -> None:
 def test_the_result_is_that_of_the_last_run_long_enough(
     kind: ProbeKind, rules: Rules, results: list[ProbeResult]
 ) -> None:
-    """Against counting backwards over the whole history, which ends where the state is held."""
+    """Compared with counting backwards through the whole history, up to where the state is held."""
     state, history = met(kind), list[ProbeResult]()
     for result in results:
         if state.held:

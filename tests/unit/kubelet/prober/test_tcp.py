@@ -30,7 +30,7 @@ HERE = "127.0.0.1"
 
 
 def dialling_world(**config: Any) -> World:
-    """A world of which the probes dial, though the engine only pretends."""
+    """A world with real connections of probes and a simulated engine."""
     world = World(**config)
     prober, hooks = world.kubelet._probes, world.kubelet._hooks
     assert isinstance(prober, Prober)

@@ -111,7 +111,7 @@ def test_case_60_an_init_container_that_was_removed_does_not_fail_the_pod():
 
 
 def test_an_init_container_that_fails_again_does_not_make_a_pod_pending():
-    """Its own failure is not waited for; what waits is the regular container that never ran."""
+    """Its own failure does not count; the regular container that never ran is waiting."""
     pod = make_pod(init=(ctr("i"),))
     assert statuses(pod, down("i", 1)).phase == "Pending"
     assert statuses(pod, down("i", 1), down("c", 1)).phase == "Running"

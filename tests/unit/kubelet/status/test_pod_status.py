@@ -778,7 +778,7 @@ def test_terminated_status_of_a_pod_that_never_got_past_init():
 
 
 def test_regular_containers_stay_waiting_after_the_only_init_container_failed():
-    """hasPodInitialized wants the last init container to have ended with 0."""
+    """hasPodInitialized requires that the last init container exited with 0."""
     pod = make_pod(init=(ctr("i"),), restartPolicy="Never")
     last = final_status(pod, status(pod, seen(down("i", 3)), terminal=True))
     assert last.phase == "Failed"

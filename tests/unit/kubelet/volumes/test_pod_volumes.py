@@ -28,7 +28,7 @@ def mounting(*names: str, **fields):
 
 
 def plan(*volumes, strict=False, around=AROUND, **fields) -> VolumePlan:
-    """Of a pod that mounts all of them."""
+    """Return the plan of a pod that mounts all of them."""
     pod = make_pod(mounting(*(one["name"] for one in volumes)), volumes=volumes, **fields)
     return plan_volumes(pod, around, strict=strict)
 

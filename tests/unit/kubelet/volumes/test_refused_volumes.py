@@ -40,7 +40,7 @@ PROJECTED = {
 
 
 def problems(*, strict: bool = False, container: object = None, **spec: Any) -> list[str]:
-    """What keeps a manifest from being run."""
+    """Return the errors of a manifest."""
     whole = {**CONTAINER, **(container or {})}  # type: ignore[dict-item]
     document = {
         "apiVersion": "v1",

@@ -42,7 +42,7 @@ def refused(source) -> str:
 
 
 def contents(found: PodVolume) -> dict[str, tuple[bytes, int]]:
-    """Content and mode by the path that a reader sees, through the links."""
+    """Return content and mode by the path for a reader, through the links."""
     links = {one.path: one.target for one in found.files if one.target}
     files = {one.path: one for one in found.files if not one.target}
     data = links.pop("..data")

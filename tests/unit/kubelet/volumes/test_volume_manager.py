@@ -28,7 +28,7 @@ def mounting(*names: str, **fields: object):
 
 
 def pod_with(*volumes: Volume, **fields: object) -> Pod:
-    """A pod that mounts all of them."""
+    """Return a pod that mounts all of them."""
     return pod("web-n1", "", mounting(*(one.name for one in volumes)), volumes=volumes, **fields)
 
 
@@ -54,7 +54,7 @@ async def content(world: World, path: str, name: str = "cfg") -> bytes | None:
 
 
 async def times_of(world: World, verb: str, count: int) -> list[float]:
-    """When each of the first calls of a verb was made, in virtual seconds."""
+    """Return the times of the first calls of a verb, in virtual seconds."""
     found: list[float] = []
     while len(found) < count:
         found += [world.clock.monotonic()] * (world.calls.get(verb, 0) - len(found))

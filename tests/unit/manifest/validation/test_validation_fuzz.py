@@ -34,7 +34,7 @@ NUMBERS = (-(2**63), -1, 0, 1, 2, 80, 101, 255, 512, 65536, 2**31, 2**63, 10**30
 
 
 def made(kind: Any, luck: random.Random, depth: int = 0) -> Any:
-    """Some value that decodes as ``kind``."""
+    """Generate a value that decodes as ``kind``."""
     origin, arguments = typing.get_origin(kind), typing.get_args(kind)
     if origin in (typing.Union, UnionType):
         return made(luck.choice(arguments), luck, depth)

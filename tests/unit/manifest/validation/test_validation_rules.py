@@ -34,7 +34,7 @@ def found_errors(text: str) -> list[FieldError]:
 
 
 def differences(case: Case) -> Iterator[str]:
-    """How podtui differs from the kubelet in one case."""
+    """Return the differences between podtui and the kubelet in one case."""
     written = Written(case.manifest)
     errors = found_errors(written.text)
     missing = list(case.errors)
@@ -115,4 +115,4 @@ NEVER_VALID = {
         " supplementalGroups supplementalGroupsPolicy sysctls"
     ),
 }
-"""Fields of rules that no valid pod of their file can have."""
+"""Fields of rules that no valid pod of their file can set."""

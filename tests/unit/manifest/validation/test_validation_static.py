@@ -16,7 +16,7 @@ V = "spec.volumes[0]"
 
 
 def read(text: str, *, strict: bool) -> list[Diagnostic]:
-    """The errors of a manifest that makes no pod."""
+    """Return the errors of an invalid manifest."""
     result = read_manifest("/m/web.yaml", text.encode(), node_name=NODE, strict=strict)
     assert not result.pods
     assert result.candidate is None

@@ -29,7 +29,7 @@ IMAGE = NodeImage(id="sha256:a", names=("a:1",), sizeBytes=5)
 
 @dataclass
 class Keeper:
-    """Says what it was told to; ``problem`` is raised by whatever is asked."""
+    """Returns scripted results; ``problem`` is raised by every call."""
 
     problem: Exception | None = None
     removed: list[str] = field(default_factory=list[str])

@@ -51,7 +51,7 @@ class FakeInsights:
         self.asked: list[InsightQuery] = []
         self.begun = asyncio.Event()
         self.left = asyncio.Event()
-        """Somebody who waited waits no more."""
+        """Set when a waiting client disconnected."""
 
     async def insight(self, namespace: str, name: str, query: InsightQuery) -> PodInsight | None:
         self.asked.append(query)

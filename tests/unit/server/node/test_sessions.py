@@ -338,7 +338,7 @@ def test_outcomes() -> None:
 async def test_only_a_command_that_cannot_start_is_an_error(
     http: aiohttp.ClientSession, command: str, channel: int, text: bytes
 ) -> None:
-    """Its output may look like the engine's refusal without being one."""
+    """Its output may resemble the engine's refusal without being one."""
     async with http.ws_connect(f"{EXEC}&{command}", protocols=[channels.V5]) as socket:
         frames = await received(socket)
     of_text = {frame[0] for frame in frames if text in frame}

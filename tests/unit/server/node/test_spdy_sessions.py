@@ -76,7 +76,7 @@ class Peer:
             await self.writer.drain()
 
     async def read(self) -> bool:
-        """Take what arrives next; False at the end."""
+        """Read the next data; False at the end."""
         async with asyncio.timeout(20):
             received = await self.reader.read(65536)
         for frame in self.spdy.feed(received):
@@ -168,7 +168,7 @@ async def test_output_is_complete_while_the_client_sends(world: SessionWorld) ->
 
 
 async def test_streams_opened_one_at_a_time(world: SessionWorld) -> None:
-    """Output waits for its stream, and bytes may arrive in any pieces."""
+    """Output waits for its stream, and bytes may arrive in any chunks."""
     async with upgraded(world, f"{EXEC}&command=nosuchcommand", V4) as peer:
         for name in ("stderr", "error", "stdin", "stdout"):
             stream = 2 * len(peer.names) + 1
@@ -245,7 +245,7 @@ async def test_a_disconnecting_client_ends_the_command(world: SessionWorld) -> N
 
 
 async def test_a_slow_client_blocks_the_command(world: SessionWorld) -> None:
-    """Its buffers are bounded: the session goes on once it reads."""
+    """Its buffers are bounded: the session continues once it reads."""
     async with upgraded(world, f"{EXEC}&command=much", V4) as peer:
         peer.reader._transport.pause_reading()
         await peer.open("error", "stdin", "stdout", "stderr")

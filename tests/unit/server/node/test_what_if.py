@@ -27,7 +27,7 @@ spec: {containers: [{name: c, image: "busybox:1"}]}
 
 
 class Judge:
-    """Says of every pod what the test put in."""
+    """Returns the test's verdict for every pod."""
 
     def __init__(self) -> None:
         self.asked: list[Pod] = []

@@ -67,7 +67,7 @@ def test_the_first_deletion_of_a_pod(
     st.lists(st.tuples(st.none() | st.integers(-2, 60), st.integers(0, 20)), min_size=1, max_size=6)
 )
 def test_a_grace_period_only_becomes_shorter(requests: list[tuple[int | None, int]]) -> None:
-    """Requests come with their distance in seconds from the one before."""
+    """Each request has its distance in seconds from the one before."""
     item, now = pod(), NOW
     first: datetime | None = None
     for asked, later in requests:

@@ -73,7 +73,7 @@ def marked(value: Any, key: str = "") -> Any:
 
 @pytest.fixture
 async def cared(served: Served) -> AsyncIterator[Served]:
-    """The server, with service accounts in new namespaces."""
+    """Serve the API with service accounts in new namespaces."""
     async with asyncio.TaskGroup() as group:
         task = group.create_task(NamespaceCare(served.store, SystemClock()).run())
         yield served

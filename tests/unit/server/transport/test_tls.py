@@ -155,7 +155,7 @@ async def test_new_connections_get_the_renewed_certificate(tmp_path: Path) -> No
 
 
 async def test_a_client_refuses_an_expired_certificate(tmp_path: Path) -> None:
-    """The server never serves an expired certificate, but one whose clock is wrong may."""
+    """The server never serves an expired certificate unless its clock is wrong."""
     clock = ShiftedClock(ahead=-2 * SERVER_LIFE)
     async with tls_world(tmp_path, clock=clock) as world:
         with pytest.raises(ssl.SSLCertVerificationError, match="certificate has expired"):
@@ -208,7 +208,7 @@ async def test_beyond_loopback_there_is_a_warning(
 
 
 async def test_there_is_a_limit_of_connections(tmp_path: Path) -> None:
-    """Those in a handshake count; when one ends there is room again."""
+    """Connections in a handshake count; when one ends another is accepted."""
     async with tls_world(tmp_path, server={"most_connections": 3}) as world:
         silent = [world.plain_socket() for _ in range(3)]
         async with asyncio.timeout(20):

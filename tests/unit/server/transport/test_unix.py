@@ -36,7 +36,7 @@ async def test_socket_is_private_and_removed_with_the_server(tmp_path: Path) -> 
 
 
 def test_the_socket_never_has_a_wider_mode(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """At the moment the name appears the mode is right already, whatever the umask."""
+    """The mode is correct from the moment the name appears, for any umask."""
     seen: list[int] = []
     real = os.rename
 

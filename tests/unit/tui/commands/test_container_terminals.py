@@ -28,7 +28,7 @@ from podtui.tui.commands.shell import running_names
 
 
 class Echo:
-    """A process that says what it is told, and ends with ``.``."""
+    """A process that echoes its input, and ends with ``.``."""
 
     def __init__(self) -> None:
         self.queue: asyncio.Queue[bytes | None] = asyncio.Queue()
@@ -61,7 +61,7 @@ class Echo:
 
 @pytest.fixture
 def terminal() -> AsyncIterator[tuple[int, int]]:  # type: ignore[misc]
-    """The user's end, and the program's."""
+    """Return the user's end and the program's end."""
     master, slave = pty.openpty()
     yield master, slave
     os.close(master)

@@ -54,7 +54,7 @@ def chosen(folder: Path, text: str) -> UserBindings:
 
 
 def problems(folder: Path, text: str) -> list[str]:
-    """Without the folder in front."""
+    """Return the problems without the folder prefix."""
     return [each.removeprefix(f"{folder}/") for each in chosen(folder, text).problems]
 
 
@@ -296,7 +296,7 @@ async def test_a_program_runs_without_a_shell_and_returns_its_status(tmp_path: P
 
 
 def is_there(pid: int) -> bool:
-    """Whether a process runs; one that nobody has waited for yet does not."""
+    """Return whether a process runs; a zombie does not."""
     try:
         state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
     except OSError:
@@ -305,7 +305,7 @@ def is_there(pid: int) -> bool:
 
 
 async def all_gone(pids: bytes) -> None:
-    """Whoever was killed may need a moment to die."""
+    """Wait until killed processes have ended."""
     async with asyncio.timeout(30):
         while any(is_there(int(pid)) for pid in pids.split()):  # noqa: ASYNC110
             await asyncio.sleep(0.02)
@@ -345,7 +345,7 @@ async def test_the_process_group_is_killed_on_cancellation() -> None:
 async def test_a_program_that_ignores_sigterm_is_killed(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Where podtui ends, what it still waits for is cancelled a second time."""
+    """When podtui ends, pending waits are cancelled a second time."""
     printed = bytearray()
     said, requested = asyncio.Event(), asyncio.Event()
     kill = os.killpg
@@ -401,7 +401,7 @@ def test_a_pipe_held_by_a_child_is_closed(
 
 
 def examples(folder: Path) -> tuple[UserBindings, ...]:
-    """Each of those that the document has."""
+    """Return the examples of the document."""
     text = (ROOT / "docs" / "settings.md").read_text()
     blocks = re.findall(r"```yaml\n((?:commands|hotkeys):\n.*?)```", text, re.DOTALL)
     return tuple(chosen(folder, block) for block in blocks)

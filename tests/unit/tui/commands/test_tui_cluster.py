@@ -38,7 +38,7 @@ def test_capabilities_are_complete_for_an_agent() -> None:
 
 
 def test_listed_actions_exist() -> None:
-    """A key that is renamed must not come back on a cluster unseen."""
+    """A renamed key must not become available on a cluster unnoticed."""
     actions = {known.action.partition("(")[0].rpartition(".")[2] for known in known_bindings()}
     actions |= {command.action.rpartition(".")[2] for command in COMMANDS}
     assert set(NEEDS) <= actions

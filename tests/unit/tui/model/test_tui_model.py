@@ -79,7 +79,7 @@ def test_manifest_and_events_of_a_pod() -> None:
 
 @pytest.mark.parametrize("annotated", [True, False])
 def test_the_pods_file_is_found_among_equal_names(annotated: bool) -> None:
-    """What is deleted, edited and mended is the file."""
+    """Delete, edit and fix act on the file."""
     model = Model()
     twin = pod("twin", status(), uid="own")
     if annotated:

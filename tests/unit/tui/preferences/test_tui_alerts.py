@@ -43,7 +43,7 @@ def failed() -> Pod:
 
 
 def told(*steps: tuple[float, Pod | None]) -> list[str]:
-    """What is told when a pod is seen so, one after the other, the first when we come."""
+    """Return the notifications for a sequence of states, the first being the initial one."""
     book = AlertTracker()
     kinds: list[str] = []
     for number, (now, seen) in enumerate(steps):

@@ -21,7 +21,7 @@ pytestmark = pytest.mark.virtual_time
 
 
 class Script:
-    """A client whose streams say what they are told to, one after the other."""
+    """A client with scripted streams, one after the other."""
 
     def __init__(self, *streams: object) -> None:
         self.streams = list(streams)
@@ -145,7 +145,7 @@ async def test_the_log_of_a_terminated_container_is_requested_once() -> None:
 @pytest.mark.parametrize("vanished", [False, True])
 @pytest.mark.parametrize("first", [True, False], ids=["lines before", "no line before"])
 async def test_the_next_instance_continues_below_a_separator(first: bool, vanished: bool) -> None:
-    """Where something of the one before is shown; what is not there is not missing then."""
+    """Only if lines of the previous instance are shown; otherwise nothing is missing."""
     before = [line(1, "a")] if first else []
     asked = [()] if vanished else []
     script, heard = Script((before,), *asked, ([line(40, "b")],)), Heard()

@@ -14,7 +14,7 @@ lines = st.lists(st.binary(max_size=40).map(lambda b: b.replace(b"\n", b"")), ma
 
 
 class FullDisk(RunStore):
-    """Takes ``room`` bytes, gives back those of segments that are dropped."""
+    """Accepts ``room`` bytes, and frees those of dropped segments."""
 
     def __init__(self, room: int, segment_bytes: int = 4 * CHUNK_BYTES) -> None:
         super().__init__(segment_bytes)

@@ -17,7 +17,7 @@ ASKED = {"cpu": "100m", "memory": "32Mi"}
 
 
 def holding(held: dict[str, str], *conditions: PodCondition) -> Pod:
-    """A pod whose container has other limits than its file asks for, maybe."""
+    """Return a pod whose container may have other limits than its file."""
     running = structs.replace(status(), resources=ResourceRequirements(limits=held))
     made = pod("web", running, limits=ASKED)
     all_ = (*made.status.conditions, *conditions)
