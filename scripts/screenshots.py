@@ -109,7 +109,7 @@ def main() -> int:
     try:
         base.mkdir(mode=0o700)
     except FileExistsError:
-        print(f"{base} is there already, and may be somebody's: remove it first", file=sys.stderr)
+        print(f"{base} already exists: remove it first", file=sys.stderr)
         return 1
     try:
         folder = Path(base, "static_pods")

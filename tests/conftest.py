@@ -7,8 +7,8 @@ import gc
 import os
 from collections.abc import Callable, Iterator, Mapping
 
+import hypothesis_profiles
 import pytest
-import quick_start
 from virtual_time import VirtualClock, new_loop
 
 
@@ -21,7 +21,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    config.pluginmanager.register(quick_start, "podtui-quick-start")
+    config.pluginmanager.register(hypothesis_profiles, "podtui-quick-start")
     config.pluginmanager.register(Loops(), "podtui-loops")
     config.addinivalue_line(
         "markers", "virtual_time: run on a loop whose time jumps to the next timer"

@@ -8,7 +8,7 @@ from typing import Any
 import docker
 import pytest
 from engine_proxy import EngineProxy
-from left_over import left_over
+from leftovers import leftovers
 from runtime_bench import Bench
 
 from podtui.clock import SystemClock
@@ -32,7 +32,7 @@ async def docker_bench(engine_url: str, raw: Any) -> AsyncIterator[Bench]:
         yield bench
     finally:
         await bench.tear_down()
-        assert left_over(raw, bench.root) == []
+        assert leftovers(raw, bench.root) == []
 
 
 @pytest.fixture
@@ -53,7 +53,7 @@ async def remote_bench(proxy: EngineProxy, raw: Any) -> AsyncIterator[Bench]:
         yield bench
     finally:
         await bench.tear_down()
-        assert left_over(raw, bench.root) == []
+        assert leftovers(raw, bench.root) == []
 
 
 @pytest.fixture

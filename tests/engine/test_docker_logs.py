@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from left_over import left_over
+from leftovers import leftovers
 from runtime_bench import Bench
 
 from podtui.clock import SystemClock
@@ -35,7 +35,7 @@ async def short_bench(engine_url: str, raw: Any) -> AsyncIterator[Bench]:
         yield bench
     finally:
         await bench.tear_down()
-        assert left_over(raw, bench.root) == []
+        assert leftovers(raw, bench.root) == []
 
 
 @pytest.mark.parametrize("tty", [False, True], ids=["streams", "terminal"])

@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 from kubelet_world import container, pod
-from left_over import left_over
+from leftovers import leftovers
 from registry_server import PASSWORD, USER, Registry, pushed_image, registry
 
 from podtui.agent.home import home_ports
@@ -152,7 +152,7 @@ async def test_an_image_is_pulled_from_its_registry(
                 re.escape(local.image("team/web")) + "@sha256:[0-9a-f]{64}", status.imageID
             )
             assert json.loads((tmp_path / FILE).read_text()) == {image.id: [name]}
-        assert left_over(raw, str(tmp_path)) == []
+        assert leftovers(raw, str(tmp_path)) == []
 
 
 async def test_a_pull_secret_authenticates_to_a_private_registry(
@@ -183,6 +183,6 @@ async def test_a_pull_secret_authenticates_to_a_private_registry(
                 "Failed",
             ]
             said += [event.message for event in events]
-        assert left_over(raw, str(tmp_path)) == []
+        assert leftovers(raw, str(tmp_path)) == []
     assert PASSWORD not in caplog.text
     assert not [text for text in said if PASSWORD in text]

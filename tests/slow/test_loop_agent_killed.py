@@ -16,8 +16,8 @@ import pytest
 from examples import examples
 from hypothesis import given
 from hypothesis import strategies as st
+from killable_world import Death, KillableWorld, When
 from kubelet_world import container, pod, with_env
-from mortal_world import Death, MortalWorld, When
 from virtual_time import run_virtual
 
 from podtui.api.v1 import ConfigMapVolumeSource, Pod, Volume, VolumeMount
@@ -50,25 +50,25 @@ def behave(config: ContainerConfig) -> Behaviour:
     return Behaviour(term_after=0.5)
 
 
-async def started(world: MortalWorld) -> None:
+async def started(world: KillableWorld) -> None:
     world.add(web())
     await world.until(world.runs(UID, 3))
     await world.sleep(5.0)
 
 
-def begin(world: MortalWorld) -> None:
+def begin(world: KillableWorld) -> None:
     world.add(web())
 
 
-def edit(world: MortalWorld) -> None:
+def edit(world: KillableWorld) -> None:
     world.replace(UID, with_env(web(), "new"))
 
 
-def remove(world: MortalWorld) -> None:
+def remove(world: KillableWorld) -> None:
     world.remove(UID)
 
 
-def crash(world: MortalWorld) -> None:
+def crash(world: KillableWorld) -> None:
     (found,) = [one for one in world.running_containers(UID) if one.name == "crashing"]
     world.runtime.kill(found.id, 1)
 
@@ -79,7 +79,7 @@ class Deed:
     than once.
     """
 
-    act: Callable[[MortalWorld], None]
+    act: Callable[[KillableWorld], None]
     runs_before: bool = True
     wanted: str = UID
     again: Mapping[str, int] = field(default_factory=dict[str, int])
@@ -97,7 +97,7 @@ async def play(deed: Deed, *deaths: Death, deaf: bool = False) -> list[Call]:
     """Do it, let one kubelet after the other die at their deaths, and look at what the last one
     made of that; with ``deaf`` the records took nothing of what the first one said. All changes
     that the first one asked for."""
-    world = MortalWorld(behave=behave, start_delay=0.2, pull_delay=0.5)
+    world = KillableWorld(behave=behave, start_delay=0.2, pull_delay=0.5)
     world.config_map("conf", key="value")
     async with world.running():
         if deed.runs_before:
@@ -115,7 +115,7 @@ async def play(deed: Deed, *deaths: Death, deaf: bool = False) -> list[Call]:
     return calls[before:]
 
 
-async def check(world: MortalWorld, deed: Deed) -> None:
+async def check(world: KillableWorld, deed: Deed) -> None:
     wanted = {deed.wanted} - {""}
     assert [one.uid for one in world.sandboxes(ready=False)] == list(wanted), "one sandbox"
     assert {one.pod_uid for one in world.containers()} == wanted
@@ -164,7 +164,7 @@ def test_an_instance_that_never_ran_counts() -> None:
     kubelet.md §6.5."""
 
     async def body() -> None:
-        world = MortalWorld()
+        world = KillableWorld()
         async with world.running():
             world.life.dies(Death(2, When.BEFORE))
             world.add(pod())

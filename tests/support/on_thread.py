@@ -22,10 +22,9 @@ def on_thread(
     make: Callable[[], AbstractAsyncContextManager[T]],
 ) -> Generator[tuple[T, Ask]]:
     """Open the context of ``make``, and yield it with a function that runs a coroutine beside it
-    and returns its result. Opening, each call and closing may take 40 seconds; then they raise
-    `TimeoutError`.
+    and returns its result.
 
-    Opening, each question and closing may take 40 seconds; then they raise `TimeoutError`.
+    Opening, each call and closing may take 40 seconds; then they raise `TimeoutError`.
     """
     opened: Future[T] = Future()
     done = asyncio.Event()

@@ -12,9 +12,6 @@ from podtui.runtime.protocol import EngineInfo
 class Unavailable:
     """A case that some engines cannot pass, by their own properties. It runs anyway, and must
     fail: a case that passes must not be declared. One that is ``racy`` may pass.
-
-    It runs all the same, and must fail: a case that passes is no longer to be declared. One that is
-    ``racy`` may pass.
     """
 
     case: str

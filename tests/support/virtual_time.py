@@ -124,8 +124,7 @@ class VirtualLoop(asyncio.SelectorEventLoop):
         self.executor_jobs -= 1
 
     def check_cpu_time(self) -> None:
-        """Raises `VirtualTimeError` when the run has used its seconds of CPU. The wall clock
-        would fail tests on a busy machine.
+        """Raises `VirtualTimeError` when the run has used its seconds of CPU.
 
         The wall clock would fail tests on a busy machine.
         """

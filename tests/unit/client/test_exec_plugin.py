@@ -14,8 +14,8 @@ from typing import Any
 
 import pytest
 from cluster_server import FakeCluster, cluster
-from hasten import time_passes
 from runtime_bench import until
+from time_jump import time_passes
 
 from podtui.api.v1 import Node
 from podtui.client import exec_plugin

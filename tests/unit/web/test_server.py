@@ -18,7 +18,7 @@ import aiohttp
 import psutil
 import pytest
 from aiohttp import WSMsgType, web
-from own_terminal import owning
+from terminal_programs import owning
 from yarl import URL
 
 from podtui.web import server as server_module

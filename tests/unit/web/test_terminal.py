@@ -13,7 +13,7 @@ from pathlib import Path
 
 import psutil
 import pytest
-from own_terminal import owning
+from terminal_programs import owning
 
 from podtui.web import terminal as module
 from podtui.web.run import child_words

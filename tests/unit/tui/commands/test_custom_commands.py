@@ -13,12 +13,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hasten import time_passes
 from msgspec import structs
 from repository import ROOT
 from served import line as log_line
 from served import pod as served_pod
 from served import serving
+from time_jump import time_passes
 from tui_scene import pod, status
 
 from podtui.api.v1 import Pod

@@ -7,7 +7,7 @@ from typing import Any
 from podtui.runtime.docker.identity import root_key
 
 
-def left_over(raw: Any, root: str) -> list[str]:
+def leftovers(raw: Any, root: str) -> list[str]:
     """Return the names of all objects with the root's label."""
     label = {"label": f"podtui.dev/root={root_key(root)}"}
     containers = raw.containers(all=True, filters=label)

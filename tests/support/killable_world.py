@@ -95,7 +95,7 @@ class Life:
         return result
 
 
-class MortalRuntime(MemoryRuntime):
+class KillableRuntime(MemoryRuntime):
     life: Life
 
     async def _enter(self, verb: str, delay: float = 0.0) -> None:
@@ -122,7 +122,7 @@ class MortalRuntime(MemoryRuntime):
 def _mortal(verb: str) -> Callable[..., Awaitable[Any]]:
     plain = getattr(MemoryRuntime, verb)
 
-    async def call(self: MortalRuntime, *args: Any, **kwargs: Any) -> Any:
+    async def call(self: KillableRuntime, *args: Any, **kwargs: Any) -> Any:
         async def act() -> Any:
             return await plain(self, *args, **kwargs)
 
@@ -134,10 +134,10 @@ def _mortal(verb: str) -> Callable[..., Awaitable[Any]]:
 
 
 for _verb in VERBS:
-    setattr(MortalRuntime, _verb, _mortal(_verb))
+    setattr(KillableRuntime, _verb, _mortal(_verb))
 
 
-class MortalRecords:
+class KillableRecords:
     """Ignores all changes of a dead kubelet."""
 
     def __init__(self, records: Records, life: Life) -> None:
@@ -169,7 +169,7 @@ class MortalRecords:
         return getattr(self._records, name)
 
 
-class MortalWorld(World):
+class KillableWorld(World):
     """``life`` is that of the current kubelet. ``made`` and ``begun`` count, by pod UID and
     container name, the containers created and started by all kubelets; ``pulled`` counts pulls.
     """
@@ -203,7 +203,7 @@ class MortalWorld(World):
 
     def _new_runtime(self) -> MemoryRuntime:
         self.life = Life()
-        runtime = MortalRuntime(
+        runtime = KillableRuntime(
             clock=self.clock, engine=self.engine, exec_behave=self._command, **self._delays
         )
         runtime.life = self.life
@@ -211,7 +211,7 @@ class MortalWorld(World):
 
     def new_kubelet(self) -> Kubelet:
         store = self.store
-        self.store = MortalRecords(store, self.life)  # type: ignore[assignment]
+        self.store = KillableRecords(store, self.life)  # type: ignore[assignment]
         try:
             return super().new_kubelet()
         finally:
