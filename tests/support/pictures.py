@@ -135,7 +135,7 @@ async def played(
         await wait_for(pilot, lambda: type(app.screen) is scene.shows, scene.shows.__name__)
         await wait_for(pilot, lambda: scene.says in screen_text(app), scene.says)
         if scene.tab:
-            assert getattr(app.screen, "_tab", "") == scene.tab
+            assert getattr(app.screen, "tab", "") == scene.tab
         yield app, pilot
 
 

@@ -108,7 +108,7 @@ class NodeScreen(ActingScreen, BackScreen):
     def __init__(self, tab: str = "overview", query: str = "", pod: str = "") -> None:
         super().__init__()
         self._pod = pod
-        self._tab = tab
+        self.tab = tab
         self._query = query
         self._asks: dict[str, PodRequests] = {}
         self._uses: dict[str, Usage | None] = {}
@@ -133,7 +133,7 @@ class NodeScreen(ActingScreen, BackScreen):
         self.what_if = WhatIfView(id="what-if")
         yield Bar(id="header")
         yield TabBar(NODE_TABS)
-        with Container(id="content"), ContentSwitcher(initial=self._tab):
+        with Container(id="content"), ContentSwitcher(initial=self.tab):
             yield LinesView(id="overview", classes="part")
             yield _part(self.pods)
             yield _part(NodeHistoryView(id="history"))
@@ -144,22 +144,22 @@ class NodeScreen(ActingScreen, BackScreen):
 
     def on_mount(self) -> None:
         super().on_mount()
-        self.action_tab(self._tab)
+        self.action_tab(self.tab)
         self.run_worker(self._request_images, name="images", group="images")
 
     # --- selection
 
     def chosen_pods(self) -> tuple[Pod, ...]:
-        table = {"pods": self.pods, "rejected": self.rejected}.get(self._tab)
+        table = {"pods": self.pods, "rejected": self.rejected}.get(self.tab)
         pod = self.session.model.pods.get(table.cursor_key) if table is not None else None
         return () if pod is None else (pod,)
 
     def chosen_image(self) -> str:
-        image = self.images.chosen if self._tab == "images" else None
+        image = self.images.chosen if self.tab == "images" else None
         return "" if image is None else next(iter(image.names), image.id)
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        if action in OF_PODS and self._tab not in ("pods", "rejected"):
+        if action in OF_PODS and self.tab not in ("pods", "rejected"):
             return False
         return super().check_action(action, parameters)
 
@@ -201,11 +201,11 @@ class NodeScreen(ActingScreen, BackScreen):
         if self._stale:
             self._recompute(now)
         self._head()
-        if self._tab == "overview":
+        if self.tab == "overview":
             self._overview(now)
-        elif self._tab == "history":
+        elif self.tab == "history":
             self.query_one(NodeHistoryView).show_gauges(self._gauges)
-        elif self._tab == "images":
+        elif self.tab == "images":
             self.images.show_pulls(self.session.model.pods.values(), self.session.pulls)
         for table in (self.pods, self.images, self.rejected):
             table.tick(now)
@@ -234,7 +234,7 @@ class NodeScreen(ActingScreen, BackScreen):
             for key, rejection in refused.items()
             if key in model.pods
         )
-        if self._tab == "what-if":
+        if self.tab == "what-if":
             self.what_if.node_changed(now)
 
     @property
@@ -278,7 +278,7 @@ class NodeScreen(ActingScreen, BackScreen):
             )
         self.query_one("#header", Bar).show(head)
         count = len(self._rejections)
-        self.query_one(TabBar).show_tabs(self._tab, {"rejected": f" ✖{count}"} if count else {})
+        self.query_one(TabBar).show_tabs(self.tab, {"rejected": f" ✖{count}"} if count else {})
 
     def _overview(self, now: float) -> None:
         if self._allocation is not None:
@@ -298,7 +298,7 @@ class NodeScreen(ActingScreen, BackScreen):
         """Poll the images forever, while the images tab is open."""
         while True:
             self._poke.clear()
-            here = self._tab == "images"
+            here = self.tab == "images"
             if here:
                 try:
                     self.images.show_images(await self.session.client.images())
@@ -318,7 +318,7 @@ class NodeScreen(ActingScreen, BackScreen):
     def action_tab(self, tab: str) -> None:
         if tab == "what-if":
             self.what_if.open(self._initial_question())
-        self._tab = tab
+        self.tab = tab
         self._poke.set()
         self.query_one(ContentSwitcher).current = tab
         self._body().focus()
@@ -330,19 +330,19 @@ class NodeScreen(ActingScreen, BackScreen):
         """Return the initial question: the given query, or the manifest file of the rejected pod
         under the cursor."""
         query, self._query = self._query, ""
-        if not query and self._tab == "rejected":
+        if not query and self.tab == "rejected":
             for pod in self.chosen_pods():
                 manifest = self.session.model.manifest_of(pod)
                 query = "" if manifest is None else PurePosixPath(manifest.spec.path).name
         return query
 
     def _body(self) -> Widget:
-        return self.what_if.input if self._tab == "what-if" else self.query_one(f"#{self._tab}")
+        return self.what_if.input if self.tab == "what-if" else self.query_one(f"#{self.tab}")
 
     def action_cycle(self, step: int) -> None:
         hidden = hidden_tabs(NODE_TABS, self)
         names = [name for name in NODE_TABS if name not in hidden]
-        self.action_tab(names[(names.index(self._tab) + step) % len(names)])
+        self.action_tab(names[(names.index(self.tab) + step) % len(names)])
 
 
 def _part(widget: Widget) -> Widget:
