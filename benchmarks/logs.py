@@ -83,7 +83,7 @@ async def _million(rows: list[Row]) -> None:
         for start in range(0, LINES, BATCH):
             view.write(_batch(start))
             await asyncio.sleep(0)
-        view._frame()
+        view.draw_frame()
         rate = LINES / (time.monotonic() - begin)
         grown = (process.memory_info().rss - before) / 1e6
         rows += [
@@ -164,7 +164,7 @@ async def _follow(seconds: float) -> list[Row]:
             view.write([STAMP + TEXT + b" %d" % n for n in range(sent, due)])
             sent = due
             await asyncio.sleep(0.01)
-        view._frame()
+        view.draw_frame()
         spent = process.cpu_times()
         share = (spent.user + spent.system - used.user - used.system) / seconds
         lost = sent - len(view.buffer)
@@ -227,7 +227,7 @@ async def _pass(body: bytes) -> int:
 
     lines = Logs(engine, engine, engine).read("c", LogOptions())
     async with aclosing(lines), asyncio.TaskGroup() as tasks:
-        tasks.create_task(outflow.write_to(cast("Any", SimpleNamespace(write=write))))
+        tasks.create_task(outflow.write_to(cast("Any", SimpleNamespace(write=write)), 60))
         await copy(lines, outflow, timestamps=True, limit=None, gaps=True)
     return written
 

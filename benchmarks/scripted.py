@@ -34,7 +34,7 @@ def pod(index: int, restarts: int = 0, since: str = SINCE) -> Pod:
             creationTimestamp=since,
             resourceVersion=str(restarts),
         ),
-        spec=PodSpec(containers=(Container(name="app", image="busybox:1.36"),)),
+        spec=PodSpec(nodeName="bench", containers=(Container(name="app", image="busybox:1.36"),)),
         status=PodStatus(
             phase="Running",
             podIP=f"10.0.{index // 250}.{index % 250 + 1}",
