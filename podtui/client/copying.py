@@ -145,7 +145,8 @@ class Copying:
                         feeding.cancel()
                 code = session.exit_code()
         except ApiError as error:
-            if error.code == 500 and any(words in str(error) for words in _MISSING_WORDS):
+            # A cluster answers 500, podtui's agent 400.
+            if error.code in (400, 500) and any(words in str(error) for words in _MISSING_WORDS):
                 return _MISSING[1], str(error), 0
             raise
         return code, complaint.decode(errors="replace").strip(), size

@@ -383,4 +383,4 @@ _MAGIC: Final = (
 def foreign_bytes(data: bytes) -> Problem | None:
     """Recognize a binary file by its first bytes."""
     name = next((name for magic, name in _MAGIC if data.startswith(magic)), "")
-    return _problem(f"this is {name}, not a Pod", _MOVE_OUT) if name else None
+    return _problem(f"this is {name}, not a Pod", _MOVE_OUT, place=(1, 1)) if name else None

@@ -184,6 +184,7 @@ def check(result: ReadResult, data: bytes) -> None:
 )
 @given(hostile, st.booleans())
 @example(RICH.encode(), False)
+@example(b"%PDF", False)
 def test_every_invalid_manifest_gets_a_diagnostic(data: bytes, strict: bool) -> None:
     check(read_manifest(PATH, data, node_name=NODE, strict=strict), data)
 
