@@ -60,6 +60,9 @@ def differences(
     for command, expected in steps((TRANSCRIPTS / f"{transcript}.txt").read_text()):
         done = agent.run(*command, version=version, KUBE_EDITOR=editor)
         lines = [*masked(done.stdout), *masked(done.stderr)]
+        if "--prefix" in command:
+            # kubectl reads the logs of several containers in random order.
+            lines.sort(key=lambda line: line.partition("] ")[0])
         if done.returncode:
             lines.append(f"[{done.returncode}]")
         if lines != expected:
