@@ -45,6 +45,8 @@ def engine_advice(problem: str) -> str:
             " $USER, then log in again), or name an engine of your own (rootless Docker or Podman)"
             " with DOCKER_HOST or --engine."
         )
+    if "start this agent with another --node-name" in problem:
+        return "Two agents cannot run the same pods on one engine: the message names the remedies."
     return "Start the container engine; 'podtui doctor' lists the places that were tried."
 
 

@@ -17,6 +17,7 @@ from podtui.errors import EngineConflict
 from podtui.runtime.memory import MemoryEngine, MemoryRuntime
 from podtui.runtime.protocol import ForeignSandbox, SandboxConfig, SandboxRecord, SandboxState
 from podtui.settings import Settings
+from podtui.why.pod_rules import engine_advice
 
 
 def foreign(
@@ -88,6 +89,7 @@ def test_each_clash_names_the_remedy(tmp_path: Path, owner: Owner) -> None:
     said = explain(Clash("/a dir", owner, ("web-n1",)), settings(tmp_path))
     assert "pod web-n1 of /m" in said
     assert "another --node-name" in said
+    assert "the message names the remedies" in engine_advice(said)
     assert "down --root-dir '/a dir'" in said
 
 
