@@ -94,6 +94,7 @@ _DROPPED: Final = tuple(
         re.compile,
         (
             r"MissingClusterDNS",  # repeated at random moments
+            r"Unhealthy .*connection refused",  # a probe before the program listens: a busy machine
             r"service-ca\.crt",  # a volume source that the recorded server's vendor adds
             r"(ConfigMap)?Optional: ",  # printed in another form by another kubectl
             r"^E\d{4} ",  # kubectl's own log
