@@ -36,7 +36,7 @@ SECRET: Final = "canary-5f1d"
 _PATIENCE: Final = 20.0
 """The seconds that a request may take: much longer than any does, on a busy machine too."""
 _STREAM_SECONDS: Final = 0.02
-"""How long to read a watch before its client leaves."""
+"""Seconds for which a watch is read before its client disconnects."""
 _CORE: Final = "http://podtui/api/v1"
 _DELETED: Final = ("pods", "configmaps", "secrets", "leases", "events", "serviceaccounts")
 _KEPT: Final = frozenset({"default", "kube-system", "kube-public", "kube-node-lease"})

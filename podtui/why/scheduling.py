@@ -67,7 +67,7 @@ def _unschedulable(facts: Facts) -> Found | None:
 
 @dataclass(frozen=True, slots=True)
 class _Remedy:
-    """What to do about one of the scheduler's reasons; ``detail`` compares pod and node."""
+    """The remedy for one of the scheduler's reasons; ``detail`` compares pod and node."""
 
     field: Path
     advice: str

@@ -39,7 +39,7 @@ async def docker_bench(engine_url: str, raw: Any) -> AsyncIterator[Bench]:
 async def proxy(engine_url: str) -> AsyncIterator[EngineProxy]:
     """The same engine behind a TCP port that the test may cut."""
     proxy = EngineProxy(engine_url.removeprefix("unix://"))
-    await proxy.mend()
+    await proxy.listen()
     yield proxy
     await proxy.cut()
 

@@ -43,7 +43,7 @@ async def test_a_lost_engine_is_reported_and_reconnected(
             await call
     with pytest.raises(EngineUnavailable):
         await runtime.connect()
-    await proxy.mend()
+    await proxy.listen()
     info = await runtime.connect()
     assert not info.local
     assert [c.id for c in (await runtime.list()).containers] == [app]
@@ -81,7 +81,7 @@ async def test_streams_and_calls_end_when_the_engine_stops(
         group.create_task(stop())
         await first.wait()
         await proxy.cut()
-    await proxy.mend()
+    await proxy.listen()
     await runtime.connect()
 
 

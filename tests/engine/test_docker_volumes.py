@@ -70,7 +70,7 @@ async def test_unchanged_files_need_no_engine_call(remote_bench: Bench, proxy: E
     await remote_bench.runtime.write_volume(sandbox, second)
     with pytest.raises(EngineError):
         await remote_bench.runtime.write_volume(sandbox, first)
-    await proxy.mend()
+    await proxy.listen()
     await remote_bench.runtime.connect()
     await remote_bench.runtime.write_volume(sandbox, first)
     assert await remote_bench.runtime.read_volume(sandbox, "v", "a", 10) == b"1"

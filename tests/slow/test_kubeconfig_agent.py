@@ -1,4 +1,4 @@
-"""What an agent in a process of its own serves over TCP, as ``podtui kubeconfig`` said."""
+"""The API over TCP of an agent in its own process, at the address from ``podtui kubeconfig``."""
 
 from __future__ import annotations
 

@@ -28,7 +28,7 @@ Call = tuple[str, str]
 UID: Final = "uid-web-n1"
 PAUSE: Final = 20.0
 LONG: Final = 70.0
-"""Virtual seconds: all that a deed comes to; two collections of what is dead."""
+"""Virtual seconds: long enough for a change to complete and for two garbage collections."""
 
 
 def web() -> Pod:
@@ -74,7 +74,7 @@ def crash(world: KillableWorld) -> None:
 
 
 @dataclass(frozen=True, slots=True)
-class Deed:
+class Change:
     """The actions, the UID of the final pod, and how often each of its containers ran, if more
     than once.
     """
@@ -85,38 +85,38 @@ class Deed:
     again: Mapping[str, int] = field(default_factory=dict[str, int])
 
 
-DEEDS: Final = {
-    "start": Deed(begin, runs_before=False),
-    "edit": Deed(edit, wanted="new"),
-    "removal": Deed(remove, wanted=""),
-    "crash": Deed(crash, again={"crashing": 2}),
+CHANGES: Final = {
+    "start": Change(begin, runs_before=False),
+    "edit": Change(edit, wanted="new"),
+    "removal": Change(remove, wanted=""),
+    "crash": Change(crash, again={"crashing": 2}),
 }
 
 
-async def play(deed: Deed, *deaths: Death, deaf: bool = False) -> list[Call]:
+async def play(change: Change, *deaths: Death, deaf: bool = False) -> list[Call]:
     """Do it, let one kubelet after the other die at their deaths, and look at what the last one
     made of that; with ``deaf`` the records took nothing of what the first one said. All changes
     that the first one asked for."""
     world = KillableWorld(behave=behave, start_delay=0.2, pull_delay=0.5)
     world.config_map("conf", key="value")
     async with world.running():
-        if deed.runs_before:
+        if change.runs_before:
             await started(world)
         before = len(world.life.calls)
         world.life.deaf = deaf
-        deed.act(world)
+        change.act(world)
         calls = world.life.calls
         for death in deaths:
             world.life.dies(death)
             await world.sleep(PAUSE)
             await world.next_kubelet()
         await world.sleep(LONG)
-        await check(world, deed)
+        await check(world, change)
     return calls[before:]
 
 
-async def check(world: KillableWorld, deed: Deed) -> None:
-    wanted = {deed.wanted} - {""}
+async def check(world: KillableWorld, change: Change) -> None:
+    wanted = {change.wanted} - {""}
     assert [one.uid for one in world.sandboxes(ready=False)] == list(wanted), "one sandbox"
     assert {one.pod_uid for one in world.containers()} == wanted
     assert set(world.engine.pod_data("memory")) == wanted, "volumes are left over"
@@ -128,7 +128,7 @@ async def check(world: KillableWorld, deed: Deed) -> None:
         over = [c.name for c in world.containers(uid) if c.state is not ContainerState.RUNNING]
         assert max(Counter(over).values()) == 1, f"dead instances are left over: {over}"
         begun = {name: count for (owner, name), count in world.begun.items() if owner == uid}
-        assert begun == {"i": 1, "a": 1, "b": 1, "crashing": 1} | deed.again
+        assert begun == {"i": 1, "a": 1, "b": 1, "crashing": 1} | change.again
         status = await world.status()
         assert status.phase == "Running"
         for one in (*status.initContainerStatuses, *status.containerStatuses):
@@ -137,22 +137,22 @@ async def check(world: KillableWorld, deed: Deed) -> None:
     assert world.pulled == {"elsewhere:1": 1}
 
 
-def lives(deed: Deed) -> list[Call]:
+def lives(change: Change) -> list[Call]:
     """Return what a kubelet does that is not killed."""
-    calls = run_virtual(play(deed))
+    calls = run_virtual(play(change))
     assert len(calls) == len(set(calls)), "each of them is another"
     return calls
 
 
 @pytest.mark.parametrize("deaf", [False, True], ids=["heard", "deaf"])
-@pytest.mark.parametrize("deed", DEEDS.values(), ids=DEEDS)
-def test_the_next_kubelet_continues_after_a_kill_at_any_call(deed: Deed, deaf: bool) -> None:
-    calls = lives(deed)
+@pytest.mark.parametrize("change", CHANGES.values(), ids=CHANGES)
+def test_the_next_kubelet_continues_after_a_kill_at_any_call(change: Change, deaf: bool) -> None:
+    calls = lives(change)
     for number, call in enumerate(calls):
         for when in When:
             death = Death(number, when)
             try:
-                seen = run_virtual(play(deed, death, deaf=deaf))
+                seen = run_virtual(play(change, death, deaf=deaf))
             except AssertionError as error:
                 error.add_note(f"killed {when} {call}, after {calls[:number]}")
                 raise
@@ -188,8 +188,8 @@ def test_an_instance_that_never_ran_counts() -> None:
 
 @examples(40)
 @given(
-    st.sampled_from(sorted(DEEDS)),
+    st.sampled_from(sorted(CHANGES)),
     st.lists(st.builds(Death, st.integers(0, 9), st.sampled_from(When)), min_size=2, max_size=6),
 )
 def test_the_last_kubelet_continues_after_many_kills(name: str, deaths: list[Death]) -> None:
-    run_virtual(play(DEEDS[name], *deaths))
+    run_virtual(play(CHANGES[name], *deaths))

@@ -7,7 +7,7 @@ import contextlib
 
 
 class EngineProxy:
-    """Listens on loopback and forwards to a unix socket until `cut`; `mend` listens again."""
+    """Listens on loopback and forwards to a unix socket until `cut`; `listen` starts again."""
 
     def __init__(self, socket_path: str) -> None:
         self._path = socket_path
@@ -21,7 +21,7 @@ class EngineProxy:
     def url(self) -> str:
         return f"tcp://127.0.0.1:{self.port}"
 
-    async def mend(self) -> None:
+    async def listen(self) -> None:
         self._server = await asyncio.start_server(self._serve, "127.0.0.1", self.port)
         self.port = self._server.sockets[0].getsockname()[1]
 
