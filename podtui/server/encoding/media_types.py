@@ -14,8 +14,8 @@ import msgspec
 from aiohttp import web
 
 from podtui.api.v1 import StatusDetails
+from podtui.manifest.yaml_writer import write_yaml
 from podtui.server.encoding.bodies import YAML
-from podtui.server.encoding.yaml_writer import write_yaml
 from podtui.server.status import Handler, JsonResponse, StatusError
 
 TABLE: Final = "Table"

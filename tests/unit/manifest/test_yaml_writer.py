@@ -10,7 +10,7 @@ from examples import examples
 from hypothesis import given
 
 from podtui.manifest.yaml_reader import read_yaml
-from podtui.server.encoding.yaml_writer import write_yaml
+from podtui.manifest.yaml_writer import write_yaml
 
 # The texts of a ConfigMap as Kubernetes v1.36.2 writes them.
 TEXTS = {
