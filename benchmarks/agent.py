@@ -9,7 +9,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -110,8 +110,13 @@ def cpu_and_memory(pid: int, seconds: float) -> tuple[float, float]:
 
 
 @contextlib.contextmanager
-def running(engine: str = "auto", max_pods: int = 1200) -> Iterator[Agent]:
-    """Start a new agent with an empty folder; remove its containers at the end."""
+def running(
+    engine: str = "auto", max_pods: int = 1200, settings: Mapping[str, str] | None = None
+) -> Iterator[Agent]:
+    """Start a new agent with an empty folder; remove its containers at the end.
+
+    ``settings`` are additional environment variables.
+    """
     with tempfile.TemporaryDirectory() as base:
         folder, root = Path(base, "static_pods"), Path(base, "root")
         folder.mkdir()
@@ -124,6 +129,7 @@ def running(engine: str = "auto", max_pods: int = 1200) -> Iterator[Agent]:
             "PODTUI_MAX_PODS": str(max_pods),
             "XDG_CONFIG_HOME": base,
             "XDG_STATE_HOME": base,
+            **(settings or {}),
         }
         process = subprocess.Popen(
             [sys.executable, "-m", "podtui", "agent"],

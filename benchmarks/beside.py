@@ -153,10 +153,10 @@ def _lazydocker(home: Path) -> Tool | Absent:
     path = peer("lazydocker")
     if path is None:
         return Absent("lazydocker", NOT_HERE)
-    told = subprocess.run([path, "--version"], capture_output=True, text=True, check=False)
-    version = told.stdout.partition("Version:")[2].partition("\n")[0].strip()
-    if told.returncode or not version:
-        return Absent("lazydocker", f"does not run here: {told.stderr.strip()[:200]}")
+    result = subprocess.run([path, "--version"], capture_output=True, text=True, check=False)
+    version = result.stdout.partition("Version:")[2].partition("\n")[0].strip()
+    if result.returncode or not version:
+        return Absent("lazydocker", f"does not run here: {result.stderr.strip()[:200]}")
     environment = {**os.environ, "HOME": str(home), "XDG_CONFIG_HOME": str(home)}
     tool = Tool(f"lazydocker {version}", [path], environment, r"k8s_app_beside-0",
                 _follow_lazydocker, {})  # fmt: skip
@@ -230,8 +230,8 @@ def epoch(line: bytes) -> float:
     return datetime.fromisoformat(f"{line[:26].decode()}+00:00").timestamp()
 
 
-def told(tool: str, what: str, cost: Mapping[str, float], unit: str,
-         floor: Mapping[str, float] | None = None) -> list[Row | Absent]:  # fmt: skip
+def cost_rows(tool: str, what: str, cost: Mapping[str, float], unit: str,
+              floor: Mapping[str, float] | None = None) -> list[Row | Absent]:  # fmt: skip
     """Return one row for each part if there are several, and one for the sum."""
     rows: list[Row | Absent] = []
     if len(cost) > 1:
@@ -255,8 +255,8 @@ def _flood_rows(tool: str, found: Flood, base: Flood | None) -> list[Row | Absen
     cost, floor = found.cost, base.cost if base else None
     return [
         *rows,
-        *told(tool, cpu, cost.cpu, "% of a core", floor.cpu if floor else None),
-        *told(tool, memory, cost.memory, "MB", floor.memory if floor else None),
+        *cost_rows(tool, cpu, cost.cpu, "% of a core", floor.cpu if floor else None),
+        *cost_rows(tool, memory, cost.memory, "MB", floor.memory if floor else None),
     ]
 
 
@@ -302,8 +302,8 @@ def _rows(
     return [
         row(f"{name}: start → a container's name on the screen", starts[name], "s",
             floor=starts[floor.name] if floor else None, floor_name="podtui"),
-        *told(name, f"CPU, nothing happens for {seconds:.0f} s", idle[name].cpu, "% of a core",
-              base.cpu if base else None),
-        *told(name, "memory then", idle[name].memory, "MB", base.memory if base else None),
+        *cost_rows(name, f"CPU, nothing happens for {seconds:.0f} s", idle[name].cpu, "% of a core",
+                   base.cpu if base else None),
+        *cost_rows(name, "memory then", idle[name].memory, "MB", base.memory if base else None),
         *_flood_rows(name, floods[name], floods[floor.name] if floor else None),
     ]  # fmt: skip

@@ -30,8 +30,8 @@ _NUMBER = re.compile(rb"number=([0-9]+) ")
 K9S = (
     Absent("k9s: lines kept", "5,000 at most; a larger buffer is set back (from its source,"
            " internal/config/logger.go)"),
-    Absent("k9s: lines lost", "those that come while its channel of 50 is full, told in its own"
-           " log file alone (from its source, internal/dao/pod.go)"),
+    Absent("k9s: lines lost", "those that come while its channel of 50 is full; only its log"
+           " file reports them (from its source, internal/dao/pod.go)"),
 )  # fmt: skip
 
 

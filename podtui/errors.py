@@ -36,6 +36,11 @@ class EngineConflict(EngineError):
     """Raised when the engine refuses because of the current state (name in use, still running)."""
 
 
+class AgentClash(EngineError):
+    """Raised if another agent's containers have the names that this agent's containers would
+    get."""
+
+
 class ImagePullError(EngineError):
     """Raised when an image cannot be pulled; the text is the engine's."""
 
@@ -55,6 +60,10 @@ class SubPathError(ContainerCreateError):
 
 class ContainerStartError(EngineError):
     """Raised when a created container cannot be started (no such command, bad mount)."""
+
+
+class ExecStartError(EngineError):
+    """Raised when a command cannot be started in a container (no such command)."""
 
 
 class ExecTimeout(EngineError):

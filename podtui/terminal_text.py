@@ -86,7 +86,7 @@ def cut_words(size: int) -> str:
     return f" … ({size:,} bytes, cut)"
 
 
-def picture(control: str) -> str:
+def control_symbol(control: str) -> str:
     """Return the replacement of a match of `CONTROL`: a symbol for a single control character, else
     nothing."""
     single = len(control) == 1 and control < " " and control != "\x1b"
@@ -94,7 +94,7 @@ def picture(control: str) -> str:
 
 
 def _picture(match: re.Match[str]) -> str:
-    return picture(match.group())
+    return control_symbol(match.group())
 
 
 def settled(text: str, marks: int = NO_LETTER) -> tuple[str, int]:

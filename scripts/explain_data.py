@@ -35,7 +35,7 @@ ROOT: Final = Path(__file__).resolve().parent.parent
 FACTS: Final = ROOT / "podtui" / "explain" / "facts.json"
 LONGEST_EXAMPLE: Final = 12
 _ROW: Final = re.compile(r"\| `([^`]+)` \| (honoured|accepted|refused)")
-_FATES: Final = {"honoured": "honoured", "accepted": "no-effect", "refused": "refused"}
+_SUPPORT: Final = {"honoured": "honoured", "accepted": "no-effect", "refused": "refused"}
 _MESSAGE: Final = re.compile(
     r"(?P<field>[^:]+): (?P<type>Required value|Invalid value|Unsupported value|Duplicate value"
     r"|Forbidden|Not found|Too long|Too many)(?:: (?P<rest>.*))?"
@@ -65,29 +65,29 @@ _CONDITION: Final = re.compile(r"\b(either|one of|when)\b")
 _PLACES: Final = {"downwardAPI.fieldRef": "downwardAPI.items.fieldRef"}
 
 
-def fates() -> dict[str, str]:
+def support() -> dict[str, str]:
     """By path; a path without an entry uses the entry of its nearest parent."""
     group, found = "", dict[str, str]()
     for line in (ROOT / "docs" / "pod-fields.md").read_text().splitlines():
         if line.startswith("## "):
             group = line.removeprefix("## ")
         elif (match := _ROW.match(line)) is not None:
-            found[f"{group}.{match[1]}"] = _FATES[match[2]]
+            found[f"{group}.{match[1]}"] = _SUPPORT[match[2]]
     return _folded(found)
 
 
 def _folded(leaves: Mapping[str, str]) -> dict[str, str]:
     """Return the smallest set of entries with the same meaning."""
     found: dict[str, str] = {}
-    for path, fate in leaves.items():
+    for path, support in leaves.items():
         steps = path.split(".")
         # For init and ephemeral containers, list only the differences from regular ones.
         least = 3 if path.startswith(LIKE_PLAIN) else 1
         for end in range(least, len(steps) + 1):
             above = ".".join(steps[:end])
             beneath = {f for p, f in leaves.items() if p == above or p.startswith(above + ".")}
-            if beneath == {fate}:
-                found[above] = fate
+            if beneath == {support}:
+                found[above] = support
                 break
     return found
 
@@ -303,7 +303,7 @@ def _nodes(node: Any, above: tuple[str, ...]) -> Iterator[tuple[str, int, int]]:
 def facts() -> str:
     said, values = rules()
     data = {
-        "fates": fates(),
+        "support": support(),
         "rules": said,
         "values": values,
         "required": required(),

@@ -14,7 +14,8 @@ TARGET = generated.DOCS / "keys.md"
 HEAD = """\
 # Keys
 
-Each can be [changed](settings.md#keys) under its id. On the screen `?` lists them, yours included.
+Each key can be [changed](settings.md#keys) by its id. On the screen,
+`?` lists all keys, including your own.
 """
 
 

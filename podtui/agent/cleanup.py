@@ -20,7 +20,7 @@ from podtui.settings import Settings
 def remove_all(settings: Settings) -> str:
     """Remove everything of this root directory from the engine of ``settings``, then the records.
 
-    Return a message that tells what was done. Raises `AgentRunning` while an agent serves the
+    Return a message about the removed objects. Raises `AgentRunning` while an agent serves the
     directory.
     """
     if not settings.rootDir.is_dir():

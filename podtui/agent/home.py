@@ -1,4 +1,4 @@
-"""The kubelet's ports at home: the records of this agent in the place of an API server."""
+"""The kubelet's ports to the records of this agent, which take the place of an API server."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ from podtui.api.v1 import (
 )
 from podtui.clock import Clock
 from podtui.errors import NotFound, PodtuiError, StoreGone
-from podtui.kubelet.base.ports import Ports, ServiceAccountTokens, Token, TokenRequest
+from podtui.kubelet.base.ports import PodChanges, Ports, ServiceAccountTokens, Token, TokenRequest
 from podtui.manifest.objects import DocumentKind, ObjectKey
 from podtui.server.auth.service_accounts import BoundObject
 from podtui.server.auth.service_accounts import ServiceAccountTokens as Issuer
 from podtui.server.status import StatusError
-from podtui.store.protocol import Change, Records, WatchType
+from podtui.store.protocol import Records, WatchType
 from podtui.store.resources import Object, Resource
 
 LEASES: Final = "kube-node-lease"
@@ -54,24 +54,19 @@ class HomePods:
         self._records = records
         self._node_name = node_name
 
-    async def snapshots(self) -> AsyncIterator[Mapping[str, Pod]]:
+    async def changes(self) -> AsyncIterator[PodChanges]:
         while True:
             listing = await self._records.list("pods")
-            pods = {pod.metadata.uid: pod for pod in _pods(listing.items) if self._is_mine(pod)}
-            yield dict(pods)
+            mine = (pod for pod in _pods(listing.items) if self._is_mine(pod))
+            yield PodChanges({pod.metadata.uid: pod for pod in mine}, complete=True)
             try:
                 async for change in self._records.watch("pods", since=listing.resource_version):
-                    if isinstance(change.object, Pod):
-                        self._apply(pods, change, change.object)
-                        yield dict(pods)
+                    pod = change.object
+                    if isinstance(pod, Pod):
+                        here = change.type is not WatchType.DELETED and self._is_mine(pod)
+                        yield PodChanges({pod.metadata.uid: pod if here else None})
             except StoreGone:
                 continue
-
-    def _apply(self, pods: dict[str, Pod], change: Change, pod: Pod) -> None:
-        if change.type is WatchType.DELETED or not self._is_mine(pod):
-            pods.pop(pod.metadata.uid, None)
-        else:
-            pods[pod.metadata.uid] = pod
 
     def _is_mine(self, pod: Pod) -> bool:
         return pod.spec.nodeName == self._node_name
@@ -99,7 +94,7 @@ class HomePods:
         meta = pod.metadata
         try:
             if meta.finalizers:
-                # Whoever removes the last finalizer removes the pod.
+                # The removal of the last finalizer removes the pod.
                 await self.update(pod, _without_grace)
             else:
                 await self._records.delete(
@@ -137,18 +132,16 @@ class HomeNode:
         self._clock = clock
         self._name = name
 
-    async def snapshots(self) -> AsyncIterator[Node]:
+    async def snapshots(self) -> AsyncIterator[Node | None]:
         while True:
             listing = await self._records.list("nodes")
-            for item in listing.items:
-                if isinstance(item, Node) and item.metadata.name == self._name:
-                    yield item
+            nodes = {item.metadata.name: item for item in listing.items if isinstance(item, Node)}
+            yield nodes.get(self._name)
             try:
                 async for change in self._records.watch("nodes", since=listing.resource_version):
                     node = change.object
-                    gone = change.type is WatchType.DELETED
-                    if isinstance(node, Node) and node.metadata.name == self._name and not gone:
-                        yield node
+                    if isinstance(node, Node) and node.metadata.name == self._name:
+                        yield None if change.type is WatchType.DELETED else node
             except StoreGone:
                 continue
 

@@ -75,14 +75,14 @@ class AgentLock:
         except BlockingIOError as error:
             os.close(descriptor)
             holder = read_agent(self._path)
-            who = f"process {holder.pid}" if holder else "another process"
+            owner = f"process {holder.pid}" if holder else "another process"
             raise AgentRunning(
-                f"{self._path.parent}: an agent already serves this root directory ({who})"
+                f"{self._path.parent}: an agent already serves this root directory ({owner})"
             ) from error
-        said = asdict(record)
-        _write(descriptor, said)
+        record_fields = asdict(record)
+        _write(descriptor, record_fields)
         self._descriptor = descriptor
-        self._left = {name: said[name] for name in LastSettings.__struct_fields__}
+        self._left = {name: record_fields[name] for name in LastSettings.__struct_fields__}
 
     def release(self) -> None:
         """Release the lock. Only the settings stay in the file. Idempotent."""
@@ -106,11 +106,11 @@ def _take(descriptor: int) -> None:
     fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
 
 
-def _write(descriptor: int, said: dict[str, Any]) -> None:
+def _write(descriptor: int, record: dict[str, Any]) -> None:
     import json
 
     os.ftruncate(descriptor, 0)
-    os.pwrite(descriptor, json.dumps(said).encode(), 0)
+    os.pwrite(descriptor, json.dumps(record).encode(), 0)
 
 
 def is_held(path: Path) -> bool:
@@ -150,12 +150,12 @@ def last_settings(path: Path) -> LastSettings | None:
     import json
 
     try:
-        said: object = json.loads(path.read_text())
+        document: object = json.loads(path.read_text())
     except (ValueError, OSError):
         return None
-    if not isinstance(said, dict):
+    if not isinstance(document, dict):
         return None
-    found = [cast("dict[str, object]", said).get(n) for n in LastSettings.__struct_fields__]
+    found = [cast("dict[str, object]", document).get(n) for n in LastSettings.__struct_fields__]
     folder, node, engine = (value if isinstance(value, str) else "" for value in found)
     if not (folder and node and engine):
         return None
@@ -167,8 +167,10 @@ def last_engine(path: Path) -> str | None:
     import json
 
     try:
-        said: object = json.loads(path.read_text())
+        document: object = json.loads(path.read_text())
     except (ValueError, OSError):
         return None
-    engine = cast("dict[str, object]", said).get("engine") if isinstance(said, dict) else None
+    engine = (
+        cast("dict[str, object]", document).get("engine") if isinstance(document, dict) else None
+    )
     return engine if isinstance(engine, str) and engine else None

@@ -63,16 +63,16 @@ class NodeLifecycle:
 
 
 def condition_taints(node: Node, now: str) -> tuple[Taint, ...]:
-    """Return the taints of the node: those of others as they are, and those of its conditions."""
+    """Return the node's taints: those of its conditions, and unchanged those that others set."""
     wanted = dict.fromkeys(_wanted(node))
     taints = node.spec.taints
-    kept = [one for one in taints if not _is_own(one) or one.key in wanted]
-    known = {one.key for one in kept if _is_own(one)}
+    kept = [one for one in taints if not _is_condition_taint(one) or one.key in wanted]
+    known = {one.key for one in kept if _is_condition_taint(one)}
     new = [Taint(key=key, effect=_EFFECT, timeAdded=now) for key in wanted if key not in known]
     return (*kept, *new)
 
 
-def _is_own(taint: Taint) -> bool:
+def _is_condition_taint(taint: Taint) -> bool:
     return taint.key in _OWN and taint.effect == _EFFECT
 
 

@@ -21,7 +21,7 @@ import msgspec
 from aiohttp import web
 
 from podtui import __version__
-from podtui.agent.clash import AgentClash, guarded
+from podtui.agent.clash import guarded
 from podtui.agent.control import prepare_root
 from podtui.agent.home import HomeTokens, home_ports
 from podtui.agent.lock import AgentLock, AgentRecord
@@ -36,8 +36,8 @@ from podtui.api.v1 import Pod
 from podtui.client.api_client import ApiClient
 from podtui.client.unix import UnixClient
 from podtui.clock import Clock, SystemClock
-from podtui.errors import PodtuiError
-from podtui.kubelet.admission.plan import comes, plan_of
+from podtui.errors import AgentClash, PodtuiError
+from podtui.kubelet.admission.plan import plan_of, pods_to_admit
 from podtui.kubelet.base.config import KubeletConfig
 from podtui.kubelet.base.tasks import keep_running
 from podtui.kubelet.kubelet import Kubelet
@@ -60,6 +60,7 @@ from podtui.server.node.images import ImageRoutes
 from podtui.server.node.insight import EngineCallRoutes, InsightRoutes
 from podtui.server.node.kubelet import FigureRoutes
 from podtui.server.node.what_if import ManifestReader, Planner, PlanRoutes, WhatIfRoutes
+from podtui.server.resources.garbage_collector import GarbageCollector
 from podtui.server.resources.namespace_care import NamespaceCare
 from podtui.server.transport.tls import TlsServer
 from podtui.settings import SETTINGS, Settings, attribute_name
@@ -75,7 +76,8 @@ STOP_SECONDS: Final = 10.0
 def run_agent(settings: Settings) -> int:
     """Serve the root directory until SIGTERM, SIGINT or SIGPWR (power failure).
 
-    Raises `AgentRunning`, `AgentFailed`, `AgentClash`.
+    Raises `AgentRunning`, `AgentFailed`, `AgentClash`, and `PodtuiError` for settings that the
+    machine or the state does not allow.
     """
     log_to()
     prepare_root(settings)
@@ -83,10 +85,24 @@ def run_agent(settings: Settings) -> int:
     lock.acquire(AgentRecord.of(settings, started=rfc3339(datetime.now(UTC))))
     try:
         ended = asyncio.run(_main(settings))
+    except ExceptionGroup as errors:
+        if (error := _only_message(errors)) is None:
+            raise
+        raise error from errors
     finally:
         lock.release()
     _LOG.info("stopped; the pods have ended" if ended else "stopped; the containers run on")
     return 0
+
+
+def _only_message(errors: ExceptionGroup) -> PodtuiError | None:
+    """Return an error with a message for the user, if nothing else is wrong."""
+    expected, others = errors.split(PodtuiError)
+    return None if expected is None or others is not None else _first(expected)
+
+
+def _first(error: PodtuiError | ExceptionGroup[PodtuiError]) -> PodtuiError:
+    return _first(error.exceptions[0]) if isinstance(error, ExceptionGroup) else error
 
 
 async def _main(settings: Settings) -> bool:
@@ -95,11 +111,11 @@ async def _main(settings: Settings) -> bool:
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stopped.set)
 
-    def power_fails() -> None:
+    def on_power_failure() -> None:
         power_failing.set()
         stopped.set()
 
-    loop.add_signal_handler(signal.SIGPWR, power_fails)
+    loop.add_signal_handler(signal.SIGPWR, on_power_failure)
     # A closed terminal must not stop the supervision of pods.
     signal.signal(signal.SIGHUP, signal.SIG_IGN)
     return await serve(settings, stopped, power_failing)
@@ -120,7 +136,7 @@ async def serve(settings: Settings, stopped: asyncio.Event, power_failing: async
 
     clock = SystemClock()
     async with AsyncExitStack() as stack:
-        limit = threading.Timer(STOP_SECONDS, _give_up)
+        limit = threading.Timer(STOP_SECONDS, _exit_if_calls_hang)
         limit.daemon = True
         stack.callback(limit.cancel)
         store = open_store(str(settings.records_path), clock=clock)
@@ -176,7 +192,7 @@ async def serve(settings: Settings, stopped: asyncio.Event, power_failing: async
         namespaces = NamespaceCare(store, clock, lambda: pki.authority.decode())
         await namespaces.prepare()
         runner = await stack.enter_async_context(serve_unix(app, settings.socket_path))
-        _spare_the_collector()
+        _tune_garbage_collection()
         _LOG.info("serving %s on %s", settings.staticPodPath, settings.socket_path)
         async with asyncio.TaskGroup() as group:
             tasks = [
@@ -184,6 +200,7 @@ async def serve(settings: Settings, stopped: asyncio.Event, power_failing: async
                 group.create_task(store.run(), name="store"),
                 group.create_task(namespaces.run(), name="namespaces"),
                 group.create_task(NodeLifecycle(store, clock).run(), name="node taints"),
+                group.create_task(GarbageCollector(store, clock).run(), name="garbage collector"),
             ]
             if settings.enableServer:
                 serving = serve_tls(settings, runner, pki, point, names, clock)
@@ -229,14 +246,14 @@ async def serve_tls(
 
 
 async def run_scheduler(client: ApiClient, settings: Settings, clock: Clock) -> None:
-    """Run the scheduler; one that failed begins again with what the API says."""
+    """Run the scheduler; after a failure, start a new one with the API's current state."""
     api = ClientOfScheduler(client)
     await keep_running(
         "the scheduler", lambda: Scheduler(api, clock, host=settings.nodeName).run(), clock
     )
 
 
-def _give_up() -> None:
+def _exit_if_calls_hang() -> None:
     """Exit the process if calls still wait for a hung engine: their threads cannot be cancelled.
 
     Nothing is lost: the records are written, and the next agent lists the engine's state.
@@ -245,7 +262,7 @@ def _give_up() -> None:
     os._exit(0)
 
 
-def _spare_the_collector() -> None:
+def _tune_garbage_collection() -> None:
     """Exclude the long-lived objects of the program from garbage collection, and collect less
     often.
 
@@ -315,7 +332,7 @@ def planner(folder: ManifestFolder, judge: Callable[[Pod], Awaitable[WhatIf]]) -
 
     async def plan(name: str, data: bytes | None) -> Plan:
         preview = await folder.preview(name, data)
-        wanted = comes(plan_of(preview))
+        wanted = pods_to_admit(plan_of(preview))
         rejections: dict[tuple[str, str], str] = {}
         for pod in preview.after.pods.values():
             key = (pod.metadata.namespace, pod.metadata.name)

@@ -30,7 +30,7 @@ from podtui.settings import (
 )
 
 _LOG = logging.getLogger(__name__)
-_STATE_PATIENCE: Final = 5.0
+STATE_SECONDS: Final = 5.0
 NAME: Final = "podtui.service"
 LEAST_STOP_SECONDS: Final = 90
 STOP_MARGIN: Final = 30
@@ -47,8 +47,8 @@ _PLAIN: Final = re.compile(r"[A-Za-z0-9_@+=:,./-]+")
 _SEAL: Final = re.compile(r"# Written by 'podtui service', sha256 ([0-9a-f]{64})\n")
 BOOTED: Final = Path("/run/systemd/system")
 """This directory exists if systemd is the init system; see `sd_booted(3)`."""
-_PATIENCE: Final = 60.0
-_STOP_PATIENCE: Final = 900.0
+_TIMEOUT: Final = 60.0
+_STOP_TIMEOUT: Final = 900.0
 """Seconds; systemd itself kills a unit that takes longer than its ``TimeoutStopSec``."""
 
 
@@ -75,7 +75,8 @@ def unit_text(
         body += [f"{key}={engine}network-online.target" for key in ("Wants", "After")]
     body += ["", "[Service]"]
     body += [
-        f"Environment={_word(f'{name}={value}')}" for name, value in _carried(resolved, environ)
+        f"Environment={_word(f'{name}={value}')}"
+        for name, value in _environment_to_keep(resolved, environ)
     ]
     body += [
         f"ExecStart={command}",
@@ -110,7 +111,7 @@ def _arguments(resolved: Resolved) -> list[str]:
     return [*flag_words(resolved.settings, without=by_host), *config_words(resolved)]
 
 
-def _carried(resolved: Resolved, environ: Mapping[str, str]) -> list[tuple[str, str]]:
+def _environment_to_keep(resolved: Resolved, environ: Mapping[str, str]) -> list[tuple[str, str]]:
     """Return the environment variables in effect here that a service would not inherit."""
     names = [
         environment_name(key)
@@ -151,7 +152,7 @@ def default_folder(environ: Mapping[str, str], *, system: bool) -> Path:
     return Path(base).expanduser() / "systemd/user"
 
 
-def machine_is_stopping(program: str = "systemctl") -> bool:
+def machine_is_stopping(program: str = "systemctl", timeout: float = STATE_SECONDS) -> bool:
     """Return whether the machine is shutting down; False if systemd does not report it or is not
     installed. Blocks for milliseconds."""
     path = shutil.which(program)
@@ -163,11 +164,11 @@ def machine_is_stopping(program: str = "systemctl") -> bool:
             stdin=subprocess.DEVNULL,
             capture_output=True,
             text=True,
-            timeout=_STATE_PATIENCE,
+            timeout=timeout,
             check=False,
         )
     except (OSError, subprocess.TimeoutExpired) as error:
-        _LOG.warning("systemd does not tell whether the machine goes down: %s", error)
+        _LOG.warning("systemd does not report whether the machine is shutting down: %s", error)
         return False
     return found.stdout.strip() == "stopping"
 
@@ -194,12 +195,12 @@ class Manager:
         """The start of a command line for this manager."""
         return "systemctl" if self.system else "systemctl --user"
 
-    def call(self, *arguments: str, patience: float = _PATIENCE) -> None:
+    def call(self, *arguments: str, timeout: float = _TIMEOUT) -> None:
         """Run ``systemctl`` and wait for it. Raises `ServiceFailed`."""
         path = shutil.which("systemctl")
-        said = f"{self.words} {' '.join(arguments)}"
+        command = f"{self.words} {' '.join(arguments)}"
         if path is None:
-            raise ServiceFailed(f"{said}: there is no systemctl")
+            raise ServiceFailed(f"{command}: there is no systemctl")
         try:
             done = subprocess.run(
                 [path, *([] if self.system else ["--user"]), *arguments],
@@ -207,14 +208,14 @@ class Manager:
                 capture_output=True,
                 text=True,
                 errors="replace",
-                timeout=patience,
+                timeout=timeout,
                 check=False,
             )
         except (OSError, subprocess.TimeoutExpired) as error:
-            raise ServiceFailed(f"{said}: {error}") from error
+            raise ServiceFailed(f"{command}: {error}") from error
         if done.returncode != 0:
             why = done.stderr.strip() or f"ended with status {done.returncode}"
-            raise ServiceFailed(f"{said}: {why}")
+            raise ServiceFailed(f"{command}: {why}")
 
     @property
     def is_there(self) -> bool:
@@ -225,8 +226,8 @@ class Manager:
 def install(manager: Manager, text: str, settings: Settings, *, force: bool) -> list[str]:
     """Write and enable the unit, and start it if no agent serves the root directory yet.
 
-    Return lines that tell what was done and how to undo it. A different existing unit is replaced
-    only with ``force``. Raises `ServiceFailed`.
+    Return lines for the user: the changes, and how to undo them. A different existing unit is
+    replaced only with ``force``. Raises `ServiceFailed`.
     """
     if not manager.is_there:
         raise ServiceFailed(
@@ -243,18 +244,18 @@ def install(manager: Manager, text: str, settings: Settings, *, force: bool) -> 
         )
     if before != text:
         _write(manager.unit, text)
-    said = [f"{'Unchanged' if before == text else 'Wrote'}: {manager.unit}"]
+    messages = [f"{'Unchanged' if before == text else 'Wrote'}: {manager.unit}"]
     try:
-        said += _enable(manager, settings)
+        messages += _enable(manager, settings)
     except ServiceFailed as error:
         undo = f"'podtui service remove {_flag(manager)}' takes it away"
         raise ServiceFailed(
             f"{error}\n{manager.unit} is written, but not in force; {undo}"
         ) from error
     if not manager.system:
-        said.append("It starts when you log in. With the machine: loginctl enable-linger")
-    said.append(f"To undo it: {typed_program()} service remove {_flag(manager)}")
-    return said
+        messages.append("It starts when you log in. With the machine: loginctl enable-linger")
+    messages.append(f"To undo it: {typed_program()} service remove {_flag(manager)}")
+    return messages
 
 
 def _enable(manager: Manager, settings: Settings) -> list[str]:
@@ -274,8 +275,8 @@ def _enable(manager: Manager, settings: Settings) -> list[str]:
 def remove(manager: Manager, *, force: bool) -> list[str]:
     """Stop and disable the service and delete its unit; the containers keep running.
 
-    Return lines that tell what was done. A unit that was edited is removed only with ``force``.
-    Raises `ServiceFailed`.
+    Return lines for the user about the changes. A unit that was edited is removed only with
+    ``force``. Raises `ServiceFailed`.
     """
     text = _read(manager.unit)
     if text is None:
@@ -286,7 +287,7 @@ def remove(manager: Manager, *, force: bool) -> list[str]:
         )
     there = manager.is_there
     if there:
-        manager.call("disable", "--now", NAME, patience=_STOP_PATIENCE)
+        manager.call("disable", "--now", NAME, timeout=_STOP_TIMEOUT)
     try:
         manager.unit.unlink()
     except OSError as error:

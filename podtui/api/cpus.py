@@ -61,7 +61,7 @@ def encode_cpu_map(found: CpuMap) -> str:
 
 
 def decode_cpu_map(text: str) -> CpuMap | None:
-    """Return None for an invalid text: the node may be anybody's."""
+    """Decode the annotation; None if it is invalid: the node may have another kubelet."""
     try:
         return msgspec.json.decode(text, type=CpuMap)
     except msgspec.MsgspecError:

@@ -23,22 +23,22 @@ previous run, but no longer than this."""
 ON_ITS_WAY: Final = frozenset({"", "ContainerCreating", "PodInitializing"})
 """Reasons of waiting containers that are not failures."""
 _ENDED: Final = ("Succeeded", "Failed")
-_UNTOLD: Final = "container runtime status check may not have completed yet"
-_PREFIX: Final = f"[{_UNTOLD}, "
+_CHECK_PENDING: Final = "container runtime status check may not have completed yet"
+_PREFIX: Final = f"[{_CHECK_PENDING}, "
 
 
 class Health(StrEnum):
     HEALTHY = "healthy"
-    DONE = "done"
+    COMPLETED = "completed"
     """Completed as intended."""
     WAITING = "waiting"
     """Not ready yet; nothing has failed so far."""
     TERMINATING = "terminating"
-    BROKEN = "broken"
+    FAILING = "failing"
     """Failed, or restarted too recently to be trusted."""
 
 
-WELL: Final = frozenset({Health.HEALTHY, Health.DONE, Health.TERMINATING})
+WELL: Final = frozenset({Health.HEALTHY, Health.COMPLETED, Health.TERMINATING})
 """The healths that the filter "unhealthy only" hides."""
 
 
@@ -60,35 +60,35 @@ class PodHealth(Struct, frozen=True):
 def pod_health(pod: Pod, now: float) -> PodHealth:
     """Return the health of a pod from its API object alone; ``now`` is in epoch seconds.
 
-    The first broken container in start order decides, then the first waiting one. See
+    The first failing container in start order decides, then the first waiting one. See
     docs/screen.md.
     """
     phase = pod.status.phase
     if pod.metadata.deletionTimestamp and phase not in _ENDED:
         return PodHealth(Health.TERMINATING)
     if phase == "Succeeded":
-        return PodHealth(Health.DONE)
+        return PodHealth(Health.COMPLETED)
     if phase in ("Failed", "Unknown"):
-        return PodHealth(Health.BROKEN, pod.status.reason or phase)
+        return PodHealth(Health.FAILING, pod.status.reason or phase)
     waiting: PodHealth | None = None
     recovering: PodHealth | None = None
-    done = 0
+    completed = 0
     for container, status, init in _containers(pod):
         found = _container_health(pod, container, status, now, init=init)
-        if found.health is Health.BROKEN and found.until is None:
+        if found.health is Health.FAILING and found.until is None:
             return found
-        if found.health is Health.BROKEN:
+        if found.health is Health.FAILING:
             recovering = _later(recovering, found)
         elif found.health is Health.WAITING:
             waiting = waiting or found
-        elif found.health is Health.DONE:
-            done += not init
+        elif found.health is Health.COMPLETED:
+            completed += not init
     if recovering is not None or waiting is not None or phase != "Running":
         return recovering or waiting or PodHealth(Health.WAITING, phase)
-    if done and done == len(pod.spec.containers):
-        return PodHealth(Health.DONE)
+    if completed and completed == len(pod.spec.containers):
+        return PodHealth(Health.COMPLETED)
     # A pod with a completed container is not Ready, and never will be.
-    return PodHealth(Health.HEALTHY if done or is_true(pod, "Ready") else Health.WAITING)
+    return PodHealth(Health.HEALTHY if completed or is_true(pod, "Ready") else Health.WAITING)
 
 
 def on_trial_until(
@@ -123,16 +123,16 @@ def _container_health(
     if ended is not None:
         runs_once = (init and not is_sidecar(container)) or _policy(pod, container) != "Always"
         if ended.exitCode == 0 and runs_once:
-            return PodHealth(Health.DONE)
+            return PodHealth(Health.COMPLETED)
         kill = kill_of(pod, name, ended)
         on_purpose = kill is not None and kill.on_purpose
-        health = Health.WAITING if on_purpose else Health.BROKEN
+        health = Health.WAITING if on_purpose else Health.FAILING
         return PodHealth(health, ended.reason or f"ExitCode:{ended.exitCode}", name)
     if state.running is None and (state.waiting is not None or not status.ready):
         return _not_running(pod, container, status)
     until = on_trial_until(pod, container, status, init=init)
     if until is not None and now < until:
-        return PodHealth(Health.BROKEN, "Restarted", name, until)
+        return PodHealth(Health.FAILING, "Restarted", name, until)
     if init and not is_sidecar(container):
         return PodHealth(Health.WAITING, "Init", name)
     if not status.ready or status.started is False:
@@ -146,7 +146,7 @@ def _not_running(pod: Pod, container: Container, status: ContainerStatus) -> Pod
     kill = kill_of(pod, container.name, last)
     failed = last is not None and not (kill is not None and kill.on_purpose)
     if reason not in ON_ITS_WAY or failed:
-        return PodHealth(Health.BROKEN, reason or "Restarting", container.name)
+        return PodHealth(Health.FAILING, reason or "Restarting", container.name)
     return PodHealth(Health.WAITING, reason, container.name)
 
 
@@ -199,4 +199,4 @@ def unready_words(condition: NodeCondition) -> str:
 
 def is_starting(condition: NodeCondition) -> bool:
     """Return whether a node is not ready only because its kubelet has just started."""
-    return condition.message == _UNTOLD
+    return condition.message == _CHECK_PENDING

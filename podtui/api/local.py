@@ -56,7 +56,7 @@ class ManifestState(StrEnum):
 
     ACCEPTED = "Accepted"
     LAST_GOOD = "LastGood"
-    """Broken; the last good version keeps running (departure 1)."""
+    """Invalid; the last good version keeps running (departure 1)."""
     INVALID = "Invalid"
     DUPLICATE = "Duplicate"
     """An older file already has this namespace/name (departure 3)."""
@@ -313,7 +313,7 @@ class Lack(Struct, frozen=True, kw_only=True):
         return self.requested - (self.capacity - self.used)
 
     @property
-    def hopeless(self) -> bool:
+    def exceeds_node(self) -> bool:
         """True if the node lacks the resource even with no other pod on it."""
         return self.requested > self.capacity
 
@@ -333,7 +333,7 @@ class PortHolder(Struct, frozen=True, kw_only=True):
     pid: int | None = None
 
 
-class Leaver(Struct, frozen=True, kw_only=True):
+class PodToRemove(Struct, frozen=True, kw_only=True):
     """A pod that would have to be removed. ``preempted`` is set if the kubelet would preempt it
     itself."""
 
@@ -361,7 +361,7 @@ class WhatIf(Struct, frozen=True, kw_only=True):
     replaces: bool = False
     lacks: tuple[Lack, ...] = ()
     holders: tuple[PortHolder, ...] = ()
-    leave: tuple[Leaver, ...] = ()
+    leave: tuple[PodToRemove, ...] = ()
     remarks: tuple[str, ...] = ()
     apiVersion: str = GROUP_VERSION
     kind: str = "WhatIf"

@@ -29,6 +29,11 @@ SIMULATED: Final = "podtui.dev/simulated"
 # Ours, on the node: the features that the engine lacks, as a text for users.
 ENGINE_LACKS: Final = "podtui.dev/engine-lacks"
 
+# The reasons of the node's condition Ready while it is False: the kubelet's, and ours while another
+# agent's containers have the names of this agent's.
+KUBELET_NOT_READY: Final = "KubeletNotReady"
+AGENT_CLASH: Final = "AgentClash"
+
 # Ours, for logs: the query parameter that requests markers for missing lines, and the prefix of
 # such a marker. The prefix is unambiguous: markers are only requested with time stamps, so that
 # every real line begins with one.

@@ -61,23 +61,21 @@ def _larger(left: Amounts, right: Amounts) -> Amounts:
 
 
 def _aggregate(pod: Pod, parts: Mapping[str, Amounts]) -> Amounts:
-    """Return the most that is ever in use at once.
-
-    That is either all long-running containers, or one init container with the sidecars before it.
-    """
+    """Return the peak demand: either that of all long-running containers, or that of one init
+    container with the sidecars before it."""
     total: Amounts = {}
     for container in pod.spec.containers:
         total = _plus(total, parts[container.name])
     sidecars: Amounts = {}
     peak: Amounts = {}
     for container in pod.spec.initContainers:
-        own = parts[container.name]
+        requests = parts[container.name]
         if is_sidecar(container):
-            total = _plus(total, own)
-            sidecars = _plus(sidecars, own)
+            total = _plus(total, requests)
+            sidecars = _plus(sidecars, requests)
             peak = _larger(peak, sidecars)
         else:
-            peak = _larger(peak, _plus(own, sidecars))
+            peak = _larger(peak, _plus(requests, sidecars))
     return _larger(total, peak)
 
 
@@ -93,12 +91,12 @@ def container_requests(
 
     See `request_amounts`. ``missing`` replaces requests that a container does not have.
     """
-    everyone = (*pod.spec.initContainers, *pod.spec.containers)
-    parts = {one.name: _parsed(one.resources.requests) for one in everyone}
+    containers = (*pod.spec.initContainers, *pod.spec.containers)
+    parts = {one.name: _parsed(one.resources.requests) for one in containers}
     if in_use:
         parts |= _parts_in_use(pod, parts)
     if missing:
-        parts = {name: {**missing, **own} for name, own in parts.items()}
+        parts = {name: {**missing, **amounts} for name, amounts in parts.items()}
     return _aggregate(pod, parts)
 
 
@@ -117,12 +115,14 @@ def request_amounts(
     total = container_requests(pod, in_use=in_use, missing=missing)
     resources = pod.spec.resources
     if resources is not None and pod_level:
-        own = _parsed(resources.requests)
+        pod_requests = _parsed(resources.requests)
         reported = pod.status.resources
         if in_use and reported is not None:
-            held = _held(pod, own, reported.requests, pod.status.allocatedResources)
-            own = {name: held.get(name, Quantity(0)) for name in own}
-        total |= {name: amount for name, amount in own.items() if is_pod_level(name)}
+            held = _effective_requests(
+                pod, pod_requests, reported.requests, pod.status.allocatedResources
+            )
+            pod_requests = {name: held.get(name, Quantity(0)) for name in pod_requests}
+        total |= {name: amount for name, amount in pod_requests.items() if is_pod_level(name)}
     return _plus(total, _parsed(pod.spec.overhead))
 
 
@@ -132,13 +132,15 @@ def _parts_in_use(pod: Pod, parts: Mapping[str, Amounts]) -> dict[str, Amounts]:
         one.name for one in (*filter(is_sidecar, pod.spec.initContainers), *pod.spec.containers)
     }
     return {
-        one.name: _held(pod, parts[one.name], one.resources.requests, one.allocatedResources)
+        one.name: _effective_requests(
+            pod, parts[one.name], one.resources.requests, one.allocatedResources
+        )
         for one in (*pod.status.initContainerStatuses, *pod.status.containerStatuses)
         if one.name in running and one.resources is not None
     }
 
 
-def _held(
+def _effective_requests(
     pod: Pod, wanted: Amounts, actual: Mapping[str, str], allocated: Mapping[str, str]
 ) -> Amounts:
     """Return the largest of the three; an infeasible resize is not counted."""
@@ -155,9 +157,9 @@ def freed_requests(pod: Pod) -> dict[str, int]:
     only to a request that is not zero.
     """
     total = container_requests(pod)
-    own = pod.spec.resources
-    if own is not None and any(map(is_pod_level, (*own.requests, *own.limits))):
-        requests = _parsed(own.requests)
+    resources = pod.spec.resources
+    if resources is not None and any(map(is_pod_level, (*resources.requests, *resources.limits))):
+        requests = _parsed(resources.requests)
         total = {name: amount for name, amount in requests.items() if is_pod_level(name)}
     overhead = _parsed(pod.spec.overhead)
     total = _plus(total, {name: amount for name, amount in overhead.items() if total.get(name)})
@@ -166,11 +168,11 @@ def freed_requests(pod: Pod) -> dict[str, int]:
 
 def limit_amounts(pod: Pod) -> Amounts:
     """Return the pod's limits by the same formula; overhead is added only to existing limits."""
-    everyone = (*pod.spec.initContainers, *pod.spec.containers)
-    total = _aggregate(pod, {one.name: _parsed(one.resources.limits) for one in everyone})
+    containers = (*pod.spec.initContainers, *pod.spec.containers)
+    total = _aggregate(pod, {one.name: _parsed(one.resources.limits) for one in containers})
     if pod.spec.resources is not None:
-        own = _parsed(pod.spec.resources.limits)
-        total |= {name: amount for name, amount in own.items() if is_pod_level(name)}
+        pod_limits = _parsed(pod.spec.resources.limits)
+        total |= {name: amount for name, amount in pod_limits.items() if is_pod_level(name)}
     overhead = _parsed(pod.spec.overhead)
     return _plus(total, {name: amount for name, amount in overhead.items() if name in total})
 
@@ -232,10 +234,10 @@ def _class(resources: Iterable[ResourceRequirements]) -> str:
     limits: dict[str, Quantity] = {}
     guaranteed = True
     for each in resources:
-        own_limits = _positive(each.limits)
+        container_limits = _positive(each.limits)
         _sum(requests, _positive(each.requests))
-        _sum(limits, own_limits)
-        guaranteed = guaranteed and len(own_limits) == len(_COUNTED)
+        _sum(limits, container_limits)
+        guaranteed = guaranteed and len(container_limits) == len(_COUNTED)
     if not requests and not limits:
         return BEST_EFFORT
     return GUARANTEED if guaranteed and requests == limits else BURSTABLE

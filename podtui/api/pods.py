@@ -113,9 +113,9 @@ def host_ports(pod: Pod) -> frozenset[HostPort]:
     )
 
 
-def ports_clash(mine: HostPort, theirs: HostPort) -> bool:
+def ports_clash(one: HostPort, other: HostPort) -> bool:
     """Return whether the two host ports exclude each other."""
-    (protocol, ip, port), (other_protocol, other_ip, other_port) = mine, theirs
+    (protocol, ip, port), (other_protocol, other_ip, other_port) = one, other
     return (protocol, port) == (other_protocol, other_port) and (
         ip == other_ip or ip in _EVERY_IP or other_ip in _EVERY_IP
     )

@@ -41,7 +41,7 @@ def pod_line(pod: Pod) -> PodLine:
     """Compute the columns as kubectl's pod table does."""
     sidecars = {c.name for c in pod.spec.initContainers if is_sidecar(c)}
     opening = _opening(pod, sidecars)
-    word = opening.word or _own_reason(pod)
+    word = opening.word or _pod_reason(pod)
     ready = opening.ready
     counted = list(opening.seen)
     if not opening.word or is_true(pod, "Initialized"):
@@ -65,7 +65,7 @@ def ending(ended: ContainerStateTerminated) -> str:
     return f"Signal:{ended.signal}" if ended.signal else f"ExitCode:{ended.exitCode}"
 
 
-def _own_reason(pod: Pod) -> str:
+def _pod_reason(pod: Pod) -> str:
     """Return the STATUS from the pod itself, before its containers are considered. An empty phase
     is Pending, which is the API server's default."""
     for condition in pod.status.conditions:

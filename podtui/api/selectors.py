@@ -63,10 +63,10 @@ def _matches(requirement: NodeSelectorRequirement | LabelSelectorRequirement, on
         case "DoesNotExist":
             return value is None
         case "Gt" | "Lt":
-            mine, bound = _integer(value), _integer(next(iter(requirement.values), None))
-            if mine is None or bound is None:
+            number, bound = _integer(value), _integer(next(iter(requirement.values), None))
+            if number is None or bound is None:
                 return False
-            return mine > bound if requirement.operator == "Gt" else mine < bound
+            return number > bound if requirement.operator == "Gt" else number < bound
         case _:
             return False
 

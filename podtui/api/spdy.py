@@ -166,7 +166,7 @@ class Spdy:
         return _control(_RST_STREAM, _word(stream) + _word(status))
 
     def pong(self, ping: Ping) -> bytes:
-        return _control(_PING, _word(ping.number))
+        return ping_frame(ping.number)
 
     def _headers(self, headers: Mapping[str, str]) -> bytes:
         texts = [text.encode("latin-1") for pair in headers.items() for text in pair]
@@ -176,6 +176,12 @@ class Spdy:
 
 _LEAST: Final = {_SYN_STREAM: 10, _SYN_REPLY: 4, _RST_STREAM: 8, _PING: 4, _HEADERS: 4}
 """Minimum body length of a frame in bytes."""
+
+
+def ping_frame(number: int) -> bytes:
+    """Encode a ping, or the answer to one. The side that accepted the connection uses even
+    numbers."""
+    return _control(_PING, _word(number))
 
 
 def _word(value: int) -> bytes:

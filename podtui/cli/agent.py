@@ -1,4 +1,5 @@
-"""``podtui agent``, ``stop`` and ``down``: run the agent, stop it, and remove what it made."""
+"""``podtui agent``, ``stop`` and ``down``: run the agent, stop it, and remove everything that it
+created."""
 
 from __future__ import annotations
 

@@ -98,21 +98,23 @@ def _files(prefix: str) -> Iterable[str]:
 def _containers(pods: Iterable[Pod], namespace: argparse.Namespace) -> Iterable[str]:
     from podtui.api.pods import all_containers
 
-    return sorted({one.name for pod in _of(pods, namespace) for _, one in all_containers(pod)})
+    return sorted(
+        {one.name for pod in _selected_pods(pods, namespace) for _, one in all_containers(pod)}
+    )
 
 
 def _ports(pods: Iterable[Pod], namespace: argparse.Namespace) -> Iterable[str]:
     return sorted(
         {
             str(port.containerPort)
-            for pod in _of(pods, namespace)
+            for pod in _selected_pods(pods, namespace)
             for one in pod.spec.containers
             for port in one.ports
         }
     )
 
 
-def _of(pods: Iterable[Pod], namespace: argparse.Namespace) -> Iterable[Pod]:
+def _selected_pods(pods: Iterable[Pod], namespace: argparse.Namespace) -> Iterable[Pod]:
     """Return the pod named on the command line, with or without its node name; all if none is
     named."""
     wanted: str | None = getattr(namespace, "pod", None)

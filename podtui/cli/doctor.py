@@ -38,8 +38,8 @@ CONNECT_SECONDS: Final = 15.0
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """The result of one check. ``level`` is ``ok``, ``warn`` or ``fail``; ``advice`` tells what to
-    do."""
+    """The result of one check. ``level`` is ``ok``, ``warn`` or ``fail``; ``advice`` is how to fix
+    the problem."""
 
     level: str
     subject: str
@@ -173,7 +173,8 @@ def _engine_of_agent(settings: Settings) -> Iterator[Finding]:
     ready = next((one for one in status.conditions if one.type == "Ready"), None)
     if ready is None or ready.status != "True":
         message = ready.message if ready else "the node has no Ready condition yet"
-        yield Finding("fail", "engine of the agent", message, engine_advice(message))
+        advice = engine_advice(message, ready.reason) if ready else engine_advice(message)
+        yield Finding("fail", "engine of the agent", message, advice)
         return
     runtime = status.nodeInfo.containerRuntimeVersion if status.nodeInfo else "engine"
     yield Finding("ok", "engine of the agent", f"{runtime}, node {settings.nodeName} is Ready")

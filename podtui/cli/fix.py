@@ -21,7 +21,7 @@ from podtui.errors import PodtuiError, UsageError
 from podtui.manifest.check import check_paths
 from podtui.manifest.diagnose import read_manifest
 from podtui.manifest.document import MAX_BYTES, Document, UnreadableText, source_lines
-from podtui.manifest.reader import opened, read_document, read_documents
+from podtui.manifest.reader import expand_lists, read_document, read_documents
 from podtui.manifest.result import ReadResult
 from podtui.settings import Settings
 from podtui.terminal_text import lines
@@ -125,12 +125,12 @@ def _fixes(data: bytes, result: ReadResult, *, strict: bool) -> _Fixes:
     for index, document in enumerate(documents):
         end = starts[index + 1] if index + 1 < len(starts) else (len(text) + 2, 1)
         # A finding without a position is about the first document or the whole file.
-        own = [
+        diagnostics = [
             d
             for d in result.diagnostics
             if (starts[index] if index else (1, 1)) <= (d.line or 1, d.column or 1) < end
         ]
-        found |= mechanical_edits(own, Source(text, _places(document)))
+        found |= mechanical_edits(diagnostics, Source(text, _places(document)))
     return found
 
 
@@ -138,7 +138,7 @@ def _documents(data: bytes, *, strict: bool) -> tuple[Document, ...]:
     """Return the documents of a text in order, including the items of Lists; none if it is
     unreadable."""
     try:
-        return (read_document(data),) if strict else tuple(opened(read_documents(data), []))
+        return (read_document(data),) if strict else tuple(expand_lists(read_documents(data), []))
     except UnreadableText:
         return ()
 

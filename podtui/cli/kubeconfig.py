@@ -25,10 +25,9 @@ _PATIENCE = 2.0
 
 
 def run(namespace: argparse.Namespace) -> int:
-    """Keys and port are made if there are none yet: the file is valid before the first agent.
-
-    Only the path goes to standard output, for ``export KUBECONFIG=$(podtui kubeconfig)``.
-    """
+    """Write the kubeconfig. Keys and port are created if necessary, so that the file is valid
+    before the first agent runs. Only the path goes to standard output, for ``export
+    KUBECONFIG=$(podtui kubeconfig)``."""
     settings = settings_of(namespace)
     if not settings.enableServer:
         raise UsageError("the API is not served over TCP: enableServer is false")

@@ -43,9 +43,9 @@ def man_page() -> str:
     shared = {_title(group) for group in groups} - {"options:"}
     for name, command in commands.items():
         usage, (description, *groups) = _help(command)
-        own = "\n\n".join(group for group in groups if _title(group) not in shared)
+        specific_groups = "\n\n".join(group for group in groups if _title(group) not in shared)
         parts += [f".SS podtui {_roff(name)}", _roff(description), ".PP"]
-        parts += _verbatim(f"{usage}\n\n{own}")
+        parts += _verbatim(f"{usage}\n\n{specific_groups}")
     return "\n".join(parts) + "\n"
 
 

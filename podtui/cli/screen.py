@@ -72,7 +72,7 @@ def _require_terminal() -> None:
 def words(namespace: argparse.Namespace, resolved: Resolved) -> list[str]:
     """Return the arguments that start this screen in another process, whatever its working
     directory."""
-    # A default folder that were passed on would look like a folder that the user named.
+    # Do not pass on a default folder: it would look like a folder that the user named.
     by_default = resolved.origins["staticPodPath"] == "default"
     arguments = flag_words(
         resolved.settings, without=frozenset({"staticPodPath"} if by_default else ())

@@ -18,6 +18,8 @@ from pathlib import Path
 from typing import Any, Final, TypeVar
 from urllib.parse import quote
 
+from msgspec.structs import replace
+
 from podtui.api.v1 import Pod, PodList
 from podtui.cli.invocation import socket_of
 from podtui.client.api_client import ApiClient
@@ -34,6 +36,7 @@ _NO_END: Final = (
 )
 _PIECE: Final = 64 * 1024
 _POLL_SECONDS: Final = 0.5
+_DEFAULT_CONTAINER: Final = "kubectl.kubernetes.io/default-container"
 _ENDS: Final = (signal.SIGTERM, signal.SIGHUP)
 
 
@@ -173,10 +176,31 @@ def run_session(
 
 @dataclass(frozen=True, slots=True)
 class FoundPod:
-    """The pod's full name and its phase; the phase is empty if the user may not read pods."""
+    """A pod's full name and the pod; None if the user may not read pods."""
 
     name: str
-    phase: str = ""
+    pod: Pod | None = None
+
+    @property
+    def phase(self) -> str:
+        return "" if self.pod is None else self.pod.status.phase
+
+    def container(self, wanted: str) -> str:
+        """Return ``wanted`` or, if it is empty, the default container, like kubectl: that of the
+        annotation, or the first one, with a note on stderr if there are others."""
+        if wanted or self.pod is None:
+            return wanted
+        spec = self.pod.spec
+        regular = [one.name for one in spec.containers]
+        annotated = self.pod.metadata.annotations.get(_DEFAULT_CONTAINER, "")
+        if annotated in regular:
+            return annotated
+        ephemeral = [f"{one.name} (ephem)" for one in spec.ephemeralContainers]
+        every = [*regular, *ephemeral, *(f"{one.name} (init)" for one in spec.initContainers)]
+        if len(every) > 1:
+            text = f'Defaulted container "{regular[0]}" out of: {", ".join(every)}'
+            print(one_line(text), file=sys.stderr, flush=True)
+        return regular[0]
 
     def require_running(self, action: str) -> None:
         """Raises `PodtuiError` if the pod has terminated."""
@@ -196,7 +220,7 @@ async def find_pod(client: ApiClient, namespace: str, wanted: str) -> FoundPod:
         if error.code != 404:
             raise
     else:
-        return FoundPod(wanted, pod.status.phase)
+        return FoundPod(wanted, pod)
     try:
         items = understood(pods, await client.ask(pods), PodList).items
     except ApiError as error:
@@ -204,7 +228,7 @@ async def find_pod(client: ApiClient, namespace: str, wanted: str) -> FoundPod:
             raise
         items = ()
     found = [
-        FoundPod(pod.metadata.name, pod.status.phase)
+        FoundPod(pod.metadata.name, pod)
         for pod in items
         if pod.metadata.name == f"{wanted}-{pod.spec.nodeName.lower()}"
     ]
@@ -220,6 +244,7 @@ async def execute(client: ApiClient, namespace: str, pod: str, query: ExecQuery)
     """Run a command and return its exit code."""
     found = await find_pod(client, namespace, pod)
     found.require_running("exec in")
+    query = replace(query, container=found.container(query.container))
     opened = client.exec(namespace, found.name, query)
     return await _run_streams(opened, stdin=query.stdin, terminal=query.tty)
 
@@ -227,6 +252,7 @@ async def execute(client: ApiClient, namespace: str, pod: str, query: ExecQuery)
 async def attach(client: ApiClient, namespace: str, pod: str, query: AttachQuery) -> int:
     found = await find_pod(client, namespace, pod)
     found.require_running("attach to")
+    query = replace(query, container=found.container(query.container))
     opened = client.attach(namespace, found.name, query)
     return await _run_streams(opened, stdin=query.stdin, terminal=query.tty)
 
@@ -346,9 +372,9 @@ async def forward(
     namespace: str,
     pod: str,
     ports: Sequence[tuple[int, int]],
-    say: Callable[[str], None],
+    print_line: Callable[[str], None],
 ) -> None:
-    """Forward until interrupted. ``say`` gets a line for each port and for each new problem."""
+    """Forward until interrupted; ``print_line`` gets a line for each port and each new problem."""
     found = await find_pod(client, namespace, pod)
     found.require_running("forward ports to")
     forwards: list[PortForward] = []
@@ -356,25 +382,25 @@ async def forward(
         for local, remote in ports:
             one = await client.port_forward(namespace, found.name, remote, local_port=local)
             forwards.append(one)
-            say(f"Forwarding from 127.0.0.1:{one.local_port} -> {remote}")
+            print_line(f"Forwarding from 127.0.0.1:{one.local_port} -> {remote}")
         if found.phase == "Pending":
-            say(f'pod "{found.name}" is Pending: connections fail until its containers run')
+            print_line(f'pod "{found.name}" is Pending: connections fail until its containers run')
         async with asyncio.TaskGroup() as group:
             for one in forwards:
                 group.create_task(one.run())
-                group.create_task(_report_problems(one, say))
+                group.create_task(_report_problems(one, print_line))
     finally:
         for one in forwards:
             one.close()
 
 
-async def _report_problems(one: PortForward, say: Callable[[str], None]) -> None:
+async def _report_problems(one: PortForward, print_line: Callable[[str], None]) -> None:
     problem = ""
     while True:
         if one.problem != problem:
             problem = one.problem
             if problem:
-                say(f"{one.local_port} -> {one.remote_port}: {problem}")
+                print_line(f"{one.local_port} -> {one.remote_port}: {problem}")
         await asyncio.sleep(_POLL_SECONDS)
 
 
@@ -388,14 +414,14 @@ async def copy(client: ApiClient, container: str, source: CopyPlace, target: Cop
     if source.pod:
         found = await find_pod(client, source.namespace, source.pod)
         copied = await client.copy_from(
-            source.namespace, found.name, container, source.path, Path(target.path)
+            source.namespace, found.name, found.container(container), source.path, Path(target.path)
         )
     else:
         if not os.path.lexists(source.path):  # noqa: ASYNC240 - one look at a local path
             raise PodtuiError(f"{source.path}: no such file or directory")
         found = await find_pod(client, target.namespace, target.pod)
         copied = await client.copy_to(
-            target.namespace, found.name, container, Path(source.path), target.path
+            target.namespace, found.name, found.container(container), Path(source.path), target.path
         )
     skipped = f"; {copied.skipped} links and devices were skipped" if copied.skipped else ""
     files = "1 file" if copied.files == 1 else f"{copied.files} files"

@@ -23,7 +23,7 @@ from podtui.terminal_text import lines
 from podtui.why import Facts, diagnose, diagnose_manifest
 from podtui.why.cases import log_failure
 from podtui.why.diagnose import diagnose_waiting
-from podtui.why.folder import is_broken
+from podtui.why.folder import is_unusable
 from podtui.why.report import Report, render_json, render_text
 
 LOG_LINES: Final = 8
@@ -142,7 +142,7 @@ def _of_files(manifests: Iterable[Manifest], wanted: str | None) -> list[Report]
     return [
         Report(one.metadata.name, diagnose_manifest(one), one)
         for one in manifests
-        if (is_broken(one) if wanted is None else one.metadata.name == wanted)
+        if (is_unusable(one) if wanted is None else one.metadata.name == wanted)
     ]
 
 

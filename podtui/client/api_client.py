@@ -21,7 +21,7 @@ from podtui.client.following import Following
 from podtui.client.port_forward import Forward, listen
 from podtui.client.protocol import (
     AttachQuery,
-    Copied,
+    CopyResult,
     Delta,
     ExecQuery,
     LogQuery,
@@ -121,10 +121,11 @@ class ApiClient:
         answer = await self._connection.patch(path, body, STRATEGIC_MERGE)
         return understood(path, answer, Pod)
 
-    async def create_pod(self, namespace: str, text: bytes) -> None:
+    async def create_pod(self, namespace: str, text: bytes, *, dry_run: bool = False) -> None:
         """See `Client.create_pod`."""
         path = kind_of(Pod).collection(namespace)
-        await self._connection.post(path, body=text, content_type=YAML)
+        params = {"dryRun": "All"} if dry_run else None
+        await self._connection.post(path, params, body=text, content_type=YAML)
 
     async def replace_pod(
         self,
@@ -203,13 +204,13 @@ class ApiClient:
 
     async def copy_from(
         self, namespace: str, pod: str, container: str, path: str, destination: Path
-    ) -> Copied:
+    ) -> CopyResult:
         copying = self._copying(namespace, pod, container)
         return await copying.out(path, destination)
 
     async def copy_to(
         self, namespace: str, pod: str, container: str, source: Path, path: str
-    ) -> Copied:
+    ) -> CopyResult:
         copying = self._copying(namespace, pod, container)
         return await copying.into(source, path)
 

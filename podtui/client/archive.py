@@ -12,14 +12,14 @@ import tarfile
 from pathlib import Path
 from typing import IO, Final
 
-from podtui.client.protocol import Copied
+from podtui.client.protocol import CopyResult
 from podtui.errors import PodtuiError
 
 _MOST_MEMBERS: Final = 1_000_000
 _OWN_MODE: Final = 0o600
 
 
-def pack(source: Path, name: str, archive: IO[bytes]) -> Copied:
+def pack(source: Path, name: str, archive: IO[bytes]) -> CopyResult:
     """Write a complete archive of a file or directory under ``name``. Sockets and devices are
     skipped. Raises `PodtuiError`."""
     files = size = skipped = 0
@@ -40,10 +40,10 @@ def pack(source: Path, name: str, archive: IO[bytes]) -> Copied:
             tar.add(source, arcname=name, filter=taken)
     except OSError as error:
         raise PodtuiError(f"cannot read {error.filename or source}: {error.strerror}") from error
-    return Copied(files=files, bytes=size, skipped=skipped)
+    return CopyResult(files=files, bytes=size, skipped=skipped)
 
 
-def unpack(archive: IO[bytes], root: str, destination: Path) -> Copied:
+def unpack(archive: IO[bytes], root: str, destination: Path) -> CopyResult:
     """Write the members at and below ``root`` to ``destination``.
 
     All names are checked before anything is written. Raises `PodtuiError` for an archive that is
@@ -83,7 +83,7 @@ def below(name: str, root: str) -> tuple[str, ...]:
     return parts[len(start) :]
 
 
-def _written(tar: tarfile.TarFile, targets: list[tuple[tarfile.TarInfo, Path]]) -> Copied:
+def _written(tar: tarfile.TarFile, targets: list[tuple[tarfile.TarInfo, Path]]) -> CopyResult:
     files = size = skipped = 0
     for member, target in targets:
         if member.isdir():
@@ -99,4 +99,4 @@ def _written(tar: tarfile.TarFile, targets: list[tuple[tarfile.TarInfo, Path]]) 
             os.fchmod(file.fileno(), member.mode & 0o777 | _OWN_MODE)
         files += 1
         size += member.size
-    return Copied(files=files, bytes=size, skipped=skipped)
+    return CopyResult(files=files, bytes=size, skipped=skipped)

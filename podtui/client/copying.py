@@ -20,7 +20,7 @@ from podtui.api.names import GROUP_VERSION
 from podtui.client.archive import pack, unpack
 from podtui.client.connection import HttpConnection
 from podtui.client.exec_sessions import exec_session
-from podtui.client.protocol import Copied, ExecQuery, RemoteSession
+from podtui.client.protocol import CopyResult, ExecQuery, RemoteSession
 from podtui.errors import ApiError, PodtuiError
 
 _PIECE: Final = 256 * 1024
@@ -60,7 +60,7 @@ class Copying:
             f"/pods/{quote(pod, safe='')}/files"
         )
 
-    async def out(self, path: str, destination: Path) -> Copied:
+    async def out(self, path: str, destination: Path) -> CopyResult:
         """See `podtui.client.protocol.SessionClient.copy_from`."""
         path = _absolute(path)
         name = posixpath.basename(path) or "."
@@ -72,7 +72,7 @@ class Copying:
             spool.seek(0)
             return await asyncio.to_thread(_unpack_into, spool, name, destination)
 
-    async def into(self, source: Path, path: str) -> Copied:
+    async def into(self, source: Path, path: str) -> CopyResult:
         """See `podtui.client.protocol.SessionClient.copy_to`."""
         requested = _absolute(path)
         if path.endswith("/") or await self._is_directory(requested):
@@ -141,7 +141,7 @@ class Copying:
                                 complaint = (complaint + data)[:_LONGEST_COMPLAINT]
                             elif taken is not None:
                                 size += len(data)
-                                await _keep(taken, data)
+                                await _write_to_spool(taken, data)
                         feeding.cancel()
                 code = session.exit_code()
         except ApiError as error:
@@ -166,7 +166,7 @@ class Copying:
             "GET", self._files, self._params(path), silence=_SILENT_SECONDS
         ) as response:
             while piece := await response.content.read(_PIECE):
-                await _keep(spool, piece)
+                await _write_to_spool(spool, piece)
 
     async def _send(self, directory: str, spool: IO[bytes]) -> None:
         self._need_endpoint()
@@ -174,7 +174,7 @@ class Copying:
             "PUT",
             self._files,
             self._params(directory),
-            body=_pieces(spool),
+            body=_chunks(spool),
             silence=_SILENT_SECONDS,
         ) as response:
             await response.read()
@@ -186,7 +186,7 @@ class Copying:
 
 async def _feed(session: RemoteSession, given: IO[bytes] | None) -> None:
     if given is not None:
-        async for piece in _pieces(given):
+        async for piece in _chunks(given):
             await session.write(piece)
         await session.end_input()
 
@@ -206,23 +206,23 @@ def _spooled() -> Generator[IO[bytes]]:
     try:
         spool = tempfile.TemporaryFile()  # noqa: SIM115 - only its opening is judged here
     except OSError as error:
-        raise _no_room(error) from error
+        raise _spool_error(error) from error
     with spool:
         yield spool
 
 
-async def _keep(spool: IO[bytes], data: bytes) -> None:
+async def _write_to_spool(spool: IO[bytes], data: bytes) -> None:
     try:
         await asyncio.to_thread(spool.write, data)
     except OSError as error:
-        raise _no_room(error) from error
+        raise _spool_error(error) from error
 
 
-def _no_room(error: OSError) -> PodtuiError:
+def _spool_error(error: OSError) -> PodtuiError:
     return PodtuiError(f"cannot keep the files for a moment (TMPDIR): {error.strerror or error}")
 
 
-async def _pieces(spool: IO[bytes]) -> AsyncIterator[bytes]:
+async def _chunks(spool: IO[bytes]) -> AsyncIterator[bytes]:
     while piece := await asyncio.to_thread(spool.read, _PIECE):
         yield piece
 
@@ -237,7 +237,7 @@ def _name_of(source: Path) -> str:
     return source.absolute().name
 
 
-def _unpack_into(spool: IO[bytes], name: str, destination: Path) -> Copied:
+def _unpack_into(spool: IO[bytes], name: str, destination: Path) -> CopyResult:
     if destination.is_dir() and name != ".":
         destination = destination / name
     return unpack(spool, name, destination)

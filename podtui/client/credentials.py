@@ -136,15 +136,15 @@ class Credentials:
         return _header(text.strip())
 
 
-def impersonation_headers(who: Impersonation) -> tuple[tuple[str, str], ...]:
+def impersonation_headers(impersonation: Impersonation) -> tuple[tuple[str, str], ...]:
     """Format the headers like client-go; empty without impersonation."""
-    if not who.user:
+    if not impersonation.user:
         return ()
-    found = [("Impersonate-User", _header(who.user))]
-    if who.uid:
-        found.append(("Impersonate-Uid", _header(who.uid)))
-    found += (("Impersonate-Group", _header(group)) for group in who.groups)
-    for name, values in who.extra.items():
+    found = [("Impersonate-User", _header(impersonation.user))]
+    if impersonation.uid:
+        found.append(("Impersonate-Uid", _header(impersonation.uid)))
+    found += (("Impersonate-Group", _header(group)) for group in impersonation.groups)
+    for name, values in impersonation.extra.items():
         header = f"Impersonate-Extra-{quote(name, safe='!#$&+^_`|')}"
         found += ((header, _header(value)) for value in values)
     return tuple(found)

@@ -70,9 +70,9 @@ async def run_plugin(target: Target, *, interactive: bool) -> Credential:
         raise PluginError(
             f"{plugin.command} needs input from the terminal: leave podtui and start it again"
         )
-    talks = interactive and mode != "Never"
-    environment = await asyncio.to_thread(_environment, plugin, target.cluster, talks)
-    status, answer, complaint = await _run(plugin, environment, talks)
+    uses_terminal = interactive and mode != "Never"
+    environment = await asyncio.to_thread(_environment, plugin, target.cluster, uses_terminal)
+    status, answer, complaint = await _run(plugin, environment, uses_terminal)
     if status:
         raise PluginError(_words(f"{plugin.command} ended with status {status}", complaint, plugin))
     return read_answer(answer, plugin)
@@ -103,13 +103,13 @@ def _authority(cluster: Cluster) -> bytes:
         raise PluginError(f"{cluster.ca_file}: {error.strerror}") from error
 
 
-def _environment(plugin: ExecPlugin, cluster: Cluster, talks: bool) -> dict[str, str]:
-    info = json.dumps(exec_info(plugin, cluster, talks))
+def _environment(plugin: ExecPlugin, cluster: Cluster, uses_terminal: bool) -> dict[str, str]:
+    info = json.dumps(exec_info(plugin, cluster, uses_terminal))
     return {**os.environ, **dict(plugin.env), "KUBERNETES_EXEC_INFO": info}
 
 
 async def _run(
-    plugin: ExecPlugin, environment: dict[str, str], talks: bool
+    plugin: ExecPlugin, environment: dict[str, str], uses_terminal: bool
 ) -> tuple[int, bytes, bytes]:
     """Return (exit status, standard output, standard error unless it went to the terminal)."""
     pipe, none = asyncio.subprocess.PIPE, asyncio.subprocess.DEVNULL
@@ -118,28 +118,28 @@ async def _run(
             plugin.command,
             *plugin.args,
             env=environment,
-            stdin=None if talks else none,
+            stdin=None if uses_terminal else none,
             stdout=pipe,
-            stderr=None if talks else pipe,
+            stderr=None if uses_terminal else pipe,
             # Use a session to kill child processes too; at a terminal, stay in the foreground.
-            start_new_session=not talks,
+            start_new_session=not uses_terminal,
         )
     except (OSError, ValueError) as error:
         why = error.strerror if isinstance(error, OSError) else str(error)
         raise PluginError(_words(f"cannot run {plugin.command}: {why}", b"", plugin)) from None
     try:
-        async with asyncio.timeout(TERMINAL_SECONDS if talks else PLUGIN_SECONDS):
+        async with asyncio.timeout(TERMINAL_SECONDS if uses_terminal else PLUGIN_SECONDS):
             async with asyncio.TaskGroup() as group:
                 out = group.create_task(_bounded(process.stdout))
                 err = group.create_task(_bounded(process.stderr))
             return await process.wait(), out.result(), err.result()
     except TimeoutError:
-        if not talks:
+        if not uses_terminal:
             # It may have exited and left a child process that holds its output open.
             _kill_all(process)
         raise PluginError(f"{plugin.command} took too long and was killed") from None
     finally:
-        await _end(process, group=not talks)
+        await _end(process, group=not uses_terminal)
 
 
 async def _bounded(stream: asyncio.StreamReader | None) -> bytes:

@@ -32,7 +32,7 @@ async def exec_session(
 ) -> AsyncGenerator[RemoteSession]:
     """See `podtui.client.protocol.SessionClient.exec`."""
     params = [("command", word) for word in query.command]
-    params += _wishes(query.container, stdin=query.stdin, tty=query.tty)
+    params += _parameters(query.container, stdin=query.stdin, tty=query.tty)
     path = pod_path(namespace, pod, "exec")
     async with connection.socket(path, params, *_PROTOCOLS) as socket:
         yield SocketSession(socket, connection.peer)
@@ -43,21 +43,21 @@ async def attach_session(
     connection: HttpConnection, namespace: str, pod: str, query: AttachQuery
 ) -> AsyncGenerator[RemoteSession]:
     """See `podtui.client.protocol.SessionClient.attach`."""
-    params = _wishes(query.container, stdin=query.stdin, tty=query.tty)
+    params = _parameters(query.container, stdin=query.stdin, tty=query.tty)
     path = pod_path(namespace, pod, "attach")
     async with connection.socket(path, params, *_PROTOCOLS) as socket:
         yield SocketSession(socket, connection.peer)
 
 
-def _wishes(container: str, *, stdin: bool, tty: bool) -> Sequence[tuple[str, str]]:
-    wishes = {
+def _parameters(container: str, *, stdin: bool, tty: bool) -> Sequence[tuple[str, str]]:
+    parameters = {
         "container": container,
         "stdin": "true" if stdin else "",
         "stdout": "true",
         "stderr": "" if tty else "true",
         "tty": "true" if tty else "",
     }
-    return [(name, value) for name, value in wishes.items() if value]
+    return [(name, value) for name, value in parameters.items() if value]
 
 
 class SocketSession:

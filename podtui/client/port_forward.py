@@ -25,7 +25,7 @@ _PIECE: Final = 32 * 1024
 _ERROR: Final = 1
 _DATA: Final = 3
 _LONGEST_PROBLEM: Final = 4096
-_REST_SECONDS: Final = 0.5
+REST_SECONDS: Final = 0.5
 
 
 def listen(local_port: int) -> socket.socket:
@@ -92,7 +92,7 @@ class Forward:
             return (await asyncio.get_running_loop().sock_accept(self._listener))[0]
         except OSError as error:
             self.problem = f"cannot take a connection: {error.strerror or error}"
-            await asyncio.sleep(_REST_SECONDS)
+            await asyncio.sleep(REST_SECONDS)
             return None
 
     async def _serve(self, caller: socket.socket) -> None:
@@ -100,14 +100,16 @@ class Forward:
         caller.setblocking(False)
         try:
             async with self._connection.socket(self._path, (), channels.PORT_FORWARD) as remote:
-                self.problem = await self._carry(caller, remote)
+                self.problem = await self._forward_data(caller, remote)
         except PodtuiError as error:
             self.problem = str(error)
         finally:
             self.connections -= 1
             caller.close()
 
-    async def _carry(self, caller: socket.socket, remote: aiohttp.ClientWebSocketResponse) -> str:
+    async def _forward_data(
+        self, caller: socket.socket, remote: aiohttp.ClientWebSocketResponse
+    ) -> str:
         """Forward until the pod closes its side. Returns the problem, empty for none."""
         spdy, problem = Spdy(), ""
         headers = {channels.PORT: str(self.remote_port), channels.REQUEST: "0"}

@@ -161,7 +161,7 @@ class PortForward(Protocol):
         ...
 
 
-class Copied(Struct, frozen=True, kw_only=True):
+class CopyResult(Struct, frozen=True, kw_only=True):
     """``skipped`` counts links, devices and the like, which are not copied to this machine."""
 
     files: int
@@ -193,14 +193,14 @@ class SessionClient(Protocol):
 
     async def copy_from(
         self, namespace: str, pod: str, container: str, path: str, destination: Path
-    ) -> Copied:
+    ) -> CopyResult:
         """Copy a file or directory at an absolute path out of a container: into ``destination`` if
         that is a directory, else to that name. Raises `podtui.errors.PodtuiError`."""
         ...
 
     async def copy_to(
         self, namespace: str, pod: str, container: str, source: Path, path: str
-    ) -> Copied:
+    ) -> CopyResult:
         """Copy a file or directory into a container: into ``path`` if that is a directory there,
         else to that name. Raises the same errors as `copy_from`."""
         ...
@@ -279,9 +279,10 @@ class Client(SessionClient, Protocol):
         file (None). Raises `ApiError` 400 for a name that the manifest folder would ignore."""
         ...
 
-    async def create_pod(self, namespace: str, text: bytes) -> None:
+    async def create_pod(self, namespace: str, text: bytes, *, dry_run: bool = False) -> None:
         """Create the pod of a YAML text through the API; ``namespace`` is used if it names none.
-        Raises `ApiError`: 409 if it exists, 422 if it is invalid."""
+        With ``dry_run`` only check it. Raises `ApiError`: 409 if it exists, 422 if it is
+        invalid."""
         ...
 
     async def replace_pod(

@@ -22,8 +22,8 @@ def proxy_for(server: str, proxy_url: str, environ: Mapping[str, str]) -> str:
     scheme, host = parts.scheme.lower(), (parts.hostname or "").lower()
     port = str(parts.port or _PORTS.get(scheme, ""))
     name = f"{scheme.upper()}_PROXY"
-    found = _either(environ, name)
-    if not found or is_direct(host, port, _either(environ, "NO_PROXY")):
+    found = _variable(environ, name)
+    if not found or is_direct(host, port, _variable(environ, "NO_PROXY")):
         return ""
     found = found if "://" in found else f"http://{found}"
     way = urlsplit(found).scheme.lower()
@@ -35,7 +35,7 @@ def proxy_for(server: str, proxy_url: str, environ: Mapping[str, str]) -> str:
     return found
 
 
-def _either(environ: Mapping[str, str], name: str) -> str:
+def _variable(environ: Mapping[str, str], name: str) -> str:
     return (environ.get(name) or environ.get(name.lower()) or "").strip()
 
 
@@ -55,7 +55,7 @@ def _covers(entry: str, host: str, port: str, address: _Address | None) -> bool:
         return True
     if address is not None and "/" in entry:
         return _is_within(address, entry)
-    name, its_port = _parted(entry)
+    name, its_port = _split_address(entry)
     if its_port not in ("", port):
         return False
     if address is not None:
@@ -83,7 +83,7 @@ def _is_within(address: _Address, entry: str) -> bool:
         return False
 
 
-def _parted(entry: str) -> tuple[str, str]:
+def _split_address(entry: str) -> tuple[str, str]:
     """Split ``host``, ``host:port``, ``[v6]``, ``[v6]:port`` or ``v6`` into (host, port or
     empty)."""
     if entry.startswith("["):

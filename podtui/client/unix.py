@@ -49,16 +49,16 @@ class UnixClient(ApiClient):
     ) -> PodInsight | None:
         """See `Client.insight`."""
         path = f"{_pod_path(namespace, pod)}/insight"
-        body = await self._waited(path, query)
+        body = await self._long_poll(path, query)
         return understood(path, body, PodInsight) if body else None
 
     async def node_insight(self, query: InsightQuery = AT_ONCE) -> NodeInsight | None:
         """See `Client.node_insight`."""
         path = f"/apis/{GROUP_VERSION}/nodeinsight"
-        body = await self._waited(path, query)
+        body = await self._long_poll(path, query)
         return understood(path, body, NodeInsight) if body else None
 
-    async def _waited(self, path: str, query: InsightQuery) -> bytes:
+    async def _long_poll(self, path: str, query: InsightQuery) -> bytes:
         """Return the response; empty if there was nothing new."""
         params = {
             "part": query.part.value,

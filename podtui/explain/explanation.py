@@ -8,9 +8,9 @@ import msgspec
 
 from podtui.explain import facts
 from podtui.explain.facts import Example
-from podtui.explain.places import Place, find_place, type_words
+from podtui.explain.places import Place, find_place, type_text
 
-FATES: Final = {
+SUPPORT_TEXTS: Final = {
     "honoured": "Supported",
     "no-effect": "Accepted without effect; reported once",
     "refused": "Refused, with the reason",
@@ -25,20 +25,20 @@ class Child(msgspec.Struct, frozen=True):
     path: str
     type: str
     required: bool
-    fate: str
-    words: str
+    support: str
+    description: str
     has_fields: bool
 
 
 class Explanation(msgspec.Struct, frozen=True):
-    """``fate`` is ``honoured``, ``no-effect``, ``refused``, ``mixed`` or empty. ``values`` lists
+    """``support`` is ``honoured``, ``no-effect``, ``refused``, ``mixed`` or empty. ``values`` lists
     all valid values; it is empty if any value is valid. ``rules`` are texts of the validation."""
 
     path: str
     type: str
     required: bool
-    words: str
-    fate: str
+    description: str
+    support: str
     default: str
     values: tuple[str, ...]
     rules: tuple[str, ...]
@@ -48,7 +48,7 @@ class Explanation(msgspec.Struct, frozen=True):
 
     @property
     def support_text(self) -> str:
-        return FATES.get(self.fate, "")
+        return SUPPORT_TEXTS.get(self.support, "")
 
 
 def explain(text: str) -> Explanation:
@@ -63,10 +63,10 @@ def explain_place(place: Place) -> Explanation:
         return Explanation("", "object", True, POD_WORDS, "", "", (), (), (), None, children)
     return Explanation(
         path=place.text,
-        type=type_words(place.field),
+        type=type_text(place.field),
         required=facts.required(place),
-        words=facts.description(place),
-        fate=facts.fate(place),
+        description=facts.description(place),
+        support=facts.support(place),
         default=facts.default(place),
         values=facts.values(place),
         rules=facts.rules(place),
@@ -81,9 +81,9 @@ def _child(place: Place) -> Child:
     return Child(
         place.path[-1],
         place.text,
-        type_words(place.field),
+        type_text(place.field),
         facts.required(place),
-        facts.fate(place),
+        facts.support(place),
         facts.description(place),
         place.struct is not None,
     )

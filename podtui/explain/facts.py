@@ -35,7 +35,7 @@ class Example(msgspec.Struct, frozen=True):
 
 
 class _Facts(msgspec.Struct, frozen=True):
-    fates: dict[str, str]
+    support: dict[str, str]
     rules: dict[str, list[str]]
     values: dict[str, list[str]]
     required: frozenset[str]
@@ -45,7 +45,7 @@ class _Facts(msgspec.Struct, frozen=True):
 
 
 @dataclass(frozen=True, slots=True)
-class Words:
+class Texts:
     """Texts by type and field: the purpose, the default in words, the numbers of departures."""
 
     fields: Mapping[str, str]
@@ -54,14 +54,14 @@ class Words:
 
 
 @cache
-def words() -> Words:
-    """Load `words.toml`."""
-    data: dict[str, Any] = tomllib.loads((_HERE / "words.toml").read_text("utf-8"))
+def texts() -> Texts:
+    """Load `texts.toml`."""
+    data: dict[str, Any] = tomllib.loads((_HERE / "texts.toml").read_text("utf-8"))
     defaults, departures = data.pop("defaults"), data.pop("departures")
     texts = {
         f"{owner}.{name}": text for owner, group in data.items() for name, text in group.items()
     }
-    return Words(texts, defaults, departures)
+    return Texts(texts, defaults, departures)
 
 
 @cache
@@ -71,13 +71,13 @@ def _facts() -> _Facts:
 
 def description(place: Place) -> str:
     """Return the purpose of a field; empty if it is not documented."""
-    return next(_known(words().fields, place), "")
+    return next(_known(texts().fields, place), "")
 
 
-def fate(place: Place) -> str:
+def support(place: Place) -> str:
     """Return ``honoured``, ``no-effect`` or ``refused``; ``mixed`` for an object whose fields
     differ; empty for a field that a manifest does not set."""
-    table = _facts().fates
+    table = _facts().support
     for path in _like_plain(place):
         steps = path.split(".")
         for end in range(len(steps), 0, -1):
@@ -114,7 +114,7 @@ def values(place: Place) -> tuple[str, ...]:
 
 def default(place: Place) -> str:
     """Return the default of the field; empty if it has none."""
-    default = next(_known(words().defaults, place), "")
+    default = next(_known(texts().defaults, place), "")
     if default:
         return default
     value = _facts().defaults.get(place.known_as)
@@ -127,7 +127,7 @@ def default(place: Place) -> str:
 
 def departures(place: Place) -> tuple[str, ...]:
     """Return the documented departures from the kubelet that affect this field."""
-    for numbers in _known(words().departures, place):
+    for numbers in _known(texts().departures, place):
         return tuple(_facts().departures[str(number)] for number in numbers)
     return ()
 

@@ -62,7 +62,7 @@ def struct_of(field: Field) -> type[v1.Struct] | None:
     return shape.struct if shape is not None else None
 
 
-def type_words(field: Field) -> str:
+def type_text(field: Field) -> str:
     """Return the type as kubectl names it: ``[]Object``, ``integer`` …"""
     return _type(field.shape)
 

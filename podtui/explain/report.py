@@ -10,7 +10,7 @@ from typing import Any, Final
 import msgspec
 
 from podtui.explain.explanation import Explanation
-from podtui.explain.places import Place, type_words
+from podtui.explain.places import Place, type_text
 
 WIDTH: Final = 100
 _INDENT: Final = "  "
@@ -28,10 +28,10 @@ def render_text(explanation: Explanation, width: int = WIDTH) -> str:
         f"{explanation.path or 'Pod'} <{explanation.type}>"
         + (" required" if explanation.required else "")
     ]
-    if explanation.words:
-        lines += ["", *_wrapped(explanation.words, width)]
+    if explanation.description:
+        lines += ["", *_wrapped(explanation.description, width)]
     pairs = (
-        ("Here", explanation.support_text),
+        ("Support", explanation.support_text),
         ("Default", explanation.default),
         ("Values", ", ".join(value or '""' for value in explanation.values)),
     )
@@ -50,7 +50,7 @@ def render_text(explanation: Explanation, width: int = WIDTH) -> str:
         for child in explanation.fields:
             note = " required" if child.required else ""
             lines.append(f"{_INDENT}{child.name} <{child.type}>{note}")
-            lines += _wrapped(child.words, width, _INDENT * 3)
+            lines += _wrapped(child.description, width, _INDENT * 3)
     return "\n".join(lines)
 
 
@@ -62,7 +62,7 @@ def render_tree(place: Place) -> str:
 def _fields_below(place: Place, depth: int) -> Iterator[str]:
     for child in place.children:
         assert child.field is not None  # Only the Pod itself has no field, and it is not a child.
-        yield f"{_INDENT * depth}{child.path[-1]} <{type_words(child.field)}>"
+        yield f"{_INDENT * depth}{child.path[-1]} <{type_text(child.field)}>"
         if depth < DEEPEST:
             yield from _fields_below(child, depth + 1)
 
@@ -72,7 +72,7 @@ def tree_data(place: Place, depth: int = 1) -> dict[str, Any]:
     return {
         child.path[-1]: tree_data(child, depth + 1)
         if child.struct is not None and depth < DEEPEST
-        else type_words(child.field)
+        else type_text(child.field)
         for child in place.children
         if child.field is not None
     }

@@ -158,8 +158,8 @@ def user_problems(user: User) -> list[tuple[str, str]]:
     ):
         if both:
             problems.append(f"has both {one} and {one}-data")
-    who = user.impersonation
-    if (who.uid or who.groups or who.extra) and not who.user:
+    given = user.impersonation
+    if (given.uid or given.groups or given.extra) and not given.user:
         problems.append("has as-uid, as-groups or as-user-extra without as")
     if user.exec is not None:
         problems += _plugin_problems(user)

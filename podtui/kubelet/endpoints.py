@@ -10,7 +10,7 @@ from prometheus_client import generate_latest
 
 from podtui.api.local import NodeMetrics, PodMetrics
 from podtui.api.pod_resources import is_static
-from podtui.api.pods import all_containers
+from podtui.api.pods import all_containers, container_names
 from podtui.api.summary import Summary
 from podtui.api.v1 import (
     Container,
@@ -33,6 +33,7 @@ from podtui.kubelet.insight.exposition import (
     resource_metrics,
 )
 from podtui.kubelet.insight.metrics import Metrics
+from podtui.kubelet.managers.resource_managers import ResourceManagers
 from podtui.kubelet.pleg.pleg import Engine
 from podtui.kubelet.pods.sync import Syncer
 from podtui.kubelet.pods.sync_loop import PodControl, SyncLoop
@@ -64,6 +65,7 @@ class Endpoints:
         statuses: StatusManager,
         metrics: Metrics,
         probes: Probes,
+        managers: ResourceManagers,
         node_name: str,
         pods: PodControl,
         syncer: Syncer,
@@ -75,6 +77,7 @@ class Endpoints:
         self._link = engine.link
         self._metrics = metrics
         self._probes = probes
+        self._managers = managers
         self._node_name = node_name
         self._manager = pods.manager
         self._ephemerals = pods.ephemerals
@@ -111,6 +114,11 @@ class Endpoints:
         """Return the figures for ``/stats/summary``. Raises `EngineUnavailable`."""
         return await self._metrics.summary()
 
+    def pods(self) -> tuple[Pod, ...]:
+        """Return the pods of this node, with their current statuses."""
+        records = (self._statuses.record_of(pod.metadata.uid) for pod in self._manager)
+        return tuple(record for record in records if record is not None)
+
     def running_pods(self) -> tuple[Pod, ...]:
         """Return the pods with running containers, as the runtime knows them."""
         found: list[Pod] = []
@@ -133,7 +141,9 @@ class Endpoints:
             node_name=self._node_name,
             desired=tuple(self._manager),
             active=active,
+            working=self._workers.working(),
             observed=self._cache,
+            cpus=self._managers.cpu_map(str),
             cgroup_version=0 if self._link.info is None else self._link.info.cgroup_version,
         )
 
@@ -315,17 +325,9 @@ class PodSessions:
 
 
 def only_container(pod: Pod) -> str:
-    names = [one.name for one in pod.spec.containers]
-    if len(names) == 1 and not pod.spec.initContainers:
-        return names[0]
-    if len(names) == 1:
-        init = " ".join(one.name for one in pod.spec.initContainers)
-        choice = f"choose one of: [{names[0]}] or one of the init containers: [{init}]"
-    else:
-        choice = f"choose one of: [{' '.join(names)}]"
-        if pod.spec.initContainers:
-            init = " ".join(one.name for one in pod.spec.initContainers)
-            choice += f" or one of the init containers: [{init}]"
+    if len(pod.spec.containers) == 1:
+        return pod.spec.containers[0].name
+    choice = f"choose one of: [{' '.join(container_names(pod))}]"
     raise LogError(400, f"a container name must be specified for pod {pod.metadata.name}, {choice}")
 
 

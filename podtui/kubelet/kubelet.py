@@ -20,7 +20,7 @@ from podtui.kubelet.base.ports import Ports
 from podtui.kubelet.base.tasks import keep_running
 from podtui.kubelet.base.types import ProbeResult, WorkerState
 from podtui.kubelet.containers.ephemeral import Ephemerals
-from podtui.kubelet.containers.killer import Hooks, Killer
+from podtui.kubelet.containers.killer import Killer
 from podtui.kubelet.containers.log_files import LogFiles
 from podtui.kubelet.containers.starter import ContainerStarter
 from podtui.kubelet.endpoints import Endpoints
@@ -48,10 +48,10 @@ from podtui.kubelet.pods.sources import FolderProvider, PodSources
 from podtui.kubelet.pods.sync import PodParts, Syncer
 from podtui.kubelet.pods.sync_loop import PodControl, SyncLoop
 from podtui.kubelet.prober.address import PodAddresses
-from podtui.kubelet.prober.handlers import Handlers
+from podtui.kubelet.prober.handlers import Handlers, ProbeHandlers
 from podtui.kubelet.prober.hooks import HookRunner
 from podtui.kubelet.prober.prober import Prober
-from podtui.kubelet.prober.state import ProbeKind, Probes
+from podtui.kubelet.prober.state import ProbeKind
 from podtui.kubelet.resize.allocations import Allocations
 from podtui.kubelet.resize.resizes import PodResources, ResizeActuator, Resizes
 from podtui.kubelet.sandbox.dns import Resolvers
@@ -80,8 +80,9 @@ class Kubelet:
     ``ports`` connect it to the API; ``records`` hold its own data: manifests and timelines.
     ``folders`` yields the complete folder, at first and after each change. Cancelling `run` ends
     the supervision and leaves the containers running; a later kubelet adopts them. ``host`` is the
-    machine to observe if the engine is local. ``jitter`` returns numbers in [0, 1), which lengthen
-    every retry by up to a half. ``usage`` stores the history of usage on disk.
+    machine to observe if the engine is local. ``probe_handlers`` run the probes, `Handlers` by
+    default. ``jitter`` returns numbers in [0, 1), which lengthen every retry by up to a half.
+    ``usage`` stores the history of usage on disk.
     """
 
     def __init__(
@@ -93,8 +94,7 @@ class Kubelet:
         folders: AsyncIterator[Folder] | FolderProvider,
         clock: Clock,
         config: KubeletConfig,
-        probes: Probes | None = None,
-        hooks: Hooks | None = None,
+        probe_handlers: ProbeHandlers | None = None,
         host: Host | None = None,
         jitter: Callable[[], float] = random.random,
         usage: UsageRecords | None = None,
@@ -161,7 +161,7 @@ class Kubelet:
         )
         self._resizes = Resizes(
             allocations=self._allocations,
-            judge=self._admissions,
+            admission=self._admissions,
             find=self._manager.get,
             wake=self.wake,
             events=self._events,
@@ -174,8 +174,8 @@ class Kubelet:
         )
 
         addresses = PodAddresses(self._cache.get, lambda: self._link.info)
-        self._probes: Probes = probes or Prober(
-            handlers=Handlers(runtime, addresses, simulated=config.simulated),
+        self._probes = Prober(
+            handlers=probe_handlers or Handlers(runtime, addresses, simulated=config.simulated),
             observe=self._cache.get,
             recorded=self._statuses.seed,
             on_result=self._on_probe,
@@ -183,7 +183,7 @@ class Kubelet:
             clock=clock,
             jitter=jitter,
         )
-        self._hooks: Hooks = hooks or HookRunner(
+        hooks = HookRunner(
             runtime=runtime,
             addresses=addresses,
             events=self._events,
@@ -209,13 +209,13 @@ class Kubelet:
             timelines=self._timelines,
             on_progress=self._on_pull_progress,
         )
-        killer = Killer(runtime, self._events, self._hooks, clock, self._statuses.record_kill)
+        killer = Killer(runtime, self._events, hooks, clock, self._statuses.record_kill)
         starter = ContainerStarter(
             runtime,
             images,
             killer,
             self._events,
-            self._hooks,
+            hooks,
             documents,
             self._managers,
             self._timelines,
@@ -355,6 +355,7 @@ class Kubelet:
             statuses=self._statuses,
             metrics=self._metrics,
             probes=self._probes,
+            managers=self._managers,
             node_name=config.node_name,
             pods=pods,
             syncer=self._syncer,
@@ -389,7 +390,7 @@ class Kubelet:
             self._workers.open(group)
 
             async def link() -> None:
-                await self._link.run(self._take_up, self._node.refresh_soon)
+                await self._link.run(self._load_engine_state, self._node.refresh_soon)
 
             tasks = {
                 "event records": self._events.run,
@@ -413,7 +414,7 @@ class Kubelet:
                 "timelines": self._timelines.run,
                 "usage": self._metrics.run,
                 "sync loop": self._loop.run,
-                "housekeeping": self._loop.keep_house,
+                "housekeeping": self._loop.run_housekeeping,
                 **({} if self._care is None else self._care.tasks()),
             }
             for name, task in tasks.items():
@@ -424,9 +425,9 @@ class Kubelet:
         async for key in self._documents.changes(kind):
             self._loop.wake_readers(frozenset({key}))
 
-    async def _take_up(self) -> None:
+    async def _load_engine_state(self) -> None:
         """Read the connected engine's properties and containers, before anything is done."""
-        await self._node.learn()
+        await self._node.update_engine_info()
         if self._link.info is not None:
             await self._resolvers.check(self._link.info)
             if not (self._link.info.local or self._config.simulated) and self._managers.disable():

@@ -97,9 +97,9 @@ class NodeShutdown:
 
     def _end(self, workers: PodWorkers, pod: Pod, seconds: float) -> asyncio.Event | None:
         grace = int(seconds)
-        own = pod.spec.terminationGracePeriodSeconds
-        if own is not None and own <= grace:
-            grace = own
+        pod_grace = pod.spec.terminationGracePeriodSeconds
+        if pod_grace is not None and pod_grace <= grace:
+            grace = pod_grace
         _LOG.info("pod %s has %d s to end: the node is shutting down", pod_ref(pod), grace)
         return workers.kill(
             pod.metadata.uid,

@@ -92,7 +92,7 @@ def _host_ports(tree: Tree) -> None:
         _fill(port, hostPort=port.get("containerPort", 0))
 
 
-def _downward(tree: Tree) -> None:
+def _downward_api(tree: Tree) -> None:
     for item in tree.get("items", ()):
         _env_source(item)
 
@@ -100,14 +100,14 @@ def _downward(tree: Tree) -> None:
 def _projected(tree: Tree) -> None:
     _absent(tree, defaultMode=_MODE)
     for source in tree.get("sources", ()):
-        _downward(source.get("downwardAPI", {}))
+        _downward_api(source.get("downwardAPI", {}))
         if (token := source.get("serviceAccountToken")) is not None:
             _absent(token, expirationSeconds=3600)
 
 
 def _downward_volume(tree: Tree) -> None:
     _absent(tree, defaultMode=_MODE)
-    _downward(tree)
+    _downward_api(tree)
 
 
 def _claim(tree: Tree) -> None:

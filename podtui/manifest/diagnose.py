@@ -34,7 +34,7 @@ from podtui.manifest.foreign import foreign_bytes, foreign_object, foreign_text,
 from podtui.manifest.identity import identify
 from podtui.manifest.no_effect_fields import missing_ports, no_effect_fields, unscheduled_fields
 from podtui.manifest.objects import FolderObject, ObjectKey, object_key, read_object, references
-from podtui.manifest.problems import diagnostics, fresh, validation_problems
+from podtui.manifest.problems import diagnostics, validation_problems, without_consequences
 from podtui.manifest.reader import Contents, read_document, read_documents, split_documents
 from podtui.manifest.result import ReadResult
 from podtui.manifest.validation import validate_pod, validate_static, written_empties
@@ -106,7 +106,7 @@ def _read_pod(document: Document, *, path: str, node_name: str, strict: bool) ->
         *unscheduled_fields(tree["spec"], node_name),
         *missing_ports(pod),
     ]
-    problems += fresh(no_effect, problems)
+    problems += without_consequences(no_effect, problems)
     return _with_references(pod, problems, document, strict=strict)
 
 
@@ -170,7 +170,7 @@ def read_manifest(path: str, data: bytes, *, node_name: str, strict: bool = Fals
         )
         problems, result = [(problem, Document(None))], ReadResult()
     if secret:
-        problems = [(_discreet(problem), document) for problem, document in problems]
+        problems = [(_without_quotations(problem), document) for problem, document in problems]
     text = "" if secret else shown[:MAX_TEXT].decode("utf-8", "replace")
     return replace(result, diagnostics=diagnostics(problems, path), text=text)
 
@@ -180,7 +180,7 @@ def _foreign(data: bytes) -> Problem | None:
     return foreign_bytes(data) or foreign_text(data[:MAX_TEXT].decode("utf-8-sig", "replace"))
 
 
-def _discreet(problem: Problem) -> Problem:
+def _without_quotations(problem: Problem) -> Problem:
     """Remove quotations from the problem of a text that may contain a Secret."""
     if problem.code not in _QUOTING:
         return problem

@@ -1,4 +1,4 @@
-"""The offer of one file to the folder, its claims, and its record for the API."""
+"""The state of one file of the folder, its claims, and its record for the API."""
 
 from __future__ import annotations
 
@@ -48,14 +48,16 @@ class File:
 
 @dataclass(frozen=True, slots=True)
 class FileState:
-    """The offer of a file; for a duplicate, ``rival`` is the file that has precedence."""
+    """The evaluated state of a file. ``pod`` is the pod to run; for an invalid file, that of its
+    last good version. For a duplicate, ``conflict`` is the reason why another file has
+    precedence."""
 
     file: File
     state: ManifestState
     result: ReadResult
     pod: v1.Pod | None = None
     objects: tuple[FolderObject, ...] = ()
-    rival: str = ""
+    conflict: str = ""
 
 
 def first_error(diagnostics: tuple[Diagnostic, ...]) -> str:
@@ -70,7 +72,7 @@ def first_error(diagnostics: tuple[Diagnostic, ...]) -> str:
 
 
 def claims_of(entry: FileState) -> Iterator[Claim]:
-    """Yield what no other file may provide if this file's offer is to be valid."""
+    """Yield what this file provides and no other file may provide as well."""
     if entry.pod is not None:
         meta = entry.pod.metadata
         yield "Pod", meta.namespace, meta.name
@@ -84,8 +86,8 @@ def _claim_text(claim: Claim) -> str:
     return f'the UID "{name}"' if kind == "UID" else f"{kind} {namespace}/{name}"
 
 
-def as_duplicate(entry: FileState, claim: Claim, rival: str, *, strict: bool) -> FileState:
-    """Mark a file as a duplicate, because ``rival`` already has its claim."""
+def as_duplicate(entry: FileState, claim: Claim, other_file: str, *, strict: bool) -> FileState:
+    """Mark a file as a duplicate, because ``other_file`` already has its claim."""
     result = entry.result
     places: Mapping[Claim, Place] = {**result.object_places}
     line, column = places.get(claim, result.name_place) or (None, None)
@@ -94,8 +96,8 @@ def as_duplicate(entry: FileState, claim: Claim, rival: str, *, strict: bool) ->
         severity=Severity.ERROR,
         path=entry.file.path,
         code="DuplicatePod" if claim[0] in {"Pod", "UID"} else "DuplicateObject",
-        message=f"{_claim_text(claim)} is defined in {entry.file.name} and in {rival};"
-        f" {rival} is used, because {why}",
+        message=f"{_claim_text(claim)} is defined in {entry.file.name} and in {other_file};"
+        f" {other_file} is used, because {why}",
         line=line,
         column=column,
         field="metadata.uid" if claim[0] == "UID" else "metadata.name",
@@ -105,7 +107,7 @@ def as_duplicate(entry: FileState, claim: Claim, rival: str, *, strict: bool) ->
         entry,
         state=ManifestState.DUPLICATE,
         result=replace(result, diagnostics=(*result.diagnostics, diagnostic)),
-        rival=f"{_claim_text(claim)} is already defined in {rival}",
+        conflict=f"{_claim_text(claim)} is already defined in {other_file}",
     )
 
 
@@ -115,7 +117,7 @@ def _message(entry: FileState) -> str:
         case ManifestState.IGNORED:
             return entry.file.ignored
         case ManifestState.DUPLICATE:
-            return entry.rival
+            return entry.conflict
         case ManifestState.LAST_GOOD:
             verb = "keeps running" if entry.pod is not None else "is still used"
             return f"the previous version {verb}; {first_error(result.diagnostics)}"
@@ -128,7 +130,7 @@ def _message(entry: FileState) -> str:
 def record_of(entry: FileState) -> Manifest:
     """Return the file's record; the identical object as last time if it is equal."""
     file, pod = entry.file, entry.pod
-    basis = (entry.state, file.result, file.ignored, entry.result.diagnostics, pod, entry.rival)
+    basis = (entry.state, file.result, file.ignored, entry.result.diagnostics, pod, entry.conflict)
     if file.drawn is not None and _same(file.drawn[0], basis):
         return file.drawn[1]
     meta = pod.metadata if pod is not None else v1.ObjectMeta()

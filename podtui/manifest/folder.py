@@ -47,7 +47,7 @@ BOUND_SECONDS: Final = 1.0
 """A file that is written continuously is read after this long."""
 GONE_SECONDS: Final = 0.05
 GONE_EDITED_SECONDS: Final = 0.25
-_POLL_SECONDS: Final = 1.0
+POLL_SECONDS: Final = 1.0
 _BATCH: Final = 32
 
 
@@ -80,7 +80,7 @@ class _Unsettled:
 class ManifestFolder:
     """Reads ``path``, a folder or a single file, and follows its changes.
 
-    ``last_good`` are records of an earlier run by manifest path: a file that is broken when the
+    ``last_good`` are records of an earlier run by manifest path: a file that is invalid when the
     agent starts keeps its earlier pod (departure 1). ``strict`` is ``kubeletStrict``.
     """
 
@@ -200,7 +200,7 @@ class ManifestFolder:
             left = min(self._deadlines) - self._clock.monotonic()
             if left <= 0:
                 return Changes()
-            changes = await watch.wait(min(left, _POLL_SECONDS))
+            changes = await watch.wait(min(left, POLL_SECONDS))
             if changes is not None:
                 return changes
             if await asyncio.to_thread(folder_stamp, self._path) != stamp:
@@ -228,7 +228,7 @@ class ManifestFolder:
             for read in await asyncio.to_thread(self._read_batch, batch):
                 self._apply(read)
         if full and self._strict:
-            self._state.drop_broken()
+            self._state.drop_invalid()
 
     def _shown(self, name: str) -> str:
         return shown_path(self._file_path(name))
@@ -368,5 +368,5 @@ class ManifestFolder:
             return False
         if stamp != unsettled.stamp:
             return True
-        doubtful = read.result.broken or not read.complete
+        doubtful = read.result.invalid or not read.complete
         return doubtful and now < unsettled.latest + SETTLE_SECONDS

@@ -1,6 +1,6 @@
 """The state of every file, and the resulting folder. No I/O, no clock.
 
-Three departures are implemented here: a broken file keeps its last good version (1), of two files
+Three departures are implemented here: an invalid file keeps its last good version (1), of two files
 with the same pod the older one wins (3), and a pod may use ConfigMaps and Secrets from the folder
 (7).
 
@@ -25,11 +25,11 @@ from podtui.manifest.listing import Stamp
 from podtui.manifest.objects import ObjectKey, object_key
 from podtui.manifest.result import (
     ReadResult,
+    accept_if_complete,
     kept_immutable,
     missing_keys,
     name_missing,
     object_keys,
-    settle,
 )
 
 
@@ -38,8 +38,8 @@ class Folder:
     """A complete snapshot of the folder; the kubelet compares it with the previous one.
 
     ``pods`` are the pods to run by UID, defaulted, identified and valid, including the last good
-    version of a broken file. ``manifests`` has one record per file, including ignored ones, by file
-    name. ``error`` is set if the folder cannot be read (``pods`` are then the last known ones).
+    version of an invalid file. ``manifests`` has one record per file, including ignored ones, by
+    file name. ``error`` is set if the folder cannot be read; ``pods`` are then the last known ones.
     ``config_maps`` and ``secrets`` are those of the folder (departure 7), by (namespace, name).
     """
 
@@ -70,7 +70,7 @@ class FolderState:
         self._seen: dict[str, str] = {}
         self._changed: set[str] = set()
         self._states: dict[str, FileState] = {}
-        """The offer of each file at its last evaluation; ``_settled`` has the outcome after
+        """The state of each file at its last evaluation; ``_settled`` has the outcome after
         duplicates were resolved."""
         self._settled: dict[str, FileState] = {}
         self._objects: FileIndex[ObjectKey] = FileIndex()
@@ -131,10 +131,10 @@ class FolderState:
         if self._files.pop(name, None) is not None:
             self._enter(name, None)
 
-    def drop_broken(self) -> None:
-        """Drop the last good versions of broken files, as a kubelet does on a full list."""
+    def drop_invalid(self) -> None:
+        """Drop the last good versions of invalid files, as a kubelet does on a full list."""
         for name, file in self._files.items():
-            if file.good is not None and file.result is not None and file.result.broken:
+            if file.good is not None and file.result is not None and file.result.invalid:
                 file.good = file.raw = None
                 self._changed.add(name)
 
@@ -181,9 +181,11 @@ class FolderState:
         manifests, pods = last.manifests, last.pods
         config_maps, secrets = last.config_maps, last.secrets
         if self._changed:
-            affected = self._claims.connected(self._offer(moment))
+            affected = self._claims.connected(self._evaluate(moment))
             gone = [self._settled.pop(name) for name in affected if name in self._settled]
-            states = self._winners([self._states[n] for n in affected if n in self._states])
+            states = self._resolve_conflicts(
+                [self._states[n] for n in affected if n in self._states]
+            )
             self._settled.update((state.file.name, state) for state in states)
             manifests = _changed(
                 manifests,
@@ -223,7 +225,7 @@ class FolderState:
         other._folder = self._folder
         return other
 
-    def _offer(self, moment: str) -> set[str]:
+    def _evaluate(self, moment: str) -> set[str]:
         """Evaluate the changed files again. Returns them and all files that claim the same names,
         or did so before."""
         changed, self._changed = self._changed, set()
@@ -253,26 +255,26 @@ class FolderState:
         if file.result is None:
             return FileState(file, ManifestState.IGNORED, ReadResult())
         available = [key for key in file.result.needs if self._objects.names(key)]
-        result = settle(file.result, available)
+        result = accept_if_complete(file.result, available)
         if result.candidate is not None:
             self._unmet.add(file.name)
             result = name_missing(result, self._objects.keys())
         elif available:
-            result = missing_keys(result, self._held(available))
+            result = missing_keys(result, self._available_objects(available))
         if result.pods:
             pod = result.pods[0]
             if file.good is None or pod != file.raw:
                 seen = self._seen.setdefault(pod.metadata.uid, moment)
                 file.raw, file.good = pod, with_seen(pod, seen)
             return FileState(file, ManifestState.ACCEPTED, result, file.good, file.objects)
-        if not result.broken:
+        if not result.invalid:
             file.good = file.raw = None
             return FileState(file, ManifestState.ACCEPTED, result, objects=file.objects)
         if file.good is not None or (file.objects and not result.sound):
             return FileState(file, ManifestState.LAST_GOOD, result, file.good, file.objects)
         return FileState(file, ManifestState.INVALID, result, objects=file.objects)
 
-    def _held(self, wanted: Iterable[ObjectKey]) -> dict[ObjectKey, frozenset[str]]:
+    def _available_objects(self, wanted: Iterable[ObjectKey]) -> dict[ObjectKey, frozenset[str]]:
         """Return the keys of each wanted object, from all files that have it."""
         held: dict[ObjectKey, frozenset[str]] = {}
         for key in wanted:
@@ -281,7 +283,7 @@ class FolderState:
             held[key] = frozenset[str]().union(*map(object_keys, items))
         return held
 
-    def _winners(self, states: list[FileState]) -> list[FileState]:
+    def _resolve_conflicts(self, states: list[FileState]) -> list[FileState]:
         """Sort the states by precedence, and mark those as duplicates whose claims are already
         taken."""
         if self._strict:

@@ -69,8 +69,10 @@ def _with_no_execute(tolerations: tuple[Toleration, ...]) -> tuple[Toleration, .
     """Add the toleration of every NoExecute taint. It replaces one that differs from it only in
     ``tolerationSeconds``."""
     added = Toleration(operator="Exists", effect="NoExecute")
-    own = tuple(added if replace(t, tolerationSeconds=None) == added else t for t in tolerations)
-    return own if added in own else (*own, added)
+    replaced = tuple(
+        added if replace(t, tolerationSeconds=None) == added else t for t in tolerations
+    )
+    return replaced if added in replaced else (*replaced, added)
 
 
 def seen_text(moment: datetime, nanoseconds: int = 0) -> str:

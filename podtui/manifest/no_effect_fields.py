@@ -133,8 +133,8 @@ def _fields(pod: Pod) -> Iterator[tuple[Path, str]]:
         yield ("spec", "securityContext", "windowsOptions"), _NO_WINDOWS
     for kind in ("initContainers", "containers"):
         for index, container in enumerate(getattr(spec, kind)):
-            own = container.securityContext
-            if own is not None and own.windowsOptions is not None:
+            context = container.securityContext
+            if context is not None and context.windowsOptions is not None:
                 yield ("spec", kind, index, "securityContext", "windowsOptions"), _NO_WINDOWS
 
 

@@ -107,23 +107,23 @@ def validation_problems(
                 at_key=error.type == "FieldValueForbidden",
             )
         )
-    return fresh(problems, known)
+    return without_consequences(problems, known)
 
 
-def fresh(problems: Iterable[Problem], known: Collection[Problem]) -> list[Problem]:
+def without_consequences(problems: Iterable[Problem], known: Collection[Problem]) -> list[Problem]:
     """Drop problems that only follow from a known problem at the same path."""
     faulty = {p.path for p in known if p.severity is Severity.ERROR and p.path}
     parents = {path[:-1] for path in faulty}
     similar = {p.stands_for for p in known if p.stands_for}
-    fresh: list[Problem] = []
+    kept: list[Problem] = []
     for problem in problems:
         path = problem.path
         if path in similar or (path in parents and path not in ((), ("spec",), ("metadata",))):
             continue
         if any(path[:end] in faulty for end in range(1, len(path) + 1)):
             continue
-        fresh.append(problem)
-    return fresh
+        kept.append(problem)
+    return kept
 
 
 def diagnostics(problems: Iterable[tuple[Problem, Document]], path: str) -> tuple[Diagnostic, ...]:
@@ -148,7 +148,7 @@ def diagnostics(problems: Iterable[tuple[Problem, Document]], path: str) -> tupl
     ordered = sorted(found, key=lambda d: (d.line or 0, d.column or 0))
     if len(ordered) <= MAX_DIAGNOSTICS:
         return tuple(ordered)
-    # Errors go first: cutting them off must not make a broken manifest look usable.
+    # Errors go first: cutting them off must not make an invalid manifest look usable.
     ordered.sort(key=lambda d: d.severity is Severity.WARNING)
     rest = len(ordered) - MAX_DIAGNOSTICS
     more = Diagnostic(

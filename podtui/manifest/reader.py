@@ -50,7 +50,7 @@ def split_documents(documents: Iterable[Document]) -> Contents:
     """
     contents = Contents()
     others: list[Document] = []
-    for document in opened(documents, contents.problems):
+    for document in expand_lists(documents, contents.problems):
         kind = _kind(document)
         if kind in OBJECT_KINDS:
             contents.objects.append((document, OBJECT_KINDS[kind]))
@@ -69,7 +69,7 @@ def split_documents(documents: Iterable[Document]) -> Contents:
     return contents
 
 
-def opened(documents: Iterable[Document], problems: list[Problem]) -> Iterator[Document]:
+def expand_lists(documents: Iterable[Document], problems: list[Problem]) -> Iterator[Document]:
     """Yield the documents, with each List replaced by its items."""
     count = 0
     for document in documents:

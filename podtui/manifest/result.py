@@ -24,7 +24,7 @@ class ReadResult:
     ``pods`` has one pod or none. With an error among ``diagnostics``, ``pods`` and ``objects`` are
     empty. A pod whose only errors are references to ConfigMaps and Secrets is kept as
     ``candidate``, and ``needs`` lists the objects that must exist in the folder (departure 7); see
-    `settle`.
+    `accept_if_complete`.
     """
 
     pods: tuple[v1.Pod, ...] = ()
@@ -40,14 +40,14 @@ class ReadResult:
     needs: frozenset[ObjectKey] = field(default_factory=frozenset[ObjectKey])
 
     @property
-    def broken(self) -> bool:
+    def invalid(self) -> bool:
         """True if an error prevents the manifest from being used."""
         return any(d.severity is Severity.ERROR for d in self.diagnostics)
 
     @property
     def sound(self) -> bool:
         """True if the file itself has no errors, regardless of the objects that it needs."""
-        return self.candidate is not None or not self.broken
+        return self.candidate is not None or not self.invalid
 
 
 def name_missing(result: ReadResult, known: Collection[ObjectKey]) -> ReadResult:
@@ -156,7 +156,7 @@ def object_keys(item: FolderObject) -> frozenset[str]:
     return frozenset({*item.data, *more})
 
 
-def settle(result: ReadResult, available: Collection[ObjectKey]) -> ReadResult:
+def accept_if_complete(result: ReadResult, available: Collection[ObjectKey]) -> ReadResult:
     """Accept the candidate if the folder has all objects that it needs.
 
     A kubelet would refuse the pod, so that its errors become warnings: it is not portable as a

@@ -351,12 +351,12 @@ def _ports(containers: Iterable[tuple[str, AnyContainer]]) -> Warnings:
 
 
 def _clash(port: ContainerPort, other: ContainerPort) -> str:
-    mine, theirs = port.hostPort or 0, other.hostPort or 0
-    if (port.hostIP, mine) == (other.hostIP, theirs):
+    host_port, other_port = port.hostPort or 0, other.hostPort or 0
+    if (port.hostIP, host_port) == (other.hostIP, other_port):
         return "duplicate"
-    if not mine or not theirs:
+    if not host_port or not other_port:
         return "overlapping"
-    if mine == theirs and bool(port.hostIP) != bool(other.hostIP):
+    if host_port == other_port and bool(port.hostIP) != bool(other.hostIP):
         return "dangerously ambiguous"
     return ""
 

@@ -34,7 +34,7 @@ _WATCHED: Final = (
     Mask.CREATE | Mask.MOVED_TO | Mask.MODIFY | Mask.ATTRIB | Mask.DELETE | Mask.MOVED_FROM
     | Mask.DELETE_SELF | Mask.MOVE_SELF | Mask.ONLYDIR
 )  # fmt: skip
-_POLL_MS: Final = 500
+POLL_MS: Final = 500
 
 Report = Callable[[Iterable[tuple[int, str]]], None]
 """Takes pairs of `ADDED`, `MODIFIED` or `DELETED`, and a name in the folder. An empty name means
@@ -106,11 +106,11 @@ class _PollingWatch:
                 self._folder,
                 watch_filter=None,
                 stop_event=self._stop,
-                step=_POLL_MS,
-                debounce=_POLL_MS,
+                step=POLL_MS,
+                debounce=POLL_MS,
                 raise_interrupt=False,
                 force_polling=True,
-                poll_delay_ms=_POLL_MS,
+                poll_delay_ms=POLL_MS,
                 recursive=False,
             ):
                 self._pass_on(found)

@@ -68,9 +68,9 @@ def same(left: Any, right: Any) -> bool:
     if type(left) is not type(right):
         return False
     if isinstance(left, dict):
-        mine, other = cast("dict[str, Any]", left), cast("dict[str, Any]", right)
-        return mine.keys() == other.keys() and all(same(mine[key], other[key]) for key in mine)
+        one, other = cast("dict[str, Any]", left), cast("dict[str, Any]", right)
+        return one.keys() == other.keys() and all(same(one[key], other[key]) for key in one)
     if isinstance(left, list):
-        ours, others = cast("list[Any]", left), cast("list[Any]", right)
-        return len(ours) == len(others) and all(map(same, ours, others))
+        items, other_items = cast("list[Any]", left), cast("list[Any]", right)
+        return len(items) == len(other_items) and all(map(same, items, other_items))
     return left == right

@@ -116,8 +116,8 @@ class FieldSet:
     def __sub__(self, other: FieldSet) -> FieldSet:
         found = FieldSet()
         found.members = self.members - other.members
-        for step, mine in self.children.items():
-            below = mine - other.children[step] if step in other.children else mine
+        for step, child in self.children.items():
+            below = child - other.children[step] if step in other.children else child
             if below:
                 found.children[step] = below
         return found
@@ -126,10 +126,10 @@ class FieldSet:
         """Remove the fields of a set together with all that is below them."""
         found = FieldSet()
         found.members = self.members - other.members
-        for step, mine in self.children.items():
+        for step, child in self.children.items():
             if step in other.members:
                 continue
-            below = mine.without(other.children[step]) if step in other.children else mine
+            below = child.without(other.children[step]) if step in other.children else child
             if below:
                 found.children[step] = below
         return found

@@ -84,8 +84,8 @@ def apply(
     managers = decode_managers(_metadata(live or {}).get("managedFields"))
     if not managers:
         empty = _prepared(schema, None)
-        mine = Manager("before-first-apply", UPDATE, version, subresource)
-        _update(schema, empty, before, managers, mine, time, _ignored(schema, subresource))
+        updater = Manager("before-first-apply", UPDATE, version, subresource)
+        _update(schema, empty, before, managers, updater, time, _ignored(schema, subresource))
     try:
         validate(schema, applied)
     except PatchError as error:
@@ -136,8 +136,8 @@ def update_managers(
         managers = {}
     version = types()[schema].version
     if managers or live is None:
-        mine = Manager(manager or "unknown", UPDATE, version, subresource)
-        _update(schema, before, after, managers, mine, time, _ignored(schema, subresource))
+        updater = Manager(manager or "unknown", UPDATE, version, subresource)
+        _update(schema, before, after, managers, updater, time, _ignored(schema, subresource))
         merge_oldest_updaters(managers)
     result = copy.deepcopy(new)
     return _finished(live, result, managers)
@@ -168,17 +168,17 @@ def _update(
     before: Object,
     after: Object,
     managers: Managers,
-    mine: Manager,
+    updater: Manager,
     time: str,
     ignored: FieldSet,
 ) -> None:
     changes = compare(schema, before, after).without(ignored)
-    _take_over(managers, changes, None, mine.version)
+    _take_over(managers, changes, None, updater.version)
     taken = (changes.modified | changes.added) - _NEVER_MANAGED
     if taken:
-        known = managers.get(mine)
+        known = managers.get(updater)
         fields = taken | known.fields if known is not None else taken
-        managers[mine] = Entry(fields, mine.version, time)
+        managers[updater] = Entry(fields, updater.version, time)
 
 
 def _take_over(

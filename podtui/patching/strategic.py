@@ -247,8 +247,8 @@ def _sort(items: Items, index: Callable[[Any], int]) -> None:
     before those that precede it."""
     for end in range(1, len(items)):
         for i in range(end, 0, -1):
-            mine, other = index(items[i]), index(items[i - 1])
-            if 0 <= other <= mine:
+            position, previous = index(items[i]), index(items[i - 1])
+            if 0 <= previous <= position:
                 break
             items[i - 1], items[i] = items[i], items[i - 1]
 

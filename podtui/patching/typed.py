@@ -199,23 +199,25 @@ def merge(of: Shape, left: Any, right: Any) -> Any:
         return left if right is ABSENT else right
     if is_list:
         return _merge_lists(of, _items(left), _items(right)) or ABSENT
-    mine, theirs = _map(left), _map(right)
+    left_map, right_map = _map(left), _map(right)
     merged: Object = {}
-    for name in {**mine, **theirs}:
-        out = merge(of.entry(name), mine.get(name, ABSENT), theirs.get(name, ABSENT))
+    for name in {**left_map, **right_map}:
+        out = merge(of.entry(name), left_map.get(name, ABSENT), right_map.get(name, ABSENT))
         if out is not ABSENT:
             merged[name] = out
     return merged or ABSENT
 
 
 def _merge_lists(of: Shape, left: Items, right: Items) -> Items:
-    """Merge by keys: items of ``right`` keep their order, and the others of ``left`` theirs."""
-    ours, theirs = [step_of_item(of, i) for i in left], [step_of_item(of, i) for i in right]
+    """Merge by keys. The items of ``right`` keep their order, and so do the other items of
+    ``left``."""
+    left_steps = [step_of_item(of, item) for item in left]
+    right_steps = [step_of_item(of, item) for item in right]
     of_left: dict[str, Any] = {}
-    for step, item in zip(ours, left, strict=True):
+    for step, item in zip(left_steps, left, strict=True):
         of_left[step] = None if step in of_left else item
-    of_right = dict(zip(theirs, right, strict=True))
-    shared = iter([step for step in theirs if step in of_left])
+    of_right = dict(zip(right_steps, right, strict=True))
+    shared = iter([step for step in right_steps if step in of_left])
     next_shared = next(shared, None)
     merged: Items = []
     done: set[str] = set()
@@ -226,10 +228,10 @@ def _merge_lists(of: Shape, left: Items, right: Items) -> Items:
             merged.append(out)
 
     i = j = 0
-    while i < len(ours) or j < len(theirs):
-        if i < len(ours) and j < len(theirs):
-            step = ours[i]
-            if step == theirs[j]:
+    while i < len(left_steps) or j < len(right_steps):
+        if i < len(left_steps) and j < len(right_steps):
+            step = left_steps[i]
+            if step == right_steps[j]:
                 done.add(step)
                 put(of_left[step], of_right[step])
                 i, j = i + 1, j + 1
@@ -239,16 +241,16 @@ def _merge_lists(of: Shape, left: Items, right: Items) -> Items:
                 # Shared, but not the next one.
                 i += 1
                 continue
-        if i < len(ours):
-            step = ours[i]
+        if i < len(left_steps):
+            step = left_steps[i]
             if step not in of_right:
                 put(left[i], ABSENT)
                 i += 1
                 continue
             if step in done:
                 i += 1
-        if j < len(theirs):
-            step = theirs[j]
+        if j < len(right_steps):
+            step = right_steps[j]
             done.add(step)
             put(of_left.get(step, ABSENT), of_right[step])
             j += 1
@@ -289,11 +291,11 @@ def _compare(of: Shape, left: Any, right: Any, path: Path, found: Comparison) ->
         if is_list:
             _compare_lists(of, _items(left), _items(right), path, found)
         else:
-            mine, theirs = _map(left), _map(right)
-            for name in {**mine, **theirs}:
+            left_map, right_map = _map(left), _map(right)
+            for name in {**left_map, **right_map}:
                 below = (*path, field_step(name))
-                ours, other = mine.get(name, ABSENT), theirs.get(name, ABSENT)
-                _compare(of.entry(name), ours, other, below, found)
+                value, other = left_map.get(name, ABSENT), right_map.get(name, ABSENT)
+                _compare(of.entry(name), value, other, below, found)
     if left is ABSENT:
         found.added.add(path)
     elif right is ABSENT:
@@ -303,22 +305,22 @@ def _compare(of: Shape, left: Any, right: Any, path: Path, found: Comparison) ->
 
 
 def _compare_lists(of: Shape, left: Items, right: Items, path: Path, found: Comparison) -> None:
-    ours, theirs = _grouped(of, left), _grouped(of, right)
-    for step in {**ours, **theirs}:
-        mine, other = ours.get(step, []), theirs.get(step, [])
+    left_groups, right_groups = _grouped(of, left), _grouped(of, right)
+    for step in {**left_groups, **right_groups}:
+        items, other_items = left_groups.get(step, []), right_groups.get(step, [])
         below = (*path, step)
-        if len(mine) <= 1 and len(other) <= 1:
-            _compare(of.item, (mine or [ABSENT])[0], (other or [ABSENT])[0], below, found)
-        elif len(mine) > 1 and len(other) > 1:
-            if not _equal(mine, other):
+        if len(items) <= 1 and len(other_items) <= 1:
+            _compare(of.item, (items or [ABSENT])[0], (other_items or [ABSENT])[0], below, found)
+        elif len(items) > 1 and len(other_items) > 1:
+            if not _equal(items, other_items):
                 found.modified.add(below)
-        elif len(mine) > 1:
-            if other:
-                _compare(of.item, ABSENT, other[0], below, found)
+        elif len(items) > 1:
+            if other_items:
+                _compare(of.item, ABSENT, other_items[0], below, found)
             found.removed.add(below)
         else:
-            if mine:
-                _compare(of.item, mine[0], ABSENT, below, found)
+            if items:
+                _compare(of.item, items[0], ABSENT, below, found)
             found.added.add(below)
 
 
@@ -334,11 +336,11 @@ def _equal(left: Any, right: Any) -> bool:
     if numbers and not isinstance(left, bool) and not isinstance(right, bool):
         return left == right
     if isinstance(left, list) and isinstance(right, list):
-        ours, theirs = cast(Items, left), cast(Items, right)
-        return len(ours) == len(theirs) and all(map(_equal, ours, theirs))
+        items, others = cast(Items, left), cast(Items, right)
+        return len(items) == len(others) and all(map(_equal, items, others))
     if isinstance(left, dict) and isinstance(right, dict):
-        mine, other = cast(Object, left), cast(Object, right)
-        return mine.keys() == other.keys() and all(_equal(mine[key], other[key]) for key in mine)
+        one, other = cast(Object, left), cast(Object, right)
+        return one.keys() == other.keys() and all(_equal(one[key], other[key]) for key in one)
     return same(left, right)
 
 

@@ -1,4 +1,4 @@
-"""The ``pki`` directory of a root directory: made at the first start, renewed in time.
+"""The ``pki`` directory of a root directory: created at the first start, renewed in time.
 
 ==============  ===================================================================
 ``ca.key``      the authority's key

@@ -129,9 +129,9 @@ class TokenIssuer:
         if at >= claims.exp:
             raise InvalidToken("invalid bearer token, service account token has expired")
         if not set(claims.aud) & set(audiences):
-            own, requested = _listed(claims.aud), _listed(audiences)
+            granted, requested = _listed(claims.aud), _listed(audiences)
             raise InvalidToken(
-                f"[invalid bearer token, token audiences {own} is invalid for the target"
+                f"[invalid bearer token, token audiences {granted} is invalid for the target"
                 f" audiences {requested}]"
             )
         return claims

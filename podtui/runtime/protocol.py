@@ -519,7 +519,8 @@ class Session(Protocol):
     """
 
     def output(self) -> AsyncIterator[Output]:
-        """Yield the output as it arrives, until the end. Call this only once."""
+        """Yield the output as it arrives, until the end. Call this only once. Raises
+        `ExecStartError` if the command cannot be started."""
         ...
 
     async def write(self, data: bytes) -> None:

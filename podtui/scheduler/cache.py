@@ -41,7 +41,7 @@ class ClusterCache:
     # --- nodes and namespaces
 
     def set_node(self, facts: NodeFacts) -> NodeFacts | None:
-        """Add or replace a node; return the facts before."""
+        """Add or replace a node; return its previous facts."""
         known = self._nodes.get(facts.name)
         if known is None:
             pods = (pod for pod in self._pods.values() if pod.node == facts.name)
@@ -51,7 +51,7 @@ class ClusterCache:
         return before
 
     def remove_node(self, name: str) -> NodeFacts | None:
-        """Remove a node; its pods come back with it. Return the facts before."""
+        """Remove a node; return its facts. Its pods are kept, in case the node is added again."""
         gone = self._nodes.pop(name, None)
         return gone and gone.facts
 
@@ -107,7 +107,7 @@ class ClusterCache:
         return uid in self._assumed
 
     def nominate(self, pod: PodInfo, node: str) -> None:
-        """Keep the node free for a pod; an empty name ends that."""
+        """Keep the node free for a pod; an empty name cancels this."""
         self._nominated.pop(pod.uid, None)
         if node:
             self._nominated[pod.uid] = replace(pod, nominated=node)

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Final, Literal
 
+from podtui.api.times import rfc3339_micros
 from podtui.api.v1 import Event, ObjectMeta, ObjectReference
 from podtui.clock import Clock
 from podtui.errors import AgentUnavailable, ApiError, PodtuiError
@@ -88,7 +89,7 @@ class SchedulerEvents:
             apiVersion="v1",
             kind="Event",
             metadata=ObjectMeta(name=f"{about.name}.{nanos:x}", namespace=about.namespace),
-            eventTime=_micros(now),
+            eventTime=_micro_time(now),
             reportingComponent=self._component,
             reportingInstance=self._instance,
             action=action,
@@ -125,7 +126,8 @@ class SchedulerEvents:
     async def _send(self, series: _Series) -> None:
         meta = series.event.metadata
         if series.count > 1:
-            patch = {"series": {"count": series.count, "lastObservedTime": _micros(series.last)}}
+            last = _micro_time(series.last)
+            patch = {"series": {"count": series.count, "lastObservedTime": last}}
             try:
                 await self._api.patch_event(meta.namespace, meta.name, patch)
             except ApiError as error:
@@ -136,5 +138,10 @@ class SchedulerEvents:
         await self._api.create_event(series.event)
 
 
-def _micros(moment: datetime) -> str:
-    return f"{moment:%Y-%m-%dT%H:%M:%S.%fZ}"
+def _micro_time(moment: datetime) -> str:
+    """Format as a MicroTime of a whole second, the precision of the kubelet's events.
+
+    Clients that sort by time, like ``kubectl events``, would otherwise show ``Scheduled`` after the
+    kubelet's events of the same second.
+    """
+    return rfc3339_micros(moment.replace(microsecond=0))

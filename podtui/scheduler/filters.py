@@ -156,7 +156,7 @@ def _ports(pending: Pending, node: NodeInfo, _: CycleState) -> Rejection | None:
     if not pending.ports:
         return None
     taken = {port for pod in node.pods.values() for port in pod.ports}
-    if not any(ports_clash(port, theirs) for port in pending.ports for theirs in taken):
+    if not any(ports_clash(port, used) for port in pending.ports for used in taken):
         return None
     reason = "node(s) didn't have free ports for the requested pod ports"
     return Rejection("NodePorts", UNSCHEDULABLE, (reason,))
@@ -186,21 +186,21 @@ def fits_empty(pending: Pending, node: NodeFacts) -> bool:
     )
 
 
-def disks_clash(mine: Volume, theirs: Volume) -> bool:
+def disks_clash(one: Volume, other: Volume) -> bool:
     """Return whether two volumes are one disk that only one pod may use."""
-    if mine.gcePersistentDisk and (gce := theirs.gcePersistentDisk):
-        disk = mine.gcePersistentDisk
+    if one.gcePersistentDisk and (gce := other.gcePersistentDisk):
+        disk = one.gcePersistentDisk
         return disk.pdName == gce.pdName and not (disk.readOnly and gce.readOnly)
-    if mine.awsElasticBlockStore and (ebs := theirs.awsElasticBlockStore):
-        return mine.awsElasticBlockStore.volumeID == ebs.volumeID
-    if mine.iscsi and (iscsi := theirs.iscsi):
-        return mine.iscsi.iqn == iscsi.iqn and not (mine.iscsi.readOnly and iscsi.readOnly)
-    if mine.rbd and (rbd := theirs.rbd):
+    if one.awsElasticBlockStore and (ebs := other.awsElasticBlockStore):
+        return one.awsElasticBlockStore.volumeID == ebs.volumeID
+    if one.iscsi and (iscsi := other.iscsi):
+        return one.iscsi.iqn == iscsi.iqn and not (one.iscsi.readOnly and iscsi.readOnly)
+    if one.rbd and (rbd := other.rbd):
         return (
-            not set(mine.rbd.monitors).isdisjoint(rbd.monitors)
-            and (mine.rbd.pool or "rbd") == (rbd.pool or "rbd")
-            and mine.rbd.image == rbd.image
-            and not (mine.rbd.readOnly and rbd.readOnly)
+            not set(one.rbd.monitors).isdisjoint(rbd.monitors)
+            and (one.rbd.pool or "rbd") == (rbd.pool or "rbd")
+            and one.rbd.image == rbd.image
+            and not (one.rbd.readOnly and rbd.readOnly)
         )
     return False
 
@@ -209,7 +209,7 @@ def _disks(pending: Pending, node: NodeInfo, _: CycleState) -> Rejection | None:
     if not pending.info.disks:
         return None
     taken = [disk for pod in node.pods.values() for disk in pod.disks]
-    if not any(disks_clash(mine, theirs) for mine in pending.info.disks for theirs in taken):
+    if not any(disks_clash(mine, used) for mine in pending.info.disks for used in taken):
         return None
     return Rejection(VOLUME_RESTRICTIONS, UNSCHEDULABLE, ("node(s) had no available disk",))
 
@@ -258,11 +258,11 @@ FILTERS: Final[tuple[Filter, ...]] = (
 )
 
 
-# --- conditions that are checked once, before any node is looked at
+# --- conditions that are checked once, before the filters
 
 
 def refused_everywhere(pod: Pod) -> Rejection | None:
-    """Return why no node could take the pod, whatever it is like."""
+    """Return the reason why no node at all could take the pod."""
     names = named_nodes(pod)
     if names is not None and not names:
         return _unresolvable(NODE_AFFINITY, "pod affinity terms conflict")

@@ -1,4 +1,4 @@
-"""Which change of the cluster may help a pod that was refused: the scheduler's queueing hints."""
+"""The scheduler's queueing hints: decide whether a change of the cluster may help a refused pod."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from podtui.scheduler.infos import NodeFacts, PodInfo, counted_requests
 
 @dataclass(frozen=True, slots=True)
 class PodChange:
-    """Another pod that has a node (or one kept free for it) came, went or changed."""
+    """Another pod that has a node (or one kept free for it) was added, removed or changed."""
 
     before: PodInfo | None
     after: PodInfo | None
@@ -92,7 +92,7 @@ def _free_port(pending: Pending, change: Change) -> bool:
     match change:
         case PodChange(PodInfo() as gone, None):
             return gone.reserved and any(
-                ports_clash(mine, theirs) for mine in pending.ports for theirs in gone.ports
+                ports_clash(port, freed) for port in pending.ports for freed in gone.ports
             )
         case _:
             return _new_node(pending, change)
@@ -126,7 +126,7 @@ def _free_disk(pending: Pending, change: Change) -> bool:
     match change:
         case PodChange(PodInfo() as gone, None):
             return gone.namespace == pending.info.namespace and any(
-                disks_clash(mine, theirs) for mine in pending.info.disks for theirs in gone.disks
+                disks_clash(disk, freed) for disk in pending.info.disks for freed in gone.disks
             )
         case _:
             return _new_node(pending, change)

@@ -1,4 +1,4 @@
-"""The properties of pods and nodes that scheduling needs; the rest of the objects is not kept."""
+"""The properties of pods and nodes that scheduling needs."""
 
 from __future__ import annotations
 
@@ -62,8 +62,8 @@ class Term:
 
 
 def _term(pod: Pod, term: PodAffinityTerm, weight: int = 0) -> Term:
-    own = not term.namespaces and term.namespaceSelector is None
-    names = (pod.metadata.namespace,) if own else term.namespaces
+    in_pod_namespace = not term.namespaces and term.namespaceSelector is None
+    names = (pod.metadata.namespace,) if in_pod_namespace else term.namespaces
     return Term(
         term.labelSelector, frozenset(names), term.namespaceSelector, term.topologyKey, weight
     )
@@ -71,7 +71,7 @@ def _term(pod: Pod, term: PodAffinityTerm, weight: int = 0) -> Term:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PodInfo:
-    """A pod as other pods and its node see it."""
+    """The properties of a pod that matter to its node and to other pods."""
 
     uid: str
     namespace: str
@@ -112,8 +112,8 @@ def _is_disk(volume: Volume) -> bool:
 def _scored(pod: Pod) -> tuple[int, int]:
     """Return cpu and memory of a pod on a node, as the resource score counts them."""
     missing = dict(_MISSING)
-    own = pod.spec.resources
-    if own is not None and any(map(is_pod_level, own.requests)):
+    resources = pod.spec.resources
+    if resources is not None and any(map(is_pod_level, resources.requests)):
         known = request_amounts(pod, in_use=True)
         missing = {name: amount for name, amount in _MISSING.items() if name not in known}
     found = request_amounts(pod, in_use=True, missing=missing)

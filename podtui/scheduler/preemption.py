@@ -1,4 +1,4 @@
-"""Make room for a pod: on which node, and which pods have to end."""
+"""Preemption: choose the node on which to make room for a pod, and the pods to end there."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class Preemption:
 def preempt(
     pending: Pending, snapshot: Snapshot, state: CycleState, diagnosis: Diagnosis
 ) -> Preemption:
-    """Choose the node on which ending pods of lower priority costs least."""
+    """Choose the node on which to end pods of lower priority."""
     if text := _not_eligible(pending, snapshot, diagnosis):
         return Preemption(message=_message(text))
     refused = {name for name, one in diagnosis.nodes.items() if one.code == UNSCHEDULABLE}
@@ -56,7 +56,7 @@ def preempt(
     if not candidates:
         failed = Diagnosis(total=len(snapshot.nodes), nodes=rejected, absent=_NO_HELP)
         return Preemption(nominated="", message=_message(failed.message()))
-    selected = cheapest(candidates)
+    selected = pick_node(candidates)
     return Preemption(nominated=selected, victims=candidates[selected])
 
 
@@ -109,10 +109,11 @@ def _importance(pod: PodInfo) -> tuple[int, str]:
     return (-pod.priority, pod.started or _NOT_STARTED)
 
 
-def cheapest(candidates: Mapping[str, Victims]) -> str:
-    """Return the node whose victims matter least: by the highest priority among them, the sum of
-    the priorities, their number, and how late the most important ones started. Disruption budgets,
-    which would come first, do not exist here."""
+def pick_node(candidates: Mapping[str, Victims]) -> str:
+    """Return the node with the least important victims. Nodes are compared by the highest priority
+    of their victims, then by the sum of the priorities, the number of victims, and the latest start
+    of the most important ones. kube-scheduler compares disruption budgets first, which do not exist
+    here."""
     costs: Sequence[Callable[[Victims], Any]] = (
         lambda victims: -victims[0].priority,
         lambda victims: -sum(pod.priority - _LOWEST_PRIORITY for pod in victims),

@@ -1,4 +1,4 @@
-"""The pods that wait for a node, and when to try each again. Pure: no task, no I/O."""
+"""The queue of the pods that wait for a node. Pure: no task, no I/O."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Place(Enum):
     """The location of a pod. Each pod is in exactly one."""
 
     ACTIVE = "active"
-    """To be tried now; by priority, then by the time since it waits."""
+    """To be tried now: by priority, then the longest waiting first."""
     BACKOFF = "backoff"
     """To be tried after its back-off, or before if no other pod is active."""
     ERROR = "error"
@@ -78,8 +78,8 @@ def backoff_seconds(attempts: int) -> float:
 
 
 class SchedulingQueue:
-    """``clock`` returns seconds that never decrease. Back-offs end at full seconds, so that pods of
-    one second are tried by their priority."""
+    """``clock`` returns seconds that never decrease. Back-offs end at full seconds, so that pods
+    whose back-offs end in the same second are tried by priority."""
 
     def __init__(self, clock: Callable[[], float]) -> None:
         self._clock = clock
@@ -116,7 +116,7 @@ class SchedulingQueue:
             case Place.GATED:
                 self._activate(queued)
             case Place.WAITING:
-                self._retry_if_it_helps(queued, (change,))
+                self._requeue_if_useful(queued, (change,))
             case _:
                 pass
 
@@ -140,7 +140,8 @@ class SchedulingQueue:
         return found
 
     def put_back(self, queued: Queued, plugins: frozenset[str] = frozenset()) -> None:
-        """Return a pod that these plugins refused; none means that something failed."""
+        """Put a pod back after a failed attempt. ``plugins`` are those that refused it; none means
+        that the attempt failed with an error."""
         if self._pods.get(queued.uid) is not queued:
             return
         queued.plugins = plugins
@@ -155,17 +156,17 @@ class SchedulingQueue:
         if plugins:
             missed, queued.missed = queued.missed, []
             self._put(queued, Place.WAITING)
-            self._retry_if_it_helps(queued, missed)
+            self._requeue_if_useful(queued, missed)
         else:
             self._retry(queued)
 
     def move(self, change: Change, only: Callable[[Pending], bool] = _ALL) -> None:
-        """Try the refused pods again that the change may help."""
+        """Try those refused pods again that the change may help."""
         for queued in list(self._pods.values()):
             if queued.place is Place.IN_FLIGHT:
                 queued.missed.append(change)
             elif queued.place is Place.WAITING and only(queued.pending):
-                self._retry_if_it_helps(queued, (change,))
+                self._requeue_if_useful(queued, (change,))
 
     def deadline(self) -> float | None:
         """Return when `pop` may return a pod without any change; None if never."""
@@ -179,7 +180,7 @@ class SchedulingQueue:
 
     # --- moves
 
-    def _retry_if_it_helps(self, queued: Queued, changes: Iterable[Change]) -> None:
+    def _requeue_if_useful(self, queued: Queued, changes: Iterable[Change]) -> None:
         if any(
             helps(queued.pending, plugin, change) for change in changes for plugin in queued.plugins
         ):

@@ -1,4 +1,4 @@
-"""The loop: follow the API, try the waiting pods one by one, bind or report them."""
+"""The scheduling loop: follow the API, try the waiting pods one by one, and bind or report them."""
 
 from __future__ import annotations
 
@@ -60,11 +60,11 @@ class Scheduler:
             while True:
                 queued = None if self._unknown else self._queue.pop()
                 if queued is None:
-                    await self._until_something_changes()
+                    await self._wait_for_change()
                 else:
                     await self._attempt(queued, group)
 
-    async def _until_something_changes(self) -> None:
+    async def _wait_for_change(self) -> None:
         deadline = None if self._unknown else self._queue.deadline()
         try:
             async with asyncio.timeout_at(deadline):
@@ -98,7 +98,7 @@ class Scheduler:
             self._wake.set()
 
     async def _follow_namespaces(self) -> None:
-        """Keep the labels of the namespaces. A server without namespaces has none with labels."""
+        """Keep the labels of the namespaces. If the server has no namespaces, there are none."""
         labels: dict[str, Mapping[str, str]] = {}
         async for delta in self._api.follow(Namespace):
             match delta:
@@ -210,7 +210,8 @@ class Scheduler:
             self._queue.move(PodChange(gone, None))
 
     def _free_nominated(self, pod: PodInfo) -> None:
-        """Tell those that had to respect it that no node is kept free for the pod any more."""
+        """No node is kept free for the pod any more: try those pods again that had to respect
+        this."""
         self._queue.move(PodChange(pod, None), lambda other: other.info.priority <= pod.priority)
 
     # --- attempts
@@ -226,7 +227,7 @@ class Scheduler:
         if verdict.node:
             assumed = self._cache.assume(queued.pending.info, verdict.node)
             group.create_task(self._bind(queued, assumed), name=f"bind {assumed.name}")
-            # Many pods may be active: let the others of this event loop go on.
+            # Many pods may be active: let the other tasks of this event loop run.
             await asyncio.sleep(0)
         else:
             await self._refused(queued, verdict)
@@ -294,10 +295,10 @@ class Scheduler:
         self._events.record(about, "Normal", "Preempted", "Preempting", text)
 
     async def _report(self, queued: Queued, reason: Reason, verdict: Verdict) -> None:
-        """Put the pod back into the queue, and say in its status and in an event why."""
+        """Put the pod back into the queue, and report the reason in its status and in an event."""
         pod = self._waiting.get(queued.uid)
         if pod is None:
-            # It has been deleted, or bound by somebody else.
+            # It has been deleted, or bound by another scheduler.
             self._queue.delete(queued.uid)
             return
         self._queue.put_back(queued, verdict.plugins)

@@ -1,4 +1,5 @@
-"""Topology spread constraints: how evenly the matching pods lie over zones, hosts and the like."""
+"""Topology spread constraints: how evenly the matching pods are spread over zones, hosts and other
+domains."""
 
 from __future__ import annotations
 
@@ -48,7 +49,7 @@ class Constraint:
         )
 
     def count(self, namespace: str, pods: Iterable[PodInfo]) -> int:
-        """Return how many of the pods match. A selector of everything counts nothing."""
+        """Return how many of the pods match. An absent or empty selector counts nothing."""
         if not self.extra and self.spec.labelSelector in (None, LabelSelector()):
             return 0
         return sum(
@@ -117,8 +118,8 @@ class SpreadState:
             if domain is None:
                 reason = f"{_MISMATCH} (missing required label)"
                 return Rejection(PLUGIN, UNRESOLVABLE, (reason,))
-            own = one.matches(self._pod.metadata.labels)
-            skew = self._counts[index].get(domain, 0) + own - self._minimum(index)
+            matches_itself = one.matches(self._pod.metadata.labels)
+            skew = self._counts[index].get(domain, 0) + matches_itself - self._minimum(index)
             if skew > one.spec.maxSkew:
                 return Rejection(PLUGIN, UNSCHEDULABLE, (_MISMATCH,))
         return None

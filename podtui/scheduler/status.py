@@ -1,4 +1,4 @@
-"""Why a node, or the whole cluster, does not take a pod, and the message that says so."""
+"""The reasons why a node, or the whole cluster, cannot take a pod, and their message."""
 
 from __future__ import annotations
 
@@ -24,13 +24,14 @@ class Rejection:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Diagnosis:
-    """Why no node takes the pod. Nodes that are not in ``nodes`` were refused for ``absent``."""
+    """The reasons why no node can take the pod. Nodes that are not in ``nodes`` were refused for
+    ``absent``."""
 
     total: int
     nodes: Mapping[str, Rejection] = field(default_factory=dict[str, Rejection])
     absent: Rejection = Rejection("", UNRESOLVABLE, ())
     before: str = ""
-    """The reason that holds for all nodes, found before any was looked at."""
+    """The reason that holds for all nodes, found before the filters ran."""
     plugins: frozenset[str] = frozenset()
 
     def rejection(self, node: str) -> Rejection:

@@ -13,6 +13,7 @@ from podtui.server.encoding.media_types import yaml_responses
 from podtui.server.limits import LARGEST_BODY, Limits, RequestLimits
 from podtui.server.node.files import FileRoutes
 from podtui.server.node.kubelet import KubeletRoutes
+from podtui.server.node.locations import PodLocations
 from podtui.server.node.logs import LogRoutes
 from podtui.server.node.port_forward import PortForwardRoutes
 from podtui.server.node.remote_command import RemoteCommandRoutes
@@ -84,9 +85,11 @@ def build_app(
         if resource.strategy is not None:
             app.add_routes(WriteRoutes(resource, records, kubelet, clock).routes())
     app.add_routes(PodRequestRoutes(records, clock).routes())
-    app.add_routes(LogRoutes(records, kubelet, clock=clock, streams=streams).routes())
-    app.add_routes(KubeletRoutes(records, kubelet).routes())
-    for part in (RemoteCommandRoutes, PortForwardRoutes, FileRoutes):
-        app.add_routes(part(kubelet.sessions, sockets).routes())
+    locations = PodLocations(records)
+    app.add_routes(LogRoutes(locations, kubelet, clock=clock, streams=streams).routes())
+    app.add_routes(KubeletRoutes(kubelet).routes())
+    for part in (RemoteCommandRoutes, PortForwardRoutes):
+        app.add_routes(part(kubelet.sessions, sockets, locations).routes())
+    app.add_routes(FileRoutes(kubelet.sessions, sockets).routes())
     app.add_routes(extra_routes)
     return app

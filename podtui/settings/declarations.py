@@ -104,7 +104,7 @@ class Settings(Struct, frozen=True, kw_only=True):
         str,
         Setting(
             values.node_name,
-            "suffix of every pod's name",
+            "name of the node; suffix of the names of static pods",
             default="the host's name",
             flag=Flag("--node-name", "NAME", "name of the node (default: the hostname)"),
             aliases=("hostnameOverride",),
@@ -118,7 +118,8 @@ class Settings(Struct, frozen=True, kw_only=True):
         str,
         Setting(
             values.address,
-            "the address on which the API is served; beyond loopback, other machines can reach it",
+            "the address that the API listens on; with any but a loopback address, other machines"
+            " can reach it",
             flag=Flag("--api-address", "ADDRESS", "address of the API"),
         ),
     ] = "127.0.0.1"
@@ -126,7 +127,7 @@ class Settings(Struct, frozen=True, kw_only=True):
         int,
         Setting(
             values.integer,
-            "the API's port; 0 is a free one, which the root directory keeps",
+            "the API's port; 0 chooses a free port at the first start, and keeps it",
             flag=Flag(
                 "--api-port", "PORT", "port of the API (default: a free port, which is kept)"
             ),
@@ -221,7 +222,7 @@ class Settings(Struct, frozen=True, kw_only=True):
         _Map, Setting(values.text_map, "subtracted from capacity: `{cpu: 100m, memory: 256Mi}`")
     ] = {}
     kubeReserved: Annotated[
-        _Map, Setting(values.text_map, "subtracted from capacity, too, for podtui itself")
+        _Map, Setting(values.text_map, "also subtracted from capacity, for podtui itself")
     ] = {}
     evictionHard: Annotated[
         _Map,
@@ -239,11 +240,13 @@ class Settings(Struct, frozen=True, kw_only=True):
     ] = False
     evictionSoft: Annotated[
         _Map,
-        Setting(values.text_map, "soft thresholds; each signal needs a grace period, too"),
+        Setting(values.text_map, "soft thresholds; each signal also needs a grace period"),
     ] = {}
     evictionSoftGracePeriod: Annotated[
         Mapping[str, float],
-        Setting(values.durations, "the time by signal after which podtui acts on soft thresholds"),
+        Setting(
+            values.durations, "by signal: how long a soft threshold must be met before podtui acts"
+        ),
     ] = {}
     evictionMinimumReclaim: Annotated[
         _Map, Setting(values.text_map, "how much to reclaim beyond the threshold")
@@ -252,7 +255,7 @@ class Settings(Struct, frozen=True, kw_only=True):
         float,
         Setting(
             values.duration,
-            "how long a pressure condition stays after the pressure was last observed",
+            "how long a pressure condition is kept after the pressure was last observed",
         ),
     ] = 300.0
     evictionMaxPodGracePeriod: Annotated[
@@ -268,7 +271,7 @@ class Settings(Struct, frozen=True, kw_only=True):
         Setting(values.duration, "interval of full lists of the folder, in addition to the watch"),
     ] = 20.0
     syncFrequency: Annotated[
-        float, Setting(values.duration, "interval of resyncs of a pod without events")
+        float, Setting(values.duration, "interval at which a pod without events is synced")
     ] = 60.0
     maxContainerRestartPeriod: Annotated[
         float,
@@ -313,12 +316,17 @@ class Settings(Struct, frozen=True, kw_only=True):
         ),
     ] = 85
     imageGCLowThresholdPercent: Annotated[
-        int, Setting(values.percent, "disk usage at which it stops to delete them")
+        int, Setting(values.percent, "disk usage at which it stops deleting them")
     ] = 80
-    imageMinimumGCAge: Annotated[float, Setting(values.duration, "younger images are kept")] = 120.0
+    imageMinimumGCAge: Annotated[
+        float, Setting(values.duration, "images younger than this are kept")
+    ] = 120.0
     imageMaximumGCAge: Annotated[
         float,
-        Setting(values.duration, "older images are always deleted if unused; 0 means never"),
+        Setting(
+            values.duration,
+            "unused images older than this are deleted at any disk usage; 0 disables this",
+        ),
     ] = 0.0
     allowedUnsafeSysctls: Annotated[
         tuple[str, ...], Setting(values.texts, "patterns such as `net.core.*`")
@@ -388,16 +396,16 @@ class Settings(Struct, frozen=True, kw_only=True):
         str,
         Setting(
             values.one_of("None", "Static"),
-            "`Static`: containers of Guaranteed pods get memory of given NUMA nodes",
+            "`Static`: containers of Guaranteed pods get memory of specific NUMA nodes",
         ),
     ] = "None"
     reservedMemory: Annotated[
         tuple[tuple[int, Mapping[str, str]], ...],
         Setting(
             values.reserved_memory,
-            "memory and huge pages by NUMA node that the memory manager leaves alone:"
-            " `[{numaNode: 0, limits: {memory: 1Gi}}]`; the sum must be what `systemReserved`,"
-            " `kubeReserved` and `evictionHard` reserve",
+            "memory and huge pages, by NUMA node, that the memory manager does not allocate:"
+            " `[{numaNode: 0, limits: {memory: 1Gi}}]`; the sum must equal what"
+            " `systemReserved`, `kubeReserved` and `evictionHard` reserve",
         ),
     ] = ()
     topologyManagerPolicy: Annotated[
@@ -410,7 +418,7 @@ class Settings(Struct, frozen=True, kw_only=True):
     topologyManagerScope: Annotated[
         str,
         Setting(
-            values.one_of("container", "pod"), "whether each container or the whole pod is aligned"
+            values.one_of("container", "pod"), "`container` or `pod`: what is aligned as a whole"
         ),
     ] = "container"
     topologyManagerPolicyOptions: Annotated[
@@ -454,7 +462,7 @@ class Settings(Struct, frozen=True, kw_only=True):
         float,
         Setting(
             values.duration,
-            "the part of it that is reserved for critical pods",
+            "the part of `shutdownGracePeriod` that is reserved for critical pods",
             bound=Bound(
                 lambda seconds: not 0 < seconds < 1, "must be either zero or otherwise >= 1 sec"
             ),
@@ -464,7 +472,8 @@ class Settings(Struct, frozen=True, kw_only=True):
         tuple[tuple[int, int], ...],
         Setting(
             values.shutdown_steps,
-            "the same by pod priority: `[{priority: 0, shutdownGracePeriodSeconds: 60}]`",
+            "periods by pod priority, instead of the two above:"
+            " `[{priority: 0, shutdownGracePeriodSeconds: 60}]`",
             file_only=True,
         ),
     ] = ()

@@ -47,8 +47,8 @@ Resource = Literal[
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Kept:
-    """How the objects of a resource are kept.
+class Retention:
+    """The rules for keeping the objects of a resource.
 
     ``history`` is the number of changes kept for watches. ``durable`` records survive a power
     failure; the last changes of others may be lost to one, but not to a crash of the process.
@@ -59,17 +59,17 @@ class Kept:
     durable: bool = True
 
 
-RESOURCES: Final[Mapping[Resource, Kept]] = {
-    "pods": Kept(type=Pod, history=4096),
+RESOURCES: Final[Mapping[Resource, Retention]] = {
+    "pods": Retention(type=Pod, history=4096),
     # Low for nodes and leases, whose heartbeats are never replayed.
-    "nodes": Kept(type=Node, history=256, durable=False),
-    "events": Kept(type=Event, history=4096, durable=False),
-    "namespaces": Kept(type=Namespace),
-    "configmaps": Kept(type=ConfigMap),
-    "secrets": Kept(type=Secret),
-    "serviceaccounts": Kept(type=ServiceAccount),
-    "leases": Kept(type=Lease, history=256, durable=False),
-    "manifests": Kept(type=Manifest),
+    "nodes": Retention(type=Node, history=256, durable=False),
+    "events": Retention(type=Event, history=4096, durable=False),
+    "namespaces": Retention(type=Namespace),
+    "configmaps": Retention(type=ConfigMap),
+    "secrets": Retention(type=Secret),
+    "serviceaccounts": Retention(type=ServiceAccount),
+    "leases": Retention(type=Lease, history=256, durable=False),
+    "manifests": Retention(type=Manifest),
     # Low, because each change contains the whole timeline.
-    "timelines": Kept(type=Timeline, history=256, durable=False),
+    "timelines": Retention(type=Timeline, history=256, durable=False),
 }

@@ -40,7 +40,9 @@ from podtui.tui.commands.agent import (
 )
 from podtui.tui.commands.availability import is_available
 from podtui.tui.commands.custom_runner import CustomRunner
+from podtui.tui.commands.edit_record import offer_saved_pods
 from podtui.tui.commands.registry import Command, available_commands, completions, parse_command
+from podtui.tui.commands.saved_pods import SavedPods, SaveError
 from podtui.tui.commands.session import Selection, Session, leave_dialog
 from podtui.tui.commands.terminal import (
     abandon_closed_terminal,
@@ -136,6 +138,7 @@ class PodtuiApp(KeyQueue):
         preferences: Preferences | None = None,
         preferences_file: PreferencesFile | None = None,
         memory: MemoryFile | None = None,
+        saved_pods: SavedPods | None = None,
         now: Callable[[], float] = time.time,
         server: Server = LOCAL,
         on_painted: Callable[[], None] | None = None,
@@ -159,8 +162,9 @@ class PodtuiApp(KeyQueue):
         """The folder the user asked for, if the agent watches another one."""
         self.start_error = start_error
         self.session = Session(
-            self, client, self.model, ScreenFactory(), now, asked_path, readonly=readonly
-        )
+            self, client, self.model, ScreenFactory(), now, asked_path, readonly=readonly,
+            saved_pods=saved_pods or SavedPods(None),
+        )  # fmt: skip
         self.custom = CustomRunner(self, self.session, self._selection)
         self.session.user_bindings = self.custom.active_bindings
         self.memory = memory or MemoryFile(None)
@@ -169,6 +173,8 @@ class PodtuiApp(KeyQueue):
         self.preferred = LivePreferences(
             self, self.custom, preferences or Preferences(), preferences_file
         )
+        self._saved: list[tuple[str, bytes]] = []
+        """Manifests of pods that an earlier screen deleted, but did not create again."""
         self._agent = agent
         self._restart_at = 0.0
         self._restart_delay = FIRST_RESTART
@@ -225,6 +231,8 @@ class PodtuiApp(KeyQueue):
         if self._on_painted is not None:
             self._on_painted()
         self.run_worker(self._follow_all, name="follow", group="follow")
+        if not self.session.readonly:
+            self.run_worker(self._read_saved_pods, name="saved pods", group="saved pods")
         if self._theme_dirs:
             self.run_worker(self._watch_themes, name="themes", group="themes")
 
@@ -232,6 +240,9 @@ class PodtuiApp(KeyQueue):
         if isinstance(event, InputEvent):
             self._last_input = time.monotonic()
         await super().on_event(event)
+
+    async def command_opened(self) -> None:
+        await self.session.next_question()
 
     async def on_key(self, event: Key) -> None:
         """Run a custom command or hotkey, if no widget has handled its key."""
@@ -295,6 +306,17 @@ class PodtuiApp(KeyQueue):
                 self._schedule()
             await asyncio.sleep(RETRY_SECONDS)
 
+    async def _read_saved_pods(self) -> None:
+        try:
+            self._saved = await asyncio.to_thread(self.session.saved_pods.saved)
+        except SaveError as error:
+            self.notify(str(error), title="Create again", severity="error", markup=False)
+
+    def _offer_saved_pods(self) -> None:
+        if self._saved and self.model.link is Link.CONNECTED and not self.session.asking:
+            saved, self._saved = self._saved, []
+            self.session.start("Create again", lambda: offer_saved_pods(self.session, saved))
+
     async def _measure(self) -> None:
         while True:
             if self.model.link is Link.CONNECTED:
@@ -341,6 +363,7 @@ class PodtuiApp(KeyQueue):
 
     def tick(self) -> None:
         self._restart_lost_agent()
+        self._offer_saved_pods()
         self._show(Changes(self.model.recovered(self.session.now())))
 
     def _show(self, changes: Changes) -> None:

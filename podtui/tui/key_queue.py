@@ -1,16 +1,17 @@
 """Process keys that arrive in one burst (fast typing, paste, a slow connection) in order: each key
-acts on the state that the previous one left. Textual dispatches all of them before the first is
-handled.
+acts on the state that the previous one left, such as the dialog that it opened. Textual dispatches
+all of them before the first is handled.
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Sequence
 from contextlib import suppress
-from typing import Final
+from typing import Any, Final, cast
 
+from textual.app import ScreenStackError
 from textual.dom import DOMNode
 from textual.events import Event, Key, MouseDown
 from textual.message_pump import MessagePump
@@ -18,71 +19,113 @@ from textual.widgets import Input
 
 from podtui.tui.widgets.notices import Notices
 
-PROMPTING: Final = frozenset({"command", "filter", "search", "find"})
-"""Actions that open a text input."""
 OPENERS: Final = frozenset("/:")
 """Characters after which users type text."""
 TEXT_ENDS: Final = frozenset({"enter", "escape"})
-MOST_SECONDS: Final = 2.0
-"""Timeout for one widget: a widget that is being removed may never answer."""
+MOST_SECONDS: Final = 10.0
+"""Seconds after which the next key is handled, even if this one is not."""
+CHECK_SECONDS: Final = 0.05
+"""Seconds between checks that a widget which does not answer still exists."""
 Action = tuple[str, str, tuple[object, ...]]
 
 
 class KeyQueue(Notices):
-    """An app that handles keys that open, edit or end a text input before it reads the next key."""
+    """An app that handles each key completely, with everything that it triggers, before the next.
+
+    A key that is typed meanwhile waits, but a priority binding (ctrl+c) does not.
+    """
 
     def __init__(self) -> None:
         super().__init__()
         self._due: deque[tuple[Action, DOMNode]] = deque()
+        self._typed: deque[Key] = deque()
+        """The keys that wait."""
+        self._handling = asyncio.Event()
+        """Set while a key is handled."""
+        self._receivers: Sequence[MessagePump] = ()
+        """The widget that received this key, and its ancestors."""
         self._ignoring_text = False
+
+    def on_mount(self) -> None:
+        self.run_worker(self._handle_keys, name="keys", group="keys")
+        # Keys for the screen are none for the program that takes the terminal, and vice versa.
+        cast("Any", self).app_suspend_signal.subscribe(self, self._drop_typed)
+
+    def _drop_typed(self, _: object) -> None:
+        self._typed.clear()
 
     async def on_event(self, event: Event) -> None:
         if isinstance(event, MouseDown):
             self._ignoring_text = False
-        if isinstance(event, Key) and not event.is_forwarded and await self._handle_at_once(event):
+        if isinstance(event, Key) and not event.is_forwarded:
+            await self._receive(event)
+        else:
+            await super().on_event(event)
+
+    async def _receive(self, event: Key) -> None:
+        if not self._handling.is_set():
+            await self._begin(event)
             return
-        await super().on_event(event)
+        found = self.screen.active_bindings.get(event.key) if self.screen_stack else None
+        if found is not None and found.binding.priority:
+            self._typed.clear()
+            await super().on_event(event)
+        else:
+            self._typed.append(event)
 
-    async def _handle_at_once(self, event: Key) -> bool:
-        """Run the action of a key that cannot wait; return whether the key was handled."""
-        if not self.screen_stack:
-            # The app is closing.
+    async def _begin(self, event: Key) -> None:
+        # Without a screen, the app is closing.
+        if self.screen_stack and not self._is_ignored_text(event):
+            self._receivers = (self.focused or self.screen).ancestors_with_self
+            self._handling.set()
+            await super().on_event(event)
+
+    async def _handle_keys(self) -> None:
+        """Begin each waiting key when the one before it is handled, until the app closes."""
+        with suppress(ScreenStackError):
+            while True:
+                await self._handling.wait()
+                with suppress(TimeoutError):
+                    async with asyncio.timeout(MOST_SECONDS):
+                        await self._handled()
+                self._handling.clear()
+                while self._typed and not self._handling.is_set():
+                    await self._begin(self._typed.popleft())
+
+    async def _handled(self) -> None:
+        """Wait until the current key, and everything that it triggered, is handled."""
+        # The key passes from the widget up to the app, which runs its action. The action may post
+        # messages, which take the same way, each first to the widget that posts it.
+        await settled([*self._receivers] * 3)
+        await self.command_opened()
+        if self.screen not in self._receivers:
+            # The key opened a screen, which may ask the app for the focus.
+            await settled([self.screen, self])
+
+    async def command_opened(self) -> None:
+        """Wait until the command that the current key started asks its question, or ends."""
+
+    def _is_ignored_text(self, event: Key) -> bool:
+        """Return whether to ignore a key: letters after an opener that has no effect here would run
+        as keys, until the user ends the line.
+        """
+        if isinstance(self.focused, Input):
             return False
-        entry = self.focused if isinstance(self.focused, Input) else None
-        if entry is not None and event.is_printable:
+        if self._ignoring_text:
+            self._ignoring_text = event.is_printable or event.key == "backspace"
+            return self._ignoring_text or event.key in TEXT_ENDS
+        if event.character not in OPENERS:
             return False
-        if self._is_ignored_text(event):
-            return True
         found = self.screen.active_bindings.get(event.key)
-        if found is None or not found.enabled:
-            if entry is None and event.character in OPENERS:
-                self._ignore_text(event.character)
-                return True
+        if found is not None and found.enabled:
             return False
-        if entry is None:
-            opens = found.binding.action in PROMPTING
-            return opens and await self.run_action(found.binding.action, found.node)
-        # First process the letters typed before, then everything that the action triggers.
-        await settled([entry])
-        done = await self.run_action(found.binding.action, found.node)
-        await settled(node for node in entry.ancestors_with_self if node is not self)
-        await self._run_due()
-        return done
-
-    def _ignore_text(self, opener: str | None) -> None:
-        """Ignore letters, which would run as keys, until the user ends the line."""
         self._ignoring_text = True
         self.notify(
-            f"{opener} has no effect here. Input is ignored until Enter or Esc.",
+            f"{event.character} has no effect here. Input is ignored until Enter or Esc.",
             severity="warning",
             markup=False,
         )
-
-    def _is_ignored_text(self, event: Key) -> bool:
-        if not self._ignoring_text:
-            return False
-        self._ignoring_text = event.is_printable or event.key == "backspace"
-        return self._ignoring_text or event.key in TEXT_ENDS
+        return True
 
     def run_soon(self, action: Action, owner: DOMNode) -> None:
         """Run an action after the current message is handled, and before the next key."""
@@ -94,16 +137,30 @@ class KeyQueue(Notices):
             await self.run_action(*self._due.popleft())
 
 
-async def settled(nodes: Iterable[MessagePump]) -> None:
-    """Wait until each of ``nodes``, the innermost first, has handled its queued messages and those
-    that it posted to itself meanwhile. Must not be called from a message handler of these nodes.
+async def settled(nodes: Sequence[MessagePump]) -> None:
+    """Wait until each of ``nodes``, one after the other, has handled the messages in its queue.
+
+    Must not be called from a message handler of these nodes.
     """
-    for node in nodes:
-        # A message to an ancestor is first posted to the widget itself, so wait twice.
-        for _ in range(2):
-            handled = asyncio.Event()
-            if not node.call_later(handled.set):
-                break
-            with suppress(TimeoutError):
-                async with asyncio.timeout(MOST_SECONDS):
-                    await handled.wait()
+    all_handled = asyncio.Event()
+    left = deque(nodes)
+
+    def ask_next() -> None:
+        while left and not left[0].call_later(handled, len(left)):
+            left.popleft()
+        if not left:
+            all_handled.set()
+
+    def handled(count: int) -> None:
+        if count == len(left):
+            left.popleft()
+            ask_next()
+
+    ask_next()
+    while not all_handled.is_set():
+        with suppress(TimeoutError):
+            async with asyncio.timeout(CHECK_SECONDS):
+                await all_handled.wait()
+        if left and not (left[0].is_running or left[0].is_attached):
+            # The widget was removed with the message in its queue.
+            handled(len(left))

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from podtui.kubeconfig import Target
     from podtui.tui.app import PodtuiApp
     from podtui.tui.commands.agent import Agent
+    from podtui.tui.commands.saved_pods import SavedPods
     from podtui.tui.preferences.preferences import Preferences
     from podtui.tui.screens.main.screen_memory import MemoryFile
 
@@ -59,7 +60,8 @@ def run_tui(
         readonly=settings.readOnly,
         agent=agent,
         memory=memory,
-        on_painted=settle,
+        saved_pods=saved_pods(os.environ, str(settings.socket_path)),
+        on_painted=tune_interpreter,
         preferences=preferences,
         preferences_file=PreferencesFile(
             resolved.path, lambda: preferences_of(reread(), theme=forced)
@@ -108,6 +110,7 @@ def run_cluster(
         theme_dirs=theme_folders(),
         readonly=settings.readOnly,
         memory=memory,
+        saved_pods=saved_pods(os.environ, target.cluster.server),
         preferences=preferences,
         preferences_file=PreferencesFile(
             resolved.path, lambda: preferences_of(reread(), theme=forced)
@@ -120,7 +123,7 @@ def run_cluster(
             user=target.user.name,
             contexts=contexts,
         ),
-        on_painted=settle,
+        on_painted=tune_interpreter,
     )
     return show(app), app.next_context
 
@@ -140,7 +143,7 @@ def show(app: PodtuiApp) -> int:
     return app.return_code or 0
 
 
-def settle() -> None:
+def tune_interpreter() -> None:
     """After the first paint, tune the interpreter for a quick response to keys.
 
     One thread reads the keys and another writes the drawn output, so threads switch more often.
@@ -184,6 +187,13 @@ def remembered(environ: Mapping[str, str]) -> MemoryFile:
     return file
 
 
+def saved_pods(environ: Mapping[str, str], server: str) -> SavedPods:
+    """Return the pods of a server that an earlier screen may have left to create."""
+    from podtui.tui.commands.saved_pods import SavedPods
+
+    return SavedPods(default_root_dir(environ) / "recreate", server)
+
+
 def theme_of(preferences: Preferences, memory: MemoryFile) -> str:
     """Return the initial theme: one given for this run, else the user's last choice."""
     if preferences.theme_is_fixed:
@@ -193,8 +203,8 @@ def theme_of(preferences: Preferences, memory: MemoryFile) -> str:
 
 def theme_folders() -> list[Path]:
     """Return the folder of the themes shipped with podtui, then the user's own."""
-    own = default_config_dir(os.environ) / "themes"
+    user_themes = default_config_dir(os.environ) / "themes"
     try:
-        return [shipped("themes"), own]
+        return [shipped("themes"), user_themes]
     except FileNotFoundError:
-        return [own]
+        return [user_themes]

@@ -36,16 +36,16 @@ class Access:
     path: str = field(default_factory=lambda: secrets.token_urlsafe(SECRET_BYTES), repr=False)
 
     def is_token(self, given: str) -> bool:
-        return same(given, self.token)
+        return secrets_equal(given, self.token)
 
     def is_cookie(self, given: str) -> bool:
-        return same(given, self.cookie)
+        return secrets_equal(given, self.cookie)
 
     def is_path(self, given: str) -> bool:
-        return same(given, self.path)
+        return secrets_equal(given, self.path)
 
 
-def same(given: str, expected: str) -> bool:
+def secrets_equal(given: str, expected: str) -> bool:
     """Compare two secrets in constant time."""
     return hmac.compare_digest(given.encode(errors="replace"), expected.encode())
 

@@ -50,9 +50,9 @@ class WebOptions:
     open_browser: bool = False
 
 
-def run_web(options: WebOptions, say: Callable[[str], None]) -> None:
+def run_web(options: WebOptions, print_line: Callable[[str], None]) -> None:
     """Serve until an interrupt, a hang-up or SIGTERM. Raises `WebFailed`."""
-    asyncio.run(serve(options, say, os.environ))
+    asyncio.run(serve(options, print_line, os.environ))
 
 
 def child_words(arguments: Sequence[str]) -> list[str]:
@@ -62,7 +62,7 @@ def child_words(arguments: Sequence[str]) -> list[str]:
 
 
 async def serve(
-    options: WebOptions, say: Callable[[str], None], environ: Mapping[str, str]
+    options: WebOptions, print_line: Callable[[str], None], environ: Mapping[str, str]
 ) -> None:
     """Like `run_web`, in a running event loop. Raises `WebFailed`."""
     access = Access()
@@ -79,11 +79,11 @@ async def serve(
         pages.port = await _listen(runner, options)
         link = f"http://{authority(options.host, pages.port)}/?token={access.token}"
         with _stopped() as stopped, _kept(options.folder / LINK_FILE, link + "\n"):
-            say(link)
-            say("Anyone with this link can do what you can. Ctrl-C stops it.")
+            print_line(link)
+            print_line("Anyone with this link can do what you can. Ctrl-C stops it.")
             with contextlib.ExitStack() as kept:
                 if options.open_browser:
-                    say(await _open(kept, options.folder / OPEN_FILE, link, environ))
+                    print_line(await _open(kept, options.folder / OPEN_FILE, link, environ))
                 await stopped.wait()
     finally:
         await runner.cleanup()
@@ -96,9 +96,9 @@ async def _listen(runner: web.AppRunner, options: WebOptions) -> int:
         await site.start()
     except OSError as error:
         if error.errno == errno.EADDRINUSE:
-            who = await asyncio.to_thread(listener, options.port)
+            user = await asyncio.to_thread(listener, options.port)
             raise WebFailed(
-                f"port {options.port} is in use by {who}; choose another with --port (0: any free)"
+                f"port {options.port} is in use by {user}; choose another with --port (0: any free)"
             ) from error
         raise WebFailed(
             f"cannot listen on {authority(options.host, options.port)}: {error.strerror}"

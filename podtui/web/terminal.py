@@ -55,20 +55,20 @@ class Terminal:
         cls, words: Sequence[str], *, columns: int, rows: int, environment: Mapping[str, str]
     ) -> Terminal:
         """Start a program in a new session, without a shell. Raises OSError."""
-        ours, theirs = os.openpty()
+        controller, terminal = os.openpty()
         try:
-            os.set_blocking(ours, False)
-            _resize(ours, columns, rows)
+            os.set_blocking(controller, False)
+            _resize(controller, columns, rows)
             process = await asyncio.create_subprocess_exec(
-                *words, stdin=theirs, stdout=theirs, stderr=theirs, env=dict(environment),
+                *words, stdin=terminal, stdout=terminal, stderr=terminal, env=dict(environment),
                 start_new_session=True,
             )  # fmt: skip
         except BaseException:
-            os.close(ours)
+            os.close(controller)
             raise
         finally:
-            os.close(theirs)
-        return cls(process, ours)
+            os.close(terminal)
+        return cls(process, controller)
 
     @property
     def pid(self) -> int:

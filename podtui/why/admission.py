@@ -60,7 +60,7 @@ def _short(facts: Facts) -> dict[str, str]:
     return {}
 
 
-def _too_big(facts: Facts) -> Found | None:
+def _exceeds_node(facts: Facts) -> Found | None:
     words = _short(facts)
     whole = allocatable(facts.node, words["resource"]) if words else None
     if whole is None or requested(facts.pod, words["resource"]) <= whole:
@@ -68,7 +68,7 @@ def _too_big(facts: Facts) -> Found | None:
     return _of_request(facts, words)
 
 
-def _no_room(facts: Facts) -> Found | None:
+def _insufficient(facts: Facts) -> Found | None:
     words = _short(facts)
     return _of_request(facts, words) if words else None
 
@@ -193,7 +193,7 @@ def _sysctl(facts: Facts) -> Found | None:
     return Found({"sysctl": match[1], "why": why}, path)
 
 
-def _of(*reasons: str) -> Callable[[Facts], Found | None]:
+def _refused_for(*reasons: str) -> Callable[[Facts], Found | None]:
     def match(facts: Facts) -> Found | None:
         text = _refusal(facts, *reasons)
         return Found({"text": text, "reason": facts.pod.status.reason}) if text else None
@@ -213,7 +213,7 @@ def _without_os_label(facts: Facts, found: Found, source: Source) -> Iterator[Fi
 ADMISSION: tuple[Rule[Facts], ...] = (
     Rule(
         id="TooBigForTheNode",
-        match=_too_big,
+        match=_exceeds_node,
         title="It requests {asks} of {resource}, but the whole node has {whole}.",
         sentences=("Even without other pods, this node cannot run it.",),
         advice="Lower the request, or run it on a larger machine.",
@@ -223,7 +223,7 @@ ADMISSION: tuple[Rule[Facts], ...] = (
     ),
     Rule(
         id="NoRoom",
-        match=_no_room,
+        match=_insufficient,
         title="The node lacks {by} of {resource}: it requests {asks}, other pods request the rest.",
         sentences=(
             "Requests count, not usage. Largest requests: {holders}.",
@@ -283,7 +283,7 @@ ADMISSION: tuple[Rule[Facts], ...] = (
     ),
     Rule(
         id="AppArmorMissing",
-        match=_of("AppArmor"),
+        match=_refused_for("AppArmor"),
         title="It requests an AppArmor profile, but this machine has no AppArmor.",
         advice="Remove the profile, or use type: Unconfined.",
         field=("spec", "securityContext", "appArmorProfile"),
@@ -292,7 +292,7 @@ ADMISSION: tuple[Rule[Facts], ...] = (
     ),
     Rule(
         id="WrongOS",
-        match=_of("PodOSNotSupported"),
+        match=_refused_for("PodOSNotSupported"),
         title="It is a pod for another operating system: this node runs Linux.",
         field=("spec", "os", "name"),
         events=("PodOSNotSupported",),
@@ -301,7 +301,7 @@ ADMISSION: tuple[Rule[Facts], ...] = (
     ),
     Rule(
         id="WrongOSLabel",
-        match=_of("PodOSSelectorNodeLabelDoesNotMatch"),
+        match=_refused_for("PodOSSelectorNodeLabelDoesNotMatch"),
         title="Its label kubernetes.io/os names another operating system: this node runs Linux.",
         field=("metadata", "labels", "kubernetes.io/os"),
         events=("PodOSSelectorNodeLabelDoesNotMatch",),
@@ -310,7 +310,7 @@ ADMISSION: tuple[Rule[Facts], ...] = (
     ),
     Rule(
         id="FeatureMissing",
-        match=_of(
+        match=_refused_for(
             "SupplementalGroupsPolicyNotSupported",
             "PodLevelResourcesNotSupported",
             "PodFeatureUnsupported",
@@ -326,7 +326,7 @@ ADMISSION: tuple[Rule[Facts], ...] = (
     ),
     Rule(
         id="NodeUnderPressure",
-        match=_of("Evicted"),
+        match=_refused_for("Evicted"),
         title="The node is short of memory, disk or process ids and admitted no new pods: {text}",
         advice="Free the scarce resource; then retry the pod.",
         events=("Evicted",),
@@ -334,7 +334,7 @@ ADMISSION: tuple[Rule[Facts], ...] = (
     ),
     Rule(
         id="NodeShuttingDown",
-        match=_of("NodeShutdown"),
+        match=_refused_for("NodeShutdown"),
         title="The machine was shutting down when the pod was added.",
         advice="It is admitted when the machine is up again.",
         events=("NodeShutdown",),
@@ -342,7 +342,7 @@ ADMISSION: tuple[Rule[Facts], ...] = (
     ),
     Rule(
         id="Rejected",
-        match=_of(),
+        match=_refused_for(),
         title="The node rejected it: {text}",
         sentences=("A rejected pod is not retried.",),
         advice="Change what the message names, or retry the pod.",

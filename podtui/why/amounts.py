@@ -57,12 +57,12 @@ def requested(pod: Pod, resource: str) -> Quantity:
         return quantity(shared.requests[resource])
     sidecars, most = Quantity.of(0), Quantity.of(0)
     for container in pod.spec.initContainers:
-        own = quantity(container.resources.requests.get(resource, "0"))
+        request = quantity(container.resources.requests.get(resource, "0"))
         if is_sidecar(container):
-            sidecars += own
+            sidecars += request
             most = max(most, sidecars)
         else:
-            most = max(most, sidecars + own)
+            most = max(most, sidecars + request)
     total = sidecars
     for container in pod.spec.containers:
         total += quantity(container.resources.requests.get(resource, "0"))

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
+from podtui.api.events import event_count, event_order, last_seen
 from podtui.api.health import on_trial_until
 from podtui.api.kills import Kill, KillReason, kill_of, kills_of
 from podtui.api.names import CONFIG_HASH, CONFIG_MIRROR
@@ -41,10 +42,6 @@ def moment(text: str | None) -> float | None:
     return parsed.timestamp() if parsed is not None else None
 
 
-def last_seen(event: Event) -> str:
-    return event.lastTimestamp or event.eventTime or event.firstTimestamp or ""
-
-
 def newest(events: Iterator[Event] | tuple[Event, ...]) -> Event | None:
     """Return the last of events that are sorted oldest first."""
     found = None
@@ -54,8 +51,8 @@ def newest(events: Iterator[Event] | tuple[Event, ...]) -> Event | None:
 
 
 def ordered(events: Iterator[Event] | tuple[Event, ...] | list[Event]) -> tuple[Event, ...]:
-    """Sort events by the time when they were last seen; a repeated event updates only that time."""
-    return tuple(sorted(events, key=lambda event: moment(last_seen(event)) or 0.0))
+    """Sort events by their last occurrence."""
+    return tuple(sorted(events, key=event_order))
 
 
 def log_failure(lines: Sequence[str]) -> str:
@@ -139,7 +136,7 @@ class Case:
             return self.kill is not None and self.kill.reason is reason
         if self.event_of_termination("Killing", *words) is not None:
             return True
-        kills = sum(event.count or 1 for event in self.events_with("Killing", *words))
+        kills = sum(event_count(event) for event in self.events_with("Killing", *words))
         if not kills or ending.reason == "OOMKilled":
             return False
         if ending.exitCode in _BY_SIGNAL:
@@ -165,10 +162,10 @@ class Case:
     def security_path(self, name: str) -> Path:
         """Return the path of the effective field of a security context: the container's own, or the
         pod's if only that one is set."""
-        shared = self.pod.spec.securityContext
-        own = self.container.securityContext
-        silent = own is None or getattr(own, name) is None
-        if silent and shared is not None and getattr(shared, name) is not None:
+        pod_context = self.pod.spec.securityContext
+        context = self.container.securityContext
+        silent = context is None or getattr(context, name) is None
+        if silent and pod_context is not None and getattr(pod_context, name) is not None:
             return ("spec", "securityContext", name)
         return (*self.path, "securityContext", name)
 
@@ -177,7 +174,11 @@ class Case:
         """The events about this container, oldest first."""
         suffix = f"{{{self.name}}}"
         return ordered(
-            [e for e in own_events(self.facts) if e.involvedObject.fieldPath.endswith(suffix)]
+            [
+                e
+                for e in events_of_this_pod(self.facts)
+                if e.involvedObject.fieldPath.endswith(suffix)
+            ]
         )
 
     def events_with(self, reason: str, *words: str) -> Iterator[Event]:
@@ -248,7 +249,7 @@ def cases(facts: Facts) -> Iterator[Case]:
             )
 
 
-def own_events(facts: Facts) -> list[Event]:
+def events_of_this_pod(facts: Facts) -> list[Event]:
     """Return the events of this pod, not of an earlier one with the same name. A static pod and its
     mirror pod have different UIDs."""
     meta = facts.pod.metadata

@@ -44,7 +44,7 @@ def _non_root(hint: str, name: str) -> Callable[[Case], Found | None]:
     return match
 
 
-def _as_nobody(case: Case, found: Found, source: Source) -> Iterator[Fix | None]:
+def _run_as_nobody(case: Case, found: Found, source: Source) -> Iterator[Fix | None]:
     demand, user = case.security_path("runAsNonRoot"), case.security_path("runAsUser")
     if user not in source.places:
         # Set the user at the same level as runAsNonRoot, so that both apply to the same containers.
@@ -123,7 +123,7 @@ SETTING_UP: tuple[Rule[Case], ...] = (
         title="The image runs as root, and runAsNonRoot forbids that.",
         sentences=("Neither the image nor the manifest names another user.",),
         events=_EVENTS,
-        fixes=_as_nobody,
+        fixes=_run_as_nobody,
         docs=_DOCS + "tasks/configure-pod-container/security-context/",
     ),
     Rule(
@@ -131,7 +131,7 @@ SETTING_UP: tuple[Rule[Case], ...] = (
         match=_non_root("runAsUser breaks non-root policy", "runAsUser"),
         title="runAsUser 0 is root, and runAsNonRoot forbids that.",
         events=_EVENTS,
-        fixes=_as_nobody,
+        fixes=_run_as_nobody,
         docs=_DOCS + "tasks/configure-pod-container/security-context/",
     ),
     Rule(
@@ -141,7 +141,7 @@ SETTING_UP: tuple[Rule[Case], ...] = (
         sentences=("runAsNonRoot requires a number.",),
         advice="Set runAsUser to that user's number.",
         events=_EVENTS,
-        fixes=_as_nobody,
+        fixes=_run_as_nobody,
         docs=_DOCS + "tasks/configure-pod-container/security-context/",
     ),
     Rule(

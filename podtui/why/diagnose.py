@@ -2,7 +2,7 @@
 
 The rules for the whole pod come first, then those of each container in start order, so that the
 init container is named and not the app container that waits for it, then the remaining rules
-for the pod. The first broken result is the cause; if there is none, the first one that is only
+for the pod. The first result that fails is the cause; if there is none, the first one that is only
 waiting.
 """
 
@@ -12,17 +12,18 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import Final, TypeVar
 
+from podtui.api.events import event_count, last_seen
 from podtui.api.health import unready, unready_words
 from podtui.api.local import Manifest, ManifestState
 from podtui.api.places import Path, field_text
 from podtui.api.v1 import Event, Node
-from podtui.why.cases import Case, cases, last_seen, ordered
+from podtui.why.cases import Case, cases, ordered
 from podtui.why.endings import STOPPED
 from podtui.why.folder import (
     FOLDER,
     errors_of,
     fix_errors,
-    is_broken,
+    is_unusable,
     manifest_evidence,
     manifest_words,
 )
@@ -45,7 +46,7 @@ def diagnose(facts: Facts) -> Diagnosis:
     waiting: Diagnosis | None = None
     for case in cases(facts):
         found = _of_container(case)
-        if found is not None and found.health is Health.BROKEN:
+        if found is not None and found.health is Health.FAILING:
             return found
         waiting = waiting or found
     last = _of_pod(AFTER, facts)
@@ -60,10 +61,10 @@ def _no_information() -> Diagnosis:
 
 def diagnose_manifest(manifest: Manifest) -> Diagnosis:
     """Return the reason why a file produces no pod, or that it is fine or ignored."""
-    if not is_broken(manifest):
+    if not is_unusable(manifest):
         ignored = manifest.status.state is ManifestState.IGNORED
         title = f"It is ignored: {manifest.status.message}" if ignored else "It is in use."
-        fine = Diagnosis(cause="ManifestFine", health=Health.DONE, title=title)
+        fine = Diagnosis(cause="ManifestFine", health=Health.HEALTHY, title=title)
         return _with_remarks(fine, manifest)
     found = manifest_words(manifest)
     made = _filled(FOLDER, found, {})
@@ -74,7 +75,7 @@ def diagnose_manifest(manifest: Manifest) -> Diagnosis:
 
 def _with_remarks(made: Diagnosis, manifest: Manifest | None) -> Diagnosis:
     """Add the mechanical fixes of a file's warnings if there is nothing else to do."""
-    if manifest is None or made.fixes or made.health not in (Health.HEALTHY, Health.DONE):
+    if manifest is None or made.fixes or made.health not in (Health.HEALTHY, Health.COMPLETED):
         return made
     source = Source.of(manifest) if manifest.status.state is ManifestState.ACCEPTED else None
     fixes = tuple(fix_errors(manifest, source)) if source is not None else ()
@@ -154,7 +155,7 @@ def _placed(
 ) -> Diagnosis:
     """Add the line of the manifest to change, and the mechanical fixes for it."""
     path = rule.field if field is None else field
-    if not path or made.health in (Health.HEALTHY, Health.DONE):
+    if not path or made.health in (Health.HEALTHY, Health.COMPLETED):
         return made
     made = replace(made, field=field_text(path))
     source = Source.of(facts.manifest)
@@ -216,7 +217,7 @@ def _events(events: Iterable[Event], reasons: Sequence[str]) -> list[Evidence]:
             "event",
             f"{event.reason}: {event.message.strip()}",
             last_seen(event),
-            event.count or 1,
+            event_count(event),
             event.type == "Warning",
         )
         for event in picked[-MOST_EVENTS:]
@@ -249,7 +250,7 @@ def diagnose_waiting(manifest: Manifest, node: Node | None) -> Diagnosis | None:
             Evidence("node", f"{condition.reason}: {reason}", condition.lastTransitionTime or "",
                      warning=True),
         ),
-        advice=engine_advice(reason)
+        advice=engine_advice(reason, condition.reason)
         if of_runtime
         else "Check the node's conditions.",
         docs="https://kubernetes.io/docs/reference/node/node-status/#condition",

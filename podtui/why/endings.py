@@ -76,17 +76,17 @@ def _by_output(*hints: str) -> Callable[[Case], Found | None]:
 
 def memory_limit(case: Case) -> Path:
     """Return the field that sets the container's memory limit."""
-    own = (*case.path, "resources", "limits", "memory")
+    path = (*case.path, "resources", "limits", "memory")
     shared = case.pod.spec.resources
     if "memory" not in case.container.resources.limits and shared is not None:
         return ("spec", "resources", "limits", "memory")
-    return own
+    return path
 
 
 def _limit(case: Case) -> str:
     shared = case.pod.spec.resources
-    own = case.container.resources.limits.get("memory", "")
-    return own or (shared.limits.get("memory", "") if shared is not None else "")
+    limit = case.container.resources.limits.get("memory", "")
+    return limit or (shared.limits.get("memory", "") if shared is not None else "")
 
 
 def _oom(case: Case) -> Found | None:
@@ -151,7 +151,7 @@ def _stopped(case: Case) -> Found | None:
     return Found({**_words(case), "why": STOPPED[case.kill.reason]})
 
 
-def _lost(case: Case) -> Found | None:
+def _status_unknown(case: Case) -> Found | None:
     ending = case.ending
     if ending is None or ending.reason != "ContainerStatusUnknown":
         return None
@@ -204,7 +204,7 @@ ENDINGS: tuple[Rule[Case], ...] = (
     ),
     Rule(
         id="ContainerLost",
-        match=_lost,
+        match=_status_unknown,
         title="{container} disappeared: the engine no longer has it.",
         sentences=("It was removed manually, or lost by the engine; its exit code is unknown.",),
         events=_EVENTS,

@@ -18,7 +18,7 @@ _KIND = re.compile(r"write (kind|apiVersion): (\S+)")
 _QUOTE = "write it in quotes"
 _BARE = re.compile(r"write it without quotes: (\S+)")
 _MOVE = re.compile(r"move it to (\S+)")
-_BROKEN = (ManifestState.INVALID, ManifestState.LAST_GOOD, ManifestState.DUPLICATE)
+_UNUSABLE = (ManifestState.INVALID, ManifestState.LAST_GOOD, ManifestState.DUPLICATE)
 
 
 def errors_of(manifest: Manifest) -> list[Diagnostic]:
@@ -26,13 +26,13 @@ def errors_of(manifest: Manifest) -> list[Diagnostic]:
     return [d for d in manifest.status.diagnostics if d.severity is Severity.ERROR]
 
 
-def is_broken(manifest: Manifest | None) -> bool:
-    return manifest is not None and manifest.status.state in _BROKEN
+def is_unusable(manifest: Manifest | None) -> bool:
+    return manifest is not None and manifest.status.state in _UNUSABLE
 
 
-def _broken(facts: Facts) -> Found | None:
+def _unusable(facts: Facts) -> Found | None:
     manifest = facts.manifest
-    if manifest is None or not is_broken(manifest):
+    if manifest is None or not is_unusable(manifest):
         return None
     found = manifest_words(manifest)
     if manifest.status.state is not ManifestState.LAST_GOOD:
@@ -42,7 +42,7 @@ def _broken(facts: Facts) -> Found | None:
 
 
 def manifest_words(manifest: Manifest) -> Found:
-    """Return the words for the rule about a broken manifest."""
+    """Return the words for the rule about a file that cannot be used."""
     errors = errors_of(manifest)
     first = errors[0] if errors else None
     more = len(errors) - 1
@@ -154,8 +154,8 @@ def _moved(error: Diagnostic, target: str, source: Source) -> tuple[Edit, ...]:
 
 
 FOLDER: Rule[Facts] = Rule(
-    id="ManifestBroken",
-    match=_broken,
+    id="ManifestInvalid",
+    match=_unusable,
     title="The file {file} cannot be used: {error}",
     sentences=("{runs}", "{hint}", "{more}"),
     fixes=_error_fixes,

@@ -52,7 +52,7 @@ def _short(name: str) -> str:
     return name.removeprefix("docker.io/").removeprefix("library/")
 
 
-def near_image(image: str, node: Node | None) -> str:
+def similar_image(image: str, node: Node | None) -> str:
     """Return the local image that was probably meant; empty if none is similar."""
     wanted, local = _short(image), local_images(node)
     parts = parse_image_reference(wanted)
@@ -73,12 +73,12 @@ def is_local(image: str, node: Node | None) -> bool:
     return wanted in local_images(node)
 
 
-def _near(case: Case, found: Found, source: Source) -> Iterator[Fix | None]:
+def _use_similar_image(case: Case, found: Found, source: Source) -> Iterator[Fix | None]:
     image = case.container.image
     if is_local(image, case.facts.node) and case.container.imagePullPolicy == "Always":
         edits = source.set((*case.path, "imagePullPolicy"), "IfNotPresent", after="image")
         yield Fix("Use the image that is on this machine: imagePullPolicy IfNotPresent", edits)
-    near = near_image(image, case.facts.node)
+    near = similar_image(image, case.facts.node)
     if near:
         path = (*case.path, "image")
         yield Fix(f"Use {near}, which is on this machine", source.set(path, near))
@@ -91,17 +91,17 @@ def _lower_case(case: Case, found: Found, source: Source) -> Iterator[Fix | None
     corrected = f"{head.lower()}{slash}{name.lower()}{colon}{tag}"
     if corrected != case.container.image and parse_image_reference(corrected) is not None:
         yield Fix(f"Write {corrected}", source.set((*case.path, "image"), corrected))
-    yield from _near(case, found, source)
+    yield from _use_similar_image(case, found, source)
 
 
 def _may_pull(case: Case, found: Found, source: Source) -> Iterator[Fix | None]:
-    yield from _near(case, found, source)
+    yield from _use_similar_image(case, found, source)
     edits = source.set((*case.path, "imagePullPolicy"), "IfNotPresent", after="image")
     yield Fix("Allow pulling it: imagePullPolicy IfNotPresent", edits)
 
 
 def _words(case: Case, text: str) -> Found:
-    near, image = near_image(case.container.image, case.facts.node), case.container.image
+    near, image = similar_image(case.container.image, case.facts.node), case.container.image
     parts = parse_image_reference(image)
     host = _HOST.search(text)
     hint = f"The machine has {near}, which is similar." if near else ""
@@ -207,7 +207,7 @@ IMAGES: tuple[Rule[Case], ...] = (
         advice="Wait, or log in with an imagePullSecret, which has a higher limit.",
         field=("image",),
         events=_EVENTS,
-        fixes=_near,
+        fixes=_use_similar_image,
         docs=_DOCS,
     ),
     Rule(
@@ -218,7 +218,7 @@ IMAGES: tuple[Rule[Case], ...] = (
         advice="Give the engine the registry's certificate, or name it an insecure registry there.",
         field=("image",),
         events=_EVENTS,
-        fixes=_near,
+        fixes=_use_similar_image,
     ),
     Rule(
         id="ImageDenied",
@@ -231,7 +231,7 @@ IMAGES: tuple[Rule[Case], ...] = (
         advice="Check the name; for a private image name a Secret under imagePullSecrets.",
         field=("image",),
         events=_EVENTS,
-        fixes=_near,
+        fixes=_use_similar_image,
         docs=_DOCS + "#specifying-imagepullsecrets-on-a-pod",
     ),
     Rule(
@@ -242,7 +242,7 @@ IMAGES: tuple[Rule[Case], ...] = (
         advice="Check the host in the image's name, the network and the engine's proxy.",
         field=("image",),
         events=_EVENTS,
-        fixes=_near,
+        fixes=_use_similar_image,
         docs=_DOCS,
     ),
     Rule(
@@ -253,7 +253,7 @@ IMAGES: tuple[Rule[Case], ...] = (
         advice="Check name and tag ({tag}) for a typo.",
         field=("image",),
         events=_EVENTS,
-        fixes=_near,
+        fixes=_use_similar_image,
         docs=_DOCS + "#image-names",
     ),
     Rule(
@@ -263,7 +263,7 @@ IMAGES: tuple[Rule[Case], ...] = (
         sentences=("{text}", "{hint}"),
         field=("image",),
         events=_EVENTS,
-        fixes=_near,
+        fixes=_use_similar_image,
         docs=_DOCS,
     ),
     Rule(

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from typing import Final
 
 from podtui.api.health import pod_health
+from podtui.api.names import AGENT_CLASH, KUBELET_NOT_READY
 from podtui.api.places import Path
 from podtui.api.times import short_duration
 from podtui.api.v1 import NodeCondition, Pod
@@ -37,16 +38,17 @@ def _ready(facts: Facts) -> NodeCondition | None:
     return next((c for c in facts.node.status.conditions if c.type == "Ready"), None)
 
 
-def engine_advice(problem: str) -> str:
-    """Return advice about an unusable engine, based on the error message."""
+def engine_advice(problem: str, reason: str = KUBELET_NOT_READY) -> str:
+    """Return advice about an unusable engine: ``problem`` is its error, ``reason`` that of the
+    node's condition."""
+    if reason == AGENT_CLASH:
+        return "Two agents cannot run the same pods on one engine: the message names the remedies."
     if "permission denied" in problem.lower():
         return (
             "The engine's socket belongs to another user: join its group (sudo usermod -aG docker"
             " $USER, then log in again), or name an engine of your own (rootless Docker or Podman)"
             " with DOCKER_HOST or --engine."
         )
-    if "start this agent with another --node-name" in problem:
-        return "Two agents cannot run the same pods on one engine: the message names the remedies."
     return "Start the container engine; 'podtui doctor' lists the places that were tried."
 
 
@@ -55,7 +57,7 @@ def _engine(facts: Facts) -> Found | None:
     if ready is None or ready.status == "True" or is_finished(facts.pod):
         return None
     text = ready.message or ready.reason or "it does not say why"
-    return Found({"text": text, "advice": engine_advice(text)})
+    return Found({"text": text, "advice": engine_advice(text, ready.reason)})
 
 
 # --- termination of the whole pod
@@ -72,7 +74,7 @@ def _ended(*reasons: str) -> Callable[[Facts], Found | None]:
     return match
 
 
-def _over_storage(facts: Facts) -> Found | None:
+def _exceeded_storage_limit(facts: Facts) -> Found | None:
     """Match an eviction because the pod itself exceeded a limit of local storage."""
     ended = _ended("Evicted")(facts)
     match = _STORAGE.search(facts.pod.status.message) if ended is not None else None
@@ -89,7 +91,7 @@ def _over_storage(facts: Facts) -> Found | None:
     return Found(ended.words, path)
 
 
-def _longer(facts: Facts, found: Found, source: Source) -> Iterator[Fix | None]:
+def _raise_deadline(facts: Facts, found: Found, source: Source) -> Iterator[Fix | None]:
     path: Path = ("spec", "activeDeadlineSeconds")
     seconds = facts.pod.spec.activeDeadlineSeconds
     if seconds:
@@ -116,7 +118,7 @@ def _terminating(facts: Facts) -> Found | None:
     return Found(words)
 
 
-def _held(facts: Facts) -> Found | None:
+def _held_by_finalizers(facts: Facts) -> Found | None:
     """Match a deleted pod that has ended; only its record is left."""
     meta = facts.pod.metadata
     if not is_terminating(facts.pod) or not is_finished(facts.pod) or not meta.finalizers:
@@ -130,7 +132,7 @@ def _held(facts: Facts) -> Found | None:
     )
 
 
-def _shorter(facts: Facts, found: Found, source: Source) -> Iterator[Fix | None]:
+def _shorten_grace(facts: Facts, found: Found, source: Source) -> Iterator[Fix | None]:
     grace = facts.pod.spec.terminationGracePeriodSeconds or 30
     if grace > 5:
         edits = source.set(("spec", "terminationGracePeriodSeconds"), 5)
@@ -169,7 +171,7 @@ def _gate(facts: Facts) -> Found | None:
     return None
 
 
-def _no_gates(facts: Facts, found: Found, source: Source) -> Iterator[Fix | None]:
+def _remove_gates(facts: Facts, found: Found, source: Source) -> Iterator[Fix | None]:
     edit = source.remove(("spec", "readinessGates"))
     if edit is not None:
         yield Fix("Remove the readiness gates", (edit,))
@@ -182,7 +184,7 @@ def _failed(facts: Facts) -> Found | None:
 
 
 def _done(facts: Facts) -> Found | None:
-    return Found() if pod_health(facts.pod, facts.now).health is Health.DONE else None
+    return Found() if pod_health(facts.pod, facts.now).health is Health.COMPLETED else None
 
 
 def _recovering(facts: Facts) -> Found | None:
@@ -226,7 +228,7 @@ ENGINE: Rule[Facts] = Rule(
         "podtui adopts them when the engine answers.",
     ),
     advice="{advice}",
-    health=Health.BROKEN,
+    health=Health.FAILING,
     docs=_DOCS + "concepts/architecture/nodes/#condition",
 )
 ENDS: tuple[Rule[Facts], ...] = (
@@ -236,12 +238,12 @@ ENDS: tuple[Rule[Facts], ...] = (
         title="It ran longer than its activeDeadlineSeconds allow, {seconds} s, and was stopped.",
         field=("spec", "activeDeadlineSeconds"),
         events=("DeadlineExceeded", "Killing"),
-        fixes=_longer,
+        fixes=_raise_deadline,
         docs=_DOCS + "concepts/workloads/pods/pod-lifecycle/",
     ),
     Rule(
         id="StorageLimit",
-        match=_over_storage,
+        match=_exceeded_storage_limit,
         title="It was evicted: {text}",
         sentences=("An evicted pod is not started again.",),
         advice="Raise the limit, or write less; then delete the pod and create it again.",
@@ -275,7 +277,7 @@ ENDS: tuple[Rule[Facts], ...] = (
     ),
     Rule(
         id="HeldByFinalizers",
-        match=_held,
+        match=_held_by_finalizers,
         title="It is deleted and has ended; its finalizers keep the record: {finalizers}.",
         sentences=("The component that set a finalizer removes it when its work is done.",),
         advice="If that component is gone: kubectl patch pod {name} -n {namespace} -p"
@@ -297,7 +299,7 @@ ENDS: tuple[Rule[Facts], ...] = (
         field=("spec", "terminationGracePeriodSeconds"),
         events=("Killing", "FailedPreStopHook", "FailedKillPod", "ExceededGracePeriod"),
         health=Health.TERMINATING,
-        fixes=_shorter,
+        fixes=_shorten_grace,
         docs=_DOCS + "concepts/workloads/pods/pod-lifecycle/#pod-termination",
     ),
     Rule(
@@ -310,7 +312,7 @@ ENDS: tuple[Rule[Facts], ...] = (
         field=("spec", "terminationGracePeriodSeconds"),
         events=("Killing", "FailedKillPod"),
         health=Health.WAITING,
-        fixes=_shorter,
+        fixes=_shorten_grace,
         docs=_DOCS + "concepts/workloads/pods/pod-lifecycle/#pod-termination",
     ),
 )
@@ -321,7 +323,7 @@ REST: tuple[Rule[Facts], ...] = (
         title="All containers are ready, but the readiness gate {gate} is not.",
         sentences=("An external component must set that condition through the API.",),
         advice="Remove the gate, or run the component that sets it.",
-        fixes=_no_gates,
+        fixes=_remove_gates,
         docs=_DOCS + "concepts/workloads/pods/pod-lifecycle/#pod-readiness-gate",
     ),
     Rule(id="Failed", match=_failed, title="It has failed: {text}", field=("spec",)),
@@ -329,7 +331,7 @@ REST: tuple[Rule[Facts], ...] = (
         id="Succeeded",
         match=_done,
         title="It succeeded: every container exited with code 0.",
-        health=Health.DONE,
+        health=Health.COMPLETED,
     ),
     Rule(
         id="Recovering",

@@ -247,12 +247,12 @@ def _never_started(case: Case, failure: Failure) -> bool:
 
 def _readiness_path(case: Case, failure: Failure, source: Source) -> Iterator[Fix | None]:
     """Offer the path of the readiness probe, if that probe passes on the same port."""
-    mine, ready = failure.probe.httpGet, case.container.readinessProbe
+    failing, ready = failure.probe.httpGet, case.container.readinessProbe
     other = ready.httpGet if ready is not None else None
-    if failure.kind == "readiness" or mine is None or other is None:
+    if failure.kind == "readiness" or failing is None or other is None:
         return
-    same = (mine.port, mine.host, mine.scheme) == (other.port, other.host, other.scheme)
-    if not same or (mine.path or "/") == (other.path or "/"):
+    same = (failing.port, failing.host, failing.scheme) == (other.port, other.host, other.scheme)
+    if not same or (failing.path or "/") == (other.path or "/"):
         return
     if any(case.events_with("Unhealthy", "Readiness probe ")):
         return

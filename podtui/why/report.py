@@ -16,10 +16,10 @@ from podtui.why.types import Diagnosis, Fix
 WIDTH: Final = 100
 _GLYPHS: Final = {
     Health.HEALTHY: "●",
-    Health.DONE: "✔",
+    Health.COMPLETED: "✔",
     Health.WAITING: "◔",
     Health.TERMINATING: "◌",
-    Health.BROKEN: "✖",
+    Health.FAILING: "✖",
 }
 
 
@@ -54,16 +54,18 @@ def _block(report: Report) -> list[str]:
     diagnosis = report.diagnosis
     lines = [
         f"{_GLYPHS[diagnosis.health]} {clean(report.name)}  {diagnosis.health}",
-        _para(diagnosis.title),
+        _paragraph(diagnosis.title),
     ]
-    lines += (_para(sentence) for sentence in diagnosis.sentences)
+    lines += (_paragraph(sentence) for sentence in diagnosis.sentences)
     for one in diagnosis.evidence:
         times = f" (x{one.count})" if one.count > 1 else ""
         when = f"{one.time} " if one.time else ""
         lines.append(f"    {when}{'| ' if one.source == 'log' else ''}{clean(one.text)}{times}")
     if diagnosis.log_problem:
         lines.append(
-            _para(f"The log of {diagnosis.container} could not be read: {diagnosis.log_problem}")
+            _paragraph(
+                f"The log of {diagnosis.container} could not be read: {diagnosis.log_problem}"
+            )
         )
     if diagnosis.field:
         lines.append(f"  {_place(report)}: {clean(diagnosis.field)}")
@@ -71,14 +73,14 @@ def _block(report: Report) -> list[str]:
         lines += _fix(report.manifest.spec.text, diagnosis.fixes[0])
     if diagnosis.advice:
         lines.append(
-            _para(f"{'Alternative' if diagnosis.fixes else 'What to do'}: {diagnosis.advice}")
+            _paragraph(f"{'Alternative' if diagnosis.fixes else 'What to do'}: {diagnosis.advice}")
         )
     if diagnosis.docs and not report.is_healthy:
         lines.append(f"  {diagnosis.docs}")
     return lines
 
 
-def _para(text: str) -> str:
+def _paragraph(text: str) -> str:
     return fill(clean(text), WIDTH, initial_indent="  ", subsequent_indent="  ")
 
 
@@ -93,7 +95,7 @@ def _fix(text: str, fix: Fix) -> list[str]:
         diff = [f"    {clean(line)}" for line in diff_lines(text, fix.edits) if line[:2] != "@@"]
     except EditError:
         diff = []
-    return [_para(f"Fix: {fix.title}"), *diff]
+    return [_paragraph(f"Fix: {fix.title}"), *diff]
 
 
 def render_json(reports: Iterable[Report]) -> list[dict[str, Any]]:

@@ -5,11 +5,12 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
+from podtui.api.events import last_seen
 from podtui.api.places import Path
 from podtui.api.pods import run_began
 from podtui.api.v1 import Event
 from podtui.why.admission import move_port
-from podtui.why.cases import condition, is_finished, last_seen, moment, newest, pod_events
+from podtui.why.cases import condition, is_finished, moment, newest, pod_events
 from podtui.why.container_config import missing_document
 from podtui.why.source import Source
 from podtui.why.starting import PORT_TEXTS, port_words, taken_port
@@ -68,10 +69,10 @@ def _mount(facts: Facts) -> tuple[str, str, Path] | None:
 def _within(volume: Path, *steps: str) -> Path:
     """Return the path of a field of a volume, or ``volume`` itself if the manifest does not have
     it."""
-    return (*volume, *steps) if _is_there(volume) else volume
+    return (*volume, *steps) if _is_volume_field(volume) else volume
 
 
-def _is_there(field: Path) -> bool:
+def _is_volume_field(field: Path) -> bool:
     return field[:2] == ("spec", "volumes") and len(field) > 2
 
 
@@ -85,7 +86,7 @@ def _host_path(facts: Facts) -> Found | None:
 
 
 def _create_path(facts: Facts, found: Found, source: Source) -> Iterator[Fix | None]:
-    if found.field is None or not _is_there(found.field):
+    if found.field is None or not _is_volume_field(found.field):
         return
     volume = facts.pod.spec.volumes[int(found.field[2])]
     kind = volume.hostPath.type if volume.hostPath is not None else ""
@@ -113,7 +114,7 @@ def _volume_document(facts: Facts) -> Found | None:
 
 
 def _start_without(facts: Facts, found: Found, source: Source) -> Iterator[Fix | None]:
-    if found.field is not None and _is_there(found.field):
+    if found.field is not None and _is_volume_field(found.field):
         path = (*found.field[:-1], "optional")
         edits = source.set(path, True, after=str(found.field[-1]))
         yield Fix("Start without it: optional true", edits, "The volume is then empty.")

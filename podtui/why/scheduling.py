@@ -53,7 +53,7 @@ def _unschedulable(facts: Facts) -> Found | None:
     condition = _scheduled(facts)
     if condition is None:
         return None
-    # What follows is about making room, and mostly says that it does not help.
+    # The rest is about preemption, and mostly reports that it does not help.
     message = _PREEMPTION.split(condition.message or condition.reason, maxsplit=1)[0]
     explained = message.strip().rstrip(".") or "the scheduler does not say why"
     remedies = list(_remedies(facts, message))
@@ -144,7 +144,7 @@ def _other_port(facts: Facts) -> _Remedy:
     return _Remedy(("spec", "containers"), advice)
 
 
-def _lost(facts: Facts) -> Found | None:
+def _node_lost(facts: Facts) -> Found | None:
     """Match a lost node of another kubelet. The agent of this machine reports its own problems in
     more detail."""
     node = facts.node
@@ -162,7 +162,7 @@ def _lost(facts: Facts) -> Found | None:
 SCHEDULING: tuple[Rule[Facts], ...] = (
     Rule(
         id="NodeLost",
-        match=_lost,
+        match=_node_lost,
         title="Its node {node} is not ready: {text}.",
         sentences=("The pod is shown as its kubelet last reported it.",),
         advice="Check the node; pods with an owner are recreated elsewhere after some minutes.",

@@ -130,8 +130,8 @@ def port_words(facts: Facts, port: HostPort | None, text: str) -> dict[str, str]
     match = _BIND.search(text)
     number = str(port.number) if port else match[1] if match else "?"
     holder = port_holder(port, facts.others) if port else ""
-    who = f"the pod {holder}" if holder else "another program or container of this machine"
-    return {"port": number, "holder": who, "text": text}
+    owner = f"the pod {holder}" if holder else "another program or container of this machine"
+    return {"port": number, "holder": owner, "text": text}
 
 
 def _port(case: Case) -> Found | None:

@@ -70,27 +70,27 @@ def begin_trial(facts: Facts | None, diagnosis: Diagnosis) -> Trial:
     )
 
 
-def judge(trial: Trial, facts: Facts, diagnosis: Diagnosis, *, liveness_passed: bool) -> Outcome:
+def verify(trial: Trial, facts: Facts, diagnosis: Diagnosis, *, liveness_passed: bool) -> Outcome:
     """Return the progress of the fix, given the fixed pod and its diagnosis. ``liveness_passed`` is
     set if the container's liveness probe has passed since the fix."""
-    if diagnosis.health is Health.BROKEN:
-        return _broken(trial, facts, diagnosis)
-    if diagnosis.health not in (Health.HEALTHY, Health.DONE):
+    if diagnosis.health is Health.FAILING:
+        return _failing(trial, facts, diagnosis)
+    if diagnosis.health not in (Health.HEALTHY, Health.COMPLETED):
         return Outcome(Verdict.PENDING, "waiting for the pod to become ready")
     case = _case(facts, trial.container)
-    if case is None or case.completed or diagnosis.health is Health.DONE:
-        words = "completed" if diagnosis.health is Health.DONE else "the pod is healthy"
+    if case is None or case.completed or diagnosis.health is Health.COMPLETED:
+        words = "completed" if diagnosis.health is Health.COMPLETED else "the pod is healthy"
         return Outcome(Verdict.VERIFIED, words)
     if trial.watches_liveness:
         if liveness_passed:
             return Outcome(Verdict.VERIFIED, "the liveness probe passes")
         return Outcome(Verdict.PENDING, "the liveness probe has not passed yet")
     if trial.ran is not None and trial.cause != "StartupKilled":
-        return _outlives(trial, case, facts.now)
+        return _compare_run_time(trial, case, facts.now)
     return Outcome(Verdict.VERIFIED, "the pod is healthy")
 
 
-def _broken(trial: Trial, facts: Facts, diagnosis: Diagnosis) -> Outcome:
+def _failing(trial: Trial, facts: Facts, diagnosis: Diagnosis) -> Outcome:
     if (diagnosis.cause, diagnosis.container) != (trial.cause, trial.container):
         return Outcome(Verdict.OTHER_CAUSE, "there is a different cause now")
     again = Outcome(Verdict.FAILED_AGAIN, "it failed again")
@@ -104,7 +104,7 @@ def _broken(trial: Trial, facts: Facts, diagnosis: Diagnosis) -> Outcome:
     return Outcome(Verdict.PENDING, "the cause remains")
 
 
-def _outlives(trial: Trial, case: Case, now: float) -> Outcome:
+def _compare_run_time(trial: Trial, case: Case, now: float) -> Outcome:
     runs = case.status.state.running if case.status is not None else None
     began = moment(runs.startedAt) if runs is not None else None
     if began is None or (case.status is not None and case.status.containerID == trial.runs):

@@ -103,6 +103,6 @@ class Rule(Generic[T]):
     field: Path = ()
     events: tuple[str, ...] = ()
     logs: bool = False
-    health: Health = Health.BROKEN
+    health: Health = Health.FAILING
     fixes: Callable[[T, Found, Source], Iterable[Fix | None]] | None = None
     docs: str = ""

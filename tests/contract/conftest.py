@@ -16,6 +16,7 @@ from contextlib import asynccontextmanager
 from datetime import UTC, datetime
 
 import pytest
+from engine_proxy import EngineProxy
 from runtime_bench import Bench, MakeRuntime
 from simulated import memory
 from unavailable import UNAVAILABLE
@@ -99,6 +100,19 @@ async def engine_bench(request: pytest.FixtureRequest, engine_url: str) -> Async
     async with _opened(_docker(engine_url)) as bench:
         _declare(request, bench.info)
         yield bench
+
+
+@pytest.fixture
+async def remote_bench(request: pytest.FixtureRequest, engine_url: str) -> AsyncIterator[Bench]:
+    """The real engine behind a TCP port, as if on another machine."""
+    proxy = EngineProxy(engine_url.removeprefix("unix://"))
+    await proxy.listen()
+    try:
+        async with _opened(_docker(proxy.url)) as bench:
+            _declare(request, bench.info)
+            yield bench
+    finally:
+        await proxy.cut()
 
 
 @pytest.fixture

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import errno
-import hashlib
 import io
 import os
 import tempfile
@@ -14,17 +13,17 @@ from pathlib import Path
 
 import pytest
 from runtime_bench import until
+from session_output import MEBIBYTE, echo, output_of
 from session_world import SessionWorld, docker, session_world
 from simulated import COMMANDS, memory
 
 from podtui.api.v1 import ContainerState, ContainerStateTerminated
-from podtui.client.protocol import AttachQuery, ExecQuery, PortForward, RemoteSession
+from podtui.client.protocol import AttachQuery, ExecQuery, PortForward
 from podtui.client.unix import UnixClient
 from podtui.errors import AgentUnavailable, ApiError, PodtuiError
-from podtui.runtime.memory import Behaviour, MemoryRuntime, Say
+from podtui.runtime.memory import Behaviour, MemoryRuntime, OutputLine
 
 NS = "default"
-MEBIBYTE = 1 << 20
 ASKED = b"GET /hostname HTTP/1.0\r\n\r\n"
 TWO_FILES = "mkdir -p /tmp/in; echo one > /tmp/in/a; echo two > /tmp/in/b; sleep 300"
 ONE_FILE = "echo one > /tmp/a; sleep 300"
@@ -35,7 +34,7 @@ SCRIPTS = {
 CAT_AND_FAIL = ("sh", "-c", "cat; echo bad >&2; exit 7")
 DECLARED = {
     **COMMANDS,
-    CAT_AND_FAIL: Behaviour(lines=(Say("bad", "stderr"),), echoes=True, exit_code=7),
+    CAT_AND_FAIL: Behaviour(lines=(OutputLine("bad", "stderr"),), echoes=True, exit_code=7),
 }
 
 
@@ -70,21 +69,13 @@ async def connect(tmp_path: Path) -> AsyncIterator[Callable[[], UnixClient]]:
 Connect = Callable[[], UnixClient]
 
 
-async def said(session: RemoteSession) -> dict[str, bytes]:
-    found = {"stdout": b"", "stderr": b""}
-    async with asyncio.timeout(30):
-        async for stream, data in session.output():
-            found[stream] += data
-    return found
-
-
 async def test_exec(world: SessionWorld, connect: Connect) -> None:
     await world.put(c="sleep 300")
     query = ExecQuery(command=CAT_AND_FAIL, stdin=True)
     async with connect().exec(NS, "web", query) as session:
         await session.write(b"given\n")
         await session.end_input()
-        assert await said(session) == {"stdout": b"given\n", "stderr": b"bad\n"}
+        assert await output_of(session) == {"stdout": b"given\n", "stderr": b"bad\n"}
         assert session.exit_code() == 7
 
 
@@ -96,7 +87,7 @@ async def test_exec_at_a_terminal(tmp_path: Path, engine_url: str, connect: Conn
         async with connect().exec(NS, "web", query) as session:
             await session.resize(99, 33)
             await session.write(b"X=deep; echo $X$X; exit 3\r")
-            output = await said(session)
+            output = await output_of(session)
         assert b"deepdeep\r\n" in output["stdout"]
         assert output["stderr"] == b""
         assert session.exit_code() == 3
@@ -112,7 +103,7 @@ async def test_attach(world: SessionWorld, connect: Connect) -> None:
             runtime.kill(ids["c"], 0)
         else:
             await runtime.exec(ids["c"], ["touch", "/tmp/go"], timeout=10)
-        assert (await said(session))["stdout"] == b"new\n"
+        assert (await output_of(session))["stdout"] == b"new\n"
         assert session.exit_code() == 0
 
 
@@ -127,7 +118,7 @@ async def test_refusals_have_messages(world: SessionWorld, connect: Connect) -> 
                 pass
         return caught.value.code, str(caught.value)
 
-    assert await refusal("nobody", "") == (404, 'pod "nobody" does not exist')
+    assert await refusal("missing", "") == (404, 'pods "missing" not found')
     assert await refusal("web", "z") == (400, "container z is not valid for pod web")
     code, text = await refusal("web", "")
     assert (code, "choose one of: [a b]" in text) == (400, True)
@@ -138,36 +129,9 @@ async def test_refusals_have_messages(world: SessionWorld, connect: Connect) -> 
 
 async def test_large_output_arrives_complete(world: SessionWorld, connect: Connect) -> None:
     await world.put(c="sleep 300")
-    block = os.urandom(MEBIBYTE)
-    sent, came, total = hashlib.sha256(), hashlib.sha256(), 0
-    before = most = _resident()
     query = ExecQuery(command=("cat",), stdin=True)
-    async with (
-        asyncio.timeout(55),
-        connect().exec(NS, "web", query) as session,
-        asyncio.TaskGroup() as group,
-    ):
-
-        async def pour() -> None:
-            for number in range(100):
-                piece = number.to_bytes(4, "big") + block[4:]
-                sent.update(piece)
-                await session.write(piece)
-            await session.end_input()
-
-        group.create_task(pour())
-        async for _, data in session.output():
-            came.update(data)
-            total += len(data)
-            most = max(most, _resident())
-    assert total == 100 * MEBIBYTE
-    assert came.digest() == sent.digest()
-    assert most - before < 48 * MEBIBYTE
-
-
-def _resident() -> int:
-    pages = int(Path("/proc/self/statm").read_text().split()[1])
-    return pages * os.sysconf("SC_PAGE_SIZE")
+    async with connect().exec(NS, "web", query) as session:
+        assert await echo(session) < 48 * MEBIBYTE
 
 
 @pytest.mark.engine
@@ -192,7 +156,7 @@ async def test_a_stopping_server_ends_sessions(simulated: SessionWorld, connect:
     async with connect().exec(NS, "web", query) as session:
         await simulated.served.app.shutdown()
         with pytest.raises(AgentUnavailable):
-            await said(session)
+            await output_of(session)
 
 
 # --- port-forward

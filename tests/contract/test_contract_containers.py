@@ -113,19 +113,20 @@ async def test_the_command_of_the_image_runs(engine_bench: Bench) -> None:
 
 
 @pytest.mark.engine
-async def test_a_stop_within_the_grace_period(engine_bench: Bench) -> None:
+@pytest.mark.parametrize("grace", [25.0, float(2**63 - 1)])
+async def test_a_stop_within_the_grace_period(engine_bench: Bench, grace: float) -> None:
     sandbox = await engine_bench.sandbox()
     script = "trap 'echo bye; exit 5' TERM; echo ready; while :; do sleep 1 & wait $!; done"
     ident = await engine_bench.start(sandbox, script)
     await engine_bench.shows(ident, "ready")
     loop = asyncio.get_running_loop()
     started = loop.time()
-    await engine_bench.runtime.stop_container(ident, 25)
+    await engine_bench.runtime.stop_container(ident, grace)
     status = await engine_bench.runtime.container_status(ident)
     assert loop.time() - started < 20
     assert (status.record.state, status.exit_code) == (ContainerState.EXITED, 5)
     assert (await engine_bench.text(ident))[-1] == "bye"
-    await engine_bench.runtime.stop_container(ident, 25)
+    await engine_bench.runtime.stop_container(ident, grace)
 
 
 async def test_a_stop_after_the_grace_period_kills(bench: Bench) -> None:

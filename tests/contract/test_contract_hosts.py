@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 from runtime_bench import Bench
 
@@ -35,13 +33,10 @@ async def test_the_file_is_rewritten_for_each_container(engine_bench: Bench) -> 
 
 @pytest.mark.engine
 async def test_the_file_is_written_without_access_to_the_engines_directory(
-    engine_bench: Bench,
+    remote_bench: Bench,
 ) -> None:
     """As with a remote engine, or an agent that is not root."""
-    runtime = engine_bench.runtime
-    link = runtime._connection.link  # type: ignore[attr-defined]
-    link.info = replace(link.info, local=False)
-    sandbox = await engine_bench.sandbox()
+    sandbox = await remote_bench.sandbox()
     for name, hosts in (("one", HOSTS), ("two", HOSTS + b"10.0.0.9\tnew\n")):
-        _, lines = await engine_bench.run(sandbox, SHOW, name=name, hosts=hosts)
+        _, lines = await remote_bench.run(sandbox, SHOW, name=name, hosts=hosts)
         assert lines == hosts.decode().splitlines()

@@ -100,8 +100,8 @@ async def test_ports_of_a_pod_are_probed(engine_bench: Bench) -> None:
     assert found.verdict is ProbeVerdict.FAILURE
     assert found.text.startswith(f'Get "http://{ip}:8081/": ')
     found = await prober.probe(timeout=1, grpc=GRPCAction(port=8082))
-    said = f'timeout: failed to connect service "{ip}:8082" within 1s: context deadline exceeded'
-    assert found == ProbeOutcome(ProbeVerdict.FAILURE, said)
+    message = f'timeout: failed to connect service "{ip}:8082" within 1s: context deadline exceeded'
+    assert found == ProbeOutcome(ProbeVerdict.FAILURE, message)
     assert await prober.post_start(replace_path(get, "/missing")) == ""
     assert refused in await prober.post_start(HTTPGetAction(port=8082, path="/", scheme="HTTP"))
 

@@ -177,12 +177,12 @@ async def test_volumes_have_initial_files_and_are_shared(engine_bench: Bench) ->
     )
     container = await engine_bench.start(sandbox, script, mounts=mounts)
     assert (await engine_bench.ended(container)).exit_code == 0
-    said = [
+    messages = [
         line.content.decode()
         for line in await engine_bench.lines(container)
         if line.stream == "stdout"
     ]
-    assert said == ["app=web", "app=web", "empty", "up", "quick", "refused"]
+    assert messages == ["app=web", "app=web", "empty", "up", "quick", "refused"]
     other = await engine_bench.run(sandbox, "cat /data/sub/dir/file", name="other", mounts=DATA)
     assert other == (0, ["up"])
 

@@ -3,31 +3,19 @@
 from __future__ import annotations
 
 import asyncio
-import hashlib
 import io
 import os
+import signal
 import tarfile
 from collections.abc import AsyncIterator
 from contextlib import aclosing
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from runtime_bench import Bench, until
+from session_output import MEBIBYTE, echo, output_of
 
-from podtui.errors import EngineConflict, EngineError, EngineNotFound
-from podtui.runtime.protocol import Session
-
-MEBIBYTE = 1 << 20
-
-
-async def said(session: Session) -> dict[str, bytes]:
-    """Return all output by stream."""
-    found = {"stdout": b"", "stderr": b""}
-    async with asyncio.timeout(30):
-        async for stream, data in session.output():
-            found[stream] += data
-    return found
+from podtui.errors import EngineConflict, EngineError, EngineNotFound, ExecStartError
 
 
 async def test_a_command_reads_input_and_writes_output(bench: Bench) -> None:
@@ -39,7 +27,7 @@ async def test_a_command_reads_input_and_writes_output(bench: Bench) -> None:
         await session.write(b"two\n")
         await session.end_input()
         await session.end_input()
-        assert await said(session) == {"stdout": b"one\ntwo\n", "stderr": b"wrong\n"}
+        assert await output_of(session) == {"stdout": b"one\ntwo\n", "stderr": b"wrong\n"}
         assert await session.exit_code() == 7
 
 
@@ -63,7 +51,7 @@ async def test_a_shell_at_a_terminal(engine_bench: Bench) -> None:
         await session.resize(100, 30)
         await session.write(b"X=deep; echo $X$X\r")
         await session.write(b"echo wrong >&2; exit 3\r")
-        output = await said(session)
+        output = await output_of(session)
         assert output["stderr"] == b""
         assert b"deepdeep\r\n" in output["stdout"]
         assert b"\nwrong\r\n" in output["stdout"]
@@ -102,7 +90,7 @@ async def test_a_script_that_executes_a_shell_reads_its_input(engine_bench: Benc
     async with engine_bench.runtime.exec_session(ident, command, stdin=True) as session:
         await session.write(b"echo $X$X\nexit 4\n")
         await session.end_input()
-        assert (await said(session))["stdout"] == b"deepdeep\n"
+        assert (await output_of(session))["stdout"] == b"deepdeep\n"
         assert await session.exit_code() == 4
 
 
@@ -112,13 +100,14 @@ async def test_a_terminal_has_a_size(engine_bench: Bench) -> None:
     async with engine_bench.runtime.exec_session(ident, ["sh"], stdin=True, tty=True) as session:
         await session.resize(99, 33)
         await session.write(b"stty size; exit\n")
-        assert b"33 99\r\n" in (await said(session))["stdout"]
+        assert b"33 99\r\n" in (await output_of(session))["stdout"]
 
 
 async def test_an_unknown_command(bench: Bench) -> None:
     ident = await bench.start(await bench.sandbox())
     async with bench.runtime.exec_session(ident, ["nosuchcommand"]) as session:
-        assert b"not found" in b"".join((await said(session)).values())
+        with pytest.raises(ExecStartError, match="not found"):
+            await output_of(session)
         assert await session.exit_code() in (126, 127)
 
 
@@ -135,7 +124,7 @@ async def test_unread_input_loses_no_output(bench: Bench) -> None:
                 await session.write(bytes(64 * 1024))
 
         task = group.create_task(pour())
-        assert (await said(session))["stdout"] == b"done\n"
+        assert (await output_of(session))["stdout"] == b"done\n"
         assert await session.exit_code() == 0
         task.cancel()
 
@@ -158,36 +147,8 @@ async def test_writing_blocks_while_the_command_does_not_read(bench: Bench) -> N
 
 async def test_large_output_arrives_complete_in_bounded_memory(bench: Bench) -> None:
     ident = await bench.start(await bench.sandbox())
-    block = os.urandom(MEBIBYTE)
-    sent, came, total = hashlib.sha256(), hashlib.sha256(), 0
-    before = _resident()
-    most = before
-    async with (
-        asyncio.timeout(50),
-        bench.runtime.exec_session(ident, ["cat"], stdin=True) as session,
-        asyncio.TaskGroup() as group,
-    ):
-
-        async def pour() -> None:
-            for number in range(100):
-                piece = number.to_bytes(4, "big") + block[4:]
-                sent.update(piece)
-                await session.write(piece)
-            await session.end_input()
-
-        group.create_task(pour())
-        async for _, data in session.output():
-            came.update(data)
-            total += len(data)
-            most = max(most, _resident())
-    assert total == 100 * MEBIBYTE
-    assert came.digest() == sent.digest()
-    assert most - before < 40 * MEBIBYTE
-
-
-def _resident() -> int:
-    pages = int(Path("/proc/self/statm").read_text().split()[1])
-    return pages * os.sysconf("SC_PAGE_SIZE")
+    async with bench.runtime.exec_session(ident, ["cat"], stdin=True) as session:
+        assert await echo(session) < 40 * MEBIBYTE
 
 
 @pytest.mark.engine
@@ -242,7 +203,7 @@ async def test_attach_streams_new_output(engine_bench: Bench) -> None:
     await engine_bench.shows(ident, "old")
     async with engine_bench.runtime.attach_session(ident) as session:
         await engine_bench.runtime.exec(ident, ["touch", "/tmp/go"], timeout=10)
-        assert await said(session) == {"stdout": b"new\n", "stderr": b"bad\n"}
+        assert await output_of(session) == {"stdout": b"new\n", "stderr": b"bad\n"}
         assert await session.exit_code() is None
 
 
@@ -253,7 +214,7 @@ async def test_attach_sends_input(engine_bench: Bench) -> None:
     async with engine_bench.runtime.attach_session(ident, stdin=True) as session:
         await session.write(b"hello\n")
         await session.end_input()
-        assert (await said(session))["stdout"] == b"hello\n"
+        assert (await output_of(session))["stdout"] == b"hello\n"
     assert (await engine_bench.ended(ident)).exit_code == 0
 
 
@@ -323,19 +284,17 @@ async def test_connects_to_a_port_on_the_pods_loopback(engine_bench: Bench) -> N
 
 
 @pytest.mark.engine
-async def test_connects_to_a_port_through_a_container(engine_bench: Bench) -> None:
+async def test_connects_to_a_port_through_a_container(remote_bench: Bench) -> None:
     """As with an engine in a virtual machine, whose networks are not this machine's."""
-    link = engine_bench.runtime._connection.link  # type: ignore[attr-defined]
-    link.info = replace(link.info, local=False, routable_pods=False)
-    sandbox = await engine_bench.sandbox()
+    sandbox = await remote_bench.sandbox()
     with pytest.raises(EngineError, match="none runs"):
-        await fetch(engine_bench, sandbox, 8080)
-    await engine_bench.start(sandbox, "httpd -p 127.0.0.1:8080 -h /etc; sleep 300")
-    assert (await fetch(engine_bench, sandbox, 8080)).rstrip().endswith(b"contract")
+        await fetch(remote_bench, sandbox, 8080)
+    await remote_bench.start(sandbox, "httpd -p 127.0.0.1:8080 -h /etc; sleep 300")
+    assert (await fetch(remote_bench, sandbox, 8080)).rstrip().endswith(b"contract")
     with pytest.raises(EngineError, match="failed to connect to port 8081 of the pod: "):
-        await fetch(engine_bench, sandbox, 8081)
+        await fetch(remote_bench, sandbox, 8081)
     with pytest.raises(EngineError, match="failed to enter the network namespace of the pod: "):
-        await engine_bench.runtime.pod_socket(sandbox, "127.0.0.1")
+        await remote_bench.runtime.pod_socket(sandbox, "127.0.0.1")
 
 
 @pytest.mark.engine
@@ -352,15 +311,16 @@ async def test_the_user_of_the_engine_enters_the_network_of_a_pod(
     if not status.enterable:
         return
     owner = os.stat(f"/proc/{status.pid}").st_uid
-    script = tmp_path / "helper.py"
+    script, pid = tmp_path / "helper.py", tmp_path / "pid"
     script.write_text(
         f"import os, runpy\n"
-        f"helper = runpy.run_path({str(dialing._HELPER)!r})\n"
+        f"open({str(pid)!r}, 'w').write(str(os.getpid()))\n"
+        f"helper = runpy.run_path({str(dialing.HELPER)!r})\n"
         f"os.setresgid({owner}, {owner}, {owner})\n"
         f"os.setresuid({owner}, {owner}, {owner})\n"
         f"helper['main']()\n"
     )
-    monkeypatch.setattr(dialing, "_HELPER", script)
+    monkeypatch.setattr(dialing, "HELPER", script)
 
     async def answers() -> bool:
         sock = await engine_bench.runtime.pod_socket(sandbox, status.ips[0])
@@ -373,9 +333,7 @@ async def test_the_user_of_the_engine_enters_the_network_of_a_pod(
 
     await until(answers)
     # A helper process that has ended is replaced.
-    helper = engine_bench.runtime._dialing._namespaces._helper  # type: ignore[attr-defined]
-    helper.kill()
-    helper.wait()
+    os.kill(int(pid.read_text()), signal.SIGKILL)
     with pytest.raises(EngineError, match="failed to enter the network namespace of the pod: "):
         await engine_bench.runtime.pod_socket(sandbox, status.ips[0])
     assert await answers()

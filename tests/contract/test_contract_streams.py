@@ -238,9 +238,9 @@ async def test_events_end_with_the_connection(bench: Bench) -> None:
 
     async with asyncio.timeout(30), asyncio.TaskGroup() as group:
         task = group.create_task(drain())
-        for knock in range(50):
+        for attempt in range(50):
             await bench.runtime.remove_container(
-                await bench.create(sandbox, "true", name="knock", attempt=knock)
+                await bench.create(sandbox, "true", name="knock", attempt=attempt)
             )
             if opened.is_set():
                 break

@@ -130,8 +130,8 @@ def test_cpu_is_resized_in_place_and_memory_by_a_restart(home: KubectlAgent) -> 
     home.until(lambda: main_of(home, "sized").get("resources", {}).get("limits") == most)
     home.until(lambda: condition(home, "sized", "PodResizeInProgress") is None)
     assert main_of(home, "sized")["allocatedResources"] == most
-    told = [one.split(":")[0] for one in events(home, "sized")]
-    assert told.count("ResizeStarted") == told.count("ResizeCompleted") == 2
+    reasons = [one.split(":")[0] for one in events(home, "sized")]
+    assert reasons.count("ResizeStarted") == reasons.count("ResizeCompleted") == 2
 
 
 def test_a_resize_that_the_node_cannot_hold_is_deferred_until_it_is_taken_back(

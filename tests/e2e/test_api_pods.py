@@ -48,10 +48,10 @@ class Home:
             text=True,
             env=self._env,
         )
-        said = self._agent.stderr
-        assert said is not None
-        assert any("serving https" in line for line in said), "the agent ended"
-        self._drain = threading.Thread(target=said.read)
+        log = self._agent.stderr
+        assert log is not None
+        assert any("serving https" in line for line in log), "the agent ended"
+        self._drain = threading.Thread(target=log.read)
         self._drain.start()
 
     def kill(self) -> None:
@@ -151,9 +151,9 @@ def test_a_pod_survives_its_agent_sees_a_changed_config_map_and_is_deleted(
     home.run("delete", "pod", "web", "--wait", "--timeout=60s")
     listed = json.loads(home.run("get", "pods", "-o", "json"))
     assert listed["items"] == []
-    told = home.run("get", "events", "-o", "jsonpath={.items[*].reason}").split()
-    assert told.count("Started") == 1
-    assert told.count("Killing") == 1
+    reasons = home.run("get", "events", "-o", "jsonpath={.items[*].reason}").split()
+    assert reasons.count("Started") == 1
+    assert reasons.count("Killing") == 1
 
 
 def test_a_pod_has_a_token_of_its_service_account_and_the_root_certificate(home: Home) -> None:
@@ -199,8 +199,8 @@ def test_ended_and_resized_pods_keep_their_status_under_a_new_agent(home: Home) 
     home.run("wait", "--for=condition=Ready", "pod/later", "--timeout=60s")
     for name, status in before.items():
         assert home.pod(name)["status"] == status
-    told = home.run("get", "events", "-o", "jsonpath={.items[*].reason}").split()
-    assert told.count("Started") == 3
+    reasons = home.run("get", "events", "-o", "jsonpath={.items[*].reason}").split()
+    assert reasons.count("Started") == 3
 
 
 def test_a_container_that_is_killed_without_an_agent_is_started_again(home: Home) -> None:
@@ -213,11 +213,11 @@ def test_a_container_that_is_killed_without_an_agent_is_started_again(home: Home
     subprocess.run(["docker", "kill", identity], check=True, capture_output=True, timeout=30)
     home.start()
 
-    def again() -> bool:
+    def has_restarted() -> bool:
         (status,) = home.pod("web")["status"]["containerStatuses"]
         return bool(status["restartCount"] == 1 and status["ready"])
 
-    home.until(again)
+    home.until(has_restarted)
     (after,) = home.pod("web")["status"]["containerStatuses"]
     assert after["lastState"]["terminated"]["containerID"] == before["containerID"]
     assert after["lastState"]["terminated"]["exitCode"] == 137

@@ -70,7 +70,7 @@ def test_the_official_client_creates_watches_and_executes(agent: KubectlAgent) -
     assert phases[0] == "Pending"
     assert phases[-1] == "Running"
     assert [one.metadata.name for one in api.list_namespaced_pod("default").items] == ["lib"]
-    said = kubernetes.stream.stream(
+    output = kubernetes.stream.stream(
         kubernetes.client.CoreV1Api().connect_get_namespaced_pod_exec,
         "lib",
         "default",
@@ -78,7 +78,7 @@ def test_the_official_client_creates_watches_and_executes(agent: KubectlAgent) -
         stdout=True,
         stderr=True,
     )
-    assert said == "inside\n"
+    assert output == "inside\n"
     kubernetes.client.CoreV1Api().delete_namespaced_pod("lib", "default")
     agent.until(lambda: not api.list_namespaced_pod("default").items)
 

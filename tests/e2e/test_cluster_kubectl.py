@@ -28,13 +28,13 @@ print('{{"kind": "ExecCredential", "apiVersion": "client.authentication.k8s.io/v
 
 
 @pytest.fixture
-async def straw(tmp_path: Path) -> AsyncIterator[FakeCluster]:
+async def fake_cluster(tmp_path: Path) -> AsyncIterator[FakeCluster]:
     async with cluster(tmp_path) as it:
         await it.served.store.put("pods", pod("web"))
         yield it
 
 
-async def by_kubectl(folder: Path, *arguments: str, **environment: str) -> tuple[int, str]:
+async def kubectl_result(folder: Path, *arguments: str, **environment: str) -> tuple[int, str]:
     process = await asyncio.create_subprocess_exec(
         kubectl(), "--request-timeout=20s", f"--cache-dir={folder / 'cache'}", *arguments,
         stdin=asyncio.subprocess.DEVNULL,
@@ -47,7 +47,7 @@ async def by_kubectl(folder: Path, *arguments: str, **environment: str) -> tuple
     return process.returncode or 0, out.decode()
 
 
-async def by_us(path: Path, name: str | None = None) -> str:
+async def podtui_result(path: Path, name: str | None = None) -> str:
     client = ClusterClient(choose(load(path, {}), name))
     try:
         return (await client.get(Pod, "default", "web")).metadata.name
@@ -55,24 +55,24 @@ async def by_us(path: Path, name: str | None = None) -> str:
         await client.close()
 
 
-def a_certificate(straw: FakeCluster) -> dict[str, Any]:
-    return straw.certificate("anne")
+def a_certificate(fake_cluster: FakeCluster) -> dict[str, Any]:
+    return fake_cluster.certificate("anne")
 
 
-def certificate_files(straw: FakeCluster) -> dict[str, Any]:
-    (straw.folder / "keys").mkdir()
-    for name, pem in zip(("a.crt", "a.key"), straw.authority.issue("anne"), strict=True):
-        (straw.folder / "keys" / name).write_bytes(pem)
+def certificate_files(fake_cluster: FakeCluster) -> dict[str, Any]:
+    (fake_cluster.folder / "keys").mkdir()
+    for name, pem in zip(("a.crt", "a.key"), fake_cluster.authority.issue("anne"), strict=True):
+        (fake_cluster.folder / "keys" / name).write_bytes(pem)
     return {"client-certificate": "keys/a.crt", "client-key": "keys/a.key"}
 
 
-def a_token_file(straw: FakeCluster) -> dict[str, Any]:
-    (straw.folder / "token").write_text("sesame\n")
+def a_token_file(fake_cluster: FakeCluster) -> dict[str, Any]:
+    (fake_cluster.folder / "token").write_text("sesame\n")
     return {"tokenFile": "token"}
 
 
-def a_plugin(straw: FakeCluster) -> dict[str, Any]:
-    path = straw.folder / "plugin"
+def a_plugin(fake_cluster: FakeCluster) -> dict[str, Any]:
+    path = fake_cluster.folder / "plugin"
     path.write_text(PLUGIN.format(python=sys.executable))
     path.chmod(0o700)
     version = "client.authentication.k8s.io/v1"
@@ -86,28 +86,37 @@ def a_plugin(straw: FakeCluster) -> dict[str, Any]:
         certificate_files,
         a_token_file,
         a_plugin,
-        lambda straw: {"token": "sesame"},
-        lambda straw: {"username": "bob", "password": "secret"},
-        lambda straw: {"token": "sesame", "as": "eve", "as-groups": ["x", "y"]},
-        lambda straw: {"token": "sesame", **a_plugin(straw)},
-        lambda straw: {"token": "other", **a_token_file(straw)},
-        lambda straw: {"token": "sesame", "tokenFile": "gone"},
-        lambda straw: {**a_certificate(straw), **a_plugin(straw)},
-        lambda straw: {**a_certificate(straw), "token": "sesame"},
-        lambda straw: {"username": "bob", "password": "secret", **a_plugin(straw)},
+        lambda fake_cluster: {"token": "sesame"},
+        lambda fake_cluster: {"username": "bob", "password": "secret"},
+        lambda fake_cluster: {"token": "sesame", "as": "eve", "as-groups": ["x", "y"]},
+        lambda fake_cluster: {"token": "sesame", **a_plugin(fake_cluster)},
+        lambda fake_cluster: {"token": "other", **a_token_file(fake_cluster)},
+        lambda fake_cluster: {"token": "sesame", "tokenFile": "gone"},
+        lambda fake_cluster: {**a_certificate(fake_cluster), **a_plugin(fake_cluster)},
+        lambda fake_cluster: {**a_certificate(fake_cluster), "token": "sesame"},
+        lambda fake_cluster: {
+            "username": "bob",
+            "password": "secret",
+            **a_plugin(fake_cluster),
+        },
     ],
 )
-async def test_whoami(straw: FakeCluster, user: Callable[[FakeCluster], dict[str, Any]]) -> None:
-    path = straw.kubeconfig(user(straw))
-    code, said = await by_kubectl(
-        straw.folder, "--kubeconfig", str(path), "get", "pod", "web", "-o", "name"
+async def test_whoami(
+    fake_cluster: FakeCluster, user: Callable[[FakeCluster], dict[str, Any]]
+) -> None:
+    path = fake_cluster.kubeconfig(user(fake_cluster))
+    code, output = await kubectl_result(
+        fake_cluster.folder, "--kubeconfig", str(path), "get", "pod", "web", "-o", "name"
     )
-    assert (code, said) == (0, "pod/web\n")
-    theirs = (straw.moods.asked[-1][2], straw.moods.heads[-1].getall("Impersonate-Group", []))
-    assert await by_us(path) == "web"
-    assert theirs == (
-        straw.moods.asked[-1][2],
-        straw.moods.heads[-1].getall("Impersonate-Group", []),
+    assert (code, output) == (0, "pod/web\n")
+    kubectl_request = (
+        fake_cluster.rules.asked[-1][2],
+        fake_cluster.rules.heads[-1].getall("Impersonate-Group", []),
+    )
+    assert await podtui_result(path) == "web"
+    assert kubectl_request == (
+        fake_cluster.rules.asked[-1][2],
+        fake_cluster.rules.heads[-1].getall("Impersonate-Group", []),
     )
 
 
@@ -128,24 +137,26 @@ async def test_whoami(straw: FakeCluster, user: Callable[[FakeCluster], dict[str
     ],
 )
 async def test_both_reject_invalid_files(
-    straw: FakeCluster, user: dict[str, Any], cluster: dict[str, Any]
+    fake_cluster: FakeCluster, user: dict[str, Any], cluster: dict[str, Any]
 ) -> None:
-    path = straw.kubeconfig(user, **cluster)
-    code, _ = await by_kubectl(straw.folder, "--kubeconfig", str(path), "get", "pod", "web")
+    path = fake_cluster.kubeconfig(user, **cluster)
+    code, _ = await kubectl_result(
+        fake_cluster.folder, "--kubeconfig", str(path), "get", "pod", "web"
+    )
     assert code != 0
     with pytest.raises(PodtuiError):
-        await by_us(path)
+        await podtui_result(path)
 
 
-async def test_several_files_are_merged_like_kubectl(straw: FakeCluster) -> None:
-    first = straw.kubeconfig({"token": "other"}, "first")
-    second = straw.kubeconfig({"token": "sesame"}, "second")
+async def test_several_files_are_merged_like_kubectl(fake_cluster: FakeCluster) -> None:
+    first = fake_cluster.kubeconfig({"token": "other"}, "first")
+    second = fake_cluster.kubeconfig({"token": "sesame"}, "second")
     text = second.read_text().replace('"me"', '"you"').replace('"test"', '"second"')
     second.write_text(text)
     for order in ((first, second), (second, first)):
-        listed = ":".join(map(str, (straw.folder / "gone", *order)))
+        listed = ":".join(map(str, (fake_cluster.folder / "gone", *order)))
         config = load(None, {"KUBECONFIG": listed})
-        for arguments, ours in (
+        for arguments, value in (
             (("current-context",), config.current),
             (("get-contexts", "-o", "name"), "\n".join(sorted(config.contexts))),
             (("get-users",), "NAME\n" + "\n".join(sorted(config.users))),
@@ -154,5 +165,7 @@ async def test_several_files_are_merged_like_kubectl(straw: FakeCluster) -> None
                 config.users["you"].token,
             ),
         ):
-            code, said = await by_kubectl(straw.folder, "config", *arguments, KUBECONFIG=listed)
-            assert (code, said.strip()) == (0, ours)
+            code, output = await kubectl_result(
+                fake_cluster.folder, "config", *arguments, KUBECONFIG=listed
+            )
+            assert (code, output.strip()) == (0, value)

@@ -133,7 +133,7 @@ def _base64(data: bytes) -> str:
 
 
 @pytest.fixture
-def front(machine: Machine, tmp_path: Path) -> Iterator[Front]:
+def cluster_front(machine: Machine, tmp_path: Path) -> Iterator[Front]:
     """Serve two namespaces with pods behind TLS."""
     for name, space, command in (
         ("web", "default", "while sleep 0.2; do echo tick 1; done"),
@@ -160,54 +160,54 @@ def front(machine: Machine, tmp_path: Path) -> Iterator[Front]:
         agent.wait(20)
 
 
-def test_the_screen_shows_a_cluster(machine: Machine, front: Front) -> None:
+def test_the_screen_shows_a_cluster(machine: Machine, cluster_front: Front) -> None:
     terminal = machine.terminal
-    path = front.kubeconfig("config")
+    path = cluster_front.kubeconfig("config")
     machine.screen(120, 36, "--kubeconfig", str(path))
     # What is on the screen comes in parts.
     for part in ("straw", "eu-1", "as anne", "namespace all", "NAMESPACE", "batch"):
-        terminal.see(part)
-    shown = terminal.see(r"web-\S+ .*Running")
+        terminal.wait_for(part)
+    shown = terminal.wait_for(r"web-\S+ .*Running")
     # What an agent has is not there, though this one has it.
     assert "Edit" not in shown
     assert "Restart" not in shown.replace("RESTARTS", "")
     terminal.keys("Down")
-    terminal.see(r"Logs · web-\S+")
-    terminal.see(r"tick \d+")
+    terminal.wait_for(r"Logs · web-\S+")
+    terminal.wait_for(r"tick \d+")
     terminal.keys("Enter")
-    shown = terminal.see(r"1 Overview +3 Events +4 Logs +5 YAML")
+    shown = terminal.wait_for(r"1 Overview +3 Events +4 Logs +5 YAML")
     assert "Manifest" not in shown
     assert "Probes" not in shown
     terminal.type("y")
-    terminal.see(r"kind: Pod")
+    terminal.wait_for(r"kind: Pod")
     terminal.type("s")
-    terminal.see(r"^/ #")
+    terminal.wait_for(r"^/ #")
     terminal.type("echo in-$((40+2))")
     terminal.keys("Enter")
-    terminal.see(r"^in-42")
+    terminal.wait_for(r"^in-42")
     terminal.type("exit")
     terminal.keys("Enter")
-    terminal.see(r"kind: Pod")
+    terminal.wait_for(r"kind: Pod")
     terminal.keys("C-d")
-    terminal.see(r"The API has no undo")
+    terminal.wait_for(r"The API has no undo")
     terminal.type("y")
     # The agent behind it deletes no static pod, and says so.
-    terminal.see(r"static pod")
+    terminal.wait_for(r"static pod")
     terminal.keys("Escape")
     terminal.type(":")
-    terminal.see(r"^ *: *")
+    terminal.wait_for(r"^ *: *")
     terminal.type("ctx")
     terminal.keys("Enter")
-    terminal.see(r"Switch to a context")
+    terminal.wait_for(r"Switch to a context")
     terminal.keys("Enter")
-    terminal.see(r"cluster ● other", 60)
+    terminal.wait_for(r"cluster ● other", 60)
     terminal.type("q")
-    terminal.see(r"Pane is dead")
+    terminal.wait_for(r"Pane is dead")
     assert "No agent" not in terminal.screen()
 
 
-def test_commands_and_kubectl_agree(machine: Machine, front: Front, tmp_path: Path) -> None:
-    path = front.kubeconfig("config", namespace="batch")
+def test_commands_and_kubectl_agree(machine: Machine, cluster_front: Front, tmp_path: Path) -> None:
+    path = cluster_front.kubeconfig("config", namespace="batch")
     name = f"web-{machine.env.get('PODTUI_NODE_NAME', '')}".rstrip("-")
     given = ("--kubeconfig", str(path))
 
@@ -230,33 +230,33 @@ def test_commands_and_kubectl_agree(machine: Machine, front: Front, tmp_path: Pa
     )
     assert (done.stdout, done.returncode) == ("42\n", 5)
 
-    def told() -> bool:
+    def is_reported() -> bool:
         why = machine.run("why", *given, "-n", "batch")
         return why.returncode == 1 and "job-" in why.stdout and "3" in why.stdout
 
-    wait_until(told, "why the job does not run", 60)
+    wait_until(is_reported, "why the job does not run", 60)
     wrong = machine.run("status", *given, "--context", "nowhere")
     assert wrong.returncode == 2
     assert "there is no context 'nowhere'; there are: other, straw" in wrong.stderr
     refused = machine.run("stop", "--root-dir", str(machine.root), *given)
     assert refused.returncode == 2
-    said = subprocess.run(
+    result = subprocess.run(
         [kubectl(), *given, f"--cache-dir={tmp_path / 'cache'}", "get", "pods", "-A"],
         env={**os.environ, "HOME": str(tmp_path)},
         capture_output=True, text=True, timeout=60, check=False,
     )  # fmt: skip
-    assert name in said.stdout, said.stderr
+    assert name in result.stdout, result.stderr
 
 
 @SIMULATED
-def test_an_untrusted_client_gets_an_error(machine: Machine, front: Front) -> None:
-    path = front.kubeconfig("config")
+def test_an_untrusted_client_gets_an_error(machine: Machine, cluster_front: Front) -> None:
+    path = cluster_front.kubeconfig("config")
     document = json.loads(path.read_text())
     document["users"][0]["user"] = {"token": "x"}
     path.write_text(json.dumps(document))
     done = machine.run("status", "--kubeconfig", str(path))
     assert done.returncode == 3
-    assert f"127.0.0.1:{front.port}" in done.stderr
+    assert f"127.0.0.1:{cluster_front.port}" in done.stderr
     document["clusters"][0]["cluster"].pop("certificate-authority-data")
     path.write_text(json.dumps(document))
     done = machine.run("status", "--kubeconfig", str(path))

@@ -161,7 +161,7 @@ def sites(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Site, Site
 
 
 @pytest.fixture
-def alone(tmp_path: Path) -> Site:
+def idle_machine(tmp_path: Path) -> Site:
     """A machine where no agent runs."""
     return Site(tmp_path / "alone")
 
@@ -169,19 +169,19 @@ def alone(tmp_path: Path) -> Site:
 # --- without an agent
 
 
-def test_check_of_good_manifests(alone: Site) -> None:
-    done = alone.run("check", "static_pods")
+def test_check_of_good_manifests(idle_machine: Site) -> None:
+    done = idle_machine.run("check", "static_pods")
     assert (done.returncode, done.stderr) == (0, "")
     lines = done.stdout.splitlines()
     for name in ("counter", "pipeline", "web"):
         assert f"static_pods/{name}.yaml: ok: pod default/{name}-n1" in lines
     assert re.fullmatch(r"\d+ files, 0 errors, 0 warnings", lines[-1])
-    assert not alone.machine.root.exists(), "checking leaves nothing behind"
+    assert not idle_machine.machine.root.exists(), "checking leaves nothing behind"
 
 
-def test_check_reports_position_and_suggestion(alone: Site) -> None:
-    path = alone.machine.write("bad.yaml", UNKNOWN_FIELD)
-    done = alone.run("check", str(path), "static_pods/web.yaml")
+def test_check_reports_position_and_suggestion(idle_machine: Site) -> None:
+    path = idle_machine.machine.write("bad.yaml", UNKNOWN_FIELD)
+    done = idle_machine.run("check", str(path), "static_pods/web.yaml")
     assert (done.returncode, done.stderr) == (1, "")
     assert f'{path}:7:3: error: unknown field "restartPolicy"; it belongs at' in done.stdout
     assert "\n  7 |   restartPolicy: Never\n    |   ^\n" in done.stdout
@@ -193,11 +193,11 @@ def test_check_reports_position_and_suggestion(alone: Site) -> None:
     assert "\x1b" not in done.stdout, "no colours but on a terminal"
 
 
-def test_check_as_json(alone: Site) -> None:
-    bad = alone.machine.write("bad.yaml", UNKNOWN_FIELD)
-    broken = alone.machine.write("broken.yaml", "kind: Pod\nmetadata: {name: x\nspec:\n")
-    good = alone.machine.write("counter.yaml", COUNTER)
-    done = alone.run("check", "-o", "json", str(bad), str(broken), str(good))
+def test_check_as_json(idle_machine: Site) -> None:
+    bad = idle_machine.machine.write("bad.yaml", UNKNOWN_FIELD)
+    broken = idle_machine.machine.write("broken.yaml", "kind: Pod\nmetadata: {name: x\nspec:\n")
+    good = idle_machine.machine.write("counter.yaml", COUNTER)
+    done = idle_machine.run("check", "-o", "json", str(bad), str(broken), str(good))
     assert (done.returncode, done.stderr) == (1, "")
     first, second, third = json.loads(done.stdout)
     assert [one["path"] for one in (first, second, third)] == [str(bad), str(broken), str(good)]
@@ -216,14 +216,14 @@ def test_check_as_json(alone: Site) -> None:
     )
     assert re.fullmatch(r"[0-9a-f]{32}", third["uid"])
 
-    clean = alone.run("check", "--output=json", str(good))
+    clean = idle_machine.run("check", "--output=json", str(good))
     assert clean.returncode == 0
     assert json.loads(clean.stdout) == [third]
 
 
-def test_check_tries_admission(alone: Site) -> None:
-    path = alone.machine.write("too-big.yaml", TOO_BIG)
-    done = alone.run("check", str(path))
+def test_check_tries_admission(idle_machine: Site) -> None:
+    path = idle_machine.machine.write("too-big.yaml", TOO_BIG)
+    done = idle_machine.run("check", str(path))
     assert done.returncode == 0, "a warning is no error: another node may have the room"
     assert f"{path}: warning: this node (this machine, empty; no agent runs) would not" in (
         done.stdout
@@ -244,28 +244,28 @@ def test_check_tries_admission(alone: Site) -> None:
         (["static_pods"], "the screen needs a terminal"),
     ],
 )
-def test_usage_errors_are_status_2(alone: Site, arguments: list[str], words: str) -> None:
-    done = alone.run(*arguments)
+def test_usage_errors_are_status_2(idle_machine: Site, arguments: list[str], words: str) -> None:
+    done = idle_machine.run(*arguments)
     assert (done.returncode, done.stdout) == (2, "")
     assert words in done.stderr
     assert "Traceback" not in done.stderr
 
 
-def test_commands_on_a_machine_without_an_agent(alone: Site) -> None:
+def test_commands_on_a_machine_without_an_agent(idle_machine: Site) -> None:
     for arguments in (["status"], ["status", "-o", "json"], ["stop"]):
-        done = alone.run(*arguments)
+        done = idle_machine.run(*arguments)
         assert (done.returncode, done.stdout) == (3, "")
-        assert f"no agent runs for {alone.machine.root}" in done.stderr
-    done = alone.run("down", "--yes")
+        assert f"no agent runs for {idle_machine.machine.root}" in done.stderr
+    done = idle_machine.run("down", "--yes")
     assert done.returncode == 0
     assert "nothing to remove" in done.stdout
-    assert alone.run("--version").stdout == f"podtui {__version__}\n"
+    assert idle_machine.run("--version").stdout == f"podtui {__version__}\n"
 
 
-def test_config_shows_the_source_of_each_setting(alone: Site, tmp_path: Path) -> None:
+def test_config_shows_the_source_of_each_setting(idle_machine: Site, tmp_path: Path) -> None:
     config = tmp_path / "podtui.yaml"
     config.write_text("kind: KubeletConfiguration\nmaxPods: 7\nnodeName: of-file\n")
-    done = alone.run("config", "--config", str(config), "--engine", "memory")
+    done = idle_machine.run("config", "--config", str(config), "--engine", "memory")
     assert (done.returncode, done.stderr) == (0, "")
     settings: dict[str, tuple[object, str]] = {}
     for line in done.stdout.splitlines():
@@ -273,7 +273,7 @@ def test_config_shows_the_source_of_each_setting(alone: Site, tmp_path: Path) ->
             key, _, rest = line.partition(" ")
             value, _, origin = rest.rpartition("  # ")
             settings[key] = (json.loads(value), origin)
-    assert settings["rootDir"] == (str(alone.machine.root), "PODTUI_ROOT_DIR")
+    assert settings["rootDir"] == (str(idle_machine.machine.root), "PODTUI_ROOT_DIR")
     assert settings["nodeName"] == ("n1", "PODTUI_NODE_NAME"), "the environment beats the file"
     assert settings["engine"] == ("memory", "command line"), "a flag beats the environment"
     assert settings["maxPods"] == (7, f"{config}:2:1")
@@ -281,14 +281,14 @@ def test_config_shows_the_source_of_each_setting(alone: Site, tmp_path: Path) ->
     assert f"# no effect here: {config}:1:1: kind" in done.stdout
 
     config.write_text("\nmaxPod: 7\n")
-    done = alone.run("config", "--config", str(config))
+    done = idle_machine.run("config", "--config", str(config))
     assert (done.returncode, done.stdout) == (2, "")
     assert f"{config}:2:1: maxPod: no such setting (did you mean maxPods?)" in done.stderr
 
 
-def test_doctor_without_an_engine(alone: Site) -> None:
-    nowhere = alone.machine.root.parent / "none.sock"
-    done = alone.run("doctor", "--engine", f"unix://{nowhere}")
+def test_doctor_without_an_engine(idle_machine: Site) -> None:
+    nowhere = idle_machine.machine.root.parent / "none.sock"
+    done = idle_machine.run("doctor", "--engine", f"unix://{nowhere}")
     assert done.returncode == 1
     assert f"✗ no engine at unix://{nowhere}" in done.stdout
     assert "→ install Docker or Podman" in done.stdout
@@ -399,9 +399,9 @@ def test_stop_keeps_containers_running_and_the_next_agent_adopts_them(
         (status,) = pods[name]["status"]["containerStatuses"]
         assert status["restartCount"] == 0
         assert status["containerID"].removeprefix("docker://") in containers.values()
-        told = site.events(name)
+        counts = site.events(name)
         for reason in ("Created", "Started", "Killing", "Pulled"):
-            assert {k: n for k, n in told.items() if k[0] == reason} == {
+            assert {k: n for k, n in counts.items() if k[0] == reason} == {
                 k: n for k, n in events[name].items() if k[0] == reason
             }
     container = next(key for name, key in containers.items() if name.startswith("k8s_count_"))
@@ -444,10 +444,10 @@ def test_a_second_agent_of_one_folder_and_node_refuses_to_start(
     second.machine.env["PODTUI_STATIC_POD_PATH"] = str(site.machine.folder)
     done = second.run("agent")
     assert done.returncode == 1
-    said = done.stderr.splitlines()[-1]
-    assert f"another agent (root directory {site.machine.root}) has 3 pods of" in said
-    assert "--node-name" in said
-    assert f"down --root-dir {site.machine.root}" in said
+    message = done.stderr.splitlines()[-1]
+    assert f"another agent (root directory {site.machine.root}) has 3 pods of" in message
+    assert "--node-name" in message
+    assert f"down --root-dir {site.machine.root}" in message
     assert second.run("down", "--yes").returncode == 0
 
     assert site.process is not None

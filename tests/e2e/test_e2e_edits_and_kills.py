@@ -143,15 +143,15 @@ def engine_says(root: Path) -> Iterator[Counter[tuple[str, str]]]:
             process.terminate()
             text, _ = process.communicate(timeout=10)
     for line in text.splitlines():
-        deed, name = line.split()
+        action, name = line.split()
         if not name.startswith("k8s_POD_"):
-            seen[deed, name.rpartition("_")[0]] += 1
+            seen[action, name.rpartition("_")[0]] += 1
 
 
 @pytest.mark.timeout(900)
 def test_twenty_kills_during_many_edits(machine: Machine, agent: Agent) -> None:
     with engine_says(machine.root) as seen:
-        pods = _storm(machine, agent)
+        pods = _edit_and_kill(machine, agent)
     for name, pod in pods.items():
         (status,) = pod["status"]["containerStatuses"]  # type: ignore[index]
         uid = pod["metadata"]["annotations"]["kubernetes.io/config.hash"]  # type: ignore[index]
@@ -171,7 +171,7 @@ def test_twenty_kills_during_many_edits(machine: Machine, agent: Agent) -> None:
     )
 
 
-def _storm(machine: Machine, agent: Agent) -> dict[str, dict[str, object]]:
+def _edit_and_kill(machine: Machine, agent: Agent) -> dict[str, dict[str, object]]:
     """Edit and kill; return the final pods."""
     chance = random.Random(20)
     names = [f"p{n}" for n in range(6)]

@@ -283,8 +283,10 @@ def test_no_such_image(gallery: Gallery) -> None:
         "no-such-image", lambda pod: waiting(pod, "app").get("reason") == "ImagePullBackOff",
         "ImagePullBackOff",
     )  # fmt: skip
-    said = waiting(pod, "app")["message"]
-    assert re.fullmatch(re.escape(f"{backing}: ErrImagePull: ") + r"\S.*", said, re.DOTALL), said
+    message = waiting(pod, "app")["message"]
+    assert re.fullmatch(re.escape(f"{backing}: ErrImagePull: ") + r"\S.*", message, re.DOTALL), (
+        message
+    )
     pull = re.escape(f'Failed to pull image "{image}": ')
     gallery.until_event("no-such-image", "Normal", "Pulling", re.escape(f'Pulling image "{image}"'))
     gallery.until_event("no-such-image", "Warning", "Failed", pull + r"\S.*")
@@ -319,8 +321,10 @@ def test_a_pod_that_does_not_fit(gallery: Gallery) -> None:
     )
     assert found, status["message"]
     node = get_json(gallery.socket, f"/api/v1/nodes/{NODE}")
-    asked, room = 64 * 2**40, kibibytes(node["status"]["allocatable"]["memory"])
-    assert asked - room <= int(found[1]) < asked, "what it lacks is what it asks less what is free"
+    requested, room = 64 * 2**40, kibibytes(node["status"]["allocatable"]["memory"])
+    assert requested - room <= int(found[1]) < requested, (
+        "what it lacks is what it asks less what is free"
+    )
     assert "memory" in pod["metadata"]["annotations"][LACKS]
     gallery.until_event(
         "too-big", "Warning", "UnexpectedAdmissionError", re.escape(CANNOT_FREE) + r" q: \d+\), \]"
@@ -395,13 +399,13 @@ def test_crash_loop(gallery: Gallery) -> None:
         name, lambda pod: waiting(pod, "app").get("reason") == "CrashLoopBackOff",
         "CrashLoopBackOff",
     )  # fmt: skip
-    said = f"back-off 10s restarting failed container=app pod={reference(pod)}"
-    assert waiting(pod, "app")["message"] == said
+    message = f"back-off 10s restarting failed container=app pod={reference(pod)}"
+    assert waiting(pod, "app")["message"] == message
     assert status_of(pod, "app")["restartCount"] >= 1, "the first restart is at once"
     last = ended(pod, "app")
     assert (last["reason"], last["exitCode"]) == ("Error", 1)
-    said = f"Back-off restarting failed container app in pod {reference(pod)}"
-    gallery.until_event(name, "Warning", "BackOff", re.escape(said))
+    message = f"Back-off restarting failed container app in pod {reference(pod)}"
+    gallery.until_event(name, "Warning", "BackOff", re.escape(message))
     assert gallery.log(name, "app", "&previous=true") == ["starting", "cannot open /etc/app.conf"]
     # The second restart comes no sooner than the back-off says.
     again = gallery.until(

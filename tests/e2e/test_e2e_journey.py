@@ -30,28 +30,28 @@ spec:
 def test_add_edit_break_fix_remove(machine: Machine, columns: int, rows: int) -> None:
     terminal = machine.terminal
     machine.screen(columns, rows)
-    terminal.see(r"(?i)put a pod manifest")
+    terminal.wait_for(r"(?i)put a pod manifest")
 
     machine.write("hello.yaml", MANIFEST.replace("WORD", "one"))
-    terminal.see(r"hello-n1\s+.*1/1.*Running")
+    terminal.wait_for(r"hello-n1\s+.*1/1.*Running")
     terminal.keys("3")
-    terminal.see("greeting-one")
+    terminal.wait_for("greeting-one")
 
     machine.write("hello.yaml", MANIFEST.replace("WORD", "two"))
-    terminal.see("greeting-two")
+    terminal.wait_for("greeting-two")
 
     machine.write("hello.yaml", MANIFEST.replace("WORD", "two").replace("image:", "imago:"))
-    terminal.see(r"hello\.yaml:9:7")
+    terminal.wait_for(r"hello\.yaml:9:7")
     assert re.search(r"hello-n1\s+.*1/1.*Running", terminal.screen()), "the last good one runs"
 
     machine.write("hello.yaml", MANIFEST.replace("WORD", "two"))
-    terminal.see_no(r"hello\.yaml:9:7")
+    terminal.wait_gone(r"hello\.yaml:9:7")
     assert "hello-n1" in terminal.screen()
 
     (machine.folder / "hello.yaml").unlink()
-    terminal.see(r"(?i)put a pod manifest")
+    terminal.wait_for(r"(?i)put a pod manifest")
     terminal.keys("1", "q")
-    terminal.see(r"keeps running the pods of")
+    terminal.wait_for(r"keeps running the pods of")
 
     status = machine.run("status", "-o", "json")
     assert status.returncode == 0

@@ -30,7 +30,7 @@ spec:
 """
 SCRIPT = "for n in 1 2 3; do echo did item $n; done; exec sleep 999"
 BROKEN = f'["{SCRIPT}"]'
-MENDED = f'["sh", "-c", "{SCRIPT}"]'
+FIXED = f'["sh", "-c", "{SCRIPT}"]'
 CAUSE = f"app cannot start: there is no program {SCRIPT} in the image busybox:1.36."
 WHY = "The whole line was used as the program's name: each word must be an item of the list."
 EVIDENCE = "executable file not found in $PATH"
@@ -73,7 +73,7 @@ def journey(workshop: Machine, tmp_path: Path, size: tuple[int, int]) -> Iterato
         shutil.rmtree(workshop.root.parent / ".local" / "state" / "podtui", ignore_errors=True)
 
 
-class Hand(Protocol):
+class UserActions(Protocol):
     """The user's action at each step."""
 
     def find(self) -> None:
@@ -82,7 +82,7 @@ class Hand(Protocol):
     def explain(self) -> None:
         """Open why from the pods."""
 
-    def mend(self) -> None:
+    def apply_fix(self) -> None:
         """Apply the shown fix."""
 
     def back(self) -> None:
@@ -110,30 +110,30 @@ class Keys:
 
     def find(self) -> None:
         self.terminal.keys("C-z")
-        self.terminal.see("1 Pods · 1 of 3 · ▲ unhealthy only")
+        self.terminal.wait_for("1 Pods · 1 of 3 · ▲ unhealthy only")
 
     def explain(self) -> None:
         self.terminal.keys("X")
 
-    def mend(self) -> None:
+    def apply_fix(self) -> None:
         self.terminal.keys("f")
-        self.terminal.see("Apply and replace worker-n1")
+        self.terminal.wait_for("Apply and replace worker-n1")
         self.terminal.keys("y")
 
     def back(self) -> None:
         self.terminal.keys("q")
-        self.terminal.see("unhealthy only")
+        self.terminal.wait_for("unhealthy only")
         self.terminal.keys("Escape")
-        self.terminal.see(r"1 Pods · 3\b")
+        self.terminal.wait_for(r"1 Pods · 3\b")
         self.terminal.keys("g", "/")
-        self.terminal.see(r"^ / ")
+        self.terminal.wait_for(r"^ / ")
         self.terminal.type("worker")
         self.terminal.keys("Enter")
-        self.terminal.see(r"1 Pods · 1 of 3 · /worker")
+        self.terminal.wait_for(r"1 Pods · 1 of 3 · /worker")
 
     def save_log(self) -> None:
         self.terminal.keys("l")
-        self.terminal.see("did item 3")
+        self.terminal.wait_for("did item 3")
         self.terminal.keys("C-s")
 
     def delete(self) -> None:
@@ -155,7 +155,7 @@ class Mouse:
 
     def find(self) -> None:
         self.terminal.click(r"READY +(STATUS)")
-        shown = self.terminal.see(r"STATUS[↑↓]")
+        shown = self.terminal.wait_for(r"STATUS[↑↓]")
         rows = re.findall(r"^│[ ▌](\w+)-n1 +\d/\d", shown, re.MULTILINE)
         assert rows[0] == "worker", shown
         self.terminal.click(LOOPS)
@@ -163,7 +163,7 @@ class Mouse:
     def explain(self) -> None:
         self.terminal.click("app cannot start")
 
-    def mend(self) -> None:
+    def apply_fix(self) -> None:
         self.terminal.click("f Apply the fix")
         self.terminal.click("(Apply and replace worker-n1)")
 
@@ -179,7 +179,7 @@ class Mouse:
 
     def _choose(self, entry: str) -> None:
         """Click on an entry of the menu, scrolling if necessary."""
-        self.terminal.see("click or enter runs it")
+        self.terminal.wait_for("click or enter runs it")
         for _ in range(20):
             if re.search(entry, self.terminal.screen(), re.MULTILINE):
                 break
@@ -206,7 +206,7 @@ def words(shown: str) -> str:
     return " ".join(re.sub(r"[│╭╮╰╯─▌▏┃▁-█]", " ", shown).split())
 
 
-def says(terminal: Terminal, *whole: str) -> str:
+def wait_for_texts(terminal: Terminal, *whole: str) -> str:
     """Wait until all these texts are on the screen, untruncated."""
     deadline = time.monotonic() + 30
     while missing := [each for each in whole if each not in words(terminal.screen())]:
@@ -218,7 +218,7 @@ def says(terminal: Terminal, *whole: str) -> str:
 
 def checked(terminal: Terminal) -> str:
     """Return the screen after checking its layout and that the key line is complete."""
-    shown = terminal.see(r"( \? Help( +q Quit)?\s*$)|(Traceback)")
+    shown = terminal.wait_for(r"( \? Help( +q Quit)?\s*$)|(Traceback)")
     assert "Traceback" not in shown, shown
     return shown
 
@@ -233,30 +233,32 @@ def test_find_explain_fix_save_delete_undo(
     tmp_path: Path,
 ) -> None:
     terminal, path = journey, workshop.folder / "worker.yaml"
-    hand: Hand = hands(terminal)
-    shown = terminal.see(LOOPS, 60)
+    hand: UserActions = hands(terminal)
+    shown = terminal.wait_for(LOOPS, 60)
     assert (max(map(len, shown.splitlines())), len(shown.splitlines())) == size
     for name in ("quiet", "ticker"):
-        terminal.see(rf"^│[ ▌]{name}-n1 +1/1 +● Running")
+        terminal.wait_for(rf"^│[ ▌]{name}-n1 +1/1 +● Running")
     hand.find()
-    says(terminal, f"{CAUSE} X")
+    wait_for_texts(terminal, f"{CAUSE} X")
 
     hand.explain()
-    shown = says(terminal, CAUSE, WHY, EVIDENCE, "worker.yaml:11 spec.containers[0].command",
-                 "Fix Run the line with a shell: sh -c", f"- command: {BROKEN}",
-                 f"+ command: {MENDED}", "f Apply the fix", "esc Back")  # fmt: skip
+    shown = wait_for_texts(
+        terminal, CAUSE, WHY, EVIDENCE, "worker.yaml:11 spec.containers[0].command",
+        "Fix Run the line with a shell: sh -c", f"- command: {BROKEN}",
+        f"+ command: {FIXED}", "f Apply the fix", "esc Back",
+    )  # fmt: skip
     assert "…" not in shown, shown
     assert path.read_text() == manifest("worker", BROKEN)
 
-    hand.mend()
-    wait_until(lambda: path.read_text() == manifest("worker", MENDED), "the fix is written")
-    says(terminal, "● applied and verified: ", "(Run the line with a shell: sh -c)")
+    hand.apply_fix()
+    wait_until(lambda: path.read_text() == manifest("worker", FIXED), "the fix is written")
+    wait_for_texts(terminal, "● applied and verified: ", "(Run the line with a shell: sh -c)")
     hand.back()
-    terminal.see(READY)
+    terminal.wait_for(READY)
     checked(terminal)
 
     hand.save_log()
-    shown = says(terminal, "Saved 3 lines")
+    shown = wait_for_texts(terminal, "Saved 3 lines")
     (saved,) = (tmp_path / "work").iterdir()
     assert "".join(saved.name.split()) in "".join(words(shown).split()), shown
     lines = [line.split(" ", 1) for line in saved.read_text().splitlines()]
@@ -264,18 +266,18 @@ def test_find_explain_fix_save_delete_undo(
     assert all(re.match(r"\d{4}-\d\d-\d\dT", stamp) for stamp, _ in lines)
 
     hand.delete()
-    says(terminal, "Delete worker-n1?", "worker.yaml → .trash/", "worker-n1 is removed",
+    wait_for_texts(terminal, "Delete worker-n1?", "worker.yaml → .trash/", "worker-n1 is removed",
          "n [ Cancel ] y Delete worker-n1")  # fmt: skip
     assert path.exists()
     hand.confirm()
     wait_until(lambda: not path.exists(), "the manifest is in the trash")
-    says(terminal, "worker.yaml moved to the trash")
-    terminal.see_no(r"^│[ ▌]worker-n1 +\d/\d")
+    wait_for_texts(terminal, "worker.yaml moved to the trash")
+    terminal.wait_gone(r"^│[ ▌]worker-n1 +\d/\d")
     hand.undo()
     wait_until(path.exists, "the manifest is back")
-    terminal.see(READY)
-    assert path.read_text() == manifest("worker", MENDED)
+    terminal.wait_for(READY)
+    assert path.read_text() == manifest("worker", FIXED)
     checked(terminal)
     hand.leave()
-    terminal.see("keeps running the pods of")
+    terminal.wait_for("keeps running the pods of")
     assert "Traceback" not in terminal.screen()

@@ -47,8 +47,8 @@ def terminal(machine: Machine, size: tuple[int, int]) -> Iterator[PtyTerminal]:
     columns, rows = size
     terminal = PtyTerminal(PODTUI, columns=columns, rows=rows, env=machine.env, cwd=machine.folder)
     try:
-        terminal.see(r"pod3-n1 +1/1 +● Running")
-        terminal.see("3 Logs · pod0-n1 › app")
+        terminal.wait_for(r"pod3-n1 +1/1 +● Running")
+        terminal.wait_for("3 Logs · pod0-n1 › app")
         terminal.read(1.5)
         yield terminal
     finally:
@@ -73,10 +73,10 @@ def layout(frame: Frame) -> dict[str, object]:
     }  # fmt: skip
 
 
-def painted(terminal: PtyTerminal, deed: Callable[[], None]) -> list[Frame]:
+def frames_of(terminal: PtyTerminal, action: Callable[[], None]) -> list[Frame]:
     """Return the frames painted by an action, preceded by the frame before it."""
     first = len(terminal.frames) - 1
-    deed()
+    action()
     assert len(terminal.frames) > first + 1, "nothing was painted"
     return terminal.frames[first:]
 
@@ -85,16 +85,16 @@ def painted(terminal: PtyTerminal, deed: Callable[[], None]) -> list[Frame]:
 def test_the_layout_is_stable_and_output_is_small(
     machine: Machine, terminal: PtyTerminal, size: tuple[int, int]
 ) -> None:
-    whole = max(frame.size for frame in painted(terminal, lambda: press(terminal, "\x12")))
+    whole = max(frame.size for frame in frames_of(terminal, lambda: press(terminal, "\x12")))
     # Until after the node was asked again what its pods use, which has not changed.
-    frames = painted(terminal, lambda: terminal.read(4))
+    frames = frames_of(terminal, lambda: terminal.read(4))
     for before, after in pairwise(frames):
         changed = differences(before, after)
         assert changed, "a frame was painted for nothing"
         share = len(changed) / len(after.lines)
         assert after.size < 2.5 * share * whole, "\n".join(changed)
 
-    frames = painted(terminal, lambda: come_change_and_go(machine, terminal))
+    frames = frames_of(terminal, lambda: change_pods(machine, terminal))
     assert len(frames) > 5
     assert (len(frames[0].lines[0]), len(frames[0].lines)) == size
     wanted = layout(frames[0])
@@ -104,7 +104,7 @@ def test_the_layout_is_stable_and_output_is_small(
 
     # The node alone says nothing that the time changes.
     press(terminal, "4+")
-    terminal.see(r"4 Node")
+    terminal.wait_for(r"4 Node")
     terminal.read(1)
     written = terminal.written
     terminal.read(3)
@@ -112,13 +112,13 @@ def test_the_layout_is_stable_and_output_is_small(
     assert not terminal.model.strange
 
 
-def come_change_and_go(machine: Machine, terminal: PtyTerminal) -> None:
+def change_pods(machine: Machine, terminal: PtyTerminal) -> None:
     """Add a pod, change one, remove one."""
     machine.write("pod4.yaml", POD.replace("NAME", "pod4"))
-    terminal.see(r"pod4-n1 +1/1 +● Running")
+    terminal.wait_for(r"pod4-n1 +1/1 +● Running")
     machine.write("pod0.yaml", POD.replace("NAME", "pod0").replace("name: app", "name: two"))
-    terminal.see("3 Logs · pod0-n1 › two")
-    terminal.see(r"pod0-n1 +1/1 +● Running")
+    terminal.wait_for("3 Logs · pod0-n1 › two")
+    terminal.wait_for(r"pod0-n1 +1/1 +● Running")
     (machine.folder / "pod2.yaml").unlink()
     terminal.until(lambda: not re.search(r"^│[ ▌]pod2-n1 ", terminal.screen, re.MULTILINE),
                    "pod2 is gone")  # fmt: skip
@@ -150,7 +150,7 @@ def test_the_terminal_model_agrees_with_tmux(tmp_path: Path) -> None:
     try:
         terminal.start(["sh", "-c", f"cat {script}; read x"], columns=80, rows=24, env={},
                        cwd=tmp_path)  # fmt: skip
-        shown = terminal.see("abcd")
+        shown = terminal.wait_for("abcd")
     finally:
         terminal.kill()
     drawn = "\n".join(line.rstrip() for line in model.frames[-1].lines)

@@ -55,10 +55,10 @@ class Agent:
         wait_until(self.runs, "the pod runs")
 
     def runs(self) -> bool:
-        said = self.machine.run("status", "-o", "json")
-        if said.returncode != 0:
+        result = self.machine.run("status", "-o", "json")
+        if result.returncode != 0:
             return False
-        pods = [one for one in json.loads(said.stdout)["items"] if one["kind"] == "Pod"]
+        pods = [one for one in json.loads(result.stdout)["items"] if one["kind"] == "Pod"]
         return [one["status"].get("phase") for one in pods] == ["Running"]
 
     def containers(self) -> str:

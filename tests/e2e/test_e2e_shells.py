@@ -65,7 +65,7 @@ def test_completion_in_a_real_shell(agent: Machine, tmp_path: Path, shell: str) 
     try:
         terminal.type(f"{set_up}; echo rea''dy")
         terminal.keys("Enter")
-        terminal.see("^ready")
+        terminal.wait_for("^ready")
         for typed, completed in (
             ("podtui stat", r"podtui status "),
             ("podtui mani", r"podtui manifests/"),
@@ -78,9 +78,9 @@ def test_completion_in_a_real_shell(agent: Machine, tmp_path: Path, shell: str) 
             terminal.type(typed)
             terminal.keys("Tab")
             # The mark shows whether a blank was set behind the word.
-            terminal.see(completed.rstrip())
+            terminal.wait_for(completed.rstrip())
             terminal.type("x")
-            terminal.see(f"{completed}x")
+            terminal.wait_for(f"{completed}x")
     finally:
         terminal.kill()
 

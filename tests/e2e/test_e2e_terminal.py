@@ -72,7 +72,7 @@ def test_the_screen_works_with_sixteen_colours(machine: Machine, term: str) -> N
     machine.env |= {"TERM": term, "COLORTERM": ""}
     write(machine, "web", "sleep 3600")
     machine.screen(80, 24)
-    machine.terminal.see(r"web-n1\s+1/1\s+● Running")
+    machine.terminal.wait_for(r"web-n1\s+1/1\s+● Running")
     codes = colors_in(machine)
     assert codes <= SIXTEEN
     assert {"7", "32"} <= codes, "the cursor's bar is turned around, and running is green"
@@ -83,12 +83,12 @@ def test_no_color_keeps_bold_and_reverse(machine: Machine) -> None:
     machine.env |= {"NO_COLOR": "1"}
     write(machine, "web", "sleep 3600")
     machine.screen(80, 24)
-    machine.terminal.see(r"web-n1\s+1/1\s+● Running")
+    machine.terminal.wait_for(r"web-n1\s+1/1\s+● Running")
     codes = colors_in(machine)
     assert codes <= {"", "0", "1", "4", "7", "39", "49"}
     assert "7" in codes
     machine.terminal.keys("Enter")
-    machine.terminal.see(r"web-n1")
+    machine.terminal.wait_for(r"web-n1")
     assert colors_in(machine) <= {"", "0", "1", "4", "7", "39", "49"}
 
 
@@ -97,16 +97,16 @@ def test_a_hostile_pod_is_drawn_without_control_sequences(machine: Machine, tmp_
     write(machine, "evil", "echo $WORDS; echo loud; sleep 3600")
     machine.screen(100, 30)
     output = raw_output(machine, tmp_path / "output")
-    terminal.see(r"evil-n1\s+1/1\s+● Running")
+    terminal.wait_for(r"evil-n1\s+1/1\s+● Running")
     terminal.keys("3")
-    terminal.see(r"loud")
+    terminal.wait_for(r"loud")
     terminal.keys("Enter", "y")
-    terminal.see(r"apiVersion")
+    terminal.wait_for(r"apiVersion")
     terminal.type("/pwned")
     terminal.keys("Enter")
-    terminal.see(r"evil: .*pwned")
+    terminal.wait_for(r"evil: .*pwned")
     terminal.keys("Escape", "2")
-    terminal.see(r"evil-n1")
+    terminal.wait_for(r"evil-n1")
     written = output.read_bytes().decode(errors="replace")
     assert re.findall(r"\x1b[\]PX^_][^\x1b\x07]*pwned", written) == []
     assert (
@@ -120,11 +120,11 @@ def test_a_crash_loop_notifies_through_the_terminal(machine: Machine, tmp_path: 
     machine.env |= {"PODTUI_NOTIFY_BY": "bell,osc9", "TMUX": ""}
     machine.screen(80, 24)
     output = raw_output(machine, tmp_path / "output")
-    machine.terminal.see(r"(?i)put a pod manifest")
+    machine.terminal.wait_for(r"(?i)put a pod manifest")
     write(machine, "crash", "exit 1")
-    machine.terminal.see(r"CrashLoopBackOff")
-    told = b"\x07\x1b]9;podtui: default/crash-n1: CrashLoopBackOff\x07"
-    wait_until(lambda: told in output.read_bytes(), "the notification")
+    machine.terminal.wait_for(r"CrashLoopBackOff")
+    notification = b"\x07\x1b]9;podtui: default/crash-n1: CrashLoopBackOff\x07"
+    wait_until(lambda: notification in output.read_bytes(), "the notification")
     assert output.read_bytes().count(b"\x1b]9;") == 1
 
 
@@ -146,7 +146,7 @@ def test_hostile_names_do_not_move_borders(
     terminal = machine.terminal
     machine.screen(columns, rows)
     output = raw_output(machine, tmp_path / "output")
-    terminal.see(r"evil-n1\s+1/1\s+● Running")
+    terminal.wait_for(r"evil-n1\s+1/1\s+● Running")
     begun = len(output.read_bytes())
     for keys, pattern in (
         (("G",), "loud"),
@@ -158,8 +158,8 @@ def test_hostile_names_do_not_move_borders(
         (("F10",), "closes"),
     ):
         terminal.keys(*keys)
-        terminal.see(pattern)
-        wait_until(lambda: not ragged(terminal.screen(), columns), "borders in place")
+        terminal.wait_for(pattern)
+        wait_until(lambda: not misaligned_lines(terminal.screen(), columns), "borders in place")
     state = terminal.call(
         "display-message", "-p", "#{alternate_on} #{cursor_flag} #{insert_flag} #{pane_title}"
     )
@@ -168,11 +168,11 @@ def test_hostile_names_do_not_move_borders(
     assert terminal.call("show-buffer") == ""
     written = output.read_bytes()[begun:].decode(errors="replace")
     # Textual sets the pointer's shape; nothing else may speak past the screen.
-    obeyed = r"\x1b\](?!22;default\x07)|\x1b[cP]|\x1b\(0|\x1b\[\?1049|[\x80-\x9f\u202a-\u202e]"
-    assert re.findall(obeyed, written) == []
+    interpreted = r"\x1b\](?!22;default\x07)|\x1b[cP]|\x1b\(0|\x1b\[\?1049|[\x80-\x9f\u202a-\u202e]"
+    assert re.findall(interpreted, written) == []
 
 
-def ragged(screen: str, columns: int) -> list[str]:
+def misaligned_lines(screen: str, columns: int) -> list[str]:
     """Return the lines that begin with a border and do not end with one in the last column."""
     lines = screen.split("\n")
     return [
@@ -190,9 +190,9 @@ def test_stderr_can_be_redirected_to_a_file(machine: Machine, tmp_path: Path) ->
         ["sh", "-c", f'exec "$@" 2>{errors}', "sh", *PODTUI],
         columns=80, rows=24, env=machine.env, cwd=tmp_path,
     )  # fmt: skip
-    machine.terminal.see(r"web-n1\s+1/1\s+● Running")
+    machine.terminal.wait_for(r"web-n1\s+1/1\s+● Running")
     machine.terminal.keys("q")
-    machine.terminal.see("podtui stop")
+    machine.terminal.wait_for("podtui stop")
     assert "\x1b" not in errors.read_text()
 
 
@@ -216,7 +216,7 @@ class Session:
             self.output += os.read(self._master, 1 << 16)
         return bytes(self.output)
 
-    def see(self, text: bytes) -> None:
+    def wait_for(self, text: bytes) -> None:
         wait_until(lambda: text in self.read(), repr(text))
 
     def press(self, keys: bytes) -> None:
@@ -281,7 +281,7 @@ def test_a_signal_restores_the_terminal(
     session: Callable[..., Session], number: signal.Signals
 ) -> None:
     opened = session()
-    opened.see(b"agent \x1b")
+    opened.wait_for(b"agent \x1b")
     os.kill(opened.process.pid, number)
     assert opened.wait() == 128 + number
     assert opened.modes_left_on() == set()
@@ -298,9 +298,9 @@ def test_a_signal_during_an_editor_restores_the_terminal(
     editor.chmod(0o700)
     machine.env["PODTUI_EDITOR"] = str(editor)
     opened = session()
-    opened.see(b"web-n1")
+    opened.wait_for(b"web-n1")
     opened.press(b"e")
-    opened.see(b"editor-runs")
+    opened.wait_for(b"editor-runs")
     os.kill(opened.process.pid, signal.SIGTERM)
     assert opened.wait() == 143
     assert opened.modes_left_on() == set()
@@ -318,12 +318,12 @@ def test_keys_in_an_editor_do_not_end_the_screen(
     editor.chmod(0o700)
     machine.env["PODTUI_EDITOR"] = str(editor)
     opened = session()
-    opened.see(b"web-n1")
+    opened.wait_for(b"web-n1")
     opened.press(b"e")
-    opened.see(b"editor-runs")
+    opened.wait_for(b"editor-runs")
     opened.press(b"\x03\x1c")
     opened.press(b"on\n")
-    opened.see(b"got on")
+    opened.wait_for(b"got on")
     # The screen paints again. A toast may be painted in parts, so its text is no evidence here.
     wait_until(lambda: b"web-n1" in opened.read().partition(b"got on")[2], "the screen again")
     opened.press(b"q")
@@ -343,7 +343,7 @@ def test_an_unhandled_exception_restores_the_terminal(
         "sys.exit(main([]))\n"
     )
     opened = session(sys.executable, "-c", broken)
-    opened.see(b"agent \x1b")
+    opened.wait_for(b"agent \x1b")
     opened.press(b"?")
     assert opened.wait() == 1
     assert opened.modes_left_on() == set()
@@ -358,7 +358,7 @@ def test_a_terminal_that_closes_ends_the_screen(
     errors = tmp_path / "errors"
     note = f'trap "" HUP; "$@"; echo $? >{errors}' if ignoring else f'"$@"; echo $? >{errors}'
     opened = session("sh", "-c", f"trap : HUP TERM; {note}", "sh", *PODTUI)
-    opened.see(b"agent \x1b")
+    opened.wait_for(b"agent \x1b")
     opened.close_terminal()
     wait_until(lambda: errors.exists() and errors.read_text(), "the exit status")
     assert errors.read_text() == "129\n"
@@ -372,17 +372,17 @@ def test_the_end_of_tmux_ends_the_screen(machine: Machine) -> None:
     for _ in range(3):
         terminal.start(PODTUI, columns=80, rows=24, env=machine.env, cwd=machine.folder)
         process = Path("/proc", terminal.call("display-message", "-p", "#{pane_pid}").strip())
-        terminal.see("web-n1")
+        terminal.wait_for("web-n1")
         terminal.kill()
         wait_until(lambda: not process.exists(), "the end of the screen", 30)  # noqa: B023
 
 
 def test_sigcont_resumes_the_screen(session: Callable[..., Session]) -> None:
     opened = session()
-    opened.see(b"agent \x1b")
+    opened.wait_for(b"agent \x1b")
     os.kill(opened.process.pid, signal.SIGCONT)
     opened.press(b"?")
-    opened.see(b"Help")
+    opened.wait_for(b"Help")
     opened.press(b"\x03")
     assert opened.wait() == 0
     assert opened.modes_left_on() == set()
@@ -395,15 +395,15 @@ def test_a_shell_is_usable_after_a_signal(machine: Machine, number: signal.Signa
     line = " ".join(map(shlex.quote, PODTUI))
     terminal.start(["sh", "-c", f"{line}; echo status $?; exec sh"], columns=80, rows=24,
                    env=machine.env, cwd=machine.folder)  # fmt: skip
-    terminal.see(r"No pods yet")
+    terminal.wait_for(r"No pods yet")
     state = "#{alternate_on} #{mouse_any_flag} #{cursor_flag} #{wrap_flag}"
     assert terminal.call("display-message", "-p", state).startswith("1 1 0")
     shell = terminal.call("display-message", "-p", "#{pane_pid}").strip()
     child = Path(f"/proc/{shell}/task/{shell}/children").read_text().split()[0]
     os.kill(int(child), number)
-    terminal.see(rf"status {128 + number}$")
+    terminal.wait_for(rf"status {128 + number}$")
     assert terminal.call("display-message", "-p", state).split() == ["0", "0", "1", "1"]
     terminal.type("echo typed and echoed")
     terminal.keys("Enter")
-    terminal.see(r"echo typed and echoed")
-    terminal.see(r"^typed and echoed$")
+    terminal.wait_for(r"echo typed and echoed")
+    terminal.wait_for(r"^typed and echoed$")

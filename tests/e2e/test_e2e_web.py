@@ -93,7 +93,7 @@ async def visited(
             yield server, browser, page
 
 
-async def see(page: Page, pattern: str, timeout: float = 60.0) -> str:
+async def wait_for(page: Page, pattern: str, timeout: float = 60.0) -> str:
     """Wait until the page's terminal shows a text; return all its text."""
     shown = ""
     await page.call("Page.bringToFront")  # behind others, nothing is drawn
@@ -107,7 +107,7 @@ async def see(page: Page, pattern: str, timeout: float = 60.0) -> str:
     return shown
 
 
-async def told(page: Page, pattern: str) -> None:
+async def page_message(page: Page, pattern: str) -> None:
     """Wait for the page's message below the terminal."""
     await page.until(
         f'!notice.hidden && new RegExp({pattern!r}).test(notice.textContent)'
@@ -156,7 +156,7 @@ async def test_the_screen_handles_drawing_typing_pointing_and_resizing(
     for name in ("alpha", "omega"):
         machine.write(f"{name}.yaml", POD.replace("NAME", name))
     async with visited(machine, tmp_path) as (server, browser, page):
-        shown = await see(page, r"alpha-n1[\s\S]*omega-n1.*Running")
+        shown = await wait_for(page, r"alpha-n1[\s\S]*omega-n1.*Running")
         # the page
         assert server.token not in await page.evaluate("location.href")
         assert await page.evaluate("document.title") == "podtui n1"
@@ -166,20 +166,20 @@ async def test_the_screen_handles_drawing_typing_pointing_and_resizing(
         assert not [line for line in page.said if re.match("error|exception", line)], page.said
         # keys
         await page.type("?")
-        await see(page, "every key|search|Keys")
+        await wait_for(page, "every key|search|Keys")
         await page.key("Escape", "Escape")
-        await see(page, r"omega-n1.*Running")
+        await wait_for(page, r"omega-n1.*Running")
         # the mouse
         await click(page, shown, "omega-n1")
         await page.key("Enter", "Enter", text="\r")
-        await see(page, r"omega-n1[\s\S]*(Timeline|timeline)")
+        await wait_for(page, r"omega-n1[\s\S]*(Timeline|timeline)")
         await page.key("Escape", "Escape")
-        await see(page, r"alpha-n1.*Running")
+        await wait_for(page, r"alpha-n1.*Running")
         # sizes: nothing scrolls, nothing is cut off
         for width, height in ((760, 460), (1600, 1000)):
             await page.resize(width, height)
             await page.until(f"{FILLED}({width}, {height})")
-            await see(page, r"alpha-n1.*Running[\s\S]*Quit")
+            await wait_for(page, r"alpha-n1.*Running[\s\S]*Quit")
             assert await page.evaluate(
                 "document.documentElement.scrollWidth <= innerWidth"
                 " && document.documentElement.scrollHeight <= innerHeight"
@@ -194,15 +194,15 @@ async def test_the_screen_handles_drawing_typing_pointing_and_resizing(
 @memory
 async def test_quit_shows_a_message_and_enter_restarts(machine: Machine, tmp_path: Path) -> None:
     async with visited(machine, tmp_path) as (server, _browser, page):
-        await see(page, "agent connected")
+        await wait_for(page, "agent connected")
         (first,) = {_session(it.pid) for it in server.programs()}
         await page.type("q")
-        await told(page, "podtui has ended. Enter")
-        await see(page, r"The agent \(process \d+\) keeps running")
+        await page_message(page, "podtui has ended. Enter")
+        await wait_for(page, r"The agent \(process \d+\) keeps running")
         assert await page.evaluate(f"{BARS}.length") == 0
         await asyncio.to_thread(no_programs, server)
         await page.key("Enter", "Enter", text="\r")
-        await see(page, "Quit")
+        await wait_for(page, "Quit")
         assert await page.evaluate("notice.hidden")
         assert first not in {it.pid for it in server.programs()}
 
@@ -217,12 +217,12 @@ async def test_an_editor_runs_in_the_page(machine: Machine, tmp_path: Path) -> N
     machine.env["EDITOR"] = str(editor)
     machine.write("alpha.yaml", POD.replace("NAME", "alpha"))
     async with visited(machine, tmp_path) as (_server, _browser, page):
-        await see(page, r"alpha-n1.*Running")
+        await wait_for(page, r"alpha-n1.*Running")
         await page.type("e")
-        await see(page, r"EDITING .*\n\d+ \d+")
+        await wait_for(page, r"EDITING .*\n\d+ \d+")
         await page.type("done")
         await page.key("Enter", "Enter", text="\r")
-        await see(page, r"alpha-n1")
+        await wait_for(page, r"alpha-n1")
 
 
 @memory
@@ -234,20 +234,20 @@ async def test_the_clipboard_works_in_both_directions(machine: Machine, tmp_path
             origin=server.base,
             permissions=["clipboardReadWrite", "clipboardSanitizedWrite"],
         )
-        await see(page, r"alpha-n1.*Running")
+        await wait_for(page, r"alpha-n1.*Running")
         await page.type("c")
         await page.until('navigator.clipboard.readText().then((text) => text.includes("alpha"))')
         await page.evaluate('navigator.clipboard.writeText("pasted-\\u00e9")')
         await page.type("/")
-        await see(page, "!regex")
+        await wait_for(page, "!regex")
         await page.key("v", "KeyV", modifiers=2, command="paste")
-        shown = await see(page, "pasted-é")
+        shown = await wait_for(page, "pasted-é")
         # What the mouse marks with shift held is copied too, and podtui does not see that ctrl+c.
         await page.key("Escape", "Escape")
         await drag(page, shown, "SIMULATED", modifiers=8)
         await page.key("c", "KeyC", modifiers=2)
         await page.until("navigator.clipboard.readText().then((text) => /^SIMULATE/.test(text))")
-        await see(page, "Quit")
+        await wait_for(page, "Quit")
 
 
 @memory
@@ -255,7 +255,7 @@ async def test_a_request_without_a_token_is_refused_and_starts_nothing(
     machine: Machine, tmp_path: Path
 ) -> None:
     async with visited(machine, tmp_path) as (server, browser, page):
-        await see(page, "Quit")
+        await wait_for(page, "Quit")
         inside = await page.evaluate("location.pathname")
         before = {it.pid for it in server.programs()}
         async with browser.page() as other:
@@ -264,14 +264,14 @@ async def test_a_request_without_a_token_is_refused_and_starts_nothing(
                 await other.until('document.body.textContent.includes("without the link")')
         # Another server of this machine, on the same host: the same site to a browser. It even
         # knows our path, and the visitor's browser has our cookie.
-        asked: list[str] = []
+        cookies: list[str] = []
 
-        async def evil(request: web.Request) -> web.Response:
-            asked.append(request.headers.get("Cookie", ""))
+        async def foreign_page(request: web.Request) -> web.Response:
+            cookies.append(request.headers.get("Cookie", ""))
             return web.Response(text="<p>evil</p>", content_type="text/html")
 
         application = web.Application()
-        application.router.add_get("/", evil)
+        application.router.add_get("/", foreign_page)
         runner = web.AppRunner(application, access_log=None)
         await runner.setup()
         site = web.TCPSite(runner, "127.0.0.1", 0)
@@ -288,7 +288,7 @@ async def test_a_request_without_a_token_is_refused_and_starts_nothing(
                 assert how == "closed"
         finally:
             await runner.cleanup()
-        assert set(asked) == {""}, "our cookie was sent to another server"
+        assert set(cookies) == {""}, "our cookie was sent to another server"
         assert {it.pid for it in server.programs()} == before
 
 
@@ -300,7 +300,7 @@ async def test_a_link_from_another_program_opens(machine: Machine, tmp_path: Pat
         file.write_text(f'<meta http-equiv="refresh" content="0; url={server.link}">')
         async with Browser.run(tmp_path) as browser, browser.page() as page:
             await page.open(file.as_uri())
-            await see(page, "Quit")
+            await wait_for(page, "Quit")
             assert await page.evaluate("location.search") == ""
 
 
@@ -309,7 +309,7 @@ async def test_an_interrupt_ends_server_and_programs(machine: Machine, tmp_path:
     async with visited(machine, tmp_path) as (server, browser, page), browser.page() as second:
         await second.open(server.link)
         for tab in (page, second):
-            await see(tab, "Quit")
+            await wait_for(tab, "Quit")
         link_file = machine.root / "web.url"
         assert link_file.read_text().strip() == server.link
         assert link_file.stat().st_mode & 0o777 == 0o600
@@ -320,13 +320,13 @@ async def test_an_interrupt_ends_server_and_programs(machine: Machine, tmp_path:
         assert not [it for it in programs if it.is_running()]
         assert not link_file.exists()
         for tab in (page, second):
-            await told(tab, "connection is lost")
+            await page_message(tab, "connection is lost")
 
 
 @memory
 async def test_programs_end_when_the_server_is_killed(machine: Machine, tmp_path: Path) -> None:
     async with visited(machine, tmp_path) as (server, _browser, page):
-        await see(page, "Quit")
+        await wait_for(page, "Quit")
         programs = server.programs()
         server.process.kill()
         await asyncio.to_thread(

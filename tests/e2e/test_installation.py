@@ -74,5 +74,5 @@ def test_the_installed_program_works(
     # The command that it names is one that works in this shell.
     assert "'podtui' starts one" in run("podtui", "status", env=user, cwd=tmp_path).stderr
     away = {**user, "PATH": "/usr/bin:/bin"}
-    said = run("bin/podtui", "status", env=away, cwd=tmp_path).stderr
-    assert "'bin/podtui' starts one" in said
+    message = run("bin/podtui", "status", env=away, cwd=tmp_path).stderr
+    assert "'bin/podtui' starts one" in message

@@ -12,7 +12,7 @@ import pytest
 from aiohttp import web
 from msgspec import structs
 from real_kubectl import kubectl
-from served import Served, event, line, node, pod, serving
+from served import Served, line, pod, put_records, serving
 
 from podtui.api.names import CONFIG_MIRROR
 from podtui.api.v1 import Pod
@@ -33,10 +33,7 @@ async def start(served: Served, tmp_path: Path) -> AsyncIterator[Start]:
     site = web.TCPSite(served.runner, "127.0.0.1", 0)
     await site.start()
     port = served.runner.addresses[-1][1]
-    for item in (pod("web", app="web"), pod("db", phase="Pending"), pod("far", "other")):
-        await served.store.put("pods", item)
-    await served.store.put("nodes", node())
-    await served.store.put("events", event("web.1"))
+    await put_records(served.store)
     running: list[asyncio.subprocess.Process] = []
 
     async def begin(*arguments: str) -> asyncio.subprocess.Process:

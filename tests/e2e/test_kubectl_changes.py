@@ -6,6 +6,7 @@ The transcript ``metadata`` was recorded on Kubernetes v1.36.2.
 from __future__ import annotations
 
 import hashlib
+import json
 import os
 import socket
 import subprocess
@@ -96,22 +97,22 @@ def test_port_forward_under_load(agent: KubectlAgent) -> None:
 
 def at_a_terminal(agent: KubectlAgent, typed: bytes, *arguments: str) -> tuple[int, str]:
     """Run kubectl at a terminal, where ``typed`` is typed; return its exit code and the screen."""
-    ours, theirs = os.openpty()
+    controller, terminal = os.openpty()
     shown = bytearray()
 
     def read() -> None:
         with suppress(OSError):
-            while data := os.read(ours, 65536):
+            while data := os.read(controller, 65536):
                 shown.extend(data)
 
-    with agent.start(*arguments, terminal=theirs) as process:
-        os.close(theirs)
+    with agent.start(*arguments, terminal=terminal) as process:
+        os.close(terminal)
         reader = threading.Thread(target=read)
         reader.start()
-        os.write(ours, typed)
+        os.write(controller, typed)
         code = process.wait(60)
         reader.join(60)
-    os.close(ours)
+    os.close(controller)
     return code, shown.decode().replace("\r\n", "\n")
 
 
@@ -153,3 +154,31 @@ def test_metadata(agent: KubectlAgent) -> None:
 def test_lifecycle(agent: KubectlAgent) -> None:
     found = differences(agent, "lifecycle")
     assert not found, found
+
+
+def owned(agent: KubectlAgent, owner: str, name: str) -> None:
+    """Create a ConfigMap that another one owns."""
+    agent.out("create", "configmap", name)
+    uid = agent.out("get", "configmap", owner, "-o", "jsonpath={.metadata.uid}")
+    references = [{
+        "apiVersion": "v1", "kind": "ConfigMap", "name": owner, "uid": uid,
+        "blockOwnerDeletion": True,
+    }]  # fmt: skip
+    patch = json.dumps({"metadata": {"ownerReferences": references}})
+    agent.out("patch", "configmap", name, "--type=merge", "-p", patch)
+
+
+@pytest.mark.parametrize(
+    ("cascade", "kept"), [("background", False), ("foreground", False), ("orphan", True)]
+)
+def test_deletion_of_dependents(agent: KubectlAgent, cascade: str, kept: bool) -> None:
+    owner, dependent = f"owner-{cascade}", f"dependent-{cascade}"
+    agent.out("create", "configmap", owner)
+    owned(agent, owner, dependent)
+    deleted = agent.out("delete", "configmap", owner, f"--cascade={cascade}")
+    assert deleted == f'configmap "{owner}" deleted\n'
+    if kept:
+        text = agent.out("get", "configmap", dependent, "-o", "jsonpath={.metadata}")
+        assert "ownerReferences" not in json.loads(text)
+    else:
+        agent.out("wait", "--for=delete", f"configmap/{dependent}", "--timeout=20s")

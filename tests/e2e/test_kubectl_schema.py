@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 from aiohttp import web
+from kubectl import NEWEST, OLDER
 from real_kubectl import kubectl
 from served import Served, event, node, serving
 
@@ -36,7 +37,7 @@ async def served(tmp_path: Path) -> AsyncIterator[Served]:
         yield it
 
 
-@pytest.fixture(params=["1.29", "1.33"])
+@pytest.fixture(params=[NEWEST, *OLDER])
 async def run(request: pytest.FixtureRequest, served: Served, tmp_path: Path) -> Run:
     """Return the output of kubectl, or its standard error if it fails."""
     site = web.TCPSite(served.runner, "127.0.0.1", 0)
@@ -119,3 +120,17 @@ async def test_a_strategic_patch_merges_by_names(run: Run) -> None:
     [container] = found["spec"]["containers"]
     assert container["image"] == "busybox:2"
     assert container["env"] == [{"name": "A", "value": "1"}]
+
+
+async def test_apply(run: Run) -> None:
+    """Older versions look up in ``/openapi/v2`` whether the server validates fields."""
+    apply = ("apply", "-f", "-")
+    assert "created" in await run(*apply, document=POD)
+    assert "unchanged" in await run(*apply, document=POD)
+    labelled = {**POD, "metadata": {"name": "web", "labels": {"tier": "first"}}}
+    assert "configured" in await run(*apply, document=labelled)
+    assert "serverside-applied" in await run(
+        *apply, "--server-side", "--force-conflicts", document=labelled
+    )
+    labels = await run("get", "pod", "web", "-o", "jsonpath={.metadata.labels}")
+    assert json.loads(labels) == {"tier": "first"}

@@ -160,8 +160,8 @@ def differences(step: dict[str, Any], code: int, out: str, err: str) -> list[str
         return []
     return [
         f"{name}: {line}"
-        for real, ours in ((step["out"], out), (step["err"], err))
-        for line in unified_diff(in_order(name, real), in_order(name, ours), lineterm="", n=0)
+        for expected, actual in ((step["out"], out), (step["err"], err))
+        for line in unified_diff(in_order(name, expected), in_order(name, actual), lineterm="", n=0)
         if not line.startswith(("---", "+++", "@@"))
     ]
 

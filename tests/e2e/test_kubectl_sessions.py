@@ -10,6 +10,7 @@ import socket
 import struct
 import termios
 from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -118,19 +119,22 @@ async def test_exec_with_input(start: Start) -> None:
 
 
 async def test_exec_at_a_terminal(start: Start) -> None:
-    ours, theirs = os.openpty()
+    controller, terminal = os.openpty()
     try:
-        fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 33, 99, 0, 0))
-        process = await start("exec", "-it", "web", "--", "sh", stdio=theirs)
-        os.write(ours, b"sleep 0.3; stty size; exit 4\n")
+        fcntl.ioctl(terminal, termios.TIOCSWINSZ, struct.pack("HHHH", 33, 99, 0, 0))
+        process = await start("exec", "-it", "web", "--", "sh", stdio=terminal)
+        os.write(controller, b"sleep 0.3; stty size; exit 4\n")
         async with asyncio.timeout(60):
             code = await process.wait()
-        os.set_blocking(ours, False)
-        said = os.read(ours, 65536)
+        os.set_blocking(controller, False)
+        output = b""
+        with suppress(BlockingIOError):
+            while data := os.read(controller, 65536):
+                output += data
     finally:
-        os.close(ours)
-        os.close(theirs)
-    assert b"33 99\r\n" in said
+        os.close(controller)
+        os.close(terminal)
+    assert b"33 99\r\n" in output
     assert code == 4
 
 
@@ -138,9 +142,9 @@ async def test_exec_without_a_running_container(start: Start) -> None:
     code, _, err = await run(start, "exec", "web", "--", "nosuchcommand")
     assert code == 1
     assert b"error executing command in container" in err
-    code, _, err = await run(start, "exec", "nobody", "--", "true")
+    code, _, err = await run(start, "exec", "missing", "--", "true")
     assert code == 1
-    assert b'pods "nobody" not found' in err
+    assert b'pods "missing" not found' in err
     code, _, err = await run(start, "exec", "web", "-c", "other", "--", "true")
     assert code == 1
     assert b"container other" in err
@@ -229,6 +233,6 @@ async def test_port_forward_to_a_closed_port(start: Start) -> None:
     async with asyncio.timeout(60):
         line = (await process.stdout.readline()).decode()
         assert await fetch(int(line.split(" -> ")[0].rpartition(":")[2])) == b""
-        said = await process.stderr.readline()
-    assert b"error forwarding port 8099 to pod web, uid" in said
-    assert b"Connection refused" in said
+        message = await process.stderr.readline()
+    assert b"error forwarding port 8099 to pod web, uid" in message
+    assert b"Connection refused" in message

@@ -48,10 +48,10 @@ def run(tmp_path: Path) -> Iterator[Kubectl]:
             env=env,
         )
         try:
-            said = agent.stderr
-            assert said is not None
-            assert any("serving https" in line for line in said), "the agent ended"
-            drain = threading.Thread(target=log.writelines, args=(said,))
+            stderr = agent.stderr
+            assert stderr is not None
+            assert any("serving https" in line for line in stderr), "the agent ended"
+            drain = threading.Thread(target=log.writelines, args=(stderr,))
             drain.start()
             run("wait", "--for=condition=Ready", "node/home", "--timeout=60s")
             yield run
@@ -99,8 +99,10 @@ def why_pending(run: Kubectl, name: str) -> str:
 def test_a_pod_is_scheduled_and_runs(run: Kubectl) -> None:
     create(run, "web")
     becomes_ready(run, "web")
-    told = run("describe", "pod", "web")
-    rows = [line.split(None, 4) for line in told.split("Events:")[1].splitlines()[3:] if line]
+    description = run("describe", "pod", "web")
+    rows = [
+        line.split(None, 4) for line in description.split("Events:")[1].splitlines()[3:] if line
+    ]
     assert [row[1] for row in rows] == ["Scheduled", "Pulling", "Pulled", "Created", "Started"]
     assert rows[0][3:] == ["default-scheduler", "Successfully assigned default/web to home"]
 

@@ -50,7 +50,7 @@ class Killed(BaseException):
     """Not an exception that code could handle with clean-up."""
 
 
-class Cut:
+class CallLimit:
     """Lets ``left`` calls of the engine through."""
 
     def __init__(self, left: int, run: Callable[..., Any]) -> None:
@@ -69,7 +69,7 @@ async def test_a_sandbox_after_an_interrupted_start_is_complete(
     docker_bench: Bench, monkeypatch: pytest.MonkeyPatch, done: int
 ) -> None:
     mortal = await docker_bench.open(docker_bench.root)
-    cut = Cut(done, Calls.run)
+    cut = CallLimit(done, Calls.run)
     with monkeypatch.context() as patch:
         patch.setattr(Calls, "run", lambda calls, call, **kw: cut.run(calls, call, **kw))
         with pytest.raises(Killed):
@@ -87,7 +87,7 @@ async def test_a_partly_filled_volume_is_completed(
     docker_bench: Bench, monkeypatch: pytest.MonkeyPatch, raw: Any, copied: int
 ) -> None:
     mortal = await docker_bench.open(docker_bench.root)
-    cut = Cut(1, Calls.run)
+    cut = CallLimit(1, Calls.run)
     with monkeypatch.context() as patch:
         patch.setattr(Calls, "run", lambda calls, call, **kw: cut.run(calls, call, **kw))
         with pytest.raises(Killed):
@@ -132,7 +132,7 @@ async def test_a_volume_in_use_keeps_owner_and_mode_set_by_a_container(
 async def test_every_engine_call_is_covered(
     docker_bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    cut = Cut(100, Calls.run)
+    cut = CallLimit(100, Calls.run)
     with monkeypatch.context() as patch:
         patch.setattr(Calls, "run", lambda calls, call, **kw: cut.run(calls, call, **kw))
         await docker_bench.sandbox(volumes=VOLUMES)

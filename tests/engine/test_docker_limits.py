@@ -40,15 +40,15 @@ async def test_an_update_reaches_the_container(docker_bench: Bench) -> None:
     }[docker_bench.info.cgroup_version]
     app = await docker_bench.start(sandbox, resources=Resources(cpu_shares=2, memory=32 * MIB))
 
-    async def told() -> list[str]:
+    async def limits_in_container() -> list[str]:
         command = ["cat", *(f"/sys/fs/cgroup/{name}" for name in files)]
         result = await docker_bench.runtime.exec(app, command, timeout=10)
         return result.output.decode().split()
 
-    before = await told()
+    before = await limits_in_container()
     wanted = Resources(cpu_shares=2048, cpu_quota=150_000, cpu_period=100_000, memory=64 * MIB)
     await docker_bench.runtime.update_container(app, wanted)
-    after = await told()
+    after = await limits_in_container()
     assert all(new != old for new, old in zip(after, before, strict=False))
     assert after[-1] == str(64 * MIB)
 
@@ -104,7 +104,7 @@ async def test_a_seccomp_profile_of_the_root_directory(docker_bench: Bench, tmp_
 
 
 @pytest.fixture
-def peopled(raw: Any) -> Iterator[str]:
+def image_with_named_user(raw: Any) -> Iterator[str]:
     """Return the id of an image of the sample's files whose user is a name."""
     files = "web:x:100:101::/:/bin/sh", "wheel:x:10:web\\ndata:x:20:web"
     script = f"echo {files[0]} >> /etc/passwd; printf '{files[1]}\\n' >> /etc/group"
@@ -133,7 +133,7 @@ async def test_reported_users_match_the_process(
     docker_bench: Bench,
     proxy: EngineProxy,
     raw: Any,
-    peopled: str,
+    image_with_named_user: str,
     far: bool,
     security: SecurityContext,
     user: tuple[int, int, tuple[int, ...]],
@@ -144,14 +144,17 @@ async def test_reported_users_match_the_process(
     try:
         sandbox = await docker_bench.sandbox()
         app = await docker_bench.start(
-            sandbox, "id -u; id -g; id -G; sleep 300", image_id=peopled, security=security
+            sandbox,
+            "id -u; id -g; id -G; sleep 300",
+            image_id=image_with_named_user,
+            security=security,
         )
 
-        async def said() -> list[str] | None:
+        async def three_lines() -> list[str] | None:
             lines = await docker_bench.text(app)
             return lines if len(lines) == 3 else None
 
-        uid, gid, groups = await until(said)
+        uid, gid, groups = await until(three_lines)
         status = await docker_bench.runtime.container_status(app)
         assert status.user == user
         assert (int(uid), int(gid), set(map(int, groups.split()))) == (*user[:2], set(user[2]))

@@ -120,11 +120,11 @@ async def test_local_and_remote_counters_agree(docker_bench: Bench, proxy: Engin
         async with asyncio.timeout(20):
             while True:
                 (near,) = await docker_bench.runtime.stats()
-                (told,) = await far.stats()
-                if near.memory > 25_000_000 and abs(near.memory - told.memory) < 2_000_000:
+                (reported,) = await far.stats()
+                if near.memory > 25_000_000 and abs(near.memory - reported.memory) < 2_000_000:
                     break
                 await asyncio.sleep(0.05)
-        assert told.cpu >= near.cpu
+        assert reported.cpu >= near.cpu
         (here,), (there,) = (
             await docker_bench.runtime.sandbox_stats(),
             await far.sandbox_stats(),
@@ -149,10 +149,10 @@ async def test_a_command_that_takes_too_long_is_ended(docker_bench: Bench) -> No
     if not info.local:
         pytest.skip("only where the engine's processes are this machine's")
 
-    async def gone() -> bool:
+    async def has_exited() -> bool:
         return b"4567" not in (await runtime.exec(app, ("ps", "-o", "args"), timeout=10)).output
 
-    await until(gone)
+    await until(has_exited)
 
 
 async def test_exec_output_is_truncated_and_the_exit_code_kept(docker_bench: Bench) -> None:

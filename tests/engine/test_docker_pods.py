@@ -89,15 +89,15 @@ async def test_published_ports_reach_the_pod(docker_bench: Bench) -> None:
         while True:
             try:
                 reader, writer = await asyncio.open_connection("127.0.0.1", number)
-                said = await reader.read(5)
+                answer = await reader.read(5)
                 writer.close()
                 await writer.wait_closed()
             except OSError:
-                said = b""
-            if said:
+                answer = b""
+            if answer:
                 break
             await asyncio.sleep(0.05)
-    assert said == b"hello"
+    assert answer == b"hello"
 
 
 async def test_pause_is_process_one_and_reaps_zombies(docker_bench: Bench) -> None:
@@ -289,8 +289,8 @@ async def test_the_security_context_is_applied(docker_bench: Bench) -> None:
     assert lines[:2] == ["65534", "100"]
     assert set(lines[2].split()) == {"100", "2000"}
     assert lines[3] == "ro"
-    told = dict(line.split(":\t") for line in lines[4:])
-    assert (int(told["CapBnd"], 16), told["NoNewPrivs"], told["Seccomp"]) == (0, "1", "2")
+    status = dict(line.split(":\t") for line in lines[4:])
+    assert (int(status["CapBnd"], 16), status["NoNewPrivs"], status["Seccomp"]) == (0, "1", "2")
 
 
 async def test_seccomp_is_unconfined_unless_requested(docker_bench: Bench) -> None:
@@ -378,14 +378,14 @@ async def test_a_terminal_and_stdin(docker_bench: Bench) -> None:
 
 async def test_pods_of_one_name_with_different_uids_are_separate(docker_bench: Bench) -> None:
     other = str(uuid.uuid4())
-    mine = await docker_bench.sandbox()
-    theirs = await docker_bench.sandbox(uid=other)
+    first = await docker_bench.sandbox()
+    second = await docker_bench.sandbox(uid=other)
     try:
         snapshot = await docker_bench.runtime.list(other)
-        assert [s.id for s in snapshot.sandboxes] == [theirs]
-        await docker_bench.runtime.stop_sandbox(theirs)
-        status = await docker_bench.runtime.sandbox_status(mine)
+        assert [s.id for s in snapshot.sandboxes] == [second]
+        await docker_bench.runtime.stop_sandbox(second)
+        status = await docker_bench.runtime.sandbox_status(first)
         assert status.ips
     finally:
-        await docker_bench.runtime.remove_sandbox(theirs)
+        await docker_bench.runtime.remove_sandbox(second)
         await docker_bench.runtime.remove_pod_data(other)

@@ -86,9 +86,9 @@ class Machine:
     async def events(self, *reasons: str) -> list[Event]:
         listing = await self.store.list("events")
         found = [item for item in listing.items if isinstance(item, Event)]
-        ours = [e for e in found if e.involvedObject.name == self.pod.metadata.name]
-        ours.sort(key=lambda e: int(e.metadata.name.rsplit(".", 1)[1], 16))
-        return [e for e in ours if not reasons or e.reason in reasons]
+        of_the_pod = [e for e in found if e.involvedObject.name == self.pod.metadata.name]
+        of_the_pod.sort(key=lambda e: int(e.metadata.name.rsplit(".", 1)[1], 16))
+        return [e for e in of_the_pod if not reasons or e.reason in reasons]
 
     async def record(self) -> Pod | None:
         found = await self.store.get("pods", "default", self.pod.metadata.name)
@@ -105,7 +105,7 @@ class Machine:
         return record
 
 
-def asking(image: str, **spec: object) -> Pod:
+def pod_of(image: str, **spec: object) -> Pod:
     sleeper = container(image=image, imagePullPolicy="Always", command=("sleep", "1000"))
     return pod("web-n1", str(uuid.uuid4()), sleeper, grace=1, **spec)
 
@@ -126,7 +126,7 @@ async def test_an_image_is_pulled_from_its_registry(
     local: Registry, raw: Any, engine_url: str, tmp_path: Path
 ) -> None:
     name = local.image("team/web:1")
-    machine = Machine(engine_url, tmp_path, asking(name))
+    machine = Machine(engine_url, tmp_path, pod_of(name))
     with pushed_image(raw, name):
         async with machine.running():
             record = await machine.until_running()
@@ -168,12 +168,12 @@ async def test_a_pull_secret_authenticates_to_a_private_registry(
     )
     with pushed_image(raw, name, AUTH):
         reference = (LocalObjectReference(name="login"),)
-        machine = Machine(engine_url, tmp_path, asking(name, imagePullSecrets=reference), (secret,))
+        machine = Machine(engine_url, tmp_path, pod_of(name, imagePullSecrets=reference), (secret,))
         async with machine.running():
             await machine.until_running()
-            said = [event.message for event in await machine.events()]
+            messages = [event.message for event in await machine.events()]
         raw.remove_image(name)
-        lacking = Machine(engine_url, tmp_path, asking(name, imagePullSecrets=reference))
+        lacking = Machine(engine_url, tmp_path, pod_of(name, imagePullSecrets=reference))
         async with lacking.running():
             await until(lambda: lacking.events("Failed"))
             events = await lacking.events()
@@ -182,7 +182,7 @@ async def test_a_pull_secret_authenticates_to_a_private_registry(
                 "Pulling",
                 "Failed",
             ]
-            said += [event.message for event in events]
+            messages += [event.message for event in events]
         assert leftovers(raw, str(tmp_path)) == []
     assert PASSWORD not in caplog.text
-    assert not [text for text in said if PASSWORD in text]
+    assert not [text for text in messages if PASSWORD in text]

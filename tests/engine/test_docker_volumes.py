@@ -17,9 +17,9 @@ from projected_volume import projected
 from runtime_bench import IMAGE, Bench
 
 from podtui.errors import EngineError
-from podtui.runtime.docker.identity import root_key
+from podtui.runtime.docker.identity import PLACES_LABEL, root_key
 from podtui.runtime.docker.pause import PAUSE_LABEL, POD_DIRECTORY
-from podtui.runtime.docker.storage import Entry, tar_of
+from podtui.runtime.docker.storage import Entry, read_places, tar_of
 from podtui.runtime.protocol import HostPathKind, Mount, PodVolume
 
 TEST_IMAGE = "docker.io/library/podtui-test-image:1"
@@ -81,9 +81,9 @@ async def test_leftovers_of_an_interrupted_update_are_removed(
 ) -> None:
     sandbox = await docker_bench.sandbox(volumes=(projected({"a": "1", "b": "1"}),))
     mounts = (Mount(container_path="/v", volume="v"),)
-    mess = "mkdir -p /v/..old/deep; echo x > /v/..old/deep/f; ln -s ..old /v/..data_tmp;"
-    mess += "ln -s ..data/gone /v/gone; echo mine > /v/mine"
-    container = await docker_bench.start(sandbox, f"{mess}; echo done; sleep 60", mounts=mounts)
+    script = "mkdir -p /v/..old/deep; echo x > /v/..old/deep/f; ln -s ..old /v/..data_tmp;"
+    script += "ln -s ..data/gone /v/gone; echo mine > /v/mine"
+    container = await docker_bench.start(sandbox, f"{script}; echo done; sleep 60", mounts=mounts)
     await docker_bench.shows(container, "done")
     await docker_bench.runtime.close()
     docker_bench.runtime = await docker_bench.open(docker_bench.root)
@@ -111,12 +111,13 @@ async def test_a_volume_can_become_empty_and_be_filled_again(docker_bench: Bench
     assert await listed() == ["/v:", "/v/..data/:"]
 
 
-async def test_a_sandbox_of_another_version_keeps_its_files(docker_bench: Bench, raw: Any) -> None:
+async def test_a_sandbox_of_another_version_keeps_its_files(
+    docker_bench: Bench, raw: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Its program would interpret the call as a request to wait."""
     sandbox = await docker_bench.sandbox(volumes=(projected({"a": "1"}),))
     assert raw.inspect_container(sandbox)["Config"]["Labels"][PAUSE_LABEL] == "2"
-    store = await docker_bench.runtime._sandboxes.store(sandbox)  # type: ignore[attr-defined]
-    store.pause_version = "1"
+    monkeypatch.setattr("podtui.runtime.docker.volumes.PAUSE_VERSION", "3")
     with pytest.raises(EngineError, match="another version of podtui"):
         await docker_bench.runtime.write_volume(sandbox, projected({"a": "2"}))
     assert await docker_bench.runtime.read_volume(sandbox, "v", "a", 10) == b"1"
@@ -198,7 +199,8 @@ async def test_a_volume_with_a_partial_or_other_image_is_refilled(
     docker_bench: Bench, image: str, raw: Any, mark: str, left: list[str]
 ) -> None:
     sandbox = await docker_bench.sandbox(volumes=VOLUME)
-    place = (await docker_bench.runtime._sandboxes.store(sandbox)).places["v"]  # type: ignore[attr-defined]
+    labels = raw.inspect_container(sandbox)["Config"]["Labels"]
+    place = read_places(labels[PLACES_LABEL])["v"]
     entries = [
         Entry("images", 0o755),
         Entry("images/v", 0o644, content=mark.format(image).encode()),
@@ -226,19 +228,19 @@ async def test_carriers_belong_to_no_pod_and_are_removed(docker_bench: Bench, ra
         "io.kubernetes.docker.type": "carrier",
     }
     other = labels | {"podtui.dev/root": root_key("another")}
-    mine, theirs = (
-        raw.create_container_from_config({"Image": IMAGE, "Cmd": ["/"], "Labels": bears})["Id"]
-        for bears in (labels, other)
+    own_carrier, other_carrier = (
+        raw.create_container_from_config({"Image": IMAGE, "Cmd": ["/"], "Labels": each})["Id"]
+        for each in (labels, other)
     )
     try:
         snapshot = await docker_bench.runtime.list()
         assert (snapshot.sandboxes, snapshot.containers) == ((), ())
         await docker_bench.runtime.connect()
         left = {found["Id"] for found in raw.containers(all=True)}
-        assert mine not in left
-        assert theirs in left
+        assert own_carrier not in left
+        assert other_carrier in left
     finally:
-        raw.remove_container(theirs)
+        raw.remove_container(other_carrier)
 
 
 # --- the host

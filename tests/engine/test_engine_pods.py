@@ -93,19 +93,19 @@ async def test_pod_hostname(world: EngineWorld) -> None:
     address = status.podIP
     assert address
     assert [one.ip for one in status.podIPs] == [address]
-    assert await world.says("named", "hosts") == (
+    assert await world.output("named", "hosts") == (
         MANAGED
         + f"{address}\tbox.sub.default.svc.c.l\tbox\n"
         + "\n# Entries added by HostAliases.\n192.0.2.9\tdb\tdb.example"
     )
-    assert await world.says("named", "name") == "box\nbox"
-    assert await world.says("named", "resolver") == (
+    assert await world.output("named", "name") == "box\nbox"
+    assert await world.output("named", "resolver") == (
         "search lan.example\nnameserver 192.0.2.53\noptions ndots:2"
     )
-    variables = await world.says("named", "env")
+    variables = await world.output("named", "env")
     assert variables == f"named-n1 {address} {address} {status.hostIP}"
-    assert await world.says("named", "where") == "/tmp\nzero a b"
-    assert await world.says("named", "writes") == "x"
+    assert await world.output("named", "where") == "/tmp\nzero a b"
+    assert await world.output("named", "writes") == "x"
 
 
 async def test_hostnames_are_truncated_qualified_and_overridden(world: EngineWorld) -> None:
@@ -114,9 +114,9 @@ async def test_hostnames_are_truncated_qualified_and_overridden(world: EngineWor
     full = "  hostname: box\n  subdomain: sub\n  setHostnameAsFQDN: true\n"
     world.add(once("full", full, script("c", "hostname")))
     world.add(once("over", "  hostnameOverride: other.example\n", script("c", "hostname")))
-    assert await world.says(long, "c") == "a" * 62
-    assert await world.says("full", "c") == "box.sub.default.svc.c.l"
-    assert await world.says("over", "c") == "other.example"
+    assert await world.output(long, "c") == "a" * 62
+    assert await world.output("full", "c") == "box.sub.default.svc.c.l"
+    assert await world.output("over", "c") == "other.example"
 
 
 async def test_resolvers(world: EngineWorld) -> None:
@@ -127,12 +127,12 @@ async def test_resolvers(world: EngineWorld) -> None:
     world.add(once("bare", "  dnsPolicy: None\n" + bare, show))
     world.add(once("default", "  dnsPolicy: Default\n" + given, show))
     world.add(once("first", "  dnsPolicy: ClusterFirst\n", show))
-    assert await world.says("none", "c") == "search a b\nnameserver 192.0.2.1\noptions edns0"
-    assert await world.says("bare", "c") == "nameserver 192.0.2.1"
-    assert await world.says("default", "c") == (
+    assert await world.output("none", "c") == "search a b\nnameserver 192.0.2.1\noptions edns0"
+    assert await world.output("bare", "c") == "nameserver 192.0.2.1"
+    assert await world.output("default", "c") == (
         "search lan.example a b\nnameserver 192.0.2.53\nnameserver 192.0.2.1\noptions ndots:2 edns0"
     )
-    assert await world.says("first", "c") == (
+    assert await world.output("first", "c") == (
         "search lan.example\nnameserver 192.0.2.53\noptions ndots:2"
     )
 
@@ -153,26 +153,26 @@ async def test_host_network(
     status = await world.ended("host")
     assert status.podIP == status.hostIP != ""
     header = "# Kubernetes-managed hosts file (host network).\n"
-    assert await world.says("host", "hosts") == (header + NODE_HOSTS).rstrip("\n")
-    assert await world.says("host", "name") == socket.gethostname()
-    assert "nameserver 192.0.2.53" in await world.says("host", "resolver")
-    assert await world.says("host", "net") == OWN["net"]
+    assert await world.output("host", "hosts") == (header + NODE_HOSTS).rstrip("\n")
+    assert await world.output("host", "name") == socket.gethostname()
+    assert "nameserver 192.0.2.53" in await world.output("host", "resolver")
+    assert await world.output("host", "net") == OWN["net"]
 
 
 # --- namespaces
 
 
 async def test_case_88_visible_processes(world: EngineWorld) -> None:
-    mine = script("a", "readlink /proc/self/ns/pid; readlink /proc/self/ns/ipc")
+    private = script("a", "readlink /proc/self/ns/pid; readlink /proc/self/ns/ipc")
     seen = script("a", "sleep 1; ps -o args") + script("b", "exec sleep 2.5")
     world.add(once("apart", "", seen))
     world.add(once("shared", "  shareProcessNamespace: true\n", seen))
-    world.add(once("node", "  hostPID: true\n  hostIPC: true\n", mine))
-    assert "sleep 2.5" not in await world.says("apart", "a")
-    together = await world.says("shared", "a")
+    world.add(once("node", "  hostPID: true\n  hostIPC: true\n", private))
+    assert "sleep 2.5" not in await world.output("apart", "a")
+    together = await world.output("shared", "a")
     assert "sleep 2.5" in together
     assert "/pause" in together
-    assert await world.says("node", "a") == f"{OWN['pid']}\n{OWN['ipc']}"
+    assert await world.output("node", "a") == f"{OWN['pid']}\n{OWN['ipc']}"
 
 
 # --- users and privileges
@@ -212,22 +212,26 @@ async def test_users_and_privileges(world: EngineWorld) -> None:
         )
     )
     world.add(once("priv", spec, containers))
-    pods = status_lines(await world.says("priv", "pods"))
+    pods = status_lines(await world.output("priv", "pods"))
     assert pods["Uid"].split() == ["1000"] * 4
     assert pods["Gid"].split() == ["3000"] * 4
     assert {"2000", "4000"} <= set(pods["Groups"].split())
     assert (pods["Seccomp"], pods["NoNewPrivs"], pods["CapEff"]) == ("2", "0", "0" * 16)
-    own = status_lines(await world.says("priv", "own"))
-    assert (own["Uid"].split()[0], own["Gid"].split()[0], own["NoNewPrivs"]) == ("0", "5", "1")
-    caps = status_lines(await world.says("priv", "caps"))
+    changed = status_lines(await world.output("priv", "own"))
+    assert (
+        changed["Uid"].split()[0],
+        changed["Gid"].split()[0],
+        changed["NoNewPrivs"],
+    ) == ("0", "5", "1")
+    caps = status_lines(await world.output("priv", "caps"))
     assert int(caps["CapEff"], 16) == 1 << 10
     assert caps["Seccomp"] == "0"
-    everything = status_lines(await world.says("priv", "all"))
+    everything = status_lines(await world.output("priv", "all"))
     assert int(everything["CapEff"], 16) & (1 << 21)
     assert everything["Seccomp"] == "0"
-    assert "Read-only file system" in await world.says("priv", "closed")
-    assert await world.says("priv", "hidden") == "0\n0"
-    assert "Read-only file system" in await world.says("priv", "fixed")
+    assert "Read-only file system" in await world.output("priv", "closed")
+    assert await world.output("priv", "hidden") == "0\n0"
+    assert "Read-only file system" in await world.output("priv", "fixed")
 
 
 async def test_default_seccomp_profile_follows_the_setting(
@@ -237,7 +241,7 @@ async def test_default_seccomp_profile_follows_the_setting(
         world = EngineWorld(engine_url, seccomp_default=seccomp_default)
         async with world.running():
             world.add(once("plain", "", script("c", "cat /proc/self/status")))
-            assert status_lines(await world.says("plain", "c"))["Seccomp"] == expected
+            assert status_lines(await world.output("plain", "c"))["Seccomp"] == expected
 
 
 # --- sysctls
@@ -252,8 +256,8 @@ async def test_sysctls(world: EngineWorld) -> None:
     world.add(once("set", f"  securityContext: {{sysctls: [{asks}]}}\n", script("c", show)))
     wrong = "{name: kernel.msgmax, value: nonsense}"
     world.add(once("wrong", f"  securityContext: {{sysctls: [{wrong}]}}\n", script("c", "true")))
-    assert await world.says("set", "c") == "80\n65536"
-    failed = await world.told("wrong", "FailedCreatePodSandBox")
+    assert await world.output("set", "c") == "80\n65536"
+    failed = await world.wait_for_event("wrong", "FailedCreatePodSandBox")
     assert failed.message.startswith("Failed to create pod sandbox: ")
     assert "msgmax" in failed.message
 
@@ -266,10 +270,10 @@ async def answer(port: int) -> bytes:
     for _ in range(200):
         with contextlib.suppress(OSError):
             reader, writer = await asyncio.open_connection("127.0.0.1", port)
-            said = await reader.read(100)
+            answer = await reader.read(100)
             writer.close()
-            if said:
-                return said
+            if answer:
+                return answer
         await asyncio.sleep(0.05)
     return b""
 
@@ -293,7 +297,7 @@ async def test_a_host_port_in_use_is_retried_until_free(
         port = held.getsockname()[1]
         ports = f"    ports: [{{containerPort: 7000, hostPort: {port}, hostIP: 127.0.0.1}}]\n"
         world.add(once("late", "", script("c", "true", ports)))
-        failed = await world.told("late", "FailedCreatePodSandBox")
+        failed = await world.wait_for_event("late", "FailedCreatePodSandBox")
         assert failed.type == "Warning"
         assert failed.message.startswith("Failed to create pod sandbox: ")
         assert str(port) in failed.message
@@ -308,11 +312,11 @@ async def test_terminals_and_standard_input(world: EngineWorld, engine_url: str)
         + script("once", "timeout 1 cat || echo waits", "    stdin: true\n    stdinOnce: true\n")
     )
     world.add(once("io", "", containers))
-    assert (await world.says("io", "tty")).strip() == "terminal"
-    assert await world.says("io", "plain") == "none\nclosed"
+    assert (await world.output("io", "tty")).strip() == "terminal"
+    assert await world.output("io", "plain") == "none\nclosed"
     # The shell may say on its other stream, before or after, that its command was terminated.
-    assert "waits" in (await world.says("io", "open")).splitlines()
-    assert "waits" in (await world.says("io", "once")).splitlines()
+    assert "waits" in (await world.output("io", "open")).splitlines()
+    assert "waits" in (await world.output("io", "once")).splitlines()
     status = await world.ended("io")
     raw = docker.APIClient(base_url=engine_url)
     try:

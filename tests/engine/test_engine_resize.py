@@ -35,13 +35,13 @@ def sized(memory: str, cpu: str, *, script: str = IDLE, policy: str = "") -> str
     )
 
 
-def up(status: PodStatus) -> bool:
+def is_running(status: PodStatus) -> bool:
     return all(one.state.running for one in status.containerStatuses) and bool(
         status.containerStatuses
     )
 
 
-def quiet(status: PodStatus) -> bool:
+def is_settled(status: PodStatus) -> bool:
     """Return whether no resize is in progress."""
     return not any(one.type.startswith("PodResize") for one in status.conditions)
 
@@ -49,16 +49,16 @@ def quiet(status: PodStatus) -> bool:
 def has(memory: str, cpu: str) -> object:
     """Return whether the engine has set these limits and the resize is over."""
 
-    def met(status: PodStatus) -> bool:
+    def is_resized(status: PodStatus) -> bool:
         resources = status.containerStatuses[0].resources
         return (
-            up(status)
-            and quiet(status)
+            is_running(status)
+            and is_settled(status)
             and resources is not None
             and resources.limits == {"memory": memory, "cpu": cpu}
         )
 
-    return met
+    return is_resized
 
 
 async def inside(world: EngineWorld, status: PodStatus, command: str) -> str:
@@ -70,7 +70,7 @@ async def inside(world: EngineWorld, status: PodStatus, command: str) -> str:
 
 async def test_limits_of_a_running_container_are_raised_and_lowered(world: EngineWorld) -> None:
     world.add(sized("32Mi", "100m"))
-    first = await world.until(up, "sized")
+    first = await world.until(is_running, "sized")
     assert await inside(world, first, MEMORY) == str(32 * MI)
     assert await inside(world, first, QUOTA) == "10000"
     for memory, cpu, quota in (("64Mi", "300m", "30000"), ("24Mi", "50m", "5000")):
@@ -81,12 +81,14 @@ async def test_limits_of_a_running_container_are_raised_and_lowered(world: Engin
         assert await inside(world, status, MEMORY) == str(int(memory[:-2]) * MI)
         assert await inside(world, status, QUOTA) == quota
     world.add(sized("24Mi", "50m").replace("limits: {memory: 24Mi, cpu: 50m}, ", ""))
-    status = await world.until(lambda s: s.qosClass == "Burstable" and up(s) and quiet(s), "sized")
+    status = await world.until(
+        lambda s: s.qosClass == "Burstable" and is_running(s) and is_settled(s), "sized"
+    )
     assert int(await inside(world, status, QUOTA)) == -1
     assert int(await inside(world, status, MEMORY)) > 2**40
     assert status.containerStatuses[0].containerID == first.containerStatuses[0].containerID
-    assert (await world.told("sized", "ResizeStarted")).type == "Normal"
-    assert (await world.told("sized", "ResizeCompleted")).message.startswith(
+    assert (await world.wait_for_event("sized", "ResizeStarted")).type == "Normal"
+    assert (await world.wait_for_event("sized", "ResizeCompleted")).message.startswith(
         'Pod resize completed: {"containers":[{"name":"c","resources":{"limits":{"cpu":"300m",'
     )
 
@@ -94,7 +96,7 @@ async def test_limits_of_a_running_container_are_raised_and_lowered(world: Engin
 async def test_a_restart_container_policy_restarts_on_resize(world: EngineWorld) -> None:
     policy = "    resizePolicy: [{resourceName: memory, restartPolicy: RestartContainer}]\n"
     world.add(sized("32Mi", "100m", policy=policy))
-    first = await world.until(up, "sized")
+    first = await world.until(is_running, "sized")
     world.add(sized("32Mi", "200m", policy=policy))
     second = await world.until(has("32Mi", "200m"), "sized")
     assert second.containerStatuses[0].containerID == first.containerStatuses[0].containerID
@@ -103,13 +105,15 @@ async def test_a_restart_container_policy_restarts_on_resize(world: EngineWorld)
     assert third.containerStatuses[0].restartCount == 1
     assert third.podIP == first.podIP
     assert await inside(world, third, MEMORY) == str(64 * MI)
-    assert (await world.told("sized", "Killing")).message == "Container c resize requires restart"
+    assert (
+        await world.wait_for_event("sized", "Killing")
+    ).message == "Container c resize requires restart"
 
 
 async def test_memory_is_not_reduced_below_usage(world: EngineWorld) -> None:
     script = "dd if=/dev/zero of=/dev/shm/x bs=1M count=24 2>&-; echo filled; exec sleep 4321"
     world.add(sized("64Mi", "100m", script=script))
-    first = await world.until(up, "sized")
+    first = await world.until(is_running, "sized")
     for _ in range(200):
         if await inside(world, first, "du -m /dev/shm/x | cut -f1") == "24":
             break
@@ -129,7 +133,7 @@ async def test_memory_is_not_reduced_below_usage(world: EngineWorld) -> None:
 
 async def test_a_debug_container_sees_processes_of_its_target(world: EngineWorld) -> None:
     world.add(sized("32Mi", "100m"))
-    first = await world.until(up, "sized")
+    first = await world.until(is_running, "sized")
 
     def joining(name: str, target: str) -> EphemeralContainer:
         return EphemeralContainer(
@@ -151,8 +155,8 @@ async def test_a_debug_container_sees_processes_of_its_target(world: EngineWorld
         "sized",
     )
     found = {one.name: one for one in status.ephemeralContainerStatuses}
-    assert "sleep 4321" in await world._log(found["beside"].containerID)
-    assert "sleep 4321" not in await world._log(found["alone"].containerID)
+    assert "sleep 4321" in await world.log(found["beside"].containerID)
+    assert "sleep 4321" not in await world.log(found["alone"].containerID)
     ended = found["beside"].state.terminated
     assert ended is not None
     assert (ended.exitCode, ended.reason) == (3, "Error")

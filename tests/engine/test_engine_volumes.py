@@ -46,7 +46,7 @@ class FolderWorld(EngineWorld):
         fields = {"terminationGracePeriodSeconds": 1, "restartPolicy": "Never", **spec}
         self.put(name, "Pod", spec={**fields, "containers": list(containers)})
 
-    async def says_so_far(self, status: PodStatus, container: str) -> list[str]:
+    async def output_so_far(self, status: PodStatus, container: str) -> list[str]:
         """Return the lines so far of a container that may still run."""
         (one,) = [one for one in status.containerStatuses if one.name == container]
         batches = self.runtime.logs(one.containerID.partition("://")[2], LogOptions())
@@ -163,9 +163,9 @@ async def test_modes_owners_and_paths(world: FolderWorld, tmp_path: Path) -> Non
             {"name": "file", "hostPath": {"path": f"{host}/f", "type": "FileOrCreate"}},
         ],
     )
-    said = (await world.says("volumes", "look")).splitlines()
-    uid = said[9].partition(" ")[2]
-    assert said == [
+    lines = (await world.output("volumes", "look")).splitlines()
+    uid = lines[9].partition(" ")[2]
+    assert lines == [
         "empty 2777 4242",
         "new 4242",
         "memory 2777 4242",
@@ -221,19 +221,19 @@ async def test_readers_always_find_a_replaced_file(world: FolderWorld) -> None:
         world.put("settings", "ConfigMap", data={"key": str(number), f"only-{number}": ""})
         await asyncio.sleep(0.1)
 
-    async def last_is_read() -> list[str] | None:
-        said = await world.says_so_far(status, "read")
-        return said if str(UPDATES) in said else None
+    async def output_with_last_update() -> list[str] | None:
+        versions = await world.output_so_far(status, "read")
+        return versions if str(UPDATES) in versions else None
 
-    said = await until(last_is_read)
-    assert "MISSING" not in said
-    assert said == sorted(said, key=int), "no version came back"
-    assert len(said) > 3, "they were replaced while they were read"
+    versions = await until(output_with_last_update)
+    assert "MISSING" not in versions
+    assert versions == sorted(versions, key=int), "no version came back"
+    assert len(versions) > 3, "they were replaced while they were read"
     (one,) = [one for one in status.containerStatuses if one.name == "read"]
     ident = one.containerID.partition("://")[2]
     fixed = await world.runtime.exec(ident, ["cat", "/fixed"], timeout=10)
     assert fixed.output.strip() == b"0", "a sub-path stays as it was"
-    assert await world.says_so_far(status, "image") == [
+    assert await world.output_so_far(status, "image") == [
         "/img/bin/busybox",
         "/bin-only/busybox",
         "read-only",
@@ -257,7 +257,7 @@ async def test_a_pod_starts_once_its_host_path_exists(world: FolderWorld, tmp_pa
     assert (await world.runtime.list()).sandboxes == ()
     path.mkdir()
     (path / "here").touch()
-    assert await world.says("waits", "look") == "here"
+    assert await world.output("waits", "look") == "here"
 
 
 async def test_a_mount_made_inside_appears_on_the_host(world: FolderWorld, shared: Path) -> None:
@@ -279,7 +279,7 @@ async def test_a_mount_made_inside_appears_on_the_host(world: FolderWorld, share
         volumes=volumes,
     )
     status = await world.until(running, "mounts")
-    await until(partial(world.says_so_far, status, "see"))
+    await until(partial(world.output_so_far, status, "see"))
     assert (shared / "m/inside").exists()
     (private,) = [one for one in status.containerStatuses if one.name == "private"]
     ident = private.containerID.partition("://")[2]

@@ -66,9 +66,9 @@ class ClusterClient(FakeClient):
 
 def client() -> ClusterClient:
     made = ClusterClient()
-    made.say(Node, Synced((node_named("n0"), node_named("n1"))))
-    made.say(Pod, Synced(tuple(pods_on_two_nodes())))
-    made.say(Event, Synced(some_events()))
+    made.send(Node, Synced((node_named("n0"), node_named("n1"))))
+    made.send(Pod, Synced(tuple(pods_on_two_nodes())))
+    made.send(Event, Synced(some_events()))
     return made
 
 
@@ -79,7 +79,10 @@ async def running(
     app = make_app(made or client(), server=SERVER, asked_path=None, **settings)
     async with app.run_test(size=size) as pilot:
         await wait_for(pilot, lambda: app.model.link is Link.CONNECTED, "an answer")
-        await wait_for(pilot, lambda: not app.model._dirty[Pod], "the pods")
+        await wait_for(pilot, lambda: app.model.is_synced(Pod), "the pods")
+        await wait_for(
+            pilot, lambda: main(app).pods.table.set.rows.keys() == app.model.pods.keys(), "rows"
+        )
         await pilot.pause()
         yield app, pilot
 
@@ -128,17 +131,17 @@ async def test_a_failed_log_request_names_the_cluster() -> None:
             yield []
 
     made = Silent()
-    made.say(Node, Synced((node_named("n0"), node_named("n1"))))
-    made.say(Pod, Synced(tuple(pods_on_two_nodes())))
+    made.send(Node, Synced((node_named("n0"), node_named("n1"))))
+    made.send(Pod, Synced(tuple(pods_on_two_nodes())))
     async with running(made) as (app, pilot):
         view = main(app).logs.view
 
-        def said() -> str:
+        def view_text() -> str:
             lines = (view.render_line(y).text for y in range(view.size.height))
             return " ".join(" ".join(lines).split())
 
         words = "The cluster does not respond: api.example: it takes too long"
-        await wait_for(pilot, lambda: words in said(), "who does not answer")
+        await wait_for(pilot, lambda: words in view_text(), "who does not answer")
 
 
 async def test_keys_that_do_not_apply_do_nothing() -> None:
@@ -182,18 +185,18 @@ async def test_the_node_pane_shows_the_node_of_the_selected_pod() -> None:
 async def test_forbidden_resources_are_reported_in_their_pane() -> None:
     made = ClusterClient()
     refusal = 'is forbidden: User "anne" cannot list resource at the cluster scope, says the server'
-    made.say(Node, Lost(f"nodes {refusal}", refused=True))
-    made.say(Event, Lost(f"events {refusal}", refused=True))
-    made.say(Pod, Synced(tuple(pods_on_two_nodes())))
+    made.send(Node, Lost(f"nodes {refusal}", refused=True))
+    made.send(Event, Lost(f"events {refusal}", refused=True))
+    made.send(Pod, Synced(tuple(pods_on_two_nodes())))
     async with running(made) as (app, pilot):
         await pilot.press("4")
         view = app.screen.query_one("#node-view", LinesView)
 
-        def said() -> str:
+        def view_text() -> str:
             rows = [view.render_line(y).text for y in range(view.size.height)]
             return " ".join("".join(rows).split())
 
-        await wait_for(pilot, lambda: f"nodes {refusal}" in said(), "the refusal, to its end")
+        await wait_for(pilot, lambda: f"nodes {refusal}" in view_text(), "the refusal, to its end")
         assert app.model.link is Link.CONNECTED
         assert len(main(app).pods.table.set.rows) == len(app.model.pods)
         await pilot.press("2")
@@ -204,7 +207,7 @@ async def test_forbidden_resources_are_reported_in_their_pane() -> None:
 async def test_a_lost_server_is_reported_with_its_name() -> None:
     made = ClusterClient()
     for kind in (Node, Pod, Event):
-        made.say(kind, Lost("api.example:6443: nothing listens there"))
+        made.send(kind, Lost("api.example:6443: nothing listens there"))
     app = make_app(made, server=SERVER)
     async with app.run_test(size=(120, 36)) as pilot:
         await wait_for(
@@ -221,9 +224,9 @@ async def test_delete_asks_for_confirmation_and_reports_a_refusal() -> None:
         assert pod is not None
         await pilot.press("ctrl+d")
         await wait_for(pilot, lambda: isinstance(app.screen, Dialog), "the question")
-        asked = screen_text(app)
-        assert "The API has no undo." in asked
-        assert deletion_effect(pod) in asked
+        text = screen_text(app)
+        assert "The API has no undo." in text
+        assert deletion_effect(pod) in text
         await pilot.press("enter")
         await wait_for(pilot, lambda: app.screen is main(app), "the screen again")
         assert made.deleted == []

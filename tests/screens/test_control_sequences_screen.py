@@ -35,7 +35,7 @@ EVIL = (
 )
 
 
-def harm(text: str) -> list[str]:
+def control_characters(text: str) -> list[str]:
     """Return the characters of a text that are control sequences for a terminal or change the
     text direction.
     """
@@ -80,17 +80,19 @@ def hostile() -> FakeClient:
     )
     about = event(f"bad{EVIL}", f"Why{EVIL}", EVIL * 30, warning=True, seen=1)
     rejected = pod("no", phase="Failed", reason=f"R{EVIL}", message=REJECTED + EVIL, ip="")
-    sick = node(ready=False)
+    not_ready = node(ready=False)
     conditions = tuple(
-        msgspec.structs.replace(c, message=EVIL, reason=EVIL) for c in sick.status.conditions
+        msgspec.structs.replace(c, message=EVIL, reason=EVIL) for c in not_ready.status.conditions
     )
-    info = msgspec.structs.replace(sick.status.nodeInfo, containerRuntimeVersion=f"docker://{EVIL}")
-    sick = msgspec.structs.replace(
-        sick,
-        metadata=msgspec.structs.replace(sick.metadata, name=f"n{EVIL}"),
-        status=msgspec.structs.replace(sick.status, conditions=conditions, nodeInfo=info),
+    info = msgspec.structs.replace(
+        not_ready.status.nodeInfo, containerRuntimeVersion=f"docker://{EVIL}"
     )
-    client.fill((bad, rejected), (about,), (files,), (sick,))
+    not_ready = msgspec.structs.replace(
+        not_ready,
+        metadata=msgspec.structs.replace(not_ready.metadata, name=f"n{EVIL}"),
+        status=msgspec.structs.replace(not_ready.status, conditions=conditions, nodeInfo=info),
+    )
+    client.fill((bad, rejected), (about,), (files,), (not_ready,))
     stamp = b"2026-11-21T11:59:00.123456789Z "
     lines = [EVIL.encode("utf-8", "replace"), b"z" * 1_000_000, bytes(range(256))]
     for name in (f"app{EVIL}", f"init{EVIL}", "two"):
@@ -106,7 +108,7 @@ def drawn(app: PodtuiApp) -> Iterator[tuple[int, str, int]]:
 
 def check(app: PodtuiApp, where: str) -> None:
     for number, text, cells in drawn(app):
-        assert harm(text) == [], f"{where}, line {number}: {text!r}"
+        assert control_characters(text) == [], f"{where}, line {number}: {text!r}"
         assert cells == app.size.width, f"{where}, line {number}"
 
 

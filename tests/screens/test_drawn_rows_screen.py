@@ -16,7 +16,7 @@ FITTED = (Fitted(0, 4, False), Fitted(1, 12, False), Fitted(2, 5, False))
 
 def drawn(width: int = 30) -> DrawnRows:
     rows = DrawnRows(COLUMNS)
-    rows.lay_out(FITTED, width)
+    rows.set_layout(FITTED, width)
     return rows
 
 

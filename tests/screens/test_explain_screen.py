@@ -69,7 +69,7 @@ async def test_a_key_explains_the_field_of_a_manifest_line() -> None:
         await pilot.press("x")
         await opened(app, pilot, "metadata.labels")
         await pilot.press("escape", "home", "x")
-        await wait_for(pilot, lambda: told(app), "it says there is none")
+        await wait_for(pilot, lambda: notice_count(app), "it says there is none")
         assert isinstance(app.screen, PodScreen)
 
 
@@ -92,7 +92,7 @@ async def test_the_cursor_of_a_manifest_stays_visible() -> None:
 async def test_an_unknown_field_is_reported() -> None:
     async with running() as (app, pilot):
         app.run_command("explain spec.contaners")
-        await wait_for(pilot, lambda: told(app), "what it may have been")
+        await wait_for(pilot, lambda: notice_count(app), "what it may have been")
         assert app.screen is main(app)
 
 
@@ -101,5 +101,5 @@ async def test_the_command_completes_fields() -> None:
         assert "explain spec.containers.livenessProbe" in app.command_words()
 
 
-def told(app: PodtuiApp) -> int:
+def notice_count(app: PodtuiApp) -> int:
     return len(app.notices)

@@ -10,7 +10,7 @@ from podtui.tui.views.logs.line_buffer import GAP
 from podtui.tui.views.logs.times import Times
 
 
-def shown(view: LogView) -> list[str]:
+def visible_rows(view: LogView) -> list[str]:
     """Return the rows without their gutters."""
     return [view.render_line(y).text.rstrip()[3:] for y in range(view.size.height)]
 
@@ -19,12 +19,12 @@ async def test_follows_the_end_and_hides_timestamps() -> None:
     app = LogApp()
     async with app.run_test(size=(40, 10)):
         view = await fill(app, numbered(100))
-        assert shown(view)[-1] == "line 99"
+        assert visible_rows(view)[-1] == "line 99"
         view.write(numbered(5, 100))
         view.draw_frame()
-        assert shown(view)[-1] == "line 104"
+        assert visible_rows(view)[-1] == "line 104"
         view.times = Times.ABSOLUTE
-        assert shown(view)[-1] == "07:08:09.123 line 104"
+        assert visible_rows(view)[-1] == "07:08:09.123 line 104"
 
 
 async def test_scrolling_up_stops_following_and_end_resumes_it() -> None:
@@ -35,14 +35,14 @@ async def test_scrolling_up_stops_following_and_end_resumes_it() -> None:
         await pilot.press("g")
         await pilot.pause()
         assert not view.follow
-        assert shown(view)[0] == "line 0"
+        assert visible_rows(view)[0] == "line 0"
         view.write(numbered(50, 100))
         view.draw_frame()
-        assert shown(view)[0] == "line 0"
+        assert visible_rows(view)[0] == "line 0"
         await pilot.press("G")
         await pilot.pause()
         assert view.follow
-        assert shown(view)[-1] == "line 149"
+        assert visible_rows(view)[-1] == "line 149"
 
 
 async def test_wrapping_keeps_the_end_in_view() -> None:
@@ -54,7 +54,7 @@ async def test_wrapping_keeps_the_end_in_view() -> None:
         width = view.scrollable_content_region.width
         rows = -(-45 // width) + -(-25 // width)
         assert view.virtual_size.height == rows
-        assert shown(view)[rows - 1].strip("b") == ""
+        assert visible_rows(view)[rows - 1].strip("b") == ""
         view.wrap = False
         assert view.virtual_size.height == 2
 
@@ -82,21 +82,19 @@ async def test_search_counts_matches_and_includes_new_lines() -> None:
 
 
 async def test_dropped_lines_do_not_move_the_visible_lines() -> None:
-    app = LogApp()
+    app = LogApp(disk_bytes=300_000)
     async with app.run_test(size=(40, 10)) as pilot:
         view = app.log_view
-        view.buffer.disk_bytes = 300_000
-        view.buffer._store._segment_bytes = 100_000
         view.write(numbered(10_000))
         view.draw_frame()
         view.focus()
         await pilot.press("pageup")
         await pilot.pause()
-        top = shown(view)[0]
+        top = visible_rows(view)[0]
         view.write(numbered(5_000, 10_000))
         view.draw_frame()
         assert view.buffer.dropped > 0
-        assert shown(view)[0] == top
+        assert visible_rows(view)[0] == top
 
 
 async def test_a_burst_is_processed_once_for_each_frame() -> None:
@@ -117,7 +115,7 @@ async def test_a_burst_is_processed_once_for_each_frame() -> None:
         view.draw_frame()
         view.draw_frame()
         assert passes == 1
-        assert shown(view)[-1] == "line 9999"
+        assert visible_rows(view)[-1] == "line 9999"
 
 
 async def test_gaps_and_empty_logs_are_reported() -> None:
@@ -125,18 +123,18 @@ async def test_gaps_and_empty_logs_are_reported() -> None:
     async with app.run_test(size=(40, 10)) as pilot:
         view = app.log_view
         view.empty_text = "waiting to start"
-        assert any("waiting to start" in row for row in shown(view))
+        assert any("waiting to start" in row for row in visible_rows(view))
         words = "no log yet: the image registry.example/漢字 could not be found anywhere"
         view.empty_text = words
-        said = [row for row in shown(view) if row]
-        assert len(said) > 1
-        assert " ".join(" ".join(said).split()) == words
+        rows = [row for row in visible_rows(view) if row]
+        assert len(rows) > 1
+        assert " ".join(" ".join(rows).split()) == words
         assert all(view.render_line(y).cell_length == view.shown_width for y in range(10))
         await pilot.resize_terminal(90, 10)
-        assert len([row for row in shown(view) if row]) == 1
+        assert len([row for row in visible_rows(view) if row]) == 1
         view.add([0], [b"17 lines lost"], GAP)
         view.draw_frame()
-        assert "17 lines lost" in shown(view)[0]
+        assert "17 lines lost" in visible_rows(view)[0]
 
 
 async def test_keys_work_during_a_search_of_a_million_words() -> None:
@@ -152,7 +150,7 @@ async def test_keys_work_during_a_search_of_a_million_words() -> None:
         assert turns > 5
         assert view.lines.rows.rows == 0
         await pilot.pause()
-        assert any("No line passes" in row for row in shown(view))
+        assert any("No line passes" in row for row in visible_rows(view))
 
 
 async def test_the_cursor_moves_by_line_and_follows_at_the_end() -> None:
@@ -168,13 +166,13 @@ async def test_the_cursor_moves_by_line_and_follows_at_the_end() -> None:
         await pilot.press("j", "j")
         assert view.follow
         await pilot.press("g", "j", "j")
-        assert (view.current, shown(view)[0]) == (2, "line 0")
+        assert (view.current, visible_rows(view)[0]) == (2, "line 0")
         for _ in range(12):
             await pilot.press("j")
         assert view.current == 14
-        assert shown(view)[-1] == "line 14"
+        assert visible_rows(view)[-1] == "line 14"
         await pilot.click(view, offset=(5, 3))
-        assert shown(view)[3] == f"line {view.current}"
+        assert visible_rows(view)[3] == f"line {view.current}"
 
 
 async def test_a_line_taller_than_the_view_scrolls_by_row() -> None:
@@ -185,10 +183,10 @@ async def test_a_line_taller_than_the_view_scrolls_by_row() -> None:
         view.wrap = True
         view.focus()
         await pilot.press("g")
-        seen = "".join(shown(view))
+        seen = "".join(visible_rows(view))
         for _ in range(60):
             await pilot.press("j")
-            seen += "".join(shown(view))
+            seen += "".join(visible_rows(view))
         assert all(f"{n:04d}" in seen.replace("\n", "") for n in range(60))
         assert view.follow
 
@@ -200,15 +198,15 @@ async def test_json_expands_below_its_line() -> None:
         view.focus()
         await pilot.press("k")
         assert view.toggle_json()
-        assert [row for row in shown(view) if row] == [
+        assert [row for row in visible_rows(view) if row] == [
             "plain", '{"a": 1, "b": "x"}', "{", '  "a": 1,', '  "b": "x"', "}", "end",
         ]  # fmt: skip
         assert view.toggle_json()
-        assert len([row for row in shown(view) if row]) == 3
+        assert len([row for row in visible_rows(view) if row]) == 3
         await pilot.press("k")
         assert not view.toggle_json()
         view.json_all = True
-        assert len([row for row in shown(view) if row]) == 7
+        assert len([row for row in visible_rows(view) if row]) == 7
 
 
 async def test_filtering_keeps_the_current_line_visible() -> None:
@@ -221,26 +219,24 @@ async def test_filtering_keeps_the_current_line_visible() -> None:
         await pilot.pause()
         assert view.lines.progress == 1
         assert view.current == 1777
-        assert "line 1777" in shown(view)
+        assert "line 1777" in visible_rows(view)
         view.ask(filter=parse_log_filter(""))
         await pilot.pause()
         assert view.current == 1777
-        assert "line 1777" in shown(view)
+        assert "line 1777" in visible_rows(view)
 
 
 async def test_dropped_lines_are_reported_at_the_top() -> None:
-    app = LogApp()
+    app = LogApp(disk_bytes=300_000)
     async with app.run_test(size=(60, 10)) as pilot:
         view = app.log_view
-        view.buffer.disk_bytes = 300_000
-        view.buffer._store._segment_bytes = 100_000
         for start in range(0, 20_000, 1000):
             view.write(numbered(1000, start))
             view.draw_frame()
         view.focus()
         await pilot.press("g")
         assert f"… {view.buffer.dropped:,} lines not kept" in view.render_line(0).text
-        assert shown(view)[1] == f"line {view.buffer.first}"
+        assert visible_rows(view)[1] == f"line {view.buffer.first}"
 
 
 async def test_the_scroll_bar_covers_no_cell_of_a_wrapped_line() -> None:
@@ -303,14 +299,14 @@ async def test_a_search_finds_lines_that_are_not_drawn_yet() -> None:
         view.search("line 20099$")
         view.seek()
         assert view.current == 20_099
-        assert "line 20099" in shown(view)
+        assert "line 20099" in visible_rows(view)
         view.go_to(0)
         view.begin_find()
         view.write(numbered(20_000, 20_100))
         view.search("line 40099$")
         view.seek()
         assert view.current == 40_099
-        assert "line 40099" in shown(view)
+        assert "line 40099" in visible_rows(view)
 
 
 async def test_a_find_does_not_move_a_cursor_that_moved_meanwhile() -> None:
@@ -321,7 +317,7 @@ async def test_a_find_does_not_move_a_cursor_that_moved_meanwhile() -> None:
         view.search("line")
         view.seek()
         view.go_to(30_000)
-        view._move(1)
+        view.action_scroll_down()
         while view.lines.progress < 1:
             await pilot.pause()
             view.draw_frame()

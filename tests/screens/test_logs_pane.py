@@ -324,14 +324,14 @@ async def test_a_log_continues_with_the_next_instance() -> None:
 
 
 async def test_the_previous_log_names_its_instance_and_how_it_ended() -> None:
-    class Ending(FakeClient):
+    class EndingClient(FakeClient):
         async def logs(self, namespace, pod, query):
             self.queries.append((pod, query))
             yield [b"2026-11-21T12:00:00Z last words"]
             if query.follow:
                 await asyncio.Event().wait()
 
-    client = Ending()
+    client = EndingClient()
     client.fill((pod("web", status(restarts=2, last=ended(3, seconds=1))),), (), (), (node(),))
     async with running(client) as (app, pilot):
         await pilot.press("p")
@@ -353,8 +353,8 @@ def test_binding_ids_are_unique() -> None:
 
 async def test_events_of_several_pods_name_their_pod() -> None:
     client = full_client()
-    told = (event("web", "Pulled", "the image"), event("counter", "Killing", "the container"))
-    client.change(*told)
+    happened = (event("web", "Pulled", "the image"), event("counter", "Killing", "the container"))
+    client.change(*happened)
     async with running(client, size=(160, 60)) as (app, pilot):
         logs = main(app).logs
         main(app).pods.table.select("uid-web")

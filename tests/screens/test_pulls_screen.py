@@ -23,16 +23,20 @@ async def test_pull_progress_appears_below_the_table_until_the_pull_ends() -> No
 
     async with running(client, size=(80, 24)) as (app, pilot):
 
-        def below() -> str:
+        def text_below_pods() -> str:
             return "".join(s.text for line in main(app).pods.why.lines for s in line)
 
-        await wait_for(pilot, lambda: below() == "◔ pulling big:1 41% 12/29Mi", "the pull")
+        await wait_for(
+            pilot, lambda: text_below_pods() == "◔ pulling big:1 41% 12/29Mi", "the pull"
+        )
         client.change(pulling("web", f"app: x: Downloading {24 * MIB}/{29 * MIB}"))
-        await wait_for(pilot, lambda: below() == "◔ pulling big:1 83% 24/29Mi", "more of it")
+        await wait_for(
+            pilot, lambda: text_below_pods() == "◔ pulling big:1 83% 24/29Mi", "more of it"
+        )
         await pilot.press("enter")
         overview = "◔ pulling big:1 83% 24/29Mi"
         await wait_for(pilot, lambda: overview in screen_text(app), "the overview's line")
         client.change(pod("web", status()))
         await wait_for(pilot, lambda: "pulling" not in screen_text(app), "it is done")
         await pilot.press("escape")
-        assert "pulling" not in below()
+        assert "pulling" not in text_below_pods()

@@ -16,7 +16,7 @@ class TextApp(App[None]):
         yield self.text_view
 
 
-def shown(view: TextView) -> list[str]:
+def visible_rows(view: TextView) -> list[str]:
     return [view.render_line(y).text.rstrip() for y in range(view.size.height)]
 
 
@@ -24,7 +24,7 @@ async def test_text_is_shown_unchanged() -> None:
     app = TextApp()
     async with app.run_test(size=(40, 10)):
         app.text_view.load(YAML, language="yaml")
-        assert shown(app.text_view)[:5] == YAML.splitlines()
+        assert visible_rows(app.text_view)[:5] == YAML.splitlines()
 
 
 async def test_keys_and_comments_have_different_colours() -> None:
@@ -41,7 +41,7 @@ async def test_marks_appear_below_their_line_at_their_column() -> None:
     async with app.run_test(size=(60, 10)):
         view = app.text_view
         view.load(YAML, language="yaml", marks=[Mark(5, 3, "unknown field", "Error")])
-        rows = shown(view)
+        rows = visible_rows(view)
         assert rows[4].endswith("5   restart: 3")
         assert rows[5].endswith("▲   ^ unknown field")
 
@@ -59,7 +59,7 @@ async def test_search_wraps_around() -> None:
         view.previous_match()
         assert view.match_number == 9
         await pilot.pause()
-        assert any("row 95" in row for row in shown(view))
+        assert any("row 95" in row for row in visible_rows(view))
         view.search("")
         assert view.match_count == 0
 
@@ -71,6 +71,6 @@ async def test_long_lines_scroll_sideways() -> None:
         view.load("0123456789" * 5)
         view.focus()
         await pilot.press("right")
-        assert shown(view)[0].startswith("89012")
+        assert visible_rows(view)[0].startswith("89012")
         await pilot.press("left")
-        assert shown(view)[0].startswith("01234")
+        assert visible_rows(view)[0].startswith("01234")

@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
-from action_scene import WEB, acting, asked, plan
+from action_scene import WEB, open_dialog, plan, running_app
 from msgspec import structs
 from tui_app import notified, wait_for
 from tui_scene import ended, pod, status
@@ -33,7 +33,7 @@ from podtui.tui.widgets.bars import key_hints
 from podtui.tui.widgets.dialogs import Dialog, Picker, TextDialog
 
 
-def says(dialog: Dialog) -> str:
+def dialog_text(dialog: Dialog) -> str:
     return "\n".join("".join(span.text for span in line) for line in dialog.view.lines)
 
 
@@ -59,11 +59,11 @@ async def test_an_edit_shows_its_plan_and_is_then_applied(
     tmp_path: Path, typing: list[bytes]
 ) -> None:
     typing.append(b"kind: Pod # two\n")
-    async with acting(tmp_path) as (app, pilot, client):
+    async with running_app(tmp_path) as (app, pilot, client):
         await pilot.press("e")
-        dialog = await asked(app, pilot)
+        dialog = await open_dialog(app, pilot)
         assert client.planned == [("web.yaml", b"kind: Pod # two\n")]
-        assert "image  a:1 → a:2  (line 9)" in says(dialog)
+        assert "image  a:1 → a:2  (line 9)" in dialog_text(dialog)
         assert dialog.buttons.options[0].words == "Keep draft"
         assert (tmp_path / "web.yaml").read_bytes() == WEB, "nothing happens before the answer"
         await pilot.press("y")
@@ -75,16 +75,16 @@ async def test_a_cancelled_draft_is_reopened(
     tmp_path: Path, typing: list[bytes], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     typing.append(b"mine")
-    async with acting(tmp_path) as (app, pilot, _):
+    async with running_app(tmp_path) as (app, pilot, _):
         await pilot.press("e")
-        await asked(app, pilot)
+        await open_dialog(app, pilot)
         await pilot.press("enter")
         await notified(app, pilot, "e reopens your draft")
         assert (tmp_path / "web.yaml").read_bytes() == WEB
         opened: list[bytes] = []
         leave(monkeypatch, lambda file: opened.append(file.read_bytes()))
         await pilot.press("e")
-        await asked(app, pilot)
+        await open_dialog(app, pilot)
         assert opened == [b"mine"]
 
 
@@ -99,10 +99,10 @@ async def test_a_draft_can_be_discarded(
     keys: tuple[str, ...],
 ) -> None:
     typing.append(b"mine")
-    async with acting(tmp_path) as (app, pilot, client):
+    async with running_app(tmp_path) as (app, pilot, client):
         client.answer_plan = structs.replace(plan(), usable=usable)
         await pilot.press("e")
-        dialog = await asked(app, pilot)
+        dialog = await open_dialog(app, pilot)
         assert "Discard draft" in [option.words for option in dialog.buttons.options]
         await pilot.press(*keys)
         await notified(app, pilot, "Draft discarded")
@@ -119,9 +119,9 @@ async def test_a_draft_survives_an_editor_that_does_not_start(
     tmp_path: Path, typing: list[bytes], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     typing.append(b"mine")
-    async with acting(tmp_path) as (app, pilot, _):
+    async with running_app(tmp_path) as (app, pilot, _):
         await pilot.press("e")
-        await asked(app, pilot)
+        await open_dialog(app, pilot)
         await pilot.press("enter")
         await notified(app, pilot, "e reopens your draft")
 
@@ -134,7 +134,7 @@ async def test_a_draft_survives_an_editor_that_does_not_start(
         opened: list[bytes] = []
         leave(monkeypatch, lambda file: opened.append(file.read_bytes()))
         await pilot.press("e")
-        await asked(app, pilot)
+        await open_dialog(app, pilot)
         assert opened == [b"mine"]
 
 
@@ -143,9 +143,9 @@ async def test_a_draft_survives_a_file_that_became_unreadable(
 ) -> None:
     typing.append(b"mine")
     path = tmp_path / "web.yaml"
-    async with acting(tmp_path) as (app, pilot, _):
+    async with running_app(tmp_path) as (app, pilot, _):
         await pilot.press("e")
-        first = await asked(app, pilot)
+        first = await open_dialog(app, pilot)
         path.write_bytes(b"theirs")
         await pilot.press("y")
         await wait_for(pilot, lambda: app.screen is not first, "the second question")
@@ -161,13 +161,13 @@ async def test_a_file_changed_by_others_is_overwritten_only_after_confirmation(
 ) -> None:
     typing.append(b"mine")
     path = tmp_path / "web.yaml"
-    async with acting(tmp_path) as (app, pilot, _):
+    async with running_app(tmp_path) as (app, pilot, _):
         await pilot.press("e")
-        first = await asked(app, pilot)
+        first = await open_dialog(app, pilot)
         write_manifest_file(path, b"theirs", expected=WEB)
         await pilot.press("y")
         await wait_for(pilot, lambda: app.screen is not first, "the second question")
-        second = await asked(app, pilot)
+        second = await open_dialog(app, pilot)
         options = [option.id for option in second.buttons.options]
         assert options == ["cancel", "edit", "discard", "overwrite"]
         assert path.read_bytes() == b"theirs"
@@ -178,10 +178,10 @@ async def test_a_file_changed_by_others_is_overwritten_only_after_confirmation(
 
 async def test_an_invalid_draft_cannot_be_applied(tmp_path: Path, typing: list[bytes]) -> None:
     typing += [b"broken", WEB]
-    async with acting(tmp_path) as (app, pilot, client):
+    async with running_app(tmp_path) as (app, pilot, client):
         client.answer_plan = structs.replace(plan(), usable=False)
         await pilot.press("e")
-        dialog = await asked(app, pilot)
+        dialog = await open_dialog(app, pilot)
         assert [option.id for option in dialog.buttons.options] == ["edit", "cancel", "discard"]
         await pilot.press("enter")
         await notified(app, pilot, "Nothing was changed")
@@ -189,17 +189,17 @@ async def test_an_invalid_draft_cannot_be_applied(tmp_path: Path, typing: list[b
 
 
 async def test_delete_asks_then_moves_to_the_trash_and_can_be_undone(tmp_path: Path) -> None:
-    async with acting(tmp_path) as (app, pilot, client):
+    async with running_app(tmp_path) as (app, pilot, client):
         client.answer_plan = plan(PlanOutcome.REMOVED)
         await pilot.press("ctrl+d")
-        dialog = await asked(app, pilot)
+        dialog = await open_dialog(app, pilot)
         assert client.planned == [("web.yaml", None)]
         assert [o.words for o in dialog.buttons.options] == ["Cancel", "Delete web-n1"]
         await pilot.press("enter")
         await wait_for(pilot, lambda: app.screen is not dialog, "the dialog is gone")
         assert (tmp_path / "web.yaml").exists(), "Enter is Cancel"
         await pilot.press("ctrl+d")
-        await asked(app, pilot)
+        await open_dialog(app, pilot)
         await pilot.press("y")
         await notified(app, pilot, "web.yaml moved to the trash")
         assert not (tmp_path / "web.yaml").exists()
@@ -212,17 +212,17 @@ async def test_delete_asks_then_moves_to_the_trash_and_can_be_undone(tmp_path: P
 
 
 async def test_marked_pods_are_deleted_and_undone_together(tmp_path: Path) -> None:
-    async with acting(tmp_path, pod("a", status("app")), pod("b", status("app"))) as (
+    async with running_app(tmp_path, pod("a", status("app")), pod("b", status("app"))) as (
         app,
         pilot,
         client,
     ):
         client.answer_plan = plan(PlanOutcome.REMOVED)
         await pilot.press("space", "space", "ctrl+d")
-        dialog = await asked(app, pilot)
+        dialog = await open_dialog(app, pilot)
         assert dialog.buttons.options[1].words == "Delete 2 pods"
-        assert "a.yaml" in says(dialog)
-        assert "b.yaml" in says(dialog)
+        assert "a.yaml" in dialog_text(dialog)
+        assert "b.yaml" in dialog_text(dialog)
         await pilot.press("right", "enter")
         await notified(app, pilot, "2 files moved to the trash")
         await pilot.press("u")
@@ -233,14 +233,14 @@ async def test_marked_pods_are_deleted_and_undone_together(tmp_path: Path) -> No
 async def test_a_file_that_cannot_be_restored_does_not_block_the_others(
     tmp_path: Path,
 ) -> None:
-    async with acting(tmp_path, pod("a", status("app")), pod("b", status("app"))) as (
+    async with running_app(tmp_path, pod("a", status("app")), pod("b", status("app"))) as (
         app,
         pilot,
         client,
     ):
         client.answer_plan = plan(PlanOutcome.REMOVED)
         await pilot.press("space", "space", "ctrl+d")
-        await asked(app, pilot)
+        await open_dialog(app, pilot)
         await pilot.press("y")
         await notified(app, pilot, "2 files moved to the trash")
         (tmp_path / "a.yaml").write_bytes(b"another")
@@ -254,7 +254,7 @@ async def test_a_file_that_cannot_be_restored_does_not_block_the_others(
 
 async def test_a_restart_of_several_pods_names_the_restarted_ones(tmp_path: Path) -> None:
     three = [pod(name, status("app")) for name in "abc"]
-    async with acting(tmp_path, *three) as (app, pilot, client):
+    async with running_app(tmp_path, *three) as (app, pilot, client):
 
         async def restart(namespace: str, name: str, container: str = "") -> None:
             if name != "b-n1":
@@ -262,7 +262,7 @@ async def test_a_restart_of_several_pods_names_the_restarted_ones(tmp_path: Path
 
         client.restart = restart  # type: ignore[method-assign]
         await pilot.press("space", "space", "space", "r")
-        await asked(app, pilot)
+        await open_dialog(app, pilot)
         await pilot.press("y")
         await notified(
             app, pilot, "Not restarted: a-n1: the agent went away\nc-n1: the agent went away"
@@ -272,31 +272,31 @@ async def test_a_restart_of_several_pods_names_the_restarted_ones(tmp_path: Path
 
 async def test_a_restart_lists_what_it_ends_or_loses(tmp_path: Path) -> None:
     over = pod("batch", status("job", ended(0)), phase="Succeeded")
-    async with acting(tmp_path, over, pod("web", status("app"))) as (app, pilot, client):
+    async with running_app(tmp_path, over, pod("web", status("app"))) as (app, pilot, client):
         table = app.screen_stack[0].pods.table
         table.select("uid-web")
         await pilot.press("r")
-        assert "stopped (up to 30 s) and restarted" in says(await asked(app, pilot))
+        assert "stopped (up to 30 s) and restarted" in dialog_text(await open_dialog(app, pilot))
         await pilot.press("enter")
         await wait_for(pilot, lambda: not app.session.asking, "the answer is taken")
         assert client.restarted == []
         await pilot.press("r")
-        await asked(app, pilot)
+        await open_dialog(app, pilot)
         await pilot.press("y")
         await notified(app, pilot, "Restarting: web-n1")
         assert client.restarted == [("web-n1", "")]
         table.select("uid-batch")
         await pilot.press("r")
-        dialog = await asked(app, pilot)
+        dialog = await open_dialog(app, pilot)
         assert dialog.buttons.options[1].words == "Restart batch-n1"
-        assert "are lost" in says(dialog)
+        assert "are lost" in dialog_text(dialog)
         await pilot.press("y")
         await wait_for(pilot, lambda: len(client.restarted) == 2, "the second restart")
 
 
 async def test_a_container_is_restarted_by_its_number(tmp_path: Path) -> None:
     two = pod("web", status("app"), status("side"))
-    async with acting(tmp_path, two) as (app, pilot, client):
+    async with running_app(tmp_path, two) as (app, pilot, client):
         await pilot.press("ctrl+k")
         await wait_for(pilot, lambda: isinstance(app.screen, Picker), "the containers")
         await pilot.press("2")
@@ -307,7 +307,7 @@ async def test_a_new_pod_is_created_from_a_template_a_name_and_the_editor(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     leave(monkeypatch, lambda file: file.write_bytes(file.read_bytes() + b"# mine\n"))
-    async with acting(tmp_path) as (app, pilot, client):
+    async with running_app(tmp_path) as (app, pilot, client):
         client.answer_plan = plan(PlanOutcome.NEW)
         await pilot.press("n")
         await wait_for(pilot, lambda: isinstance(app.screen, Picker), "the templates")
@@ -321,7 +321,7 @@ async def test_a_new_pod_is_created_from_a_template_a_name_and_the_editor(
         assert app.screen is ask, "that file is there already"
         ask.input.value = "my-app"
         await pilot.press("enter")
-        await asked(app, pilot)
+        await open_dialog(app, pilot)
         assert not (tmp_path / "my-app.yaml").exists()
         await pilot.press("y")
         await notified(app, pilot, "my-app.yaml applied")
@@ -331,7 +331,7 @@ async def test_a_new_pod_is_created_from_a_template_a_name_and_the_editor(
 
 
 async def test_the_trash_lists_and_restores_earlier_deletes(tmp_path: Path) -> None:
-    async with acting(tmp_path) as (app, pilot, _):
+    async with running_app(tmp_path) as (app, pilot, _):
         thrown = move_to_trash(tmp_path / "web.yaml", datetime(2026, 1, 1, tzinfo=UTC))
         app.run_command("trash")
         await wait_for(pilot, lambda: isinstance(app.screen, TrashScreen), "the trash")
@@ -352,7 +352,7 @@ async def test_the_trash_lists_and_restores_earlier_deletes(tmp_path: Path) -> N
 
 
 async def test_the_journal_lists_actions_and_calls_and_copies_a_line(tmp_path: Path) -> None:
-    async with acting(tmp_path) as (app, pilot, client):
+    async with running_app(tmp_path) as (app, pilot, client):
         client.calls = (
             EngineCall(serial=1, time="2026-11-21T11:59:00Z", line="docker start abc", verb="start",
                        pod="web-n1", uid="uid-web"),
@@ -360,7 +360,7 @@ async def test_the_journal_lists_actions_and_calls_and_copies_a_line(tmp_path: P
                        pod="api-n1", uid="uid-api"),
         )  # fmt: skip
         await pilot.press("r")
-        await asked(app, pilot)
+        await open_dialog(app, pilot)
         await pilot.press("y")
         await notified(app, pilot, "Restarting: web-n1")
         await pilot.press("J")
@@ -381,7 +381,7 @@ async def test_waits_for_a_slow_answer(tmp_path: Path, monkeypatch: pytest.Monke
     monkeypatch.setattr(list_screen, "SECONDS", 0.05)
     call = EngineCall(serial=1, time="2026-11-21T11:59:00Z", line="docker start abc", verb="start")
 
-    async with acting(tmp_path) as (app, pilot, client):
+    async with running_app(tmp_path) as (app, pilot, client):
         asked_for: list[str] = []
 
         async def slow(uid: str) -> tuple[EngineCall, ...]:
@@ -401,7 +401,7 @@ async def test_waits_for_a_slow_answer(tmp_path: Path, monkeypatch: pytest.Monke
 async def test_a_screenshot_that_cannot_be_written_is_reported(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async with acting(tmp_path) as (app, pilot, _):
+    async with running_app(tmp_path) as (app, pilot, _):
 
         def refuse(path: str) -> str:
             raise PermissionError(13, "Permission denied")
@@ -420,14 +420,14 @@ async def test_only_one_action_runs_at_a_time(
         await closed.wait()
 
     monkeypatch.setattr(edit_manifest, "run_in_terminal", run)
-    async with acting(tmp_path) as (app, pilot, client):
+    async with running_app(tmp_path) as (app, pilot, client):
         await pilot.press("e", "ctrl+d")
         await notified(app, pilot, "Edit is still in progress")
         assert client.planned == []
         closed.set()
         await notified(app, pilot, "Nothing was changed")
         await pilot.press("ctrl+d")
-        await asked(app, pilot)
+        await open_dialog(app, pilot)
 
 
 class FakeForward:
@@ -454,7 +454,7 @@ async def test_a_forward_runs_behind_the_screen_until_it_is_stopped(
         asked_for.append((namespace, pod, port, local_port))
         return made
 
-    async with acting(tmp_path) as (app, pilot, client):
+    async with running_app(tmp_path) as (app, pilot, client):
         client.port_forward = port_forward  # type: ignore[attr-defined]
         await pilot.press("F")
         await wait_for(pilot, lambda: isinstance(app.screen, TextDialog), "the ports")
@@ -473,7 +473,7 @@ async def test_a_forward_runs_behind_the_screen_until_it_is_stopped(
             "● 127.0.0.1:4321", "web-n1", "8080", "1", "3", "2Ki", "4Ki", "▲ nothing listens",
         ]  # fmt: skip
         await pilot.press("x")
-        await asked(app, pilot)
+        await open_dialog(app, pilot)
         await pilot.press("y")
         await wait_for(pilot, lambda: not len(screen.table.set), "it is gone")
         assert made.closed
@@ -500,7 +500,7 @@ async def test_an_image_without_a_shell_is_reported_with_a_remedy(
 
     monkeypatch.setattr(shell, "run_session", talk)
     monkeypatch.setattr(shell, "print_line", lambda text: None)
-    async with acting(tmp_path) as (app, pilot, client):
+    async with running_app(tmp_path) as (app, pilot, client):
         client.exec = run  # type: ignore[attr-defined]
         await pilot.press("s")
         await notified(app, pilot, "has no shell: D adds a debug container")
@@ -525,21 +525,25 @@ async def test_journal_lines_are_runnable_commands(
 ) -> None:
     monkeypatch.setenv("PODTUI_EDITOR", "emacs -nw")
     typing.append(b"kind: Pod # two\n")
-    async with acting(tmp_path) as (app, pilot, _):
+    async with running_app(tmp_path) as (app, pilot, _):
         await pilot.press("e")
-        await asked(app, pilot)
+        await open_dialog(app, pilot)
         await pilot.press("y")
         await notified(app, pilot, "web.yaml applied")
         assert app.session.journal[-1].line == f"emacs -nw {tmp_path}/web.yaml"
 
 
 async def test_a_debug_container_is_no_target_of_another(tmp_path: Path) -> None:
-    own = pod("web", status("app"))
+    own_pod = pod("web", status("app"))
     spec = structs.replace(
-        own.spec, ephemeralContainers=(EphemeralContainer(name="debugger-1", image="x"),)
+        own_pod.spec, ephemeralContainers=(EphemeralContainer(name="debugger-1", image="x"),)
     )
-    both = structs.replace(own.status, ephemeralContainerStatuses=(status("debugger-1"),))
-    async with acting(tmp_path, structs.replace(own, spec=spec, status=both)) as (app, pilot, _):
+    both = structs.replace(own_pod.status, ephemeralContainerStatuses=(status("debugger-1"),))
+    async with running_app(tmp_path, structs.replace(own_pod, spec=spec, status=both)) as (
+        app,
+        pilot,
+        _,
+    ):
         await pilot.press("D")
         await wait_for(
             pilot, lambda: isinstance(app.screen, TextDialog), "the image, without a choice"
@@ -547,7 +551,7 @@ async def test_a_debug_container_is_no_target_of_another(tmp_path: Path) -> None
 
 
 async def test_read_only_changes_nothing(tmp_path: Path, typing: list[bytes]) -> None:
-    async with acting(tmp_path, readonly=True) as (app, pilot, client):
+    async with running_app(tmp_path, readonly=True) as (app, pilot, client):
         await pilot.press("e", "ctrl+d", "r", "u", "ctrl+k", "s", "a", "D", "t", "n")
         app.screen.action_do("delete")
         await notified(app, pilot, "podtui is read-only")

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 from msgspec import structs
-from tui_app import bar_text, running, table_text, wait_for
+from tui_app import bar_text, running, screen_text, table_text, wait_for
 from tui_scene import FakeClient, full_client, gallery, node, now
 
 from podtui.api.names import STATIC_POD_PATH
@@ -52,7 +52,7 @@ async def test_a_lost_agent_marks_every_screen_as_stale_and_stops_the_ages() -> 
     async with running(client, size=(80, 24), now=clock, agent=FakeAgent()) as (app, pilot):
         before = table_text(app)
         clock.seconds += 2
-        client.lose("the agent closed the connection")
+        client.disconnect("the agent closed the connection")
         await wait_for(pilot, lambda: "STALE since" in bar_text(app, "header"), "the mark")
         clock.seconds += 3600
         await wait_for(pilot, lambda: "(60m ago)" in bar_text(app, "header"), "how long ago")
@@ -72,7 +72,7 @@ async def test_a_key_restarts_a_lost_agent() -> None:
         assert "app.agent" not in {hint.id for hint in key_hints(app.screen)}
         await pilot.press("ctrl+t")
         assert agent.restarted == [], "nothing is to be done"
-        client.lose("the agent closed the connection")
+        client.disconnect("the agent closed the connection")
         await wait_for(pilot, lambda: "STALE" in bar_text(app, "header"), "the mark")
         agent.failure = "no room on the disk"
         await pilot.press("ctrl+t")
@@ -88,7 +88,7 @@ async def test_an_agent_started_by_the_screen_is_restarted_with_back_off() -> No
         agent.crashed = True
         app.tick()
         assert agent.restarted == [], "it answers"
-        client.lose("the agent closed the connection")
+        client.disconnect("the agent closed the connection")
         await wait_for(pilot, lambda: agent.restarted == [""], "the restart")
         for seconds, count in ((1, 1), (2, 2), (3, 2), (2, 3)):
             clock.seconds += seconds
@@ -105,7 +105,7 @@ async def test_an_agent_started_by_the_screen_is_restarted_with_back_off() -> No
 async def test_a_read_only_screen_offers_no_restart() -> None:
     client = full_client()
     async with running(client, agent=FakeAgent(), readonly=True) as (app, pilot):
-        client.lose("the agent closed the connection")
+        client.disconnect("the agent closed the connection")
         await wait_for(pilot, lambda: "STALE" in bar_text(app, "header"), "the mark")
         assert "restarts" not in bar_text(app, "header")
 
@@ -125,8 +125,7 @@ async def test_shows_the_agents_folder_and_offers_another(tmp_path: Path) -> Non
             await pilot.press("ctrl+t")
             await wait_for(pilot, lambda: isinstance(app.screen, Dialog), "the question")
             assert isinstance(app.screen, Dialog)
-            text = "".join(span.text for line in app.screen._text for span in line)
-            assert "web-n1  terminates (up to 30 s)" in text
+            assert "web-n1  terminates (up to 30 s)" in screen_text(app)
             await pilot.press(answer)
             await wait_for(pilot, lambda: not app.session.asking, "the answer is taken")
             await wait_for(pilot, lambda r=restarts: agent.restarted == r, "what follows")

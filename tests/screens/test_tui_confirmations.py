@@ -17,7 +17,7 @@ from textual.screen import ModalScreen, Screen
 from tui_app import main, running, wait_for
 from tui_scene import FakeClient
 
-from podtui.client.protocol import Copied
+from podtui.client.protocol import CopyResult
 from podtui.errors import ApiError
 from podtui.tui.app import PodtuiApp
 from podtui.tui.commands import delete, edit_manifest, shell
@@ -126,7 +126,7 @@ async def test_no_key_ends_or_loses_anything_without_confirmation(
             assert done == [], f"{key} ({id_}) did not ask"
 
 
-async def asked(app: PodtuiApp, pilot: Pilot[Any]) -> Dialog:
+async def open_dialog(app: PodtuiApp, pilot: Pilot[Any]) -> Dialog:
     await wait_for(pilot, lambda: isinstance(app.screen, Dialog), "the question")
     assert isinstance(app.screen, Dialog)
     assert app.screen.buttons.options[0].words == "Cancel"
@@ -159,7 +159,7 @@ async def test_destructive_actions_run_after_confirmation(
             assert screen.table.select(f"forward:{id(kept)}")
         for answer in ("enter", "y"):
             await pilot.press(key)
-            await asked(app, pilot)
+            await open_dialog(app, pilot)
             assert done == []
             await pilot.press(answer)
             await wait_for(pilot, lambda: app.screen is screen, "the answer is taken")
@@ -182,14 +182,14 @@ async def test_quit_asks_if_drafts_or_forwards_would_be_lost(
         app.session.drafts[Path("/m/web.yaml")] = Draft(None, b"mine")
         app.session.forwards.append(next(one for one in forwards() if not one.failed))
         await pilot.press(key)
-        text = "".join(span.text for line in (await asked(app, pilot))._text for span in line)
+        text = "".join(span.text for line in (await open_dialog(app, pilot))._text for span in line)
         assert "unsaved edit of web.yaml" in text
         assert "port-forward 127.0.0.1" in text
         await pilot.press("enter")
         await pilot.pause()
         assert not left
         await pilot.press(key)
-        await asked(app, pilot)
+        await open_dialog(app, pilot)
         await pilot.press("ctrl+c")
         await wait_for(pilot, lambda: left, "asked twice, it ends")
         app.session.forwards.clear()
@@ -206,7 +206,7 @@ async def test_switching_the_context_asks_if_a_draft_would_be_lost(
         left = exits(app, monkeypatch)
         app.session.drafts[Path("/m/web.yaml")] = Draft(None, b"mine")
         app.run_command("context staging")
-        await asked(app, pilot)
+        await open_dialog(app, pilot)
         assert not left
         await pilot.press("y")
         await wait_for(pilot, lambda: left, "the other context")
@@ -227,12 +227,12 @@ async def test_leaving_a_running_command_asks(monkeypatch: pytest.MonkeyPatch) -
         app.push_screen(OutputScreen(SCAN, [CommandTarget("web-n1/nginx", {})]))
         await wait_for(pilot, lambda: app.session.running == ["scan web-n1/nginx"], "it runs")
         await pilot.press("escape")
-        await asked(app, pilot)
+        await open_dialog(app, pilot)
         await pilot.press("enter")
         await pilot.pause()
         assert not ended
         await pilot.press("escape")
-        await asked(app, pilot)
+        await open_dialog(app, pilot)
         await pilot.press("y")
         await wait_for(pilot, lambda: ended, "its end")
         await wait_for(pilot, lambda: not app.session.running, "nothing runs")
@@ -256,9 +256,9 @@ async def test_a_copy_asks_before_overwriting_a_file(
     (tmp_path / "hosts").write_text("mine")
     copied: list[str] = []
 
-    async def copy_from(self: FakeClient, *arguments: Any) -> Copied:
+    async def copy_from(self: FakeClient, *arguments: Any) -> CopyResult:
         copied.append("copied")
-        return Copied(files=1, bytes=2, skipped=0)
+        return CopyResult(files=1, bytes=2, skipped=0)
 
     monkeypatch.setattr(FakeClient, "copy_from", copy_from, raising=False)
     async with running() as (app, pilot):
@@ -269,7 +269,7 @@ async def test_a_copy_asks_before_overwriting_a_file(
             assert isinstance(app.screen, TextDialog)
             app.screen.input.value = f":/etc/hosts {tmp_path / 'hosts'}"
             await pilot.press("enter")
-            await asked(app, pilot)
+            await open_dialog(app, pilot)
             await pilot.press(answer)
             await wait_for(pilot, lambda: not app.session.asking, "the answer is taken")
             await wait_for(pilot, lambda count=count: len(copied) == count, "the copy")

@@ -46,13 +46,13 @@ def preferences(folder: Path, *commands: dict[str, Any], **hotkeys: str) -> Pref
     return found
 
 
-def telling(folder: Path, *words: str, **fields: Any) -> dict[str, Any]:
+def recording_command(folder: Path, *words: str, **fields: Any) -> dict[str, Any]:
     """Return a command that records its arguments and environment."""
     command = [sys.executable, "-c", TELL, str(folder / "told"), *words]
     return {"name": "tell", "mode": "background", "command": command, **fields}
 
 
-def told(folder: Path) -> list[Any]:
+def recorded_calls(folder: Path) -> list[Any]:
     path = folder / "told"
     return [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
 
@@ -67,26 +67,28 @@ async def typed(pilot: Pilot[None], line: str) -> None:
 
 
 async def test_a_key_runs_a_command_on_the_pod_under_the_cursor(tmp_path: Path) -> None:
-    own = telling(tmp_path, "$(POD_NAME)", "of $(NAMESPACE)", key="ctrl+g", description="tells")
-    async with running(preferences=preferences(tmp_path, own)) as (app, pilot):
+    command = recording_command(
+        tmp_path, "$(POD_NAME)", "of $(NAMESPACE)", key="ctrl+g", description="tells"
+    )
+    async with running(preferences=preferences(tmp_path, command)) as (app, pilot):
         (under,) = main(app).chosen_pods()
         await pilot.press("ctrl+g")
         await wait_for(pilot, lambda: notices(app), "the word")
         assert notices(app) == [f"tell · {under.metadata.name}: exit status 0"]
-        ((words, values),) = told(tmp_path)
+        ((words, values),) = recorded_calls(tmp_path)
         assert words == [under.metadata.name, "of default"]
         assert values["PODTUI_UID"] == under.metadata.uid
         await pilot.press("J")
-        assert any(deed.what == "tell" for deed in app.session.journal)
+        assert any(entry.what == "tell" for entry in app.session.journal)
 
 
 async def test_commands_are_completed_and_listed_in_menu_and_help(tmp_path: Path) -> None:
-    own = telling(tmp_path, "x", description="tells it")
-    keyed = {**own, "name": "keyed", "key": "ctrl+g"}
-    async with running(preferences=preferences(tmp_path, own, keyed)) as (app, pilot):
+    command = recording_command(tmp_path, "x", description="tells it")
+    keyed = {**command, "name": "keyed", "key": "ctrl+g"}
+    async with running(preferences=preferences(tmp_path, command, keyed)) as (app, pilot):
         assert "tell" in app.command_words()
         await typed(pilot, "tell")
-        await wait_for(pilot, lambda: told(tmp_path), "the command")
+        await wait_for(pilot, lambda: recorded_calls(tmp_path), "the command")
         await pilot.press("question_mark")
         assert isinstance(app.screen, HelpScreen)
         view = app.screen.query_one(LinesView)
@@ -104,8 +106,8 @@ async def test_commands_are_completed_and_listed_in_menu_and_help(tmp_path: Path
 
 
 async def test_runs_for_each_marked_pod_after_one_confirmation(tmp_path: Path) -> None:
-    own = telling(tmp_path, "$(POD_NAME)", key="ctrl+g", confirm=True)
-    async with running(preferences=preferences(tmp_path, own)) as (app, pilot):
+    command = recording_command(tmp_path, "$(POD_NAME)", key="ctrl+g", confirm=True)
+    async with running(preferences=preferences(tmp_path, command)) as (app, pilot):
         await pilot.press("space", "down", "space")
         names = [each.metadata.name for each in main(app).chosen_pods()]
         assert len(names) == 2
@@ -113,15 +115,15 @@ async def test_runs_for_each_marked_pod_after_one_confirmation(tmp_path: Path) -
         assert isinstance(app.screen, Dialog)
         assert [option.words for option in app.screen.buttons.options] == ["Cancel", "Run tell"]
         await pilot.press("enter")
-        assert told(tmp_path) == []
+        assert recorded_calls(tmp_path) == []
         await pilot.press("ctrl+g", "y")
         await wait_for(pilot, lambda: len(notices(app)) == 2, "both")
-        assert [words for words, _ in told(tmp_path)] == [[name] for name in names]
+        assert [words for words, _ in recorded_calls(tmp_path)] == [[name] for name in names]
 
 
 async def test_an_unavailable_command_is_not_in_the_menu_and_reports_why(tmp_path: Path) -> None:
-    own = telling(tmp_path, "$(LINE)", key="ctrl+g")
-    async with running(preferences=preferences(tmp_path, own)) as (app, pilot):
+    command = recording_command(tmp_path, "$(LINE)", key="ctrl+g")
+    async with running(preferences=preferences(tmp_path, command)) as (app, pilot):
         why = [":tell: no log line is selected; focus the log first"]
         await pilot.press("ctrl+g")
         await wait_for(pilot, lambda: notices(app) == why, "the word for the key")
@@ -131,27 +133,29 @@ async def test_an_unavailable_command_is_not_in_the_menu_and_reports_why(tmp_pat
         await pilot.press("m")
         assert isinstance(app.screen, Menu)
         assert [each for each in app.screen.items if each.id == "own.tell"] == []
-    assert told(tmp_path) == []
+    assert recorded_calls(tmp_path) == []
 
 
 async def test_a_log_line_is_a_variable(tmp_path: Path) -> None:
-    own = telling(tmp_path, "$(LINE)", "$(CONTAINER)", key="ctrl+g", **{"for": "container"})
-    async with running(preferences=preferences(tmp_path, own)) as (app, pilot):
+    command = recording_command(
+        tmp_path, "$(LINE)", "$(CONTAINER)", key="ctrl+g", **{"for": "container"}
+    )
+    async with running(preferences=preferences(tmp_path, command)) as (app, pilot):
         await pilot.press("l")
         logs = main(app).logs
         await wait_for(pilot, lambda: logs.chosen_line, "a line")
         assert logs.chosen_line is not None
         target, line = logs.chosen_line
         await pilot.press("ctrl+g")
-        await wait_for(pilot, lambda: told(tmp_path), "the command")
-        assert told(tmp_path)[0][0] == [line, target.container]
+        await wait_for(pilot, lambda: recorded_calls(tmp_path), "the command")
+        assert recorded_calls(tmp_path)[0][0] == [line, target.container]
         assert line
 
 
 async def test_read_only_hides_dangerous_commands(tmp_path: Path) -> None:
-    own = telling(tmp_path, "x", key="ctrl+g", dangerous=True)
-    mild = {**own, "name": "mild", "dangerous": False, "key": "ctrl+o"}
-    found = preferences(tmp_path, own, mild, f5="tell")
+    command = recording_command(tmp_path, "x", key="ctrl+g", dangerous=True)
+    mild = {**command, "name": "mild", "dangerous": False, "key": "ctrl+o"}
+    found = preferences(tmp_path, command, mild, f5="tell")
     async with running(preferences=found, readonly=True) as (app, pilot):
         assert "tell" not in app.command_words()
         await pilot.press("ctrl+g")
@@ -162,10 +166,10 @@ async def test_read_only_hides_dangerous_commands(tmp_path: Path) -> None:
         app.clear_notifications()
         await pilot.press("f5")
         await wait_for(pilot, lambda: notices(app) == why, "the word for the hotkey")
-        assert told(tmp_path) == []
+        assert recorded_calls(tmp_path) == []
         await pilot.press("ctrl+o")
-        await wait_for(pilot, lambda: told(tmp_path), "the harmless one")
-        assert len(told(tmp_path)) == 1
+        await wait_for(pilot, lambda: recorded_calls(tmp_path), "the harmless one")
+        assert len(recorded_calls(tmp_path)) == 1
 
 
 async def test_output_is_stripped_searchable_and_can_be_saved(
@@ -173,9 +177,9 @@ async def test_output_is_stripped_searchable_and_can_be_saved(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     script = "printf 'one\\033]0;bad\\007\\033[2Jtwo\\r\\n'; echo $PODTUI_IMAGE; echo three; exit 4"
-    own = {"name": "print", "mode": "output", "key": "ctrl+g", "command": ["sh", "-c", script],
+    command = {"name": "print", "mode": "output", "key": "ctrl+g", "command": ["sh", "-c", script],
            "for": "image"}  # fmt: skip
-    async with running(preferences=preferences(tmp_path, own)) as (app, pilot):
+    async with running(preferences=preferences(tmp_path, command)) as (app, pilot):
         await pilot.press("ctrl+g")
         await wait_for(pilot, lambda: isinstance(app.screen, OutputScreen), "the screen")
         screen = app.screen
@@ -200,9 +204,9 @@ async def test_output_is_stripped_searchable_and_can_be_saved(
 
 
 async def test_leaving_the_output_ends_the_program(tmp_path: Path) -> None:
-    own = {"name": "wait", "mode": "output", "key": "ctrl+g", "timeout": "0",
+    command = {"name": "wait", "mode": "output", "key": "ctrl+g", "timeout": "0",
            "command": ["sh", "-c", "echo $$$$; exec sleep 300"], "for": "always"}  # fmt: skip
-    async with running(preferences=preferences(tmp_path, own)) as (app, pilot):
+    async with running(preferences=preferences(tmp_path, command)) as (app, pilot):
         await pilot.press("ctrl+g")
         await wait_for(pilot, lambda: isinstance(app.screen, OutputScreen), "the screen")
         screen = app.screen
@@ -219,24 +223,24 @@ async def test_leaving_the_output_ends_the_program(tmp_path: Path) -> None:
 
 async def test_a_missing_program_is_reported(tmp_path: Path) -> None:
     for mode in ("background", "terminal"):
-        own = {"name": "gone", "mode": mode, "command": ["no-such-program"], "key": "ctrl+g"}
-        async with running(preferences=preferences(tmp_path, own)) as (app, pilot):
+        command = {"name": "gone", "mode": mode, "command": ["no-such-program"], "key": "ctrl+g"}
+        async with running(preferences=preferences(tmp_path, command)) as (app, pilot):
             await pilot.press("ctrl+g")
             await wait_for(pilot, lambda app=app: notices(app), "the word")
             assert notices(app)[0].endswith("no-such-program: command not found")
 
 
 async def test_asks_for_one_of_several_containers(tmp_path: Path) -> None:
-    own = telling(tmp_path, "$(CONTAINER)", key="ctrl+g", **{"for": "container"})
+    command = recording_command(tmp_path, "$(CONTAINER)", key="ctrl+g", **{"for": "container"})
     client = full_client()
-    async with running(client, preferences=preferences(tmp_path, own)) as (app, pilot):
+    async with running(client, preferences=preferences(tmp_path, command)) as (app, pilot):
         client.change(two := pod("aaa", status("app"), status("side")))
         await wait_for(pilot, lambda: main(app).pods.table.select(pod_key(two)), "the pod")
         await pilot.press("ctrl+g")
         await wait_for(pilot, lambda: isinstance(app.screen, Picker), "the question")
         await pilot.press("2")
-        await wait_for(pilot, lambda: told(tmp_path), "the command")
-        assert told(tmp_path)[0][0] == ["side"]
+        await wait_for(pilot, lambda: recorded_calls(tmp_path), "the command")
+        assert recorded_calls(tmp_path)[0][0] == ["side"]
 
 
 async def test_a_hotkey_types_a_line(tmp_path: Path) -> None:
@@ -257,7 +261,7 @@ async def test_the_file_is_followed(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     path = tmp_path / "config.yaml"
     file = PreferencesFile(path, lambda: read(path))
     async with running(preferences_file=file) as (app, pilot):
-        preferences(tmp_path, telling(tmp_path, "x"), **{"ctrl+o": "events"})
+        preferences(tmp_path, recording_command(tmp_path, "x"), **{"ctrl+o": "events"})
         await wait_for(pilot, lambda: "tell" in app.command_words(), "the command")
         path.write_text(
             "commands:\n- {name: tell, command: [ls], key: q}\n- {name: bad}\n"
@@ -277,20 +281,20 @@ async def test_the_file_is_followed(tmp_path: Path, monkeypatch: pytest.MonkeyPa
 
 
 async def test_a_command_runs_on_a_manifest(tmp_path: Path) -> None:
-    own = telling(tmp_path, "$(MANIFEST)", key="ctrl+g", **{"for": "manifest"})
-    async with running(preferences=preferences(tmp_path, own)) as (app, pilot):
+    command = recording_command(tmp_path, "$(MANIFEST)", key="ctrl+g", **{"for": "manifest"})
+    async with running(preferences=preferences(tmp_path, command)) as (app, pilot):
         await wait_for(pilot, lambda: main(app).chosen_manifests(), "a manifest")
         (file,) = main(app).chosen_manifests()
         await pilot.press("ctrl+g")
-        await wait_for(pilot, lambda: told(tmp_path), "the command")
-        assert told(tmp_path)[0][0] == [file.spec.path]
+        await wait_for(pilot, lambda: recorded_calls(tmp_path), "the command")
+        assert recorded_calls(tmp_path)[0][0] == [file.spec.path]
 
 
 async def test_background_programs_are_listed_and_end_with_podtui(tmp_path: Path) -> None:
     script = f"echo $$$$ > {tmp_path}/id; exec sleep 300"
-    own = {"name": "wait", "mode": "background", "key": "ctrl+g", "timeout": "0",
+    command = {"name": "wait", "mode": "background", "key": "ctrl+g", "timeout": "0",
            "command": ["sh", "-c", script], "for": "always"}  # fmt: skip
-    async with running(preferences=preferences(tmp_path, own)) as (app, pilot):
+    async with running(preferences=preferences(tmp_path, command)) as (app, pilot):
         await pilot.press("ctrl+g")
         written = tmp_path / "id"
         await wait_for(pilot, lambda: written.exists() and written.read_text(), "its id")
@@ -304,8 +308,8 @@ async def test_background_programs_are_listed_and_end_with_podtui(tmp_path: Path
 async def test_ctrl_c_goes_to_the_program_that_has_the_terminal(tmp_path: Path) -> None:
     # The terminal would send it to both; here the program sends ours.
     script = f"kill -INT $PPID; echo $PODTUI_POD_NAME > {tmp_path}/told; kill -INT $$$$"
-    own = {"name": "stop", "key": "ctrl+g", "command": ["sh", "-c", script]}
-    async with running(preferences=preferences(tmp_path, own)) as (app, pilot):
+    command = {"name": "stop", "key": "ctrl+g", "command": ["sh", "-c", script]}
+    async with running(preferences=preferences(tmp_path, command)) as (app, pilot):
         (under,) = main(app).chosen_pods()
         await pilot.press("ctrl+g")
         await wait_for(pilot, lambda: notices(app), "the word")
@@ -314,15 +318,15 @@ async def test_ctrl_c_goes_to_the_program_that_has_the_terminal(tmp_path: Path) 
 
 
 async def test_a_command_runs_on_an_image_of_the_node(tmp_path: Path) -> None:
-    own = telling(tmp_path, "$(IMAGE)", key="ctrl+g", **{"for": "image"})
+    command = recording_command(tmp_path, "$(IMAGE)", key="ctrl+g", **{"for": "image"})
     client = full_client()
     client.image_list = (NodeImage(id="sha256:1", names=("redis:7",), sizeBytes=5),)
-    async with running(client, preferences=preferences(tmp_path, own)) as (app, pilot):
+    async with running(client, preferences=preferences(tmp_path, command)) as (app, pilot):
         await typed(pilot, "images")
         await wait_for(pilot, lambda: isinstance(app.screen, NodeScreen), "the node")
         screen = app.screen
         assert isinstance(screen, NodeScreen)
         await wait_for(pilot, screen.chosen_image, "an image")
         await pilot.press("ctrl+g")
-        await wait_for(pilot, lambda: told(tmp_path), "the command")
-        assert told(tmp_path)[0][0] == [screen.chosen_image()]
+        await wait_for(pilot, lambda: recorded_calls(tmp_path), "the command")
+        assert recorded_calls(tmp_path)[0][0] == [screen.chosen_image()]

@@ -44,7 +44,7 @@ async def tab(
         yield app, pilot, app.screen
 
 
-def asked(app: PodtuiApp) -> tuple[str, str]:
+def open_dialog(app: PodtuiApp) -> tuple[str, str]:
     """Return title and text of the open confirmation."""
     dialog = app.screen
     assert isinstance(dialog, Dialog)
@@ -62,7 +62,7 @@ async def test_an_unused_image_is_removed_after_confirmation() -> None:
         assert screen.images.select("sha256:o")
         await pilot.press("ctrl+d")
         await wait_for(pilot, lambda: isinstance(app.screen, Dialog), "the question")
-        title, text = asked(app)
+        title, text = open_dialog(app)
         assert title == "Remove old:1?"
         assert "old:1  3Mi" in text
         assert "also old:2" in text
@@ -79,8 +79,8 @@ async def test_an_unused_image_is_removed_after_confirmation() -> None:
         await wait_for(pilot, lambda: "sha256:o" not in screen.images.set.rows, "it is gone")
         assert client.images_removed == ["sha256:o"]
         assert notices(app)[-1] == ("Removed", "old:1, 3Mi")
-        (deed,) = app.session.journal
-        assert deed.line.endswith("-X DELETE http://podtui/apis/podtui.dev/v1alpha1/images/"
+        (entry,) = app.session.journal
+        assert entry.line.endswith("-X DELETE http://podtui/apis/podtui.dev/v1alpha1/images/"
                                   "sha256%3Ao")  # fmt: skip
 
 
@@ -89,7 +89,7 @@ async def test_an_image_not_pulled_by_podtui_is_labelled() -> None:
         assert screen.images.select("sha256:m")
         await pilot.press("ctrl+d")
         await wait_for(pilot, lambda: isinstance(app.screen, Dialog), "the question")
-        assert "podtui did not pull it" in asked(app)[1]
+        assert "podtui did not pull it" in open_dialog(app)[1]
 
 
 async def test_removing_an_image_in_use_is_refused_with_its_users() -> None:
@@ -97,8 +97,8 @@ async def test_removing_an_image_in_use_is_refused_with_its_users() -> None:
     async with tab(client) as (app, pilot, screen):
         assert screen.images.select("sha256:u")
         await pilot.press("ctrl+d")
-        told = ("Not removed", "used:1 is used by default/web-n1")
-        await wait_for(pilot, lambda: told in notices(app), "the refusal")
+        notice = ("Not removed", "used:1 is used by default/web-n1")
+        await wait_for(pilot, lambda: notice in notices(app), "the refusal")
         assert app.screen is screen
         assert client.images_removed == []
 
@@ -109,7 +109,7 @@ async def test_prune_reports_count_and_size_and_removes_only_podtui_images() -> 
     async with tab(client) as (app, pilot, screen):
         await pilot.press("P")
         await wait_for(pilot, lambda: isinstance(app.screen, Dialog), "the question")
-        title, text = asked(app)
+        title, text = open_dialog(app)
         assert title == "Remove 2 unused images, 8Mi?"
         assert "spare:1" in text
         assert "mine:1" not in text
@@ -181,8 +181,8 @@ async def test_an_invalid_image_name_is_not_pulled() -> None:
     client = full_client()
     async with running(client, (80, 24)) as (app, pilot):
         await pilot.press("colon", *"pull No:Image", "enter")
-        told = ("Pull", "'No:Image' is not a valid image reference")
-        await wait_for(pilot, lambda: told in notices(app), "it is refused")
+        notice = ("Pull", "'No:Image' is not a valid image reference")
+        await wait_for(pilot, lambda: notice in notices(app), "it is refused")
         assert client.images_pulled == []
 
 

@@ -8,11 +8,11 @@ from pathlib import Path
 from xml.etree import ElementTree
 
 import pytest
-from action_scene import WEB, acting, asked, plan
+from action_scene import WEB, open_dialog, plan, running_app
 from tui_app import main, notified, running, wait_for
 
 from podtui.api.local import PlanOutcome
-from podtui.client.copying import Copied
+from podtui.client.copying import CopyResult
 from podtui.client.protocol import AttachQuery
 from podtui.tui.commands import shell
 from podtui.tui.screens.pods.pod_screen import PodScreen
@@ -25,7 +25,7 @@ async def test_a_key_attaches_to_the_main_process_of_a_container(
 ) -> None:
     queries: list[tuple[str, str, AttachQuery]] = []
     session = object()
-    talked: list[object] = []
+    attached: list[object] = []
 
     @asynccontextmanager
     async def attach(namespace: str, pod: str, query: AttachQuery) -> AsyncIterator[object]:
@@ -33,15 +33,15 @@ async def test_a_key_attaches_to_the_main_process_of_a_container(
         yield session
 
     async def talk(session: object, **_: object) -> bool:
-        talked.append(session)
+        attached.append(session)
         return False
 
     monkeypatch.setattr(shell, "run_session", talk)
     monkeypatch.setattr(shell, "print_line", lambda text: None)
-    async with acting(tmp_path) as (_, pilot, client):
+    async with running_app(tmp_path) as (_, pilot, client):
         client.attach = attach  # type: ignore[attr-defined]
         await pilot.press("a")
-        await wait_for(pilot, lambda: talked == [session], "the session")
+        await wait_for(pilot, lambda: attached == [session], "the session")
         ((namespace, pod, query),) = queries
         assert (namespace, pod, query.container) == ("default", "web-n1", "app")
         assert (query.stdin, query.tty) == (False, False), "the container has neither"
@@ -63,11 +63,11 @@ async def test_a_key_copies_files_out_and_in(
         async def copy(namespace: str, pod: str, container: str, source: object, target: object):
             assert (namespace, pod, container) == ("default", "web-n1", "app")
             calls.append((name, str(source), str(target)))
-            return Copied(files=2, bytes=2048, skipped=0)
+            return CopyResult(files=2, bytes=2048, skipped=0)
 
         return copy
 
-    async with acting(tmp_path) as (app, pilot, client):
+    async with running_app(tmp_path) as (app, pilot, client):
         for name in ("copy_from", "copy_to"):
             setattr(client, name, copying(name))
         await pilot.press("t")
@@ -106,11 +106,11 @@ async def test_tabs_are_opened_by_a_click() -> None:
 
 
 async def test_buttons_are_pressed_by_a_click(tmp_path: Path) -> None:
-    async with acting(tmp_path) as (app, pilot, client):
+    async with running_app(tmp_path) as (app, pilot, client):
         client.answer_plan = plan(PlanOutcome.REMOVED)
         await pilot.press("ctrl+d")
         for word, stays in (("Cancel", True), ("Delete", False)):
-            dialog = await asked(app, pilot)
+            dialog = await open_dialog(app, pilot)
             await pilot.pause()
             buttons = dialog.query_one(Buttons)
             place = buttons.render_line(0).text.index(word)

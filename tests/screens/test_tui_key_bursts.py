@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
+from pathlib import Path
+
 import pytest
+from action_scene import running_app
 from tui_app import main, running, wait_for
 
+from podtui.api.local import Plan
 from podtui.tui.app import PodtuiApp
+from podtui.tui.commands import session
 from podtui.tui.screens.help_screen import HelpScreen
 from podtui.tui.screens.node.node_screen import NodeScreen
 from podtui.tui.screens.pods.pod_screen import PodScreen
@@ -20,7 +26,9 @@ def burst(app: PodtuiApp, *keys: str) -> None:
 async def test_a_command_and_enter_in_one_burst() -> None:
     async with running() as (app, pilot):
         burst(app, "colon", *"node", "enter")
-        await wait_for(pilot, lambda: isinstance(app.screen, NodeScreen), "the node")
+        await wait_for(
+            pilot, lambda: isinstance(app.screen, NodeScreen) and app.screen.opened, "the node"
+        )
 
 
 async def test_a_filter_and_enter_in_one_burst() -> None:
@@ -110,3 +118,77 @@ async def test_keys_after_quit_are_dropped() -> None:
         burst(app, "q", *"jj/web", "enter")
         await wait_for(pilot, lambda: not app.is_running, "the end")
     assert app.return_code == 0
+
+
+async def test_keys_after_the_key_that_opens_a_list_choose_from_it() -> None:
+    async with running() as (app, pilot):
+        await pilot.press("3")
+        burst(app, "R", "1")
+        logs = main(app).logs
+        await wait_for(pilot, lambda: not logs.view.follow, "the log from the start")
+        assert main(app).active == "logs", "1 did not go to the pods"
+
+
+async def test_keys_after_the_key_that_opens_a_pod_go_to_the_pod() -> None:
+    async with running() as (app, pilot):
+        burst(app, "enter", "8")
+        await wait_for(
+            pilot,
+            lambda: isinstance(app.screen, PodScreen) and app.screen.tab == "probes",
+            "the probes of the pod",
+        )
+
+
+async def test_keys_after_a_command_answer_its_question(tmp_path: Path) -> None:
+    async with running_app(tmp_path) as (app, pilot, client):
+        slow = asyncio.Event()
+        planned = client.plan
+
+        async def plan(name: str, text: bytes | None) -> Plan:
+            await slow.wait()
+            return await planned(name, text)
+
+        client.plan = plan  # type: ignore[method-assign]
+        burst(app, "ctrl+d", "y")
+        await pilot.pause()
+        assert app.screen is main(app), "y did not open the YAML"
+        slow.set()
+        await wait_for(pilot, lambda: not (tmp_path / "web.yaml").exists(), "the deletion")
+
+
+async def test_keys_do_not_wait_for_a_command_without_question(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(session, "QUESTION_SECONDS", 0.01)
+    async with running_app(tmp_path) as (app, pilot, client):
+
+        async def plan(name: str, text: bytes | None) -> Plan:
+            await asyncio.Event().wait()
+            raise AssertionError
+
+        client.plan = plan  # type: ignore[method-assign]
+        burst(app, "ctrl+d", "question_mark")
+        await wait_for(pilot, lambda: isinstance(app.screen, HelpScreen), "the keys")
+        assert app.session.asking == "Delete"
+
+
+async def test_ctrl_c_does_not_wait(tmp_path: Path) -> None:
+    async with running_app(tmp_path) as (app, pilot, client):
+
+        async def plan(name: str, text: bytes | None) -> Plan:
+            await asyncio.Event().wait()
+            raise AssertionError
+
+        client.plan = plan  # type: ignore[method-assign]
+        burst(app, "ctrl+d", "y", "ctrl+c")
+        await wait_for(pilot, lambda: not app.is_running, "the end")
+
+
+@pytest.mark.parametrize("steps", range(0, 40, 4))
+async def test_the_app_exits_while_a_screen_opens(steps: int) -> None:
+    async with running() as (app, pilot):
+        burst(app, "colon", *"node", "enter")
+        await wait_for(pilot, lambda: isinstance(app.screen, NodeScreen), "the node")
+        for _ in range(steps):
+            await asyncio.sleep(0)
+        app.exit()

@@ -34,7 +34,7 @@ class Terminal:
 
 
 @contextmanager
-def lendable(app: PodtuiApp, monkeypatch: pytest.MonkeyPatch) -> Iterator[Terminal]:
+def with_lendable_terminal(app: PodtuiApp, monkeypatch: pytest.MonkeyPatch) -> Iterator[Terminal]:
     """Run the app with a terminal that can be lent."""
     terminal = Terminal()
     signals = cast("Any", app)
@@ -60,7 +60,7 @@ async def test_a_missing_program_returns_the_terminal(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     async with running() as (app, _):
-        with lendable(app, monkeypatch) as terminal:
+        with with_lendable_terminal(app, monkeypatch) as terminal:
             with pytest.raises(ProgramFailed, match="command not found"):
                 await run_in_terminal(app.session, ["no-such-editor-of-that-name"])
             assert terminal.turns == ["lent", "back"]
@@ -74,14 +74,14 @@ async def test_alerts_wait_while_another_program_has_the_terminal(
     client.fill(pods, (), (), (node(),))
     bell = Preferences(notify_on=frozenset({"crashLoop"}), notify_by=("bell",))
     async with running(client, preferences=bell) as (app, pilot):
-        with lendable(app, monkeypatch) as terminal:
+        with with_lendable_terminal(app, monkeypatch) as terminal:
             with lent_terminal(app.session):
                 for each in pods:
                     crashing = pod(
                         each.metadata.name.removesuffix("-n1"),
                         status("app", waiting("CrashLoopBackOff")),
                     )
-                    client.say(Pod, Changed((crashing,)))
+                    client.send(Pod, Changed((crashing,)))
                 # Not an eye on the screen: it shows nothing meanwhile.
                 await wait_for(
                     pilot,

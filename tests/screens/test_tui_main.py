@@ -56,8 +56,8 @@ async def test_key_columns_are_visible_at_every_size(size: tuple[int, int]) -> N
     client = FakeClient()
     client.fill((pod("hello", status()),), (), (broken(state=ManifestState.LAST_GOOD),), (node(),))
     async with running(client, size=size) as (app, _):
-        shown = "\n".join(table_text(app))
-        assert "hello.yaml:9:7" in shown
+        table = "\n".join(table_text(app))
+        assert "hello.yaml:9:7" in table
         row = next(line for line in table_text(app) if "hello-n1" in line)
         assert row.split()[1:4] == ["1/1", "●", "Running"]
         assert "Ready" in bar_text(app, "header")
@@ -85,7 +85,7 @@ async def test_before_the_agent_answers() -> None:
     async with app.run_test(size=(80, 24)) as pilot:
         await pilot.pause()
         assert "waiting for the agent" in "\n".join(table_text(app))
-        client.lose("no agent is running")
+        client.disconnect("no agent is running")
         await pilot.pause(0.2)
         assert "waiting for the agent" in "\n".join(table_text(app))
         client.fill((), (), (), (node(),))
@@ -99,15 +99,15 @@ async def test_reports_why_the_agent_did_not_start() -> None:
     app = make_app(FakeClient(), start_error="Traceback\nsqlite3: disk is full")
     async with app.run_test(size=(80, 24)) as pilot:
         await pilot.pause()
-        shown = "\n".join(table_text(app))
-        assert "the agent did not start" in shown
-        assert "disk is full" in shown
+        table = "\n".join(table_text(app))
+        assert "the agent did not start" in table
+        assert "disk is full" in table
 
 
 async def test_a_lost_agent_is_reported_and_the_last_records_stay() -> None:
     client = full_client()
     async with running(client) as (app, pilot):
-        client.lose("the agent closed the connection")
+        client.disconnect("the agent closed the connection")
         await wait_for(pilot, lambda: "lost" in bar_text(app, "status"), "the loss")
         assert "the agent closed the connection" in bar_text(app, "status")
         assert any("counter-n1" in line for line in table_text(app))
@@ -291,24 +291,24 @@ async def test_digits_and_tab_focus_panes_and_a_key_zooms() -> None:
     async with running(size=(80, 24)) as (app, pilot):
         screen = main(app)
 
-        def shown() -> list[str]:
+        def visible_panes() -> list[str]:
             return [p for p in ("pods", "events", "logs", "node") if screen.body.pane(p).display]
 
-        assert shown() == ["pods", "logs"]
+        assert visible_panes() == ["pods", "logs"]
         await pilot.press("2")
-        assert shown() == ["pods", "events"]
+        assert visible_panes() == ["pods", "events"]
         assert "2 Events" in str(screen.events.border_title)
         assert "4 Node" in str(screen.events.border_title), "the others can be clicked"
         await pilot.press("4")
-        assert shown() == ["pods", "node"]
+        assert visible_panes() == ["pods", "node"]
         assert "too-big-n1" in text_of(screen.node.view)
         await pilot.press("plus")
-        assert shown() == ["node"]
+        assert visible_panes() == ["node"]
         await wait_for(
             pilot, lambda: "CPU REQ" in text_of(screen.node.view), "with room, the pods' shares"
         )
         await pilot.press("underscore")
-        assert shown() == ["pods", "node"]
+        assert visible_panes() == ["pods", "node"]
         await pilot.press("tab")
         assert screen.active == "pods"
         await pilot.press("shift+tab")
@@ -317,10 +317,10 @@ async def test_digits_and_tab_focus_panes_and_a_key_zooms() -> None:
         assert screen.active == "pods"
         await pilot.resize_terminal(200, 60)
         await pilot.pause()
-        assert shown() == ["pods", "events", "logs", "node"]
+        assert visible_panes() == ["pods", "events", "logs", "node"]
         await pilot.resize_terminal(50, 12)
         await pilot.pause()
-        assert shown() == ["pods"]
+        assert visible_panes() == ["pods"]
 
 
 async def test_enter_opens_the_pod_with_its_tabs() -> None:
@@ -409,9 +409,9 @@ async def test_help_lists_the_bindings() -> None:
         await pilot.press("question_mark")
         assert isinstance(app.screen, HelpScreen)
         await pilot.pause()
-        shown = text_of(app.screen.query_one(LinesView))
+        text = text_of(app.screen.query_one(LinesView))
         for words in ("Panes and pods", "Sort by restarts", "Wrap", "Filter the table", "Quit"):
-            assert words in shown
+            assert words in text
         await pilot.press("escape")
         assert app.screen is main(app)
 
@@ -487,7 +487,7 @@ async def test_a_thousand_pods_draw_only_visible_rows() -> None:
 
 async def test_two_hundred_changes_are_published_together() -> None:
     client = FakeClient()
-    client.say(Pod, Synced(()))
+    client.send(Pod, Synced(()))
     client.fill((pod("a", status()),), (), (), (node(),))
     async with running(client) as (app, pilot):
         published = 0
@@ -548,3 +548,18 @@ async def test_the_cursor_is_on_the_first_row_until_a_key_or_the_mouse_moves_it(
         client.change(pod("p000", status()))
         await wait_for(pilot, lambda: len(table.set) == 201, "one more")
         assert table.cursor_key == "uid-p001"
+
+
+async def test_a_filter_puts_the_cursor_on_its_first_row_and_back() -> None:
+    async with running() as (app, pilot):
+        table = main(app).pods.table
+        table.select("uid-batch")
+        await pilot.press("slash")
+        for letter in "web":
+            await pilot.press(letter)
+            await pilot.pause()
+        assert table.set.order == ["uid-web", "manifest:web.yaml.bak"]
+        assert table.cursor_key == "uid-web"
+        await pilot.press("escape")
+        await wait_for(pilot, lambda: not table.set.is_filtered, "all rows")
+        assert table.cursor_key == "uid-batch"

@@ -21,6 +21,7 @@ from podtui.tui.screens.why_screen import WhyScreen
 from podtui.tui.views.why import Explanations
 from podtui.tui.widgets.bars import key_hints
 from podtui.tui.widgets.cells import Line, Span, line_width
+from podtui.tui.widgets.dialogs import ListDialog, Picker
 from podtui.tui.widgets.table import Table
 from podtui.tui.widgets.tones import LinesView
 
@@ -86,6 +87,31 @@ async def test_a_right_click_selects_a_row_and_opens_its_menu() -> None:
         assert isinstance(screen, PodScreen)
         assert screen.pod is not None
         assert screen.pod.metadata.uid == chosen
+
+
+def is_in_sight(dialog: ListDialog[Any]) -> bool:
+    """Return whether the line of the cursor is visible."""
+    top = round(dialog.view.scroll_y)
+    seen = dialog.rows[top : top + dialog.view.size.height]
+    return dialog.place in seen
+
+
+async def test_the_cursor_stays_in_sight() -> None:
+    async with running(size=(80, 24)) as (app, pilot):
+        menu = await right_click(pilot, main(app).pods.table, 6, 3)
+        picker = Picker("Which?", [(Span(f"item {n}"),) for n in range(40)], start=30)
+        assert len(menu.items) > menu.view.size.height
+        for dialog in (menu, picker):
+            if dialog is picker:
+                app.push_screen(picker)
+                await wait_for(pilot, lambda: app.screen is picker and is_in_sight(picker), "it")
+                await pilot.click(picker.view, offset=(8, 4))
+                assert 0 < picker.place < 30, "a click moves the cursor, and takes no keys"
+            for key, place in (("end", len(dialog.items) - 1), ("home", 0)):
+                await pilot.press(key)
+                await pilot.pause()
+                assert dialog.place == place
+                assert is_in_sight(dialog)
 
 
 async def test_a_right_click_on_a_title_sorts_nothing() -> None:
@@ -154,8 +180,8 @@ async def test_a_cause_precedes_its_fix_and_marks_truncation() -> None:
         await pilot.pause()
 
         def explained(count: int) -> list[str]:
-            cure = (Span("  X ", "hint-key"), Span("a cure of several words"))
-            with patch.object(Explanations, "of", return_value=(Span("cause " * count), *cure)):
+            hint = (Span("  X ", "hint-key"), Span("a cure of several words"))
+            with patch.object(Explanations, "of", return_value=(Span("cause " * count), *hint)):
                 pods.explain()
             assert max(map(line_width, pods.why.lines)) <= pods.why.content_size.width
             return " ".join(map(text_of, pods.why.lines)).split("  ")
@@ -262,12 +288,12 @@ async def test_an_empty_screen_explains_where_pods_come_from(
     async with running(client, asked_path=folder, readonly=readonly) as (app, pilot):
         pane = main(app).pods
 
-        def said() -> str:
+        def empty_text() -> str:
             return "\n".join(text_of(line) for line in pane.table.empty)
 
-        await wait_for(pilot, lambda: "No pods yet" in said(), "the empty table")
-        assert "does not exist yet" in said()
-        assert ("from a template" in said()) is not readonly
+        await wait_for(pilot, lambda: "No pods yet" in empty_text(), "the empty table")
+        assert "does not exist yet" in empty_text()
+        assert ("from a template" in empty_text()) is not readonly
         folder.mkdir()
         main(app).publish(app.model.all_changes(), app.session.now())
-        assert "does not exist yet" not in said()
+        assert "does not exist yet" not in empty_text()

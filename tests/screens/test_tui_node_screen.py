@@ -14,7 +14,7 @@ from podtui.tui.screens.pods.pod_screen import PodScreen
 from podtui.tui.widgets.tones import LinesView
 
 
-def said(view: LinesView) -> str:
+def view_text(view: LinesView) -> str:
     return "\n".join("".join(span.text for span in line) for line in view.lines)
 
 
@@ -26,14 +26,14 @@ async def test_what_if_is_answered_while_typing() -> None:
         screen = app.screen
         assert isinstance(screen, NodeScreen)
         verdict = screen.what_if.verdict
-        await wait_for(pilot, lambda: "web.yaml" in said(verdict), "the files to choose from")
+        await wait_for(pilot, lambda: "web.yaml" in view_text(verdict), "the files to choose from")
         await pilot.press(*"cpus=1")
-        await wait_for(pilot, lambda: "did you mean cpu?" in said(verdict), "what is wrong")
+        await wait_for(pilot, lambda: "did you mean cpu?" in view_text(verdict), "what is wrong")
         assert client.asked == []
         for _ in range(3):
             await pilot.press("backspace")
         await pilot.press(*"=1 hostPort=80")
-        await wait_for(pilot, lambda: "fits" in said(verdict), "the verdict")
+        await wait_for(pilot, lambda: "fits" in view_text(verdict), "the verdict")
         assert len(client.asked) == 1, "asked once for all the keys"
         container = json.loads(client.asked[0])["spec"]["containers"][0]
         assert container["resources"]["requests"] == {"cpu": "1"}
@@ -42,7 +42,7 @@ async def test_what_if_is_answered_while_typing() -> None:
             metadata=ObjectMeta(name="what-if-n1"), admitted=True, holders=(holder,)
         )
         await pilot.press("enter")
-        await wait_for(pilot, lambda: "nginx (pid 7)" in said(verdict), "who holds the port")
+        await wait_for(pilot, lambda: "nginx (pid 7)" in view_text(verdict), "who holds the port")
         await pilot.press("escape")
         await wait_for(pilot, lambda: app.screen is main(app), "the main screen")
 
@@ -56,10 +56,10 @@ async def test_tabs_of_the_node() -> None:
         screen = app.screen
         assert isinstance(screen, NodeScreen)
         overview = screen.query_one("#overview", LinesView)
-        await wait_for(pilot, lambda: "KubeletReady" in said(overview), "the overview")
+        await wait_for(pilot, lambda: "KubeletReady" in view_text(overview), "the overview")
         await pilot.press("3")
         history = screen.query_one("#history", LinesView)
-        await wait_for(pilot, lambda: "allocatable" in said(history), "the plots")
+        await wait_for(pilot, lambda: "allocatable" in view_text(history), "the plots")
         await pilot.press("4")
         await wait_for(pilot, lambda: "sha256:a" in screen.images.set.rows, "the images")
         await pilot.press("5")

@@ -12,8 +12,8 @@ from functools import lru_cache
 
 import pytest
 from picture_scenes import DIALOGS, MAIN_SIZES, OVERVIEW, PICTURES, SCENES
-from pictures import DARK, LIGHT, Taken, played, stands_still, take
-from screen_classes import asking_functions, screen_classes
+from pictures import DARK, LIGHT, TakenPicture, played, take, wait_until_stable
+from screen_classes import dialog_functions, screen_classes
 from tui_app import strips_of
 
 from podtui.tui.screens.node.node_screen import NODE_TABS, NodeScreen
@@ -25,14 +25,14 @@ IN_LIGHT = ("pod", "node", "why", "menu", "delete")
 
 
 @lru_cache(maxsize=1)
-def taken(name: str) -> Mapping[str, str]:
+def picture_of(name: str) -> Mapping[str, str]:
     return take(PICTURES[name], (DARK, LIGHT) if name in IN_LIGHT else (DARK,))
 
 
 @pytest.mark.parametrize("theme", [DARK])
 @pytest.mark.parametrize("size", MAIN_SIZES)
 def test_main(snap_compare: Picture, size: tuple[int, int], theme: str) -> None:
-    assert snap_compare(Taken(take(OVERVIEW[size], (theme,))[theme]))
+    assert snap_compare(TakenPicture(take(OVERVIEW[size], (theme,))[theme]))
 
 
 @pytest.mark.parametrize(
@@ -40,13 +40,13 @@ def test_main(snap_compare: Picture, size: tuple[int, int], theme: str) -> None:
     [(name, t) for name in PICTURES for t in (DARK, LIGHT) if t == DARK or name in IN_LIGHT],
 )
 def test_screen(snap_compare: Picture, screen: str, theme: str) -> None:
-    assert snap_compare(Taken(taken(screen)[theme]))
+    assert snap_compare(TakenPicture(picture_of(screen)[theme]))
 
 
 @pytest.mark.parametrize("name", DIALOGS)
 async def test_dialog(name: str, snapshot: object, monkeypatch: pytest.MonkeyPatch) -> None:
     async with played(DIALOGS[name], monkeypatch) as (app, pilot):
-        await stands_still(pilot)
+        await wait_until_stable(pilot)
         box = app.screen.children[0].region
         rows = strips_of(app)[box.y : box.bottom]
         text = "\n".join(row.crop(box.x, box.right).text for row in rows)
@@ -67,4 +67,4 @@ def test_every_tab_has_a_picture() -> None:
 
 
 def test_every_confirmation_has_a_scene() -> None:
-    assert {scene.asked_by for scene in SCENES.values()} - {""} == asking_functions()
+    assert {scene.asked_by for scene in SCENES.values()} - {""} == dialog_functions()

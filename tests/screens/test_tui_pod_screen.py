@@ -19,7 +19,7 @@ from podtui.tui.widgets.bars import key_hints
 from podtui.tui.widgets.tones import LinesView
 
 
-def knowing() -> FakeClient:
+def client_with_insights() -> FakeClient:
     client = full_client()
     client.insights["crash-loop-n1"] = PodInsight(
         time=0.0,
@@ -43,7 +43,7 @@ async def opened(app: PodtuiApp, pilot: Pilot[None], name: str) -> None:
 
 
 async def test_a_tab_queries_the_agent_when_opened() -> None:
-    client = knowing()
+    client = client_with_insights()
     async with running(client) as (app, pilot):
         await opened(app, pilot, "crash-loop")
         await pilot.press("2")
@@ -61,7 +61,7 @@ async def test_a_tab_queries_the_agent_when_opened() -> None:
 
 
 async def test_run_now_is_offered_where_there_is_a_probe() -> None:
-    client = knowing()
+    client = client_with_insights()
     client.insights["web-n1"] = PodInsight(time=0.0, version="1")
     async with running(client) as (app, pilot):
         for name, words, offered in (("web", "has a probe", False), ("crash-loop", "app r", True)):
@@ -84,7 +84,7 @@ async def test_run_now_is_offered_where_there_is_a_probe() -> None:
 
 async def test_an_answer_to_a_screen_that_is_closing_is_dropped() -> None:
     """The widgets of a screen are removed before its workers end."""
-    client = knowing()
+    client = client_with_insights()
     async with running(client) as (app, pilot):
         await opened(app, pilot, "crash-loop")
         await pilot.press("7")
@@ -102,7 +102,7 @@ async def test_an_answer_to_a_screen_that_is_closing_is_dropped() -> None:
 
 
 async def test_the_next_query_waits_for_a_newer_version() -> None:
-    client = knowing()
+    client = client_with_insights()
     async with running(client) as (app, pilot):
         await opened(app, pilot, "crash-loop")
         await pilot.press("7")
@@ -121,7 +121,7 @@ async def test_the_next_query_waits_for_a_newer_version() -> None:
 
 
 async def test_keys_select_the_time_range() -> None:
-    client = knowing()
+    client = client_with_insights()
     async with running(client) as (app, pilot):
         await opened(app, pilot, "crash-loop")
         await pilot.press("7")

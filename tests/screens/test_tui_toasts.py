@@ -18,7 +18,7 @@ async def app_with_notices() -> AsyncIterator[tuple[Notices, Pilot[None]]]:
         yield app, pilot
 
 
-async def shown(app: Notices, pilot: Pilot[None]) -> list[tuple[str, str]]:
+async def shown_notices(app: Notices, pilot: Pilot[None]) -> list[tuple[str, str]]:
     await pilot.pause()
     return [(one.title, one.message) for one in app.notices]
 
@@ -27,21 +27,21 @@ async def test_equal_notifications_appear_once_with_a_count() -> None:
     async with app_with_notices() as (app, pilot):
         for _ in range(3):
             app.notify("nothing is changed", title="Read-only", severity="warning")
-        assert await shown(app, pilot) == [("Read-only ×3", "nothing is changed")]
+        assert await shown_notices(app, pilot) == [("Read-only ×3", "nothing is changed")]
 
 
 async def test_without_a_title_the_count_is_behind_the_message() -> None:
     async with app_with_notices() as (app, pilot):
         app.notify("The last pane cannot be hidden.")
         app.notify("The last pane cannot be hidden.")
-        assert await shown(app, pilot) == [("", "The last pane cannot be hidden. ×2")]
+        assert await shown_notices(app, pilot) == [("", "The last pane cannot be hidden. ×2")]
 
 
 async def test_equal_notifications_are_counted_despite_others_between() -> None:
     async with app_with_notices() as (app, pilot):
         for message in ("a", "b", "a"):
             app.notify(message)
-        assert await shown(app, pilot) == [("", "b"), ("", "a ×2")]
+        assert await shown_notices(app, pilot) == [("", "b"), ("", "a ×2")]
 
 
 async def test_another_severity_or_title_is_another_notification() -> None:
@@ -49,14 +49,16 @@ async def test_another_severity_or_title_is_another_notification() -> None:
         app.notify("a")
         app.notify("a", severity="error")
         app.notify("a", title="t")
-        assert await shown(app, pilot) == [("", "a"), ("", "a"), ("t", "a")]
+        assert await shown_notices(app, pilot) == [("", "a"), ("", "a"), ("t", "a")]
 
 
 async def test_shows_only_the_newest_few_notifications() -> None:
     async with app_with_notices() as (app, pilot):
         for number in range(10):
             app.notify(str(number))
-        assert await shown(app, pilot) == [("", str(number)) for number in range(10 - MOST, 10)]
+        assert await shown_notices(app, pilot) == [
+            ("", str(number)) for number in range(10 - MOST, 10)
+        ]
 
 
 async def test_an_expired_notification_counts_from_one() -> None:
@@ -65,7 +67,7 @@ async def test_an_expired_notification_counts_from_one() -> None:
         await wait_for(pilot, lambda: app.notices, "the first")
         await wait_for(pilot, lambda: not app.notices, "its end")
         app.notify("a")
-        assert await shown(app, pilot) == [("", "a")]
+        assert await shown_notices(app, pilot) == [("", "a")]
 
 
 async def test_ten_refused_keys_show_one_notification() -> None:

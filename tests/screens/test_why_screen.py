@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from msgspec import structs
 from tui_app import main, running, wait_for
-from tui_records import HUNGRY, hungry_manifest, texts
+from tui_records import HUNGRY, oom_killed_manifest, texts
 from tui_scene import FakeClient, ended, full_client, pod, status, waiting
 
 from podtui.api.insight import PodInsight, ProbeReport
@@ -36,7 +36,7 @@ from podtui.tui.widgets.tones import LinesView
 # --- the line in the pods pane
 
 
-def hungry(uid: str = "uid-hungry", limit: str = "16Mi", *, well: bool = False) -> Pod:
+def oom_killed_pod(uid: str = "uid-hungry", limit: str = "16Mi", *, well: bool = False) -> Pod:
     state = status("app") if well else status(
         "app", waiting("CrashLoopBackOff", "back-off"), restarts=2, last=ended(137, "OOMKilled")
     )  # fmt: skip
@@ -66,7 +66,7 @@ async def test_a_fix_does_not_overwrite_a_changed_file(tmp_path: Path, undo: boo
             path.write_text(AFTER)
             app.session.undoable.append(change)
         path.write_text(path.read_text() + "# mine\n")
-        mine = path.read_text()
+        original = path.read_text()
 
         async def apply() -> None:
             await rewrite_file(app.session, change)
@@ -79,7 +79,7 @@ async def test_a_fix_does_not_overwrite_a_changed_file(tmp_path: Path, undo: boo
         await pilot.press("y")
         await wait_for(pilot, lambda: any("changed by another program" in n.message for n in
                        app.notices), "it is said")  # fmt: skip
-        assert path.read_text() == mine
+        assert path.read_text() == original
 
 
 PLAN = Plan(
@@ -112,7 +112,7 @@ async def test_a_liveness_fix_is_verified_by_a_probe_that_passes(tmp_path: Path)
 
     def file(text: str, uid: str) -> Manifest:
         places = read_manifest(str(path), text.encode(), node_name="n1").places
-        made = hungry_manifest(str(path), text, uid)
+        made = oom_killed_manifest(str(path), text, uid)
         state = structs.replace(made.status, podName="web-n1", places=places)
         meta = structs.replace(made.metadata, name="web.yaml")
         return structs.replace(made, metadata=meta, status=state)
@@ -133,23 +133,27 @@ async def test_a_liveness_fix_is_verified_by_a_probe_that_passes(tmp_path: Path)
         await pilot.press("X")
         await wait_for(pilot, lambda: isinstance(app.screen, WhyScreen), "the screen is open")
 
-        def shown() -> str:
+        def why_text() -> str:
             return "\n".join(texts(app.screen.query_one("#why-text", LinesView).lines))
 
-        await wait_for(pilot, lambda: "Check only" in shown(), "the fix is shown")
+        await wait_for(pilot, lambda: "Check only" in why_text(), "the fix is shown")
         await pilot.press("f")
         await wait_for(pilot, lambda: isinstance(app.screen, Dialog), "the plan is shown")
         await pilot.press("y")
         await wait_for(pilot, lambda: path.read_text() == after, "the fix is written")
         app.model.fold(Pod, Removed((broken,)))
         show(web("uid-new", status("app")), file(after, "uid-new"))
-        await wait_for(pilot, lambda: "has not passed yet" in shown(), "it runs, not trusted")
+        await wait_for(pilot, lambda: "has not passed yet" in why_text(), "it runs, not trusted")
         report = ProbeReport(container="app", probe="Liveness", last="Success", running=True)
         client.insights["web-n1"] = PodInsight(time=0.0, version="2", probes=(report,))
-        await wait_for(pilot, lambda: "verified: the liveness probe passes" in shown(), "it passed")
+        await wait_for(
+            pilot, lambda: "verified: the liveness probe passes" in why_text(), "it passed"
+        )
         again = status("app", waiting("CrashLoopBackOff"), restarts=1, last=looping.lastState)
         show(web("uid-new", again, **{KILLS: with_kill({}, "app", kill)}))
-        await wait_for(pilot, lambda: "applied, but it failed again" in shown(), "it failed again")
+        await wait_for(
+            pilot, lambda: "applied, but it failed again" in why_text(), "it failed again"
+        )
 
 
 async def test_a_key_applies_a_fix_and_the_pod_becomes_healthy(tmp_path: Path) -> None:
@@ -157,19 +161,19 @@ async def test_a_key_applies_a_fix_and_the_pod_becomes_healthy(tmp_path: Path) -
     path.write_text(HUNGRY)
     client: FakeClient = full_client()
     async with running(client, (120, 36)) as (app, pilot):
-        app.model.fold(Pod, Changed((hungry(),)))
-        app.model.fold(Manifest, Changed((hungry_manifest(str(path)),)))
+        app.model.fold(Pod, Changed((oom_killed_pod(),)))
+        app.model.fold(Manifest, Changed((oom_killed_manifest(str(path)),)))
         app.publish_pending()
         await pilot.pause()
         main(app).pods.table.select("uid-hungry")
         await pilot.press("X")
         await wait_for(pilot, lambda: isinstance(app.screen, WhyScreen), "the screen is open")
 
-        def shown() -> str:
+        def why_text() -> str:
             return "\n".join(texts(app.screen.query_one("#why-text", LinesView).lines))
 
-        await wait_for(pilot, lambda: "memory: 32Mi" in shown(), "the fix is shown")
-        assert "limit of 16Mi" in shown()
+        await wait_for(pilot, lambda: "memory: 32Mi" in why_text(), "the fix is shown")
+        assert "limit of 16Mi" in why_text()
         client.answer_plan = PLAN
         await pilot.press("f")
         await wait_for(pilot, lambda: isinstance(app.screen, Dialog), "the plan is shown")
@@ -184,20 +188,20 @@ async def test_a_key_applies_a_fix_and_the_pod_becomes_healthy(tmp_path: Path) -
         await pilot.press("f")
         await wait_for(pilot, lambda: isinstance(app.screen, Dialog), "the plan is shown again")
         await pilot.press("y")
-        await wait_for(pilot, lambda: "agent to read the file" in shown(), "the fix is written")
+        await wait_for(pilot, lambda: "agent to read the file" in why_text(), "the fix is written")
         assert path.read_text() == AFTER
-        app.model.fold(Manifest, Changed((hungry_manifest(str(path), AFTER, "uid-new"),)))
+        app.model.fold(Manifest, Changed((oom_killed_manifest(str(path), AFTER, "uid-new"),)))
         app.publish_pending()
-        await wait_for(pilot, lambda: "to be replaced" in shown(), "the file is read")
-        app.model.fold(Pod, Removed((hungry(),)))
-        app.model.fold(Pod, Changed((hungry("uid-new", "32Mi", well=True),)))
+        await wait_for(pilot, lambda: "to be replaced" in why_text(), "the file is read")
+        app.model.fold(Pod, Removed((oom_killed_pod(),)))
+        app.model.fold(Pod, Changed((oom_killed_pod("uid-new", "32Mi", well=True),)))
         app.publish_pending()
-        await wait_for(pilot, lambda: "applied and verified" in shown(), "the pod is well")
+        await wait_for(pilot, lambda: "applied and verified" in why_text(), "the pod is well")
         await pilot.press("u")
         await wait_for(pilot, lambda: isinstance(app.screen, Dialog), "the plan of the undo")
         await pilot.press("y")
         await wait_for(pilot, lambda: path.read_text() == HUNGRY, "the fix is undone")
-        await wait_for(pilot, lambda: "verified" not in shown(), "no fix is followed any more")
+        await wait_for(pilot, lambda: "verified" not in why_text(), "no fix is followed any more")
         await pilot.press("escape")
         assert app.screen is main(app)
 
@@ -213,12 +217,12 @@ async def test_a_failed_log_request_is_retried_and_its_lines_are_cut(
         main(app).pods.table.select("uid-crash-loop")
         await pilot.press("X")
 
-        def shown() -> str:
+        def why_text() -> str:
             return "\n".join(texts(app.screen.query_one("#why-text", LinesView).lines))
 
         await wait_for(pilot, lambda: isinstance(app.screen, WhyScreen), "the screen is open")
-        await wait_for(pilot, lambda: "engine does not answer" in shown(), "why there is none")
+        await wait_for(pilot, lambda: "engine does not answer" in why_text(), "why there is none")
         del client.log_errors["app"]
-        await wait_for(pilot, lambda: "panic:" in shown(), "the log")
-        assert "x…" in shown()
-        assert shown().count("x") < 2 * why_screen.LONGEST_LINE, "it is said and quoted"
+        await wait_for(pilot, lambda: "panic:" in why_text(), "the log")
+        assert "x…" in why_text()
+        assert why_text().count("x") < 2 * why_screen.LONGEST_LINE, "it is said and quoted"

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from log_app import LogApp, fill, numbered
 from msgspec import structs
+from recorded_calls import record_calls
 from textual.geometry import Region
 from textual.widget import Widget
 from tui_app import main, running, screen_text, wait_for
@@ -22,20 +23,6 @@ from podtui.tui.screens.main import pods_pane
 from podtui.tui.screens.node import node_screen
 from podtui.tui.screens.node.node_screen import NodeScreen
 from podtui.tui.widgets.tones import LinesView
-
-
-def counting(monkeypatch: pytest.MonkeyPatch, owner: Any, name: str) -> list[Any]:
-    """Record the first argument of each call of a function from now on."""
-    calls: list[Any] = []
-    original = getattr(owner, name)
-
-    def counted(*args: Any, **settings: Any) -> Any:
-        calls.append(args[0] if args else None)
-        return original(*args, **settings)
-
-    monkeypatch.setattr(owner, name, counted)
-    return calls
-
 
 # --- the log
 
@@ -127,24 +114,25 @@ async def test_a_change_builds_only_the_rows_of_its_pods(monkeypatch: pytest.Mon
         screen = app.screen
         assert isinstance(screen, NodeScreen)
         await pilot.press("2")
-        made = counting(monkeypatch, node_screen, "share_row")
+        made = record_calls(monkeypatch, node_screen, "share_row")
         web = next(one for one in app.model.pods.values() if one.metadata.name == "web-n1")
         asks = pod("web", status(), requests={"cpu": "300m"}).spec
+        monkeypatch.setattr(PodtuiApp, "idle", 1.0)
         app.model.fold(Pod, Changed((structs.replace(web, spec=asks),)))
-        app._show(app.model.take())
-        app._show(app.model.all_changes())
+        app.publish_pending()
+        screen.publish(app.model.all_changes(), app.session.now())
         assert [one.metadata.name for one in made] == ["web-n1"]
         key = web.metadata.uid
         assert screen.pods.set.rows[key].cells[1].text == "300m"
         gone = structs.replace(web, status=structs.replace(web.status, phase="Failed"))
         app.model.fold(Pod, Changed((gone,)))
-        app._show(app.model.take())
+        app.publish_pending()
         assert key not in screen.pods.set.rows
 
 
 async def test_focusing_the_node_builds_no_rows(monkeypatch: pytest.MonkeyPatch) -> None:
     async with running() as (app, pilot):
-        made = counting(monkeypatch, pods_pane, "pod_row")
+        made = record_calls(monkeypatch, pods_pane, "pod_row")
         await pilot.press("4")
         assert main(app).active == "node"
         assert not made
@@ -198,7 +186,7 @@ async def test_changes_of_a_covered_screen_draw_nothing(
         await pilot.press("4", "enter")
         await wait_for(pilot, lambda: isinstance(app.screen, NodeScreen), "the screen")
         await pilot.pause(0.2)
-        drawn = counting(monkeypatch, LinesView, "render_line")
+        drawn = record_calls(monkeypatch, LinesView, "render_line")
         table = main(app).pods.table
         client.change(pod("counter", status(restarts=77)))
         key = next(k for k, one in app.model.pods.items() if one.metadata.name == "counter-n1")
@@ -219,20 +207,20 @@ async def test_changes_wait_for_the_paint_of_a_key_with_a_limit(
 ) -> None:
     async with running() as (app, pilot):
         await pilot.pause(0.5)
-        told = counting(monkeypatch, app, "_show")
+        published = record_calls(monkeypatch, main(app), "publish")
         monkeypatch.setattr(PodtuiApp, "idle", 0.0)
         monkeypatch.setattr(app_module, "LONGEST", math.inf)
         app.model.fold(Pod, Changed((pod("web", status(restarts=5)),)))
         app.publish_pending()
-        assert not told
+        assert not any(changes.pods for changes in published)
         monkeypatch.setattr(PodtuiApp, "idle", 1.0)
-        await wait_for(pilot, lambda: any(changes.pods for changes in told), "the change")
+        await wait_for(pilot, lambda: any(changes.pods for changes in published), "the change")
         monkeypatch.setattr(PodtuiApp, "idle", 0.0)
         monkeypatch.setattr(app_module, "LONGEST", 0.0)
         app.model.fold(Pod, Changed((pod("web", status(restarts=6)),)))
-        told.clear()
+        published.clear()
         app.publish_pending()
-        assert told, "a key is held down, and still changes are shown"
+        assert published[0].pods, "a key is held down, and still changes are shown"
 
 
 async def test_log_frames_wait_for_the_paint_of_a_key_with_a_limit(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import http.client
 import http.server
 import json
+import os
 import socketserver
 import subprocess
 import sys
@@ -67,6 +68,18 @@ def test_the_token_is_in_no_process_list_and_in_no_record(
     for path in records:
         assert token not in path.read_bytes()
         assert path.stat().st_mode & 0o077 == 0, path
+
+
+def test_impossible_settings_end_the_agent_with_a_message(root: Path) -> None:
+    command = [sys.executable, "-m", "podtui", "agent", "--engine", "memory"]
+    environment = {**os.environ, "PODTUI_CPU_MANAGER_POLICY": "static"}
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=60)
+    assert done.returncode == 1
+    assert "Traceback" not in done.stderr
+    assert done.stderr.splitlines()[-1] == (
+        "podtui: [cpumanager] the static policy requires systemreserved.cpu + kubereserved.cpu to"
+        " be greater than zero"
+    )
 
 
 def test_stop_and_down_say_that_simulated_pods_end(

@@ -16,7 +16,7 @@ import pytest
 from examples import examples
 from hypothesis import given
 from hypothesis import strategies as st
-from killable_world import Death, KillableWorld, When
+from killable_world import KillableWorld, KillPoint, When
 from kubelet_world import container, pod, with_env
 from virtual_time import run_virtual
 
@@ -93,7 +93,7 @@ CHANGES: Final = {
 }
 
 
-async def play(change: Change, *deaths: Death, deaf: bool = False) -> list[Call]:
+async def play(change: Change, *deaths: KillPoint, deaf: bool = False) -> list[Call]:
     """Do it, let one kubelet after the other die at their deaths, and look at what the last one
     made of that; with ``deaf`` the records took nothing of what the first one said. All changes
     that the first one asked for."""
@@ -107,7 +107,7 @@ async def play(change: Change, *deaths: Death, deaf: bool = False) -> list[Call]
         change.act(world)
         calls = world.life.calls
         for death in deaths:
-            world.life.dies(death)
+            world.life.kill_at(death)
             await world.sleep(PAUSE)
             await world.next_kubelet()
         await world.sleep(LONG)
@@ -150,7 +150,7 @@ def test_the_next_kubelet_continues_after_a_kill_at_any_call(change: Change, dea
     calls = lives(change)
     for number, call in enumerate(calls):
         for when in When:
-            death = Death(number, when)
+            death = KillPoint(number, when)
             try:
                 seen = run_virtual(play(change, death, deaf=deaf))
             except AssertionError as error:
@@ -166,7 +166,7 @@ def test_an_instance_that_never_ran_counts() -> None:
     async def body() -> None:
         world = KillableWorld()
         async with world.running():
-            world.life.dies(Death(2, When.BEFORE))
+            world.life.kill_at(KillPoint(2, When.BEFORE))
             world.add(pod())
             await world.until(world.life.over.is_set)
             assert world.life.calls[2] == ("start_container", "c")
@@ -189,7 +189,9 @@ def test_an_instance_that_never_ran_counts() -> None:
 @examples(40)
 @given(
     st.sampled_from(sorted(CHANGES)),
-    st.lists(st.builds(Death, st.integers(0, 9), st.sampled_from(When)), min_size=2, max_size=6),
+    st.lists(
+        st.builds(KillPoint, st.integers(0, 9), st.sampled_from(When)), min_size=2, max_size=6
+    ),
 )
-def test_the_last_kubelet_continues_after_many_kills(name: str, deaths: list[Death]) -> None:
+def test_the_last_kubelet_continues_after_many_kills(name: str, deaths: list[KillPoint]) -> None:
     run_virtual(play(CHANGES[name], *deaths))

@@ -157,7 +157,7 @@ hostile = st.one_of(truncated, damaged(), wrong_types(), hostile_yaml, st.binary
 
 def check(result: ReadResult, data: bytes) -> None:
     """Check that the manifest yields a pod, or diagnostics with positions."""
-    assert bool(result.pods) != result.broken
+    assert bool(result.pods) != result.invalid
     assert len(result.diagnostics) <= MAX_DIAGNOSTICS + 1
     lines = source_lines(data.decode("utf-8-sig", "replace"))
     for said in result.diagnostics:

@@ -18,7 +18,6 @@ from virtual_time import run_virtual
 
 from podtui.api.v1 import Container, ExecAction, Pod, Probe
 from podtui.kubelet.base.backoff import RESET_AFTER, Backoff
-from podtui.kubelet.prober.prober import Prober
 from podtui.kubelet.prober.state import (
     SUCCESS,
     ProbeKind,
@@ -141,16 +140,10 @@ def behave(config: ContainerConfig) -> Behaviour:
     return Behaviour(exit_after=0.5) if config.name in PLAIN else Behaviour()
 
 
-def answering(world: World, answers: Answers) -> None:
-    prober = world.kubelet._probes
-    assert isinstance(prober, Prober)
-    prober._ticker._handlers = answers
-
-
 async def play(script: list[tuple[tuple[Any, ...], float]]) -> None:
     world = World(behave=behave, start_delay=0.1)
     answers = Answers()
-    answering(world, answers)
+    world.use_probes(answers)
     watch = Watch(world, answers)
     async with world.running():
         for step, pause in script:
@@ -199,7 +192,6 @@ async def perform(world: World, answers: Answers, step: tuple[Any, ...]) -> None
         case ("restart kubelet",):
             await world.stop_kubelet()
             await world.start_kubelet()
-            answering(world, answers)
         case _:
             raise AssertionError(step)
 

@@ -15,24 +15,15 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 from session_world import SessionWorld, session_world
-from simulated import COMMANDS, ends, memory
+from simulated import COMMANDS, memory
 
-from podtui.runtime.memory import Behaviour, Say
+from podtui.runtime.memory import Behaviour, OutputLine
 
-FILE = "echo one > /tmp/f; sleep 300"
-DEEP_FILE = "echo deep > /tmp/f; sleep 300"
-SCRIPTS = {
-    FILE: Behaviour(files={"/tmp/f": b"one\n"}),
-    DEEP_FILE: Behaviour(files={"/tmp/f": b"deep\n"}),
-    "true": ends(),
-}
 CAT_AND_FAIL = ("sh", "-c", "cat; echo bad >&2; exit 5")
 DECLARED = {
     **COMMANDS,
-    CAT_AND_FAIL: Behaviour(lines=(Say("bad", "stderr"),), echoes=True, exit_code=5),
-    ("sh", "-c", "echo given; exit 3"): ends("given", code=3),
+    CAT_AND_FAIL: Behaviour(lines=(OutputLine("bad", "stderr"),), echoes=True, exit_code=5),
     ("sh",): Behaviour(lines=("/ # ",), echoes=True),
-    ("cat", "/tmp/f"): ends("deep"),
 }
 Start = Callable[..., Awaitable[asyncio.subprocess.Process]]
 
@@ -43,8 +34,8 @@ def _heed_interrupts() -> None:
 
 @pytest.fixture
 async def world(tmp_path: Path) -> AsyncIterator[SessionWorld]:
-    async with session_world(memory(SCRIPTS, DECLARED), tmp_path / "podtui.sock") as it:
-        await it.put(c=FILE)
+    async with session_world(memory(commands=DECLARED), tmp_path / "podtui.sock") as it:
+        await it.put(c="sleep 300")
         yield it
 
 

@@ -28,7 +28,7 @@ def plan(outcome: PlanOutcome = PlanOutcome.REPLACED) -> Plan:
     )
 
 
-def placed(name: str, folder: Path) -> Manifest:
+def write_manifest(name: str, folder: Path) -> Manifest:
     """Write a file into the folder and return it with its record."""
     path = folder / f"{name}.yaml"
     path.write_bytes(WEB)
@@ -37,19 +37,19 @@ def placed(name: str, folder: Path) -> Manifest:
 
 
 @asynccontextmanager
-async def acting(
+async def running_app(
     folder: Path, *pods: Pod, **settings: object
 ) -> AsyncIterator[tuple[PodtuiApp, Pilot[None], FakeClient]]:
     client = FakeClient()
     pods = pods or (pod("web", status("app")),)
     names = [one.metadata.name.removesuffix("-n1") for one in pods]
-    client.fill(pods, (), [placed(name, folder) for name in names], (node(),))
+    client.fill(pods, (), [write_manifest(name, folder) for name in names], (node(),))
     client.answer_plan = plan()
     async with running(client, **settings) as (app, pilot):
         yield app, pilot, client
 
 
-async def asked(app: PodtuiApp, pilot: Pilot[None]) -> Dialog:
+async def open_dialog(app: PodtuiApp, pilot: Pilot[None]) -> Dialog:
     await wait_for(pilot, lambda: isinstance(app.screen, Dialog), "a dialog")
     assert isinstance(app.screen, Dialog)
     await wait_for(pilot, lambda: app.screen.view.lines, "it has something to say")

@@ -48,10 +48,10 @@ def creates(text: str) -> Setting:
 
 
 def starts(text: str) -> Setting:
-    return behaves(start_error=text)
+    return with_behaviour(start_error=text)
 
 
-def behaves(name: str = "c", **fields: Any) -> Setting:
+def with_behaviour(name: str = "c", **fields: Any) -> Setting:
     def set_up(world: World) -> None:
         world.behaviours[name] = Behaviour(**fields)
 
@@ -71,24 +71,21 @@ class Scripted:
 
 
 def probes(kind: ProbeKind, text: str) -> Setting:
-    def set_up(world: World) -> None:
-        world.kubelet._probes._ticker._handlers = Scripted({kind: failure(text)})
-
-    return set_up
+    return lambda world: world.use_probes(Scripted({kind: failure(text)}))
 
 
-def beside(name: str = "other-n1", port: int = 0, **asks: str) -> Setting:
+def other_pod(name: str = "other-n1", port: int = 0, **asks: str) -> Setting:
     """Return another pod that already has a port or resources."""
 
     def set_up(world: World) -> None:
         ports = (ContainerPort(containerPort=80, hostPort=port),) if port else ()
-        own = container(ports=ports, resources=ResourceRequirements(requests=asks))
-        world.add(plain_pod(name, "", own))
+        own_container = container(ports=ports, resources=ResourceRequirements(requests=asks))
+        world.add(plain_pod(name, "", own_container))
 
     return set_up
 
 
-def lost(world: World) -> None:
+def lose_engine(world: World) -> None:
     world.engine.faults.make_unavailable("Cannot connect to the engine")
 
 
@@ -105,7 +102,7 @@ def one_word(config: Any) -> Behaviour | None:
     return Behaviour(start_error=f"OCI runtime create failed: {text}")
 
 
-def hungry(config: Any) -> Behaviour | None:
+def needs_memory(config: Any) -> Behaviour | None:
     """Behave like a program that needs more than 16 MiB."""
     return Behaviour(exit_after=1.0, oom=True) if config.resources.memory <= 1 << 24 else None
 
@@ -136,17 +133,17 @@ CAUSES: tuple[Cause, ...] = (
     # --- admission
     Cause("TooBigForTheNode", one("resources:\n  requests:\n    memory: 64Ti\n"),
           field="spec.containers[0].resources.requests.memory", fix="Lower the memory request"),
-    Cause("NoRoom", one("resources:\n  requests:\n    cpu: 7\n"), beside(cpu="2"),
+    Cause("NoRoom", one("resources:\n  requests:\n    cpu: 7\n"), other_pod(cpu="2"),
           "spec.containers[0].resources.requests.cpu", "Lower the cpu request to 6"),
-    Cause("NoRoom", one("resources:\n  limits: {memory: 30Gi}\n"), beside(memory="8Gi"),
+    Cause("NoRoom", one("resources:\n  limits: {memory: 30Gi}\n"), other_pod(memory="8Gi"),
           "spec.containers[0].resources.requests.memory", "Lower the memory request", note="limit"),
-    Cause("TooManyPods", one(), beside(), world={"max_pods": 1}),
-    Cause("HostPortTaken", one(HOST_PORT), beside(port=8080),
+    Cause("TooManyPods", one(), other_pod(), world={"max_pods": 1}),
+    Cause("HostPortTaken", one(HOST_PORT), other_pod(port=8080),
           "spec.containers[0].ports[0].hostPort", "Use port 8081"),
-    Cause("HostPortTaken", one(HOST_PORT), beside(port=8080),
+    Cause("HostPortTaken", one(HOST_PORT), other_pod(port=8080),
           "spec.containers[0].ports[0].hostPort", "Remove the hostPort", note="none"),
     Cause("HostPortTaken", one("ports: [{containerPort: 80, hostPort: 8080}]\n"),
-          beside(port=8080), "spec.containers[0].ports[0].hostPort", "Remove the hostPort",
+          other_pod(port=8080), "spec.containers[0].ports[0].hostPort", "Remove the hostPort",
           note="flow"),
     Cause("NodeLabelMissing", one(pod="nodeSelector:\n  disk: ssd\n"),
           field="spec.nodeSelector.disk", fix="Remove the selector"),
@@ -307,7 +304,7 @@ CAUSES: tuple[Cause, ...] = (
           probes(ProbeKind.READINESS, REFUSED), "spec.containers[0].readinessProbe"),
     # --- ends of containers
     Cause("OutOfMemory", one(LIMIT), field="spec.containers[0].resources.limits.memory",
-          fix="Double the memory limit to 32Mi", world={"behave": hungry}),
+          fix="Double the memory limit to 32Mi", world={"behave": needs_memory}),
     Cause("EndsByDesign", runs("echo done"), field="spec.restartPolicy", fix="Run it once"),
     Cause("EndsByDesign", runs("echo done", pod="restartPolicy: Always  # why?\n"),
           field="spec.restartPolicy", fix="Run it again only", note="written"),
@@ -332,7 +329,7 @@ CAUSES: tuple[Cause, ...] = (
     Cause("AllRestarted", one("restartPolicy: Never\n"
           "restartPolicyRules:\n- action: RestartAllContainers\n"
           "  exitCodes: {operator: In, values: [9]}\n") + "    - name: b\n      image: busybox:1\n",
-          behaves(exit_after=5.0, exit_code=9), "spec.containers[0].restartPolicyRules"),
+          with_behaviour(exit_after=5.0, exit_code=9), "spec.containers[0].restartPolicyRules"),
     # --- what is left
     Cause("InitRunning", spec("initContainers:\n- {name: i, image: 'busybox:1'}\n"
           "containers:\n- {name: c, image: 'busybox:1'}\n"), field="spec.initContainers[0]"),

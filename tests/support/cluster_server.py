@@ -86,12 +86,13 @@ def _host(host: str) -> x509.GeneralName:
 
 
 @dataclass
-class Moods:
+class FrontRules:
     """What the front does before and after our own server answers.
 
     ``forbidden`` maps beginnings of paths to words; ``refusals`` are answered first, one for each
     request: (code, Retry-After or None). ``answers`` are documents by path, in place of our
-    server's. ``asked`` are the requests: method, path with query, who.
+    server's. ``asked`` are the requests: method, path with query, who; ``addresses`` are those of
+    their connections.
     """
 
     tokens: dict[str, str] = field(default_factory=dict)
@@ -103,6 +104,7 @@ class Moods:
     managed: bool = False
     asked: list[tuple[str, str, str]] = field(default_factory=list)
     heads: list[Any] = field(default_factory=list)
+    addresses: list[Any] = field(default_factory=list)
     deleted: list[tuple[str, Any]] = field(default_factory=list)
 
     def paths(self) -> list[str]:
@@ -110,9 +112,11 @@ class Moods:
 
     @web.middleware
     async def front(self, request: web.Request, handler: Handler) -> web.StreamResponse:
-        who = self._who(request)
+        who = self._user_of(request)
         self.asked.append((request.method, request.path_qs, who or "nobody"))
         self.heads.append(request.headers.copy())
+        assert request.transport is not None
+        self.addresses.append(request.transport.get_extra_info("peername"))
         if self.refusals:
             code, after = self.refusals.pop(0)
             return web.json_response(
@@ -134,7 +138,7 @@ class Moods:
             return web.json_response({"kind": "Status", "status": "Success"})
         return await self._answered(request, handler)
 
-    def _who(self, request: web.Request) -> str | None:
+    def _user_of(self, request: web.Request) -> str | None:
         scheme, _, value = request.headers.get("Authorization", "").partition(" ")
         if scheme == "Bearer":
             return self.tokens.get(value)
@@ -170,7 +174,7 @@ class FakeCluster:
 
     server: str
     authority: Authority
-    moods: Moods
+    rules: FrontRules
     served: Served
     folder: Path
 
@@ -207,10 +211,13 @@ async def cluster(folder: Path, *hosts: str, **options: Any) -> AsyncIterator[Fa
     """The server knows the token ``sesame``, ``bob`` by password, and clients with its
     certificates.
     """
-    authority, moods = Authority(), Moods(tokens={"sesame": "tina"}, passwords={"bob": "secret"})
-    async with serving(folder / "s.sock", middlewares=[moods.front], **options) as served:
+    authority, rules = (
+        Authority(),
+        FrontRules(tokens={"sesame": "tina"}, passwords={"bob": "secret"}),
+    )
+    async with serving(folder / "s.sock", middlewares=[rules.front], **options) as served:
         server = await listen_tls(served, authority, folder, *hosts)
-        yield FakeCluster(server, authority, moods, served, folder)
+        yield FakeCluster(server, authority, rules, served, folder)
 
 
 def server_context(authority: Authority, folder: Path, *hosts: str) -> ssl.SSLContext:
@@ -240,5 +247,5 @@ async def cluster_client(served: Served, folder: Path) -> ClusterClient:
     """Return a client of a cluster whose API is ``served``."""
     authority = Authority()
     server = await listen_tls(served, authority, folder)
-    cluster = FakeCluster(server, authority, Moods(), served, folder)
+    cluster = FakeCluster(server, authority, FrontRules(), served, folder)
     return ClusterClient(choose(load(cluster.kubeconfig(cluster.certificate()), {})))

@@ -43,11 +43,11 @@ def contrast(one: RGB, other: RGB) -> float:
     return (light + 0.05) / (dark + 0.05)
 
 
-def _seen(color: RGB, sight: str) -> Vector:
+def _seen(color: RGB, vision: str) -> Vector:
     linear = _linear(color)
     red, green, blue = (
         max(0.0, min(1.0, sum(a * b for a, b in zip(row, linear, strict=True))))
-        for row in SIGHTS[sight]
+        for row in SIGHTS[vision]
     )
     return red, green, blue
 
@@ -64,6 +64,6 @@ def _lab(light: Vector) -> Vector:
     return 116 * y - 16, 500 * (x - y), 200 * (y - z)
 
 
-def distance(one: RGB, other: RGB, sight: str) -> float:
+def distance(one: RGB, other: RGB, vision: str) -> float:
     """CIE76: about 2 is just noticed, 20 is plainly another colour."""
-    return math.dist(_lab(_seen(one, sight)), _lab(_seen(other, sight)))
+    return math.dist(_lab(_seen(one, vision)), _lab(_seen(other, vision)))

@@ -103,20 +103,20 @@ class EngineWorld:
         return status
 
     async def _all_logs(self, status: PodStatus) -> dict[str, str]:
-        return {one.name: await self._log(one.containerID) for one in status.containerStatuses}
+        return {one.name: await self.log(one.containerID) for one in status.containerStatuses}
 
-    async def _log(self, container_id: str) -> str:
+    async def log(self, container_id: str) -> str:
         ident = container_id.partition("://")[2]
         batches = self.runtime.logs(ident, LogOptions())
         return "\n".join([line.content.decode() async for lines in batches for line in lines])
 
-    async def says(self, name: str, container: str) -> str:
+    async def output(self, name: str, container: str) -> str:
         """Return the output of a container of a terminated pod."""
         status = await self.ended(name)
         (found,) = [one for one in status.containerStatuses if one.name == container]
-        return await self._log(found.containerID)
+        return await self.log(found.containerID)
 
-    async def told(self, name: str, reason: str) -> Event:
+    async def wait_for_event(self, name: str, reason: str) -> Event:
         """Wait for the pod's first event with that reason; return it."""
         ends = time.monotonic() + PATIENCE
         while True:

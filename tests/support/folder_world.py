@@ -42,10 +42,10 @@ class FolderWorld(World):
         self.folder_state.forget(name)
         self._changed.set()
 
-    def list_in_full(self) -> None:
+    def full_list(self) -> None:
         """List the folder, as it happens every twenty seconds."""
         if self.strict:
-            self.folder_state.drop_broken()
+            self.folder_state.drop_invalid()
         self._changed.set()
 
     def uid(self, name: str = "web-n1") -> str:

@@ -9,6 +9,8 @@ from pathlib import Path
 from typing import Any, Final, TypeVar, cast
 
 import msgspec
+import picture_world
+from picture_world import Forwarded
 from tui_scene import (
     BROKEN,
     FakeClient,
@@ -26,32 +28,18 @@ from tui_scene import (
     waiting,
 )
 
-from podtui.api.insight import (
-    PodInsight,
-    PodStart,
-    ProbeReport,
-    ProbeRun,
-    Step,
-    StepKind,
-    UsageSeries,
-)
+from podtui.api.insight import PodInsight
 from podtui.api.local import (
     Diagnostic,
-    EngineCall,
     FieldChange,
     FilePlan,
-    Lack,
-    Leaver,
     ManifestState,
-    NodeImage,
     NodeMetrics,
     ObjectPlan,
     Plan,
     PlanOutcome,
     PodPlan,
-    PortHolder,
     Severity,
-    WhatIf,
 )
 from podtui.api.v1 import ExecAction, ObjectMeta, Pod, Probe
 from podtui.terminal_text import one_line
@@ -124,26 +112,17 @@ def probed() -> Pod:
 
 
 def insight() -> PodInsight:
-    steps = (
-        Step(kind=StepKind.ADMIT, began=ago(seconds=60), ended=ago(seconds=59), note="admitted"),
-        Step(kind=StepKind.PULL, began=ago(seconds=59), ended=ago(seconds=40), subject="busybox",
-             note="pulled", failed=True),
-        Step(kind=StepKind.CREATE, began=ago(seconds=40), subject="app"),
-    )  # fmt: skip
-    runs = tuple(
-        ProbeRun(time=ago(seconds=n), verdict=verdict, seconds=0.1, output="no\nroute to it")
-        for n, verdict in enumerate(("success", "failure", "warning", "error"))
+    made = picture_world.insight()
+    start, before = made.starts
+    failed = msgspec.structs.replace(start.steps[0], failed=True)
+    start = msgspec.structs.replace(
+        start, uid="uid-rich", cause="its sandbox changed", steps=(failed, *start.steps[1:])
     )
-    report = ProbeReport(
-        container="app", probe="Readiness", result="failure", last="failure", inRow=2, threshold=3,
-        nextIn=5.0, running=True, history=runs,
-    )  # fmt: skip
-    start = PodStart(uid="uid-rich", began=ago(seconds=60), cause="its sandbox changed",
-                     ready=ago(seconds=1), steps=steps)  # fmt: skip
-    before = msgspec.structs.replace(start, uid="uid-before")
-    series = UsageSeries(container="app", times=(1.0, 2.0), cpu=(5.0, 9.0), memory=(5, 9))
-    return PodInsight(
-        time=2.0, version="1", starts=(start, before), probes=(report,), usage=(series,),
+    probes = tuple(
+        msgspec.structs.replace(one, container="app", running=True) for one in made.probes
+    )
+    return msgspec.structs.replace(
+        made, starts=(start, before), probes=probes,
         unmeasured={"network": "it cannot be measured"},
     )  # fmt: skip
 
@@ -166,31 +145,6 @@ def plan() -> Plan:
                 diagnostics=(wrong,), pods=pods, objects=(conf,), files=(file,))  # fmt: skip
 
 
-def verdict() -> WhatIf:
-    return WhatIf(
-        metadata=ObjectMeta(name="what-if-n1", namespace="default"), admitted=False,
-        reason="OutOfcpu", message="Node didn't have enough resource: cpu",
-        lacks=(Lack(resource="cpu", requested=9000, used=100, capacity=3800),
-               Lack(resource="example.test/gpu", requested=9, used=1, capacity=3)),
-        holders=(PortHolder(port=80, protocol="TCP", hostIP="192.0.2.1", process="nginx", pid=7),
-                 PortHolder(port=81, protocol="TCP", namespace="default", pod="web-n1")),
-        leave=(Leaver(namespace="default", name="web-n1", uid="u", frees={"cpu": 100}),),
-        remarks=("the image is not here",),
-    )  # fmt: skip
-
-
-class Forward:
-    """A failed port-forward."""
-
-    remote_port, local_port, connections, accepted, sent, received = 80, 8080, 1, 2, 3, 4
-
-    def __init__(self, problem: str) -> None:
-        self.problem = problem
-
-    def close(self) -> None:
-        pass
-
-
 class World:
     """``poison`` is appended to every text; ``log_poison`` is its form in logs."""
 
@@ -201,8 +155,8 @@ class World:
             for line in (b"one ", b'{"level":"error","msg":"x"} ', b"ERROR three ", b"")
         ]
 
-    def poisoned(self, thing: T) -> T:
-        return poisoned(thing, self.poison)
+    def poisoned(self, value: T) -> T:
+        return poisoned(value, self.poison)
 
     def client(self) -> FakeClient:
         client = FakeClient()
@@ -216,12 +170,12 @@ class World:
             poison, words,
         )  # fmt: skip
         files = [*manifests(), manifest("rich.yaml", pod_name="rich-n1", text=BROKEN * 3)]
-        node_told = node(ready=False)
+        node_record = node(ready=False)
         client.fill(
             (*pods, rich, looping),
             [self.poisoned(one) for one in (*events(), event("rich", "Odd", "words", seen=2))],
             [self.poisoned(one) for one in files],
-            [self.poisoned(node_told)],
+            [self.poisoned(node_record)],
         )
         client.log_lines = dict.fromkeys(
             [s.name for one in (*pods, rich, looping) for s in one.status.containerStatuses],
@@ -232,27 +186,18 @@ class World:
             metadata=ObjectMeta(name="n1"), timestamp=ago(seconds=1), window="10s",
             usage={"cpu": "410m", "memory": "2300Mi"},
         )  # fmt: skip
-        client.verdict = self.poisoned(verdict())
+        client.verdict = self.poisoned(picture_world.REFUSED)
         client.answer_plan = self.poisoned(plan())
-        client.image_list = (
-            self.poisoned(NodeImage(id="sha256:a", names=("busybox:1",), usedBy=("default/web",))),
-            self.poisoned(NodeImage(id="sha256:b")),
-        )
+        client.image_list = tuple(map(self.poisoned, picture_world.images()))
         client.insights = {rich.metadata.name: self.poisoned(insight())}
-        client.calls = tuple(
-            self.poisoned(
-                EngineCall(serial=n, time=ago(seconds=n), line="docker start 'a b'", verb="start",
-                           pod="web-n1", container="app", error=error)
-            )
-            for n, error in enumerate(("", "no such container"), start=1)
-        )  # fmt: skip
+        client.calls = tuple(map(self.poisoned, picture_world.calls()))
         return client
 
-    def deed(self) -> JournalEntry:
+    def journal_entry(self) -> JournalEntry:
         return JournalEntry(0.0, "edit", f"mv 'a{self.poison}' b", f"web-n1{self.poison}")
 
     def forward(self, pod: Pod) -> RunningForward:
-        return RunningForward(pod, Forward(f"refused{self.poison}"))  # type: ignore[arg-type]
+        return RunningForward(pod, Forwarded(8080, 80, f"refused{self.poison}"))  # type: ignore[arg-type]
 
     def fill_trash(self, folder: Path) -> None:
         """Move a file with a hostile name to the trash, as far as the disk accepts the name."""

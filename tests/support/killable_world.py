@@ -45,27 +45,27 @@ class When(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Death:
+class KillPoint:
     """The kubelet dies at its ``call``-th change from now on, counted from 0."""
 
     call: int
     when: When
 
 
-class Life:
+class KubeletRun:
     """The changes that one kubelet requested, and its end, if any."""
 
     def __init__(self) -> None:
-        self._death: Death | None = None
+        self._death: KillPoint | None = None
         self.calls: list[tuple[str, str]] = []
         """Verb, and the name of the container, if any."""
         self.over = asyncio.Event()
         self.deaf = False
         """Ignore the kubelet's changes of records."""
 
-    def dies(self, death: Death) -> None:
+    def kill_at(self, death: KillPoint) -> None:
         """Count changes from now on."""
-        self._death = Death(len(self.calls) + death.call, death.when)
+        self._death = KillPoint(len(self.calls) + death.call, death.when)
 
     async def check(self) -> None:
         """Block the calls of a dead kubelet."""
@@ -96,7 +96,7 @@ class Life:
 
 
 class KillableRuntime(MemoryRuntime):
-    life: Life
+    life: KubeletRun
 
     async def _enter(self, verb: str, delay: float = 0.0) -> None:
         await self.life.check()
@@ -109,8 +109,9 @@ class KillableRuntime(MemoryRuntime):
             made = await call()
             self.engine.stop_sandbox(self.engine.sandbox("memory", made.id))
         elif verb == "remove_sandbox":
-            for one in self.engine._inside(self.engine.sandbox("memory", args[0])):
-                self.engine.remove_container(one)
+            for one in list(self.engine.containers.values()):
+                if one.record.sandbox_id == args[0]:
+                    self.engine.remove_container(one)
 
     def _name(self, verb: str, *args: Any) -> str:
         if verb == "create_container":
@@ -119,7 +120,7 @@ class KillableRuntime(MemoryRuntime):
         return cell.record.name if cell is not None else ""
 
 
-def _mortal(verb: str) -> Callable[..., Awaitable[Any]]:
+def _killable(verb: str) -> Callable[..., Awaitable[Any]]:
     plain = getattr(MemoryRuntime, verb)
 
     async def call(self: KillableRuntime, *args: Any, **kwargs: Any) -> Any:
@@ -134,13 +135,13 @@ def _mortal(verb: str) -> Callable[..., Awaitable[Any]]:
 
 
 for _verb in VERBS:
-    setattr(KillableRuntime, _verb, _mortal(_verb))
+    setattr(KillableRuntime, _verb, _killable(_verb))
 
 
 class KillableRecords:
     """Ignores all changes of a dead kubelet."""
 
-    def __init__(self, records: Records, life: Life) -> None:
+    def __init__(self, records: Records, life: KubeletRun) -> None:
         self._records = records
         self._life = life
 
@@ -174,7 +175,7 @@ class KillableWorld(World):
     container name, the containers created and started by all kubelets; ``pulled`` counts pulls.
     """
 
-    life: Life
+    life: KubeletRun
 
     def __init__(self, **fields: Any) -> None:
         super().__init__(**fields)
@@ -202,7 +203,7 @@ class KillableWorld(World):
         self.engine.start_container = counted_start  # type: ignore[method-assign]
 
     def _new_runtime(self) -> MemoryRuntime:
-        self.life = Life()
+        self.life = KubeletRun()
         runtime = KillableRuntime(
             clock=self.clock, engine=self.engine, exec_behave=self._command, **self._delays
         )

@@ -64,9 +64,9 @@ async def listening(
                 writer.write(b"HTTP/1.0 400 Bad Request\r\n\r\nno TLS here")
                 await writer.drain()
                 raise ConnectionResetError
-            said = (first + await reader.readuntil(b"\r\n\r\n")).decode()
-            listener.requests.append(said)
-            path = said.split(" ")[1]
+            request = (first + await reader.readuntil(b"\r\n\r\n")).decode()
+            listener.requests.append(request)
+            path = request.split(" ")[1]
             writer.write(listener.answers.get(path, listener.answers[""]))
             await writer.drain()
             if listener.stall:

@@ -26,15 +26,15 @@ from podtui.api.v1 import (
     PodStatus,
     Secret,
 )
+from podtui.errors import SessionError
 from podtui.kubelet.base.config import KubeletConfig
 from podtui.kubelet.base.ports import ServiceAccountTokens
-from podtui.kubelet.containers.killer import Hooks
 from podtui.kubelet.kubelet import Kubelet
-from podtui.kubelet.prober.state import Probes
+from podtui.kubelet.prober.handlers import ProbeHandlers
 from podtui.manifest.folder_state import Folder
 from podtui.manifest.identity import seen_text, with_seen
-from podtui.runtime.memory import Behaviour, MemoryEngine, MemoryRuntime, Say
-from podtui.runtime.memory.images import invent
+from podtui.runtime.memory import Behaviour, MemoryEngine, MemoryRuntime, OutputLine
+from podtui.runtime.memory.images import simulated_image
 from podtui.runtime.protocol import (
     ContainerConfig,
     ContainerRecord,
@@ -51,13 +51,15 @@ FOREVER = 'trap "exit 0" TERM; while :; do sleep 3600 & wait $!; done'
 DEAF = 'trap "" TERM; while :; do sleep 3600 & wait $!; done'
 
 
-def ends(*lines: str | Say, code: int = 0, after: float = 0.0) -> Behaviour:
+def ends(*lines: str | OutputLine, code: int = 0, after: float = 0.0) -> Behaviour:
     return Behaviour(lines=lines, exit_after=after, exit_code=code)
 
 
 def no_file(path: str) -> Behaviour:
     """Behave like ``cat`` of a missing file."""
-    return ends(Say(f"cat: can't open '{path}': No such file or directory", "stderr"), code=1)
+    return ends(
+        OutputLine(f"cat: can't open '{path}': No such file or directory", "stderr"), code=1
+    )
 
 
 SCRIPTS = {
@@ -131,7 +133,8 @@ class LocalMemoryRuntime(MemoryRuntime):
     """A simulated engine on this machine, whose host is a `FakeHost`."""
 
     async def connect(self) -> EngineInfo:
-        return replace(await super().connect(), local=True, root_dir=ENGINE_ROOT)
+        info = await super().connect()
+        return replace(info, local=True, local_host_network=True, root_dir=ENGINE_ROOT)
 
 
 class World:
@@ -144,8 +147,6 @@ class World:
         jitter: float = 0.0,
         start_delay: float = 0.0,
         pull_delay: float = 0.0,
-        probes: Probes | None = None,
-        hooks: Hooks | None = None,
         host: FakeHost | None = None,
         **config: object,
     ) -> None:
@@ -158,18 +159,19 @@ class World:
         """
         self.engine = MemoryEngine(
             clock=self.clock,
-            images={PRESENT: invent(PRESENT)},
+            images={PRESENT: simulated_image(PRESENT)},
             behave=behave or self._behaviour_of,
         )
         self._delays = {"start_delay": start_delay, "pull_delay": pull_delay}
         self._host = host
         self.runtime = self._new_runtime()
         self.store: Store = open_store(None, clock=self.clock)
-        self.config = KubeletConfig(node_name="n1", simulated=True, **config)  # type: ignore[arg-type]
+        self.config = KubeletConfig(node_name="n1", **{"simulated": True, **config})  # type: ignore[arg-type]
         self._jitter = jitter
-        self._probes = probes
-        self._hooks = hooks
+        self._probe_handlers: ProbeHandlers | None = None
         self.pods: dict[str, Pod] = {}
+        self.folder_error = ""
+        """Why the folder cannot be read."""
         self.config_maps: dict[tuple[str, str], ConfigMap] = {}
         self.secrets: dict[tuple[str, str], Secret] = {}
         self.tokens: ServiceAccountTokens | None = None
@@ -193,6 +195,11 @@ class World:
         (cell,) = [c for c in self.engine.containers.values() if c.config is config]
         return found(self.clock.monotonic() - cell.started_mono)
 
+    def use_probes(self, handlers: ProbeHandlers) -> None:
+        """Run the probes of the kubelet, which must not run yet, and of later ones by these."""
+        self._probe_handlers = handlers
+        self.kubelet = self.new_kubelet()
+
     def new_kubelet(self) -> Kubelet:
         return Kubelet(
             runtime=self.runtime,
@@ -201,8 +208,7 @@ class World:
             folders=self._folders(),
             clock=self.clock,
             config=self.config,
-            probes=self._probes,
-            hooks=self._hooks,
+            probe_handlers=self._probe_handlers,
             host=self._host,
             jitter=lambda: self._jitter,
         )
@@ -210,10 +216,14 @@ class World:
     async def _folders(self) -> AsyncIterator[Folder]:
         while True:
             self._changed.clear()
-            yield Folder(
-                pods=dict(self.pods),
-                config_maps=dict(self.config_maps),
-                secrets=dict(self.secrets),
+            yield (
+                Folder(error=self.folder_error)
+                if self.folder_error
+                else Folder(
+                    pods=dict(self.pods),
+                    config_maps=dict(self.config_maps),
+                    secrets=dict(self.secrets),
+                )
             )
             await self._changed.wait()
 
@@ -235,7 +245,9 @@ class World:
         await asyncio.wait([self._task])
 
     @contextlib.asynccontextmanager
-    async def also(self, work: Callable[[], Awaitable[object]]) -> AsyncIterator[asyncio.Event]:
+    async def running_beside(
+        self, work: Callable[[], Awaitable[object]]
+    ) -> AsyncIterator[asyncio.Event]:
         """Run this beside the block; the event is set when it is done."""
         done = asyncio.Event()
 
@@ -332,10 +344,16 @@ class World:
         assert found is None or isinstance(found, Pod)
         return found
 
+    def shown(self, name: str = "web-n1") -> Pod | None:
+        """Return the pod as the kubelet shows it, even if that is not written yet."""
+        try:
+            return self.kubelet.endpoints.sessions.find("default", name)
+        except SessionError:
+            return None
+
     def phase(self, name: str = "web-n1") -> str:
-        uid = self.kubelet._statuses.find("default", name)
-        status = None if uid is None else self.kubelet._statuses.get(uid)
-        return "" if status is None else status.phase
+        found = self.shown(name)
+        return "" if found is None else found.status.phase
 
     async def events(self, name: str = "web-n1", *reasons: str) -> list[Event]:
         await settle()

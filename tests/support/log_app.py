@@ -5,6 +5,7 @@ from __future__ import annotations
 from textual.app import App, ComposeResult
 
 from podtui.tui.screens.logs.log_view import LogView
+from podtui.tui.views.logs.line_buffer import DISK_BYTES
 
 STAMP = b"2026-11-21T07:08:09.123456789Z "
 
@@ -12,8 +13,12 @@ STAMP = b"2026-11-21T07:08:09.123456789Z "
 class LogApp(App[None]):
     CSS = "LogView { height: 1fr; }"
 
+    def __init__(self, disk_bytes: int = DISK_BYTES) -> None:
+        super().__init__()
+        self._disk_bytes = disk_bytes
+
     def compose(self) -> ComposeResult:
-        yield LogView()
+        yield LogView(disk_bytes=self._disk_bytes)
 
     @property
     def log_view(self) -> LogView:

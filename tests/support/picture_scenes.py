@@ -6,12 +6,12 @@ from pathlib import Path
 from typing import Any, Final
 
 from picture_world import (
-    deeds,
     ended_by_deletion,
     forwards,
-    hungry,
-    hungry_manifest,
     images,
+    journal_entries,
+    oom_killed_manifest,
+    oom_killed_pod,
     plan,
     refused_plan,
     trashed,
@@ -32,7 +32,7 @@ from podtui.tui.commands.agent import switch_dialog
 from podtui.tui.commands.custom_commands import CommandTarget, CustomCommand
 from podtui.tui.commands.delete import delete_dialog, delete_pods_dialog
 from podtui.tui.commands.manifest_file import Rewrite
-from podtui.tui.commands.session import leave_dialog
+from podtui.tui.commands.session import RecordChange, leave_dialog
 from podtui.tui.screens import output_screen, trash_screen
 from podtui.tui.screens.aliases_screen import AliasesScreen
 from podtui.tui.screens.explain_screen import ExplainScreen
@@ -94,10 +94,10 @@ def with_shop() -> FakeClient:
     return client
 
 
-def with_hungry() -> FakeClient:
+def with_oom_killed_pod() -> FakeClient:
     client = world()
-    client.change(hungry())
-    client.change(hungry_manifest())
+    client.change(oom_killed_pod())
+    client.change(oom_killed_manifest())
     return client
 
 
@@ -116,24 +116,24 @@ async def no_figures() -> tuple[()]:
     return ()
 
 
-def loses(stage: Stage) -> None:
+def lose_agent(stage: Stage) -> None:
     client = stage.app.client
     assert isinstance(client, FakeClient)
-    client.lose("nobody listens on /run/podtui.sock")
+    client.disconnect("no agent listens on /run/podtui.sock")
 
 
-def finds_trash(stage: Stage) -> None:
+def show_trash(stage: Stage) -> None:
     stage.patch.setattr(trash_screen, "trashed_files", lambda folder: trashed())
     stage.app.push_screen(TrashScreen(Path(FOLDER)))
 
 
-def lists_forwards(stage: Stage) -> None:
+def show_forwards(stage: Stage) -> None:
     stage.app.session.forwards += forwards()
     stage.app.push_screen(ForwardsScreen())
 
 
-def lists_deeds(stage: Stage) -> None:
-    stage.app.session.journal += deeds()
+def show_journal(stage: Stage) -> None:
+    stage.app.session.journal += journal_entries()
     stage.app.push_screen(JournalScreen())
 
 
@@ -146,7 +146,7 @@ def begins(name: str) -> Opens:
     return opens
 
 
-def chooses_way(stage: Stage) -> None:
+def choose_target(stage: Stage) -> None:
     ways = [CommandTarget(name, {"IMAGE": image}) for name, image in
             (("web-n1/nginx", "nginx:1.27"), ("web-n1/exporter", "busybox:1.36"))]  # fmt: skip
     stage.does("scan", lambda: custom_runner.run_on(stage.app.session, SCAN, [ways]))
@@ -183,7 +183,7 @@ OVERVIEW: Final = {
 FULL_SCREENS: Final = {
     "overview-empty": Scene(shows=MainScreen, says="No pods", select="", client=empty, size=SMALL,
                             settings={"simulated": True}),
-    "overview-lost": Scene(shows=MainScreen, says="nobody listens", opens=loses, size=SMALL),
+    "overview-lost": Scene(shows=MainScreen, says="no agent listens", opens=lose_agent, size=SMALL),
     "overview-filter": key(MainScreen, "1 of 9", "slash", *"restarts>0", size=SMALL),
     "overview-cluster": Scene(shows=MainScreen, says="prod-eu", client=cluster,
                               settings={"server": CONTEXTS}),
@@ -207,16 +207,16 @@ FULL_SCREENS: Final = {
     "why-file": Scene(shows=WhyScreen, says="f shows the plan", size=SMALL,
                       opens=over(lambda: WhyScreen(None, "hello.yaml"))),
     "why-fix": key(WhyScreen, "Double the memory", "X", select="uid-hungry", size=SMALL,
-                   client=with_hungry),
+                   client=with_oom_killed_pod),
     "manifest": key(ManifestScreen, "imago", "1", "g", "enter", size=SMALL),
     "event": key(EventScreen, "Source", "2", "enter"),
     "tree": Scene(shows=TreeScreen, says="shop", select="", client=with_shop, size=SMALL,
                         opens=typed("tree"), keys=("end", "space")),
     "explain": Scene(shows=ExplainScreen, says="Fields", select="", size=SMALL,
                            opens=typed("explain spec.containers.livenessProbe")),
-    "trash": Scene(shows=TrashScreen, says="old.yaml", opens=finds_trash, size=SMALL),
-    "journal": Scene(shows=JournalScreen, says="docker start", opens=lists_deeds),
-    "forwards": Scene(shows=ForwardsScreen, says="connection refused", opens=lists_forwards),
+    "trash": Scene(shows=TrashScreen, says="old.yaml", opens=show_trash, size=SMALL),
+    "journal": Scene(shows=JournalScreen, says="docker start", opens=show_journal),
+    "forwards": Scene(shows=ForwardsScreen, says="connection refused", opens=show_forwards),
     "own-output": Scene(shows=OutputScreen, says="exit status 0", size=SMALL,
                         opens=over(lambda: OutputScreen(
                             SCAN, [CommandTarget("web-n1/nginx", {})]))),
@@ -252,7 +252,7 @@ DIALOGS: Final = {
     "choose-context": Scene(shows=Picker, says="staging", client=cluster, size=SMALL,
                             opens=typed("context"), settings={"server": CONTEXTS},
                             asked_by="app._ask_context"),
-    "own-choose": Scene(shows=Picker, says="select a container", opens=chooses_way, size=SMALL,
+    "own-choose": Scene(shows=Picker, says="select a container", opens=choose_target, size=SMALL,
                         asked_by="custom_runner._choose"),
     "delete-several": dialog(
         lambda: delete_dialog([web_manifest(), manifests()[0]],
@@ -273,18 +273,28 @@ DIALOGS: Final = {
     "plan": dialog(lambda: edit_manifest.plan_dialog("web.yaml", plan()),
                    "edit_manifest.plan_dialog", "Apply and replace"),
     "plan-missing": dialog(
-        lambda: edit_manifest.plan_dialog("web.yaml", None, "nobody listens on /run/podtui.sock"),
+        lambda: edit_manifest.plan_dialog("web.yaml", None, "no agent listens on /run/podtui.sock"),
         "edit_manifest.plan_dialog", "Save anyway"),
     "file-changed": dialog(
-        lambda: edit_manifest._changed_dialog("web.yaml", "web.yaml was written by somebody else"),
-        "edit_manifest._changed_dialog", "Overwrite"),
+        lambda: edit_manifest.changed_dialog("web.yaml", "web.yaml was written by somebody else"),
+        "edit_manifest.changed_dialog", "Overwrite"),
     "refused-record": dialog(
-        lambda: edit_record.refusal_dialog("web", 'Pod "web" is invalid: spec: Forbidden'),
+        lambda: edit_record.refusal_dialog(
+            "web", 'Pod "web" is invalid: spec: Forbidden', edit_manifest.KEEP_DRAFT),
         "edit_record.refusal_dialog", "Edit again"),
     "fix-record": dialog(
-        lambda: edit_record.fix_dialog(
-            pods("web")[0], "Remove the hostPort", "a: 1\nb: 2\n", "a: 1\n", edit_record.RECREATE),
-        "edit_record.fix_dialog", "Delete and create again"),
+        lambda: edit_record.change_dialog(
+            RecordChange(pods("web")[0], "a: 1\nb: 2\n", "a: 1\n", "Remove the hostPort"),
+            edit_record.Way(edit_record.RECREATE), "Remove the hostPort?", "Apply"),
+        "edit_record.change_dialog", "Delete and create again"),
+    "edit-record": dialog(
+        lambda: edit_record.edit_dialog(
+            RecordChange(pods("web")[0], "a: 1\nb: 2\n", "a: 1\n", "edit"),
+            edit_record.Way(edit_record.RECREATE, 'Pod "web" is invalid: spec: Forbidden'),
+            changed=True),
+        "edit_record.edit_dialog", "Delete and create again"),
+    "saved-pod": dialog(
+        lambda: edit_record.saved_dialog("web-n1"), "edit_record.saved_dialog", "Create it"),
     "remove-image": dialog(lambda: image_commands.removal_dialog(images()[3]),
                            "images.removal_dialog", "Remove image"),
     "overwrite": dialog(lambda: copy_files.overwrite_dialog(Path("hosts")),

@@ -41,7 +41,6 @@ from podtui.api.local import (
     FieldChange,
     FilePlan,
     Lack,
-    Leaver,
     Manifest,
     ManifestState,
     NodeImage,
@@ -49,6 +48,7 @@ from podtui.api.local import (
     Plan,
     PlanOutcome,
     PodPlan,
+    PodToRemove,
     PortHolder,
     Severity,
     WhatIf,
@@ -218,7 +218,7 @@ def images() -> tuple[NodeImage, ...]:
 
 def calls() -> tuple[EngineCall, ...]:
     """Return the agent's engine calls, the oldest first."""
-    told = (
+    calls = (
         (19, "create", "count", "docker create --name count --memory 32m busybox:1.36", "", 1),
         (18, "start", "count", "docker start count", "", 1),
         (12, "start", "app", "docker start app", "", 5),
@@ -229,11 +229,11 @@ def calls() -> tuple[EngineCall, ...]:
     return tuple(
         EngineCall(serial=n, time=ago(seconds=seconds), line=line, verb=verb, error=error,
                    pod=pods[container], container=container, count=count, seconds=0.3 * n)
-        for n, (seconds, verb, container, line, error, count) in enumerate(told, start=1)
+        for n, (seconds, verb, container, line, error, count) in enumerate(calls, start=1)
     )  # fmt: skip
 
 
-def deeds() -> tuple[JournalEntry, ...]:
+def journal_entries() -> tuple[JournalEntry, ...]:
     return (
         JournalEntry(now() - 95, "edit", f"$EDITOR {FOLDER}/web.yaml", "web-n1"),
         JournalEntry(
@@ -326,7 +326,9 @@ REFUSED: Final = WhatIf(
         PortHolder(port=8080, protocol="TCP", namespace="default", pod="web-n1"),
         PortHolder(port=53, protocol="UDP", process="dnsmasq", pid=612),
     ),
-    leave=(Leaver(namespace="default", name="web-n1", uid="u", frees={"cpu": 500}, ports=(8080,)),),
+    leave=(
+        PodToRemove(namespace="default", name="web-n1", uid="u", frees={"cpu": 500}, ports=(8080,)),
+    ),
     remarks=("Other programs use ports that it needs: its sandbox could not start.",),
 )
 
@@ -346,14 +348,14 @@ spec:
 """
 
 
-def hungry() -> Pod:
+def oom_killed_pod() -> Pod:
     """Return a pod that is OOM-killed repeatedly."""
     looping = waiting("CrashLoopBackOff", "back-off 40s restarting failed container=app")
     return pod("hungry", status("app", looping, restarts=3, last=ended(137, "OOMKilled")),
                limits={"memory": "16Mi"}, ip="172.17.0.11")  # fmt: skip
 
 
-def hungry_manifest() -> Manifest:
+def oom_killed_manifest() -> Manifest:
     """Return its manifest with positions of fields, as provided by the agent."""
     return _placed(manifest("hungry.yaml", text=HUNGRY, pod_name="hungry-n1"))
 
@@ -362,8 +364,10 @@ def broken_manifest() -> Manifest:
     """Return an invalid manifest with the agent's messages, whose fix can be applied."""
     made = broken()
     (wrong,) = made.status.diagnostics
-    told = (structs.replace(wrong, fix='did you mean "image"?'),)
-    return _placed(structs.replace(made, status=structs.replace(made.status, diagnostics=told)))
+    diagnostics = (structs.replace(wrong, fix='did you mean "image"?'),)
+    return _placed(
+        structs.replace(made, status=structs.replace(made.status, diagnostics=diagnostics))
+    )
 
 
 def _placed(made: Manifest) -> Manifest:

@@ -44,11 +44,11 @@ class Stage:
     pilot: Pilot[Any]
     patch: pytest.MonkeyPatch
 
-    def does(self, name: str, deed: Callable[[], Awaitable[object]]) -> None:
+    def does(self, name: str, action: Callable[[], Awaitable[object]]) -> None:
         """Start an action, as a key does."""
 
         async def run() -> None:
-            await deed()
+            await action()
 
         self.app.session.start(name, run)
 
@@ -78,7 +78,7 @@ class Scene:
         return dataclasses.replace(self, size=size)
 
 
-class Taken(App[str]):
+class TakenPicture(App[str]):
     """Stands for the app in `snap_compare`: its picture is already taken."""
 
     def __init__(self, svg: str) -> None:
@@ -113,7 +113,7 @@ async def _play(scene: Scene, themes: Sequence[str], patch: pytest.MonkeyPatch) 
         taken: dict[str, str] = {}
         for theme in themes:
             app.theme = theme
-            await stands_still(pilot)
+            await wait_until_stable(pilot)
             taken[theme] = app.export_screenshot(title=app.title, simplify=True)
         return taken
 
@@ -146,7 +146,7 @@ async def _choose(app: PodtuiApp, pilot: Pilot[Any], key: str) -> None:
     await wait_for(pilot, lambda: main(app).pods.table.select(key), "the pod")
     name = app.model.pods[key].metadata.name
     await wait_for(pilot, lambda: any(name in line for line in table_text(app)), "the pod's row")
-    told = sum(one.involvedObject.name == name for one in app.model.events.values())
+    event_count = sum(one.involvedObject.name == name for one in app.model.events.values())
 
     def log_is_shown() -> bool:
         # The log of the pod chosen before stays for a moment, with as many lines.
@@ -155,10 +155,10 @@ async def _choose(app: PodtuiApp, pilot: Pilot[Any], key: str) -> None:
 
     await wait_for(pilot, log_is_shown, "the pod's own log")
     buffer = main(app).logs.view.buffer
-    await wait_for(pilot, lambda: len(buffer) >= len(LOG) + told, "the log and its events")
+    await wait_for(pilot, lambda: len(buffer) >= len(LOG) + event_count, "the log and its events")
 
 
-async def stands_still(pilot: Pilot[Any]) -> None:
+async def wait_until_stable(pilot: Pilot[Any]) -> None:
     """Run the app until nothing changes any more: logs and events arrive asynchronously."""
     last, same = None, 0
     for _ in range(400):

@@ -168,7 +168,7 @@ class PtyTerminal:
             if self.model.asked and not asked:
                 os.write(self._master, ANSWER)
 
-    def see(self, pattern: str, timeout: float = 30.0) -> str:
+    def wait_for(self, pattern: str, timeout: float = 30.0) -> str:
         """Read until the screen matches; return the screen."""
         self.until(lambda: re.search(pattern, self.screen, re.MULTILINE), repr(pattern), timeout)
         return self.screen

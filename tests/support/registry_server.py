@@ -110,8 +110,8 @@ def pushed_image(
     finally:
         raw.remove_container(made)
     try:
-        said = raw.push(repository, tag, auth_config=auth, stream=True, decode=True)
-        assert [line for line in said if "error" in line] == []
+        lines = raw.push(repository, tag, auth_config=auth, stream=True, decode=True)
+        assert [line for line in lines if "error" in line] == []
     finally:
         raw.remove_image(name)
     try:

@@ -158,8 +158,8 @@ class Bench:
         async with asyncio.TaskGroup() as group:
             task = group.create_task(collect())
             try:
-                for knock in range(50):
-                    knocker = await self.create(sandbox, "true", name="knock", attempt=knock)
+                for attempt in range(50):
+                    knocker = await self.create(sandbox, "true", name="knock", attempt=attempt)
                     await self.runtime.remove_container(knocker)
                     if seen:
                         break

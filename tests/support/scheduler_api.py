@@ -42,10 +42,10 @@ class FakeApi(SchedulerApi):
         meta = msgspec.structs.replace(item.metadata, resourceVersion=str(self._version))
         item = msgspec.structs.replace(item, metadata=meta)
         self.objects[type(item)][meta.name] = item
-        self._tell(type(item), Changed((item,)))
+        self._send(type(item), Changed((item,)))
 
     def remove(self, kind: type[Any], name: str) -> None:
-        self._tell(kind, Removed((self.objects[kind].pop(name),)))
+        self._send(kind, Removed((self.objects[kind].pop(name),)))
 
     def pod(self, name: str) -> Pod:
         return self.objects[Pod][name]
@@ -53,18 +53,18 @@ class FakeApi(SchedulerApi):
     def notes(self, reason: str) -> list[str]:
         return [event.message for event in self.events if event.reason == reason]
 
-    def lose(self, reason: str = "no agent is running") -> None:
+    def disconnect(self, reason: str = "no agent is running") -> None:
         self.down = True
         for _, queue in self._watches:
             queue.put_nowait(Lost(reason))
 
-    def come_back(self) -> None:
+    def reconnect(self) -> None:
         """Answer again; every client lists again."""
         self.down = False
         for kind, queue in self._watches:
             queue.put_nowait(Synced(tuple(self.objects[kind].values())))
 
-    def _tell(self, kind: type[Any], delta: Delta) -> None:
+    def _send(self, kind: type[Any], delta: Delta) -> None:
         for watched, queue in self._watches:
             if watched is kind and not self.silent and not self.down:
                 queue.put_nowait(delta)

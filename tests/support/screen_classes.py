@@ -32,14 +32,14 @@ def screen_classes() -> set[type[Screen[Any]]]:
     while todo:
         kind = todo.pop()
         below = [one for one in kind.__subclasses__() if one.__module__.startswith("podtui.")]
-        own = kind.__module__.startswith("podtui.")
-        if own and not below:
+        is_ours = kind.__module__.startswith("podtui.")
+        if is_ours and not below:
             found.add(kind)
         todo += kind.__subclasses__()
     return found
 
 
-def asking_functions() -> set[str]:
+def dialog_functions() -> set[str]:
     """Return every function that creates a dialog, as ``module.function``, except generic ones."""
     found: set[str] = set()
     for module in modules():
@@ -47,12 +47,14 @@ def asking_functions() -> set[str]:
         with open(module.__file__, encoding="utf-8") as file:
             tree = ast.parse(file.read())
         for node in ast.walk(tree):
-            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and _asks(node, module):
+            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and _creates_dialog(
+                node, module
+            ):
                 found.add(f"{module.__name__.rpartition('.')[2]}.{node.name}")
     return found - {"dialogs.confirmation"}
 
 
-def _asks(function: ast.AST, module: ModuleType) -> bool:
+def _creates_dialog(function: ast.AST, module: ModuleType) -> bool:
     for node in ast.walk(function):
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
             name = node.func.id

@@ -131,6 +131,14 @@ def event(name: str, involved: str = "web", reason: str = "Started") -> Event:
     )
 
 
+async def put_records(store: Store) -> None:
+    """Store three pods in two namespaces, their node, and an event."""
+    for item in (pod("web", app="web"), pod("db", phase="Pending"), pod("far", "other")):
+        await store.put("pods", item)
+    await store.put("nodes", node())
+    await store.put("events", event("web.1"))
+
+
 def line(text: bytes, *, partial: bool = False) -> LogLine:
     return LogLine(
         timestamp=f"{LONG_AGO[:-1]}.000000001Z", stream="stdout", content=text, partial=partial

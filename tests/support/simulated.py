@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from runtime_bench import IMAGE, MakeRuntime
 
 from podtui.clock import Clock, SystemClock
-from podtui.runtime.memory import Behaviour, MemoryEngine, MemoryRuntime, Say
-from podtui.runtime.memory.images import invent
+from podtui.runtime.memory import Behaviour, MemoryEngine, MemoryRuntime, OutputLine
+from podtui.runtime.memory.images import simulated_image
 from podtui.runtime.protocol import ContainerConfig
 
 NO_SUCH_COMMAND = 'exec: "nosuchcommand": executable file not found in $PATH'
@@ -16,7 +16,7 @@ _IGNORES = "trap '' TERM; "
 _OLD_AND_NEW = "for i in 1 2 3 4 5 6; do seq -w ${i}0000 ${i}0090; sleep 0.1; done"
 
 
-def ends(*lines: str | Say, code: int = 0) -> Behaviour:
+def ends(*lines: str | OutputLine, code: int = 0) -> Behaviour:
     """Print and exit at once."""
     return Behaviour(lines=lines, exit_after=0.0, exit_code=code)
 
@@ -37,7 +37,7 @@ CONTAINERS = {
     "cat /dev/termination-log; exit 1": ends(code=1),
     "echo filling; exec tail /dev/zero": Behaviour(lines=("filling",), exit_after=0.0, oom=True),
     "echo one; sleep 0.1; echo two >&2; sleep 0.1; echo; echo '  é tail  '; printf end": ends(
-        "one", Say("two", "stderr"), "", "  é tail  ", "end"
+        "one", OutputLine("two", "stderr"), "", "  é tail  ", "end"
     ),
     "for i in 1 2 3; do echo $i; sleep 0.2; done": Behaviour(
         loop=("{n}",), period=0.2, exit_after=0.7
@@ -57,11 +57,11 @@ CONTAINERS = {
 COMMANDS: dict[tuple[str, ...], Behaviour] = {
     ("cat",): Behaviour(echoes=True),
     ("sh", "-c", "cat; echo wrong >&2; exit 7"): Behaviour(
-        lines=(Say("wrong", "stderr"),), echoes=True, exit_code=7
+        lines=(OutputLine("wrong", "stderr"),), echoes=True, exit_code=7
     ),
     ("sleep", "60"): Behaviour(),
     ("sh", "-c", "echo done; exit 0"): ends("done"),
-    ("nosuchcommand",): ends(Say(NO_SUCH_COMMAND, "stderr"), code=127),
+    ("nosuchcommand",): Behaviour(start_error=NO_SUCH_COMMAND),
 }
 
 
@@ -79,7 +79,7 @@ def memory(
         return commands.get(words)
 
     clock = clock or SystemClock()
-    engine = MemoryEngine(clock=clock, images={IMAGE: invent(IMAGE)}, behave=behave)
+    engine = MemoryEngine(clock=clock, images={IMAGE: simulated_image(IMAGE)}, behave=behave)
     return lambda root: MemoryRuntime(
         root=root, clock=clock, engine=engine, exec_behave=exec_behave
     )

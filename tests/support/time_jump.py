@@ -14,7 +14,7 @@ LOOK_SECONDS = 0.01
 
 
 @asynccontextmanager
-async def time_passes(seconds: float, *, once: Callable[[], bool]) -> AsyncGenerator[None]:
+async def jump_time(seconds: float, *, once: Callable[[], bool]) -> AsyncGenerator[None]:
     """Advance the running loop's time by ``seconds`` beside the block, as soon as ``once()`` is
     true.
     """

@@ -81,7 +81,7 @@ class Terminal:
         # It may report it before the program's last output, which then replaces the report.
         return f"{shown}\n{ENDED}" if dead == "1" else shown
 
-    def see(self, pattern: str, timeout: float = 120.0) -> str:
+    def wait_for(self, pattern: str, timeout: float = 120.0) -> str:
         """Wait until the screen matches ``pattern``; return the screen."""
         deadline = time.monotonic() + timeout
         while True:
@@ -92,7 +92,7 @@ class Terminal:
                 pytest.fail(f"not seen within {timeout:.0f} s: {pattern!r}\n{shown}")
             time.sleep(0.05)
 
-    def see_no(self, pattern: str, timeout: float = 120.0) -> str:
+    def wait_gone(self, pattern: str, timeout: float = 120.0) -> str:
         deadline = time.monotonic() + timeout
         while True:
             shown = self.screen()
@@ -108,7 +108,7 @@ class Terminal:
         """Wait until the screen matches ``pattern`` and is stable, and click in the middle of
         its first group or of the whole match; return the screen that was clicked on.
         """
-        shown = self.see(pattern, timeout)
+        shown = self.wait_for(pattern, timeout)
         x, y = place_of(shown, pattern)
         while (x, y) != (place := self._place_soon(pattern, timeout)):
             x, y = place
@@ -118,11 +118,11 @@ class Terminal:
 
     def _place_soon(self, pattern: str, timeout: float) -> tuple[int, int]:
         time.sleep(0.15)
-        return place_of(self.see(pattern, timeout), pattern)
+        return place_of(self.wait_for(pattern, timeout), pattern)
 
     def wheel(self, pattern: str, lines: int) -> None:
         """Turn the wheel where the screen says ``pattern``; down, or up by a negative number."""
-        x, y = place_of(self.see(pattern), pattern)
+        x, y = place_of(self.wait_for(pattern), pattern)
         self.type(f"\x1b[<{65 if lines > 0 else 64};{x};{y}M" * abs(lines))
 
     def kill(self) -> None:

@@ -28,7 +28,7 @@ spec:
 """
 
 
-def hungry_manifest(
+def oom_killed_manifest(
     path: str = "/m/hungry.yaml", text: str = HUNGRY, uid: str = "uid-hungry"
 ) -> Manifest:
     places = read_manifest(path, text.encode(), node_name="n1").places
@@ -75,12 +75,12 @@ def ordered_pod() -> Pod:
         initContainers=(setup, structs.replace(mesh, restartPolicy="Always")),
         ephemeralContainers=(debugger,),
     )
-    told = structs.replace(
+    pod_status = structs.replace(
         base.status,
         initContainerStatuses=base.status.initContainerStatuses[::-1],
         ephemeralContainerStatuses=(status("debugger-1"),),
     )
-    return structs.replace(base, spec=spec, status=told)
+    return structs.replace(base, spec=spec, status=pod_status)
 
 
 def pulling(name: str, text: str, image: str = "big:1") -> Pod:

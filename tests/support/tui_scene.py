@@ -402,7 +402,7 @@ class FakeClient:
         self.planned: list[tuple[str, bytes | None]] = []
         self.answer_plan: Plan | None = None
 
-    def say(self, kind: type, delta: Delta) -> None:
+    def send(self, kind: type, delta: Delta) -> None:
         self.queues.setdefault(kind, asyncio.Queue()).put_nowait(delta)
 
     def fill(
@@ -412,20 +412,20 @@ class FakeClient:
         manifests: Iterable[Manifest] = (),
         nodes: Iterable[Node] = (),
     ) -> None:
-        self.say(Node, Synced(tuple(nodes)))
-        self.say(Pod, Synced(tuple(pods)))
-        self.say(Event, Synced(tuple(events)))
-        self.say(Manifest, Synced(tuple(manifests)))
+        self.send(Node, Synced(tuple(nodes)))
+        self.send(Pod, Synced(tuple(pods)))
+        self.send(Event, Synced(tuple(events)))
+        self.send(Manifest, Synced(tuple(manifests)))
 
     def change(self, *items: Any) -> None:
-        self.say(type(items[0]), Changed(tuple(items)))
+        self.send(type(items[0]), Changed(tuple(items)))
 
     def remove(self, *items: Any) -> None:
-        self.say(type(items[0]), Removed(tuple(items)))
+        self.send(type(items[0]), Removed(tuple(items)))
 
-    def lose(self, reason: str) -> None:
+    def disconnect(self, reason: str) -> None:
         for kind in (Node, Pod, Event, Manifest):
-            self.say(kind, Lost(reason))
+            self.send(kind, Lost(reason))
 
     async def follow(self, kind: Any, namespace: str = "") -> AsyncIterator[Delta]:
         queue = self.queues.setdefault(kind, asyncio.Queue())

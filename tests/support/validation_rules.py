@@ -172,7 +172,7 @@ def _in_full(message: str) -> str:
     return message
 
 
-def agrees(expected: str, message: str) -> bool:
+def is_expected(expected: str, message: str) -> bool:
     """Return whether a message is the expected one."""
     parts = expected.split("…")
     if len(parts) == 1:

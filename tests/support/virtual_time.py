@@ -19,6 +19,8 @@ from __future__ import annotations
 
 import asyncio
 import functools
+import heapq
+import itertools
 import selectors
 import time
 from collections.abc import Callable, Coroutine
@@ -89,6 +91,8 @@ class VirtualLoop(asyncio.SelectorEventLoop):
         self._cpu_limit = cpu_limit
         self._cpu_start: float | None = None
         self._failed = False
+        self._timers: list[tuple[float, int, asyncio.TimerHandle]] = []
+        self._timer_numbers = itertools.count()
         self.executor_jobs = 0
         selector = _VirtualSelector()
         selector.loop = self
@@ -100,11 +104,23 @@ class VirtualLoop(asyncio.SelectorEventLoop):
     def advance(self, seconds: float) -> None:
         """Advance time to the next timer, which is ``seconds`` away."""
         target = self._now + seconds
-        scheduled = self._scheduled  # type: ignore[attr-defined]
+        while self._timers and (self._timers[0][2].cancelled() or self._timers[0][0] <= self._now):
+            heapq.heappop(self._timers)
         # The sum of differences misses the timer by rounding; nobody may wake early.
-        if scheduled and abs(scheduled[0].when() - target) < 1e-6:
-            target = scheduled[0].when()
+        if self._timers and abs(self._timers[0][0] - target) < 1e-6:
+            target = self._timers[0][0]
         self._now = max(self._now, target)
+
+    def call_at(self, when: float, *call: Any, **context: Any) -> asyncio.TimerHandle:
+        timer = super().call_at(when, *call, **context)
+        heapq.heappush(self._timers, (when, next(self._timer_numbers), timer))
+        return timer
+
+    def pending_timers(self) -> list[asyncio.TimerHandle]:
+        """Return the timers that are still to run."""
+        return [
+            timer for when, _, timer in self._timers if not timer.cancelled() and when > self._now
+        ]
 
     def run_in_executor(self, executor: Any, func: Any, *args: Any) -> asyncio.Future[Any]:
         future = super().run_in_executor(executor, func, *args)

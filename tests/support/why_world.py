@@ -30,9 +30,9 @@ def one(text: str = "", pod: str = "") -> str:
     """Return a manifest with one container ``c`` with these fields; ``pod`` is added to the
     spec.
     """
-    own = textwrap.indent(textwrap.dedent(text), "    ")
+    indented = textwrap.indent(textwrap.dedent(text), "    ")
     return HEAD + textwrap.indent(
-        f"{textwrap.dedent(pod)}containers:\n  - name: c\n    image: busybox:1\n{own}", "  "
+        f"{textwrap.dedent(pod)}containers:\n  - name: c\n    image: busybox:1\n{indented}", "  "
     )
 
 
@@ -85,23 +85,23 @@ class Asked:
     async def why(self, **more: Any) -> Diagnosis:
         """Return the diagnosis, which must agree with the pod's health."""
         facts = await self.facts(**more)
-        said = diagnose(facts)
-        if said.cause not in ("EngineLost", "ManifestBroken"):
+        diagnosis = diagnose(facts)
+        if diagnosis.cause not in ("EngineLost", "ManifestInvalid"):
             health = pod_health(facts.pod, facts.now)
-            assert (said.health in WELL) is health.well, (said, health)
-        return said
+            assert (diagnosis.health in WELL) is health.well, (diagnosis, health)
+        return diagnosis
 
     async def until(self, cause: str, limit: float = 120.0, **more: Any) -> Diagnosis:
         """Wait until this is the cause. Fail with the last diagnosis."""
-        said = None
+        diagnosis = None
         for _ in range(round(limit / 0.5)):
             await self.world.sleep(0.5)
             if await self.world.record(self.pod.metadata.name) is None:
                 continue
-            said = await self.why(**more)
-            if said.cause == cause:
-                return said
-        raise AssertionError(f"never {cause}; at last {said}")
+            diagnosis = await self.why(**more)
+            if diagnosis.cause == cause:
+                return diagnosis
+        raise AssertionError(f"never {cause}; at last {diagnosis}")
 
 
 @asynccontextmanager
@@ -127,9 +127,19 @@ def fix_titles(diagnosis: Diagnosis) -> list[str]:
     return [fix.title for fix in diagnosis.fixes]
 
 
-def the_fix(diagnosis: Diagnosis, words: str) -> int:
+def fix_index(diagnosis: Diagnosis, words: str) -> int:
     return next(n for n, fix in enumerate(diagnosis.fixes) if words in fix.title)
 
 
 Setting = Callable[[World], None]
-__all__ = ["Asked", "Fix", "asked", "fix_titles", "fixed", "manifest_of", "one", "spec", "the_fix"]
+__all__ = [
+    "Asked",
+    "Fix",
+    "asked",
+    "fix_index",
+    "fix_titles",
+    "fixed",
+    "manifest_of",
+    "one",
+    "spec",
+]

@@ -62,7 +62,7 @@ class _Effect:
     restarts: tuple[str, ...] = ()
 
 
-def comes(plan: Plan) -> tuple[tuple[str, str], ...]:
+def pods_to_admit(plan: Plan) -> tuple[tuple[str, str], ...]:
     """Return the namespace and name of each pod that the node would have to admit."""
     requested = (PlanOutcome.NEW, PlanOutcome.REPLACED)
     return tuple((pod.namespace, pod.name) for pod in plan.pods if pod.outcome in requested)
@@ -96,11 +96,11 @@ def _pods(preview: Preview, rejections: Mapping[tuple[str, str], str]) -> Iterat
     """Yield the pods of the file first, then the other pods that are affected."""
     before = {full_name(pod): pod for pod in preview.before.pods.values()}
     after = {full_name(pod): pod for pod in preview.after.pods.values()}
-    own = {_pod_of(preview.before, preview.name), _pod_of(preview.after, preview.name)}
-    for name in sorted({*before, *after}, key=lambda name: (name not in own, name)):
+    file_pods = {_pod_of(preview.before, preview.name), _pod_of(preview.after, preview.name)}
+    for name in sorted({*before, *after}, key=lambda name: (name not in file_pods, name)):
         old, new = before.get(name), after.get(name)
         plan = _pod(old, new, preview, rejections)
-        if plan.outcome is not PlanOutcome.UNCHANGED or name in own:
+        if plan.outcome is not PlanOutcome.UNCHANGED or name in file_pods:
             yield plan
 
 

@@ -31,7 +31,7 @@ _NATIVE_DOMAIN: Final = "kubernetes.io/"
 _RESTART_ALL: Final = "RestartAllContainersOnContainerExits"
 
 
-def _lack_verdict(lack: Lack) -> tuple[str, str]:
+def _lack_failure(lack: Lack) -> tuple[str, str]:
     message = (
         f"Node didn't have enough resource: {lack.resource}, requested: {lack.requested},"
         f" used: {lack.used}, capacity: {lack.capacity}"
@@ -71,14 +71,14 @@ def lacks_of(
 
 
 def _port_is_taken(pod: Pod, others: Sequence[Pod]) -> bool:
-    mine = host_ports(pod)
-    if not mine:
+    wanted = host_ports(pod)
+    if not wanted:
         return False
     taken = {port for other in others for port in host_ports(other)}
-    return any(ports_clash(port, theirs) for port in mine for theirs in taken)
+    return any(ports_clash(port, used) for port in wanted for used in taken)
 
 
-def _misfits(pod: Pod, node: NodeView, others: Sequence[Pod]) -> Iterator[tuple[str, str]]:
+def _mismatches(pod: Pod, node: NodeView, others: Sequence[Pod]) -> Iterator[tuple[str, str]]:
     """Yield (reason, message) for each mismatch other than a lack of resources."""
     if not node_matches(pod, node.name, node.labels):
         yield "NodeAffinity", "node(s) didn't match Pod's node affinity/selector"
@@ -135,12 +135,12 @@ def _system(pod: Pod, node: NodeView) -> AdmitResult | None:
 def _fit(pod: Pod, node: NodeView, others: Sequence[Pod], requests_of: RequestsOf) -> AdmitResult:
     lacks = tuple(lacks_of(pod, node, others, requests_of))
     figures = tuple((one.resource, one.requested, one.used, one.capacity) for one in lacks)
-    misfits = [
+    mismatches = [
         (reason, f"Predicate {reason} failed: {words}")
-        for reason, words in _misfits(pod, node, others)
+        for reason, words in _mismatches(pod, node, others)
     ]
     critical = is_critical(pod)
-    failures = misfits if critical else [*map(_lack_verdict, lacks), *misfits]
+    failures = mismatches if critical else [*map(_lack_failure, lacks), *mismatches]
     if failures:
         reason, message = failures[0]
         return AdmitResult(admitted=False, reason=reason, message=message, lacks=figures)
@@ -166,8 +166,8 @@ def _fit(pod: Pod, node: NodeView, others: Sequence[Pod], requests_of: RequestsO
 
 def _features(pod: Pod, gates: Mapping[str, bool]) -> AdmitResult | None:
     """Reject a pod that uses a feature whose feature gate is off."""
-    own = pod.spec.resources
-    named = () if own is None else (*own.requests, *own.limits)
+    resources = pod.spec.resources
+    named = () if resources is None else (*resources.requests, *resources.limits)
     if any(map(is_pod_level, named)) and not gates.get("PodLevelResources", True):
         return _refused(
             "PodLevelResourcesNotSupported", "PodLevelResources feature gate is disabled"

@@ -42,8 +42,8 @@ def is_preemptable(newcomer: Pod, other: Pod) -> bool:
     """Return whether ``other`` may be ended to make room for ``newcomer``."""
     if is_critical(newcomer) and not is_critical(other):
         return True
-    mine, theirs = newcomer.spec.priority, other.spec.priority
-    return mine is not None and theirs is not None and mine > theirs
+    priority, other_priority = newcomer.spec.priority, other.spec.priority
+    return priority is not None and other_priority is not None and priority > other_priority
 
 
 def _without(needs: Needs, ended: Sequence[_Candidate]) -> Needs:

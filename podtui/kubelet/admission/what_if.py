@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from itertools import combinations
 from typing import Final
 
-from podtui.api.local import Lack, Leaver, PortHolder, WhatIf
+from podtui.api.local import Lack, PodToRemove, PortHolder, WhatIf
 from podtui.api.pod_resources import RequestsOf, pod_requests
 from podtui.api.pods import host_ports, ports_clash
 from podtui.api.v1 import ObjectMeta, Pod
@@ -109,7 +109,7 @@ def what_if(pod: Pod, on: AdmissionContext) -> WhatIf:
     lacks = tuple(lacks_of(pod, on.node, others, on.requests))
     holders = tuple(_pod_holders(pod, others))
     programs = tuple(_programs(pod, on))
-    leave = _leavers(lacks, holders, others, verdict, on.requests)
+    leave = _pods_to_remove(lacks, holders, others, verdict, on.requests)
     return WhatIf(
         metadata=ObjectMeta(
             name=pod.metadata.name, namespace=pod.metadata.namespace, uid=pod.metadata.uid
@@ -126,19 +126,19 @@ def what_if(pod: Pod, on: AdmissionContext) -> WhatIf:
 
 
 def _same_name(one: Pod, other: Pod) -> bool:
-    mine, theirs = one.metadata, other.metadata
-    return (mine.namespace, mine.name) == (theirs.namespace, theirs.name)
+    left, right = one.metadata, other.metadata
+    return (left.namespace, left.name) == (right.namespace, right.name)
 
 
 def _pod_holders(pod: Pod, others: Iterable[Pod]) -> Iterator[PortHolder]:
-    mine = sorted(host_ports(pod))
-    for other in others if mine else ():
-        for theirs in sorted(host_ports(other)):
-            if any(ports_clash(port, theirs) for port in mine):
+    wanted = sorted(host_ports(pod))
+    for other in others if wanted else ():
+        for used in sorted(host_ports(other)):
+            if any(ports_clash(port, used) for port in wanted):
                 yield PortHolder(
-                    protocol=theirs[0],
-                    hostIP=theirs[1],
-                    port=theirs[2],
+                    protocol=used[0],
+                    hostIP=used[1],
+                    port=used[2],
                     namespace=other.metadata.namespace,
                     pod=other.metadata.name,
                 )
@@ -147,36 +147,36 @@ def _pod_holders(pod: Pod, others: Iterable[Pod]) -> Iterator[PortHolder]:
 def _programs(pod: Pod, on: AdmissionContext) -> Iterator[PortHolder]:
     """Yield the conflicting listeners that do not belong to a pod. `_pod_holders` covers ports that
     a pod declares."""
-    mine = host_ports(pod)
+    wanted = host_ports(pod)
     of_pods = {port for other in on.active for port in host_ports(other)}
     seen: set[tuple[str, int, int | None]] = set()
     for listener in on.listeners:
-        theirs = (listener.protocol, listener.ip, listener.port)
+        used = (listener.protocol, listener.ip, listener.port)
         key = (listener.protocol, listener.port, listener.pid)
-        if key in seen or not any(ports_clash(port, theirs) for port in mine):
+        if key in seen or not any(ports_clash(port, used) for port in wanted):
             continue
-        if any(ports_clash(port, theirs) for port in of_pods):
+        if any(ports_clash(port, used) for port in of_pods):
             continue
         seen.add(key)
         yield PortHolder(
             protocol=listener.protocol,
-            hostIP=theirs[1],
+            hostIP=used[1],
             port=listener.port,
             process=listener.process,
             pid=listener.pid,
         )
 
 
-def _leavers(
+def _pods_to_remove(
     lacks: Sequence[Lack],
     holders: Sequence[PortHolder],
     others: Sequence[Pod],
     verdict: AdmitResult,
     requests: RequestsOf,
-) -> tuple[Leaver, ...]:
+) -> tuple[PodToRemove, ...]:
     """Return the pods that would have to end: all pods that hold a needed port, plus the fewest
     others that free the remaining resources."""
-    if any(lack.hopeless for lack in lacks):
+    if any(lack.exceeds_node for lack in lacks):
         return ()
     names = [lack.resource for lack in lacks]
     ports: dict[tuple[str, str], list[int]] = {}
@@ -199,7 +199,7 @@ def _leavers(
         free = (Candidate(uid, given) for uid, given in frees.items() if uid not in must)
         gone = must | set(smallest_set(free, needs))
     return tuple(
-        Leaver(
+        PodToRemove(
             namespace=pod.metadata.namespace,
             name=pod.metadata.name,
             uid=pod.metadata.uid,
@@ -220,11 +220,12 @@ def _remarks(
     verdict: AdmitResult,
     lacks: Sequence[Lack],
     programs: Sequence[PortHolder],
-    leave: Sequence[Leaver],
+    leave: Sequence[PodToRemove],
 ) -> Iterator[str]:
-    hopeless = [lack.resource for lack in lacks if lack.hopeless]
-    if hopeless:
-        yield f"It asks for more {' and '.join(hopeless)} than the node has for all pods together."
+    impossible = [lack.resource for lack in lacks if lack.exceeds_node]
+    if impossible:
+        names = " and ".join(impossible)
+        yield f"It asks for more {names} than the node has for all pods together."
     if leave and not verdict.admitted and not lacks:
         yield "The kubelet ends no pod for the sake of a port."
     elif leave and not verdict.admitted:

@@ -41,6 +41,23 @@ POD_START_SECONDS: Final = Histogram(
     buckets=_POD_START,
     registry=KUBELET,
 )
+POD_WORKER_START_SECONDS: Final = Histogram(
+    "kubelet_pod_worker_start_duration_seconds",
+    "Time from the first sight of a pod to the first pass of its worker",
+    registry=KUBELET,
+)
+POD_START_TOTAL_SECONDS: Final = Histogram(
+    "kubelet_pod_start_total_duration_seconds",
+    "Time from the creation of an API pod until all its containers run",
+    buckets=_POD_START,
+    registry=KUBELET,
+)
+POD_START_SLI_SECONDS: Final = Histogram(
+    "kubelet_pod_start_sli_duration_seconds",
+    "The same without image pulls and init containers, for pods without persistent volumes",
+    buckets=_POD_START,
+    registry=KUBELET,
+)
 RELIST_SECONDS: Final = Histogram(
     "kubelet_pleg_relist_duration_seconds", "Duration of a relist", registry=KUBELET
 )
@@ -87,6 +104,23 @@ STARTED_CONTAINERS_ERRORS: Final = Counter(
     ["container_type", "code"],
     registry=KUBELET,
 )
+TERMINATED_CONTAINERS: Final = Counter(
+    "kubelet_terminated_containers_total",
+    "Terminated containers",
+    ["container_type", "exit_code", "reason"],
+    registry=KUBELET,
+)
+ORPHANED_PODS: Final = Counter(
+    "kubelet_orphaned_runtime_pods_total",
+    "Pods that the container runtime has and no source knows",
+    registry=KUBELET,
+)
+RESTARTED_PODS: Final = Counter(
+    "kubelet_restarted_pods_total",
+    "Pods that were removed and came back with the same UID",
+    ["static"],
+    registry=KUBELET,
+)
 IMAGE_PULL_SECONDS: Final = Histogram(
     "kubelet_image_pull_duration_seconds", "Duration of image pulls", buckets=_PULL,
     registry=KUBELET,
@@ -105,6 +139,36 @@ PREEMPTIONS: Final = Counter(
 )
 EVICTIONS: Final = Counter(
     "kubelet_evictions", "Evicted pods", ["eviction_signal"], registry=KUBELET
+)
+CPU_REQUESTS: Final = Counter(
+    "kubelet_cpu_manager_pinning_requests_total",
+    "Allocations of exclusive CPUs",
+    registry=KUBELET,
+)
+CPU_ERRORS: Final = Counter(
+    "kubelet_cpu_manager_pinning_errors_total",
+    "Failed allocations of exclusive CPUs",
+    registry=KUBELET,
+)
+MEMORY_REQUESTS: Final = Counter(
+    "kubelet_memory_manager_pinning_requests_total",
+    "Allocations of memory on NUMA nodes",
+    registry=KUBELET,
+)
+MEMORY_ERRORS: Final = Counter(
+    "kubelet_memory_manager_pinning_errors_total",
+    "Failed allocations of memory on NUMA nodes",
+    registry=KUBELET,
+)
+TOPOLOGY_REQUESTS: Final = Counter(
+    "kubelet_topology_manager_admission_requests_total",
+    "Pods that the topology manager was asked to admit",
+    registry=KUBELET,
+)
+TOPOLOGY_ERRORS: Final = Counter(
+    "kubelet_topology_manager_admission_errors_total",
+    "Pods that the topology manager did not admit",
+    registry=KUBELET,
 )
 HEALTH_CHECK: Final = Gauge(
     "kubernetes_healthcheck",

@@ -15,11 +15,22 @@ from podtui.api.v1 import ConfigMap, Event, Node, Pod, Secret
 from podtui.manifest.objects import DocumentKind, ObjectKey
 
 
+@dataclass(frozen=True, slots=True)
+class PodChanges:
+    """Pods of the node by UID; None for one that is gone.
+
+    If ``complete`` is true, these are all pods of the node: others are gone, too.
+    """
+
+    pods: Mapping[str, Pod | None]
+    complete: bool = False
+
+
 class PodClient(Protocol):
     """The pods bound to this node, mirror pods included."""
 
-    def snapshots(self) -> AsyncIterator[Mapping[str, Pod]]:
-        """Yield all pods of the node by UID, at first and after each change, forever."""
+    def changes(self) -> AsyncIterator[PodChanges]:
+        """Yield all pods of the node, then their changes, forever."""
         ...
 
     async def list(self) -> tuple[Pod, ...]: ...
@@ -51,9 +62,8 @@ class EventSink(Protocol):
 class NodeClient(Protocol):
     """The object of this node, and its lease."""
 
-    def snapshots(self) -> AsyncIterator[Node]:
-        """Yield the node at first and after each change, forever. Nothing is yielded while it does
-        not exist."""
+    def snapshots(self) -> AsyncIterator[Node | None]:
+        """Yield the node at first and after each change, forever; None if it does not exist."""
         ...
 
     async def get(self) -> Node | None: ...

@@ -1,4 +1,4 @@
-"""Concurrent work: engine calls at once, tasks that restart after an error, and broadcasts."""
+"""Run calls concurrently, restart tasks after an error, and broadcast changes."""
 
 from __future__ import annotations
 

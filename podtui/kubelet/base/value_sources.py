@@ -84,8 +84,8 @@ def resource_field(
     Raises `ConfigError`.
     """
     if ref.containerName:
-        everyone = (*pod.spec.initContainers, *pod.spec.containers)
-        container = next((one for one in everyone if one.name == ref.containerName), None)
+        containers = (*pod.spec.initContainers, *pod.spec.containers)
+        container = next((one for one in containers if one.name == ref.containerName), None)
     if container is None:
         raise ConfigError(f"container {ref.containerName} not found")
     kind, _, name = ref.resource.partition(".")

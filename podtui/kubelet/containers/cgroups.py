@@ -118,8 +118,10 @@ def _memory_request(container: Container) -> int:
 
 def _unallocated(pod: Pod) -> int:
     """Return each container's share of the memory that the pod requests beyond its containers."""
-    own = pod.spec.resources
-    requested = 0 if own is None else parse_quantity(own.requests.get("memory", "0")).value()
+    resources = pod.spec.resources
+    requested = (
+        0 if resources is None else parse_quantity(resources.requests.get("memory", "0")).value()
+    )
     if not requested:
         return 0
     taken = container_requests(pod).get("memory")

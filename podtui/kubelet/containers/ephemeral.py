@@ -64,12 +64,12 @@ def target_id(pod: Pod, name: str, container_ids: Mapping[str, str]) -> str:
     The id is empty for a container without a target. Raises `ConfigError` if the target was never
     created.
     """
-    own = next((one for one in pod.spec.ephemeralContainers if one.name == name), None)
-    if own is None or not own.targetContainerName:
+    container = next((one for one in pod.spec.ephemeralContainers if one.name == name), None)
+    if container is None or not container.targetContainerName:
         return ""
-    target = container_ids.get(own.targetContainerName)
+    target = container_ids.get(container.targetContainerName)
     if target is None:
-        raise ConfigError(f"unable to find target container {own.targetContainerName}")
+        raise ConfigError(f"unable to find target container {container.targetContainerName}")
     return target
 
 

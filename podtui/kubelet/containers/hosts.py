@@ -79,8 +79,8 @@ def _alias_lines(aliases: tuple[HostAlias, ...]) -> Iterable[str]:
 def managed_hosts(pod: Pod, pod_ips: tuple[str, ...], cluster_domain: str) -> bytes:
     """Return the hosts file of a pod with its own network: one line for each of its addresses."""
     host, domain = host_and_domain(pod, cluster_domain)
-    own = f"{host}.{domain}\t{host}" if domain else host
-    lines = [f"{address}\t{own}\n" for address in pod_ips]
+    names = f"{host}.{domain}\t{host}" if domain else host
+    lines = [f"{address}\t{names}\n" for address in pod_ips]
     return "".join((_MANAGED, *lines, *_alias_lines(pod.spec.hostAliases))).encode()
 
 

@@ -109,7 +109,7 @@ class Killer:
             grace -= self._whole_seconds(begun)
         if grace > 0 and after:
             begun = self._clock.monotonic()
-            await self._turn(after, grace)
+            await self._wait_for_others(after, grace)
             grace -= self._whole_seconds(begun)
         await self._runtime.stop_container(container_id, max(MINIMUM_STOP, grace))
 
@@ -117,7 +117,7 @@ class Killer:
         # Rounded sums of floats may fall short of a whole second.
         return int(self._clock.monotonic() - since + ROUNDING)
 
-    async def _turn(self, after: Iterable[asyncio.Event], limit: float) -> None:
+    async def _wait_for_others(self, after: Iterable[asyncio.Event], limit: float) -> None:
         """Wait for the exits of other containers, for at most ``limit`` seconds."""
         try:
             async with asyncio.timeout(limit):

@@ -115,7 +115,7 @@ class LogFiles:
         files = log_files(observed, local=self._local())
         if directory is None or self._recorded.get(observed.uid) == files:
             return
-        if await self._quietly(partial(self._write, directory, files)):
+        if await self._run_logged(partial(self._write, directory, files)):
             self._recorded[observed.uid] = files
 
     async def next_count(self, namespace: str, name: str, uid: str, container: str) -> int:
@@ -130,7 +130,7 @@ class LogFiles:
         self._recorded.pop(uid, None)
         directory = self._directory(namespace, name, uid)
         if directory is not None:
-            await self._quietly(partial(_remove_tree, directory))
+            await self._run_logged(partial(_remove_tree, directory))
 
     async def collect(self, known: Callable[[str], bool]) -> None:
         """Remove dead links, and the directories of pods whose UID is not ``known``."""
@@ -139,8 +139,8 @@ class LogFiles:
         for name in await asyncio.to_thread(_names, self._pods):
             uids = possible_uids(name)
             if uids and not any(known(uid) for uid in uids):
-                await self._quietly(partial(_remove_tree, self._pods / name))
-        await self._quietly(partial(_remove_dead_links, self._links))
+                await self._run_logged(partial(_remove_tree, self._pods / name))
+        await self._run_logged(partial(_remove_dead_links, self._links))
 
     def _directory(self, namespace: str, name: str, uid: str) -> Path | None:
         directory = pod_directory(namespace, name, uid)
@@ -158,7 +158,7 @@ class LogFiles:
             for name in outdated(_names(directory / container), number):
                 (directory / container / name).unlink(missing_ok=True)
 
-    async def _quietly(self, work: Callable[[], object]) -> bool:
+    async def _run_logged(self, work: Callable[[], object]) -> bool:
         try:
             await asyncio.to_thread(work)
         except OSError as error:
@@ -196,11 +196,11 @@ def _remove_tree(directory: Path) -> None:
 
 def _remove_dead_links(directory: Path) -> None:
     for name in _names(directory):
-        if (directory / name).is_symlink() and _leads_nowhere(directory / name):
+        if (directory / name).is_symlink() and _is_dangling(directory / name):
             (directory / name).unlink(missing_ok=True)
 
 
-def _leads_nowhere(link: Path) -> bool:
+def _is_dangling(link: Path) -> bool:
     try:
         link.stat()
     except FileNotFoundError:

@@ -65,13 +65,13 @@ def is_recursive_read_only(mount: VolumeMount, *, supported: bool) -> bool:
     mode = mount.recursiveReadOnly
     if mode in ("", "Disabled"):
         return False
-    wish = f'volume "{mount.name}" requested recursive read-only mode, but it is'
+    problem = f'volume "{mount.name}" requested recursive read-only mode, but it is'
     if not mount.readOnly:
-        raise ConfigError(f"{wish} not read-only")
+        raise ConfigError(f"{problem} not read-only")
     if mount.mountPropagation not in ("", "None"):
-        raise ConfigError(f'{wish} not compatible with propagation "{mount.mountPropagation}"')
+        raise ConfigError(f'{problem} not compatible with propagation "{mount.mountPropagation}"')
     if mode == "Enabled" and not supported:
-        raise ConfigError(f"{wish} not supported by the runtime")
+        raise ConfigError(f"{problem} not supported by the runtime")
     return supported
 
 

@@ -148,17 +148,17 @@ class RestartRequests:
         self._asked.pop(uid, None)
 
 
-def comes_back(pod: Pod, container: Container) -> bool:
+def always_restarts(pod: Pod, container: Container) -> bool:
     """Return True if a container always runs again, however it ends."""
     if is_sidecar(container):
         return True
-    own = container.restartPolicy or pod.spec.restartPolicy
-    return own == ALWAYS and container in pod.spec.containers
+    policy = container.restartPolicy or pod.spec.restartPolicy
+    return policy == ALWAYS and container in pod.spec.containers
 
 
 def restarts_in_place(pod: Pod) -> bool:
     """Return True if stopping its containers restarts the pod; otherwise, it has to start over."""
-    return all(comes_back(pod, container) for container in pod.spec.containers)
+    return all(always_restarts(pod, container) for container in pod.spec.containers)
 
 
 def to_restart(pod: Pod, observed: ObservedPod | None, name: str = "") -> tuple[str, ...]:
@@ -171,7 +171,7 @@ def to_restart(pod: Pod, observed: ObservedPod | None, name: str = "") -> tuple[
     wanted = [one for one in every if one.name == name] if name else list(every)
     if not wanted:
         raise LookupError(f'container "{name}" not found in pod "{pod.metadata.name}"')
-    if name and not comes_back(pod, wanted[0]):
+    if name and not always_restarts(pod, wanted[0]):
         raise RestartRefused(
             f'container "{name}" would not come back once it has ended: restart the pod instead'
         )
@@ -179,7 +179,7 @@ def to_restart(pod: Pod, observed: ObservedPod | None, name: str = "") -> tuple[
     return tuple(
         one.id
         for one, spec in zip(newest, wanted, strict=True)
-        if one is not None and one.state is ContainerState.RUNNING and comes_back(pod, spec)
+        if one is not None and one.state is ContainerState.RUNNING and always_restarts(pod, spec)
     )
 
 

@@ -41,13 +41,13 @@ def _profile(profile: SeccompProfile | AppArmorProfile) -> str:
 
 def check_non_root(pod: Pod, container: Container, image_user: str) -> None:
     """Raise `ConfigError` if ``runAsNonRoot`` is set and root would run, or could."""
-    own = container.securityContext or _NOTHING
-    shared = pod.spec.securityContext or _NO_POD
-    non_root = shared.runAsNonRoot if own.runAsNonRoot is None else own.runAsNonRoot
+    context = container.securityContext or _NOTHING
+    pod_context = pod.spec.securityContext or _NO_POD
+    non_root = pod_context.runAsNonRoot if context.runAsNonRoot is None else context.runAsNonRoot
     if not non_root:
         return
     where = f'(pod: "{pod_ref(pod)}", container: {container.name})'
-    user = shared.runAsUser if own.runAsUser is None else own.runAsUser
+    user = pod_context.runAsUser if context.runAsUser is None else context.runAsUser
     if user is not None:
         if user == 0:
             raise ConfigError(f"container's runAsUser breaks non-root policy {where}")
@@ -67,13 +67,13 @@ def check_non_root(pod: Pod, container: Container, image_user: str) -> None:
         )
 
 
-def _user(own: ContainerSecurity, shared: PodSecurityContext, image_user: str) -> str:
+def _user(context: ContainerSecurity, pod_context: PodSecurityContext, image_user: str) -> str:
     """Return the user for the engine; empty if the image's own value has the same effect.
 
     The group in an image's User is ignored: its ``/etc/passwd`` decides (kubelet.md §12).
     """
-    user = shared.runAsUser if own.runAsUser is None else own.runAsUser
-    group = shared.runAsGroup if own.runAsGroup is None else own.runAsGroup
+    user = pod_context.runAsUser if context.runAsUser is None else context.runAsUser
+    group = pod_context.runAsGroup if context.runAsGroup is None else context.runAsGroup
     if user is None and group is None and ":" not in image_user:
         return ""
     if user is None:
@@ -86,9 +86,9 @@ def _user(own: ContainerSecurity, shared: PodSecurityContext, image_user: str) -
 
 def _apparmor(pod: Pod, container: Container) -> str:
     """Return the container's profile, else the one of its legacy annotation, else the pod's."""
-    own = (container.securityContext or _NOTHING).appArmorProfile
-    if own is not None:
-        return _profile(own)
+    profile = (container.securityContext or _NOTHING).appArmorProfile
+    if profile is not None:
+        return _profile(profile)
     noted = pod.metadata.annotations.get(APPARMOR_ANNOTATION + container.name, "")
     if noted in (RUNTIME_DEFAULT, UNCONFINED) or noted.startswith("localhost/"):
         return noted
@@ -109,9 +109,9 @@ def wants_apparmor(pod: Pod) -> bool:
     return any(k.startswith(APPARMOR_ANNOTATION) and value != UNCONFINED for k, value in notes)
 
 
-def _selinux(own: ContainerSecurity, shared: PodSecurityContext) -> tuple[str, ...]:
+def _selinux(context: ContainerSecurity, pod_context: PodSecurityContext) -> tuple[str, ...]:
     """Return the given parts of an SELinux label, as ``part:value``."""
-    selected = own.seLinuxOptions or shared.seLinuxOptions
+    selected = context.seLinuxOptions or pod_context.seLinuxOptions
     if selected is None:
         return ()
     parts = ("user", "role", "type", "level")
@@ -138,22 +138,22 @@ def security_context(
     `ConfigError`.
     """
     check_non_root(pod, container, image_user)
-    own = container.securityContext or _NOTHING
-    shared = pod.spec.securityContext or _NO_POD
-    privileged = bool(own.privileged)
-    seccomp = own.seccompProfile or shared.seccompProfile
+    context = container.securityContext or _NOTHING
+    pod_context = pod.spec.securityContext or _NO_POD
+    privileged = bool(context.privileged)
+    seccomp = context.seccompProfile or pod_context.seccompProfile
     default = RUNTIME_DEFAULT if seccomp_default else UNCONFINED
-    capabilities = own.capabilities
+    capabilities = context.capabilities
     return SecurityContext(
-        user=_user(own, shared, image_user),
+        user=_user(context, pod_context, image_user),
         groups=supplementary_groups(pod),
         privileged=privileged,
         add_capabilities=() if capabilities is None else capabilities.add,
         drop_capabilities=() if capabilities is None else capabilities.drop,
-        read_only_rootfs=bool(own.readOnlyRootFilesystem),
-        no_new_privileges=own.allowPrivilegeEscalation is False,
+        read_only_rootfs=bool(context.readOnlyRootFilesystem),
+        no_new_privileges=context.allowPrivilegeEscalation is False,
         seccomp=UNCONFINED if privileged else (_profile(seccomp) if seccomp else default),
         apparmor="" if privileged else _apparmor(pod, container),
-        selinux=() if privileged else _selinux(own, shared),
-        unmasked_proc=own.procMount == "Unmasked",
+        selinux=() if privileged else _selinux(context, pod_context),
+        unmasked_proc=context.procMount == "Unmasked",
     )

@@ -16,6 +16,7 @@ from msgspec import structs
 
 from podtui.api.insight import PodStart, Step, StepKind, Timeline
 from podtui.api.pods import is_sidecar
+from podtui.api.times import epoch
 from podtui.api.v1 import Container, ContainerStatus, ObjectMeta, Pod, PodStatus
 from podtui.clock import Clock
 from podtui.errors import PodtuiError
@@ -58,7 +59,8 @@ class Timelines:
     # --- steps
 
     def seen(self, pod: Pod) -> None:
-        """Note that the pod is to run. A start from an earlier run of the kubelet is continued."""
+        """Record that the pod is desired. A start from an earlier run of the kubelet is
+        continued."""
         newest = self._newest(pod)
         if newest is None or newest.over is not None:
             self._begin_start(pod, "")
@@ -106,7 +108,7 @@ class Timelines:
             self._put(pod, show_status(start, pod, status, self._now()))
 
     def removed(self, pod: Pod) -> None:
-        """Note that the pod is no longer to run."""
+        """Record that the pod is no longer desired."""
         start = self._newest(pod)
         if start is not None and start.over is None:
             self._put(pod, close_start(start, self._now()))
@@ -288,17 +290,32 @@ def _show_container(
     for kind, (probed, passed) in requested.items():
         if probed and passed:
             start = end_step(start, kind, at, name)
-        elif probed and _is_new_to(start, kind, name):
+        elif probed and _has_not_reached(start, kind, name):
             start = begin_step(start, kind, at, name)
         if kind is StepKind.STARTUP and not status.started:
             return start
     return start
 
 
-def _is_new_to(start: PodStart, kind: StepKind, name: str) -> bool:
+def _has_not_reached(start: PodStart, kind: StepKind, name: str) -> bool:
     """Return whether the current run of the container has not reached this step yet."""
     run, step = last_step(start, StepKind.RUN, name), last_step(start, kind, name)
     return run is not None and run.ended is None and (step is None or step.began < run.began)
+
+
+def pull_and_init_seconds(start: PodStart) -> float:
+    """Return how long images were pulled or init containers ran; overlaps count once."""
+    spans = [
+        (epoch(step.began) or 0.0, epoch(step.ended) or 0.0)
+        for step in start.steps
+        if step.ended is not None
+        and (step.kind is StepKind.PULL or (step.kind is StepKind.RUN and step.init))
+    ]
+    total = until = 0.0
+    for began, ended in sorted(spans):
+        total += max(0.0, ended - max(began, until))
+        until = max(until, ended)
+    return total
 
 
 def close_start(start: PodStart, at: str) -> PodStart:

@@ -49,7 +49,7 @@ class ImageFailure:
 
 
 @dataclass(frozen=True, slots=True)
-class ImageWish:
+class ImageRequest:
     """A request for an image: its name and pull policy from the pod spec, the field path of its
     events (empty for the pod itself), and the label to show beside the pull progress."""
 
@@ -63,7 +63,7 @@ class ImageManager:
     """Pulls missing images, with limited parallelism.
 
     ``on_progress`` is called with the pod UID and the progress of a pull (``LABEL: STATUS
-    CURRENT/TOTAL`` in bytes; see `ImageWish`), at most once a second, and with None at the end.
+    CURRENT/TOTAL`` in bytes; see `ImageRequest`), at most once a second, and with None at the end.
     """
 
     def __init__(
@@ -96,54 +96,54 @@ class ImageManager:
     ) -> ImageRecord | ImageFailure:
         """Return the container's image. See `ensure_image`."""
         path = field_path(pod, container.name)
-        wish = ImageWish(container.image, container.imagePullPolicy, path, container.name)
-        return await self.ensure_image(pod, wish, stopping)
+        request = ImageRequest(container.image, container.imagePullPolicy, path, container.name)
+        return await self.ensure_image(pod, request, stopping)
 
     async def ensure_image(
-        self, pod: Pod, wish: ImageWish, stopping: asyncio.Event
+        self, pod: Pod, request: ImageRequest, stopping: asyncio.Event
     ) -> ImageRecord | ImageFailure:
         """Return an image, pulled if necessary. If the pod is ``stopping``, a pull in progress
         continues, but waiting for a pull slot ends. Raises `EngineUnavailable`."""
-        path = wish.field_path
+        path = request.field_path
         try:
-            name = with_default_tag(wish.image)
+            name = with_default_tag(request.image)
         except InvalidImageName as error:
-            text = f'Failed to apply default image tag "{wish.image}": {error}'
+            text = f'Failed to apply default image tag "{request.image}": {error}'
             self._events.pod(pod, WARNING, "InspectFailed", text, path)
             return ImageFailure("InvalidImageName", text)
-        if wish.policy != "Always":
-            found = await self._inspect(pod, wish, name)
+        if request.policy != "Always":
+            found = await self._inspect(pod, request, name)
             if found is not None:
                 return found
         key = image_key(pod, name)
         if self._backoff.remaining(key, self._clock.monotonic()) > 0:
-            text = f'Back-off pulling image "{wish.image}"'
+            text = f'Back-off pulling image "{request.image}"'
             self._events.pod(pod, NORMAL, "BackOff", text, path)
             last = self._failures.get(key)
             return ImageFailure("ImagePullBackOff", f"{text}: {last}" if last else text)
-        return await self._pull(pod, wish, name, key, stopping)
+        return await self._pull(pod, request, name, key, stopping)
 
     async def _inspect(
-        self, pod: Pod, wish: ImageWish, name: str
+        self, pod: Pod, request: ImageRequest, name: str
     ) -> ImageRecord | ImageFailure | None:
-        path = wish.field_path
+        path = request.field_path
         try:
             record = await self._runtime.image_status(name)
         except EngineUnavailable:
             raise
         except EngineError as error:
-            text = f'Failed to inspect image "{wish.image}": {error}'
+            text = f'Failed to inspect image "{request.image}": {error}'
             self._events.pod(pod, WARNING, "InspectFailed", text, path)
             return ImageFailure("ImageInspectError", text)
         if record is not None:
             text = (
-                f'Container image "{wish.image}" already present on machine '
+                f'Container image "{request.image}" already present on machine '
                 "and can be accessed by the pod"
             )
             self._events.pod(pod, NORMAL, "Pulled", text, path)
             return record
-        if wish.policy == "Never":
-            text = f'Container image "{wish.image}" is not present with pull policy of Never'
+        if request.policy == "Never":
+            text = f'Container image "{request.image}" is not present with pull policy of Never'
             self._events.pod(pod, WARNING, "ErrImageNeverPull", text, path)
             return ImageFailure("ErrImageNeverPull", text)
         return None
@@ -151,15 +151,15 @@ class ImageManager:
     async def _pull(
         self,
         pod: Pod,
-        wish: ImageWish,
+        request: ImageRequest,
         name: str,
         key: str,
         stopping: asyncio.Event,
     ) -> ImageRecord | ImageFailure:
-        image, path = wish.image, wish.field_path
+        image, path = request.image, request.field_path
         queued = self._clock.monotonic()
         self._events.pod(pod, NORMAL, "Pulling", f'Pulling image "{image}"', path)
-        reporter = _Reporter(pod.metadata.uid, wish.label, self._clock, self._on_progress)
+        reporter = _Reporter(pod.metadata.uid, request.label, self._clock, self._on_progress)
         self._timelines.began(pod, StepKind.PULL, image)
         reporter.report("Waiting")
         if not await self._take_slot(stopping):
@@ -189,7 +189,7 @@ class ImageManager:
             reporter.end()
         self._failures.pop(key, None)
         ended = self._clock.monotonic()
-        self._timelines.ended(pod, StepKind.PULL, image, note=_waited(began - queued))
+        self._timelines.ended(pod, StepKind.PULL, image, note=_queue_time(began - queued))
         self._events.pod(
             pod,
             NORMAL,
@@ -268,7 +268,7 @@ class ImageManager:
             del self._failures[key]
 
 
-def _waited(seconds: float) -> str:
+def _queue_time(seconds: float) -> str:
     """Format the queueing time for the timeline: pulls of other pods came first."""
     return f"{seconds:.1f}s of it in the queue" if seconds >= 0.1 else ""
 

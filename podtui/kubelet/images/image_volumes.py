@@ -12,7 +12,7 @@ from podtui.api.pods import all_containers, pod_ref
 from podtui.api.v1 import Container, Pod, Volume
 from podtui.errors import EngineError, EngineUnavailable
 from podtui.kubelet.base.types import ObservedPod
-from podtui.kubelet.images.image_manager import ImageFailure, ImageManager, ImageWish
+from podtui.kubelet.images.image_manager import ImageFailure, ImageManager, ImageRequest
 from podtui.kubelet.volumes.pod_volumes import used_volumes
 from podtui.runtime.protocol import ContainerState, Runtime
 
@@ -75,8 +75,8 @@ class ImageVolumes:
         source = volume.image
         if source is None:
             return None
-        wish = ImageWish(source.reference, source.pullPolicy, "", volume.name)
-        image = await self._images.ensure_image(pod, wish, stopping)
+        request = ImageRequest(source.reference, source.pullPolicy, "", volume.name)
+        image = await self._images.ensure_image(pod, request, stopping)
         if isinstance(image, ImageFailure):
             return VolumeFailure(image.reason, image.message, image.reason)
         if busy:

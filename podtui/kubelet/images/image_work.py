@@ -115,9 +115,9 @@ class ImageWork:
 class _Steps:
     """Forwards pull progress from any thread to the event loop, at most once per `STEP_PERIOD`."""
 
-    def __init__(self, clock: Clock, tell: Callable[[PullStep], None]) -> None:
+    def __init__(self, clock: Clock, report: Callable[[PullStep], None]) -> None:
         self._clock = clock
-        self._tell = tell
+        self._report = report
         self._loop = asyncio.get_running_loop()
         self._next = 0.0
 
@@ -128,7 +128,7 @@ class _Steps:
         now = self._clock.monotonic()
         if now >= self._next:
             self._next = now + STEP_PERIOD
-            self._tell(
+            self._report(
                 PullStep(status=progress.status, current=progress.current, total=progress.total)
             )
 

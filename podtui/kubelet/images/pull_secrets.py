@@ -136,11 +136,11 @@ def _image_place(image: str) -> _Path:
 def _matches(place: _Path, image: _Path) -> bool:
     """Return whether the credentials apply to the image: the hosts match part by part (``*``
     matches within one part), the ports are equal, and the path is a prefix of the image's path."""
-    (host, port), (own_host, own_port) = _split(place[0]), _split(image[0])
-    parts, own_parts = host.split("."), own_host.split(".")
-    if port != own_port or len(parts) != len(own_parts):
+    (host, port), (image_host, image_port) = _split(place[0]), _split(image[0])
+    parts, image_parts = host.split("."), image_host.split(".")
+    if port != image_port or len(parts) != len(image_parts):
         return False
-    if not all(fnmatchcase(own, part) for part, own in zip(parts, own_parts, strict=True)):
+    if not all(fnmatchcase(name, part) for part, name in zip(parts, image_parts, strict=True)):
         return False
     return "/".join(image[1]).startswith("/".join(place[1]))
 

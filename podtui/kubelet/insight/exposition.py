@@ -11,10 +11,12 @@ from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 from prometheus_client.metrics_core import Metric
 
+from podtui.api.cpus import CpuMap
 from podtui.api.pod_resources import is_static
 from podtui.api.v1 import Pod
 from podtui.kubelet.base.kubelet_metrics import KUBELET
 from podtui.kubelet.base.types import ObservedContainer, ObservedPod
+from podtui.kubelet.pods.pod_workers import WorkingPod
 from podtui.kubelet.prober.state import ProbeTotal
 from podtui.runtime.protocol import ContainerStats, SandboxState, SandboxStats
 
@@ -46,11 +48,13 @@ def kubelet_metrics(
     node_name: str,
     desired: Sequence[Pod],
     active: Sequence[Pod],
+    working: Iterable[WorkingPod],
     observed: Iterable[ObservedPod],
+    cpus: CpuMap | None,
     cgroup_version: int,
 ) -> bytes:
     """Return ``/metrics``. ``desired`` are the pods of all sources, ``active`` those that have not
-    ended."""
+    ended, ``working`` those with a worker. ``cpus`` is None without a CPU manager."""
     name = GaugeMetricFamily("kubelet_node_name", "The node's name", labels=["node"])
     name.add_metric([node_name], 1)
     running, states = 0, Counter[str]()
@@ -66,6 +70,15 @@ def kubelet_metrics(
         containers.add_metric([state], count)
     mirrors = GaugeMetricFamily("kubelet_mirror_pods", "Static pods with a mirror pod")
     mirrors.add_metric([], sum(map(is_static, desired)))
+    workers = GaugeMetricFamily(
+        "kubelet_working_pods", "Pods with a worker, by state", labels=WorkingPod._fields
+    )
+    for labels, count in sorted(Counter(working).items()):
+        workers.add_metric(labels, count)
+    ephemeral = GaugeMetricFamily(
+        "kubelet_managed_ephemeral_containers", "Ephemeral containers of the pods"
+    )
+    ephemeral.add_metric([], sum(len(pod.spec.ephemeralContainers) for pod in desired))
     cgroup = GaugeMetricFamily("kubelet_cgroup_version", "The cgroup version of the machine")
     cgroup.add_metric([], cgroup_version)
     return encoded(
@@ -76,10 +89,37 @@ def kubelet_metrics(
             _by_source("kubelet_desired_pods", "Pods that should run", desired),
             _by_source("kubelet_active_pods", "Pods that count in admission", active),
             mirrors,
+            workers,
+            ephemeral,
             cgroup,
+            *(() if cpus is None else _cpu_families(cpus)),
         ),
         KUBELET,
     )
+
+
+def _cpu_families(cpus: CpuMap) -> Iterator[Metric]:
+    taken = {cpu for user in cpus.users for cpu in user.cpus}
+    nodes = {node: {cpu for core in cores for cpu in core} for node, cores in cpus.nodes.items()}
+    shared = set[int]().union(*nodes.values()) - taken - set(cpus.reserved)
+    yield GaugeMetricFamily(
+        "kubelet_cpu_manager_shared_pool_size_millicores",
+        "CPUs that can become exclusive",
+        value=1000 * len(shared),
+    )
+    yield GaugeMetricFamily(
+        "kubelet_cpu_manager_exclusive_cpu_allocation_count",
+        "Exclusive CPUs of containers",
+        value=len(taken),
+    )
+    of_node = GaugeMetricFamily(
+        "kubelet_cpu_manager_allocation_per_numa",
+        "Exclusive CPUs by NUMA node",
+        labels=["numa_node"],
+    )
+    for node, members in sorted(nodes.items()):
+        of_node.add_metric([str(node)], len(members & taken))
+    yield of_node
 
 
 def _by_source(name: str, text: str, pods: Sequence[Pod]) -> Metric:
@@ -99,10 +139,11 @@ def probe_metrics(totals: Iterable[ProbeTotal]) -> bytes:
     return encoded([family])
 
 
-class Measured:
+class MetricSamples:
     """The samples of one scan: containers and networks with the pods that they belong to.
 
-    ``node_cpu`` is in seconds since boot, ``node_memory`` in bytes; None if unknown.
+    ``node_cpu`` is in seconds since boot, ``node_memory`` in bytes, both of ``node_time``; None if
+    unknown.
     """
 
     def __init__(
@@ -113,6 +154,7 @@ class Measured:
         observed: Iterable[ObservedPod],
         node_cpu: float | None = None,
         node_memory: int | None = None,
+        node_time: float | None = None,
         failed: bool = False,
     ) -> None:
         pods = {one.uid: one for one in observed}
@@ -125,10 +167,11 @@ class Measured:
                 self.containers.append((one, pod, found[0]))
         self.node_cpu = node_cpu
         self.node_memory = node_memory
+        self.node_time = node_time
         self.failed = failed
 
 
-def resource_metrics(measured: Measured) -> bytes:
+def resource_metrics(measured: MetricSamples) -> bytes:
     """Return ``/metrics/resource``."""
     cpu = CounterMetricFamily(
         "container_cpu_usage_seconds", "CPU seconds used by the container", labels=_CONTAINER
@@ -155,11 +198,11 @@ def resource_metrics(measured: Measured) -> bytes:
     families: list[Metric] = [cpu, memory, start]
     if measured.node_cpu is not None:
         node = CounterMetricFamily("node_cpu_usage_seconds", "CPU seconds used by the node")
-        node.add_metric([], measured.node_cpu)
+        node.add_metric([], measured.node_cpu, timestamp=measured.node_time)
         families.append(node)
     if measured.node_memory is not None:
         used = GaugeMetricFamily("node_memory_working_set_bytes", "Working set of the node")
-        used.add_metric([], measured.node_memory)
+        used.add_metric([], measured.node_memory, timestamp=measured.node_time)
         families.append(used)
     pod_cpu = CounterMetricFamily(
         "pod_cpu_usage_seconds", "CPU seconds used by the pod", labels=("pod", "namespace")
@@ -175,7 +218,7 @@ def resource_metrics(measured: Measured) -> bytes:
     return encoded([*families, pod_cpu, pod_memory, error])
 
 
-def cadvisor_metrics(measured: Measured, *, cores: int, memory: int) -> bytes:
+def cadvisor_metrics(measured: MetricSamples, *, cores: int, memory: int) -> bytes:
     """Return ``/metrics/cadvisor``: the most used metrics of cAdvisor. ``cores`` and ``memory``
     (bytes) are the machine's."""
     containers: dict[str, Metric] = {
@@ -225,7 +268,7 @@ def cadvisor_metrics(measured: Measured, *, cores: int, memory: int) -> bytes:
     return encoded([*containers.values(), *_network_families(measured), *machine])
 
 
-def _network_families(measured: Measured) -> list[Metric]:
+def _network_families(measured: MetricSamples) -> list[Metric]:
     columns = (
         ("container_network_receive_bytes", "Bytes received", "received"),
         ("container_network_transmit_bytes", "Bytes sent", "sent"),

@@ -33,9 +33,9 @@ PROBE_POLL_PERIOD: Final = 0.5
 """Seconds between two checks of the probes for a waiting client."""
 LONGEST_WAIT: Final = 60.0
 OF_HOST: Final = "the pod is on the node's network, whose traffic is not its own"
-UNTOLD_NETWORK: Final = "the engine does not tell of this pod's network"
-UNTOLD_DISK: Final = "neither the engine nor the kernel counts it here"
-UNTOLD_STORAGE: Final = "the engine's storage does not tell how much a container keeps"
+UNREPORTED_NETWORK: Final = "the engine does not report this pod's network traffic"
+UNREPORTED_DISK: Final = "neither the engine nor the kernel counts it here"
+UNREPORTED_STORAGE: Final = "the engine's storage driver does not report the size of containers"
 
 
 class Insights:
@@ -73,7 +73,7 @@ class Insights:
             left = until - self._clock.monotonic()
             if left <= 0:
                 return None
-            await self._news(query.part, left)
+            await self._wait_for_change(query.part, left)
 
     async def node(self, query: InsightQuery = AT_ONCE) -> NodeInsight | None:
         """Return the details of the node; None if nothing changed within the query's wait time."""
@@ -123,7 +123,7 @@ class Insights:
             return f"{uid}.{probes}"
         return f"{usage}.{probes}.{_sum(self._starts(namespace, name))}"
 
-    async def _news(self, part: InsightPart, seconds: float) -> None:
+    async def _wait_for_change(self, part: InsightPart, seconds: float) -> None:
         """Wait for a possible change, for at most ``seconds``."""
         if part is InsightPart.STARTS:
             await self._timelines.changed.wait(seconds)
@@ -167,13 +167,13 @@ class Insights:
         found: dict[str, str] = {}
         network = self._metrics.networks.get(uid)
         if network is not None and network.interfaces is None:
-            found["network"] = OF_HOST if network.host_network else UNTOLD_NETWORK
+            found["network"] = OF_HOST if network.host_network else UNREPORTED_NETWORK
         running = [stats for stats in self._metrics.stats if stats.pod_uid == uid]
         if running and all(stats.read is None for stats in running):
-            found["disk"] = UNTOLD_DISK
+            found["disk"] = UNREPORTED_DISK
         sizes = self._metrics.sizes
         if running and sizes.measured and all(sizes.of(one.id).layer is None for one in running):
-            found["storage"] = UNTOLD_STORAGE
+            found["storage"] = UNREPORTED_STORAGE
         return found
 
 
@@ -214,5 +214,5 @@ def _known(values: Iterable[float]) -> tuple[float | None, ...]:
     return tuple(None if math.isnan(value) else round(value, 3) for value in values)
 
 
-def _sum(told: object) -> str:
-    return f"{zlib.crc32(msgspec.json.encode(told)):08x}"
+def _sum(value: object) -> str:
+    return f"{zlib.crc32(msgspec.json.encode(value)):08x}"

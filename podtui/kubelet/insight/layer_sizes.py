@@ -24,7 +24,7 @@ _SHARE: Final = 50.0
 
 
 @dataclass(frozen=True, slots=True)
-class Kept:
+class LayerSize:
     """Sizes in bytes; None if unknown."""
 
     layer: int | None = None
@@ -42,15 +42,15 @@ class LayerSizes:
         self._runtime = runtime
         self._cache = cache
         self._clock = clock
-        self._kept: Mapping[str, Kept] = {}
+        self._kept: Mapping[str, LayerSize] = {}
         self._due = self._soonest = 0.0
         self._asked: frozenset[str] = frozenset()
         """The containers that ran at the last scan, measured or not."""
         self.measured = False
         """True after the first scan."""
 
-    def of(self, container_id: str) -> Kept:
-        return self._kept.get(container_id, Kept())
+    def of(self, container_id: str) -> LayerSize:
+        return self._kept.get(container_id, LayerSize())
 
     async def measure(self, running: Iterable[str], *, local: bool) -> None:
         """Measure all running containers if a scan is due; containers started since the last scan
@@ -68,7 +68,7 @@ class LayerSizes:
         }
         logs = await asyncio.to_thread(_log_sizes, paths) if paths else {}
         self._kept = {
-            identity: Kept(layers.get(identity), logs.get(identity))
+            identity: LayerSize(layers.get(identity), logs.get(identity))
             for identity in layers.keys() | logs.keys()
         }
         self.measured, self._asked = True, ids

@@ -16,7 +16,7 @@ from podtui.api.times import rfc3339
 from podtui.api.v1 import ObjectMeta
 from podtui.clock import Clock
 from podtui.errors import EngineError
-from podtui.kubelet.insight.exposition import Measured
+from podtui.kubelet.insight.exposition import MetricSamples
 from podtui.kubelet.insight.layer_sizes import LayerSizes
 from podtui.kubelet.insight.summary import PodSample, pod_summary
 from podtui.kubelet.insight.usage_history import (
@@ -219,14 +219,15 @@ class Metrics:
             for uid, stats in part:
                 observed = self._cache.get(uid)
                 if observed is not None:
-                    own = cores.get((observed.namespace, observed.name), {})
+                    pod_cores = cores.get((observed.namespace, observed.name), {})
                     network = self.networks.get(uid)
-                    look = PodSample(observed, tuple(stats), network, own.get, self.sizes.of)
-                    found.append(pod_summary(look))
+                    core_of, size_of = pod_cores.get, self.sizes.of
+                    sample = PodSample(observed, tuple(stats), network, core_of, size_of)
+                    found.append(pod_summary(sample))
             await asyncio.sleep(0)
         return Summary(node=self._node_summary(node), pods=tuple(found))
 
-    async def measured(self) -> Measured:
+    async def measured(self) -> MetricSamples:
         """Return the samples for ``/metrics/resource`` and ``/metrics/cadvisor``."""
         failed = False
         try:
@@ -236,12 +237,13 @@ class Metrics:
             failed = True
         local = self._link.info is not None and self._link.info.local
         node = await asyncio.to_thread(read_node_usage) if local else None
-        return Measured(
+        return MetricSamples(
             stats=self.stats,
             networks=self.networks.values(),
             observed=self._cache,
             node_cpu=None if node is None else node.cpu / _NANO,
             node_memory=None if node is None else node.memory,
+            node_time=self._clock.now().timestamp(),
             failed=failed,
         )
 

@@ -17,7 +17,7 @@ from podtui.api.summary import (
 )
 from podtui.api.times import rfc3339
 from podtui.kubelet.base.types import ObservedPod
-from podtui.kubelet.insight.layer_sizes import Kept
+from podtui.kubelet.insight.layer_sizes import LayerSize
 from podtui.runtime.protocol import ContainerStats, SandboxStats
 
 
@@ -30,16 +30,16 @@ class PodSample:
     containers: tuple[ContainerStats, ...]
     network: SandboxStats | None
     cores: Callable[[str], float | None]
-    kept: Callable[[str], Kept]
+    kept: Callable[[str], LayerSize]
 
 
-def pod_summary(look: PodSample) -> PodSummary:
+def pod_summary(sample: PodSample) -> PodSummary:
     """Return the summary of a pod with at least one running container."""
-    observed = look.observed
-    newest = max(look.containers, key=lambda one: one.timestamp)
+    observed = sample.observed
+    newest = max(sample.containers, key=lambda one: one.timestamp)
     time = rfc3339(newest.timestamp)
     containers = tuple(
-        _container(look, one) for one in sorted(look.containers, key=lambda one: one.name)
+        _container(sample, one) for one in sorted(sample.containers, key=lambda one: one.name)
     )
     sandbox = observed.sandboxes[0] if observed.sandboxes else None
     rates = [one.cpu.usageNanoCores for one in containers if one.cpu is not None]
@@ -50,17 +50,17 @@ def pod_summary(look: PodSample) -> PodSummary:
         cpu=CPUStats(
             time=time,
             usageNanoCores=_sum(rates),
-            usageCoreNanoSeconds=sum(one.cpu for one in look.containers),
+            usageCoreNanoSeconds=sum(one.cpu for one in sample.containers),
         ),
-        memory=MemoryStats(time=time, workingSetBytes=sum(one.memory for one in look.containers)),
-        network=_network(look.network),
-        ephemeralStorage=_storage(time, [look.kept(one.id).total for one in look.containers]),
+        memory=MemoryStats(time=time, workingSetBytes=sum(one.memory for one in sample.containers)),
+        network=_network(sample.network),
+        ephemeralStorage=_storage(time, [sample.kept(one.id).total for one in sample.containers]),
     )
 
 
-def _container(look: PodSample, stats: ContainerStats) -> ContainerSummary:
-    time, kept, cores = rfc3339(stats.timestamp), look.kept(stats.id), look.cores(stats.name)
-    started = next((c.started_at for c in look.observed.containers if c.id == stats.id), None)
+def _container(sample: PodSample, stats: ContainerStats) -> ContainerSummary:
+    time, kept, cores = rfc3339(stats.timestamp), sample.kept(stats.id), sample.cores(stats.name)
+    started = next((c.started_at for c in sample.observed.containers if c.id == stats.id), None)
     return ContainerSummary(
         name=stats.name,
         startTime=None if started is None else rfc3339(started),

@@ -88,7 +88,7 @@ class _Ring:
 
 
 @dataclass(slots=True)
-class _Stretch:
+class _OpenPoint:
     """The unfinished point of a coarse level."""
 
     at: int
@@ -105,7 +105,7 @@ class _Stretch:
 class _Track:
     width: int
     rings: tuple[_Ring, ...]
-    stretches: list[_Stretch | None] = field(default_factory=list[_Stretch | None])
+    stretches: list[_OpenPoint | None] = field(default_factory=list[_OpenPoint | None])
 
     @classmethod
     def of(cls, width: int) -> _Track:
@@ -128,7 +128,7 @@ class _Track:
             if (over := self.fold(number, at, values)) is not None:
                 yield number, over.at, over.values
 
-    def fold(self, number: int, at: int, values: Sequence[float]) -> _Stretch | None:
+    def fold(self, number: int, at: int, values: Sequence[float]) -> _OpenPoint | None:
         """Add a point to a coarse level. Return the coarse point that this completes, if any."""
         level = LEVELS[number]
         begin = int(at // level.spacing * level.spacing)
@@ -136,7 +136,7 @@ class _Track:
         if open_one is not None and open_one.at == begin:
             open_one.fold(values)
             return None
-        self.stretches[number] = _Stretch(begin, list(values))
+        self.stretches[number] = _OpenPoint(begin, list(values))
         if open_one is not None:
             self.rings[number].add(open_one.at, open_one.values, level.kept)
         return open_one
@@ -264,15 +264,15 @@ class UsageRecords(Protocol):
 
 def encode(row: PointRow) -> UsageRow:
     """Encode a row: keys joined with slashes, values as 4-byte floats."""
-    told = {"/".join(key): array("f", values).tobytes() for key, values in row.values.items()}
-    return UsageRow(row.level, row.at, msgspec.msgpack.encode(told))
+    encoded = {"/".join(key): array("f", values).tobytes() for key, values in row.values.items()}
+    return UsageRow(row.level, row.at, msgspec.msgpack.encode(encoded))
 
 
 def decode(row: UsageRow) -> PointRow | None:
     """Decode a row; None for an unknown format."""
     try:
-        told = _DECODER.decode(row.data)
-        values = {_key(text): array("f", data) for text, data in told.items()}
+        decoded = _DECODER.decode(row.data)
+        values = {_key(text): array("f", data) for text, data in decoded.items()}
     except (msgspec.MsgspecError, ValueError):
         return None
     return PointRow(row.level, row.at, values) if 0 < row.level < len(LEVELS) else None

@@ -18,6 +18,7 @@ from podtui.api.pods import is_sidecar
 from podtui.api.quantity import parse_quantity
 from podtui.api.v1 import Container, Pod
 from podtui.errors import PodtuiError
+from podtui.kubelet.base.kubelet_metrics import CPU_ERRORS, CPU_REQUESTS
 from podtui.kubelet.managers.cpu_assignment import NotEnoughCpus, take_distributed, take_packed
 from podtui.kubelet.managers.cpu_topology import (
     NO_CPUS,
@@ -146,10 +147,12 @@ class CpuManager:
         reusable = self._reusable_of(pod) | assigned
         return {"cpu": self._cpu_hints(self._available, reusable, requested)}
 
+    @CPU_ERRORS.count_exceptions(AllocationError)
     def allocate(self, pod: Pod, container: Container, affinity: Hint) -> None:
         requested = exclusive_cpus(pod, container)
         if not requested:
             return
+        CPU_REQUESTS.inc()
         self._check_smt(requested)
         uid = pod.metadata.uid
         found = self.exclusive(uid, container.name)
@@ -322,8 +325,8 @@ def exclusive_cpus(pod: Pod, container: Container) -> int:
 
 
 def has_pod_level_resources(pod: Pod) -> bool:
-    own = pod.spec.resources
-    return own is not None and bool(own.requests or own.limits)
+    resources = pod.spec.resources
+    return resources is not None and bool(resources.requests or resources.limits)
 
 
 def pod_exclusive_cpus(pod: Pod) -> int:

@@ -1,8 +1,8 @@
 """The memory manager's static policy: memory of Guaranteed pods on given NUMA nodes.
 
-The manager counts the memory and huge pages that it has promised on each NUMA node. A container is
-confined to its nodes by ``cpuset.mems`` (kubelet.md §13.7; `memorymanager/policy_static.go` of the
-kubelet, v1.36). Pod-level resources get no NUMA nodes, as in a kubelet without the feature gate
+The manager counts the allocated memory and huge pages of each NUMA node. A container is confined to
+its nodes by ``cpuset.mems`` (kubelet.md §13.7; `memorymanager/policy_static.go` of the kubelet,
+v1.36). Pod-level resources get no NUMA nodes, as in a kubelet without the feature gate
 ``PodLevelResourceManagers``.
 """
 
@@ -17,6 +17,7 @@ from podtui.api.pods import is_sidecar
 from podtui.api.quantity import parse_quantity
 from podtui.api.v1 import Container, Pod
 from podtui.errors import PodtuiError
+from podtui.kubelet.base.kubelet_metrics import MEMORY_ERRORS, MEMORY_REQUESTS
 from podtui.kubelet.managers.cpu_manager import has_pod_level_resources
 from podtui.kubelet.managers.cpu_topology import NumaNode
 from podtui.kubelet.managers.topology_manager import (
@@ -110,7 +111,7 @@ class MemoryManager:
         requested = memory_requests(container)
         blocks = self._blocks(pod, container)
         if blocks is not None:
-            return _hints_again(blocks, requested)
+            return _hints_of_existing(blocks, requested)
         return self._calculate(pod, requested)
 
     def pod_hints(self, pod: Pod) -> Hints:
@@ -120,12 +121,14 @@ class MemoryManager:
         for container in (*pod.spec.initContainers, *pod.spec.containers):
             blocks = self._blocks(pod, container)
             if blocks is not None:
-                return _hints_again(blocks, requested)
+                return _hints_of_existing(blocks, requested)
         return self._calculate(pod, requested)
 
+    @MEMORY_ERRORS.count_exceptions(AllocationError)
     def allocate(self, pod: Pod, container: Container, affinity: Hint) -> None:
         if not _is_managed(pod):
             return
+        MEMORY_REQUESTS.inc()
         blocks = self._blocks(pod, container)
         if blocks is not None:
             self._update_reusable(pod, container, blocks)
@@ -383,7 +386,7 @@ def pod_memory_requests(pod: Pod) -> dict[str, int]:
     }
 
 
-def _hints_again(blocks: Iterable[Block], requested: Amounts) -> Hints:
+def _hints_of_existing(blocks: Iterable[Block], requested: Amounts) -> Hints:
     """Return the hints of an existing allocation; none if it is not for this request."""
     found = {block.resource: block for block in blocks}
     if {name: block.size for name, block in found.items()} != dict(requested):

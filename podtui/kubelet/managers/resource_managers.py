@@ -25,6 +25,7 @@ from podtui.api.v1 import Container, Pod
 from podtui.clock import Clock
 from podtui.errors import EngineError, PodtuiError
 from podtui.kubelet.base.config import KubeletConfig
+from podtui.kubelet.base.kubelet_metrics import TOPOLOGY_ERRORS, TOPOLOGY_REQUESTS
 from podtui.kubelet.managers.cpu_manager import (
     CpuManager,
     CpuState,
@@ -80,7 +81,7 @@ class RunningContainer:
 
 
 class ResourceManagers:
-    """With the default policies (``none``) it does nothing and reads nothing.
+    """With the default policies (``none``) it only checks that there is no other state.
 
     ``containers`` returns the running containers. ``topology`` reads the machine's topology and
     blocks. ``on_change`` is called after allocations have changed.
@@ -116,10 +117,19 @@ class ResourceManagers:
 
     async def load(self) -> None:
         """Read the topology and the state files. Raises `PodtuiError` for settings that do not fit
-        the machine or the state, with the kubelet's texts."""
+        the machine or the state, with the kubelet's texts.
+
+        A state file of another policy is such an error: running containers would stay on the CPUs
+        that it gave them.
+        """
+        await asyncio.to_thread(self._check_policies)
         if self._enabled:
             await asyncio.to_thread(self._load)
             await self._save()
+
+    def _check_policies(self) -> None:
+        self._read(CPU_STATE_FILE, "CPU", self._config.cpu_manager_policy, _CpuFile)
+        self._read(MEMORY_STATE_FILE, "memory", self._config.memory_manager_policy, _MemoryFile)
 
     def _load(self) -> None:
         config = self._config
@@ -158,7 +168,7 @@ class ResourceManagers:
                 raise self._bad_state("memory", MEMORY_STATE_FILE, str(error)) from error
 
     def disable(self) -> bool:
-        """Stop to place containers. Return True if the managers were active."""
+        """Stop placing containers. Return True if the managers were active."""
         active = self._topology is not None
         self._topology = self.cpus = self.memory = None
         return active
@@ -171,9 +181,12 @@ class ResourceManagers:
         if self._topology is None:
             return None
         self._changed.set()
+        TOPOLOGY_REQUESTS.inc()
         try:
             self._topology.admit(pod, self._providers())
         except AllocationError as error:
+            if self._topology.policy != "none":
+                TOPOLOGY_ERRORS.inc()
             self._release(pod.metadata.uid)
             return error
         return None

@@ -132,7 +132,7 @@ class EvictionManager:
         )
         due = self._pressure.due
         self._node.set_pressure(self._pressure.conditions)
-        if not due or await self._relieved(due[0], engine_root):
+        if not due or await self._try_reclaim(due[0], engine_root):
             self._node.set_would_evict("")
             return
         await self._evict_one(due[0], observed)
@@ -155,7 +155,7 @@ class EvictionManager:
         reserved = (self._config.system_reserved, self._config.kube_reserved)
         return sum(parse_quantity(one["memory"]).value() for one in reserved if "memory" in one)
 
-    async def _relieved(self, threshold: Threshold, engine_root: str) -> bool:
+    async def _try_reclaim(self, threshold: Threshold, engine_root: str) -> bool:
         """Record the shortage, reclaim unused resources and return whether that was enough."""
         resource = RESOURCES[threshold.signal]
         _LOG.warning("the node is short of %s (%s)", resource, threshold.signal)
@@ -172,9 +172,13 @@ class EvictionManager:
             return False
         if threshold.signal not in (NODEFS, NODEFS_INODES) or not self._config.root_dir:
             return True
-        ours = await asyncio.to_thread(self._host.disk, self._config.root_dir)
-        engines = await asyncio.to_thread(self._host.disk, engine_root)
-        return ours is not None and engines is not None and ours.device == engines.device
+        root_disk = await asyncio.to_thread(self._host.disk, self._config.root_dir)
+        engine_disk = await asyncio.to_thread(self._host.disk, engine_root)
+        return (
+            root_disk is not None
+            and engine_disk is not None
+            and root_disk.device == engine_disk.device
+        )
 
     async def _evict_one(self, threshold: Threshold, observed: Observations) -> None:
         """Evict the first pod of the ranking that is not critical."""
@@ -204,9 +208,9 @@ class EvictionManager:
         """Return the grace period of an evicted pod: none for a hard threshold."""
         if threshold.grace == 0:
             return MINIMUM_GRACE
-        own = pod.spec.terminationGracePeriodSeconds
+        grace = pod.spec.terminationGracePeriodSeconds
         longest = self._config.eviction_max_pod_grace_period
-        return longest if own is None else min(longest, own)
+        return longest if grace is None else min(longest, grace)
 
     async def _container_memory(self) -> dict[str, dict[str, int]]:
         """Return the working sets by pod UID and container name."""
@@ -299,8 +303,8 @@ def pods_memory(
     if used is not None:
         return Observation(max(capacity - used, 0), capacity)
     bound = Observation(max(capacity - (node.capacity - node.available), 0), capacity)
-    mine = [one for one in thresholds if one.signal == ALLOCATABLE_MEMORY]
-    return None if met(mine, {ALLOCATABLE_MEMORY: bound}, reclaimed=True) else bound
+    allocatable = [one for one in thresholds if one.signal == ALLOCATABLE_MEMORY]
+    return None if met(allocatable, {ALLOCATABLE_MEMORY: bound}, reclaimed=True) else bound
 
 
 # --- ranking

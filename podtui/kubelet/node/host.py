@@ -268,7 +268,7 @@ def read_listeners() -> tuple[Listener, ...]:
     try:
         found: list[Any] = psutil.net_connections(kind="inet")
     except (psutil.Error, OSError) as error:
-        _LOG.info("the machine does not tell who listens on its ports: %s", error)
+        _LOG.info("cannot read which programs listen on the ports of the machine: %s", error)
         return ()
     listeners: list[Listener] = []
     names: dict[int | None, str] = {}

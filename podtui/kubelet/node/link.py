@@ -10,8 +10,9 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable
 
+from podtui.api.names import AGENT_CLASH, KUBELET_NOT_READY
 from podtui.clock import Clock
-from podtui.errors import EngineError
+from podtui.errors import AgentClash, EngineError
 from podtui.kubelet.base.config import KubeletConfig
 from podtui.runtime.protocol import EngineInfo, Runtime
 
@@ -33,6 +34,7 @@ class EngineLink:
         self._last_ok: float | None = None
         self.info: EngineInfo | None = None
         self.error = ""
+        self._clash = False
 
     @property
     def ready(self) -> bool:
@@ -63,6 +65,11 @@ class EngineLink:
         down = ("container runtime is down",) if silent else ()
         return down if self._config.strict else (*down, self._not_ready())
 
+    @property
+    def reason(self) -> str:
+        """The reason why the node is not ready, for its condition."""
+        return AGENT_CLASH if self._clash and not self._config.strict else KUBELET_NOT_READY
+
     def _not_ready(self) -> str:
         return f"container runtime not ready: {self.error}"
 
@@ -79,18 +86,19 @@ class EngineLink:
                     self.info = await self._runtime.connect()
                     await on_connected()
             except (EngineError, TimeoutError) as error:
-                self._lose(error, on_change)
+                self._mark_lost(error, on_change)
                 await self._clock.sleep(delay)
                 delay = min(LAST_DELAY, 2 * delay)
                 continue
             delay = FIRST_DELAY
             self.error = ""
+            self._clash = False
             self.answered()
             self._suspect.clear()
             self._ready.set()
             _LOG.info("engine %s %s answers", self.info.name, self.info.version)
             on_change()
-            self._lose(await self._watch(), on_change)
+            self._mark_lost(await self._watch(), on_change)
 
     async def _watch(self) -> Exception:
         """Ping the engine until it fails, and return the error."""
@@ -110,12 +118,13 @@ class EngineLink:
                 return error
             self.answered()
 
-    def _lose(self, error: Exception, on_change: Callable[[], None]) -> None:
+    def _mark_lost(self, error: Exception, on_change: Callable[[], None]) -> None:
         was_ready = self._ready.is_set()
         self._ready.clear()
         text = str(error) or "the engine does not answer"
         changed = text != self.error
         self.error = text
+        self._clash = isinstance(error, AgentClash)
         if was_ready or changed:
             _LOG.warning("Skipping pod synchronization: %s", text)
             on_change()

@@ -61,8 +61,8 @@ def storage_eviction(pod: Pod, usage: StorageUsage) -> Eviction | None:
         text = f"Pod ephemeral local storage usage exceeds the total limit of containers {total}. "
         return _eviction(POD, text)
     for container in pod.spec.containers:
-        own = container.resources.limits.get(RESOURCE)
-        limit = parse_quantity(own) if own else None
+        quantity = container.resources.limits.get(RESOURCE)
+        limit = parse_quantity(quantity) if quantity else None
         if limit and usage.containers.get(container.name, 0) > limit.value():
             name = container.name
             text = f'Container {name} exceeded its local ephemeral storage limit "{limit}". '

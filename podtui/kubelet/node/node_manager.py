@@ -148,8 +148,8 @@ class NodeManager:
         self._view = replace(self._view, shutting_down=True)
         self.refresh_soon()
 
-    async def learn(self) -> None:
-        """Take over the information of the connected engine; a step of connecting."""
+    async def update_engine_info(self) -> None:
+        """Store the information of the connected engine. This is a step of connecting."""
         engine = self._link.info
         if engine is None or engine == self._known_engine:
             return
@@ -182,11 +182,11 @@ class NodeManager:
             supplemental_groups_policy=engine.supplemental_groups_policy,
         )
         self._labels = {**node_labels(self._config.node_name, engine), **self._config.node_labels}
-        self._see(self._node)
+        self._publish_to_admission(self._node)
         self._on_resources()
 
-    def _see(self, node: Node | None) -> None:
-        """Let admission see the node's labels and taints."""
+    def _publish_to_admission(self, node: Node | None) -> None:
+        """Update the labels and taints that admission reads."""
         labels = {**({} if node is None else node.metadata.labels), **self._labels}
         taints = () if node is None else node.spec.taints
         if (labels, taints) != (self._view.labels, self._view.taints):
@@ -202,17 +202,21 @@ class NodeManager:
         found = await self._nodes.get()
         if found is not None:
             self._node, self._status = found, found.status
-            self._see(found)
+            self._publish_to_admission(found)
             return
         status = self._compute(())
         self._record_changes(status)
         await self._put(status)
 
     async def watch(self) -> None:
-        """Follow the changes that API clients make to the node, forever."""
+        """Follow the changes that API clients make to the node, forever. A deleted node is
+        registered again (departure 55)."""
         async for node in self._nodes.snapshots():
             before, self._node = self._node, node
-            self._see(node)
+            self._publish_to_admission(node)
+            if node is None:
+                self.refresh_soon()
+                continue
             was = before is not None and bool(before.spec.unschedulable)
             if was != bool(node.spec.unschedulable):
                 reason = "NodeSchedulable" if was else "NodeNotSchedulable"
@@ -274,10 +278,10 @@ class NodeManager:
 
     def _with_metadata(self, meta: ObjectMeta) -> ObjectMeta:
         """Return the metadata with this kubelet's labels and annotations."""
-        own = self._annotations()
+        annotations = self._annotations()
         kept = {name: text for name, text in meta.annotations.items() if name not in _OWN}
         labels = {**meta.labels, **self._labels}
-        return structs.replace(meta, labels=labels, annotations={**kept, **own})
+        return structs.replace(meta, labels=labels, annotations={**kept, **annotations})
 
     async def run_images(self) -> None:
         """List the images after a change, at most once per status period. Runs forever.
@@ -309,7 +313,9 @@ class NodeManager:
             resources=self._view.resources,
             now=self._clock.now(),
             previous=self._status,
-            health=NodeHealth(pressures=self._view.conditions, errors=problems),
+            health=NodeHealth(
+                pressures=self._view.conditions, errors=problems, reason=self._link.reason
+            ),
             images=self._images,
             machine=Machine(
                 machine_id=facts.machine_id,

@@ -9,6 +9,7 @@ from typing import Final
 
 import msgspec
 
+from podtui.api.names import KUBELET_NOT_READY
 from podtui.api.pod_resources import in_unit
 from podtui.api.quantity import Format, Quantity, parse_quantity
 from podtui.api.thresholds import threshold_amount
@@ -138,10 +139,14 @@ class Machine:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeHealth:
-    """The pressure conditions that hold, and the errors that keep the node from being ready."""
+    """The pressure conditions that hold, and the errors that keep the node from being ready.
+
+    ``reason`` is that of the condition Ready if there are errors.
+    """
 
     pressures: Collection[str] = field(default_factory=frozenset[str])
     errors: Sequence[str] = ()
+    reason: str = KUBELET_NOT_READY
 
 
 def aggregated(errors: Sequence[str]) -> str:
@@ -182,7 +187,7 @@ def _conditions(
     words = (
         ("KubeletReady", "kubelet is posting ready status")
         if ready
-        else ("KubeletNotReady", aggregated(health.errors))
+        else (health.reason, aggregated(health.errors))
     )
     return (*found, condition("Ready", ready, words))
 
@@ -293,10 +298,10 @@ def reboot_event(name: str, previous: NodeStatus | None, status: NodeStatus) -> 
 def same_but_heartbeat(left: NodeStatus, right: NodeStatus) -> bool:
     """Return whether two statuses differ only in their heartbeat times."""
 
-    def still(status: NodeStatus) -> NodeStatus:
+    def without_times(status: NodeStatus) -> NodeStatus:
         quiet = tuple(
             msgspec.structs.replace(one, lastHeartbeatTime=None) for one in status.conditions
         )
         return msgspec.structs.replace(status, conditions=quiet)
 
-    return still(left) == still(right)
+    return without_times(left) == without_times(right)

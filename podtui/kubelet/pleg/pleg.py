@@ -42,7 +42,7 @@ ENDS = frozenset({"die", "destroy"})
 UNHEALTHY_AFTER = 180.0
 
 
-def only_leavings_went(before: ObservedPod | None, after: ObservedPod | None) -> bool:
+def only_dead_removed(before: ObservedPod | None, after: ObservedPod | None) -> bool:
     """Return True if the only difference is that dead containers or sandboxes were removed."""
     if before is None:
         return False
@@ -187,7 +187,7 @@ class Pleg:
             changed = self._cache.set(uid, observed, order)
         if observed is None:
             self._locks.pop(uid, None)
-        if changed and not only_leavings_went(before, observed):
+        if changed and not only_dead_removed(before, observed):
             self._on_change(uid)
         return changed
 
@@ -266,9 +266,9 @@ class Pleg:
             looked += self._forced
             await self._refresh_all(looked)
             for uid in looked:
-                self._echo(uid)
+                self._refresh_again_soon(uid)
 
-    def _echo(self, uid: str) -> None:
+    def _refresh_again_soon(self, uid: str) -> None:
         """Refresh the pod again soon if events reported ends that no list shows yet."""
         step = self._echoes.pop(uid, len(ECHOES))
         if self._shows_ends(uid) or step == len(ECHOES):
@@ -308,12 +308,12 @@ class Pleg:
             elif uids:
                 async with asyncio.TaskGroup() as group:
                     for uid in uids:
-                        group.create_task(self._refresh_quietly(uid), name=f"refresh {uid}")
+                        group.create_task(self._refresh_logged(uid), name=f"refresh {uid}")
         except EngineError as error:
             self._link.suspect(error)
             _LOG.warning("relist: %s", error)
 
-    async def _refresh_quietly(self, uid: str) -> None:
+    async def _refresh_logged(self, uid: str) -> None:
         try:
             await self.refresh(uid)
         except EngineUnavailable as error:

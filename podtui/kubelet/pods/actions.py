@@ -330,12 +330,12 @@ def _reset_order(pod: Pod, observed: ObservedPod, triggers: tuple[str, ...]) -> 
     containers are left alone.
     """
     init = {container.name for container in pod.spec.initContainers}
-    ours = init | {container.name for container in pod.spec.containers}
+    names = init | {container.name for container in pod.spec.containers}
 
     def rank(one: ObservedContainer) -> int:
         if one.name in triggers:
             return 2
         return 1 if one.name in init else 0
 
-    found = (one for one in observed.containers if one.name in ours)
+    found = (one for one in observed.containers if one.name in names)
     return tuple(one.id for one in sorted(found, key=rank))

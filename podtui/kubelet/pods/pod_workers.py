@@ -11,17 +11,24 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
+from podtui.api.names import CONFIG_SEEN
 from podtui.api.pod_resources import is_static
 from podtui.api.pods import full_name, pod_ref
+from podtui.api.times import epoch
 from podtui.api.v1 import Pod
 from podtui.clock import Clock
 from podtui.errors import EngineError, EngineUnavailable, PodtuiError
 from podtui.kubelet.base.config import KubeletConfig
-from podtui.kubelet.base.kubelet_metrics import POD_WORKER_SECONDS
+from podtui.kubelet.base.kubelet_metrics import (
+    ORPHANED_PODS,
+    POD_WORKER_SECONDS,
+    POD_WORKER_START_SECONDS,
+    RESTARTED_PODS,
+)
 from podtui.kubelet.base.types import Decorate, ObservedPod, WorkerState
 from podtui.kubelet.containers.killer import ALIVE, MINIMUM_GRACE, effective_grace
 from podtui.kubelet.pleg.pleg import Engine
@@ -71,6 +78,14 @@ class PodSyncer(Protocol):
     ) -> None: ...
 
 
+class WorkingPod(NamedTuple):
+    """The labels of a pod in the metric ``kubelet_working_pods``."""
+
+    lifecycle: str
+    config: str
+    static: str
+
+
 @dataclass(slots=True, eq=False)
 class _Worker:
     pod: Pod
@@ -82,6 +97,8 @@ class _Worker:
     """True if nothing is to be left of the pod."""
     gone: bool = False
     """True if its manifest or record is gone."""
+    runtime_only: bool = False
+    """True if the pod is known from the container runtime alone."""
     restart: Pod | None = None
     again: Pod | None = None
     """The pod to run once nothing is left of this one, on a request to start over."""
@@ -166,6 +183,17 @@ class PodWorkers:
         """Return True if the pod is terminating or has ended, even if it will be restarted."""
         worker = self._workers.get(uid)
         return worker is not None and worker.state is not WorkerState.SYNC
+
+    def working(self) -> Iterator[WorkingPod]:
+        """Yield the state of each pod for the metrics."""
+        for worker in self._workers.values():
+            ended = worker.state in (WorkerState.TERMINATED, WorkerState.FINISHED)
+            lifecycle = "terminated" if ended else worker.state.value
+            if worker.runtime_only:
+                yield WorkingPod(lifecycle, "runtime_only", "unknown")
+            else:
+                config = "orphan" if worker.gone else "desired"
+                yield WorkingPod(lifecycle, config, "true" if is_static(worker.pod) else "")
 
     def __len__(self) -> int:
         return len(self._workers)
@@ -282,7 +310,10 @@ class PodWorkers:
         """Stop and remove a pod that has no manifest; ``pod`` is built from its labels."""
         if pod.metadata.uid in self._workers:
             return
-        worker = _Worker(pod, started=True, deleted=True, gone=True, owns_name=owns_name)
+        ORPHANED_PODS.inc()
+        worker = _Worker(
+            pod, started=True, deleted=True, gone=True, runtime_only=True, owns_name=owns_name
+        )
         if owns_name:
             self._owners.setdefault(full_name(pod), worker.uid)
         self._begin_terminating(worker, MINIMUM_GRACE)
@@ -353,6 +384,8 @@ class PodWorkers:
         except EngineError as error:
             self._reporter.cannot_observe(worker.pod, error)
             raise
+        if not worker.started:
+            self._count_start(worker.pod)
         worker.started = True
         try:
             outcome = await self._syncer.sync_pod(worker.pod, observed, worker.stopping)
@@ -376,6 +409,11 @@ class PodWorkers:
         if outcome.deadline_in is not None:
             delay = min(delay, max(0.1, outcome.deadline_in))
         return delay
+
+    def _count_start(self, pod: Pod) -> None:
+        seen = epoch(pod.metadata.annotations.get(CONFIG_SEEN))
+        if seen is not None:
+            POD_WORKER_START_SECONDS.observe(max(0.0, self._clock.now().timestamp() - seen))
 
     async def _terminate(self, worker: _Worker) -> float | None:
         await self._link.wait_ready()
@@ -431,6 +469,7 @@ class PodWorkers:
         following = worker.again or worker.restart
         if following is not None:
             del self._workers[worker.uid]
+            RESTARTED_PODS.labels("true" if is_static(following) else "").inc()
             self._on_restart(following)
             self.update(following)
         elif worker.gone:
@@ -461,10 +500,10 @@ class PodWorkers:
         del self._owners[name]
         queue = self._queues.pop(name, [])
         while queue:
-            heir = self._workers.get(queue.pop(0))
-            if heir is not None and heir.state is WorkerState.SYNC:
-                self._owners[name] = heir.uid
-                heir.wake.set()
+            successor = self._workers.get(queue.pop(0))
+            if successor is not None and successor.state is WorkerState.SYNC:
+                self._owners[name] = successor.uid
+                successor.wake.set()
                 break
         if queue:
             self._queues[name] = queue

@@ -16,7 +16,7 @@ from podtui.api.names import CONFIG_MIRROR, CONFIG_SEEN, CONFIG_SOURCE
 from podtui.api.pods import full_name, is_mirror
 from podtui.api.v1 import Pod
 from podtui.clock import Clock
-from podtui.kubelet.base.ports import PodClient
+from podtui.kubelet.base.ports import PodChanges, PodClient
 from podtui.kubelet.base.types import PodOperation, PodUpdate
 from podtui.kubelet.volumes.documents import Documents
 from podtui.manifest.folder_state import Folder
@@ -70,7 +70,8 @@ class FolderReader:
 
 
 class PodReader:
-    """Receives the pods that the API has bound to this node, and tells mirror pods from the others.
+    """Receives the pods that the API has bound to this node, and separates mirror pods from the
+    others.
 
     ``on_mirror`` is called with the namespace and name of each mirror pod that changed. ``changed``
     is set for each new set of other pods.
@@ -87,15 +88,15 @@ class PodReader:
         self._clock = clock
         self._changed = changed
         self._on_mirror = on_mirror
-        self._records: Mapping[str, Pod] = {}
+        self._records: dict[str, Pod] = {}
         self._known: dict[str, Pod] = {}
         self._taken = True
 
     async def run(self) -> None:
-        """Receive snapshots until there are no more."""
+        """Receive changes until there are no more."""
         first = True
-        async for records in self._pods.snapshots():
-            if self._apply(records) or first:
+        async for changes in self._pods.changes():
+            if self._apply(changes) or first:
                 self._taken = first = False
                 self._changed.set()
 
@@ -106,20 +107,30 @@ class PodReader:
         self._taken = True
         return dict(self._known)
 
-    def _apply(self, records: Mapping[str, Pod]) -> bool:
-        """Take over a snapshot. Return whether API pods changed."""
-        before, self._records = self._records, records
-        gone = [before[uid] for uid in before.keys() - records.keys()]
-        changed = [pod for uid, pod in records.items() if before.get(uid) is not pod]
-        for pod in (*gone, *changed):
-            if is_mirror(pod):
-                self._on_mirror(pod.metadata.namespace, pod.metadata.name)
-        for pod in gone:
-            self._known.pop(pod.metadata.uid, None)
-        for pod in changed:
-            if not is_mirror(pod):
-                self._known[pod.metadata.uid] = self._as_source(pod)
-        return any(not is_mirror(pod) for pod in (*gone, *changed))
+    def _apply(self, changes: PodChanges) -> bool:
+        """Take over changes. Return whether API pods changed."""
+        pods = changes.pods
+        if changes.complete:
+            gone = dict.fromkeys(self._records.keys() - pods.keys())
+            pods = {**gone, **pods}
+        changed = False
+        for uid, pod in pods.items():
+            before = self._records.get(uid)
+            either = pod or before
+            if either is None or pod is before:
+                continue
+            if pod is None:
+                self._known.pop(uid, None)
+                del self._records[uid]
+            else:
+                self._records[uid] = pod
+            if is_mirror(either):
+                self._on_mirror(either.metadata.namespace, either.metadata.name)
+                continue
+            changed = True
+            if pod is not None:
+                self._known[uid] = self._as_source(pod)
+        return changed
 
     def _as_source(self, pod: Pod) -> Pod:
         """Return the pod with the annotations that a kubelet adds to its own copy."""

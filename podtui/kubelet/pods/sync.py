@@ -175,7 +175,7 @@ class Syncer:
             actuated=self._allocations.actuated(pod.metadata.uid),
             requested=self._restarts.of(observed),
         )
-        acted, failures = await self._carry_out(pod, observed, actions, stopping)
+        acted, failures = await self._apply_actions(pod, observed, actions, stopping)
         return SyncOutcome(
             acted=acted, retry_in=failures.retry_in, deadline_in=self._due_in(pod, status)
         )
@@ -193,7 +193,7 @@ class Syncer:
             for reason, message in unsupported(pod, stop_signals=self._config.gate(STOP_SIGNALS)):
                 self._events.pod(pod, WARNING, reason, message)
 
-    async def _carry_out(
+    async def _apply_actions(
         self, pod: Pod, observed: ObservedPod, actions: PodActions, stopping: asyncio.Event
     ) -> tuple[bool, _Failures]:
         acted = False
@@ -317,7 +317,7 @@ class Syncer:
         stopping: asyncio.Event,
     ) -> StartFailure | None:
         uid = pod.metadata.uid
-        failure = self._stuck(pod, container, observed)
+        failure = self._delay_start_retry(pod, container, observed)
         if failure is not None:
             return failure
         self._allocations.actuate(pod, container)
@@ -351,7 +351,9 @@ class Syncer:
         logged = await self._logs.next_count(meta.namespace, meta.name, meta.uid, container)
         return max(known, logged)
 
-    def _stuck(self, pod: Pod, container: Container, observed: ObservedPod) -> StartFailure | None:
+    def _delay_start_retry(
+        self, pod: Pod, container: Container, observed: ObservedPod
+    ) -> StartFailure | None:
         """Delay the retry of a container that was created but could not be started.
 
         It is retried ``error_backoff`` seconds after its creation.

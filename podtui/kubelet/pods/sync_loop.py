@@ -96,7 +96,7 @@ class SyncLoop:
             await self._apply()
             self.turn()
 
-    async def keep_house(self) -> None:
+    async def run_housekeeping(self) -> None:
         """Sweep every two seconds and collect every minute, after the folder was first read."""
         # Collect at once after the start: the leftovers of a killed kubelet are old enough.
         next_collection = self._clock.monotonic()

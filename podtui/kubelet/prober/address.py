@@ -120,7 +120,7 @@ class PodAddresses:
             return Address(ip, port)
         if sandbox.enterable:
             return Address(ip, port, sandbox.id)
-        published = _published(pod, port) if _publishes_here(engine) else None
+        published = _published(pod, port) if _publishes_on_loopback(engine) else None
         if published is not None:
             return published
         return Unreachable(
@@ -129,7 +129,7 @@ class PodAddresses:
         )
 
 
-def _publishes_here(engine: EngineInfo) -> bool:
+def _publishes_on_loopback(engine: EngineInfo) -> bool:
     """Return whether published ports appear on this machine's loopback interface."""
     return engine.local or engine.rootless or "Docker Desktop" in engine.operating_system
 

@@ -93,7 +93,7 @@ async def check(
     try:
         async with asyncio.timeout(timeout), _connected(address, sock, open_socket) as channel:
             connected = True
-            return judge(await channel.call(service, timeout), timeout)
+            return probe_outcome(await channel.call(service, timeout), timeout)
     except _Failed as problem:
         return rpc_failed(problem.code, problem.text, timeout)
     except TimeoutError:
@@ -117,7 +117,7 @@ async def _connected(
         if reader is not None and writer is not None:
             channel = _Channel(address, reader, writer)
             try:
-                if await channel.greet():
+                if await channel.exchange_settings():
                     yield channel
                     return
             finally:
@@ -136,7 +136,7 @@ class _Channel:
         self._writer = writer
         self._http2 = H2Connection(H2Configuration(client_side=True, header_encoding=None))
 
-    async def greet(self) -> bool:
+    async def exchange_settings(self) -> bool:
         """Exchange settings. Return whether the server sent any."""
         self._http2.initiate_connection()
         try:
@@ -250,7 +250,7 @@ def request(service: str) -> bytes:
     return b"\x00" + len(message).to_bytes(4, "big") + message
 
 
-def judge(reply: Reply, timeout: float) -> ProbeOutcome:
+def probe_outcome(reply: Reply, timeout: float) -> ProbeOutcome:
     """Return the probe outcome of a reply. ``timeout`` is the probe's timeout in seconds."""
     problem = _http_problem(reply.headers)
     if problem is not None:
@@ -294,18 +294,18 @@ def not_connected(address: Address, timeout: float) -> ProbeOutcome:
 
 def _http_problem(headers: Mapping[str, str]) -> tuple[str, str] | None:
     """Return (code, message) if the headers are not those of a gRPC server."""
-    said_status = headers.get(":status", "")
-    status = int(said_status) if said_status.isascii() and said_status.isdigit() else 0
+    status_text = headers.get(":status", "")
+    status = int(status_text) if status_text.isascii() and status_text.isdigit() else 0
     kind = headers.get("content-type", "")
-    said: list[str] = []
+    problems: list[str] = []
     if not kind:
-        said.append("malformed header: missing HTTP content-type")
+        problems.append("malformed header: missing HTTP content-type")
     elif not kind.lower().startswith(_CONTENT_TYPE):
-        said.append(f"transport: received unexpected content-type {quoted(kind)}")
-    if status == HTTPStatus.OK and not said:
+        problems.append(f"transport: received unexpected content-type {quoted(kind)}")
+    if status == HTTPStatus.OK and not problems:
         return None
     words = f"unexpected HTTP status code received from server: {status} ({_phrase(status)})"
-    return _BY_HTTP_STATUS.get(status, "Unknown"), "; ".join([words, *said])
+    return _BY_HTTP_STATUS.get(status, "Unknown"), "; ".join([words, *problems])
 
 
 def _phrase(status: int) -> str:

@@ -89,8 +89,10 @@ class Handlers:
                 container_id, command, timeout=timeout, limit=OUTPUT_LIMIT
             )
         except ExecTimeout:
-            said = quoted(" ".join(command))
-            return failure(f"command timed out: {said} timed out after {go_duration(timeout)}")
+            command_line = quoted(" ".join(command))
+            return failure(
+                f"command timed out: {command_line} timed out after {go_duration(timeout)}"
+            )
         except EngineUnavailable as lost:
             return ProbeOutcome(ProbeVerdict.NO_ENGINE, str(lost))
         except EngineError as problem:

@@ -299,8 +299,8 @@ def _problem(progress: _Progress, error: aiohttp.ClientError | ValueError) -> Ht
         case aiohttp.ClientOSError() if error.errno in (errno.ECONNRESET, errno.EPIPE):
             return progress.problem(read_error(address, error))
         case aiohttp.ClientResponseError():
-            said = (error.message.splitlines() or [""])[0].rstrip(":")
-            return progress.problem(f"malformed HTTP response: {said}")
+            message = (error.message.splitlines() or [""])[0].rstrip(":")
+            return progress.problem(f"malformed HTTP response: {message}")
         case _:
             return progress.problem(str(error) or type(error).__name__)
 

@@ -143,7 +143,7 @@ class Prober:
             if result is not None:
                 found[kind][newest.id] = result
             if kind is ProbeKind.READINESS and result is not ProbeResult.SUCCESS:
-                self._poke(pod, newest)
+                self._trigger_readiness_probe(pod, newest)
         return ProbeView(
             startup=found[ProbeKind.STARTUP],
             liveness=found[ProbeKind.LIVENESS],
@@ -198,7 +198,7 @@ class Prober:
                 return await self._ticker.run_once(worker)
         raise LookupError(f'container "{container}" has no {probe} probe under way')
 
-    def _poke(self, pod: Pod, newest: ObservedContainer) -> None:
+    def _trigger_readiness_probe(self, pod: Pod, newest: ObservedContainer) -> None:
         worker = self._pods.get(pod.metadata.uid, {}).get((newest.name, ProbeKind.READINESS))
         if (
             worker is not None
@@ -206,7 +206,7 @@ class Prober:
             and newest.state is ContainerState.RUNNING
             and self._started(pod, newest.name, newest.id)
         ):
-            worker.poke.set()
+            worker.run_now.set()
 
     def _result(
         self, uid: str, name: str, kind: ProbeKind, container_id: str

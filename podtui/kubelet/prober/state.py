@@ -1,6 +1,6 @@
 """The interface of the prober, and the state of one probe of one container (kubelet.md §8).
 
-States are immutable values without a clock: a tick calls `meet`, `is_due`, runs the probe and
+States are immutable values without a clock: a tick calls `state_of`, `is_due`, runs the probe and
 passes the result to `observe`.
 """
 
@@ -131,7 +131,7 @@ class ProbeState:
     in_row: int = 0
     """The number of successive runs with the result ``last``."""
 
-    def meet(self, container_id: str, *, known_good: bool = False) -> ProbeState:
+    def state_of(self, container_id: str, *, known_good: bool = False) -> ProbeState:
         """Return the state for the running instance; a new instance starts fresh.
 
         ``known_good``: an earlier kubelet recorded this instance as started or ready.

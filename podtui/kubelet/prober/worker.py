@@ -55,7 +55,7 @@ class ProbeWorker:
     name: str
     """The name of the container."""
     state: ProbeState
-    poke: asyncio.Event = field(default_factory=asyncio.Event)
+    run_now: asyncio.Event = field(default_factory=asyncio.Event)
     """Set it to run the next tick now."""
     running: bool = False
     """True while a handler runs."""
@@ -114,7 +114,7 @@ class Ticker:
         await self._clock.sleep(delay)
         due = self._clock.monotonic()
         while (spec := worker.spec()) is not None:
-            worker.poke.clear()
+            worker.run_now.clear()
             try:
                 await self._tick(worker, *spec)
             except Exception:  # noqa: BLE001 - one probe's mistake must not end the others
@@ -131,7 +131,7 @@ class Ticker:
         worker.log.due = following
         try:
             async with asyncio.timeout(following - now):
-                await worker.poke.wait()
+                await worker.run_now.wait()
         except TimeoutError:
             return following
         return self._clock.monotonic()
@@ -145,7 +145,7 @@ class Ticker:
         if newest.state is not ContainerState.RUNNING:
             return
         known = self._known_good(worker.kind, worker.uid, newest.id)
-        worker.state = worker.state.meet(newest.id, known_good=known)
+        worker.state = worker.state.state_of(newest.id, known_good=known)
         rules = rules_of(probe)
         since = newest.started_at or newest.created_at
         age = (self._clock.now() - since).total_seconds()

@@ -44,9 +44,9 @@ class Allocation:
 
 def allocation_of(pod: Pod) -> Allocation:
     """Return the pod's requested resources as an allocation."""
-    everyone = (*pod.spec.initContainers, *pod.spec.containers)
+    containers = (*pod.spec.initContainers, *pod.spec.containers)
     return Allocation(
-        pod=pod.spec.resources, containers={one.name: one.resources for one in everyone}
+        pod=pod.spec.resources, containers={one.name: one.resources for one in containers}
     )
 
 
@@ -74,10 +74,10 @@ def allocated_pod(pod: Pod, allocation: Allocation | None) -> Pod:
         return pod
 
     def allocated(container: Container) -> Container:
-        own = allocation.containers.get(container.name)
-        if own is None or same_resources(own, container.resources):
+        resources = allocation.containers.get(container.name)
+        if resources is None or same_resources(resources, container.resources):
             return container
-        return structs.replace(container, resources=own)
+        return structs.replace(container, resources=resources)
 
     spec = pod.spec
     init = tuple([allocated(one) for one in spec.initContainers])
@@ -103,14 +103,16 @@ def allocated_pod(pod: Pod, allocation: Allocation | None) -> Pod:
 def with_pod_limits(pod: Pod, container: Container) -> ResourceRequirements:
     """Return a container's resources for the engine: limits that it does not set come from the
     pod."""
-    own = container.resources
+    resources = container.resources
     shared = pod.spec.resources.limits if pod.spec.resources is not None else {}
     missing = {
         name: shared[name]
         for name in RESIZABLE
-        if name in shared and not parse_quantity(own.limits.get(name, "0"))
+        if name in shared and not parse_quantity(resources.limits.get(name, "0"))
     }
-    return structs.replace(own, limits={**own.limits, **missing}) if missing else own
+    return (
+        structs.replace(resources, limits={**resources.limits, **missing}) if missing else resources
+    )
 
 
 def _resizable(resources: ResourceRequirements) -> list[int]:

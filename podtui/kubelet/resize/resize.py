@@ -108,9 +108,9 @@ class ResizePlan:
         increases. Decreases are in reverse order of discovery."""
         found: list[ContainerUpdate] = []
         for name in ("memory", "cpu"):
-            ours = [one for one in self._updates if one.resource == name]
-            found += [one for one in reversed(ours) if not one.grows]
-            found += [one for one in ours if one.grows]
+            updates = [one for one in self._updates if one.resource == name]
+            found += [one for one in reversed(updates) if not one.grows]
+            found += [one for one in updates if one.grows]
         return tuple(found)
 
 
@@ -148,11 +148,11 @@ def resize_in_progress(pod: Pod, observed: ObservedPod, actuated: Allocation | N
 
 
 def _pod_differs(pod: Pod, actuated: Allocation) -> bool:
-    own, before = pod.spec.resources or _NOTHING, actuated.pod or _NOTHING
+    desired, before = pod.spec.resources or _NOTHING, actuated.pod or _NOTHING
     return any(
         parse_quantity(one.get(name, "0")) != parse_quantity(other.get(name, "0"))
         for name in RESIZABLE
-        for one, other in ((own.limits, before.limits), (own.requests, before.requests))
+        for one, other in ((desired.limits, before.limits), (desired.requests, before.requests))
     )
 
 
@@ -162,11 +162,13 @@ def _pod_differs(pod: Pod, actuated: Allocation) -> bool:
 def pod_memory_limit(pod: Pod) -> int | None:
     """Return the memory limit in bytes that a kubelet would set for the pod as a whole; None for no
     limit (kubelet.md §13.2)."""
-    own = pod.spec.resources
+    resources = pod.spec.resources
     declared = all(
         parse_quantity(one.resources.limits.get("memory", "0")) for one in _everyone(pod)
     )
-    declared = declared or (own is not None and bool(parse_quantity(own.limits.get("memory", "0"))))
+    declared = declared or (
+        resources is not None and bool(parse_quantity(resources.limits.get("memory", "0")))
+    )
     qos = qos_class(pod)
     if qos == GUARANTEED or (qos != BEST_EFFORT and declared):
         return pod_limits(pod).get("memory", 0)

@@ -48,7 +48,7 @@ RETRY_PERIOD: Final = 180.0
 LIFT: Final = -1
 
 
-class Judge(Protocol):
+class ResizeAdmission(Protocol):
     """Decides whether the node accepts a pod."""
 
     async def fits_resize(self, pod: Pod) -> AdmitResult:
@@ -66,14 +66,14 @@ class Resizes:
         self,
         *,
         allocations: Allocations,
-        judge: Judge,
+        admission: ResizeAdmission,
         find: Callable[[str], Pod | None],
         wake: Callable[[str], None],
         events: EventRecorder,
         clock: Clock,
     ) -> None:
         self._allocations = allocations
-        self._judge = judge
+        self._admission = admission
         self._find = find
         self._wake = wake
         self._events = events
@@ -150,20 +150,20 @@ class Resizes:
         if self._allocations.allocated(pod) is pod:
             self._conditions.clear_pending(uid)
             return
-        verdict = await self._judge.fits_resize(pod)
+        verdict = await self._admission.fits_resize(pod)
         if verdict.admitted:
             self._allocations.allocate(pod)
-            self._judge.mark_admitted(pod)
+            self._admission.mark_admitted(pod)
             self._conditions.clear_pending(uid)
             self._conditions.clear_in_progress(uid)
             self._conditions.set_in_progress(uid, generation)
             message = resize_message(STARTED, pod, generation=generation)
             self._events.pod(pod, NORMAL, "ResizeStarted", message)
         else:
-            self._put_off(pod, verdict, generation)
+            self._defer(pod, verdict, generation)
         self._wake(uid)
 
-    def _put_off(self, pod: Pod, verdict: AdmitResult, generation: int) -> None:
+    def _defer(self, pod: Pod, verdict: AdmitResult, generation: int) -> None:
         infeasible = verdict.reason == INFEASIBLE
         if not infeasible:
             self._pending.append(pod.metadata.uid)
@@ -205,10 +205,10 @@ class Resizes:
 
     def failed(self, pod: Pod, error: str) -> None:
         """Record that the engine failed to apply the allocated resources."""
-        generation, news = self._conditions.set_in_progress(
+        generation, is_new = self._conditions.set_in_progress(
             pod.metadata.uid, pod.metadata.generation or 0, reason=ERROR, message=error
         )
-        if news:
+        if is_new:
             message = resize_message(FAILED, pod, generation=generation, error=error)
             self._events.pod(pod, WARNING, "ResizeError", message)
 
@@ -349,19 +349,19 @@ class ResizeActuator:
         return ""
 
     async def _memory_problem(self, pod: Pod, updates: Sequence[ContainerUpdate]) -> str:
-        held = self._held(pod)
+        held = self._with_applied(pod)
         if not lowers_memory(pod, held, updates):
             return ""
         stats = await self._runtime.stats()
         usage = {one.name: one.memory for one in stats if one.pod_uid == pod.metadata.uid}
         return memory_problem(pod, held, updates, usage)
 
-    def _held(self, pod: Pod) -> Pod:
+    def _with_applied(self, pod: Pod) -> Pod:
         """Return the pod with the resources last applied through the engine."""
         return allocated_pod(pod, self._allocations.actuated(pod.metadata.uid))
 
     async def _update(self, pod: Pod, update: ContainerUpdate, context: StartContext) -> None:
-        held = self._held(pod)
+        held = self._with_applied(pod)
         current = container_amounts(held, _container(held, update.name))
         amounts = amounts_to_update(update, current)
         container = structs.replace(_container(pod, update.name), resources=requirements(amounts))
@@ -369,11 +369,11 @@ class ResizeActuator:
         resources = container_resources(
             pod, container, context.node.resources, rules, self._managers.placement(pod, container)
         )
-        await self._runtime.update_container(update.id, _lifting(resources, current))
+        await self._runtime.update_container(update.id, _with_unlimited(resources, current))
         self._allocations.actuate(pod, container)
 
 
-def _lifting(resources: Resources, current: ContainerAmounts) -> Resources:
+def _with_unlimited(resources: Resources, current: ContainerAmounts) -> Resources:
     """Set removed limits to "unlimited" explicitly: the engine keeps the old value of an absent
     field."""
     return replace(
@@ -384,8 +384,8 @@ def _lifting(resources: Resources, current: ContainerAmounts) -> Resources:
 
 
 def _container(pod: Pod, name: str) -> Container:
-    everyone = (*pod.spec.initContainers, *pod.spec.containers)
-    return next(one for one in everyone if one.name == name)
+    containers = (*pod.spec.initContainers, *pod.spec.containers)
+    return next(one for one in containers if one.name == name)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -279,13 +279,13 @@ def wants_cluster_dns(pod: Pod) -> bool:
 
 
 def _cluster(pod: Pod, servers: tuple[str, ...], domain: str, host: DnsConfig | None) -> DnsConfig:
-    own: tuple[str, ...] = ()
+    cluster_searches: tuple[str, ...] = ()
     if domain:
-        own = (f"{pod.metadata.namespace}.svc.{domain}", f"svc.{domain}", domain)
+        cluster_searches = (f"{pod.metadata.namespace}.svc.{domain}", f"svc.{domain}", domain)
     searches = () if host is None else host.searches
     return DnsConfig(
         servers=servers,
-        searches=_distinct((*own, *searches)) if own else searches,
+        searches=_distinct((*cluster_searches, *searches)) if cluster_searches else searches,
         options=CLUSTER_OPTIONS,
     )
 

@@ -178,7 +178,7 @@ def pod_conditions(
         # A pod stays initialized when a rule restarts all of its containers.
         initialized = _condition(INITIALIZED, True, "PodCompleted" if phase == SUCCEEDED else "")
     containers_ready = containers_ready_condition(pod, by_name, phase)
-    ours = [
+    conditions = [
         _condition(READY_TO_START, sandbox_ready),
         initialized,
         ready_condition(pod, containers_ready, foreign),
@@ -187,8 +187,8 @@ def pod_conditions(
     ]
     restarting = restarting_all_condition(pod, restarting_all, phase)
     if restarting is not None:
-        ours.append(restarting)
-    dated = [_dated(one, before.get(one.type), now) for one in ours]
+        conditions.append(restarting)
+    dated = [_dated(one, before.get(one.type), now) for one in conditions]
     generation = pod.metadata.generation
     if generation:
         dated = [msgspec.structs.replace(one, observedGeneration=generation) for one in dated]

@@ -348,7 +348,7 @@ def _milli(amounts: Mapping[str, str]) -> int:
     return parse_quantity(amounts.get("cpu", "0")).milli_value()
 
 
-def _held(held: Resources | None) -> tuple[int, int, int]:
+def _engine_amounts(held: Resources | None) -> tuple[int, int, int]:
     """Return CPU request and limit in millicores and the memory limit in bytes, as reported by the
     engine; 0 for unknown values."""
     if held is None:
@@ -375,7 +375,7 @@ def container_resources_status(
     allocated = canonical_resources(container.resources)
     if newest.state is not Observed.RUNNING:
         return allocated
-    request, limit, memory = _held(newest.resources)
+    request, limit, memory = _engine_amounts(newest.resources)
     before = (old.resources if old is not None else None) or ResourceRequirements()
     limits, requests = dict(allocated.limits), dict(allocated.requests)
     if limits:
@@ -392,9 +392,9 @@ def container_resources_status(
             _keep(requests, before.requests, "cpu")
         elif max(request, _milli(requests)) > MIN_SHARES:
             requests["cpu"] = str(Quantity.of_milli(request))
-        said = actuated.requests.get("memory", "0") if actuated is not None else "0"
-        if parse_quantity(said):
-            requests["memory"] = canonical(said)
+        actuated_memory = actuated.requests.get("memory", "0") if actuated is not None else "0"
+        if parse_quantity(actuated_memory):
+            requests["memory"] = canonical(actuated_memory)
         else:
             _keep(requests, before.requests, "memory")
     return ResourceRequirements(

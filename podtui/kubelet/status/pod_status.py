@@ -233,7 +233,7 @@ def _ever_started(status: ContainerStatus) -> bool:
     return status.state.waiting is None or status.lastState.terminated is not None
 
 
-def _regulars_were_due(pod: Pod) -> bool:
+def _regular_containers_were_due(pod: Pod) -> bool:
     """Return True if the pod's regular containers were due to start.
 
     The kubelet reads this from the pod as given by its source, so a static pod with init containers
@@ -271,7 +271,9 @@ def final_status(pod: Pod, status: PodStatus) -> PodStatus:
         initContainerStatuses=tuple(
             _finished(one) if index <= reached else one for index, one in enumerate(init)
         ),
-        containerStatuses=tuple(map(_finished, regular)) if _regulars_were_due(pod) else regular,
+        containerStatuses=tuple(map(_finished, regular))
+        if _regular_containers_were_due(pod)
+        else regular,
     )
 
 

@@ -24,6 +24,7 @@ from podtui.api.times import rfc3339
 from podtui.api.v1 import Pod, PodStatus
 from podtui.clock import Clock
 from podtui.errors import NotFound, PodtuiError
+from podtui.kubelet.base.kubelet_metrics import TERMINATED_CONTAINERS
 from podtui.kubelet.base.ports import PodClient
 from podtui.kubelet.events.recorder import EventRecorder
 from podtui.kubelet.events.timelines import Timelines
@@ -160,6 +161,7 @@ class StatusManager:
             return
         entry.pod = pod
         if entry.status != status:
+            _count_terminations(entry.status or PodStatus(), status)
             entry.status = status
         self._mark(entry)
 
@@ -340,6 +342,23 @@ class StatusManager:
     def _mark_name(self, key: _Key) -> None:
         self._dirty[key] = None
         self._wake.set()
+
+
+def _count_terminations(before: PodStatus, after: PodStatus) -> None:
+    of_type = {
+        "init_container": (before.initContainerStatuses, after.initContainerStatuses),
+        "container": (before.containerStatuses, after.containerStatuses),
+        "ephemeral_container": (
+            before.ephemeralContainerStatuses,
+            after.ephemeralContainerStatuses,
+        ),
+    }
+    for container_type, (old, new) in of_type.items():
+        known = {one.name for one in old if one.state.terminated is not None}
+        for one in new:
+            ended = one.state.terminated
+            if ended is not None and one.name not in known:
+                TERMINATED_CONTAINERS.labels(container_type, ended.exitCode, ended.reason).inc()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

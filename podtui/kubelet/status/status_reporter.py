@@ -3,16 +3,22 @@
 from __future__ import annotations
 
 from podtui.api.names import CONFIG_SEEN
+from podtui.api.pod_resources import is_static
 from podtui.api.times import epoch
-from podtui.api.v1 import Pod, PodStatus
+from podtui.api.v1 import Pod, PodStatus, Volume
 from podtui.clock import Clock
 from podtui.errors import EngineError
 from podtui.kubelet.base.config import STOP_SIGNALS, KubeletConfig
-from podtui.kubelet.base.kubelet_metrics import POD_START_SECONDS
+from podtui.kubelet.base.kubelet_metrics import (
+    POD_START_SECONDS,
+    POD_START_SLI_SECONDS,
+    POD_START_TOTAL_SECONDS,
+)
 from podtui.kubelet.base.types import Decorate, ObservedPod
 from podtui.kubelet.containers.restart import RestartCounts
 from podtui.kubelet.containers.starter import ReasonCache
 from podtui.kubelet.events.recorder import NORMAL, WARNING
+from podtui.kubelet.events.timelines import pull_and_init_seconds
 from podtui.kubelet.node.node_manager import NodeManager
 from podtui.kubelet.pleg.pleg import Engine
 from podtui.kubelet.prober.state import Probes
@@ -148,13 +154,26 @@ class StatusReporter:
         if decorate is not None:
             status = decorate(status)
         if previous is not None and (previous.phase, status.phase) == (PENDING, RUNNING):
-            seen = epoch(pod.metadata.annotations.get(CONFIG_SEEN))
-            if seen is not None:
-                POD_START_SECONDS.observe(max(0.0, self._clock.now().timestamp() - seen))
+            self._count_start(pod, status)
         self._statuses.set(pod, status)
         self._timelines.observed(pod, observed)
         self._timelines.shown(pod, status)
         return status
+
+    def _count_start(self, pod: Pod, status: PodStatus) -> None:
+        now = self._clock.now().timestamp()
+        seen = epoch(pod.metadata.annotations.get(CONFIG_SEEN))
+        if seen is not None:
+            POD_START_SECONDS.observe(max(0.0, now - seen))
+        created = epoch(pod.metadata.creationTimestamp)
+        running = all(one.state.running is not None for one in status.containerStatuses)
+        if created is None or is_static(pod) or not running:
+            return
+        POD_START_TOTAL_SECONDS.observe(max(0.0, now - created))
+        if all(map(_is_stateless, pod.spec.volumes)):
+            starts = self._timelines.starts(pod.metadata.namespace, pod.metadata.name)
+            others = pull_and_init_seconds(starts[0]) if starts else 0.0
+            POD_START_SLI_SECONDS.observe(max(0.0, now - created - others))
 
     @property
     def _runtime_name(self) -> str:
@@ -163,3 +182,11 @@ class StatusReporter:
     def _seed(self, uid: str) -> PodStatus | None:
         seed = self._statuses.seed(uid)
         return None if seed is None else seed.status
+
+
+def _is_stateless(volume: Volume) -> bool:
+    """Return True if the volume's content comes from the API or lives as long as the pod."""
+    sources = (
+        volume.configMap, volume.downwardAPI, volume.emptyDir, volume.projected, volume.secret
+    )  # fmt: skip
+    return any(source is not None for source in sources)

@@ -149,9 +149,9 @@ def _memory_size(pod: Pod, node: NodeView, size_limit: str) -> int | None:
 def _memory_limit(pod: Pod) -> int:
     """Return the memory limit of the pod's cgroup in bytes; 0 for no limit."""
     spec = pod.spec
-    own = spec.resources is not None and "memory" in spec.resources.limits
-    everyone = (*spec.initContainers, *spec.containers)
-    if own or all("memory" in container.resources.limits for container in everyone):
+    pod_has_limit = spec.resources is not None and "memory" in spec.resources.limits
+    containers = (*spec.initContainers, *spec.containers)
+    if pod_has_limit or all("memory" in container.resources.limits for container in containers):
         return pod_limits(pod).get("memory", 0)
     return 0
 
@@ -206,8 +206,8 @@ def page_size(pod: Pod, medium: str, node: NodeView) -> int:
 
 def _requested_page_sizes(pod: Pod) -> Iterator[int]:
     spec = pod.spec
-    everyone = [one.resources for one in (*spec.containers, *spec.initContainers)]
-    for resources in (*everyone, spec.resources or ResourceRequirements()):
+    of_containers = [one.resources for one in (*spec.containers, *spec.initContainers)]
+    for resources in (*of_containers, spec.resources or ResourceRequirements()):
         for name in resources.requests:
             if name.startswith(RESOURCE):
                 yield _size_of(name)

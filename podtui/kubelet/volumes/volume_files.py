@@ -53,7 +53,7 @@ def volume_contents(pod: Pod, volume: Volume, around: ValueSources) -> Contents 
     Raises `ConfigError` with the kubelet's message if a referenced object or key is missing.
     """
     if (downward := volume.downwardAPI) is not None:
-        return _downward(pod, downward.items, _mode(downward.defaultMode), around.node)
+        return _downward_api_files(pod, downward.items, _mode(downward.defaultMode), around.node)
     if (config := volume.configMap) is not None:
         mode = _mode(config.defaultMode)
         return _config_map(pod, around, config.name, config.items, mode, config.optional)
@@ -75,7 +75,7 @@ def _aggregate(errors: Iterable[str]) -> str:
     return known[0] if len(known) == 1 else f"[{', '.join(known)}]"
 
 
-def _downward(
+def _downward_api_files(
     pod: Pod, items: Iterable[DownwardAPIVolumeFile], default: int, node: NodeView
 ) -> Contents:
     files: Contents = {}
@@ -114,7 +114,7 @@ def _config_map(
 ) -> Contents:
     lax = bool(optional)
     entries = config_map_data(around, pod.metadata.namespace, name, optional=lax)
-    return _picked("configmap", entries, items, mode, optional=lax)
+    return _selected_items("configmap", entries, items, mode, optional=lax)
 
 
 def _secret(
@@ -127,10 +127,10 @@ def _secret(
 ) -> Contents:
     lax = bool(optional)
     entries = secret_data(around, pod.metadata.namespace, name, optional=lax)
-    return _picked("secret", entries, items, mode, optional=lax)
+    return _selected_items("secret", entries, items, mode, optional=lax)
 
 
-def _picked(
+def _selected_items(
     kind: str,
     entries: Mapping[str, bytes],
     items: tuple[KeyToPath, ...],
@@ -168,7 +168,7 @@ def _projected(
 
 def _source(pod: Pod, source: VolumeProjection, mode: int, around: ValueSources) -> Contents:
     if source.downwardAPI is not None:
-        return _downward(pod, source.downwardAPI.items, mode, around.node)
+        return _downward_api_files(pod, source.downwardAPI.items, mode, around.node)
     if (wanted := source.configMap) is not None:
         return _config_map(pod, around, wanted.name, wanted.items, mode, wanted.optional)
     if (held := source.secret) is not None:

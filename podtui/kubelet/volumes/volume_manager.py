@@ -227,6 +227,6 @@ def _names(checks: Iterable[HostPathCheck]) -> set[str]:
 def _missing(pod: Pod, plan: VolumePlan, known: _Known) -> list[str]:
     """Return the sorted names of the mounted volumes that were never set up."""
     unchecked = {check.volume for check in plan.checks if check not in known.checked}
-    unmade = (plan.failures.keys() | set(plan.foreign)) - known.made.keys()
+    not_made = (plan.failures.keys() | set(plan.foreign)) - known.made.keys()
     used = {volume.name for volume in used_volumes(pod)}
-    return sorted(used & (unchecked | unmade))
+    return sorted(used & (unchecked | not_made))

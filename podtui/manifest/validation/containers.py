@@ -21,7 +21,7 @@ from podtui.manifest.validation import (
     restarts,
     security,
 )
-from podtui.manifest.validation.context import AnyContainer, Surroundings
+from podtui.manifest.validation.context import AnyContainer, PodContext
 from podtui.manifest.validation.errors import (
     Errors,
     duplicate,
@@ -51,7 +51,7 @@ _NOT_EPHEMERAL: Final = (
 )
 
 
-def _common(container: AnyContainer, around: Surroundings, path: str) -> Errors:
+def _common(container: AnyContainer, around: PodContext, path: str) -> Errors:
     if container.name:
         problems = formats.dns_label(container.name)
         yield from invalid_each(f"{path}.name", container.name, problems)
@@ -114,7 +114,7 @@ def _host_ports(container: AnyContainer, taken: set[str], path: str) -> Errors:
         taken.add(key)
 
 
-def _long_running(container: Container, around: Surroundings, path: str) -> Errors:
+def _long_running(container: Container, around: PodContext, path: str) -> Errors:
     """Check hooks and probes, which only regular containers and sidecars have."""
     if container.lifecycle is not None:
         yield from handlers.lifecycle(
@@ -125,7 +125,7 @@ def _long_running(container: Container, around: Surroundings, path: str) -> Erro
     yield from handlers.killing_probe(container.startupProbe, f"{path}.startupProbe")
 
 
-def regular(spec: PodSpec, around: Surroundings, path: str) -> Errors:
+def regular(spec: PodSpec, around: PodContext, path: str) -> Errors:
     if not spec.containers:
         yield required(path)
         return
@@ -143,7 +143,7 @@ def regular(spec: PodSpec, around: Surroundings, path: str) -> Errors:
         yield from _host_ports(container, taken, f"{path}[{index}]")
 
 
-def init(spec: PodSpec, around: Surroundings, path: str) -> Errors:
+def init(spec: PodSpec, around: PodContext, path: str) -> Errors:
     names = {container.name for container in spec.containers}
     for index, container in enumerate(spec.initContainers):
         here = f"{path}[{index}]"
@@ -172,7 +172,7 @@ def _run_once(container: Container, path: str) -> Errors:
             )
 
 
-def ephemeral(spec: PodSpec, around: Surroundings, path: str) -> Errors:
+def ephemeral(spec: PodSpec, around: PodContext, path: str) -> Errors:
     others = [container.name for container in (*spec.containers, *spec.initContainers)]
     names = set(others)
     for index, container in enumerate(spec.ephemeralContainers):
@@ -185,10 +185,10 @@ def ephemeral(spec: PodSpec, around: Surroundings, path: str) -> Errors:
         target = container.targetContainerName
         if target and target not in others:
             yield not_found(f"{here}.targetContainerName", target, others)
-        yield from _guest(container, here)
+        yield from _ephemeral_container(container, here)
 
 
-def _guest(container: EphemeralContainer, path: str) -> Errors:
+def _ephemeral_container(container: EphemeralContainer, path: str) -> Errors:
     why = "cannot be set for an Ephemeral Container"
     for name in _NOT_EPHEMERAL:
         value: object = getattr(container, name)

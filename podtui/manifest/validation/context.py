@@ -11,7 +11,7 @@ AnyContainer = Container | EphemeralContainer
 
 
 @dataclass(frozen=True, slots=True)
-class Surroundings:
+class PodContext:
     """Pod-level facts for the rules of its containers.
 
     ``volumes`` has the valid volumes by name. ``grace_seconds`` and ``os_name`` are None if the pod

@@ -115,15 +115,15 @@ def field_ref(ref: ObjectFieldSelector, known: tuple[str, ...], path: str) -> Er
         return
     field, subscript = split_subscript(ref.fieldPath)
     field = "spec.nodeName" if field == "spec.host" and subscript is None else field
-    trouble = ""
+    problem = ""
     if ref.apiVersion != "v1":
-        trouble = f"unsupported pod version: {ref.apiVersion}"
+        problem = f"unsupported pod version: {ref.apiVersion}"
     elif subscript is not None and field not in _SUBSCRIPTED:
-        trouble = f"field label does not support subscript: {ref.fieldPath}"
+        problem = f"field label does not support subscript: {ref.fieldPath}"
     elif subscript is None and field not in _KNOWN_FIELDS:
-        trouble = f"field label not supported: {ref.fieldPath}"
-    if trouble:
-        detail = f"error converting fieldPath: {trouble}"
+        problem = f"field label not supported: {ref.fieldPath}"
+    if problem:
+        detail = f"error converting fieldPath: {problem}"
         yield invalid(f"{path}.fieldPath", ref.fieldPath, detail)
     elif subscript is not None:
         key = subscript.lower() if field == "metadata.annotations" else subscript

@@ -80,9 +80,9 @@ def _docker_config(key: str, item: Secret, content: Content) -> Errors:
         yield required(path)
         return
     try:
-        sound = isinstance(json.loads(content[key]), dict | None)
+        valid = isinstance(json.loads(content[key]), dict | None)
     except ValueError:
-        sound = False
-    if not sound:
+        valid = False
+    if not valid:
         at = f"stringData[{key}]" if key in item.stringData else path
         yield invalid(path, _REDACTED, "not a JSON object", at=at)

@@ -25,7 +25,7 @@ from podtui.manifest.validation import (
     volumes,
     windows,
 )
-from podtui.manifest.validation.context import Surroundings
+from podtui.manifest.validation.context import PodContext
 from podtui.manifest.validation.environment import file_key_volumes
 from podtui.manifest.validation.errors import (
     Errors,
@@ -78,10 +78,10 @@ def spec_errors(pod: Pod) -> Errors:
     spec = pod.spec
     if spec.terminationGracePeriodSeconds is None:
         yield required("spec.terminationGracePeriodSeconds")
-    sound, broken = volumes.volumes(spec.volumes, pod.metadata, "spec.volumes")
+    valid, broken = volumes.volumes(spec.volumes, pod.metadata, "spec.volumes")
     yield from broken
-    around = Surroundings(
-        volumes=sound,
+    around = PodContext(
+        volumes=valid,
         claim_names=frozenset(claim.name for claim in spec.resourceClaims if claim.name),
         restart_policy=spec.restartPolicy,
         host_users=spec.hostUsers is not False,

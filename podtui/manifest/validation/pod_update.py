@@ -47,7 +47,7 @@ _EPHEMERAL: Final = "spec.ephemeralContainers"
 
 def validate_update(new: Pod, old: Pod) -> Errors:
     """Check an update of the pod itself: only a few fields of the spec may change."""
-    yield from _whole(new)
+    yield from _metadata_and_spec(new)
     yield from _annotation_changes(new, old)
     for field in ("containers", "initContainers"):
         stop = False
@@ -76,7 +76,7 @@ def validate_update(new: Pod, old: Pod) -> Errors:
         yield forbidden("spec", why)
 
 
-def _whole(pod: Pod) -> Errors:
+def _metadata_and_spec(pod: Pod) -> Errors:
     """Check the rules for metadata and spec that every pod keeps."""
     yield from metadata.object_meta(pod.metadata, "metadata")
     yield from known_annotations(pod, "metadata.annotations")
@@ -230,7 +230,7 @@ def validate_ephemeral_update(new: Pod, old: Pod) -> Errors:
     if CONFIG_MIRROR in old.metadata.annotations:
         yield refused_for_static_pods()
         return
-    yield from _whole(new)
+    yield from _metadata_and_spec(new)
     yield from _annotation_changes(new, old)
     yield from _ephemeral_changes(new, old)
 
@@ -273,7 +273,7 @@ def validate_resize(new: Pod, old: Pod) -> Errors:
 
 
 def _resize_errors(new: Pod, old: Pod) -> Errors:
-    yield from _whole(new)
+    yield from _metadata_and_spec(new)
     if qos_class(old) != compute_qos_class(new):
         why = "Pod QOS Class may not change as a result of resizing"
         yield invalid("spec", GoText(new.status.qosClass), why)

@@ -67,7 +67,7 @@ def downward_file(item: DownwardAPIVolumeFile, path: str) -> Errors:
     yield from formats.file_mode(item.mode, f"{path}.mode")
 
 
-class _Taken:
+class _ClaimedPaths:
     """The paths that the previous sources of one volume have claimed."""
 
     def __init__(self, volume_path: str) -> None:
@@ -83,7 +83,7 @@ class _Taken:
 
 
 def sources(entries: tuple[VolumeProjection, ...], path: str) -> Errors:
-    taken = _Taken(path)
+    taken = _ClaimedPaths(path)
     for index, source in enumerate(entries):
         here = f"{path}.sources[{index}]"
         for kind, ref in (("secret", source.secret), ("configMap", source.configMap)):
@@ -105,7 +105,7 @@ def sources(entries: tuple[VolumeProjection, ...], path: str) -> Errors:
             yield forbidden(here, "may not specify more than 1 volume type per source")
 
 
-def _keyed(name: str, items: tuple[KeyToPath, ...], path: str, taken: _Taken) -> Errors:
+def _keyed(name: str, items: tuple[KeyToPath, ...], path: str, taken: _ClaimedPaths) -> Errors:
     if not name:
         yield required(f"{path}.name")
     for index, item in enumerate(items):
@@ -128,7 +128,7 @@ def _token(token: ServiceAccountTokenProjection, path: str, volume_path: str) ->
         yield from reported_at(formats.inside_volume(token.path, at), at, shown_as)
 
 
-def _bundle(bundle: ClusterTrustBundleProjection, path: str, taken: _Taken) -> Errors:
+def _bundle(bundle: ClusterTrustBundleProjection, path: str, taken: _ClaimedPaths) -> Errors:
     if bundle.name and bundle.signerName:
         yield invalid(path, bundle, "only one of name and signerName may be used")
     elif bundle.name:
@@ -151,10 +151,10 @@ def _bundle(bundle: ClusterTrustBundleProjection, path: str, taken: _Taken) -> E
 
 def _bundle_name(name: str) -> list[str]:
     """Check ``NAME``, or ``SIGNER-DOMAIN:SIGNER-PATH:NAME``."""
-    signer, colon, own = name.rpartition(":")
+    signer, colon, suffix = name.rpartition(":")
     if colon and not signer:
         return ['ClusterTrustBundle without signer name must not have ":" in its name']
-    return formats.dns_subdomain(own)
+    return formats.dns_subdomain(suffix)
 
 
 def _signer(name: str, path: str) -> Errors:
@@ -191,7 +191,7 @@ def _first_bad_part(text: str, check: formats.Check, path: str) -> Errors:
             return
 
 
-def _certificate(projection: PodCertificateProjection, path: str, taken: _Taken) -> Errors:
+def _certificate(projection: PodCertificateProjection, path: str, taken: _ClaimedPaths) -> Errors:
     yield from _signer(projection.signerName, f"{path}.signerName")
     yield from _user_annotations(projection, f"{path}.userAnnotations")
     if projection.keyType not in KEY_TYPES:
@@ -199,8 +199,10 @@ def _certificate(projection: PodCertificateProjection, path: str, taken: _Taken)
     seconds = projection.maxExpirationSeconds
     if seconds is not None:
         here = f"{path}.maxExpirationSeconds"
-        own = f".{projection.signerName.partition('/')[0]}".endswith(".kubernetes.io")
-        longest = _DAY if own else 91 * _DAY
+        is_kubernetes_signer = f".{projection.signerName.partition('/')[0]}".endswith(
+            ".kubernetes.io"
+        )
+        longest = _DAY if is_kubernetes_signer else 91 * _DAY
         if seconds < 3600:
             yield invalid(here, seconds, "if provided, maxExpirationSeconds must be >= 3600")
         if seconds > longest:

@@ -204,8 +204,8 @@ def pod_resources(spec: PodSpec, claim_names: frozenset[str], path: str) -> Erro
     yield from _totals(spec, spec.resources, path)
 
 
-def _totals(spec: PodSpec, own: ResourceRequirements, path: str) -> Errors:
-    requests, limits = _readable(own.requests), _readable(own.limits)
+def _totals(spec: PodSpec, pod_resources: ResourceRequirements, path: str) -> Errors:
+    requests, limits = _readable(pod_resources.requests), _readable(pod_resources.limits)
     for name, total in aggregate(spec, lambda needs: needs.requests).items():
         if name in requests and total > requests[name]:
             detail = f"must be greater than or equal to aggregate container requests of {total}"
@@ -234,7 +234,7 @@ def _plus(left: Amounts, right: Amounts) -> Amounts:
     return {name: left.get(name, _ZERO) + right.get(name, _ZERO) for name in left | right}
 
 
-def _most(left: Amounts, right: Amounts) -> Amounts:
+def _maximum(left: Amounts, right: Amounts) -> Amounts:
     return {
         name: max(left.get(name, right.get(name, _ZERO)), right.get(name, left.get(name, _ZERO)))
         for name in left | right
@@ -253,13 +253,13 @@ def aggregate(spec: PodSpec, pick: Callable[[ResourceRequirements], Mapping[str,
     sidecars: Amounts = {}
     worst: Amounts = {}
     for container in spec.initContainers:
-        own = _readable(pick(container.resources))
+        amounts = _readable(pick(container.resources))
         if is_sidecar(container):
-            together, sidecars = _plus(together, own), _plus(sidecars, own)
-            worst = _most(worst, sidecars)
+            together, sidecars = _plus(together, amounts), _plus(sidecars, amounts)
+            worst = _maximum(worst, sidecars)
         else:
-            worst = _most(worst, _plus(sidecars, own))
-    return _most(together, worst)
+            worst = _maximum(worst, _plus(sidecars, amounts))
+    return _maximum(together, worst)
 
 
 def overhead(entries: Mapping[str, str], path: str) -> Errors:

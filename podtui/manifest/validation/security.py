@@ -235,10 +235,10 @@ def _seccomp_name(name: str, path: str) -> Errors:
 
 def profile_agreement(pod: Pod) -> Errors:
     """Check that an annotation and its field, if both are set, have the same meaning."""
-    notes, own = pod.metadata.annotations, pod.spec.securityContext
-    if own is not None and own.seccompProfile is not None and SECCOMP_POD in notes:
+    notes, pod_context = pod.metadata.annotations, pod.spec.securityContext
+    if pod_context is not None and pod_context.seccompProfile is not None and SECCOMP_POD in notes:
         path = "spec.securityContext.seccompProfile"
-        yield from _same("seccomp", notes[SECCOMP_POD], own.seccompProfile, path)
+        yield from _same("seccomp", notes[SECCOMP_POD], pod_context.seccompProfile, path)
     for path, container in containers_with_paths(pod.spec):
         context, key = container.securityContext, SECCOMP_CONTAINER + container.name
         if context is not None and context.seccompProfile is not None and key in notes:
@@ -248,7 +248,7 @@ def profile_agreement(pod: Pod) -> Errors:
         return
     for path, container in containers_with_paths(pod.spec):
         context, key = container.securityContext, APPARMOR_CONTAINER + container.name
-        profile = own.appArmorProfile if own is not None else None
+        profile = pod_context.appArmorProfile if pod_context is not None else None
         if context is not None and context.appArmorProfile is not None:
             profile = context.appArmorProfile
         if profile is not None and key in notes:

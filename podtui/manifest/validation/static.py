@@ -23,7 +23,7 @@ def validate_static(pod: Pod) -> list[FieldError]:
             FieldError(path, FORBIDDEN, f"static pods may not reference {what}", what)
             for path, what in _references(pod.spec)
         ),
-        *_of_no_kind(pod.spec),
+        *_unknown_sources(pod.spec),
     ]
 
 
@@ -42,7 +42,7 @@ def _references(spec: PodSpec) -> Found:
         yield from _volume(volume, f"spec.volumes[{index}]")
 
 
-def _of_no_kind(spec: PodSpec) -> Iterator[FieldError]:
+def _unknown_sources(spec: PodSpec) -> Iterator[FieldError]:
     """Report projected sources of no known kind."""
     for index, volume in enumerate(spec.volumes):
         sources = volume.projected.sources if volume.projected is not None else ()

@@ -211,19 +211,19 @@ def volumes(
     entries: tuple[Volume, ...], meta: ObjectMeta, path: str
 ) -> tuple[dict[str, Volume], list[FieldError]]:
     """Return the valid volumes by name, and the errors of the others."""
-    sound: dict[str, Volume] = {}
+    valid: dict[str, Volume] = {}
     errors: list[FieldError] = []
     made = {f"{meta.name}-{v.name}" for v in entries if v.ephemeral is not None and meta.name}
     for index, volume in enumerate(entries):
         here = f"{path}[{index}]"
-        own = list(_source(volume, meta.name, here))
-        own += _name(volume.name, f"{here}.name")
-        if volume.name in sound:
-            own.append(duplicate(f"{here}.name", volume.name))
-        if own:
-            errors += own
+        problems = list(_source(volume, meta.name, here))
+        problems += _name(volume.name, f"{here}.name")
+        if volume.name in valid:
+            problems.append(duplicate(f"{here}.name", volume.name))
+        if problems:
+            errors += problems
         else:
-            sound[volume.name] = volume
+            valid[volume.name] = volume
         wanted = volume.persistentVolumeClaim
         if wanted is not None and wanted.claimName in made:
             errors.append(
@@ -233,7 +233,7 @@ def volumes(
                     "must not reference a PVC that gets created for an ephemeral volume",
                 )
             )
-    return sound, errors
+    return valid, errors
 
 
 def _name(name: str, path: str) -> Errors:

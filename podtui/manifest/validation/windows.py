@@ -154,8 +154,8 @@ def _user_problems(name: str) -> list[str]:
 def host_process(spec: PodSpec) -> Errors:
     """Check HostProcess: all or no containers of a pod must use it, and it requires the host's
     network."""
-    own = spec.securityContext.windowsOptions if spec.securityContext is not None else None
-    pod_choice = own.hostProcess if own is not None else None
+    pod_options = spec.securityContext.windowsOptions if spec.securityContext is not None else None
+    pod_choice = pod_options.hostProcess if pod_options is not None else None
     effective: list[bool] = []
     for path, container in containers_with_paths(spec):
         context = container.securityContext

@@ -6,8 +6,8 @@ no decisions about pods. No other package imports ``docker``.
 
 from __future__ import annotations
 
-from podtui.runtime.docker.locate import Endpoint, EngineSearch, Tried, find_engine
+from podtui.runtime.docker.locate import Endpoint, EngineSearch, TriedEndpoint, find_engine
 from podtui.runtime.docker.payload import LogLimits
 from podtui.runtime.docker.runtime import DockerRuntime
 
-__all__ = ["DockerRuntime", "Endpoint", "EngineSearch", "LogLimits", "Tried", "find_engine"]
+__all__ = ["DockerRuntime", "Endpoint", "EngineSearch", "LogLimits", "TriedEndpoint", "find_engine"]

@@ -41,7 +41,7 @@ from podtui.runtime.docker.payload import (
     host_path_source,
     update_payload,
 )
-from podtui.runtime.docker.removal import Ownership, remove_container, stop_container
+from podtui.runtime.docker.removal import Ownership, remove_container, short_turn, stop_container
 from podtui.runtime.docker.sandboxes import START_SECONDS, Sandboxes, upload
 from podtui.runtime.docker.sdk import Client
 from podtui.runtime.docker.storage import MEMORY_PREFIX, Entry, SandboxStore
@@ -187,7 +187,7 @@ class Containers:
             raise ContainerStartError(f"the sandbox {sandbox_id[:12]} is not running")
 
     async def _start(self, link: Link, container_id: str) -> None:
-        async with self._connection.starts:
+        async with self._connection.container_starts:
             await link.calls.run(lambda client: client.start(container_id), timeout=START_SECONDS)
 
     async def _recreate(self, link: Link, container_id: str, name: str, payload: Json) -> str:
@@ -222,7 +222,8 @@ class Containers:
             await self._ownership.check(container_id)
         except EngineNotFound:
             return
-        await stop_container(self._connection.link, container_id, grace)
+        async with short_turn(self._connection.stops):
+            await stop_container(self._connection.link, container_id, grace)
 
     async def remove(self, container_id: str) -> None:
         try:

@@ -22,22 +22,20 @@ from contextlib import AsyncExitStack, ExitStack, asynccontextmanager, contextma
 from pathlib import Path
 from typing import Final
 
-from podtui.errors import EngineConflict, EngineError
+from podtui.errors import EngineConflict, EngineError, ExecStartError
 from podtui.runtime.docker.hijack import SocketChannel, connected
 from podtui.runtime.docker.link import Connection
 from podtui.runtime.docker.sandboxes import Sandboxes
-from podtui.runtime.docker.sessions import Sessions
+from podtui.runtime.docker.sessions import LOST_OUTPUT, Sessions
 from podtui.runtime.protocol import Duplex, EngineInfo, SandboxState, SandboxStatus, Session
 
 DIAL_SECONDS: Final = 10.0
 _LOOPBACK: Final = "127.0.0.1"
 _LOOPBACKS: Final = ((socket.AF_INET, _LOOPBACK), (socket.AF_INET6, "::1"))
-_HELPER: Final = Path(__file__).with_name("netns_helper.py")
+HELPER: Final = Path(__file__).with_name("netns_helper.py")
 _HELPER_SECONDS: Final = 10.0
 _ANSWER_LIMIT: Final = 64
 _NOT_FOUND: Final = (126, 127)
-_LOST_OUTPUT: Final = "Error: read unixpacket"
-"""Podman's message in place of the last output of a command that exited with unread input."""
 
 RunningIn = Callable[[str, str], Awaitable[Sequence[str]]]
 """(sandbox id, pod UID) → ids of its running containers."""
@@ -94,17 +92,17 @@ class NamespaceSockets:
         if self._channel is not None and self._users and os.path.samestat(self._users, users):
             return self._channel
         self._end()
-        ours, its = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        ours.settimeout(_HELPER_SECONDS)
-        with its:
+        channel, helper_end = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        channel.settimeout(_HELPER_SECONDS)
+        with helper_end:
             self._helper = subprocess.Popen(
-                [sys.executable, "-I", "-S", str(_HELPER), str(pid)],
-                stdin=its.fileno(),
+                [sys.executable, "-I", "-S", str(HELPER), str(pid)],
+                stdin=helper_end.fileno(),
                 stdout=subprocess.DEVNULL,
                 start_new_session=True,
             )
-        self._channel, self._users = ours, users
-        return ours
+        self._channel, self._users = channel, users
+        return channel
 
     def _end(self) -> None:
         if self._channel is not None:
@@ -256,22 +254,28 @@ class CommandChannel:
         self._complaint = b""
 
     async def read(self) -> bytes:
-        async for stream, data in self._output:
-            if stream == "stdout":
-                return data
-            self._complaint = (self._complaint + data)[-1024:]
+        try:
+            async for stream, data in self._output:
+                if stream == "stdout":
+                    return data
+                self._complaint = (self._complaint + data)[-1024:]
+        except ExecStartError as error:
+            raise self._no_command() from error
         code = await self._session.exit_code()
         if code in _NOT_FOUND:
-            raise EngineError(
-                f"port {self._port} of the pod can only be reached through a container,"
-                " and that has no nc"
-            )
+            raise self._no_command()
         if code:
             text = self._complaint.decode(errors="replace").strip()
-            if not text or text.startswith(_LOST_OUTPUT):
+            if not text or text.startswith(LOST_OUTPUT):
                 text = f"nc ended with {code}"
             raise EngineError(f"failed to connect to port {self._port} of the pod: {text}")
         return b""
+
+    def _no_command(self) -> EngineError:
+        return EngineError(
+            f"port {self._port} of the pod can only be reached through a container,"
+            " and that has no nc"
+        )
 
     async def write(self, data: bytes) -> None:
         await self._session.write(data)

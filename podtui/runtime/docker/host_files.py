@@ -18,7 +18,7 @@ from podtui.errors import EngineError
 from podtui.runtime.docker.errors import Refused, engine_error
 from podtui.runtime.docker.helper_container import HelperContainers
 from podtui.runtime.docker.link import Connection, Link
-from podtui.runtime.docker.paths import Found, PathStat, looker, walk
+from podtui.runtime.docker.paths import PathStat, ResolvedPath, path_inspector, walk
 from podtui.runtime.docker.pause import POD_DIRECTORY
 from podtui.runtime.docker.sandboxes import upload
 from podtui.runtime.docker.storage import Entry
@@ -57,14 +57,14 @@ class HostFiles:
             raise engine_error(error) from error
         return HostPathKind(create)
 
-    async def _inspect_remote(self, link: Link, path: str) -> Found:
+    async def _inspect_remote(self, link: Link, path: str) -> ResolvedPath:
         # A random name that no link of the host contains: the engine reports targets from inside.
         top = f"/host-{secrets.token_hex(8)}"
         async with self._helpers.create(mounts=[_bind("/", top, read_only=True)]) as helper:
-            return await walk(looker(link, helper, top), path)
+            return await walk(path_inspector(link, helper, top), path)
 
     async def _make(
-        self, link: Link, path: str, found: Found, create: Literal["Directory", "File"]
+        self, link: Link, path: str, found: ResolvedPath, create: Literal["Directory", "File"]
     ) -> None:
         """Create the missing part of ``path`` below its deepest existing directory."""
         if create == "File" and len(found.missing) > 1:

@@ -136,7 +136,7 @@ def container_labels(
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
+class EngineContainer:
     """An engine container, from a list entry or an inspection."""
 
     id: str
@@ -147,9 +147,9 @@ class Seen:
     created_at: datetime
 
 
-def seen_in_list(entry: Mapping[str, Any]) -> Seen:
+def seen_in_list(entry: Mapping[str, Any]) -> EngineContainer:
     found: list[str] = entry.get("Names") or []
-    return Seen(
+    return EngineContainer(
         id=str(entry["Id"]),
         # A container linked to by others has more names, each with an inner slash.
         name=next((n[1:] for n in found if n.count("/") == 1), ""),
@@ -159,8 +159,8 @@ def seen_in_list(entry: Mapping[str, Any]) -> Seen:
     )
 
 
-def seen_in_inspection(found: Mapping[str, Any]) -> Seen:
-    return Seen(
+def seen_in_inspection(found: Mapping[str, Any]) -> EngineContainer:
+    return EngineContainer(
         id=str(found["Id"]),
         name=str(found.get("Name", "")).removeprefix("/"),
         labels=found["Config"].get("Labels") or {},
@@ -193,7 +193,7 @@ def _split(labels: Mapping[str, str]) -> tuple[dict[str, str], dict[str, str]]:
     return plain, annotations
 
 
-def sandbox_record(seen: Seen) -> SandboxRecord | None:
+def sandbox_record(seen: EngineContainer) -> SandboxRecord | None:
     """Return None if it is not a sandbox in our format."""
     labels, attempt = seen.labels, _attempt(seen.name)
     uid = labels.get(names.POD_UID)
@@ -229,7 +229,9 @@ _STATES: Final = {
 }
 
 
-def container_record(seen: Seen, state: ContainerState | None = None) -> ContainerRecord | None:
+def container_record(
+    seen: EngineContainer, state: ContainerState | None = None
+) -> ContainerRecord | None:
     """Return None if it is not a container in our format. ``state`` overrides the listed state."""
     labels, attempt = seen.labels, _attempt(seen.name)
     uid, name = labels.get(names.POD_UID), labels.get(names.CONTAINER_NAME)

@@ -146,10 +146,10 @@ def process_user(spec: str, added: Iterable[str], accounts: Accounts | None) -> 
     of_image: list[int] = []
     if group:
         known = (g[1] for g in accounts.groups if group in (g[0], str(g[1])))
-        own = next(known, int(group) if group.isdecimal() else None)
-        if own is None:
+        group_id = next(known, int(group) if group.isdecimal() else None)
+        if group_id is None:
             return None
-        gid = own
+        gid = group_id
     elif name:
         of_image = [g[1] for g in accounts.groups if name in g[2]]
     more = [int(one) for one in added if one.isdecimal()]

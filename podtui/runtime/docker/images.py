@@ -183,11 +183,11 @@ def image_record(found: Mapping[str, Any]) -> ImageRecord:
         digests=tuple(d for d in found.get("RepoDigests") or () if d != "<none>@<none>"),
         size=int(found.get("Size") or 0),
         user=str(config.get("User") or ""),
-        created_at=_moment(created),
+        created_at=_parse_created(created),
     )
 
 
-def _moment(created: object) -> datetime | None:
+def _parse_created(created: object) -> datetime | None:
     """Parse a creation time. Lists have seconds since 1970, inspections have a time string."""
     if isinstance(created, int):
         return datetime.fromtimestamp(created, UTC) if created > 0 else None

@@ -34,8 +34,13 @@ from podtui.runtime.docker.wire import Wire
 from podtui.runtime.protocol import EngineInfo
 
 T = TypeVar("T")
-STARTS_AT_ONCE: Final = 4
-"""More parallel starts only slow each other down: the engine is the bottleneck."""
+_SANDBOX_STARTS: Final = 4
+_CONTAINER_STARTS: Final = 2
+_STOPS: Final = 4
+_REMOVALS: Final = 8
+"""Calls of each kind that run at a time. More only slow each other down: the engine is the
+bottleneck. Each kind has its own limit: otherwise, of many pods, no container would start before
+all sandboxes, and no network would be removed before all containers have stopped."""
 _OLDEST_API: Final = (1, 40)
 _PING_SECONDS: Final = 5.0
 _CONNECT_SECONDS: Final = 15.0
@@ -120,9 +125,10 @@ class Connection:
         self._url = url
         self._link: Link | None = None
         self._lock = asyncio.Lock()
-        self.starts = asyncio.Semaphore(STARTS_AT_ONCE)
-        self.ends = asyncio.Semaphore(STARTS_AT_ONCE)
-        """Limits the removal of sandboxes: the engine takes their networks down one at a time."""
+        self.sandbox_starts = asyncio.Semaphore(_SANDBOX_STARTS)
+        self.container_starts = asyncio.Semaphore(_CONTAINER_STARTS)
+        self.stops = asyncio.Semaphore(_STOPS)
+        self.removals = asyncio.Semaphore(_REMOVALS)
         self._fallbacks: set[Fallback] = set()
 
     @property
@@ -223,12 +229,12 @@ async def _controllers(
         return None
     wire = Wire(endpoint, api)
     try:
-        own: dict[str, Any] = await wire.send("GET", "/libpod/info", total=_CONNECT_SECONDS)
+        podman_info: dict[str, Any] = await wire.send("GET", "/libpod/info", total=_CONNECT_SECONDS)
     except Refused:
         return None
     finally:
         await wire.close()
-    found = mapping(own, "host").get("cgroupControllers")
+    found = mapping(podman_info, "host").get("cgroupControllers")
     return None if found is None else tuple(found)
 
 

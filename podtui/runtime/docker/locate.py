@@ -71,7 +71,7 @@ class Endpoint:
 
 
 @dataclass(frozen=True, slots=True)
-class Tried:
+class TriedEndpoint:
     """A candidate without an engine, and the problem found."""
 
     endpoint: Endpoint
@@ -83,7 +83,7 @@ class EngineSearch:
     """``found`` is the first endpoint that answered; ``tried`` are the candidates before it."""
 
     found: Endpoint | None
-    tried: tuple[Tried, ...]
+    tried: tuple[TriedEndpoint, ...]
 
     def explain(self) -> str:
         """List the tried candidates with their problems, one per line."""
@@ -98,12 +98,12 @@ def find_engine(
 ) -> EngineSearch:
     """Search for an engine at ``url``, or at the usual locations (None). Blocks for seconds."""
     environ = os.environ if environ is None else environ
-    tried: list[Tried] = []
+    tried: list[TriedEndpoint] = []
     for endpoint in _candidates(url, environ):
         problem = _probe(endpoint)
         if not problem:
             return EngineSearch(endpoint, tuple(tried))
-        tried.append(Tried(endpoint, problem))
+        tried.append(TriedEndpoint(endpoint, problem))
     return EngineSearch(None, tuple(tried))
 
 
@@ -119,13 +119,13 @@ def _candidates(url: str | None, environ: Mapping[str, str]) -> Iterator[Endpoin
     if context is not None:
         yield context
     seen = {context.url} if context else set[str]()
-    for path, source in _usual_sockets(environ):
+    for path, source in _default_sockets(environ):
         if (usual := f"unix://{path}") not in seen:
             seen.add(usual)
             yield Endpoint(url=usual, source=source)
 
 
-def _usual_sockets(environ: Mapping[str, str]) -> Iterator[tuple[str, str]]:
+def _default_sockets(environ: Mapping[str, str]) -> Iterator[tuple[str, str]]:
     runtime = environ.get("XDG_RUNTIME_DIR") or f"/run/user/{os.getuid()}"
     yield DEFAULT_SOCKET, "the default location"
     yield f"{runtime}/docker.sock", "rootless Docker"

@@ -198,8 +198,8 @@ class Logs:
                 yield lines
         try:
             while True:
-                async with aclosing(log.coming(trail)) as coming:
-                    async for lines in coming:
+                async with aclosing(log.lines_after(trail)) as lines_after:
+                    async for lines in lines_after:
                         yield lines
                 if log.options.until is not None or not await self._runs(log.container_id):
                     return
@@ -298,11 +298,11 @@ class _Log:
                 if wanted != 0:
                     yield lines
 
-    async def coming(self, trail: Trail) -> AsyncGenerator[LogLines]:
+    async def lines_after(self, trail: Trail) -> AsyncGenerator[LogLines]:
         """Yield the lines after the trail, until the engine's follow stream ends."""
         query = self._query() | {"follow": "1", "tail": "0"}
         query.pop("since", None)
-        tail, patience, hint = _LEAST_TAIL, _LOOK_SECONDS, _Hint.NEWS
+        tail, timeout, hint = _LEAST_TAIL, _LOOK_SECONDS, _Hint.NEWS
         async with self._link.wire.open("GET", self._path, query=query) as hints:
             while True:
                 count = 0
@@ -314,9 +314,9 @@ class _Log:
                 if hint is _Hint.END:
                     return
                 # A stream that missed lines is unreliable, so poll at the short interval again.
-                believed = hint is _Hint.NOTHING and not count
-                patience = min(_LOOK_SECONDS_MOST, 2 * patience) if believed else _LOOK_SECONDS
-                hint = await _hinted(hints, patience)
+                file_is_idle = hint is _Hint.NOTHING and not count
+                timeout = min(_LOOK_SECONDS_MOST, 2 * timeout) if file_is_idle else _LOOK_SECONDS
+                hint = await _hinted(hints, timeout)
                 tail = _QUIET_TAIL if hint is _Hint.NOTHING else max(_LEAST_TAIL, 2 * count)
 
     async def _after(self, trail: Trail, tail: int) -> AsyncGenerator[LogLines]:
@@ -366,10 +366,10 @@ def _after_gap(lines: LogLines, gap: str) -> LogLines:
     return [replace(lines[0], gap=gap), *lines[1:]]
 
 
-async def _hinted(hints: Response, patience: float) -> _Hint:
+async def _hinted(hints: Response, timeout: float) -> _Hint:
     """Wait for a trigger."""
     try:
-        async with asyncio.timeout(patience):
+        async with asyncio.timeout(timeout):
             if not await hints.content.read(_CHUNK):
                 return _Hint.END
     except TimeoutError:

@@ -77,7 +77,7 @@ async def stat_path(link: Link, container_id: str, path: str) -> PathStat | None
         return None
 
 
-Look = Callable[[str], Awaitable[PathStat | None]]
+PathInspector = Callable[[str], Awaitable[PathStat | None]]
 """Inspects an absolute path without following a link at its end."""
 
 
@@ -86,7 +86,7 @@ class Escapes(ValueError):
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class ResolvedPath:
     """A resolved path: ``path`` exists and has no links, ``missing`` are the names below it that do
     not exist. ``stat`` describes the complete path, None if a part is missing."""
 
@@ -95,7 +95,7 @@ class Found:
     missing: tuple[str, ...] = ()
 
 
-async def walk(look: Look, path: str, *, confined: bool = False) -> Found:
+async def walk(inspect: PathInspector, path: str, *, confined: bool = False) -> ResolvedPath:
     """Resolve the links of a path from the root ``/``, as the kernel does.
 
     The parent of the root is the root. A path below a non-directory counts as missing. Raises
@@ -104,7 +104,7 @@ async def walk(look: Look, path: str, *, confined: bool = False) -> Found:
     """
     waiting = path.split("/")[::-1]
     done: list[str] = []
-    here = await look("/")
+    here = await inspect("/")
     links = 0
     while waiting:
         part = waiting.pop()
@@ -114,13 +114,13 @@ async def walk(look: Look, path: str, *, confined: bool = False) -> Found:
             if confined and not done:
                 raise Escapes(path)
             del done[-1:]
-            here = await look("/" + "/".join(done))
+            here = await inspect("/" + "/".join(done))
             continue
         below = here is not None and here.kind is HostPathKind.DIRECTORY
-        found = await look("/" + "/".join([*done, part])) if below else None
+        found = await inspect("/" + "/".join([*done, part])) if below else None
         if found is None:
             rest = tuple(name for name in [part, *waiting[::-1]] if name not in ("", "."))
-            return Found("/" + "/".join(done), None, rest)
+            return ResolvedPath("/" + "/".join(done), None, rest)
         if not found.target:
             done.append(part)
             here = found
@@ -132,12 +132,14 @@ async def walk(look: Look, path: str, *, confined: bool = False) -> Found:
             raise EngineError(f"{path}: too many levels of symbolic links")
         if found.target.startswith("/"):
             done.clear()
-            here = await look("/")
+            here = await inspect("/")
         waiting += found.target.split("/")[::-1]
-    return Found("/" + "/".join(done), here)
+    return ResolvedPath("/" + "/".join(done), here)
 
 
-def looker(link: Link, container_id: str, top: str, *, confined: bool = False) -> Look:
+def path_inspector(
+    link: Link, container_id: str, top: str, *, confined: bool = False
+) -> PathInspector:
     """Return a function that inspects paths relative to the directory ``top`` of a container.
 
     Engines may report a link's target already resolved, from the container's root. A target below
@@ -145,7 +147,7 @@ def looker(link: Link, container_id: str, top: str, *, confined: bool = False) -
     `Escapes` if ``confined``.
     """
 
-    async def look(path: str) -> PathStat | None:
+    async def inspect(path: str) -> PathStat | None:
         found = await stat_path(link, container_id, posixpath.normpath(top + path))
         if found is None or not found.target.startswith("/"):
             return found
@@ -155,7 +157,7 @@ def looker(link: Link, container_id: str, top: str, *, confined: bool = False) -
             raise Escapes(path)
         return found
 
-    return look
+    return inspect
 
 
 async def resolve(
@@ -164,11 +166,11 @@ async def resolve(
     """Resolve ``sub_path`` below the directory ``base``. Returns the path relative to ``base``
     without links, and the directories to create for it (relative to the root of the container's
     paths), with the mode of ``base``. Raises `Escapes`, `Refused`."""
-    look = looker(link, container_id, base, confined=True)
-    found = await walk(look, sub_path, confined=True)
+    inspect = path_inspector(link, container_id, base, confined=True)
+    found = await walk(inspect, sub_path, confined=True)
     if ".." in found.missing:
         raise Escapes(sub_path)
-    top = await look("/") if found.missing else None
+    top = await inspect("/") if found.missing else None
     path = found.path
     missing: list[Entry] = []
     for name in found.missing:

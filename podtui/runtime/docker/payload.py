@@ -407,5 +407,7 @@ def _add_security(
 
 def masked_paths(cpus: int) -> list[str]:
     """Return the paths for an engine with that many CPUs. Engines ignore missing paths."""
-    heat = (f"/sys/devices/system/cpu/cpu{number}/thermal_throttle" for number in range(cpus))
-    return [*_MASKED, *heat]
+    throttle_files = (
+        f"/sys/devices/system/cpu/cpu{number}/thermal_throttle" for number in range(cpus)
+    )
+    return [*_MASKED, *throttle_files]

@@ -34,10 +34,10 @@ from podtui.runtime.docker.storage import (
     Entry,
     Layout,
     SandboxStore,
+    compute_layout,
     files_of,
     first_places,
     in_memory,
-    lay_out,
     new_spares,
     read_places,
     signs_of_filling,
@@ -147,7 +147,10 @@ class Sandboxes:
         labels = labels_of(made)
         fresh = labels.get(NONCE_LABEL) == nonce
         layout_of = partial(
-            lay_out, config.volumes, read_places(labels.get(PLACES_LABEL)), memory_volume=memory
+            compute_layout,
+            config.volumes,
+            read_places(labels.get(PLACES_LABEL)),
+            memory_volume=memory,
         )
         layout = layout_of(fresh=fresh, filled=fresh and link.fills_volumes)
         own = {
@@ -163,7 +166,7 @@ class Sandboxes:
             layout = layout_of(fresh=True, filled=False)
         if layout.uploads:
             await upload(link, identity, layout.uploads)
-        async with self._connection.starts:
+        async with self._connection.sandbox_starts:
             await link.calls.run(lambda client: client.start(identity), timeout=START_SECONDS)
         await self._fill_memory(link, identity, layout)
         self._stores[identity] = SandboxStore(
@@ -255,7 +258,7 @@ class Sandboxes:
             return
         for identity in await self._inside(link, sandbox_id, all=False):
             await stop_container(link, identity, 0)
-        async with self._connection.ends:
+        async with self._connection.removals:
             await stop_container(link, sandbox_id, _PAUSE_GRACE)
 
     async def remove(self, sandbox_id: str) -> None:
@@ -266,7 +269,7 @@ class Sandboxes:
         except EngineNotFound:
             return
         await self._remove_all(link, await self._inside(link, sandbox_id, all=True))
-        async with self._connection.ends:
+        async with self._connection.removals:
             await remove_container(link, sandbox_id)
         self._ownership.forget(sandbox_id)
 

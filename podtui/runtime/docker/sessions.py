@@ -5,13 +5,14 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
+import re
 import signal
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import AsyncExitStack, aclosing, asynccontextmanager
 from typing import Any, Final
 
 from podtui.clock import Clock
-from podtui.errors import EngineConflict, EngineError, ExecTimeout
+from podtui.errors import EngineConflict, EngineError, ExecStartError, ExecTimeout
 from podtui.runtime.docker.answers import labels_of
 from podtui.runtime.docker.errors import Refused, translate_errors, translate_transport_errors
 from podtui.runtime.docker.hijack import Channel
@@ -141,6 +142,14 @@ def _kill_inside(pid: int, first: int) -> None:
 _LOG = logging.getLogger(__name__)
 _FIRST_PAUSE: Final = 0.02
 _LONGEST_PAUSE: Final = 1.0
+_EXEC_FAILED: Final = re.compile(rb"OCI runtime exec failed: |Error: (read unixpacket|.*: OCI )")
+"""The refusals of Docker and of Podman."""
+LOST_OUTPUT: Final = "Error: read unixpacket"
+_LOST_OUTPUT: Final = re.compile(LOST_OUTPUT.encode())
+"""Podman's message in place of the last output of a command: if it exited with unread input, or
+could not start."""
+_NOT_STARTED: Final = {126: "the command cannot be executed", 127: "the command was not found"}
+"""By exit code."""
 
 
 class DockerSession:
@@ -169,6 +178,34 @@ class DockerSession:
         self._url = link.endpoint.url
 
     async def output(self) -> AsyncGenerator[Output]:
+        begun = self._code is None
+        held: list[Output] = []
+        async with aclosing(self._pieces()) as pieces:
+            async for piece in pieces:
+                pattern = _LOST_OUTPUT if begun else _EXEC_FAILED
+                if (held or not begun) and pattern.match(piece[1]):
+                    begun = True
+                    held.append(piece)
+                    continue
+                begun = True
+                for one in held:
+                    yield one
+                held.clear()
+                yield piece
+        if not held:
+            return
+        # The engine reports a command that it cannot start as the command's only output.
+        code = await self.exit_code()
+        reason = None if code is None else _NOT_STARTED.get(code)
+        if reason is not None:
+            text = held[0][1]
+            if not _LOST_OUTPUT.match(text):
+                reason = text.decode(errors="replace").strip()
+            raise ExecStartError(f"failed to exec in container: failed to start exec: {reason}")
+        for one in held:
+            yield one
+
+    async def _pieces(self) -> AsyncGenerator[Output]:
         frames = None if self._tty else Frames()
         while piece := await self._read():
             if frames is None:

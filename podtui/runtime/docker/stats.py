@@ -79,8 +79,8 @@ class Stats:
         link = self._connection.link
         running = await self._running(link, names.DOCKER_TYPE_SANDBOX)
         of_host = {identity for identity, entry in running.items() if on_host_network(entry)}
-        own = {identity: entry for identity, entry in running.items() if identity not in of_host}
-        found = await self._each(link, own, KernelFiles.interfaces, interfaces_of)
+        of_pod = {identity: entry for identity, entry in running.items() if identity not in of_host}
+        found = await self._each(link, of_pod, KernelFiles.interfaces, interfaces_of)
         now = self._clock.now()
         return tuple(
             SandboxStats(

@@ -135,7 +135,7 @@ def first_places(volumes: Iterable[PodVolume]) -> dict[str, str]:
     return dict(zip(plain, SPARE_DIRECTORIES, strict=False))
 
 
-def lay_out(
+def compute_layout(
     volumes: Iterable[PodVolume],
     spares: Mapping[str, str],
     *,

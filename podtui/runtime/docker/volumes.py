@@ -79,7 +79,7 @@ class Volumes:
                 )
                 update = plan(volume, place, there)
                 if update is not None:
-                    await self._carry_out(sandbox_id, store, update)
+                    await self._apply_update(sandbox_id, store, update)
         store.written[volume.name] = volume.files
 
     async def _listing(self, sandbox_id: str, place: str) -> Listing:
@@ -93,7 +93,7 @@ class Volumes:
         found.pop("", None)
         return found
 
-    async def _carry_out(self, sandbox_id: str, store: SandboxStore, update: Update) -> None:
+    async def _apply_update(self, sandbox_id: str, store: SandboxStore, update: Update) -> None:
         if store.pause_version != PAUSE_VERSION:
             raise EngineError(
                 "the pod's sandbox is of another version of podtui, which can't replace files in"
@@ -165,7 +165,7 @@ class Volumes:
         path = posixpath.join(POD_DIRECTORY, place)
         top = await stat_path(link, sandbox_id, path)
         # Uploading a file over a directory removes the directory with its content.
-        await self._carry_out(
+        await self._apply_update(
             sandbox_id, store, Update((Entry(place, 0, content=b""),), (place, place), (place,))
         )
         await upload(link, sandbox_id, [Entry(place, top.mode if top else _FOLDER_MODE)])
@@ -321,13 +321,13 @@ async def copy_image(
                 "PUT",
                 f"/containers/{sandbox_id}/archive",
                 query={"path": posixpath.join(POD_DIRECTORY, place)},
-                content=_passed_on(archive, members),
+                content=_filtered(archive, members),
                 total=_FILL_SECONDS,
             ):
                 pass
 
 
-async def _passed_on(archive: TarStream, members: ImageMembers) -> AsyncGenerator[bytes]:
+async def _filtered(archive: TarStream, members: ImageMembers) -> AsyncGenerator[bytes]:
     async for member in archive.members():
         headers = members.headers(member)
         if headers:

@@ -16,7 +16,7 @@ _ABSENT: Final = (("nc",), ("socat",), ("tar",), ("test", "-d"))
 
 
 @dataclass(frozen=True, slots=True)
-class Say:
+class OutputLine:
     """One line of output, without its line feed."""
 
     text: str
@@ -27,9 +27,9 @@ class Say:
 class Behaviour:
     """By default a container prints nothing, runs until it is stopped, and then exits with 0."""
 
-    lines: tuple[str | Say, ...] = ()
+    lines: tuple[str | OutputLine, ...] = ()
     """Printed at the start."""
-    loop: tuple[str | Say, ...] = ()
+    loop: tuple[str | OutputLine, ...] = ()
     """Printed every ``period`` seconds, first after one period; ``{n}`` is the round, from 1."""
     period: float = 1.0
     exit_after: float | None = None
@@ -42,7 +42,7 @@ class Behaviour:
     """Seconds from the stop signal to the end."""
     term_code: int = 0
     start_error: str = ""
-    """If set, the container fails to start with this text of the engine."""
+    """If set, the container or command fails to start with this text of the engine."""
     files: Mapping[str, bytes] = field(default_factory=dict[str, bytes])
     """Written at the start, by absolute path."""
     echoes: bool = False
@@ -56,11 +56,10 @@ def simulated_container(config: ContainerConfig) -> Behaviour:
 
 
 def simulated_command(words: tuple[str, ...]) -> Behaviour:
-    """Print the command and exit with 0, or fail as a program that the image does not have."""
+    """Print the command and exit with 0, or fail to start as one that the image does not have."""
     if not words or any(words[: len(absent)] == absent for absent in _ABSENT):
         name = words[0] if words else ""
-        missing = Say(f'exec: "{name}": executable file not found in $PATH', "stderr")
-        return Behaviour(lines=(missing,), exit_after=0.0, exit_code=127)
+        return Behaviour(start_error=f'exec: "{name}": executable file not found in $PATH')
     return Behaviour(lines=(_simulated(words),), exit_after=0.0)
 
 

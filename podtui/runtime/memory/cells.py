@@ -122,5 +122,5 @@ def user_of(security: SecurityContext, image_user: str) -> tuple[int, int, tuple
     uid, _, gid = (security.user or image_user or "0:0").partition(":")
     if not uid.isdecimal() or not (gid or "0").isdecimal():
         return None
-    own = int(gid or 0)
-    return int(uid), own, tuple(dict.fromkeys((own, *security.groups)))
+    primary = int(gid or 0)
+    return int(uid), primary, tuple(dict.fromkeys((primary, *security.groups)))

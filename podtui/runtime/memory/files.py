@@ -45,9 +45,9 @@ class Tree:
 
     def read(self, path: str) -> bytes | None:
         """Return None if there is no such file."""
-        return self.contents.get(self.real(path))
+        return self.contents.get(self.resolved(path))
 
-    def real(self, path: str) -> str:
+    def resolved(self, path: str) -> str:
         """Follow the symlinks of a path as far as they stay inside the tree."""
         for _ in range(_MOST_LINKS):
             if path in self.contents:
@@ -134,9 +134,9 @@ class ContainerFiles:
                 mounts.append(_Mounted(at, host, prefix, mount.read_only))
         if config.termination_message_path:
             at = posixpath.normpath(config.termination_message_path)
-            own = new_tree()
-            own.contents[""] = b""
-            mounts.append(_Mounted(at, own, "", read_only=False))
+            file_tree = new_tree()
+            file_tree.contents[""] = b""
+            mounts.append(_Mounted(at, file_tree, "", read_only=False))
         if config.hosts:
             hosts = new_tree()
             hosts.contents[""] = config.hosts
@@ -163,8 +163,8 @@ class ContainerFiles:
         mounted, relative = self._resolve(path)
         if self.read(path) is not None or not relative or relative == mounted.prefix.strip("/"):
             return True
-        real = mounted.tree.real(relative)
-        return any(name.startswith(real + "/") for name in mounted.tree.contents)
+        resolved = mounted.tree.resolved(relative)
+        return any(name.startswith(resolved + "/") for name in mounted.tree.contents)
 
     def is_directory(self, path: str) -> bool:
         return self.exists(path) and self.read(path) is None
@@ -179,8 +179,8 @@ class ContainerFiles:
     def names(self, path: str) -> list[str]:
         """List a directory."""
         mounted, relative = self._resolve(path)
-        real = mounted.tree.real(relative)
-        prefix = real + "/" if real else ""
+        resolved = mounted.tree.resolved(relative)
+        prefix = resolved + "/" if resolved else ""
         every = [*mounted.tree.contents, *mounted.tree.links]
         return sorted({n.removeprefix(prefix).split("/")[0] for n in every if n.startswith(prefix)})
 

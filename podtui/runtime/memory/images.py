@@ -34,7 +34,7 @@ def normalise(image: str) -> str:
     return f"{image}:latest"
 
 
-def invent(image: str) -> ImageRecord:
+def simulated_image(image: str) -> ImageRecord:
     """Return the image that a pull of this name gets. The same name gets the same image."""
     name = normalise(image)
     digest = hashlib.sha256(name.encode()).hexdigest()

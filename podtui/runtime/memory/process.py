@@ -15,7 +15,7 @@ from typing import Final
 
 from msgspec.structs import replace
 
-from podtui.runtime.memory.behaviour import KILLED, Behaviour, Say
+from podtui.runtime.memory.behaviour import KILLED, Behaviour, OutputLine
 from podtui.runtime.protocol import LogLine
 
 KEPT_LINES: Final = 10_000
@@ -101,13 +101,13 @@ class Process:
         if self.exit is None:
             self.exit = Exit(code, oom)
 
-    def print_line(self, line: str | Say, elapsed: float) -> None:
+    def print_line(self, line: str | OutputLine, elapsed: float) -> None:
         """Write a line into the log from outside."""
         self.advance(elapsed)
         self._print((line,), elapsed)
 
     def lines_from(self, number: int) -> Iterator[LogLine]:
-        """Kept lines from the ``number``-th ever written on."""
+        """Return the kept lines, from the ``number``-th line that was ever written."""
         first = self.written - len(self._lines)
         skipped = max(0, number - first)
         gap = f"{OLDER_LINES} {self._keep:,}" if first > number else ""
@@ -122,14 +122,19 @@ class Process:
             return Exit(behaviour.term_code)
         return Exit(KILLED, oom=True) if behaviour.oom else Exit(behaviour.exit_code)
 
-    def _numbered(self) -> tuple[Say, ...]:
-        lines = [line if isinstance(line, Say) else Say(line) for line in self._behaviour.loop]
+    def _numbered(self) -> tuple[OutputLine, ...]:
+        lines = [
+            line if isinstance(line, OutputLine) else OutputLine(line)
+            for line in self._behaviour.loop
+        ]
         number = str(self._rounds)
-        return tuple(Say(line.text.replace("{n}", number), line.stream) for line in lines)
+        return tuple(OutputLine(line.text.replace("{n}", number), line.stream) for line in lines)
 
-    def _print(self, lines: tuple[str | Say, ...], at: float) -> None:
+    def _print(self, lines: tuple[str | OutputLine, ...], at: float) -> None:
         stamp = rfc3339(self._started_at + timedelta(seconds=at))
         for line in lines:
-            text, stream = (line.text, line.stream) if isinstance(line, Say) else (line, "stdout")
+            text, stream = (
+                (line.text, line.stream) if isinstance(line, OutputLine) else (line, "stdout")
+            )
             self._lines.append(LogLine(timestamp=stamp, stream=stream, content=text.encode()))
             self.written += 1

@@ -24,9 +24,14 @@ from podtui.runtime.memory.cells import ContainerCell
 from podtui.runtime.memory.engine import Behave, MemoryEngine
 from podtui.runtime.memory.faults import Faults
 from podtui.runtime.memory.files import PodVolumes, packed, pieces, unpack
-from podtui.runtime.memory.images import IMAGE_FILES, invent, progress_of, refuse_absent
+from podtui.runtime.memory.images import IMAGE_FILES, progress_of, refuse_absent, simulated_image
 from podtui.runtime.memory.process import Process, rfc3339
-from podtui.runtime.memory.sessions import AttachSession, ExecSession, SimulatedServer
+from podtui.runtime.memory.sessions import (
+    NOT_STARTED,
+    AttachSession,
+    ExecSession,
+    SimulatedServer,
+)
 from podtui.runtime.memory.stats import container_stats, layer_size, sandbox_stats
 from podtui.runtime.protocol import (
     ContainerConfig,
@@ -285,7 +290,7 @@ class MemoryRuntime:
     ) -> ImageRecord:
         await self._enter("pull_image")
         refuse_absent(image)
-        record = self.engine.images.find(image) or invent(image)
+        record = self.engine.images.find(image) or simulated_image(image)
         steps = progress_of(record)
         for step in steps:
             await asyncio.sleep(self._pull_delay / len(steps))
@@ -316,7 +321,11 @@ class MemoryRuntime:
         await self._enter("exec")
         cell = self._running(container_id)
         words = tuple(command)
-        process = Process(self._command(cell.config, words), self._clock.now())
+        behaviour = self._command(cell.config, words)
+        if behaviour.start_error:
+            text = behaviour.start_error.encode()
+            return ExecResult(exit_code=NOT_STARTED, output=text[:limit], stderr=text[:limit])
+        process = Process(behaviour, self._clock.now())
         started = self._clock.monotonic()
         try:
             async with asyncio.timeout(timeout):
@@ -332,13 +341,13 @@ class MemoryRuntime:
         except TimeoutError as error:
             text = f'command "{" ".join(words)}" timed out after {timeout:g}s'
             raise ExecTimeout(text) from error
-        said = {"stdout": b"", "stderr": b""}
+        output = {"stdout": b"", "stderr": b""}
         for line in process.lines_from(0):
-            said[line.stream] += line.content + b"\n"
+            output[line.stream] += line.content + b"\n"
         return ExecResult(
             exit_code=process.exit.code,
-            output=(said["stdout"] + said["stderr"])[:limit],
-            stderr=said["stderr"][:limit],
+            output=(output["stdout"] + output["stderr"])[:limit],
+            stderr=output["stderr"][:limit],
         )
 
     @asynccontextmanager
@@ -408,7 +417,7 @@ class MemoryRuntime:
         number = 0 if cell.process is None else cell.process.written
         if kept := _kept(cell, options):
             yield kept
-        while options.follow and await self._more(cell, options, number):
+        while options.follow and await self._wait_for_line(cell, options, number):
             process = cell.process
             if process is not None:
                 lines = [one for one in process.lines_from(number) if _within(one, options)]
@@ -416,7 +425,7 @@ class MemoryRuntime:
                 if lines:
                     yield lines
 
-    async def _more(self, cell: ContainerCell, options: LogOptions, number: int) -> bool:
+    async def _wait_for_line(self, cell: ContainerCell, options: LogOptions, number: int) -> bool:
         """Wait for a line after the ``number``-th; return False if there will be none."""
         while True:
             self._check()

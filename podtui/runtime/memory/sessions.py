@@ -7,6 +7,7 @@ from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from typing import Final
 
 from podtui.clock import Clock
+from podtui.errors import ExecStartError
 from podtui.runtime.memory.behaviour import Behaviour
 from podtui.runtime.memory.cells import ContainerCell
 from podtui.runtime.memory.process import Process
@@ -14,6 +15,8 @@ from podtui.runtime.protocol import LogLines, Output
 
 LIMIT: Final = 64 * 1024
 """Input is accepted until this many bytes wait to be read."""
+NOT_STARTED: Final = 127
+"""The exit code of a command that does not exist."""
 _INTERRUPTED: Final = 130
 _INTERRUPT: Final = b"\x03"
 _FOREVER: Final = 1e9
@@ -44,6 +47,10 @@ class ExecSession:
         self._code = 0
 
     async def output(self) -> AsyncGenerator[Output]:
+        if self._behaviour.start_error:
+            self._code = NOT_STARTED
+            self.close()
+            raise ExecStartError(self._behaviour.start_error)
         process = Process(self._behaviour, self._clock.now())
         started, number = self._clock.monotonic(), 0
         ending = b"\r\n" if self._tty else b"\n"

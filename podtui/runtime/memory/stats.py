@@ -26,14 +26,14 @@ def container_stats(cell: ContainerCell, now: datetime, elapsed: float) -> Conta
     rate = 1_000_000 + seed % 49_000_000
     ceiling = cell.config.resources.memory or 256 * MEBIBYTE
     memory = min(ceiling * 3 // 4, 2 * MEBIBYTE + seed % (30 * MEBIBYTE))
-    wobble = (seed + int(elapsed)) % 64 * 4096
+    variation = (seed + int(elapsed)) % 64 * 4096
     return ContainerStats(
         id=cell.record.id,
         name=cell.record.name,
         pod_uid=cell.record.pod_uid,
         timestamp=now,
         cpu=int(elapsed * rate),
-        memory=max(4096, memory - wobble),
+        memory=max(4096, memory - variation),
         read=int(elapsed * (seed % (8 * _KIBIBYTE))),
         written=int(elapsed * _written_each_second(seed)),
     )

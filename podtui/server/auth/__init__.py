@@ -1,1 +1,1 @@
-"""Users, their access, and the reviews that answer questions about it."""
+"""Users, their authorization, and access reviews."""

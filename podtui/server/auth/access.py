@@ -1,6 +1,6 @@
 """Authenticate and authorize every request, before its handler and before its body is read.
 
-On the unix socket the file's mode is the credential: whoever may connect is the owner. Over TCP a
+On the unix socket the file's mode replaces credentials: only the owner can connect. Over TCP a
 request needs a bearer token, and its ``Host`` must be a name of this server: a page of another site
 whose name resolves to this address (DNS rebinding) is refused.
 """
@@ -70,7 +70,7 @@ class Access:
             user = ADMIN
         else:
             host = request.headers.getall("Host", [])
-            if len(host) != 1 or not self._is_ours(host_name(host[0])):
+            if len(host) != 1 or not self._is_known_host(host_name(host[0])):
                 raise StatusError(403, "the Host header does not name this server")
             user = await self._authenticate(request)
         user = impersonated(user, request.headers)
@@ -79,7 +79,7 @@ class Access:
         request[USER], request[ATTRIBUTES] = user, attributes
         return await handler(request)
 
-    def _is_ours(self, host: str) -> bool:
+    def _is_known_host(self, host: str) -> bool:
         return host in self._names or (self._any_address and _is_address(host))
 
     async def _authenticate(self, request: web.Request) -> User:

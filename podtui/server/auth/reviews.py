@@ -1,4 +1,4 @@
-"""Questions about access: ``authorization.k8s.io`` and ``authentication.k8s.io``, and tokens.
+"""Reviews of access (``authorization.k8s.io``, ``authentication.k8s.io``), and requests for tokens.
 
 The objects of these resources are never stored: a request creates one, and the answer is the same
 object with a status.
@@ -37,7 +37,7 @@ S = TypeVar("S", bound=Struct)
 Tree = dict[str, Any]
 
 
-class ResourceAttributes(Struct, frozen=True):
+class ResourceAttributes(Struct, frozen=True, omit_defaults=True):
     namespace: str = ""
     verb: str = ""
     group: str = ""
@@ -47,28 +47,28 @@ class ResourceAttributes(Struct, frozen=True):
     name: str = ""
 
 
-class PathAttributes(Struct, frozen=True):
+class PathAttributes(Struct, frozen=True, omit_defaults=True):
     path: str = ""
     verb: str = ""
 
 
-class AccessSpec(Struct, frozen=True):
+class AccessSpec(Struct, frozen=True, omit_defaults=True):
     resourceAttributes: ResourceAttributes | None = None
     nonResourceAttributes: PathAttributes | None = None
     user: str = ""
     groups: tuple[str, ...] = ()
 
 
-class RulesSpec(Struct, frozen=True):
+class RulesSpec(Struct, frozen=True, omit_defaults=True):
     namespace: str = ""
 
 
-class TokenReviewSpec(Struct, frozen=True):
+class TokenReviewSpec(Struct, frozen=True, omit_defaults=True):
     token: str = ""
     audiences: tuple[str, ...] = ()
 
 
-class BoundObjectRef(Struct, frozen=True):
+class BoundObjectRef(Struct, frozen=True, omit_defaults=True):
     kind: str = ""
     apiVersion: str = ""
     name: str = ""
@@ -90,16 +90,16 @@ class ReviewRoutes:
         self._server = server
 
     def routes(self) -> list[web.RouteDef]:
-        access, who = f"/apis/{AUTHORIZATION}", f"/apis/{AUTHENTICATION}"
+        authorization, authentication = f"/apis/{AUTHORIZATION}", f"/apis/{AUTHENTICATION}"
         local = "namespaces/{namespace}/localsubjectaccessreviews"
         account = "/api/v1/namespaces/{namespace}/serviceaccounts/{name}/token"
         return [
-            web.post(f"{access}/selfsubjectaccessreviews", self.self_access),
-            web.post(f"{access}/selfsubjectrulesreviews", self.self_rules),
-            web.post(f"{access}/subjectaccessreviews", self.access),
-            web.post(f"{access}/{local}", self.local_access),
-            web.post(f"{who}/selfsubjectreviews", self.self_review),
-            web.post(f"{who}/tokenreviews", self.token_review),
+            web.post(f"{authorization}/selfsubjectaccessreviews", self.self_access),
+            web.post(f"{authorization}/selfsubjectrulesreviews", self.self_rules),
+            web.post(f"{authorization}/subjectaccessreviews", self.access),
+            web.post(f"{authorization}/{local}", self.local_access),
+            web.post(f"{authentication}/selfsubjectreviews", self.self_review),
+            web.post(f"{authentication}/tokenreviews", self.token_review),
             web.post(account, self.token_request),
             web.get("/.well-known/openid-configuration", self.openid_configuration),
             web.get("/openid/v1/jwks", self.keys),
@@ -202,7 +202,7 @@ class ReviewRoutes:
         status = {"token": token, "expirationTimestamp": rfc3339(claims.expires)}
         return _created({**tree, "metadata": meta, "spec": wanted, "status": status})
 
-    # --- documents for those who verify tokens
+    # --- documents for programs that verify tokens
 
     async def openid_configuration(self, request: web.Request) -> web.Response:
         document = self._tokens.issuer.configuration(self._server)
@@ -292,8 +292,8 @@ class _Review(Struct, frozen=True):
 
 
 async def _read(request: web.Request, kind: str, api_version: str, spec: type[S]) -> tuple[Tree, S]:
-    """Return the object of a request, with kind, apiVersion, metadata and spec, and its decoded
-    spec. Raises `StatusError` 400 and 415."""
+    """Return the object of a request, with kind, apiVersion, metadata and the known fields of its
+    spec, and the decoded spec. Raises `StatusError` 400 and 415."""
     tree = parse_body(request, await request.read(), kind)
     try:
         found = msgspec.convert(without_nulls(tree), _Review)
@@ -304,7 +304,7 @@ async def _read(request: web.Request, kind: str, api_version: str, spec: type[S]
         raise _cannot_handle(kind, api_version, kind, str(error)) from error
     meta = {key: value for key, value in msgspec.to_builtins(found.metadata).items() if value}
     head = {"kind": kind, "apiVersion": api_version, "metadata": meta}
-    return {**head, "spec": found.spec}, decoded
+    return {**head, "spec": msgspec.to_builtins(decoded)}, decoded
 
 
 def _cannot_handle(kind: str, api_version: str, wanted: str, problem: str) -> StatusError:

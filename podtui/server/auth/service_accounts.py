@@ -1,4 +1,4 @@
-"""Tokens of service accounts: requests for them, and who a token belongs to."""
+"""Issue tokens of service accounts, and find the user that a token belongs to."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Who asks, and what they may do.
+"""Users, and what they are allowed to do.
 
 There is no RBAC: the owner of the root directory may do everything. A service account may read the
-API's discovery documents and ask about itself, as the default roles of Kubernetes allow it.
+API's discovery documents and review its own access, as the default roles of Kubernetes allow.
 Without credentials, only health and version are answered.
 """
 
@@ -84,11 +84,9 @@ def _has(values: tuple[str, ...], value: str) -> bool:
     return "*" in values or value in values
 
 
-_PUBLIC: Final = PathRule(
-    ("get", "head"), ("/healthz", "/livez", "/readyz", "/version", "/version/")
-)
+_PUBLIC: Final = PathRule(("get",), ("/healthz", "/livez", "/readyz", "/version", "/version/"))
 _DISCOVERY: Final = PathRule(
-    ("get", "head"),
+    ("get",),
     (
         "/api",
         "/api/*",
@@ -104,7 +102,7 @@ _DISCOVERY: Final = PathRule(
     ),
 )
 _ISSUER: Final = PathRule(
-    ("get", "head"),
+    ("get",),
     ("/.well-known/openid-configuration", "/.well-known/openid-configuration/", "/openid/v1/jwks",
      "/openid/v1/jwks/"),
 )  # fmt: skip

@@ -328,13 +328,13 @@ def _constant(text: str) -> NoReturn:
 
 
 def _expectation(error: json.JSONDecodeError) -> str:
-    said = error.msg
-    if said.startswith("Expecting property name"):
+    message = error.msg
+    if message.startswith("Expecting property name"):
         return "looking for beginning of object key string"
-    if said.startswith("Expecting ',' delimiter"):
+    if message.startswith("Expecting ',' delimiter"):
         return "after object key:value pair"
-    if said.startswith("Expecting ':'"):
+    if message.startswith("Expecting ':'"):
         return "after object key"
-    if said.startswith("Extra data"):
+    if message.startswith("Extra data"):
         return "after top-level value"
     return "looking for beginning of value"

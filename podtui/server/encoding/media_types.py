@@ -6,7 +6,7 @@ Handlers respond in JSON. A middleware converts the response for a client that p
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
+import re
 from dataclasses import dataclass
 from typing import Final, cast
 
@@ -38,6 +38,8 @@ _NOT_ACCEPTABLE: Final = (
     " application/json;stream=watch"
 )
 _SMALL: Final = 4096
+_LOWEST: Final = 0.001
+_QUALITY: Final = re.compile(r"0(\.[0-9]{0,3})?|1(\.0{0,3})?")
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,27 +53,43 @@ class MediaType:
 
 
 def negotiate(header: str, *shapes: str) -> MediaType:
-    """Return the first accepted media type that can be served: a plain one, or one of ``shapes``.
+    """Return the preferred media type that can be served: a plain one, or one of ``shapes``.
 
     Raises `StatusError` 406 if there is none.
     """
-    for kind, parameters in _ranges(header):
+    for kind, parameters in accepted(header):
         if kind not in _SERVED:
             continue
-        wish = parameters.get("as", "")
-        if not wish:
+        shape = parameters.get("as", "")
+        if not shape:
             return MediaType(is_yaml=kind == YAML)
         version = parameters.get("v", "")
-        if wish in shapes and (wish, parameters.get("g", ""), version) in _SHAPES:
-            return MediaType(wish, version, is_yaml=kind == YAML)
+        if shape in shapes and (shape, parameters.get("g", ""), version) in _SHAPES:
+            return MediaType(shape, version, is_yaml=kind == YAML)
     raise StatusError(406, _NOT_ACCEPTABLE, details=StatusDetails())
 
 
-def _ranges(header: str) -> Iterator[tuple[str, dict[str, str]]]:
+def accepted(header: str) -> list[tuple[str, dict[str, str]]]:
+    """Return the media ranges of an ``Accept`` header with their parameters, preferred ones first.
+
+    The order is that of the API server: by quality value, then specific ranges before those with a
+    wildcard, then as they are written. A quality of 0 excludes a range (RFC 9110 section 12.4.2).
+    """
+    found: list[tuple[float, str, dict[str, str]]] = []
     for item in (header or "*/*").split(","):
         kind, *rest = item.split(";")
         pairs = (part.partition("=") for part in rest)
-        yield kind.strip().lower(), {key.strip(): value.strip() for key, _, value in pairs}
+        parameters = {key.strip().lower(): value.strip() for key, _, value in pairs}
+        quality = _quality(parameters.pop("q", "1"))
+        if quality:
+            found.append((quality, kind.strip().lower(), parameters))
+    found.sort(key=lambda one: (-one[0], one[1].startswith("*"), one[1].endswith("*")))
+    return [(kind, parameters) for _, kind, parameters in found]
+
+
+def _quality(text: str) -> float:
+    """Return a quality value; the lowest one if it is not valid."""
+    return float(text) if _QUALITY.fullmatch(text) else _LOWEST
 
 
 @web.middleware
@@ -89,7 +107,7 @@ async def yaml_responses(request: web.Request, handler: Handler) -> web.StreamRe
 
 
 def _prefers_yaml(header: str) -> bool:
-    return next((kind == YAML for kind, _ in _ranges(header) if kind in _SERVED), False)
+    return next((kind == YAML for kind, _ in accepted(header) if kind in _SERVED), False)
 
 
 def _converted(body: bytes) -> bytes:

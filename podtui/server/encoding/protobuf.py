@@ -148,13 +148,13 @@ def _read(numbers: Numbers, data: memoryview, levels: int, found: dict[str, Any]
             found.setdefault(name, {})[key] = value
         else:
             value = _value(field.type, raw, levels - 1)
-            if value is None or (not value and not _stays(field, value)):
+            if value is None or (not value and not _is_kept(field, value)):
                 found.pop(name, None)
             else:
                 found[name] = value
 
 
-def _stays(field: Field, empty: Any) -> bool:
+def _is_kept(field: Field, empty: Any) -> bool:
     return field.pointer or field.required or isinstance(empty, dict) or field.type == "IntOrString"
 
 

@@ -57,12 +57,12 @@ class FileRoutes:
             pod = self._pods.find(request.match_info["namespace"], request.match_info["pod"])
             async with self._sockets.counted():
                 await self._pods.write_files(
-                    pod, request.query.get("container", ""), _path(request), _pieces(request)
+                    pod, request.query.get("container", ""), _path(request), _chunks(request)
                 )
         return success()
 
 
-async def _pieces(request: web.Request) -> AsyncIterator[bytes]:
+async def _chunks(request: web.Request) -> AsyncIterator[bytes]:
     while piece := await request.content.read(_PIECE):
         yield piece
 

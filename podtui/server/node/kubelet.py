@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from functools import partial
 from typing import Protocol
 
 import msgspec
@@ -16,25 +17,22 @@ from podtui.server.protocol import KubeletEndpoints
 from podtui.server.resources.objects import encode_in_list
 from podtui.server.resources.query import flag
 from podtui.server.status import StatusError, json_response, success
-from podtui.store.protocol import Records
 
 CHECKS = ("ping", "log", "syncloop")
 NODE_PROXY = "/api/v1/nodes/{node}/proxy"
 
 
 class KubeletRoutes:
-    def __init__(self, records: Records, kubelet: KubeletEndpoints) -> None:
-        self._records = records
+    def __init__(self, kubelet: KubeletEndpoints) -> None:
         self._kubelet = kubelet
 
     def routes(self) -> list[web.RouteDef]:
         return [
-            *(web.get(path, self.health) for path in ("/healthz", "/livez", "/readyz")),
-            web.get("/healthz/{check}", self.health),
-            web.get("/pods", self.pods),
-            web.get(f"{NODE_PROXY}/pods", self.pods),
-            web.get(f"{NODE_PROXY}/healthz", self.health),
-            web.get(f"{NODE_PROXY}/healthz/{{check}}", self.health),
+            *(
+                web.get(f"{prefix}{path}", partial(self.health, prefix.rpartition("/")[2]))
+                for prefix in ("/healthz", "/livez", "/readyz", f"{NODE_PROXY}/healthz")
+                for path in ("", "/{check}")
+            ),
             web.post(
                 f"/apis/{GROUP_VERSION}/namespaces/{{namespace}}/pods/{{pod}}/retry", self.retry
             ),
@@ -44,20 +42,27 @@ class KubeletRoutes:
             ),
         ]
 
-    async def health(self, request: web.Request) -> web.Response:
-        """Return ``ok``, or 500 with one line per check and the reason of the failed one."""
+    async def health(self, name: str, request: web.Request) -> web.Response:
+        """Return ``ok``, or 500 with one line per check and the reason of the failed one. With
+        query parameter ``verbose``, always list the checks; ``exclude`` leaves one out."""
         check = request.match_info.get("check", "")
         if check and check not in CHECKS:
             raise web.HTTPNotFound
         well, reason = self._kubelet.healthy()
-        if well or check in ("ping", "log"):
-            return web.Response(text="ok", headers={"X-Content-Type-Options": "nosniff"})
-        lines = ["[+]ping ok", "[+]log ok", f"[-]syncloop failed: {reason}", "healthz check failed"]
-        return web.Response(text="\n".join([*lines, ""]), status=500)
-
-    async def pods(self, request: web.Request) -> web.Response:
-        pods = (await self._records.list("pods")).items
-        return _pod_list([pod for pod in pods if isinstance(pod, Pod)])
+        lines: list[str] = []
+        failed = False
+        for one in CHECKS:
+            if one in request.query.getall("exclude", []):
+                lines.append(f"[+]{one} excluded: ok")
+            elif well or one != "syncloop":
+                lines.append(f"[+]{one} ok")
+            else:
+                lines.append(f"[-]{one} failed: {reason}")
+                failed = check in ("", one)
+        if failed or ("verbose" in request.query and not check):
+            lines.append(f"{name} check {'failed' if failed else 'passed'}")
+            return web.Response(text="\n".join([*lines, ""]), status=500 if failed else 200)
+        return web.Response(text="ok", headers={"X-Content-Type-Options": "nosniff"})
 
     async def retry(self, request: web.Request) -> web.Response:
         namespace, pod = request.match_info["namespace"], request.match_info["pod"]
@@ -92,6 +97,8 @@ class KubeletFigures(Protocol):
 
     async def summary(self) -> Summary: ...
 
+    def pods(self) -> tuple[Pod, ...]: ...
+
     def running_pods(self) -> tuple[Pod, ...]: ...
 
     def prometheus(self) -> bytes: ...
@@ -106,7 +113,7 @@ class KubeletFigures(Protocol):
 
 
 class FigureRoutes:
-    """Metrics, summary, running pods and configuration, at the kubelet's paths and, for ``kubectl
+    """Metrics, summary, pods and configuration, at the kubelet's paths and, for ``kubectl
     get --raw``, at those of the API server's node proxy. ``config`` is the body of ``/configz``."""
 
     def __init__(self, figures: KubeletFigures, config: bytes) -> None:
@@ -116,6 +123,7 @@ class FigureRoutes:
     def routes(self) -> list[web.RouteDef]:
         handlers = {
             "/stats/summary": self.summary,
+            "/pods": self.pods,
             "/runningpods/": self.running_pods,
             "/metrics": self.metrics,
             "/metrics/probes": self.probes,
@@ -136,6 +144,9 @@ class FigureRoutes:
         if flag(request, "only_cpu_and_memory"):
             found = only_cpu_and_memory(found)
         return json_response(msgspec.json.encode(found))
+
+    async def pods(self, request: web.Request) -> web.Response:
+        return _pod_list(self._figures.pods())
 
     async def running_pods(self, request: web.Request) -> web.Response:
         return _pod_list(self._figures.running_pods())

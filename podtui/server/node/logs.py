@@ -10,15 +10,14 @@ from aiohttp import web
 
 from podtui.api.names import LOG_GAP, LOG_GAPS
 from podtui.api.times import parse_time
-from podtui.api.v1 import Pod
 from podtui.clock import Clock
 from podtui.runtime.protocol import LogLines, LogOptions
 from podtui.server.node.kubelet import NODE_PROXY
+from podtui.server.node.locations import PodLocations, check_container
 from podtui.server.protocol import KubeletEndpoints, LogError
 from podtui.server.resources.query import flag
-from podtui.server.status import StatusError, bad_request, invalid, not_found
+from podtui.server.status import StatusError, bad_request, invalid
 from podtui.server.transport.streams import Outflow, Streams, closed_after
-from podtui.store.protocol import Records
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,9 +35,9 @@ class LogRequest:
 
 class LogRoutes:
     def __init__(
-        self, records: Records, kubelet: KubeletEndpoints, *, clock: Clock, streams: Streams
+        self, locations: PodLocations, kubelet: KubeletEndpoints, *, clock: Clock, streams: Streams
     ) -> None:
-        self._records = records
+        self._locations = locations
         self._kubelet = kubelet
         self._clock = clock
         self._streams = streams
@@ -52,11 +51,9 @@ class LogRoutes:
         ]
 
     async def of_api(self, request: web.Request) -> web.StreamResponse:
-        namespace, name = request.match_info["namespace"], request.match_info["pod"]
-        pod = await self._records.get("pods", namespace, name)
-        if pod is None:
-            raise not_found("pods", name)
-        if isinstance(pod, Pod) and not pod.spec.nodeName:
+        pod = await self._locations.pod(request)
+        check_container(pod, request.query.get("container", ""))
+        if not pod.spec.nodeName:
             # An unscheduled pod has no log yet.
             return web.Response(status=204)
         return await self.of_kubelet(request)

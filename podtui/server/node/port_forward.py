@@ -19,6 +19,7 @@ from podtui.api.spdy import REFUSED, Data, Opened, Ping, Reset, Spdy, SpdyError
 from podtui.api.v1 import Pod
 from podtui.errors import EngineError, SessionError
 from podtui.runtime.protocol import Duplex
+from podtui.server.node.locations import PodLocations
 from podtui.server.protocol import SessionEndpoints
 from podtui.server.status import bad_request, refusals
 from podtui.server.transport.sockets import Socket, Sockets, chosen
@@ -34,14 +35,20 @@ _PIECE: Final = 32 * 1024
 
 
 class PortForwardRoutes:
-    def __init__(self, pods: SessionEndpoints, sockets: Sockets) -> None:
+    def __init__(self, pods: SessionEndpoints, sockets: Sockets, locations: PodLocations) -> None:
         self._pods = pods
+        self._locations = locations
         self._sockets = sockets
 
     def routes(self) -> list[web.RouteDef]:
-        api = "/api/v1/namespaces/{namespace}/pods/{pod}/portforward"
-        own = "/portForward/{namespace}/{pod}"
-        return [route(path, self.forward) for path in (api, own) for route in (web.get, web.post)]
+        api_path = "/api/v1/namespaces/{namespace}/pods/{pod}/portforward"
+        kubelet_path = "/portForward/{namespace}/{pod}"
+        through_api = self._locations.checked(self.forward, container=False)
+        return [
+            route(path, handler)
+            for path, handler in ((api_path, through_api), (kubelet_path, self.forward))
+            for route in (web.get, web.post)
+        ]
 
     async def forward(self, request: web.Request) -> web.StreamResponse:
         with refusals():
@@ -58,7 +65,7 @@ class PortForwardRoutes:
         ):
             forwarding = Forwarding(self._pods, pod, socket)
             try:
-                await self._sockets.run(socket, forwarding.run())
+                await self._sockets.run(request, socket, forwarding.run())
             except* SpdyError as errors:
                 log.warning("%s broke off: %s", request.path, errors.exceptions[0])
         return socket.response
@@ -119,6 +126,9 @@ class Pair:
         self.inflow = Inflow()
         self.task: asyncio.Task[None] | None = None
 
+    def stream(self, kind: str) -> int:
+        return self.error if kind == channels.ERROR_STREAM else self.data
+
 
 class Forwarding:
     """The connections of one client to one pod."""
@@ -133,7 +143,14 @@ class Forwarding:
 
     async def run(self) -> None:
         """Run until the client disconnects. Raises `SpdyError`."""
-        async with asyncio.TaskGroup() as group, aclosing(self._socket.messages()) as messages:
+        try:
+            async with asyncio.TaskGroup() as group:
+                await self._receive(group)
+        except* SpdyError as errors:
+            raise errors.exceptions[0] from errors
+
+    async def _receive(self, group: asyncio.TaskGroup) -> None:
+        async with aclosing(self._socket.messages()) as messages:
             async for message in messages:
                 for frame in self._spdy.feed(message):
                     match frame:
@@ -142,7 +159,9 @@ class Forwarding:
                         case Data(stream, payload, fin):
                             await self._take(stream, payload, fin=fin)
                         case Reset(stream):
-                            self._give_up(stream)
+                            self._close_stream(stream)
+                        case Ping(number) if number % 2 == 0:
+                            pass  # The answer to one of ours.
                         case Ping():
                             await self._socket.send(self._spdy.pong(frame))
             for pair in self._pairs.values():
@@ -154,8 +173,13 @@ class Forwarding:
         request = frame.headers.get(channels.REQUEST, "") or f"stream {frame.stream}"
         port = parse_port(frame.headers.get(channels.PORT, ""))
         pair = self._pairs.get(request)
-        full = pair is None and len(self._pairs) >= MOST_CONNECTIONS
-        if port is None or full or kind not in (channels.ERROR_STREAM, channels.DATA_STREAM):
+        if (
+            port is None
+            or frame.stream % 2 == 0
+            or frame.stream in self._of_stream
+            or kind not in (channels.ERROR_STREAM, channels.DATA_STREAM)
+            or (len(self._pairs) >= MOST_CONNECTIONS if pair is None else pair.stream(kind))
+        ):
             await self._socket.send(self._spdy.reset(frame.stream, REFUSED))
             return
         if pair is None:
@@ -180,7 +204,7 @@ class Forwarding:
         if fin:
             pair.inflow.end()
 
-    def _give_up(self, stream: int) -> None:
+    def _close_stream(self, stream: int) -> None:
         pair = self._of_stream.get(stream)
         if pair is None:
             return
@@ -194,7 +218,7 @@ class Forwarding:
         try:
             try:
                 async with self._pods.dial(self._pod, pair.port) as stream:
-                    await self._carry(pair, stream)
+                    await self._forward_data(pair, stream)
             except (EngineError, SessionError) as error:
                 which = f"pod {self._pod.metadata.name}, uid {self._pod.metadata.uid}"
                 text = f"error forwarding port {pair.port} to {which}: {error}"
@@ -205,7 +229,7 @@ class Forwarding:
         finally:
             self._forget(pair)
 
-    async def _carry(self, pair: Pair, stream: Duplex) -> None:
+    async def _forward_data(self, pair: Pair, stream: Duplex) -> None:
         """Forward until the pod closes its side; the client may close its side earlier."""
         try:
             async with asyncio.TaskGroup() as group:

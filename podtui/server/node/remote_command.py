@@ -13,6 +13,7 @@ from podtui.api.spdy import SpdyError
 from podtui.api.v1 import Pod, Status, StatusCause, StatusDetails
 from podtui.errors import EngineError
 from podtui.runtime.protocol import Session
+from podtui.server.node.locations import PodLocations
 from podtui.server.node.remote_streams import (
     ChannelStreams,
     RemoteStreams,
@@ -27,51 +28,50 @@ from podtui.server.transport.sockets import Socket, Sockets, chosen
 from podtui.server.transport.streams import closed_after
 
 log = logging.getLogger(__name__)
-EXEC_FAILED: Final = b"OCI runtime exec failed: "
-NOT_STARTED_CODES: Final = (126, 127)
-NOT_STARTED: Final = (
-    "error executing command in container: failed to exec in container: failed to start exec"
-)
+EXEC_FAILED: Final = "error executing command in container"
+ATTACH_FAILED: Final = "error attaching to container"
 PROTOCOLS: Final = (channels.V5, channels.V4)
 SPDY_PROTOCOLS: Final = (channels.V4, channels.V3, channels.V2, channels.V1)
 
 
 class RemoteCommandRoutes:
-    def __init__(self, pods: SessionEndpoints, sockets: Sockets) -> None:
+    def __init__(self, pods: SessionEndpoints, sockets: Sockets, locations: PodLocations) -> None:
         self._pods = pods
+        self._locations = locations
         self._sockets = sockets
 
     def routes(self) -> list[web.RouteDef]:
         api = "/api/v1/namespaces/{namespace}/pods/{pod}"
-        own = "{namespace}/{pod}/{container}"
+        target = "{namespace}/{pod}/{container}"
         return [
             route(path, handler)
-            for handler, paths in (
-                (self.exec, (f"{api}/exec", f"/exec/{own}")),
-                (self.attach, (f"{api}/attach", f"/attach/{own}")),
+            for path, handler in (
+                (f"{api}/exec", self._locations.checked(self.exec, container=True)),
+                (f"/exec/{target}", self.exec),
+                (f"{api}/attach", self._locations.checked(self.attach, container=True)),
+                (f"/attach/{target}", self.attach),
             )
-            for path in paths
             for route in (web.get, web.post)
         ]
 
     async def exec(self, request: web.Request) -> web.StreamResponse:
-        pod, container = await self._meant(request)
+        pod, container = await self._target(request)
         wanted = parse_wanted(request)
         command = request.query.getall("command", [])
         if not command:
             raise bad_request("you must specify at least one command for the container")
         chosen(request, PROTOCOLS, SPDY_PROTOCOLS)
         session = self._pods.exec(pod, container, command, stdin=wanted.stdin, tty=wanted.tty)
-        return await self._run_session(request, wanted, session)
+        return await self._run_session(request, wanted, session, EXEC_FAILED)
 
     async def attach(self, request: web.Request) -> web.StreamResponse:
-        pod, container = await self._meant(request)
+        pod, container = await self._target(request)
         wanted = parse_wanted(request)
         chosen(request, PROTOCOLS, SPDY_PROTOCOLS)
         session = self._pods.attach(pod, container, stdin=wanted.stdin)
-        return await self._run_session(request, wanted, session)
+        return await self._run_session(request, wanted, session, ATTACH_FAILED)
 
-    async def _meant(self, request: web.Request) -> tuple[Pod, str]:
+    async def _target(self, request: web.Request) -> tuple[Pod, str]:
         match = request.match_info
         with refusals():
             pod = self._pods.find(match["namespace"], match["pod"])
@@ -83,7 +83,9 @@ class RemoteCommandRoutes:
         request: web.Request,
         wanted: Wanted,
         opened: AbstractAsyncContextManager[Session],
+        failed: str,
     ) -> web.StreamResponse:
+        """Run a session until it ends. ``failed`` begins the message of an engine's error."""
         async with (
             self._sockets.counted(),
             entered(opened) as session,
@@ -96,17 +98,20 @@ class RemoteCommandRoutes:
                 streams = SpdyStreams(socket, wanted)
             try:
                 await self._sockets.run(
-                    socket, _inward(streams, session, wanted), _outward(streams, session, wanted)
+                    request,
+                    socket,
+                    _forward_input(streams, session, wanted),
+                    _forward_output(streams, session, wanted, failed),
                 )
             except* EngineError as errors:
                 log.warning("%s broke off: %s", request.path, errors.exceptions[0])
-                await streams.finish(failure(str(errors.exceptions[0])))
+                await streams.finish(failure(f"{failed}: {errors.exceptions[0]}"))
             except* SpdyError as errors:
                 log.warning("%s broke off: %s", request.path, errors.exceptions[0])
         return socket.response
 
 
-async def _inward(streams: RemoteStreams, session: Session, wanted: Wanted) -> None:
+async def _forward_input(streams: RemoteStreams, session: Session, wanted: Wanted) -> None:
     """Forward what the client sends until it disconnects."""
     async with aclosing(streams.received()) as received:
         async for one in received:
@@ -121,35 +126,20 @@ async def _inward(streams: RemoteStreams, session: Session, wanted: Wanted) -> N
                     pass
 
 
-async def _outward(streams: RemoteStreams, session: Session, wanted: Wanted) -> None:
-    """Forward the process's output, then its exit status.
-
-    A Docker engine reports a command that cannot be started as its output; a CRI runtime, and
-    so the API, as an error.
-    """
-    held: tuple[str, bytes] | None = None
-
-    async def send(stream: str, data: bytes) -> None:
-        if wanted.stdout if stream == "stdout" else wanted.stderr:
-            await streams.send(stream, data)
-
-    async with closed_after(session.output()) as output:
-        async for stream, data in output:
-            if held is None and data.startswith(EXEC_FAILED):
-                held = stream, data
-                continue
-            if held is not None:
-                await send(*held)
-                held = None
-            await send(stream, data)
-    code = await session.exit_code()
-    if held is not None and code in NOT_STARTED_CODES:
-        text = held[1].decode(errors="replace").strip()
-        await streams.finish(failure(f"{NOT_STARTED}: {text}"))
-        return
-    if held is not None:
-        await send(*held)
-    await streams.finish(outcome(code))
+async def _forward_output(
+    streams: RemoteStreams, session: Session, wanted: Wanted, failed: str
+) -> None:
+    """Forward the process's output, then its exit status or the engine's error."""
+    try:
+        async with closed_after(session.output()) as output:
+            async for stream, data in output:
+                if wanted.stdout if stream == "stdout" else wanted.stderr:
+                    await streams.send(stream, data)
+        status = outcome(await session.exit_code())
+    except EngineError as error:
+        log.warning("%s: %s", failed, error)
+        status = failure(f"{failed}: {error}")
+    await streams.finish(status)
 
 
 def parse_wanted(request: web.Request) -> Wanted:

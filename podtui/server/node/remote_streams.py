@@ -112,6 +112,8 @@ class SpdyStreams:
                         case Reset(stream):
                             if self._names.pop(stream, None) == "stdin":
                                 yield None
+                        case Ping(number) if number % 2 == 0:
+                            pass  # The answer to one of ours.
                         case Ping():
                             await self._socket.send(self._spdy.pong(frame))
 

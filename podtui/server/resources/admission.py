@@ -1,8 +1,6 @@
-"""Admission: what the API server completes and refuses when an object is created.
-
-Implemented are the plugins NamespaceLifecycle, ServiceAccount, Priority and
-DefaultTolerationSeconds of a default API server.
-"""
+"""Admission: complete or refuse an object when it is created. Implements the plugins
+NamespaceLifecycle, ServiceAccount, Priority and DefaultTolerationSeconds of a default API
+server."""
 
 from __future__ import annotations
 
@@ -87,13 +85,13 @@ async def _check_namespace(resource: Resource, item: Any, records: Records) -> N
             field="metadata.namespace",
         )
         qualified = f"{resource.plural}.{resource.group}" if resource.group else resource.plural
-        own: str = item.metadata.name
+        object_name: str = item.metadata.name
         raise StatusError(
             403,
-            f'{qualified} "{own}" is forbidden: unable to create new content in namespace {name}'
-            " because it is being terminated",
+            f'{qualified} "{object_name}" is forbidden: unable to create new content in'
+            f" namespace {name} because it is being terminated",
             details=StatusDetails(
-                name=own, group=resource.group, kind=resource.plural, causes=(cause,)
+                name=object_name, group=resource.group, kind=resource.plural, causes=(cause,)
             ),
         )
 
@@ -107,7 +105,7 @@ async def _admit_pod(pod: Pod, records: Records, clock: Clock) -> Pod:
 
 
 async def _account(pod: Pod, records: Records, clock: Clock) -> ServiceAccount:
-    """Return the pod's service account. That of a new namespace may take a moment to be there."""
+    """Return the pod's service account. In a new namespace it may take a moment to exist."""
     namespace = pod.metadata.namespace
     name = pod.spec.serviceAccountName or DEFAULT_ACCOUNT
     for attempt in range(_ATTEMPTS if name == DEFAULT_ACCOUNT else 1):
@@ -140,8 +138,8 @@ def with_account(pod: Pod, account: ServiceAccount) -> Pod:
         serviceAccount=account.metadata.name,
         imagePullSecrets=pod.spec.imagePullSecrets or account.imagePullSecrets,
     )
-    wishes = (spec.automountServiceAccountToken, account.automountServiceAccountToken, True)
-    if next(wish for wish in wishes if wish is not None):
+    choices = (spec.automountServiceAccountToken, account.automountServiceAccountToken, True)
+    if next(choice for choice in choices if choice is not None):
         spec = _with_token(spec)
     return structs.replace(pod, spec=spec)
 

@@ -56,8 +56,8 @@ class Resource:
     """Returns an object's JSON form, if that is not the form of its record."""
     from_wire: Callable[[Tree], Tree] | None = None
     """The reverse of ``to_wire``."""
-    is_question: bool = False
-    """Whether objects are only sent to be answered, and never stored."""
+    is_virtual: bool = False
+    """True if objects are requests that are answered and never stored."""
 
     @property
     def group(self) -> str:
@@ -75,7 +75,7 @@ class Resource:
 
     @property
     def verbs(self) -> tuple[str, ...]:
-        if self.is_question:
+        if self.is_virtual:
             return ("create",)
         if self.strategy is None:
             return ("get", "list", "watch") if self.watchable else ("get", "list")
@@ -84,7 +84,7 @@ class Resource:
 
     @property
     def deletes_collections(self) -> bool:
-        """Whether a whole collection can be deleted; a namespace must be named."""
+        """True if a whole collection can be deleted; namespaces can only be deleted by name."""
         return self.kind != "Namespace"
 
     def encode(self, item: ApiObject) -> bytes:
@@ -311,7 +311,7 @@ REVIEWS = tuple(
         kind=kind,
         namespaced=kind.startswith("Local"),
         columns=table.NAMES,
-        is_question=True,
+        is_virtual=True,
     )
     for group, kind in (
         ("authentication.k8s.io", "SelfSubjectReview"),

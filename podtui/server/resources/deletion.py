@@ -1,42 +1,60 @@
 """The effect of a deletion on an object: removal at once, or graceful termination first.
 
 A pod on a node gets a grace period, in which its kubelet ends it. Any object stays as long as it
-has finalizers.
+has finalizers. A finalizer for the garbage collector is set by the propagation policy of the
+request.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from datetime import datetime, timedelta
-from typing import Any
+from typing import Any, Final
 
 from podtui.api.times import parse_time, rfc3339
-from podtui.api.v1 import ObjectMeta
+from podtui.api.v1 import DeleteOptions, ObjectMeta
 from podtui.errors import NotFound
 from podtui.server.resources.strategies.strategy import Strategy, with_meta
 from podtui.store.protocol import Records
 from podtui.store.resources import Resource
 
+FOREGROUND: Final = "foregroundDeletion"
+"""The finalizer of an object that stays until its dependents are deleted."""
+ORPHAN: Final = "orphan"
+"""The finalizer of an object that stays until its dependents no longer name it as their owner."""
+_FINALIZERS: Final = {"Foreground": (FOREGROUND,), "Orphan": (ORPHAN,), "Background": ()}
 
-def deletion(strategy: Strategy, item: Any, seconds: int | None, now: datetime) -> tuple[Any, bool]:
+
+def propagation(options: DeleteOptions) -> str:
+    """Return the propagation policy of a request; empty if it has none."""
+    if options.orphanDependents is not None:
+        return "Orphan" if options.orphanDependents else "Background"
+    return options.propagationPolicy
+
+
+def deletion(
+    strategy: Strategy, item: Any, seconds: int | None, now: datetime, policy: str = ""
+) -> tuple[Any, bool]:
     """Return the object after a request to delete it, and whether its record is to be removed.
 
-    ``seconds`` is the grace period that the request asks for, if any.
+    ``seconds`` is the grace period that the request asks for, if any, and ``policy`` its
+    propagation policy.
     """
     if seconds is not None and seconds < 0:
         seconds = 1
     meta: ObjectMeta = item.metadata
     period = strategy.grace(item, seconds)
-    if meta.deletionTimestamp is not None:
-        if meta.deletionGracePeriodSeconds:
-            if seconds is None or seconds >= meta.deletionGracePeriodSeconds:
-                return item, False
-            item = _shortened(item, seconds, now)
-            if item.metadata.deletionGracePeriodSeconds:
-                return item, False
-    elif period is not None:
-        item = _marked(item, period, now)
+    if period is None:
+        item = _with_policy(strategy, item, policy)
+    elif meta.deletionTimestamp is None:
+        item = _marked(_with_policy(strategy, item, policy), period, now)
         if period:
+            return item, False
+    elif meta.deletionGracePeriodSeconds:
+        if seconds is None or seconds >= meta.deletionGracePeriodSeconds:
+            return item, False
+        item = _with_policy(strategy, _shortened(item, seconds, now), policy)
+        if item.metadata.deletionGracePeriodSeconds:
             return item, False
     if not strategy.held(item):
         return item, True
@@ -57,6 +75,7 @@ async def delete_record(
     *,
     seconds: int | None,
     now: datetime,
+    policy: str = "",
     check: Callable[[Any], None] = lambda item: None,
     dry_run: bool = False,
 ) -> tuple[Any, bool]:
@@ -68,7 +87,7 @@ async def delete_record(
     namespace, name = item.metadata.namespace, item.metadata.name
     while True:
         check(item)
-        result, gone = deletion(strategy, item, seconds, now)
+        result, gone = deletion(strategy, item, seconds, now, policy)
         if dry_run:
             return result, gone
 
@@ -90,6 +109,38 @@ async def delete_record(
                 raise NotFound(name) from None
 
 
+class _Ended(Exception):
+    """Raised inside an update that removes the record instead."""
+
+    def __init__(self, item: Any) -> None:
+        super().__init__()
+        self.item = item
+
+
+async def update_record(
+    records: Records,
+    resource: Resource,
+    strategy: Strategy,
+    namespace: str,
+    name: str,
+    change: Callable[[Any], Any],
+) -> Any:
+    """Update a record, or remove it if the change removes the last finalizer of a deleted object.
+    Return the changed object. Raises `podtui.errors.NotFound`."""
+
+    def changed(old: Any) -> Any:
+        new = change(old)
+        if ended_by_update(strategy, new, old):
+            raise _Ended(new)
+        return new
+
+    try:
+        return await records.update(resource, namespace, name, changed)
+    except _Ended as ended:
+        await records.delete(resource, namespace, name)
+        return ended.item
+
+
 def ended_by_update(strategy: Strategy, new: Any, old: Any) -> bool:
     """Return whether an update removed the last finalizer of an object that is being deleted."""
     before: ObjectMeta = old.metadata
@@ -97,21 +148,42 @@ def ended_by_update(strategy: Strategy, new: Any, old: Any) -> bool:
     return waiting and strategy.held(old) and not strategy.held(new)
 
 
+def _with_policy(strategy: Strategy, item: Any, policy: str) -> Any:
+    """Replace the finalizers for the garbage collector by that of the policy, if there is one."""
+    if policy not in _FINALIZERS or not strategy.owns:
+        return item
+    before: tuple[str, ...] = item.metadata.finalizers
+    kept = (one for one in before if one not in (FOREGROUND, ORPHAN))
+    after = (*kept, *_FINALIZERS[policy])
+    return item if set(after) == set(before) else with_meta(item, finalizers=after)
+
+
 def _marked(item: Any, period: int, now: datetime) -> Any:
     generation: int | None = item.metadata.generation
     return with_meta(
         item,
-        deletionTimestamp=rfc3339(now + timedelta(seconds=period)),
+        deletionTimestamp=rfc3339(_after(now, period)),
         deletionGracePeriodSeconds=period,
         generation=generation + 1 if generation else generation,
     )
+
+
+def _after(moment: datetime, seconds: int) -> datetime:
+    """Return the time ``seconds`` later, or the end of the year 9999: the API allows 64 bits."""
+    try:
+        return moment + timedelta(seconds=seconds)
+    except OverflowError:
+        return datetime.max.replace(tzinfo=moment.tzinfo)
 
 
 def _shortened(item: Any, seconds: int, now: datetime) -> Any:
     """Move the end of the grace period forward, but not into the past."""
     meta: ObjectMeta = item.metadata
     end = parse_time(meta.deletionTimestamp) or now
-    end += timedelta(seconds=seconds - (meta.deletionGracePeriodSeconds or 0))
+    try:
+        end += timedelta(seconds=seconds - (meta.deletionGracePeriodSeconds or 0))
+    except OverflowError:
+        end = _after(now, seconds)
     if end < now:
         end, seconds = now, min(seconds, 1)
     return with_meta(item, deletionTimestamp=rfc3339(end), deletionGracePeriodSeconds=seconds)

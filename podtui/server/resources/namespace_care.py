@@ -1,9 +1,9 @@
-"""The care of namespaces, as Kubernetes' controllers do it.
+"""Maintain namespaces, as Kubernetes' controllers do.
 
 Four namespaces always exist, and every one with a static pod in it. Every namespace has a service
 account ``default`` and a ConfigMap with the CA certificate of the API. When a namespace is deleted,
-its content is deleted first; it goes when nothing is left but static pods, whose namespace then
-comes back.
+its content is deleted first. The namespace is removed once nothing is left except static pods; for
+these, it is created again.
 """
 
 from __future__ import annotations
@@ -38,7 +38,8 @@ _CA_NOTE: Final = {
     " kubernetes.default.svc. No other usage is guaranteed across distributions of Kubernetes"
     " clusters."
 }
-_WATCHED: Final[tuple[Resource, ...]] = ("namespaces", "pods", "serviceaccounts", "configmaps")
+_KEPT: Final = ("namespaces", "serviceaccounts", "configmaps")
+"""A pass restores what clients change or delete of these."""
 
 
 class NamespaceCare:
@@ -51,20 +52,20 @@ class NamespaceCare:
         self._clock = clock
         self._root_ca = root_ca
         self._wake = asyncio.Event()
-        self._contents = {
+        self._contents: dict[Resource, ApiResource] = {
             resource.record: resource
             for resource in ALL
-            if resource.namespaced and resource.strategy is not None
+            if resource.record is not None and resource.namespaced and resource.strategy is not None
         }
 
     async def prepare(self) -> None:
-        """Make what must exist before the API is served."""
+        """Create the objects that must exist before the API is served."""
         await self._pass()
 
     async def run(self) -> None:
-        """Keep all namespaces as they should be. Runs forever."""
+        """Maintain all namespaces. Runs forever."""
         async with asyncio.TaskGroup() as group:
-            for resource in _WATCHED:
+            for resource in ("namespaces", *self._contents):
                 group.create_task(self._watch(resource), name=f"namespaces: {resource}")
             while True:
                 self._wake.clear()
@@ -81,10 +82,12 @@ class NamespaceCare:
                         self._wake.set()
 
     async def _matters(self, resource: Resource, change: Change) -> bool:
-        """Return whether the change may need a pass. Most changes of pods do not."""
+        """Return whether the change may need a pass. Most changes do not."""
         item = change.object
-        if item is None or resource != "pods" or change.type is WatchType.MODIFIED:
-            return resource != "pods"
+        if resource in _KEPT:
+            return True
+        if item is None or change.type is WatchType.MODIFIED:
+            return False
         found = await self._records.get("namespaces", "", item.metadata.namespace)
         return not isinstance(found, Namespace) or _terminating(found)
 
@@ -102,15 +105,15 @@ class NamespaceCare:
             if _terminating(item):
                 await self._end(item)
             else:
-                await self._furnish(item.metadata.name)
+                await self._create_defaults(item.metadata.name)
 
     async def _create(self, name: str) -> None:
         with contextlib.suppress(AlreadyExists):
             namespace = new_namespace(Namespace(metadata=ObjectMeta(name=name)))
             await self._records.create("namespaces", namespace)
 
-    async def _furnish(self, name: str) -> None:
-        """Make the service account and the CA certificate of a namespace."""
+    async def _create_defaults(self, name: str) -> None:
+        """Create the service account and the CA certificate of a namespace."""
         if await self._records.get("serviceaccounts", name, DEFAULT_ACCOUNT) is None:
             account = ServiceAccount(metadata=ObjectMeta(name=DEFAULT_ACCOUNT, namespace=name))
             await self._records.put("serviceaccounts", account)

@@ -96,8 +96,8 @@ class LiveObjects:
 
     async def list(self, namespace: str, at: int | None = None) -> Objects:
         items = await self._read()
-        mine = [o for o in items if not namespace or o.metadata.namespace == namespace]
-        return Objects(mine, None)
+        selected = [o for o in items if not namespace or o.metadata.namespace == namespace]
+        return Objects(selected, None)
 
     def watch(self, since: int) -> AsyncIterator[ObjectChange]:
         raise StatusError(405, "the server does not allow this method on the requested resource")

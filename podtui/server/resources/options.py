@@ -32,7 +32,8 @@ _PROPAGATIONS: Final = ("Foreground", "Background", "Orphan")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WriteOptions:
-    """Options of a create, update or patch. ``manager`` is who is noted in managedFields."""
+    """Options of a create, update or patch. ``manager`` is the manager recorded in
+    managedFields."""
 
     manager: str
     dry_run: bool

@@ -2,7 +2,7 @@
 
 A continue token has the version of the first page and the key of the last item sent, so that the
 pages together are one consistent list. If that version is no longer kept, the client gets a token
-to go on with the current objects.
+to continue with the current objects.
 """
 
 from __future__ import annotations
@@ -60,6 +60,7 @@ def parse_token(text: str) -> Token:
 
 
 def too_old(token: Token) -> StatusError:
-    """Return the 410 for a token whose version is no longer kept; it has a token to go on with."""
+    """Return the 410 for a token whose version is no longer kept; it has a token to continue
+    with."""
     latest = encoded(Token(LATEST, token.start))
     return StatusError(410, _TOO_OLD, reason="Expired", metadata=ListMeta(continue_=latest))

@@ -83,7 +83,7 @@ class Patches:
         """Return the object with the managers of its fields."""
         after = self.document(new)
         if old is None:
-            # What is always written is no field that the creator sets.
+            # Fields that are always written are not set by the creator.
             after = {name: value for name, value in after.items() if value not in _EMPTY}
         try:
             document = server_side_apply.update_managers(

@@ -15,7 +15,7 @@ from podtui.errors import NotFound
 from podtui.manifest.validation.errors import FieldError, not_supported, required
 from podtui.server.encoding.bodies import decode_body, parse_body, to_struct
 from podtui.server.encoding.decoding import decode_object
-from podtui.server.resources.deletion import delete_record
+from podtui.server.resources.deletion import delete_record, propagation
 from podtui.server.resources.options import precondition_failure, write_options
 from podtui.server.resources.strategies.pods import PODS
 from podtui.server.resources.strategies.strategy import with_meta
@@ -91,6 +91,7 @@ class PodRequestRoutes:
                 pod,
                 seconds=wanted.gracePeriodSeconds,
                 now=self._clock.now(),
+                policy=propagation(wanted),
                 check=check,
                 dry_run=bool(wanted.dryRun),
             )

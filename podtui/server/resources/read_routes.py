@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Mapping, Sequence
+from functools import partial
 from types import MappingProxyType
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import msgspec
 from aiohttp import web
+from msgspec import structs
 
 from podtui.clock import Clock
 from podtui.errors import StoreGone
@@ -19,7 +21,7 @@ from podtui.server.resources.paging import LATEST, Continued, Token, encoded, to
 from podtui.server.resources.query import ListQuery, include_object, parse_query
 from podtui.server.resources.table import empty_row, partial_metadata, table
 from podtui.server.status import expired, json_response, not_found, too_large_version
-from podtui.server.transport.streams import Outflow, Streams, closed_after
+from podtui.server.transport.streams import Outflow, Producer, Streams, closed_after
 from podtui.store.protocol import WatchType
 
 INITIAL_EVENTS_END = "k8s.io/initial-events-end"
@@ -61,7 +63,7 @@ class ResourceRoutes:
         item = await self._source.get(request.match_info.get("namespace", ""), name)
         if item is None:
             raise not_found(self._resource.plural, name, self._resource.group)
-        return json_response(self._rendering.one(media, include_object(request), item))
+        return json_response(self._rendering.encode_one(media, include_object(request), item))
 
     async def collection(self, request: web.Request) -> web.StreamResponse:
         query = parse_query(request, self._resource)
@@ -102,32 +104,50 @@ class ResourceRoutes:
         return listing
 
     async def _watch(self, request: web.Request, query: ListQuery) -> web.StreamResponse:
-        beginning = await self._begin(query)
+        produce: Producer
+        try:
+            beginning = await self._begin(query)
+        except StoreGone as error:
+            produce = partial(_report_gone, error)
+        else:
+            produce = Watch(query, beginning, self._rendering, self._bookmark_seconds).produce
         response = web.StreamResponse(headers={"Content-Type": "application/json"})
-        watch = Watch(query, beginning, self._rendering, self._bookmark_seconds)
-        return await self._streams.run(request, response, watch.produce, timeout=query.timeout)
+        return await self._streams.run(request, response, produce, timeout=query.timeout)
 
-    async def _begin(self, query: ListQuery) -> Beginning:
+    async def _begin(self, query: ListQuery) -> WatchStart:
         if query.resource_version is not None and not query.initial_events:
             version = query.resource_version
-            return Beginning([], version, self._source.watch(version))
+            return WatchStart([], version, self._source.watch(version))
         listing = await self._source.list(query.namespace)
         current = listing.resource_version
         if current is None:
-            return Beginning([], 0, self._source.watch(0))
+            return WatchStart([], 0, self._source.watch(0))
         if query.resource_version is not None and query.resource_version > current:
             raise too_large_version(query.resource_version, current)
         items = [item for item in listing.items if query.selects(item)]
         if query.initial_events is False:
             items = []
-        return Beginning(items, current, self._source.watch(current))
+        return WatchStart(items, current, self._source.watch(current))
+
+
+def _with_version(item: ApiObject, version: int) -> ApiObject:
+    meta = structs.replace(item.metadata, resourceVersion=str(version))
+    return cast("ApiObject", structs.replace(cast("Any", item), metadata=meta))
 
 
 def _key(item: ApiObject) -> tuple[str, str]:
     return item.metadata.namespace, item.metadata.name
 
 
-class Beginning(NamedTuple):
+async def _report_gone(error: StoreGone, outflow: Outflow) -> None:
+    """End a watch whose changes are no longer kept. As in an API server, this is an event, also if
+    they were not kept when the watch began."""
+    status = msgspec.json.encode(expired(str(error)).status())
+    outflow.add(b'{"type":"ERROR","object":%s}\n' % status)
+    outflow.end()
+
+
+class WatchStart(NamedTuple):
     """The start of a watch: objects to send first, then the changes after ``version``."""
 
     initial: list[ApiObject]
@@ -140,7 +160,7 @@ class Watch:
     a deletion or an addition."""
 
     def __init__(
-        self, query: ListQuery, beginning: Beginning, rendering: Rendering, bookmark_seconds: float
+        self, query: ListQuery, beginning: WatchStart, rendering: Rendering, bookmark_seconds: float
     ) -> None:
         self._query = query
         self._beginning = beginning
@@ -162,8 +182,7 @@ class Watch:
             try:
                 await self._follow(outflow)
             except StoreGone as error:
-                status = msgspec.json.encode(expired(str(error)).status())
-                outflow.add(b'{"type":"ERROR","object":%s}\n' % status)
+                await _report_gone(error, outflow)
             if bookmarks is not None:
                 bookmarks.cancel()
         outflow.end()
@@ -172,13 +191,16 @@ class Watch:
         async with closed_after(self._beginning.changes) as changes:
             async for change in changes:
                 self._version = change.resource_version
-                kind = self._seen_as(change)
-                if kind is None or change.object is None:
+                kind, item = self._change_type(change), change.object
+                if kind is None or item is None:
                     continue
-                if not self._send(outflow, kind, change.object):
+                if kind is WatchType.DELETED and change.previous is not None:
+                    # The client gets the last object that it selects, with the change's version.
+                    item = _with_version(change.previous, change.resource_version)
+                if not self._send(outflow, kind, item):
                     await outflow.room()
 
-    def _seen_as(self, change: ObjectChange) -> WatchType | None:
+    def _change_type(self, change: ObjectChange) -> WatchType | None:
         """Return the change type for this client; None if the change is not relevant."""
         if change.type is WatchType.BOOKMARK:
             return None
@@ -214,7 +236,7 @@ class Rendering:
     def encode(self, item: ApiObject) -> bytes:
         return self._resource.encode(item)
 
-    def one(
+    def encode_one(
         self, media: MediaType, include: str, item: ApiObject, *, definitions: bool = True
     ) -> bytes:
         """Encode one object in the shape that the client asks for."""
@@ -279,7 +301,7 @@ class Rendering:
     def watched(self, query: ListQuery, item: ApiObject, *, first: bool) -> bytes:
         """Encode an object in the watch's format. Only the first Table includes the column
         definitions."""
-        return self.one(query.media, query.include, item, definitions=first)
+        return self.encode_one(query.media, query.include, item, definitions=first)
 
     def bookmark(self, query: ListQuery, version: int, *, initial_end: bool) -> bytes:
         annotations = {"annotations": {INITIAL_EVENTS_END: "true"}} if initial_end else {}

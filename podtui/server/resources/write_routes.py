@@ -42,7 +42,7 @@ from podtui.server.encoding.media_types import PARTIAL, TABLE, MediaType, negoti
 from podtui.server.protocol import KubeletEndpoints
 from podtui.server.resources.admission import admission, check_deletion
 from podtui.server.resources.definitions import Resource
-from podtui.server.resources.deletion import delete_record, ended_by_update
+from podtui.server.resources.deletion import delete_record, propagation, update_record
 from podtui.server.resources.options import (
     WriteOptions,
     delete_options,
@@ -81,19 +81,11 @@ _LONGEST_PREFIX: Final = 58
 
 @dataclass(slots=True)
 class Answer:
-    """What the response of a write needs: its media type, and the warnings found on the way."""
+    """The media type and the warnings of the response to a write."""
 
     media: MediaType
     include: str
     warnings: list[str] = field(default_factory=list[str])
-
-
-class _Ended(Exception):
-    """Raised inside an update that removes the record instead."""
-
-    def __init__(self, item: Any) -> None:
-        super().__init__()
-        self.item = item
 
 
 class WriteRoutes:
@@ -381,8 +373,6 @@ class WriteRoutes:
             new = self._prepared(strategy, new, old)
             self._refuse(old.metadata.name, self._update_errors(strategy, new, old))
             answer.warnings.extend(strategy.warnings(new, old))
-            if ended_by_update(strategy, new, old):
-                raise _Ended(new)
             return new
 
         old = await self._records.get(self._record, namespace, name)
@@ -391,15 +381,10 @@ class WriteRoutes:
         if subresource == "ephemeralcontainers" and isinstance(old, Pod) and is_mirror(old):
             return await self._debug_static(old, change(old), options)
         if options.dry_run:
-            try:
-                return updated(old)
-            except _Ended as ended:
-                return ended.item
-        try:
-            stored: Object = await self._records.update(self._record, namespace, name, updated)
-        except _Ended as ended:
-            await self._records.delete(self._record, namespace, name)
-            stored = ended.item
+            return updated(old)
+        stored: Object = await update_record(
+            self._records, self._record, strategy, namespace, name, updated
+        )
         await self._written()
         return stored
 
@@ -489,6 +474,7 @@ class WriteRoutes:
             item,
             seconds=options.gracePeriodSeconds,
             now=self._clock.now(),
+            policy=propagation(options),
             check=check,
             dry_run=bool(options.dryRun),
         )
@@ -523,7 +509,7 @@ class WriteRoutes:
         return Answer(media, include_object(request))
 
     def _respond(self, answer: Answer, item: Any, code: int = 200) -> web.Response:
-        body = self._rendering.one(answer.media, answer.include, item)
+        body = self._rendering.encode_one(answer.media, answer.include, item)
         return json_response(body, code=code, headers=_headers(answer))
 
     async def _stored(self, request: web.Request) -> Any:
@@ -540,7 +526,7 @@ class WriteRoutes:
         from_wire = self._resource.from_wire
         tree = document if from_wire is None else from_wire(document)
         clean, remarks = decode_object(tree, self._strategy.struct)
-        # Records leave out what their resource says.
+        # Records omit what follows from their resource.
         clean.pop("apiVersion", None)
         clean.pop("kind", None)
         return clean, remarks
@@ -590,7 +576,7 @@ class WriteRoutes:
 
 
 def uid_mismatch(plural: str, uid: str, meta: ObjectMeta) -> str:
-    """Return why an update for another UID is refused, as the API server's storage says it."""
+    """Return why an update for another UID is refused, in the words of the API server's storage."""
     stored = _STORED.get(plural, plural)
     place = f"{stored}/{meta.namespace}/{meta.name}" if meta.namespace else f"{stored}/{meta.name}"
     return (
@@ -640,7 +626,7 @@ def _invalid_update(name: str, error: InvalidUpdate) -> StatusError:
 
 
 def _mirror_warnings(item: Any) -> Iterable[str]:
-    """Say what really ends a static pod: its record comes back."""
+    """Warn that only its manifest ends a static pod, because the record is created again."""
     if isinstance(item, Pod) and is_mirror(item):
         path = item.metadata.annotations.get(MANIFEST_PATH, "its manifest")
         yield f"the static pod runs on, and its record comes back: remove {path} to end it"

@@ -99,9 +99,9 @@ _BINDINGS: Final = Served(
 
 
 def _served(resource: Resource) -> Served:
-    own = Kind(resource.api_version, resource.kind)
+    kind = Kind(resource.api_version, resource.kind)
     return Served(
-        kind=own,
+        kind=kind,
         plural=resource.plural,
         singular=resource.singular,
         namespaced=resource.namespaced,
@@ -109,7 +109,7 @@ def _served(resource: Resource) -> Served:
         short_names=resource.short_names,
         categories=resource.categories,
         subresources=tuple(
-            Subresource(name, _KINDS.get(name, own), verbs)
+            Subresource(name, _KINDS.get(name, kind), verbs)
             for name, verbs in sorted(resource.subresources.items())
         ),
     )

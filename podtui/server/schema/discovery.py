@@ -20,6 +20,17 @@ KUBERNETES_MINOR = 36
 """The minor version of the served API types; kubectl adapts its behaviour to it."""
 
 _SHAPE = "APIGroupDiscoveryList"
+_OTHER_PATHS = (
+    "/.well-known/openid-configuration",
+    "/healthz",
+    "/livez",
+    "/metrics",
+    "/openapi/v2",
+    "/openapi/v3",
+    "/openid/v1/jwks",
+    "/readyz",
+)
+"""The paths that are neither resources nor listed by the documents of this module."""
 
 
 def version_document(version: str) -> dict[str, str]:
@@ -50,8 +61,10 @@ def routes(version: str) -> list[web.RouteDef]:
             document = {**_header("APIGroup"), **_group(group_version)}
             table.append(_fixed(f"/apis/{group_version.group}", document))
         table.append(_fixed(f"/{group_version.path}", _resource_list(group_version)))
+    paths = sorted([*(route.path for route in table), *_OTHER_PATHS])
     # Client libraries write some of the paths with a slash at the end.
-    return [*table, *(web.get(f"{route.path}/", route.handler) for route in table)]
+    slashed = (web.get(f"{route.path}/", route.handler) for route in table)
+    return [*table, *slashed, _fixed("/", {"paths": paths})]
 
 
 def _fixed(path: str, document: dict[str, Any]) -> web.RouteDef:
@@ -174,9 +187,9 @@ def _aggregated_resource(resource: Served, within: GroupVersion) -> dict[str, An
 
 def _response_kind(kind: Kind, within: GroupVersion) -> dict[str, str]:
     """Group and version are empty where they are those of the list."""
-    own = kind.api_version == within.api_version
+    is_inherited = kind.api_version == within.api_version
     return {
-        "group": "" if own else kind.group,
-        "version": "" if own else kind.version,
+        "group": "" if is_inherited else kind.group,
+        "version": "" if is_inherited else kind.version,
         "kind": kind.name,
     }

@@ -88,7 +88,7 @@ def _at(names: Iterable[str], operations: Json) -> Json:
 
 @cache
 def _query(*groups: str) -> tuple[Json, ...]:
-    """Return the query parameters of some groups of `openapi_words.toml`."""
+    """Return the query parameters of some groups of `openapi_texts.toml`."""
     return tuple(
         {
             "name": name.removesuffix("[]"),

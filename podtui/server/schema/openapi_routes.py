@@ -1,6 +1,6 @@
 """``/openapi/v2`` and ``/openapi/v3``.
 
-The documents are made at the first request, and are kept compressed.
+The documents are built at the first request, and kept compressed.
 """
 
 from __future__ import annotations
@@ -14,13 +14,18 @@ from dataclasses import dataclass
 import msgspec
 from aiohttp import web
 
+from podtui.server.encoding.media_types import accepted
 from podtui.server.schema import openapi, openapi_v2
 from podtui.server.status import StatusError, json_response
 
 _INDEX = "/openapi/v3"
 _JSON = "application/json"
 _V2_PROTOBUF = "application/com.github.proto-openapi.spec.v2.v1.0+protobuf"
-_ASKED_PROTOBUF = ("application/com.github.proto-openapi.spec.v2@v1.0+protobuf", _V2_PROTOBUF)
+_V2_TYPES = {
+    "application/com.github.proto-openapi.spec.v2@v1.0+protobuf": _V2_PROTOBUF,
+    _V2_PROTOBUF: _V2_PROTOBUF,
+    _JSON: _JSON,
+}
 _YEAR = 365 * 24 * 3600
 
 
@@ -74,8 +79,8 @@ class OpenApiRoutes:
         async with self._lock:
             if not self._v2:
                 self._v2 = await asyncio.to_thread(self._make_v2)
-        accepted = request.headers.get("Accept", "")
-        kind = _V2_PROTOBUF if accepted.startswith(_ASKED_PROTOBUF) else _JSON
+        kinds = (kind for kind, _ in accepted(request.headers.get("Accept", "")))
+        kind = next((_V2_TYPES[one] for one in kinds if one in _V2_TYPES), _JSON)
         return _answer(request, self._v2[kind], kind)
 
     async def _documents(self) -> Mapping[str, _Stored]:

@@ -1,5 +1,5 @@
 """The schemas of the OpenAPI documents, made from the facts of `podtui.api.fields` and from
-podtui's own types. The texts are those of ``podtui explain`` and `openapi_words.toml`.
+podtui's own types. The texts are those of ``podtui explain`` and `openapi_texts.toml`.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from podtui.api.fields import LIST, MAP, Field, Type, name_of_kind, types
 from podtui.api.insight import Timeline
 from podtui.api.local import Manifest, NodeMetrics, PodMetrics
 from podtui.api.v1 import ObjectMeta
-from podtui.explain.facts import words
+from podtui.explain import facts
 from podtui.server.schema.catalog import Kind
 
 Json = dict[str, Any]
@@ -82,7 +82,7 @@ class Texts(msgspec.Struct, frozen=True):
 
 @cache
 def texts() -> Texts:
-    data = tomllib.loads(Path(__file__).with_name("openapi_words.toml").read_text("utf-8"))
+    data = tomllib.loads(Path(__file__).with_name("openapi_texts.toml").read_text("utf-8"))
     return msgspec.convert(data, Texts)
 
 
@@ -98,11 +98,11 @@ class Schemas:
         if name is not None:
             return self.add(name)
         prefix = _OWN_MODELS.get(kind.api_version)
-        own = {struct.__name__: struct for struct in _OWN}
-        if prefix is None or kind.name.removesuffix("List") not in own:
+        structs = {struct.__name__: struct for struct in _OWN}
+        if prefix is None or kind.name.removesuffix("List") not in structs:
             return {"type": "string"}
         if not kind.name.endswith("List"):
-            return self._own_kind(own[kind.name], kind, prefix)
+            return self._add_podtui_kind(structs[kind.name], kind, prefix)
         model = prefix + kind.name
         item = Kind(kind.api_version, kind.name.removesuffix("List"))
         self.found[model] = {
@@ -183,7 +183,7 @@ class Schemas:
             return {"$ref": REFERENCE + model}
         return dict(_SCALARS[kind]) if kind in _SCALARS else self.add(kind)
 
-    def _own_kind(self, struct: type[msgspec.Struct], kind: Kind, prefix: str) -> Json:
+    def _add_podtui_kind(self, struct: type[msgspec.Struct], kind: Kind, prefix: str) -> Json:
         """Add one of podtui's own kinds from its type."""
         _, components = msgspec.json.schema_components([struct], ref_template="{name}")
         meta = {name for name in components if name in types()}
@@ -209,24 +209,26 @@ class Schemas:
                 [kept] = [item for item in value if item != {"type": "null"}]
                 found |= self._plain(kept, prefix, meta)
             elif key == "description":
-                found[key] = _prose(value)
+                found[key] = _paragraph(value)
             elif key not in ("title", "default"):
                 found[key] = self._plain(value, prefix, meta)
         return found
 
 
-def _prose(text: str) -> str:
+def _paragraph(text: str) -> str:
     """Return a docstring as one paragraph without markup."""
     return re.sub(r"\s+", " ", text.replace("``", "")).strip()
 
 
 def _description(owner: str, name: str) -> str:
     fields = texts().fields
-    own = fields.get(owner, {}).get(name)
-    if own is not None:
-        return own
+    description = fields.get(owner, {}).get(name)
+    if description is not None:
+        return description
     plain = "Container" if owner == "EphemeralContainer" else owner
-    text = words().fields.get(f"{owner}.{name}") or words().fields.get(f"{plain}.{name}")
+    text = facts.texts().fields.get(f"{owner}.{name}") or facts.texts().fields.get(
+        f"{plain}.{name}"
+    )
     return text or fields["every"].get(name, "")
 
 

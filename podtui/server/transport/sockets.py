@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import select
 from collections.abc import AsyncGenerator, Coroutine, Sequence
 from contextlib import asynccontextmanager
 from typing import Any, Final
@@ -19,6 +20,8 @@ log = logging.getLogger(__name__)
 MOST_OPEN: Final = 512
 IDLE_SECONDS: Final = 4 * 3600.0
 """The kubelet's ``streamingConnectionIdleTimeout``."""
+DISCONNECT_SECONDS: Final = 5.0
+"""Seconds between checks for a client that has left."""
 _CLOSE_SECONDS: Final = 1.0
 _LONGEST_MESSAGE: Final = 1 << 20
 
@@ -48,7 +51,11 @@ class Socket:
         self._last = self._clock.monotonic()
         await self.response.send_bytes(data)
 
-    async def silent(self, seconds: float) -> None:
+    async def ping(self) -> None:
+        """Send a ping. Raises ConnectionError if the client has disconnected."""
+        await self.response.ping()
+
+    async def wait_until_idle(self, seconds: float) -> None:
         """Return after no message was sent or received for this long."""
         while (left := self._last + seconds - self._clock.monotonic()) > 0:
             await self._clock.sleep(left)
@@ -106,11 +113,20 @@ class Sockets:
         finally:
             self._open -= 1
 
-    async def run(self, socket: Socket | SpdySocket, *jobs: Coroutine[Any, Any, None]) -> None:
-        """Run jobs concurrently until one of them ends, the socket is idle for too long or the
-        server stops. A client disconnect is no error; other errors are raised as an
-        `ExceptionGroup`."""
-        ends = (socket.silent(IDLE_SECONDS), self._stopped())
+    async def run(
+        self,
+        request: web.Request,
+        socket: Socket | SpdySocket,
+        *jobs: Coroutine[Any, Any, None],
+    ) -> None:
+        """Run jobs concurrently until one of them ends, the client disconnects, the socket is idle
+        for too long or the server stops. A client disconnect is no error; other errors are raised
+        as an `ExceptionGroup`."""
+        ends = (
+            socket.wait_until_idle(IDLE_SECONDS),
+            self._disconnected(request, socket),
+            self._stopped(),
+        )
         try:
             async with asyncio.TaskGroup() as group:
                 tasks = [group.create_task(job) for job in (*jobs, *ends)]
@@ -120,8 +136,30 @@ class Sockets:
         except* ConnectionError:
             log.debug("a client left its session")
 
+    async def _disconnected(self, request: web.Request, socket: Socket | SpdySocket) -> None:
+        """Return when the client has closed its connection.
+
+        A job that waits until the pod reads its input does not read from the client, and would not
+        notice. If unread input fills the buffers of TCP, the end of the connection cannot arrive
+        behind it; a ping to a client that has left is answered by a reset.
+        """
+        while not _has_left(request):
+            await self._clock.sleep(DISCONNECT_SECONDS)
+            await socket.ping()
+
     async def _stopped(self) -> None:
         await self._closing.wait()
+
+
+def _has_left(request: web.Request) -> bool:
+    sock = request.get_extra_info("socket")
+    descriptor: int = -1 if sock is None else sock.fileno()
+    if descriptor < 0:
+        return True
+    poll = select.poll()
+    # Linux reports a peer that closed its connection although bytes are left to read.
+    poll.register(descriptor, getattr(select, "POLLRDHUP", 0))
+    return bool(poll.poll(0))
 
 
 def chosen(request: web.Request, served: Sequence[str], spdy_served: Sequence[str]) -> None:

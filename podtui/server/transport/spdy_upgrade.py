@@ -12,12 +12,14 @@ from typing import Final
 
 from aiohttp import web
 
+from podtui.api.spdy import ping_frame
 from podtui.clock import Clock
 from podtui.server.status import StatusError
 
 UPGRADE: Final = "SPDY/3.1"
 _HEADER: Final = "X-Stream-Protocol-Version"
 _MOST_WAITING: Final = 256 * 1024
+_PING_NUMBER: Final = 2
 
 
 def is_upgrade(request: web.Request) -> bool:
@@ -81,14 +83,18 @@ class SpdySocket:
         self._last = self._clock.monotonic()
         await self.response.write(data)
 
-    async def silent(self, seconds: float) -> None:
+    async def ping(self) -> None:
+        """Send a ping. Raises ConnectionError if the client has disconnected."""
+        await self.response.write(ping_frame(_PING_NUMBER))
+
+    async def wait_until_idle(self, seconds: float) -> None:
         """Return after nothing was sent or received for this long."""
         while (left := self._last + seconds - self._clock.monotonic()) > 0:
             await self._clock.sleep(left)
 
     async def drain(self, seconds: float) -> None:
-        """Discard what arrives until the client disconnects. Bytes that nobody has read when a
-        connection is closed would reset it, and the client could lose our last bytes."""
+        """Discard what arrives until the client disconnects. If unread bytes remain when a
+        connection is closed, the kernel resets it, and the client could lose our last bytes."""
         try:
             async with asyncio.timeout(seconds):
                 async for _ in self.messages():

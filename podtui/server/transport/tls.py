@@ -120,9 +120,9 @@ class TlsServer:
                 connection.close()
                 continue
             self._handshakes += 1
-            group.create_task(self._shake_hands(connection, context, server))
+            group.create_task(self._handshake(connection, context, server))
 
-    async def _shake_hands(
+    async def _handshake(
         self, connection: socket.socket, context: ssl.SSLContext, server: web.Server
     ) -> None:
         """Start TLS on a connection; the server has it afterwards."""

@@ -37,14 +37,14 @@ CONNECTION_LIMITS: Final[dict[str, Any]] = {
 _protocol_log = logging.getLogger(f"{__name__}.protocol")
 
 
-def _is_ours(record: logging.LogRecord) -> bool:
+def _is_loggable(record: logging.LogRecord) -> bool:
     """Return False for a malformed request: the record would quote it, credentials included. Its
     client gets the reason with status 400."""
     error = record.exc_info[1] if record.exc_info else None
     return not isinstance(error, HttpProcessingError)
 
 
-_protocol_log.addFilter(_is_ours)
+_protocol_log.addFilter(_is_loggable)
 
 
 @asynccontextmanager
@@ -56,7 +56,7 @@ async def serve_unix(app: web.Application, path: Path | str) -> AsyncGenerator[w
     """
     path = Path(path)
     listener = await asyncio.to_thread(bind, path)
-    mine = os.stat(path).st_ino
+    inode = os.stat(path).st_ino
     runner = web.AppRunner(
         app,
         handler_cancellation=True,
@@ -71,7 +71,7 @@ async def serve_unix(app: web.Application, path: Path | str) -> AsyncGenerator[w
         yield runner
     finally:
         with suppress(FileNotFoundError):
-            if os.stat(path).st_ino == mine:
+            if os.stat(path).st_ino == inode:
                 os.unlink(path)
         await runner.cleanup()
         listener.close()

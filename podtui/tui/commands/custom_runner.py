@@ -214,8 +214,8 @@ class CustomRunner:
 
     def why_not_now(self, name: str) -> str:
         """Return why a command cannot run on the current selection; empty if it can."""
-        if barred := self.why_unavailable(name):
-            return barred
+        if reason := self.why_unavailable(name):
+            return reason
         try:
             find_targets(self._commands[name], self._current_selection())
         except NotOffered as error:

@@ -10,6 +10,7 @@ from podtui.api.local import Manifest, Plan
 from podtui.api.v1 import OwnerReference, Pod
 from podtui.errors import AgentUnavailable, ApiError
 from podtui.tui.commands.edit_manifest import undo_rewrite
+from podtui.tui.commands.edit_record import create_deleted, undo_change
 from podtui.tui.commands.manifest_file import (
     ManifestFileError,
     Rewrite,
@@ -17,7 +18,7 @@ from podtui.tui.commands.manifest_file import (
     move_to_trash,
     restore_file,
 )
-from podtui.tui.commands.session import Session
+from podtui.tui.commands.session import DeletedPods, RecordChange, Session
 from podtui.tui.views.labels import pod_label
 from podtui.tui.views.plan import plan_lines
 from podtui.tui.widgets.cells import Line, Span
@@ -97,7 +98,8 @@ def _pods(plans: Sequence[Plan | str]) -> str:
 
 
 async def undo_last(session: Session) -> None:
-    """Undo the last delete or fix. Raises `ManifestFileError`; the undo can then be repeated."""
+    """Undo the last delete, fix, or edit of an API pod. Raises `ManifestFileError`, `ApiError`; the
+    undo can then be repeated."""
     if not session.undoable:
         session.notify("Nothing to undo in this session; :trash lists earlier deletions.",
                      title="Undo", severity="warning")  # fmt: skip
@@ -105,6 +107,10 @@ async def undo_last(session: Session) -> None:
     last = session.undoable[-1]
     if isinstance(last, Rewrite):
         await undo_rewrite(session, last)
+    elif isinstance(last, RecordChange):
+        await undo_change(session, last)
+    elif isinstance(last, DeletedPods):
+        await create_deleted(session, last)
     else:
         await restore(session, last)
 
@@ -124,9 +130,7 @@ async def restore(session: Session, files: Sequence[TrashedFile]) -> None:
             back.append(one)
             session.record_action("restore", ["mv", "-n", str(one.path), str(one.origin)])
             left = [
-                entry
-                if isinstance(entry, Rewrite)
-                else tuple(each for each in entry if each != one)
+                tuple(each for each in entry if each != one) if isinstance(entry, tuple) else entry
                 for entry in session.undoable
             ]
             session.undoable[:] = [entry for entry in left if entry]
@@ -141,7 +145,8 @@ async def delete_pods(session: Session, pods: Sequence[Pod]) -> bool:
     """Ask, then delete the pods one after the other; return whether the user agreed. Pods that the
     server refuses to delete are listed in a notification.
     """
-    if not await session.confirm(delete_pods_dialog(pods)):
+    undo = not session.model.server.is_cluster
+    if not await session.confirm(delete_pods_dialog(pods, undo=undo)):
         return False
     failed: list[str] = []
     done: list[Pod] = []
@@ -158,18 +163,28 @@ async def delete_pods(session: Session, pods: Sequence[Pod]) -> bool:
     if failed:
         session.notify("\n".join(failed), title="Not deleted", severity="error")
     if done:
-        session.notify(pod_label(done[0]) if len(done) == 1 else plural(len(done), "pod"),
-                     title="Deleted")  # fmt: skip
+        what = pod_label(done[0]) if len(done) == 1 else plural(len(done), "pod")
+        alone = tuple(pod for pod in done if owner_of(pod) is None)
+        if undo and alone:
+            session.undoable.append(DeletedPods(alone))
+            session.notify_undo(f"{what} deleted", "creates it again")
+        else:
+            session.notify(what, title="Deleted")
     return True
 
 
-def delete_pods_dialog(pods: Sequence[Pod]) -> Dialog:
-    """Return the dialog that says for each pod what follows its deletion."""
+def delete_pods_dialog(pods: Sequence[Pod], *, undo: bool = False) -> Dialog:
+    """Return the dialog that says for each pod what follows its deletion. With ``undo``, deleted
+    pods can be created again.
+    """
     lines: list[Line] = []
     for pod in pods:
         lines.append((Span("✖ ", "error"), Span(pod_label(pod), "name")))
         lines.append((Span(f"  {deletion_effect(pod)}", "muted"),))
-    lines += [(), (Span("The API has no undo.", "warning"),)]
+    if undo:
+        lines += [(), (Span("u creates deleted pods again; they start fresh.", "muted"),)]
+    else:
+        lines += [(), (Span("The API has no undo.", "warning"),)]
     what = pod_label(pods[0]) if len(pods) == 1 else plural(len(pods), "pod")
     return confirmation(f"Delete {what}?", lines, f"Delete {what}")
 

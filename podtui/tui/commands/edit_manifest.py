@@ -19,7 +19,7 @@ from podtui.tui.commands.manifest_file import (
 )
 from podtui.tui.commands.session import Draft, Session
 from podtui.tui.commands.terminal import editor_words, run_in_terminal
-from podtui.tui.views.plan import does_nothing, is_disruptive, outcome_text, plan_lines
+from podtui.tui.views.plan import changes_text_only, is_disruptive, outcome_text, plan_lines
 from podtui.tui.widgets.cells import Line, Span
 from podtui.tui.widgets.dialogs import CANCEL, Dialog, Option, confirmation
 from podtui.tui.widgets.sanitize import clean
@@ -29,9 +29,9 @@ APPLY: Final = "apply"
 AGAIN: Final = "edit"
 OVERWRITE: Final = "overwrite"
 DISCARD: Final = "discard"
-_EDIT: Final = Option(AGAIN, "Edit again", "e")
-_KEEP: Final = Option(CANCEL, "Keep draft", "n")
-_DISCARD: Final = Option(DISCARD, "Discard draft", "d", danger=True)
+EDIT_AGAIN: Final = Option(AGAIN, "Edit again", "e")
+KEEP_DRAFT: Final = Option(CANCEL, "Keep draft", "n")
+DISCARD_DRAFT: Final = Option(DISCARD, "Discard draft", "d", danger=True)
 
 
 async def edit_file(session: Session, path: Path, *, begin: bytes | None = None) -> None:
@@ -60,7 +60,7 @@ async def edit_file(session: Session, path: Path, *, begin: bytes | None = None)
             try:
                 await asyncio.to_thread(write_manifest_file, path, text, expected=base)
             except ManifestChanged as error:
-                answer = await session.ask(_changed_dialog(path.name, str(error)))
+                answer = await session.ask(changed_dialog(path.name, str(error)))
                 base = await _content(path)
                 session.drafts[path] = Draft(base, text)
                 if answer == OVERWRITE:
@@ -166,16 +166,20 @@ def plan_dialog(name: str, plan: Plan | None, problem: str = "") -> Dialog:
     if plan is None:
         lines: list[Line] = [(Span(f"▲ No plan: {clean(problem)}", "warning"),)]
         save = Option(APPLY, "Save anyway", "y", True)
-        return Dialog(title, lines, (_KEEP, _EDIT, _DISCARD, save))
+        return Dialog(title, lines, (KEEP_DRAFT, EDIT_AGAIN, DISCARD_DRAFT, save))
     lines = plan_lines(plan)
     if not plan.usable:
-        return Dialog(title, lines, (_EDIT, _KEEP, _DISCARD))
-    if does_nothing(plan):
-        return Dialog(title, lines, (Option(APPLY, "Save", "y"), _EDIT, _KEEP, _DISCARD))
+        return Dialog(title, lines, (EDIT_AGAIN, KEEP_DRAFT, DISCARD_DRAFT))
+    if changes_text_only(plan):
+        return Dialog(
+            title, lines, (Option(APPLY, "Save", "y"), EDIT_AGAIN, KEEP_DRAFT, DISCARD_DRAFT)
+        )
     danger = is_disruptive([plan])
     apply = Option(APPLY, _verb(plan), "y", danger)
     options: Sequence[Option] = (
-        (_KEEP, _EDIT, _DISCARD, apply) if danger else (apply, _EDIT, _KEEP, _DISCARD)
+        (KEEP_DRAFT, EDIT_AGAIN, DISCARD_DRAFT, apply)
+        if danger
+        else (apply, EDIT_AGAIN, KEEP_DRAFT, DISCARD_DRAFT)
     )
     return Dialog(title, lines, options)
 
@@ -188,10 +192,10 @@ def _verb(plan: Plan, apply: str = "Apply") -> str:
     return f"{apply} and terminate {len(replaced)} pods" if replaced else apply
 
 
-def _changed_dialog(name: str, problem: str) -> Dialog:
+def changed_dialog(name: str, problem: str) -> Dialog:
     lines: list[Line] = [
         (Span("▲ ", "warning"), Span(f"{clean(problem)}.")),
         (Span("Overwriting it would discard its current content.", "muted"),),
     ]
-    options = (_KEEP, _EDIT, _DISCARD, Option(OVERWRITE, "Overwrite", "o", True))
+    options = (KEEP_DRAFT, EDIT_AGAIN, DISCARD_DRAFT, Option(OVERWRITE, "Overwrite", "o", True))
     return Dialog(f"{clean(name)} has changed", lines, options)

@@ -1,25 +1,38 @@
-"""Edit and create pods through the API, as text in the user's editor."""
+"""Edit, create and undo changes of pods through the API, as text in the user's editor."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Sequence
+from pathlib import Path
 from typing import Final
+
+from msgspec import Struct
 
 from podtui.api.v1 import Pod
 from podtui.errors import ApiError
 from podtui.tui.commands.create_pod import choose_template, named
-from podtui.tui.commands.edit_manifest import edited_text
-from podtui.tui.commands.session import Session
+from podtui.tui.commands.edit_manifest import (
+    AGAIN,
+    APPLY,
+    DISCARD,
+    DISCARD_DRAFT,
+    EDIT_AGAIN,
+    KEEP_DRAFT,
+    edited_text,
+)
+from podtui.tui.commands.session import DeletedPods, Draft, RecordChange, Session
 from podtui.tui.views.labels import pod_label
-from podtui.tui.views.pods.describe import pod_yaml
-from podtui.tui.views.pods.live_manifest import changes_resources_only, live_manifest
+from podtui.tui.views.pods.live_manifest import (
+    changes_resources_only,
+    identity_of,
+    live_manifest,
+)
 from podtui.tui.widgets.cells import Line, Span
-from podtui.tui.widgets.dialogs import CANCEL, Dialog, Option, confirmation
+from podtui.tui.widgets.dialogs import CANCEL, CANCELS, Dialog, Option
 from podtui.tui.widgets.sanitize import clean
 from podtui.why import Fix, apply_edits, diff_texts
 
-AGAIN: Final = "edit"
 UPDATE: Final = "update"
 RESIZE: Final = "resize"
 RECREATE: Final = "recreate"
@@ -34,44 +47,172 @@ _GONE_SECONDS: Final = 30.0
 _TRY_SECONDS: Final = 0.5
 
 
+class Way(Struct, frozen=True):
+    """The API's answer to a dry run of a change; ``refusal`` if the pod cannot be updated."""
+
+    name: str
+    refusal: str = ""
+
+
 async def edit_pod(session: Session, pod: Pod) -> None:
-    """Edit an API pod, and replace it in the API. Raises
-    `podtui.tui.commands.terminal.ProgramFailed`."""
+    """Edit an API pod, show the change and how the API takes it, and apply it.
+
+    A text that is not applied is kept as a draft, as for a file. Raises `ApiError`,
+    `podtui.tui.commands.terminal.ProgramFailed`.
+    """
     meta = pod.metadata
-    current = await session.client.get(Pod, meta.namespace, meta.name)
-    text = await asyncio.to_thread(pod_yaml, current)
-
-    async def apply(edited: bytes) -> None:
-        await session.client.replace_pod(meta.namespace, meta.name, edited)
-
-    if await _apply(session, f"{meta.name}.yaml", text.encode(), apply, new=False):
-        words = session.kubectl("edit", "pod", meta.name, f"--namespace={meta.namespace}")
-        session.record_action("edit", words, meta.name)
-        session.notify("Applied through the API.", title=pod_label(pod))
+    name, key = f"{meta.name}.yaml", Path(meta.namespace, f"{meta.name}.yaml")
+    base = manifest_of(await session.client.get(Pod, meta.namespace, meta.name))
+    text = base.encode()
+    draft = session.drafts.get(key)
+    if draft is not None and draft.base == base.encode():
+        text = draft.text
+        session.notify("Reopened your unsaved draft.", title=pod_label(pod))
+    while True:
+        text = await edited_text(session, name, text)
+        if text == base.encode():
+            session.drafts.pop(key, None)
+            session.notify("Nothing was changed.", title=pod_label(pod))
+            return
+        session.drafts[key] = Draft(base.encode(), text)
+        current = await session.client.get(Pod, meta.namespace, meta.name)
+        change = RecordChange(current, manifest_of(current), text.decode(errors="replace"), "edit")
+        try:
+            way = await way_of(session, change)
+        except ApiError as error:
+            answer = await session.ask(refusal_dialog(name, str(error), KEEP_DRAFT))
+        else:
+            dialog = edit_dialog(change, way, changed=change.before != base)
+            answer = await session.ask(dialog)
+            if answer == APPLY:
+                await _apply(session, change, way)
+                session.drafts.pop(key, None)
+                return
+        base = change.before
+        session.drafts[key] = Draft(base.encode(), text)
+        if answer == DISCARD:
+            del session.drafts[key]
+            session.notify("Draft discarded; nothing was changed.", title=pod_label(pod))
+            return
+        if answer != AGAIN:
+            session.notify("Nothing was changed; e reopens your draft.", title=pod_label(pod))
+            return
 
 
 async def fix_pod(session: Session, pod: Pod, fix: Fix) -> None:
-    """Apply a fix to an API pod after asking: in place if the API allows it, else by deleting the
-    pod and creating it again. Raises `ApiError`, `podtui.why.EditError`."""
-    meta, before = pod.metadata, live_manifest(pod).spec.text
-    after = apply_edits(before, fix.edits)
-    ways = {UPDATE: ""}
-    if changes_resources_only(before, after):
-        ways[RESIZE] = "resize"
-    way = await _way(session, pod, after.encode(), ways)
-    if await session.ask(fix_dialog(pod, fix.title, before, after, way)) == CANCEL:
+    """Apply a fix to an API pod after asking. Raises `ApiError`, `podtui.why.EditError`."""
+    before = manifest_of(pod)
+    change = RecordChange(pod, before, apply_edits(before, fix.edits), fix.title)
+    way = await way_of(session, change)
+    if await session.confirm(change_dialog(change, way, f"{clean(fix.title)}?", "Apply")):
+        await _apply(session, change, way)
+
+
+async def undo_change(session: Session, done: RecordChange) -> None:
+    """Change an API pod back after asking. Raises `ApiError`."""
+    meta = done.pod.metadata
+    current = await session.client.get(Pod, meta.namespace, meta.name)
+    change = RecordChange(current, manifest_of(current), done.before, done.what)
+    if change.before == change.after:
+        session.undoable.remove(done)
+        session.notify("It is undone already.", title=pod_label(current))
         return
-    if way == RECREATE:
-        await session.client.delete_pod(pod)
-        session.record_action("delete", _kubectl(session, pod, "delete"), meta.name)
-        await _create_again(session, pod, after.encode())
-        session.record_action("create", _kubectl(session, pod, "create"), meta.name)
+    way = await way_of(session, change)
+    if await session.confirm(change_dialog(change, way, f"Undo: {clean(done.what)}?", "Undo")):
+        session.undoable.remove(done)
+        try:
+            await _send(session, change, way)
+        except ApiError:
+            session.undoable.append(done)
+            raise
+        session.notify(f"Undone: {done.what}", title=pod_label(current))
+
+
+async def create_deleted(session: Session, deleted: DeletedPods) -> None:
+    """Create deleted pods again, with the text that they had. Raises `ApiError`; the undo can then
+    be repeated for the rest.
+    """
+    session.undoable.remove(deleted)
+    left = list(deleted.pods)
+    try:
+        while left:
+            await _create_when_gone(session, left[0], manifest_of(left[0]).encode())
+            del left[0]
+    finally:
+        if left:
+            session.undoable.append(DeletedPods(tuple(left)))
+    names = ", ".join(pod_label(pod) for pod in deleted.pods)
+    session.notify(names, title="Created again")
+
+
+def manifest_of(pod: Pod) -> str:
+    """Return the text of a pod that a client may change."""
+    return live_manifest(pod).spec.text
+
+
+async def way_of(session: Session, change: RecordChange) -> Way:
+    """Return how the API takes a change, found by dry runs: as an update, else as a resize, else by
+    creating the pod again. Raises `ApiError` if it takes the text in none of these ways.
+    """
+    meta, text = change.pod.metadata, change.after.encode()
+    client = session.client
+    try:
+        await client.replace_pod(meta.namespace, meta.name, text, dry_run=True)
+    except ApiError as error:
+        if error.code != 422:
+            raise
+        refusal = str(error)
     else:
-        await session.client.replace_pod(
-            meta.namespace, meta.name, after.encode(), subresource=ways[way]
-        )
+        return Way(UPDATE)
+    if changes_resources_only(change.before, change.after):
+        try:
+            await client.replace_pod(
+                meta.namespace, meta.name, text, subresource="resize", dry_run=True
+            )
+        except ApiError as error:
+            # 404: a server without resizes.
+            if error.code not in (404, 422):
+                raise
+        else:
+            return Way(RESIZE, refusal)
+    try:
+        await client.create_pod(meta.namespace, text, dry_run=True)
+    except ApiError as error:
+        # The server checks the text before it looks whether the name is free.
+        if error.code != _CONFLICT:
+            raise
+    return Way(RECREATE, refusal)
+
+
+async def _apply(session: Session, change: RecordChange, way: Way) -> None:
+    await _send(session, change, way)
+    session.undoable.append(change)
+    session.notify_undo(f"{pod_label(change.pod)}: {change.what}", "undoes it")
+
+
+async def _send(session: Session, change: RecordChange, way: Way) -> None:
+    pod, text = change.pod, change.after.encode()
+    meta = pod.metadata
+    if way.name != RECREATE:
+        subresource = "resize" if way.name == RESIZE else ""
+        await session.client.replace_pod(meta.namespace, meta.name, text, subresource=subresource)
         session.record_action("edit", _kubectl(session, pod, "edit"), meta.name)
-    session.notify(fix.title, title=f"{pod_label(pod)} changed through the API")
+        return
+    path = await asyncio.to_thread(session.saved_pods.save, pod, text)
+    try:
+        await session.client.delete_pod(pod)
+    except ApiError:
+        await asyncio.to_thread(session.saved_pods.discard, meta.uid)
+        raise
+    session.record_action("delete", _kubectl(session, pod, "delete"), meta.name)
+    try:
+        await _create_when_gone(session, pod, text)
+    except ApiError as error:
+        where = f"; its manifest is {path}" if path is not None else ""
+        raise ApiError(
+            error.code, error.reason, f"{meta.name} was deleted, but not created: {error}{where}"
+        ) from error
+    await asyncio.to_thread(session.saved_pods.discard, meta.uid)
 
 
 def _kubectl(session: Session, pod: Pod, verb: str) -> list[str]:
@@ -80,62 +221,103 @@ def _kubectl(session: Session, pod: Pod, verb: str) -> list[str]:
     return session.kubectl(verb, *what, f"--namespace={meta.namespace}")
 
 
-async def _way(session: Session, pod: Pod, text: bytes, ways: Mapping[str, str]) -> str:
-    """Return the first of the ways, which have their subresources, in which the API takes the
-    changed pod; else `RECREATE`."""
-    meta = pod.metadata
-    for way, subresource in ways.items():
-        try:
-            await session.client.replace_pod(
-                meta.namespace, meta.name, text, subresource=subresource, dry_run=True
-            )
-        except ApiError as error:
-            # 404: a server without resizes.
-            if error.code not in (404, 422):
-                raise
-        else:
-            return way
-    return RECREATE
-
-
-async def _create_again(session: Session, pod: Pod, text: bytes) -> None:
-    """Create the pod once the old one is gone. If the API refuses the text, the user may edit
-    it."""
-    meta = pod.metadata
+async def _create_when_gone(session: Session, pod: Pod, text: bytes) -> None:
+    """Create a pod once the old one is gone. Other commands may start meanwhile. Raises
+    `ApiError`."""
+    meta, label = pod.metadata, pod_label(pod)
     grace = meta.deletionGracePeriodSeconds or pod.spec.terminationGracePeriodSeconds or 0
-    tries = int((grace + _GONE_SECONDS) / _TRY_SECONDS)
-
-    async def create(changed: bytes) -> None:
-        for left in range(tries, -1, -1):
+    session.end_questions()
+    session.recreated.append(label)
+    try:
+        for left in range(int((grace + _GONE_SECONDS) / _TRY_SECONDS), -1, -1):
             try:
-                await session.client.create_pod(meta.namespace, changed)
+                await session.client.create_pod(meta.namespace, text)
             except ApiError as error:
                 if error.code != _CONFLICT or not left:
                     raise
                 await asyncio.sleep(_TRY_SECONDS)
             else:
-                return
-
-    try:
-        await create(text)
-    except ApiError as error:
-        name = f"{meta.name}.yaml"
-        if await session.ask(refusal_dialog(name, str(error))) == AGAIN:
-            await _apply(session, name, text, create, new=True)
+                break
+    finally:
+        session.recreated.remove(label)
+    session.record_action("create", _kubectl(session, pod, "create"), meta.name)
 
 
-def fix_dialog(pod: Pod, title: str, before: str, after: str, way: str) -> Dialog:
-    """Return the dialog with the diff, and how the API takes it."""
+async def offer_saved_pods(session: Session, saved: Sequence[tuple[str, bytes]]) -> None:
+    """Offer to create the pods that an earlier screen deleted, but did not create again: each
+    manifest with the UID of the deleted pod. Raises `ApiError`."""
+    for uid, text in saved:
+        namespace, name = identity_of(text)
+        try:
+            pod = await session.client.get(Pod, namespace, name)
+        except ApiError as error:
+            if error.code != 404:
+                raise
+        else:
+            if pod.metadata.uid != uid:
+                await asyncio.to_thread(session.saved_pods.discard, uid)
+            # Otherwise another screen is about to create it.
+            continue
+        answer = await session.ask(saved_dialog(f"{namespace}/{name}"))
+        if answer == APPLY:
+            try:
+                await session.client.create_pod(namespace, text)
+            except ApiError as error:
+                if error.code != _CONFLICT:
+                    raise
+            session.notify(f"{namespace}/{name}", title="Created again")
+        if answer in (APPLY, DISCARD):
+            await asyncio.to_thread(session.saved_pods.discard, uid)
+
+
+def saved_dialog(label: str) -> Dialog:
+    """Return the dialog about a pod that an earlier screen deleted."""
+    lines: list[Line] = [
+        (Span(clean(label), "name"), Span(" was deleted to change it, but not created again:")),
+        (Span("the screen ended before. Its changed manifest is still there."),),
+    ]
+    options = (
+        Option(APPLY, "Create it", "y"),
+        Option(CANCEL, "Ask later", "n"),
+        Option(DISCARD, "Discard it", "d", danger=True),
+    )
+    return Dialog("Create the pod again?", lines, options)
+
+
+def _change_lines(change: RecordChange, way: Way) -> list[Line]:
     tones = {"-": "error", "+": "good"}
-    lines: list[Line] = [(Span(clean(pod_label(pod)), "name"),)]
+    lines: list[Line] = [(Span(clean(pod_label(change.pod)), "name"),)]
     lines += [
         (Span(f"  {line[:1]} {clean(line[1:])}", tones.get(line[:1], "soft")),)
-        for line in diff_texts(before, after)
+        for line in diff_texts(change.before, change.after)
         if not line.startswith("@@")
     ]
-    lines += [(), (Span(_WORDS[way], "warning" if way == RECREATE else ""),)]
-    verb = "Delete and create again" if way == RECREATE else "Apply"
-    return confirmation(f"{clean(title)}?", lines, verb)
+    return [*lines, (), (Span(_WORDS[way.name], "warning" if way.name == RECREATE else ""),)]
+
+
+def change_dialog(change: RecordChange, way: Way, title: str, verb: str) -> Dialog:
+    """Return the dialog with the diff, and how the API takes it."""
+    what = "Delete and create again" if way.name == RECREATE else verb
+    return Dialog(title, _change_lines(change, way), _options(way, CANCELS, what))
+
+
+def edit_dialog(change: RecordChange, way: Way, *, changed: bool = False) -> Dialog:
+    """Return the dialog after an edit. ``changed`` means that the pod has changed meanwhile."""
+    lines = _change_lines(change, way)
+    if way.name == RECREATE:
+        lines.append((Span(clean(way.refusal), "muted"),))
+    if changed:
+        text = "▲ The pod has changed since the editor opened: the diff undoes that change, too."
+        lines.append((Span(text, "warning"),))
+    verb = "Delete and create again" if way.name == RECREATE else "Apply"
+    options = _options(way, KEEP_DRAFT, verb, EDIT_AGAIN, DISCARD_DRAFT)
+    return Dialog(f"Change {clean(pod_label(change.pod))}", lines, options)
+
+
+def _options(way: Way, keep: Option, verb: str, *others: Option) -> Sequence[Option]:
+    danger = way.name == RECREATE or keep is CANCELS
+    apply = Option(APPLY, verb, "y", danger)
+    return (keep, *others, apply) if danger else (apply, *others, keep)
 
 
 async def create_through_api(session: Session) -> None:
@@ -143,44 +325,27 @@ async def create_through_api(session: Session) -> None:
     template = await choose_template(session)
     if template is None:
         return
-
-    async def apply(edited: bytes) -> None:
-        await session.client.create_pod("default", edited)
-
-    begin = named(template, template.name)
-    if await _apply(session, f"{template.name}.yaml", begin, apply, new=True):
-        words = session.kubectl("create", "-f", f"{template.name}.yaml")
-        session.record_action("create", words, template.name)
-        session.notify("Created through the API.", title=template.name)
-
-
-async def _apply(
-    session: Session,
-    name: str,
-    begin: bytes,
-    apply: Callable[[bytes], Awaitable[None]],
-    *,
-    new: bool,
-) -> bool:
-    """Edit until the API accepts the text, or the user gives up; return whether it was applied."""
-    text = begin
+    name = f"{template.name}.yaml"
+    text = named(template, template.name)
     while True:
         text = await edited_text(session, name, text)
-        if text == begin and not new:
-            session.notify("Nothing was changed.", title=name)
-            return False
         try:
-            await apply(text)
+            await session.client.create_pod("default", text)
         except ApiError as error:
-            if await session.ask(refusal_dialog(name, str(error))) != AGAIN:
+            if await session.ask(refusal_dialog(name, str(error), DISCARD_DRAFT)) != AGAIN:
                 session.notify("Nothing was changed.", title=name)
-                return False
+                return
         else:
-            return True
+            break
+    words = session.kubectl("create", "-f", f"{template.name}.yaml")
+    session.record_action("create", words, template.name)
+    session.notify("Created through the API.", title=template.name)
 
 
-def refusal_dialog(name: str, problem: str) -> Dialog:
+def refusal_dialog(name: str, problem: str, otherwise: Option) -> Dialog:
     """Return the dialog with the API's error."""
     lines: list[Line] = [(Span("▲ ", "warning"), Span(clean(problem)))]
-    options = (Option(AGAIN, "Edit again", "e"), Option(CANCEL, "Discard", "d", danger=True))
+    options = [EDIT_AGAIN, otherwise]
+    if otherwise is KEEP_DRAFT:
+        options.append(DISCARD_DRAFT)
     return Dialog(f"The API refused {clean(name)}", lines, options)

@@ -14,7 +14,7 @@ from podtui.tui.commands.session import Session
 from podtui.tui.widgets.cells import Line, Span
 from podtui.tui.widgets.sanitize import clean
 from podtui.why import Diagnosis, Facts, Fix, apply_edits
-from podtui.why.trial import Outcome, Trial, Verdict, judge
+from podtui.why.trial import Outcome, Trial, Verdict, verify
 
 _STATES: Final = {
     Verdict.PENDING: ("◔", "pending"),
@@ -63,7 +63,7 @@ def outcome(
     wanted = manifest.status.podUID
     if facts is None or (wanted and facts.pod.metadata.uid != wanted):
         return Outcome(Verdict.PENDING, "waiting for the pod to be replaced")
-    return judge(applied.trial, facts, diagnosis, liveness_passed=liveness_passed)
+    return verify(applied.trial, facts, diagnosis, liveness_passed=liveness_passed)
 
 
 def outcome_line(applied: Applied, found: Outcome) -> Line:

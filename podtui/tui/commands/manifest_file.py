@@ -115,8 +115,8 @@ def move_without_overwrite(source: Path, target: Path) -> None:
 
 
 def _copy_mode_and_owner(handle: int, kept: os.stat_result) -> None:
-    mine = os.fstat(handle)
-    if (mine.st_uid, mine.st_gid) != (kept.st_uid, kept.st_gid):
+    current = os.fstat(handle)
+    if (current.st_uid, current.st_gid) != (kept.st_uid, kept.st_gid):
         os.fchown(handle, kept.st_uid, kept.st_gid)
     os.fchmod(handle, stat.S_IMODE(kept.st_mode))
 
@@ -179,13 +179,13 @@ def trashed_files(folder: Path) -> list[TrashedFile]:
     found: list[TrashedFile] = []
     for name in names:
         match = _NAME.fullmatch(name)
-        moment = _moment(match[1]) if match is not None else None
+        moment = _parse_stamp(match[1]) if match is not None else None
         if match is not None and moment is not None:
             found.append(TrashedFile(trash / name, folder / match[2], moment))
     return sorted(found, key=lambda one: one.path.name, reverse=True)
 
 
-def _moment(stamp: str) -> datetime | None:
+def _parse_stamp(stamp: str) -> datetime | None:
     """Parse the time in a file name; None if it is invalid, because podtui did not write it."""
     try:
         return datetime.strptime(stamp, _STAMP).replace(tzinfo=UTC)

@@ -20,7 +20,7 @@ INTERRUPT = b"\x03"
 
 
 @dataclass(slots=True)
-class KeysToLeave:
+class DetachKeys:
     """Detects the detach keys in the input. ``keys`` may arrive in several chunks."""
 
     keys: bytes
@@ -86,7 +86,7 @@ async def run_session(
         except PodtuiError as error:
             failed.append(error)
 
-    async def give() -> None:
+    async def send_input() -> None:
         try:
             await pass_on()
         except PodtuiError as error:
@@ -94,7 +94,7 @@ async def run_session(
             output.cancel()
 
     async def pass_on() -> None:
-        wanted = KeysToLeave(keys)
+        wanted = DetachKeys(keys)
         async for data in _typed(typed):
             data, leave = wanted.feed(data)
             if data:
@@ -110,7 +110,7 @@ async def run_session(
     with raw(typed, lines=not tty):
         async with asyncio.TaskGroup() as group:
             output = group.create_task(show(), name="show")
-            others = [group.create_task(give(), name="give")]
+            others = [group.create_task(send_input(), name="give")]
             if tty:
                 others.append(group.create_task(_keep_size(session, shown), name="keep size"))
             await asyncio.wait({output})

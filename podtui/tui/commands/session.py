@@ -5,10 +5,12 @@ A command is a coroutine that asks, acts and notifies. The session runs it in th
 
 from __future__ import annotations
 
+import asyncio
 import shlex
 import signal
 from collections import deque
 from collections.abc import Awaitable, Callable, Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path, PurePath
@@ -28,6 +30,7 @@ from podtui.errors import PodtuiError
 from podtui.tui.commands.agent import folder_of, watched_path
 from podtui.tui.commands.custom_commands import CommandTarget, CustomCommand
 from podtui.tui.commands.manifest_file import Rewrite, TrashedFile
+from podtui.tui.commands.saved_pods import SavedPods
 from podtui.tui.model.model import Link, Model
 from podtui.tui.views.journal import JournalEntry
 from podtui.tui.widgets.cells import Line, Span
@@ -39,6 +42,8 @@ Answer = TypeVar("Answer")
 MOST_ENTRIES: Final = 500
 UNDO_SECONDS: Final = 10.0
 """How long the notification of an undoable action is shown; the undo key works later, too."""
+QUESTION_SECONDS: Final = 0.5
+"""Seconds that typed keys wait for a command to open its dialog."""
 READ_ONLY: Final = "podtui is read-only: nothing can be changed"
 
 
@@ -47,6 +52,24 @@ class Draft(Struct):
 
     base: bytes | None
     text: bytes
+
+
+class RecordChange(Struct, frozen=True):
+    """A change of an API pod: the pod before it, both texts, and a short description."""
+
+    pod: Pod
+    before: str
+    after: str
+    what: str
+
+
+class DeletedPods(Struct, frozen=True):
+    """API pods that were deleted together, as they were before."""
+
+    pods: tuple[Pod, ...]
+
+
+Undoable = tuple[TrashedFile, ...] | Rewrite | RecordChange | DeletedPods
 
 
 class Selection(Struct, frozen=True):
@@ -118,10 +141,11 @@ class Session:
     clock: Callable[[], float]
     asked_path: Path | None = None
     readonly: bool = False
-    undoable: list[tuple[TrashedFile, ...] | Rewrite] = field(
-        default_factory=list[tuple[TrashedFile, ...] | Rewrite]
-    )
-    """Files that this session moved to the trash or fixed, the last action last."""
+    saved_pods: SavedPods = field(default_factory=lambda: SavedPods(None))
+    """Manifests of API pods that are deleted to be created again."""
+    undoable: list[Undoable] = field(default_factory=list[Undoable])
+    """Files that this session moved to the trash or fixed, and API pods that it deleted or changed,
+    the last action last."""
     forwards: list[RunningForward] = field(default_factory=list[RunningForward])
     journal: deque[JournalEntry] = field(
         default_factory=lambda: deque[JournalEntry](maxlen=MOST_ENTRIES)
@@ -129,6 +153,8 @@ class Session:
     """Executed commands as command lines that repeat them, the oldest first."""
     pulls: dict[str, PullStep] = field(default_factory=dict[str, PullStep])
     """Images that this session pulls on request, with the progress of each."""
+    recreated: list[str] = field(default_factory=list[str])
+    """API pods that are created again as soon as the deleted ones are gone."""
     running: list[str] = field(default_factory=list[str])
     """Names of the custom commands that run in the background."""
     drafts: dict[Path, Draft] = field(default_factory=dict[Path, Draft])
@@ -139,6 +165,8 @@ class Session:
     """Return the available bindings of the user's commands, by key."""
     asking: str = ""
     """The command that is in progress; empty if there is none."""
+    has_opened: asyncio.Event = field(default_factory=asyncio.Event)
+    """Set while the command that is in progress shows a question, and after its last one."""
 
     def now(self) -> float:
         """Return the time that the screens show, in epoch seconds: the last contact while the agent
@@ -179,6 +207,7 @@ class Session:
             self.notify(f"{self.asking} is still in progress", title=name, severity="warning")
             return
         self.asking = name
+        self.has_opened.clear()
 
         async def run() -> None:
             try:
@@ -194,6 +223,16 @@ class Session:
     def end_questions(self) -> None:
         """Allow other actions to start, because the current one has no more questions."""
         self.asking = ""
+        self.has_opened.set()
+
+    async def next_question(self) -> None:
+        """Wait, for a short time, until the command in progress asks its next question or ends."""
+        if self.asking:
+            with suppress(TimeoutError):
+                async with asyncio.timeout(QUESTION_SECONDS):
+                    await self.has_opened.wait()
+            # Wait once for each question, not with each key.
+            self.has_opened.set()
 
     def record_action(self, what: str, words: Iterable[str], *pods: str) -> None:
         """Add an action to the journal; ``words`` are a command line that does the same."""
@@ -220,7 +259,11 @@ class Session:
 
     async def ask(self, dialog: Screen[Answer]) -> Answer | None:
         """Show a dialog and return the answer; None if the user closes it without one."""
-        return await self.app.push_screen_wait(dialog)
+        self.has_opened.set()
+        try:
+            return await self.app.push_screen_wait(dialog)
+        finally:
+            self.has_opened.clear()
 
     async def confirm(self, dialog: Screen[str]) -> bool:
         """Ask before something ends or is lost; return whether the user agrees. Every action that
@@ -237,6 +280,7 @@ class Session:
             if not one.failed
         ]
         found += [f"pull of {name}" for name in self.pulls]
+        found += [f"creation of pod {name}" for name in self.recreated]
         found += [f"command {name}" for name in self.running]
         found += [f"unsaved edit of {path.name}" for path in self.drafts]
         return [(Span("✖ ", "error"), Span(clean(text), "name")) for text in found]

@@ -85,9 +85,9 @@ async def start_debugger(session: Session, pod: Pod) -> None:
     """Start an ephemeral container that shares a container's process namespace, and attach to it.
     Raises `PodtuiError`.
     """
-    own = {one.name for one in (*pod.spec.containers, *pod.spec.initContainers)}
+    regular_names = {one.name for one in (*pod.spec.containers, *pod.spec.initContainers)}
     # Kubernetes does not accept an ephemeral container as a target.
-    names = [name for name in running_names(pod) if name in own]
+    names = [name for name in running_names(pod) if name in regular_names]
     target = await choose_container(session, pod, "Debug", ask=False, names=names)
     if not target:
         return

@@ -37,7 +37,7 @@ class ProgramFailed(PodtuiError):
 
 @contextmanager
 def lent_terminal(session: Session) -> Generator[None]:
-    """Lend the terminal, restored to its state before the app. Watches and timers go on, but
+    """Lend the terminal, restored to its state before the app. Watches and timers continue, but
     nothing is drawn.
 
     Textual's own `App.suspend` assumes that nothing happens meanwhile, so drawing is held back
@@ -46,10 +46,10 @@ def lent_terminal(session: Session) -> Generator[None]:
     if session.app.is_headless:
         yield
         return
-    lent = session.app.suspend()
+    suspension = session.app.suspend()
     with session.app.batch_update():
         try:
-            lent.__enter__()
+            suspension.__enter__()
         except SuspendNotSupported as error:
             raise ProgramFailed("no other program can run in this terminal") from error
         try:
@@ -58,7 +58,7 @@ def lent_terminal(session: Session) -> Generator[None]:
             # An app that a signal ends has already restored the terminal. It must not take it back.
             if not session.is_leaving:
                 # Given an exception, Textual would not take the terminal back.
-                lent.__exit__(None, None, None)
+                suspension.__exit__(None, None, None)
 
 
 def abandon_closed_terminal() -> None:
@@ -147,7 +147,7 @@ async def run_in_terminal(
     """Run a program in the terminal until it ends, without a shell; ``environment`` is added to the
     app's environment. ctrl+c goes to the program only. Raises `ProgramFailed`.
     """
-    with lent_terminal(session), _keys_signal_only_the_program(session):
+    with lent_terminal(session), _ignore_terminal_signals(session):
         try:
             process = await asyncio.create_subprocess_exec(
                 *words, env={**os.environ, **(environment or {})}
@@ -189,7 +189,7 @@ def why_not_run(program: str, error: OSError | ValueError) -> str:
 
 
 @contextmanager
-def _keys_signal_only_the_program(session: Session) -> Generator[None]:
+def _ignore_terminal_signals(session: Session) -> Generator[None]:
     """Keep the app running when ctrl+c or ctrl+\\ is typed: the terminal signals us as well."""
     # Use a function, because the program would inherit an ignored signal.
     before = signal.signal(signal.SIGINT, lambda number, frame: None)

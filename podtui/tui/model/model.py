@@ -196,7 +196,7 @@ class Model:
 
     @property
     def waits(self) -> bool:
-        """Whether `take` has more to return: usage of many pods is returned in batches."""
+        """True if `take` has more to return: usage of many pods is returned in batches."""
         return bool(self._measured)
 
     def take(self) -> Changes:

@@ -58,7 +58,7 @@ def requested(pod: Pod, resource: str) -> int:
     if resource == "pods":
         return 1
     level = pod.spec.resources.requests if pod.spec.resources else {}
-    return _summed(pod, resource, level, lambda c: c.resources.requests)
+    return _pod_total(pod, resource, level, lambda c: c.resources.requests)
 
 
 def limited(pod: Pod, resource: str) -> int:
@@ -68,10 +68,10 @@ def limited(pod: Pod, resource: str) -> int:
         resource not in c.resources.limits for c in pod.spec.containers
     ):
         return 0
-    return _summed(pod, resource, level, lambda c: c.resources.limits)
+    return _pod_total(pod, resource, level, lambda c: c.resources.limits)
 
 
-def _summed(pod: Pod, resource: str, level: dict[str, str], of: _Of) -> int:
+def _pod_total(pod: Pod, resource: str, level: dict[str, str], of: _Of) -> int:
     overhead = amount(resource, pod.spec.overhead.get(resource, "0"))
     if resource in level:
         return amount(resource, level[resource]) + overhead
@@ -79,12 +79,12 @@ def _summed(pod: Pod, resource: str, level: dict[str, str], of: _Of) -> int:
     sidecars = 0
     peak = 0
     for container in pod.spec.initContainers:
-        own = amount(resource, of(container).get(resource, "0"))
+        request = amount(resource, of(container).get(resource, "0"))
         if is_sidecar(container):
-            sidecars += own
+            sidecars += request
             peak = max(peak, sidecars)
         else:
-            peak = max(peak, sidecars + own)
+            peak = max(peak, sidecars + request)
     return max(total + sidecars, peak) + overhead
 
 

@@ -85,7 +85,7 @@ def pod_condition(pod: Pod, now: float) -> Condition:
         return Condition(AlertKind.FAILED, word=line.word)
     if health.until is not None and line.restarts >= LOOP:
         return Condition(AlertKind.CRASH_LOOP, word=f"{line.word}, restarted {line.restarts} times")
-    if health.health is Health.DONE:
+    if health.health is Health.COMPLETED:
         return Condition(healthy=True, word="Completed")
     return Condition(healthy=health.health is Health.HEALTHY, word="ready again")
 
@@ -114,8 +114,8 @@ def next_state(
 ) -> tuple[ObjectState, str]:
     """Return the new state and the kind of notification to send, empty for none."""
     if condition.kind is not AlertKind.NONE:
-        told = condition.kind is not before.kind
-        return ObjectState(condition.kind), condition.kind.value if told else ""
+        is_new = condition.kind is not before.kind
+        return ObjectState(condition.kind), condition.kind.value if is_new else ""
     if before.kind is AlertKind.NONE:
         return before, ""
     if not condition.healthy:
@@ -140,7 +140,7 @@ class AlertTracker:
         """Return the alerts for these pods.
 
         With ``first``, the unknown ones among them existed when the screen was opened and are not
-        reported. Otherwise unknown pods were just created, and kind of them is reported.
+        reported. Otherwise unknown pods were just created, and their alerts are returned.
         """
         found: list[Alert] = []
         for pod in pods:

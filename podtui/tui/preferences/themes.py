@@ -318,9 +318,9 @@ def _built(
 ) -> Theme:
     panel = base.get("panel")
     # Textual's style sheet for ANSI themes uses variables that only its built-in themes define.
-    own = BUILTIN_THEMES["ansi-dark" if dark else "ansi-light"].variables if ansi else {}
+    builtin = BUILTIN_THEMES["ansi-dark" if dark else "ansi-light"].variables if ansi else {}
     variables = {
-        **own,
+        **builtin,
         "scrollbar": variables.get("pane-border", panel or base["primary"]),
         "scrollbar-background": base.get("background", "black" if dark else "white"),
         "scrollbar-corner-color": base.get("background", "black" if dark else "white"),

@@ -38,17 +38,16 @@ class UserKeys(Struct, frozen=True):
 
 
 class KeyMap(Struct, frozen=True):
-    """The valid keys. ``keys`` is the argument of `textual.app.App.set_keymap`; ``own`` maps the
-    IDs of custom commands and hotkeys to keys; ``problems`` include positions.
-    """
+    """The valid keys. ``keys`` is the argument of `textual.app.App.set_keymap`. ``user_keys`` maps
+    the IDs of custom commands and hotkeys to keys. ``problems`` include positions."""
 
     keys: Mapping[str, str] = field(default_factory=dict[str, str])
     problems: tuple[str, ...] = ()
-    own: Keys = field(default_factory=dict[str, tuple[str, ...]])
+    user_keys: Keys = field(default_factory=dict[str, tuple[str, ...]])
 
 
 class _Clash(Struct, frozen=True):
-    loser: str
+    replaced: str
     key: str
     other: str
 
@@ -57,29 +56,29 @@ def read_key_map(
     wanted: Mapping[str, str],
     scopes: Sequence[Scope],
     places: Mapping[str, str],
-    own: Sequence[UserKeys] = (),
+    user_keys: Sequence[UserKeys] = (),
 ) -> KeyMap:
     """Validate keys.
 
     ``wanted`` maps binding IDs to comma-separated keys, in the order of the file: if two bindings
     of a scope ask for one key, the first one gets it. ``places`` has ``FILE:LINE:COLUMN`` by ID, as
     far as known. The last scope must be that of the whole app. Bindings have priority over the
-    user's ``own`` commands and hotkeys.
+    user's commands and hotkeys (``user_keys``).
     """
     problems: list[str] = []
     selected: dict[str, tuple[str, ...]] = {}
     ids = {name for scope in scopes for name in scope.keys}
-    theirs = {each.id: each for each in own}
+    by_id = {each.id: each for each in user_keys}
 
     def place(name: str) -> str:
-        return theirs[name].place if name in theirs else places.get(name, "")
+        return by_id[name].place if name in by_id else places.get(name, "")
 
     def report(name: str, text: str) -> None:
-        what = theirs[name].field if name in theirs else f"keys.{name}"
+        what = by_id[name].field if name in by_id else f"keys.{name}"
         problems.append(f"{place(name) or 'settings'}: {what}: {text}")
 
     def called(name: str) -> str:
-        words = theirs[name].words if name in theirs else name
+        words = by_id[name].words if name in by_id else name
         where = place(name) if name in selected else ""
         return f"{words} ({where})" if where else words
 
@@ -91,16 +90,18 @@ def read_key_map(
             selected[name] = key_list(text)
         except KeyNameError as error:
             report(name, f"{error}{_hint(text.rpartition('+')[2].strip().lower(), SUGGESTIONS)}")
-    selected |= {each.id: each.keys for each in own}
-    everywhere = replace(scopes[-1], keys={**scopes[-1].keys, **dict.fromkeys(theirs, ())})
+    selected |= {each.id: each.keys for each in user_keys}
+    everywhere = replace(scopes[-1], keys={**scopes[-1].keys, **dict.fromkeys(by_id, ())})
     scopes = (*scopes[:-1], everywhere)
     while (clash := _first_clash(selected, scopes)) is not None:
-        report(clash.loser, f"{shown_key(clash.key)!r} is already bound to {called(clash.other)}")
-        del selected[clash.loser]
+        report(
+            clash.replaced, f"{shown_key(clash.key)!r} is already bound to {called(clash.other)}"
+        )
+        del selected[clash.replaced]
     return KeyMap(
-        {name: ",".join(keys) or UNBOUND for name, keys in selected.items() if name not in theirs},
+        {name: ",".join(keys) or UNBOUND for name, keys in selected.items() if name not in by_id},
         tuple(problems),
-        {name: keys for name, keys in selected.items() if name in theirs},
+        {name: keys for name, keys in selected.items() if name in by_id},
     )
 
 
@@ -132,8 +133,8 @@ def _first_clash(selected: Keys, scopes: Sequence[Scope]) -> _Clash | None:
                     and key not in {**everywhere, **scope.keys}[each]
                 ]
                 if fresh:
-                    loser = max(fresh, key=order.index)
-                    return _Clash(loser, key, name if loser == other else other)
+                    replaced = max(fresh, key=order.index)
+                    return _Clash(replaced, key, name if replaced == other else other)
     return None
 
 
@@ -159,8 +160,8 @@ def read_user_bindings(preferences: Preferences, scopes: Sequence[Scope]) -> Use
     )
     return UserBindings(
         key_map,
-        tuple(replace(each, keys=key_map.own.get(each.id, ())) for each in commands),
-        tuple(each for each in hotkeys if each.id in key_map.own),
+        tuple(replace(each, keys=key_map.user_keys.get(each.id, ())) for each in commands),
+        tuple(each for each in hotkeys if each.id in key_map.user_keys),
         (*problems, *more, *key_map.problems),
     )
 

@@ -57,8 +57,7 @@ class ExplainScreen(BackScreen):
         yield self.fields
         yield Hints()
 
-    def on_mount(self) -> None:
-        super().on_mount()
+    def begin(self) -> None:
         self._show(self.place)
 
     def on_resize(self) -> None:

@@ -52,15 +52,14 @@ def key_lines(
     screen: Screen[Any],
     keymap: Mapping[str, str],
     capabilities: ServerCapabilities = AGENT,
-    own: Sequence[Binding] = (),
+    app_bindings: Sequence[Binding] = (),
 ) -> list[KeyLine]:
     """Return every binding that the server supports, those of ``screen`` and its widgets first.
-    ``own`` are the bindings of the user's commands and hotkeys.
-    """
+    ``app_bindings`` are those of the user's commands and hotkeys."""
     app = cast("App[Any]", cast("Any", screen).app)
     here: dict[str, KeyLine] = {}
     for node in (*screen.walk_children(with_self=True), app):
-        for binding in (*bindings_of(type(node)), *(own if node is app else ())):
+        for binding in (*bindings_of(type(node)), *(app_bindings if node is app else ())):
             if is_binding_available(capabilities, binding.id or "", binding.action):
                 _add(here, app, binding, keymap, here=True)
     others: dict[str, KeyLine] = {}
@@ -111,10 +110,10 @@ def matching(lines: Iterable[KeyLine], wanted: str) -> list[KeyLine]:
         if exact:
             return exact
     words = text.lower().split()
-    return [line for line in lines if all(word in _haystack(line) for word in words)]
+    return [line for line in lines if all(word in _search_text(line) for word in words)]
 
 
-def _haystack(line: KeyLine) -> str:
+def _search_text(line: KeyLine) -> str:
     return " ".join((*line.shown, line.words, line.id, group_title(line.group))).lower()
 
 

@@ -46,8 +46,7 @@ class ListScreen(BackScreen):
         yield self.table
         yield Hints()
 
-    def on_mount(self) -> None:
-        super().on_mount()
+    def begin(self) -> None:
         self.table.empty = tuple((Span(words, "soft" if not n else "muted"),)
                                  for n, words in enumerate(self.NOTHING))  # fmt: skip
         self.set_interval(SECONDS, self._poll)

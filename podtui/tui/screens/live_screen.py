@@ -34,9 +34,15 @@ class LiveScreen(Screen[None]):
     _parts: tuple[Widget, ...] = ()
 
     def on_mount(self) -> None:
+        if not self.is_attached:
+            return  # the app is closing: there may be no widgets
         self.opened = True
         self._parts = tuple(self.children)
         self.publish(self.session.model.all_changes(), self.session.now())
+        self.begin()
+
+    def begin(self) -> None:
+        """Called once, after the screen has shown the whole model for the first time."""
 
     def on_unmount(self) -> None:
         self.opened = False

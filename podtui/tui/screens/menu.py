@@ -7,17 +7,15 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, Final, cast
 
 from textual import events
-from textual.app import App, ComposeResult
+from textual.app import App
 from textual.binding import Binding, BindingType
 from textual.dom import DOMNode
-from textual.screen import ModalScreen, Screen
+from textual.screen import Screen
 
 from podtui.tui.commands.key_registry import group_order, group_title
 from podtui.tui.widgets.cells import Line, Span, line_width, sized, width_of
-from podtui.tui.widgets.dialogs import movement_bindings
+from podtui.tui.widgets.dialogs import ListDialog, movement_bindings
 from podtui.tui.widgets.key_names import UNBOUND
-from podtui.tui.widgets.sanitize import literal
-from podtui.tui.widgets.tones import LinesView
 
 FIRST: Final = (
     "logs", "why", "probes", "timeline", "yaml", "resources", "act", "own", "main", "pod",
@@ -62,8 +60,8 @@ def choices(screen: Screen[Any]) -> list[Choice]:
     for active in screen.active_bindings.values():
         binding = active.binding
         name = binding.id or ""
-        movement_bindings = name in MOVING or name.partition(".")[0] in MOVES
-        if not name or movement_bindings or not active.enabled or binding.key == UNBOUND:
+        moves = name in MOVING or name.partition(".")[0] in MOVES
+        if not name or moves or not active.enabled or binding.key == UNBOUND:
             continue
         if not has_target(binding.action):
             continue
@@ -112,81 +110,35 @@ def _line(item: Choice, width: int, *, selected: bool) -> Line:
     return head
 
 
-class Menu(ModalScreen[Choice | None]):
-    """Returns the selected item, or None if cancelled. A single click selects."""
+class Menu(ListDialog[Choice]):
+    """Returns the selected item. A single click selects."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         *movement_bindings("menu"),
         Binding("enter", "choose", "Choose", id="menu.choose", tooltip="Run the action"),
         Binding("escape,q,m,f10", "cancel", "Close", id="menu.cancel", tooltip="Cancel"),
     ]  # fmt: skip
-    DEFAULT_CSS = """
-    Menu {
-        align: center middle;
-        & > LinesView {
-            width: 90%; max-width: 100; height: auto; max-height: 90%;
-            border: round $pane-border-focus; background: $background; padding: 0 1;
-            border-title-color: $pane-title-focus; border-subtitle-color: $tone-muted;
-        }
-    }
-    """
+    DEFAULT_CSS = "Menu > LinesView { max-width: 100; padding: 0 1; }"
+    FOOTER = "click or enter runs it · esc closes"
 
     def __init__(self, title: str, items: Sequence[Choice]) -> None:
-        super().__init__()
-        self._title = title
+        super().__init__(title, len(items))
         self.items = tuple(items)
-        self._numbers: list[int | None] = []
-        self.place = 0
-        self.view = LinesView(id="menu")
 
-    def compose(self) -> ComposeResult:
-        self.view.border_title = literal(f" {self._title} ")
-        self.view.border_subtitle = " click or enter runs it · esc closes "
-        yield self.view
-
-    def on_mount(self) -> None:
-        # Draw before the first frame, otherwise an empty box is visible for a moment.
-        self._draw()
-        self.view.focus()
-
-    def on_resize(self) -> None:
-        self._draw()
-        self.call_after_refresh(self._show_place)
-
-    def _draw(self) -> None:
-        room = cast("App[Any]", cast("Any", self).app).size
-        width = max(20, min(WIDEST, int(room.width * 0.9) - 5))
-        lines, self._numbers = menu_lines(self.items, self.place, width)
-        self.view.styles.height = min(len(lines) + 2, int(room.height * 0.9))
+    def draw(self) -> None:
+        width = max(20, min(WIDEST, int(self.room.width * 0.9) - 5))
+        lines, self.rows = menu_lines(self.items, self.place, width)
+        self.view.styles.height = min(len(lines) + 2, int(self.room.height * 0.9))
         self.view.show(lines)
-
-    def _show_place(self) -> None:
-        row = self._numbers.index(self.place) if self.items else 0
-        high = max(1, self.view.size.height)
-        top = round(self.view.scroll_y)
-        # Keep the line above visible as well: it may be the title of the group.
-        if row - 1 < top:
-            self.view.scroll_to(y=row - 1, animate=False)
-        elif row >= top + high:
-            self.view.scroll_to(y=row - high + 1, animate=False)
-
-    def action_move(self, step: int) -> None:
-        self.place = max(0, min(len(self.items) - 1, self.place + step))
-        self._draw()
-        self._show_place()
 
     def on_click(self, event: events.Click) -> None:
         if not self.view.region.contains(event.screen_x, event.screen_y):
             self.dismiss(None)
             return
-        row = event.screen_y - self.view.content_region.y + round(self.view.scroll_y)
-        number = self._numbers[row] if 0 <= row < len(self._numbers) else None
-        if number is not None:
-            self.place = number
+        item = self.item_at(event)
+        if item is not None:
+            self.place = item
             self.action_choose()
 
     def action_choose(self) -> None:
         self.dismiss(self.items[self.place] if self.items else None)
-
-    def action_cancel(self) -> None:
-        self.dismiss(None)

@@ -101,8 +101,7 @@ class OutputScreen(BackScreen):
         yield self.pane
         yield Hints()
 
-    def on_mount(self) -> None:
-        super().on_mount()
+    def begin(self) -> None:
         line = shell_line(shlex.join(self._targets[0].words(self._command)))
         self.query_one("#header", Bar).show(
             (Span(" output ", "brand"), Span(f" {self._command.name} ", "name"),

@@ -7,6 +7,7 @@ from typing import ClassVar
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 
+from podtui.api.events import event_count, first_seen, last_seen
 from podtui.api.local import Diagnostic, Manifest, Severity
 from podtui.api.v1 import Event
 from podtui.errors import UsageError
@@ -16,7 +17,7 @@ from podtui.tui.model.model import Changes
 from podtui.tui.screens.acting_screen import ActingScreen
 from podtui.tui.screens.explain_screen import ExplainScreen
 from podtui.tui.screens.live_screen import BackScreen
-from podtui.tui.views.events import event_count, event_object
+from podtui.tui.views.events import event_object
 from podtui.tui.views.explain import field_at
 from podtui.tui.views.labels import manifest_message, place_of
 from podtui.tui.widgets.bars import Bar, Hints
@@ -91,8 +92,7 @@ class ManifestScreen(ActingScreen, BackScreen):
         yield Hints()
         yield Prompt()
 
-    def on_mount(self) -> None:
-        super().on_mount()
+    def begin(self) -> None:
         manifest = self.session.model.manifests.get(self._name_)
         lines = [d.line for d in manifest.status.diagnostics if d.line] if manifest else []
         if lines:
@@ -183,8 +183,8 @@ def event_lines(event: Event, width: int) -> list[Line]:
         ("Reason", event.reason),
         ("Object", event_object(event)),
         ("Count", str(event_count(event))),
-        ("First", event.firstTimestamp or event.eventTime or ""),
-        ("Last", event.lastTimestamp or ""),
+        ("First", first_seen(event)),
+        ("Last", last_seen(event)),
         ("Source", event.source.component or event.reportingComponent),
     ):
         if value:

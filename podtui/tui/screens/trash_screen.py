@@ -79,11 +79,11 @@ class TrashScreen(ListScreen):
         found = self._found.get(self.table.cursor_key)
         if found is not None:
 
-            async def bring() -> None:
+            async def run_restore() -> None:
                 await restore(self.session, [found])
                 self.ask()
 
-            self.session.start("Restore", bring)
+            self.session.start("Restore", run_restore)
 
     def on_table_opened(self, message: Table.Opened) -> None:
         self.action_restore()

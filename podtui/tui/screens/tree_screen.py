@@ -159,8 +159,7 @@ class TreeScreen(ActingScreen, BackScreen):
         yield Hints()
         yield Prompt()
 
-    def on_mount(self) -> None:
-        super().on_mount()
+    def begin(self) -> None:
         self.table.select(f"pod:{self._first}")
 
     # --- selection

@@ -216,7 +216,7 @@ class WhyScreen(ActingScreen, BackScreen):
         if basis == self._log_of:
             return
         self._log_of = basis
-        previous = runs and end is not None and diagnosis.health is Health.BROKEN and status.ready
+        previous = runs and end is not None and diagnosis.health is Health.FAILING and status.ready
         query = LogQuery(container=status.name, follow=False, previous=previous, tail=LOG_LINES,
                          timestamps=False)  # fmt: skip
         self.run_worker(partial(self._fetch, pod, query), group="why-log", exclusive=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from podtui.api.events import event_count, event_order, last_seen
 from podtui.api.times import epoch
 from podtui.api.v1 import Event
 from podtui.tui.model.model import event_key
@@ -24,20 +25,6 @@ MANIFEST_KEY: Final = "manifest:"
 """The prefix of the keys of manifest rows."""
 
 
-def last_seen(event: Event) -> float:
-    """Return epoch seconds, from the most precise time of the event."""
-    series = event.series.lastObservedTime if event.series else None
-    for moment in (series, event.lastTimestamp, event.eventTime, event.firstTimestamp):
-        found = epoch(moment)
-        if found is not None:
-            return found
-    return epoch(event.metadata.creationTimestamp) or 0.0
-
-
-def event_count(event: Event) -> int:
-    return (event.series.count if event.series else None) or event.count or 1
-
-
 def event_object(event: Event) -> str:
     """Return the pod, with the container if the event names one; for a node, with its kind."""
     involved = event.involvedObject
@@ -53,10 +40,8 @@ def _is_warning(event: Event) -> bool:
 
 
 def _seen(event: Event) -> Field:
-    """Events of the same second keep their order of writing."""
-    seen, version = last_seen(event), event.metadata.resourceVersion
-    order = int(version) if version.isdecimal() else 0
-    return Field(Cell("", "muted", seen), (seen, order), seen)
+    seen = epoch(last_seen(event)) or 0.0
+    return Field(Cell("", "muted", seen), event_order(event), seen)
 
 
 def _reason(event: Event) -> Field:

@@ -25,14 +25,14 @@ FIELD_COLUMNS: Final = (
            of=lambda child: Field(Cell(child.name + (" ›" if child.has_fields else ""), "name"),
                                   child.name, child.name)),
     Column("type", "TYPE", 50, maximum=22, of=lambda child: text_field(child.type, "muted")),
-    Column("needed", "REQUIRED", 60,
+    Column("required", "REQUIRED", 60,
            of=lambda child: (text_field("yes", "warning") if child.required
                              else text_field("-", "muted"))),
-    Column("here", "SUPPORT", 80, of=lambda child: text_field(*FATES[child.fate])),
-    Column("words", "DESCRIPTION", 90, minimum=32, maximum=400, flexible=True, filling=True,
-           of=lambda child: text_field(child.words, "soft")),
+    Column("support", "SUPPORT", 80, of=lambda child: text_field(*SUPPORT_CELLS[child.support])),
+    Column("description", "DESCRIPTION", 90, minimum=32, maximum=400, flexible=True, filling=True,
+           of=lambda child: text_field(child.description, "soft")),
 )  # fmt: skip
-FATES: Final = {
+SUPPORT_CELLS: Final = {
     "honoured": ("● supported", "running"),
     "no-effect": ("▲ no effect", "warning"),
     "refused": ("✖ refused", "error"),
@@ -52,14 +52,14 @@ def explanation_lines(explanation: Explanation, width: int) -> list[Line]:
             Span("  required" if explanation.required else "", "warning"),
         )
     ]
-    if explanation.words:
-        lines += wrap((Span(explanation.words),), width)
+    if explanation.description:
+        lines += wrap((Span(explanation.description),), width)
     pairs = (
         ("default", explanation.default, ""),
         ("values", ", ".join(value or '""' for value in explanation.values), ""),
     )
-    if explanation.fate:
-        glyph, tone = FATES[explanation.fate]
+    if explanation.support:
+        glyph, tone = SUPPORT_CELLS[explanation.support]
         text = f"{glyph[:2]}{explanation.support_text}"
         lines += wrap((Span(f"{'here':<{KEY}} ", "key"), Span(text, tone)), width, indent=KEY + 1)
     for key, text, tone in pairs:
@@ -86,7 +86,7 @@ def _several(title: str, texts: tuple[str, ...], width: int) -> list[Line]:
 def field_row(child: Child) -> Row:
     """Return the row for `FIELD_COLUMNS`."""
     fields = content_of(FIELD_COLUMNS, child)
-    return Row(child.path, *fields, search=f"{child.name} {child.words}")
+    return Row(child.path, *fields, search=f"{child.name} {child.description}")
 
 
 def field_at(manifest: Manifest, line: int) -> str:

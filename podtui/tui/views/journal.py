@@ -52,7 +52,7 @@ COLUMNS: Final = (
     Column("age", "AGE", 80, align="right", descending=True, kind=Kind.AGE,
            of=lambda one: Field(Cell("", "muted", one.moment), (one.moment or 0.0, one.serial),
                                 one.moment)),
-    Column("who", "BY", 60, of=lambda one: Field(one.who, one.who.text, one.who.text)),
+    Column("by", "BY", 60, of=lambda one: Field(one.who, one.who.text, one.who.text)),
     Column("pod", "POD", 70, minimum=10, maximum=32, flexible=True,
            of=lambda one: text_field(one.pod, "soft")),
     Column("what", "WHAT", 90, maximum=20, of=lambda one: Field(one.what, one.verb, one.verb)),
@@ -69,20 +69,20 @@ def _row(key: str, one: _Entry, *, fault: bool = False) -> Row:
     return Row(key, *content_of(COLUMNS, one), search=search, fault=fault)
 
 
-def action_row(number: int, deed: JournalEntry) -> Row:
-    line = shell_line(deed.line)
+def action_row(number: int, action: JournalEntry) -> Row:
+    line = shell_line(action.line)
     entry = _Entry(
-        moment=deed.moment,
+        moment=action.moment,
         serial=number,
         who=Cell("you", "name"),
-        pod=clean(deed.pod),
-        what=Cell(deed.what, "reason"),
-        verb=deed.what,
+        pod=clean(action.pod),
+        what=Cell(action.what, "reason"),
+        verb=action.what,
         seconds=0.0,
         line=line,
         shown=Cell(line),
     )
-    return _row(f"deed:{number}", entry)
+    return _row(f"action:{number}", entry)
 
 
 def call_row(call: EngineCall) -> Row:
@@ -111,9 +111,9 @@ def journal_rows(
     """Return the rows of all actions and calls. If ``pod`` is given, include only actions on that
     pod; ``calls`` are not filtered.
     """
-    own = [
-        action_row(number, deed)
-        for number, deed in enumerate(entries)
-        if not pod or pod in deed.pod.split(", ")
+    actions = [
+        action_row(number, entry)
+        for number, entry in enumerate(entries)
+        if not pod or pod in entry.pod.split(", ")
     ]
-    return [*own, *map(call_row, calls)]
+    return [*actions, *map(call_row, calls)]

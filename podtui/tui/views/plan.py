@@ -174,7 +174,7 @@ def is_disruptive(plans: Iterable[Plan]) -> bool:
     return any(pod.outcome in ends or pod.restarts for plan in plans for pod in plan.pods)
 
 
-def does_nothing(plan: Plan) -> bool:
+def changes_text_only(plan: Plan) -> bool:
     """Return whether nothing but the text of the file would change."""
     return (
         plan.usable

@@ -85,7 +85,7 @@ def _of_health(family: Family, health: PodHealth) -> Family:
         return Family.UNSTABLE
     if not health.well:
         return Family.UNREADY if family is Family.RUNNING else Family.ERROR
-    return Family.COMPLETED if health.health is Health.DONE else Family.RUNNING
+    return Family.COMPLETED if health.health is Health.COMPLETED else Family.RUNNING
 
 
 def is_rejected(pod: Pod) -> bool:

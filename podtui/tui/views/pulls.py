@@ -128,10 +128,10 @@ def _merged(one: Pull, other: Pull) -> Pull:
 
 def pull_of(pod: Pod, pods: Iterable[Pod]) -> Pull | None:
     """Return the pull that a pod waits for, with the progress from any pod with the same image."""
-    own = recorded_pull(pod)
-    if own is None:
+    recorded = recorded_pull(pod)
+    if recorded is None:
         return None
-    return next((pull for pull in pulls_of(pods) if pull.image == own.image), own)
+    return next((pull for pull in pulls_of(pods) if pull.image == recorded.image), recorded)
 
 
 def pull_line(pull: Pull) -> Line:

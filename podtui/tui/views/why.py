@@ -262,10 +262,10 @@ FRESH_SECONDS: Final = 2.0
 """Seconds after which the explanation of an unhealthy pod is updated at the latest."""
 GLYPHS: Final = {
     Health.HEALTHY: ("●", "running"),
-    Health.DONE: ("✔", "completed"),
+    Health.COMPLETED: ("✔", "completed"),
     Health.WAITING: ("◔", "pending"),
     Health.TERMINATING: ("◌", "terminating"),
-    Health.BROKEN: ("✖", "error"),
+    Health.FAILING: ("✖", "error"),
 }
 
 
@@ -322,12 +322,12 @@ def explain_pod(facts: Facts) -> Line:
 def titled_explanation(facts: Facts) -> tuple[str, Line]:
     """Return a title for the kind of explanation, and the explanation of `explain_pod`."""
     diagnosis = diagnose(facts)
-    title = {Health.DONE: "Ended", Health.HEALTHY: "Runs"}.get(diagnosis.health, "Why")
+    title = {Health.COMPLETED: "Ended", Health.HEALTHY: "Runs"}.get(diagnosis.health, "Why")
     return title, _summary(facts, diagnosis)
 
 
 def _summary(facts: Facts, diagnosis: Diagnosis) -> Line:
-    if diagnosis.health is Health.DONE:
+    if diagnosis.health is Health.COMPLETED:
         return _endings(facts.pod, facts.now)
     if diagnosis.health is Health.HEALTHY:
         return _contents(facts.pod)

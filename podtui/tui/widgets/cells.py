@@ -114,7 +114,7 @@ class Visibility(Enum):
     """Only if the user ticks it."""
 
 
-def _nothing(_: object) -> Field:
+def _empty_field(_: object) -> Field:
     return Field(Cell(), "", None)
 
 
@@ -140,7 +140,7 @@ class Column(Struct, frozen=True, dict=True):
     usual_width: int = 0
     """Width reserved for usual values even while the texts are shorter, if there is enough space,
     so that the other columns do not move later."""
-    of: Callable[[Any], Field] = _nothing
+    of: Callable[[Any], Field] = _empty_field
     """Return the field of an object; the module of the table says which type its objects have."""
     measured: bool = False
     """True if the field depends on the measured usage only."""

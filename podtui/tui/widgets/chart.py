@@ -230,13 +230,13 @@ def _heading(chart: Chart, top: float, width: int) -> Line:
         longest += f" · {word} {text}" if text else f" · no {word}" if chart.has_requests else ""
         middle += f" · {word} {text}" if text else ""
         short += f" {word[:3]} {text}" if text else ""
-    alarm = " ▲" if near else ""
+    mark = " ▲" if near else ""
     name = f"{chart.title} "
-    room = max(0, width - len(name) - len(alarm))
+    room = max(0, width - len(name) - len(mark))
     text = next((one for one in (longest, middle, short) if len(one) <= room), short)
     return (
         Span(name, "key"),
-        Span(sized(text, room).rstrip() + alarm, "warning" if near else "soft"),
+        Span(sized(text, room).rstrip() + mark, "warning" if near else "soft"),
     )
 
 

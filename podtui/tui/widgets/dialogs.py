@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar, TypeVar, cast
 
 from rich.segment import Segment
 from rich.style import Style
@@ -13,6 +13,7 @@ from textual import events
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Vertical
+from textual.geometry import Size
 from textual.message import Message
 from textual.reactive import reactive
 from textual.screen import ModalScreen
@@ -28,6 +29,7 @@ WIDEST = 96
 GAP = 2
 _INDENT = 4
 """Cells before the continuation of an item of a `Picker`."""
+R = TypeVar("R")
 
 
 @dataclass(frozen=True, slots=True)
@@ -303,8 +305,88 @@ def movement_bindings(group: str) -> list[Binding]:
     ]  # fmt: skip
 
 
-class Picker(ModalScreen[int | None]):
-    """Returns the index of the selected item, or None if cancelled.
+class ListDialog(ModalScreen[R | None]):
+    """A list of ``count`` items with a cursor; returns None if cancelled.
+
+    Subclasses implement `draw` and ``action_choose``.
+    """
+
+    DEFAULT_CSS = """
+    ListDialog {
+        align: center middle;
+        & > LinesView {
+            width: 90%; height: auto; max-height: 90%;
+            border: round $pane-border-focus; background: $background;
+            border-title-color: $pane-title-focus; border-subtitle-color: $tone-muted;
+        }
+    }
+    """
+    # Keys move the cursor: a focused view would scroll instead.
+    AUTO_FOCUS = ""
+    FOOTER: ClassVar[str] = ""
+
+    def __init__(self, title: str, count: int, *, start: int = 0) -> None:
+        super().__init__()
+        self._title = title
+        self._count = count
+        self.place = start
+        self.rows: list[int | None] = []
+        """The item index of each drawn line, None for a line of no item."""
+        self.view = LinesView()
+        self.view.can_focus = False
+
+    def draw(self) -> None:
+        """Show the items in `view`, and set ``rows``."""
+        raise NotImplementedError
+
+    def action_choose(self) -> None:
+        """Return the item at the cursor."""
+        raise NotImplementedError
+
+    @property
+    def room(self) -> Size:
+        """The size of the terminal, also before the first frame."""
+        return cast("Any", self).app.size
+
+    def compose(self) -> ComposeResult:
+        self.view.border_title = literal(f" {self._title} ")
+        self.view.border_subtitle = f" {self.FOOTER} "
+        yield self.view
+
+    def on_mount(self) -> None:
+        # Draw before the first frame, otherwise an empty box is visible for a moment.
+        self.draw()
+
+    def on_resize(self) -> None:
+        self.draw()
+        self.call_after_refresh(self._show_cursor)
+
+    def _show_cursor(self) -> None:
+        """Scroll to the item at the cursor. Keep the line above visible as well: it may be the
+        title of a group."""
+        lines = [line for line, item in enumerate(self.rows) if item == self.place]
+        high, top = max(1, self.view.size.height), round(self.view.scroll_y)
+        if lines and lines[0] - 1 < top:
+            self.view.scroll_to(y=max(0, lines[0] - 1), animate=False)
+        elif lines and lines[-1] >= top + high:
+            self.view.scroll_to(y=lines[-1] - high + 1, animate=False)
+
+    def item_at(self, event: events.Click) -> int | None:
+        """Return the item that was clicked."""
+        line = event.screen_y - self.view.content_region.y + round(self.view.scroll_y)
+        return self.rows[line] if 0 <= line < len(self.rows) else None
+
+    def action_move(self, step: int) -> None:
+        self.place = max(0, min(self._count - 1, self.place + step))
+        self.draw()
+        self._show_cursor()
+
+    def action_cancel(self) -> None:
+        self.dismiss(None)
+
+
+class Picker(ListDialog[int]):
+    """Returns the index of the selected item.
 
     Long lines are wrapped. A digit selects one of the first nine items directly. The cursor begins
     at ``start``.
@@ -315,36 +397,12 @@ class Picker(ModalScreen[int | None]):
         Binding("enter", "choose", "Choose", id="picker.choose", tooltip="Select this item"),
         Binding("escape,q", "cancel", "Cancel", id="picker.cancel", tooltip="Cancel"),
     ]  # fmt: skip
-    DEFAULT_CSS = """
-    Picker {
-        align: center middle;
-        & > LinesView {
-            width: 90%; max-width: 90; height: auto; max-height: 90%;
-            border: round $pane-border-focus; background: $background; padding: 1 1;
-            border-title-color: $pane-title-focus; border-subtitle-color: $tone-muted;
-        }
-    }
-    """
+    DEFAULT_CSS = "Picker > LinesView { max-width: 90; padding: 1 1; }"
+    FOOTER = "enter selects · esc cancels"
 
     def __init__(self, title: str, items: Sequence[Line], *, start: int = 0) -> None:
-        super().__init__()
-        self._title = title
+        super().__init__(title, len(items), start=start)
         self.items = tuple(items)
-        self._rows: list[int] = []
-        """The item index of each drawn line."""
-        self.place = start
-        self.view = LinesView(id="picker")
-
-    def compose(self) -> ComposeResult:
-        self.view.border_title = literal(f" {self._title} ")
-        self.view.border_subtitle = " enter selects · esc cancels "
-        yield self.view
-
-    def on_mount(self) -> None:
-        self.view.focus()
-
-    def on_resize(self) -> None:
-        self._draw()
 
     def on_key(self, event: events.Key) -> None:
         if event.character and event.character.isdecimal() and event.character.isascii():
@@ -353,40 +411,28 @@ class Picker(ModalScreen[int | None]):
                 event.stop()
                 self.dismiss(place)
 
-    def _draw(self) -> None:
-        width = max(16, min(90, int(self.size.width * 0.9)) - 4)
+    def draw(self) -> None:
+        width = max(16, min(90, int(self.room.width * 0.9)) - 4)
         lines: list[Line] = []
-        self._rows = []
+        self.rows = []
         for index, item in enumerate(self.items):
             selected = index == self.place
             for number, row in enumerate(wrap(item, width - 4, indent=_INDENT)):
                 sign = "❯ " if selected and number == 0 else "  "
                 digit = f"{index + 1} " if index < 9 and number == 0 else "  "
                 lines.append((Span(sign, "name"), Span(digit, "hint-key"), *row))
-                self._rows.append(index)
-        self.view.styles.height = min(len(lines), int(self.size.height * 0.9) - 4) + 4
+                self.rows.append(index)
+        self.view.styles.height = min(len(lines), int(self.room.height * 0.9) - 4) + 4
         self.view.show(lines)
-        first = self._rows.index(self.place) if self._rows else 0
-        last = len(self._rows) - 1 - self._rows[::-1].index(self.place) if self._rows else 0
-        high = max(1, self.view.size.height)
-        if first < self.view.scroll_y or last >= self.view.scroll_y + high:
-            self.view.scroll_to(y=max(0, last - high + 1), animate=False)
-
-    def action_move(self, step: int) -> None:
-        self.place = max(0, min(len(self.items) - 1, self.place + step))
-        self._draw()
 
     def on_click(self, event: events.Click) -> None:
-        row = event.screen_y - self.view.content_region.y + round(self.view.scroll_y)
-        if event.widget is self.view and 0 <= row < len(self._rows):
-            again = self._rows[row] == self.place
-            self.place = self._rows[row]
-            self._draw()
+        item = self.item_at(event)
+        if event.widget is self.view and item is not None:
+            again = item == self.place
+            self.place = item
+            self.draw()
             if again:
                 self.action_choose()
 
     def action_choose(self) -> None:
         self.dismiss(self.place if self.items else None)
-
-    def action_cancel(self) -> None:
-        self.dismiss(None)

@@ -175,11 +175,11 @@ class Word(NamedTuple):
     quoted: bool
 
 
-def _everything(row: Row, now: float) -> bool:
+def _always(row: Row, now: float) -> bool:
     return True
 
 
-ALL: Final = Filter("", _everything)
+ALL: Final = Filter("", _always)
 
 
 def parse_filter(text: str, columns: Sequence[Column] = ()) -> Filter:
@@ -347,15 +347,15 @@ def complete_filter(
     half = _HALF.fullmatch(last)
     if half is None:
         names = (name for column in columns for name in column.names)
-        return _continued(text, last, names) if len(last) > 1 else None
+        return _completion_of(text, last, names) if len(last) > 1 else None
     place = column_named(half.group(1), columns)
     if place is None:
         return None
     found = sorted({str(v) for v in values(place) if isinstance(v, str) and " " not in v})
-    return _continued(text, half.group(3), found)
+    return _completion_of(text, half.group(3), found)
 
 
-def _continued(text: str, last: str, candidates: Iterable[str]) -> str | None:
+def _completion_of(text: str, last: str, candidates: Iterable[str]) -> str | None:
     for candidate in candidates:
         if candidate.startswith(last) and candidate != last:
             return text + candidate[len(last) :]

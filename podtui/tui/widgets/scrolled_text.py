@@ -90,15 +90,14 @@ def restyle(
     result: list[Segment] = []
     offset = 0
     for segment in segments:
-        text, own = segment.text, segment.style
+        text, segment_style = segment.text, segment.style
+        combined = segment_style + style if segment_style else style
         end = offset + len(text)
         cuts = sorted({0, len(text)} | {
             cut - offset for span in spans for cut in span if offset < cut < end
         })  # fmt: skip
         for start, stop in pairwise(cuts):
             inside = any(a <= offset + start and offset + stop <= b for a, b in spans)
-            result.append(
-                Segment(text[start:stop], (own + style if own else style) if inside else own)
-            )
+            result.append(Segment(text[start:stop], combined if inside else segment_style))
         offset = end
     return result

@@ -115,11 +115,14 @@ class Table(Toned, ScrollView, can_focus=True):
         self._follow_top = follow_top
         self._home_pin = home_pin
         self._touched = False
+        self._anchor = ""
+        """Key of the row that the user moved to: a filter that hides and shows it returns to it."""
         self._identity = ""
         self._gone = ""
         self._position = 0
         self._kept_at = 0.0
-        self._fitted: tuple[Fitted, ...] = ()
+        self.fitted: tuple[Fitted, ...] = ()
+        """The columns that are drawn, with their widths."""
         self.drawn = DrawnRows(columns)
 
     # --- rows
@@ -149,7 +152,13 @@ class Table(Toned, ScrollView, can_focus=True):
         self.change(fresh.values(), [key for key in self.set.rows if key not in fresh])
 
     def filter_by(self, wanted: Filter, *, faults_only: bool = False) -> None:
+        """Show the rows that pass the filter. The cursor stays on its row, or goes to the first."""
+        if self._anchor not in self.set.rows:
+            self._anchor = self.cursor_key
         self.set.filter_by(wanted, faults_only=faults_only)
+        if self._touched and len(self.set):
+            self._put_cursor(self.set.index.get(self._anchor, 0))
+            self.call_after_refresh(self._show_cursor)
         self._settle()
         self._resize()
         self._fit()
@@ -172,7 +181,7 @@ class Table(Toned, ScrollView, can_focus=True):
     @property
     def left_out(self) -> int:
         """The number of chosen columns that do not fit."""
-        return len(self.shown_columns()) - len(self._fitted) if self._fitted else 0
+        return len(self.shown_columns()) - len(self.fitted) if self.fitted else 0
 
     @property
     def marked(self) -> tuple[Row, ...]:
@@ -212,17 +221,20 @@ class Table(Toned, ScrollView, can_focus=True):
             self._point("")
             return
         self._touched = True
-        self._gone = ""
-        position = max(0, min(position, len(self.set) - 1))
-        self._refresh_row(self._position)
-        self._position = position
-        self._refresh_row(position)
-        self._point(self.set.order[position])
+        self._put_cursor(max(0, min(position, len(self.set) - 1)))
+        self._anchor = self.cursor_key
         self._show_cursor()
 
     def on_key(self) -> None:
         # Any key refers to the row under the cursor, so the cursor stays on it from now on.
         self._touched = True
+
+    def _put_cursor(self, position: int) -> None:
+        self._gone = ""
+        self._refresh_row(self._position)
+        self._position = position
+        self._refresh_row(position)
+        self._point(self.set.order[position])
 
     def select(self, key: str) -> bool:
         """Move the cursor to the row of ``key``. Returns False if it is not shown."""
@@ -295,7 +307,7 @@ class Table(Toned, ScrollView, can_focus=True):
         selected = self.column_index(self.column_cursor) if self.column_cursor else self.set.sort
         width = self.size.width
         ticked = self.choice.ticked(self.columns)
-        self._fitted = fit(
+        self.fitted = fit(
             self.columns,
             self.set.natural,
             self.set.short,
@@ -304,7 +316,7 @@ class Table(Toned, ScrollView, can_focus=True):
             wanted=[n for n in (self.set.sort, selected) if ticked is None or n in ticked],
             ticked=ticked or (),
         )
-        return self.drawn.lay_out(self._fitted, max(0, width - 2))
+        return self.drawn.set_layout(self.fitted, max(0, width - 2))
 
     def _show_cursor(self) -> None:
         top = round(self.scroll_y)
@@ -369,9 +381,9 @@ class Table(Toned, ScrollView, can_focus=True):
     def _titles(self, width: int, base: Style) -> Strip:
         segments = [Segment(" ", base)]
         titles = title_spans(
-            self.columns, self._fitted, self.set.sort, descending=self.set.descending
+            self.columns, self.fitted, self.set.sort, descending=self.set.descending
         )
-        for fitted, span in zip(self._fitted, titles, strict=True):
+        for fitted, span in zip(self.fitted, titles, strict=True):
             style = base + self.tone(span.tone)
             if self.columns[fitted.index].key == self.column_cursor:
                 style += Style(underline=True)
@@ -506,7 +518,7 @@ class Table(Toned, ScrollView, can_focus=True):
 
     def _column_at(self, x: int) -> Column | None:
         left = 1
-        for fitted in self._fitted:
+        for fitted in self.fitted:
             if left <= x < left + fitted.width + GAP:
                 return self.columns[fitted.index]
             left += fitted.width + GAP

@@ -141,7 +141,7 @@ class _CachedRow(Struct):
     until: float
     line: Line
     strip: Strip | None = None
-    look: tuple[str, Style] | None = None
+    appearance: tuple[str, Style] | None = None
     """The gutter text and the base style of ``strip``."""
 
 
@@ -156,7 +156,7 @@ class DrawnRows:
         self._width = 0
         self._cache: dict[str, _CachedRow] = {}
 
-    def lay_out(self, fitted: tuple[Fitted, ...], width: int) -> bool:
+    def set_layout(self, fitted: tuple[Fitted, ...], width: int) -> bool:
         """Set the columns and the total width in cells. Returns True if they changed."""
         if (fitted, width) == (self._fitted, self._width):
             return False
@@ -194,12 +194,12 @@ class DrawnRows:
     def strip(self, key: str, gutter: str, base: Style) -> Strip | None:
         """Return the strip of the last composed line if it has this gutter and style, else None."""
         kept = self._cache[key]
-        return kept.strip if kept.look == (gutter, base) else None
+        return kept.strip if kept.appearance == (gutter, base) else None
 
     def keep_strip(self, key: str, gutter: str, base: Style, strip: Strip) -> None:
         """Store the strip of the last composed line."""
         kept = self._cache[key]
-        kept.strip, kept.look = strip, (gutter, base)
+        kept.strip, kept.appearance = strip, (gutter, base)
 
     def _compose(self, row: Row, now: float, marked: bool) -> _CachedRow:
         kept = self._cache.get(row.key)

@@ -30,10 +30,10 @@ class TableMemory(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class TablePane(Pane):
-    """Base class; a subclass creates ``table`` and updates the title in `recount`."""
+    """Base class; a subclass creates ``table`` and updates the title in `update_title`."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("ctrl+z", "faults", "Faults", show=False, id="table.faults",
+        Binding("ctrl+z", "faults", "Unhealthy", show=False, id="table.faults",
                 tooltip="Only unhealthy"),
         Binding("W", "columns", "Columns", show=False, id="table.columns",
                 tooltip="Select the columns"),
@@ -43,12 +43,12 @@ class TablePane(Pane):
 
     table: Table
 
-    def recount(self) -> None:
+    def update_title(self) -> None:
         """Update the title from the table."""
 
     def filter_by(self, wanted: Filter) -> None:
         self.table.filter_by(wanted, faults_only=self.table.set.faults_only)
-        self.recount()
+        self.update_title()
 
     @property
     def filter_words(self) -> str:
@@ -60,7 +60,7 @@ class TablePane(Pane):
     def clear_filter(self) -> None:
         """Remove all filters."""
         self.table.filter_by(ALL)
-        self.recount()
+        self.update_title()
 
     # --- remembered state
 
@@ -88,14 +88,14 @@ class TablePane(Pane):
         self.table.show_columns(choice)
 
     def on_table_arranged(self) -> None:
-        self.recount()
+        self.update_title()
 
     # --- actions
 
     def action_faults(self) -> None:
         table = self.table
         table.filter_by(table.set.filter, faults_only=not table.set.faults_only)
-        self.recount()
+        self.update_title()
 
     def action_columns(self) -> None:
         def chosen(choice: ColumnChoice | None) -> None:

@@ -85,21 +85,21 @@ def tone_style(tone: str, variables: Mapping[str, str], *, few: bool, none: bool
     ``few``: use the terminal's own sixteen colours; ``none``: no colours. Raises KeyError for an
     unknown tone or variable.
     """
-    look = TONE_STYLES[tone]
+    definition = TONE_STYLES[tone]
     if few:
-        look = _FEW_COLORS.get(tone, look)
+        definition = _FEW_COLORS.get(tone, definition)
     if none:
-        look = _NO_COLORS.get(tone, look)
+        definition = _NO_COLORS.get(tone, definition)
 
     def color(name: str) -> Color | None:
         found = Color.parse(variables[name]) if name else None
         return found if found is not None and found.a > 0 else None
 
-    front, back = color(look.color), color(look.background)
+    front, back = color(definition.color), color(definition.background)
     return Style(
         color=front.rich_color if front is not None else None,
         bgcolor=back.rich_color if back is not None else None,
-    ) + Style.parse(look.text)
+    ) + Style.parse(definition.text)
 
 
 class Toned(Widget):

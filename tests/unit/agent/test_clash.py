@@ -8,16 +8,15 @@ from pathlib import Path
 
 import pytest
 
-from podtui.agent.clash import AgentClash, Clash, Owner, explain, find_clashes, guarded, owner_of
+from podtui.agent.clash import Clash, Owner, explain, find_clashes, guarded, owner_of
 from podtui.agent.cleanup import remove_all
 from podtui.agent.lock import AgentLock, AgentRecord
 from podtui.api.names import MANIFEST_PATH
 from podtui.clock import SystemClock
-from podtui.errors import EngineConflict
+from podtui.errors import AgentClash
 from podtui.runtime.memory import MemoryEngine, MemoryRuntime
 from podtui.runtime.protocol import ForeignSandbox, SandboxConfig, SandboxRecord, SandboxState
 from podtui.settings import Settings
-from podtui.why.pod_rules import engine_advice
 
 
 def foreign(
@@ -89,7 +88,6 @@ def test_each_clash_names_the_remedy(tmp_path: Path, owner: Owner) -> None:
     said = explain(Clash("/a dir", owner, ("web-n1",)), settings(tmp_path))
     assert "pod web-n1 of /m" in said
     assert "another --node-name" in said
-    assert "the message names the remedies" in engine_advice(said)
     assert "down --root-dir '/a dir'" in said
 
 
@@ -110,7 +108,7 @@ async def test_only_a_running_agent_keeps_another_from_connecting(tmp_path: Path
     lock.acquire(
         AgentRecord(pid=1, version="0", nodeName="n", staticPodPath="/", engine="auto", started="")
     )
-    with pytest.raises(EngineConflict, match="--node-name"):
+    with pytest.raises(AgentClash, match="--node-name"):
         await checked.connect()
     assert len(clashes) == 1
     lock.release()

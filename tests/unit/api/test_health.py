@@ -91,30 +91,30 @@ def deleted(made: Pod) -> Pod:
         (pod(status(ready=False), ready=False), Health.WAITING, "c"),
         (pod(status(started=False), ready=False), Health.WAITING, "c"),
         (pod(status(), ready=False), Health.WAITING, ""),  # a readiness gate
-        (pod(status(waiting("ImagePullBackOff")), phase="Pending"), Health.BROKEN, "c"),
-        (pod(status(waiting("CrashLoopBackOff"), restartCount=5)), Health.BROKEN, "c"),
-        (pod(status(waiting("ContainerCreating"), lastState=ended())), Health.BROKEN, "c"),
-        (pod(status(ended(1)), phase="Failed", policy="Never"), Health.BROKEN, ""),
-        (pod(status(ended(1)), status(name="d"), policy="Never"), Health.BROKEN, "c"),
-        (pod(status(ended(0)), ready=False), Health.BROKEN, "c"),
-        (pod(status(ended(0)), phase="Succeeded", policy="Never"), Health.DONE, ""),
-        (pod(status(ended(0)), policy="OnFailure", ready=False), Health.DONE, ""),
+        (pod(status(waiting("ImagePullBackOff")), phase="Pending"), Health.FAILING, "c"),
+        (pod(status(waiting("CrashLoopBackOff"), restartCount=5)), Health.FAILING, "c"),
+        (pod(status(waiting("ContainerCreating"), lastState=ended())), Health.FAILING, "c"),
+        (pod(status(ended(1)), phase="Failed", policy="Never"), Health.FAILING, ""),
+        (pod(status(ended(1)), status(name="d"), policy="Never"), Health.FAILING, "c"),
+        (pod(status(ended(0)), ready=False), Health.FAILING, "c"),
+        (pod(status(ended(0)), phase="Succeeded", policy="Never"), Health.COMPLETED, ""),
+        (pod(status(ended(0)), policy="OnFailure", ready=False), Health.COMPLETED, ""),
         (
             pod(status(ended(0)), status(name="d"), policy="OnFailure", ready=False),
             Health.HEALTHY,
             "",
         ),
-        (pod(phase="Unknown"), Health.BROKEN, ""),
+        (pod(phase="Unknown"), Health.FAILING, ""),
         (deleted(pod(status(waiting("CrashLoopBackOff")))), Health.TERMINATING, ""),
-        (deleted(pod(phase="Failed")), Health.BROKEN, ""),
+        (deleted(pod(phase="Failed")), Health.FAILING, ""),
         (pod(status(waiting("PodInitializing")), init=(status(ended(0), "i"),), phase="Pending"),
          Health.WAITING, "c"),
         (pod(status(waiting("PodInitializing")), init=(status(name="i"),), phase="Pending"),
          Health.WAITING, "i"),
         (pod(status(waiting("PodInitializing")), init=(status(ended(2), "i"),), phase="Pending"),
-         Health.BROKEN, "i"),
+         Health.FAILING, "i"),
         (pod(status(), init=(status(waiting("CrashLoopBackOff"), "s"),), sidecars=True),
-         Health.BROKEN, "s"),
+         Health.FAILING, "s"),
         (pod(status(), init=(status(name="s"),), sidecars=True), Health.HEALTHY, ""),
     ],
 )  # fmt: skip
@@ -126,7 +126,7 @@ def test_health(made: Pod, health: Health, container: str) -> None:
 @pytest.mark.parametrize("count", [1, 5, 13])
 def test_a_recently_restarted_pod_is_not_healthy(count: int) -> None:
     found = pod_health(pod(restarted(count)), NOW)
-    assert (found.health, found.container, found.well) == (Health.BROKEN, "c", False)
+    assert (found.health, found.container, found.well) == (Health.FAILING, "c", False)
     assert found.until == NOW - 10 + STABLE_SECONDS
 
 
@@ -134,7 +134,7 @@ def test_a_restarted_pod_becomes_healthy_after_a_long_run() -> None:
     made = pod(restarted(13))
     until = pod_health(made, NOW).until
     assert until is not None
-    assert pod_health(made, until - 1).health is Health.BROKEN
+    assert pod_health(made, until - 1).health is Health.FAILING
     assert pod_health(made, until).health is Health.HEALTHY
     assert pod_health(pod(restarted(1, ago=STABLE_SECONDS)), NOW).health is Health.HEALTHY
 

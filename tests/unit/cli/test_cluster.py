@@ -10,7 +10,7 @@ from pathlib import Path
 import msgspec
 import pytest
 from cluster_server import FakeCluster, cluster
-from served import event, node, pod
+from served import node, put_records
 
 from podtui.cli import main
 from podtui.cli.sessions import FoundPod, find_pod
@@ -20,14 +20,13 @@ from podtui.kubeconfig import choose, load
 
 
 @pytest.fixture
-async def straw(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[FakeCluster]:
+async def fake_cluster(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> AsyncIterator[FakeCluster]:
     monkeypatch.setenv("HOME", str(tmp_path))
     monkeypatch.delenv("KUBECONFIG", raising=False)
     async with cluster(tmp_path) as it:
-        for item in (pod("web"), pod("db", phase="Pending"), pod("far", "other")):
-            await it.served.store.put("pods", item)
-        await it.served.store.put("nodes", node())
-        await it.served.store.put("events", event("web.1"))
+        await put_records(it.served.store)
         yield it
 
 
@@ -36,9 +35,9 @@ async def run(*arguments: str) -> int:
 
 
 async def test_status_of_all_namespaces(
-    straw: FakeCluster, capsys: pytest.CaptureFixture[str]
+    fake_cluster: FakeCluster, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    config = str(straw.kubeconfig({"token": "sesame"}))
+    config = str(fake_cluster.kubeconfig({"token": "sesame"}))
     assert await run("status", "--kubeconfig", config) == 0
     nodes, pods = capsys.readouterr().out.split("\n\n")
     assert nodes.split()[:1] == ["NAME"]
@@ -47,10 +46,10 @@ async def test_status_of_all_namespaces(
 
 
 async def test_the_default_kubeconfig_and_the_options_before_the_command(
-    straw: FakeCluster, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    fake_cluster: FakeCluster, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (tmp_path / ".kube").mkdir()
-    straw.kubeconfig({"token": "sesame"}, ".kube/config")
+    fake_cluster.kubeconfig({"token": "sesame"}, ".kube/config")
     assert await run("--context", "test", "-n", "other", "status", "-o", "json") == 0
     items = json.loads(capsys.readouterr().out)["items"]
     assert [(item["kind"], item["metadata"]["name"]) for item in items] == [
@@ -60,11 +59,11 @@ async def test_the_default_kubeconfig_and_the_options_before_the_command(
 
 
 async def test_json_names_the_kinds_that_a_real_server_leaves_out(
-    straw: FakeCluster, capsys: pytest.CaptureFixture[str]
+    fake_cluster: FakeCluster, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    config = str(straw.kubeconfig({"token": "sesame"}))
+    config = str(fake_cluster.kubeconfig({"token": "sesame"}))
     for kind in ("Node", "Pod"):
-        straw.moods.answers[f"/api/v1/{kind.lower()}s"] = {
+        fake_cluster.rules.answers[f"/api/v1/{kind.lower()}s"] = {
             "kind": f"{kind}List",
             "apiVersion": "v1",
             "items": [{"metadata": {"name": f"a-{kind}"}}],
@@ -78,10 +77,13 @@ async def test_json_names_the_kinds_that_a_real_server_leaves_out(
 
 
 async def test_forbidden_resources_do_not_hide_others(
-    straw: FakeCluster, capsys: pytest.CaptureFixture[str]
+    fake_cluster: FakeCluster, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    straw.moods.forbidden |= {"/api/v1/nodes": "nodes is forbidden", "/api/v1/pods": "not all"}
-    config = str(straw.kubeconfig({"token": "sesame"}))
+    fake_cluster.rules.forbidden |= {
+        "/api/v1/nodes": "nodes is forbidden",
+        "/api/v1/pods": "not all",
+    }
+    config = str(fake_cluster.kubeconfig({"token": "sesame"}))
     assert await run("status", "--kubeconfig", config) == 0
     printed = capsys.readouterr()
     assert printed.err == "podtui: nodes is forbidden\n"
@@ -91,22 +93,22 @@ async def test_forbidden_resources_do_not_hide_others(
 
 
 async def test_nulls_of_a_real_server_are_read(
-    straw: FakeCluster, capsys: pytest.CaptureFixture[str]
+    fake_cluster: FakeCluster, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    config = str(straw.kubeconfig({"token": "sesame"}))
+    config = str(fake_cluster.kubeconfig({"token": "sesame"}))
     odd = json.loads(msgspec.json.encode(node()))
     odd["status"]["images"] = [{"names": None}]
-    straw.moods.answers["/api/v1/nodes"] = {"items": [odd]}
+    fake_cluster.rules.answers["/api/v1/nodes"] = {"items": [odd]}
     assert await run("why", "--kubeconfig", config, "web") == 0
     assert "web" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize("command", ["status", "why"])
 async def test_an_invalid_response_is_reported(
-    straw: FakeCluster, capsys: pytest.CaptureFixture[str], command: str
+    fake_cluster: FakeCluster, capsys: pytest.CaptureFixture[str], command: str
 ) -> None:
-    config = str(straw.kubeconfig({"token": "sesame"}))
-    straw.moods.answers |= dict.fromkeys(("/api/v1/nodes", "/api/v1/pods"), "please log in")
+    config = str(fake_cluster.kubeconfig({"token": "sesame"}))
+    fake_cluster.rules.answers |= dict.fromkeys(("/api/v1/nodes", "/api/v1/pods"), "please log in")
     assert await run(command, "--kubeconfig", config) == 1
     said = capsys.readouterr().err
     assert said.startswith("podtui: ")
@@ -115,25 +117,25 @@ async def test_an_invalid_response_is_reported(
 
 @pytest.mark.parametrize("plural", ["pods", "pods/web"])
 async def test_a_list_of_pods_that_cannot_be_read_is_an_error(
-    straw: FakeCluster, plural: str
+    fake_cluster: FakeCluster, plural: str
 ) -> None:
-    straw.moods.answers[f"/api/v1/namespaces/default/{plural}"] = "please log in"
-    client = ClusterClient(choose(load(straw.kubeconfig({"token": "sesame"}), {})))
+    fake_cluster.rules.answers[f"/api/v1/namespaces/default/{plural}"] = "please log in"
+    client = ClusterClient(choose(load(fake_cluster.kubeconfig({"token": "sesame"}), {})))
     with pytest.raises(ApiError, match="cannot be read"):
         await find_pod(client, "default", "web" if "web" in plural else "nosuch")
     await client.close()
 
 
-async def test_pods_that_may_not_be_read_are_taken_by_name(straw: FakeCluster) -> None:
-    straw.moods.forbidden["/api/v1/namespaces/default/pods/web"] = "pods is forbidden"
-    client = ClusterClient(choose(load(straw.kubeconfig({"token": "sesame"}), {})))
+async def test_pods_that_may_not_be_read_are_taken_by_name(fake_cluster: FakeCluster) -> None:
+    fake_cluster.rules.forbidden["/api/v1/namespaces/default/pods/web"] = "pods is forbidden"
+    client = ClusterClient(choose(load(fake_cluster.kubeconfig({"token": "sesame"}), {})))
     assert await find_pod(client, "default", "web") == FoundPod("web")
     await client.close()
 
 
-async def test_why(straw: FakeCluster, capsys: pytest.CaptureFixture[str]) -> None:
-    config = str(straw.kubeconfig({"token": "sesame"}))
-    straw.moods.forbidden["/api/v1/nodes"] = "nodes is forbidden"
+async def test_why(fake_cluster: FakeCluster, capsys: pytest.CaptureFixture[str]) -> None:
+    config = str(fake_cluster.kubeconfig({"token": "sesame"}))
+    fake_cluster.rules.forbidden["/api/v1/nodes"] = "nodes is forbidden"
     assert await run("why", "--kubeconfig", config, "web", "-o", "json") == 0
     (report,) = json.loads(capsys.readouterr().out)
     assert report["cause"] == "Healthy"
@@ -155,19 +157,19 @@ async def test_why(straw: FakeCluster, capsys: pytest.CaptureFixture[str]) -> No
     ],
 )
 async def test_contradictory_options_are_refused(
-    straw: FakeCluster,
+    fake_cluster: FakeCluster,
     arguments: tuple[str, ...],
     words: str,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    config = str(straw.kubeconfig({"token": "sesame"}))
+    config = str(fake_cluster.kubeconfig({"token": "sesame"}))
     assert await run(*(config if word == "K" else word for word in arguments)) == 2
     assert words in capsys.readouterr().err
 
 
 async def test_an_unreachable_server_exits_with_3(
-    straw: FakeCluster, capsys: pytest.CaptureFixture[str]
+    fake_cluster: FakeCluster, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    config = str(straw.kubeconfig({"token": "sesame"}, server="https://127.0.0.1:1"))
+    config = str(fake_cluster.kubeconfig({"token": "sesame"}, server="https://127.0.0.1:1"))
     assert await run("status", "--kubeconfig", config) == 3
     assert "127.0.0.1:1: nothing listens there" in capsys.readouterr().err

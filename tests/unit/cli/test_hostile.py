@@ -14,8 +14,8 @@ import pytest
 from podtui.agent import control
 from podtui.agent.run import PlainLines
 from podtui.cli import doctor, main, sessions
-from podtui.cli.doctor import Finding
 from podtui.errors import ApiError
+from podtui.runtime.docker.locate import Endpoint, EngineSearch, TriedEndpoint
 
 EVIL = "\x1b]0;pwned\x07\x1b[2J\x1bc\x9b2J\r\b\0\u202eevil\u2066\u061c\x1b]8;;x:y\x1b\\"
 
@@ -113,12 +113,11 @@ def test_errors_of_exec_and_messages_of_cp(
 def test_findings_of_doctor(
     root: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    found = Finding("fail", f"engine{EVIL}", f"says{EVIL}", f"do{EVIL}")
+    def search(_: object) -> EngineSearch:
+        endpoint = Endpoint(url=f"tcp://host{EVIL}", source=f"context{EVIL}")
+        return EngineSearch(None, (TriedEndpoint(endpoint, f"says{EVIL}"),))
 
-    def engine(_: object) -> list[Finding]:
-        return [found]
-
-    monkeypatch.setattr(doctor, "_engine", engine)
+    monkeypatch.setattr(doctor, "find_engine", search)
     assert "says" in run(capsys, "doctor", "--root-dir", str(root))
 
 

@@ -1,7 +1,6 @@
-"""exec, attach, port-forward and cp on the command line.
+"""exec, attach, port-forward and cp on the command line: `main`, with the agent on another thread.
 
-What signals, terminals and exit codes are about runs as a process; the rest runs `main` here, with
-the agent on a thread of its own.
+Signals and terminals need processes: `tests/slow/test_session_processes.py`.
 """
 
 from __future__ import annotations
@@ -9,7 +8,7 @@ from __future__ import annotations
 import os
 import socket
 import sys
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -18,11 +17,12 @@ from on_thread import Ask, on_thread
 from session_world import SessionWorld, session_world
 from simulated import COMMANDS, ends, memory
 
+from podtui.api.v1 import Container, EphemeralContainer, ObjectMeta, Pod, PodSpec
 from podtui.cli import build_parser, main
 from podtui.cli.parser import take_exec_words
-from podtui.cli.sessions import CopyPlace, parse_place, parse_ports
+from podtui.cli.sessions import CopyPlace, FoundPod, parse_place, parse_ports
 from podtui.errors import UsageError
-from podtui.runtime.memory import Behaviour, Say
+from podtui.runtime.memory import Behaviour
 
 FILE = "echo one > /tmp/f; sleep 300"
 DEEP_FILE = "echo deep > /tmp/f; sleep 300"
@@ -31,12 +31,9 @@ SCRIPTS = {
     DEEP_FILE: Behaviour(files={"/tmp/f": b"deep\n"}),
     "true": ends(),
 }
-CAT_AND_FAIL = ("sh", "-c", "cat; echo bad >&2; exit 5")
 DECLARED = {
     **COMMANDS,
-    CAT_AND_FAIL: Behaviour(lines=(Say("bad", "stderr"),), echoes=True, exit_code=5),
     ("sh", "-c", "echo given; exit 3"): ends("given", code=3),
-    ("sh",): Behaviour(lines=("/ # ",), echoes=True),
     ("cat", "/tmp/f"): ends("deep"),
 }
 Here = Callable[..., tuple[int, bytes, bytes]]
@@ -61,6 +58,39 @@ def test_places(text: str, place: CopyPlace) -> None:
 def test_invalid_places(text: str) -> None:
     with pytest.raises(UsageError):
         parse_place(text, "ns")
+
+
+@pytest.mark.parametrize(
+    ("wanted", "annotation", "found", "note"),
+    [
+        ("b", "", "b", ""),
+        ("", "b", "b", ""),
+        ("", "gone", "a", 'Defaulted container "a" out of: a, b, debug (ephem), i (init)\n'),
+        ("", "", "a", 'Defaulted container "a" out of: a, b, debug (ephem), i (init)\n'),
+    ],
+)
+def test_the_default_container(
+    wanted: str, annotation: str, found: str, note: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    pod = Pod(
+        metadata=ObjectMeta(
+            name="web",
+            annotations={"kubectl.kubernetes.io/default-container": annotation},
+        ),
+        spec=PodSpec(
+            containers=(Container(name="a"), Container(name="b")),
+            initContainers=(Container(name="i"),),
+            ephemeralContainers=(EphemeralContainer(name="debug"),),
+        ),
+    )
+    assert FoundPod("web", pod).container(wanted) == found
+    assert capsys.readouterr().err == note
+
+
+def test_the_only_container_needs_no_note(capsys: pytest.CaptureFixture[str]) -> None:
+    pod = Pod(metadata=ObjectMeta(name="web"), spec=PodSpec(containers=(Container(name="a"),)))
+    assert FoundPod("web", pod).container("") == "a"
+    assert capsys.readouterr().err == ""
 
 
 def test_ports() -> None:
@@ -111,13 +141,6 @@ def test_options_may_stand_after_the_pod() -> None:
 def test_without_an_agent(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main([f"--root-dir={tmp_path}", "exec", "web", "--", "true"]) == 3
     assert "no agent runs" in capsys.readouterr().err
-
-
-@pytest.fixture
-async def world(tmp_path: Path) -> AsyncIterator[SessionWorld]:
-    async with session_world(memory(SCRIPTS, DECLARED), tmp_path / "podtui.sock") as it:
-        await it.put(c=FILE)
-        yield it
 
 
 @pytest.fixture

@@ -93,7 +93,7 @@ def test_unhealthy_pods_are_reported_with_their_last_log_lines(
     api = serve(monkeypatch, pod("bad", fails=True), pod("good", fails=False))
     text, well = why(SOCKET, None, "text")
     assert not well
-    assert text.startswith("✖ bad-n1  broken\n")
+    assert text.startswith("✖ bad-n1  failing\n")
     assert "Last log line: it broke" in text
     assert "good" not in text
     assert api.asked == ["/api/v1/namespaces/default/pods/bad-n1/log?container=c&tailLines=8"]
@@ -150,7 +150,9 @@ def test_pods_that_cannot_start_are_not_healthy(monkeypatch: pytest.MonkeyPatch)
     text, well = why(SOCKET, None, "text")
     assert not well
     seen, new = text.split("\n\n")
-    assert seen.startswith("✖ there-n1  broken\n  The node is not ready: container runtime is down")
+    assert seen.startswith(
+        "✖ there-n1  failing\n  The node is not ready: container runtime is down"
+    )
     assert new.startswith("◔ new-n1  waiting\n  It waits for the node n1, which is not ready: ")
 
 

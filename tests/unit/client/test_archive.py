@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from podtui.client.archive import below, pack, unpack
-from podtui.client.protocol import Copied
+from podtui.client.protocol import CopyResult
 from podtui.errors import PodtuiError
 
 
@@ -76,7 +76,7 @@ def test_links_and_devices_are_left_out(tmp_path: Path) -> None:
         ("d/good", REG, b"kept"),
     )
     copied = unpack(tricky, "d", tmp_path / "d")
-    assert copied == Copied(files=2, bytes=23, skipped=3)
+    assert copied == CopyResult(files=2, bytes=23, skipped=3)
     assert list(outside.iterdir()) == []
     assert sorted(os.listdir(tmp_path / "d")) == ["good", "out"]
     mode = (tmp_path / "d" / "good").stat().st_mode
@@ -99,7 +99,7 @@ def test_packed_files_are_unpacked_unchanged(tmp_path: Path) -> None:
     (source / "link").symlink_to("deep/a")
     os.mkfifo(source / "pipe")
     spool = io.BytesIO()
-    assert pack(source, "named", spool) == Copied(files=2, bytes=3, skipped=1)
+    assert pack(source, "named", spool) == CopyResult(files=2, bytes=3, skipped=1)
     spool.seek(0)
     with tarfile.open(fileobj=spool) as tar:
         members = {one.name: (one.uid, one.gid, one.uname) for one in tar}
@@ -107,7 +107,7 @@ def test_packed_files_are_unpacked_unchanged(tmp_path: Path) -> None:
         ("named", "named/deep", "named/deep/a", "named/link"), (0, 0, "")
     )
     spool.seek(0)
-    assert unpack(spool, "named", tmp_path / "back") == Copied(files=1, bytes=3, skipped=1)
+    assert unpack(spool, "named", tmp_path / "back") == CopyResult(files=1, bytes=3, skipped=1)
     assert (tmp_path / "back" / "deep" / "a").read_bytes() == b"abc"
 
 

@@ -16,13 +16,14 @@ import msgspec
 import pytest
 from cluster_server import Authority, FakeCluster, cluster, server_context
 from repository import GOLDEN
-from served import event, line, node, pod
+from runtime_bench import until
+from served import line, node, pod, put_records
 
 from podtui.api.v1 import Event, Node, Pod
 from podtui.client import cluster_connection
 from podtui.client.cluster import ClusterClient
-from podtui.client.cluster_connection import tls_context
-from podtui.client.credentials import Identity
+from podtui.client.cluster_connection import ClusterConnection, tls_context
+from podtui.client.credentials import Credentials, Identity
 from podtui.client.decoding import kind_of
 from podtui.client.following import REFUSED_DELAY, wait_after
 from podtui.client.protocol import Changed, LogQuery, Lost, Removed, Synced
@@ -34,22 +35,19 @@ Make = Callable[..., ClusterClient]
 
 
 @pytest.fixture
-async def straw(tmp_path: Path) -> AsyncIterator[FakeCluster]:
+async def fake_cluster(tmp_path: Path) -> AsyncIterator[FakeCluster]:
     async with cluster(tmp_path) as it:
-        for item in (pod("web"), pod("db", phase="Pending"), pod("far", "other")):
-            await it.served.store.put("pods", item)
-        await it.served.store.put("nodes", node())
-        await it.served.store.put("events", event("web.1"))
+        await put_records(it.served.store)
         yield it
 
 
 @pytest.fixture
-async def make(straw: FakeCluster) -> AsyncIterator[Make]:
+async def make(fake_cluster: FakeCluster) -> AsyncIterator[Make]:
     """Return a client for a user of the kubeconfig; ``cluster`` changes the file's cluster."""
     made: list[ClusterClient] = []
 
     def one(user: dict[str, Any], cluster: dict[str, Any] | None = None, **rest: Any) -> Any:
-        path = straw.kubeconfig(user, **(cluster or {}))
+        path = fake_cluster.kubeconfig(user, **(cluster or {}))
         made.append(ClusterClient(choose(load(path, {})), **rest))
         return made[-1]
 
@@ -73,40 +71,44 @@ async def names(client: ClusterClient, kind: Any = Pod) -> list[str]:
 # --- who one is
 
 
-async def test_a_token(make: Make, straw: FakeCluster) -> None:
+async def test_a_token(make: Make, fake_cluster: FakeCluster) -> None:
     assert sorted(await names(make(TOKEN))) == ["db", "far", "web"]
-    assert {who for _, _, who in straw.moods.asked} == {"tina"}
+    assert {who for _, _, who in fake_cluster.rules.asked} == {"tina"}
 
 
-async def test_a_client_certificate_in_the_file(make: Make, straw: FakeCluster) -> None:
-    assert "web" in await names(make(straw.certificate("anne")))
-    assert {who for _, _, who in straw.moods.asked} == {"anne"}
+async def test_a_client_certificate_in_the_file(make: Make, fake_cluster: FakeCluster) -> None:
+    assert "web" in await names(make(fake_cluster.certificate("anne")))
+    assert {who for _, _, who in fake_cluster.rules.asked} == {"anne"}
 
 
-async def test_certificate_files_beside_the_kubeconfig(make: Make, straw: FakeCluster) -> None:
-    cert, key = straw.authority.issue("carl")
-    (straw.folder / "carl.crt").write_bytes(cert)
-    (straw.folder / "carl.key").write_bytes(key)
-    (straw.folder / "ca.crt").write_bytes(straw.authority.pem)
+async def test_certificate_files_beside_the_kubeconfig(
+    make: Make, fake_cluster: FakeCluster
+) -> None:
+    cert, key = fake_cluster.authority.issue("carl")
+    (fake_cluster.folder / "carl.crt").write_bytes(cert)
+    (fake_cluster.folder / "carl.key").write_bytes(key)
+    (fake_cluster.folder / "ca.crt").write_bytes(fake_cluster.authority.pem)
     client = make(
         {"client-certificate": "carl.crt", "client-key": "carl.key"},
         {"certificate-authority-data": None, "certificate-authority": "ca.crt"},
     )
     assert "web" in await names(client)
-    assert {who for _, _, who in straw.moods.asked} == {"carl"}
+    assert {who for _, _, who in fake_cluster.rules.asked} == {"carl"}
 
 
-async def test_a_password(make: Make, straw: FakeCluster) -> None:
+async def test_a_password(make: Make, fake_cluster: FakeCluster) -> None:
     assert "web" in await names(make({"username": "bob", "password": "secret"}))
-    assert {who for _, _, who in straw.moods.asked} == {"bob"}
+    assert {who for _, _, who in fake_cluster.rules.asked} == {"bob"}
 
 
-async def test_a_token_file_is_reread_after_a_refusal(make: Make, straw: FakeCluster) -> None:
-    file = straw.folder / "token"
+async def test_a_token_file_is_reread_after_a_refusal(
+    make: Make, fake_cluster: FakeCluster
+) -> None:
+    file = fake_cluster.folder / "token"
     file.write_text("sesame\n")
     client = make({"tokenFile": "token"})
     assert await client.version() == "v1.36.0+podtui-0.0.test"
-    straw.moods.tokens = {"simsim": "tina"}
+    fake_cluster.rules.tokens = {"simsim": "tina"}
     with pytest.raises(ApiError) as caught:
         await client.version()
     assert caught.value.code == 401
@@ -115,7 +117,7 @@ async def test_a_token_file_is_reread_after_a_refusal(make: Make, straw: FakeClu
 
 
 async def test_a_temporarily_missing_token_file_keeps_the_connection(
-    make: Make, straw: FakeCluster
+    make: Make, fake_cluster: FakeCluster
 ) -> None:
     class Later(SystemClock):
         ahead = 0.0
@@ -123,7 +125,7 @@ async def test_a_temporarily_missing_token_file_keeps_the_connection(
         def monotonic(self) -> float:
             return super().monotonic() + self.ahead
 
-    clock, file = Later(), straw.folder / "token"
+    clock, file = Later(), fake_cluster.folder / "token"
     file.write_text("sesame\n")
     client = make({"tokenFile": "token"}, clock=clock)
     assert await client.version()
@@ -136,7 +138,7 @@ async def test_a_temporarily_missing_token_file_keeps_the_connection(
         await fresh.version()
 
 
-async def test_impersonation(make: Make, straw: FakeCluster) -> None:
+async def test_impersonation(make: Make, fake_cluster: FakeCluster) -> None:
     user = {
         "as": "eve",
         "as-uid": "7",
@@ -144,7 +146,7 @@ async def test_impersonation(make: Make, straw: FakeCluster) -> None:
         "as-user-extra": {"Reason/x": ["a", "b"]},
     }
     await make(TOKEN | user).version()
-    heads = straw.moods.heads[-1]
+    heads = fake_cluster.rules.heads[-1]
     assert heads.getall("Impersonate-Group") == ["dev", "ops"]
     assert heads["Impersonate-User"] == "eve"
     assert heads["Impersonate-Uid"] == "7"
@@ -157,9 +159,9 @@ async def test_an_unauthorized_user_is_reported(make: Make) -> None:
     assert (caught.value.code, str(caught.value)) == (401, "Unauthorized")
 
 
-async def test_errors_show_no_secrets(make: Make, straw: FakeCluster) -> None:
-    user = {**straw.certificate(), "token": "hush-token"}
-    path = straw.kubeconfig(user)
+async def test_errors_show_no_secrets(make: Make, fake_cluster: FakeCluster) -> None:
+    user = {**fake_cluster.certificate(), "token": "hush-token"}
+    path = fake_cluster.kubeconfig(user)
     target = choose(load(path, {}))
     client = ClusterClient(target)
     await client.credentials.identity()
@@ -186,10 +188,10 @@ async def test_without_an_authority_the_system_certificates_are_used(make: Make)
 
 
 async def test_text_around_a_certificate_may_have_any_encoding(
-    make: Make, straw: FakeCluster
+    make: Make, fake_cluster: FakeCluster
 ) -> None:
-    (straw.folder / "ca.crt").write_bytes(
-        "# Aussteller: Österreich\n".encode() + straw.authority.pem
+    (fake_cluster.folder / "ca.crt").write_bytes(
+        "# Aussteller: Österreich\n".encode() + fake_cluster.authority.pem
     )
     file = {"certificate-authority-data": None, "certificate-authority": "ca.crt"}
     assert await make(TOKEN, file).version()
@@ -201,9 +203,9 @@ async def test_insecure_skips_verification(make: Make) -> None:
 
 
 async def test_tls_server_name(tmp_path: Path) -> None:
-    async with cluster(tmp_path, "api.example") as straw:
+    async with cluster(tmp_path, "api.example") as fake_cluster:
         for name, trusted in (("api.example", True), (None, False), ("www.example", False)):
-            path = straw.kubeconfig(TOKEN, **{"tls-server-name": name})
+            path = fake_cluster.kubeconfig(TOKEN, **{"tls-server-name": name})
             client = ClusterClient(choose(load(path, {})))
             try:
                 if trusted:
@@ -223,10 +225,10 @@ async def test_tls_server_name(tmp_path: Path) -> None:
     ],
 )
 async def test_an_invalid_certificate_is_reported(
-    make: Make, straw: FakeCluster, name: str, value: str | None, words: str
+    make: Make, fake_cluster: FakeCluster, name: str, value: str | None, words: str
 ) -> None:
-    other = straw.certificate("other")
-    user = {**straw.certificate(), name: value or other[name]}
+    other = fake_cluster.certificate("other")
+    user = {**fake_cluster.certificate(), name: value or other[name]}
     with pytest.raises(PodtuiError, match=f"the client certificate and its key {words}"):
         await make(user).version()
 
@@ -236,39 +238,39 @@ async def test_an_authority_without_a_certificate_is_reported(make: Make) -> Non
         await make(TOKEN, {"certificate-authority-data": "bm90IHBlbQ=="}).version()
 
 
-async def test_no_secret_is_sent_without_tls(straw: FakeCluster) -> None:
+async def test_no_secret_is_sent_without_tls(fake_cluster: FakeCluster) -> None:
     from aiohttp import web
 
-    site = web.TCPSite(straw.served.runner, "127.0.0.1", 0)
+    site = web.TCPSite(fake_cluster.served.runner, "127.0.0.1", 0)
     await site.start()
-    port = straw.served.runner.addresses[-1][1]
-    path = straw.kubeconfig(
+    port = fake_cluster.served.runner.addresses[-1][1]
+    path = fake_cluster.kubeconfig(
         TOKEN, server=f"http://127.0.0.1:{port}", **{"certificate-authority-data": None}
     )
     client = ClusterClient(choose(load(path, {})))
     with pytest.raises(ApiError):
         await client.version()
     await client.close()
-    assert "Authorization" not in straw.moods.heads[-1]
+    assert "Authorization" not in fake_cluster.rules.heads[-1]
 
 
-async def test_an_unreachable_server_is_named(straw: FakeCluster, make: Make) -> None:
+async def test_an_unreachable_server_is_named(fake_cluster: FakeCluster, make: Make) -> None:
     with pytest.raises(AgentUnavailable, match=r"127\.0\.0\.1:1: nothing listens there"):
         await make(TOKEN, {"server": "https://127.0.0.1:1"}).version()
 
 
 async def test_a_silent_server_times_out(
-    straw: FakeCluster, make: Make, monkeypatch: pytest.MonkeyPatch
+    fake_cluster: FakeCluster, make: Make, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def mute(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await reader.read()
         writer.close()
 
-    context = server_context(straw.authority, straw.folder, "127.0.0.1")
+    context = server_context(fake_cluster.authority, fake_cluster.folder, "127.0.0.1")
     server = await asyncio.start_server(mute, "127.0.0.1", 0, ssl=context)
     port = server.sockets[0].getsockname()[1]
     client = make(TOKEN, {"server": f"https://127.0.0.1:{port}"})
-    monkeypatch.setattr(client._connection, "answer_seconds", 0.05)
+    monkeypatch.setattr(ClusterConnection, "answer_seconds", 0.05)
     with pytest.raises(AgentUnavailable, match="does not answer"):
         await client.version()
     await client.close()
@@ -285,30 +287,44 @@ async def test_a_silent_tls_handshake_times_out(
 
     server = await asyncio.start_server(mute, "127.0.0.1", 0)
     client = make(TOKEN, {"server": f"https://127.0.0.1:{server.sockets[0].getsockname()[1]}"})
-    monkeypatch.setattr(client._connection, "connect_seconds", 0.05)
-    async with server, aclosing(client.follow(Pod)) as deltas:
-        with pytest.raises(AgentUnavailable, match="does not answer"):
-            async with client._connection.stream("GET", "/api/v1/pods"):
-                pass
-        assert isinstance(await anext(deltas), Lost)
+    monkeypatch.setattr(ClusterConnection, "connect_seconds", 0.05)
+    async with asyncio.timeout(20), server, aclosing(client.follow(Pod)) as deltas:
+        lost = await anext(deltas)
+        assert isinstance(lost, Lost)
+        assert "does not answer" in lost.reason
 
 
 async def test_a_request_with_an_older_certificate_keeps_newer_connections(
-    make: Make, straw: FakeCluster
+    make: Make, fake_cluster: FakeCluster
 ) -> None:
-    connection = make(straw.certificate())._connection
-    (a, a_key), (b, b_key) = straw.authority.issue("a"), straw.authority.issue("b")
+    (a, a_key), (b, b_key) = fake_cluster.authority.issue("a"), fake_cluster.authority.issue("b")
     old, new = Identity(1, (), a, a_key), Identity(2, (), b, b_key)
-    first = await connection._ready(old)
-    second = await connection._ready(new)
-    assert (first.closed, second.closed) == (True, False)
-    assert await connection._ready(old) is second
-    assert await connection._ready(new) is second
-    assert not second.closed
+
+    class Renewed(Credentials):
+        identities = iter((old, new, old, new))
+
+        async def identity(self) -> Identity:
+            return next(self.identities)
+
+    target = choose(load(fake_cluster.kubeconfig({}), {}))
+    clock = SystemClock()
+    connection = ClusterConnection(target.cluster, Renewed(target, clock), clock)
+    for _ in range(4):
+        await connection.get("/version")
+    assert [user for _, _, user in fake_cluster.rules.asked] == ["a", "b", "b", "b"]
+    assert len(set(fake_cluster.rules.addresses)) == 2
+    server = fake_cluster.served.runner.server
+    assert server is not None
+
+    async def one_is_left() -> bool:
+        return len(server.connections) == 1
+
+    await until(one_is_left)
+    await connection.close()
 
 
 async def test_closing_during_setup_leaves_no_connection_open(
-    make: Make, monkeypatch: pytest.MonkeyPatch
+    make: Make, fake_cluster: FakeCluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     began, go_on = asyncio.Event(), threading.Event()
     loop = asyncio.get_running_loop()
@@ -330,40 +346,44 @@ async def test_closing_during_setup_leaves_no_connection_open(
         await began.wait()
         await client.close()
         go_on.set()
-    assert client._connection._session is None
+    assert not fake_cluster.rules.paths()
 
 
 async def test_the_path_of_the_server_url_prefixes_all_requests(
-    make: Make, straw: FakeCluster
+    make: Make, fake_cluster: FakeCluster
 ) -> None:
     with pytest.raises(ApiError):
-        await make(TOKEN, {"server": f"{straw.server}/k8s/clusters/c-1/"}).version()
-    assert straw.moods.paths()[-1] == "/k8s/clusters/c-1/version"
+        await make(TOKEN, {"server": f"{fake_cluster.server}/k8s/clusters/c-1/"}).version()
+    assert fake_cluster.rules.paths()[-1] == "/k8s/clusters/c-1/version"
 
 
 # --- lists and watches
 
 
-async def test_lists_are_paged(make: Make, straw: FakeCluster) -> None:
+async def test_lists_are_paged(make: Make, fake_cluster: FakeCluster) -> None:
     for number in range(10):
-        await straw.served.store.put("pods", pod(f"p{number}"))
+        await fake_cluster.served.store.put("pods", pod(f"p{number}"))
     client = make(TOKEN)
     client.page = 4
     found = await names(client)
     assert len(found) == len(set(found)) == 13
-    lists = [path for path in straw.moods.paths() if "limit=4" in path]
+    lists = [path for path in fake_cluster.rules.paths() if "limit=4" in path]
     assert [("continue" in path) for path in lists] == [False, True, True, True]
 
 
-async def test_expired_pages_restart_the_list_immediately(make: Make, straw: FakeCluster) -> None:
-    straw.moods.expire_pages = True
+async def test_expired_pages_restart_the_list_immediately(
+    make: Make, fake_cluster: FakeCluster
+) -> None:
+    fake_cluster.rules.expire_pages = True
     client = make(TOKEN)
     client.page = 2
     assert sorted(await names(client)) == ["db", "far", "web"]
 
 
-async def test_managed_fields_and_unknown_ones_are_left_out(make: Make, straw: FakeCluster) -> None:
-    straw.moods.managed = True
+async def test_managed_fields_and_unknown_ones_are_left_out(
+    make: Make, fake_cluster: FakeCluster
+) -> None:
+    fake_cluster.rules.managed = True
     client = make(TOKEN)
     async with aclosing(client.follow(Pod)) as deltas:
         first = await anext(deltas)
@@ -372,8 +392,8 @@ async def test_managed_fields_and_unknown_ones_are_left_out(make: Make, straw: F
     assert all(not item.metadata.managedFields for item in first.items)
 
 
-async def test_a_watch_is_resumed(make: Make, straw: FakeCluster) -> None:
-    store = straw.served.store
+async def test_a_watch_is_resumed(make: Make, fake_cluster: FakeCluster) -> None:
+    store = fake_cluster.served.store
     async with asyncio.timeout(20), aclosing(make(TOKEN).follow(Pod)) as deltas:
         assert isinstance(await anext(deltas), Synced)
         await store.put("pods", pod("new"))
@@ -382,13 +402,13 @@ async def test_a_watch_is_resumed(make: Make, straw: FakeCluster) -> None:
         assert changed.items[0].metadata.name == "new"
         await store.delete("pods", "default", "new")
         assert isinstance(await anext(deltas), Removed)
-    assert "timeoutSeconds=" in straw.moods.paths()[-1]
+    assert "timeoutSeconds=" in fake_cluster.rules.paths()[-1]
 
 
 async def test_a_forbidden_kind_is_reported_without_affecting_others(
-    make: Make, straw: FakeCluster
+    make: Make, fake_cluster: FakeCluster
 ) -> None:
-    straw.moods.forbidden["/api/v1/nodes"] = 'nodes is forbidden: User "tina" cannot list'
+    fake_cluster.rules.forbidden["/api/v1/nodes"] = 'nodes is forbidden: User "tina" cannot list'
     client = make(TOKEN)
     async with asyncio.timeout(20), aclosing(client.follow(Node)) as deltas:
         assert await anext(deltas) == Lost('nodes is forbidden: User "tina" cannot list', True)
@@ -415,43 +435,43 @@ class Hurried(SystemClock):
         await asyncio.sleep(0)
 
 
-async def test_retry_after_is_respected(make: Make, straw: FakeCluster) -> None:
+async def test_retry_after_is_respected(make: Make, fake_cluster: FakeCluster) -> None:
     clock = Hurried()
     client = make(TOKEN, clock=clock)
-    straw.moods.refusals = [(429, "3"), (503, "2")]
+    fake_cluster.rules.refusals = [(429, "3"), (503, "2")]
     assert await client.version()
     assert clock.slept == [3.0, 2.0]
-    straw.moods.refusals = [(500, None)]
+    fake_cluster.rules.refusals = [(500, None)]
     with pytest.raises(ApiError):
         await client.version()
-    straw.moods.refusals = [(429, "1")] * 9
+    fake_cluster.rules.refusals = [(429, "1")] * 9
     with pytest.raises(ApiError) as caught:
         await client.version()
     assert caught.value.code == 429
-    assert len(straw.moods.refusals) == 4
+    assert len(fake_cluster.rules.refusals) == 4
 
 
 # --- which namespaces
 
 
 async def test_without_access_to_all_namespaces_the_contexts_is_shown(
-    make: Make, straw: FakeCluster
+    make: Make, fake_cluster: FakeCluster
 ) -> None:
-    straw.moods.forbidden["/api/v1/pods"] = "pods is forbidden at the cluster scope"
+    fake_cluster.rules.forbidden["/api/v1/pods"] = "pods is forbidden at the cluster scope"
     client = make(TOKEN)
     assert sorted(await names(client)) == ["db", "web"]
     assert client.namespace == "default"
 
 
-async def test_a_single_namespace(make: Make, straw: FakeCluster) -> None:
+async def test_a_single_namespace(make: Make, fake_cluster: FakeCluster) -> None:
     client = make(TOKEN, namespace="other")
     assert await names(client) == ["far"]
     assert await names(client, Node) == ["node"]
-    assert not any(path.startswith("/api/v1/pods") for path in straw.moods.paths())
+    assert not any(path.startswith("/api/v1/pods") for path in fake_cluster.rules.paths())
 
 
-async def test_all_namespaces_on_request(make: Make, straw: FakeCluster) -> None:
-    straw.moods.forbidden["/api/v1/pods"] = "pods is forbidden at the cluster scope"
+async def test_all_namespaces_on_request(make: Make, fake_cluster: FakeCluster) -> None:
+    fake_cluster.rules.forbidden["/api/v1/pods"] = "pods is forbidden at the cluster scope"
     client = make(TOKEN, namespace="")
     async with asyncio.timeout(20), aclosing(client.follow(Pod)) as deltas:
         assert await anext(deltas) == Lost("pods is forbidden at the cluster scope", True)
@@ -460,34 +480,34 @@ async def test_all_namespaces_on_request(make: Make, straw: FakeCluster) -> None
 # --- the rest
 
 
-async def test_logs(make: Make, straw: FakeCluster) -> None:
-    straw.served.kubelet.lines = [line(b"one"), line(b"two")]
+async def test_logs(make: Make, fake_cluster: FakeCluster) -> None:
+    fake_cluster.served.kubelet.lines = [line(b"one"), line(b"two")]
     query = LogQuery(container="c", follow=False, previous=True, tail=2)
     found = [text async for batch in make(TOKEN).logs("default", "web", query) for text in batch]
     assert [text.split(b" ")[1] for text in found] == [b"one", b"two"]
-    assert straw.served.kubelet.asked[-1][3] is True
+    assert fake_cluster.served.kubelet.asked[-1][3] is True
 
 
-async def test_metrics_if_available(make: Make, straw: FakeCluster) -> None:
+async def test_metrics_if_available(make: Make, fake_cluster: FakeCluster) -> None:
     client = make(TOKEN)
     assert [one.metadata.name for one in await client.pod_metrics()] == ["web"]
     assert [one.metadata.name for one in await client.nodes_metrics()] == ["node"]
-    straw.moods.forbidden["/apis/metrics.k8s.io"] = "no"
+    fake_cluster.rules.forbidden["/apis/metrics.k8s.io"] = "no"
     assert await client.pod_metrics() == ()
     assert await client.nodes_metrics() == ()
 
 
-async def test_one_null_does_not_hide_the_others(make: Make, straw: FakeCluster) -> None:
+async def test_one_null_does_not_hide_the_others(make: Make, fake_cluster: FakeCluster) -> None:
     def written(item: Any) -> Any:
         return json.loads(msgspec.json.encode(item))
 
     odd = written(node("odd"))
     odd["status"]["images"] = [{"names": None, "sizeBytes": 1}]
-    straw.moods.answers["/api/v1/nodes"] = {
+    fake_cluster.rules.answers["/api/v1/nodes"] = {
         "metadata": {"resourceVersion": "1"},
         "items": [written(node("even")), odd],
     }
-    straw.moods.answers["/api/v1/nodes/odd"] = odd
+    fake_cluster.rules.answers["/api/v1/nodes/odd"] = odd
     client = make(TOKEN)
     assert await names(client, Node) == ["even", "odd"]
     assert (await client.get(Node, "", "odd")).status.images[0].names == ()
@@ -503,34 +523,34 @@ async def test_one_null_does_not_hide_the_others(make: Make, straw: FakeCluster)
     ],
 )
 async def test_an_invalid_response_is_reported(
-    make: Make, straw: FakeCluster, path: str, answer: Any, ask: Callable[[Any], Any]
+    make: Make, fake_cluster: FakeCluster, path: str, answer: Any, ask: Callable[[Any], Any]
 ) -> None:
-    straw.moods.answers[path] = answer
+    fake_cluster.rules.answers[path] = answer
     with pytest.raises(ApiError, match=f"{path}: cannot be read: "):
         await ask(make(TOKEN))
 
 
-async def test_metrics_without_a_list_are_none(make: Make, straw: FakeCluster) -> None:
-    straw.moods.answers[f"{METRICS}/nodes"] = {"items": None}
+async def test_metrics_without_a_list_are_none(make: Make, fake_cluster: FakeCluster) -> None:
+    fake_cluster.rules.answers[f"{METRICS}/nodes"] = {"items": None}
     assert await make(TOKEN).nodes_metrics() == ()
 
 
-async def test_delete_has_a_uid_precondition(make: Make, straw: FakeCluster) -> None:
+async def test_delete_has_a_uid_precondition(make: Make, fake_cluster: FakeCluster) -> None:
     await make(TOKEN).delete_pod(pod("web"))
-    ((path, options),) = straw.moods.deleted
+    ((path, options),) = fake_cluster.rules.deleted
     assert path == "/api/v1/namespaces/default/pods/web"
     assert options["preconditions"] == {"uid": "uid-web"}
 
 
-async def test_agent_only_requests_are_refused(make: Make, straw: FakeCluster) -> None:
+async def test_agent_only_requests_are_refused(make: Make, fake_cluster: FakeCluster) -> None:
     with pytest.raises(ApiError, match="a cluster does not support manifest files"):
         await make(TOKEN).plan("x.yaml", b"")
-    assert straw.moods.asked == []
+    assert fake_cluster.rules.asked == []
 
 
 @pytest.mark.skipif(os.geteuid() == 0 and not Path("/proc/self/fd").exists(), reason="no /proc")
-async def test_private_key_files_are_closed(make: Make, straw: FakeCluster) -> None:
-    await make(straw.certificate()).version()
+async def test_private_key_files_are_closed(make: Make, fake_cluster: FakeCluster) -> None:
+    await make(fake_cluster.certificate()).version()
     links = [os.readlink(f"/proc/self/fd/{n}") for n in os.listdir("/proc/self/fd") if _there(n)]
     assert not any("memfd" in link for link in links)
 

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
 from aiohttp import WSMsgType, web
-from cluster_server import Authority, FakeCluster, Handler, Moods, cluster_client
+from cluster_server import Authority, FakeCluster, FrontRules, Handler, cluster_client
 from runtime_bench import until
 from session_world import SessionWorld, session_world
 from simulated import memory
@@ -22,11 +23,11 @@ from podtui.client.protocol import ExecQuery
 from podtui.clock import Clock, SystemClock
 from podtui.errors import ApiError, PodtuiError
 from podtui.kubeconfig import choose, load
-from podtui.runtime.memory import Behaviour, Say
+from podtui.runtime.memory import Behaviour, OutputLine
 
 NS = "default"
 CAT_AND_FAIL = ("sh", "-c", "cat; echo bad >&2; exit 7")
-DECLARED = Behaviour(lines=(Say("bad", "stderr"),), echoes=True, exit_code=7)
+DECLARED = Behaviour(lines=(OutputLine("bad", "stderr"),), echoes=True, exit_code=7)
 
 
 @pytest.fixture
@@ -57,9 +58,9 @@ async def test_exec(client: ClusterClient) -> None:
 
 async def test_a_refused_session_shows_the_servers_message(client: ClusterClient) -> None:
     with pytest.raises(ApiError) as caught:
-        async with client.exec(NS, "nobody", ExecQuery(command=("true",))):
+        async with client.exec(NS, "missing", ExecQuery(command=("true",))):
             pass
-    assert (caught.value.code, str(caught.value)) == (404, 'pod "nobody" does not exist')
+    assert (caught.value.code, str(caught.value)) == (404, 'pods "missing" not found')
 
 
 async def test_port_forward(client: ClusterClient, world: SessionWorld) -> None:
@@ -81,19 +82,18 @@ async def test_port_forward(client: ClusterClient, world: SessionWorld) -> None:
     assert forward.problem == ""
 
 
-async def test_copies_need_tar_in_the_container(
-    client: ClusterClient, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    from podtui.client.copying import Copying
-
-    async def missing(*_: object) -> tuple[int, str, int]:
-        return 127, "", 0
-
-    monkeypatch.setattr(Copying, "_run", missing)
-    with pytest.raises(PodtuiError, match="has no tar and test"):
-        await client.copy_from(NS, "web", "c", "/etc/hosts", tmp_path)
-    with pytest.raises(PodtuiError, match="has no tar and test"):
-        await client.copy_to(NS, "web", "c", tmp_path, "/tmp")
+async def test_copies_need_tar_in_the_container(tmp_path: Path) -> None:
+    missing = {
+        "status": "Failure",
+        "reason": "NonZeroExitCode",
+        "details": {"causes": [{"reason": "ExitCode", "message": "127"}]},
+    }
+    done = b"\x03" + json.dumps(missing).encode()
+    async with asyncio.timeout(20), socket_server(tmp_path, channels.V5, done) as client:
+        with pytest.raises(PodtuiError, match="has no tar and test"):
+            await client.copy_from(NS, "web", "c", "/etc/hosts", tmp_path)
+        with pytest.raises(PodtuiError, match="has no tar and test"):
+            await client.copy_to(NS, "web", "c", tmp_path, "/tmp")
 
 
 @asynccontextmanager
@@ -124,10 +124,10 @@ async def websocket_server(
     await runner.setup()
     site = web.TCPSite(runner, "127.0.0.1", 0)
     await site.start()
-    straw = FakeCluster(
-        f"http://127.0.0.1:{runner.addresses[0][1]}", Authority(), Moods(), None, folder
+    fake_cluster = FakeCluster(
+        f"http://127.0.0.1:{runner.addresses[0][1]}", Authority(), FrontRules(), None, folder
     )  # type: ignore[arg-type]
-    path = straw.kubeconfig({}, **{"certificate-authority-data": None})
+    path = fake_cluster.kubeconfig({}, **{"certificate-authority-data": None})
     client = ClusterClient(choose(load(path, {})), clock=clock)
     try:
         yield client

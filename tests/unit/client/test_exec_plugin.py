@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 from cluster_server import FakeCluster, cluster
 from runtime_bench import until
-from time_jump import time_passes
+from time_jump import jump_time
 
 from podtui.api.v1 import Node
 from podtui.client import exec_plugin
@@ -73,7 +73,7 @@ class Plugin:
 
 
 @pytest.fixture
-async def straw(tmp_path: Path) -> AsyncIterator[FakeCluster]:
+async def fake_cluster(tmp_path: Path) -> AsyncIterator[FakeCluster]:
     async with cluster(tmp_path) as it:
         yield it
 
@@ -84,11 +84,11 @@ def plugin(tmp_path: Path) -> Plugin:
 
 
 @pytest.fixture
-async def make(straw: FakeCluster) -> AsyncIterator[Make]:
+async def make(fake_cluster: FakeCluster) -> AsyncIterator[Make]:
     made: list[ClusterClient] = []
 
     def one(user: dict[str, Any], clock: Any = None, **cluster: Any) -> ClusterClient:
-        target = choose(load(straw.kubeconfig(user, **cluster), {}))
+        target = choose(load(fake_cluster.kubeconfig(user, **cluster), {}))
         made.append(ClusterClient(target, clock=clock))
         return made[-1]
 
@@ -114,13 +114,13 @@ async def test_the_plugin_runs_once_with_its_arguments_and_variables(
 
 
 async def test_the_plugin_gets_the_cluster_if_requested(
-    make: Make, plugin: Plugin, straw: FakeCluster
+    make: Make, plugin: Plugin, fake_cluster: FakeCluster
 ) -> None:
     extension = {"name": "client.authentication.k8s.io/exec", "extension": {"audience": 7}}
     client = make(plugin.user(provideClusterInfo=True), extensions=[extension])
     assert await client.version()
     told = json.loads(plugin.runs[0][1])["spec"]["cluster"]
-    assert told["server"] == straw.server
+    assert told["server"] == fake_cluster.server
     assert told["config"] == {"audience": 7}
     assert told["certificate-authority-data"]
 
@@ -133,12 +133,12 @@ async def test_version_v1beta1(make: Make, plugin: Plugin) -> None:
 
 
 async def test_the_plugin_provides_a_certificate(
-    make: Make, plugin: Plugin, straw: FakeCluster
+    make: Make, plugin: Plugin, fake_cluster: FakeCluster
 ) -> None:
-    cert, key = straw.authority.issue("paul")
+    cert, key = fake_cluster.authority.issue("paul")
     plugin.answer(clientCertificateData=cert.decode(), clientKeyData=key.decode())
     assert await make(plugin.user()).version()
-    assert straw.moods.asked[-1][2] == "paul"
+    assert fake_cluster.rules.asked[-1][2] == "paul"
 
 
 class Tomorrow(SystemClock):
@@ -163,30 +163,30 @@ async def test_expired_credentials_are_renewed(make: Make, plugin: Plugin) -> No
 
 
 async def test_refused_credentials_are_renewed_once(
-    make: Make, plugin: Plugin, straw: FakeCluster
+    make: Make, plugin: Plugin, fake_cluster: FakeCluster
 ) -> None:
     client = make(plugin.user())
     await client.version()
-    straw.moods.tokens = {"simsim": "tina"}
+    fake_cluster.rules.tokens = {"simsim": "tina"}
     plugin.answer(token="simsim")
     await asyncio.gather(client.version(), client.version())
     assert len(plugin.runs) == 2
-    straw.moods.tokens = {}
+    fake_cluster.rules.tokens = {}
     plugin.answer(token="again")
-    before = len(straw.moods.asked)
+    before = len(fake_cluster.rules.asked)
     with pytest.raises(ApiError) as caught:
         await client.version()
     assert caught.value.code == 401
     assert len(plugin.runs) == 3
-    assert len(straw.moods.asked) == before + 2
+    assert len(fake_cluster.rules.asked) == before + 2
 
 
 async def test_a_new_certificate_opens_new_connections(
-    make: Make, plugin: Plugin, straw: FakeCluster
+    make: Make, plugin: Plugin, fake_cluster: FakeCluster
 ) -> None:
     clock = Tomorrow()
     for number, name in enumerate(("paul", "mary")):
-        cert, key = straw.authority.issue(name)
+        cert, key = fake_cluster.authority.issue(name)
         until = (datetime.now(UTC) + timedelta(hours=1 + 9 * number)).isoformat()
         plugin.answer(
             clientCertificateData=cert.decode(),
@@ -196,7 +196,7 @@ async def test_a_new_certificate_opens_new_connections(
         if not number:
             client = make(plugin.user(), clock)
         assert await client.version()
-        assert straw.moods.asked[-1][2] == name
+        assert fake_cluster.rules.asked[-1][2] == name
         clock.ahead = timedelta(hours=2)
 
 
@@ -206,11 +206,11 @@ async def test_a_token_takes_precedence_over_the_plugin(make: Make, plugin: Plug
 
 
 async def test_a_certificate_of_the_kubeconfig_takes_precedence(
-    make: Make, plugin: Plugin, straw: FakeCluster
+    make: Make, plugin: Plugin, fake_cluster: FakeCluster
 ) -> None:
-    assert await make(plugin.user() | straw.certificate("anne")).version()
+    assert await make(plugin.user() | fake_cluster.certificate("anne")).version()
     assert plugin.runs == []
-    assert straw.moods.asked[-1][2] == "anne"
+    assert fake_cluster.rules.asked[-1][2] == "anne"
 
 
 async def test_a_follow_survives_a_failing_plugin(make: Make, plugin: Plugin) -> None:
@@ -246,7 +246,7 @@ async def test_a_hanging_plugin_is_killed_with_its_children(make: Make, plugin: 
     child = "import subprocess, time; p = subprocess.Popen(['sleep', '300']);"
     child += "open(folder + '/pids', 'w').write(f'{os.getpid()} {p.pid}'); time.sleep(300)"
     plugin.write(child)
-    async with time_passes(exec_plugin.PLUGIN_SECONDS, once=plugin.pids):
+    async with jump_time(exec_plugin.PLUGIN_SECONDS, once=plugin.pids):
         with pytest.raises(PluginError, match="took too long and was killed"):
             await make(plugin.user()).version()
     pids = plugin.pids()
@@ -257,7 +257,7 @@ async def test_a_hanging_plugin_is_killed_with_its_children(make: Make, plugin: 
 async def test_leftover_children_of_a_plugin_are_killed(make: Make, plugin: Plugin) -> None:
     child = "import subprocess; p = subprocess.Popen(['sleep', '300']);"
     plugin.write(child + "open(folder + '/pids', 'w').write(str(p.pid))")
-    async with time_passes(exec_plugin.PLUGIN_SECONDS, once=plugin.pids):
+    async with jump_time(exec_plugin.PLUGIN_SECONDS, once=plugin.pids):
         with pytest.raises(PluginError, match="took too long and was killed"):
             await make(plugin.user()).version()
     pids = plugin.pids()

@@ -7,6 +7,7 @@ import errno
 import os
 import socket
 from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Any, cast
 
@@ -14,8 +15,8 @@ import pytest
 
 from podtui.api.spdy import Spdy
 from podtui.client import port_forward as module
-from podtui.client.connection import HttpConnection
 from podtui.client.port_forward import Forward, listen
+from podtui.errors import PodtuiError
 
 
 @dataclass
@@ -44,47 +45,58 @@ class _Leaving:
         yield _Message(self._spdy.data(1, b"", fin=True))
 
 
+class _Server:
+    """Opens WebSockets to a pod that refuses, or fails to."""
+
+    peer = "the API server"
+
+    def __init__(self, *, fails: bool = False) -> None:
+        self._fails = fails
+
+    @asynccontextmanager
+    async def socket(self, *_: object) -> AsyncIterator[_Leaving]:
+        if self._fails:
+            raise PodtuiError("no such pod")
+        yield _Leaving()
+
+
+def forward_to(server: _Server) -> Forward:
+    return Forward(cast("Any", server), "default", "web", 80, listen(0))
+
+
 async def test_a_failed_accept_does_not_end_the_forward(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    forward = Forward(
-        HttpConnection("http://x", cast("Any", None)), "default", "web", 80, listen(0)
-    )
+    forward = forward_to(_Server(fails=True))
     loop = asyncio.get_running_loop()
     accept, failures = loop.sock_accept, [OSError(errno.EMFILE, os.strerror(errno.EMFILE))]
+    problems: list[str] = []
 
     async def scarce(listener: socket.socket) -> Any:
+        problems.append(forward.problem)
         if failures:
             raise failures.pop()
         return await accept(listener)
 
-    async def serve(caller: socket.socket) -> None:
-        problems.append(forward.problem)
-        forward.connections -= 1
-        caller.close()
-
-    problems: list[str] = []
     monkeypatch.setattr(loop, "sock_accept", scarce)
-    monkeypatch.setattr(module, "_REST_SECONDS", 0.01)
-    monkeypatch.setattr(forward, "_serve", serve)
+    monkeypatch.setattr(module, "REST_SECONDS", 0.01)
     async with asyncio.timeout(10), asyncio.TaskGroup() as group:
         task = group.create_task(forward.run())
         reader, writer = await asyncio.open_connection("127.0.0.1", forward.local_port)
         assert await reader.read() == b""
         writer.close()
         task.cancel()
-    assert problems == ["cannot take a connection: Too many open files"]
+    assert problems[:2] == ["", "cannot take a connection: Too many open files"]
+    assert forward.problem == "no such pod"
 
 
 async def test_a_refusal_is_reported_after_the_server_disconnected() -> None:
-    forward = Forward(
-        HttpConnection("http://x", cast("Any", None)), "default", "web", 80, listen(0)
-    )
-    ours, theirs = socket.socketpair()
-    with ours, theirs:
-        ours.setblocking(False)
-        theirs.send(b"GET / HTTP/1.0")
-        async with asyncio.timeout(10):
-            said = await forward._carry(ours, cast("Any", _Leaving()))
-    forward.close()
-    assert said == "error forwarding port 80: refused"
+    forward = forward_to(_Server())
+    async with asyncio.timeout(10), asyncio.TaskGroup() as group:
+        task = group.create_task(forward.run())
+        reader, writer = await asyncio.open_connection("127.0.0.1", forward.local_port)
+        writer.write(b"GET / HTTP/1.0")
+        assert await reader.read() == b""
+        writer.close()
+        task.cancel()
+    assert forward.problem == "error forwarding port 80: refused"

@@ -116,7 +116,7 @@ async def _pump(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> N
 
 
 @pytest.fixture
-async def straw(tmp_path: Path) -> AsyncIterator[FakeCluster]:
+async def fake_cluster(tmp_path: Path) -> AsyncIterator[FakeCluster]:
     async with cluster(tmp_path) as it:
         yield it
 
@@ -131,25 +131,25 @@ async def proxy() -> AsyncIterator[Proxy]:
 
 
 async def test_tls_is_tunnelled_and_only_the_proxy_gets_its_password(
-    straw: FakeCluster, proxy: Proxy
+    fake_cluster: FakeCluster, proxy: Proxy
 ) -> None:
-    path = straw.kubeconfig({"token": "sesame"}, **{"proxy-url": f"http://{proxy.url}"})
+    path = fake_cluster.kubeconfig({"token": "sesame"}, **{"proxy-url": f"http://{proxy.url}"})
     client = ClusterClient(choose(load(path, {})))
     assert await client.version()
     await client.close()
     (head,) = proxy.heads
-    assert head.startswith(f"CONNECT {straw.server.removeprefix('https://')} ")
+    assert head.startswith(f"CONNECT {fake_cluster.server.removeprefix('https://')} ")
     assert f"Basic {base64.b64encode(b'me:hush').decode()}" in head
     assert "sesame" not in head
-    assert straw.moods.heads[-1]["Authorization"] == "Bearer sesame"
-    assert "Proxy-Authorization" not in straw.moods.heads[-1]
+    assert fake_cluster.rules.heads[-1]["Authorization"] == "Bearer sesame"
+    assert "Proxy-Authorization" not in fake_cluster.rules.heads[-1]
 
 
 async def test_a_refusing_proxy_is_named_without_its_password(
-    straw: FakeCluster, proxy: Proxy
+    fake_cluster: FakeCluster, proxy: Proxy
 ) -> None:
     proxy.refuses = True
-    path = straw.kubeconfig({"token": "sesame"}, **{"proxy-url": f"http://{proxy.url}"})
+    path = fake_cluster.kubeconfig({"token": "sesame"}, **{"proxy-url": f"http://{proxy.url}"})
     client = ClusterClient(choose(load(path, {})))
     with pytest.raises(AgentUnavailable, match="the proxy refused: 407") as caught:
         await client.version()

@@ -278,7 +278,10 @@ async def test_followed_logs_arrive_as_they_are_written(client: UnixClient, serv
 async def test_refused_logs(client: UnixClient, served: Served) -> None:
     with pytest.raises(ApiError, match='pods "web" not found'):
         await read_log(client, LOG)
-    await served.store.put("pods", pod("web"))
+    web = pod("web")
+    waiting = structs.replace(web.spec.containers[0], name="waiting")
+    spec = structs.replace(web.spec, containers=(*web.spec.containers, waiting))
+    await served.store.put("pods", structs.replace(web, spec=spec))
     with pytest.raises(ApiError, match="waiting to start") as refused:
         await read_log(client, replace(LOG, container="waiting"))
     assert refused.value.code == 400

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import pytest
 from kubelet_world import DEAF, FOREVER, World, container, ends, no_file, pod
@@ -24,6 +25,7 @@ from podtui.api.v1 import (
     Volume,
     VolumeMount,
 )
+from podtui.store.resources import Resource
 
 pytestmark = pytest.mark.virtual_time
 UID = "uid-web-n1"
@@ -207,19 +209,24 @@ GOLDEN = {
 
 
 class Told:
-    """Every event as reported, before repetitions are combined."""
+    """Every event of a pod, repetitions included, in the order in which they were stored."""
 
     def __init__(self, world: World) -> None:
         self.events: list[Event] = []
-        record = world.kubelet._events.pod
+        counts: dict[str, int] = {}
+        put = world.store.put
 
-        def note(about: Pod, kind: str, reason: str, message: str, path: str = "") -> None:
-            found = (kind, reason, path, message)
-            if reason != "BackOff" or not self.events or self.events[-1] != found:
-                self.events.append(found)
-            record(about, kind, reason, message, path)
+        async def note(resource: Resource, item: Any) -> Any:
+            if resource == "events" and item.involvedObject.kind == "Pod":
+                found = (item.type, item.reason, item.involvedObject.fieldPath, item.message)
+                new = item.count - counts.get(item.metadata.name, 0)
+                counts[item.metadata.name] = item.count
+                for _ in range(new):
+                    if item.reason != "BackOff" or not self.events or self.events[-1] != found:
+                        self.events.append(found)
+            return await put(resource, item)
 
-        world.kubelet._events.pod = note  # type: ignore[method-assign]
+        world.store.put = note  # type: ignore[method-assign]
 
 
 @pytest.mark.parametrize("name", GOLDEN)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import itertools
 import json
@@ -10,7 +11,7 @@ from collections.abc import AsyncIterator
 import pytest
 from kubelet_world import World, container, pod
 
-from podtui.api.v1 import LocalObjectReference, ObjectMeta, Pod, PodStatus, Secret
+from podtui.api.v1 import LocalObjectReference, ObjectMeta, Pod, Secret
 from podtui.errors import EngineError, ImagePullError
 from podtui.manifest.folder_state import Folder
 from podtui.runtime.protocol import RegistryAuth
@@ -21,22 +22,21 @@ ABSENT = "manifest for nosuch:1 not found: manifest unknown: nosuch:1"
 
 
 async def waitings(world: World, seconds: float) -> list[tuple[str, str]]:
-    """Return the waiting reasons and messages of the only container, in order, from every status
-    that was set: records may omit short-lived ones.
-    """
+    """Return the waiting reasons and messages of the only container, in order of appearance."""
     found: list[tuple[str, str]] = []
-    statuses = world.kubelet._statuses
-    put = statuses.set
 
-    def noted(pod: Pod, status: PodStatus) -> None:
-        for one in status.containerStatuses:
-            waiting = one.state.waiting
-            if waiting is not None and (waiting.reason, waiting.message) not in found:
-                found.append((waiting.reason, waiting.message))
-        put(pod, status)
+    async def follow() -> None:
+        async for change in world.store.watch("pods"):
+            assert isinstance(change.object, Pod)
+            for one in change.object.status.containerStatuses:
+                waiting = one.state.waiting
+                if waiting is not None and (waiting.reason, waiting.message) not in found:
+                    found.append((waiting.reason, waiting.message))
 
-    statuses.set = noted  # type: ignore[method-assign]
-    await world.sleep(seconds)
+    async with asyncio.TaskGroup() as group:
+        task = group.create_task(follow())
+        await world.sleep(seconds)
+        task.cancel()
     return found
 
 

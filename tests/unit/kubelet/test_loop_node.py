@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import itertools
 from dataclasses import replace
 from pathlib import Path
@@ -10,12 +9,11 @@ from pathlib import Path
 import aiohttp
 import pytest
 from fake_host import FakeHost
-from kubelet_world import World, container, pod, with_env
+from kubelet_world import PRESENT, World, container, pod, with_env
 
 from podtui.api.v1 import ContainerPort, Pod, ResourceRequirements
 from podtui.errors import EngineUnavailable, LogError
 from podtui.manifest.diagnose import read_manifest
-from podtui.manifest.folder_state import Folder
 from podtui.manifest.identity import from_record
 from podtui.runtime.memory import Behaviour
 from podtui.runtime.protocol import EngineInfo, LogOptions
@@ -197,12 +195,7 @@ async def test_an_unreadable_folder_removes_no_pods() -> None:
         world.add(pod())
         await world.until(world.runs(UID))
         await world.stop_kubelet()
-
-        async def unreadable():
-            yield Folder(error="/m: Permission denied")
-            await asyncio.sleep(1e6)
-
-        world._folders = unreadable  # type: ignore[method-assign]
+        world.folder_error = "/m: Permission denied"
         await world.start_kubelet()
         await world.sleep(120.0)
         assert len(world.running_containers(UID)) == 1
@@ -586,7 +579,7 @@ async def test_a_hang_is_reported_whatever_call_is_under_way(short: float) -> No
         await world.until(world.runs(UID))
         for seconds in (short, 60.0):
             # The list of images is due in the middle of the hang.
-            world.kubelet._node.images_changed()
+            await world.kubelet.images.pull(PRESENT, lambda _: None)
             for verb in verbs:
                 world.engine.faults.hold(verb)
             began = world.clock.monotonic()
@@ -600,6 +593,7 @@ async def test_a_hang_is_reported_whatever_call_is_under_way(short: float) -> No
             for verb in verbs:
                 world.engine.faults.release(verb)
             await world.sleep(2.0)
-        took = await world.until(lambda: world.kubelet._link.ready)
-        assert took < 10.0
-        assert (await ready(world))[0] == "True"
+        began = world.clock.monotonic()
+        while (await ready(world))[0] != "True":
+            await world.sleep(0.5)
+            assert world.clock.monotonic() - began < 10.0

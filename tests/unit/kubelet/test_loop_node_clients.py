@@ -99,10 +99,20 @@ async def test_the_lease_is_renewed_every_ten_seconds() -> None:
         assert lease.spec.renewTime > renewed
 
 
-async def test_a_deleted_node_is_recreated() -> None:
+async def test_a_deleted_node_registers_again() -> None:
     world = World()
     async with world.running():
-        await world.sleep(1.0)
+        world.add(pod("static"))
+        await world.until(world.runs("uid-static"))
+        await edit(world, taints=(MARKED,))
+        before = await world.node()
         await world.store.delete("nodes", "", "n1")
-        await world.sleep(310.0)
-        assert (await world.node()).metadata.labels["kubernetes.io/hostname"] == "n1"
+        await world.sleep(1.0)
+        node = await world.node()
+        assert node.metadata.labels["kubernetes.io/hostname"] == "n1"
+        # Clients that wait for the deletion must see another object.
+        assert node.metadata.uid != before.metadata.uid
+        assert not node.spec.taints
+        await world.create(api_pod("late"))
+        await world.until(world.runs("uid-late"))
+        assert world.runs("uid-static")()

@@ -5,10 +5,10 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator
 from datetime import UTC, datetime
-from typing import cast
+from typing import Any, cast
 
 import pytest
-from kubelet_world import World, container, pod
+from kubelet_world import World, pod
 from msgspec import structs
 from virtual_time import VirtualClock, settle, virtual
 
@@ -29,6 +29,7 @@ from podtui.kubelet.status.status_manager import RETRY_SECONDS, StatusManager
 from podtui.runtime.protocol import ContainerState, Runtime, RuntimeEvent, RuntimeSnapshot
 from podtui.store import open_store
 from podtui.store.protocol import WatchType
+from podtui.store.resources import Resource
 
 NOW = datetime(2026, 1, 1, 12, 0, 0, 123456, tzinfo=UTC)
 
@@ -264,13 +265,25 @@ async def test_a_status_that_could_not_be_written_is_retried() -> None:
 
 
 @pytest.mark.virtual_time
-async def test_termination_messages_are_stored() -> None:
+async def test_pending_events_are_stored_when_the_kubelet_ends() -> None:
     world = World()
+    put, ends = world.store.put, asyncio.Event()
+
+    async def stuck(resource: Resource, item: Any) -> Any:
+        """Store no event until the kubelet ends."""
+        if resource == "events" and not ends.is_set():
+            try:
+                await asyncio.Event().wait()
+            finally:
+                ends.set()
+        return await put(resource, item)
+
+    world.store.put = stuck  # type: ignore[method-assign]
     async with world.running():
-        world.add(pod("web-n1", "", container(image="UPPER CASE")))
-        await world.until(lambda: bool(world.phase()))
-        world.kubelet._events.node("Normal", "Last", "words")
-    assert "Last" in {e.reason for e in await world.events("n1")}
+        world.add(pod())
+        await world.until(world.runs("uid-web-n1"))
+        assert not await world.events()
+    assert [e.reason for e in await world.events()] == ["Pulled", "Created", "Started"]
 
 
 @pytest.mark.virtual_time

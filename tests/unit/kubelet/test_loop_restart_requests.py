@@ -13,8 +13,8 @@ UID = "uid-web-n1"
 
 
 def waiting(world: World) -> str:
-    status = world.kubelet._statuses.get(UID)
-    states = () if status is None else status.containerStatuses
+    found = world.shown()
+    states = () if found is None else found.status.containerStatuses
     return " ".join(one.state.waiting.reason for one in states if one.state.waiting is not None)
 
 

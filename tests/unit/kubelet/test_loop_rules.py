@@ -13,7 +13,7 @@ from podtui.api.v1 import (
     PodReadinessGate,
 )
 from podtui.runtime.memory import Behaviour
-from podtui.runtime.memory.images import invent
+from podtui.runtime.memory.images import simulated_image
 from podtui.runtime.protocol import ContainerConfig, ContainerState
 
 pytestmark = pytest.mark.virtual_time
@@ -273,7 +273,7 @@ async def test_case_104_a_sidecar_without_its_image_blocks_the_others(policy: st
         assert reason((await statuses(world))["side"]) == "ErrImageNeverPull"
         told = await world.events("web-n1", "ErrImageNeverPull")
         assert (told[0].count or 0) >= 4, "it is tried for ever"
-        world.engine.images.add(invent("absent:1"), "absent:1")
+        world.engine.images.add(simulated_image("absent:1"), "absent:1")
         await world.until(lambda: bool(world.containers(UID, "later")), 30.0)
 
 

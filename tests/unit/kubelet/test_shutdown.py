@@ -72,7 +72,7 @@ async def test_pods_are_terminated_by_priority_with_a_reason() -> None:
         world.add(pod("once", policy="Never", priority=CRITICAL))
         await world.until(lambda: len(world.running_containers()) == 3)
         began = world.clock.monotonic()
-        async with world.also(world.kubelet.shut_down) as done:
+        async with world.running_beside(world.kubelet.shut_down) as done:
             await world.sleep(1.0)
             node = await world.node()
             ready = next(one for one in node.status.conditions if one.type == "Ready")

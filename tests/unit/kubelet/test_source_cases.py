@@ -11,7 +11,7 @@ from podtui.api import names
 from podtui.api.local import ManifestState
 from podtui.api.v1 import Event, Pod
 from podtui.runtime.memory import Behaviour
-from podtui.runtime.memory.images import invent
+from podtui.runtime.memory.images import simulated_image
 from podtui.runtime.protocol import ContainerRecord
 
 pytestmark = pytest.mark.virtual_time
@@ -98,7 +98,7 @@ async def test_an_edit_ends_the_old_pod_before_the_new_one_starts() -> None:
 
 async def test_another_image_under_a_fixed_uid_restarts_the_container_in_its_sandbox() -> None:
     world = FolderWorld()
-    world.engine.images.add(invent("busybox:2"), "busybox:2")
+    world.engine.images.add(simulated_image("busybox:2"), "busybox:2")
     async with world.running():
         old = await running(world, FIXED)
         (sandbox,) = world.sandboxes()
@@ -150,7 +150,7 @@ async def test_a_manifest_that_becomes_invalid(strict: bool) -> None:
         world.put("web.yaml", BROKEN)
         await world.sleep(5.0)
         assert [c.id for c in world.running_containers()] == [old.id]
-        world.list_in_full()
+        world.full_list()
         if strict:
             await world.until(world.gone())
             assert await world.record() is None

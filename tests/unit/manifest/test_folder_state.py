@@ -25,11 +25,11 @@ from podtui.manifest.listing import Stamp
 from podtui.manifest.objects import object_key
 from podtui.manifest.result import (
     ReadResult,
+    accept_if_complete,
     kept_immutable,
     missing_keys,
     name_missing,
     object_keys,
-    settle,
 )
 
 NAMES = ("a", "b", "c", "d")
@@ -106,7 +106,7 @@ class Scratch:
                 notes = good.metadata.annotations
                 self.seen.setdefault(good.metadata.uid, notes[labels.CONFIG_SEEN])
         file.result = result = kept_immutable(file.objects, result, path_of(name))
-        if not result.broken or result.candidate is not None or self.strict:
+        if not result.invalid or result.candidate is not None or self.strict:
             file.objects = result.objects
 
     def ignore(self, name: str, sight: int, reason: str) -> None:
@@ -119,9 +119,9 @@ class Scratch:
     def forget(self, name: str) -> None:
         self.files.pop(name, None)
 
-    def drop_broken(self) -> None:
+    def drop_invalid(self) -> None:
         for file in self.files.values():
-            if file.result is not None and file.result.broken:
+            if file.result is not None and file.result.invalid:
                 file.good = file.raw = None
 
     def folder(self, moment: str, error: str) -> Folder:
@@ -159,7 +159,7 @@ class Scratch:
     def _stand(self, file: File, there: set[Any], moment: str) -> FileState:
         if file.result is None:
             return FileState(file, ManifestState.IGNORED, ReadResult())
-        result = settle(file.result, there)
+        result = accept_if_complete(file.result, there)
         items = [item for one in self.files.values() for item in one.objects]
         held = {
             key: frozenset[str]().union(*(object_keys(it) for it in items if object_key(it) == key))
@@ -173,7 +173,7 @@ class Scratch:
                 seen = self.seen.setdefault(pod.metadata.uid, moment)
                 file.raw, file.good = pod, with_seen(pod, seen)
             return FileState(file, ManifestState.ACCEPTED, result, file.good, file.objects)
-        if result.broken:
+        if result.invalid:
             kept = file.good is not None or (file.objects and result.candidate is None)
             state = ManifestState.LAST_GOOD if kept else ManifestState.INVALID
             return FileState(file, state, result, file.good, file.objects)
@@ -186,7 +186,7 @@ steps = st.one_of(
     st.tuples(st.just("read"), st.sampled_from(NAMES), st.sampled_from(TEXTS), st.integers(0, 3)),
     st.tuples(st.just("forget"), st.sampled_from(NAMES)),
     st.tuples(st.just("ignore"), st.sampled_from(NAMES), st.sampled_from(("a link", "a pipe"))),
-    st.tuples(st.just("drop_broken")),
+    st.tuples(st.just("drop_invalid")),
     st.tuples(st.just("folder"), st.sampled_from(("", "", "", "denied"))),
     st.tuples(st.just("folder"), st.just("")),
     st.tuples(st.just("read"), st.sampled_from(NAMES), st.just("kind: ["), st.just(0)),
@@ -230,9 +230,9 @@ def test_the_state_depends_only_on_its_files(
             case ("ignore", name, reason):
                 state.ignore(name, path_of(name), sight, reason)
                 scratch.ignore(name, sight, reason)
-            case ("drop_broken",):
-                state.drop_broken()
-                scratch.drop_broken()
+            case ("drop_invalid",):
+                state.drop_invalid()
+                scratch.drop_invalid()
             case ("folder", error):
                 folder = state.folder(str(moment), error)
                 assert folder == scratch.folder(str(moment), error)
@@ -298,7 +298,7 @@ def test_a_dropped_version_is_removed_without_a_file_change() -> None:
     state = filled(2)
     enter(state, "f1", "kind: [", 2)
     assert state.folder("2").manifests["f1"].status.state is ManifestState.LAST_GOOD
-    state.drop_broken()
+    state.drop_invalid()
     folder = state.folder("3")
     assert folder.manifests["f1"].status.state is ManifestState.INVALID
     assert len(folder.pods) == 1

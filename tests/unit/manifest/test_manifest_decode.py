@@ -248,8 +248,8 @@ def test_a_kind_similar_to_a_supported_one_is_an_error() -> None:
 def test_golden_not_a_pod() -> None:
     text = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: not-a-pod}\ndata: {a: b}\n"
     assert read(text).pods == ()
-    assert read(text, strict=True).broken
-    assert not read(text).broken  # departure 7
+    assert read(text, strict=True).invalid
+    assert not read(text).invalid  # departure 7
 
 
 def test_kind_and_version_are_required() -> None:
@@ -417,7 +417,7 @@ def test_the_number_of_errors_is_limited() -> None:
     found = result.diagnostics
     assert len(found) == MAX_DIAGNOSTICS + 1
     assert found[-1].code == "MoreProblems"
-    assert result.broken
+    assert result.invalid
 
 
 def test_every_decoded_tree_builds_a_pod() -> None:

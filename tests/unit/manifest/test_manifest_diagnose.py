@@ -8,7 +8,7 @@ from manifests import NODE, pod_text
 from podtui.api.local import Severity
 from podtui.manifest.diagnose import MAX_TEXT, read_manifest
 from podtui.manifest.objects import object_key
-from podtui.manifest.result import ReadResult, settle
+from podtui.manifest.result import ReadResult, accept_if_complete
 
 SECRET = "apiVersion: v1\nkind: Secret\nmetadata: {name: s}\nstringData: {password: hunter2}\n"
 CONFIG = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: m}\ndata: {A: b}\n"
@@ -91,8 +91,8 @@ def test_departure_7_objects_of_the_folder_resolve() -> None:
             "  volumes: [{name: v, secret: {secretName: s}}]\n"
         )
     )
-    assert settle(result, {object_key(config)}).pods == ()
-    settled = settle(result, {object_key(config), object_key(secret)})
+    assert accept_if_complete(result, {object_key(config)}).pods == ()
+    settled = accept_if_complete(result, {object_key(config), object_key(secret)})
     assert [pod.metadata.name for pod in settled.pods] == ["web-n1"]
     assert {(d.code, d.severity) for d in settled.diagnostics} == {
         ("NotPortable", Severity.WARNING)
@@ -108,7 +108,7 @@ def test_departure_7_does_not_affect_other_refusals() -> None:
         "  volumes: [{name: v, cephfs: {monitors: [a], secretRef: {name: s}}}]\n",
     ):
         result = read(pod_text(extra=extra))
-        assert settle(result, {object_key(secret)}).pods == ()
+        assert accept_if_complete(result, {object_key(secret)}).pods == ()
 
 
 def test_departure_7_does_not_exist_when_strict() -> None:
@@ -137,7 +137,7 @@ def test_invalid_objects_are_diagnosed(text: str, field: str) -> None:
     result = read(text)
     assert result.objects == ()
     assert [d.field for d in result.diagnostics] == [field]
-    assert result.broken
+    assert result.invalid
 
 
 def test_text_is_truncated_and_undecodable_bytes_replaced() -> None:
@@ -156,7 +156,7 @@ def test_control_sequences_never_reach_a_message() -> None:
     ]
     for text in texts:
         result = read(text)
-        assert result.broken
+        assert result.invalid
         for said in result.diagnostics:
             assert (said.message + said.field + said.fix).isprintable(), said
 

@@ -11,7 +11,7 @@ from manifests import NODE, pod_text
 from podtui.api.local import Diagnostic, Severity
 from podtui.api.v1 import ConfigMap, Secret
 from podtui.manifest.diagnose import read_manifest
-from podtui.manifest.result import ReadResult, settle
+from podtui.manifest.result import ReadResult, accept_if_complete
 
 CONFIG = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: c}\ndata: {A: b}\n"
 SECRET = "apiVersion: v1\nkind: Secret\nmetadata: {name: s}\n"
@@ -46,7 +46,7 @@ def test_a_config_map_beside_its_pod() -> None:
     for documents in ((pod_text(extra=USES), CONFIG), (CONFIG, pod_text(extra=USES))):
         result = read(*documents)
         assert made(result) == ["web-n1", "c"]
-        settled = settle(result, [("ConfigMap", "default", "c")])
+        settled = accept_if_complete(result, [("ConfigMap", "default", "c")])
         assert [d.code for d in settled.diagnostics] == ["NotPortable"]
         assert settled.pods
 
@@ -117,7 +117,7 @@ def test_a_list_in_json() -> None:
 @pytest.mark.parametrize("text", ["items: 3", "items: []"])
 def test_an_empty_list_is_not_a_manifest(text: str) -> None:
     result = read(f"apiVersion: v1\nkind: List\n{text}\n")
-    assert result.broken
+    assert result.invalid
     assert made(result) == []
 
 
@@ -295,7 +295,7 @@ def test_no_message_contains_secret_data(text: str, beside: str, strict: bool) -
 @pytest.mark.parametrize("number", ["271828", "2.71828", ".inf"])
 def test_messages_contain_no_numbers_of_a_secret(number: str) -> None:
     result = read(SECRET + f"stringData: {{pin: {number}}}\n")
-    assert result.broken
+    assert result.invalid
     assert number not in "".join(d.message + d.fix for d in result.diagnostics)
 
 
@@ -306,5 +306,5 @@ def test_secrets_in_json_or_with_a_misspelt_kind_are_protected() -> None:
 
 def test_a_list_of_secrets_is_protected() -> None:
     result = read(as_list(SECRET + f"data: {{a: {HIDDEN}!}}\n"))
-    assert result.broken
+    assert result.invalid
     assert HIDDEN not in str(result)

@@ -13,6 +13,7 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
+from asyncinotify import Inotify
 from manifests import NODE, Watched, images, names, pod_text, put, states, watch
 
 from podtui.api import names as labels
@@ -29,7 +30,7 @@ BROKEN = "kind: ["
 @pytest.fixture(autouse=True)
 def quick_looks(monkeypatch: pytest.MonkeyPatch) -> None:
     """Poll more often than each second for changes without an event."""
-    monkeypatch.setattr(folder_module, "_POLL_SECONDS", 0.1)
+    monkeypatch.setattr(folder_module, "POLL_SECONDS", 0.1)
 
 
 async def first(path: Path) -> Folder:
@@ -497,7 +498,7 @@ async def test_a_folder_that_cannot_be_watched_is_polled(
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr("podtui.manifest.watch.Inotify.add_watch", none_left)
-    monkeypatch.setattr("podtui.manifest.watch._POLL_MS", 20)
+    monkeypatch.setattr("podtui.manifest.watch.POLL_MS", 20)
     async with watch(folder, full_list_seconds=600.0) as watched:
         put(folder / "web.yaml", pod_text())
         await watched.until(lambda f: names(f) == ["web-n1"])
@@ -534,7 +535,7 @@ async def test_only_the_changed_file_is_examined(
         os.utime(folder / f"p{i}.yaml", (1, 1))  # what is fresh is read twice
     listings = Listings(monkeypatch)
     # On a busy machine a poll can come before the watch's own word, and then lists everything.
-    monkeypatch.setattr(folder_module, "_POLL_SECONDS", 600.0)
+    monkeypatch.setattr(folder_module, "POLL_SECONDS", 600.0)
     async with watch(folder, full_list_seconds=600.0) as watched:
         begun = listings.full
         put(folder / "p7.yaml", pod_text("p7", image="busybox:2"))
@@ -567,10 +568,13 @@ async def test_links_are_checked_on_every_change(folder: Path) -> None:
 async def test_changes_missed_by_the_watch_are_found(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def take(*_: object) -> None:
-        """Drop all changes."""
+    take = Inotify.sync_get
 
-    monkeypatch.setattr("podtui.manifest.watch.FolderWatch._take", take)
+    def drop(inotify: Inotify) -> None:
+        while take(inotify) is not None:
+            pass
+
+    monkeypatch.setattr(Inotify, "sync_get", drop)
     async with watch(folder, full_list_seconds=0.05) as watched:
         put(folder / "web.yaml", pod_text())
         await watched.until(lambda f: names(f) == ["web-n1"])
@@ -585,7 +589,7 @@ async def test_an_event_overflow_triggers_a_listing(
     (folder / "a.yaml").write_text(pod_text())
     (folder / "notes.txt").touch()
     listings = Listings(monkeypatch)
-    monkeypatch.setattr(folder_module, "_POLL_SECONDS", 600.0)
+    monkeypatch.setattr(folder_module, "POLL_SECONDS", 600.0)
     async with watch(folder, full_list_seconds=600.0) as watched:
         begun = listings.full
         # Equal events in a row count as one.
@@ -601,7 +605,7 @@ async def test_a_recreated_folder_is_watched_again(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Also if the file system reuses the inode number."""
-    monkeypatch.setattr(folder_module, "_POLL_SECONDS", 600.0)
+    monkeypatch.setattr(folder_module, "POLL_SECONDS", 600.0)
     async with watch(folder, full_list_seconds=600.0) as watched:
         put(folder / "a.yaml", pod_text("a"))
         await watched.until(lambda f: names(f) == ["a-n1"])

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from benchmarks.__main__ import ALL, TARGET
-from benchmarks.beside import epoch, shares, told
+from benchmarks.beside import cost_rows, epoch, shares
 from benchmarks.following import gaps
 from benchmarks.report import Absent, Row, markdown, replaced, row
 
@@ -66,7 +66,7 @@ def test_lost_lines_are_counted(numbers: list[int], expected: int) -> None:
 def test_the_cost_of_two_processes_is_listed_and_summed() -> None:
     cost = shares({"screen": 1.0, "agent": 4.0}, {"screen": 1.5, "agent": 4.25}, 10.0)
     assert cost == {"screen": 5.0, "agent": 2.5}
-    rows = [found for found in told("podtui", "CPU", cost, "%") if isinstance(found, Row)]
+    rows = [found for found in cost_rows("podtui", "CPU", cost, "%") if isinstance(found, Row)]
     assert [found.name for found in rows] == [
         "podtui, the screen: CPU", "podtui, the agent: CPU", "podtui, screen and agent: CPU",
     ]  # fmt: skip
@@ -74,7 +74,7 @@ def test_the_cost_of_two_processes_is_listed_and_summed() -> None:
 
 
 def test_one_process_is_compared_with_the_sum_of_the_others() -> None:
-    (found,) = told("peer", "CPU", {"screen": 8.0}, "%", {"screen": 3.0, "agent": 1.0})
+    (found,) = cost_rows("peer", "CPU", {"screen": 8.0}, "%", {"screen": 3.0, "agent": 1.0})
     assert isinstance(found, Row)
     assert (found.name, found.floor, found.ratio) == ("peer: CPU", 4.0, 2.0)
 

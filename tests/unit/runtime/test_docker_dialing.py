@@ -36,7 +36,7 @@ async def sockets() -> AsyncIterator[NamespaceSockets]:
 def helper_that(answer: str, monkeypatch: pytest.MonkeyPatch, folder: Path) -> None:
     script = folder / "helper.py"
     script.write_text(ANSWER.format(answer=answer))
-    monkeypatch.setattr(dialing, "_HELPER", script)
+    monkeypatch.setattr(dialing, "HELPER", script)
 
 
 async def ask(sockets: NamespaceSockets) -> socket.socket:
@@ -47,18 +47,20 @@ async def test_a_socket_comes_from_the_helper(
     sockets: NamespaceSockets, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     answer = "s = socket.socket(); socket.send_fds(channel, [b'0'], [s.fileno()])"
-    helper_that(answer, monkeypatch, tmp_path)
+    pid = tmp_path / "pid"
+    helper_that(f"open({str(pid)!r}, 'w').write(str(os.getpid())); {answer}", monkeypatch, tmp_path)
     for _ in range(2):
         with await ask(sockets) as sock:
             assert (sock.family, sock.type) == (socket.AF_INET, socket.SOCK_STREAM)
             assert not sock.getblocking()
-    helper = sockets._helper
-    assert helper is not None
+    helper = pid.read_text()
+    os.kill(int(helper), 0)
     await sockets.close()
-    assert helper.returncode is not None
+    with pytest.raises(ProcessLookupError):
+        os.kill(int(helper), 0)
     # The next socket starts another helper.
     with await ask(sockets):
-        assert sockets._helper is not helper
+        assert pid.read_text() != helper
 
 
 async def test_the_helper_refuses(

@@ -93,7 +93,7 @@ class Engine:
 
 async def follow(engine: Engine, trail: Trail, found: list[str]) -> None:
     log = _Log(cast("Any", engine), "c", LogOptions(follow=True), terminal=False)
-    async for lines in log.coming(trail):
+    async for lines in log.lines_after(trail):
         found.extend(line.content.decode() for line in lines)
 
 
@@ -147,7 +147,7 @@ async def test_lines_rotated_away_before_reading_are_reported() -> None:
     found: list[tuple[str, str]] = []
     with suppress(TimeoutError):
         async with asyncio.timeout(20):
-            async for lines in log.coming(trail):
+            async for lines in log.lines_after(trail):
                 found.extend((line.content.decode(), line.gap) for line in lines)
     assert found == [("x", LOST), ("y", ""), ("z", "")]
 

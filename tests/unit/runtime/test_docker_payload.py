@@ -26,7 +26,7 @@ from podtui.runtime.docker.payload import (
     update_payload,
 )
 from podtui.runtime.docker.sandboxes import page_options, source_address
-from podtui.runtime.docker.storage import first_places, lay_out
+from podtui.runtime.docker.storage import compute_layout, first_places
 from podtui.runtime.protocol import (
     ContainerConfig,
     EngineInfo,
@@ -158,7 +158,7 @@ def test_huge_pages_are_a_separate_volume() -> None:
         "o": "mode=777,uid=0,gid=7,size=4194304,pagesize=2097152",
     }
     assert first_places((volume,)) == {}
-    layout = lay_out((volume,), {}, fresh=True, filled=True, memory_volume={"huge": "e"})
+    layout = compute_layout((volume,), {}, fresh=True, filled=True, memory_volume={"huge": "e"})
     assert (layout.places, layout.uploads) == ({"huge": "memory:e"}, ())
 
 

@@ -33,9 +33,9 @@ from podtui.runtime.docker.payload import (
     sandbox_payload,
 )
 from podtui.runtime.docker.storage import (
+    compute_layout,
     first_places,
     inside,
-    lay_out,
     read_places,
     signs_of_filling,
     tar_of,
@@ -452,7 +452,7 @@ def test_privileged_is_granted_partly_if_refused() -> None:
 def test_plain_volumes_take_spares_and_need_no_upload() -> None:
     volumes = [PodVolume(name=f"v{n}") for n in range(18)]
     places = first_places(volumes)
-    layout = lay_out(volumes, places, fresh=True, filled=True, memory_volume={})
+    layout = compute_layout(volumes, places, fresh=True, filled=True, memory_volume={})
     assert layout.places["v0"] == "v/00"
     assert layout.places["v16"] == "volumes/v16"
     assert [e.path for e in layout.uploads] == ["volumes/v16", "volumes/v17"]
@@ -464,7 +464,7 @@ def test_volumes_with_files_or_modes_are_uploaded() -> None:
         PodVolume(name="files", files=(VolumeFile(path="a/b/c", content=b"x", mode=0o400),)),
         PodVolume(name="mem", memory=True, files=(VolumeFile(path="late"),)),
     )
-    layout = lay_out(
+    layout = compute_layout(
         volumes, first_places(volumes), fresh=True, filled=True, memory_volume={"mem": "tm"}
     )
     assert layout.places == {"group": "volumes/group", "files": "v/00", "mem": "memory:tm"}
@@ -480,14 +480,14 @@ def test_volumes_with_files_or_modes_are_uploaded() -> None:
 
 def test_a_later_attempt_reuses_its_volumes_and_creates_new_ones() -> None:
     volumes = (PodVolume(name="old"), PodVolume(name="new"))
-    layout = lay_out(volumes, {"old": "v/00"}, fresh=False, filled=False, memory_volume={})
+    layout = compute_layout(volumes, {"old": "v/00"}, fresh=False, filled=False, memory_volume={})
     assert layout.places == {"old": "v/00", "new": "volumes/new"}
     assert [e.path for e in layout.uploads] == ["volumes/new"]
 
 
 def test_marks_of_a_filled_volume() -> None:
     volumes = (PodVolume(name="old"), PodVolume(name="new"), PodVolume(name="mem", memory=True))
-    layout = lay_out(
+    layout = compute_layout(
         volumes, {"old": "v/00"}, fresh=False, filled=False, memory_volume={"mem": "tm"}
     )
     assert signs_of_filling(layout, by_engine=True) == ("v/00", "volumes")
@@ -496,7 +496,9 @@ def test_marks_of_a_filled_volume() -> None:
 
 def test_an_engine_without_volume_copy_gets_uploads() -> None:
     volumes = (PodVolume(name="plain"), PodVolume(name="odd", mode=0o700))
-    layout = lay_out(volumes, first_places(volumes), fresh=True, filled=False, memory_volume={})
+    layout = compute_layout(
+        volumes, first_places(volumes), fresh=True, filled=False, memory_volume={}
+    )
     assert [(e.path, e.mode) for e in layout.uploads] == [
         ("t", 0o755),
         ("v", 0o755),

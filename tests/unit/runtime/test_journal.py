@@ -13,7 +13,7 @@ from podtui.errors import EngineConflict, EngineError, EngineNotFound
 from podtui.runtime import command_lines as lines
 from podtui.runtime.journal import GIVEN_UP, Journal, _Journaled, journaled
 from podtui.runtime.memory import MemoryEngine, MemoryRuntime
-from podtui.runtime.memory.images import invent
+from podtui.runtime.memory.images import simulated_image
 from podtui.runtime.protocol import (
     ContainerConfig,
     Mount,
@@ -64,7 +64,7 @@ def test_every_changing_call_is_recorded() -> None:
 async def test_calls_of_a_pod_are_recorded_in_order_with_their_owner() -> None:
     clock = VirtualClock()
     journal = Journal(clock)
-    engine = MemoryEngine(clock=clock, images={IMAGE: invent(IMAGE)})
+    engine = MemoryEngine(clock=clock, images={IMAGE: simulated_image(IMAGE)})
     runtime = journaled(MemoryRuntime(clock=clock, engine=engine), journal)
     await runtime.connect()
     box = await runtime.run_sandbox(sandbox())
@@ -87,7 +87,7 @@ async def test_calls_of_a_pod_are_recorded_in_order_with_their_owner() -> None:
 
 async def test_containers_of_an_earlier_agent_have_their_owner() -> None:
     clock = VirtualClock()
-    engine = MemoryEngine(clock=clock, images={IMAGE: invent(IMAGE)})
+    engine = MemoryEngine(clock=clock, images={IMAGE: simulated_image(IMAGE)})
     first = MemoryRuntime(clock=clock, engine=engine)
     box = await first.run_sandbox(sandbox())
     journal = Journal(clock)
@@ -111,7 +111,7 @@ async def test_a_failure_is_recorded_with_its_reason_and_raised() -> None:
 async def test_a_session_that_cannot_be_opened_is_a_failure() -> None:
     clock = VirtualClock()
     journal = Journal(clock)
-    engine = MemoryEngine(clock=clock, images={IMAGE: invent(IMAGE)})
+    engine = MemoryEngine(clock=clock, images={IMAGE: simulated_image(IMAGE)})
     runtime = journaled(MemoryRuntime(clock=clock, engine=engine), journal)
     box = await runtime.run_sandbox(sandbox())
     made = await runtime.create_container(box.id, container())
@@ -147,7 +147,7 @@ async def test_a_call_has_its_duration() -> None:
 async def test_a_cancelled_call_is_not_shown_as_completed() -> None:
     clock = VirtualClock()
     journal = Journal(clock)
-    engine = MemoryEngine(clock=clock, images={IMAGE: invent(IMAGE)})
+    engine = MemoryEngine(clock=clock, images={IMAGE: simulated_image(IMAGE)})
     engine.faults.hold("pull_image")
     runtime = journaled(MemoryRuntime(clock=clock, engine=engine), journal)
     with pytest.raises(TimeoutError):
@@ -160,7 +160,7 @@ async def test_a_cancelled_call_is_not_shown_as_completed() -> None:
 async def test_a_concurrent_list_keeps_the_owner_of_a_new_container() -> None:
     clock = VirtualClock()
     journal = Journal(clock)
-    engine = MemoryEngine(clock=clock, images={IMAGE: invent(IMAGE)})
+    engine = MemoryEngine(clock=clock, images={IMAGE: simulated_image(IMAGE)})
     runtime = journaled(MemoryRuntime(clock=clock, engine=engine), journal)
     answered = engine.pods
     engine.pods = lambda root, uid: []  # type: ignore[method-assign]

@@ -10,11 +10,11 @@ from typing import Any
 from examples import examples
 from hypothesis import given
 from hypothesis import strategies as st
-from virtual_time import VirtualClock, run_virtual
+from virtual_time import VirtualClock, VirtualLoop, run_virtual
 
 from podtui.errors import ContainerStartError, EngineError
 from podtui.runtime.memory import Behaviour, MemoryEngine, MemoryRuntime
-from podtui.runtime.memory.images import invent
+from podtui.runtime.memory.images import simulated_image
 from podtui.runtime.protocol import (
     ContainerConfig,
     ContainerState,
@@ -24,7 +24,7 @@ from podtui.runtime.protocol import (
     SandboxState,
 )
 
-IMAGE = invent("busybox:1")
+IMAGE = simulated_image("busybox:1")
 BEHAVIOURS = {
     "runs": Behaviour(loop=("{n}",)),
     "ends": Behaviour(exit_after=3, exit_code=1),
@@ -174,7 +174,8 @@ def test_the_state_stays_consistent(names: list[str], script: list[tuple[Any, ..
         assert (left.sandboxes, left.containers) == ((), ())
         await machine.clock.sleep(10)
         loop = asyncio.get_running_loop()
-        assert not [t for t in loop._scheduled if not t.cancelled()]  # type: ignore[attr-defined]
+        assert isinstance(loop, VirtualLoop)
+        assert not loop.pending_timers()
 
     run_virtual(body())
 

@@ -6,10 +6,10 @@ import asyncio
 from dataclasses import replace
 
 import pytest
-from virtual_time import VirtualClock
+from virtual_time import VirtualClock, VirtualLoop
 
 from podtui.errors import EngineError, EngineUnavailable, ExecTimeout, ImagePullError
-from podtui.runtime.memory import Behaviour, MemoryRuntime, Say
+from podtui.runtime.memory import Behaviour, MemoryRuntime, OutputLine
 from podtui.runtime.protocol import (
     ContainerConfig,
     ContainerState,
@@ -204,7 +204,8 @@ async def test_a_thousand_pods_need_no_timers(virtual_clock: VirtualClock) -> No
     assert len(snapshot.containers) == 1000
     assert len({(await runtime.sandbox_status(s.id)).ips for s in snapshot.sandboxes}) == 1000
     loop = asyncio.get_running_loop()
-    assert not [t for t in loop._scheduled if not t.cancelled()]  # type: ignore[attr-defined]
+    assert isinstance(loop, VirtualLoop)
+    assert not loop.pending_timers()
 
 
 async def test_prints_the_command_that_it_would_run(virtual_clock: VirtualClock) -> None:
@@ -225,7 +226,10 @@ async def test_declared_lines_streams_and_files_are_written(
     virtual_clock: VirtualClock,
 ) -> None:
     behaviour = Behaviour(
-        lines=("up",), loop=(Say("{n}", "stderr"),), exit_after=2.5, files={"/tmp/f": b"given"}
+        lines=("up",),
+        loop=(OutputLine("{n}", "stderr"),),
+        exit_after=2.5,
+        files={"/tmp/f": b"given"},
     )
     runtime = MemoryRuntime(clock=virtual_clock, behave=lambda _: behaviour)
     ident = await start(runtime)

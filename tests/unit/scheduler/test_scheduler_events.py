@@ -99,3 +99,18 @@ async def test_a_long_message_is_truncated() -> None:
         (text,) = api.notes("FailedScheduling")
         assert len(text) == 1024
         assert text.endswith("x ...")
+
+
+async def test_times_have_the_precision_of_the_kubelets_events() -> None:
+    """``kubectl events`` sorts by them: a fraction would put ``Scheduled`` after ``Pulled``."""
+    api = FakeApi()
+    async with events_of(api) as events:
+        await asyncio.sleep(0.7)
+        failed(events)
+        failed(events)
+        await asyncio.sleep(1)
+    (event,) = api.events
+    assert event.series is not None
+    for time in (event.eventTime, event.series.lastObservedTime):
+        assert time is not None
+        assert time.endswith(".000000Z")

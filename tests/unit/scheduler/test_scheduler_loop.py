@@ -213,12 +213,12 @@ async def test_the_api_becomes_unavailable() -> None:
     api = FakeApi(a_node(cpu="1"), pods=(a_pod("there", cpu="1", node="n1"),))
     async with scheduling(api):
         api.put(a_pod(cpu="1"))
-        api.lose()
+        api.disconnect()
         await settle(100)
         # While it was away, the pod ended and another one was created.
         del api.objects[Pod]["there"]
         api.objects[Pod]["late"] = a_pod("late")
-        api.come_back()
+        api.reconnect()
         await settle(20)
         assert sorted(api.bindings) == [("late", "n1"), ("web", "n1")]
         assert "Successfully assigned default/web to n1" in api.notes("Scheduled")

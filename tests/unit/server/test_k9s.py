@@ -14,7 +14,7 @@ from typing import Any
 
 import aiohttp
 import pytest
-from served import node, pod
+from served import line, node, pod
 from tls_world import TlsWorld, tls_world
 
 from podtui.clock import SystemClock
@@ -24,6 +24,7 @@ from podtui.pki.tokens import TokenIssuer
 from podtui.server.auth.access import Access
 from podtui.server.auth.reviews import ReviewRoutes
 from podtui.server.auth.service_accounts import ServiceAccountTokens
+from podtui.server.resources.garbage_collector import GarbageCollector
 from podtui.store import open_store
 
 AGGREGATED = (
@@ -146,3 +147,34 @@ async def test_informers_of_k9s_list_and_watch(k9s: aiohttp.ClientSession, resou
                 assert end == {"k8s.io/initial-events-end": "true"}
                 break
     assert kinds[:-1] == ["ADDED"] * len(listed["items"])
+
+
+async def test_k9s_follows_a_log(world: TlsWorld, k9s: aiohttp.ClientSession) -> None:
+    world.served.kubelet.lines = [line(b"hello")]
+    query = {"container": "c", "follow": "true", "tailLines": "100", "timestamps": "true"}
+    path = "/api/v1/namespaces/default/pods/web/log"
+    async with k9s.get(path, params=query, headers={"Accept": TYPED}) as response:
+        assert response.status == 200
+        assert (await response.content.readline()).endswith(b" hello\n")
+
+
+@pytest.mark.parametrize("policy", ["Background", "Foreground", "Orphan"])
+async def test_k9s_deletes_a_pod(world: TlsWorld, k9s: aiohttp.ClientSession, policy: str) -> None:
+    """As its dialog offers it; the dynamic client sends the options as the body."""
+    options = {"kind": "DeleteOptions", "apiVersion": "v1", "propagationPolicy": policy}
+    path = "/api/v1/namespaces/default/pods/web"
+    async with k9s.delete(path, json=options) as response:
+        assert response.status == 200
+        assert (await response.json())["metadata"]["deletionGracePeriodSeconds"] == 30
+    # "Force" asks for no grace period.
+    async with k9s.delete(path, json={**options, "gracePeriodSeconds": 0}) as response:
+        assert response.status == 200
+    async with asyncio.TaskGroup() as group:
+        collector = GarbageCollector(world.served.store, SystemClock())
+        collecting = group.create_task(collector.run())
+        for _ in range(10_000):
+            if await world.served.store.get("pods", "default", "web") is None:
+                break
+            await asyncio.sleep(0)
+        collecting.cancel()
+    assert await world.served.store.get("pods", "default", "web") is None

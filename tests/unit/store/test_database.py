@@ -8,12 +8,14 @@ import threading
 from collections.abc import Callable
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from podtui.api.v1 import Container, ObjectMeta, Pod, PodSpec, PodStatus
 from podtui.errors import PodtuiError
 from podtui.store import Store
-from podtui.store.database import connect
+from podtui.store.database import RecordRow, connect
+from podtui.store.writer import Writer
 
 
 def pod(name: str, phase: str = "Pending") -> Pod:
@@ -38,13 +40,16 @@ async def test_flush_waits_for_the_disk(opened: Callable[..., Store], tmp_path: 
     reader.close()
 
 
-async def test_many_changes_share_few_commits(opened: Callable[..., Store]) -> None:
-    store = opened()
+def test_many_changes_share_few_commits(opened: Callable[..., Store], tmp_path: Path) -> None:
+    opened()
+    writer, written = Writer(str(tmp_path / "records.db")), threading.Event()
     for index in range(300):
-        await store.put("pods", pod(f"p{index % 3}", phase=str(index)))
-    await store.flush()
-    assert store._writer is not None
-    assert 1 <= store._writer.commits < 30
+        row = RecordRow(pod(f"p{index % 3}", phase=str(index)), index, 0.0)
+        writer.submit(("pods", "default", f"p{index % 3}"), row)
+    writer.notify(lambda problem: written.set())
+    assert written.wait(20)
+    writer.close()
+    assert 1 <= writer.commits < 30
 
 
 async def test_file_is_readable_only_by_its_owner(
@@ -165,18 +170,14 @@ async def test_a_failed_commit_is_reported_and_retried(
     monkeypatch.setattr("podtui.store.writer.RETRY_SECONDS", 0.01)
     store = opened()
     await store.flush()
-    failing = threading.Event()
-    failing.set()
-    real = store._writer._commit
-
-    def commit(batch: object, version: int) -> str:
-        return "disk full" if failing.is_set() else real(batch, version)
-
-    monkeypatch.setattr(store._writer, "_commit", commit)
+    disk = sqlite3.connect(tmp_path / "records.db")
+    full = "BEGIN SELECT RAISE(FAIL, 'disk full'); END"
+    disk.execute(f"CREATE TRIGGER full_disk BEFORE INSERT ON records {full}")
     await store.put("pods", pod("a"))
     with pytest.raises(PodtuiError, match="disk full"):
         await store.flush()
-    failing.clear()
+    disk.execute("DROP TRIGGER full_disk")
+    disk.close()
     await store.flush()
     await store.close()
     assert len((await opened().list("pods")).items) == 1
@@ -186,38 +187,28 @@ async def test_a_put_touches_one_row_however_many_there_are(
     opened: Callable[..., Store], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The cost of a change, in statements run and objects encoded, with 10 and with 1,000 pods."""
+    statements: list[str] = []
+
+    def traced(path: str) -> sqlite3.Connection:
+        connection = connect(path)
+        connection.set_trace_callback(statements.append)
+        return connection
+
+    monkeypatch.setattr("podtui.store.writer.connect", traced)
     store = opened()
     costs: list[tuple[int, int]] = []
     encoded: list[object] = []
-    import podtui.store.database as database
-
-    real = database.msgspec.json.encode
-    monkeypatch.setattr(
-        database.msgspec.json, "encode", lambda item: (encoded.append(item), real(item))[1]
-    )
+    real = msgspec.json.encode
+    monkeypatch.setattr(msgspec.json, "encode", lambda item: (encoded.append(item), real(item))[1])
     for count in (10, 1000):
         await fill(store, count)
         encoded.clear()
-        statements: list[str] = []
-        store._writer._connection.set_trace_callback(statements.append)
+        statements.clear()
         await store.put("pods", pod("p005", phase=f"with {count}"))
         await store.flush()
-        store._writer._connection.set_trace_callback(None)
         costs.append((len(statements), len(encoded)))
     assert costs[0] == costs[1]
     assert costs[0][1] == 1
-
-
-async def test_order_is_sorted_once_for_many_lists(
-    opened: Callable[..., Store], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    store = opened()
-    await fill(store, 100)
-    await store.list("pods")
-    order = store._tables["pods"].order
-    await store.put("pods", pod("p050", phase="Running"))
-    await store.list("pods")
-    assert store._tables["pods"].order is order
 
 
 def test_connections_are_wal(tmp_path: Path) -> None:

@@ -84,6 +84,25 @@ async def test_list_is_ordered_and_of_one_namespace(memory: Store) -> None:
     assert len((await memory.list("pods", "y")).items) == 1
 
 
+async def test_many_lists_sort_the_names_once(memory: Store) -> None:
+    comparisons = 0
+
+    class Name(str):
+        def __lt__(self, other: str) -> bool:
+            nonlocal comparisons
+            comparisons += 1
+            return super().__lt__(other)
+
+    for index in range(100):
+        await memory.put("pods", pod(Name(f"p{index:03}")))
+    await memory.list("pods")
+    assert comparisons >= 99
+    comparisons = 0
+    await memory.put("pods", pod(Name("p050"), phase="Running"))
+    await memory.list("pods")
+    assert comparisons == 0
+
+
 async def test_objects_need_names_and_their_own_resource(memory: Store) -> None:
     with pytest.raises(ValueError, match=r"metadata\.name"):
         await memory.put("pods", Pod(spec=PodSpec(containers=())))

@@ -2,31 +2,29 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
+from recorded_calls import record_calls
 from tui_scene import node, pod, status
 
 from podtui.api.v1 import Pod
 from podtui.tui.model.usage import Usage
 from podtui.tui.views.logs import lines as log_lines
-from podtui.tui.views.logs.lines import LogLines
+from podtui.tui.views.logs.levels import Level
+from podtui.tui.views.logs.lines import LogLines, Query
 from podtui.tui.views.node.gauges import Shares, gauges, requests_of
 
 
-def counting(monkeypatch: pytest.MonkeyPatch, owner: Any, name: str) -> list[Any]:
-    """Record the first argument of each call of a function from now on."""
-    calls: list[Any] = []
-    original = getattr(owner, name)
-
-    def counted(*args: Any, **settings: Any) -> Any:
-        calls.append(args[0] if args else None)
-        return original(*args, **settings)
-
-    monkeypatch.setattr(owner, name, counted)
-    return calls
+def filtered(lines: LogLines, least: Level) -> list[int]:
+    """Return the lines of at least this level, by a scan of the whole log."""
+    lines.query = Query(level=least)
+    lines.rebuild()
+    shown = lines.rows.shown
+    assert shown is not None
+    while shown.scan_more():
+        pass
+    return [shown.at(rank) for rank in range(shown.count)]
 
 
 def test_a_lines_level_is_computed_without_its_chunk(
@@ -35,23 +33,32 @@ def test_a_lines_level_is_computed_without_its_chunk(
     lines = LogLines()
     lines.write([b"ERROR it broke", *[b"  at %d" % n for n in range(5)], b"fine", b"  at all"])
     lines.write([b"INFO line %d" % n for n in range(2000)])
-    looked = counting(monkeypatch, log_lines, "level_of")
+    looked = record_calls(monkeypatch, log_lines, "level_of")
     levels = [lines.level(n) for n in range(12)]
     assert len(looked) <= 30
-    whole = lines._levels_of(lines.buffer.chunks[0])
-    assert levels == list(whole[:12])
+    assert levels == [Level.ERROR] * 6 + [Level.UNKNOWN] * 2 + [Level.INFO] * 4
+    assert filtered(lines, Level.ERROR) == list(range(6))
 
 
-@given(st.lists(st.sampled_from([b"ERROR a", b"INFO b", b"plain", b"  goes on"]), min_size=1),
-       st.data())  # fmt: skip
-def test_a_lines_level_matches_that_of_the_whole_log(texts: list[bytes], data: Any) -> None:
+@example([(b"ERROR a", 0), (b"  goes on", 1), (b"  goes on", 0)])
+@given(
+    st.lists(
+        st.tuples(
+            st.sampled_from([b"ERROR a", b"INFO b", b"plain", b"  goes on"]),
+            st.sampled_from([0, 1]),
+        ),
+        min_size=1,
+    )
+)
+def test_a_lines_level_matches_that_of_the_whole_log(texts: list[tuple[bytes, int]]) -> None:
     lines, together = LogLines(), LogLines()
-    for text in texts:
-        tag = data.draw(st.sampled_from([0, 1]))
+    for text, tag in texts:
         lines.add([1], [text], tag)
         together.add([1], [text], tag)
-    whole = together._levels_of(together.buffer.chunks[0])
-    assert [lines.level(n) for n in range(len(texts))] == list(whole)
+    levels = [lines.level(n) for n in range(len(texts))]
+    for least in (Level.INFO, Level.ERROR):
+        expected = [n for n, level in enumerate(levels) if level.rank >= least]
+        assert filtered(together, least) == expected
 
 
 def test_a_line_at_the_end_of_a_long_trace_has_its_level() -> None:

@@ -14,7 +14,7 @@ from podtui.web.access import (
     is_our_origin,
     loopback_host,
     safety_headers,
-    same,
+    secrets_equal,
 )
 
 
@@ -38,8 +38,8 @@ def test_each_secret_grants_only_its_own_access() -> None:
 
 @pytest.mark.parametrize("given", ["", "tok", "token ", "Token", "tokén", "\ud800", "tokentoken"])
 def test_a_secret_is_compared_completely(given: str) -> None:
-    assert same("token", "token")
-    assert not same(given, "token")
+    assert secrets_equal("token", "token")
+    assert not secrets_equal(given, "token")
 
 
 @pytest.mark.parametrize(

@@ -6,12 +6,12 @@ import asyncio
 import os
 import signal
 import socket
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from podtui import cli
-from podtui.web import run as module
 from podtui.web.run import LINK_FILE, OPEN_FILE, WebFailed, WebOptions, listener, serve
 
 
@@ -23,9 +23,14 @@ def options(folder: Path, **changes: object) -> WebOptions:
 
 
 async def serve_and_stop(
-    asked: WebOptions, environ: dict[str, str], number: int = signal.SIGTERM
+    asked: WebOptions,
+    environ: dict[str, str],
+    number: int = signal.SIGTERM,
+    running: Callable[[], object] = lambda: None,
 ) -> tuple[list[str], dict[str, int]]:
-    """Return the output, and the files with their modes while it ran; ``number`` is the signal."""
+    """Return the output, and the files with their modes while it ran; ``number`` is the signal.
+    ``running`` is called while it runs.
+    """
     said: list[str] = []
     files: dict[str, int] = {}
     words = 3 if asked.open_browser else 2
@@ -33,7 +38,8 @@ async def serve_and_stop(
     def say(line: str) -> None:
         said.append(line)
         if len(said) == words:
-            files.update({it.name: it.stat().st_mode & 0o777 for it in asked.folder.iterdir()})
+            files.update({it.name: it.lstat().st_mode & 0o777 for it in asked.folder.iterdir()})
+            running()
             os.kill(os.getpid(), number)
 
     async with asyncio.timeout(30):
@@ -55,17 +61,17 @@ async def test_each_run_has_its_own_token(tmp_path: Path) -> None:
 
 
 async def test_a_link_file_of_another_server_is_left_alone(tmp_path: Path) -> None:
-    with module._kept(tmp_path / "x", "ours"):
-        (tmp_path / "x").write_text("theirs")
-    assert (tmp_path / "x").read_text() == "theirs"
+    link = tmp_path / LINK_FILE
+    await serve_and_stop(options(tmp_path), {}, running=lambda: link.write_text("theirs"))
+    assert link.read_text() == "theirs"
 
 
 async def test_a_link_file_never_follows_a_link(tmp_path: Path) -> None:
     (tmp_path / "precious").write_text("precious")
-    (tmp_path / "x").symlink_to(tmp_path / "precious")
-    with module._kept(tmp_path / "x", "ours"):
-        assert (tmp_path / "precious").read_text() == "precious"
-        assert not (tmp_path / "x").is_symlink()
+    (tmp_path / LINK_FILE).symlink_to(tmp_path / "precious")
+    _, files = await serve_and_stop(options(tmp_path), {})
+    assert files[LINK_FILE] == 0o600
+    assert (tmp_path / "precious").read_text() == "precious"
 
 
 async def test_a_port_in_use_names_its_owner(tmp_path: Path) -> None:

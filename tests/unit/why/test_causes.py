@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from cause_cases import CAUSES, Cause
 from kubelet_world import World
-from why_world import asked, fixed, the_fix
+from why_world import asked, fix_index, fixed
 
 from podtui.why import Diagnosis
 
@@ -36,7 +36,7 @@ async def test_the_cause_is_found_and_its_fix_resolves_it(cause: Cause) -> None:
         removed = "".join(edit.old for edit in fix.edits)
         assert all(remark in new + removed for remark in remarks), fix
     if cause.fix:
-        new = fixed(said, cause.text, the_fix(said, cause.fix))
+        new = fixed(said, cause.text, fix_index(said, cause.fix))
         async with asked(new, world_of(cause)) as it:
             await it.world.sleep(40.0)
             after = await it.why()

@@ -59,7 +59,7 @@ def said(reason: str, message: str = "", *, node: str = "", phase: str = "Pendin
 
 def test_no_node_fits() -> None:
     found = said("Unschedulable", SHORT)
-    assert (found.cause, found.health) == ("Unschedulable", Health.BROKEN)
+    assert (found.cause, found.health) == ("Unschedulable", Health.FAILING)
     # The verdict of the preemption is left to the event.
     assert found.title == "No node fits: 0/3 nodes are available: 3 Insufficient cpu."
     assert found.advice == "Lower its cpu request, or add a node."

@@ -8,7 +8,7 @@ import pytest
 from kubelet_world import PRESENT, World, no_file
 from kubelet_world import pod as plain_pod
 from msgspec import structs
-from why_world import Asked, asked, fixed, manifest_of, one, spec, the_fix
+from why_world import Asked, asked, fix_index, fixed, manifest_of, one, spec
 
 from podtui.api.local import ManifestState
 from podtui.api.v1 import (
@@ -22,7 +22,7 @@ from podtui.api.v1 import (
     PodStatus,
 )
 from podtui.runtime.memory import Behaviour
-from podtui.runtime.memory.images import invent
+from podtui.runtime.memory.images import simulated_image
 from podtui.why import Facts, Health, diagnose, diagnose_manifest
 
 pytestmark = pytest.mark.virtual_time
@@ -46,14 +46,14 @@ async def test_the_engine_is_unavailable() -> None:
         await it.until("Healthy")
         it.world.engine.faults.make_unavailable("no engine answers")
         said = await it.until("EngineLost")
-        assert said.health is Health.BROKEN
+        assert said.health is Health.FAILING
         assert "not ready" in said.title
 
 
 def test_all_errors_of_an_invalid_file_are_fixed_together() -> None:
     manifest, _ = manifest_of(UNREADABLE)
     said = diagnose_manifest(manifest)
-    assert (said.cause, said.health) == ("ManifestBroken", Health.BROKEN)
+    assert (said.cause, said.health) == ("ManifestInvalid", Health.FAILING)
     assert said.place == (5, 3)
     assert fixed(said, UNREADABLE) == (
         UNREADABLE.replace("  restartPolicy: Never  # once\n", "")
@@ -94,7 +94,7 @@ async def test_a_pod_whose_file_became_invalid_keeps_running_and_says_so() -> No
         broken, _ = manifest_of(one("imago: x\n"))
         status = structs.replace(broken.status, state=ManifestState.LAST_GOOD)
         said = await it.why(manifest=structs.replace(broken, status=status))
-        assert said.cause == "ManifestBroken"
+        assert said.cause == "ManifestInvalid"
         assert "keeps running" in said.sentences[0]
         assert said.place == (9, 7)
 
@@ -110,7 +110,7 @@ async def test_a_version_waits_for_the_previous_one() -> None:
         said = await new.why()
         assert said.cause == "WaitsForOldVersion"
         assert "20 s" in said.sentences[0]
-        shorter = fixed(said, new.text, the_fix(said, "Shorten terminationGracePeriodSeconds"))
+        shorter = fixed(said, new.text, fix_index(said, "Shorten terminationGracePeriodSeconds"))
         assert "terminationGracePeriodSeconds: 5\n" in shorter
         await new.until("Healthy")
 
@@ -142,7 +142,7 @@ async def test_a_machine_that_shuts_down() -> None:
     async with asked(one(), world) as it:
         await it.until("Healthy")
         late = Asked(world, one().replace("name: web", "name: late"))
-        async with world.also(world.kubelet.shut_down):
+        async with world.running_beside(world.kubelet.shut_down):
             await world.sleep(5.0)
             world.add(late.pod)
             await world.sleep(5.0)
@@ -152,7 +152,7 @@ async def test_a_machine_that_shuts_down() -> None:
 
 async def test_an_image_whose_user_is_a_name() -> None:
     world = World()
-    world.engine.images.add(replace(invent(PRESENT), user="app"), PRESENT)
+    world.engine.images.add(replace(simulated_image(PRESENT), user="app"), PRESENT)
     async with asked(one("securityContext: {runAsNonRoot: true}\n"), world) as it:
         said = await it.until("UserNotANumber")
         assert "app" in said.title
@@ -189,7 +189,7 @@ async def test_a_container_that_ignored_its_stop_signal() -> None:
     )
     async with asked(fixed_uid, world) as it:
         await it.until("Healthy")
-        world.engine.images.add(invent("busybox:2"), "busybox:2")
+        world.engine.images.add(simulated_image("busybox:2"), "busybox:2")
         world.engine.faults.hold("create_container")
         world.add(Asked(world, fixed_uid.replace("busybox:1", "busybox:2")).pod)
         said = await it.until("KilledAfterGrace")

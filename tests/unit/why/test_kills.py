@@ -3,6 +3,8 @@ counts of old events."""
 
 from __future__ import annotations
 
+from typing import Any
+
 import msgspec
 import pytest
 from cause_cases import Scripted, probes
@@ -10,14 +12,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 from kubelet_world import World
 from msgspec import structs
-from why_world import Asked, asked, fix_titles, fixed, one, the_fix
+from why_world import Asked, asked, fix_index, fix_titles, fixed, one
 
 from podtui.api.kills import KillReason, kills_of
 from podtui.api.names import KILLS
 from podtui.api.v1 import Event, ObjectMeta, ObjectReference, Pod
-from podtui.kubelet.prober.state import SUCCESS, ProbeKind, failure
+from podtui.kubelet.prober.handlers import ProbeHandlers
+from podtui.kubelet.prober.state import SUCCESS, ProbeKind, ProbeOutcome, failure
 from podtui.runtime.memory import Behaviour
-from podtui.runtime.memory.images import invent
+from podtui.runtime.memory.images import simulated_image
 from podtui.why import Diagnosis, Facts, Health, diagnose
 
 NOT_FOUND = "HTTP probe failed with statuscode: 404"
@@ -66,7 +69,7 @@ async def test_a_liveness_kill_is_named_despite_rate_limited_events() -> None:
         assert kills < 13, "the events are limited, or this shows nothing"
         for known in (facts, without_record(facts)):
             said = diagnose(known)
-            assert (said.cause, said.health) == ("LivenessKilled", Health.BROKEN)
+            assert (said.cause, said.health) == ("LivenessKilled", Health.FAILING)
             assert "/healthz does not exist there (404)" in said.title
         witness = [e for e in diagnose(facts).evidence if e.source == "kubelet"]
         assert [(e.count, e.warning) for e in witness] == [(14, True)]
@@ -139,7 +142,7 @@ async def test_a_container_replaced_by_the_kubelet_is_reported_as_such() -> None
     text = one().replace("name: web\n", "name: web\n  uid: fixed\n")
     async with asked(text) as it:
         await it.until("Healthy")
-        it.world.engine.images.add(invent("busybox:2"), "busybox:2")
+        it.world.engine.images.add(simulated_image("busybox:2"), "busybox:2")
         it.world.engine.faults.hold("create_container")
         it.world.add(Asked(it.world, text.replace("busybox:1", "busybox:2")).pod)
         said = await it.until("Stopped")
@@ -306,9 +309,9 @@ async def test_the_fixes_match_the_failure(output: str, titles: list[str]) -> No
 
 @virtual
 async def test_a_long_passing_probe_gets_no_longer_initial_delay() -> None:
-    world = deaf(text=REFUSED)
-    handlers = world.kubelet._probes._ticker._handlers
-    world.kubelet._probes._ticker._handlers = _Turning(handlers, world, 60.0)
+    world = deaf()
+    failing = Scripted({ProbeKind.LIVENESS: failure(REFUSED)})
+    world.use_probes(_Turning(failing, world, 60.0))
     async with asked(one(PROBE, SOON), world) as it:
         said = await it.until("LivenessKilled")
         assert REFUSED in "".join(e.text for e in said.evidence)
@@ -318,16 +321,16 @@ async def test_a_long_passing_probe_gets_no_longer_initial_delay() -> None:
 class _Turning:
     """Passes for a while before it fails."""
 
-    def __init__(self, failing: object, world: World, seconds: float) -> None:
+    def __init__(self, failing: ProbeHandlers, world: World, seconds: float) -> None:
         self._failing = failing
         self._world = world
         self._seconds = seconds
         self._began = world.clock.monotonic()
 
-    async def run(self, *words: object) -> object:
+    async def run(self, *words: Any) -> ProbeOutcome:
         if self._world.clock.monotonic() - self._began < self._seconds:
             return SUCCESS
-        return await self._failing.run(*words)  # type: ignore[attr-defined]
+        return await self._failing.run(*words)
 
 
 @virtual
@@ -337,7 +340,7 @@ async def test_the_path_of_a_readiness_probe_that_passes_is_the_first_fix_of_a_4
     world = World()
     world.behaviours["c"] = Behaviour(ignores_term=True)
     outcomes = {ProbeKind.LIVENESS: failure(NOT_FOUND), ProbeKind.READINESS: SUCCESS}
-    world.kubelet._probes._ticker._handlers = Scripted(outcomes)
+    world.use_probes(Scripted(outcomes))
     async with asked(text, world) as it:
         said = await it.until("LivenessKilled")
     assert fix_titles(said)[0] == "Probe /ready, the path of the readiness probe"
@@ -358,7 +361,7 @@ async def test_the_path_of_a_readiness_probe_that_passes_is_the_first_fix_of_a_4
 async def test_a_tcp_probe_replaces_a_missing_path(handler: str) -> None:
     text = one(PROBE.replace("  httpGet: {path: /healthz, port: 8080}\n", handler), SOON)
     said = await found(text, NOT_FOUND)
-    new = fixed(said, text, the_fix(said, "Check only"))
+    new = fixed(said, text, fix_index(said, "Check only"))
     assert "tcpSocket" in new
     assert "httpGet" not in new
     assert "path" not in new

@@ -12,7 +12,7 @@ from podtui.why.report import Report, render_json, render_text
 TEXT = one("tty: true\n")
 SAID = Diagnosis(
     cause="Fails",
-    health=Health.BROKEN,
+    health=Health.FAILING,
     title="c fails.",
     sentences=("It said \x1b[31mno\x1b[0m.",),
     container="c",
@@ -34,7 +34,7 @@ def report(said: Diagnosis = SAID) -> Report:
 
 def test_a_block_has_cause_evidence_position_and_fix() -> None:
     assert render_text([report()]).splitlines() == [
-        "✖ web-n1  broken",
+        "✖ web-n1  failing",
         "  c fails.",
         "  It said [31mno[0m.",
         "    2026-01-01T00:00:00Z BackOff: again (x3)",
@@ -63,7 +63,7 @@ def test_blocks_are_separated() -> None:
 
 def test_json_contains_everything_to_apply_a_fix() -> None:
     (found,) = json.loads(json.dumps(render_json([report()])))
-    assert (found["cause"], found["health"], found["path"]) == ("Fails", "broken", "/m/web.yaml")
+    assert (found["cause"], found["health"], found["path"]) == ("Fails", "failing", "/m/web.yaml")
     assert (found["line"], found["column"]) == (9, 7)
     assert found["fixes"][0]["edits"] == [{"line": 9, "column": 12, "old": "true", "new": "false"}]
     assert found["evidence"][1]["text"] == "a\x07b"
@@ -72,4 +72,4 @@ def test_json_contains_everything_to_apply_a_fix() -> None:
 def test_failing_and_waiting_pods_are_not_healthy() -> None:
     for health in Health:
         said = Diagnosis(cause="x", health=health, title="x")
-        assert report(said).is_healthy is (health not in (Health.BROKEN, Health.WAITING))
+        assert report(said).is_healthy is (health not in (Health.FAILING, Health.WAITING))

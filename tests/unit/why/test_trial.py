@@ -7,14 +7,14 @@ from contextlib import asynccontextmanager
 from dataclasses import replace
 
 import pytest
-from cause_cases import hungry, one_word, probes
+from cause_cases import needs_memory, one_word, probes
 from kubelet_world import World
-from why_world import Asked, asked, fixed, one, the_fix
+from why_world import Asked, asked, fix_index, fixed, one
 
 from podtui.kubelet.prober.state import ProbeKind
 from podtui.runtime.memory import Behaviour
 from podtui.why import Diagnosis, Health, diagnose
-from podtui.why.trial import MARGIN, Trial, Verdict, begin_trial, judge
+from podtui.why.trial import MARGIN, Trial, Verdict, begin_trial, verify
 
 pytestmark = pytest.mark.virtual_time
 LIMIT = "resources:\n  limits:\n    memory: 16Mi\n"
@@ -28,7 +28,7 @@ livenessProbe:
 
 async def verdict(it: Asked, trial: Trial, *, passed: bool = False) -> Verdict:
     facts = await it.facts()
-    return judge(trial, facts, diagnose(facts), liveness_passed=passed).verdict
+    return verify(trial, facts, diagnose(facts), liveness_passed=passed).verdict
 
 
 @asynccontextmanager
@@ -45,13 +45,13 @@ async def successor(it: Asked, text: str) -> AsyncIterator[Asked]:
 
 
 async def test_more_memory_is_verified_after_a_longer_run() -> None:
-    async with asked(one(LIMIT), World(behave=hungry)) as it:
+    async with asked(one(LIMIT), World(behave=needs_memory)) as it:
         said = await it.until("OutOfMemory")
         trial = begin_trial(await it.facts(), said)
         assert (trial.cause, trial.container) == ("OutOfMemory", "c")
         assert trial.ran is not None
         assert trial.ran <= 2
-        async with successor(it, fixed(said, it.text, the_fix(said, "Double"))) as new:
+        async with successor(it, fixed(said, it.text, fix_index(said, "Double"))) as new:
             await new.until("Healthy")
             assert await verdict(new, trial) is Verdict.PENDING
             await it.world.sleep(2 * trial.ran + MARGIN + 1)
@@ -63,7 +63,7 @@ async def test_still_insufficient_memory_fails_again() -> None:
     async with asked(one(LIMIT), greedy) as it:
         said = await it.until("OutOfMemory")
         trial = begin_trial(await it.facts(), said)
-        async with successor(it, fixed(said, it.text, the_fix(said, "Double"))) as new:
+        async with successor(it, fixed(said, it.text, fix_index(said, "Double"))) as new:
             await new.until("Healthy")
             assert await verdict(new, trial) is Verdict.PENDING
             await new.until("OutOfMemory")
@@ -79,7 +79,7 @@ async def test_a_longer_initial_delay_is_verified_by_a_passing_probe() -> None:
     async with asked(text, world) as it:
         said = await it.until("LivenessKilled")
         trial = begin_trial(await it.facts(), said)
-        async with successor(it, fixed(said, text, the_fix(said, "Raise initialDelay"))) as new:
+        async with successor(it, fixed(said, text, fix_index(said, "Raise initialDelay"))) as new:
             await new.until("Healthy")
             await it.world.sleep(20.0)
             assert await verdict(new, trial) is Verdict.PENDING
@@ -89,14 +89,14 @@ async def test_a_longer_initial_delay_is_verified_by_a_passing_probe() -> None:
 
 
 async def test_a_running_pod_is_not_judged_by_its_last_exit() -> None:
-    async with asked(one(LIMIT), World(behave=hungry)) as it:
+    async with asked(one(LIMIT), World(behave=needs_memory)) as it:
         said = await it.until("OutOfMemory")
         facts = await it.facts()
         trial = begin_trial(facts, said)
-        found = judge(trial, facts, said, liveness_passed=False)
+        found = verify(trial, facts, said, liveness_passed=False)
         assert (found.verdict, found.words) == (Verdict.PENDING, "the cause remains")
         later = replace(trial, ended="another")
-        assert judge(later, facts, said, liveness_passed=False).verdict is Verdict.FAILED_AGAIN
+        assert verify(later, facts, said, liveness_passed=False).verdict is Verdict.FAILED_AGAIN
 
 
 async def test_an_image_is_verified_by_a_pod_running_it() -> None:
@@ -113,7 +113,7 @@ async def test_another_cause_is_not_a_success() -> None:
         said = await it.until("Fails")
         trial = replace(begin_trial(await it.facts(), said), cause="OutOfMemory")
         facts = await it.facts()
-        found = judge(trial, facts, said, liveness_passed=False)
+        found = verify(trial, facts, said, liveness_passed=False)
         assert found.verdict is Verdict.OTHER_CAUSE
 
 
@@ -121,13 +121,13 @@ async def test_completion_verifies_a_fix() -> None:
     async with asked(one('command: ["sh", "-c", "echo done"]\n')) as it:
         said = await it.until("EndsByDesign")
         trial = begin_trial(await it.facts(), said)
-        async with successor(it, fixed(said, it.text, the_fix(said, "once"))) as new:
+        async with successor(it, fixed(said, it.text, fix_index(said, "once"))) as new:
             await new.until("Succeeded")
             assert await verdict(new, trial) is Verdict.VERIFIED
 
 
 async def test_a_file_without_a_pod_is_verified_by_its_new_pod() -> None:
-    trial = begin_trial(None, Diagnosis(cause="ManifestBroken", health=Health.BROKEN, title="x"))
+    trial = begin_trial(None, Diagnosis(cause="ManifestInvalid", health=Health.FAILING, title="x"))
     async with asked(one()) as it:
         await it.until("Healthy")
         assert await verdict(it, trial) is Verdict.VERIFIED

@@ -11,13 +11,13 @@ from podtui.api.v1 import Node, NodeCondition, NodeStatus, ObjectMeta
 from podtui.why import Health
 from podtui.why.diagnose import diagnose_waiting
 
-UNTOLD = "container runtime status check may not have completed yet"
+CHECK_PENDING = "container runtime status check may not have completed yet"
 TRIED = "container runtime not ready: no container engine answers; tried:\n  unix:///a: none"
 
 
-def node(message: str, status: str = "False") -> Node:
+def node(message: str, status: str = "False", reason: str = "KubeletNotReady") -> Node:
     ready = NodeCondition(
-        type="Ready", status=status, reason="KubeletNotReady", message=message,
+        type="Ready", status=status, reason=reason, message=message,
         lastTransitionTime="2026-01-01T00:00:00Z",
     )  # fmt: skip
     return Node(metadata=ObjectMeta(name="n1"), status=NodeStatus(conditions=(ready,)))
@@ -26,9 +26,9 @@ def node(message: str, status: str = "False") -> Node:
 @pytest.mark.parametrize(
     ("message", "title", "told"),
     [
-        (f"[{UNTOLD}, {TRIED}]", "no container engine answers", TRIED),
+        (f"[{CHECK_PENDING}, {TRIED}]", "no container engine answers", TRIED),
         (f"[container runtime is down, {TRIED}]", "container runtime is down", TRIED),
-        (UNTOLD, UNTOLD, UNTOLD),
+        (CHECK_PENDING, CHECK_PENDING, CHECK_PENDING),
         ("PLEG is not healthy: pleg has yet to be successful", "PLEG", "PLEG is not healthy"),
         ("", "KubeletNotReady", "KubeletNotReady"),
     ],
@@ -48,9 +48,9 @@ def test_a_pod_that_cannot_start_reports_missing_node_conditions(
 
 
 def test_empty_reasons_are_omitted_if_others_follow() -> None:
-    said = diagnose_waiting(manifest_of(one())[0], node(f"[{UNTOLD}, {TRIED}]"))
+    said = diagnose_waiting(manifest_of(one())[0], node(f"[{CHECK_PENDING}, {TRIED}]"))
     assert said is not None
-    assert UNTOLD not in said.title + said.evidence[0].text
+    assert CHECK_PENDING not in said.title + said.evidence[0].text
     assert said.evidence[0].text.endswith("none")
 
 
@@ -61,3 +61,10 @@ def test_no_reason_is_given_for_pods_about_to_start() -> None:
     assert diagnose_waiting(manifest, Node(metadata=ObjectMeta(name="n1"))) is None
     status = replace(manifest.status, state=ManifestState.INVALID)
     assert diagnose_waiting(replace(manifest, status=status), node("no engine")) is None
+
+
+def test_a_clash_of_two_agents_is_not_advised_to_start_the_engine() -> None:
+    text = "container runtime not ready: another agent has pod web"
+    found = diagnose_waiting(manifest_of(one())[0], node(text, reason="AgentClash"))
+    assert found is not None
+    assert found.advice.startswith("Two agents cannot run the same pods")

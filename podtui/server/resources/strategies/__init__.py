@@ -1,1 +1,1 @@
-"""How the objects of each resource are created and changed: plain functions on data."""
+"""The strategies for writing the objects of each resource: plain functions on data."""

@@ -125,14 +125,15 @@ def _strict_update_errors(new: Event, old: Event) -> Errors:
     for name in _FIXED:
         value: Any = getattr(new, name)
         if value != getattr(old, name):
-            said = "reportingController" if name == "reportingComponent" else name
-            yield invalid(said, value, "field is immutable")
+            field = "reportingController" if name == "reportingComponent" else name
+            yield invalid(field, value, "field is immutable")
 
 
 CORE_EVENTS: Final = Strategy(
     struct=Event,
     validate_create=_core_errors,
     validate_update=_core_update_errors,
+    owns=False,
     create_on_update=True,
 )
 NEW_EVENTS: Final = replace(

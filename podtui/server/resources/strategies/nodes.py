@@ -53,8 +53,8 @@ def _update_errors(new: Node, old: Node) -> Errors:
         seen.add((address.type, address.address))
     for field, before in (("podCIDRs", old.spec.podCIDRs), ("providerID", old.spec.providerID)):
         if before and getattr(new.spec, field) != before:
-            said = field.removesuffix("s")
-            why = f'node updates may not change {said} except from "" to valid'
+            noun = field.removesuffix("s")
+            why = f'node updates may not change {noun} except from "" to valid'
             yield forbidden(f"spec.{field}", why)
     if new.spec.externalID != old.spec.externalID:
         yield forbidden("spec.externalID", "may not be updated")

@@ -41,14 +41,14 @@ def has_finalizers(item: Any) -> bool:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Strategy:
-    """How objects of a resource (or one of its subresources) are written.
+    """The rules for writing objects of a resource, or of one of its subresources.
 
     ``defaults`` fills a decoded tree in place, and ``tree_errors`` checks what the types cannot
-    express when an object is created. ``prepare_create`` and ``prepare_update`` (new, old)
-    set what clients may not; the validations yield an error for each broken rule. ``grace`` returns
-    the seconds of a graceful deletion, or None to delete at once; ``held`` whether an object must
-    stay although it is deleted, and ``terminate`` marks one that does. ``warnings`` gets the new
-    object and the old one, or None.
+    express when an object is created. ``prepare_create`` and ``prepare_update`` (new, old) set what
+    clients may not; the validations yield an error for each broken rule. ``grace`` returns the
+    seconds of a graceful deletion, or None to delete at once; ``held`` whether an object must stay
+    although it is deleted, and ``terminate`` marks one that does. ``warnings`` gets the new object
+    and the old one, or None.
     """
 
     struct: type[v1.Struct]
@@ -62,10 +62,12 @@ class Strategy:
     grace: Callable[[Any, int | None], int | None] = at_once
     held: Callable[[Any], bool] = has_finalizers
     terminate: Callable[[Any], Any] = unchanged
+    owns: bool = True
+    """True if deletions accept a propagation policy for the garbage collector."""
     create_on_update: bool = False
     unconditional_update: bool = True
     returns_deleted: bool = False
-    """Whether a deletion answers with the object instead of a ``Status``."""
+    """True if a deletion responds with the object instead of a ``Status``."""
 
 
 def with_meta(item: T, **changes: Any) -> T:

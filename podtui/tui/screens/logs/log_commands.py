@@ -361,7 +361,7 @@ class LogCommands(Pane):
         stamp = datetime.now(UTC).strftime("%Y%m%d-%H%M%S")
         path = Path(file_name(self.file_words, stamp, filtered=export.chosen is not None))
         try:
-            count = await _whole(partial(export.save, path))
+            count = await _run_to_completion(partial(export.save, path))
         except OSError as error:
             self.notify(f"{path}: {error.strerror or error}", severity="error", title="Not saved",
                         markup=False)  # fmt: skip
@@ -401,7 +401,7 @@ class LogCommands(Pane):
                 path.unlink(missing_ok=True)
 
 
-async def _whole(work: Callable[[], int]) -> int:
+async def _run_to_completion(work: Callable[[], int]) -> int:
     """Run ``work`` in a thread and return its result.
 
     On cancellation, wait for the thread: the caller closes the snapshot that the thread reads.

@@ -52,7 +52,7 @@ class Prefix(Enum):
         return order[(order.index(self) + 1) % len(order)]
 
 
-class Look(Struct, frozen=True):
+class PaintOptions(Struct, frozen=True):
     """Options for drawing lines. ``width`` is the total width; ``shift`` cells of the text are
     scrolled out to the left."""
 
@@ -126,28 +126,28 @@ Styles = Callable[[str], Style]
 """Return the style of a part by its name in `PARTS`."""
 
 
-def paint(row: LogRow, look: Look, part: Styles, base: Style) -> Strip:
-    """Paint a row of exactly ``look.width`` cells; ``base`` provides the background."""
+def paint(row: LogRow, options: PaintOptions, part: Styles, base: Style) -> Strip:
+    """Paint a row of exactly ``options.width`` cells; ``base`` provides the background."""
 
     def style(name: str) -> Style:
         return base + part(name)
 
     if row.tag in (GAP, RULE):
-        return _rule(row, look, style, base)
-    head = [*_gutter(row, style, base), *_time(row, look, style)]
+        return _rule(row, options, style, base)
+    head = [*_gutter(row, style, base), *_time(row, options, style)]
     if row.json is not None:
         body = Strip([_json(piece, style, base) for piece in row.json])
-        room = look.text_width
-        indent = " " * (look.source_width if look.prefix is Prefix.LOCKED else 0)
-        strip = body.crop(look.shift, look.shift + room)
-        return Strip([*head, Segment(indent, base), *strip]).crop_extend(0, look.width, base)
-    source = _source(row, look, style, base)
+        room = options.text_width
+        indent = " " * (options.source_width if options.prefix is Prefix.LOCKED else 0)
+        strip = body.crop(options.shift, options.shift + room)
+        return Strip([*head, Segment(indent, base), *strip]).crop_extend(0, options.width, base)
+    source = _source(row, options, style, base)
     text = _text(row, style, base)
-    if look.prefix is Prefix.LOCKED:
+    if options.prefix is Prefix.LOCKED:
         head += source
     else:
         text = [*source, *text]
-    return _filled([*head, *_cut(text, *_part(row, look))], look.width, base)
+    return _filled([*head, *_cut(text, *_part(row, options))], options.width, base)
 
 
 def _cut(segments: list[Segment], start: int, stop: int) -> Iterable[Segment]:
@@ -180,20 +180,22 @@ def rule_text(text: bytes) -> str:
     return f"── {plain_text(text)} "
 
 
-def _rule(row: LogRow, look: Look, style: Styles, base: Style) -> Strip:
+def _rule(row: LogRow, options: PaintOptions, style: Styles, base: Style) -> Strip:
     part = style("gap" if row.tag == GAP else "rule")
     text = rule_text(row.text)
-    start, stop = _part(row, look) if look.wrap else (look.shift, look.shift + look.width)
+    start, stop = options.shift, options.shift + options.width
+    if options.wrap:
+        start, stop = _part(row, options)
     words = Strip([Segment(text, part)]).crop(start, stop)
-    line = Segment("─" * (look.width - words.cell_length), part)
-    return Strip([*words, line]).crop_extend(0, look.width, base)
+    line = Segment("─" * (options.width - words.cell_length), part)
+    return Strip([*words, line]).crop_extend(0, options.width, base)
 
 
-def _part(row: LogRow, look: Look) -> tuple[int, int]:
+def _part(row: LogRow, options: PaintOptions) -> tuple[int, int]:
     """Return the cell range of the line that this row shows."""
-    if not look.wrap:
-        return look.shift, look.shift + look.text_width
-    starts = look.breaks(row.text, row.tag)
+    if not options.wrap:
+        return options.shift, options.shift + options.text_width
+    starts = options.breaks(row.text, row.tag)
     inside = min(row.inside, len(starts) - 2)
     return starts[inside], starts[inside + 1]
 
@@ -210,22 +212,22 @@ def _gutter(row: LogRow, style: Styles, base: Style) -> list[Segment]:
     return [mark, Segment(letter, part_style), Segment(" ", base)]
 
 
-def _time(row: LogRow, look: Look, style: Styles) -> list[Segment]:
-    width = look.times.width
+def _time(row: LogRow, options: PaintOptions, style: Styles) -> list[Segment]:
+    width = options.times.width
     if not width:
         return []
     text = row.time if not row.inside and row.json is None else ""
-    align = "left" if look.times is Times.ABSOLUTE else "right"
+    align = "left" if options.times is Times.ABSOLUTE else "right"
     return [Segment(sized(text, width - 1, align) + " ", style("timestamp"))]
 
 
-def _source(row: LogRow, look: Look, style: Styles, base: Style) -> list[Segment]:
-    width = look.source_width
+def _source(row: LogRow, options: PaintOptions, style: Styles, base: Style) -> list[Segment]:
+    width = options.source_width
     if not width:
         return []
-    if row.tag in EVENTS or row.tag >= len(look.names):
-        return [Segment(" " * width, base)] if look.prefix is Prefix.LOCKED else []
-    name = "" if row.inside and look.prefix is Prefix.LOCKED else look.names[row.tag]
+    if row.tag in EVENTS or row.tag >= len(options.names):
+        return [Segment(" " * width, base)] if options.prefix is Prefix.LOCKED else []
+    name = "" if row.inside and options.prefix is Prefix.LOCKED else options.names[row.tag]
     return [Segment(sized(name, width - 3) + " │ ", style(f"source-{row.tag % COLOURS}"))]
 
 
@@ -234,13 +236,13 @@ def _text(row: LogRow, style: Styles, base: Style) -> list[Segment]:
         part = style("event-warning" if row.tag == EVENT_WARNING else "event")
         segments = [Segment(plain_text(row.text), part)]
     else:
-        own = base
+        line_style = base
         if row.level in _COLOURED:
             # Whole lines in bold or reverse are hard to read: only the level letter has them.
-            own = base + style(f"level-{row.level.name.lower()}") + _CALM
+            line_style = base + style(f"level-{row.level.name.lower()}") + _CALM
         if row.context:
-            own = own + style("context")
-        segments = parse(row.text, own)
+            line_style = line_style + style("context")
+        segments = parse(row.text, line_style)
     if row.spans:
         segments = restyle(segments, row.spans, style("current" if row.current else "match"))
     return segments
@@ -268,7 +270,13 @@ EMPTY_MARGIN: Final = 3
 
 
 def log_row(
-    lines: LogLines, sequence: int, inside: int, look: Look, *, now: float, match: int | None
+    lines: LogLines,
+    sequence: int,
+    inside: int,
+    options: PaintOptions,
+    *,
+    now: float,
+    match: int | None,
 ) -> LogRow:
     """Return row ``inside`` of a line; ``match`` is the line of the current match.
 
@@ -276,7 +284,7 @@ def log_row(
     """
     buffer = lines.buffer
     text, tag = buffer[sequence], buffer.tag(sequence)
-    rows = look.rows_of(text, tag)
+    rows = options.rows_of(text, tag)
     if inside >= rows:
         folded = pretty(text)
         below = folded[inside - rows] if inside - rows < len(folded) else ()
@@ -286,7 +294,7 @@ def log_row(
     return LogRow(
         text,
         tag,
-        _time_shown(lines, sequence, look.times, now),
+        _time_shown(lines, sequence, options.times, now),
         lines.level(sequence),
         inside,
         index < len(lines.marks) and lines.marks[index] == sequence,

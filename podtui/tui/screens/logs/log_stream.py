@@ -87,7 +87,7 @@ class LogStream:
             self._instance = now
             self._wake.set()
 
-    def poke(self) -> None:
+    def reconnect_now(self) -> None:
         """Reconnect now instead of waiting."""
         self._wake.set()
 
@@ -111,7 +111,7 @@ class LogStream:
                 )
                 pause = RETRY
             if self.target.previous and pause is None:
-                self._remark(RULE, describe_end(self.target.container, self._status()))
+                self._add_remark(RULE, describe_end(self.target.container, self._status()))
                 return
             if pause is None and self._runs():
                 # The server may end the stream of a running container: on restart or timeout.
@@ -123,7 +123,7 @@ class LogStream:
                 continue
             if self._instance != seen and self._restarted(seen):
                 same = False
-                self._remark(RULE, describe_end(self.target.container, self._status()))
+                self._add_remark(RULE, describe_end(self.target.container, self._status()))
             # A container without an id is not created yet: keep the last known instance.
             seen = self._instance if _id_of(self._instance) else seen
 
@@ -158,13 +158,13 @@ class LogStream:
         if not fresh:
             return
         if not self._any and self.target.previous:
-            self._remark(RULE, describe_previous(self.target.container, self._status()))
+            self._add_remark(RULE, describe_previous(self.target.container, self._status()))
         if lost := self._resumption.lost_after:
-            before, after = (clock(parse_stamp(zoned(s))) for s in (lost, stamp_of(fresh[0])))
-            self._remark(GAP, f"… lines between {before} and {after} are not shown: the log was"
+            before, after = (clock(parse_stamp(to_rfc3339(s))) for s in (lost, stamp_of(fresh[0])))
+            self._add_remark(GAP, f"… lines between {before} and {after} are not shown: the log was"
                               " cut while it could not be read")  # fmt: skip
         elif gap:
-            stamp = parse_stamp(zoned(stamp_of(fresh[0])))
+            stamp = parse_stamp(to_rfc3339(stamp_of(fresh[0])))
             self._sink.take_remark(self._source, GAP, f"▲ {clean(gap)}", stamp)
         self._any = True
         self._sink.take_lines(self._source, fresh)
@@ -181,7 +181,7 @@ class LogStream:
     def _status(self) -> Any:
         return container_status(self._pod, self.target.container)
 
-    def _remark(self, tag: int, text: str) -> None:
+    def _add_remark(self, tag: int, text: str) -> None:
         self._sink.take_remark(self._source, tag, text)
 
     def _report_state(self, state: str, *, quiet: bool) -> None:
@@ -213,7 +213,7 @@ class Resumption:
     @property
     def last_stamp(self) -> str:
         """The time of the newest line, empty before the first."""
-        return zoned(self._last).decode(errors="replace") if self._last else ""
+        return to_rfc3339(self._last).decode(errors="replace") if self._last else ""
 
     def reopen(self, *, same_log: bool = True) -> None:
         """Prepare for a new stream that may repeat known lines.
@@ -273,7 +273,7 @@ def stamp_of(line: bytes) -> bytes:
     return line.partition(b" ")[0].removesuffix(b"Z")
 
 
-def zoned(stamp: bytes) -> bytes:
+def to_rfc3339(stamp: bytes) -> bytes:
     """Convert a value of `stamp_of` back to an RFC 3339 time.
 
     A time with a zone offset stays as it is: engines write one if their zone is not UTC.

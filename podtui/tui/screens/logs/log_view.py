@@ -26,7 +26,7 @@ from textual.timer import Timer
 from podtui.tui.screens.logs.log_paint import (
     PARTS,
     LogRow,
-    Look,
+    PaintOptions,
     Prefix,
     Spans,
     centred,
@@ -74,7 +74,7 @@ class Shown(Struct, frozen=True):
     """The values that all rows of one frame share."""
 
     width: int
-    look: Look
+    options: PaintOptions
     cursor: int | None
     """The line of the cursor; None while following, when no line is highlighted."""
 
@@ -473,7 +473,7 @@ class LogView(ScrolledText):
     def action_pan(self, columns: int) -> None:
         """Scroll sideways, if lines are not wrapped."""
         if not self.wrap:
-            room = self._look(self.shown_width).text_width
+            room = self._paint_options(self.shown_width).text_width
             limit = max(0, self.lines.buffer.longest - room)
             self._shift = max(0, min(self._shift + columns, limit))
             self._strip.cache_clear()
@@ -502,7 +502,7 @@ class LogView(ScrolledText):
             self._settle(top)
             self._count_matches()
         if more:
-            self._go_on_soon()
+            self._continue_soon()
         elif not worked and not stale and self._frames is not None and self.is_mounted:
             self._frames.pause()
 
@@ -516,22 +516,22 @@ class LogView(ScrolledText):
             more = self.lines.work()
         return more
 
-    def _go_on_soon(self) -> None:
+    def _continue_soon(self) -> None:
         if not self._busy:
             self._busy = True
             idle = self.idle()
             pause = TURN if idle >= TYPING else max(LONG_TURN, KEYS_FIRST - idle)
             # A message to the widget itself would be handled before other tasks get a turn.
-            self.set_timer(pause, self._go_on)
+            self.set_timer(pause, self._continue_work)
 
-    def _go_on(self) -> None:
+    def _continue_work(self) -> None:
         self._busy = False
         top, rows = self._top(), self.lines.rows.rows
         more = self._work()
         if self.lines.rows.rows != rows:
             self._settle(top)
         if more:
-            self._go_on_soon()
+            self._continue_soon()
 
     def _top(self) -> tuple[int, int] | None:
         """Return the top line and the number of its rows above the view; None while following."""
@@ -570,7 +570,7 @@ class LogView(ScrolledText):
     def _lay_out(self) -> None:
         """Rebuild the shown lines and rows, after a change of the query or the lines."""
         self._strip.cache_clear()
-        self.lines.lay_out(*self._counting())
+        self.lines.rebuild(*self._counting())
         self._after_layout()
 
     def _recount(self) -> None:
@@ -652,8 +652,8 @@ class LogView(ScrolledText):
         """The number of rows above the first line: one if lines were dropped, to report that."""
         return 1 if self.lines.buffer.dropped else 0
 
-    def _look(self, width: int) -> Look:
-        return Look(width, self.times, self.wrap, self.prefix, self._names, self._shift)
+    def _paint_options(self, width: int) -> PaintOptions:
+        return PaintOptions(width, self.times, self.wrap, self.prefix, self._names, self._shift)
 
     def _line_at(self, row: int) -> tuple[int, int] | None:
         return self.lines.rows.line_at(row - self._head)
@@ -675,7 +675,7 @@ class LogView(ScrolledText):
         return rows
 
     def _text_rows(self, line: bytes, tag: int) -> int:
-        return self._look(self.shown_width).rows_of(line, tag)
+        return self._paint_options(self.shown_width).rows_of(line, tag)
 
     # --- drawing
 
@@ -686,7 +686,7 @@ class LogView(ScrolledText):
 
     def _shown(self) -> Shown:
         width = self.shown_width
-        return Shown(width, self._look(width), None if self.follow else self.current)
+        return Shown(width, self._paint_options(width), None if self.follow else self.current)
 
     def _row(self, y: int, shown: Shown) -> Row:
         row = round(self.scroll_y) + y
@@ -739,9 +739,9 @@ class LogView(ScrolledText):
         row = self._drawn[y] = self._row(y, shown)
         self.repaints += 1
         if not isinstance(row, str):
-            return self._strip(row, shown.look)
+            return self._strip(row, shown.options)
         if round(self.scroll_y) + y < self._head:
-            return paint(LogRow(row.encode(), GAP), shown.look, self._style, self._base)
+            return paint(LogRow(row.encode(), GAP), shown.options, self._style, self._base)
         if not row:
             return Strip.blank(shown.width, self._base)
         return Strip([Segment(row, self._base + self._style("empty"))])
@@ -753,14 +753,14 @@ class LogView(ScrolledText):
             self._styles[part] = found
         return found
 
-    def _make_strip(self, row: LineRow, look: Look) -> Strip:
+    def _make_strip(self, row: LineRow, options: PaintOptions) -> Strip:
         sequence, inside, cursor = row
         base = self._base
         if cursor:
             base = base + self._style("cursor")
         match = self.current if self.match_number else None
-        drawn = log_row(self.lines, sequence, inside, look, now=self._now(), match=match)
-        return paint(drawn, look, self._style, base)
+        drawn = log_row(self.lines, sequence, inside, options, now=self._now(), match=match)
+        return paint(drawn, options, self._style, base)
 
     # --- the cursor
 

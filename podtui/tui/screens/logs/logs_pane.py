@@ -57,7 +57,7 @@ class LogsPane(LogCommands):
         Binding("a", "toggle_all", "All", id="logs.all",
                 tooltip="The logs of all containers, merged"),
         Binding("p", "toggle_previous", "Previous", id="logs.previous",
-                tooltip="The log of the container before its last restart"),
+                tooltip="The log before the container's last restart"),
         Binding("R", "range", "Range", id="logs.range",
                 tooltip="The range of the log to show: from the start, the last 5m, …"),
     ]  # fmt: skip
@@ -157,7 +157,7 @@ class LogsPane(LogCommands):
         if self._model.link is not self._link:
             self._link = self._model.link
             for stream in self._streams:
-                stream.poke()
+                stream.reconnect_now()
             self._show_state()
 
     def _container(self, pod: Pod) -> str:

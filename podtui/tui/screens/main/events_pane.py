@@ -52,7 +52,7 @@ class EventsPane(TablePane):
         if not len(self.table.set):
             self.table.empty = self._empty(start_error)
         if changes or came:
-            self.recount()
+            self.update_title()
 
     def choose(self, pod: Pod | None) -> None:
         """Set the pod under the cursor."""
@@ -74,12 +74,12 @@ class EventsPane(TablePane):
     def _fill(self) -> None:
         self.table.replace(event_row(e) for e in self._model.events.values() if self._wanted(e))
         self.table.empty = self._empty("")
-        self.recount()
+        self.update_title()
 
     def _wanted(self, event: Event) -> bool:
         return not self._only or (self._pod is not None and is_about(event, self._pod))
 
-    def recount(self) -> None:
+    def update_title(self) -> None:
         scope = pod_label(self._pod) if self._only and self._pod is not None else "all"
         self.set_detail(f"· {scope} · {len(self.table.set):,}{self.filter_words}")
 

@@ -137,7 +137,7 @@ def panes_in(width: int, height: int, view: View) -> dict[str, Region]:
     """Return the regions of the visible panes in a body of this size."""
     whole = Region(0, 0, width, height)
     tree = _tree(width, height, view)
-    return {view.active: whole} if tree is None else dict(_leaves(tree, whole, view))
+    return {view.active: whole} if tree is None else dict(_pane_regions(tree, whole, view))
 
 
 def dividers(width: int, height: int, view: View) -> list[Divider]:
@@ -199,39 +199,42 @@ def _lower(view: View) -> str | None:
     return view.lower if view.lower in others else next(iter(others), None)
 
 
-def _halves(split: Split, room: Region, view: View) -> tuple[Region, Region]:
+def _split_region(split: Split, room: Region, view: View) -> tuple[Region, Region]:
     size = room.height if split.stacked else room.width
     wanted = view.shares.get(split.name)
     first = round(size * (split.share if wanted is None else wanted))
     if wanted is None:
         first = min(max(first, split.least[0]), size - split.least[1])
-    least = _least(split.first, stacked=split.stacked)
-    most = size - _least(split.second, stacked=split.stacked)
+    least = _minimum_size(split.first, stacked=split.stacked)
+    most = size - _minimum_size(split.second, stacked=split.stacked)
     first = min(max(first, least), most) if least <= most else size // 2
     return room.split_horizontal(first) if split.stacked else room.split_vertical(first)
 
 
-def _least(tree: Tree, *, stacked: bool) -> int:
+def _minimum_size(tree: Tree, *, stacked: bool) -> int:
     """Return the minimum rows (``stacked``) or columns of the panes below."""
     if isinstance(tree, str):
         return LEAST_ROWS if stacked else LEAST_COLUMNS
-    halves = (_least(tree.first, stacked=stacked), _least(tree.second, stacked=stacked))
+    halves = (
+        _minimum_size(tree.first, stacked=stacked),
+        _minimum_size(tree.second, stacked=stacked),
+    )
     return sum(halves) if tree.stacked is stacked else max(halves)
 
 
-def _leaves(tree: Tree, room: Region, view: View) -> Iterator[tuple[str, Region]]:
+def _pane_regions(tree: Tree, room: Region, view: View) -> Iterator[tuple[str, Region]]:
     if isinstance(tree, str):
         yield tree, room
         return
-    first, second = _halves(tree, room, view)
-    yield from _leaves(tree.first, first, view)
-    yield from _leaves(tree.second, second, view)
+    first, second = _split_region(tree, room, view)
+    yield from _pane_regions(tree.first, first, view)
+    yield from _pane_regions(tree.second, second, view)
 
 
 def _borders(tree: Tree, room: Region, view: View) -> Iterator[Divider]:
     if isinstance(tree, str):
         return
-    first, second = _halves(tree, room, view)
+    first, second = _split_region(tree, room, view)
     place = (
         Region(room.x, second.y - 1, room.width, 2)
         if tree.stacked

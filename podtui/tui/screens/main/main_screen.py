@@ -86,7 +86,7 @@ class MainScreen(ActingScreen, PromptedScreen):
         Binding("d", "open('overview')", "Describe", show=False, id="main.describe"),
         Binding("l", "logs", "Logs", tooltip="Go to the log of the pod", id="main.logs"),
         Binding("p", "previous", "Previous log", show=False, id="main.previous",
-                tooltip="The log of the container before its last restart"),
+                tooltip="The log before the container's last restart"),
         Binding("y", "open('yaml')", "YAML", id="main.yaml"),
         Binding("X", "why", "Why", id="main.why",
                 tooltip="Why the pod does not run, and how to fix it"),

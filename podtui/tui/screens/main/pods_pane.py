@@ -103,7 +103,7 @@ class PodsPane(TablePane):
     def _resized(self) -> None:
         rows = map(self._file_row, self._place_files())
         self.table.change([row for row in rows if row is not None])
-        self.recount()
+        self.update_title()
 
     # --- selection
 
@@ -163,7 +163,7 @@ class PodsPane(TablePane):
         if not len(self.table.set):
             self.table.empty = self._empty(start_error)
         if changes or came:
-            self.recount()
+            self.update_title()
         self.explain()
 
     def _row(self, pod: Pod, namespaced: bool, moment: float) -> Row:
@@ -204,7 +204,7 @@ class PodsPane(TablePane):
         if now is not before:
             moment = self.table.now
             self.table.change([self._row(pod, now, moment) for pod in self._model.pods.values()])
-        self.recount()
+        self.update_title()
 
     @cached_property
     def _explanations(self) -> Explanations:
@@ -239,13 +239,13 @@ class PodsPane(TablePane):
         self.why.show(list(rows))
 
     def on_table_marks_changed(self) -> None:
-        self.recount()
+        self.update_title()
 
     async def on_click(self, event: events.Click) -> None:
         if event.widget is self.why and event.button == 1:
             await self.run_action("screen.why")
 
-    def recount(self) -> None:
+    def update_title(self) -> None:
         table = self.table
         shown = sum(not key.startswith(MANIFEST_KEY) for key in table.set.order)
         total = len(self._model.pods)

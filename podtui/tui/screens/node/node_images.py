@@ -89,8 +89,8 @@ class NodeImages(Table):
         self._start("Pull", lambda: pull_image(self.session))
 
     def _start(self, name: str, entry: Callable[[], Awaitable[bool]]) -> None:
-        async def do() -> None:
+        async def run() -> None:
             if await entry():
                 self.post_message(self.Changed())
 
-        self.session.start(name, do)
+        self.session.start(name, run)

@@ -123,7 +123,7 @@ class NodeScreen(ActingScreen, BackScreen):
         self._rejections: tuple[Rejection, ...] = ()
         self._stale = True
         self._drawn_at = 0.0
-        self._poke = asyncio.Event()
+        self._images_due = asyncio.Event()
 
     def compose(self) -> ComposeResult:
         self.pods = Table(SHARE_COLUMNS, sort="cpu-requested", descending=True, id="pods")
@@ -142,8 +142,7 @@ class NodeScreen(ActingScreen, BackScreen):
             yield self.what_if
         yield Hints()
 
-    def on_mount(self) -> None:
-        super().on_mount()
+    def begin(self) -> None:
         self.action_tab(self.tab)
         self.run_worker(self._request_images, name="images", group="images")
 
@@ -297,7 +296,7 @@ class NodeScreen(ActingScreen, BackScreen):
     async def _request_images(self) -> None:
         """Poll the images forever, while the images tab is open."""
         while True:
-            self._poke.clear()
+            self._images_due.clear()
             here = self.tab == "images"
             if here:
                 try:
@@ -306,12 +305,12 @@ class NodeScreen(ActingScreen, BackScreen):
                     self.images.show_problem(str(error))
             try:
                 async with asyncio.timeout(IMAGES_SECONDS if here else None):
-                    await self._poke.wait()
+                    await self._images_due.wait()
             except TimeoutError:
                 continue
 
     def on_node_images_changed(self, message: NodeImages.Changed) -> None:
-        self._poke.set()
+        self._images_due.set()
 
     # --- tabs
 
@@ -319,7 +318,7 @@ class NodeScreen(ActingScreen, BackScreen):
         if tab == "what-if":
             self.what_if.open(self._initial_question())
         self.tab = tab
-        self._poke.set()
+        self._images_due.set()
         self.query_one(ContentSwitcher).current = tab
         self._body().focus()
         self._draw(self.session.now())

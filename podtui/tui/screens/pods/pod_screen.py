@@ -216,8 +216,7 @@ class PodScreen(ActingScreen, BackScreen):
         yield Hints()
         yield Prompt()
 
-    def on_mount(self) -> None:
-        super().on_mount()
+    def begin(self) -> None:
         self.action_tab(self.tab)
 
     @property

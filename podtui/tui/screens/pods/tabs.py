@@ -282,12 +282,12 @@ class YamlView(TextView):
 
     def action_switch_source(self) -> None:
         self.source = "manifest" if self.source == "live" else "live"
-        self._again()
+        self._refresh_tab()
 
     def action_managed(self) -> None:
         self._managed = not self._managed
-        self._again()
+        self._refresh_tab()
 
-    def _again(self) -> None:
+    def _refresh_tab(self) -> None:
         if self._pod is not None:
             self.show_pod(self._pod, self._manifest)

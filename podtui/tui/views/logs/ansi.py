@@ -18,8 +18,8 @@ from podtui.terminal_text import (
     LONGEST,
     NO_LETTER,
     TAB,
+    control_symbol,
     cut_words,
-    picture,
     settled,
 )
 
@@ -61,7 +61,7 @@ def parse(line: bytes, base: Style = NO_STYLE) -> list[Segment]:
         if sgr is not None:
             style = apply_sgr(style, sgr, base)
         else:
-            add(picture(match.group()))
+            add(control_symbol(match.group()))
     add(text[position:])
     if cut:
         segments.append(Segment(cut_words(len(line)), base + Style(reverse=True)))

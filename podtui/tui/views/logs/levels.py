@@ -97,7 +97,7 @@ def level_of(line: bytes) -> Level:
         found = _NAMES.get(match[1].lower())
         if found is not None:
             return found
-    return _of_words(line[:HEAD])
+    return _level_word(line[:HEAD])
 
 
 def _of_json(line: bytes) -> Level:
@@ -112,7 +112,7 @@ def _of_json(line: bytes) -> Level:
     return next((level for least, level in _PINO if number >= least), Level.UNKNOWN)
 
 
-def _of_words(head: bytes) -> Level:
+def _level_word(head: bytes) -> Level:
     found = [m for m in (_BRACKET.search(head), _BARE.search(head)) if m is not None]
     if found:
         return _NAMES[min(found, key=lambda m: m.start(1))[1].lower()]

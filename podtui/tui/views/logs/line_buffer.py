@@ -21,7 +21,9 @@ from typing import Final
 from msgspec import Struct
 
 SEGMENT_BYTES: Final = 64 * 1024 * 1024
-"""Size of a segment; disk space is freed one segment at a time."""
+"""Maximum size of a segment; disk space is freed one segment at a time."""
+SEGMENTS: Final = 4
+"""Minimum number of segments on a full disk: at most this share of the lines is dropped at once."""
 
 
 class Place(Struct, frozen=True):
@@ -47,7 +49,7 @@ class RunStore:
         """Append ``data``. Raises OSError, for example if the disk is full; then ``data`` is not
         stored."""
         if self._newest not in self._files or self._used >= self._segment_bytes:
-            descriptor = _nameless()
+            descriptor = _open_unnamed()
             self._newest += 1
             self._files[self._newest] = descriptor
             self._used = 0
@@ -90,7 +92,7 @@ def _close(files: dict[int, int]) -> None:
         os.close(files.popitem()[1])
 
 
-def _nameless() -> int:
+def _open_unnamed() -> int:
     """Open a file without a name that only the owner can read.
 
     It is created in ``$TMPDIR`` or ``/var/tmp``: large files fit there, while ``/tmp`` may be a
@@ -214,7 +216,7 @@ class LineBuffer:
         self.began = 0
         """Sequence number of the first line since the last `clear`."""
         self.trouble = ""
-        self._store = store or RunStore()
+        self._store = store or RunStore(min(SEGMENT_BYTES, disk_bytes // SEGMENTS))
         self._pending: list[Chunk] = []
         self._cache: OrderedDict[int, Block] = OrderedDict()
         self._cached = 0

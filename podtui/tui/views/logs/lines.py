@@ -86,7 +86,7 @@ class LogLines:
         self.marks.clear()
         self._levels.clear()
         self.log_lines = self._last_stamp = 0
-        self.lay_out(self._count, self._uneven)
+        self.rebuild(self._count, self._uneven)
 
     def refresh(self) -> None:
         """Register new lines and drop those beyond the buffer's bounds."""
@@ -104,7 +104,7 @@ class LogLines:
 
     # --- shown lines and rows
 
-    def lay_out(
+    def rebuild(
         self, count: RowCount | None = None, uneven: Callable[[Chunk], bool] | None = None
     ) -> None:
         """Rebuild the shown lines and rows; for ``count`` and ``uneven`` see `RowIndex`."""
@@ -170,9 +170,9 @@ class LogLines:
             levels = self._levels_of(chunk)
             hits = [n for n in hits if Level(levels[n]).rank >= query.level]
         tags = block.tags
-        own = [n for n in range(start, len(block)) if tags[n] in (GAP, RULE)]
-        if own:
-            hits = sorted({*hits, *own})
+        gaps_and_rules = [n for n in range(start, len(block)) if tags[n] in (GAP, RULE)]
+        if gaps_and_rules:
+            hits = sorted({*hits, *gaps_and_rules})
         if not query.events and (EVENT in tags or EVENT_WARNING in tags):
             hits = [n for n in hits if tags[n] not in EVENTS]
         return hits
@@ -196,13 +196,13 @@ class LogLines:
         """Return the level of a line. Raises IndexError for a line that is not kept."""
         chunk = self.buffer.chunk_of(sequence)
         index = sequence - chunk.first
-        told = self._levels.get(chunk.first, b"")
-        if index >= len(told):
+        levels = self._levels.get(chunk.first, b"")
+        if index >= len(levels):
             level = self._level_of(chunk, index)
             if level is not None:
                 return level
-            told = self._levels_of(chunk)
-        return Level(told[index])
+            levels = self._levels_of(chunk)
+        return Level(levels[index])
 
     def _level_of(self, chunk: Chunk, index: int) -> Level | None:
         """Return the level of one line without computing the levels of its whole chunk.

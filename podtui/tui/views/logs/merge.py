@@ -15,6 +15,7 @@ from typing import Final
 
 from msgspec import Struct
 
+from podtui.api.events import event_count, event_order, last_seen
 from podtui.api.v1 import Event
 from podtui.tui.model.model import event_key
 from podtui.tui.views.logs.line_buffer import EVENT, EVENT_WARNING
@@ -148,9 +149,11 @@ class EventLines:
 
     def take(self, events: Iterable[Event]) -> Iterator[tuple[int, int, bytes]]:
         """Yield (tag, nanoseconds, text) for each new occurrence."""
-        for event in events:
-            moment = event_time(event)
-            occurrence = (event.count or 0, str(moment))
+        for event in sorted(events, key=event_order):
+            seen = last_seen(event)
+            # Whole seconds, so that events of one second keep their order.
+            moment = parse_stamp(seen.encode()) // SECOND * SECOND
+            occurrence = (event_count(event), seen)
             key = event_key(event)
             if self._told.get(key) == occurrence:
                 continue
@@ -160,21 +163,8 @@ class EventLines:
                 yield tag, moment, event_text(event).encode(errors="replace")
 
 
-def event_time(event: Event) -> int:
-    """Return the time of the last occurrence in nanoseconds, 0 if the event has none."""
-    for stated in (
-        event.series.lastObservedTime if event.series is not None else None,
-        event.lastTimestamp,
-        event.eventTime,
-        event.firstTimestamp,
-        event.metadata.creationTimestamp,
-    ):
-        if stated:
-            return parse_stamp(str(stated).encode())
-    return 0
-
-
 def event_text(event: Event) -> str:
     """Format an event: ``BackOff  Back-off restarting failed container (x4)``."""
-    times = f" (x{event.count})" if (event.count or 0) > 1 else ""
+    count = event_count(event)
+    times = f" (x{count})" if count > 1 else ""
     return f"{clean(event.reason)}  {clean(event.message)}{times}"

@@ -79,7 +79,7 @@ class RowIndex:
             self._details.pop(gone, None)
         for chunk in self._buffer.chunks[-2:]:
             if chunk is self._buffer.chunks[-1] or chunk.first in self._rows:
-                self._take_in(chunk)
+                self._add_rows(chunk)
 
     def recount(self, sequence: int) -> None:
         """Count the rows of the chunk of a line again."""
@@ -87,7 +87,7 @@ class RowIndex:
         self._rows.pop(chunk.first, None)
         self._details.pop(chunk.first, None)
         self._starts = None
-        self._take_in(chunk)
+        self._add_rows(chunk)
 
     def count_more(self) -> bool:
         """Count up to `AT_ONCE` uncounted lines. Returns False if there were none."""
@@ -96,7 +96,7 @@ class RowIndex:
         while self._below:
             chunk = self._buffer.chunks[self._below - 1]
             if self._uneven(chunk) and self._stale(chunk):
-                self._take_in(chunk, AT_ONCE)
+                self._add_rows(chunk, AT_ONCE)
                 return True
             self._below -= 1
         return False
@@ -158,11 +158,11 @@ class RowIndex:
         if self._count is None or chunk.first not in self._rows:
             return None
         if chunk.first not in self._details:
-            self._take_in(chunk)
+            self._add_rows(chunk)
         self._details.move_to_end(chunk.first)
         return self._details[chunk.first][1]
 
-    def _take_in(self, chunk: Chunk, most: int = CHUNK_LINES) -> None:
+    def _add_rows(self, chunk: Chunk, most: int = CHUNK_LINES) -> None:
         if self._count is None or not self._uneven(chunk):
             return
         members = self.shown.members(chunk) if self.shown is not None else range(chunk.count)

@@ -16,7 +16,7 @@ from podtui.tui.widgets.cells import Line, Span, level, line_width, sized, width
 from podtui.tui.widgets.format import percent
 from podtui.tui.widgets.sanitize import clean
 
-ROOMY = 16
+SPACIOUS = 16
 """Minimum height to show a second line per resource and the list of the pods' shares."""
 
 _LABEL: Final = 8
@@ -32,22 +32,22 @@ def node_lines(
 ) -> list[Line]:
     """Return the lines for a pane of ``width`` by ``height`` cells; there may be more lines."""
     lines: list[Line] = []
-    roomy = height >= ROOMY
+    spacious = height >= SPACIOUS
     for gauge in gauges:
         lines.append(_bar_line(gauge, width, selected))
-        if roomy:
+        if spacious:
             lines.append(_figures(gauge, width))
             lines.append(())
     if rejected:
-        if roomy:
+        if spacious:
             lines.append((Span(f"rejected pods ({len(rejected)})", "heading"),))
         for rejection in rejected:
             lines += _rejection(rejection, width)
         lines.append(())
-    if roomy and gauges:
+    if spacious and gauges:
         lines += _shares(gauges, width, selected)
     legend = _legend()
-    if gauges and (roomy or (len(lines) < height and line_width(legend) <= width)):
+    if gauges and (spacious or (len(lines) < height and line_width(legend) <= width)):
         lines.append(legend)
     return lines
 
@@ -221,13 +221,13 @@ def overview_lines(
     if cpus is not None:
         rest += [*cpu_map_lines(cpus, width), ()]
     rest += [*condition_lines(node, now, width), (), *machine_lines(node, width)]
-    roomy = 1 + 3 * len(gauges) + len(rest) <= height
-    lines = resource_lines(gauges, width, roomy=roomy)
-    return [*lines, *rest] if roomy else [*lines, (), *rest]
+    spacious = 1 + 3 * len(gauges) + len(rest) <= height
+    lines = resource_lines(gauges, width, spacious=spacious)
+    return [*lines, *rest] if spacious else [*lines, (), *rest]
 
 
-def resource_lines(gauges: Sequence[Gauge], width: int, *, roomy: bool) -> list[Line]:
-    """Return a table with a bar below each resource, and with ``roomy`` a blank line after it."""
+def resource_lines(gauges: Sequence[Gauge], width: int, *, spacious: bool) -> list[Line]:
+    """Return a table with a bar below each resource; ``spacious`` adds a blank line after each."""
     air = max(0, min(8, (width - _LEAST) // 5))
     plain, shared = [cells + air for cells in _PLAIN], _SHARED + air
     titles = ("REQUESTED", "LIMITS", "USED")
@@ -248,7 +248,7 @@ def resource_lines(gauges: Sequence[Gauge], width: int, *, roomy: bool) -> list[
         )
         cells = max(8, min(_LEAST + 5 * air, width) - _LABEL - 1)
         lines.append((Span(" " * _LABEL), *bar(gauge, cells)))
-        if roomy:
+        if spacious:
             lines.append(())
     return lines
 

@@ -129,7 +129,7 @@ IMAGE_COLUMNS: Final = (
            of=lambda image: _since(epoch(image.created))),
     Column("pods", "PODS", 70, align="right", descending=True, kind=Kind.COUNT, of=_user_count),
     Column("users", "USED BY", 60, minimum=9, maximum=48, flexible=True, of=_users),
-    Column("fate", "WHEN UNUSED", 50, maximum=16,
+    Column("when-unused", "WHEN UNUSED", 50, maximum=16,
            of=lambda image: (text_field("collected", "warning") if image.collectable
                              else text_field("kept", "muted"))),
 )  # fmt: skip

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from difflib import get_close_matches
 from typing import Any, Final
 
-from podtui.api.local import Lack, Leaver, PortHolder, WhatIf
+from podtui.api.local import Lack, PodToRemove, PortHolder, WhatIf
 from podtui.api.quantity import parse_quantity
 from podtui.errors import PodtuiError
 from podtui.tui.views.node.gauges import TITLES, in_unit
@@ -87,7 +87,7 @@ def parse_query(text: str) -> WhatIfQuery:
         if key == "hostPort":
             ports += [_port(one) for one in given.split(",")]
         elif key == "priority":
-            words[key] = _whole(key, given)
+            words[key] = _integer(key, given)
         elif key in ("name", "namespace"):
             words[key] = given
         elif key in _RESOURCES or "/" in key or key.startswith("hugepages-"):
@@ -108,7 +108,7 @@ def _amount(key: str, given: str) -> str:
     return given
 
 
-def _whole(key: str, given: str) -> int:
+def _integer(key: str, given: str) -> int:
     try:
         return int(given)
     except ValueError:
@@ -119,7 +119,7 @@ def _port(given: str) -> tuple[int, str, str]:
     """Parse ``8080``, ``8080/UDP`` or ``127.0.0.1:8080``."""
     address, _, rest = given.rpartition(":")
     number, _, protocol = rest.partition("/")
-    port = _whole("hostPort", number)
+    port = _integer("hostPort", number)
     if not 0 < port < 65536:
         raise QueryError(f"hostPort: {port} must be between 1 and 65535, inclusive")
     return port, protocol.upper() or "TCP", address.strip("[]")
@@ -138,7 +138,7 @@ def verdict_lines(answer: WhatIf, width: int) -> list[Line]:
     if answer.holders:
         lines += [*_holders(answer.holders, width), ()]
     if answer.leave:
-        lines += [*_leavers(answer.leave, width, ends=answer.admitted), ()]
+        lines += [*_removal_lines(answer.leave, width, ends=answer.admitted), ()]
     for remark in answer.remarks:
         lines += wrap((Span("▸ ", "key"), Span(clean(remark), "soft")), width, indent=2)
     return lines
@@ -190,21 +190,21 @@ def _holders(holders: Sequence[PortHolder], width: int) -> list[Line]:
     for holder in holders:
         place = f"{clean(holder.hostIP)}:{holder.port}" if holder.hostIP else str(holder.port)
         if holder.pod:
-            who, kind = _label(holder.namespace, holder.pod), "pod"
+            label, kind = _label(holder.namespace, holder.pod), "pod"
         else:
             number = "" if holder.pid is None else f" (pid {holder.pid})"
             named = clean(holder.process) or "a program"
-            who, kind = f"{named}{number}", "outside podtui"
+            label, kind = f"{named}{number}", "outside podtui"
         line = (
             Span(f"  {place}/{clean(holder.protocol)}  ", "key"),
-            Span(f"{who} ", "name"),
+            Span(f"{label} ", "name"),
             Span(kind, "muted"),
         )
         lines += wrap(line, width, indent=4)
     return lines
 
 
-def _leavers(leave: Sequence[Leaver], width: int, *, ends: bool) -> list[Line]:
+def _removal_lines(leave: Sequence[PodToRemove], width: int, *, ends: bool) -> list[Line]:
     words = "Preempted pods" if ends else "Pods to remove"
     lines: list[Line] = [(Span(words, "heading"), Span("  the smallest sufficient set", "muted"))]
     for pod in leave:

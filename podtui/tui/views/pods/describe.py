@@ -10,10 +10,11 @@ from typing import Any, cast
 import msgspec
 import yaml
 
+from podtui.api.events import event_count, event_order, last_seen
 from podtui.api.local import Manifest
 from podtui.api.pods import container_statuses, is_sidecar
 from podtui.api.printing import ending
-from podtui.api.times import short_duration
+from podtui.api.times import epoch, short_duration
 from podtui.api.v1 import (
     Container,
     ContainerStatus,
@@ -27,7 +28,6 @@ from podtui.api.v1 import (
     VolumeMount,
 )
 from podtui.tui.model.usage import Usage
-from podtui.tui.views.events import event_count, last_seen
 from podtui.tui.views.labels import manifest_message, place_of, pod_label
 from podtui.tui.views.pod_status import GLYPHS, Family, pod_status_line
 from podtui.tui.views.pods.drift import drift_lines, drifts
@@ -379,12 +379,13 @@ def _labels(pod: Pod) -> list[Line]:
 
 def _events(events: Iterable[Event], now: float) -> list[Line]:
     lines: list[Line] = []
-    for event in sorted(events, key=last_seen, reverse=True)[:40]:
+    for event in sorted(events, key=event_order, reverse=True)[:40]:
         warning = event.type == "Warning"
         count = event_count(event)
+        age = short_duration(now - (epoch(last_seen(event)) or 0.0))
         lines.append(
             (
-                Span(f"{_INDENT}{short_duration(now - last_seen(event)):>6} ", "muted"),
+                Span(f"{_INDENT}{age:>6} ", "muted"),
                 Span(f"{f'×{count}' if count > 1 else '':<5}", "muted"),
                 Span(f"{'▲' if warning else '·'} {clean(event.reason)} ",
                      "warning" if warning else "reason"),

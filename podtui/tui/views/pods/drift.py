@@ -48,7 +48,7 @@ def drift_lines(found: tuple[Drift, ...], now: float) -> Iterator[Line]:
 def _of_file(manifest: Manifest | None) -> Iterator[Drift]:
     if manifest is not None and manifest.status.state is ManifestState.LAST_GOOD:
         yield Drift(
-            f"{place_of(manifest)} is invalid: its last valid version runs",
+            f"{place_of(manifest)} is invalid: its last good version runs",
             "the file takes effect once it is fixed",
         )
 

@@ -45,6 +45,12 @@ def live_manifest(pod: Pod) -> Manifest:
     )
 
 
+def identity_of(text: bytes) -> tuple[str, str]:
+    """Return the namespace and the name in the text of a pod."""
+    meta: Any = yaml.safe_load(text)["metadata"]
+    return meta["namespace"], meta["name"]
+
+
 def changes_resources_only(before: str, after: str) -> bool:
     """Return whether two texts of a pod differ in resources of containers, and in nothing else: a
     resize ignores all other changes."""

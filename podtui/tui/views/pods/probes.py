@@ -77,7 +77,7 @@ def probe_lines(
         key = key_of(report)
         places[key] = len(lines)
         mark = "▸" if key == selected else " "
-        for part in _one(pod, report, answers.get(key), now, elapsed):
+        for part in _probe_block(pod, report, answers.get(key), now, elapsed):
             indent = 6
             first = (Span(f" {mark} ", "key"), *part[1:]) if part[0].text == "" else part
             lines += wrap(first, width, indent=indent)
@@ -103,7 +103,7 @@ def _none(pod: Pod) -> list[Line]:
                   "muted"),)]  # fmt: skip
 
 
-def _one(
+def _probe_block(
     pod: Pod, report: ProbeReport, answer: ProbeRun | None, now: float, elapsed: float
 ) -> list[Line]:
     word, tone = _RESULTS.get(report.result, ("◌ not run yet", "muted"))
@@ -136,8 +136,8 @@ def _run(title: str, run: ProbeRun, now: float) -> list[Line]:
         (Span(f"      {title:<5} ", "key"), Span(f"{glyph} {clean(run.verdict)}", tone),
          Span(f" in {length(run.seconds)}{ago}", "soft"))
     ]  # fmt: skip
-    streak = clean_lines(run.output.rstrip("\n")) if run.output else []
-    lines += [(Span(f"            {text}", "soft"),) for text in streak[:_OUTPUT_LINES]]
+    output = clean_lines(run.output.rstrip("\n")) if run.output else []
+    lines += [(Span(f"            {text}", "soft"),) for text in output[:_OUTPUT_LINES]]
     return lines
 
 

@@ -81,7 +81,7 @@ def _head(found: Waterfall, width: int, number: int, of: int) -> list[Line]:
             Span(f" · the previous start took {length(found.before)} ", "soft"),
             Span(f"({change(delta)})", tone),
         ]
-    state.append(Span(f" · {which} ({number} of {of}), {_moment(found)}", "muted"))
+    state.append(Span(f" · {which} ({number} of {of}), {_start_time(found)}", "muted"))
     if found.cause:
         state.append(Span(f" · {found.cause}", "soft"))
     lines = wrap(state, width, indent=3)
@@ -97,7 +97,7 @@ def _head(found: Waterfall, width: int, number: int, of: int) -> list[Line]:
     return lines
 
 
-def _moment(found: Waterfall) -> str:
+def _start_time(found: Waterfall) -> str:
     """Return the time of the start, with the date if it is not today: starts are kept for days."""
     when, seen = (
         datetime.fromtimestamp(moment, UTC).astimezone() for moment in (found.began, found.seen)

@@ -26,7 +26,7 @@ from podtui.tui.widgets.format import natural_key
 from podtui.tui.widgets.sanitize import clean
 
 
-def leaves(
+def container_parts(
     container: Container | EphemeralContainer, volumes: Mapping[str, Volume]
 ) -> Iterator[tuple[str, str]]:
     """Yield (label, detail) for ports, mounts, environment sources and probes.
@@ -204,7 +204,7 @@ def file_items(manifest: Manifest, pod: Pod | None, now: float) -> tuple[Item, .
     state, tone = _STATES[manifest.status.state]
     order = (step(2, FILES), step(0, name))
     wrong = manifest.status.state not in (ManifestState.ACCEPTED, ManifestState.IGNORED)
-    own = Item(
+    file_item = Item(
         key=FILES + name,
         parent=FILES,
         order=order,
@@ -219,9 +219,9 @@ def file_items(manifest: Manifest, pod: Pod | None, now: float) -> tuple[Item, .
         fault=wrong,
     )
     if pod is None:
-        return (own,)
-    head = pod_head(pod, own.key, (*order, step(0, "")), now)
-    return own, _reference(head, own.key)
+        return (file_item,)
+    head = pod_head(pod, file_item.key, (*order, step(0, "")), now)
+    return file_item, _reference(head, file_item.key)
 
 
 def _reference(head: Item, parent: str) -> Item:
@@ -290,13 +290,15 @@ def _contents(pod: Pod, head: Item) -> Iterator[Item]:
                 kind = "sidecar"
             # Keep the order of the spec, in which init containers run.
             order = (*head.order, (rank, (number,), container.name))
-            below = tuple(leaves(container, volumes))
-            own = _container(container, known.get(container.name), kind, head, order, bool(below))
-            yield own
+            below = tuple(container_parts(container, volumes))
+            container_item = _container(
+                container, known.get(container.name), kind, head, order, bool(below)
+            )
+            yield container_item
             for place, (label, detail) in enumerate(below):
                 yield Item(
-                    key=f"{own.key}/{place}:{label}",
-                    parent=own.key,
+                    key=f"{container_item.key}/{place}:{label}",
+                    parent=container_item.key,
                     order=(*order, (0, (place,), label)),
                     label=clean(label),
                     tone="key",

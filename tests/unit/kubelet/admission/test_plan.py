@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from podtui.api.local import FieldChange, ManifestState, Plan, PlanOutcome, PodPlan
-from podtui.kubelet.admission.plan import AT_ONCE, STARTS_OVER, comes, plan_of
+from podtui.kubelet.admission.plan import AT_ONCE, STARTS_OVER, plan_of, pods_to_admit
 from podtui.manifest.diagnose import read_manifest
 from podtui.manifest.folder_state import FolderState
 from podtui.manifest.listing import Stamp
@@ -79,7 +79,7 @@ def test_comments_and_key_order_do_not_affect_the_pod(tmp_path: Path) -> None:
     plan = planned(tmp_path, WEB, text)
     assert only(plan) == PodPlan(outcome=PlanOutcome.UNCHANGED, namespace="default", name="web-n1")
     assert plan.usable
-    assert comes(plan) == ()
+    assert pods_to_admit(plan) == ()
 
 
 def test_a_changed_image_replaces_the_pod_and_says_where(tmp_path: Path) -> None:
@@ -95,7 +95,7 @@ def test_a_changed_image_replaces_the_pod_and_says_where(tmp_path: Path) -> None
             column=7,
         ),
     )
-    assert comes(plan) == (("default", "web-n1"),)
+    assert pods_to_admit(plan) == (("default", "web-n1"),)
 
 
 def test_containers_and_variables_are_compared_by_name(tmp_path: Path) -> None:
@@ -209,7 +209,7 @@ def test_with_a_fixed_uid_each_field_has_its_effect(
     assert pod.outcome is PlanOutcome.IN_PLACE
     assert effect in {change.effect for change in pod.changes}
     assert pod.restarts == restarts
-    assert comes(plan) == ()
+    assert pods_to_admit(plan) == ()
 
 
 CONFIG = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: conf}\ndata: {key: one}\n"

@@ -133,7 +133,7 @@ def test_reports_the_rejection_the_missing_resources_and_leavers() -> None:
 
 def test_requests_above_capacity_have_no_solution() -> None:
     answer = ask(asking("new", cpu="3"), asking("a", cpu="2"))
-    assert answer.lacks[0].hopeless
+    assert answer.lacks[0].exceeds_node
     assert answer.leave == ()
     assert answer.remarks == ("It asks for more cpu than the node has for all pods together.",)
 

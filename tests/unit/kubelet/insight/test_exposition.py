@@ -7,14 +7,16 @@ from datetime import UTC, datetime
 from pod_builders import make_pod
 from prometheus_client.parser import text_string_to_metric_families
 
+from podtui.api.cpus import CpuMap, CpuUser
 from podtui.kubelet.base.types import ObservedContainer, ObservedPod, ObservedSandbox
 from podtui.kubelet.insight.exposition import (
-    Measured,
+    MetricSamples,
     cadvisor_metrics,
     kubelet_metrics,
     probe_metrics,
     resource_metrics,
 )
+from podtui.kubelet.pods.pod_workers import WorkingPod
 from podtui.kubelet.prober.state import ProbeTotal
 from podtui.runtime.protocol import (
     ContainerState,
@@ -62,7 +64,7 @@ NETWORK = SandboxStats(
     timestamp=AT,
     interfaces=(InterfaceStats(name="eth0", received=10, sent=20),),
 )
-MEASURED = Measured(
+MEASURED = MetricSamples(
     stats=[STATS, ContainerStats(id="x", name="x", pod_uid="gone", timestamp=AT, cpu=1, memory=1)],
     networks=[NETWORK],
     observed=[OBSERVED],
@@ -81,9 +83,25 @@ def samples(body: bytes) -> dict[tuple[str, tuple[tuple[str, str], ...]], float]
 
 def test_the_kubelet_counts_pods_and_containers() -> None:
     pods = [make_pod(), make_pod(uid="u2", static=False), make_pod(uid="u3", static=False)]
+    cpus = CpuMap(
+        nodes={0: ((0, 1), (2, 3)), 1: ((4, 5), (6, 7))},
+        reserved=(0,),
+        users=(CpuUser(pod="u1", container="main", cpus=(2, 3, 4)),),
+    )
+    working = [
+        WorkingPod("sync", "desired", "true"),
+        WorkingPod("terminating", "orphan", ""),
+        WorkingPod("terminating", "orphan", ""),
+    ]
     found = samples(
         kubelet_metrics(
-            node_name="n1", desired=pods, active=pods[:2], observed=[OBSERVED], cgroup_version=2
+            node_name="n1",
+            desired=pods,
+            active=pods[:2],
+            working=working,
+            observed=[OBSERVED],
+            cpus=cpus,
+            cgroup_version=2,
         )
     )
     assert found["kubelet_node_name", (("node", "n1"),)] == 1
@@ -94,6 +112,12 @@ def test_the_kubelet_counts_pods_and_containers() -> None:
     assert found["kubelet_desired_pods", (("static", "true"),)] == 1
     assert found["kubelet_active_pods", (("static", ""),)] == 1
     assert found["kubelet_mirror_pods", ()] == 1
+    ending = (("config", "orphan"), ("lifecycle", "terminating"), ("static", ""))
+    assert found["kubelet_working_pods", ending] == 2
+    assert found["kubelet_managed_ephemeral_containers", ()] == 0
+    assert found["kubelet_cpu_manager_shared_pool_size_millicores", ()] == 4000
+    assert found["kubelet_cpu_manager_exclusive_cpu_allocation_count", ()] == 3
+    assert found["kubelet_cpu_manager_allocation_per_numa", (("numa_node", "1"),)] == 1
     assert found["kubelet_cgroup_version", ()] == 2
     assert ("kubelet_pleg_last_seen_seconds", ()) in found
 
@@ -114,7 +138,7 @@ def test_resource_metrics_have_containers_pods_and_the_node() -> None:
 
 
 def test_a_failed_scan_is_a_scrape_error() -> None:
-    failed = Measured(stats=[], networks=[], observed=[], failed=True)
+    failed = MetricSamples(stats=[], networks=[], observed=[], failed=True)
     assert samples(resource_metrics(failed)) == {("resource_scrape_error", ()): 1}
 
 

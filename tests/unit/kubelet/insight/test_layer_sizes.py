@@ -10,7 +10,7 @@ import pytest
 from virtual_time import EPOCH, VirtualClock
 
 from podtui.kubelet.base.types import ObservedContainer, ObservedPod
-from podtui.kubelet.insight.layer_sizes import EVERY, Kept, LayerSizes
+from podtui.kubelet.insight.layer_sizes import EVERY, LayerSize, LayerSizes
 from podtui.kubelet.pleg.pod_cache import PodCache
 from podtui.runtime.protocol import ContainerState, Runtime
 
@@ -64,11 +64,11 @@ async def test_disk_usage_is_the_layer_and_the_logs(tmp_path: Path) -> None:
     assert not disk.sizes.measured
     await disk.look("c", "bare", "gone")
     assert disk.sizes.measured
-    assert disk.sizes.of("c") == Kept(layer=100, logs=15)
+    assert disk.sizes.of("c") == LayerSize(layer=100, logs=15)
     assert disk.sizes.of("c").total == 115
     assert disk.sizes.of("bare").total == 7
-    assert disk.sizes.of("gone") == disk.sizes.of("ended") == Kept()
-    assert Kept(logs=15).total is None, "without a layer nobody knows"
+    assert disk.sizes.of("gone") == disk.sizes.of("ended") == LayerSize()
+    assert LayerSize(logs=15).total is None, "unknown without the size of the layer"
 
 
 async def test_logs_of_a_remote_engine_are_not_measured(tmp_path: Path) -> None:
@@ -76,7 +76,7 @@ async def test_logs_of_a_remote_engine_are_not_measured(tmp_path: Path) -> None:
     log.write_bytes(b"x" * 10)
     disk = Disk(one("c", log), c=100)
     await disk.look("c", local=False)
-    assert disk.sizes.of("c") == Kept(layer=100)
+    assert disk.sizes.of("c") == LayerSize(layer=100)
 
 
 async def test_layer_sizes_are_requested_once_per_minute() -> None:

@@ -156,6 +156,11 @@ async def test_a_resize_of_exclusive_cpus_is_infeasible() -> None:
             '{"policyName":"none","defaultCpuSet":""}',
             "differs from state checkpoint",
         ),
+        (
+            {"cpu_manager_policy": "none"},
+            '{"policyName":"static","defaultCpuSet":"0-7"}',
+            'configured policy "none" differs from state checkpoint policy "static", please drain',
+        ),
         ({}, "{", "please drain this node and delete the CPU manager checkpoint file"),
         (
             {"memory_manager_policy": "Static", "reserved_memory": ((0, {"memory": "2Gi"}),)},

@@ -24,7 +24,7 @@ from podtui.kubelet.prober.address import (
     pod_ip,
     probe_port,
 )
-from podtui.kubelet.prober.grpc_health import Reply, check, code_name, judge, request
+from podtui.kubelet.prober.grpc_health import Reply, check, code_name, probe_outcome, request
 from podtui.kubelet.prober.handlers import Handlers
 from podtui.kubelet.prober.http_get import redirected, request_for
 from podtui.kubelet.prober.state import ProbeOutcome, ProbeVerdict, failure
@@ -203,7 +203,7 @@ def test_random_bytes_are_not_healthy(body: bytes, framed: bool) -> None:
     if framed:
         body = b"\x00" + len(body).to_bytes(4, "big") + body
     reply = Reply(headers=dict(GRPC), body=body, trailers={"grpc-status": "0"})
-    outcome = judge(reply, 1.0)
+    outcome = probe_outcome(reply, 1.0)
     assert outcome.verdict in (ProbeVerdict.SUCCESS, ProbeVerdict.FAILURE)
     if outcome.verdict is ProbeVerdict.SUCCESS:
         assert b"\x08" in body
@@ -221,7 +221,9 @@ def test_random_bytes_are_not_healthy(body: bytes, framed: bool) -> None:
 def test_a_response_without_grpc_is_reported_by_http_status(
     headers: dict[str, str], code: str
 ) -> None:
-    assert f"code = {code} desc = unexpected HTTP" in judge(Reply(headers=headers), 1.0).text
+    assert (
+        f"code = {code} desc = unexpected HTTP" in probe_outcome(Reply(headers=headers), 1.0).text
+    )
 
 
 # --- Addresses, ports and errors as texts

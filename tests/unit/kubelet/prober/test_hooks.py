@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from kubelet_world import DEAF, FOREVER, World, container, ends, pod
 
+from podtui.agent.home import HomeEvents
 from podtui.api.v1 import (
     Container,
     ExecAction,
@@ -14,7 +15,10 @@ from podtui.api.v1 import (
     SleepAction,
     TCPSocketAction,
 )
-from podtui.runtime.memory import Behaviour, Say
+from podtui.kubelet.events.recorder import EventRecorder
+from podtui.kubelet.prober.address import PodAddresses
+from podtui.kubelet.prober.hooks import HookRunner
+from podtui.runtime.memory import Behaviour, OutputLine
 from podtui.runtime.protocol import ContainerConfig
 
 pytestmark = pytest.mark.virtual_time
@@ -86,13 +90,19 @@ async def problem(hook: LifecycleHandler) -> str:
     """Return the failure of a postStart handler in a running container."""
     world = World()
     world.commands[HOOK_BROKE] = ends("hook broke", code=7)
-    world.commands[COMPLAINS] = ends("said", Say("broke", "stderr"), code=7)
+    world.commands[COMPLAINS] = ends("said", OutputLine("broke", "stderr"), code=7)
     async with world.running():
         wanted = pod("web-n1", "", hooked())
         world.add(wanted)
         await world.until(world.runs(UID))
         running = world.containers(UID)[0].id
-        return await world.kubelet._hooks.post_start(wanted, hooked(post_start=hook), running)
+        hooks = HookRunner(
+            runtime=world.runtime,
+            addresses=PodAddresses(lambda uid: None, lambda: None),
+            events=EventRecorder(HomeEvents(world.store), world.clock, "n1"),
+            clock=world.clock,
+        )
+        return await hooks.post_start(wanted, hooked(post_start=hook), running)
 
 
 async def test_post_start_failure_in_a_kubelets_words() -> None:

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 from kubelet_world import FOREVER, World, container, ends, no_file, pod
+from prometheus_client.parser import text_string_to_metric_families
 
 from podtui.api.v1 import (
     Container,
@@ -19,7 +20,6 @@ from podtui.api.v1 import (
     Probe,
 )
 from podtui.errors import EngineError
-from podtui.kubelet.prober.prober import Prober
 from podtui.kubelet.prober.state import (
     SUCCESS,
     ProbeKind,
@@ -66,16 +66,17 @@ class Scripted:
         return self.calls.count((name, kind))
 
 
-def prober_of(world: World) -> Prober:
-    prober = world.kubelet._probes
-    assert isinstance(prober, Prober)
-    return prober
-
-
 def scripted(world: World) -> Scripted:
     handlers = Scripted()
-    prober_of(world)._ticker._handlers = handlers
+    world.use_probes(handlers)
     return handlers
+
+
+def probe_totals(world: World) -> dict[str, float]:
+    """Return the counters of ``/metrics/probes`` by result."""
+    text = world.kubelet.endpoints.probe_prometheus().decode()
+    (family,) = text_string_to_metric_families(text)
+    return {sample.labels["result"]: sample.value for sample in family.samples}
 
 
 async def texts(world: World, *reasons: str) -> list[str]:
@@ -232,7 +233,7 @@ async def test_readiness_is_probed_during_termination() -> None:
         handlers.calls.clear()
         await world.sleep(10.0)
         assert not handlers.calls
-        assert not prober_of(world)._pods
+        assert probe_totals(world) == {}
 
 
 # --- liveness
@@ -486,8 +487,7 @@ async def test_an_internal_error_is_tried_three_times_and_ignored() -> None:
         ]
         await world.sleep(60.0)
         assert not await texts(world, "Killing")
-        totals = {t.result: t.count for t in prober_of(world).totals()}
-        assert totals == {"unknown": handlers.count(ProbeKind.LIVENESS) // 3}
+        assert probe_totals(world) == {"unknown": handlers.count(ProbeKind.LIVENESS) // 3}
 
 
 async def test_a_warning_is_reported_and_counts_as_success() -> None:
@@ -534,7 +534,7 @@ async def test_a_crashed_handler_does_not_end_the_others() -> None:
 
     world = World()
     handlers = Broken()
-    prober_of(world)._ticker._handlers = handlers
+    world.use_probes(handlers)
     async with world.running():
         await world.sleep(100.0)
         probe = cat("/", periodSeconds=1)
@@ -577,7 +577,7 @@ async def test_slow_probes_keep_their_period() -> None:
             await world.clock.sleep(0.7 if len(times) != 3 else 2.5)
             return SUCCESS
 
-    prober_of(world)._ticker._handlers = Slow()
+    world.use_probes(Slow())
     async with world.running():
         await world.sleep(100.0)
         probe = cat("/", periodSeconds=1, timeoutSeconds=3)

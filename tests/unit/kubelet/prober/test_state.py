@@ -18,7 +18,7 @@ RULES = st.builds(Rules, successes=st.integers(1, 4), failures=st.integers(1, 4)
 
 
 def met(kind: ProbeKind) -> ProbeState:
-    return ProbeState(kind=kind).meet("one")
+    return ProbeState(kind=kind).state_of("one")
 
 
 @pytest.mark.parametrize(("kind", "result"), [(STARTUP, U), (LIVENESS, S), (READINESS, F)])
@@ -45,7 +45,7 @@ def test_liveness_fails_at_its_threshold_and_stays_failed() -> None:
         assert state.result is expected
     assert state.held
     assert not state.is_due(Rules(), age=99.0, started=True)
-    again = state.meet("two")
+    again = state.state_of("two")
     assert (again.result, again.held) == (S, False)
     assert again.observe(F, Rules()).result is S
 
@@ -79,16 +79,16 @@ def test_a_restart_resets_the_counts() -> None:
     assert state.result is S
     state = state.down("one")
     assert state.result is F
-    state = state.meet("two")
+    state = state.state_of("two")
     assert state.result is F
     assert state.observe(S, rules).result is F
     assert state.observe(S, rules).observe(S, rules).result is S
 
 
 def test_results_of_an_earlier_kubelet_are_kept() -> None:
-    ready = ProbeState(kind=READINESS).meet("one", known_good=True)
+    ready = ProbeState(kind=READINESS).state_of("one", known_good=True)
     assert (ready.result, ready.held) == (S, False)
-    started = ProbeState(kind=STARTUP).meet("one", known_good=True)
+    started = ProbeState(kind=STARTUP).state_of("one", known_good=True)
     assert (started.result, started.held) == (S, True)
 
 
@@ -148,5 +148,5 @@ def test_a_new_instance_resets_everything(
     state = met(kind)
     for result in results:
         state = state.observe(result, rules)
-    assert state.meet("two") == ProbeState(kind=kind).meet("two")
-    assert state.meet("one") is state
+    assert state.state_of("two") == ProbeState(kind=kind).state_of("two")
+    assert state.state_of("one") is state

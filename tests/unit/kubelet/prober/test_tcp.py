@@ -6,10 +6,10 @@ from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
+from fake_host import FakeHost
 from grpc_server import GrpcServer, grpc_server, message
 from kubelet_listener import Listener, answer, closed_port, listening
 from kubelet_world import World, container, pod
-from pod_builders import engine
 
 from podtui.api.v1 import (
     GRPCAction,
@@ -20,9 +20,6 @@ from podtui.api.v1 import (
     TCPSocketAction,
 )
 from podtui.kubelet.prober.address import Address
-from podtui.kubelet.prober.handlers import Handlers
-from podtui.kubelet.prober.hooks import HookRunner
-from podtui.kubelet.prober.prober import Prober
 
 pytestmark = pytest.mark.virtual_time
 UID = "uid-web-n1"
@@ -31,15 +28,7 @@ HERE = "127.0.0.1"
 
 def dialling_world(**config: Any) -> World:
     """A world with real connections of probes and a simulated engine."""
-    world = World(**config)
-    prober, hooks = world.kubelet._probes, world.kubelet._hooks
-    assert isinstance(prober, Prober)
-    handlers = prober._ticker._handlers
-    assert isinstance(handlers, Handlers)
-    assert isinstance(hooks, HookRunner)
-    handlers._simulated = hooks._simulated = False
-    handlers._addresses._engine = engine
-    return world
+    return World(simulated=False, host=FakeHost(), **config)
 
 
 @pytest.fixture

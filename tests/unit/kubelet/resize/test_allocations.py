@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 import os
 import stat
@@ -63,24 +64,31 @@ async def test_allocations_and_resizes_survive_the_kubelet(tmp_path: Path) -> No
 
 
 @virtual()
-async def test_a_burst_of_changes_is_written_once(tmp_path: Path, monkeypatch) -> None:
-    written: list[bytes] = []
-    monkeypatch.setattr(
-        "podtui.kubelet.resize.allocations._write", lambda _, data: written.append(data)
-    )
+async def test_a_burst_of_changes_is_written_once(tmp_path: Path) -> None:
+    written: list[int] = []
+
+    async def settled(seconds: float) -> None:
+        """Sleep, and record each new version of the file meanwhile: it has another inode."""
+        for _ in range(round(100 * seconds / SETTLE)):
+            await asyncio.sleep(SETTLE / 100)
+            with contextlib.suppress(FileNotFoundError):
+                inode = (tmp_path / FILE_NAME).stat().st_ino
+                if written[-1:] != [inode]:
+                    written.append(inode)
+
     allocations = await kept(tmp_path)
     async with asyncio.TaskGroup() as group:
         task = group.create_task(allocations.run())
         for number in range(50):
             allocations.allocate(asking("1", f"u{number}"))
-            await asyncio.sleep(SETTLE / 100)
-        await asyncio.sleep(2 * SETTLE)
+            await settled(SETTLE / 100)
+        await settled(2 * SETTLE)
         assert len(written) == 1
         allocations.allocate(asking("1", "u1"))
-        await asyncio.sleep(2 * SETTLE)
+        await settled(2 * SETTLE)
         assert len(written) == 1, "nothing had changed"
         allocations.allocate(asking("2", "u1"))
-        await asyncio.sleep(2 * SETTLE)
+        await settled(2 * SETTLE)
         assert len(written) == 2
         task.cancel()
 

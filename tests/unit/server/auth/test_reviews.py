@@ -96,6 +96,12 @@ async def test_can_i(world: TlsWorld, admin: aiohttp.ClientSession) -> None:
     }  # fmt: skip
 
 
+async def test_unknown_fields_are_not_repeated(admin: aiohttp.ClientSession) -> None:
+    path = f"{AUTHORIZATION}/selfsubjectaccessreviews"
+    answer = await post(admin, path, {"unknown": 1, **PODS, "uid": 2})
+    assert answer["spec"] == PODS
+
+
 async def test_can_they(admin: aiohttp.ClientSession) -> None:
     path = f"{AUTHORIZATION}/subjectaccessreviews"
     assert await status(admin, path, {"user": "bob", **PODS}) == {"allowed": False}
@@ -153,6 +159,7 @@ async def test_list_of_rules(world: TlsWorld, admin: aiohttp.ClientSession) -> N
     assert [rule["resources"] for rule in found["resourceRules"]] == [
         ["selfsubjectaccessreviews", "selfsubjectrulesreviews"], ["selfsubjectreviews"],
     ]  # fmt: skip
+    assert {verb for rule in found["nonResourceRules"] for verb in rule["verbs"]} == {"get"}
 
 
 async def test_who_am_i(world: TlsWorld, admin: aiohttp.ClientSession) -> None:

@@ -9,6 +9,7 @@ from served import Served, pod
 
 PODS = "/api/v1/namespaces/default/pods"
 YAML = "application/yaml"
+JSON = "application/json"
 
 
 @pytest.mark.parametrize(
@@ -39,9 +40,23 @@ async def test_a_table_in_yaml(served: Served, http: aiohttp.ClientSession) -> N
 
 @pytest.mark.parametrize(
     ("accept", "media"),
-    [("application/json,application/yaml", "application/json"), ("text/x, application/yaml", YAML)],
+    [
+        ("application/json,application/yaml", JSON),
+        ("text/x, application/yaml", YAML),
+        ("application/json;q=0.5, application/yaml", YAML),
+        ("application/json;Q=0.5, application/yaml; q=0.51", YAML),
+        ("application/yaml;q=0.8, application/json;q=0.8", YAML),
+        ("*/*, application/yaml", YAML),
+        ("application/*, application/yaml", YAML),
+        ("*/*;q=1, application/yaml;q=0.999", JSON),
+        ("application/json;q=0, application/yaml;q=0.1", YAML),
+        ("application/json;q=high, application/yaml;q=0.1", YAML),
+        ("application/json;q=high", JSON),
+        ("text/html,application/xml;q=0.9,*/*;q=0.8", JSON),
+        ("", JSON),
+    ],
 )
-async def test_the_first_served_media_type_is_taken(
+async def test_the_preferred_media_type_is_taken(
     accept: str, media: str, http: aiohttp.ClientSession
 ) -> None:
     async with http.get(PODS, headers={"Accept": accept}) as response:

@@ -81,10 +81,14 @@ async def test_parameters_passed_to_the_kubelet(
 @pytest.mark.parametrize(
     ("path", "code", "words"),
     [
-        (f"{LOG}?container=waiting", 400, "is waiting to start: ContainerCreating"),
-        (f"{LOG}?container=missing", 404, 'container "missing" not found in pod "web"'),
+        ("/containerLogs/default/web/waiting", 400, "is waiting to start: ContainerCreating"),
+        (f"{LOG}?container=missing", 400, "container missing is not valid for pod web"),
+        (
+            "/containerLogs/default/web/missing",
+            404,
+            'container "missing" not found in pod "web"',
+        ),
         (LOG.replace("web", "none"), 404, 'pods "none" not found'),
-        ("/containerLogs/default/web/missing", 404, "not found"),
         (f"{LOG}?tailLines=-1", 422, "must be greater than or equal to 0"),
         (f"{LOG}?tailLines=x", 400, "tailLines"),
         (f"/api/v1/pods?timeoutSeconds={'9' * 5000}", 400, "strconv.ParseInt"),

@@ -8,19 +8,22 @@ import os
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import cast
 
 import aiohttp
 import msgspec
 import pytest
+from aiohttp import web
 from session_world import SessionWorld, session_world
 from simulated import COMMANDS, ends, memory
 
 from podtui.api import channels
 from podtui.api.spdy import Data, Opened, Ping, Reset, Spdy
-from podtui.runtime.memory import Say
+from podtui.runtime.memory import OutputLine
 from podtui.server.node import remote_streams
 from podtui.server.node.remote_command import failure, outcome
 from podtui.server.node.remote_streams import error_text
+from podtui.server.transport.sockets import DISCONNECT_SECONDS
 
 pytestmark = pytest.mark.virtual_time
 
@@ -30,7 +33,7 @@ CAT = f"{EXEC}&command=cat"
 MUCH = ends(*("x" * 1000 for _ in range(4000)))
 DECLARED = {
     **COMMANDS,
-    ("sh", "-c", "echo out;echo err >&2;exit 3"): ends("out", Say("err", "stderr"), code=3),
+    ("sh", "-c", "echo out;echo err >&2;exit 3"): ends("out", OutputLine("err", "stderr"), code=3),
     ("much",): MUCH,
 }
 V4 = [channels.V4, channels.V3, channels.V2, channels.V1]
@@ -104,9 +107,15 @@ class Peer:
 
 @asynccontextmanager
 async def upgraded(
-    world: SessionWorld, path: str, protocols: list[str], expected: str = ""
+    world: SessionWorld, path: str, protocols: list[str], expected: str = "", *, tcp: bool = False
 ) -> AsyncIterator[Peer]:
-    reader, writer = await asyncio.open_unix_connection(str(world.served.socket))
+    if tcp:
+        site = web.TCPSite(world.served.runner, "127.0.0.1", 0)
+        await site.start()
+        port = world.served.runner.addresses[-1][1]
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+    else:
+        reader, writer = await asyncio.open_unix_connection(str(world.served.socket))
     lines = [f"POST {path} HTTP/1.1", "Host: podtui", "Connection: Upgrade", "Upgrade: SPDY/3.1"]
     lines += [f"X-Stream-Protocol-Version: {one}" for one in protocols]
     writer.write("\r\n".join([*lines, "Content-Length: 0", "", ""]).encode())
@@ -178,7 +187,7 @@ async def test_streams_opened_one_at_a_time(world: SessionWorld) -> None:
                 await peer.writer.drain()
                 await asyncio.sleep(0)
         await peer.until("error")
-        assert b"executable file not found" in peer.data["stderr"]
+        assert b"executable file not found" in peer.data["error"]
 
 
 async def test_unrequested_streams_are_refused(world: SessionWorld) -> None:
@@ -244,17 +253,34 @@ async def test_a_disconnecting_client_ends_the_command(world: SessionWorld) -> N
                 await response.read()
 
 
+@pytest.mark.parametrize("tcp", [False, True])
+async def test_a_client_that_leaves_unread_input_ends_the_command(
+    world: SessionWorld, tcp: bool
+) -> None:
+    """While the command reads nothing, nothing is read from the client either. Over TCP, the end of
+    the connection waits behind the input."""
+    async with upgraded(world, f"{EXEC}&command=sleep&command=60", V4, tcp=tcp) as peer:
+        await peer.open("error", "stdin", "stdout", "stderr")
+        with pytest.raises(TimeoutError):
+            await asyncio.wait_for(peer.send("stdin", bytes(16 << 20)), 1)
+        assert len(world.served.runner.server.connections) == 1
+        peer.writer.transport.abort()
+        await asyncio.sleep(3 * DISCONNECT_SECONDS)
+        assert not world.served.runner.server.connections
+
+
 async def test_a_slow_client_blocks_the_command(world: SessionWorld) -> None:
     """Its buffers are bounded: the session continues once it reads."""
     async with upgraded(world, f"{EXEC}&command=much", V4) as peer:
-        peer.reader._transport.pause_reading()
+        transport = cast("asyncio.Transport", peer.writer.transport)
+        transport.pause_reading()
         await peer.open("error", "stdin", "stdout", "stderr")
         connector = aiohttp.UnixConnector(str(world.served.socket))
         async with aiohttp.ClientSession("http://podtui", connector=connector) as http:
             for _ in range(20):
                 async with http.get("/version") as response:
                     assert response.status == 200
-        peer.reader._transport.resume_reading()
+        transport.resume_reading()
         await peer.until("stdout", "error")
         assert len(peer.data["stdout"]) == 4000 * 1001
 

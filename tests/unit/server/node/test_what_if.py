@@ -12,7 +12,7 @@ import aiohttp
 import pytest
 from served import serving
 
-from podtui.api.local import Lack, Leaver, PortHolder, WhatIf
+from podtui.api.local import Lack, PodToRemove, PortHolder, WhatIf
 from podtui.api.v1 import ObjectMeta, Pod
 from podtui.manifest.diagnose import read_manifest
 from podtui.server.node.what_if import WhatIfRoutes
@@ -78,7 +78,7 @@ async def test_a_rejection_has_its_reasons(http: aiohttp.ClientSession, judge: J
             PortHolder(port=80, protocol="TCP", namespace="default", pod="b-n1"),
             PortHolder(port=81, protocol="TCP", process="nginx", pid=12),
         ),
-        "leave": (Leaver(namespace="default", name="b-n1", uid="b"),),
+        "leave": (PodToRemove(namespace="default", name="b-n1", uid="b"),),
         "remarks": ("No.",),
     }
     whole = await post(http, ASK, MANIFEST, 200)

@@ -12,11 +12,22 @@ from hypothesis import strategies as st
 from msgspec import structs
 
 from podtui.api.times import parse_time
-from podtui.api.v1 import ConfigMap, Container, Namespace, ObjectMeta, Pod, PodSpec, PodStatus
+from podtui.api.v1 import (
+    ConfigMap,
+    Container,
+    Event,
+    Namespace,
+    ObjectMeta,
+    ObjectReference,
+    Pod,
+    PodSpec,
+    PodStatus,
+)
 from podtui.clock import SystemClock
 from podtui.errors import NotFound
 from podtui.server.resources.deletion import delete_record, deletion, ended_by_update
 from podtui.server.resources.strategies.config import CONFIG_MAPS
+from podtui.server.resources.strategies.events import CORE_EVENTS
 from podtui.server.resources.strategies.namespaces import NAMESPACES, new_namespace
 from podtui.server.resources.strategies.pods import PODS
 from podtui.server.resources.strategies.strategy import with_meta
@@ -64,7 +75,14 @@ def test_the_first_deletion_of_a_pod(
 
 @examples(100)
 @given(
-    st.lists(st.tuples(st.none() | st.integers(-2, 60), st.integers(0, 20)), min_size=1, max_size=6)
+    st.lists(
+        st.tuples(
+            st.none() | st.integers(-2, 60) | st.sampled_from((2**31, 2**63 - 1)),
+            st.integers(0, 20),
+        ),
+        min_size=1,
+        max_size=6,
+    )
 )
 def test_a_grace_period_only_becomes_shorter(requests: list[tuple[int | None, int]]) -> None:
     """Each request has its distance in seconds from the one before."""
@@ -85,6 +103,14 @@ def test_a_grace_period_only_becomes_shorter(requests: list[tuple[int | None, in
             return
 
 
+def test_the_longest_grace_period_ends_with_the_calendar() -> None:
+    long, gone = deletion(PODS, pod(), 2**63 - 1, NOW)
+    assert (long.metadata.deletionTimestamp, gone) == ("9999-12-31T23:59:59Z", False)
+    assert long.metadata.deletionGracePeriodSeconds == 2**63 - 1
+    short, _ = deletion(PODS, long, 5, NOW)
+    assert short.metadata.deletionTimestamp == "2026-01-01T00:00:05Z"
+
+
 def test_objects_without_a_grace_period() -> None:
     assert deletion(CONFIG_MAPS, config(), 30, NOW) == (config(), True)
     held, gone = deletion(CONFIG_MAPS, config(finalizers=("a/b",)), None, NOW)
@@ -94,6 +120,41 @@ def test_objects_without_a_grace_period() -> None:
     free = with_meta(held, finalizers=())
     assert ended_by_update(CONFIG_MAPS, free, held)
     assert not ended_by_update(CONFIG_MAPS, free, config(finalizers=("a/b",)))
+
+
+@pytest.mark.parametrize(
+    ("policy", "before", "after", "gone"),
+    [
+        ("", (), (), True),
+        ("Background", (), (), True),
+        ("Background", ("orphan",), (), True),
+        ("Foreground", (), ("foregroundDeletion",), False),
+        ("Foreground", ("a/b", "orphan"), ("a/b", "foregroundDeletion"), False),
+        ("Orphan", (), ("orphan",), False),
+        ("", ("orphan",), ("orphan",), False),
+        ("Orphan", ("orphan", "a/b"), ("orphan", "a/b"), False),
+    ],
+)
+def test_the_propagation_policy_is_a_finalizer(
+    policy: str, before: tuple[str, ...], after: tuple[str, ...], gone: bool
+) -> None:
+    result, ends = deletion(CONFIG_MAPS, config(finalizers=before), None, NOW, policy)
+    assert (result.metadata.finalizers, ends) == (after, gone)
+
+
+def test_a_pending_graceful_deletion_keeps_its_policy() -> None:
+    ending, _ = deletion(PODS, pod(), None, NOW, "Orphan")
+    assert ending.metadata.finalizers == ("orphan",)
+    assert deletion(PODS, ending, None, NOW, "Background") == (ending, False)
+    forced, gone = deletion(PODS, ending, 0, NOW, "Background")
+    assert (forced.metadata.finalizers, gone) == ((), True)
+
+
+def test_events_own_nothing() -> None:
+    event = Event(
+        metadata=ObjectMeta(name="e", namespace="default"), involvedObject=ObjectReference()
+    )
+    assert deletion(CORE_EVENTS, event, None, NOW, "Orphan") == (event, True)
 
 
 def test_a_namespace_stays_until_it_is_finalized() -> None:

@@ -12,7 +12,7 @@ from msgspec import structs
 from served import pod
 
 from podtui.api.names import CONFIG_MIRROR
-from podtui.api.v1 import ConfigMap, ObjectMeta, Pod
+from podtui.api.v1 import ConfigMap, ObjectMeta, Pod, Secret
 from podtui.clock import SystemClock
 from podtui.server.resources.deletion import delete_record
 from podtui.server.resources.namespace_care import PERMANENT, NamespaceCare
@@ -130,3 +130,27 @@ async def test_finalizers_hold_a_namespace(store: Store) -> None:
             return found.spec.finalizers == ("a/b",)
 
         await until(finalized)
+
+
+async def test_a_namespace_ends_after_the_last_finalizer_of_any_object(store: Store) -> None:
+    async with caring(store):
+        await store.put("pods", mirror("static", "shop"))
+        await until(lambda: store.get("namespaces", "", "shop"))
+        await store.delete("pods", "shop", "static")
+        meta = ObjectMeta(name="s", namespace="shop", finalizers=("a/b",))
+        await store.put("secrets", Secret(metadata=meta))
+        await delete(store, "shop")
+
+        async def marked() -> bool:
+            found: Any = await store.get("secrets", "shop", "s")
+            return found.metadata.deletionTimestamp is not None
+
+        await until(marked)
+        for _ in range(1000):  # until all passes have ended
+            await asyncio.sleep(0)
+        await store.delete("secrets", "shop", "s")
+
+        async def gone() -> bool:
+            return "shop" not in await names(store)
+
+        await until(gone)

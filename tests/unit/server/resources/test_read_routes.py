@@ -122,7 +122,6 @@ async def test_events_by_their_object(served: Served, http: aiohttp.ClientSessio
         (f"{PODS}?continue=abc", 400, "BadRequest"),
         (f"{PODS}?resourceVersion=9999999999999999999", 504, "Timeout"),
         (f"{PODS}?resourceVersion=1&resourceVersionMatch=Exact", 410, "Expired"),
-        (f"{PODS}?watch=true&resourceVersion=1", 410, "Expired"),
         ("/apis/metrics.k8s.io/v1beta1/pods?watch=true", 405, "MethodNotAllowed"),
         ("/api/v1/nosuch", 404, "NotFound"),
         ("/api/v1/nodes/x", 404, "NotFound"),
@@ -286,8 +285,12 @@ async def test_watch_of_a_selector(served: Served, http: aiohttp.ClientSession) 
         await served.store.put("pods", pod("a", phase="Failed"))
         await served.store.delete("pods", "default", "a")
         await served.store.put("pods", pod("b"))
-        kinds = [kind for kind, _ in await read_watch(response, 4)]
-    assert kinds == ["ADDED", "MODIFIED", "DELETED", "ADDED"]
+        events = await read_watch(response, 4)
+    assert [kind for kind, _ in events] == ["ADDED", "MODIFIED", "DELETED", "ADDED"]
+    last = events[2][1]
+    assert (last["status"]["phase"], last["metadata"]["labels"]) == ("Running", {"app": "y"})
+    versions = [int(item["metadata"]["resourceVersion"]) for _, item in events]
+    assert versions == sorted(set(versions))
 
 
 async def test_bookmarks_have_the_current_version(tmp_path: Path) -> None:
@@ -323,6 +326,18 @@ async def test_a_watch_that_falls_behind_gets_an_error(
             await served.store.put("pods", pod(f"p{index}"))
         [(kind, status)] = await read_watch(response, 1)
         assert (kind, status["code"], status["reason"]) == ("ERROR", 410, "Expired")
+        assert await response.content.read() == b""
+
+
+async def test_a_watch_of_an_old_version_gets_an_error(
+    served: Served, http: aiohttp.ClientSession
+) -> None:
+    await served.store.put("pods", pod("a"))
+    async with http.get(f"{PODS}?watch=true&resourceVersion=1") as response:
+        [(kind, status)] = await read_watch(response, 1)
+        assert (response.status, kind) == (200, "ERROR")
+        assert (status["kind"], status["code"], status["reason"]) == ("Status", 410, "Expired")
+        assert status["message"].startswith("too old resource version: 1 (")
         assert await response.content.read() == b""
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import aiohttp
 import pytest
 from aiohttp import web
-from served import OpenAccess, Served, pod
+from served import OpenAccess, Served
 
 from podtui.server import StatusError, build_app
 from podtui.server.schema import catalog
@@ -77,6 +77,17 @@ async def test_a_slash_at_the_end_of_a_path_is_accepted(http: aiohttp.ClientSess
             assert (plain.status, await plain.read()) == (200, await slashed.read())
 
 
+async def test_the_root_lists_paths_that_are_served(http: aiohttp.ClientSession) -> None:
+    async with http.get("/") as response:
+        paths: list[str] = (await response.json())["paths"]
+    assert {"/api/v1", "/apis/events.k8s.io/v1", "/version", "/openapi/v3"} <= set(paths)
+    assert paths == sorted(paths)
+    codes = {path: (await http.get(path)).status for path in paths}
+    # The agent adds the routes of tokens and figures.
+    extra = {"/.well-known/openid-configuration", "/openid/v1/jwks", "/metrics"}
+    assert {path for path, code in codes.items() if code != 200} == extra
+
+
 async def test_version(http: aiohttp.ClientSession) -> None:
     document = await (await http.get("/version")).json()
     assert (document["major"], document["minor"]) == ("1", "36")
@@ -92,6 +103,9 @@ async def test_version(http: aiohttp.ClientSession) -> None:
         ("/readyz", 500),
         ("/healthz/ping", 200),
         ("/healthz/log", 200),
+        ("/livez/ping", 200),
+        ("/readyz/syncloop", 500),
+        ("/healthz?exclude=syncloop", 200),
     ],
 )
 async def test_health(path: str, sick: int, served: Served, http: aiohttp.ClientSession) -> None:
@@ -103,16 +117,23 @@ async def test_health(path: str, sick: int, served: Served, http: aiohttp.Client
         assert ("sync loop is stuck" in await response.text()) == (sick == 500)
 
 
+async def test_verbose_health(served: Served, http: aiohttp.ClientSession) -> None:
+    async with http.get("/readyz?verbose") as response:
+        assert await response.text() == (
+            "[+]ping ok\n[+]log ok\n[+]syncloop ok\nreadyz check passed\n"
+        )
+    served.kubelet.health = (False, "it stands still")
+    async with http.get("/livez?verbose&exclude=ping") as response:
+        assert response.status == 500
+        assert await response.text() == (
+            "[+]ping excluded: ok\n[+]log ok\n[-]syncloop failed: it stands still\n"
+            "livez check failed\n"
+        )
+
+
 async def test_unknown_health_checks(http: aiohttp.ClientSession) -> None:
     async with http.get("/healthz/nosuch") as response:
         assert (await response.json())["code"] == 404
-
-
-async def test_the_kubelets_pods(served: Served, http: aiohttp.ClientSession) -> None:
-    await served.store.put("pods", pod("web"))
-    document = await (await http.get("/pods")).json()
-    assert document["kind"] == "PodList"
-    assert [item["metadata"]["name"] for item in document["items"]] == ["web"]
 
 
 async def test_retry(served: Served, http: aiohttp.ClientSession) -> None:

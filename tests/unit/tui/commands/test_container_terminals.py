@@ -22,7 +22,7 @@ from podtui.client.protocol import Output
 from podtui.errors import AgentUnavailable, UsageError
 from podtui.tui.commands.copy_files import Transfer, parse_transfer, transfer_problem
 from podtui.tui.commands.port_forward import Ports, declared_ports, parse_ports, ports_problem
-from podtui.tui.commands.raw_terminal import DETACH, KeysToLeave, SessionResult, run_session
+from podtui.tui.commands.raw_terminal import DETACH, DetachKeys, SessionResult, run_session
 from podtui.tui.commands.restart import restartable_names
 from podtui.tui.commands.shell import running_names
 
@@ -132,7 +132,7 @@ async def test_a_broken_session_is_an_error_and_restores_the_terminal(
 @given(st.lists(st.binary(max_size=4)))
 def test_any_input_without_detach_keys_is_passed_on(pieces: list[bytes]) -> None:
     text = b"".join(pieces).replace(DETACH, b"")
-    wanted, passed = KeysToLeave(DETACH), b""
+    wanted, passed = DetachKeys(DETACH), b""
     rest = text
     for piece in pieces:
         data, leave = wanted.feed(rest[: len(piece)])
@@ -146,7 +146,7 @@ def test_any_input_without_detach_keys_is_passed_on(pieces: list[bytes]) -> None
 @given(st.binary(max_size=6), st.integers(0, 3))
 def test_detach_keys_are_found_in_any_chunks(before: bytes, cut: int) -> None:
     text = before.replace(DETACH[:1], b"") + DETACH
-    wanted = KeysToLeave(DETACH)
+    wanted = DetachKeys(DETACH)
     first, left = wanted.feed(text[: len(text) - cut])
     rest, leave = (b"", True) if left else wanted.feed(text[len(text) - cut :])
     assert leave

@@ -18,7 +18,7 @@ from repository import ROOT
 from served import line as log_line
 from served import pod as served_pod
 from served import serving
-from time_jump import time_passes
+from time_jump import jump_time
 from tui_scene import pod, status
 
 from podtui.api.v1 import Pod
@@ -317,7 +317,7 @@ async def test_the_process_group_is_killed_after_the_timeout(
     monkeypatch.setattr(process, "GRACE_SECONDS", 0.3)
     printed = bytearray()
     deaf = ["sh", "-c", "trap '' TERM; sleep 300 & echo $!; wait"]
-    async with time_passes(60.0, once=lambda: b"\n" in printed):
+    async with jump_time(60.0, once=lambda: b"\n" in printed):
         outcome = await run_program(deaf, {}, printed.extend, seconds=60.0)
     assert (outcome.words, outcome.good) == ("timed out and was terminated", False)
     await all_gone(printed)

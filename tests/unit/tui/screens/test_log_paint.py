@@ -12,7 +12,7 @@ from podtui.tui.screens.logs.log_paint import (
     GUTTER,
     PARTS,
     LogRow,
-    Look,
+    PaintOptions,
     Prefix,
     paint,
     rule_text,
@@ -38,7 +38,7 @@ nasty = st.one_of(
     ).map(b"".join),
 )  # fmt: skip
 looks = st.builds(
-    Look,
+    PaintOptions,
     st.integers(20, 120),
     st.sampled_from(Times),
     st.booleans(),
@@ -56,7 +56,7 @@ def style(part: str) -> Style:
 @given(nasty, looks, st.sampled_from([0, 1, 2, GAP, RULE, EVENT, EVENT_WARNING]),
        st.sampled_from(Level), st.integers(0, 3), st.booleans())  # fmt: skip
 def test_any_line_becomes_a_row_of_the_views_width_without_control_characters(
-    text: bytes, look: Look, tag: int, level: Level, inside: int, marked: bool
+    text: bytes, look: PaintOptions, tag: int, level: Level, inside: int, marked: bool
 ) -> None:
     line = text.replace(b"\n", b"")
     row = LogRow(line, tag, "12:00:00.000", level, inside, marked)
@@ -69,7 +69,7 @@ def test_any_line_becomes_a_row_of_the_views_width_without_control_characters(
 @given(nasty, st.integers(20, 60), st.sampled_from(Prefix))
 def test_a_wrapped_line_is_shown_completely(text: bytes, width: int, prefix: Prefix) -> None:
     line = text.replace(b"\n", b"")
-    look = Look(width, wrap=True, prefix=prefix, names=("one", "two"))
+    look = PaintOptions(width, wrap=True, prefix=prefix, names=("one", "two"))
     count = look.rows_of(line, 0)
     assert count == max(1, len(look.breaks(line, 0)) - 1)
     rows = [paint(LogRow(line, 0, inside=n), look, style, Style()).text for n in range(count)]
@@ -84,28 +84,31 @@ def test_a_wrapped_line_is_shown_completely(text: bytes, width: int, prefix: Pre
 @pytest.mark.parametrize(
     ("row", "look", "shown"),
     [
-        (LogRow(b"text", 0, "", Level.ERROR), Look(12), " E text"),
-        (LogRow(b"text", 0, "", Level.ERROR, marked=True), Look(12), "◆E text"),
-        (LogRow(b"text", 0, "12:00:00.000"), Look(30, Times.ABSOLUTE), "   12:00:00.000 text"),
-        (LogRow(b"text", 0, "5s"), Look(30, Times.RELATIVE), "       5s text"),
-        (LogRow(b"text", 1), Look(40, names=("a", "side")), "   side │ text"),
-        (LogRow(b"text", 1), Look(40, names=("side",)), "   text"),
-        (LogRow(b"text", 1), Look(40, names=("a", "side"), shift=2), "   side │ xt"),
-        (LogRow(b"text", 1), Look(40, names=("a", "side"), shift=2, prefix=Prefix.ALONG),
+        (LogRow(b"text", 0, "", Level.ERROR), PaintOptions(12), " E text"),
+        (LogRow(b"text", 0, "", Level.ERROR, marked=True), PaintOptions(12), "◆E text"),
+        (
+            LogRow(b"text", 0, "12:00:00.000"), PaintOptions(30, Times.ABSOLUTE),
+            "   12:00:00.000 text",
+        ),
+        (LogRow(b"text", 0, "5s"), PaintOptions(30, Times.RELATIVE), "       5s text"),
+        (LogRow(b"text", 1), PaintOptions(40, names=("a", "side")), "   side │ text"),
+        (LogRow(b"text", 1), PaintOptions(40, names=("side",)), "   text"),
+        (LogRow(b"text", 1), PaintOptions(40, names=("a", "side"), shift=2), "   side │ xt"),
+        (LogRow(b"text", 1), PaintOptions(40, names=("a", "side"), shift=2, prefix=Prefix.ALONG),
          "   de │ text"),
-        (LogRow(b"text", 1), Look(40, names=("a", "side"), prefix=Prefix.OFF), "   text"),
-        (LogRow(b"Pulled  x", EVENT), Look(40), " • Pulled  x"),
-        (LogRow(b"Failed  x", EVENT_WARNING), Look(40), " ▲ Failed  x"),
-        (LogRow(b"3 lost", GAP), Look(14), "── 3 lost ────"),
-        (LogRow(b"again", RULE), Look(14), "── again ─────"),
+        (LogRow(b"text", 1), PaintOptions(40, names=("a", "side"), prefix=Prefix.OFF), "   text"),
+        (LogRow(b"Pulled  x", EVENT), PaintOptions(40), " • Pulled  x"),
+        (LogRow(b"Failed  x", EVENT_WARNING), PaintOptions(40), " ▲ Failed  x"),
+        (LogRow(b"3 lost", GAP), PaintOptions(14), "── 3 lost ────"),
+        (LogRow(b"again", RULE), PaintOptions(14), "── again ─────"),
     ],
 )  # fmt: skip
-def test_rows(row: LogRow, look: Look, shown: str) -> None:
+def test_rows(row: LogRow, look: PaintOptions, shown: str) -> None:
     assert paint(row, look, style, Style()).text.rstrip() == shown
 
 
 def test_a_line_of_a_megabyte_costs_only_its_visible_part() -> None:
-    strip = paint(LogRow(b"z" * 1_000_000), Look(80), style, Style())
+    strip = paint(LogRow(b"z" * 1_000_000), PaintOptions(80), style, Style())
     assert strip.text == "   " + "z" * 77
 
 

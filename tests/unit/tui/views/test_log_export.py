@@ -50,7 +50,7 @@ def test_lines_are_exported_with_times_and_names_without_events(tmp_path: Path) 
 def test_exports_shown_or_all_lines() -> None:
     held = lines()
     held.query = Query(parse_log_filter("two"))
-    held.lay_out()
+    held.rebuild()
     shown = [line.rsplit(b" ", 1)[-1] for line in export_of(held).lines()]
     assert shown == [b"two", b"shown"]
     assert len(list(export_of(held, everything=True).lines())) == 4

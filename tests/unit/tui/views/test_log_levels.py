@@ -82,14 +82,14 @@ def test_a_stack_trace_has_the_level_of_its_error() -> None:
     trace = [b"ERROR it failed", b"  at x.y(z)", b"\tat b", b"Caused by: c", b"on we go"]
     lines = filled(b"INFO up", *trace)
     lines.query = Query(level=Level.ERROR)
-    lines.lay_out()
+    lines.rebuild()
     assert shown(lines) == trace[:4]
 
 
 def test_a_trace_of_one_source_does_not_take_the_level_of_another() -> None:
     lines = filled(b"ERROR a", b"INFO b", b"  a's trace", b"  b's", tags=b"\0\1\0\1")
     lines.query = Query(level=Level.WARN)
-    lines.lay_out()
+    lines.rebuild()
     assert shown(lines) == [b"ERROR a", b"  a's trace"]
 
 
@@ -97,7 +97,7 @@ def test_a_trace_continues_across_chunks() -> None:
     lines = LogLines()
     lines.add([1] * 5000, [b"ERROR" if n % 10 == 0 else b"  at %d" % n for n in range(5000)], 0)
     lines.query = Query(level=Level.ERROR)
-    lines.lay_out()
+    lines.rebuild()
     assert len(shown(lines)) == 5000
     lines.buffer.close()
 
@@ -110,14 +110,14 @@ def test_lines_without_a_level_are_shown_with_info_and_hidden_with_warn() -> Non
         (Level.WARN, [b"WARN w"]),
     ):
         lines.query = Query(level=level)
-        lines.lay_out()
+        lines.rebuild()
         assert shown(lines) == expected
 
 
 def test_filter_level_and_search_combine() -> None:
     lines = filled(b"WARN apple", b"WARN pear", b"INFO apple", b"WARN apple two")
     lines.query = Query(parse_log_filter("apple"), Level.WARN)
-    lines.lay_out()
+    lines.rebuild()
     lines.search(parse_log_filter("two|pear").pattern)
     assert shown(lines) == [b"WARN apple", b"WARN apple two"]
     assert lines.found is not None

@@ -3,8 +3,11 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
+from podtui.api.v1 import Event, EventSeries, ObjectMeta, ObjectReference
 from podtui.tui.views.logs.line_buffer import EVENT, RULE
-from podtui.tui.views.logs.merge import MOST_WAITING, OPENING, WINDOW, Merger
+from podtui.tui.views.logs.merge import MOST_WAITING, OPENING, WINDOW, EventLines, Merger
+
+WEB = ObjectReference(kind="Pod", namespace="default", name="web")
 
 
 def texts(runs) -> list[bytes]:
@@ -105,6 +108,29 @@ def test_events_wait_for_older_lines() -> None:
     assert texts(merger.ready(1.0)) == [b"a"]
     merger.take(0, [9], [b"b"], 1.1)
     assert texts(merger.ready(1.1)) == [b"pulled", b"b"]
+
+
+def test_the_schedulers_event_comes_before_those_of_the_kubelet() -> None:
+    second = "2026-01-02T03:04:05"
+    pulled = Event(
+        metadata=ObjectMeta(name="web.2", resourceVersion="10"),
+        involvedObject=WEB,
+        reason="Pulled",
+        lastTimestamp=f"{second}Z",
+    )
+    scheduled = Event(
+        metadata=ObjectMeta(name="web.1", resourceVersion="9"),
+        involvedObject=WEB,
+        reason="Scheduled",
+        eventTime=f"{second}.900000Z",
+        series=EventSeries(count=2, lastObservedTime=f"{second}.950000Z"),
+    )
+    events = EventLines()
+    lines = list(events.take([pulled, scheduled]))
+    assert [text.split()[0] for _, _, text in lines] == [b"Scheduled", b"Pulled"]
+    assert lines[0][1] == lines[1][1]
+    assert lines[0][2].endswith(b"(x2)")
+    assert list(events.take([pulled, scheduled])) == []
 
 
 def test_events_are_shown_without_logs() -> None:

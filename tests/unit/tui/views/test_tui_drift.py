@@ -91,7 +91,7 @@ def test_a_resize_that_is_not_applied(condition: PodCondition, wanted: str) -> N
 
 def test_an_invalid_file_while_its_last_good_version_runs() -> None:
     (line,) = told(pod("hello", status()), broken(state=ManifestState.LAST_GOOD))
-    assert "is invalid: its last valid version runs" in line
+    assert "is invalid: its last good version runs" in line
     assert line.endswith("the file takes effect once it is fixed")
     assert told(pod("hello", status()), broken(state=ManifestState.INVALID)) == []
 

@@ -10,7 +10,7 @@ from msgspec import structs
 from tui_scene import ago, gallery, node, now, pod, status
 
 from podtui.api.insight import NodeInsight
-from podtui.api.local import Lack, Leaver, NodeImage, NodeMetrics, PortHolder, WhatIf
+from podtui.api.local import Lack, NodeImage, NodeMetrics, PodToRemove, PortHolder, WhatIf
 from podtui.api.names import WOULD_EVICT, WOULD_FIT
 from podtui.api.quantity import milli_value
 from podtui.api.v1 import NodeCondition, ObjectMeta
@@ -182,7 +182,7 @@ def test_the_overview_shows_each_resource_completely(width: int, height: int) ->
 
 def test_high_usage_is_marked_besides_its_colour() -> None:
     full = [requests_of(pod("a", status(), requests={"cpu": "3", "memory": "7Gi"}))]
-    lines = resource_lines(gauges(node(), full, {}, None), 100, roomy=False)
+    lines = resource_lines(gauges(node(), full, {}, None), 100, spacious=False)
     assert "3  79%▲" in text(lines[1])
     assert "7Gi  93%✖" in text(lines[3])
 
@@ -250,7 +250,7 @@ HOLDER = PortHolder(port=8080, protocol="TCP", namespace="default", pod="web-n1"
 PROGRAM = PortHolder(
     port=53, protocol="UDP", hostIP="127.0.0.1", process="dns\x1b[31mmasq", pid=612
 )
-LEAVER = Leaver(namespace="other", name="web-n1", uid="u", frees={"cpu": 500}, ports=(8080,))
+LEAVER = PodToRemove(namespace="other", name="web-n1", uid="u", frees={"cpu": 500}, ports=(8080,))
 
 
 def verdict(width: int = 74, **fields: object) -> list[str]:

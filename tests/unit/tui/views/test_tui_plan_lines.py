@@ -16,7 +16,7 @@ from podtui.api.local import (
     Severity,
 )
 from podtui.api.v1 import ObjectMeta
-from podtui.tui.views.plan import MOST, does_nothing, is_disruptive, outcome_text, plan_lines
+from podtui.tui.views.plan import MOST, changes_text_only, is_disruptive, outcome_text, plan_lines
 
 IMAGE = FieldChange(
     field="spec.containers[0].image", old="busybox:1.35", new="busybox:1.36", line=14, column=7
@@ -122,8 +122,8 @@ def test_config_maps_are_listed_beside_pods() -> None:
 
 def test_an_empty_plan_says_so() -> None:
     assert texts(plan()) == ["= Nothing changes."]
-    assert does_nothing(plan(pod(PlanOutcome.UNCHANGED)))
-    assert not does_nothing(plan(usable=False))
+    assert changes_text_only(plan(pod(PlanOutcome.UNCHANGED)))
+    assert not changes_text_only(plan(usable=False))
 
 
 def test_outside_text_is_stripped_and_limited() -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from msgspec import structs
-from tui_records import HUNGRY, hungry_manifest, texts
+from tui_records import HUNGRY, oom_killed_manifest, texts
 from tui_scene import NOW, ended, pod, status, waiting
 
 from podtui.api.local import Manifest
@@ -37,7 +37,7 @@ LIMIT = "spec.containers[0].resources.limits.memory"
 FIX = Fix("Double it", (Edit(11, 17, "16Mi", "32Mi"),), "A note.")
 SAID = Diagnosis(
     cause="OutOfMemory",
-    health=Health.BROKEN,
+    health=Health.FAILING,
     title="app was killed for its memory.",
     sentences=("It is started anew.",),
     container="app",
@@ -56,7 +56,7 @@ SAID = Diagnosis(
 
 
 def view(said: Diagnosis = SAID, **more: object) -> WhyView:
-    return WhyView(said, hungry_manifest(), NOW.timestamp(), **more)  # type: ignore[arg-type]
+    return WhyView(said, oom_killed_manifest(), NOW.timestamp(), **more)  # type: ignore[arg-type]
 
 
 # --- lines
@@ -104,7 +104,7 @@ def test_a_read_only_session_cannot_apply_fixes() -> None:
 
 
 def test_withheld_text_is_not_drawn() -> None:
-    bare = hungry_manifest(text="")
+    bare = oom_killed_manifest(text="")
     lines = texts(why_lines(WhyView(SAID, bare, 0.0), 80))
     assert "  The text may hold a Secret and is not shown." in lines
 
@@ -132,7 +132,7 @@ def test_the_diff_of_a_fix_is_complete_at_any_width() -> None:
 # --- the line in the pods pane
 
 
-def hungry(uid: str = "uid-hungry", limit: str = "16Mi", *, well: bool = False) -> Pod:
+def oom_killed_pod(uid: str = "uid-hungry", limit: str = "16Mi", *, well: bool = False) -> Pod:
     state = status("app") if well else status(
         "app", waiting("CrashLoopBackOff", "back-off"), restarts=2, last=ended(137, "OOMKilled")
     )  # fmt: skip
@@ -151,8 +151,8 @@ def model_of(*items: Pod | Manifest) -> Model:
 
 
 def test_one_line_shows_the_cause_and_the_key() -> None:
-    model = model_of(hungry(), hungry_manifest())
-    line = explain_pod(facts_of(model, hungry(), NOW.timestamp()))
+    model = model_of(oom_killed_pod(), oom_killed_manifest())
+    line = explain_pod(facts_of(model, oom_killed_pod(), NOW.timestamp()))
     assert "".join(span.text for span in line) == (
         "app was killed for using more memory than its limit of 16Mi."
         "  X Double the memory limit to 32Mi"
@@ -160,18 +160,18 @@ def test_one_line_shows_the_cause_and_the_key() -> None:
 
 
 def test_a_healthy_pod_shows_what_it_runs() -> None:
-    line = explain_pod(facts_of(model_of(), hungry(well=True), NOW.timestamp()))
+    line = explain_pod(facts_of(model_of(), oom_killed_pod(well=True), NOW.timestamp()))
     assert texts([line]) == ["app busybox:1.36"]
 
 
 def test_a_line_is_recomputed_only_after_changes() -> None:
-    model = model_of(hungry(), hungry_manifest())
+    model = model_of(oom_killed_pod(), oom_killed_manifest())
     kept = Explanations(model)
     now = NOW.timestamp()
-    first = kept.of(hungry(), now)
-    assert kept.of(hungry(), now) is first
-    assert kept.of(hungry(well=True), now) != first
-    assert kept.of(hungry(), now) == first
+    first = kept.of(oom_killed_pod(), now)
+    assert kept.of(oom_killed_pod(), now) is first
+    assert kept.of(oom_killed_pod(well=True), now) != first
+    assert kept.of(oom_killed_pod(), now) == first
 
 
 # --- a fix on its way
@@ -188,24 +188,24 @@ APPLIED = Applied(CHANGE, Trial("OutOfMemory", "app", "uid-hungry", "docker://ol
         (
             HUNGRY,
             "uid-new",
-            (Health.BROKEN, "OutOfMemory"),
+            (Health.FAILING, "OutOfMemory"),
             "waiting for the agent to read the file",
         ),
-        (AFTER, "other", (Health.BROKEN, "OutOfMemory"), "waiting for the pod to be replaced"),
+        (AFTER, "other", (Health.FAILING, "OutOfMemory"), "waiting for the pod to be replaced"),
         (AFTER, "uid-new", (Health.WAITING, "Creating"), "not verified yet: waiting for the pod"),
         (AFTER, "uid-new", (Health.HEALTHY, "Healthy"), "and verified: app has run for"),
-        (AFTER, "uid-new", (Health.BROKEN, "OutOfMemory"), "but it failed again"),
-        (AFTER, "uid-new", (Health.BROKEN, "Fails"), "but there is a different cause now"),
+        (AFTER, "uid-new", (Health.FAILING, "OutOfMemory"), "but it failed again"),
+        (AFTER, "uid-new", (Health.FAILING, "Fails"), "but there is a different cause now"),
     ],
 )
 def test_an_applied_fix_is_followed(
     text: str, uid: str, said: tuple[Health, str], words: str
 ) -> None:
     diagnosis = Diagnosis(cause=said[1], health=said[0], title="x", container="app")
-    pod = hungry("uid-new", well=True)
+    pod = oom_killed_pod("uid-new", well=True)
     facts = facts_of(model_of(pod), pod, NOW.timestamp())
     found = outcome(
-        APPLIED, hungry_manifest(text=text, uid=uid), facts, diagnosis, liveness_passed=False
+        APPLIED, oom_killed_manifest(text=text, uid=uid), facts, diagnosis, liveness_passed=False
     )
     line = texts([outcome_line(APPLIED, found)])[0]
     assert words in line
@@ -213,5 +213,9 @@ def test_an_applied_fix_is_followed(
 
 
 def test_the_scene_matches_the_rules() -> None:
-    said = diagnose(facts_of(model_of(hungry(), hungry_manifest()), hungry(), NOW.timestamp()))
+    said = diagnose(
+        facts_of(
+            model_of(oom_killed_pod(), oom_killed_manifest()), oom_killed_pod(), NOW.timestamp()
+        )
+    )
     assert (said.cause, said.field, said.place) == ("OutOfMemory", LIMIT, (11, 9))

@@ -24,7 +24,7 @@ def row(name: str = "web", *, restarts: Cell | None = None, since: float = 0.0) 
 
 def drawn(width: int = 30) -> DrawnRows:
     rows = DrawnRows(COLUMNS)
-    rows.lay_out(FITTED, width)
+    rows.set_layout(FITTED, width)
     return rows
 
 
@@ -70,8 +70,8 @@ def test_changes_are_reported_by_cell() -> None:
 def test_removed_columns_and_rows_leave_no_cache() -> None:
     rows = drawn()
     rows.line(row(), 1000.0, marked=False)
-    assert not rows.lay_out(FITTED, 30)
-    assert rows.lay_out(FITTED[:2], 30)
+    assert not rows.set_layout(FITTED, 30)
+    assert rows.set_layout(FITTED[:2], 30)
     assert rows.change(row(), 1000.0, marked=False) == (0, 30)
     rows.forget(["k"])
     assert rows.change(row(), 1000.0, marked=False) == (0, 30)

@@ -1,0 +1,244 @@
+"""Delete the objects whose owners are gone, like the garbage collector of Kubernetes.
+
+Only owners in the object's namespace, of a kind that the API serves, can be looked up. An object
+with another owner is left alone.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from enum import Enum, auto
+from typing import Any, Final
+
+from msgspec import structs
+
+from podtui.api.v1 import ObjectMeta, OwnerReference
+from podtui.clock import Clock
+from podtui.errors import NotFound, StoreGone
+from podtui.server.resources.definitions import ALL, Resource
+from podtui.server.resources.deletion import FOREGROUND, ORPHAN, delete_record, update_record
+from podtui.server.resources.strategies.strategy import Strategy, with_meta
+from podtui.store.protocol import Change, Records, WatchType
+from podtui.store.resources import Resource as RecordName
+
+log = logging.getLogger(__name__)
+
+
+class Owner(Enum):
+    SOLID = auto()
+    WAITING = auto()
+    """It waits until its dependents are deleted."""
+    GONE = auto()
+
+
+def _collected() -> Iterator[tuple[RecordName, Resource, Strategy]]:
+    for resource in ALL:
+        if resource.record is not None and resource.strategy is not None and resource.strategy.owns:
+            yield resource.record, resource, resource.strategy
+
+
+_STRATEGIES: Final[Mapping[RecordName, Strategy]] = {
+    record: strategy for record, _, strategy in _collected()
+}
+_KINDS: Final[Mapping[tuple[str, str], RecordName]] = {
+    (resource.api_version, resource.kind): record
+    for record, resource, _ in _collected()
+    if resource.namespaced
+}
+Dependent = tuple[RecordName, Any]
+
+
+class GarbageCollector:
+    def __init__(self, records: Records, clock: Clock) -> None:
+        self._records = records
+        self._clock = clock
+        self._wake = asyncio.Event()
+        self._owners: frozenset[str] = frozenset()
+        """The UIDs of all owners."""
+
+    async def run(self) -> None:
+        """Collect whenever an owner or a dependent changes. Runs forever."""
+        async with asyncio.TaskGroup() as group:
+            for record in _STRATEGIES:
+                group.create_task(self._watch(record), name=f"garbage collector: {record}")
+            while True:
+                self._wake.clear()
+                await self._pass()
+                await self._wake.wait()
+
+    async def _watch(self, record: RecordName) -> None:
+        while True:
+            with contextlib.suppress(StoreGone):
+                changes = self._records.watch(record)
+                self._wake.set()
+                async for change in changes:
+                    if self._matters(change):
+                        self._wake.set()
+
+    def _matters(self, change: Change) -> bool:
+        if change.object is None:
+            return False
+        meta = change.object.metadata
+        if change.type is WatchType.DELETED:
+            return meta.uid in self._owners or bool(references(meta))
+        before = change.previous.metadata if change.previous is not None else None
+        return _state(meta) != _state(before)
+
+    async def _pass(self) -> None:
+        dependents: list[Dependent] = []
+        deleted: list[Dependent] = []
+        for record in _STRATEGIES:
+            for item in (await self._records.list(record)).items:
+                if references(item.metadata):
+                    dependents.append((record, item))
+                if is_waiting(item.metadata, FOREGROUND) or is_waiting(item.metadata, ORPHAN):
+                    deleted.append((record, item))
+        self._owners = frozenset(
+            one.uid for _, item in dependents for one in references(item.metadata)
+        )
+        for record, item in dependents:
+            with contextlib.suppress(NotFound):
+                await self._collect(record, item, dependents)
+        for record, item in deleted:
+            with contextlib.suppress(NotFound):
+                await self._release(record, item, dependents)
+
+    async def _collect(
+        self, record: RecordName, item: Any, dependents: Iterable[Dependent]
+    ) -> None:
+        """Delete an object without owners, or remove the references to those that are gone."""
+        meta: ObjectMeta = item.metadata
+        found = references(meta)
+        if len(found) < len(meta.ownerReferences):
+            return
+        owners = [(one, await self._owner(one, meta.namespace)) for one in found]
+        lost = {one.uid for one, owner in owners if owner is not Owner.SOLID}
+        if not lost:
+            return
+        if any(owner is Owner.SOLID for _, owner in owners):
+            await self._disown(record, item, lost)
+            return
+        if meta.deletionTimestamp is not None:
+            return
+        policy = ""
+        owned = list(dependents_of(meta.uid, dependents))
+        if owned and any(owner is Owner.WAITING for _, owner in owners):
+            policy = "Foreground"
+            if any(is_waiting(one.metadata, FOREGROUND) for _, one in owned):
+                # The objects own each other: each would wait for the other.
+                item = await self._unblock(record, item)
+        await self._delete(record, item, policy)
+
+    async def _owner(self, reference: OwnerReference, namespace: str) -> Owner:
+        record = _KINDS[reference.apiVersion, reference.kind]
+        found = await self._records.get(record, namespace, reference.name)
+        if found is None or found.metadata.uid != reference.uid:
+            return Owner.GONE
+        return Owner.WAITING if is_waiting(found.metadata, FOREGROUND) else Owner.SOLID
+
+    async def _release(
+        self, record: RecordName, item: Any, dependents: Iterable[Dependent]
+    ) -> None:
+        """Remove the finalizer of a deleted object, unless it still waits for its dependents."""
+        meta: ObjectMeta = item.metadata
+        owned = list(dependents_of(meta.uid, dependents))
+        if ORPHAN in meta.finalizers:
+            for name, one in owned:
+                with contextlib.suppress(NotFound):
+                    await self._disown(name, one, {meta.uid})
+        elif any(_blocks(one.metadata, meta.uid) for _, one in owned):
+            return
+
+        def released(current: Any) -> Any:
+            kept = (one for one in current.metadata.finalizers if one not in (FOREGROUND, ORPHAN))
+            return with_meta(current, finalizers=tuple(kept))
+
+        await self._update(record, item, released)
+
+    async def _disown(self, record: RecordName, item: Any, owners: set[str]) -> None:
+        def disowned(current: Any) -> Any:
+            kept = (one for one in current.metadata.ownerReferences if one.uid not in owners)
+            return with_meta(current, ownerReferences=tuple(kept))
+
+        await self._update(record, item, disowned)
+
+    async def _unblock(self, record: RecordName, item: Any) -> Any:
+        def unblocked(current: Any) -> Any:
+            found = current.metadata.ownerReferences
+            return with_meta(
+                current,
+                ownerReferences=tuple(
+                    structs.replace(one, blockOwnerDeletion=False) for one in found
+                ),
+            )
+
+        return await self._update(record, item, unblocked)
+
+    async def _update(self, record: RecordName, item: Any, change: Callable[[Any], Any]) -> Any:
+        meta: ObjectMeta = item.metadata
+
+        def checked(current: Any) -> Any:
+            _require(current, meta.uid)
+            return change(current)
+
+        return await update_record(
+            self._records, record, _STRATEGIES[record], meta.namespace, meta.name, checked
+        )
+
+    async def _delete(self, record: RecordName, item: Any, policy: str) -> None:
+        meta: ObjectMeta = item.metadata
+
+        def check(current: Any) -> None:
+            _require(current, meta.uid)
+            if current.metadata.ownerReferences != meta.ownerReferences:
+                # The change of the references wakes the next pass.
+                raise NotFound(meta.name)
+
+        await delete_record(
+            self._records,
+            record,
+            _STRATEGIES[record],
+            item,
+            seconds=None,
+            now=self._clock.now(),
+            policy=policy,
+            check=check,
+        )
+        log.info("%s %s/%s: its owner is gone", record, meta.namespace, meta.name)
+
+
+def references(meta: ObjectMeta) -> tuple[OwnerReference, ...]:
+    """Return the references to owners that can be looked up."""
+    return tuple(one for one in meta.ownerReferences if (one.apiVersion, one.kind) in _KINDS)
+
+
+def is_waiting(meta: ObjectMeta, finalizer: str) -> bool:
+    """Return whether a deleted object waits for the garbage collector."""
+    return meta.deletionTimestamp is not None and finalizer in meta.finalizers
+
+
+def dependents_of(uid: str, dependents: Iterable[Dependent]) -> Iterator[Dependent]:
+    for record, item in dependents:
+        if any(one.uid == uid for one in item.metadata.ownerReferences):
+            yield record, item
+
+
+def _blocks(meta: ObjectMeta, owner: str) -> bool:
+    return any(one.uid == owner and one.blockOwnerDeletion for one in meta.ownerReferences)
+
+
+def _state(meta: ObjectMeta | None) -> tuple[object, ...]:
+    """Return the part of the metadata that the collector acts on."""
+    if meta is None:
+        return ()
+    waiting = (is_waiting(meta, FOREGROUND), is_waiting(meta, ORPHAN))
+    found = references(meta)
+    return (found, waiting) if found or any(waiting) else ()
+
+
+def _require(item: Any, uid: str) -> None:
+    if item.metadata.uid != uid:
+        raise NotFound(item.metadata.name)

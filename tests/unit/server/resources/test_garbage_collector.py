@@ -1,0 +1,236 @@
+"""Objects whose owners are deleted, in the background, in the foreground, and as orphans."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import pytest
+from served import pod
+
+from podtui.api.v1 import ConfigMap, Namespace, ObjectMeta, OwnerReference
+from podtui.clock import SystemClock
+from podtui.server.resources.deletion import FOREGROUND, ORPHAN, delete_record, update_record
+from podtui.server.resources.garbage_collector import GarbageCollector
+from podtui.server.resources.namespace_care import NamespaceCare
+from podtui.server.resources.strategies.config import CONFIG_MAPS
+from podtui.server.resources.strategies.namespaces import NAMESPACES, new_namespace
+from podtui.server.resources.strategies.strategy import with_meta
+from podtui.store import Store, open_store
+
+CLOCK = SystemClock()
+HOLD = "example.com/hold"
+
+
+def reference(name: str, **fields: Any) -> OwnerReference:
+    found = {"apiVersion": "v1", "kind": "ConfigMap", "name": name, "uid": f"uid-{name}"}
+    return OwnerReference(**{**found, **fields})
+
+
+def config(name: str, *owners: str | OwnerReference, **meta: Any) -> ConfigMap:
+    references = (one if isinstance(one, OwnerReference) else reference(one) for one in owners)
+    return ConfigMap(
+        metadata=ObjectMeta(
+            name=name,
+            namespace="default",
+            uid=f"uid-{name}",
+            ownerReferences=tuple(references),
+            **meta,
+        )
+    )
+
+
+def blocking(owner: str) -> OwnerReference:
+    return reference(owner, blockOwnerDeletion=True)
+
+
+class World:
+    def __init__(self, store: Store) -> None:
+        self.store = store
+
+    async def delete(self, name: str, policy: str = "Background") -> None:
+        item = await self.store.get("configmaps", "default", name)
+        await delete_record(
+            self.store,
+            "configmaps",
+            CONFIG_MAPS,
+            item,
+            seconds=None,
+            now=CLOCK.now(),
+            policy=policy,
+        )
+        await self.settle()
+
+    async def release(self, name: str) -> None:
+        """Remove all finalizers, as the component that set them does."""
+        await update_record(
+            self.store,
+            "configmaps",
+            CONFIG_MAPS,
+            "default",
+            name,
+            lambda item: with_meta(item, finalizers=()),
+        )
+        await self.settle()
+
+    async def settle(self) -> None:
+        for _ in range(1000):
+            await asyncio.sleep(0)
+
+    async def names(self) -> str:
+        """Return the names of all objects; those that are being deleted in parentheses."""
+        items = (await self.store.list("configmaps")).items
+        return " ".join(
+            f"({item.metadata.name})" if item.metadata.deletionTimestamp else item.metadata.name
+            for item in items
+        )
+
+    async def owners(self, name: str) -> list[str]:
+        item = await self.store.get("configmaps", "default", name)
+        assert item is not None
+        return [one.name for one in item.metadata.ownerReferences]
+
+
+@asynccontextmanager
+async def collecting(*items: ConfigMap) -> AsyncIterator[World]:
+    world = World(open_store(None, clock=CLOCK))
+    for item in items:
+        await world.store.create("configmaps", item)
+    async with asyncio.TaskGroup() as group:
+        task = group.create_task(GarbageCollector(world.store, CLOCK).run())
+        await world.settle()
+        yield world
+        task.cancel()
+
+
+async def test_dependents_are_deleted_with_their_owner() -> None:
+    chain = config("a"), config("b", "a"), config("c", "b"), config("d")
+    async with collecting(*chain) as world:
+        assert await world.names() == "a b c d"
+        await world.delete("a")
+        assert await world.names() == "d"
+
+
+async def test_an_owner_that_went_before_the_start_is_noticed() -> None:
+    async with collecting(config("b", "a"), config("c", "b")) as world:
+        assert await world.names() == ""
+
+
+async def test_a_late_dependent_of_a_deleted_owner_is_deleted() -> None:
+    async with collecting(config("a")) as world:
+        await world.delete("a")
+        await world.store.create("configmaps", config("b", "a"))
+        await world.settle()
+        assert await world.names() == ""
+
+
+async def test_a_dependent_stays_while_one_owner_is_left() -> None:
+    async with collecting(config("a"), config("b"), config("c", "a", "b")) as world:
+        await world.delete("a")
+        assert await world.owners("c") == ["b"]
+        await world.delete("b")
+        assert await world.names() == ""
+
+
+@pytest.mark.parametrize(
+    "owner",
+    [
+        reference("web", apiVersion="apps/v1", kind="ReplicaSet"),
+        reference("vm", kind="Node"),
+        reference("x", kind="Namespace"),
+        reference("x", apiVersion="v2"),
+    ],
+)
+async def test_objects_with_an_owner_of_another_kind_are_left_alone(owner: OwnerReference) -> None:
+    async with collecting(config("b", owner), config("c", "gone", owner)) as world:
+        assert await world.names() == "b c"
+        assert await world.owners("c") == ["gone", owner.name]
+
+
+async def test_a_namespace_deleted_in_the_foreground_goes() -> None:
+    async with collecting() as world:
+        namespace = new_namespace(Namespace(metadata=ObjectMeta(name="x")))
+        item = await world.store.create("namespaces", namespace)
+        _, gone = await delete_record(
+            world.store,
+            "namespaces",
+            NAMESPACES,
+            item,
+            seconds=None,
+            now=CLOCK.now(),
+            policy="Foreground",
+        )
+        assert not gone
+        await NamespaceCare(world.store, CLOCK).prepare()
+        await world.settle()
+        assert await world.store.get("namespaces", "", "x") is None
+
+
+async def test_an_owner_of_the_same_name_with_another_uid_is_another_object() -> None:
+    async with collecting(config("a"), config("b", reference("a", uid="older"))) as world:
+        assert await world.names() == "a"
+
+
+async def test_finalizers_hold_a_dependent() -> None:
+    async with collecting(config("a"), config("b", "a", finalizers=(HOLD,))) as world:
+        await world.delete("a")
+        assert await world.names() == "(b)"
+        await world.release("b")
+        assert await world.names() == ""
+
+
+async def test_an_owner_deleted_in_the_foreground_waits_for_those_that_block_it() -> None:
+    dependents = (
+        config("b", blocking("a"), finalizers=(HOLD,)),
+        config("c", blocking("b"), finalizers=(HOLD,)),
+        config("d", "a", finalizers=(HOLD,)),
+    )
+    async with collecting(config("a"), *dependents) as world:
+        await world.delete("a", "Foreground")
+        assert await world.names() == "(a) (b) (c) (d)"
+        await world.release("c")
+        assert await world.names() == "(a) (b) (d)"
+        await world.release("b")
+        assert await world.names() == "(d)"
+
+
+async def test_an_owner_without_dependents_goes_at_once() -> None:
+    async with collecting(config("a"), config("b")) as world:
+        await world.delete("a", "Foreground")
+        await world.delete("b", "Orphan")
+        assert await world.names() == ""
+
+
+async def test_owners_of_each_other_do_not_wait_forever() -> None:
+    async with collecting(config("a", blocking("b")), config("b", blocking("a"))) as world:
+        await world.delete("a", "Foreground")
+        assert await world.names() == ""
+
+
+async def test_orphans_stay() -> None:
+    async with collecting(config("a"), config("b", blocking("a")), config("c", "b")) as world:
+        await world.delete("a", "Orphan")
+        assert await world.names() == "b c"
+        assert await world.owners("b") == []
+
+
+async def test_a_deleted_owner_exists_as_long_as_a_finalizer_holds_it() -> None:
+    async with collecting(config("a", finalizers=(HOLD,)), config("b", "a")) as world:
+        await world.delete("a")
+        assert await world.names() == "(a) b"
+        await world.release("a")
+        assert await world.names() == ""
+
+
+async def test_static_pods_do_not_depend_on_the_record_of_their_node() -> None:
+    async with collecting() as world:
+        item = with_meta(pod("web"), ownerReferences=(reference("gone-node", kind="Node"),))
+        await world.store.put("pods", item)
+        await world.settle()
+        assert await world.store.get("pods", "default", "web") is not None
+
+
+def test_the_finalizers_are_those_of_kubernetes() -> None:
+    assert (FOREGROUND, ORPHAN) == ("foregroundDeletion", "orphan")
