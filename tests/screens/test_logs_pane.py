@@ -124,7 +124,10 @@ async def test_filter_and_search_combine_and_can_be_undone() -> None:
         await pilot.press(*"zzz")
         assert "0 matches" in str(logs.border_subtitle)
         await pilot.press("escape")
-        assert "/get · 1 of 2 matches" in str(logs.border_subtitle)
+        assert "of 0 matches" not in str(logs.border_subtitle)
+        await wait_for(
+            pilot, lambda: "/get · 1 of 2 matches" in str(logs.border_subtitle), "the old matches"
+        )
         await pilot.press("n")
         assert "2 of 2" in str(logs.border_subtitle)
         await pilot.press("escape")

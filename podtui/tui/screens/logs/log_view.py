@@ -308,7 +308,7 @@ class LogView(ScrolledText):
             self._place(self._row_of(max(top[0], self.lines.buffer.first)) + top[1])
         found = self.lines.found
         if found is not None and cursor is not None and cursor in found:
-            self.match_number = found.rank(cursor) + 1
+            self.match_count, self.match_number = found.count, found.rank(cursor) + 1
             self.post_message(self.SearchChanged(self))
         self.refresh()
 
