@@ -78,7 +78,7 @@ class Endpoints:
         self._metrics = metrics
         self._probes = probes
         self._managers = managers
-        self._node_name = node_name
+        self.node_name = node_name
         self._manager = pods.manager
         self._ephemerals = pods.ephemerals
         self._admissions = pods.admissions
@@ -138,7 +138,7 @@ class Endpoints:
             if self._workers.state(pod.metadata.uid) is WorkerState.SYNC
         ]
         return kubelet_metrics(
-            node_name=self._node_name,
+            node_name=self.node_name,
             desired=tuple(self._manager),
             active=active,
             working=self._workers.working(),

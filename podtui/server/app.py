@@ -85,7 +85,7 @@ def build_app(
         if resource.strategy is not None:
             app.add_routes(WriteRoutes(resource, records, kubelet, clock).routes())
     app.add_routes(PodRequestRoutes(records, clock).routes())
-    locations = PodLocations(records)
+    locations = PodLocations(records, kubelet.node_name)
     app.add_routes(LogRoutes(locations, kubelet, clock=clock, streams=streams).routes())
     app.add_routes(KubeletRoutes(kubelet).routes())
     for part in (RemoteCommandRoutes, PortForwardRoutes):

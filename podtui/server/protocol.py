@@ -54,6 +54,9 @@ class KubeletEndpoints(Protocol):
     """The kubelet's interface for its own HTTP endpoints."""
 
     @property
+    def node_name(self) -> str: ...
+
+    @property
     def sessions(self) -> SessionEndpoints: ...
 
     async def container_logs(

@@ -156,6 +156,7 @@ class FakeKubelet:
     restarted: list[tuple[str, str, str]] = field(default_factory=list)
     debugged: list[tuple[str, str, tuple[EphemeralContainer, ...]]] = field(default_factory=list)
     health: tuple[bool, str] = (True, "")
+    node_name: str = "node"
     closed_logs: int = 0
     sessions: Any = None
 

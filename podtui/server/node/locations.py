@@ -9,13 +9,14 @@ from aiohttp import web
 
 from podtui.api.pods import container_names
 from podtui.api.v1 import Pod
-from podtui.server.status import Handler, bad_request, not_found
+from podtui.server.status import Handler, StatusError, bad_request, not_found
 from podtui.store.protocol import Records
 
 
 class PodLocations:
-    def __init__(self, records: Records) -> None:
+    def __init__(self, records: Records, node_name: str) -> None:
         self._records = records
+        self._node_name = node_name
 
     async def pod(self, request: web.Request) -> Pod:
         """Return the pod that a request names. Raises `StatusError` 404."""
@@ -35,9 +36,21 @@ class PodLocations:
                 check_container(pod, request.query.get("container", ""))
             if not pod.spec.nodeName:
                 raise bad_request(f"pod {pod.metadata.name} does not have a host assigned")
+            self.check_node(pod)
             return await handler(request)
 
         return located
+
+    def check_node(self, pod: Pod) -> None:
+        """Raises `StatusError` 500 if the pod runs on another node: podtui does not connect to the
+        kubelets of other nodes."""
+        node = pod.spec.nodeName
+        if node != self._node_name:
+            raise StatusError(
+                500,
+                f'pod "{pod.metadata.name}" is bound to node "{node}", '
+                f'but this agent reaches only the kubelet of node "{self._node_name}"',
+            )
 
 
 def check_container(pod: Pod, name: str) -> None:

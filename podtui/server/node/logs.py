@@ -56,6 +56,7 @@ class LogRoutes:
         if not pod.spec.nodeName:
             # An unscheduled pod has no log yet.
             return web.Response(status=204)
+        self._locations.check_node(pod)
         return await self.of_kubelet(request)
 
     async def of_kubelet(self, request: web.Request) -> web.StreamResponse:

@@ -54,6 +54,20 @@ async def test_an_unscheduled_pod_has_no_log_yet(
     assert served.kubelet.asked == []
 
 
+async def test_the_log_of_a_pod_on_another_node_names_the_node(
+    served: Served, http: aiohttp.ClientSession
+) -> None:
+    one = pod("web")
+    await served.store.put("pods", replace(one, spec=replace(one.spec, nodeName="far")))
+    async with http.get(LOG) as response:
+        status = await response.json()
+    assert (response.status, status["reason"]) == (500, "InternalError")
+    assert status["message"] == (
+        'pod "web" is bound to node "far", but this agent reaches only the kubelet of node "node"'
+    )
+    assert served.kubelet.asked == []
+
+
 async def test_timestamps_precede_complete_lines(
     logged: Served, http: aiohttp.ClientSession
 ) -> None:

@@ -156,6 +156,22 @@ async def test_a_pod_without_a_node_has_no_sessions(
         assert (response.status, status["message"]) == (400, text)
 
 
+async def test_a_pod_on_another_node_has_no_sessions(
+    world: SessionWorld, http: aiohttp.ClientSession
+) -> None:
+    one = Pod(
+        metadata=ObjectMeta(name="distant", namespace="default"),
+        spec=PodSpec(nodeName="far", containers=(Container(name="a"),)),
+    )
+    await world.served.store.put("pods", one)
+    path = POD.replace("web", "distant")
+    for query in ("exec?command=true&stdout=1", "attach?stdout=1", "portforward"):
+        async with http.post(f"{path}/{query}") as response:
+            status = await response.json()
+        assert (response.status, status["reason"]) == (500, "InternalError")
+        assert 'pod "distant" is bound to node "far"' in status["message"]
+
+
 async def test_too_many_sessions(
     http: aiohttp.ClientSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
