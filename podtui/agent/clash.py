@@ -13,7 +13,7 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any, cast
 
-from podtui.agent.lock import is_held
+from podtui.agent.lock import RootDenied, is_held
 from podtui.api.names import MANIFEST_PATH
 from podtui.errors import AgentClash
 from podtui.resources import typed_program
@@ -72,7 +72,7 @@ def owner_of(root_dir: str) -> Owner:
         held = is_held(Path(root_dir) / "podtui.lock")
     except (FileNotFoundError, NotADirectoryError):
         return Owner.GONE
-    except PermissionError:
+    except (PermissionError, RootDenied):
         # The directory of another user, whose agent may run.
         return Owner.RUNNING
     return Owner.RUNNING if held else Owner.STOPPED

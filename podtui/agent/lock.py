@@ -28,6 +28,16 @@ class AgentRunning(PodtuiError):
     """Raised when another agent holds the lock of the root directory."""
 
 
+class RootDenied(PodtuiError):
+    """Raised when this user has no access to the root directory."""
+
+    def __init__(self, root: Path) -> None:
+        super().__init__(
+            f"{root}: permission denied; run podtui as the owner of this root directory, or use"
+            " another one with --root-dir"
+        )
+
+
 class AgentRecord(Struct, frozen=True, kw_only=True):
     """The record of a running agent in its lock file; ``started`` is RFC 3339."""
 
@@ -68,8 +78,8 @@ class AgentLock:
         self._left: dict[str, Any] = {}
 
     def acquire(self, record: AgentRecord) -> None:
-        """Acquire the lock and write the record. Raises `AgentRunning`."""
-        descriptor = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        """Acquire the lock and write the record. Raises `AgentRunning` and `RootDenied`."""
+        descriptor = _open(self._path, os.O_CREAT)
         try:
             _take(descriptor)
         except BlockingIOError as error:
@@ -90,6 +100,14 @@ class AgentLock:
             _write(self._descriptor, self._left)
             os.close(self._descriptor)
             self._descriptor = None
+
+
+def _open(path: Path, flags: int = 0) -> int:
+    """Raises `RootDenied` and FileNotFoundError."""
+    try:
+        return os.open(path, os.O_RDWR | os.O_CLOEXEC | flags, 0o600)
+    except PermissionError as error:
+        raise RootDenied(path.parent) from error
 
 
 def _take(descriptor: int) -> None:
@@ -114,9 +132,9 @@ def _write(descriptor: int, record: dict[str, Any]) -> None:
 
 
 def is_held(path: Path) -> bool:
-    """Return whether a process holds the lock now."""
+    """Return whether a process holds the lock now. Raises `RootDenied`."""
     try:
-        descriptor = os.open(path, os.O_RDWR | os.O_CLOEXEC)
+        descriptor = _open(path)
     except FileNotFoundError:
         return False
     try:

@@ -8,7 +8,7 @@ import os
 import platform
 import shlex
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -18,7 +18,7 @@ import msgspec
 import psutil
 
 from podtui import __version__
-from podtui.agent.lock import AgentRecord, is_held, read_agent
+from podtui.agent.lock import AgentRecord, RootDenied, is_held, read_agent
 from podtui.agent.run import make_runtime
 from podtui.api.v1 import Node
 from podtui.cli.invocation import FAILED, OK, settings_of
@@ -57,7 +57,11 @@ def run(namespace: argparse.Namespace) -> int:
 def examine(settings: Settings) -> tuple[str, bool]:
     """Run all checks. Return the report and whether no check failed. The checks use the engine and
     folder of the running agent, or those of a new agent if none runs."""
-    agent = read_agent(settings.lock_path)
+    try:
+        agent = read_agent(settings.lock_path)
+    except RootDenied as error:
+        findings = [*_program(), Finding("fail", "root directory", str(error)), *_engine(settings)]
+        return _formatted(findings)
     if agent is not None:
         settings = msgspec.structs.replace(
             settings,
@@ -71,6 +75,10 @@ def examine(settings: Settings) -> tuple[str, bool]:
         *_agent(settings, agent),
         *(_engine(settings) if agent is None else _engine_of_agent(settings)),
     ]
+    return _formatted(findings)
+
+
+def _formatted(findings: Sequence[Finding]) -> tuple[str, bool]:
     marks = {"ok": "✓", "warn": "!", "fail": "✗"}
     report: list[str] = []
     for finding in findings:

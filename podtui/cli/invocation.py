@@ -7,6 +7,7 @@ import shlex
 from pathlib import Path
 from typing import Final
 
+from podtui.agent.lock import RootDenied
 from podtui.cli.parser import FLAGS
 from podtui.errors import AgentUnavailable
 from podtui.resources import typed_program
@@ -30,9 +31,13 @@ def settings_of(namespace: argparse.Namespace) -> Settings:
 
 
 def socket_of(namespace: argparse.Namespace) -> Path:
-    """Return the agent's socket. Raises `AgentUnavailable` if there is none."""
+    """Return the agent's socket. Raises `AgentUnavailable` if there is none, and `RootDenied`."""
     settings = settings_of(namespace)
-    if not settings.socket_path.exists():
+    try:
+        found = settings.socket_path.exists()
+    except PermissionError as error:
+        raise RootDenied(settings.rootDir) from error
+    if not found:
         start = f"{typed_program()}{root_words(namespace, settings)}"
         raise AgentUnavailable(f"no agent runs for {settings.rootDir}; '{start}' starts one")
     return settings.socket_path

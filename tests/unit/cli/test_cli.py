@@ -3,6 +3,7 @@ from __future__ import annotations
 import argparse
 import gc
 import json
+import os
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -226,6 +227,30 @@ def test_without_an_agent_the_complete_start_command_is_shown(
 ) -> None:
     assert main([command, f"--root-dir={home}/r"]) == 3
     assert f" --root-dir {home}/r' starts one" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    "command", ["status", "why", "stop", "down --yes", "kubeconfig", "doctor", "agent"]
+)
+def test_the_root_directory_of_another_user_is_an_error_in_one_line(
+    home: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], command: str
+) -> None:
+    root = home / "r"
+    root.mkdir()
+
+    def denying(call: Callable[..., object]) -> Callable[..., object]:
+        def checked(path: object, *rest: object, **more: object) -> object:
+            if isinstance(path, str | Path) and Path(path).parent == root:
+                raise PermissionError(13, "Permission denied", str(path))
+            return call(path, *rest, **more)
+
+        return checked
+
+    for name in ("open", "stat"):
+        monkeypatch.setattr(os, name, denying(getattr(os, name)))
+    assert main([*command.split(), f"--root-dir={root}", "--engine=memory"]) == 1
+    printed = capsys.readouterr()
+    assert f"{root}: permission denied; run podtui as the owner" in printed.out + printed.err
 
 
 def test_stop_names_the_command_that_adopts_the_containers(
