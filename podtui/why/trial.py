@@ -74,23 +74,27 @@ def verify(trial: Trial, facts: Facts, diagnosis: Diagnosis, *, liveness_passed:
     """Return the progress of the fix, given the fixed pod and its diagnosis. ``liveness_passed`` is
     set if the container's liveness probe has passed since the fix."""
     if diagnosis.health is Health.FAILING:
-        return _failing(trial, facts, diagnosis)
+        return _failing(trial, facts, diagnosis, liveness_passed)
     if diagnosis.health not in (Health.HEALTHY, Health.COMPLETED):
         return Outcome(Verdict.PENDING, "waiting for the pod to become ready")
     case = _case(facts, trial.container)
     if case is None or case.completed or diagnosis.health is Health.COMPLETED:
         words = "completed" if diagnosis.health is Health.COMPLETED else "the pod is healthy"
         return Outcome(Verdict.VERIFIED, words)
+    return _running(trial, case, facts.now, liveness_passed)
+
+
+def _running(trial: Trial, case: Case, now: float, liveness_passed: bool) -> Outcome:
     if trial.watches_liveness:
         if liveness_passed:
             return Outcome(Verdict.VERIFIED, "the liveness probe passes")
         return Outcome(Verdict.PENDING, "the liveness probe has not passed yet")
     if trial.ran is not None and trial.cause != "StartupKilled":
-        return _compare_run_time(trial, case, facts.now)
+        return _compare_run_time(trial, case, now)
     return Outcome(Verdict.VERIFIED, "the pod is healthy")
 
 
-def _failing(trial: Trial, facts: Facts, diagnosis: Diagnosis) -> Outcome:
+def _failing(trial: Trial, facts: Facts, diagnosis: Diagnosis, liveness_passed: bool) -> Outcome:
     if (diagnosis.cause, diagnosis.container) != (trial.cause, trial.container):
         return Outcome(Verdict.OTHER_CAUSE, "there is a different cause now")
     again = Outcome(Verdict.FAILED_AGAIN, "it failed again")
@@ -101,6 +105,9 @@ def _failing(trial: Trial, facts: Facts, diagnosis: Diagnosis) -> Outcome:
     end = case.ending if case is not None else None
     if end is not None and end.containerID != trial.ended:
         return again
+    if case is not None and case.running and case.status is not None and case.status.ready:
+        # The pod counts as failing until the container has run for long: the fix may work already.
+        return _running(trial, case, facts.now, liveness_passed)
     return Outcome(Verdict.PENDING, "the cause remains")
 
 

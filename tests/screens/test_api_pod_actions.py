@@ -13,9 +13,18 @@ from action_scene import open_dialog
 from msgspec import structs
 from textual.pilot import Pilot
 from tui_app import notified, running, wait_for
+from tui_records import texts
 from tui_scene import FakeClient, ended, node, pod, status
 
-from podtui.api.v1 import OwnerReference, Pod, PodCondition, PodReadinessGate
+from podtui.api.v1 import (
+    ContainerState,
+    ContainerStatus,
+    OwnerReference,
+    Pod,
+    PodCondition,
+    PodReadinessGate,
+)
+from podtui.client.protocol import Changed, Removed
 from podtui.errors import ApiError
 from podtui.tui.app import PodtuiApp
 from podtui.tui.commands import edit_manifest
@@ -304,6 +313,45 @@ async def test_a_fix_of_an_api_pod_goes_through_the_api(
         assert b"memory: 32Mi" in sent
         assert b"uid:" not in sent
         assert b"phase" not in sent
+
+
+@pytest.mark.parametrize("recreated", [False, True], ids=["resized", "recreated"])
+async def test_the_fix_of_an_api_pod_is_followed(recreated: bool) -> None:
+    broken = oom_killed_pod()
+    async with api_pod_screen(broken) as (app, pilot, client):
+        client.refusals += ["Forbidden"] * (2 if recreated else 1)
+
+        def why_text() -> str:
+            return "\n".join(texts(app.screen.query_one("#why-text", LinesView).lines))
+
+        def show(state: ContainerStatus) -> None:
+            fixed = pod(
+                "web", state, limits={"memory": "32Mi"}, uid="new" if recreated else "uid-web"
+            )
+            meta = structs.replace(fixed.metadata, annotations={})
+            app.model.fold(Pod, Changed((structs.replace(fixed, metadata=meta),)))
+            app.publish_pending()
+
+        await apply_fix(app, pilot)
+        await wait_for(
+            pilot,
+            lambda: "not verified yet: waiting for the pod to be changed" in why_text(),
+            "wait",
+        )
+        if recreated:
+            app.model.fold(Pod, Removed((broken,)))
+        runs = status("app", restarts=1, last=ended(137, reason="OOMKilled", minutes=40))
+        show(status("app") if recreated else runs)
+        await wait_for(
+            pilot, lambda: "applied and verified: app has run for" in why_text(), "it runs"
+        )
+        end = ended(137, reason="OOMKilled").terminated
+        assert end is not None
+        end = structs.replace(end, containerID="docker://app1")
+        show(status("app", ContainerState(terminated=end), restarts=1))
+        await wait_for(
+            pilot, lambda: "applied, but it failed again" in why_text(), "it failed again"
+        )
 
 
 async def test_a_fix_that_a_resize_would_ignore_creates_the_pod_again() -> None:

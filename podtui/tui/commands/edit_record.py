@@ -99,13 +99,16 @@ async def edit_pod(session: Session, pod: Pod) -> None:
             return
 
 
-async def fix_pod(session: Session, pod: Pod, fix: Fix) -> None:
-    """Apply a fix to an API pod after asking. Raises `ApiError`, `podtui.why.EditError`."""
+async def fix_pod(session: Session, pod: Pod, fix: Fix) -> RecordChange | None:
+    """Apply a fix to an API pod after asking; return None if the user declines. Raises `ApiError`,
+    `podtui.why.EditError`."""
     before = manifest_of(pod)
     change = RecordChange(pod, before, apply_edits(before, fix.edits), fix.title)
     way = await way_of(session, change)
-    if await session.confirm(change_dialog(change, way, f"{clean(fix.title)}?", "Apply")):
-        await _apply(session, change, way)
+    if not await session.confirm(change_dialog(change, way, f"{clean(fix.title)}?", "Apply")):
+        return None
+    await _apply(session, change, way)
+    return change
 
 
 async def undo_change(session: Session, done: RecordChange) -> None:

@@ -1,4 +1,4 @@
-"""Apply a fix: write it into the file, and follow the pod until the fix is verified or fails."""
+"""Apply a fix to a file, and follow the fixed pod until the fix is verified or fails."""
 
 from __future__ import annotations
 
@@ -8,9 +8,10 @@ from typing import Final
 from msgspec import Struct
 
 from podtui.api.local import Manifest
+from podtui.api.v1 import Pod
 from podtui.tui.commands.edit_manifest import rewrite_file
 from podtui.tui.commands.manifest_file import Rewrite
-from podtui.tui.commands.session import Session
+from podtui.tui.commands.session import RecordChange, Session
 from podtui.tui.widgets.cells import Line, Span
 from podtui.tui.widgets.sanitize import clean
 from podtui.why import Diagnosis, Facts, Fix, apply_edits
@@ -25,18 +26,23 @@ _STATES: Final = {
 
 
 class Applied(Struct, frozen=True):
-    """A written fix, and the check of its effect."""
+    """An applied fix, and the check of its effect."""
 
-    change: Rewrite
+    change: Rewrite | RecordChange
     trial: Trial
 
-    @property
-    def text(self) -> str:
-        """The content of the file after the fix."""
-        return self.change.after.decode()
+    def is_taken(self, manifest: Manifest | None, pod: Pod | None) -> bool:
+        """Return whether the agent has read the file with the fix, or the API pod has the fix."""
+        change = self.change
+        if isinstance(change, Rewrite):
+            return manifest is not None and manifest.spec.text == change.after.decode()
+        before = change.pod
+        return pod is not None and (
+            pod.metadata.uid != before.metadata.uid or pod.spec != before.spec
+        )
 
 
-async def apply_fix(session: Session, manifest: Manifest, fix: Fix, trial: Trial) -> Applied | None:
+async def apply_fix(session: Session, manifest: Manifest, fix: Fix) -> Rewrite | None:
     """Show the plan of a fix, ask, and write it into the file of the manifest; return None if the
     user declines.
 
@@ -46,7 +52,7 @@ async def apply_fix(session: Session, manifest: Manifest, fix: Fix, trial: Trial
     text = manifest.spec.text
     after = apply_edits(text, fix.edits)
     change = Rewrite(Path(manifest.spec.path), text.encode(), after.encode(), fix.title)
-    return Applied(change, trial) if await rewrite_file(session, change) else None
+    return change if await rewrite_file(session, change) else None
 
 
 def outcome(
@@ -58,9 +64,11 @@ def outcome(
     liveness_passed: bool,
 ) -> Outcome:
     """Return the progress of an applied fix."""
-    if manifest is None or manifest.spec.text != applied.text:
-        return Outcome(Verdict.PENDING, "waiting for the agent to read the file")
-    wanted = manifest.status.podUID
+    if not applied.is_taken(manifest, facts.pod if facts is not None else None):
+        in_file = isinstance(applied.change, Rewrite)
+        awaited = "the agent to read the file" if in_file else "the pod to be changed"
+        return Outcome(Verdict.PENDING, f"waiting for {awaited}")
+    wanted = manifest.status.podUID if manifest is not None else ""
     if facts is None or (wanted and facts.pod.metadata.uid != wanted):
         return Outcome(Verdict.PENDING, "waiting for the pod to be replaced")
     return verify(applied.trial, facts, diagnosis, liveness_passed=liveness_passed)

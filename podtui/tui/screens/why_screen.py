@@ -73,7 +73,7 @@ class WhyScreen(ActingScreen, BackScreen):
         self._chosen = 0
         self._applied: Applied | None = None
         self._in_force = False
-        """True after the agent has read the applied fix."""
+        """True after the agent has read the applied fix, or the API pod has it."""
         self._liveness_passed = False
         self._diagnosis: Diagnosis | None = None
         self._logs: dict[str, tuple[str, ...]] = {}
@@ -186,11 +186,11 @@ class WhyScreen(ActingScreen, BackScreen):
         applied = self._applied
         if applied is None:
             return ()
-        read = manifest is not None and manifest.spec.text == applied.text
-        if applied.change not in self.session.undoable or (self._in_force and not read):
+        taken = applied.is_taken(manifest, facts.pod if facts is not None else None)
+        if applied.change not in self.session.undoable or (self._in_force and not taken):
             self._applied = None
             return ()
-        self._in_force = read
+        self._in_force = taken
         passed = self._liveness_passed
         found = outcome(applied, manifest, facts, diagnosis, liveness_passed=passed)
         return outcome_line(applied, found)
@@ -267,20 +267,23 @@ class WhyScreen(ActingScreen, BackScreen):
     def action_apply(self) -> None:
         fix, manifest, diagnosis = self._fix(), self.manifest, self._diagnosis
         pod = self._pod
-        if fix is not None and manifest is None and pod is not None and _is_changeable(pod):
-            self.session.start("Fix", partial(fix_pod, self.session, pod, fix))
+        if fix is None or diagnosis is None:
             return
-        if fix is None or manifest is None or diagnosis is None:
+        if manifest is not None:
+            write = partial(apply_fix, self.session, manifest, fix)
+        elif pod is not None and _is_changeable(pod):
+            write = partial(fix_pod, self.session, pod, fix)
+        else:
             return
-
-        facts = self._facts(self._pod, self.session.now()) if self._pod is not None else None
+        facts = self._facts(pod, self.session.now()) if pod is not None else None
         trial = begin_trial(facts, diagnosis)
 
         async def apply() -> None:
-            applied = await apply_fix(self.session, manifest, fix, trial)
-            if applied is None:
+            change = await write()
+            if change is None:
                 return
-            self._applied, self._in_force, self._liveness_passed = applied, False, False
+            self._applied = Applied(change, trial)
+            self._in_force = self._liveness_passed = False
             if trial.watches_liveness and self.is_attached:
                 watch = partial(self._watch_liveness, trial.container)
                 self.run_worker(watch, group="why-probe", exclusive=True)
@@ -316,9 +319,9 @@ class WhyScreen(ActingScreen, BackScreen):
     def _pod_in_force(self) -> Pod | None:
         """Return the pod that has the applied fix; None until it exists."""
         pod, manifest = self._pod, self.manifest
-        if pod is None or manifest is None or not self._in_force:
+        if pod is None or not self._in_force:
             return None
-        wanted = manifest.status.podUID
+        wanted = manifest.status.podUID if manifest is not None else ""
         return pod if not wanted or pod.metadata.uid == wanted else None
 
 

@@ -5,12 +5,15 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import replace
+from datetime import UTC, datetime
 
 import pytest
 from cause_cases import needs_memory, one_word, probes
 from kubelet_world import World
+from msgspec import structs
 from why_world import Asked, asked, fix_index, fixed, one
 
+from podtui.api.v1 import ContainerState, ContainerStateRunning
 from podtui.kubelet.prober.state import ProbeKind
 from podtui.runtime.memory import Behaviour
 from podtui.why import Diagnosis, Health, diagnose
@@ -94,9 +97,41 @@ async def test_a_running_pod_is_not_judged_by_its_last_exit() -> None:
         facts = await it.facts()
         trial = begin_trial(facts, said)
         found = verify(trial, facts, said, liveness_passed=False)
-        assert (found.verdict, found.words) == (Verdict.PENDING, "the cause remains")
+        assert (found.verdict, found.words) == (Verdict.PENDING, "waiting for c to be restarted")
         later = replace(trial, ended="another")
         assert verify(later, facts, said, liveness_passed=False).verdict is Verdict.FAILED_AGAIN
+
+
+async def test_a_pod_changed_in_place_is_verified_before_it_counts_as_healthy() -> None:
+    async with asked(one(LIMIT), World(behave=needs_memory)) as it:
+        said = await it.until("OutOfMemory")
+        facts = await it.facts()
+        trial = replace(begin_trial(facts, said), runs="")
+        (status,) = facts.pod.status.containerStatuses
+
+        def outcome(age: float, *, ready: bool = True) -> Verdict:
+            """Return the verdict when the resized container has run for ``age`` seconds."""
+            began = datetime.fromtimestamp(facts.now - age, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+            running = structs.replace(
+                status,
+                containerID="docker://resized",
+                ready=ready,
+                state=ContainerState(running=ContainerStateRunning(startedAt=began)),
+                lastState=status.state if status.state.terminated else status.lastState,
+            )
+            pod = structs.replace(
+                facts.pod,
+                status=structs.replace(facts.pod.status, containerStatuses=(running,)),
+            )
+            found = replace(facts, pod=pod)
+            diagnosis = diagnose(found)
+            assert diagnosis.health is Health.FAILING
+            return verify(trial, found, diagnosis, liveness_passed=False).verdict
+
+        assert trial.ran is not None
+        assert outcome(MARGIN) is Verdict.PENDING
+        assert outcome(2 * trial.ran + MARGIN + 1) is Verdict.VERIFIED
+        assert outcome(2 * trial.ran + MARGIN + 1, ready=False) is not Verdict.VERIFIED
 
 
 async def test_an_image_is_verified_by_a_pod_running_it() -> None:
