@@ -66,6 +66,7 @@ class World:
     changed: int = 0
     measured: int = 0
     sent: int = 0
+    node_name: str = NODE.metadata.name
     sessions: Any = None
     _stamped: list[LogLine] = field(default_factory=list[LogLine])
 

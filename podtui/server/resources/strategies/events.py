@@ -53,6 +53,8 @@ def to_new(event: Event) -> Tree:
     for name in ("reportingComponent", "reportingInstance"):
         if not tree[name]:
             del tree[name]
+    if event.series is not None:
+        tree["series"] = {"count": 0, "lastObservedTime": None} | tree["series"]
     return {_NEW_NAMES.get(name, name): value for name, value in tree.items()} | {
         "apiVersion": f"{GROUP}/v1",
         "kind": "Event",

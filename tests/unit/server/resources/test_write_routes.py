@@ -150,6 +150,9 @@ async def test_events_are_served_in_two_groups(http: aiohttp.ClientSession) -> N
     series = [{"op": "add", "path": "/series", "value": {"count": 2, "lastObservedTime": None}}]
     refused = await send(http, "PATCH", f"{new}/e", series, kind=JSON_PATCH, code=422)
     assert refused["message"] == ('Event "e" is invalid: series.lastObservedTime: Required value')
+    partial = {"series": {"lastObservedTime": "2026-01-01T00:00:00.000000Z"}}
+    await send(http, "PATCH", f"{core}/e", partial, kind=MERGE)
+    assert (await send(http, "GET", f"{new}/e"))["series"] == {"count": 0} | partial["series"]
     counted = await send(http, "PATCH", f"{core}/e", {"count": 2}, kind=MERGE)
     assert counted["count"] == 2
     assert (await send(http, "GET", f"{new}/e"))["deprecatedCount"] == 2
