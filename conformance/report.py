@@ -162,7 +162,8 @@ def document(results: Results, node: Sequence[Difference]) -> str:
         " run ([recordings](../tests/golden/README.md)); podtui runs it on a Docker engine, and the"
         " results are compared. `=` means equal line by line; a number is the"
         " [departure](departures.md) that explains the difference. *strict* is"
-        " `kubeletStrict: true`; *statuses* are the intermediate statuses, compared only there;"
+        " `kubeletStrict: true`; *statuses* are the intermediate statuses, compared only in this"
+        " mode;"
         " *records* are the API objects, compared with those of a real API server.\n\n"
         + "\n".join(f"* {line}" for line in summary(results).splitlines())
         + f"\n* the node's record: {verdict}\n\n"

@@ -87,13 +87,13 @@ MASKS: Final = (
         r"^(init)?[cC]ontainerStatuses\[[^]]*\]\.image$",
         r'^"docker\.io/library/',
         '"',
-        "the engine shortens the names of its own library",
+        "the engine omits `docker.io/library/` from names",
     ),
     Mask(
         rf"^{EVENT}$",
         r"\n$",
         "",
-        "the list of events was recorded without the line feed; the API server's record has it",
+        "events were recorded without the last line feed; the record of the API server has it",
     ),
     Mask(
         rf"^{EVENT}$|\.message$",
@@ -111,7 +111,7 @@ MASKS: Final = (
         rf"^{EVENT}$|^message$",
         r"\(res: cpu, q: [0-9]+\)",
         "(res: cpu, q: N)",
-        "the missing amount depends on the cores of the machine",
+        "the missing amount depends on the number of CPUs of the machine",
     ),
     Mask(
         rf"^{LOG}$",
@@ -125,7 +125,7 @@ REPEATS: Final = (
     Repeat(
         (r"Warning BackOff .*Back-off restarting",),
         False,
-        "reported once in each sync while it waits; a late relist may add one more",
+        "reported at each sync during the back-off; a late relist may add one more",
     ),
     Repeat(
         (r"Normal BackOff .*Back-off pulling", r"Warning Failed .*ImagePullBackOff"),
@@ -225,7 +225,7 @@ MIRROR_LEAVES: Final = (
     Leave(
         r"^status\.(hostIPs\[[1-9]\]|addresses\[InternalIP#2\])\.",
         "",
-        "a machine with an IPv6 address reports it, too",
+        "a machine with an IPv6 address reports it as well",
     ),
     Leave(
         r"^metadata\.annotations\.volumes\.kubernetes\.io/controller-managed-attach-detach = ",
@@ -234,7 +234,7 @@ MIRROR_LEAVES: Final = (
     ),
     Leave(r"^spec\.taints\[", "", "the admission of an API server taints a new node"),
     Leave(r"^spec = \{\}$", "", "without taints, the node's spec is empty"),
-    Leave(r"^status\.daemonEndpoints\.", "", "podtui listens on a socket, not on port 10250"),
+    Leave(r"^status\.daemonEndpoints\.", "", "podtui does not listen on port 10250"),
     Leave(
         r"^status\.declaredFeatures\[",
         "",
