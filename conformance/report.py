@@ -60,7 +60,7 @@ def judge(case: str, mode: str, outcome: Outcome) -> Result:
     strict = mode == STRICT
     bad: list[Difference] = []
     used: set[int] = set()
-    marks = dict.fromkeys((*ASPECTS, "records"), SAME)
+    marks: dict[str, str] = dict.fromkeys((*ASPECTS, "records"), SAME)
     for one in outcome.differences:
         number = departure(case, one, strict=strict)
         if number is None:
