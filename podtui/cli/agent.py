@@ -40,7 +40,7 @@ def stop(namespace: argparse.Namespace) -> int:
     again = one_line(f"{typed_program()}{root_words(namespace, settings)}{named}")
     print(
         f"The agent has stopped; its containers keep running (--engine {engine})."
-        f" '{again}' adopts them again."
+        f" '{again}' continues with them."
     )
     return OK
 

@@ -110,14 +110,14 @@ def _program() -> Iterator[Finding]:
 def _places(settings: Settings) -> Iterator[Finding]:
     root = settings.rootDir
     if not root.exists():
-        yield Finding("ok", "root directory", f"{root} (made when the agent starts)")
+        yield Finding("ok", "root directory", f"{root} (created when the agent starts)")
     elif not os.access(root, os.W_OK | os.X_OK):
         yield Finding(
-            "fail", "root directory", f"{root} is not writable", "use --root-dir, or its owner"
+            "fail", "root directory", f"{root} is not writable", "use another one (--root-dir)"
         )
     elif root.stat().st_mode & 0o077:
         yield Finding(
-            "warn", "root directory", f"{root} is open to other users", f"chmod 700 {root}"
+            "warn", "root directory", f"{root} is accessible to other users", f"chmod 700 {root}"
         )
     else:
         yield Finding("ok", "root directory", str(root))
@@ -192,7 +192,7 @@ def _engine_of_agent(settings: Settings) -> Iterator[Finding]:
 
 def _engine(settings: Settings) -> Iterator[Finding]:
     if settings.engine == "memory":
-        yield Finding("warn", "engine", "SIMULATED: no container really runs", "--engine auto")
+        yield Finding("warn", "engine", "SIMULATED: no container really runs", "use --engine auto")
         return
     search = find_engine(None if settings.engine == "auto" else settings.engine)
     for tried in search.tried:

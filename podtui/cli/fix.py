@@ -251,7 +251,7 @@ def fix_stdin(settings: Settings, *, err: Callable[[str], None]) -> bool:
     error remains. ``err`` prints a remaining finding."""
     data = sys.stdin.buffer.read(MAX_BYTES + 1)
     if len(data) > MAX_BYTES:
-        raise UsageError(f"standard input has more than the {MAX_BYTES} bytes that are read")
+        raise UsageError(f"standard input is larger than {MAX_BYTES} bytes")
     node, strict = settings.nodeName, settings.kubeletStrict
     fixed = fix_text("/dev/stdin", data, node_name=node, strict=strict)
     sys.stdout.buffer.write(fixed.after)
@@ -267,7 +267,7 @@ def diff(name: str, fixed: Fixed, *, color: bool) -> Iterator[str]:
     """Yield the fixes as a unified diff."""
     if fixed.secret:
         count = _count(len(fixed.findings), "fix", "fixes")
-        yield lines(f"{name}: {count}, not shown: the file may hold a Secret")
+        yield lines(f"{name}: {count}, not shown: the file may contain a Secret")
         return
     before, after = (
         source_lines(text.decode().removesuffix("\n")) for text in (fixed.before, fixed.after)

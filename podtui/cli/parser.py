@@ -294,7 +294,9 @@ def _pod(parser: Any, *, named: bool = True, container: bool = True) -> None:
     if named:
         parser.add_argument("pod", metavar="POD")
     if container:
-        parser.add_argument("-c", "--container", default="", help="required if there are several")
+        parser.add_argument(
+            "-c", "--container", default="", help="the container (default: as in kubectl)"
+        )
 
 
 def _streams(parser: Any) -> None:
@@ -304,8 +306,8 @@ def _streams(parser: Any) -> None:
 
 def _web(web: Any) -> None:
     web.description = (
-        "Show the screen in a browser on this machine. Prints a link with a token; each tab is a"
-        " podtui of its own, which ends with the tab."
+        "Show the screen in a browser on this machine. Prints a link with a token; each tab runs"
+        " a separate podtui, which ends with the tab."
     )
     web.add_argument("path", metavar="STATIC_POD_PATH", nargs="?", help="the folder of manifests")
     web.add_argument(

@@ -86,7 +86,7 @@ def _lower_request(facts: Facts, found: Found, source: Source) -> Iterator[Fix |
     if largest is None or left is None:
         return
     edits = source.set(largest[0], str(left))
-    note = "The program must work with that; its limit stays the same."
+    note = "The program must work with this amount; the limit is not changed."
     yield Fix(f"Lower the {resource} request to {left}, which fits now", edits, note)
 
 
@@ -94,7 +94,7 @@ def _too_many(facts: Facts) -> Found | None:
     if "pods" not in lacking(_refusal(facts, "UnexpectedAdmissionError")):
         return None
     most = allocatable(facts.node, "pods")
-    return Found({"most": str(most) if most else "its limit of"})
+    return Found({"most": f"its maximum of {most}" if most else "its maximum number of"})
 
 
 def _taken(facts: Facts) -> tuple[HostPort, str] | None:
@@ -224,7 +224,7 @@ ADMISSION: tuple[Rule[Facts], ...] = (
     Rule(
         id="NoRoom",
         match=_insufficient,
-        title="The node lacks {by} of {resource}: it requests {asks}, other pods request the rest.",
+        title="The node lacks {by} of {resource}: the pod requests {asks}, others the rest.",
         sentences=(
             "Requests count, not usage. Largest requests: {holders}.",
             "A rejected pod is not retried: edit it, or retry it when resources are available.",
@@ -237,7 +237,7 @@ ADMISSION: tuple[Rule[Facts], ...] = (
     Rule(
         id="TooManyPods",
         match=_too_many,
-        title="The node already runs its maximum of {most} pods.",
+        title="The node already runs {most} pods.",
         advice="Remove a pod, or raise maxPods in the settings.",
         events=("UnexpectedAdmissionError",),
         docs=_DOCS + "setup/best-practices/cluster-large/",
@@ -247,7 +247,7 @@ ADMISSION: tuple[Rule[Facts], ...] = (
         match=_port,
         title="Port {port} of the node is already used by the pod {holder}.",
         sentences=("A hostPort is a port of the node: two pods cannot use the same one.",),
-        advice="Give one of the two another hostPort, or none.",
+        advice="Give one of the two pods another hostPort, or none.",
         events=("NodePorts",),
         fixes=_move,
         docs=_DOCS + "concepts/configuration/overview/",
@@ -255,7 +255,7 @@ ADMISSION: tuple[Rule[Facts], ...] = (
     Rule(
         id="NodeLabelMissing",
         match=_selector,
-        title="It may only run on a node with the label {label}, and this one does not have it.",
+        title="It may run only on a node with the label {label}, which this node does not have.",
         sentences=("{has}",),
         advice="Change or remove the nodeSelector.",
         events=("NodeAffinity",),
@@ -266,7 +266,7 @@ ADMISSION: tuple[Rule[Facts], ...] = (
         id="NodeAffinity",
         match=_affinity,
         title="Its node affinity does not allow this node.",
-        sentences=("Every required term must hold for one of the node's labels or its name.",),
+        sentences=("At least one of the required terms must match the node's labels or its name.",),
         advice="Change or remove the affinity.",
         field=("spec", "affinity", "nodeAffinity"),
         events=("NodeAffinity",),
@@ -345,7 +345,7 @@ ADMISSION: tuple[Rule[Facts], ...] = (
         match=_refused_for(),
         title="The node rejected it: {text}",
         sentences=("A rejected pod is not retried.",),
-        advice="Change what the message names, or retry the pod.",
+        advice="Change the field that the message names, or retry the pod.",
         field=("spec",),
     ),
 )

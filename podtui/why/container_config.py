@@ -50,7 +50,7 @@ def _run_as_nobody(case: Case, found: Found, source: Source) -> Iterator[Fix | N
         # Set the user at the same level as runAsNonRoot, so that both apply to the same containers.
         user = (*demand[:-1], "runAsUser")
     edits = source.set(user, _NOBODY, after="runAsNonRoot")
-    note = "The program must work without root: its files, and ports below 1024."
+    note = "Without root, the program may lack access to its files and to ports below 1024."
     yield Fix(f"Run it as user {_NOBODY} (nobody)", edits, note)
     yield Fix("Allow root: runAsNonRoot false", source.set(demand, False))
 
@@ -138,7 +138,7 @@ SETTING_UP: tuple[Rule[Case], ...] = (
         id="UserNotANumber",
         match=_non_root("non-numeric user", "runAsNonRoot"),
         title="The image runs as {user}, a name: the kubelet cannot verify that it is not root.",
-        sentences=("runAsNonRoot requires a number.",),
+        sentences=("runAsNonRoot requires a numeric user.",),
         advice="Set runAsUser to that user's number.",
         events=_EVENTS,
         fixes=_run_as_nobody,
@@ -157,7 +157,7 @@ SETTING_UP: tuple[Rule[Case], ...] = (
         id="KeyMissing",
         match=_key,
         title="The {kind} {name} has no key {key}.",
-        advice="Add the key to it, or name one that it has.",
+        advice="Add the key, or refer to an existing one.",
         events=_EVENTS,
         fixes=_optional,
         docs=_DOCS + "tasks/configure-pod-container/configure-pod-configmap/",

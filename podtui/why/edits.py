@@ -25,12 +25,12 @@ def apply_edits(text: str, edits: Iterable[Edit]) -> str:
         mark = edit.line == 1 and text.startswith("\ufeff")
         offset = starts[edit.line - 1] + edit.column - 1 + mark
         if not text.startswith(edit.old, offset):
-            raise EditError(f"line {edit.line} is not what it was")
+            raise EditError(f"line {edit.line} has changed")
         placed.append((offset, edit))
     end = len(text)
     for offset, edit in sorted(placed, key=lambda pair: pair[0], reverse=True):
         if offset + len(edit.old) > end:
-            raise EditError(f"two changes meet in line {edit.line}")
+            raise EditError(f"two changes overlap in line {edit.line}")
         text = text[:offset] + edit.new + text[offset + len(edit.old) :]
         end = offset
     return text

@@ -103,7 +103,7 @@ def _more_memory(case: Case, found: Found, source: Source) -> Iterator[Fix | Non
     if limit:
         path, more = memory_limit(case), str(limit + limit)
         yield Fix(f"Double the memory limit to {more}", source.set(path, more),
-                  "A memory leak fills that, too.")  # fmt: skip
+                  "A memory leak will reach this limit, too.")  # fmt: skip
 
 
 # --- terminations that are not failures
@@ -122,7 +122,7 @@ def _ends(case: Case, found: Found, source: Source) -> Iterator[Fix | None]:
     if case.sidecar:
         edit = source.remove((*case.path, "restartPolicy"))
         note = "It must then complete before the next containers start."
-        yield Fix("Make it a plain init container", (edit,) if edit else (), note)
+        yield Fix("Make it a regular init container", (edit,) if edit else (), note)
         return
     for policy, words in (("OnFailure", "again only on failure"), ("Never", "once")):
         edits = source.set(case.policy_path, policy)
@@ -186,7 +186,7 @@ STOPPED: Final = {
     KillReason.REQUESTED: "a restart was requested",
     KillReason.RESTART_ALL: "a restart rule restarts all containers",
     KillReason.SANDBOX_CHANGED: "the pod's sandbox had to be replaced",
-    KillReason.POD: "all of the pod was stopped",
+    KillReason.POD: "the whole pod was stopped",
 }
 
 
@@ -293,7 +293,7 @@ ENDINGS: tuple[Rule[Case], ...] = (
                 " SIGTERM only if it has a handler for it."
             ),
         ),
-        advice="Make the program exit on SIGTERM, or use exec so that it receives the signal.",
+        advice="Make the program exit on SIGTERM; in a script, start the program with exec.",
         events=_EVENTS,
         logs=True,
         docs=_DOCS + "concepts/workloads/pods/pod-lifecycle/#pod-termination",
@@ -303,11 +303,10 @@ ENDINGS: tuple[Rule[Case], ...] = (
         match=_code(137),
         title="{container} was killed: exit code 137 (SIGKILL).",
         sentences=(
-            "Neither the kubelet's records nor the engine say who did it.",
+            "Neither the kubelet nor the engine recorded what killed it.",
             "{again}",
         ),
-        advice="Look for a process or person that kills it, and in dmesg for a machine that is"
-        " short of memory.",
+        advice="Check if another program or user killed it, or if dmesg reports a lack of memory.",
         events=_EVENTS,
         logs=True,
     ),
@@ -315,7 +314,7 @@ ENDINGS: tuple[Rule[Case], ...] = (
         id="Terminated",
         match=_code(143),
         title="{container} exited on SIGTERM: exit code 143.",
-        sentences=("It was asked to stop, and stopped.", "{again}"),
+        sentences=("It received a request to stop, and exited.", "{again}"),
         events=_EVENTS,
         logs=True,
         docs=_DOCS + "concepts/workloads/pods/pod-lifecycle/#pod-termination",

@@ -51,10 +51,8 @@ def manifest_words(manifest: Manifest) -> Found:
         "file": manifest.metadata.name,
         "error": f"{where}{first.message}" if first is not None else manifest.status.message,
         "hint": f"{first.fix[:1].upper()}{first.fix[1:]}" if first is not None else "",
-        "more": f"There {'is 1 more error' if more == 1 else f'are {more} more errors'} in it."
-        if more > 0
-        else "",
-        "runs": "No pod of it runs.",
+        "more": f"The file has {more} more error{'s' * (more > 1)}." if more > 0 else "",
+        "runs": "It produces no pod.",
     }
     return Found(words, field_path(first.field) if first is not None else ())
 
@@ -102,7 +100,7 @@ def fix_errors(manifest: Manifest, source: Source) -> Iterator[Fix]:
     title = next(iter(fixed)).fix if len(fixed) == 1 else f"Fix {len(fixed)} errors"
     if not errors and len(fixed) > 1:
         title = f"Fix {len(fixed)} warnings"
-    note = "" if not rest else f"{rest} more must be fixed by hand."
+    note = "" if not rest else f"{rest} more must be fixed manually."
     yield Fix(f"{title[:1].upper()}{title[1:]}", edits, note)
 
 

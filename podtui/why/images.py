@@ -90,7 +90,7 @@ def _lower_case(case: Case, found: Found, source: Source) -> Iterator[Fix | None
     name, colon, tag = tail.partition(":")
     corrected = f"{head.lower()}{slash}{name.lower()}{colon}{tag}"
     if corrected != case.container.image and parse_image_reference(corrected) is not None:
-        yield Fix(f"Write {corrected}", source.set((*case.path, "image"), corrected))
+        yield Fix(f"Change it to {corrected}", source.set((*case.path, "image"), corrected))
     yield from _use_similar_image(case, found, source)
 
 
@@ -104,9 +104,9 @@ def _words(case: Case, text: str) -> Found:
     near, image = similar_image(case.container.image, case.facts.node), case.container.image
     parts = parse_image_reference(image)
     host = _HOST.search(text)
-    hint = f"The machine has {near}, which is similar." if near else ""
+    hint = f"This machine has a similar image, {near}." if near else ""
     if is_local(image, case.facts.node) and case.container.imagePullPolicy == "Always":
-        hint = "The machine has it already, but imagePullPolicy Always asks the registry each time."
+        hint = "This machine has it, but with imagePullPolicy Always each start asks the registry."
     tag = parts.tag or "latest" if parts is not None else ""
     words = {"tag": tag, "host": host[1] if host else "its registry", "hint": hint}
     return Found({**words, "text": text.strip()})
@@ -167,7 +167,7 @@ IMAGES: tuple[Rule[Case], ...] = (
         match=_named("InvalidImageName"),
         title="{image} is not a valid image name.",
         sentences=(
-            ("Repository names are lower-case, without blanks: name:tag, or host/path/name:tag."),
+            "Image names are lower-case, without spaces: name:tag, or host/path/name:tag.",
             "{hint}",
         ),
         field=("image",),
@@ -214,8 +214,8 @@ IMAGES: tuple[Rule[Case], ...] = (
         id="RegistryCertificate",
         match=_pull(*_TLS),
         title="The engine does not trust the registry of {image}.",
-        sentences=("{text}", "That is a setting of the engine, not of the pod.", "{hint}"),
-        advice="Give the engine the registry's certificate, or name it an insecure registry there.",
+        sentences=("{text}", "This depends on the engine's settings, not on the pod.", "{hint}"),
+        advice="Configure the registry's certificate in the engine, or allow it as insecure there.",
         field=("image",),
         events=_EVENTS,
         fixes=_use_similar_image,
@@ -228,7 +228,7 @@ IMAGES: tuple[Rule[Case], ...] = (
             "Registries give the same answer for both.",
             "{hint}",
         ),
-        advice="Check the name; for a private image name a Secret under imagePullSecrets.",
+        advice="Check the name; for a private image, add its Secret to imagePullSecrets.",
         field=("image",),
         events=_EVENTS,
         fixes=_use_similar_image,

@@ -46,8 +46,8 @@ def engine_advice(problem: str, reason: str = KUBELET_NOT_READY) -> str:
     if "permission denied" in problem.lower():
         return (
             "The engine's socket belongs to another user: join its group (sudo usermod -aG docker"
-            " $USER, then log in again), or name an engine of your own (rootless Docker or Podman)"
-            " with DOCKER_HOST or --engine."
+            " $USER, then log in again), or use your own engine (rootless Docker or Podman) with"
+            " DOCKER_HOST or --engine."
         )
     return "Start the container engine; 'podtui doctor' lists the places that were tried."
 
@@ -56,7 +56,7 @@ def _engine(facts: Facts) -> Found | None:
     ready = _ready(facts)
     if ready is None or ready.status == "True" or is_finished(facts.pod):
         return None
-    text = ready.message or ready.reason or "it does not say why"
+    text = ready.message or ready.reason or "no reason is given"
     return Found({"text": text, "advice": engine_advice(text, ready.reason)})
 
 
@@ -110,11 +110,11 @@ def _terminating(facts: Facts) -> Found | None:
     hook = newest(pod_events(facts, "FailedPreStopHook"))
     words = {
         "grace": str(grace),
-        "left": ", ".join(left) or "its volumes and network",
+        "left": f"{', '.join(left)} to exit" if left else "its volumes and network to be removed",
         "hook": "Its preStop hook failed; it is stopped anyway." if hook else "",
     }
     finalizers = ", ".join(pod.metadata.finalizers)
-    words["finalizers"] = f"Finalizers hold it: {finalizers}." * bool(finalizers)
+    words["finalizers"] = f"Finalizers keep its record: {finalizers}." * bool(finalizers)
     return Found(words)
 
 
@@ -225,7 +225,7 @@ ENGINE: Rule[Facts] = Rule(
     title="The node is not ready: {text}",
     sentences=(
         "The pod is shown in its last known state. Its containers may still run.",
-        "podtui adopts them when the engine answers.",
+        "podtui continues with them when the engine answers.",
     ),
     advice="{advice}",
     health=Health.FAILING,
@@ -235,7 +235,7 @@ ENDS: tuple[Rule[Facts], ...] = (
     Rule(
         id="DeadlineExceeded",
         match=_ended("DeadlineExceeded"),
-        title="It ran longer than its activeDeadlineSeconds allow, {seconds} s, and was stopped.",
+        title="It ran longer than activeDeadlineSeconds allows ({seconds} s), and was stopped.",
         field=("spec", "activeDeadlineSeconds"),
         events=("DeadlineExceeded", "Killing"),
         fixes=_raise_deadline,
@@ -254,7 +254,7 @@ ENDS: tuple[Rule[Facts], ...] = (
         id="Evicted",
         match=_ended("Evicted"),
         title="It was evicted: {text}",
-        advice="Raise its requests to its usage, to be evicted last; free the scarce resource.",
+        advice="Free the scarce resource; raise its requests to its usage, so it is evicted last.",
         field=("spec", "containers"),
         events=("Evicted",),
         docs=_DOCS + "concepts/scheduling-eviction/node-pressure-eviction/",
@@ -278,7 +278,7 @@ ENDS: tuple[Rule[Facts], ...] = (
     Rule(
         id="HeldByFinalizers",
         match=_held_by_finalizers,
-        title="It is deleted and has ended; its finalizers keep the record: {finalizers}.",
+        title="It was deleted and has ended; finalizers keep its record: {finalizers}.",
         sentences=("The component that set a finalizer removes it when its work is done.",),
         advice="If that component is gone: kubectl patch pod {name} -n {namespace} -p"
         ' \'{{"metadata":{{"finalizers":null}}}}\'',
@@ -290,7 +290,7 @@ ENDS: tuple[Rule[Facts], ...] = (
     Rule(
         id="Terminating",
         match=_terminating,
-        title="It is terminating and waits for {left} to exit.",
+        title="It is terminating and waits for {left}.",
         sentences=(
             "Containers have {grace} s to exit after SIGTERM; then they are killed.",
             "{hook}",

@@ -25,12 +25,12 @@ _NO_PROGRAM = ("executable file not found", "no such file or directory: unknown"
 _UNREACHABLE = ("no route to host", "network is unreachable", "no such host")
 _WORDS = {
     "refused": "nothing listens on port {port}",
-    "missing": "{path} does not exist there (404)",
+    "missing": "{path} does not exist (404)",
     "denied": "access is denied ({status})",
     "status": "it returns {status}",
     "timeout": "there is no response within {timeout} s",
     "unreachable": "its address cannot be reached",
-    "serving": "the service says that it is not serving",
+    "serving": "the service reports that it is not serving",
     "exec": "its command fails: {output}",
     "command": "its command cannot be run: {output}",
     "https": "the server speaks plain HTTP, not HTTPS",
@@ -340,7 +340,7 @@ KILLS: tuple[Rule[Case], ...] = (
     Rule(
         id="StartupKilled",
         match=_match(_STARTED),
-        title="{container} is stopped before it starts: its startup probe never passes, {what}.",
+        title="{container} is stopped: its startup probe does not pass in time, {what}.",
         sentences=("It has {threshold} tries, one every {period} s, to start.",),
         advice="{advice}",
         events=_EVENTS,

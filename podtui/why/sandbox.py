@@ -92,13 +92,11 @@ def _create_path(facts: Facts, found: Found, source: Source) -> Iterator[Fix | N
     kind = volume.hostPath.type if volume.hostPath is not None else ""
     if kind in _CREATES:
         other = _CREATES[kind]
-        note = "A missing path is created empty; an existing path of another type stays."
+        note = "A missing path is created empty; an existing path of another type is kept."
         yield Fix(f"Create it: type {other}", source.set(found.field, other), note)
     edit = source.remove(found.field)
     if edit is not None:
-        yield Fix(
-            "Do not check the path: no type", (edit,), "The engine may create a directory there."
-        )
+        yield Fix("Remove the type: no check", (edit,), "The engine may create a directory there.")
 
 
 def _volume_document(facts: Facts) -> Found | None:

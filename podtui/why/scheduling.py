@@ -46,7 +46,7 @@ def _gated(facts: Facts) -> Found | None:
     if condition is None or condition.reason != "SchedulingGated":
         return None
     gates = ", ".join(gate.name for gate in facts.pod.spec.schedulingGates)
-    return Found({"gates": gates or "one that is not named"})
+    return Found({"gates": gates or "unknown"})
 
 
 def _unschedulable(facts: Facts) -> Found | None:
@@ -55,7 +55,7 @@ def _unschedulable(facts: Facts) -> Found | None:
         return None
     # The rest is about preemption, and mostly reports that it does not help.
     message = _PREEMPTION.split(condition.message or condition.reason, maxsplit=1)[0]
-    explained = message.strip().rstrip(".") or "the scheduler does not say why"
+    explained = message.strip().rstrip(".") or "the scheduler gives no reason"
     remedies = list(_remedies(facts, message))
     words = {
         "explained": explained,
@@ -80,9 +80,9 @@ def _remedies(facts: Facts, message: str) -> Iterator[_Remedy]:
     for resource in dict.fromkeys(_INSUFFICIENT.findall(message)):
         yield _lower(facts, resource)
     if "Too many pods" in message:
-        yield _Remedy(("spec",), "End other pods, or raise maxPods of the node.")
+        yield _Remedy(("spec",), "Delete other pods, or raise maxPods of the node.")
     if "were unschedulable" in message:
-        advice = f"Let the node take pods again: kubectl uncordon {node}."
+        advice = f"Make the node schedulable again: kubectl uncordon {node}."
         yield _Remedy(("spec", "tolerations"), advice)
     if "untolerated taint" in message:
         taints = facts.node.spec.taints if facts.node is not None else ()
@@ -109,16 +109,16 @@ def _remedies(facts: Facts, message: str) -> Iterator[_Remedy]:
     if "free ports" in message:
         yield _other_port(facts)
     if "anti-affinity" in message:
-        advice = "End the pods that it must not be beside, or relax the anti-affinity."
+        advice = "Delete the pods that its anti-affinity excludes, or relax the anti-affinity."
         yield _Remedy(("spec", "affinity", "podAntiAffinity"), advice)
     elif "pod affinity rules" in message:
-        advice = "Start the pods that it must be beside, or relax the affinity."
+        advice = "Create the pods that its affinity requires, or relax the affinity."
         yield _Remedy(("spec", "affinity", "podAffinity"), advice)
     if "topology spread" in message:
         advice = "Raise maxSkew, or set whenUnsatisfiable to ScheduleAnyway."
         yield _Remedy(("spec", "topologySpreadConstraints"), advice)
     if _CLAIM.search(message):
-        yield _Remedy(("spec", "volumes"), "Create the claim, or use another kind of volume.")
+        yield _Remedy(("spec", "volumes"), "Create the claim, or use another volume type.")
 
 
 def _lower(facts: Facts, resource: str) -> _Remedy:
@@ -131,16 +131,16 @@ def _lower(facts: Facts, resource: str) -> _Remedy:
     if asks > whole:
         return _Remedy(field, f"Lower its {resource} request.", detail)
     held = [f"{name} {plain(amount)}" for name, amount in holders(facts.others, resource)[:4]]
-    others = f" Other pods hold: {', '.join(held)}." if held else ""
-    return _Remedy(field, f"Lower its {resource} request, or end other pods.", detail + others)
+    others = f" Other pods request: {', '.join(held)}." if held else ""
+    return _Remedy(field, f"Lower its {resource} request, or delete other pods.", detail + others)
 
 
 def _other_port(facts: Facts) -> _Remedy:
-    advice = "Use another hostPort, or end the pod that has it."
+    advice = "Use another hostPort, or delete the pod that uses it."
     for port in host_ports(facts.pod):
         holder = port_holder(port, facts.others)
         if holder:
-            return _Remedy(port.path, advice, f"{port.protocol} {port.number} is held by {holder}.")
+            return _Remedy(port.path, advice, f"{port.protocol} {port.number} is used by {holder}.")
     return _Remedy(("spec", "containers"), advice)
 
 
@@ -156,7 +156,7 @@ def _node_lost(facts: Facts) -> Found | None:
     if ready is None or ready.status == "True":
         return None
     text = (ready.message or ready.reason).strip().rstrip(".")
-    return Found({"node": node.metadata.name, "text": text or "it does not say why"})
+    return Found({"node": node.metadata.name, "text": text or "no reason is given"})
 
 
 SCHEDULING: tuple[Rule[Facts], ...] = (
@@ -165,7 +165,7 @@ SCHEDULING: tuple[Rule[Facts], ...] = (
         match=_node_lost,
         title="Its node {node} is not ready: {text}.",
         sentences=("The pod is shown as its kubelet last reported it.",),
-        advice="Check the node; pods with an owner are recreated elsewhere after some minutes.",
+        advice="Check the node; controllers recreate their pods on other nodes after some minutes.",
         docs=_DOCS + "concepts/architecture/nodes/#condition",
     ),
     Rule(

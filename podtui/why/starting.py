@@ -116,7 +116,7 @@ def _memory(case: Case) -> Found | None:
 
 def _enough_memory(case: Case, found: Found, source: Source) -> Iterator[Fix | None]:
     path = (*case.path, "resources", "limits", "memory")
-    yield Fix("Allow 16Mi", source.set(path, "16Mi"))
+    yield Fix("Raise the memory limit to 16Mi", source.set(path, "16Mi"))
 
 
 def taken_port(facts: Facts, text: str) -> HostPort | None:
@@ -171,7 +171,7 @@ def _hook(case: Case) -> Found | None:
     event = newest(case.events_with("FailedPostStartHook"))
     text = case.kill.message if case.kill is not None else event.message if event else ""
     text = case.waiting.message if waits else text
-    return Found({"text": text or "it did not say why"})
+    return Found({"text": text or "no reason is given"})
 
 
 def _creating(case: Case) -> Found | None:
@@ -187,7 +187,7 @@ STARTING: tuple[Rule[Case], ...] = (
         title="The postStart hook of {container} failed, so the container was stopped.",
         sentences=(
             "{text}",
-            "The hook runs beside the program, possibly before it is up; it is not retried.",
+            "The hook may run before the program is ready, and is not retried.",
         ),
         advice="Let the hook wait for what it needs, and exit with 0.",
         field=("lifecycle", "postStart"),
@@ -206,7 +206,7 @@ STARTING: tuple[Rule[Case], ...] = (
     Rule(
         id="WorkingDirectory",
         match=_chdir,
-        title="{container} cannot start in {directory}: there is no such directory in it.",
+        title="{container} cannot start in {directory}: the image has no such directory.",
         field=("workingDir",),
         events=_EVENTS,
     ),
@@ -242,7 +242,7 @@ STARTING: tuple[Rule[Case], ...] = (
         match=_not_a_directory,
         title="A file and a directory cannot be mounted over each other at {where}.",
         sentences=("The volume has a directory there and the image a file, or the reverse.",),
-        advice="Mount it elsewhere, or name the one file of the volume with subPath.",
+        advice="Mount it at another path, or select one file of the volume with subPath.",
         events=_EVENTS,
         docs=_DOCS + "concepts/storage/volumes/#using-subpath",
     ),

@@ -119,7 +119,7 @@ def _compare_run_time(trial: Trial, case: Case, now: float) -> Outcome:
     before, age = trial.ran or 0.0, now - began
     # With twice the memory, a leak takes twice the time to fill it.
     needed = MARGIN + (2 * before if trial.cause == OUT_OF_MEMORY else before)
-    failed = f"the run before failed after {short_duration(before)}"
+    failed = f"the previous run failed after {short_duration(before)}"
     if age < needed:
         return Outcome(Verdict.PENDING, f"{case.name} runs for {short_duration(age)}; {failed}")
     return Outcome(Verdict.VERIFIED, f"{case.name} has run for {short_duration(age)}; {failed}")

@@ -225,7 +225,7 @@ def test_check_tries_admission(idle_machine: Site) -> None:
     path = idle_machine.machine.write("too-big.yaml", TOO_BIG)
     done = idle_machine.run("check", str(path))
     assert done.returncode == 0, "a warning is no error: another node may have the room"
-    assert f"{path}: warning: this node (this machine, empty; no agent runs) would not" in (
+    assert f"{path}: warning: this node (this machine without pods; no agent runs) would not" in (
         done.stdout
     )
     assert "memory: 64Ti requested, " in done.stdout

@@ -185,7 +185,7 @@ CAUSES: tuple[Cause, ...] = (
           "run_sandbox", EngineError("no space left on device"), times=None), "spec"),
     # --- images
     Cause("InvalidImageName", one().replace("busybox:1", "BusyBox:1"),
-          field="spec.containers[0].image", fix="Write busybox:1"),
+          field="spec.containers[0].image", fix="Change it to busybox:1"),
     Cause("ImageNeverPulled", one("imagePullPolicy: Never\n").replace("busybox:1", "busybx:1"),
           field="spec.containers[0].imagePullPolicy", fix="Use busybox:1"),
     Cause("ImageNeverPulled", one("imagePullPolicy: Never  # offline\n").replace("box:1", "box:2"),

@@ -173,7 +173,7 @@ def _manifest(view: WhyView, width: int, limits: Limits) -> list[Line]:
         if limits.excerpt or not diagnosis.fixes:
             lines += excerpt(manifest.spec.text, diagnosis.place[0], diagnosis.place[1], width)
     elif not manifest.spec.text:
-        words = "  The text may hold a Secret and is not shown."
+        words = "  The text may contain a Secret and is not shown."
         lines += wrap((Span(words, "muted"),), width, indent=2)
     return lines
 

@@ -30,7 +30,7 @@ def test_check_works_while_the_agent_has_no_node(
     (tmp_path / "huge.yaml").write_text(POD)
     assert main(["check", "--root-dir", str(tmp_path), str(tmp_path / "huge.yaml")]) == 0
     said = capsys.readouterr().out
-    assert "this node (this machine, empty; its agent is starting) would not admit" in said
+    assert "this node (this machine without pods; its agent is starting) would not admit" in said
     assert re.search(r"admit the pod: cpu: 9999 requested, \S+ of \S+ free", said), said
     assert "fix: lower the requests" in said
 

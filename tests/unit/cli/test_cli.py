@@ -262,4 +262,4 @@ def test_stop_names_the_command_that_adopts_the_containers(
     (home / "r/podtui.lock").write_text(json.dumps(left))
     monkeypatch.setattr("podtui.agent.control.stop", lambda _: True)
     assert main(["stop", f"--root-dir={home}/r"]) == 0
-    assert f" --root-dir {home}/r '/my pods'' adopts them" in capsys.readouterr().out
+    assert f" --root-dir {home}/r '/my pods'' continues with them" in capsys.readouterr().out

@@ -96,10 +96,10 @@ def test_a_request_is_compared_with_the_node_and_the_other_pods() -> None:
     heavy = structs.replace(pod("heavy"), spec=PodSpec(containers=(asking("c", "3Gi"),)))
     found = pending("1 Insufficient memory", heavy, containers=(asking("c", "2Gi"),))
     assert found.sentences[0] == (
-        "It requests 2Gi of memory; the node has 4Gi. Other pods hold: heavy 3Gi."
+        "It requests 2Gi of memory; the node has 4Gi. Other pods request: heavy 3Gi."
     )
     assert found.field == "spec.containers[0].resources.requests.memory"
-    assert found.advice == "Lower its memory request, or end other pods."
+    assert found.advice == "Lower its memory request, or delete other pods."
     found = pending("1 Insufficient memory", heavy, containers=(asking("c", "5Gi"),))
     assert found.sentences[0] == "It requests 5Gi of memory; the node has 4Gi."
     assert found.advice == "Lower its memory request."
@@ -113,20 +113,21 @@ def test_a_port_names_its_holder() -> None:
     holder = structs.replace(pod("holder"), spec=PodSpec(containers=using(8080)))
     reasons = "1 node(s) didn't have free ports for the requested pod ports"
     found = pending(reasons, holder, containers=using(8080))
-    assert found.sentences[0] == "TCP 8080 is held by holder."
+    assert found.sentences[0] == "TCP 8080 is used by holder."
     assert found.field == "spec.containers[0].ports[0].hostPort"
 
 
 @pytest.mark.parametrize(
     ("reasons", "field", "advice"),
     [
-        ("1 Too many pods", "spec", "End other pods, or raise maxPods of the node."),
+        ("1 Too many pods", "spec", "Delete other pods, or raise maxPods of the node."),
         ("1 node(s) were unschedulable", "spec.tolerations", "kubectl uncordon home"),
         ("1 node(s) had untolerated taint(s)", "spec.tolerations", "kubectl taint node home KEY-"),
         ("1 node(s) didn't match Pod's node affinity/selector", "spec.nodeSelector",
          "kubectl label node home disk=ssd"),
-        ("1 node(s) didn't match pod affinity rules", "spec.affinity.podAffinity", "Start the"),
-        ("1 node(s) didn't match pod anti-affinity rules", "spec.affinity.podAntiAffinity", "End"),
+        ("1 node(s) didn't match pod affinity rules", "spec.affinity.podAffinity", "Create the"),
+        ("1 node(s) didn't match pod anti-affinity rules", "spec.affinity.podAntiAffinity",
+         "Delete the pods"),
         ("1 node(s) didn't match pod topology spread constraints",
          "spec.topologySpreadConstraints", "ScheduleAnyway"),
         ('persistentvolumeclaim "data" not found', "spec.volumes", "Create the claim"),
@@ -173,7 +174,7 @@ def test_a_finalizer_keeps_the_record_of_a_deleted_pod() -> None:
     web = ended(deletionTimestamp="2026-01-01T00:00:00Z", finalizers=("example.com/hold",))
     found = diagnose(Facts(pod=web, now=0.0))
     assert (found.cause, found.health) == ("HeldByFinalizers", Health.TERMINATING)
-    assert found.title.endswith("its finalizers keep the record: example.com/hold.")
+    assert found.title.endswith("finalizers keep its record: example.com/hold.")
     assert found.field == "metadata.finalizers"
     command = """kubectl patch pod web -n default -p '{"metadata":{"finalizers":null}}'"""
     assert found.advice.endswith(command)

@@ -70,7 +70,7 @@ async def test_a_liveness_kill_is_named_despite_rate_limited_events() -> None:
         for known in (facts, without_record(facts)):
             said = diagnose(known)
             assert (said.cause, said.health) == ("LivenessKilled", Health.FAILING)
-            assert "/healthz does not exist there (404)" in said.title
+            assert "/healthz does not exist (404)" in said.title
         witness = [e for e in diagnose(facts).evidence if e.source == "kubelet"]
         assert [(e.count, e.warning) for e in witness] == [(14, True)]
         assert NOT_FOUND in witness[0].text
@@ -221,7 +221,7 @@ UNHEALTHY = f"Liveness probe failed: {NOT_FOUND}"
 def test_counts_of_old_events_name_the_probe(killing: str, unhealthy: str) -> None:
     said = cluster(("Unhealthy", unhealthy, 21), ("Killing", killing, 7))
     assert said.cause == "LivenessKilled"
-    assert "/healthz does not exist there (404)" in said.title
+    assert "/healthz does not exist (404)" in said.title
 
 
 def test_the_probe_is_named_without_its_output() -> None:

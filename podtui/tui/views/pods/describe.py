@@ -228,8 +228,8 @@ def probe_text(probe: Probe | None) -> str:
         what = f"grpc :{probe.grpc.port}"
     delay = f"after {probe.initialDelaySeconds}s, " if probe.initialDelaySeconds else ""
     return (
-        f"{what}, {delay}every {probe.periodSeconds or 10}s, time-out {probe.timeoutSeconds or 1}s,"
-        f" fails at {probe.failureThreshold or 3}"
+        f"{what}, {delay}every {probe.periodSeconds or 10}s, timeout {probe.timeoutSeconds or 1}s,"
+        f" failure threshold {probe.failureThreshold or 3}"
     )
 
 

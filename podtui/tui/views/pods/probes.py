@@ -98,9 +98,11 @@ def _none(pod: Pod) -> list[Line]:
                 ),
             )
         ]
-    return [(Span(" No container of this pod has a probe.", "soft"),),
-            (Span(" Readiness probes decide when it can serve, liveness probes when to restart it.",
-                  "muted"),)]  # fmt: skip
+    purpose = " Readiness probes decide if a container is ready, liveness probes if it restarts."
+    return [
+        (Span(" No container of this pod has a probe.", "soft"),),
+        (Span(purpose, "muted"),),
+    ]
 
 
 def _probe_block(

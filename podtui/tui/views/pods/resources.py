@@ -74,7 +74,7 @@ def _no_usage_lines(span: str) -> list[Line]:
     return [
         (Span(f" No measurements of this pod in the last {span}.", "soft"),),
         (Span(f" {words}", "muted"),),
-        (Span(" of its disk and network ten seconds later.", "muted"),),
+        (Span(" those of disk and network ten seconds later.", "muted"),),
     ]
 
 

@@ -35,7 +35,7 @@ def test_a_pod_with_all_its_items() -> None:
         ("    env Secret login", "token → TOKEN"),
         ("    env ConfigMap words", "hello → GREETING"),
         ("    probe liveness",
-         "http :http/healthz, every 10s, time-out 1s, fails at 3"),
+         "http :http/healthz, every 10s, timeout 1s, failure threshold 3"),
     ]  # fmt: skip
 
 

@@ -106,7 +106,7 @@ def test_a_read_only_session_cannot_apply_fixes() -> None:
 def test_withheld_text_is_not_drawn() -> None:
     bare = oom_killed_manifest(text="")
     lines = texts(why_lines(WhyView(SAID, bare, 0.0), 80))
-    assert "  The text may hold a Secret and is not shown." in lines
+    assert "  The text may contain a Secret and is not shown." in lines
 
 
 def test_an_excerpt_at_the_end_of_a_file_and_of_long_lines() -> None:
