@@ -46,6 +46,11 @@ class KeyQueue(Notices):
         """The widget that received this key, and its ancestors."""
         self._ignoring_text = False
 
+    @property
+    def is_handling_keys(self) -> bool:
+        """True while a key is handled or waits."""
+        return self._handling.is_set() or bool(self._typed)
+
     def on_mount(self) -> None:
         self.run_worker(self._handle_keys, name="keys", group="keys")
         # Keys for the screen are none for the program that takes the terminal, and vice versa.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -68,7 +68,25 @@ async def running(
             ),
             "the pods are shown",
         )
+        pilot.press = _settled_press(app, pilot)  # type: ignore[method-assign]
         yield app, pilot
+
+
+def _settled_press(app: PodtuiApp, pilot: Pilot[None]) -> Callable[..., Awaitable[None]]:
+    """Return ``pilot.press`` that also waits until the app has handled the keys.
+
+    On a busy machine, the pilot returns before. A command that a test blocks keeps the app waiting,
+    so this ends after a second.
+    """
+    press = pilot.press
+
+    async def settled(*keys: str) -> None:
+        await press(*keys)
+        deadline = time.monotonic() + 1.0
+        while app.is_handling_keys and time.monotonic() < deadline:
+            await pilot.pause(0.01)
+
+    return settled
 
 
 def strips_of(app: App[Any]) -> list[Strip]:
