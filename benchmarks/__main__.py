@@ -45,7 +45,7 @@ def machine() -> str:
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
     parser.add_argument("names", nargs="*", metavar="NAME", help=", ".join(ALL))
-    parser.add_argument("--quick", action="store_true", help="few runs, for a look")
+    parser.add_argument("--quick", action="store_true", help="few runs, for a first impression")
     parser.add_argument("--write", action="store_true", help=f"put them into docs/{TARGET.name}")
     arguments = parser.parse_args()
     unknown = set(arguments.names) - set(ALL)

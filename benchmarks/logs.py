@@ -98,7 +98,7 @@ async def _million(rows: list[Row]) -> None:
         del text
         lag = _Lag()
         watching = tasks.create_task(lag.run())
-        rows += await _look_for(view, floor)
+        rows += await _search(view, floor)
         watching.cancel()
         rows.append(
             row("log view: a key's wait while 1,000,000 lines are looked through",
@@ -107,7 +107,7 @@ async def _million(rows: list[Row]) -> None:
         rows += _scroll(view)
 
 
-async def _look_for(view: LogView, floor: list[float]) -> list[Row]:
+async def _search(view: LogView, floor: list[float]) -> list[Row]:
     begin = time.monotonic()
     view.search("done 99999")
     await _until(lambda: view.lines.progress >= 1)

@@ -36,8 +36,8 @@ class Row:
     def verdict(self) -> str:
         if self.bound is None:
             return ""
-        judged = self.ratio if self.ratio is not None else self.value
-        return "held" if judged <= self.bound else "MISSED"
+        measured = self.ratio if self.ratio is not None else self.value
+        return "held" if measured <= self.bound else "MISSED"
 
 
 @dataclass(frozen=True, slots=True)

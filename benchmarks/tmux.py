@@ -16,7 +16,7 @@ import psutil
 
 from benchmarks.terminal import TooSlow
 
-LOOK = 0.02
+POLL_SECONDS = 0.02
 """Seconds between two polls: the resolution of the times."""
 
 
@@ -50,7 +50,7 @@ class Pane:
         while (now := time.monotonic()) < end:
             if pattern.search(self.shown()):
                 return now
-            time.sleep(LOOK)
+            time.sleep(POLL_SECONDS)
         raise TooSlow(f"{wanted!r} is not shown: {self.shown()}")
 
     def memory(self) -> float:

@@ -35,14 +35,14 @@ def unavailable(engine: EngineInfo) -> dict[str, str]:
     return {}
 
 
-def _tell(text: str) -> None:
+def _report(text: str) -> None:
     print(f"… {text}", file=sys.stderr, flush=True)
 
 
 def _print(found: Found) -> None:
     for name, results in sorted(found.results.items()):
         for one in results:
-            if not one.well:
+            if not one.passed:
                 print(f"{name}, {one.mode}: {one.verdict}")
                 for difference in one.bad:
                     print(f"    {difference}")
@@ -69,16 +69,16 @@ def main() -> int:
         parser.error(f"--write wants an engine that can do {', '.join(lacking)}")
     cases = [known[name] for name in arguments.cases or known if name not in lacking]
     for name, reason in lacking.items():
-        _tell(f"{name}: unavailable, {reason}")
+        _report(f"{name}: unavailable, {reason}")
     if not cases:
         return 0
-    found = run(cases, arguments.mode or MODES, at_once=arguments.at_once, tell=_tell)
+    found = run(cases, arguments.mode or MODES, at_once=arguments.at_once, report=_report)
     _print(found)
     if arguments.json:
         arguments.json.write_text(as_json(found.results, found.node))
     if arguments.write:
         TARGET.write_text(document(found.results, found.node))
-    return 0 if found.well else 1
+    return 0 if found.passed else 1
 
 
 if __name__ == "__main__":

@@ -109,7 +109,7 @@ def _matches(rule: Repeat, lines: Sequence[str]) -> bool:
 
 
 def _without_repeats(lines: list[str]) -> list[str]:
-    told: list[str] = []
+    kept: list[str] = []
     at = 0
     while at < len(lines):
         for rule in REPEATS:
@@ -120,13 +120,13 @@ def _without_repeats(lines: list[str]) -> list[str]:
                 while lines[end : end + size] == group:
                     end += size
                 mark = AGAIN if rule.mark and end > at + size else ""
-                told += [line + mark for line in group]
+                kept += [line + mark for line in group]
                 at = end
                 break
         else:
-            told.append(lines[at])
+            kept.append(lines[at])
             at += 1
-    return told
+    return kept
 
 
 def _sorted_neighbours(lines: list[str]) -> list[str]:

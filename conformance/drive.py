@@ -43,7 +43,7 @@ class Driver:
         names = case.record.pod_names
         self._pod = names[0] if names else f"{case.name}-{NODE}"
         self._theirs = view(case.record, strict=site.strict)
-        self._looked: tuple[int, int, bool] = (-1, -1, False)
+        self._checked: tuple[int, int, bool] = (-1, -1, False)
 
     async def run(self) -> Outcome:
         case, witness = self._case, self._witness
@@ -82,19 +82,19 @@ class Driver:
     async def _reach(self) -> None:
         """Wait until the recorded final state has lasted for a while, or until the timeout."""
         deadline = time.monotonic() + self._case.removed * 1.25 + SLACK
-        stand = min(max(self._case.quiet / 4, SETTLED[0]), SETTLED[1])
+        lasting = min(max(self._case.quiet / 4, SETTLED[0]), SETTLED[1])
         while (left := deadline - time.monotonic()) > 0:
             if not await self._witness.until(self._reached, left):
                 return
-            if not await self._witness.until(lambda: not self._reached(), stand):
+            if not await self._witness.until(lambda: not self._reached(), lasting):
                 return
 
     def _reached(self) -> bool:
         seen = self._witness.seen(self._pod)
-        look = (len(seen.events), seen.changes)
-        if look != self._looked[:2]:
-            self._looked = (*look, self._agrees())
-        return self._looked[2] and self._file in self._witness.manifests
+        counts = (len(seen.events), seen.changes)
+        if counts != self._checked[:2]:
+            self._checked = (*counts, self._agrees())
+        return self._checked[2] and self._file in self._witness.manifests
 
     def _agrees(self) -> bool:
         theirs, seen = self._case.record, self._witness.seen(self._pod)

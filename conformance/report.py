@@ -48,14 +48,14 @@ class Result:
         return f"departs ({numbers})" if numbers else "agrees"
 
     @property
-    def well(self) -> bool:
+    def passed(self) -> bool:
         return not self.bad and not self.missing
 
 
 Results = Mapping[str, Sequence[Result]]
 
 
-def judge(case: str, mode: str, outcome: Outcome) -> Result:
+def evaluate(case: str, mode: str, outcome: Outcome) -> Result:
     """Evaluate the differences of a case."""
     strict = mode == STRICT
     bad: list[Difference] = []
@@ -116,7 +116,7 @@ def summary(results: Results) -> str:
     for at, mode in enumerate(one.mode for one in next(iter(results.values()))):
         found = [each[at] for each in results.values()]
         agree = sum(one.verdict == "agrees" for one in found)
-        departs = sum(one.well and bool(one.departures) for one in found)
+        departs = sum(one.passed and bool(one.departures) for one in found)
         lines.append(f"{mode}: {agree} of {len(found)} agree, {departs} depart as listed")
     return "\n".join(lines)
 

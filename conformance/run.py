@@ -16,11 +16,11 @@ from conformance.drive import Driver, Outcome
 from conformance.golden import NODE, Case
 from conformance.images import images
 from conformance.mirror import compare_node
-from conformance.report import STRICT, Result, Results, judge
+from conformance.report import STRICT, Result, Results, evaluate
 from conformance.site import Site, site
 
 AT_ONCE: Final = 12
-Tell = Callable[[str], None]
+Report = Callable[[str], None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,12 +31,12 @@ class Found:
     node: tuple[Difference, ...]
 
     @property
-    def well(self) -> bool:
-        return not self.node and all(one.well for each in self.results.values() for one in each)
+    def passed(self) -> bool:
+        return not self.node and all(one.passed for each in self.results.values() for one in each)
 
 
 async def _mode(
-    cases: Sequence[Case], *, strict: bool, at_once: int, engine: str, tell: Tell
+    cases: Sequence[Case], *, strict: bool, at_once: int, engine: str, report: Report
 ) -> tuple[dict[str, Outcome], tuple[Difference, ...]]:
     gate = asyncio.Semaphore(at_once)
     outcomes: dict[str, Outcome] = {}
@@ -46,7 +46,7 @@ async def _mode(
             begun = time.monotonic()
             outcome = outcomes[case.name] = await Driver(case, place).run()
             took = time.monotonic() - begun
-        tell(f"{case.name}: {len(outcome.differences)} lines differ, {took:.0f} s")
+        report(f"{case.name}: {len(outcome.differences)} lines differ, {took:.0f} s")
 
     with tempfile.TemporaryDirectory(prefix="podtui-conformance-") as base:
         async with site(Path(base), strict=strict, engine=engine) as place:
@@ -63,9 +63,9 @@ def run(
     *,
     at_once: int = AT_ONCE,
     engine: str = "auto",
-    tell: Tell = lambda _: None,
+    report: Report = lambda _: None,
 ) -> Found:
-    """Run every case in every mode; call ``tell`` for each result.
+    """Run every case in every mode; call ``report`` for each result.
 
     A case that differs in another way than listed is repeated once, alone: on a busy machine, short
     intermediate statuses may be missed.
@@ -77,14 +77,14 @@ def run(
     with images():
         for mode in modes:
             outcomes, node = asyncio.run(
-                _mode(cases, strict=mode == STRICT, at_once=at_once, engine=engine, tell=tell)
+                _mode(cases, strict=mode == STRICT, at_once=at_once, engine=engine, report=report)
             )
-            judged = {name: judge(name, mode, outcome) for name, outcome in outcomes.items()}
-            if again := [case for case in cases if not judged[case.name].well]:
+            evaluated = {name: evaluate(name, mode, outcome) for name, outcome in outcomes.items()}
+            if again := [case for case in cases if not evaluated[case.name].passed]:
                 outcomes, _ = asyncio.run(
-                    _mode(again, strict=mode == STRICT, at_once=1, engine=engine, tell=tell)
+                    _mode(again, strict=mode == STRICT, at_once=1, engine=engine, report=report)
                 )
-                judged |= {name: judge(name, mode, outcome) for name, outcome in outcomes.items()}
-            for name, result in judged.items():
+                evaluated |= {name: evaluate(name, mode, outcome) for name, outcome in outcomes.items()}
+            for name, result in evaluated.items():
                 results[name].append(result)
     return Found(results, node)

@@ -1,4 +1,4 @@
-"""Write ``podtui/explain/facts.json``: what is known of each field of a Pod, from where it stands.
+"""Write ``podtui/explain/facts.json``: the facts about each field of a Pod, from their sources.
 
 * what becomes of it: ``docs/pod-fields.md``, whose rows link the tests that show it
 * rules and the values that there are: the messages in ``tests/unit/manifest/validation/cases/``

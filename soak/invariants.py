@@ -56,7 +56,7 @@ def snapshot(world: World) -> Snapshot:
 
 def settle(world: World, timeout: float = SETTLE_SECONDS) -> None:
     """Wait for the desired state. Raises `Broken` with what is missing."""
-    found = ["nothing was looked at"]
+    found = ["nothing was checked"]
 
     def reached() -> bool:
         nonlocal found

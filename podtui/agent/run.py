@@ -9,7 +9,7 @@ import os
 import signal
 import sys
 import threading
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import fields
 from datetime import UTC, datetime
@@ -28,7 +28,7 @@ from podtui.agent.lock import AgentLock, AgentRecord
 from podtui.agent.node_lifecycle import NodeLifecycle
 from podtui.agent.systemd import machine_is_stopping
 from podtui.api.cpus import parse_cpu_set
-from podtui.api.local import Plan, WhatIf
+from podtui.api.local import Plan
 from podtui.api.names import MANIFEST_PATH
 from podtui.api.pods import is_mirror
 from podtui.api.times import rfc3339
@@ -59,7 +59,7 @@ from podtui.server.auth.service_accounts import ServiceAccountTokens
 from podtui.server.node.images import ImageRoutes
 from podtui.server.node.insight import EngineCallRoutes, InsightRoutes
 from podtui.server.node.kubelet import FigureRoutes
-from podtui.server.node.what_if import ManifestReader, Planner, PlanRoutes, WhatIfRoutes
+from podtui.server.node.what_if import ManifestReader, Planner, PlanRoutes, Simulator, WhatIfRoutes
 from podtui.server.resources.garbage_collector import GarbageCollector
 from podtui.server.resources.namespace_care import NamespaceCare
 from podtui.server.transport.tls import TlsServer
@@ -327,8 +327,8 @@ def manifest_reader(settings: Settings) -> ManifestReader:
     return read
 
 
-def planner(folder: ManifestFolder, judge: Callable[[Pod], Awaitable[WhatIf]]) -> Planner:
-    """Return a planner for a watched folder; ``judge`` is called for every new pod."""
+def planner(folder: ManifestFolder, simulator: Simulator) -> Planner:
+    """Return a planner for a watched folder; ``simulator`` is called for every new pod."""
 
     async def plan(name: str, data: bytes | None) -> Plan:
         preview = await folder.preview(name, data)
@@ -337,7 +337,7 @@ def planner(folder: ManifestFolder, judge: Callable[[Pod], Awaitable[WhatIf]]) -
         for pod in preview.after.pods.values():
             key = (pod.metadata.namespace, pod.metadata.name)
             if key in wanted:
-                answer = await judge(pod)
+                answer = await simulator(pod)
                 if not answer.admitted:
                     rejections[key] = f"{answer.reason}: {answer.message}"
         return plan_of(preview, rejections)

@@ -185,22 +185,21 @@ class FoundPod:
     def phase(self) -> str:
         return "" if self.pod is None else self.pod.status.phase
 
-    def container(self, wanted: str) -> str:
+    def container(self, wanted: str) -> tuple[str, str]:
         """Return ``wanted`` or, if it is empty, the default container, like kubectl: that of the
-        annotation, or the first one, with a note on stderr if there are others."""
+        annotation, or the first one; then a note for the user if there are others."""
         if wanted or self.pod is None:
-            return wanted
+            return wanted, ""
         spec = self.pod.spec
         regular = [one.name for one in spec.containers]
         annotated = self.pod.metadata.annotations.get(_DEFAULT_CONTAINER, "")
         if annotated in regular:
-            return annotated
+            return annotated, ""
         ephemeral = [f"{one.name} (ephem)" for one in spec.ephemeralContainers]
         every = [*regular, *ephemeral, *(f"{one.name} (init)" for one in spec.initContainers)]
-        if len(every) > 1:
-            text = f'Defaulted container "{regular[0]}" out of: {", ".join(every)}'
-            print(one_line(text), file=sys.stderr, flush=True)
-        return regular[0]
+        if len(every) == 1:
+            return regular[0], ""
+        return regular[0], f'Defaulted container "{regular[0]}" out of: {", ".join(every)}'
 
     def require_running(self, action: str) -> None:
         """Raises `PodtuiError` if the pod has terminated."""
@@ -237,6 +236,14 @@ async def find_pod(client: ApiClient, namespace: str, wanted: str) -> FoundPod:
     raise ApiError(404, "NotFound", f'pod "{wanted}" does not exist')
 
 
+def _container(found: FoundPod, wanted: str) -> str:
+    """Return the container to use, and print the note about it."""
+    container, note = found.container(wanted)
+    if note:
+        print(one_line(note), file=sys.stderr, flush=True)
+    return container
+
+
 # --- exec and attach
 
 
@@ -244,7 +251,7 @@ async def execute(client: ApiClient, namespace: str, pod: str, query: ExecQuery)
     """Run a command and return its exit code."""
     found = await find_pod(client, namespace, pod)
     found.require_running("exec in")
-    query = replace(query, container=found.container(query.container))
+    query = replace(query, container=_container(found, query.container))
     opened = client.exec(namespace, found.name, query)
     return await _run_streams(opened, stdin=query.stdin, terminal=query.tty)
 
@@ -252,7 +259,7 @@ async def execute(client: ApiClient, namespace: str, pod: str, query: ExecQuery)
 async def attach(client: ApiClient, namespace: str, pod: str, query: AttachQuery) -> int:
     found = await find_pod(client, namespace, pod)
     found.require_running("attach to")
-    query = replace(query, container=found.container(query.container))
+    query = replace(query, container=_container(found, query.container))
     opened = client.attach(namespace, found.name, query)
     return await _run_streams(opened, stdin=query.stdin, terminal=query.tty)
 
@@ -413,15 +420,17 @@ async def copy(client: ApiClient, container: str, source: CopyPlace, target: Cop
         raise UsageError("one path must be in a container (POD:PATH), the other one local")
     if source.pod:
         found = await find_pod(client, source.namespace, source.pod)
+        container = _container(found, container)
         copied = await client.copy_from(
-            source.namespace, found.name, found.container(container), source.path, Path(target.path)
+            source.namespace, found.name, container, source.path, Path(target.path)
         )
     else:
-        if not os.path.lexists(source.path):  # noqa: ASYNC240 - one look at a local path
+        if not os.path.lexists(source.path):  # noqa: ASYNC240 - one stat of a local path
             raise PodtuiError(f"{source.path}: no such file or directory")
         found = await find_pod(client, target.namespace, target.pod)
+        container = _container(found, container)
         copied = await client.copy_to(
-            target.namespace, found.name, found.container(container), Path(source.path), target.path
+            target.namespace, found.name, container, Path(source.path), target.path
         )
     skipped = f"; {copied.skipped} links and devices were skipped" if copied.skipped else ""
     files = "1 file" if copied.files == 1 else f"{copied.files} files"

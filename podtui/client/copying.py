@@ -204,7 +204,7 @@ def _plain_errors() -> Generator[None]:
 def _spooled() -> Generator[IO[bytes]]:
     """Open a temporary file for the data in transit. Raises `PodtuiError` if that fails."""
     try:
-        spool = tempfile.TemporaryFile()  # noqa: SIM115 - only its opening is judged here
+        spool = tempfile.TemporaryFile()  # noqa: SIM115 - only the opening may fail here
     except OSError as error:
         raise _spool_error(error) from error
     with spool:

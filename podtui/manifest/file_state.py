@@ -25,13 +25,13 @@ Claim = tuple[str, str, str]
 
 @dataclass(slots=True, kw_only=True)
 class File:
-    """The state of one file. ``sight`` is the number of the scan that first found it, negative if
-    its pod ran before the agent started; with ``first_mtime`` it decides which of two files is
+    """The state of one file. ``first_scan`` is the number of the scan that first found it, negative
+    if its pod ran before the agent started; with ``first_mtime`` it decides which of two files is
     older."""
 
     name: str
     path: str
-    sight: int
+    first_scan: int
     first_mtime: int
     stamp: Stamp | None = None
     digest: bytes = b""

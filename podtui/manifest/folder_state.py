@@ -104,10 +104,10 @@ class FolderState:
         return file.digest if file is not None else b""
 
     def read(
-        self, name: str, path: str, sight: int, stamp: Stamp, digest: bytes, result: ReadResult
+        self, name: str, path: str, scan: int, stamp: Stamp, digest: bytes, result: ReadResult
     ) -> None:
-        """Record the content of a file; ``sight`` is the number of the scan of the folder."""
-        file = self._file(name, path, sight, stamp.mtime_ns)
+        """Record the content of a file; ``scan`` is the number of the scan of the folder."""
+        file = self._file(name, path, scan, stamp.mtime_ns)
         result = kept_immutable(file.objects, result, path)
         file.stamp, file.digest, file.result, file.ignored = stamp, digest, result, ""
         if result.sound or self._strict:
@@ -118,11 +118,11 @@ class FolderState:
         """Record a new stamp of a file whose content is unchanged."""
         self._files[name].stamp = stamp
 
-    def ignore(self, name: str, path: str, sight: int, reason: str) -> None:
+    def ignore(self, name: str, path: str, scan: int, reason: str) -> None:
         """Record a name that is ignored, and the reason."""
         file = self._files.get(name)
         if file is None or file.ignored != reason:
-            file = File(name=name, path=path, sight=sight, first_mtime=0, ignored=reason)
+            file = File(name=name, path=path, first_scan=scan, first_mtime=0, ignored=reason)
             self._files[name] = file
             self._enter(name, file)
 
@@ -138,13 +138,15 @@ class FolderState:
                 file.good = file.raw = None
                 self._changed.add(name)
 
-    def _file(self, name: str, path: str, sight: int, mtime_ns: int) -> File:
+    def _file(self, name: str, path: str, scan: int, mtime_ns: int) -> File:
         file = self._files.get(name)
         if file is None or file.ignored:
             before = self._previous.pop(path, None)
             # A pod that ran before this agent started has precedence.
-            sight = -1 if before is not None else sight
-            file = File(name=name, path=path, sight=sight, first_mtime=mtime_ns, good=before)
+            first = -1 if before is not None else scan
+            file = File(
+                name=name, path=path, first_scan=first, first_mtime=mtime_ns, good=before
+            )
             seen = before.metadata.annotations.get(names.CONFIG_SEEN) if before else None
             if before is not None and seen is not None:
                 self._seen.setdefault(before.metadata.uid, seen)
@@ -289,7 +291,9 @@ class FolderState:
         if self._strict:
             states = sorted(states, key=lambda s: s.file.name, reverse=True)
         else:
-            states = sorted(states, key=lambda s: (s.file.sight, s.file.first_mtime, s.file.name))
+            states = sorted(
+                states, key=lambda s: (s.file.first_scan, s.file.first_mtime, s.file.name)
+            )
         held: dict[Claim, str] = {}
         settled: list[FileState] = []
         for state in states:

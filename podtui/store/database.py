@@ -91,7 +91,7 @@ def load(path: str, now: datetime) -> Loaded:
             return _read(path)
         except _Damaged as damage:
             aside = _move_aside(path, now)
-            recovered = f"{path} was unusable ({damage}) and is kept as {aside}; begun afresh"
+            recovered = f"{path} was unusable ({damage}) and is kept as {aside}; a new one was made"
             log.warning("%s", recovered)
             _create_private(path)
             _read(path)

@@ -254,7 +254,7 @@ async def test_large_data_passes_a_port_forward(
                         group.create_task(_pour(writer, content))
                         came = await reader.read()
                 except* OSError:
-                    # Nobody listens yet.
+                    # Nothing listens yet.
                     pass
                 finally:
                     writer.close()

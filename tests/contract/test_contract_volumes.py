@@ -31,10 +31,10 @@ async def test_projected_files_change_under_a_running_container(
     second = projected({"labels": "app=db", "deep/two": "2", "new": "y"}, memory=memory)
     for _ in range(2):
         await engine_bench.runtime.write_volume(sandbox, second)
-    look = "cat /v/labels /v/deep/two /v/new; echo; ls -A /v; ls /v/deep"
+    script = "cat /v/labels /v/deep/two /v/new; echo; ls -A /v; ls /v/deep"
     version = second.files[0].path.partition("/")[0]
     expected = ["app=db2y", "..data", version, "deep", "labels", "new", "two"]
-    assert sorted(await said(engine_bench, container, look)) == sorted(expected)
+    assert sorted(await said(engine_bench, container, script)) == sorted(expected)
 
 
 @pytest.mark.engine

@@ -63,7 +63,7 @@ def test_a_key_restarts_a_killed_agent_as_it_was(machine: Machine) -> None:
     first = machine.terminal.screen()
     machine.terminal.wait_for(r"STALE since .*\([3-9]s ago\)")
     row = re.compile(r"^│[ ▌]web-n1.*", re.MULTILINE)
-    assert row.findall(first) == row.findall(machine.terminal.screen()), "ages stand still"
+    assert row.findall(first) == row.findall(machine.terminal.screen()), "ages do not change"
     machine.terminal.keys("C-t")
     machine.terminal.wait_gone(r"STALE")
     assert agent_pid(machine) != killed

@@ -88,7 +88,7 @@ class Front:
         document = {
             "apiVersion": "v1",
             "kind": "Config",
-            "current-context": "straw",
+            "current-context": "prod",
             "clusters": [
                 {
                     "name": "eu-1",
@@ -108,7 +108,7 @@ class Front:
                 }
             ],
             "contexts": [
-                {"name": "straw", "context": {"cluster": "eu-1", "user": "anne"} | context},
+                {"name": "prod", "context": {"cluster": "eu-1", "user": "anne"} | context},
                 {"name": "other", "context": {"cluster": "eu-1", "user": "anne"}},
             ],
         }
@@ -165,7 +165,7 @@ def test_the_screen_shows_a_cluster(machine: Machine, cluster_front: Front) -> N
     path = cluster_front.kubeconfig("config")
     machine.screen(120, 36, "--kubeconfig", str(path))
     # What is on the screen comes in parts.
-    for part in ("straw", "eu-1", "as anne", "namespace all", "NAMESPACE", "batch"):
+    for part in ("prod", "eu-1", "as anne", "namespace all", "NAMESPACE", "batch"):
         terminal.wait_for(part)
     shown = terminal.wait_for(r"web-\S+ .*Running")
     # What an agent has is not there, though this one has it.
@@ -237,7 +237,7 @@ def test_commands_and_kubectl_agree(machine: Machine, cluster_front: Front, tmp_
     wait_until(is_reported, "why the job does not run", 60)
     wrong = machine.run("status", *given, "--context", "nowhere")
     assert wrong.returncode == 2
-    assert "there is no context 'nowhere'; there are: other, straw" in wrong.stderr
+    assert "there is no context 'nowhere'; there are: other, prod" in wrong.stderr
     refused = machine.run("stop", "--root-dir", str(machine.root), *given)
     assert refused.returncode == 2
     result = subprocess.run(

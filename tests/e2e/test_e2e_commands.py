@@ -415,7 +415,7 @@ def test_a_killed_agent_counts_as_stopped(sites: tuple[Site, Site]) -> None:
     containers = site.containers()
     site.process.send_signal(signal.SIGKILL)
     site.process.wait(10)
-    assert site.socket.exists(), "nobody was there to remove it"
+    assert site.socket.exists(), "a killed agent leaves its socket"
     for command in ("status", "stop"):
         done = site.run(command)
         assert (done.returncode, done.stdout) == (3, "")
@@ -467,7 +467,7 @@ def test_a_second_agent_of_one_folder_and_node_refuses_to_start(
                 and f"the agent of the root directory {site.machine.root}" in message
                 for reason, message in second.events("counter-n1")
             ),
-            "the conflict is told",
+            "the conflict is reported",
         )
         assert not second.containers("--all")
         assert second.run("down", "--yes").returncode == 0

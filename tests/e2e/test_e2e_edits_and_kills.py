@@ -133,7 +133,7 @@ def engine_says(root: Path) -> Iterator[Counter[tuple[str, str]]]:
         "docker", "events", "--filter", f"label=podtui.dev/root={root_key(str(root))}",
         "--filter", "type=container", "--filter", "event=create", "--filter", "event=start",
         "--format", "{{.Action}} {{.Actor.Attributes.name}}",
-        # The stream may open a moment later: what happened until then is told first.
+        # The stream may open a moment later: it reports first what happened until then.
         "--since", str(int(time.time())),
     ]  # fmt: skip
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:

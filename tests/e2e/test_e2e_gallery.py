@@ -94,7 +94,7 @@ class Gallery:
                     if event["type"] in ("ADDED", "MODIFIED"):
                         self._seen.append(event["object"])
         except (OSError, http.client.HTTPException):
-            pass  # The agent has gone: what was seen so far stands.
+            pass  # The agent has gone: what was seen so far counts.
         finally:
             connection.close()
 
@@ -114,11 +114,11 @@ class Gallery:
         """Return the first version of the pod's record for which ``condition`` is true."""
         found: list[Json] = []
 
-        def look() -> bool:
+        def check() -> bool:
             found[:] = [pod for pod in self.history(name) if condition(pod)][:1]
             return bool(found)
 
-        wait_until(look, f"{name}: {what}", 40)
+        wait_until(check, f"{name}: {what}", 40)
         return found[0]
 
     def events(self, name: str) -> list[tuple[str, str, str]]:

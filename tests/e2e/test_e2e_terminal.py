@@ -350,7 +350,7 @@ def test_an_unhandled_exception_restores_the_terminal(
     assert b"a fault of ours" in opened.output
 
 
-@pytest.mark.parametrize("ignoring", [False, True], ids=["told", "not-told"])
+@pytest.mark.parametrize("ignoring", [False, True], ids=["signal", "end-of-input"])
 def test_a_terminal_that_closes_ends_the_screen(
     session: Callable[..., Session], ignoring: bool, tmp_path: Path
 ) -> None:

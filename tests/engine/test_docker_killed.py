@@ -34,7 +34,7 @@ VOLUMES = (
 )
 CALLS = 5
 """The pod's volume, the one in memory, the container, its files, its start."""
-LOOK = "stat -c '%n %a %g' /plain /group /memory /files; cat /files/one"
+STAT = "stat -c '%n %a %g' /plain /group /memory /files; cat /files/one"
 SHOWN = ["/plain 777 0", "/group 2770 7", "/memory 777 0", "/files 777 0", "1"]
 MOUNTS = tuple(Mount(container_path=f"/{v.name}", volume=v.name) for v in VOLUMES)
 FILLING = (
@@ -79,7 +79,7 @@ async def test_a_sandbox_after_an_interrupted_start_is_complete(
     sandbox = await docker_bench.sandbox(len(left), volumes=VOLUMES)
     for one in left:
         await docker_bench.runtime.remove_sandbox(one.id)
-    assert await docker_bench.run(sandbox, LOOK, mounts=MOUNTS) == (0, SHOWN)
+    assert await docker_bench.run(sandbox, STAT, mounts=MOUNTS) == (0, SHOWN)
 
 
 @pytest.mark.parametrize("copied", [1, 9, 18, 19, len(FILLING)])
@@ -94,7 +94,7 @@ async def test_a_partly_filled_volume_is_completed(
             await mortal.run_sandbox(docker_bench.sandbox_config(volumes=VOLUMES))
     fill(raw, volume_name(root_key(docker_bench.root), docker_bench.uid), FILLING[:copied])
     sandbox = await docker_bench.sandbox(volumes=VOLUMES)
-    assert await docker_bench.run(sandbox, LOOK, mounts=MOUNTS) == (0, SHOWN)
+    assert await docker_bench.run(sandbox, STAT, mounts=MOUNTS) == (0, SHOWN)
 
 
 def fill(raw: Any, volume: str, entries: tuple[Entry, ...]) -> None:
@@ -119,14 +119,14 @@ def fill(raw: Any, volume: str, entries: tuple[Entry, ...]) -> None:
 async def test_a_volume_in_use_keeps_owner_and_mode_set_by_a_container(
     docker_bench: Bench, attempt: int
 ) -> None:
-    """Of a sandbox that is made again, after its end or after somebody removed it."""
+    """Of a sandbox that is made again, after its end or after it was removed by hand."""
     first = await docker_bench.sandbox(volumes=VOLUMES)
     change = "chmod 700 /plain; chown 7:7 /plain; echo kept > /plain/file"
     assert await docker_bench.run(first, change, mounts=MOUNTS) == (0, [])
     await docker_bench.runtime.remove_sandbox(first)
     second = await docker_bench.sandbox(attempt, volumes=VOLUMES)
-    look = "stat -c '%a %g' /plain; cat /plain/file"
-    assert await docker_bench.run(second, look, mounts=MOUNTS) == (0, ["700 7", "kept"])
+    script = "stat -c '%a %g' /plain; cat /plain/file"
+    assert await docker_bench.run(second, script, mounts=MOUNTS) == (0, ["700 7", "kept"])
 
 
 async def test_every_engine_call_is_covered(

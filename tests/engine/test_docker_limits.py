@@ -65,7 +65,7 @@ async def test_processes_of_the_target_are_visible(docker_bench: Bench) -> None:
     sandbox = await docker_bench.sandbox()
     target = await docker_bench.start(sandbox, "exec sleep 4711")
     script = "ps -o pid,args | grep '4711$' | grep -v grep"
-    _, lines = await docker_bench.run(sandbox, script, name="look", target_container_id=target)
+    _, lines = await docker_bench.run(sandbox, script, name="reader", target_container_id=target)
     assert [line.split() for line in lines] == [["1", "sleep", "4711"]]
 
 

@@ -167,7 +167,7 @@ async def test_exec_output_is_truncated_and_the_exit_code_kept(docker_bench: Ben
 async def test_a_removed_sandbox_image_is_restored(docker_bench: Bench, raw: Any) -> None:
     try:
         raw.remove_image(PAUSE_IMAGE)
-    except Exception as error:  # noqa: BLE001 - somebody else's pods may run on this engine
+    except Exception as error:  # noqa: BLE001 - other pods may run on this engine
         pytest.skip(f"the sandbox image is in use: {error}")
     await docker_bench.sandbox()
     assert raw.inspect_image(PAUSE_IMAGE)["Config"]["Entrypoint"] == ["/pause"]

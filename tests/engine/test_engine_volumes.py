@@ -99,7 +99,7 @@ def running(status: PodStatus) -> bool:
     return status.phase == "Running"
 
 
-LOOK = """
+SCRIPT = """
 set -e
 stat -c 'empty %a %g' /empty
 touch /empty/new; stat -c 'new %g' /empty/new
@@ -128,8 +128,8 @@ async def test_modes_owners_and_paths(world: FolderWorld, tmp_path: Path) -> Non
     world.pod(
         "volumes",
         container(
-            "look",
-            LOOK,
+            "reader",
+            SCRIPT,
             mount("empty", "/empty"),
             mount("memory", "/memory"),
             mount("conf", "/conf"),
@@ -163,7 +163,7 @@ async def test_modes_owners_and_paths(world: FolderWorld, tmp_path: Path) -> Non
             {"name": "file", "hostPath": {"path": f"{host}/f", "type": "FileOrCreate"}},
         ],
     )
-    lines = (await world.output("volumes", "look")).splitlines()
+    lines = (await world.output("volumes", "reader")).splitlines()
     uid = lines[9].partition(" ")[2]
     assert lines == [
         "empty 2777 4242",
@@ -244,7 +244,7 @@ async def test_a_pod_starts_once_its_host_path_exists(world: FolderWorld, tmp_pa
     path = tmp_path / "later"
     world.pod(
         "waits",
-        container("look", "ls /d", mount("d", "/d")),
+        container("reader", "ls /d", mount("d", "/d")),
         volumes=[{"name": "d", "hostPath": {"path": str(path), "type": "Directory"}}],
     )
     message = (await until(partial(world.failed_mount, "waits"))).message
@@ -257,7 +257,7 @@ async def test_a_pod_starts_once_its_host_path_exists(world: FolderWorld, tmp_pa
     assert (await world.runtime.list()).sandboxes == ()
     path.mkdir()
     (path / "here").touch()
-    assert await world.output("waits", "look") == "here"
+    assert await world.output("waits", "reader") == "here"
 
 
 async def test_a_mount_made_inside_appears_on_the_host(world: FolderWorld, shared: Path) -> None:

@@ -511,7 +511,7 @@ async def test_an_image_without_a_shell_is_reported_with_a_remedy(
         await pilot.press("s")
         await wait_for(pilot, lambda: len(app.session.journal) == 2, "the shell has ended")
         await pilot.pause()
-        assert not app.notices, "what its last command said is nobody's fault"
+        assert not app.notices, "the exit status of its last command is no error"
         root = "/run"
         where = [f"--root-dir={root}", "-it", "-n", "default", "web-n1", "-c", "app", "--"]
         words = shlex.split(app.session.journal[-1].line)

@@ -118,8 +118,8 @@ async def test_shows_the_agents_folder_and_offers_another(tmp_path: Path) -> Non
         shown = bar_text(app, "status")
         assert str(tmp_path / "m") in shown or "/m" in shown
         assert "wild" in shown
-        assert app.session.manifest_folder == tmp_path / "m", "new pods go where the agent looks"
-        assert not isinstance(app.screen, Dialog), "nobody named the folder on the command line"
+        assert app.session.manifest_folder == tmp_path / "m", "new pods go to the agent's folder"
+        assert not isinstance(app.screen, Dialog), "the folder was not given on the command line"
         assert "app.agent" in {hint.id for hint in key_hints(app.screen)}
         for answer, restarts in (("enter", []), ("y", [str(tmp_path / "wild")])):
             await pilot.press("ctrl+t")

@@ -26,7 +26,7 @@ from podtui.tui.screens.output_screen import OutputScreen
 from podtui.tui.widgets.dialogs import Dialog, Picker
 from podtui.tui.widgets.tones import LinesView
 
-TELL = (
+RECORD = (
     "import json, os, sys;"
     "values = {k: v for k, v in os.environ.items() if k.startswith('PODTUI')};"
     "open(sys.argv[1], 'a').write(json.dumps([sys.argv[2:], values]) + chr(10))"
@@ -48,12 +48,12 @@ def preferences(folder: Path, *commands: dict[str, Any], **hotkeys: str) -> Pref
 
 def recording_command(folder: Path, *words: str, **fields: Any) -> dict[str, Any]:
     """Return a command that records its arguments and environment."""
-    command = [sys.executable, "-c", TELL, str(folder / "told"), *words]
+    command = [sys.executable, "-c", RECORD, str(folder / "calls"), *words]
     return {"name": "tell", "mode": "background", "command": command, **fields}
 
 
 def recorded_calls(folder: Path) -> list[Any]:
-    path = folder / "told"
+    path = folder / "calls"
     return [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
 
 
@@ -307,14 +307,14 @@ async def test_background_programs_are_listed_and_end_with_podtui(tmp_path: Path
 
 async def test_ctrl_c_goes_to_the_program_that_has_the_terminal(tmp_path: Path) -> None:
     # The terminal would send it to both; here the program sends ours.
-    script = f"kill -INT $PPID; echo $PODTUI_POD_NAME > {tmp_path}/told; kill -INT $$$$"
+    script = f"kill -INT $PPID; echo $PODTUI_POD_NAME > {tmp_path}/calls; kill -INT $$$$"
     command = {"name": "stop", "key": "ctrl+g", "command": ["sh", "-c", script]}
     async with running(preferences=preferences(tmp_path, command)) as (app, pilot):
         (under,) = main(app).chosen_pods()
         await pilot.press("ctrl+g")
         await wait_for(pilot, lambda: notices(app), "the word")
         assert notices(app)[0].endswith("sh was terminated by SIGINT")
-        assert (tmp_path / "told").read_text() == f"{under.metadata.name}\n"
+        assert (tmp_path / "calls").read_text() == f"{under.metadata.name}\n"
 
 
 async def test_a_command_runs_on_an_image_of_the_node(tmp_path: Path) -> None:

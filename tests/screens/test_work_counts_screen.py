@@ -63,7 +63,7 @@ async def test_a_search_draws_only_matching_rows() -> None:
         view = await fill(app, numbered(30_000))
         before = await painted(app, pilot)
         view.search("nowhere")
-        assert await painted(app, pilot) == before, "neither the key nor the looking draws"
+        assert await painted(app, pilot) == before, "neither the key nor the check draws"
         view.search("line 2999[12]")
         assert await painted(app, pilot) == before + 2
         view.search("")

@@ -94,7 +94,7 @@ CHANGES: Final = {
 
 
 async def play(change: Change, *deaths: KillPoint, deaf: bool = False) -> list[Call]:
-    """Do it, let one kubelet after the other die at their deaths, and look at what the last one
+    """Do it, let one kubelet after the other die at their deaths, and check what the last one
     made of that; with ``deaf`` the records took nothing of what the first one said. All changes
     that the first one asked for."""
     world = KillableWorld(behave=behave, start_delay=0.2, pull_delay=0.5)

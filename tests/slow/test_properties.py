@@ -1,6 +1,6 @@
 """Invariants of start order, restart counts, back-off and final states.
 
-Probes answer, containers crash, somebody removes them by hand, engine and kubelet come and go.
+Probes answer, containers crash, users remove them by hand, engine and kubelet come and go.
 """
 
 from __future__ import annotations

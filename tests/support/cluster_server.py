@@ -113,7 +113,7 @@ class FrontRules:
     @web.middleware
     async def front(self, request: web.Request, handler: Handler) -> web.StreamResponse:
         who = self._user_of(request)
-        self.asked.append((request.method, request.path_qs, who or "nobody"))
+        self.asked.append((request.method, request.path_qs, who or "anonymous"))
         self.heads.append(request.headers.copy())
         assert request.transport is not None
         self.addresses.append(request.transport.get_extra_info("peername"))
@@ -186,9 +186,9 @@ class FakeCluster:
             "apiVersion": "v1",
             "kind": "Config",
             "current-context": "test",
-            "clusters": [{"name": "straw", "cluster": _given(found)}],
+            "clusters": [{"name": "eu-1", "cluster": _given(found)}],
             "users": [{"name": "me", "user": user}],
-            "contexts": [{"name": "test", "context": {"cluster": "straw", "user": "me"}}],
+            "contexts": [{"name": "test", "context": {"cluster": "eu-1", "user": "me"}}],
         }
         path = self.folder / name
         path.write_text(json.dumps(document, indent=1))

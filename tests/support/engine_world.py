@@ -84,7 +84,7 @@ class EngineWorld:
         self._pods.update({pod.metadata.uid: with_seen(pod, seen) for pod in result.pods})
         self._changed.set()
 
-    # --- looking
+    # --- observation
 
     async def until(self, condition: Callable[[PodStatus], bool], name: str) -> PodStatus:
         """Wait until the pod's status meets the condition; return it."""

@@ -2,7 +2,7 @@
 
 ``HYPOTHESIS_PROFILE`` says which: ``quick`` (the default) or ``thorough`` (``make test`` and CI).
 A quick run tries the same examples each time, so what it says is about the change and not about
-luck; new ones are looked for by the thorough run.
+luck; the thorough run searches new ones.
 """
 
 from __future__ import annotations

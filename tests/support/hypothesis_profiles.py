@@ -2,7 +2,7 @@
 
 Collecting six thousand tests makes millions of objects that stay to the end. Without this each
 full round of the collector walks through all of them. And each test makes three reports, which go
-from the workers to the controller: they carry what somebody reads.
+from the workers to the controller: they carry only what is read.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ def pytest_report_to_serializable() -> Generator[
 ]:
     report = yield
     if report is not None and report.get("outcome") == "passed":
-        report["keywords"] = {}  # the longest part, and nobody asks for it
+        report["keywords"] = {}  # the longest part, and not used
     return report
 
 

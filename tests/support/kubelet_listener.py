@@ -101,7 +101,7 @@ def closed_port() -> int:
 def server_tls(folder: Path) -> ssl.SSLContext:
     """Return a server's context with a self-signed certificate."""
     key = ec.generate_private_key(ec.SECP256R1())
-    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "nobody")])
+    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "test")])
     now = datetime.now(UTC)
     certificate = (
         x509.CertificateBuilder()

@@ -319,7 +319,7 @@ class World:
 
         await self.change(deleted, name)
 
-    # --- looking
+    # --- observation
 
     async def sleep(self, seconds: float) -> None:
         await asyncio.sleep(seconds)

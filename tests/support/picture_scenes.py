@@ -276,7 +276,7 @@ DIALOGS: Final = {
         lambda: edit_manifest.plan_dialog("web.yaml", None, "no agent listens on /run/podtui.sock"),
         "edit_manifest.plan_dialog", "Save anyway"),
     "file-changed": dialog(
-        lambda: edit_manifest.changed_dialog("web.yaml", "web.yaml was written by somebody else"),
+        lambda: edit_manifest.changed_dialog("web.yaml", "web.yaml was written by another process"),
         "edit_manifest.changed_dialog", "Overwrite"),
     "refused-record": dialog(
         lambda: edit_record.refusal_dialog(

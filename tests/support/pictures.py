@@ -33,7 +33,7 @@ BIG: Final = (100, 34)
 SMALL: Final = (80, 24)
 STILL: Final = 8
 """Consecutive equal checks after which a screen counts as settled."""
-LOOK_SECONDS: Final = 0.05
+POLL_SECONDS: Final = 0.05
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,7 +162,7 @@ async def wait_until_stable(pilot: Pilot[Any]) -> None:
     """Run the app until nothing changes any more: logs and events arrive asynchronously."""
     last, same = None, 0
     for _ in range(400):
-        await pilot.pause(LOOK_SECONDS)
+        await pilot.pause(POLL_SECONDS)
         for one in pilot.app.screen.query(Input):
             one.cursor_blink = False
         # The cells, which cost a fraction of the picture that is made of them.

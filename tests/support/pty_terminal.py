@@ -1,7 +1,7 @@
 """A pseudo-terminal around the real program: every frame that it paints, and its output.
 
-The program is told that frames may be bracketed (synchronised output, mode 2026), as current
-terminals say; what stands between the brackets is one frame, and nothing else may draw.
+The program learns that frames may be bracketed (synchronised output, mode 2026), as current
+terminals say; what is between the brackets is one frame, and nothing else may draw.
 """
 
 from __future__ import annotations

@@ -10,7 +10,7 @@ import asyncio
 from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
 
-LOOK_SECONDS = 0.01
+POLL_SECONDS = 0.01
 
 
 @asynccontextmanager
@@ -22,8 +22,8 @@ async def jump_time(seconds: float, *, once: Callable[[], bool]) -> AsyncGenerat
     clock = loop.time
 
     async def jump() -> None:
-        while not once():  # noqa: ASYNC110 - a process tells nobody
-            await asyncio.sleep(LOOK_SECONDS)
+        while not once():  # noqa: ASYNC110 - a process sends no notification
+            await asyncio.sleep(POLL_SECONDS)
         loop.time = lambda: clock() + seconds  # type: ignore[method-assign]
 
     async with asyncio.TaskGroup() as group:

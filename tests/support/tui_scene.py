@@ -465,7 +465,7 @@ class FakeClient:
 
     async def node_insight(self, query: InsightQuery = AT_ONCE) -> NodeInsight | None:
         if self.node_told is None:
-            raise ApiError(404, "NotFound", "nobody tells of the node")
+            raise ApiError(404, "NotFound", "the node has no insight")
         if query.seen == self.node_told.version:
             async with asyncio.timeout(query.wait):
                 await self.told_more.wait()

@@ -1,7 +1,7 @@
 """Virtual time for asyncio: a loop whose clock jumps to the next timer when nothing is ready.
 
 An hour of back-off costs no time at all. Sockets and pipes work (they are polled before time moves)
-and so do executor jobs (time stands still until they are done), but nothing else holds time back:
+and so do executor jobs (time stops until they are done), but nothing else holds time back:
 data that another process has yet to send will seem late.
 
 Three ways in:
@@ -106,7 +106,7 @@ class VirtualLoop(asyncio.SelectorEventLoop):
         target = self._now + seconds
         while self._timers and (self._timers[0][2].cancelled() or self._timers[0][0] <= self._now):
             heapq.heappop(self._timers)
-        # The sum of differences misses the timer by rounding; nobody may wake early.
+        # The sum of differences misses the timer by rounding; no task may wake early.
         if self._timers and abs(self._timers[0][0] - target) < 1e-6:
             target = self._timers[0][0]
         self._now = max(self._now, target)

@@ -111,23 +111,23 @@ class Admissions:
         allocated = self._allocations.allocated(pod)
         failure = self._managers.admit(allocated)
         if failure is None:
-            verdict = await self.fits(allocated)
+            result = await self.fits(allocated)
         else:
-            verdict = AdmitResult(admitted=False, reason=failure.reason, message=str(failure))
-        if verdict.admitted:
+            result = AdmitResult(admitted=False, reason=failure.reason, message=str(failure))
+        if result.admitted:
             self._allocations.allocate(allocated)
             self.mark_admitted(pod)
             return True
         self._managers.release(pod.metadata.uid)
-        self._rejected[pod.metadata.uid] = verdict
-        ADMISSION_REJECTIONS.labels(verdict.reason).inc()
-        _LOG.info("%s was rejected: %s: %s", pod_ref(pod), verdict.reason, verdict.message)
-        self._events.pod(pod, WARNING, verdict.reason, verdict.message)
-        self._statuses.set(pod, rejected_status(pod, verdict, self._clock.now()))
-        if verdict.lacks and not self._config.strict:
+        self._rejected[pod.metadata.uid] = result
+        ADMISSION_REJECTIONS.labels(result.reason).inc()
+        _LOG.info("%s was rejected: %s: %s", pod_ref(pod), result.reason, result.message)
+        self._events.pod(pod, WARNING, result.reason, result.message)
+        self._statuses.set(pod, rejected_status(pod, result, self._clock.now()))
+        if result.lacks and not self._config.strict:
             text = "; ".join(
                 f"{resource}: requested {requested}, used {used}, capacity {capacity}"
-                for resource, requested, used, capacity in verdict.lacks
+                for resource, requested, used, capacity in result.lacks
             )
             self._statuses.annotate(pod.metadata.uid, LACKS, text)
         return False
@@ -135,10 +135,10 @@ class Admissions:
     async def fits(self, pod: Pod) -> AdmitResult:
         """Check whether the node accepts the pod with its current requests. Returns after the pods
         to preempt have stopped."""
-        verdict = self._judge(pod)
-        for uid in verdict.preempt if verdict.admitted else ():
+        result = self._check(pod)
+        for uid in result.preempt if result.admitted else ():
             await self._preempt(uid)
-        return verdict
+        return result
 
     async def fits_resize(self, pod: Pod) -> AdmitResult:
         """Check whether the node accepts the pod with resources that differ from the allocated
@@ -168,11 +168,11 @@ class Admissions:
         for uid in self._rejected:
             pod = self._find(uid)
             if pod is not None and is_static(pod):
-                verdict = self._judge(pod)
-                fits = verdict.admitted and not verdict.preempt
+                result = self._check(pod)
+                fits = result.admitted and not result.preempt
                 self._statuses.annotate(uid, WOULD_FIT, "true" if fits else None)
 
-    def _judge(self, pod: Pod) -> AdmitResult:
+    def _check(self, pod: Pod) -> AdmitResult:
         admitted = self._admitted
         return admit(
             pod,

@@ -239,7 +239,7 @@ def _remarks(
         yield "Ending other pods would not help."
     if programs and verdict.admitted:
         yield (
-            "The kubelet does not look at other programs: it would admit the pod, and its sandbox"
+            "The kubelet does not check other programs: it would admit the pod, and its sandbox"
             " could not start while they have the port."
         )
     elif programs:

@@ -37,13 +37,13 @@ POD_WORKER_SECONDS: Final = Histogram(
 )
 POD_START_SECONDS: Final = Histogram(
     "kubelet_pod_start_duration_seconds",
-    "Time from the first sight of a pod until all its containers have started",
+    "Time from when the kubelet first sees a pod until all its containers have started",
     buckets=_POD_START,
     registry=KUBELET,
 )
 POD_WORKER_START_SECONDS: Final = Histogram(
     "kubelet_pod_worker_start_duration_seconds",
-    "Time from the first sight of a pod to the first pass of its worker",
+    "Time from when the kubelet first sees a pod to the first pass of its worker",
     registry=KUBELET,
 )
 POD_START_TOTAL_SECONDS: Final = Histogram(

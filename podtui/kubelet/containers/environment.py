@@ -198,5 +198,5 @@ def _quoted(number: int, rest: str, lines: Iterator[tuple[int, str]]) -> str:
         value += "\n"
     after = after.lstrip(_BLANKS)
     if after and not after.startswith("#"):
-        raise EnvFileError(f"line {number}: something stands after the closing quote")
+        raise EnvFileError(f"line {number}: unexpected text after the closing quote")
     return value

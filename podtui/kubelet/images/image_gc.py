@@ -103,7 +103,7 @@ class ImageCollector:
         self._used = used
         self._on_change = on_change
         self._known: dict[str, KnownImage] = {}
-        self._looked = False
+        self._scanned = False
         self._began = 0.0
         self._lock = asyncio.Lock()
 
@@ -177,7 +177,7 @@ class ImageCollector:
         seen: dict[str, KnownImage] = {}
         for image in images:
             before = self._known.get(image.id) or KnownImage(
-                id=image.id, size=image.size, first_seen=now if self._looked else _LONG_AGO
+                id=image.id, size=image.size, first_seen=now if self._scanned else _LONG_AGO
             )
             in_use = image.id in used
             seen[image.id] = replace(
@@ -187,7 +187,7 @@ class ImageCollector:
                 deletable=not in_use and self._may_delete(image),
             )
         self._known = seen
-        self._looked = True
+        self._scanned = True
         await self._pulled.keep(seen)
         return now
 

@@ -20,7 +20,7 @@ STEP_PERIOD: Final = 0.25
 
 
 class ImageWork:
-    """Implements `podtui.server.node.images.ImageKeeper`.
+    """Implements `podtui.server.node.images.ImageService`.
 
     ``pods`` are the observed pods, including stopped ones. ``on_change`` is called when the set of
     images changed. ``strict``: all images count as owned, as for a kubelet.

@@ -262,10 +262,10 @@ class Pleg:
             if busy:
                 loop = asyncio.get_running_loop()
                 loop.call_later(BUSY_DELAY, self._refresh_unseen, busy, self._cache.order)
-            looked = [uid for uid in uids if uid not in set(busy)]
-            looked += self._forced
-            await self._refresh_all(looked)
-            for uid in looked:
+            refreshed = [uid for uid in uids if uid not in set(busy)]
+            refreshed += self._forced
+            await self._refresh_all(refreshed)
+            for uid in refreshed:
                 self._refresh_again_soon(uid)
 
     def _refresh_again_soon(self, uid: str) -> None:

@@ -36,9 +36,9 @@ from podtui.runtime.protocol import HostPathKind, LogLine, LogLines, LogOptions
 
 _LOG = logging.getLogger(__name__)
 _CALL_SECONDS: Final = 30.0
-_LOOK_SECONDS: Final = 2.0
+_POLL_SECONDS: Final = 2.0
 """The initial poll interval without a trigger."""
-_LOOK_SECONDS_MOST: Final = 8.0
+_MAX_POLL_SECONDS: Final = 8.0
 """The longest poll interval, after polls without new lines: each poll costs CPU time."""
 _GATHER_SECONDS: Final = 0.05
 """How long to collect triggers before one read."""
@@ -260,13 +260,13 @@ class _Log:
     async def _not_before(self, since: datetime, tail: int | None) -> AsyncGenerator[LogLines]:
         """Search ``since`` in the newest lines first, because reading a whole log can take
         seconds."""
-        for looked in (_NEWEST, None) if tail is None else (tail,):
+        for size in (_NEWEST, None) if tail is None else (tail,):
             found: bool | None = None
-            async with aclosing(self._read(looked)) as batches:
+            async with aclosing(self._read(size)) as batches:
                 async for lines in batches:
                     if found is None:
                         self.whole = found = not is_before(lines[0], since)
-                        if found and looked == _NEWEST and tail is None:
+                        if found and size == _NEWEST and tail is None:
                             break
                     if found:
                         yield lines
@@ -302,7 +302,7 @@ class _Log:
         """Yield the lines after the trail, until the engine's follow stream ends."""
         query = self._query() | {"follow": "1", "tail": "0"}
         query.pop("since", None)
-        tail, timeout, hint = _LEAST_TAIL, _LOOK_SECONDS, _Hint.NEWS
+        tail, timeout, hint = _LEAST_TAIL, _POLL_SECONDS, _Hint.NEWS
         async with self._link.wire.open("GET", self._path, query=query) as hints:
             while True:
                 count = 0
@@ -315,18 +315,18 @@ class _Log:
                     return
                 # A stream that missed lines is unreliable, so poll at the short interval again.
                 file_is_idle = hint is _Hint.NOTHING and not count
-                timeout = min(_LOOK_SECONDS_MOST, 2 * timeout) if file_is_idle else _LOOK_SECONDS
+                timeout = min(_MAX_POLL_SECONDS, 2 * timeout) if file_is_idle else _POLL_SECONDS
                 hint = await _hinted(hints, timeout)
                 tail = _QUIET_TAIL if hint is _Hint.NOTHING else max(_LEAST_TAIL, 2 * count)
 
     async def _after(self, trail: Trail, tail: int) -> AsyncGenerator[LogLines]:
         """Yield the lines after the trail. Search for its end in the last ``tail`` lines first,
         then in more. If the engine has already deleted these lines, yield all that it has."""
-        looked = None if trail.empty else tail
-        while looked is not None:
+        size = None if trail.empty else tail
+        while size is not None:
             passed: deque[LogLine] = deque(maxlen=_REMEMBERED)
             count, found = 0, False
-            async with aclosing(self.lines(looked)) as batches:
+            async with aclosing(self.lines(size)) as batches:
                 async for lines in batches:
                     count += len(lines)
                     rest = lines if found else trail.after(lines, passed)
@@ -335,7 +335,7 @@ class _Log:
                         yield rest
             if found:
                 return
-            looked = None if count < looked else looked * 8
+            size = None if count < size else size * 8
         first = True
         async with aclosing(self.lines(None)) as batches:
             async for lines in batches:

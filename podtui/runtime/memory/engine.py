@@ -123,7 +123,7 @@ class MemoryEngine:
         self._serial = 0
         self._addresses = 0
 
-    # --- looking things up
+    # --- lookup
 
     def sandbox(self, root: str, sandbox_id: str) -> SandboxCell:
         """Raises `EngineNotFound`."""

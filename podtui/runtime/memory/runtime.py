@@ -313,7 +313,7 @@ class MemoryRuntime:
             raise EngineConflict(f"image {image_id} is in use by a container")
         self.engine.images.remove(record.id)
 
-    # --- looking inside
+    # --- inspection
 
     async def exec(
         self, container_id: str, command: Sequence[str], *, timeout: float, limit: int = 10240

@@ -18,7 +18,7 @@ from podtui.server.transport.streams import STREAMS, Outflow
 _PATH = f"/apis/{GROUP_VERSION}/images"
 
 
-class ImageKeeper(Protocol):
+class ImageService(Protocol):
     """All methods raise `EngineUnavailable` if no engine answers, and `EngineError`."""
 
     async def list(self) -> NodeImageList: ...
@@ -38,7 +38,7 @@ class ImageRoutes:
     …/images/pull?image=NAME``, which streams one ``PullStep`` per line until the pull ends. A pull
     is cancelled when its client disconnects."""
 
-    def __init__(self, images: ImageKeeper) -> None:
+    def __init__(self, images: ImageService) -> None:
         self._images = images
 
     def routes(self) -> list[web.RouteDef]:

@@ -16,15 +16,16 @@ from podtui.server.status import StatusError, bad_request, json_response
 
 ManifestReader = Callable[[bytes], ReadResult]
 """Reads a YAML or JSON manifest like a file of the manifest folder. Called in a thread."""
-Judge = Callable[[Pod], Awaitable[WhatIf]]
+Simulator = Callable[[Pod], Awaitable[WhatIf]]
+"""Returns whether this node would admit a pod."""
 Planner = Callable[[str, bytes | None], Awaitable[Plan]]
 """Takes a file's name, and its text or None for a removed file. Raises `ValueError` for a name that
 the manifest folder would ignore."""
 
 
 class WhatIfRoutes:
-    def __init__(self, judge: Judge, read: ManifestReader) -> None:
-        self._judge = judge
+    def __init__(self, simulator: Simulator, read: ManifestReader) -> None:
+        self._simulator = simulator
         self._read = read
 
     def routes(self) -> list[web.RouteDef]:
@@ -32,7 +33,7 @@ class WhatIfRoutes:
 
     async def simulate(self, request: web.Request) -> web.Response:
         """The request body is a manifest. Responds with 422 if it defines no pod."""
-        answer = await self._judge(await self._pod(request))
+        answer = await self._simulator(await self._pod(request))
         return json_response(encode(answer, GROUP_VERSION, "WhatIf"))
 
     async def _pod(self, request: web.Request) -> Pod:

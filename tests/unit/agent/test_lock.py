@@ -49,9 +49,9 @@ def test_reading_the_lock_does_not_block_an_agent(
 ) -> None:
     path = tmp_path / "podtui.lock"
     path.touch()
-    looking = os.open(path, os.O_RDWR)
-    fcntl.flock(looking, fcntl.LOCK_EX)
-    monkeypatch.setattr(time, "sleep", lambda _: os.close(looking))
+    other = os.open(path, os.O_RDWR)
+    fcntl.flock(other, fcntl.LOCK_EX)
+    monkeypatch.setattr(time, "sleep", lambda _: os.close(other))
     lock = AgentLock(path)
     lock.acquire(record(4711))
     assert read_agent(path) == record(4711)

@@ -183,7 +183,7 @@ def pod(
             3,
         ),
         # A sidecar that broke later holds nothing up, but it is what there is to say; what comes
-        # after it is not looked at.
+        # after it is not read.
         (
             pod(
                 status("a", RUNNING, ready=True, restarts=1),

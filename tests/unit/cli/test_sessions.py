@@ -65,13 +65,11 @@ def test_invalid_places(text: str) -> None:
     [
         ("b", "", "b", ""),
         ("", "b", "b", ""),
-        ("", "gone", "a", 'Defaulted container "a" out of: a, b, debug (ephem), i (init)\n'),
-        ("", "", "a", 'Defaulted container "a" out of: a, b, debug (ephem), i (init)\n'),
+        ("", "gone", "a", 'Defaulted container "a" out of: a, b, debug (ephem), i (init)'),
+        ("", "", "a", 'Defaulted container "a" out of: a, b, debug (ephem), i (init)'),
     ],
 )
-def test_the_default_container(
-    wanted: str, annotation: str, found: str, note: str, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_default_container(wanted: str, annotation: str, found: str, note: str) -> None:
     pod = Pod(
         metadata=ObjectMeta(
             name="web",
@@ -83,14 +81,12 @@ def test_the_default_container(
             ephemeralContainers=(EphemeralContainer(name="debug"),),
         ),
     )
-    assert FoundPod("web", pod).container(wanted) == found
-    assert capsys.readouterr().err == note
+    assert FoundPod("web", pod).container(wanted) == (found, note)
 
 
-def test_the_only_container_needs_no_note(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_only_container_needs_no_note() -> None:
     pod = Pod(metadata=ObjectMeta(name="web"), spec=PodSpec(containers=(Container(name="a"),)))
-    assert FoundPod("web", pod).container("") == "a"
-    assert capsys.readouterr().err == ""
+    assert FoundPod("web", pod).container("") == ("a", "")
 
 
 def test_ports() -> None:
@@ -132,7 +128,16 @@ def test_exec_without_two_dashes(here: Here) -> None:
     assert (code, out) == (3, b"given\n"), err
 
 
-def test_options_may_stand_after_the_pod() -> None:
+def test_the_note_about_the_default_container_is_printed(
+    here: Here, elsewhere: ElsewhereWorld
+) -> None:
+    world, ask = elsewhere
+    ask(world.put("two", a=FILE, b=FILE))
+    code, out, err = here("exec", "two", "--", "sh", "-c", "echo given; exit 3")
+    assert (code, out, err) == (3, b"given\n", b'Defaulted container "a" out of: a, b\n')
+
+
+def test_options_may_follow_the_pod() -> None:
     parsed = build_parser().parse_args(["exec", "web", "-it", "-c", "app", "-n", "ns"])
     assert (parsed.pod, parsed.stdin, parsed.tty) == ("web", True, True)
     assert (parsed.container, parsed.namespace) == ("app", "ns")
@@ -174,8 +179,8 @@ def here(
 
 
 def test_exec_in_a_missing_pod_or_container(here: Here) -> None:
-    code, _, err = here("exec", "nobody", "--", "true")
-    assert (code, err) == (1, b'podtui: pod "nobody" does not exist\n')
+    code, _, err = here("exec", "missing", "--", "true")
+    assert (code, err) == (1, b'podtui: pod "missing" does not exist\n')
     code, _, err = here("exec", "web")
     assert (code, b"a command is missing" in err) == (2, True)
 

@@ -22,13 +22,13 @@ IMAGE = NodeImage(id="sha256:a", names=("a:1",), sizeBytes=5)
 LACK = Lack(resource="cpu", requested=3, used=2, capacity=4)
 
 
-async def judge(pod: Pod) -> WhatIf:
+async def rejected(pod: Pod) -> WhatIf:
     return WhatIf(
         metadata=ObjectMeta(name=pod.metadata.name), admitted=False, reason="R", lacks=(LACK,)
     )
 
 
-class Keeper:
+class Images:
     """Has one image."""
 
     async def list(self) -> NodeImageList:
@@ -46,7 +46,7 @@ class Keeper:
 
 async def test_requests_go_to_the_node(tmp_path: Path) -> None:
     reader = partial(read_manifest, "/m/x.yaml", node_name="n1")
-    routes = [*WhatIfRoutes(judge, reader).routes(), *ImageRoutes(Keeper()).routes()]
+    routes = [*WhatIfRoutes(rejected, reader).routes(), *ImageRoutes(Images()).routes()]
     async with serving(tmp_path / "s.sock", extra_routes=routes):
         client = UnixClient(tmp_path / "s.sock")
         try:

@@ -234,7 +234,7 @@ async def test_an_invalid_certificate_is_reported(
 
 
 async def test_an_authority_without_a_certificate_is_reported(make: Make) -> None:
-    with pytest.raises(PodtuiError, match="'straw': certificate-authority-data: holds no cert"):
+    with pytest.raises(PodtuiError, match="'eu-1': certificate-authority-data: holds no cert"):
         await make(TOKEN, {"certificate-authority-data": "bm90IHBlbQ=="}).version()
 
 

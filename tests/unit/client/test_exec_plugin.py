@@ -1,4 +1,4 @@
-"""Exec plugins: what they are told, what they may answer, and when they are asked again."""
+"""Exec plugins: their input, their valid answers, and when they run again."""
 
 from __future__ import annotations
 
@@ -119,10 +119,10 @@ async def test_the_plugin_gets_the_cluster_if_requested(
     extension = {"name": "client.authentication.k8s.io/exec", "extension": {"audience": 7}}
     client = make(plugin.user(provideClusterInfo=True), extensions=[extension])
     assert await client.version()
-    told = json.loads(plugin.runs[0][1])["spec"]["cluster"]
-    assert told["server"] == fake_cluster.server
-    assert told["config"] == {"audience": 7}
-    assert told["certificate-authority-data"]
+    sent = json.loads(plugin.runs[0][1])["spec"]["cluster"]
+    assert sent["server"] == fake_cluster.server
+    assert sent["config"] == {"audience": 7}
+    assert sent["certificate-authority-data"]
 
 
 async def test_version_v1beta1(make: Make, plugin: Plugin) -> None:

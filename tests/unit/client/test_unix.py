@@ -209,7 +209,7 @@ async def test_a_watch_that_ends_normally_is_resumed(tmp_path: Path) -> None:
         assert names(await after(deltas)) == []
         assert names(await after(deltas)) == ["p7"]
         assert names(await after(deltas)) == ["p9"]
-        # Told that its version is too old, it lists again, and nothing was lost.
+        # Informed that its version is too old, it lists again, and nothing was lost.
         assert isinstance(await after(deltas), Synced)
     assert asked == ["list", "5", "7", "9", "list"]
     await client.close()

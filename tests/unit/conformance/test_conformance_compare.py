@@ -18,7 +18,7 @@ from conformance.departures import DEPARTURES, departure
 from conformance.drive import Outcome
 from conformance.golden import ROOT, Case, Json, Occurrence, Record, load
 from conformance.mirror import MIRROR, compare_node, compare_records
-from conformance.report import as_json, document, judge, rows
+from conformance.report import as_json, document, evaluate, rows
 from conformance.rules import EVENT, FLEETING, LOG, MASKS, REPEATS, UNORDERED
 from conformance.timeline import seen_of, status_line
 
@@ -366,16 +366,16 @@ def test_a_departure_explains_its_lines_and_no_others() -> None:
         address(pod)
         pod["status"]["phase"] = "Failed"
 
-    listed = judge("hostnetwork", "default", outcome(edited(record, address), record))
+    listed = evaluate("hostnetwork", "default", outcome(edited(record, address), record))
     assert (listed.verdict, listed.marks["phase"]) == ("departs (5)", "5")
-    strict = judge("hostnetwork", "strict", outcome(edited(record, address), record))
-    assert (strict.verdict, strict.well) == ("DIFFERS", False)
-    worse = judge("hostnetwork", "default", outcome(edited(record, more), record))
+    strict = evaluate("hostnetwork", "strict", outcome(edited(record, address), record))
+    assert (strict.verdict, strict.passed) == ("DIFFERS", False)
+    worse = evaluate("hostnetwork", "default", outcome(edited(record, more), record))
     assert (worse.verdict, worse.marks["phase"]) == ("DIFFERS", "≠")
     assert len(worse.bad) == 2
-    gone = judge("hostnetwork", "default", outcome(record, record))
-    assert (gone.verdict, gone.well) == ("no longer departs", False)
-    elsewhere = judge("plain", "default", outcome(edited(record, address), record))
+    gone = evaluate("hostnetwork", "default", outcome(record, record))
+    assert (gone.verdict, gone.passed) == ("no longer departs", False)
+    elsewhere = evaluate("plain", "default", outcome(edited(record, address), record))
     assert elsewhere.verdict == "DIFFERS"
 
 
@@ -421,8 +421,8 @@ def test_node_conditions_are_compared() -> None:
 def test_the_table_and_the_document_agree_with_the_results() -> None:
     plain, other = CASES["plain"].record, CASES["hostnetwork"].record
     results = {
-        "plain": [judge("plain", "default", outcome(plain, plain)),
-                  judge("plain", "strict", outcome(other, plain))],
+        "plain": [evaluate("plain", "default", outcome(plain, plain)),
+                  evaluate("plain", "strict", outcome(other, plain))],
     }  # fmt: skip
     head, row = rows(results)
     cells = dict(zip(head, row, strict=True))

@@ -208,7 +208,7 @@ GOLDEN = {
 }
 
 
-class Told:
+class PodEvents:
     """Every event of a pod, repetitions included, in the order in which they were stored."""
 
     def __init__(self, world: World) -> None:
@@ -233,16 +233,16 @@ class Told:
 async def test_golden_events(name: str) -> None:
     golden = GOLDEN[name]
     world = recorded_world()
-    told = Told(world)
+    recorded = PodEvents(world)
     async with world.running():
         await world.sleep(100.0)
         world.add(golden.pod())
         await world.sleep(golden.until)
-        assert told.events == golden.events
+        assert recorded.events == golden.events
         world.remove(UID)
         await world.until(world.gone(UID), 60.0)
-        # Containers are stopped side by side: the order among them is nobody's.
-        assert sorted(told.events[len(golden.events) :]) == sorted(golden.after)
+        # Containers are stopped side by side: their order is undefined.
+        assert sorted(recorded.events[len(golden.events) :]) == sorted(golden.after)
 
 
 async def last(golden: Golden, seconds: float, name: str = "main") -> ContainerStatus:

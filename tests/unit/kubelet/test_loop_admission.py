@@ -134,7 +134,7 @@ async def test_freed_resources_do_not_readmit_without_a_request() -> None:
         await world.sleep(5)
         world.add(asking("second", cores))
         await world.until(world.runs("second"))
-        # A restart of the kubelet judges afresh.
+        # A restarted kubelet checks again.
         world.add(asking("third", cores))
         await rejected(world, "third")
         world.remove("second")
@@ -173,8 +173,8 @@ async def test_only_priority_preempts() -> None:
             "TerminationByKubelet",
             "Pod was preempted by Kubelet to accommodate a critical pod.",
         )
-        told = [(e.type, e.message) for e in await world.events("low-n1", "Preempting")]
-        assert told == [("Warning", "Preempted in order to admit critical pod")]
+        events = [(e.type, e.message) for e in await world.events("low-n1", "Preempting")]
+        assert events == [("Warning", "Preempted in order to admit critical pod")]
 
 
 @virtual()

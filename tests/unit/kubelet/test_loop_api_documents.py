@@ -76,8 +76,8 @@ async def test_a_pod_waits_for_its_config_map_and_sees_its_changes() -> None:
         await world.create(api_pod("web", container(volumeMounts=(MOUNT,)), volumes=(SETTINGS,)))
         await world.sleep(3.0)
         assert not world.containers(UID)
-        (told,) = {e.message for e in await world.events("web", "FailedMount")}
-        assert told == 'MountVolume.SetUp failed for volume "v" : configmap "settings" not found'
+        (message,) = {e.message for e in await world.events("web", "FailedMount")}
+        assert message == 'MountVolume.SetUp failed for volume "v" : configmap "settings" not found'
         await world.store.create("configmaps", settings("one"))
         await world.until(world.runs(UID), 130.0)
         assert read(world, "key") == b"one"
@@ -187,8 +187,8 @@ async def test_without_a_token_the_pod_waits_with_the_message_of_the_api() -> No
         one = api_pod("web", container(volumeMounts=(MOUNT,)), volumes=(token_volume(),))
         await world.create(one)
         await world.sleep(3.0)
-        (told,) = {e.message for e in await world.events("web", "FailedMount")}
-        assert told == (
+        (message,) = {e.message for e in await world.events("web", "FailedMount")}
+        assert message == (
             'MountVolume.SetUp failed for volume "v" : failed to fetch token:'
             ' serviceaccounts "robot" not found'
         )

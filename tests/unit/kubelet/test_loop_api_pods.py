@@ -202,11 +202,11 @@ async def test_foreign_conditions_are_kept_and_readiness_gates_apply() -> None:
         assert conditions["PodScheduled"].lastTransitionTime == "2025-12-31T00:00:00Z"
         mine = PodCondition(type="example.com/ready", status="True")
 
-        def told(found: Pod) -> Pod:
+        def with_condition(found: Pod) -> Pod:
             status = structs.replace(found.status, conditions=(*found.status.conditions, mine))
             return structs.replace(found, status=status)
 
-        await world.change(told)
+        await world.change(with_condition)
         await world.sleep(1.0)
         conditions = {c.type: c for c in (await world.status("web")).conditions}
         assert conditions["Ready"].status == "True"

@@ -49,7 +49,7 @@ async def test_an_ephemeral_container_joins_a_running_pod() -> None:
         assert debug.resources is not None
         assert [one.name for one in status.containerStatuses] == ["c"]
         assert (status.phase, status.qosClass) == ("Running", "BestEffort")
-        told = [
+        events = [
             (e.reason, e.message)
             for e in await world.events()
             if e.involvedObject.fieldPath == "spec.ephemeralContainers{debug}"
@@ -57,7 +57,7 @@ async def test_an_ephemeral_container_joins_a_running_pod() -> None:
         pulled = (
             f'Container image "{PRESENT}" already present on machine and can be accessed by the pod'
         )
-        assert told == [
+        assert events == [
             ("Pulled", pulled),
             ("Created", "Container created"),
             ("Started", "Container started"),
@@ -204,7 +204,7 @@ async def test_the_log_of_an_ephemeral_container() -> None:
         assert [line.content async for lines in batches for line in lines] == [b"hello"]
         with pytest.raises(LogError, match="not found"):
             await world.kubelet.endpoints.container_logs(
-                "default", "web-n1", "nobody", previous=False, options=LogOptions()
+                "default", "web-n1", "missing", previous=False, options=LogOptions()
             )
 
 
@@ -251,8 +251,8 @@ async def test_changes_refused_by_the_api() -> None:
         assert await refused(debugger(), debugger("x", restartPolicy="Always")) == (
             f"{path}[1].restartPolicy: Forbidden: cannot be set for an Ephemeral Container"
         )
-        with pytest.raises(LookupError, match='pods "nobody" not found'):
-            await join(world, debugger(), name="nobody")
+        with pytest.raises(LookupError, match='pods "missing" not found'):
+            await join(world, debugger(), name="missing")
 
 
 @virtual()

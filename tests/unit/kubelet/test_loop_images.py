@@ -40,7 +40,7 @@ async def waitings(world: World, seconds: float) -> list[tuple[str, str]]:
     return found
 
 
-async def told(world: World) -> list[tuple[str, str, str]]:
+async def container_events(world: World) -> list[tuple[str, str, str]]:
     """Return the events of the container, in the order of their first occurrence."""
     return [
         (event.type, event.reason, event.message)
@@ -103,12 +103,12 @@ async def test_policy_never_does_not_pull() -> None:
             ("ErrImageNeverPull", text),
         ]
         assert "pull_image" not in world.calls
-        assert await told(world) == [
+        assert await container_events(world) == [
             ("Warning", "ErrImageNeverPull", text),
             ("Warning", "Failed", "Error: ErrImageNeverPull"),
         ]
         (again,) = await world.events("web-n1", "ErrImageNeverPull")
-        assert (again.count or 0) >= 3, "it is looked for every ten seconds"
+        assert (again.count or 0) >= 3, "it is checked every ten seconds"
 
 
 async def test_an_invalid_image_name_and_one_without_a_tag() -> None:
@@ -124,7 +124,7 @@ async def test_an_invalid_image_name_and_one_without_a_tag() -> None:
             ("ContainerCreating", ""),
             ("InvalidImageName", text),
         ]
-        assert await told(world) == [
+        assert await container_events(world) == [
             ("Warning", "InspectFailed", text),
             ("Warning", "Failed", "Error: InvalidImageName"),
         ]
@@ -144,7 +144,7 @@ async def test_an_image_that_cannot_be_inspected() -> None:
             ("ContainerCreating", ""),
             ("ImageInspectError", text),
         ]
-        assert await told(world) == [
+        assert await container_events(world) == [
             ("Warning", "InspectFailed", text),
             ("Warning", "Failed", "Error: ImageInspectError"),
         ]
@@ -172,7 +172,7 @@ async def test_some_pull_failures_have_their_own_reasons(reason: str, words: str
                 f'Back-off pulling image "elsewhere:1": {reason}: {text}',
             ),
         ]
-        events = await told(world)
+        events = await container_events(world)
         assert events[1:3] == [
             ("Warning", "Failed", f'Failed to pull image "elsewhere:1": {reason}: try later'),
             ("Warning", "Failed", f"Error: {reason}"),

@@ -75,8 +75,8 @@ async def test_case_85_missing_cluster_dns_is_reported_once_on_the_node() -> Non
         assert await world.events("a-n1", "MissingClusterDNS") == []
         world.add(asking("ClusterFirstWithHostNet", "c-n1", hostNetwork=True))
         await world.until(lambda: len(world.running_containers()) == 3)
-        (told,) = await world.events("c-n1", "MissingClusterDNS")
-        assert told.message == f'pod: "c-n1_default(uid-c-n1)". {MISSING}'
+        (event,) = await world.events("c-n1", "MissingClusterDNS")
+        assert event.message == f'pod: "c-n1_default(uid-c-n1)". {MISSING}'
 
 
 async def test_case_85_a_strict_kubelet_reports_it_for_each_pod_and_sync(tmp_path: Path) -> None:
@@ -379,7 +379,7 @@ async def test_a_port_in_use_is_retried() -> None:
         attempt=0,
         ports=(PortMapping(container_port=1, host_port=8080),),
     )
-    taken = world.engine.run_sandbox("somebody else", foreign)
+    taken = world.engine.run_sandbox("another pod", foreign)
     ports = (ContainerPort(containerPort=80, hostPort=8080),)
     async with world.running():
         world.add(pod("web-n1", "", container(ports=ports)))

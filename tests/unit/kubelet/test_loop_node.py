@@ -49,9 +49,9 @@ async def test_a_pod_that_does_not_fit_is_rejected_for_good() -> None:
         assert not status.containerStatuses
         assert status.startTime
         assert "memory" in record.metadata.annotations["podtui.dev/lacks"]
-        told = await world.events("web-n1", "UnexpectedAdmissionError")
-        assert told[0].type == "Warning"
-        assert told[0].message.startswith(prefix)
+        events = await world.events("web-n1", "UnexpectedAdmissionError")
+        assert events[0].type == "Warning"
+        assert events[0].message.startswith(prefix)
         world.remove("uid-big")
         await world.until(world.gone("uid-big"))
         await world.sleep(120.0)
@@ -96,8 +96,8 @@ async def test_priority_preempts() -> None:
         assert status.message == "Preempted in order to admit critical pod"
         target = next(c for c in status.conditions if c.type == "DisruptionTarget")
         assert (target.status, target.reason) == ("True", "TerminationByKubelet")
-        told = await world.events("low", "Preempting")
-        assert told[0].message == "Preempted in order to admit critical pod"
+        events = await world.events("low", "Preempting")
+        assert events[0].message == "Preempted in order to admit critical pod"
         assert not world.running_containers("uid-low")
 
 
@@ -354,8 +354,8 @@ async def test_a_new_node_reports_its_properties() -> None:
     world = World(host=host)
     async with world.running():
         await world.sleep(5.0)
-        told = [(e.type, e.reason, e.message) for e in await world.events("n1")]
-        assert told == [
+        events = [(e.type, e.reason, e.message) for e in await world.events("n1")]
+        assert events == [
             ("Normal", "Starting", "Starting kubelet."),
             *[
                 ("Normal", reason, f"Node n1 status is now: {reason}")
@@ -378,7 +378,7 @@ async def test_a_new_node_reports_its_properties() -> None:
         assert status.capacity["hugepages-1Gi"] == "0"
         assert status.capacity["ephemeral-storage"] == "100Gi"
         assert status.capacity["memory"] == "32Gi"
-        assert status.allocatable["memory"] == f"{32 * 1024 - 8}Mi", "huge pages are nobody else's"
+        assert status.allocatable["memory"] == f"{32 * 1024 - 8}Mi", "huge pages are excluded"
 
 
 async def test_a_reboot_is_detected() -> None:
@@ -394,9 +394,9 @@ async def test_a_reboot_is_detected() -> None:
         host.boot_id = "boot-2"
         await world.start_kubelet()
         await world.sleep(30.0)
-        (told,) = await world.events("n1", "Rebooted")
-        assert (told.type, told.count) == ("Warning", 1)
-        assert told.message == "Node n1 has been rebooted, boot id: boot-2"
+        (event,) = await world.events("n1", "Rebooted")
+        assert (event.type, event.count) == ("Warning", 1)
+        assert event.message == "Node n1 has been rebooted, boot id: boot-2"
 
 
 async def test_the_nodes_record_is_not_rewritten_when_idle() -> None:
@@ -427,7 +427,7 @@ async def test_an_idle_kubelet_lists_once_every_five_seconds() -> None:
         before = world.engine.faults.calls.copy()
         await world.sleep(100.0)
         spent = world.engine.faults.calls - before
-        assert spent.pop("pod_data", 0) <= 2, "looked for orphaned volumes once a minute"
+        assert spent.pop("pod_data", 0) <= 2, "orphaned volumes are searched once a minute"
         assert spent == {"list": 20}
 
 
@@ -443,7 +443,7 @@ async def test_one_change_costs_the_same_among_many(count: int) -> None:
         await world.until(world.runs("changed"))
         await world.until(world.gone("uid-p7"))
         cost = world.engine.faults.calls - before
-        del cost["list"]  # looks at single pods, and the relist every five seconds
+        del cost["list"]  # reads of single pods, and the relist every five seconds
         assert sum(cost.values()) <= 12, cost
 
 

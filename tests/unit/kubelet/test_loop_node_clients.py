@@ -54,8 +54,8 @@ async def test_cordoning_is_reported_and_static_pods_still_start() -> None:
         await world.until(world.runs("uid-web-n1"))
         await edit(world, unschedulable=None)
         await world.sleep(1.0)
-        told = await world.events("n1", "NodeNotSchedulable", "NodeSchedulable")
-        assert [(e.reason, e.message) for e in told] == [
+        events = await world.events("n1", "NodeNotSchedulable", "NodeSchedulable")
+        assert [(e.reason, e.message) for e in events] == [
             ("NodeNotSchedulable", "Node n1 status is now: NodeNotSchedulable"),
             ("NodeSchedulable", "Node n1 status is now: NodeSchedulable"),
         ]

@@ -305,7 +305,7 @@ async def test_a_failed_observation_of_a_pod_is_reported() -> None:
         assert len(world.containers("uid-web-n1")) == 1
 
 
-# --- looks at what ended
+# --- reads of ended containers
 
 
 class ListingRuntime:

@@ -46,8 +46,8 @@ async def test_memory_pressure_evicts_no_static_pod(caplog: pytest.LogCaptureFix
         assert [(e.type, e.message) for e in turned] == [
             ("Normal", "Node n1 status is now: NodeHasInsufficientMemory")
         ]
-        told = await world.events("n1", "EvictionThresholdMet")
-        assert [(e.type, e.message) for e in told] == [("Warning", "Attempting to reclaim memory")]
+        events = await world.events("n1", "EvictionThresholdMet")
+        assert [(e.type, e.message) for e in events] == [("Warning", "Attempting to reclaim memory")]
         node = await world.node()
         assert node.metadata.annotations["podtui.dev/would-evict"] == "default/web-n1"
         with caplog.at_level(logging.WARNING):
@@ -88,8 +88,8 @@ async def test_an_empty_dir_over_its_limit_ends_an_api_pod_and_no_static_one() -
         text = 'Usage of EmptyDir volume "v" exceeds the limit "4". '
         assert (status.phase, status.reason, status.message) == ("Failed", "Evicted", text)
         assert all(one.type != "DisruptionTarget" for one in status.conditions)
-        (told,) = await world.events("web", "Evicted")
-        assert (told.type, told.message) == ("Warning", text)
+        (event,) = await world.events("web", "Evicted")
+        assert (event.type, event.message) == ("Warning", text)
         assert len(world.running_containers()) == 2
         assert not await world.events("static", "Evicted")
 
@@ -101,7 +101,7 @@ async def test_a_full_disk_removes_dead_containers_and_unused_images() -> None:
     async with world.running():
         world.add(pod("once", "", container(image="other:1"), policy="Never"), pod("stays"))
         await world.until(lambda: world.phase("once") == "Succeeded")
-        # Images are looked for every five minutes; after two more this one may go.
+        # Images are checked every five minutes; after two more this one may go.
         await world.sleep(430.0)
         assert world.containers("uid-once")
         host.seen["imagefs.available"] = Observation(CAPACITY // 10, CAPACITY)
@@ -110,8 +110,8 @@ async def test_a_full_disk_removes_dead_containers_and_unused_images() -> None:
         assert world.engine.images.find("other:1") is None
         assert world.engine.images.find("busybox:1") is not None
         assert world.sandboxes("uid-stays")
-        told = await world.events("n1", "EvictionThresholdMet")
-        assert told[0].message == "Attempting to reclaim ephemeral-storage"
+        events = await world.events("n1", "EvictionThresholdMet")
+        assert events[0].message == "Attempting to reclaim ephemeral-storage"
         assert (await condition(world, "DiskPressure"))[1] == "KubeletHasDiskPressure"
         # What ended stays ended: its manifest did not change.
         assert (await world.status("once")).phase == "Succeeded"
@@ -128,8 +128,8 @@ async def test_pids_have_their_own_condition() -> None:
             "KubeletHasInsufficientPID",
             "kubelet has insufficient PID available",
         )
-        told = await world.events("n1", "EvictionThresholdMet")
-        assert told[0].message == "Attempting to reclaim pids"
+        events = await world.events("n1", "EvictionThresholdMet")
+        assert events[0].message == "Attempting to reclaim pids"
 
 
 async def test_a_soft_threshold_waits_for_its_grace_period() -> None:
@@ -202,9 +202,9 @@ async def test_memory_pressure_evicts_one_api_pod_at_a_time() -> None:
         disruption = next(one for one in status.conditions if one.type == "DisruptionTarget")
         assert (disruption.status, disruption.reason) == ("True", "TerminationByKubelet")
         assert disruption.message == text
-        (told,) = await world.events("web", "Evicted")
-        assert (told.type, told.message) == ("Warning", text)
-        assert told.metadata.annotations == {
+        (event,) = await world.events("web", "Evicted")
+        assert (event.type, event.message) == ("Warning", text)
+        assert event.metadata.annotations == {
             "offending_containers": "c",
             "offending_containers_usage": used[1],
             "starved_resource": "memory",

@@ -58,7 +58,7 @@ def is_pending(world: World) -> bool:
     return any(one.type == "PodResizePending" for one in conditions)
 
 
-async def told(world: World, name: str = "web-n1") -> list[tuple[str, str]]:
+async def resize_events(world: World, name: str = "web-n1") -> list[tuple[str, str]]:
     found = await world.events(name)
     return [(e.reason, e.message) for e in found if e.reason.startswith("Resize")]
 
@@ -86,7 +86,7 @@ async def test_resources_are_increased_without_a_restart() -> None:
         assert status.resources == needs("200m", "128Mi")
         assert status.allocatedResources == {"cpu": "200m", "memory": "128Mi"}
         assert status.restartCount == 0
-        assert await told(world) == [
+        assert await resize_events(world) == [
             ("ResizeStarted", f"Pod resize started: {summary(needs('200m', '128Mi'))}"),
             ("ResizeCompleted", f"Pod resize completed: {summary(needs('200m', '128Mi'))}"),
         ]
@@ -109,7 +109,7 @@ async def test_a_restart_container_policy_restarts_the_container() -> None:
         assert held(world).memory == 128 * MI
         kills = await world.events("web-n1", "Killing")
         assert [e.message for e in kills] == ["Container c resize requires restart"]
-        reasons = [reason for reason, _ in await told(world)]
+        reasons = [reason for reason, _ in await resize_events(world)]
         assert reasons == ["ResizeStarted", "ResizeCompleted"] * 2
         assert (await world.status()).containerStatuses[0].restartCount == 1
 
@@ -131,7 +131,7 @@ async def test_a_resize_that_does_not_fit_is_deferred() -> None:
             f" resources: [(res: cpu, q: {lack}), ]"
         )
         assert await conditions(world) == {"PodResizePending": ("Deferred", message)}
-        assert await told(world) == [
+        assert await resize_events(world) == [
             (
                 "ResizeDeferred",
                 "Pod resize UnexpectedAdmissionError: "
@@ -144,7 +144,7 @@ async def test_a_resize_that_does_not_fit_is_deferred() -> None:
         world.remove("uid-db-n1")
         await world.until(lambda: not is_pending(world))
         await world.sleep(3)
-        assert [reason for reason, _ in await told(world)] == [
+        assert [reason for reason, _ in await resize_events(world)] == [
             "ResizeDeferred",
             "ResizeStarted",
             "ResizeCompleted",
@@ -179,7 +179,7 @@ async def test_a_reverted_resize_is_no_longer_pending() -> None:
         world.add(sized())
         await world.sleep(2)
         assert await conditions(world) == {}
-        assert [reason for reason, _ in await told(world)] == ["ResizeDeferred"]
+        assert [reason for reason, _ in await resize_events(world)] == ["ResizeDeferred"]
 
 
 @virtual()
@@ -229,8 +229,8 @@ async def test_memory_is_not_lowered_below_what_is_used() -> None:
         assert status.allocatedResources["memory"] == "32Mi"
         assert status.resources.limits["memory"] == "128Mi", "what holds, not what is wished"
         await world.sleep(60)
-        assert [reason for reason, _ in await told(world)] == ["ResizeStarted", "ResizeError"]
-        assert (await told(world))[1][1] == (
+        assert [reason for reason, _ in await resize_events(world)] == ["ResizeStarted", "ResizeError"]
+        assert (await resize_events(world))[1][1] == (
             f"Pod resize error: {summary(needs(memory='32Mi'), error=message)}"
         )
 
@@ -246,7 +246,7 @@ async def test_a_refused_update_is_retried() -> None:
         assert await conditions(world) == {"PodResizeInProgress": ("Error", "busy")}
         await world.sleep(60)
         assert held(world).cpu_quota == 20_000
-        assert [reason for reason, _ in await told(world)] == [
+        assert [reason for reason, _ in await resize_events(world)] == [
             "ResizeStarted",
             "ResizeError",
             "ResizeCompleted",
@@ -266,7 +266,7 @@ async def test_allocations_survive_a_kubelet_restart(tmp_path: Path) -> None:
         await world.start_kubelet()
         await world.until(lambda: is_pending(world))
         await world.sleep(2)
-        assert (await world.status()).phase == "Running", "it is judged by what it was let in with"
+        assert (await world.status()).phase == "Running", "its allocated resources count"
         assert (await conditions(world))["PodResizePending"][0] == "Deferred"
         assert len(world.containers(WEB)) == 1
 
@@ -282,7 +282,7 @@ async def test_an_edit_made_while_no_kubelet_ran_is_a_resize(tmp_path: Path) -> 
         await world.until(lambda: held(world).cpu_quota == 20_000)
         assert len(world.containers(WEB)) == 1
         await world.sleep(2)
-        assert [reason for reason, _ in await told(world)] == ["ResizeStarted", "ResizeCompleted"]
+        assert [reason for reason, _ in await resize_events(world)] == ["ResizeStarted", "ResizeCompleted"]
 
 
 @virtual()
@@ -295,7 +295,7 @@ async def test_without_a_state_file_running_resources_are_adopted(tmp_path: Path
         await world.start_kubelet()
         await world.sleep(5)
         assert world.calls.get("update_container", 0) == 0
-        assert await told(world) == []
+        assert await resize_events(world) == []
 
 
 @virtual()
@@ -324,7 +324,7 @@ async def test_pod_level_limits_reach_the_containers_without_their_own() -> None
         await world.until(lambda: held(world).memory == 128 * MI)
         await world.sleep(3)
         assert (await world.status()).resources.limits == {"memory": "128Mi"}
-        assert [reason for reason, _ in await told(world)] == ["ResizeStarted", "ResizeCompleted"]
+        assert [reason for reason, _ in await resize_events(world)] == ["ResizeStarted", "ResizeCompleted"]
         assert len(world.containers(WEB)) == 1
 
 
@@ -342,4 +342,4 @@ async def test_a_pod_level_limit_restarts_containers_once() -> None:
         await world.sleep(90)
         assert (await world.status()).containerStatuses[0].restartCount == 1
         assert held(world).memory == 128 * MI
-        assert [reason for reason, _ in await told(world)] == ["ResizeStarted", "ResizeCompleted"]
+        assert [reason for reason, _ in await resize_events(world)] == ["ResizeStarted", "ResizeCompleted"]

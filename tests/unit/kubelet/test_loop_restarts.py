@@ -423,8 +423,8 @@ async def test_a_sandbox_that_cannot_be_created_is_retried() -> None:
         world.add(pod())
         took = await world.until(world.runs(UID))
         assert 20.0 <= took < 21.0
-        told = await world.events("web-n1", "FailedCreatePodSandBox")
-        assert told[0].message == "Failed to create pod sandbox: no room"
+        events = await world.events("web-n1", "FailedCreatePodSandBox")
+        assert events[0].message == "Failed to create pod sandbox: no room"
 
 
 async def test_a_pull_error_has_the_engines_message() -> None:

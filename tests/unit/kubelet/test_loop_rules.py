@@ -91,7 +91,7 @@ async def test_case_59_a_rule_restarts_under_never(code: int) -> None:
             assert world.phase() == "Failed"
 
 
-# --- all containers anew
+# --- restart of all containers
 
 
 async def test_case_60_all_containers_restart_in_their_sandbox() -> None:
@@ -271,8 +271,8 @@ async def test_case_104_a_sidecar_without_its_image_blocks_the_others(policy: st
         assert not world.containers(UID)
         assert world.phase() == "Pending"
         assert reason((await statuses(world))["side"]) == "ErrImageNeverPull"
-        told = await world.events("web-n1", "ErrImageNeverPull")
-        assert (told[0].count or 0) >= 4, "it is tried for ever"
+        events = await world.events("web-n1", "ErrImageNeverPull")
+        assert (events[0].count or 0) >= 4, "it is tried for ever"
         world.engine.images.add(simulated_image("absent:1"), "absent:1")
         await world.until(lambda: bool(world.containers(UID, "later")), 30.0)
 

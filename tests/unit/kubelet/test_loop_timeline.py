@@ -173,10 +173,10 @@ async def test_timelines_survive_the_process(tmp_path: Path) -> None:
     async with world.running():
         world.add(pod("web-n1", UID))
         await world.until(world.runs(UID))
-        told = await starts(world)
+        before = await starts(world)
     await world.store.close()
     again = open_store(str(tmp_path / "records.db"), clock=world.clock)
     found = await again.get("timelines", "default", "web-n1")
     await again.close()
     assert isinstance(found, Timeline)
-    assert found.starts == told
+    assert found.starts == before

@@ -77,8 +77,8 @@ async def test_pods_are_terminated_by_priority_with_a_reason() -> None:
             node = await world.node()
             ready = next(one for one in node.status.conditions if one.type == "Ready")
             assert (ready.status, ready.message) == ("False", "node is shutting down")
-            (told,) = await world.events("n1", "Shutdown")
-            assert (told.type, told.message) == (
+            (event,) = await world.events("n1", "Shutdown")
+            assert (event.type, event.message) == (
                 "Normal",
                 "Shutdown manager detected shutdown event",
             )

@@ -138,8 +138,8 @@ async def test_an_invalid_manifest_does_not_affect_others() -> None:
         listed = (await world.store.list("pods")).items
         assert [item.metadata.name for item in listed] == ["web-n1"]
         events = (await world.store.list("events")).items
-        told = {event.involvedObject.name for event in events if isinstance(event, Event)}
-        assert told <= {"web-n1", "n1"}
+        named = {event.involvedObject.name for event in events if isinstance(event, Event)}
+        assert named <= {"web-n1", "n1"}
 
 
 @pytest.mark.parametrize("strict", [False, True])

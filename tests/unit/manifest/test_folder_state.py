@@ -91,14 +91,14 @@ class Scratch:
         self.files: dict[str, File] = {}
         self.seen: dict[str, str] = {}
 
-    def read(self, name: str, sight: int, stamp: Stamp, result: ReadResult) -> None:
+    def read(self, name: str, scan: int, stamp: Stamp, result: ReadResult) -> None:
         file = self.files.get(name)
         if file is None or file.ignored:
             good = self.previous.pop(path_of(name), None)
             file = self.files[name] = File(
                 name=name,
                 path=path_of(name),
-                sight=sight if good is None else -1,
+                first_scan=scan if good is None else -1,
                 first_mtime=stamp.mtime_ns,
                 good=good,
             )
@@ -109,11 +109,11 @@ class Scratch:
         if not result.invalid or result.candidate is not None or self.strict:
             file.objects = result.objects
 
-    def ignore(self, name: str, sight: int, reason: str) -> None:
+    def ignore(self, name: str, scan: int, reason: str) -> None:
         file = self.files.get(name)
         if file is None or file.ignored != reason:
             self.files[name] = File(
-                name=name, path=path_of(name), sight=sight, first_mtime=0, ignored=reason
+                name=name, path=path_of(name), first_scan=scan, first_mtime=0, ignored=reason
             )
 
     def forget(self, name: str) -> None:
@@ -126,25 +126,25 @@ class Scratch:
 
     def folder(self, moment: str, error: str) -> Folder:
         there = {object_key(item) for file in self.files.values() for item in file.objects}
-        stands = [self._stand(file, there, moment) for file in self.files.values()]
-        stands.sort(key=lambda s: (s.file.sight, s.file.first_mtime, s.file.name))
+        states = [self._file_state(file, there, moment) for file in self.files.values()]
+        states.sort(key=lambda s: (s.file.first_scan, s.file.first_mtime, s.file.name))
         if self.strict:
-            stands.sort(key=lambda s: s.file.name, reverse=True)
+            states.sort(key=lambda s: s.file.name, reverse=True)
         held: dict[Any, str] = {}
         kept: list[FileState] = []
         manifests: dict[str, Manifest] = {}
-        for stand in stands:
-            stand.file.drawn = None
-            rivals = [claim for claim in claims_of(stand) if claim in held]
+        for state in states:
+            state.file.drawn = None
+            rivals = [claim for claim in claims_of(state) if claim in held]
             if rivals:
-                stand = as_duplicate(stand, rivals[0], held[rivals[0]], strict=self.strict)
+                state = as_duplicate(state, rivals[0], held[rivals[0]], strict=self.strict)
             else:
-                held |= dict.fromkeys(claims_of(stand), stand.file.name)
-                kept.append(stand)
-            manifests[stand.file.name] = record_of(stand)
+                held |= dict.fromkeys(claims_of(state), state.file.name)
+                kept.append(state)
+            manifests[state.file.name] = record_of(state)
         alive = {file.good.metadata.uid for file in self.files.values() if file.good is not None}
         self.seen = {uid: seen for uid, seen in self.seen.items() if uid in alive}
-        objects = [item for stand in kept for item in stand.objects]
+        objects = [item for state in kept for item in state.objects]
         named = {
             (item.metadata.namespace, item.metadata.name, type(item)): item for item in objects
         }
@@ -156,7 +156,7 @@ class Scratch:
             secrets={k[:2]: o for k, o in named.items() if isinstance(o, Secret)},
         )
 
-    def _stand(self, file: File, there: set[Any], moment: str) -> FileState:
+    def _file_state(self, file: File, there: set[Any], moment: str) -> FileState:
         if file.result is None:
             return FileState(file, ManifestState.IGNORED, ReadResult())
         result = accept_if_complete(file.result, there)
@@ -218,18 +218,18 @@ def test_the_state_depends_only_on_its_files(
     last = state.folder("at first")
     scratch.folder("at first", "")
     for moment, step in enumerate([*history, ("folder", "")]):
-        sight = moment // 4  # several files are found by one look
+        scan = moment // 4  # several files are found by one scan
         match step:
             case ("read", name, text, mtime):
                 stamp, result = Stamp(mtime, moment, 1, 1), result_of(name, text, strict)
-                state.read(name, path_of(name), sight, stamp, b"", result)
-                scratch.read(name, sight, stamp, result)
+                state.read(name, path_of(name), scan, stamp, b"", result)
+                scratch.read(name, scan, stamp, result)
             case ("forget", name):
                 state.forget(name)
                 scratch.forget(name)
             case ("ignore", name, reason):
-                state.ignore(name, path_of(name), sight, reason)
-                scratch.ignore(name, sight, reason)
+                state.ignore(name, path_of(name), scan, reason)
+                scratch.ignore(name, scan, reason)
             case ("drop_invalid",):
                 state.drop_invalid()
                 scratch.drop_invalid()
@@ -243,8 +243,8 @@ def test_the_state_depends_only_on_its_files(
                 pytest.fail(f"no such step: {step}")
 
 
-def enter(state: FolderState, name: str, text: str, sight: int = 1) -> None:
-    state.read(name, path_of(name), sight, Stamp(0, 0, 1, 1), b"", result_of(name, text, False))
+def enter(state: FolderState, name: str, text: str, scan: int = 1) -> None:
+    state.read(name, path_of(name), scan, Stamp(0, 0, 1, 1), b"", result_of(name, text, False))
 
 
 def filled(count: int) -> FolderState:
@@ -258,14 +258,14 @@ def filled(count: int) -> FolderState:
 
 def test_pods_are_admitted_in_the_order_of_first_sight() -> None:
     state = FolderState(strict=False, previous={})
-    for name, sight in (("a", 3), ("c", 1), ("b", 2)):
-        enter(state, name, pod_text(name), sight)
+    for name, scan in (("a", 3), ("c", 1), ("b", 2)):
+        enter(state, name, pod_text(name), scan)
     pods = state.folder("1").pods.values()
     assert [pod.metadata.name for pod in pods] == ["c-n1", "b-n1", "a-n1"]
 
 
 @pytest.mark.parametrize(
-    ("name", "text", "looked_at"),
+    ("name", "text", "recorded"),
     [
         ("f3", pod_text("p3", image="busybox:2"), {"f3"}),
         ("new", pod_text("new"), {"new"}),
@@ -274,23 +274,23 @@ def test_pods_are_admitted_in_the_order_of_first_sight() -> None:
     ],
 )
 def test_a_change_recomputes_only_affected_files(
-    name: str, text: str, looked_at: set[str], monkeypatch: pytest.MonkeyPatch
+    name: str, text: str, recorded: set[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     state = filled(50)
     drawn: list[str] = []
 
-    def record(stand: FileState) -> object:
-        drawn.append(stand.file.name)
-        return record_of(stand)
+    def record(state: FileState) -> object:
+        drawn.append(state.file.name)
+        return record_of(state)
 
     monkeypatch.setattr(ledger_module, "record_of", record)
     before = state.folder("2")
     assert drawn == []
     enter(state, name, text, 2)
     after = state.folder("3")
-    assert set(drawn) == looked_at
-    assert len(drawn) == len(looked_at)
-    kept = [n for n in before.manifests if n not in looked_at]
+    assert set(drawn) == recorded
+    assert len(drawn) == len(recorded)
+    kept = [n for n in before.manifests if n not in recorded]
     assert all(after.manifests[n] is before.manifests[n] for n in kept)
 
 
@@ -309,8 +309,8 @@ def test_three_chained_duplicates_are_resolved() -> None:
     texts = {"a": pod_text("p"), "b": fixed("u", "p"), "c": fixed("u", "q")}
     for order in itertools.permutations(texts):
         state = FolderState(strict=False, previous={})
-        for sight, name in enumerate(order):
-            enter(state, name, texts[name], sight)
+        for scan, name in enumerate(order):
+            enter(state, name, texts[name], scan)
         first = state.folder("1").manifests[order[0]].status.state
         assert first is ManifestState.ACCEPTED
         state.forget("b")

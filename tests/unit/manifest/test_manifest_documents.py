@@ -263,7 +263,7 @@ def test_a_secret_is_stored_like_in_the_api() -> None:
     assert (config.data, config.binaryData) == ({"A": "b"}, {"d": encoded(b"hello")})
 
 
-# --- nothing of a Secret is told
+# --- no output contains the data of a Secret
 
 HIDDEN = "hunter2"
 

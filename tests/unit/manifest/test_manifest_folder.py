@@ -28,7 +28,7 @@ BROKEN = "kind: ["
 
 
 @pytest.fixture(autouse=True)
-def quick_looks(monkeypatch: pytest.MonkeyPatch) -> None:
+def quick_scans(monkeypatch: pytest.MonkeyPatch) -> None:
     """Poll more often than each second for changes without an event."""
     monkeypatch.setattr(folder_module, "POLL_SECONDS", 0.1)
 

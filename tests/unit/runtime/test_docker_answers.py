@@ -104,14 +104,14 @@ def test_pull_progress_adds_up() -> None:
     progress = Progress()
 
     def at(layer: str, status: str, current: int = 0, total: int = 0) -> tuple[int, int]:
-        told = progress.add(
+        step = progress.add(
             {
                 "id": layer,
                 "status": status,
                 "progressDetail": {"current": current, "total": total},
             }
         )
-        return told.current, told.total
+        return step.current, step.total
 
     assert at("a", "Downloading", 10, 100) == (10, 100)
     assert at("b", "Downloading", 5, 50) == (15, 150)
@@ -193,7 +193,7 @@ def test_counters_of_an_answer() -> None:
 
 
 @pytest.mark.parametrize(
-    ("told", "version", "disk"),
+    ("counters", "version", "disk"),
     [
         ([{"op": "Read", "value": 5}, {"op": "Write", "value": 7}, {"op": "Sync", "value": 9},
           {"op": "Total", "value": 12}, {"op": "Read", "value": 1}], 1, (6, 7)),
@@ -205,9 +205,9 @@ def test_counters_of_an_answer() -> None:
     ],
 )  # fmt: skip
 def test_disk_counters_of_an_answer(
-    told: list[dict[str, Any]] | None, version: int, disk: tuple[int, int] | None
+    counters: list[dict[str, Any]] | None, version: int, disk: tuple[int, int] | None
 ) -> None:
-    answer = {"blkio_stats": {"io_service_bytes_recursive": told}}
+    answer = {"blkio_stats": {"io_service_bytes_recursive": counters}}
     assert from_answer(answer, version).disk == disk
     assert from_answer({"blkio_stats": {}}, version).disk is None
 

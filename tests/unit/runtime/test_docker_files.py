@@ -126,12 +126,12 @@ def test_files_added_by_the_engine_are_not_of_the_image() -> None:
 # --- paths
 
 
-def looking_at(files: Mapping[str, str]):
+def stat_of(files: Mapping[str, str]):
     """Return a function that inspects a tree: path → ``/`` for a directory, ``->TARGET`` for a
     link, else a file.
     """
 
-    async def look(path: str) -> PathStat | None:
+    async def stat(path: str) -> PathStat | None:
         what = {"/": "/", **files}.get(path)
         if what is None:
             return None
@@ -139,7 +139,7 @@ def looking_at(files: Mapping[str, str]):
             return PathStat(0o777, None, what[2:])
         return PathStat(0o755, HostPathKind.DIRECTORY if what == "/" else HostPathKind.FILE)
 
-    return look
+    return stat
 
 
 TREE = {
@@ -170,18 +170,18 @@ TREE = {
     ],
 )
 async def test_paths_are_resolved(path: str, real: str, missing: tuple[str, ...]) -> None:
-    found = await walk(looking_at(TREE), path)
+    found = await walk(stat_of(TREE), path)
     assert (found.path, found.missing, found.stat is None) == (real, missing, bool(missing))
 
 
 async def test_confined_paths_stay_inside() -> None:
-    look = looking_at(TREE)
-    assert (await walk(look, "a/b/../f", confined=True)).path == "/a/f"
+    stat = stat_of(TREE)
+    assert (await walk(stat, "a/b/../f", confined=True)).path == "/a/f"
     for path in ("..", "a/../..", "a/up", "loop"):
         with pytest.raises(Escapes):
-            await walk(look, path, confined=True)
+            await walk(stat, path, confined=True)
     with pytest.raises(EngineError, match="too many levels"):
-        await walk(look, "/loop")
+        await walk(stat, "/loop")
 
 
 def test_paths_missing_here_may_exist_on_the_host(tmp_path: Path) -> None:

@@ -68,7 +68,7 @@ class Engine:
         self.number = 0
         self.tails: list[int] = []
         self.since = False
-        self.looked: list[float] = []
+        self.polled: list[float] = []
 
     @property
     def wire(self) -> Any:
@@ -83,7 +83,7 @@ class Engine:
         tail = 0 if query["tail"] == "all" else int(query["tail"])
         self.since = self.since or "since" in query
         self.tails.append(tail)
-        self.looked.append(asyncio.get_running_loop().time())
+        self.polled.append(asyncio.get_running_loop().time())
         texts = [
             f"2026-01-01T00:00:00.{n:09}Z {t}\n" for n, t in enumerate(self.lines, self.number)
         ]
@@ -113,7 +113,7 @@ async def test_a_quiet_log_is_polled_less_often() -> None:
         async with asyncio.timeout(60):
             await follow(engine, seen(engine), found)
     assert found == []
-    waits = [after - before for before, after in pairwise(engine.looked)]
+    waits = [after - before for before, after in pairwise(engine.polled)]
     assert waits == [2, 4, 8, 8, 8, 8, 8, 8]
     assert max(engine.tails[1:]) <= 16, "and no more of it than finds the place again"
 
@@ -133,7 +133,7 @@ async def test_lines_missed_by_the_stream_are_found_by_polling() -> None:
         await write()
         following.cancel()
     assert found == [f"line {n}" for n in range(100)]
-    after = [moment for moment in engine.looked if moment > 20]
+    after = [moment for moment in engine.polled if moment > 20]
     assert after[0] <= 20 + 8
     assert min(later - sooner for sooner, later in pairwise(after) if later > sooner) == 2
 

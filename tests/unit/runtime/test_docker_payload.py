@@ -351,10 +351,10 @@ def test_the_source_address_comes_from_the_kernel() -> None:
 def test_labels_provide_values_omitted_by_podman() -> None:
     config = SandboxConfig(name="p", namespace="n", uid="u", attempt=0)
     of_host = replace(config, network=NamespaceMode.NODE)
-    for one, told in ((config, False), (of_host, True)):
+    for one, expected in ((config, False), (of_host, True)):
         labels = sandbox_labels(one, "root", {})
-        assert on_host_network({"Labels": labels}) is told
-        assert on_host_network({"Config": {"Labels": labels}}) is told
+        assert on_host_network({"Labels": labels}) is expected
+        assert on_host_network({"Config": {"Labels": labels}}) is expected
     assert on_host_network({"Labels": None, "HostConfig": {"NetworkMode": "host"}})
     for once in (False, True):
         made = ContainerConfig(**CONFIG, stdin=True, stdin_once=once)

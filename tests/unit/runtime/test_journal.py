@@ -49,14 +49,14 @@ def test_every_verb_is_a_method_of_the_runtime() -> None:
 
 
 def test_every_changing_call_is_recorded() -> None:
-    looks = {
+    reads = {
         "connect", "close", "ping", "sandbox_status", "container_status", "pod_data",
         "read_volume", "volume_size", "host_path", "termination_message", "image_status",
         "list_images", "dial", "pod_socket", "logs", "stats", "sandbox_stats", "layer_sizes",
         "events", "list", "list_foreign",
     }  # fmt: skip
     every = {name for name in vars(Runtime) if not name.startswith("_")}
-    assert every - looks == {
+    assert every - reads == {
         name for name in vars(_Journaled) if not name.startswith("_") and name != "list"
     }
 
@@ -128,8 +128,8 @@ async def test_a_session_that_cannot_be_opened_is_a_failure() -> None:
     with pytest.raises(ValueError, match="mine"):
         async with runtime.exec_session(made.id, ("sh",), stdin=True):
             raise ValueError("mine")
-    told = [(call.verb, bool(call.error)) for call in journal.calls("u1")[2:]]
-    assert told == [
+    calls = [(call.verb, bool(call.error)) for call in journal.calls("u1")[2:]]
+    assert calls == [
         ("exec", True), ("attach", True), ("copy out", True), ("start", False), ("exec", False),
     ]  # fmt: skip
 

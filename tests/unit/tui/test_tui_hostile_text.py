@@ -71,7 +71,7 @@ def ascii_name(text: str) -> str:
 def test_stripped_text_is_harmless(text: str) -> None:
     for shown in (clean(text), *clean_lines(text), plain_text(text.encode(errors="replace"))):
         assert obeyed(shown) == []
-        # Nothing joins with its neighbour, and no mark lies upon what stands before the text.
+        # Nothing joins with its neighbour, and no mark lies upon what precedes the text.
         assert cell_len(shown) == sum(map(cell_len, shown))
         assert not shown or cell_len(shown[0]) > 0
         assert all(len(letter) <= 1 + MOST_MARKS for letter in letters(shown))

@@ -15,9 +15,9 @@ from podtui.tui.run import theme_folders, theme_for_terminal
 
 def test_paths_are_shown_relative_to_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("HOME", "/home/somebody")
+    monkeypatch.setenv("HOME", "/home/user")
     assert shortened(tmp_path / "static_pods") == "./static_pods"
-    assert shortened(Path("/home/somebody/pods")) == "~/pods"
+    assert shortened(Path("/home/user/pods")) == "~/pods"
     assert shortened(Path("/srv/pods")) == "/srv/pods"
     assert (theme_folders()[0] / "podtui-dark.yaml").is_file()
 

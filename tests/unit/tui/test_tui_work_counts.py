@@ -33,9 +33,9 @@ def test_a_lines_level_is_computed_without_its_chunk(
     lines = LogLines()
     lines.write([b"ERROR it broke", *[b"  at %d" % n for n in range(5)], b"fine", b"  at all"])
     lines.write([b"INFO line %d" % n for n in range(2000)])
-    looked = record_calls(monkeypatch, log_lines, "level_of")
+    calls = record_calls(monkeypatch, log_lines, "level_of")
     levels = [lines.level(n) for n in range(12)]
-    assert len(looked) <= 30
+    assert len(calls) <= 30
     assert levels == [Level.ERROR] * 6 + [Level.UNKNOWN] * 2 + [Level.INFO] * 4
     assert filtered(lines, Level.ERROR) == list(range(6))
 

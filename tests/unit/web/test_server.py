@@ -114,7 +114,7 @@ async def shown(socket: aiohttp.ClientWebSocketResponse, word: bytes) -> bytes:
 
 async def until_no_tabs(served: Served) -> None:
     async with asyncio.timeout(20):
-        while served.pages.tabs:  # noqa: ASYNC110 - the server tells nobody
+        while served.pages.tabs:  # noqa: ASYNC110 - the server sends no notification
             await asyncio.sleep(0.02)
 
 
@@ -325,10 +325,10 @@ async def test_the_page_gets_the_exit_status() -> None:
                 if message.type is WSMsgType.BINARY:
                     seen += message.data
                 else:
-                    told = json.loads(message.data)
+                    notice = json.loads(message.data)
     assert b"last words" in seen
-    assert told["kind"] == "ended"
-    assert "status 3" in told["text"]
+    assert notice["kind"] == "ended"
+    assert "status 3" in notice["text"]
 
 
 async def test_the_number_of_tabs_is_limited() -> None:
@@ -337,8 +337,8 @@ async def test_the_number_of_tabs_is_limited() -> None:
             await first.send_json(SIZE)
             await shown(first, b".")
             async with served.terminal() as second:
-                told = await second.receive_json(timeout=20)
-                assert told["kind"] == "refused"
+                notice = await second.receive_json(timeout=20)
+                assert notice["kind"] == "refused"
                 assert (await second.receive(timeout=20)).type is WSMsgType.CLOSE
         await until_no_tabs(served)
         async with served.terminal() as third:
@@ -432,7 +432,7 @@ async def test_a_missing_program_is_reported() -> None:
     program = Program(["/no/such/program"], ENVIRONMENT)
     async with serving(program) as served, served.terminal() as socket:
         await socket.send_json(SIZE)
-        told = await socket.receive_json(timeout=20)
-    assert told == {
+        notice = await socket.receive_json(timeout=20)
+    assert notice == {
         "kind": "refused", "text": "podtui cannot be started: No such file or directory",
     }  # fmt: skip

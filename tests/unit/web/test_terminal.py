@@ -55,7 +55,7 @@ def alive(pid: int) -> bool:
 async def gone(pid: int) -> None:
     """Wait until a process that was killed, and that is not ours to wait for, has ended."""
     async with asyncio.timeout(20):
-        while alive(pid):  # noqa: ASYNC110 - nobody tells
+        while alive(pid):  # noqa: ASYNC110 - nothing reports it
             await asyncio.sleep(0.01)
 
 

@@ -24,7 +24,7 @@ def node(message: str, status: str = "False", reason: str = "KubeletNotReady") -
 
 
 @pytest.mark.parametrize(
-    ("message", "title", "told"),
+    ("message", "title", "evidence"),
     [
         (f"[{CHECK_PENDING}, {TRIED}]", "no container engine answers", TRIED),
         (f"[container runtime is down, {TRIED}]", "container runtime is down", TRIED),
@@ -34,7 +34,7 @@ def node(message: str, status: str = "False", reason: str = "KubeletNotReady") -
     ],
 )
 def test_a_pod_that_cannot_start_reports_missing_node_conditions(
-    message: str, title: str, told: str
+    message: str, title: str, evidence: str
 ) -> None:
     said = diagnose_waiting(manifest_of(one())[0], node(message))
     assert said is not None
@@ -42,7 +42,7 @@ def test_a_pod_that_cannot_start_reports_missing_node_conditions(
     assert said.title.startswith("It waits for the node n1, which is not ready: ")
     assert title in said.title
     assert "\n" not in said.title
-    assert told in said.evidence[0].text
+    assert evidence in said.evidence[0].text
     assert said.evidence[0].time == "2026-01-01T00:00:00Z"
     assert ("doctor" in said.advice) is ("runtime" in message)
 

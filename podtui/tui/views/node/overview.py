@@ -331,7 +331,7 @@ _MAP_LABEL: Final = 9
 
 
 def cpu_map_lines(found: CpuMap, width: int) -> list[Line]:
-    """Return the lines of the map. CPUs of one core stand together; after 26 users the letters
+    """Return the lines of the map. The CPUs of a core are adjacent; after 26 users the letters
     begin again."""
     marks: dict[int, Span] = {cpu: Span("▒", "muted") for cpu in found.reserved}
     for number, user in enumerate(found.users):

@@ -215,7 +215,7 @@ def test_a_program_using_the_port(ip: str, listening: str, held: bool) -> None:
     nginx = Listener(protocol="TCP", ip=listening, port=8080, process="nginx", pid=12)
     other = Listener(protocol="UDP", ip=listening, port=8080, process="named", pid=13)
     answer = ask(asking("new", port=8080, ip=ip), listeners=(nginx, other))
-    assert answer.admitted, "the kubelet does not look at programs"
+    assert answer.admitted, "the kubelet does not check programs"
     assert [(one.process, one.pid) for one in answer.holders] == ([("nginx", 12)] if held else [])
     assert bool(answer.remarks) is held
     assert answer.leave == ()

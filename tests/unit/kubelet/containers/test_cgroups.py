@@ -97,7 +97,7 @@ def test_the_limit_is_derived_from_the_quota(quota, period, milli):
                 oom_score_adj=750,
             ),
         ),
-        # A limit stands in for the request.
+        # A limit replaces a missing request.
         (
             need(cpu="2"),
             Resources(cpu_shares=2048, cpu_quota=200_000, cpu_period=100_000, oom_score_adj=999),

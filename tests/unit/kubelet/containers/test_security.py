@@ -45,7 +45,7 @@ def test_without_a_security_context():
     [
         ({}, {}, "nobody", ""),
         ({}, {}, "1000", ""),
-        # The kubelet passes on a user alone: the group beside it in an image is not looked at.
+        # The kubelet passes on a user alone: the group beside it in an image is ignored.
         ({}, {}, "1000:1000", "1000"),
         ({}, {}, "nobody:nogroup", "nobody"),
         ({"runAsUser": 5}, {}, "", "5"),

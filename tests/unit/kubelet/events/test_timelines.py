@@ -1,4 +1,4 @@
-"""How a start is told, in plain steps."""
+"""The steps of a start."""
 
 from __future__ import annotations
 
@@ -113,8 +113,8 @@ def test_the_wait_for_readiness_follows_the_startup_probe() -> None:
         found = (shown(started=started, ready=ready),)
         status = structs.replace(pod.status, containerStatuses=found)
         start = timelines.show_status(start, pod, status, t(moment))
-    told = [(s.kind, s.began, s.ended) for s in start.steps[1:]]
-    assert told == [(StepKind.STARTUP, t(1), t(4)), (StepKind.READY, t(4), t(6))]
+    steps = [(s.kind, s.began, s.ended) for s in start.steps[1:]]
+    assert steps == [(StepKind.STARTUP, t(1), t(4)), (StepKind.READY, t(4), t(6))]
 
 
 def test_a_terminated_container_ends_the_wait_for_readiness() -> None:

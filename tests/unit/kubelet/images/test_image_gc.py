@@ -39,7 +39,7 @@ def test_recent_and_used_images_are_kept():
 def test_images_beyond_the_maximum_age():
     images = [known("never"), known("lately", 0, 950), known("long-ago", 0, 10)]
     assert outdated(images, 1000, 0, 0) == (), "switched off"
-    assert outdated(images, 1000, 100, 900) == (), "nobody knows what was used before"
+    assert outdated(images, 1000, 100, 900) == (), "earlier use is unknown"
     assert [one.id for one in outdated(images, 1000, 100, 800)] == ["never", "long-ago"]
 
 
@@ -90,7 +90,7 @@ async def test_pulled_images_are_known_to_the_next_kubelet(tmp_path: Path):
     await again.load()
     assert again.owns(image("ours"))
     assert not again.owns(image("theirs"))
-    assert not again.owns(image("ours", "ours:1", "mine:latest")), "somebody named it since"
+    assert not again.owns(image("ours", "ours:1", "mine:latest")), "it has a new name"
     await again.keep([])
     last = PulledImages(str(tmp_path))
     await last.load()
@@ -178,19 +178,19 @@ async def test_insufficient_space_to_free_is_reported_with_a_count() -> None:
     world = World(host=host)
     async with world.running():
         await world.sleep(1.0)
-        told = await world.events("n1", "FreeDiskSpaceFailed", "ImageGCFailed")
+        events = await world.events("n1", "FreeDiskSpaceFailed", "ImageGCFailed")
         text = (
             "Insufficient free disk space on the node's image filesystem (91% of 100.0 GiB used). "
             "Failed to free sufficient space by deleting unused images (freed 0 bytes). "
             "Investigate disk usage, as it could be used by active images, logs, volumes, or other "
             "data."
         )
-        assert [(e.type, e.reason, e.message) for e in told] == [
+        assert [(e.type, e.reason, e.message) for e in events] == [
             ("Warning", "FreeDiskSpaceFailed", text)
         ]
         await world.sleep(300.0)
-        told = await world.events("n1", "ImageGCFailed")
-        assert [(e.type, e.message) for e in told] == [("Warning", text)]
+        events = await world.events("n1", "ImageGCFailed")
+        assert [(e.type, e.message) for e in events] == [("Warning", text)]
 
 
 @pytest.mark.virtual_time
@@ -200,8 +200,8 @@ async def test_a_disk_of_size_zero_is_ignored() -> None:
     world = World(host=host)
     async with world.running():
         await world.sleep(1.0)
-        told = await world.events("n1", "InvalidDiskCapacity")
-        assert [(e.type, e.message) for e in told] == [
+        events = await world.events("n1", "InvalidDiskCapacity")
+        assert [(e.type, e.message) for e in events] == [
             ("Warning", "invalid capacity 0 on image filesystem")
         ]
 

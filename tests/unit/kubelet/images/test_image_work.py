@@ -57,7 +57,7 @@ async def test_prune_removes_only_images_pulled_by_podtui() -> None:
             (MORE,), pulled.sizeBytes, (),
         )  # fmt: skip
         assert names(world) == {PRESENT}
-        # Somebody else brings it again: then it is theirs.
+        # After another pull outside podtui, podtui does not own it.
         await world.runtime.pull_image(MORE)
         assert not [one for one in (await images.list()).items if one.collectable]
 

@@ -49,7 +49,7 @@ class Disk:
         runtime: Runtime = self.engine  # type: ignore[assignment]
         self.sizes = LayerSizes(runtime, cache, self.clock)
 
-    async def look(self, *running: str, local: bool = True) -> int:
+    async def measure(self, *running: str, local: bool = True) -> int:
         """Return how often the engine was queried so far."""
         await self.sizes.measure(running, local=local)
         return self.engine.asked
@@ -62,7 +62,7 @@ async def test_disk_usage_is_the_layer_and_the_logs(tmp_path: Path) -> None:
     ended = replace(one("ended", log), state=ContainerState.EXITED)
     disk = Disk(one("c", log), one("bare"), one("gone", tmp_path / "no.log"), ended, c=100, bare=7)
     assert not disk.sizes.measured
-    await disk.look("c", "bare", "gone")
+    await disk.measure("c", "bare", "gone")
     assert disk.sizes.measured
     assert disk.sizes.of("c") == LayerSize(layer=100, logs=15)
     assert disk.sizes.of("c").total == 115
@@ -75,34 +75,34 @@ async def test_logs_of_a_remote_engine_are_not_measured(tmp_path: Path) -> None:
     log = tmp_path / "c-json.log"
     log.write_bytes(b"x" * 10)
     disk = Disk(one("c", log), c=100)
-    await disk.look("c", local=False)
+    await disk.measure("c", local=False)
     assert disk.sizes.of("c") == LayerSize(layer=100)
 
 
 async def test_layer_sizes_are_requested_once_per_minute() -> None:
     disk = Disk(c=1)
-    assert await disk.look("c") == 1
+    assert await disk.measure("c") == 1
     await disk.clock.sleep(EVERY - 1)
-    assert await disk.look("c") == 1
+    assert await disk.measure("c") == 1
     await disk.clock.sleep(1)
-    assert await disk.look("c") == 2
+    assert await disk.measure("c") == 2
 
 
 async def test_new_containers_are_measured_sooner() -> None:
     disk = Disk(c=1)
-    assert await disk.look("c") == 1
+    assert await disk.measure("c") == 1
     await disk.clock.sleep(1)
-    assert await disk.look("c", "new") == 1, "at once would be too soon"
+    assert await disk.measure("c", "new") == 1, "at once would be too soon"
     await disk.clock.sleep(10)
-    assert await disk.look() == 1, "nothing is new in fewer"
-    assert await disk.look("c", "new") == 2
+    assert await disk.measure() == 1, "nothing is new in fewer"
+    assert await disk.measure("c", "new") == 2
 
 
 async def test_a_slow_engine_is_asked_less_often() -> None:
     disk = Disk(c=1)
     disk.engine.seconds = 10.0
-    assert await disk.look("c") == 1
+    assert await disk.measure("c") == 1
     await disk.clock.sleep(EVERY * 2)
-    assert await disk.look("c") == 1
+    assert await disk.measure("c") == 1
     await disk.clock.sleep(EVERY * 7)
-    assert await disk.look("c") == 2
+    assert await disk.measure("c") == 2

@@ -1,4 +1,4 @@
-"""A round of looks at a thousand pods, beside which the event loop goes on."""
+"""Measuring a thousand pods does not block the event loop."""
 
 from __future__ import annotations
 

@@ -37,10 +37,10 @@ async def test_the_summary_has_the_fields_of_a_kubelets(tmp_path: Path) -> None:
         await world.until(world.runs("uid-host"))
         await world.sleep(75)
         async with http.get("/stats/summary") as answer:
-            told = await answer.json()
-    assert told["node"]["nodeName"] == "n1"
-    assert told["node"]["memory"]["workingSetBytes"] > 0
-    pods = {one["podRef"]["name"]: one for one in told["pods"]}
+            summary = await answer.json()
+    assert summary["node"]["nodeName"] == "n1"
+    assert summary["node"]["memory"]["workingSetBytes"] > 0
+    pods = {one["podRef"]["name"]: one for one in summary["pods"]}
     web = pods["web-n1"]
     assert web["podRef"] == {"name": "web-n1", "namespace": "default", "uid": UID}
     assert [one["name"] for one in web["containers"]] == ["a", "b"]

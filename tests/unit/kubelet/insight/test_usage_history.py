@@ -1,4 +1,4 @@
-"""What was used, kept for who looks later: close points, coarser ones, and on disk."""
+"""The history of usage: recent points, older and coarser ones, and the file."""
 
 from __future__ import annotations
 
@@ -79,10 +79,10 @@ def test_coarse_points_keep_the_peak_of_their_interval() -> None:
     for second in range(0, 7200, 10):
         history.add(T0 + second, KEY, values(900 if second == 610 else 5, NOT_MEASURED))
     points = history.points(KEY, T0, 86400)
-    told = dict(zip(points.times, points.columns[0], strict=True))
-    assert told[T0] == 5
-    assert told[T0 + 600] == 900
-    assert told[T0 + 1200] == 5
+    recorded = dict(zip(points.times, points.columns[0], strict=True))
+    assert recorded[T0] == 5
+    assert recorded[T0 + 600] == 900
+    assert recorded[T0 + 1200] == 5
     assert all(math.isnan(value) for value in points.columns[1])
 
 
@@ -273,7 +273,7 @@ def test_the_table_keeps_new_rows_and_drops_old_ones(tmp_path: Path) -> None:
 # --- in the kubelet
 
 
-async def told(world: World, **query: object) -> PodInsight:
+async def usage_insight(world: World, **query: object) -> PodInsight:
     asked = InsightQuery(part=InsightPart.USAGE, **query)  # type: ignore[arg-type]
     found = await world.kubelet.insights.insight("default", "web-n1", asked)
     assert found is not None
@@ -290,7 +290,7 @@ async def test_usage_is_scanned_continuously_only_on_a_local_engine(
         world.add(pod("web-n1", UID))
         await world.until(world.runs(UID))
         await world.sleep(65)
-        found = await told(world)
+        found = await usage_insight(world)
     assert [len(series.times) >= 6 for series in found.usage] == ([True] if local else [])
 
 
@@ -301,7 +301,7 @@ async def test_disk_and_network_rates_appear_after_the_second_scan() -> None:
         world.add(pod("web-n1", UID))
         await world.until(world.runs(UID))
         await world.sleep(85)
-        found = await told(world)
+        found = await usage_insight(world)
     (series,) = found.usage
     for values_of in (series.read, series.written, found.network.received, found.network.sent):
         assert values_of[0] is None
@@ -317,7 +317,7 @@ async def test_a_host_network_pod_reports_why_it_has_no_network_figures() -> Non
         world.add(pod("web-n1", UID, hostNetwork=True))
         await world.until(world.runs(UID))
         await world.sleep(45)
-        found = await told(world)
+        found = await usage_insight(world)
     assert found.network.times == ()
     assert found.unmeasured == {
         "network": "the pod is on the node's network, whose traffic is not its own"
@@ -333,7 +333,7 @@ async def test_a_restarted_container_produces_no_rate_spike() -> None:
         await world.sleep(300)
         world.runtime.kill(world.containers(UID)[0].id, 1)
         await world.sleep(60)
-        (series,) = (await told(world)).usage
+        (series,) = (await usage_insight(world)).usage
     assert all(0 <= value <= 50 for value in series.cpu)
     assert all(value is None or 0 <= value <= 32 * 1024 for value in series.written)
     assert None in series.written[1:]
@@ -346,9 +346,9 @@ async def test_a_waiter_gets_the_next_point() -> None:
         world.add(pod("web-n1", UID))
         await world.until(world.runs(UID))
         await world.sleep(30)
-        first = await told(world)
+        first = await usage_insight(world)
         began = world.clock.monotonic()
-        later = await told(world, seen=first.version, wait=30.0)
+        later = await usage_insight(world, seen=first.version, wait=30.0)
         assert world.clock.monotonic() - began <= SPACING + 1
         assert later.usage[0].times[-1] > first.usage[0].times[-1]
         asked = InsightQuery(part=InsightPart.USAGE, seen=later.version, wait=3.0)

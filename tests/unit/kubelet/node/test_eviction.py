@@ -23,10 +23,10 @@ def memory(available: int, capacity: int = 1000) -> dict[str, Observation]:
     return {"memory.available": Observation(available, capacity)}
 
 
-def after(*looks: tuple[float, int], thresholds: tuple[Threshold, ...] = (HARD,)) -> Pressure:
+def after(*samples: tuple[float, int], thresholds: tuple[Threshold, ...] = (HARD,)) -> Pressure:
     """Return the pressure after observations (second, available memory)."""
     state = Pressure()
-    for now, available in looks:
+    for now, available in samples:
         state = advance(state, thresholds, memory(available), now=now, transition=PERIOD)
     return state
 
@@ -54,7 +54,7 @@ def test_a_soft_threshold_sets_the_condition_and_is_due_after_its_grace_period()
     assert after((0, 150), thresholds=soft).conditions == ("MemoryPressure",)
     assert after((0, 150), (29, 150), thresholds=soft).due == ()
     assert after((0, 150), (30, 150), thresholds=soft).due == soft
-    assert after((0, 150), (20, 250), (30, 150), thresholds=soft).due == (), "it began anew"
+    assert after((0, 150), (20, 250), (30, 150), thresholds=soft).due == (), "the grace period starts again"
 
 
 def test_a_minimum_reclaim_keeps_it_due():
@@ -85,11 +85,11 @@ def test_every_signal_has_its_condition():
     assert state.conditions == ("MemoryPressure", "DiskPressure", "PIDPressure")
 
 
-LOOKS = st.lists(st.tuples(st.integers(1, 200), st.integers(0, 400)), min_size=1, max_size=30)
+SAMPLES = st.lists(st.tuples(st.integers(1, 200), st.integers(0, 400)), min_size=1, max_size=30)
 
 
-@given(LOOKS, st.sampled_from([HARD, SOFT]), st.integers(0, 60))
-def test_pressure_agrees_with_a_simple_model(looks, threshold, reclaim):
+@given(SAMPLES, st.sampled_from([HARD, SOFT]), st.integers(0, 60))
+def test_pressure_agrees_with_a_simple_model(samples, threshold, reclaim):
     """Compared with a simple model after each observation."""
     limit = int(threshold.value)
     one = Threshold(
@@ -102,7 +102,7 @@ def test_pressure_agrees_with_a_simple_model(looks, threshold, reclaim):
     since: float | None = None
     last: float | None = None
     was_due = False
-    for pause, available in looks:
+    for pause, available in samples:
         now += pause
         pressed = available < limit or (was_due and available < limit + reclaim)
         since = (now if since is None else since) if pressed else None

@@ -43,7 +43,7 @@ def hooked(
     return container(name, command=("sh", "-c", FOREVER), lifecycle=hooks, **fields)
 
 
-async def told(world: World) -> list[tuple[str, str, str]]:
+async def pod_events(world: World) -> list[tuple[str, str, str]]:
     return [(e.type, e.reason, e.message) for e in await world.events("web-n1")]
 
 
@@ -64,7 +64,7 @@ async def test_post_start_that_fails() -> None:
             if reason not in reasons:
                 reasons.append(reason)
         assert reasons[-2:] == ["PostStartHookError", "CrashLoopBackOff"]
-        events = await told(world)
+        events = await pod_events(world)
         start = [
             ("Normal", "Pulled"),
             ("Normal", "Created"),
@@ -157,7 +157,7 @@ async def test_a_successful_post_start_is_not_reported() -> None:
         await world.until(lambda: world.phase() == "Running", 5.0)
         world.remove(UID)
         await world.until(world.gone(UID), 3.0)
-        assert [reason for _, reason, _ in await told(world)] == [
+        assert [reason for _, reason, _ in await pod_events(world)] == [
             "Pulled",
             "Created",
             "Started",
@@ -178,7 +178,7 @@ async def test_pre_stop_runs_before_the_signal() -> None:
         took = await world.until(lambda: not world.running_containers(UID))
         assert 3.9 < took < 5.0
         await world.until(world.gone(UID), 2.0)
-        assert (await told(world))[-1] == ("Normal", "Killing", "Stopping container c")
+        assert (await pod_events(world))[-1] == ("Normal", "Killing", "Stopping container c")
 
 
 async def test_pre_stop_is_limited_by_the_grace_period() -> None:
@@ -193,7 +193,7 @@ async def test_pre_stop_is_limited_by_the_grace_period() -> None:
         world.remove(UID)
         took = await world.until(lambda: not world.running_containers(UID))
         assert 6.5 < took < 8.0
-        assert "FailedPreStopHook" not in [reason for _, reason, _ in await told(world)]
+        assert "FailedPreStopHook" not in [reason for _, reason, _ in await pod_events(world)]
 
 
 async def test_a_failed_pre_stop_is_only_reported() -> None:
@@ -204,7 +204,7 @@ async def test_a_failed_pre_stop_is_only_reported() -> None:
         await world.until(world.runs(UID))
         world.remove(UID)
         await world.until(world.gone(UID), 3.0)
-        assert (await told(world))[-2:] == [
+        assert (await pod_events(world))[-2:] == [
             ("Normal", "Killing", "Stopping container c"),
             ("Warning", "FailedPreStopHook", "PreStopHook failed"),
         ]
@@ -318,7 +318,7 @@ async def test_a_stop_signal_without_its_feature_gate_is_reported_as_ignored() -
         assert config_of(world).stop_signal == ""
         await world.sleep(1.0)
         assert (await world.status()).containerStatuses[0].stopSignal == ""
-        assert ("Warning", "NotSupported", NO_SIGNALS) in await told(world)
+        assert ("Warning", "NotSupported", NO_SIGNALS) in await pod_events(world)
 
 
 async def test_a_stop_signal_with_its_feature_gate_reaches_the_engine() -> None:
@@ -329,7 +329,7 @@ async def test_a_stop_signal_with_its_feature_gate_reaches_the_engine() -> None:
         assert config_of(world).stop_signal == "SIGUSR1"
         await world.sleep(1.0)
         assert (await world.status()).containerStatuses[0].stopSignal == "SIGUSR1"
-        assert "NotSupported" not in [reason for _, reason, _ in await told(world)]
+        assert "NotSupported" not in [reason for _, reason, _ in await pod_events(world)]
 
 
 def config_of(world: World) -> ContainerConfig:

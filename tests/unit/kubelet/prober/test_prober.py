@@ -529,7 +529,7 @@ async def test_a_crashed_handler_does_not_end_the_others() -> None:
         ) -> ProbeOutcome:
             outcome = await super().run(pod, container, container_id, probe)
             if container.name == "c":
-                raise EngineError("nobody expected this")
+                raise EngineError("an unexpected error")
             return outcome
 
     world = World()

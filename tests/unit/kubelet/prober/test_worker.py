@@ -16,7 +16,7 @@ UID = "uid-web-n1"
 RULES = Rules(period=10, initial_delay=25)
 
 
-def told(
+def reported(
     state: ProbeState | None = None,
     newest: ObservedContainer | None = None,
     *,
@@ -38,37 +38,37 @@ def told(
 
 
 def test_the_next_tick_is_the_next_run() -> None:
-    assert (told().nextIn, told().state) == (4.0, "")
+    assert (reported().nextIn, reported().state) == (4.0, "")
 
 
 @pytest.mark.parametrize(
     ("age", "due_in", "expected"), [(0, 0, 30), (1, 4, 24), (20, 4, 14), (21, 4, 4), (24, 9, 9)]
 )
 def test_no_probe_runs_before_the_initial_delay(age: float, due_in: float, expected: float) -> None:
-    found = told(age=age, due_in=due_in)
+    found = reported(age=age, due_in=due_in)
     assert (found.nextIn, found.state) == (expected, "initial delay")
 
 
 def test_a_final_result_is_not_probed_again() -> None:
     passed = ProbeState(kind=ProbeKind.STARTUP, held=True, result=ProbeResult.SUCCESS)
     failed = ProbeState(kind=ProbeKind.LIVENESS, held=True, result=ProbeResult.FAILURE)
-    assert (told(passed).nextIn, told(passed).state) == (None, "passed")
-    assert (told(failed).nextIn, told(failed).state) == (None, "failed")
+    assert (reported(passed).nextIn, reported(passed).state) == (None, "passed")
+    assert (reported(failed).nextIn, reported(failed).state) == (None, "failed")
 
 
 def test_the_reason_why_a_probe_does_not_run_is_reported() -> None:
-    assert told(newest=down()).state == "not running"
-    assert told(started=False).state == "waits for startup"
-    assert told(due_in=None).state == "stopped"
+    assert reported(newest=down()).state == "not running"
+    assert reported(started=False).state == "waits for startup"
+    assert reported(due_in=None).state == "stopped"
     startup = ProbeState(kind=ProbeKind.STARTUP)
-    assert told(startup, started=False).state == ""
+    assert reported(startup, started=False).state == ""
 
 
 def test_the_streak_is_compared_with_its_threshold() -> None:
     state = ProbeState(kind=ProbeKind.READINESS, last=ProbeResult.FAILURE, in_row=2)
-    assert (told(state).inRow, told(state).threshold) == (2, 3)
+    assert (reported(state).inRow, reported(state).threshold) == (2, 3)
     state = ProbeState(kind=ProbeKind.READINESS, last=ProbeResult.SUCCESS, in_row=1)
-    assert (told(state).inRow, told(state).threshold) == (1, 1)
+    assert (reported(state).inRow, reported(state).threshold) == (1, 1)
 
 
 def test_the_first_lines_of_the_output_are_kept() -> None:
@@ -126,8 +126,8 @@ async def test_a_manual_run_does_not_count() -> None:
             run = await world.kubelet.insights.run_probe("default", "web-n1", "app", "Liveness")
             assert (run.verdict, run.output) == ("failure", "dead")
         await world.sleep(60)
-        (told,) = (await insight(world)).probes
-        assert (told.inRow, told.history) == (0, ())
+        (found,) = (await insight(world)).probes
+        assert (found.inRow, found.history) == (0, ())
         assert not await world.events("web-n1", "Unhealthy", "Killing")
 
 
@@ -138,7 +138,7 @@ async def test_an_impossible_manual_run_is_refused_with_a_reason() -> None:
         world.add(pod("web-n1", UID, container("app", livenessProbe=probed("true"))))
         await world.until(world.runs(UID))
         ask = world.kubelet.insights.run_probe
-        with pytest.raises(LookupError, match='pods "nobody" not found'):
-            await ask("default", "nobody", "app", "Liveness")
+        with pytest.raises(LookupError, match='pods "missing" not found'):
+            await ask("default", "missing", "app", "Liveness")
         with pytest.raises(LookupError, match="has no Readiness probe"):
             await ask("default", "web-n1", "app", "Readiness")

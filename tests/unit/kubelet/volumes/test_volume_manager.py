@@ -370,7 +370,7 @@ async def test_obsolete_file_writes_are_not_retried() -> None:
         before = world.calls
         await world.sleep(50)
         assert world.calls["write_volume"] == 1
-        assert world.calls["list"] - before["list"] < 20, "the pod is not looked at all the time"
+        assert world.calls["list"] - before["list"] < 20, "the pod is not read all the time"
 
 
 async def test_another_volume_under_the_same_uid_is_set_up_again() -> None:
@@ -389,7 +389,7 @@ async def test_another_volume_under_the_same_uid_is_set_up_again() -> None:
         assert await world.until(world.runs(UID)) < 0.2
         before = world.calls["list"]
         await world.sleep(50)
-        assert world.calls["list"] - before < 20, "the pod is not looked at all the time"
+        assert world.calls["list"] - before < 20, "the pod is not read all the time"
 
 
 # --- images
@@ -457,8 +457,8 @@ async def test_an_image_that_cannot_be_unpacked() -> None:
         assert event.involvedObject.fieldPath == "spec.containers{c}"
 
 
-@pytest.mark.parametrize(("strict", "looks"), [(False, 1), (True, 4)])
-async def test_only_strict_checks_images_in_every_sync(strict: bool, looks: int) -> None:
+@pytest.mark.parametrize(("strict", "checks"), [(False, 1), (True, 4)])
+async def test_only_strict_checks_images_in_every_sync(strict: bool, checks: int) -> None:
     world = World(strict=strict)
     async with world.running():
         world.add(pod("web-n1", "", mounting("img"), volumes=(IMAGE,)))
@@ -466,7 +466,7 @@ async def test_only_strict_checks_images_in_every_sync(strict: bool, looks: int)
         await world.sleep(1)
         before = world.calls["image_status"]
         await world.sleep(185)
-        assert world.calls["image_status"] - before == looks - 1
+        assert world.calls["image_status"] - before == checks - 1
 
 
 async def test_the_image_of_a_mounted_image_volume_is_kept() -> None:

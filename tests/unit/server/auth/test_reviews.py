@@ -294,8 +294,8 @@ async def test_refused_token_requests(
 async def test_no_token_without_an_account_or_for_a_foreign_pod(
     world: TlsWorld, admin: aiohttp.ClientSession
 ) -> None:
-    found = await post(admin, TOKEN.replace("robot", "nobody"), {})
-    assert found["message"] == 'serviceaccounts "nobody" not found'
+    found = await post(admin, TOKEN.replace("robot", "missing"), {})
+    assert found["message"] == 'serviceaccounts "missing" not found'
     web = await world.served.store.put("pods", pod("web"))
     bound = {"kind": "Pod", "apiVersion": "v1", "name": "web"}
     found = await post(admin, TOKEN, {"boundObjectRef": bound})

@@ -222,7 +222,7 @@ async def test_health_checks_are_counted(monkeypatch: pytest.MonkeyPatch) -> Non
         assert value(after, "kubernetes_healthcheck", **checked) == 1
         grown = [value(body, total, status="success", **checked) for body in (before, after)]
         assert grown[1] - grown[0] == 1
-        monkeypatch.setattr(SyncLoop, "health", lambda self: (False, "it stands still"))
+        monkeypatch.setattr(SyncLoop, "health", lambda self: (False, "it is stuck"))
         assert not figures.healthy()[0]
         failed = figures.sli_prometheus()
         assert value(failed, "kubernetes_healthcheck", **checked) == 0

@@ -28,7 +28,7 @@ IMAGE = NodeImage(id="sha256:a", names=("a:1",), sizeBytes=5)
 
 
 @dataclass
-class Keeper:
+class Images:
     """Returns scripted results; ``problem`` is raised by every call."""
 
     problem: Exception | None = None
@@ -71,8 +71,8 @@ class Keeper:
 
 
 @asynccontextmanager
-async def client_of(tmp_path: Path, keeper: Keeper) -> AsyncGenerator[UnixClient]:
-    async with serving(tmp_path / "s.sock", extra_routes=ImageRoutes(keeper).routes()):
+async def client_of(tmp_path: Path, images: Images) -> AsyncGenerator[UnixClient]:
+    async with serving(tmp_path / "s.sock", extra_routes=ImageRoutes(images).routes()):
         client = UnixClient(tmp_path / "s.sock")
         try:
             yield client
@@ -82,10 +82,10 @@ async def client_of(tmp_path: Path, keeper: Keeper) -> AsyncGenerator[UnixClient
 
 @pytest.mark.parametrize("engine", ["up", "down"])
 async def test_images_are_listed_while_an_engine_is_available(tmp_path: Path, engine: str) -> None:
-    keeper = Keeper(EngineUnavailable("no engine") if engine == "down" else None)
+    images = Images(EngineUnavailable("no engine") if engine == "down" else None)
     connector = aiohttp.UnixConnector(str(tmp_path / "s.sock"))
     async with (
-        serving(tmp_path / "s.sock", extra_routes=ImageRoutes(keeper).routes()),
+        serving(tmp_path / "s.sock", extra_routes=ImageRoutes(images).routes()),
         aiohttp.ClientSession("http://podtui", connector=connector) as http,
         http.get(PATH) as response,
     ):
@@ -98,10 +98,10 @@ async def test_images_are_listed_while_an_engine_is_available(tmp_path: Path, en
 
 
 async def test_an_image_is_removed_by_its_id(tmp_path: Path) -> None:
-    keeper = Keeper()
-    async with client_of(tmp_path, keeper) as client:
+    images = Images()
+    async with client_of(tmp_path, images) as client:
         await client.remove_image("sha256:a")
-    assert keeper.removed == ["sha256:a"]
+    assert images.removed == ["sha256:a"]
 
 
 @pytest.mark.parametrize(
@@ -115,23 +115,23 @@ async def test_an_image_is_removed_by_its_id(tmp_path: Path) -> None:
 async def test_a_refused_removal_has_a_reason(
     tmp_path: Path, problem: Exception, code: int
 ) -> None:
-    async with client_of(tmp_path, Keeper(problem)) as client:
+    async with client_of(tmp_path, Images(problem)) as client:
         with pytest.raises(ApiError, match=str(problem)) as caught:
             await client.remove_image("sha256:a")
     assert caught.value.code == code
 
 
 async def test_prune_lists_removed_and_kept_images(tmp_path: Path) -> None:
-    async with client_of(tmp_path, Keeper()) as client:
+    async with client_of(tmp_path, Images()) as client:
         pruned = await client.prune_images()
     assert pruned == PrunedImages(removed=("a:1",), sizeBytes=5, kept=("b:1: in use",))
 
 
 async def test_a_pull_streams_its_steps_and_then_its_image(tmp_path: Path) -> None:
-    keeper = Keeper()
-    async with client_of(tmp_path, keeper) as client:
+    images = Images()
+    async with client_of(tmp_path, images) as client:
         steps = [step async for step in client.pull_image("localhost:5000/a/b:1")]
-    assert keeper.pulled == ["localhost:5000/a/b:1"]
+    assert images.pulled == ["localhost:5000/a/b:1"]
     assert [(step.current, step.total) for step in steps] == [(1, 4), (4, 4), (0, 0)]
     assert [step.image for step in steps] == [None, None, IMAGE]
 
@@ -144,36 +144,36 @@ async def test_a_pull_streams_its_steps_and_then_its_image(tmp_path: Path) -> No
     ],
 )
 async def test_a_failed_pull_has_a_reason(tmp_path: Path, problem: Exception, words: str) -> None:
-    async with client_of(tmp_path, Keeper(problem)) as client:
+    async with client_of(tmp_path, Images(problem)) as client:
         with pytest.raises(ApiError, match=words):
             async for _ in client.pull_image("a:1"):
                 pass
 
 
 async def test_an_invalid_name_is_refused_before_the_pull(tmp_path: Path) -> None:
-    keeper = Keeper()
-    async with client_of(tmp_path, keeper) as client:
+    images = Images()
+    async with client_of(tmp_path, images) as client:
         with pytest.raises(ApiError, match="no name of an image") as caught:
             async for _ in client.pull_image("Not An Image"):
                 pass
-    assert (caught.value.code, keeper.pulled) == (400, [])
+    assert (caught.value.code, images.pulled) == (400, [])
 
 
 async def test_a_disconnecting_client_cancels_the_pull(tmp_path: Path) -> None:
-    keeper = Keeper(endless=True)
-    async with client_of(tmp_path, keeper) as client:
+    images = Images(endless=True)
+    async with client_of(tmp_path, images) as client:
         steps = client.pull_image("a:1")
         assert (await anext(steps)).current == 1
         await steps.aclose()
         async with asyncio.timeout(10):
-            await keeper.given_up.wait()
+            await images.given_up.wait()
 
 
 async def test_an_interrupted_pull_stream_is_an_error(tmp_path: Path) -> None:
-    keeper = Keeper(endless=True)
+    images = Images(endless=True)
     client = UnixClient(tmp_path / "s.sock")
     try:
-        async with serving(tmp_path / "s.sock", extra_routes=ImageRoutes(keeper).routes()):
+        async with serving(tmp_path / "s.sock", extra_routes=ImageRoutes(images).routes()):
             steps = client.pull_image("a:1")
             assert (await anext(steps)).current == 1
         with pytest.raises(AgentUnavailable):

@@ -31,14 +31,14 @@ from podtui.store import open_store
 
 pytestmark = pytest.mark.virtual_time
 
-TOLD = PodInsight(
+INSIGHT = PodInsight(
     time=5.0,
     version="p1",
     starts=(PodStart(uid="u", began="2026-01-01T00:00:00Z"),),
     probes=(ProbeReport(container="app", probe="Readiness", nextIn=2.5),),
     usage=(UsageSeries(container="app", times=(1.0,), cpu=(12.5,), memory=(4096,), read=(None,)),),
     network=NetworkSeries(times=(1.0,), received=(8.0,), sent=(None,)),
-    unmeasured={"disk": "nobody counts"},
+    unmeasured={"disk": "not counted"},
 )
 
 
@@ -64,7 +64,7 @@ class FakeInsights:
             return None
         if name != "web":
             raise LookupError(f'pods "{name}" not found')
-        return TOLD if query.seen != TOLD.version else None
+        return INSIGHT if query.seen != INSIGHT.version else None
 
     async def node(self, query: InsightQuery) -> NodeInsight | None:
         return NODE if query.seen != NODE.version else None
@@ -95,12 +95,12 @@ async def client(tmp_path: Path, insights: FakeInsights) -> AsyncIterator[UnixCl
 
 
 async def test_probes_and_usage_are_returned_unchanged(client: UnixClient) -> None:
-    assert await client.insight("default", "web") == TOLD
+    assert await client.insight("default", "web") == INSIGHT
 
 
 async def test_a_known_version_is_not_sent_again(client: UnixClient) -> None:
     assert await client.insight("default", "web", InsightQuery(seen="p1")) is None
-    assert await client.insight("default", "web", InsightQuery(seen="p0")) == TOLD
+    assert await client.insight("default", "web", InsightQuery(seen="p0")) == INSIGHT
     assert await client.node_insight() == NODE
     assert await client.node_insight(InsightQuery(seen="n1")) is None
 
@@ -150,8 +150,8 @@ async def test_a_probe_is_run_by_its_container_and_kind(client: UnixClient) -> N
 
 
 async def test_missing_objects_are_reported(client: UnixClient) -> None:
-    with pytest.raises(ApiError, match='pods "nobody" not found') as refused:
-        await client.insight("default", "nobody")
+    with pytest.raises(ApiError, match='pods "missing" not found') as refused:
+        await client.insight("default", "missing")
     assert refused.value.code == 404
     with pytest.raises(ApiError, match="has no Liveness probe") as refused:
         await client.run_probe("default", "web", "app", "Liveness")
@@ -167,5 +167,5 @@ async def test_a_probe_must_be_named(client: UnixClient) -> None:
 async def test_timelines_are_encoded_as_objects(client: UnixClient) -> None:
     assert (await client.get(Timeline, "default", "web")).metadata.name == "web"
     with pytest.raises(ApiError) as refused:
-        await client.get(Timeline, "default", "nobody")
+        await client.get(Timeline, "default", "missing")
     assert refused.value.code == 404

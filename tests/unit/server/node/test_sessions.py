@@ -317,7 +317,7 @@ async def test_unknown_streams_are_reset(
         await peer.until(reset=7)
         await peer.until(reset=2)
         assert 5 not in peer.reset
-        await socket.send_bytes(peer.spdy.data(99, b"for nobody"))
+        await socket.send_bytes(peer.spdy.data(99, b"for no stream"))
         await socket.send_bytes(b"\x80\x02 this is not SPDY")
         assert await received(socket) == []
     assert "broke off: a frame of " in caplog.text

@@ -26,27 +26,27 @@ spec: {containers: [{name: c, image: "busybox:1"}]}
 """
 
 
-class Judge:
-    """Returns the test's verdict for every pod."""
+class ScriptedSimulator:
+    """Returns the same answer for every pod."""
 
     def __init__(self) -> None:
         self.asked: list[Pod] = []
-        self.says: dict[str, Any] = {"admitted": True}
+        self.answer: dict[str, Any] = {"admitted": True}
 
     async def __call__(self, pod: Pod) -> WhatIf:
         self.asked.append(pod)
         meta = ObjectMeta(name=pod.metadata.name, namespace=pod.metadata.namespace)
-        return WhatIf(metadata=meta, **self.says)
+        return WhatIf(metadata=meta, **self.answer)
 
 
 @pytest.fixture
-def judge() -> Judge:
-    return Judge()
+def simulator() -> ScriptedSimulator:
+    return ScriptedSimulator()
 
 
 @pytest.fixture
-async def http(judge: Judge, tmp_path: Path) -> AsyncIterator[aiohttp.ClientSession]:
-    routes = WhatIfRoutes(judge, partial(read_manifest, "/m/what-if.yaml", node_name="n1")).routes()
+async def http(simulator: ScriptedSimulator, tmp_path: Path) -> AsyncIterator[aiohttp.ClientSession]:
+    routes = WhatIfRoutes(simulator, partial(read_manifest, "/m/what-if.yaml", node_name="n1")).routes()
     connector = aiohttp.UnixConnector(str(tmp_path / "s.sock"))
     async with (
         serving(tmp_path / "s.sock", extra_routes=routes),
@@ -68,8 +68,8 @@ async def test_json_is_read_as_well(http: aiohttp.ClientSession) -> None:
     assert (await post(http, ASK, json.dumps(body), 200))["admitted"] is True
 
 
-async def test_a_rejection_has_its_reasons(http: aiohttp.ClientSession, judge: Judge) -> None:
-    judge.says = {
+async def test_a_rejection_has_its_reasons(http: aiohttp.ClientSession, simulator: ScriptedSimulator) -> None:
+    simulator.answer = {
         "admitted": False,
         "reason": "NodePorts",
         "message": "Predicate NodePorts failed",
@@ -83,7 +83,7 @@ async def test_a_rejection_has_its_reasons(http: aiohttp.ClientSession, judge: J
     }
     whole = await post(http, ASK, MANIFEST, 200)
     assert (whole["kind"], whole["reason"]) == ("WhatIf", "NodePorts")
-    assert judge.asked[0].metadata.name == "web-n1"
+    assert simulator.asked[0].metadata.name == "web-n1"
     assert whole["holders"][1] == {"port": 81, "protocol": "TCP", "process": "nginx", "pid": 12}
 
 
@@ -97,14 +97,14 @@ async def test_a_rejection_has_its_reasons(http: aiohttp.ClientSession, judge: J
     ],
 )  # fmt: skip
 async def test_invalid_what_if_requests(
-    http: aiohttp.ClientSession, judge: Judge, path: str, body: str, code: int, words: str
+    http: aiohttp.ClientSession, simulator: ScriptedSimulator, path: str, body: str, code: int, words: str
 ) -> None:
     answer = await post(http, path, body, code)
     assert words in answer["message"]
-    assert judge.asked == []
+    assert simulator.asked == []
 
 
-async def test_missing_config_maps_are_ignored(http: aiohttp.ClientSession, judge: Judge) -> None:
+async def test_missing_config_maps_are_ignored(http: aiohttp.ClientSession, simulator: ScriptedSimulator) -> None:
     body = MANIFEST.replace('"busybox:1"', '"busybox:1", envFrom: [{configMapRef: {name: a}}]')
     await post(http, ASK, body, 200)
-    assert judge.asked
+    assert simulator.asked

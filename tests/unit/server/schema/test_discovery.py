@@ -122,11 +122,11 @@ async def test_verbose_health(served: Served, http: aiohttp.ClientSession) -> No
         assert await response.text() == (
             "[+]ping ok\n[+]log ok\n[+]syncloop ok\nreadyz check passed\n"
         )
-    served.kubelet.health = (False, "it stands still")
+    served.kubelet.health = (False, "it is stuck")
     async with http.get("/livez?verbose&exclude=ping") as response:
         assert response.status == 500
         assert await response.text() == (
-            "[+]ping excluded: ok\n[+]log ok\n[-]syncloop failed: it stands still\n"
+            "[+]ping excluded: ok\n[+]log ok\n[-]syncloop failed: it is stuck\n"
             "livez check failed\n"
         )
 

@@ -62,11 +62,11 @@ async def test_tls_before_1_2_is_refused(tmp_path: Path) -> None:
 
 async def test_accepted_credentials(tmp_path: Path) -> None:
     async with tls_world(tmp_path) as world:
-        async with world.client("") as nobody:
+        async with world.client("") as anonymous:
             for path in ("/healthz", "/livez", "/readyz", "/version"):
-                assert (await ask(nobody, path))[0] == 200
+                assert (await ask(anonymous, path))[0] == 200
             for path in ("/api", "/apis", "/api/v1/pods", "/pods", "/healthz/ping", "/nowhere"):
-                assert await ask(nobody, path) == (401, "Unauthorized")
+                assert await ask(anonymous, path) == (401, "Unauthorized")
         right = world.pki.token
         for wrong in ("x", right[:-1], right + "x", right.swapcase(), "é", "a.b.c"):
             async with world.client(wrong) as client:

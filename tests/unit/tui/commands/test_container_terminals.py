@@ -32,7 +32,7 @@ class Echo:
 
     def __init__(self) -> None:
         self.queue: asyncio.Queue[bytes | None] = asyncio.Queue()
-        self.told = b""
+        self.sent = b""
         self.sizes: list[tuple[int, int]] = []
         self.ended = False
 
@@ -42,7 +42,7 @@ class Echo:
             yield "stdout", data
 
     async def write(self, data: bytes) -> None:
-        self.told += data
+        self.sent += data
         await self.queue.put(None if data.endswith(b".") else data)
 
     @property
@@ -89,7 +89,7 @@ async def test_keys_and_output_are_passed_on_unchanged(terminal: tuple[int, int]
         await shown(master, b"\x03\x1b[A")
         os.write(master, b".")
         assert await talking == SessionResult(typed=True)
-    assert session.told == b"\x03\x1b[A."
+    assert session.sent == b"\x03\x1b[A."
     assert session.sizes == [(99, 33)]
     assert termios.tcgetattr(slave) == before, "the terminal is as it was"
 
@@ -109,7 +109,7 @@ async def test_detach_keys_detach_and_are_not_passed_on(terminal: tuple[int, int
         await shown(master, b"ab")
         os.write(master, b"\x11")
         assert await talking == SessionResult(typed=True, left=True)
-    assert session.told == b"\nab"
+    assert session.sent == b"\nab"
     assert session.sizes == []
 
 
@@ -223,7 +223,7 @@ def test_a_transfer_has_two_sides(text: str, transfer: Transfer) -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["", ":/a", "a b", ":/a :/b", ":a b", "a b :/c", "'a :/b", ":/a ~nobody-of-that-name"]
+    "text", ["", ":/a", "a b", ":/a :/b", ":a b", "a b :/c", "'a :/b", ":/a ~no-such-user"]
 )
 def test_invalid_transfers_are_refused_with_a_message(text: str) -> None:
     assert transfer_problem(text)

@@ -388,13 +388,13 @@ def test_a_pipe_held_by_a_child_is_closed(
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         gc.collect(0)  # garbage of other tests
-    with warnings.catch_warnings(record=True) as told:
+    with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         outcome, printed = asyncio.run(run("sh", "-c", "setsid sleep 300 & echo $!"))
         gc.collect(0)
     os.kill(int(printed), signal.SIGKILL)
     assert outcome == Outcome(0)
-    assert [str(one.message) for one in told] == []
+    assert [str(one.message) for one in caught] == []
 
 
 # --- the examples

@@ -42,7 +42,7 @@ def failed() -> Pod:
     return pod("web", CRASHED, phase="Failed")
 
 
-def told(*steps: tuple[float, Pod | None]) -> list[str]:
+def notified(*steps: tuple[float, Pod | None]) -> list[str]:
     """Return the notifications for a sequence of states, the first being the initial one."""
     book = AlertTracker()
     kinds: list[str] = []
@@ -54,54 +54,54 @@ def told(*steps: tuple[float, Pod | None]) -> list[str]:
 
 
 def test_existing_states_are_not_notified() -> None:
-    assert told((0, looping()), (1, looping())) == []
-    assert told((0, failed())) == []
-    assert told((0, running()), (100, running())) == []
+    assert notified((0, looping()), (1, looping())) == []
+    assert notified((0, failed())) == []
+    assert notified((0, running()), (100, running())) == []
 
 
 def test_a_crash_loop_is_notified_once() -> None:
     turn = [(1.0, looping()), (11.0, running()), (12.0, crashed()), (13.0, looping())]
     later = [(now + 20, seen) for now, seen in turn]
-    assert told((0, running()), *turn, *later) == ["crashLoop"]
+    assert notified((0, running()), *turn, *later) == ["crashLoop"]
 
 
 def test_recovery_is_notified_after_it_lasted() -> None:
     before = [(0.0, running()), (1.0, looping()), (10.0, running())]
-    assert told(*before, (9 + READY_SECONDS, running())) == ["crashLoop"]
-    assert told(*before, (10 + READY_SECONDS, running())) == ["crashLoop", "ready"]
-    assert told(*before, (10 + READY_SECONDS, running()), (99, running())) == ["crashLoop", "ready"]
+    assert notified(*before, (9 + READY_SECONDS, running())) == ["crashLoop"]
+    assert notified(*before, (10 + READY_SECONDS, running())) == ["crashLoop", "ready"]
+    assert notified(*before, (10 + READY_SECONDS, running()), (99, running())) == ["crashLoop", "ready"]
 
 
 def test_a_short_unreadiness_restarts_the_wait() -> None:
     steps = [(0.0, running()), (1.0, looping()), (10.0, running()), (20.0, running(ready=False))]
-    assert told(*steps, (25.0, running()), (24 + READY_SECONDS, running())) == ["crashLoop"]
-    assert told(*steps, (25.0, running()), (25 + READY_SECONDS, running())) == [
+    assert notified(*steps, (25.0, running()), (24 + READY_SECONDS, running())) == ["crashLoop"]
+    assert notified(*steps, (25.0, running()), (25 + READY_SECONDS, running())) == [
         "crashLoop",
         "ready",
     ]
 
 
 def test_a_healthy_pod_is_not_notified_again() -> None:
-    assert told((0, running()), (10, running(ready=False)), (20, running()), (99, running())) == []
+    assert notified((0, running()), (10, running(ready=False)), (20, running()), (99, running())) == []
 
 
 def test_a_failure_and_a_later_one_are_both_notified() -> None:
-    assert told((0, running()), (1, failed()), (2, failed()), (3, looping())) == [
+    assert notified((0, running()), (1, failed()), (2, failed()), (3, looping())) == [
         "failed",
         "crashLoop",
     ]
 
 
 def test_a_new_pod_that_fails_at_once_is_notified() -> None:
-    assert told((0, None), (1, failed())) == ["failed"]
+    assert notified((0, None), (1, failed())) == ["failed"]
 
 
 def test_a_replaced_pod_inherits_its_state_for_a_while() -> None:
     start = [(0.0, running()), (1.0, looping()), (2.0, None)]
-    assert told(*start, (3.0, looping())) == ["crashLoop"]
-    assert told(*start, (10.0, running()), (40.0, running())) == ["crashLoop", "ready"]
+    assert notified(*start, (3.0, looping())) == ["crashLoop"]
+    assert notified(*start, (10.0, running()), (40.0, running())) == ["crashLoop", "ready"]
     late = 3 + FORGET_SECONDS
-    assert told(*start, (late, None), (late + 1, looping())) == ["crashLoop", "crashLoop"]
+    assert notified(*start, (late, None), (late + 1, looping())) == ["crashLoop", "crashLoop"]
 
 
 def test_pending_notifications_are_checked_over_time() -> None:
@@ -150,7 +150,7 @@ def test_only_enabled_notifications_are_written(by: tuple[str, ...], start: str)
 
 
 async def test_a_program_is_notified_without_a_shell(tmp_path: Path) -> None:
-    out = tmp_path / "told"
+    out = tmp_path / "alerts"
     script = (
         "import os, sys; open(sys.argv[1], 'w').write("
         "sys.argv[2] + '|' + os.environ['PODTUI_ALERT_KIND'] + os.environ['PODTUI_ALERT_NAME'])"

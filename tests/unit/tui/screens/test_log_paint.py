@@ -37,7 +37,7 @@ nasty = st.one_of(
         ])
     ).map(b"".join),
 )  # fmt: skip
-looks = st.builds(
+paint_options = st.builds(
     PaintOptions,
     st.integers(20, 120),
     st.sampled_from(Times),
@@ -53,36 +53,36 @@ def style(part: str) -> Style:
     return Style()
 
 
-@given(nasty, looks, st.sampled_from([0, 1, 2, GAP, RULE, EVENT, EVENT_WARNING]),
+@given(nasty, paint_options, st.sampled_from([0, 1, 2, GAP, RULE, EVENT, EVENT_WARNING]),
        st.sampled_from(Level), st.integers(0, 3), st.booleans())  # fmt: skip
 def test_any_line_becomes_a_row_of_the_views_width_without_control_characters(
-    text: bytes, look: PaintOptions, tag: int, level: Level, inside: int, marked: bool
+    text: bytes, options: PaintOptions, tag: int, level: Level, inside: int, marked: bool
 ) -> None:
     line = text.replace(b"\n", b"")
     row = LogRow(line, tag, "12:00:00.000", level, inside, marked)
-    strip = paint(row, look, style, Style())
+    strip = paint(row, options, style, Style())
     assert not FORBIDDEN.search(strip.text)
-    assert sum(segment.cell_length for segment in strip) == look.width
+    assert sum(segment.cell_length for segment in strip) == options.width
     assert not any(segment.control for segment in strip)
 
 
 @given(nasty, st.integers(20, 60), st.sampled_from(Prefix))
 def test_a_wrapped_line_is_shown_completely(text: bytes, width: int, prefix: Prefix) -> None:
     line = text.replace(b"\n", b"")
-    look = PaintOptions(width, wrap=True, prefix=prefix, names=("one", "two"))
-    count = look.rows_of(line, 0)
-    assert count == max(1, len(look.breaks(line, 0)) - 1)
-    rows = [paint(LogRow(line, 0, inside=n), look, style, Style()).text for n in range(count)]
-    skip = GUTTER + (look.source_width if prefix is Prefix.LOCKED else 0)
+    options = PaintOptions(width, wrap=True, prefix=prefix, names=("one", "two"))
+    count = options.rows_of(line, 0)
+    assert count == max(1, len(options.breaks(line, 0)) - 1)
+    rows = [paint(LogRow(line, 0, inside=n), options, style, Style()).text for n in range(count)]
+    skip = GUTTER + (options.source_width if prefix is Prefix.LOCKED else 0)
     shown = "".join(row[skip:] for row in rows)
     if prefix is Prefix.ALONG:
-        shown = shown[look.source_width :]
+        shown = shown[options.source_width :]
     # Blanks at the end of a row are filled up.
     assert shown.replace(" ", "") == plain_text(line).replace(" ", "")
 
 
 @pytest.mark.parametrize(
-    ("row", "look", "shown"),
+    ("row", "options", "shown"),
     [
         (LogRow(b"text", 0, "", Level.ERROR), PaintOptions(12), " E text"),
         (LogRow(b"text", 0, "", Level.ERROR, marked=True), PaintOptions(12), "◆E text"),
@@ -103,8 +103,8 @@ def test_a_wrapped_line_is_shown_completely(text: bytes, width: int, prefix: Pre
         (LogRow(b"again", RULE), PaintOptions(14), "── again ─────"),
     ],
 )  # fmt: skip
-def test_rows(row: LogRow, look: PaintOptions, shown: str) -> None:
-    assert paint(row, look, style, Style()).text.rstrip() == shown
+def test_rows(row: LogRow, options: PaintOptions, shown: str) -> None:
+    assert paint(row, options, style, Style()).text.rstrip() == shown
 
 
 def test_a_line_of_a_megabyte_costs_only_its_visible_part() -> None:

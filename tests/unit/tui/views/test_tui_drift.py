@@ -31,7 +31,7 @@ def resize(kind: str, reason: str, message: str = "") -> PodCondition:
     )  # fmt: skip
 
 
-def told(one: Pod, manifest: Manifest | None = None) -> list[str]:
+def drift_texts(one: Pod, manifest: Manifest | None = None) -> list[str]:
     lines = drift_lines(drifts(one, manifest), now())
     return ["".join(span.text for span in line) for line in lines]
 
@@ -44,7 +44,7 @@ def test_a_healthy_pod_has_no_drift() -> None:
 
 
 def test_resources_changed_by_others() -> None:
-    assert told(holding({"cpu": "500m", "memory": "32Mi"})) == [
+    assert drift_texts(holding({"cpu": "500m", "memory": "32Mi"})) == [
         (
             "▲ app limits.cpu: file 100m, container 500m"
             " · ignored; the file's value applies at the next start of the container"
@@ -86,14 +86,14 @@ def test_resources_changed_by_others() -> None:
     ],
 )
 def test_a_resize_that_is_not_applied(condition: PodCondition, wanted: str) -> None:
-    assert told(holding({"cpu": "100m", "memory": "16Mi"}, condition)) == [wanted]
+    assert drift_texts(holding({"cpu": "100m", "memory": "16Mi"}, condition)) == [wanted]
 
 
 def test_an_invalid_file_while_its_last_good_version_runs() -> None:
-    (line,) = told(pod("hello", status()), broken(state=ManifestState.LAST_GOOD))
+    (line,) = drift_texts(pod("hello", status()), broken(state=ManifestState.LAST_GOOD))
     assert "is invalid: its last good version runs" in line
     assert line.endswith("the file takes effect once it is fixed")
-    assert told(pod("hello", status()), broken(state=ManifestState.INVALID)) == []
+    assert drift_texts(pod("hello", status()), broken(state=ManifestState.INVALID)) == []
 
 
 def test_a_stopped_container_has_no_drift() -> None:

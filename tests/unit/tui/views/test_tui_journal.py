@@ -45,9 +45,9 @@ def test_a_call_that_is_counted_stays_the_same_row() -> None:
 
 
 def test_for_one_pod_only_its_actions_are_listed() -> None:
-    deeds = [
+    entries = [
         JournalEntry(1.0, "delete", "mv a b", "web-n1, api-n1"),
         JournalEntry(2.0, "edit", "e", "api-n1"),
     ]
-    rows = journal_rows(deeds, [], pod="web-n1")
+    rows = journal_rows(entries, [], pod="web-n1")
     assert [row.values[3] for row in rows] == ["delete"]

@@ -77,11 +77,11 @@ def test_a_plot_is_limited_to_the_available_time(oldest: float, span: str, words
 
 def test_the_agents_history_includes_pods_and_disk() -> None:
     times = tuple(now() - 10 * n for n in range(20, 0, -1))
-    told = NodeInsight(
+    insight = NodeInsight(
         time=now(), times=times, cpu=(400.0,) * 20, memory=(3 << 30,) * 20,
         pods=tuple(range(20)), storage=(None, *[7 << 30] * 19),
     )  # fmt: skip
-    lines = history_lines(GAUGES, recorded_usage(told), now(), "1h", 240, 30)
+    lines = history_lines(GAUGES, recorded_usage(insight), now(), "1h", 240, 30)
     whole = "\n".join(map(text, lines))
     for words in ("cpu 0.4 now", "memory 3Gi now", "pods 19 now", "storage 7Gi now"):
         assert words in whole
@@ -106,9 +106,9 @@ def test_plots_fit_their_area(width: int, height: int) -> None:
 def test_the_agents_history_fits_with_its_legend(width: int, height: int, oldest: int) -> None:
     times = tuple(now() - at for at in range(oldest, 0, -10))
     many = len(times)
-    told = NodeInsight(time=now(), times=times, cpu=(400.0,) * many, memory=(3 << 30,) * many,
+    insight = NodeInsight(time=now(), times=times, cpu=(400.0,) * many, memory=(3 << 30,) * many,
                        pods=(7,) * many, storage=(7.0 * (1 << 30),) * many)  # fmt: skip
-    lines = history_lines(GAUGES, recorded_usage(told), now(), "1h", width, height)
+    lines = history_lines(GAUGES, recorded_usage(insight), now(), "1h", width, height)
     assert len(lines) <= height
     assert "allocatable" in " ".join(map(text, lines[-2:])).replace("  ", " ")
 
@@ -278,14 +278,14 @@ def test_the_verdict_in_a_line(fields: dict[str, object], words: str) -> None:
 def test_a_refusal_in_full(width: int) -> None:
     said = verdict(
         width, admitted=False, reason="R", message="In the kubelet's words. " * 5, replaces=True,
-        lacks=(LACK,), holders=(HOLDER, PROGRAM), leave=(LEAVER,), remarks=("Nobody is ended.",),
+        lacks=(LACK,), holders=(HOLDER, PROGRAM), leave=(LEAVER,), remarks=("No pod is ended.",),
     )  # fmt: skip
     whole = " ".join(said)
     assert "cpu 4 3.15 3.8 0.85" in said
     assert "8080/TCP web-n1 pod" in said
     assert "127.0.0.1:53/UDP dnsmasq (pid 612) outside podtui" in whole
     assert "✖ other/web-n1 frees cpu 0.5, port 8080" in said
-    assert "▸ Nobody is ended." in said
+    assert "▸ No pod is ended." in said
 
 
 # --- questions

@@ -163,15 +163,15 @@ def test_a_missing_current_value_is_not_the_last_known_one() -> None:
 
 def test_before_the_first_figures_their_time_is_announced() -> None:
     assert "the first measurement comes in ten seconds" in chart([None])[0]
-    assert "not measured: nobody counts" in chart([], why="nobody counts")[0]
+    assert "not measured: the disk is not counted" in chart([], why="the disk is not counted")[0]
 
 
 def test_unavailable_figures_are_reported_once_with_the_reason() -> None:
-    why = {"disk": "nobody counts it", "network": "the node's network"}
+    why = {"disk": "the disk is not counted", "network": "the node's network"}
     bare = structs.replace(series("app"), read=(None,) * 60, written=(None,) * 60)
     of = used(pod("web", status("app")), bare, network=NetworkSeries(), unmeasured=why)
     said = shown(of, 100, 30)
-    assert "read, write not measured: nobody counts it" in said
+    assert "read, write not measured: the disk is not counted" in said
     assert "in, out not measured: the node's network" in said
     assert "┤" in said
 

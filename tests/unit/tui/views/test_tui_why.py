@@ -39,7 +39,7 @@ SAID = Diagnosis(
     cause="OutOfMemory",
     health=Health.FAILING,
     title="app was killed for its memory.",
-    sentences=("It is started anew.",),
+    sentences=("It is restarted.",),
     container="app",
     evidence=(
         *(Evidence("event", f"BackOff: number {n}", "", 1, True) for n in range(6)),
@@ -64,7 +64,7 @@ def view(said: Diagnosis = SAID, **more: object) -> WhyView:
 
 def test_the_cause_comes_first_and_the_fix_with_its_diff_last() -> None:
     lines = texts(why_lines(view(), 100))
-    assert lines[:2] == ["✖ app was killed for its memory.", "  It is started anew."]
+    assert lines[:2] == ["✖ app was killed for its memory.", "  It is restarted."]
     place = lines.index(f"hungry.yaml:11  {LIMIT}")
     assert lines[place + 3] == "▶ 11         memory: 16Mi  # tight"
     fix = lines.index("Fix 1 of 2  Double it")
