@@ -13,7 +13,7 @@ from podtui.api.kills import Kill, KillReason, kill_of, kills_of
 from podtui.api.names import CONFIG_HASH, CONFIG_MIRROR
 from podtui.api.places import Path
 from podtui.api.pods import is_sidecar, run_began
-from podtui.api.times import parse_time
+from podtui.api.times import epoch
 from podtui.api.v1 import (
     Container,
     ContainerStateTerminated,
@@ -34,12 +34,6 @@ _LOG_FAILURE = re.compile(
     r"(unable to retrieve container logs for \S+://"
     r"|failed to try resolving symlinks in path |failed to get container status )"
 )
-
-
-def moment(text: str | None) -> float | None:
-    """Return the Unix seconds of an RFC 3339 time."""
-    parsed = parse_time(text)
-    return parsed.timestamp() if parsed is not None else None
 
 
 def newest(events: Iterator[Event] | tuple[Event, ...]) -> Event | None:
@@ -192,9 +186,9 @@ class Case:
     def event_of_termination(self, reason: str, *words: str) -> Event | None:
         """Return the newest matching event seen during the life of the terminated instance."""
         ending = self.ending
-        began = moment(run_began(ending)) if ending is not None else None
+        began = epoch(run_began(ending)) if ending is not None else None
         for event in reversed(tuple(self.events_with(reason, *words))):
-            seen = moment(last_seen(event))
+            seen = epoch(last_seen(event))
             # Times are truncated to seconds.
             if began is None or seen is None or seen >= began - 1:
                 return event
@@ -211,8 +205,8 @@ class Case:
         if self.ending is None:
             return False
         recreated = newest(pod_events(self.facts, "SandboxChanged"))
-        ended = moment(self.ending.finishedAt)
-        seen = moment(last_seen(recreated)) if recreated is not None else None
+        ended = epoch(self.ending.finishedAt)
+        seen = epoch(last_seen(recreated)) if recreated is not None else None
         if seen is not None and ended is not None and seen >= ended - 1:
             return True
         return any(

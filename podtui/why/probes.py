@@ -9,8 +9,9 @@ from dataclasses import dataclass
 from podtui.api.kills import KillReason
 from podtui.api.places import Path
 from podtui.api.pods import run_began
+from podtui.api.times import epoch
 from podtui.api.v1 import Event, Probe
-from podtui.why.cases import Case, moment, newest
+from podtui.why.cases import Case, newest
 from podtui.why.edits import EditError, apply_edits
 from podtui.why.source import Edit, Source
 from podtui.why.types import Fix, Found, Health, Rule
@@ -235,8 +236,8 @@ def _never_started(case: Case, failure: Failure) -> bool:
     """Return whether the killed run was so short that the probe cannot have passed. Only then may
     the program be slow to start."""
     ending, probe = case.ending, failure.probe
-    began = moment(run_began(ending)) if ending is not None else None
-    ended = moment(ending.finishedAt) if ending is not None else None
+    began = epoch(run_began(ending)) if ending is not None else None
+    ended = epoch(ending.finishedAt) if ending is not None else None
     if began is None or ended is None:
         return True
     grace = probe.terminationGracePeriodSeconds or case.pod.spec.terminationGracePeriodSeconds or 0

@@ -8,9 +8,10 @@ from collections.abc import Iterator
 from podtui.api.events import last_seen
 from podtui.api.places import Path
 from podtui.api.pods import run_began
+from podtui.api.times import epoch
 from podtui.api.v1 import Event
 from podtui.why.admission import move_port
-from podtui.why.cases import condition, is_finished, moment, newest, pod_events
+from podtui.why.cases import condition, is_finished, newest, pod_events
 from podtui.why.container_config import missing_document
 from podtui.why.source import Source
 from podtui.why.starting import PORT_TEXTS, port_words, taken_port
@@ -40,11 +41,11 @@ def _before_sandbox(facts: Facts, event: Event) -> bool:
         return False
     if known:
         return known != "True"
-    seen = moment(last_seen(event))
+    seen = epoch(last_seen(event))
     status = facts.pod.status
     for one in (*status.initContainerStatuses, *status.containerStatuses):
         ended = one.state.terminated or one.lastState.terminated
-        began = moment(run_began(ended)) if ended is not None else None
+        began = epoch(run_began(ended)) if ended is not None else None
         if one.state.running is not None or (began and (seen is None or began > seen)):
             return False
     return True
@@ -56,7 +57,7 @@ def _mount(facts: Facts) -> tuple[str, str, Path] | None:
     event = newest(pod_events(facts, "FailedMount"))
     if event is None or not _before_sandbox(facts, event):
         return None
-    seen = moment(last_seen(event))
+    seen = epoch(last_seen(event))
     if seen is not None and facts.now - seen > _FRESH_SECONDS:
         return None
     match, foreign = _VOLUME.search(event.message), _FAILED.search(event.message)

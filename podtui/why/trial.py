@@ -8,8 +8,8 @@ from typing import Final
 
 from podtui.api.health import Health
 from podtui.api.pods import run_began
-from podtui.api.times import short_duration
-from podtui.why.cases import Case, cases, moment
+from podtui.api.times import epoch, short_duration
+from podtui.why.cases import Case, cases
 from podtui.why.types import Diagnosis, Facts
 
 MARGIN: Final = 10.0
@@ -59,7 +59,7 @@ def begin_trial(facts: Facts | None, diagnosis: Diagnosis) -> Trial:
     if case is None:
         return Trial(diagnosis.cause, diagnosis.container, uid)
     end = case.ending
-    began, ended = (moment(run_began(end)), moment(end.finishedAt)) if end else (None, None)
+    began, ended = (epoch(run_began(end)), epoch(end.finishedAt)) if end else (None, None)
     return Trial(
         diagnosis.cause,
         diagnosis.container,
@@ -113,7 +113,7 @@ def _failing(trial: Trial, facts: Facts, diagnosis: Diagnosis, liveness_passed: 
 
 def _compare_run_time(trial: Trial, case: Case, now: float) -> Outcome:
     runs = case.status.state.running if case.status is not None else None
-    began = moment(runs.startedAt) if runs is not None else None
+    began = epoch(runs.startedAt) if runs is not None else None
     if began is None or (case.status is not None and case.status.containerID == trial.runs):
         return Outcome(Verdict.PENDING, f"waiting for {case.name} to be restarted")
     before, age = trial.ran or 0.0, now - began

@@ -13,10 +13,10 @@ from msgspec import structs
 from podtui.api.health import WELL, pod_health
 from podtui.api.local import Manifest, ManifestSpec, ManifestState, ManifestStatus
 from podtui.api.names import CONFIG_SOURCE
+from podtui.api.times import epoch
 from podtui.api.v1 import ObjectMeta, Pod
 from podtui.manifest.diagnose import read_manifest
 from podtui.why import Diagnosis, Facts, Fix, apply_edits, diagnose
-from podtui.why.cases import moment
 
 HEAD = "apiVersion: v1\nkind: Pod\nmetadata:\n  name: web\nspec:\n"
 
@@ -78,7 +78,7 @@ class Asked:
             "manifest": self.manifest,
             "node": await self.world.node(),
             "others": others,
-            "now": moment(self.world.clock.now().isoformat()),
+            "now": epoch(self.world.clock.now().isoformat()),
         }
         return Facts(**{**known, **more})
 

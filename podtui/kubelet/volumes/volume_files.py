@@ -31,6 +31,7 @@ DEFAULT_MODE: Final = 0o644
 DATA: Final = "..data"
 _GROUP_READS: Final = 0o440
 _PRIVATE: Final = 0o600
+_READERS: Final = {"configmap": config_map_data, "secret": secret_data}
 _NO_KEY: Final[Mapping[str, str]] = {
     "configmap": "configmap references non-existent config key: {key}",
     "secret": "references non-existent secret key: {key}",
@@ -56,10 +57,10 @@ def volume_contents(pod: Pod, volume: Volume, around: ValueSources) -> Contents 
         return _downward_api_files(pod, downward.items, _mode(downward.defaultMode), around.node)
     if (config := volume.configMap) is not None:
         mode = _mode(config.defaultMode)
-        return _config_map(pod, around, config.name, config.items, mode, config.optional)
+        return _document("configmap", pod, around, config.name, config.items, mode, config.optional)
     if (secret := volume.secret) is not None:
         mode = _mode(secret.defaultMode)
-        return _secret(pod, around, secret.secretName, secret.items, mode, secret.optional)
+        return _document("secret", pod, around, secret.secretName, secret.items, mode, secret.optional)
     if (projected := volume.projected) is not None:
         return _projected(pod, projected.sources, _mode(projected.defaultMode), around)
     return None
@@ -104,40 +105,18 @@ def _downward_text(pod: Pod, item: DownwardAPIVolumeFile, node: NodeView) -> str
     return ""
 
 
-def _config_map(
-    pod: Pod,
-    around: ValueSources,
-    name: str,
-    items: tuple[KeyToPath, ...],
-    mode: int,
-    optional: bool | None,
-) -> Contents:
-    lax = bool(optional)
-    entries = config_map_data(around, pod.metadata.namespace, name, optional=lax)
-    return _selected_items("configmap", entries, items, mode, optional=lax)
-
-
-def _secret(
-    pod: Pod,
-    around: ValueSources,
-    name: str,
-    items: tuple[KeyToPath, ...],
-    mode: int,
-    optional: bool | None,
-) -> Contents:
-    lax = bool(optional)
-    entries = secret_data(around, pod.metadata.namespace, name, optional=lax)
-    return _selected_items("secret", entries, items, mode, optional=lax)
-
-
-def _selected_items(
+def _document(
     kind: str,
-    entries: Mapping[str, bytes],
+    pod: Pod,
+    around: ValueSources,
+    name: str,
     items: tuple[KeyToPath, ...],
     default: int,
-    *,
-    optional: bool,
+    optional: bool | None,
 ) -> Contents:
+    """Return the files of a ConfigMap or Secret: the given items, or all keys."""
+    lax = bool(optional)
+    entries = _READERS[kind](around, pod.metadata.namespace, name, optional=lax)
     if not items:
         return {key: Content(content, default) for key, content in entries.items()}
     files: Contents = {}
@@ -145,7 +124,7 @@ def _selected_items(
         if item.key in entries:
             mode = default if item.mode is None else item.mode
             files[posixpath.normpath(item.path)] = Content(entries[item.key], mode)
-        elif not optional:
+        elif not lax:
             raise ConfigError(_NO_KEY[kind].format(key=item.key))
     return files
 
@@ -170,9 +149,9 @@ def _source(pod: Pod, source: VolumeProjection, mode: int, around: ValueSources)
     if source.downwardAPI is not None:
         return _downward_api_files(pod, source.downwardAPI.items, mode, around.node)
     if (wanted := source.configMap) is not None:
-        return _config_map(pod, around, wanted.name, wanted.items, mode, wanted.optional)
+        return _document("configmap", pod, around, wanted.name, wanted.items, mode, wanted.optional)
     if (held := source.secret) is not None:
-        return _secret(pod, around, held.name, held.items, mode, held.optional)
+        return _document("secret", pod, around, held.name, held.items, mode, held.optional)
     if (projection := source.serviceAccountToken) is not None:
         return {posixpath.normpath(projection.path): _token(pod, projection, mode, around)}
     # Trust bundles and certificates come from controllers that podtui does not have.

@@ -6,7 +6,6 @@ with another owner is left alone.
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import logging
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -17,7 +16,8 @@ from msgspec import structs
 
 from podtui.api.v1 import ObjectMeta, OwnerReference
 from podtui.clock import Clock
-from podtui.errors import NotFound, StoreGone
+from podtui.errors import NotFound
+from podtui.server.resources.control_loop import run_control_loop
 from podtui.server.resources.definitions import ALL, Resource
 from podtui.server.resources.deletion import FOREGROUND, ORPHAN, delete_record, update_record
 from podtui.server.resources.strategies.strategy import Strategy, with_meta
@@ -55,30 +55,20 @@ class GarbageCollector:
     def __init__(self, records: Records, clock: Clock) -> None:
         self._records = records
         self._clock = clock
-        self._wake = asyncio.Event()
         self._owners: frozenset[str] = frozenset()
         """The UIDs of all owners."""
 
     async def run(self) -> None:
         """Collect whenever an owner or a dependent changes. Runs forever."""
-        async with asyncio.TaskGroup() as group:
-            for record in _STRATEGIES:
-                group.create_task(self._watch(record), name=f"garbage collector: {record}")
-            while True:
-                self._wake.clear()
-                await self._pass()
-                await self._wake.wait()
+        await run_control_loop(
+            "garbage collector",
+            self._records,
+            _STRATEGIES,
+            matters=self._matters,
+            sync=self._pass,
+        )
 
-    async def _watch(self, record: RecordName) -> None:
-        while True:
-            with contextlib.suppress(StoreGone):
-                changes = self._records.watch(record)
-                self._wake.set()
-                async for change in changes:
-                    if self._matters(change):
-                        self._wake.set()
-
-    def _matters(self, change: Change) -> bool:
+    async def _matters(self, _: RecordName, change: Change) -> bool:
         if change.object is None:
             return False
         meta = change.object.metadata

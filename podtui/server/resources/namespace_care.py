@@ -8,7 +8,6 @@ these, it is created again.
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import logging
 from collections.abc import Callable
@@ -19,8 +18,9 @@ from msgspec import structs
 from podtui.api.pods import is_mirror
 from podtui.api.v1 import ConfigMap, Namespace, ObjectMeta, Pod, ServiceAccount
 from podtui.clock import Clock
-from podtui.errors import AlreadyExists, NotFound, StoreGone
+from podtui.errors import AlreadyExists, NotFound
 from podtui.server.resources.admission import DEFAULT_ACCOUNT, ROOT_CA
+from podtui.server.resources.control_loop import run_control_loop
 from podtui.server.resources.definitions import ALL
 from podtui.server.resources.definitions import Resource as ApiResource
 from podtui.server.resources.deletion import delete_record
@@ -51,7 +51,6 @@ class NamespaceCare:
         self._records = records
         self._clock = clock
         self._root_ca = root_ca
-        self._wake = asyncio.Event()
         self._contents: dict[Resource, ApiResource] = {
             resource.record: resource
             for resource in ALL
@@ -64,22 +63,13 @@ class NamespaceCare:
 
     async def run(self) -> None:
         """Maintain all namespaces. Runs forever."""
-        async with asyncio.TaskGroup() as group:
-            for resource in ("namespaces", *self._contents):
-                group.create_task(self._watch(resource), name=f"namespaces: {resource}")
-            while True:
-                self._wake.clear()
-                await self._pass()
-                await self._wake.wait()
-
-    async def _watch(self, resource: Resource) -> None:
-        while True:
-            with contextlib.suppress(StoreGone):
-                changes = self._records.watch(resource)
-                self._wake.set()
-                async for change in changes:
-                    if await self._matters(resource, change):
-                        self._wake.set()
+        await run_control_loop(
+            "namespaces",
+            self._records,
+            ("namespaces", *self._contents),
+            matters=self._matters,
+            sync=self._pass,
+        )
 
     async def _matters(self, resource: Resource, change: Change) -> bool:
         """Return whether the change may need a pass. Most changes do not."""

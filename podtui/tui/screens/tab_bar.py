@@ -57,6 +57,13 @@ def hidden_tabs(tabs: Iterable[str], screen: LiveScreen) -> frozenset[str]:
     return frozenset(tab for tab in tabs if not is_available(capabilities, "tab", (tab,)))
 
 
+def next_tab(tabs: Iterable[str], screen: LiveScreen, tab: str, step: int) -> str:
+    """Return the tab that is ``step`` tabs after ``tab``; after the last one comes the first."""
+    hidden = hidden_tabs(tabs, screen)
+    names = [name for name in tabs if name not in hidden]
+    return names[(names.index(tab) + step) % len(names)]
+
+
 class TabBar(Bar):
     """The titles of the tabs; a click opens a tab."""
 

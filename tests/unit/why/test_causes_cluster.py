@@ -8,6 +8,7 @@ from served import node, pod
 
 from podtui.api.names import CONFIG_SOURCE, MANIFEST_PATH
 from podtui.api.pods import NEVER_STARTED
+from podtui.api.times import epoch
 from podtui.api.v1 import (
     Container,
     ContainerPort,
@@ -30,7 +31,6 @@ from podtui.api.v1 import (
     Volume,
 )
 from podtui.why import Diagnosis, Facts, Health, diagnose
-from podtui.why.cases import moment
 
 SHORT = "0/3 nodes are available: 3 Insufficient cpu. preemption: not helpful."
 
@@ -301,7 +301,7 @@ def test_a_kubelet_before_1_29_reports_no_sandbox_condition(
             containerStatuses=statuses,
         ),
     )
-    now = moment("2026-01-01T00:10:00Z")
+    now = epoch("2026-01-01T00:10:00Z")
     assert now is not None
     assert diagnose(Facts(pod=web, now=now, events=(failed,))).cause == cause
 
@@ -328,7 +328,7 @@ def test_a_restart_with_the_sandbox_is_not_a_failure_but_recovering() -> None:
         reason="SandboxChanged",
         lastTimestamp="2026-01-01T00:00:01Z",
     )
-    began = moment("2026-01-01T00:00:10Z")
+    began = epoch("2026-01-01T00:00:10Z")
     assert began is not None
     found = diagnose(Facts(pod=web, now=began + 60, events=(event,)))
     assert (found.cause, found.health) == ("Recovering", Health.WAITING)

@@ -24,7 +24,7 @@ from podtui.tui.screens.node.node_history_view import NodeHistoryView
 from podtui.tui.screens.node.node_images import NodeImages
 from podtui.tui.screens.node.what_if_view import WhatIfView
 from podtui.tui.screens.pods.pod_screen import PodScreen
-from podtui.tui.screens.tab_bar import TabBar, hidden_tabs
+from podtui.tui.screens.tab_bar import TabBar, next_tab
 from podtui.tui.views.node.gauges import (
     Gauge,
     PodRequests,
@@ -339,9 +339,7 @@ class NodeScreen(ActingScreen, BackScreen):
         return self.what_if.input if self.tab == "what-if" else self.query_one(f"#{self.tab}")
 
     def action_cycle(self, step: int) -> None:
-        hidden = hidden_tabs(NODE_TABS, self)
-        names = [name for name in NODE_TABS if name not in hidden]
-        self.action_tab(names[(names.index(self.tab) + step) % len(names)])
+        self.action_tab(next_tab(NODE_TABS, self, self.tab, step))
 
 
 def _part(widget: Widget) -> Widget:

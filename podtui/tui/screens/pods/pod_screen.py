@@ -40,7 +40,7 @@ from podtui.tui.screens.pods.tabs import (
     TimelineView,
     YamlView,
 )
-from podtui.tui.screens.tab_bar import TABS, TabBar, hidden_tabs
+from podtui.tui.screens.tab_bar import TABS, TabBar, next_tab
 from podtui.tui.screens.text_screens import EventScreen, explain_line, show_manifest
 from podtui.tui.screens.why_screen import WhyScreen
 from podtui.tui.views.labels import pod_label
@@ -349,9 +349,7 @@ class PodScreen(ActingScreen, BackScreen):
         return self.logs.view if self.tab == "logs" else self.query_one(f"#{self.tab}")
 
     def action_cycle(self, step: int) -> None:
-        hidden = hidden_tabs(TABS, self)
-        names = [name for name in TABS if name not in hidden]
-        self.action_tab(names[(names.index(self.tab) + step) % len(names)])
+        self.action_tab(next_tab(TABS, self, self.tab, step))
 
     def chosen_pods(self) -> tuple[Pod, ...]:
         return () if self.pod is None else (self.pod,)
