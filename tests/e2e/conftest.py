@@ -22,6 +22,6 @@ def machine(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Machine]
         machine.run("down", "--yes")
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def engine_url(request: pytest.FixtureRequest) -> str:
     return str(request.config.getoption("--engine-url"))

@@ -22,11 +22,6 @@ def home(tmp_path_factory: pytest.TempPathFactory, engine_url: str) -> Iterator[
         yield found
 
 
-@pytest.fixture(scope="module")
-def engine_url(request: pytest.FixtureRequest) -> str:
-    return str(request.config.getoption("--engine-url"))
-
-
 def manifest(
     name: str, *, script: str = LOOP, container: dict[str, Any] | None = None, **spec: Any
 ) -> dict[str, Any]:

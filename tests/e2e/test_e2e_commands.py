@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 from tmux_harness import PODTUI, ROOT, Machine, Terminal, wait_until
 
+from docker_cli import docker
 from podtui import __version__
 from podtui.agent.lock import is_held, read_agent
 from podtui.api.names import ROOT_LABEL
@@ -51,12 +52,6 @@ spec:
 KEEPER_APP = "k8s_app_keeper-n1_"
 
 Json = dict[str, Any]
-
-
-def docker(*arguments: str) -> str:
-    return subprocess.run(
-        ["docker", *arguments], capture_output=True, text=True, check=True, timeout=60
-    ).stdout
 
 
 class Site:

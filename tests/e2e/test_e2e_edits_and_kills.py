@@ -17,6 +17,7 @@ from pathlib import Path
 import pytest
 from tmux_harness import PODTUI, ROOT, Machine, wait_until
 
+from docker_cli import docker
 from podtui.agent.lock import is_held, read_agent
 from podtui.runtime.docker.identity import root_key
 from soak.engine import Engine
@@ -88,16 +89,10 @@ def agent(machine: Machine) -> Iterator[Agent]:
         agent.process.wait(30)
 
 
-def engine(*arguments: str) -> str:
-    return subprocess.run(
-        ["docker", *arguments], capture_output=True, text=True, check=True, timeout=60
-    ).stdout
-
-
 def containers(root: Path, *, running: bool = False) -> dict[str, str]:
     """Return ids by name of the engine's apps and sandboxes of this root directory."""
     flags = [] if running else ["--all"]
-    text = engine(
+    text = docker(
         "ps", *flags, "--no-trunc", "--filter", f"label=podtui.dev/root={root_key(str(root))}",
         "--format", "{{.Names}} {{.ID}}",
     )  # fmt: skip
@@ -165,7 +160,7 @@ def test_twenty_kills_during_many_edits(machine: Machine, agent: Agent) -> None:
     wait_until(lambda: not containers(machine.root), "nothing is left over", 90)
     label = f"label=podtui.dev/root={root_key(str(machine.root))}"
     wait_until(
-        lambda: not engine("volume", "ls", "--quiet", "--filter", label).split(),
+        lambda: not docker("volume", "ls", "--quiet", "--filter", label).split(),
         "no volume is left over",
         90,
     )

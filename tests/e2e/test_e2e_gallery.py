@@ -17,6 +17,7 @@ from typing import Any
 import pytest
 from tmux_harness import PODTUI, ROOT, Machine, Terminal, wait_until
 
+from docker_cli import docker
 from podtui.api.names import CONFIG_HASH, LACKS, ROOT_LABEL
 from podtui.client.simple import get_json
 from podtui.errors import AgentUnavailable, ApiError
@@ -167,12 +168,6 @@ class Gallery:
 
 
 NODE = "n1"
-
-
-def docker(*arguments: str) -> str:
-    return subprocess.run(
-        ["docker", *arguments], capture_output=True, text=True, check=True, timeout=60
-    ).stdout
 
 
 @pytest.fixture(scope="module")

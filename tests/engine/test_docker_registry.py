@@ -28,7 +28,6 @@ from podtui.runtime.docker import DockerRuntime
 from podtui.store import Store, open_store
 
 pytestmark = pytest.mark.timeout(180)
-SAMPLE = "busybox:1.36"
 AUTH = {"username": USER, "password": PASSWORD}
 
 

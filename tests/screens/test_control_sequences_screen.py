@@ -23,6 +23,7 @@ from tui_scene import (
     waiting,
 )
 
+from control_characters import control_characters
 from podtui.api.v1 import Pod
 from podtui.tui.app import PodtuiApp
 from podtui.tui.widgets.sanitize import clean
@@ -33,18 +34,6 @@ EVIL = (
     "日本語e\u0301\u0301\u0301\u0301👩\u200d👩\u200d👧❤\ufe0f👍🏽🇩🇪\U000e0041"
     "[bold red]x[/] [@click=app.quit]y[/]"
 )
-
-
-def control_characters(text: str) -> list[str]:
-    """Return the characters of a text that are control sequences for a terminal or change the
-    text direction.
-    """
-    return [
-        ascii(c)
-        for c in text
-        if unicodedata.category(c) in ("Cc", "Cs", "Zl", "Zp")
-        or unicodedata.bidirectional(c) in ("LRE", "RLE", "LRO", "RLO", "PDF", "LRI", "RLI", "FSI")
-    ]
 
 
 def hostile() -> FakeClient:

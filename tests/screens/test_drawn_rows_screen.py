@@ -10,16 +10,6 @@ from podtui.tui.model.model import Changes
 from podtui.tui.widgets.cells import Column, Fitted
 from podtui.tui.widgets.table_lines import DrawnRows
 
-COLUMNS = (Column("name", "NAME", 100), Column("n", "RESTARTS", 70), Column("age", "AGE", 80))
-FITTED = (Fitted(0, 4, False), Fitted(1, 12, False), Fitted(2, 5, False))
-
-
-def drawn(width: int = 30) -> DrawnRows:
-    rows = DrawnRows(COLUMNS)
-    rows.set_layout(FITTED, width)
-    return rows
-
-
 async def test_each_second_redraws_only_visible_rows_whose_age_changed() -> None:
     client = FakeClient()
     born = epoch(pod("x", status()).metadata.creationTimestamp)

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 from textual.widgets import Input
-from tui_app import main, running, wait_for
+from tui_app import log_text, main, running, wait_for
 from tui_scene import FakeClient, ended, event, full_client, node, pod, status
 
 from podtui.tui.screens.logs import log_commands
@@ -16,10 +16,6 @@ from podtui.tui.screens.logs.logs_pane import LogsPane
 from podtui.tui.screens.pods.pod_screen import PodScreen
 from podtui.tui.views.logs.export import Export
 from podtui.tui.views.logs.line_buffer import RULE
-
-
-def log_text(view: LogView) -> str:
-    return "\n".join(view.render_line(y).text.rstrip() for y in range(view.size.height))
 
 
 async def test_logs_follow_the_cursor_after_it_stops() -> None:

@@ -9,6 +9,7 @@ from textual.widgets import Input
 from tui_app import bar_text, running, wait_for
 from tui_scene import full_client, pod, status, waiting
 
+from preference_files import read_preferences, write_preferences
 from podtui.settings import resolve
 from podtui.tui.preferences.live import PreferencesFile
 from podtui.tui.preferences.preferences import Preferences, preferences_of
@@ -16,19 +17,9 @@ from podtui.tui.screens.help_screen import HelpScreen
 from podtui.tui.widgets.tones import LinesView
 
 
-def read(path: Path) -> Preferences:
-    return preferences_of(resolve({}, {"PODTUI_CONFIG": str(path)}))
-
-
-def write(folder: Path, text: str) -> Path:
-    path = folder / "config.yaml"
-    path.write_text(text)
-    return path
-
-
 async def test_custom_keys_work_and_are_shown(tmp_path: Path) -> None:
-    path = write(tmp_path, "keys:\n  app.help: H\n  main.describe: none\n  main.yaml: bogus\n")
-    async with running(preferences=read(path)) as (app, pilot):
+    path = write_preferences(tmp_path, "keys:\n  app.help: H\n  main.describe: none\n  main.yaml: bogus\n")
+    async with running(preferences=read_preferences(path)) as (app, pilot):
         assert "H Help" in bar_text(app, "hints")
         assert any("main.yaml" in n.message for n in app.notices)
         await pilot.press("question_mark", "d")
@@ -53,19 +44,19 @@ async def test_the_file_is_reloaded_and_an_invalid_one_is_ignored(
     path = tmp_path / "config.yaml"
 
     def reread() -> Preferences:
-        return read(path)
+        return read_preferences(path)
 
     file = PreferencesFile(path, reread)
     async with running(preferences_file=file) as (app, pilot):
-        write(tmp_path, "theme: podtui-light\nkeys: {app.help: H}\n")
+        write_preferences(tmp_path, "theme: podtui-light\nkeys: {app.help: H}\n")
         await wait_for(pilot, lambda: app.theme == "podtui-light", "the theme")
         assert app.preferred.keymap == {"app.help": "H"}
-        write(tmp_path, "theme: podtui-light\nkeys: [broken\n")
+        write_preferences(tmp_path, "theme: podtui-light\nkeys: [broken\n")
         await wait_for(
             pilot, lambda: any("config.yaml:" in n.message for n in app.notices), "the word"
         )
         assert app.preferred.keymap == {"app.help": "H"}
-        write(tmp_path, "theme: podtui-light\n# nothing else\n")
+        write_preferences(tmp_path, "theme: podtui-light\n# nothing else\n")
         await wait_for(pilot, lambda: app.preferred.keymap == {}, "the old keys")
 
 

@@ -6,21 +6,16 @@ import pytest
 from tui_app import main, running, wait_for
 from tui_scene import THEMES
 
+from preference_files import write_theme
 from podtui.tui.preferences.themes import (
     load_themes,
 )
 
 
-def write(folder: Path, text: str) -> Path:
-    path = folder / "mine.yaml"
-    path.write_text(text)
-    return path
-
-
 async def test_a_changed_theme_is_reloaded_and_an_invalid_one_is_ignored(tmp_path: Path) -> None:
     async with running() as (app, pilot):
         base = (THEMES / "podtui-dark.yaml").read_text()
-        path = write(tmp_path, base.replace('running: "#7fd48a"', 'running: "#123456"'))
+        path = write_theme(tmp_path, base.replace('running: "#7fd48a"', 'running: "#123456"'))
         table = main(app).pods.table
         app.reload_themes(load_themes([tmp_path]))
         await wait_for(
@@ -52,7 +47,7 @@ async def test_the_files_are_watched(tmp_path: Path, monkeypatch: pytest.MonkeyP
 
     monkeypatch.setattr("podtui.tui.preferences.file_changes.POLL_SECONDS", 0.02)
     base = (THEMES / "podtui-dark.yaml").read_text()
-    path = write(tmp_path, base)
+    path = write_theme(tmp_path, base)
     app = PodtuiApp(full_client(), theme="podtui-dark", theme_dirs=[tmp_path], now=now)
     async with app.run_test() as pilot:
         await pilot.pause(0.2)

@@ -13,6 +13,7 @@ from textual.pilot import Pilot
 from tui_app import main, running, wait_for
 from tui_scene import full_client, pod, status
 
+from preference_files import read_preferences
 from podtui.api.local import NodeImage
 from podtui.settings import resolve
 from podtui.tui.app import PodtuiApp
@@ -33,15 +34,11 @@ RECORD = (
 )
 
 
-def read(path: Path) -> Preferences:
-    return preferences_of(resolve({}, {"PODTUI_CONFIG": str(path)}))
-
-
 def preferences(folder: Path, *commands: dict[str, Any], **hotkeys: str) -> Preferences:
     """Write the preferences; JSON is YAML, too."""
     path = folder / "config.yaml"
     path.write_text(json.dumps({"commands": commands, "hotkeys": hotkeys}))
-    found = read(path)
+    found = read_preferences(path)
     assert problems_of(found) == ()
     return found
 
@@ -259,7 +256,7 @@ async def test_a_hotkey_types_a_line(tmp_path: Path) -> None:
 async def test_the_file_is_followed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("podtui.tui.preferences.file_changes.POLL_SECONDS", 0.02)
     path = tmp_path / "config.yaml"
-    file = PreferencesFile(path, lambda: read(path))
+    file = PreferencesFile(path, lambda: read_preferences(path))
     async with running(preferences_file=file) as (app, pilot):
         preferences(tmp_path, recording_command(tmp_path, "x"), **{"ctrl+o": "events"})
         await wait_for(pilot, lambda: "tell" in app.command_words(), "the command")

@@ -40,7 +40,6 @@ from podtui.tui.screens.why_screen import WhyScreen
 from podtui.tui.widgets.dialogs import TextDialog
 from podtui.tui.widgets.sanitize import clean
 
-Step = Callable[[], Awaitable[None]]
 UNLIKE = frozenset({"pod tab yaml", "journal", "output of an own command"})
 """Where the two worlds may differ: YAML writes control characters as escapes of its own, and lines
 for a shell have a sign for each of them, as the head of a command's output has."""

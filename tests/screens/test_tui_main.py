@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 from textual.widgets import Input
-from tui_app import bar_text, main, make_app, running, table_text, wait_for
+from tui_app import bar_text, log_text, main, make_app, running, table_text, view_text, wait_for
 from tui_scene import (
     FakeClient,
     broken,
@@ -27,14 +27,6 @@ from podtui.tui.screens.text_screens import EventScreen, ManifestScreen
 from podtui.tui.widgets.table import Table
 from podtui.tui.widgets.text_view import TextView
 from podtui.tui.widgets.tones import LinesView
-
-
-def text_of(view: LinesView) -> str:
-    return "\n".join("".join(span.text for span in line) for line in view.lines)
-
-
-def log_text(view: LogView) -> str:
-    return "\n".join(view.render_line(y).text.rstrip() for y in range(view.size.height))
 
 
 async def test_pods_are_ordered_with_failing_ones_first() -> None:
@@ -252,7 +244,7 @@ async def test_why_explains_a_pod_that_does_not_run() -> None:
         ):
             assert screen.pods.table.select(key)
             await wait_for(
-                pilot, lambda words=words: words in text_of(screen.pods.why), f"why of {key}"
+                pilot, lambda words=words: words in view_text(screen.pods.why), f"why of {key}"
             )
 
 
@@ -282,7 +274,7 @@ async def test_an_event_opens_in_full() -> None:
         await pilot.press("2", "j", "enter")
         await wait_for(pilot, lambda: isinstance(app.screen, EventScreen), "the event")
         await pilot.pause()
-        assert "Readiness probe failed" in text_of(app.screen.query_one(LinesView))
+        assert "Readiness probe failed" in view_text(app.screen.query_one(LinesView))
         await pilot.press("q")
         assert app.screen is main(app)
 
@@ -301,11 +293,11 @@ async def test_digits_and_tab_focus_panes_and_a_key_zooms() -> None:
         assert "4 Node" in str(screen.events.border_title), "the others can be clicked"
         await pilot.press("4")
         assert visible_panes() == ["pods", "node"]
-        assert "too-big-n1" in text_of(screen.node.view)
+        assert "too-big-n1" in view_text(screen.node.view)
         await pilot.press("plus")
         assert visible_panes() == ["node"]
         await wait_for(
-            pilot, lambda: "CPU REQ" in text_of(screen.node.view), "with room, the pods' shares"
+            pilot, lambda: "CPU REQ" in view_text(screen.node.view), "with room, the pods' shares"
         )
         await pilot.press("underscore")
         assert visible_panes() == ["pods", "node"]
@@ -330,14 +322,14 @@ async def test_enter_opens_the_pod_with_its_tabs() -> None:
         await pilot.press("enter")
         await wait_for(pilot, lambda: isinstance(app.screen, PodScreen), "the pod")
         await pilot.pause(0.1)
-        overview = text_of(app.screen.query_one("#overview", LinesView))
+        overview = view_text(app.screen.query_one("#overview", LinesView))
         for words in ("✖ CrashLoopBackOff", "4 restarts", "exited with code 1", "BackOff",
                       "busybox:1.36", "cpu 50m", "crash-loop.yaml"):  # fmt: skip
             assert words in overview
         client.change(pod("crash-loop", status("app", restarts=5), version="3"))
         await wait_for(
             pilot,
-            lambda: "● Running" in text_of(app.screen.query_one("#overview", LinesView)),
+            lambda: "● Running" in view_text(app.screen.query_one("#overview", LinesView)),
             "the live change",
         )
         await pilot.press("y")
@@ -409,7 +401,7 @@ async def test_help_lists_the_bindings() -> None:
         await pilot.press("question_mark")
         assert isinstance(app.screen, HelpScreen)
         await pilot.pause()
-        text = text_of(app.screen.query_one(LinesView))
+        text = view_text(app.screen.query_one(LinesView))
         for words in ("Panes and pods", "Sort by restarts", "Wrap", "Filter the table", "Quit"):
             assert words in text
         await pilot.press("escape")

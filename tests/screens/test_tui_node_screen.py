@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 
-from tui_app import main, running, wait_for
+from tui_app import main, running, view_text, wait_for
 from tui_scene import ago, full_client
 
 from podtui.api.local import NodeImage, PortHolder, WhatIf
@@ -12,10 +12,6 @@ from podtui.api.v1 import ObjectMeta
 from podtui.tui.screens.node.node_screen import NodeScreen
 from podtui.tui.screens.pods.pod_screen import PodScreen
 from podtui.tui.widgets.tones import LinesView
-
-
-def view_text(view: LinesView) -> str:
-    return "\n".join("".join(span.text for span in line) for line in view.lines)
 
 
 async def test_what_if_is_answered_while_typing() -> None:

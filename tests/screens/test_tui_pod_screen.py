@@ -93,7 +93,7 @@ async def test_an_answer_to_a_screen_that_is_closing_is_dropped() -> None:
         await app.screen.query_one(ContentSwitcher).remove()
         known = client.insights["crash-loop-n1"]
         client.insights["crash-loop-n1"] = structs.replace(known, version="2")
-        client.told_more.set()
+        client.insight_changed.set()
         (worker,) = [worker for worker in app.workers if worker.name == "ask"]
         await wait_for(
             pilot, lambda: worker.is_finished or len(client.insight_queries) == 3, "one more"
@@ -116,7 +116,7 @@ async def test_the_next_query_waits_for_a_newer_version() -> None:
         client.insights["crash-loop-n1"] = structs.replace(
             known, version="2", usage=(series("app", 300.0),)
         )
-        client.told_more.set()
+        client.insight_changed.set()
         await wait_for(pilot, lambda: "300m" in lines_of(app, "resources"), "the news")
 
 

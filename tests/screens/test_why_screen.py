@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from msgspec import structs
 from tui_app import main, running, wait_for
-from tui_records import HUNGRY, oom_killed_manifest, texts
+from tui_records import HUNGRY, oom_killed_manifest, oom_killed_pod, texts
 from tui_scene import FakeClient, ended, full_client, pod, status, waiting
 
 from podtui.api.insight import PodInsight, ProbeReport
@@ -34,17 +34,6 @@ from podtui.tui.widgets.dialogs import Dialog
 from podtui.tui.widgets.tones import LinesView
 
 # --- the line in the pods pane
-
-
-def oom_killed_pod(uid: str = "uid-hungry", limit: str = "16Mi", *, well: bool = False) -> Pod:
-    state = status("app") if well else status(
-        "app", waiting("CrashLoopBackOff", "back-off"), restarts=2, last=ended(137, "OOMKilled")
-    )  # fmt: skip
-    made = pod("hungry", state, uid=uid)
-    container = Container(
-        name="app", image="busybox:1.36", resources=ResourceRequirements(limits={"memory": limit})
-    )
-    return structs.replace(made, spec=structs.replace(made.spec, containers=(container,)))
 
 
 # --- a fix on its way

@@ -16,7 +16,7 @@ from pathlib import Path
 
 import psutil
 import pytest
-from agent_home import set_home
+from agent_home import doctor_report, set_home
 from tmux_harness import wait_until
 
 from podtui.agent.lock import read_agent
@@ -155,11 +155,6 @@ def test_an_agent_whose_engine_hangs_can_be_stopped(root: Path, tmp_path: Path) 
     assert read_agent(root / "podtui.lock") is None
 
 
-def report(tmp_path: Path, **flags: str) -> tuple[str, bool]:
-    environ = {"HOME": str(tmp_path), "PODTUI_NODE_NAME": "n1"}
-    return examine(resolve(flags, environ, working=tmp_path).settings)
-
-
 def test_commands_refer_to_the_running_agent(tmp_path: Path) -> None:
     root, folder = tmp_path / "root", tmp_path / "its pods"
     folder.mkdir()
@@ -178,14 +173,14 @@ def test_commands_refer_to_the_running_agent(tmp_path: Path) -> None:
             return ("Ready", "True") in {(one["type"], one["status"]) for one in conditions}
 
         wait_until(is_ready, "its node is ready")
-        text, healthy = report(tmp_path, rootDir=str(root), engine=nowhere)
+        text, healthy = doctor_report(tmp_path, rootDir=str(root), engine=nowhere)
         assert healthy, text
         assert f"✓ manifests: {folder}" in text
         assert "✓ engine of the agent: " in text
         assert "node its-node is Ready" in text
         assert "none.sock" not in text
 
-        text, _ = report(tmp_path, rootDir=str(tmp_path / "another"), engine=nowhere)
+        text, _ = doctor_report(tmp_path, rootDir=str(tmp_path / "another"), engine=nowhere)
         assert f"✓ another agent: process {process.pid}, root directory {root}" in text
         assert f"doctor --root-dir {root}" in text
         assert "none.sock" in text

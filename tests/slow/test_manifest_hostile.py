@@ -65,7 +65,6 @@ scalars = (
     | st.text(max_size=20)
     | st.sampled_from(["", "\x1b[31m", "../..", "\u202e", "1e999", "0x", "9" * 5000, "=", "<<"])
 )
-keys = st.text(max_size=8) | st.sampled_from(sorted(TREE["spec"]))
 values = st.recursive(
     scalars,
     lambda inner: (

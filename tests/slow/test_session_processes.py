@@ -28,7 +28,7 @@ DECLARED = {
 Start = Callable[..., Awaitable[asyncio.subprocess.Process]]
 
 
-def _heed_interrupts() -> None:
+def _reset_interrupts() -> None:
     signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
@@ -57,7 +57,7 @@ async def start(world: SessionWorld, tmp_path: Path) -> AsyncIterator[Start]:
             stderr=stdio,
             cwd=tmp_path,
             # Who runs the tests in the background hands a SIGINT that is ignored on to us.
-            preexec_fn=_heed_interrupts,
+            preexec_fn=_reset_interrupts,
         )
         running.append(process)
         return process

@@ -8,6 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from podtui.cli.doctor import examine
+from podtui.settings import resolve
+
 UNSET = ("XDG_STATE_HOME", "XDG_CONFIG_HOME", "PODTUI_CONFIG", "PODTUI_ENGINE", "KUBECONFIG")
 
 
@@ -22,3 +25,9 @@ def set_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (tmp_path / "root").mkdir()
     (tmp_path / "pods").mkdir()
     return tmp_path / "root"
+
+
+def doctor_report(tmp_path: Path, **flags: str) -> tuple[str, bool]:
+    """Return the text of ``podtui doctor`` with these settings, and whether all is well."""
+    environ = {"HOME": str(tmp_path), "PODTUI_NODE_NAME": "n1"}
+    return examine(resolve(flags, environ, working=tmp_path).settings)

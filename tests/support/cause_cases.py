@@ -85,10 +85,6 @@ def other_pod(name: str = "other-n1", port: int = 0, **asks: str) -> Setting:
     return set_up
 
 
-def lose_engine(world: World) -> None:
-    world.engine.faults.make_unavailable("Cannot connect to the engine")
-
-
 def no_ready_file(world: World) -> None:
     world.commands["cat /ready"] = no_file("/ready")
 

@@ -338,6 +338,10 @@ class World:
         assert record is not None, f"no record of {name}"
         return record.status
 
+    async def is_ready(self) -> bool:
+        conditions = (await self.status()).conditions
+        return next(one.status for one in conditions if one.type == "Ready") == "True"
+
     async def record(self, name: str = "web-n1", namespace: str = "default") -> Pod | None:
         await settle()
         found = await self.store.get("pods", namespace, name)

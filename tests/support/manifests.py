@@ -8,9 +8,12 @@ from contextlib import aclosing, asynccontextmanager
 from pathlib import Path
 from typing import Any
 
+from podtui.api.local import Diagnostic
 from podtui.clock import SystemClock
+from podtui.manifest.diagnose import read_manifest
 from podtui.manifest.folder import ManifestFolder
 from podtui.manifest.folder_state import Folder
+from podtui.manifest.result import ReadResult
 
 NODE = "n1"
 
@@ -20,6 +23,16 @@ def pod_text(name: str = "web", image: str = "busybox:1", extra: str = "") -> st
         f"apiVersion: v1\nkind: Pod\nmetadata:\n  name: {name}\n"
         f"spec:\n  containers:\n  - name: c\n    image: {image}\n{extra}"
     )
+
+
+def read(text: str | bytes, *, strict: bool = False) -> ReadResult:
+    """Read a manifest like the file ``web.yaml``."""
+    data = text.encode() if isinstance(text, str) else text
+    return read_manifest("/m/web.yaml", data, node_name=NODE, strict=strict)
+
+
+def diagnostics(text: str | bytes, *, strict: bool = False) -> tuple[Diagnostic, ...]:
+    return read(text, strict=strict).diagnostics
 
 
 def put(path: Path, text: str | bytes) -> None:

@@ -385,7 +385,7 @@ def world() -> FakeClient:
     client.change(web())
     client.change(web_manifest(), broken_manifest())
     client.insights = {"web-n1": insight()}
-    client.node_told = node_insight()
+    client.node_answer = node_insight()
     client.image_list = images()
     client.calls = calls()
     client.answer_plan = ended_by_deletion()

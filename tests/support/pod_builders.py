@@ -36,6 +36,12 @@ def sidecar(name: str = "side", **fields: Any) -> dict[str, Any]:
     return ctr(name, restartPolicy="Always", **fields)
 
 
+def need(cpu: str = "", memory: str = "", /, **limits: str) -> dict[str, Any]:
+    """Return the ``resources`` of a container with these requests and limits."""
+    requests = {name: text for name, text in (("cpu", cpu), ("memory", memory)) if text}
+    return {"resources": {"requests": requests, "limits": limits}}
+
+
 def make_pod(
     *containers: dict[str, Any],
     init: tuple[dict[str, Any], ...] = (),
@@ -183,3 +189,7 @@ def engine(**fields: Any) -> EngineInfo:
         "operating_system": "Debian GNU/Linux 12 (bookworm)",
     }
     return EngineInfo(**{**known, **fields})
+
+
+def pod_with_uid(uid: str, *containers: dict[str, Any], **spec: Any) -> Pod:
+    return make_pod(*containers, name=f"{uid}-n1", uid=uid, **spec)

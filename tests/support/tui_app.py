@@ -20,7 +20,9 @@ from tui_scene import THEMES, FakeClient, full_client, now
 
 from podtui.tui.app import PodtuiApp
 from podtui.tui.model.model import Link
+from podtui.tui.screens.logs.log_view import LogView
 from podtui.tui.screens.main.main_screen import MainScreen
+from podtui.tui.widgets.tones import LinesView
 
 
 async def wait_for(pilot: Pilot[Any], condition: Callable[[], object], what: str) -> None:
@@ -133,6 +135,15 @@ def table_text(app: PodtuiApp, pane: str = "pods") -> list[str]:
     """Return the lines of a table, without trailing spaces."""
     table = {"pods": main(app).pods.table, "events": main(app).events.table}[pane]
     return [table.render_line(y).text.rstrip() for y in range(table.size.height)]
+
+
+def log_text(view: LogView) -> str:
+    """Return the visible lines of a log."""
+    return "\n".join(view.render_line(y).text.rstrip() for y in range(view.size.height))
+
+
+def view_text(view: LinesView) -> str:
+    return "\n".join("".join(span.text for span in line) for line in view.lines)
 
 
 def bar_text(app: PodtuiApp, name: str) -> str:

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 from msgspec import structs
-from tui_scene import ended, gallery, manifest, node, pod, status
+from tui_scene import ended, gallery, manifest, node, pod, status, waiting
 
 from podtui.api.local import Manifest, ManifestState
 from podtui.api.places import FieldPlace, write_places
-from podtui.api.v1 import EphemeralContainer, Node, Pod
+from podtui.api.v1 import Container, EphemeralContainer, Node, Pod, ResourceRequirements
 from podtui.manifest.diagnose import read_manifest
 from podtui.tui.widgets.cells import Line
 
@@ -41,8 +42,16 @@ def oom_killed_manifest(
     return structs.replace(made, spec=structs.replace(made.spec, path=path), status=state)
 
 
+def line_text(line: Line) -> str:
+    return "".join(span.text for span in line)
+
+
+def text_of(lines: Iterable[Line]) -> str:
+    return "\n".join(map(line_text, lines))
+
+
 def texts(lines: list[Line]) -> list[str]:
-    return ["".join(span.text for span in line).rstrip() for line in lines]
+    return [line_text(line).rstrip() for line in lines]
 
 
 def placed(pod: Pod, node: str, **meta: Any) -> Pod:
@@ -130,3 +139,15 @@ def with_places(name: str = "web.yaml", pod_name: str = "web-n1") -> Manifest:
     places = write_places(keys, {path: place.value for path, place in found.items()})
     one = manifest(name, text=THREE_DOCUMENTS, pod_name=pod_name)
     return structs.replace(one, status=structs.replace(one.status, places=places))
+
+
+def oom_killed_pod(uid: str = "uid-hungry", limit: str = "16Mi", *, well: bool = False) -> Pod:
+    """Return the pod of `oom_killed_manifest`."""
+    state = status("app") if well else status(
+        "app", waiting("CrashLoopBackOff", "back-off"), restarts=2, last=ended(137, "OOMKilled")
+    )  # fmt: skip
+    made = pod("hungry", state, uid=uid)
+    container = Container(
+        name="app", image="busybox:1.36", resources=ResourceRequirements(limits={"memory": limit})
+    )
+    return structs.replace(made, spec=structs.replace(made.spec, containers=(container,)))

@@ -394,8 +394,8 @@ class FakeClient:
         self.pull_steps: asyncio.Queue[PullStep] = asyncio.Queue()
         self.insights: dict[str, PodInsight] = {}
         self.insight_queries: list[InsightQuery] = []
-        self.told_more = asyncio.Event()
-        self.node_told: NodeInsight | None = None
+        self.insight_changed = asyncio.Event()
+        self.node_answer: NodeInsight | None = None
         self.probed: list[tuple[str, str, str]] = []
         self.restarted: list[tuple[str, str]] = []
         self.calls: tuple[EngineCall, ...] = ()
@@ -459,17 +459,17 @@ class FakeClient:
             raise ApiError(404, "NotFound", f"{pod} not found")
         if query.seen == self.insights[pod].version:
             async with asyncio.timeout(query.wait):
-                await self.told_more.wait()
-            self.told_more.clear()
+                await self.insight_changed.wait()
+            self.insight_changed.clear()
         return self.insights[pod]
 
     async def node_insight(self, query: InsightQuery = AT_ONCE) -> NodeInsight | None:
-        if self.node_told is None:
+        if self.node_answer is None:
             raise ApiError(404, "NotFound", "the node has no insight")
-        if query.seen == self.node_told.version:
+        if query.seen == self.node_answer.version:
             async with asyncio.timeout(query.wait):
-                await self.told_more.wait()
-        return self.node_told
+                await self.insight_changed.wait()
+        return self.node_answer
 
     async def run_probe(self, namespace: str, pod: str, container: str, probe: str) -> ProbeRun:
         self.probed.append((pod, container, probe))

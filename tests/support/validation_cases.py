@@ -28,6 +28,11 @@ def container(name: str = "main", **fields: Any) -> dict[str, Any]:
     }
 
 
+def main_container(**fields: Any) -> Edits:
+    """Return edits that replace the containers by one with these fields."""
+    return {"spec.containers": [container(**fields)]}
+
+
 def volume(**source: Any) -> dict[str, Any]:
     return {"name": "data", **source}
 

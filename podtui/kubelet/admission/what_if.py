@@ -227,7 +227,7 @@ def _remarks(
         names = " and ".join(impossible)
         yield f"It asks for more {names} than the node has for all pods together."
     if leave and not verdict.admitted and not lacks:
-        yield "The kubelet ends no pod for the sake of a port."
+        yield "The kubelet preempts no pod because of a port."
     elif leave and not verdict.admitted:
         yield (
             "None of these would be preempted: a static pod yields only to a higher spec.priority,"

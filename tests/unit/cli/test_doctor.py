@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from agent_home import doctor_report
 from podtui.cli.doctor import examine
 from podtui.resources import typed_program
 from podtui.runtime.docker.locate import find_engine
@@ -12,20 +13,15 @@ from podtui.settings import resolve
 from podtui.why.pod_rules import engine_advice
 
 
-def report(tmp_path: Path, **flags: str) -> tuple[str, bool]:
-    environ = {"HOME": str(tmp_path), "PODTUI_NODE_NAME": "n1"}
-    return examine(resolve(flags, environ, working=tmp_path).settings)
-
-
 def test_a_simulated_engine_is_a_warning_not_a_failure(tmp_path: Path) -> None:
-    text, healthy = report(tmp_path, engine="memory")
+    text, healthy = doctor_report(tmp_path, engine="memory")
     assert healthy
     assert "! engine: SIMULATED" in text
     assert f"none runs; '{typed_program()}' starts one" in text
 
 
 def test_a_missing_socket_fails_with_a_remedy(tmp_path: Path) -> None:
-    text, healthy = report(tmp_path, engine=f"unix://{tmp_path}/none.sock")
+    text, healthy = doctor_report(tmp_path, engine=f"unix://{tmp_path}/none.sock")
     assert not healthy
     assert "no such socket" in text
     assert "→ install Docker or Podman" in text
@@ -38,7 +34,7 @@ def test_a_forbidden_socket_does_not_suggest_starting_the_engine(
         raise PermissionError(13, "Permission denied")
 
     monkeypatch.setattr(http.client.HTTPConnection, "request", denied)
-    text, healthy = report(tmp_path, engine="unix:///var/run/docker.sock")
+    text, healthy = doctor_report(tmp_path, engine="unix:///var/run/docker.sock")
     assert not healthy
     assert "permission denied" in text
     for way in ("usermod -aG docker", "log in again", "rootless", "DOCKER_HOST"):
@@ -52,5 +48,5 @@ def test_a_forbidden_socket_does_not_suggest_starting_the_engine(
 def test_a_root_directory_readable_by_others_is_a_warning(tmp_path: Path) -> None:
     root = tmp_path / "root"
     root.mkdir(mode=0o755)
-    text, _ = report(tmp_path, engine="memory", rootDir=str(root))
+    text, _ = doctor_report(tmp_path, engine="memory", rootDir=str(root))
     assert f"chmod 700 {root}" in text

@@ -6,7 +6,7 @@ import pytest
 from examples import examples
 from hypothesis import given
 from hypothesis import strategies as st
-from manifests import NODE, pod_text
+from manifests import NODE, diagnostics, pod_text
 
 from podtui.api.local import Diagnostic, Severity
 from podtui.manifest.diagnose import read_manifest
@@ -71,11 +71,6 @@ spec: {}
 HELM_ADVICE = "helm template"
 
 
-def found(text: str | bytes, *, strict: bool = False) -> tuple[Diagnostic, ...]:
-    data = text.encode() if isinstance(text, str) else text
-    return read_manifest("/m/x.yaml", data, node_name=NODE, strict=strict).diagnostics
-
-
 @pytest.mark.parametrize(
     ("text", "message", "advice", "line"),
     [
@@ -120,14 +115,14 @@ def found(text: str | bytes, *, strict: bool = False) -> tuple[Diagnostic, ...]:
     ],
 )  # fmt: skip
 def test_a_foreign_file_gets_one_finding(text: str, message: str, advice: str, line: int) -> None:
-    (only,) = found(text)
+    (only,) = diagnostics(text)
     assert (only.code, only.severity, only.line) == ("NotAPod", Severity.ERROR, line)
     assert message in only.message
     assert advice in only.fix
 
 
 def test_known_binary_formats_are_named() -> None:
-    (only,) = found(b"\x1f\x8b\x08\x00\x00")
+    (only,) = diagnostics(b"\x1f\x8b\x08\x00\x00")
     assert only.message == "this is a gzip archive, not a Pod"
 
 
@@ -142,21 +137,21 @@ def test_known_binary_formats_are_named() -> None:
     ],
 )
 def test_an_invalid_manifest_is_not_taken_for_another_format(text: str) -> None:
-    assert found(text)
-    assert "NotAPod" not in {d.code for d in found(text)}
+    assert diagnostics(text)
+    assert "NotAPod" not in {d.code for d in diagnostics(text)}
 
 
 def test_braces_in_a_command_are_not_a_template() -> None:
-    assert not found(pod_text(extra='    command: [docker, ps, --format, "{{.Names}}"]\n'))
+    assert not diagnostics(pod_text(extra='    command: [docker, ps, --format, "{{.Names}}"]\n'))
 
 
 def test_a_shell_placeholder_is_reported() -> None:
-    (only,) = found(pod_text("${APP}"))
+    (only,) = diagnostics(pod_text("${APP}"))
     assert only.fix == "replace the placeholder ${APP}; envsubst can do it"
 
 
 def test_under_strict_messages_are_kept_with_correct_advice() -> None:
-    said = found(COMPOSE, strict=True)
+    said = diagnostics(COMPOSE, strict=True)
     assert said[0].message == "Required value"
     assert "Docker Compose" in said[0].fix
     assert not any(d.fix for d in said[1:])
@@ -164,11 +159,11 @@ def test_under_strict_messages_are_kept_with_correct_advice() -> None:
 
 def test_a_misspelt_kind_beside_a_config_map_is_an_error() -> None:
     config = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: c}\n"
-    (only,) = found(f"{config}---\n{pod_text().replace('kind: Pod', 'kind: pod')}")
+    (only,) = diagnostics(f"{config}---\n{pod_text().replace('kind: Pod', 'kind: pod')}")
     assert (only.severity, only.fix) == (Severity.ERROR, "write kind: Pod")
 
 
 @given(st.text(alphabet="{}%<>=-[]#:\"' \nabkind.Values", max_size=200))
 @examples(300)
 def test_any_text_gets_findings_without_failing(text: str) -> None:
-    assert "InternalError" not in {d.code for d in found(text)}
+    assert "InternalError" not in {d.code for d in diagnostics(text)}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 import pytest
-from manifests import NODE, pod_text
+from manifests import NODE, pod_text, read
 
 from podtui.api.local import Diagnostic, Severity
 from podtui.api.shape import places_of_names
@@ -15,11 +15,6 @@ from podtui.manifest.document import Document
 from podtui.manifest.problems import MAX_DIAGNOSTICS
 from podtui.manifest.reader import read_document
 from podtui.manifest.result import ReadResult
-
-
-def read(text: str | bytes, *, strict: bool = False) -> ReadResult:
-    data = text.encode() if isinstance(text, str) else text
-    return read_manifest("/m/web.yaml", data, node_name=NODE, strict=strict)
 
 
 def only(text: str | bytes) -> Diagnostic:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from manifests import NODE, pod_text
+from manifests import NODE, pod_text, read
 
 from podtui.api.local import Severity
 from podtui.manifest.diagnose import MAX_TEXT, read_manifest
@@ -12,11 +12,6 @@ from podtui.manifest.result import ReadResult, accept_if_complete
 
 SECRET = "apiVersion: v1\nkind: Secret\nmetadata: {name: s}\nstringData: {password: hunter2}\n"
 CONFIG = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: m}\ndata: {A: b}\n"
-
-
-def read(text: str | bytes, *, strict: bool = False) -> ReadResult:
-    data = text.encode() if isinstance(text, str) else text
-    return read_manifest("/m/web.yaml", data, node_name=NODE, strict=strict)
 
 
 def test_golden_invalid_yaml() -> None:

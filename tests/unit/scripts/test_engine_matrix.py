@@ -31,7 +31,7 @@ def test_engines_are_the_ones_that_the_documents_name() -> None:
 
 
 @pytest.mark.parametrize("ci", ["true", ""])
-def test_an_ordinary_user_is_told_that_the_engines_are_not_tested(
+def test_an_ordinary_user_is_informed_that_the_engines_are_not_tested(
     ci: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     import engine_matrix

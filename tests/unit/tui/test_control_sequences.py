@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.cells import cell_len
 
+from control_characters import control_characters
 from podtui.tui.widgets.sanitize import clean, clean_lines
 
 PIECES = st.lists(
@@ -23,20 +24,10 @@ PIECES = st.lists(
 ).map("".join)
 
 
-def harm(text: str) -> list[str]:
-    """The characters of a text that a terminal would obey, or turn the direction by."""
-    return [
-        ascii(c)
-        for c in text
-        if unicodedata.category(c) in ("Cc", "Cs", "Zl", "Zp")
-        or unicodedata.bidirectional(c) in ("LRE", "RLE", "LRO", "RLO", "PDF", "LRI", "RLI", "FSI")
-    ]
-
-
 @given(PIECES)
 def test_stripped_text_is_harmless_with_the_correct_width(text: str) -> None:
     for shown in (clean(text), *clean_lines(text)):
-        assert harm(shown) == []
+        assert control_characters(shown) == []
         # Nothing joins with its neighbour: each terminal would reckon its width otherwise.
         assert cell_len(shown) == sum(cell_len(c) for c in shown)
 

@@ -235,7 +235,7 @@ def test_a_removed_node(annotations: dict[str, str], cause: str) -> None:
 
 
 @pytest.mark.parametrize("more", [{"node": "n1"}, {"phase": "Failed"}])
-def test_a_bound_pod_is_not_judged_by_scheduling(more: dict[str, str]) -> None:
+def test_a_bound_pod_is_not_diagnosed_by_its_scheduling(more: dict[str, str]) -> None:
     assert said("Unschedulable", SHORT, **more).cause != "Unschedulable"
 
 

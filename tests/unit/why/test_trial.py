@@ -91,7 +91,7 @@ async def test_a_longer_initial_delay_is_verified_by_a_passing_probe() -> None:
             assert await verdict(new, trial, passed=True) is Verdict.FAILED_AGAIN
 
 
-async def test_a_running_pod_is_not_judged_by_its_last_exit() -> None:
+async def test_a_running_pod_is_not_evaluated_by_its_last_exit() -> None:
     async with asked(one(LIMIT), World(behave=needs_memory)) as it:
         said = await it.until("OutOfMemory")
         facts = await it.facts()

@@ -145,7 +145,7 @@ class EventLines:
     def __init__(self, since: float | None = None) -> None:
         """Skip events before ``since`` (epoch seconds)."""
         self._since = since
-        self._told: dict[str, tuple[int, str]] = {}
+        self._yielded: dict[str, tuple[int, str]] = {}
 
     def take(self, events: Iterable[Event]) -> Iterator[tuple[int, int, bytes]]:
         """Yield (tag, nanoseconds, text) for each new occurrence."""
@@ -155,9 +155,9 @@ class EventLines:
             moment = parse_stamp(seen.encode()) // SECOND * SECOND
             occurrence = (event_count(event), seen)
             key = event_key(event)
-            if self._told.get(key) == occurrence:
+            if self._yielded.get(key) == occurrence:
                 continue
-            self._told[key] = occurrence
+            self._yielded[key] = occurrence
             if self._since is None or moment >= self._since * SECOND:
                 tag = EVENT_WARNING if event.type == "Warning" else EVENT
                 yield tag, moment, event_text(event).encode(errors="replace")

@@ -188,7 +188,7 @@ def test_the_pod_using_the_port_would_have_to_be_removed() -> None:
     )
     assert leaving(answer) == ["b"]
     assert answer.leave[0].ports == (8080,)
-    assert answer.remarks == ("The kubelet ends no pod for the sake of a port.",)
+    assert answer.remarks == ("The kubelet preempts no pod because of a port.",)
 
 
 def test_removing_the_pod_that_uses_the_port_frees_resources() -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from pod_builders import GI, MI, ctr, make_pod, sidecar
+from pod_builders import GI, MI, ctr, make_pod, need, sidecar
 
 from podtui.api.pod_resources import (
     amounts,
@@ -15,11 +15,6 @@ from podtui.api.pod_resources import (
     pod_resources,
     qos_class,
 )
-
-
-def need(cpu="", memory="", /, **limits):
-    requests = {name: text for name, text in (("cpu", cpu), ("memory", memory)) if text}
-    return {"resources": {"requests": requests, "limits": limits}}
 
 
 def test_case_33_the_peak_of_init_and_the_sum_of_the_rest():

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from pod_builders import GI, MI, ctr, make_pod, node, sidecar
+from pod_builders import GI, MI, ctr, make_pod, need, node, sidecar
 
 from podtui.kubelet.base.config import KubeletConfig
 from podtui.kubelet.containers.cgroups import (
@@ -17,11 +17,6 @@ from podtui.kubelet.containers.cgroups import (
     shares_as_milli,
 )
 from podtui.runtime.protocol import Resources
-
-
-def need(cpu="", memory="", /, **limits):
-    requests = {name: text for name, text in (("cpu", cpu), ("memory", memory)) if text}
-    return {"resources": {"requests": requests, "limits": limits}}
 
 
 GUARANTEED = need("1", "1Gi", cpu="1", memory="1Gi")

@@ -9,7 +9,7 @@ from examples import examples
 from fake_host import FakeHost
 from hypothesis import given
 from hypothesis import strategies as st
-from pod_builders import ctr, make_pod
+from pod_builders import ctr, make_pod, pod_with_uid
 
 from podtui.api.v1 import Pod
 from podtui.errors import PodtuiError
@@ -32,16 +32,9 @@ from podtui.kubelet.managers.topology_manager import (
 
 MACHINE = FakeHost().topology()
 TOPOLOGY = MACHINE.cpus
-ANYWHERE = Hint(None, False)
-
-
 def guaranteed(cpu: str, name: str = "c") -> dict[str, Any]:
     amounts = {"cpu": cpu, "memory": "1Gi"}
     return ctr(name, resources={"requests": amounts, "limits": amounts})
-
-
-def pod(uid: str, *containers: dict[str, Any], **spec: Any) -> Pod:
-    return make_pod(*containers, name=f"{uid}-n1", uid=uid, **spec)
 
 
 def manager(reserved: frozenset[int] = frozenset({0}), **options: bool) -> CpuManager:
@@ -54,7 +47,7 @@ def admit(cpus: CpuManager, one: Pod, policy: str = "none", scope: str = "contai
 
 def test_exclusive_cpus_of_a_guaranteed_pod_leave_the_shared_pool() -> None:
     cpus = manager()
-    admit(cpus, pod("u", guaranteed("2"), guaranteed("500m", "small")))
+    admit(cpus, pod_with_uid("u", guaranteed("2"), guaranteed("500m", "small")))
     assert cpus.exclusive("u", "c") == {2, 3}
     assert cpus.cpus("u", "small") == {0, 1, 4, 5, 6, 7}
     cpus.release("u")
@@ -70,20 +63,20 @@ def test_exclusive_cpus_of_a_guaranteed_pod_leave_the_shared_pool() -> None:
     ],
 )
 def test_other_containers_share(container: dict[str, Any]) -> None:
-    one = pod("u", container)
+    one = pod_with_uid("u", container)
     assert exclusive_cpus(one, one.spec.containers[0]) == 0
 
 
 def test_pod_level_resources_get_no_exclusive_cpus() -> None:
     amounts = {"cpu": "2", "memory": "1Gi"}
-    one = pod("u", guaranteed("1"), resources={"requests": amounts, "limits": amounts})
+    one = pod_with_uid("u", guaranteed("1"), resources={"requests": amounts, "limits": amounts})
     assert pod_exclusive_cpus(one) == 0
 
 
 def test_containers_reuse_the_cpus_of_init_containers_but_not_of_sidecars() -> None:
     cpus = manager()
     side = {**guaranteed("2", "side"), "restartPolicy": "Always"}
-    one = pod("u", guaranteed("2"), init=(guaranteed("4", "setup"), side))
+    one = pod_with_uid("u", guaranteed("2"), init=(guaranteed("4", "setup"), side))
     assert pod_exclusive_cpus(one) == 4
     admit(cpus, one, "restricted", "pod")
     setup, shared = cpus.exclusive("u", "setup"), cpus.exclusive("u", "side")
@@ -97,7 +90,7 @@ def test_containers_reuse_the_cpus_of_init_containers_but_not_of_sidecars() -> N
 
 def test_too_many_cpus_are_an_unexpected_admission_error() -> None:
     with pytest.raises(AllocationError) as failure:
-        admit(manager(), pod("u", guaranteed("8")))
+        admit(manager(), pod_with_uid("u", guaranteed("8")))
     assert failure.value.reason == UNEXPECTED_ERROR
     assert str(failure.value) == (
         "Allocate failed due to not enough cpus available to satisfy request: "
@@ -108,38 +101,38 @@ def test_too_many_cpus_are_an_unexpected_admission_error() -> None:
 def test_full_cores_only() -> None:
     cpus = manager(full_pcpus_only=True)
     with pytest.raises(AllocationError) as failure:
-        admit(cpus, pod("u", guaranteed("3")))
+        admit(cpus, pod_with_uid("u", guaranteed("3")))
     assert (failure.value.reason, str(failure.value)) == (
         "SMTAlignmentError",
         "SMT Alignment Error: requested 3 cpus not multiple cpus per core = 2",
     )
     with pytest.raises(AllocationError, match="available physical CPUs = 6, requested CPUs = 8"):
-        admit(cpus, pod("u", guaranteed("8")))
-    admit(cpus, pod("u", guaranteed("6")))
+        admit(cpus, pod_with_uid("u", guaranteed("8")))
+    admit(cpus, pod_with_uid("u", guaranteed("6")))
     assert cpus.exclusive("u", "c") == {2, 3, 4, 5, 6, 7}
 
 
 def test_a_single_numa_node_or_none() -> None:
     cpus = manager()
     with pytest.raises(AllocationError) as failure:
-        admit(cpus, pod("u", guaranteed("5")), "single-numa-node")
+        admit(cpus, pod_with_uid("u", guaranteed("5")), "single-numa-node")
     assert (failure.value.reason, str(failure.value)) == (
         AFFINITY_ERROR,
         "Resources cannot be allocated with Topology locality",
     )
-    admit(cpus, pod("v", guaranteed("4")), "single-numa-node")
+    admit(cpus, pod_with_uid("v", guaranteed("4")), "single-numa-node")
     assert cpus.exclusive("v", "c") == {4, 5, 6, 7}
 
 
 def test_the_scope_pod_aligns_all_containers_together() -> None:
     containers = (guaranteed("2", "a"), guaranteed("2", "b"))
     cpus = manager(frozenset({0, 1}))
-    admit(cpus, pod("u", *containers), "restricted", "pod")
+    admit(cpus, pod_with_uid("u", *containers), "restricted", "pod")
     assert cpus.exclusive("u", "a") | cpus.exclusive("u", "b") == {4, 5, 6, 7}
 
 
 def test_an_allocation_is_kept_when_the_pod_is_admitted_again() -> None:
-    cpus, one = manager(), pod("u", guaranteed("2"))
+    cpus, one = manager(), pod_with_uid("u", guaranteed("2"))
     admit(cpus, one, "restricted")
     before = cpus.exclusive("u", "c")
     again = CpuManager(
@@ -147,7 +140,7 @@ def test_an_allocation_is_kept_when_the_pod_is_admitted_again() -> None:
     )
     admit(again, one, "restricted")
     assert again.exclusive("u", "c") == before
-    other = pod("u", guaranteed("4"))
+    other = pod_with_uid("u", guaranteed("4"))
     with pytest.raises(AllocationError, match="locality"):
         admit(again, other, "restricted")
 
@@ -220,7 +213,7 @@ def test_no_cpu_is_given_twice_and_none_is_lost(
             cpus.release(uid)
         else:
             try:
-                admit(cpus, pod(uid, guaranteed(str(count))), policy)
+                admit(cpus, pod_with_uid(uid, guaranteed(str(count))), policy)
             except AllocationError:
                 cpus.release(uid)
         given_away = [one for each in cpus.state.exclusive.values() for one in each.values()]

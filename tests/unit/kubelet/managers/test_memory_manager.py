@@ -9,7 +9,7 @@ from examples import examples
 from fake_host import GI
 from hypothesis import given
 from hypothesis import strategies as st
-from pod_builders import ctr, make_pod
+from pod_builders import ctr, make_pod, pod_with_uid
 
 from podtui.api.v1 import Pod
 from podtui.errors import PodtuiError
@@ -31,10 +31,6 @@ def guaranteed(memory: str, name: str = "c") -> dict[str, Any]:
     return ctr(name, resources={"requests": amounts, "limits": amounts})
 
 
-def pod(uid: str, *containers: dict[str, Any], **spec: Any) -> Pod:
-    return make_pod(*containers, name=f"{uid}-n1", uid=uid, **spec)
-
-
 def manager(state: MemoryState | None = None) -> MemoryManager:
     return MemoryManager(NUMA, reserved=RESERVED, state=state)
 
@@ -49,8 +45,8 @@ def free(memory: MemoryManager) -> list[int]:
 
 def test_memory_comes_from_the_first_numa_node_that_has_it() -> None:
     memory = manager()
-    admit(memory, pod("a", guaranteed("10Gi")))
-    admit(memory, pod("b", guaranteed("10Gi")))
+    admit(memory, pod_with_uid("a", guaranteed("10Gi")))
+    admit(memory, pod_with_uid("b", guaranteed("10Gi")))
     assert memory.numa_nodes("a", "c") == {0}
     assert memory.numa_nodes("b", "c") == {1}
     assert free(memory) == [5, 5]
@@ -60,36 +56,36 @@ def test_memory_comes_from_the_first_numa_node_that_has_it() -> None:
 
 def test_a_container_larger_than_a_numa_node_gets_a_group_of_its_own() -> None:
     memory = manager()
-    admit(memory, pod("wide", guaranteed("20Gi")))
+    admit(memory, pod_with_uid("wide", guaranteed("20Gi")))
     assert memory.numa_nodes("wide", "c") == {0, 1}
     assert free(memory) == [0, 10]
     with pytest.raises(AllocationError, match="Topology locality"):
-        admit(memory, pod("small", guaranteed("1Gi")), "restricted")
-    admit(memory, pod("small", guaranteed("1Gi")))
+        admit(memory, pod_with_uid("small", guaranteed("1Gi")), "restricted")
+    admit(memory, pod_with_uid("small", guaranteed("1Gi")))
     assert memory.numa_nodes("small", "c") == {0, 1}
     memory.release("small")
     memory.release("wide")
-    admit(memory, pod("small", guaranteed("1Gi")), "restricted")
+    admit(memory, pod_with_uid("small", guaranteed("1Gi")), "restricted")
     assert memory.numa_nodes("small", "c") == {0}
     with pytest.raises(AllocationError, match="no NUMA nodes with enough memory is available"):
-        admit(memory, pod("wide", guaranteed("20Gi")))
+        admit(memory, pod_with_uid("wide", guaranteed("20Gi")))
 
 
 def test_a_single_numa_node_or_none() -> None:
     with pytest.raises(AllocationError, match="Topology locality"):
-        admit(manager(), pod("wide", guaranteed("20Gi")), "single-numa-node")
+        admit(manager(), pod_with_uid("wide", guaranteed("20Gi")), "single-numa-node")
 
 
 def test_other_pods_may_use_all_memory() -> None:
     memory = manager()
-    admit(memory, pod("u", ctr("c", resources={"requests": {"memory": "20Gi"}})))
+    admit(memory, pod_with_uid("u", ctr("c", resources={"requests": {"memory": "20Gi"}})))
     assert memory.numa_nodes("u", "c") == frozenset()
     assert free(memory) == [15, 15]
 
 
 def test_containers_reuse_the_memory_of_init_containers() -> None:
     memory = manager()
-    one = pod("u", guaranteed("10Gi"), init=(guaranteed("12Gi", "setup"),))
+    one = pod_with_uid("u", guaranteed("10Gi"), init=(guaranteed("12Gi", "setup"),))
     assert pod_memory_requests(one) == {"memory": 12 * GI}
     admit(memory, one, "restricted", "pod")
     assert free(memory) == [3, 15]
@@ -99,7 +95,7 @@ def test_containers_reuse_the_memory_of_init_containers() -> None:
 
 
 def test_an_allocation_is_kept_over_a_restart() -> None:
-    memory, one = manager(), pod("u", guaranteed("10Gi"))
+    memory, one = manager(), pod_with_uid("u", guaranteed("10Gi"))
     admit(memory, one, "restricted")
     again = manager(memory.state)
     admit(again, one, "restricted")
@@ -110,7 +106,7 @@ def test_huge_pages_are_counted_apart() -> None:
     numa = (NumaNode(0, 16 * GI, {"hugepages-2Mi": 2 * GI}), NumaNode(1, 16 * GI, {}))
     memory = MemoryManager(numa, reserved=RESERVED)
     amounts = {"cpu": "1", "memory": "1Gi", "hugepages-2Mi": "1Gi"}
-    one = pod("u", ctr("c", resources={"requests": amounts, "limits": amounts}))
+    one = pod_with_uid("u", ctr("c", resources={"requests": amounts, "limits": amounts}))
     TopologyManager("restricted", "container", numa).admit(one, [memory])
     assert memory.numa_nodes("u", "c") == {0}
     tables = memory.state.numa[0].tables
@@ -150,7 +146,7 @@ def test_promises_never_exceed_the_memory_and_the_state_is_always_valid(
             memory.release(uid)
         else:
             try:
-                admit(memory, pod(uid, guaranteed(f"{size}Gi")), policy)
+                admit(memory, pod_with_uid(uid, guaranteed(f"{size}Gi")), policy)
             except AllocationError:
                 memory.release(uid)
         assert all(0 <= gi <= 15 for gi in free(memory))

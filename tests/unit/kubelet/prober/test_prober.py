@@ -93,11 +93,6 @@ async def status(world: World, name: str = "c") -> ContainerStatus:
     return next(one for one in statuses if one.name == name)
 
 
-async def is_ready(world: World) -> bool:
-    conditions = (await world.status()).conditions
-    return next(one.status for one in conditions if one.type == "Ready") == "True"
-
-
 # --- readiness
 
 
@@ -112,7 +107,7 @@ async def test_readiness_changes_in_both_directions() -> None:
         world.add(pod("web-n1", "", container(readinessProbe=probe)))
         await world.until(world.runs(UID))
         await world.sleep(32.0)
-        assert not await is_ready(world)
+        assert not await world.is_ready()
         assert not (await status(world)).ready
         assert (await status(world)).started
         message = "Readiness probe failed: HTTP probe failed with statuscode: 500"
@@ -126,7 +121,7 @@ async def test_readiness_changes_in_both_directions() -> None:
         before = handlers.count(ProbeKind.READINESS)
         await world.sleep(5.0)
         assert handlers.count(ProbeKind.READINESS) == before + 1
-        assert await is_ready(world)
+        assert await world.is_ready()
         assert (await status(world)).restartCount == 0
 
 
@@ -139,7 +134,7 @@ async def test_readiness_is_probed_as_soon_as_the_container_runs() -> None:
         world.add(pod("web-n1", "", container(readinessProbe=probe)))
         await world.until(world.runs(UID))
         await world.sleep(1.0)
-        assert await is_ready(world)
+        assert await world.is_ready()
         assert not await texts(world, "Unhealthy")
 
 
@@ -156,11 +151,11 @@ async def test_readiness_as_a_kubelet_did() -> None:
         world.add(pod("web-n1", "", shell(script, readinessProbe=probe)))
         await world.until(world.runs(UID))
         await world.sleep(3.0)
-        assert await is_ready(world)
+        assert await world.is_ready()
         await world.sleep(4.9)
-        assert await is_ready(world)
+        assert await world.is_ready()
         await world.sleep(5.0)
-        assert not await is_ready(world)
+        assert not await world.is_ready()
         await world.sleep(8.0)
         message = "Readiness probe failed: " + NO_FILE.format("/tmp/ok")
         assert await count(world, message) >= 6
@@ -178,7 +173,7 @@ async def test_readiness_needs_its_successes_again_after_a_restart() -> None:
         world.add(pod("web-n1", "", container(readinessProbe=probe)))
         await world.until(world.runs(UID))
         await world.sleep(20.0)
-        assert await is_ready(world)
+        assert await world.is_ready()
         before = handlers.count(ProbeKind.READINESS)
         world.runtime.kill(world.running_containers(UID)[0].id, 1)
         await world.until(lambda: len(world.containers(UID)) == 2)
@@ -186,7 +181,7 @@ async def test_readiness_needs_its_successes_again_after_a_restart() -> None:
         assert (await status(world)).restartCount == 1
         assert (await status(world)).started
         assert not (await status(world)).ready
-        while not await is_ready(world):
+        while not await world.is_ready():
             await world.sleep(0.5)
             assert world.clock.monotonic() < 200
         assert handlers.count(ProbeKind.READINESS) - before >= 3
@@ -436,10 +431,10 @@ async def test_other_probes_start_after_startup_succeeded() -> None:
         await world.until(world.runs(UID))
         await world.sleep(5.5)
         assert not (await status(world)).started
-        assert not await is_ready(world)
+        assert not await world.is_ready()
         await world.sleep(3.5)
         assert (await status(world)).started
-        assert await is_ready(world)
+        assert await world.is_ready()
         assert await count(world, "Startup probe failed: " + NO_FILE.format("/tmp/up")) == 3
         assert len(await texts(world, "Unhealthy")) == 1
         assert (await status(world)).restartCount == 0
@@ -499,7 +494,7 @@ async def test_a_warning_is_reported_and_counts_as_success() -> None:
         world.add(pod("web-n1", "", container(readinessProbe=cat("/"))))
         await world.until(world.runs(UID))
         await world.sleep(1.0)
-        assert await is_ready(world)
+        assert await world.is_ready()
         assert await texts(world, "ProbeWarning") == [f"Readiness probe warning: {text}"]
         assert not await texts(world, "Unhealthy")
 
@@ -519,7 +514,7 @@ async def test_a_lost_engine_does_not_fail_probes() -> None:
         await world.sleep(20.0)
         assert not await texts(world, "Unhealthy")
         assert (await status(world)).restartCount == 0
-        assert await is_ready(world)
+        assert await world.is_ready()
 
 
 async def test_a_crashed_handler_does_not_end_the_others() -> None:
@@ -598,13 +593,13 @@ async def test_a_restarted_kubelet_does_not_make_pods_unready() -> None:
         world.add(pod("web-n1", "", script))
         await world.until(world.runs(UID))
         await world.sleep(5.0)
-        assert await is_ready(world)
+        assert await world.is_ready()
         await world.stop_kubelet()
         await world.start_kubelet()
         for _ in range(40):
             await world.sleep(0.25)
             now = await status(world)
-            assert (now.ready, now.started, await is_ready(world)) == (True, True, True)
+            assert (now.ready, now.started, await world.is_ready()) == (True, True, True)
         assert not await texts(world, "Unhealthy")
 
 

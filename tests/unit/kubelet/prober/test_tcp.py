@@ -41,11 +41,6 @@ def http_get(port: int, path: str = "/", host: str = HERE) -> HTTPGetAction:
     return HTTPGetAction(port=port, path=path, host=host, scheme="HTTP")
 
 
-async def is_ready(world: World) -> bool:
-    conditions = (await world.status()).conditions
-    return next(one.status for one in conditions if one.type == "Ready") == "True"
-
-
 async def texts(world: World, reason: str) -> list[str]:
     return [event.message for event in await world.events("web-n1", reason)]
 
@@ -59,14 +54,14 @@ async def test_case_61_readiness_over_http(server: Listener) -> None:
         world.add(pod("web-n1", "", container(readinessProbe=probe)))
         await world.until(world.runs(UID))
         await world.sleep(31.0)
-        assert not await is_ready(world)
+        assert not await world.is_ready()
         unhealthy = await world.events("web-n1", "Unhealthy")
         text = "Readiness probe failed: HTTP probe failed with statuscode: 500"
         assert [e.message for e in unhealthy] == [text]
         assert unhealthy[0].count == len(server.requests) >= 6
         server.answers[""] = answer("200 OK")
         await world.sleep(5.0)
-        assert await is_ready(world)
+        assert await world.is_ready()
         assert len(world.containers(UID)) == 1
         assert not await texts(world, "Killing")
 
@@ -104,7 +99,7 @@ async def test_case_67_redirects(server: Listener) -> None:
         world.add(pod("web-n1", "", near, far))
         await world.until(world.runs(UID, 2))
         await world.sleep(2.0)
-        assert await is_ready(world)
+        assert await world.is_ready()
         warnings = await world.events("web-n1", "ProbeWarning")
         assert [(e.type, e.message, e.involvedObject.fieldPath) for e in warnings] == [
             (
@@ -125,7 +120,7 @@ async def test_case_101_a_host_network_pod_is_probed_on_localhost(server: Listen
         world.add(pod("web-n1", "", container(readinessProbe=probe), hostNetwork=True))
         await world.until(world.runs(UID))
         await world.sleep(2.0)
-        assert await is_ready(world)
+        assert await world.is_ready()
         assert server.headers()["host"] == str(Address(HERE, server.port))
         status = await world.status()
         assert (status.podIP, status.hostIP, status.podIPs, status.hostIPs) == ("", "", (), ())
@@ -142,4 +137,4 @@ async def test_case_72_any_http_response_is_success_for_a_hook(server: Listener)
         assert server.paths() == ["/started"]
         assert not await texts(world, "FailedPostStartHook")
         assert (await world.status()).containerStatuses[0].restartCount == 0
-        assert await is_ready(world)
+        assert await world.is_ready()

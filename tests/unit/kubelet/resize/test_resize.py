@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 import pytest
-from pod_builders import MI, ctr, down, make_pod, seen, sidecar, up
+from pod_builders import MI, ctr, down, make_pod, need, seen, sidecar, up
 
 from podtui.api.v1 import Pod
 from podtui.kubelet.base.types import ContainerAmounts, ProbeView
@@ -23,11 +23,6 @@ from podtui.kubelet.resize.resize import (
     resize_in_progress,
     resize_message,
 )
-
-
-def need(cpu="", memory="", /, **limits):
-    requests = {name: text for name, text in (("cpu", cpu), ("memory", memory)) if text}
-    return {"resources": {"requests": requests, "limits": limits}}
 
 
 def actions(new: Pod, old: Pod, *observed):

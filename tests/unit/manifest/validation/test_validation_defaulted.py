@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from validation_cases import GONE, Edits, built, container, volume
+from validation_cases import GONE, Edits, built, container, main_container, volume
 
 from podtui.api.names import CONFIG_MIRROR
 from podtui.manifest.validation import validate_pod
@@ -20,12 +20,8 @@ PROBE = {"timeoutSeconds": 1, "periodSeconds": 10, "successThreshold": 1, "failu
 CLAIM = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "big"}}}
 
 
-def main(**fields: Any) -> Edits:
-    return {"spec.containers": [container(**fields)]}
-
-
 def env(**source: Any) -> Edits:
-    return main(env=[{"name": "A", "valueFrom": source}])
+    return main_container(env=[{"name": "A", "valueFrom": source}])
 
 
 @pytest.mark.parametrize(
@@ -46,11 +42,11 @@ def env(**source: Any) -> Edits:
             f"metadata.annotations[{CONFIG_MIRROR}]",
             INVALID,
         ),
-        (main(imagePullPolicy=""), f"{C0}.imagePullPolicy", REQUIRED),
-        (main(terminationMessagePolicy=""), f"{C0}.terminationMessagePolicy", REQUIRED),
-        (main(ports=[{"containerPort": 80}]), f"{C0}.ports[0].protocol", REQUIRED),
+        (main_container(imagePullPolicy=""), f"{C0}.imagePullPolicy", REQUIRED),
+        (main_container(terminationMessagePolicy=""), f"{C0}.terminationMessagePolicy", REQUIRED),
+        (main_container(ports=[{"containerPort": 80}]), f"{C0}.ports[0].protocol", REQUIRED),
         (
-            main(livenessProbe={"httpGet": {"port": 80, "scheme": "HTTP"}, **PROBE}),
+            main_container(livenessProbe={"httpGet": {"port": 80, "scheme": "HTTP"}, **PROBE}),
             f"{C0}.livenessProbe.httpGet.path",
             REQUIRED,
         ),
@@ -64,7 +60,7 @@ def env(**source: Any) -> Edits:
             f"{C0}.env[0].valueFrom.resourceFieldRef.divisor",
             INVALID,
         ),
-        (main(resources={"limits": {"cpu": "lots"}}), f"{C0}.resources.limits[cpu]", INVALID),
+        (main_container(resources={"limits": {"cpu": "lots"}}), f"{C0}.resources.limits[cpu]", INVALID),
         ({"spec.volumes": [volume()]}, V0, REQUIRED),
         (
             {"spec.volumes": [volume(emptyDir={"sizeLimit": "big"})]},

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 from manifests import NODE, pod_text
-from validation_cases import Edits, built, container, volume
+from validation_cases import Edits, built, container, main_container, volume
 
 from podtui.api.local import Diagnostic, Severity
 from podtui.manifest.diagnose import read_manifest
@@ -27,12 +27,8 @@ def source(**kinds: Any) -> Edits:
     return {"spec.volumes": [volume(**kinds)]}
 
 
-def main(**fields: Any) -> Edits:
-    return {"spec.containers": [container(**fields)]}
-
-
 def env(**kinds: Any) -> Edits:
-    return main(env=[{"name": "A", "valueFrom": kinds}])
+    return main_container(env=[{"name": "A", "valueFrom": kinds}])
 
 
 def projected(**kinds: Any) -> Edits:
@@ -50,7 +46,7 @@ P0 = f"{V}.projected.sources[0]"
         ({"spec.serviceAccountName": "a"}, "spec.serviceAccountName", "serviceaccounts"),
         ({"spec.serviceAccount": "a"}, "spec.serviceAccount", "serviceaccounts"),
         ({"spec.imagePullSecrets": [{"name": "s"}]}, "spec.imagePullSecrets[0].name", "secrets"),
-        (main(envFrom=[SECRET_REF]), "spec.containers[0].envFrom[0].secretRef.name", "secrets"),
+        (main_container(envFrom=[SECRET_REF]), "spec.containers[0].envFrom[0].secretRef.name", "secrets"),
         (env(secretKeyRef={"name": "s", "key": "k"}), f"{E0}.secretKeyRef.name", "secrets"),
         (
             {"spec.initContainers": [container("i", envFrom=[SECRET_REF])]},
@@ -82,7 +78,7 @@ P0 = f"{V}.projected.sources[0]"
         (projected(secret={"name": "s"}), f"{P0}.secret.name", "secrets"),
         (projected(secret={}), f"{P0}.secret", "secrets (via projected volumes)"),
         (
-            main(envFrom=[{"configMapRef": {"name": "c"}}]),
+            main_container(envFrom=[{"configMapRef": {"name": "c"}}]),
             "spec.containers[0].envFrom[0].configMapRef.name",
             "configmaps",
         ),
@@ -159,7 +155,7 @@ def test_errors_are_in_the_kubelets_order() -> None:
     pod = built(
         {
             **source(csi={"driver": "d", "nodePublishSecretRef": {"name": "s"}}),
-            **main(envFrom=[{"configMapRef": {"name": "c"}}]),
+            **main_container(envFrom=[{"configMapRef": {"name": "c"}}]),
             "spec.resourceClaims": [{"name": "r"}],
             "spec.serviceAccountName": "a",
         }

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 from tui_scene import full_client, now
 
+from preference_files import read_preferences, write_preferences
 from podtui.errors import UsageError
 from podtui.settings import resolve
 from podtui.tui.app import PodtuiApp
@@ -15,19 +16,9 @@ from podtui.tui.preferences.live import key_map_of
 from podtui.tui.preferences.preferences import Preferences, preferences_of
 
 
-def read(path: Path) -> Preferences:
-    return preferences_of(resolve({}, {"PODTUI_CONFIG": str(path)}))
-
-
-def write(folder: Path, text: str) -> Path:
-    path = folder / "config.yaml"
-    path.write_text(text)
-    return path
-
-
 def test_each_key_has_its_position_in_the_file(tmp_path: Path) -> None:
-    path = write(tmp_path, "theme: podtui-sand\nkeys:\n  app.quit: Q\n  app.hlep: [f1, '?']\n")
-    preferences = read(path)
+    path = write_preferences(tmp_path, "theme: podtui-sand\nkeys:\n  app.quit: Q\n  app.hlep: [f1, '?']\n")
+    preferences = read_preferences(path)
     assert preferences.theme == "podtui-sand"
     assert preferences.keys == {"app.quit": "Q", "app.hlep": "f1,?"}
     assert key_map_of(preferences).keys == {"app.quit": "Q"}
@@ -47,15 +38,15 @@ def test_each_key_has_its_position_in_the_file(tmp_path: Path) -> None:
     ],
 )
 def test_an_unreadable_file_is_an_error(tmp_path: Path, text: str, problem: str) -> None:
-    path = write(tmp_path, text)
+    path = write_preferences(tmp_path, text)
     with pytest.raises(UsageError, match=r"config\.yaml:1:1: .*") as caught:
-        read(path)
+        read_preferences(path)
     assert problem in str(caught.value)
 
 
 def test_notifications_come_from_file_or_environment(tmp_path: Path) -> None:
-    path = write(tmp_path, "notifyBy: [bell]\nnotifyOn: []\nnotifyCommand: [say, 'a b']\n")
-    found = read(path)
+    path = write_preferences(tmp_path, "notifyBy: [bell]\nnotifyOn: []\nnotifyCommand: [say, 'a b']\n")
+    found = read_preferences(path)
     assert (found.notify_by, found.notify_on) == (("bell",), frozenset())
     assert found.notify_command == ("say", "a b")
     environ = {"PODTUI_NOTIFY_BY": "osc9,bell", "PODTUI_KEYS": "app.quit=Q;app.help=f1,?"}
@@ -66,9 +57,9 @@ def test_notifications_come_from_file_or_environment(tmp_path: Path) -> None:
 
 def test_a_missing_file_has_no_stamp_and_changes_update_it(tmp_path: Path) -> None:
     assert stamp_of(tmp_path / "none") is None
-    path = write(tmp_path, "a")
+    path = write_preferences(tmp_path, "a")
     before = stamp_of(path)
-    write(tmp_path, "ab")
+    write_preferences(tmp_path, "ab")
     assert before != stamp_of(path)
 
 

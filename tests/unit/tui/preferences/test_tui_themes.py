@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from textual.theme import BUILTIN_THEMES
 from tui_scene import THEMES
 
+from preference_files import write_theme
 from podtui.tui.preferences import themes
 from podtui.tui.preferences.themes import (
     GROUPS,
@@ -18,12 +19,6 @@ from podtui.tui.preferences.themes import (
     theme_stamps,
     variable,
 )
-
-
-def write(folder: Path, text: str) -> Path:
-    path = folder / "mine.yaml"
-    path.write_text(text)
-    return path
 
 
 def test_the_shipped_themes_define_every_colour() -> None:
@@ -60,7 +55,7 @@ def test_every_other_theme_gets_our_variables(name: str) -> None:
     ],
 )
 def test_errors_are_reported_with_their_line(tmp_path: Path, text: str, problem: str) -> None:
-    file = load_theme(write(tmp_path, text))
+    file = load_theme(write_theme(tmp_path, text))
     assert file.theme is None
     assert problem in file.problems[0]
 
@@ -88,9 +83,9 @@ def test_the_simple_parser_agrees_with_yaml(lines: list[str]) -> None:
 
 
 def test_a_deeply_nested_file_is_only_a_problem(tmp_path: Path) -> None:
-    found = load_theme(write(tmp_path, "[" * 200_000))
+    found = load_theme(write_theme(tmp_path, "[" * 200_000))
     assert (found.theme, found.problems) == (None, ("mine.yaml: longer than 8192 bytes",))
-    found = load_theme(write(tmp_path, "[" * 8000))
+    found = load_theme(write_theme(tmp_path, "[" * 8000))
     assert found.theme is None
     assert found.problems
 
@@ -106,7 +101,7 @@ def test_an_unreadable_folder_is_reported(tmp_path: Path, monkeypatch: pytest.Mo
 
 
 def test_a_recursive_map_is_only_a_problem(tmp_path: Path) -> None:
-    assert load_theme(write(tmp_path, "colors: &a {primary: *a}")).problems
+    assert load_theme(write_theme(tmp_path, "colors: &a {primary: *a}")).problems
 
 
 def test_a_missing_folder_has_no_themes(tmp_path: Path) -> None:

@@ -7,6 +7,7 @@ import pytest
 from msgspec.structs import replace
 from tui_scene import NOW, gallery
 
+from tui_records import text_of
 from podtui.api.v1 import EnvVar, Pod
 from podtui.tui.views.pods.describe import describe_pod, env_text, security_text, short_id
 from podtui.tui.widgets.cells import Line, line_width
@@ -58,12 +59,8 @@ def described(pod: Pod, width: int = 100) -> list[Line]:
     return describe_pod(pod, events=(), manifest=None, usage=None, now=AT, width=width)
 
 
-def text(lines: list[Line]) -> str:
-    return "\n".join("".join(span.text for span in line) for line in lines)
-
-
 def test_a_container_is_described_completely() -> None:
-    said = text(described(web()))
+    said = text_of(described(web()))
     for words in ("nginx:1 · always pulled", "http 80/TCP ← host 8080", "/d ← data/a (read-only)",
                   "user 1000, read-only root, +NET_ADMIN, -ALL"):  # fmt: skip
         assert words in said
@@ -72,11 +69,11 @@ def test_a_container_is_described_completely() -> None:
 def test_variables_are_shown_by_name_and_source_without_values() -> None:
     said = env_text(web().spec.containers[0])
     assert said == "PASSWORD, TOKEN ← secret keys/t, IP ← status.podIP, C_* ← configMap conf"
-    assert "hunter2" not in text(described(web()))
+    assert "hunter2" not in text_of(described(web()))
 
 
 def test_init_and_ephemeral_containers_have_their_own_parts() -> None:
-    lines = text(described(web())).split("\n")
+    lines = text_of(described(web())).split("\n")
     assert lines.index("Init containers") < lines.index("Containers")
     assert lines.index("Containers") < lines.index("Ephemeral containers")
     debugger = next(line for line in lines if "debugger" in line)
@@ -112,14 +109,14 @@ def test_every_pod_fits_the_screen_at_any_width(width: int) -> None:
     for pod in (*gallery(), web(), nasty):
         for line in described(pod, width):
             assert line_width(line) <= width
-            assert "\x1b" not in text([line])
+            assert "\x1b" not in text_of([line])
 
 
 def test_wide_screens_show_containers_beside_conditions() -> None:
     crash = next(p for p in gallery() if p.metadata.name.startswith("crash"))
-    wide = text(described(crash, 198)).split("\n")
+    wide = text_of(described(crash, 198)).split("\n")
     assert any("Containers" in line and "Conditions" in line for line in wide)
-    narrow = text(described(crash, 120)).split("\n")
+    narrow = text_of(described(crash, 120)).split("\n")
     assert not any("Containers" in line and "Conditions" in line for line in narrow)
 
 
@@ -130,6 +127,6 @@ def test_wide_screens_show_containers_beside_conditions() -> None:
 def test_the_explanation_has_a_matching_title(name: str, policy: str, title: str) -> None:
     pod = next(one for one in gallery() if one.metadata.name == f"{name}-n1")
     pod = replace(pod, spec=replace(pod.spec, restartPolicy=policy))
-    lines = text(described(pod)).splitlines()
+    lines = text_of(described(pod)).splitlines()
     status = next(n for n, line in enumerate(lines) if line.lstrip().startswith("Status"))
     assert lines[status + 1].lstrip().startswith(title)

@@ -6,6 +6,7 @@ import pytest
 from msgspec import structs
 from tui_scene import ended, node, pod, status, waiting
 
+from tui_records import line_text
 from podtui.api.v1 import Node, Pod
 from podtui.client.protocol import Synced
 from podtui.tui.model.model import Model
@@ -21,10 +22,6 @@ from podtui.tui.widgets.format import percent
 GI = 1 << 30
 CPU = Amounts("cpu", 410, 650, 3800)
 MEMORY = Amounts("memory", 2 * GI, 7 * GI, 8 * GI)
-
-
-def text(line: Line) -> str:
-    return "".join(span.text for span in line)
 
 
 @pytest.mark.parametrize(
@@ -43,13 +40,13 @@ def text(line: Line) -> str:
     ],
 )
 def test_meters(detail: Detail, wanted: str) -> None:
-    assert text(meters((CPU, MEMORY), detail)) == wanted
+    assert line_text(meters((CPU, MEMORY), detail)) == wanted
 
 
 def test_an_overcommitted_node_without_usage() -> None:
     over = Amounts("cpu", None, 9000, 4000)
-    assert text(meters((over,), Detail.TINY)) == ""
-    assert "██████ █225% ┃?" in text(meters((over,), Detail.PERCENT))
+    assert line_text(meters((over,), Detail.TINY)) == ""
+    assert "██████ █225% ┃?" in line_text(meters((over,), Detail.PERCENT))
 
 
 def test_gauges_of_header_and_node_pane_agree() -> None:
@@ -57,8 +54,8 @@ def test_gauges_of_header_and_node_pane_agree() -> None:
     for gauge, name in zip(found, ("cpu", "memory"), strict=False):
         gauge = structs.replace(gauge, requested=gauge.allocatable // 3)
         head = Amounts(name, gauge.used, gauge.requested, gauge.allocatable)
-        line = text(meters((head,), Detail.PERCENT))
-        pane = text(node_lines([gauge], [], width=76, height=8)[0])
+        line = line_text(meters((head,), Detail.PERCENT))
+        pane = line_text(node_lines([gauge], [], width=76, height=8)[0])
         requested = percent(gauge.requested, gauge.allocatable)
         used = percent(gauge.used or 0, gauge.allocatable)
         assert f"█{requested} ┃{used}" in line
@@ -88,11 +85,11 @@ def test_the_header_fits_with_states_and_figures(width: int) -> None:
     left, right = header(model, totals, width)
     assert line_width(left) + line_width(right) <= width
     for part in ("n1", "Ready", "● 1", "◐ 1", "○ 1", "✖ 1", "✔ 1"):
-        assert part in text(left)
-    assert "cpu" in text(right)
-    assert "mem" in text(right)
-    assert ("not ready" in text(left)) is (width >= 120)
-    assert ("requested" in text(right)) is (width >= 200)
+        assert part in line_text(left)
+    assert "cpu" in line_text(right)
+    assert "mem" in line_text(right)
+    assert ("not ready" in line_text(left)) is (width >= 120)
+    assert ("requested" in line_text(right)) is (width >= 200)
 
 
 def test_totals_count_existing_pods() -> None:

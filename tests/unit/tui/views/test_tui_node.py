@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tui_scene import gallery, node, pod, status
 
+from tui_records import line_text
 from podtui.api.v1 import Container, ResourceRequirements
 from podtui.tui.model.usage import Usage, requested
 from podtui.tui.views.node.gauges import Gauge, Share, gauges, rejections, requests_of
@@ -16,10 +17,6 @@ from podtui.tui.widgets.cells import Line, line_width
 ASKS = [requests_of(p) for p in gallery()]
 USE = {("default", "web-n1"): Usage(85, 96 << 20)}
 FOUND = gauges(node(), ASKS, USE, Usage(410, 2300 << 20))
-
-
-def text(line: Line) -> str:
-    return "".join(span.text for span in line)
 
 
 def test_gauges_sum_the_requests_of_active_pods() -> None:
@@ -103,10 +100,10 @@ def test_lines_fit_and_name_each_resource() -> None:
     for width, height in ((58, 7), (78, 8), (84, 24), (30, 10)):
         lines = node_lines(FOUND, refused, width=width, height=height)
         assert max(map(line_width, lines)) <= max(width, 60)
-        shown = [text(line) for line in lines]
+        shown = [line_text(line) for line in lines]
         for title in ("cpu", "memory", "pods", "storage"):
             assert any(line.startswith(title) for line in shown)
         assert any("too-big-n1" in line for line in shown)
-    roomy = "\n".join(text(line) for line in node_lines(FOUND, refused, width=84, height=30))
+    roomy = "\n".join(line_text(line) for line in node_lines(FOUND, refused, width=84, height=30))
     assert "capacity 4 · reserved 0.2 · free 3.15" in roomy
     assert "0.65 of 3.8" in roomy

@@ -6,16 +6,13 @@ import pytest
 from msgspec import structs
 from tui_scene import NOW, ago, pod, status
 
+from tui_records import text_of
 from podtui.api.insight import ProbeReport, ProbeRun
 from podtui.api.v1 import ExecAction, Pod, Probe
 from podtui.tui.views.pods.probes import next_text, probe_lines, streak_text
 from podtui.tui.widgets.cells import Line, line_width
 
 AT = NOW.timestamp()
-
-
-def text(lines: list[Line]) -> str:
-    return "\n".join("".join(span.text for span in line) for line in lines)
 
 
 def probed() -> Pod:
@@ -43,7 +40,7 @@ def shown(*reports: ProbeReport, width: int = 100, **more: object) -> str:
         probed(), reports, ("app", "Readiness"), more.get("answers", {}),  # type: ignore[arg-type]
         now=AT, elapsed=1.0, width=width,
     )  # fmt: skip
-    return text(lines)
+    return text_of(lines)
 
 
 def test_a_probe_shows_its_action_next_run_and_last_result() -> None:
@@ -81,7 +78,7 @@ def test_streaks() -> None:
 def test_a_pod_without_probes_explains_them() -> None:
     lines, places = probe_lines(pod("web", status("app")), (), ("", ""), {}, now=AT, elapsed=0,
                                 width=80)  # fmt: skip
-    assert "No container of this pod has a probe" in text(lines)
+    assert "No container of this pod has a probe" in text_of(lines)
     assert places == {}
     assert "not running" in shown()
 
@@ -93,4 +90,4 @@ def test_hostile_output_is_plain_text_and_fits(width: int) -> None:
                            now=AT, elapsed=0, width=width)  # fmt: skip
     for line in lines:
         assert line_width(line) <= width
-        assert not any(ord(c) < 32 or 0x7F <= ord(c) < 0xA0 for c in text([line]))
+        assert not any(ord(c) < 32 or 0x7F <= ord(c) < 0xA0 for c in text_of([line]))

@@ -10,6 +10,7 @@ from msgspec import structs
 from tui_scene import pod, status
 from usage_builders import AT, MI, TIMES, ramp, series
 
+from tui_records import text_of
 from podtui.api.insight import NetworkSeries, UsageSeries
 from podtui.api.v1 import Pod
 from podtui.tui.views.pods.resources import Used, resource_lines
@@ -27,10 +28,6 @@ from podtui.tui.widgets.chart import (
 from podtui.tui.widgets.format import size
 
 LIMIT = ReferenceLine(90, "━", "error")
-
-
-def text(lines: list[Line]) -> str:
-    return "\n".join("".join(span.text for span in line) for line in lines)
 
 
 @pytest.mark.parametrize(
@@ -80,25 +77,25 @@ def test_missing_measurements_are_a_gap_up_to_the_next_point() -> None:
 
 
 def test_columns_are_as_high_as_their_values() -> None:
-    rows = text(plot([0, 50, 100, None], 4, 100, (), "")).split("\n")
+    rows = text_of(plot([0, 50, 100, None], 4, 100, (), "")).split("\n")
     assert rows == ["  █ ", "  █ ", " ██ ", " ██ "]
 
 
 def test_the_smallest_usage_is_visible_and_zero_is_not() -> None:
-    assert text(plot([0.0, 0.01], 2, 100, (), "")).split("\n")[1] == " ▁"
+    assert text_of(plot([0.0, 0.01], 2, 100, (), "")).split("\n")[1] == " ▁"
 
 
 def test_limit_lines_are_at_their_height_with_a_mark() -> None:
-    rows = text(plot([10, 10, 10], 10, 100, (LIMIT, ReferenceLine(30, "╌", "key")), "")).split("\n")
+    rows = text_of(plot([10, 10, 10], 10, 100, (LIMIT, ReferenceLine(30, "╌", "key")), "")).split("\n")
     assert rows[1] == "━━━"
     assert rows[7] == "╌╌╌"
-    beyond = text(plot([10], 4, 50, (LIMIT,), ""))
+    beyond = text_of(plot([10], 4, 50, (LIMIT,), ""))
     assert "━" not in beyond
 
 
 def test_limit_lines_do_not_hide_values() -> None:
     low = ReferenceLine(30, "╌", "key")
-    rows = text(plot([20, 40, None], 2, 100, (LIMIT, low), "")).split("\n")
+    rows = text_of(plot([20, 40, None], 2, 100, (LIMIT, low), "")).split("\n")
     assert rows[1] == "▃▆╌"
 
 
@@ -110,7 +107,7 @@ def used(web: Pod, *usage: UsageSeries, **changes: Any) -> Used:
 
 
 def shown(of: Used, width: int, height: int, *, whole: bool = False) -> str:
-    return text(resource_lines(of, AT, "1h", width, height, whole=whole))
+    return text_of(resource_lines(of, AT, "1h", width, height, whole=whole))
 
 
 def test_a_container_is_shown_with_its_requests_and_limits() -> None:
@@ -146,7 +143,7 @@ def test_rates_as_text(count: int, words: str) -> None:
 def chart(values: Sequence[float | None], **changes: Any) -> list[str]:
     times = [AT - 10.0 * n for n in range(len(values))][::-1]
     found = Chart("mem", times, values, size, size, "bar-one", **({"binary": True} | changes))
-    return text(chart_lines(found, 60, Frame(AT - 60, AT, 8))).split("\n")
+    return text_of(chart_lines(found, 60, Frame(AT - 60, AT, 8))).split("\n")
 
 
 def test_horizontal_lines_have_their_value_at_the_left() -> None:

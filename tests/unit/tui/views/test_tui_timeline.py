@@ -9,6 +9,7 @@ import pytest
 from msgspec import structs
 from timeline_builders import BASE, USUAL, start, step, t
 
+from tui_records import text_of
 from podtui.api.insight import PodStart, Step, StepKind
 from podtui.tui.screens.tab_bar import TABS, tab_spans
 from podtui.tui.views.pods.timeline import (
@@ -21,10 +22,6 @@ from podtui.tui.views.pods.timeline import (
     with_critical_path,
 )
 from podtui.tui.widgets.cells import Line, line_width
-
-
-def text(lines: list[Line]) -> str:
-    return "\n".join("".join(span.text for span in line) for line in lines)
 
 
 def by_label(found: Waterfall) -> dict[str, Bar]:
@@ -101,7 +98,7 @@ def test_two_starts_are_compared_step_by_step() -> None:
     assert bars["pull app:1.2"].change is None
     assert found.gone == (("pull old:1", pytest.approx(6.5)),)
     assert found.before == pytest.approx(8.4)
-    drawn = text(waterfall_lines(found, 100, number=1, of=2))
+    drawn = text_of(waterfall_lines(found, 100, number=1, of=2))
     assert "the previous start took 8.40s (+600ms)" in drawn
     assert "−1.02s" in drawn
     assert "only in the previous start: pull old:1 6.50s" in drawn
@@ -133,7 +130,7 @@ def test_steps_after_readiness_are_listed_below() -> None:
     )
     found = waterfall(again, None, BASE + 80)
     assert [bar.label for bar in found.later] == ["run app #2"]
-    drawn = text(waterfall_lines(found, 100, number=1, of=1))
+    drawn = text_of(waterfall_lines(found, 100, number=1, of=1))
     assert "After readiness" in drawn
     assert "run app: Error, exit code 3" in drawn
 
@@ -146,7 +143,7 @@ def test_no_line_is_wider_than_the_screen(width: int, now: float) -> None:
         found = waterfall(made, USUAL, BASE + now)
         for line in waterfall_lines(found, width, number=1, of=3):
             assert line_width(line) <= width
-            assert "\x1b" not in text([line])
+            assert "\x1b" not in text_of([line])
 
 
 @pytest.mark.parametrize(
@@ -164,16 +161,16 @@ def test_no_line_is_wider_than_the_screen(width: int, now: float) -> None:
 )
 def test_title_of_a_start(number: int, days: int, words: str) -> None:
     found = waterfall(USUAL, None, BASE + 60 + 86400 * days)
-    said = text(waterfall_lines(found, 140, number=number, of=4)).splitlines()[0]
+    said = text_of(waterfall_lines(found, 140, number=number, of=4)).splitlines()[0]
     when = datetime.fromtimestamp(found.began, UTC).astimezone()
     assert f"{words}{when:%H:%M:%S}" in said
 
 
 def test_every_bar_has_the_position_of_its_step() -> None:
     lines = waterfall_lines(waterfall(USUAL, None, BASE + 60), 100, number=1, of=1)
-    pull = next(line for line in lines if text([line]).startswith(" ✔ pull app"))
-    before, body = text([pull[3:4]]), text([pull[4:5]])
-    room = len(before) + len(body) + len(text([pull[5:6]]))
+    pull = next(line for line in lines if text_of([line]).startswith(" ✔ pull app"))
+    before, body = text_of([pull[3:4]]), text_of([pull[4:5]])
+    room = len(before) + len(body) + len(text_of([pull[5:6]]))
     assert len(before) / room == pytest.approx(0.5 / 9, abs=0.03)
     assert len(body) / room == pytest.approx(3 / 9, abs=0.05)
 
@@ -197,4 +194,4 @@ def test_all_tabs_have_labels_at_any_width(width: int, chosen: str) -> None:
     found = tab_spans(chosen, {"manifest": " ▲12"}, width)
     assert [tab for tab, _ in found] == list(TABS)
     assert 1 + sum(line_width(line) for _, line in found) <= width
-    assert any(TABS[chosen] in text([line]) for tab, line in found if tab == chosen)
+    assert any(TABS[chosen] in text_of([line]) for tab, line in found if tab == chosen)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from msgspec import structs
-from tui_records import HUNGRY, oom_killed_manifest, texts
+from tui_records import HUNGRY, oom_killed_manifest, oom_killed_pod, texts
 from tui_scene import NOW, ended, pod, status, waiting
 
 from podtui.api.local import Manifest
@@ -130,17 +130,6 @@ def test_the_diff_of_a_fix_is_complete_at_any_width() -> None:
 
 
 # --- the line in the pods pane
-
-
-def oom_killed_pod(uid: str = "uid-hungry", limit: str = "16Mi", *, well: bool = False) -> Pod:
-    state = status("app") if well else status(
-        "app", waiting("CrashLoopBackOff", "back-off"), restarts=2, last=ended(137, "OOMKilled")
-    )  # fmt: skip
-    made = pod("hungry", state, uid=uid)
-    container = Container(
-        name="app", image="busybox:1.36", resources=ResourceRequirements(limits={"memory": limit})
-    )
-    return structs.replace(made, spec=structs.replace(made.spec, containers=(container,)))
 
 
 def model_of(*items: Pod | Manifest) -> Model:
