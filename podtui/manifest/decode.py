@@ -406,13 +406,6 @@ def decode(
         if problem.path in faulty or (missing and problem.path in similar):
             continue
         if strict and problem.code == "UnknownField":
-            problem = Problem(
-                code=problem.code,
-                message=problem.message,
-                path=problem.path,
-                fix=problem.fix,
-                severity=Severity.WARNING,
-                at_key=True,
-            )
+            problem = replace(problem, severity=Severity.WARNING, stands_for=())
         problems.append(problem)
     return clean, problems

@@ -29,6 +29,7 @@ from h2.events import (
 )
 from h2.exceptions import ProtocolError
 
+from podtui.api.varint import encode_varint
 from podtui.kubelet.base.go_format import go_duration, quoted
 from podtui.kubelet.prober.address import Address
 from podtui.kubelet.prober.http_get import PROBE_AGENT
@@ -246,7 +247,7 @@ class Reply:
 def request(service: str) -> bytes:
     """Return a framed ``HealthCheckRequest``; an empty name checks the server as a whole."""
     name = service.encode()
-    message = b"\x0a" + _varint(len(name)) + name if name else b""
+    message = b"\x0a" + encode_varint(len(name)) + name if name else b""
     return b"\x00" + len(message).to_bytes(4, "big") + message
 
 
@@ -339,15 +340,6 @@ def _status(body: bytes) -> int:
         if tag == 1 << 3:
             status = value
     return status
-
-
-def _varint(number: int) -> bytes:
-    found = bytearray()
-    while number > 0x7F:
-        found.append(number & 0x7F | 0x80)
-        number >>= 7
-    found.append(number)
-    return bytes(found)
 
 
 def _read_varint(data: bytes, at: int) -> tuple[int, int]:

@@ -10,6 +10,7 @@ import json
 from collections.abc import Iterable, Mapping
 from typing import Any, Final, cast
 
+from podtui.api.varint import encode_varint
 from podtui.server.schema.openapi_schemas import REFERENCE, Json
 
 _REFERENCE: Final = "#/definitions/"
@@ -225,14 +226,6 @@ def _named(name: str, message: bytes) -> bytes:
 
 def _bytes(number: int, content: bytes | bool) -> bytes:
     if isinstance(content, bool):
-        return _varint(number << 3) + _varint(int(content))
-    return _varint(number << 3 | 2) + _varint(len(content)) + content
+        return encode_varint(number << 3) + encode_varint(int(content))
+    return encode_varint(number << 3 | 2) + encode_varint(len(content)) + content
 
-
-def _varint(value: int) -> bytes:
-    found = bytearray()
-    while value > 0x7F:
-        found.append(value & 0x7F | 0x80)
-        value >>= 7
-    found.append(value)
-    return bytes(found)
