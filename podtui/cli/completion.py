@@ -130,7 +130,7 @@ def _selected_pods(pods: Iterable[Pod], namespace: argparse.Namespace) -> Iterab
 def _pods(namespace: argparse.Namespace) -> Iterable[Pod]:
     """Return the pods that can be named on the command line. Raises `PodtuiError`."""
     from podtui.api.v1 import PodList
-    from podtui.client.decoding import understood
+    from podtui.client.decoding import decode_response
     from podtui.client.simple import get_bytes
 
     if namespace.context is None and namespace.kubeconfig is None:
@@ -142,7 +142,7 @@ def _pods(namespace: argparse.Namespace) -> Iterable[Pod]:
         _, target = cluster.find(namespace)
         path = _pods_path(namespace, namespace.namespace or target.namespace)
         body = cluster.request_once(target, path, CLUSTER_SECONDS)
-    return understood(path, body, PodList).items
+    return decode_response(path, body, PodList).items
 
 
 def _pods_path(namespace: argparse.Namespace, name: str | None) -> str:

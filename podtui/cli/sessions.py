@@ -23,7 +23,7 @@ from msgspec.structs import replace
 from podtui.api.v1 import Pod, PodList
 from podtui.cli.invocation import socket_of
 from podtui.client.api_client import ApiClient
-from podtui.client.decoding import understood
+from podtui.client.decoding import decode_response
 from podtui.client.protocol import AttachQuery, ExecQuery, PortForward, RemoteSession
 from podtui.client.unix import UnixClient
 from podtui.errors import ApiError, PodtuiError, UsageError
@@ -212,7 +212,7 @@ async def find_pod(client: ApiClient, namespace: str, wanted: str) -> FoundPod:
     pods = f"/api/v1/namespaces/{quote(namespace, safe='')}/pods"
     path = f"{pods}/{quote(wanted, safe='')}"
     try:
-        pod = understood(path, await client.ask(path), Pod)
+        pod = decode_response(path, await client.ask(path), Pod)
     except ApiError as error:
         if error.code == 403:
             return FoundPod(wanted)
@@ -221,7 +221,7 @@ async def find_pod(client: ApiClient, namespace: str, wanted: str) -> FoundPod:
     else:
         return FoundPod(wanted, pod)
     try:
-        items = understood(pods, await client.ask(pods), PodList).items
+        items = decode_response(pods, await client.ask(pods), PodList).items
     except ApiError as error:
         if error.code != 403:
             raise

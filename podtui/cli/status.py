@@ -13,7 +13,7 @@ from podtui.api.health import pod_health
 from podtui.api.reading import converted
 from podtui.api.v1 import Pod
 from podtui.cli.invocation import OK, socket_of
-from podtui.client.decoding import read_by, understood
+from podtui.client.decoding import decode_with, decode_response
 from podtui.client.simple import get_json
 from podtui.errors import ApiError
 from podtui.terminal_text import cells, lines, one_line
@@ -59,7 +59,7 @@ def _print_cluster(namespace: argparse.Namespace) -> int:
             query = "?includeObject=Object" if as_table else ""
             try:
                 body = ask(path + query, TABLE if as_table else _JSON)
-                found = understood(path, body, dict[str, Any])
+                found = decode_response(path, body, dict[str, Any])
             except ApiError as error:
                 if error.code != 403 or path == pods:
                     raise
@@ -121,7 +121,7 @@ def health_words(table: dict[str, Any], now: float) -> list[str]:
         if "status" not in item:
             words.append("<unknown>")
             continue
-        pod = read_by("pods", lambda item=item: converted(item, Pod))
+        pod = decode_with("pods", lambda item=item: converted(item, Pod))
         words.append(str(pod_health(pod, now).health))
     return words
 

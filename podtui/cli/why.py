@@ -16,7 +16,7 @@ from podtui.api.names import GROUP_VERSION
 from podtui.api.reading import converted
 from podtui.api.v1 import Event, Node, Pod
 from podtui.cli.invocation import FAILED, OK, socket_of
-from podtui.client.decoding import read_by, understood
+from podtui.client.decoding import decode_with, decode_response
 from podtui.client.simple import get_bytes, get_json
 from podtui.errors import AgentUnavailable, ApiError, UsageError
 from podtui.terminal_text import lines
@@ -104,7 +104,7 @@ class _Cluster:
             if error.code == 403 and plural != "pods":
                 return []
             raise
-        return _items(path, understood(path, body, dict[str, Any]), kind)
+        return _items(path, decode_response(path, body, dict[str, Any]), kind)
 
     def text(self, path: str) -> bytes:
         return self._ask(path)
@@ -112,7 +112,7 @@ class _Cluster:
 
 def _items(path: str, document: dict[str, Any], kind: type[T]) -> list[T]:
     items: list[Any] = document.get("items") or []
-    return read_by(path, lambda: [converted(item, kind) for item in items])
+    return decode_with(path, lambda: [converted(item, kind) for item in items])
 
 
 def _reports(source: _Agent | _Cluster, wanted: str | None) -> list[Report]:

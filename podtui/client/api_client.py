@@ -15,7 +15,7 @@ from podtui.api.names import LOG_GAPS, METRICS_GROUP_VERSION
 from podtui.api.v1 import DeleteOptions, EphemeralContainer, Pod, Preconditions, Struct
 from podtui.client.connection import HttpConnection
 from podtui.client.copying import Copying
-from podtui.client.decoding import LineSplitter, ObjectList, kind_of, read_by, understood
+from podtui.client.decoding import LineSplitter, ObjectList, kind_of, decode_with, decode_response
 from podtui.client.exec_sessions import attach_session, exec_session, pod_path
 from podtui.client.following import Following
 from podtui.client.port_forward import Forward, listen
@@ -84,7 +84,7 @@ class ApiClient:
     async def get(self, kind: type[T], namespace: str, name: str) -> T:
         path = _object_path(kind, namespace, name)
         body = await self._connection.get(path)
-        return read_by(path, lambda: kind_of(kind).decode(body))
+        return decode_with(path, lambda: kind_of(kind).decode(body))
 
     async def logs(self, namespace: str, pod: str, query: LogQuery) -> AsyncGenerator[list[bytes]]:
         """See `Client.logs`. A line longer than 1 MiB is split."""
@@ -112,14 +112,14 @@ class ApiClient:
     async def version(self) -> str:
         """The server's version in the Kubernetes format: ``v1.36.0+podtui-0.1.0``."""
         body = await self._connection.get("/version")
-        return understood("/version", body, _Version).gitVersion
+        return decode_response("/version", body, _Version).gitVersion
 
     async def debug(self, namespace: str, pod: str, container: EphemeralContainer) -> Pod:
         """See `Client.debug`."""
         path = pod_path(namespace, pod, "ephemeralcontainers")
         body = msgspec.json.encode({"spec": {"ephemeralContainers": [container]}})
         answer = await self._connection.patch(path, body, STRATEGIC_MERGE)
-        return understood(path, answer, Pod)
+        return decode_response(path, answer, Pod)
 
     async def create_pod(self, namespace: str, text: bytes, *, dry_run: bool = False) -> None:
         """See `Client.create_pod`."""
@@ -154,7 +154,7 @@ class ApiClient:
         answer = await self._connection.post(
             path, body=msgspec.json.encode(item), content_type=JSON
         )
-        return read_by(path, lambda: where.decode(answer))
+        return decode_with(path, lambda: where.decode(answer))
 
     async def create_sub(
         self, kind: type[T], namespace: str, name: str, subresource: str, item: Struct
@@ -176,7 +176,7 @@ class ApiClient:
         """Patch an object, or one of its subresources; return the object as it was stored."""
         path = _object_path(kind, namespace, name) + (f"/{subresource}" if subresource else "")
         answer = await self._connection.patch(path, msgspec.json.encode(patch), content_type)
-        return read_by(path, lambda: kind_of(kind).decode(answer))
+        return decode_with(path, lambda: kind_of(kind).decode(answer))
 
     async def delete(self, kind: type[T], namespace: str, name: str, *, uid: str = "") -> None:
         """Delete an object with its own grace period; with ``uid``, exactly that one."""
@@ -242,8 +242,8 @@ class ApiClient:
                 # Metrics are not available, or this user may not read them.
                 return ()
             raise
-        items = understood(path, body, ObjectList).items or ()
-        return tuple(understood(path, item, kind) for item in items)
+        items = decode_response(path, body, ObjectList).items or ()
+        return tuple(decode_response(path, item, kind) for item in items)
 
 
 def _object_path(kind: type[T], namespace: str, name: str) -> str:

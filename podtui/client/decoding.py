@@ -20,15 +20,15 @@ from podtui.errors import ApiError
 Decoded = TypeVar("Decoded")
 
 
-def understood(path: str, body: bytes | msgspec.Raw, kind: type[Decoded]) -> Decoded:
+def decode_response(path: str, body: bytes | msgspec.Raw, kind: type[Decoded]) -> Decoded:
     """Decode the response of ``path``. Raises `ApiError` if it is no ``kind``: other versions of
     podtui, proxies and login pages also respond with 200."""
     decoder = msgspec.json.Decoder(kind)
-    return read_by(path, lambda: decoded(body, decoder))
+    return decode_with(path, lambda: decoded(body, decoder))
 
 
-def read_by(path: str, read: Callable[[], Decoded]) -> Decoded:
-    """Call ``read`` to decode a response. Raises the same errors as `understood`."""
+def decode_with(path: str, read: Callable[[], Decoded]) -> Decoded:
+    """Call ``read`` to decode a response. Raises the same errors as `decode_response`."""
     try:
         return read()
     except msgspec.MsgspecError as error:

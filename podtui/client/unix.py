@@ -24,7 +24,7 @@ from podtui.api.local import (
 from podtui.api.names import GROUP_VERSION
 from podtui.client.api_client import ApiClient
 from podtui.client.connection import ANSWER_SECONDS, HttpConnection
-from podtui.client.decoding import LineSplitter, understood
+from podtui.client.decoding import LineSplitter, decode_response
 from podtui.clock import Clock
 from podtui.errors import AgentUnavailable, ApiError
 
@@ -50,13 +50,13 @@ class UnixClient(ApiClient):
         """See `Client.insight`."""
         path = f"{_pod_path(namespace, pod)}/insight"
         body = await self._long_poll(path, query)
-        return understood(path, body, PodInsight) if body else None
+        return decode_response(path, body, PodInsight) if body else None
 
     async def node_insight(self, query: InsightQuery = AT_ONCE) -> NodeInsight | None:
         """See `Client.node_insight`."""
         path = f"/apis/{GROUP_VERSION}/nodeinsight"
         body = await self._long_poll(path, query)
-        return understood(path, body, NodeInsight) if body else None
+        return decode_response(path, body, NodeInsight) if body else None
 
     async def _long_poll(self, path: str, query: InsightQuery) -> bytes:
         """Return the response; empty if there was nothing new."""
@@ -73,7 +73,7 @@ class UnixClient(ApiClient):
     async def run_probe(self, namespace: str, pod: str, container: str, probe: str) -> ProbeRun:
         query = urlencode({"container": container, "probe": probe})
         path = f"{_pod_path(namespace, pod)}/probe"
-        return understood(path, await self._connection.post(f"{path}?{query}"), ProbeRun)
+        return decode_response(path, await self._connection.post(f"{path}?{query}"), ProbeRun)
 
     async def retry(self, namespace: str, pod: str) -> None:
         """See `Client.retry`."""
@@ -89,17 +89,17 @@ class UnixClient(ApiClient):
         path = f"/apis/{GROUP_VERSION}/manifests/{quote(name, safe='')}/plan"
         params = {"remove": "true"} if text is None else None
         body = await self._connection.post(path, params, body=text or b"")
-        return understood(path, body, Plan)
+        return decode_response(path, body, Plan)
 
     async def what_if(self, manifest: bytes) -> WhatIf:
         """See `Client.what_if`."""
         path = f"/apis/{GROUP_VERSION}/whatifs"
-        return understood(path, await self._connection.post(path, body=manifest), WhatIf)
+        return decode_response(path, await self._connection.post(path, body=manifest), WhatIf)
 
     async def images(self) -> tuple[NodeImage, ...]:
         """See `Client.images`."""
         path = f"/apis/{GROUP_VERSION}/images"
-        return understood(path, await self._connection.get(path), NodeImageList).items
+        return decode_response(path, await self._connection.get(path), NodeImageList).items
 
     async def remove_image(self, image_id: str) -> None:
         """See `Client.remove_image`."""
@@ -111,7 +111,7 @@ class UnixClient(ApiClient):
         """See `Client.prune_images`."""
         path = f"/apis/{GROUP_VERSION}/images/prune"
         async with self._connection.stream("POST", path, total=REMOVAL_SECONDS) as response:
-            return understood(path, await response.read(), PrunedImages)
+            return decode_response(path, await response.read(), PrunedImages)
 
     async def pull_image(self, image: str) -> AsyncGenerator[PullStep]:
         """See `Client.pull_image`."""
@@ -122,7 +122,7 @@ class UnixClient(ApiClient):
         ) as response:
             async for chunk in response.content.iter_any():
                 for line in splitter.feed(chunk):
-                    step = understood(path, line, PullStep)
+                    step = decode_response(path, line, PullStep)
                     if step.error:
                         raise ApiError(500, "ErrImagePull", step.error)
                     yield step
@@ -134,7 +134,7 @@ class UnixClient(ApiClient):
         """See `Client.engine_calls`."""
         params = {"uid": uid} if uid else None
         path = f"/apis/{GROUP_VERSION}/enginecalls"
-        return understood(path, await self._connection.get(path, params), EngineCallList).items
+        return decode_response(path, await self._connection.get(path, params), EngineCallList).items
 
 
 def _pod_path(namespace: str, pod: str) -> str:
