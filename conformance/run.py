@@ -84,7 +84,9 @@ def run(
                 outcomes, _ = asyncio.run(
                     _mode(again, strict=mode == STRICT, at_once=1, engine=engine, report=report)
                 )
-                evaluated |= {name: evaluate(name, mode, outcome) for name, outcome in outcomes.items()}
+                evaluated |= {
+                    name: evaluate(name, mode, outcome) for name, outcome in outcomes.items()
+                }
             for name, result in evaluated.items():
                 results[name].append(result)
     return Found(results, node)

@@ -15,7 +15,7 @@ from podtui.api.names import LOG_GAPS, METRICS_GROUP_VERSION
 from podtui.api.v1 import DeleteOptions, EphemeralContainer, Pod, Preconditions, Struct
 from podtui.client.connection import HttpConnection
 from podtui.client.copying import Copying
-from podtui.client.decoding import LineSplitter, ObjectList, kind_of, decode_with, decode_response
+from podtui.client.decoding import LineSplitter, ObjectList, decode_response, decode_with, kind_of
 from podtui.client.exec_sessions import attach_session, exec_session, pod_path
 from podtui.client.following import Following
 from podtui.client.port_forward import Forward, listen

@@ -144,9 +144,7 @@ class FolderState:
             before = self._previous.pop(path, None)
             # A pod that ran before this agent started has precedence.
             first = -1 if before is not None else scan
-            file = File(
-                name=name, path=path, first_scan=first, first_mtime=mtime_ns, good=before
-            )
+            file = File(name=name, path=path, first_scan=first, first_mtime=mtime_ns, good=before)
             seen = before.metadata.annotations.get(names.CONFIG_SEEN) if before else None
             if before is not None and seen is not None:
                 self._seen.setdefault(before.metadata.uid, seen)

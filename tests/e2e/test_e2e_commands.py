@@ -13,9 +13,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from docker_cli import docker
 from tmux_harness import PODTUI, ROOT, Machine, Terminal, wait_until
 
-from docker_cli import docker
 from podtui import __version__
 from podtui.agent.lock import is_held, read_agent
 from podtui.api.names import ROOT_LABEL

@@ -15,9 +15,9 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+from docker_cli import docker
 from tmux_harness import PODTUI, ROOT, Machine, wait_until
 
-from docker_cli import docker
 from podtui.agent.lock import is_held, read_agent
 from podtui.runtime.docker.identity import root_key
 from soak.engine import Engine

@@ -15,9 +15,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from docker_cli import docker
 from tmux_harness import PODTUI, ROOT, Machine, Terminal, wait_until
 
-from docker_cli import docker
 from podtui.api.names import CONFIG_HASH, LACKS, ROOT_LABEL
 from podtui.client.simple import get_json
 from podtui.errors import AgentUnavailable, ApiError

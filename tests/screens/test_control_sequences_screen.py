@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import unicodedata
 from collections.abc import Iterator
 from typing import Any
 
 import msgspec
 import pytest
+from control_characters import control_characters
 from textual.pilot import Pilot
 from tui_app import main, running, strips_of, wait_for
 from tui_scene import (
@@ -23,7 +23,6 @@ from tui_scene import (
     waiting,
 )
 
-from control_characters import control_characters
 from podtui.api.v1 import Pod
 from podtui.tui.app import PodtuiApp
 from podtui.tui.widgets.sanitize import clean

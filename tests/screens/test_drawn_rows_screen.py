@@ -7,8 +7,7 @@ from tui_scene import FakeClient, node, pod, status
 
 from podtui.api.times import epoch
 from podtui.tui.model.model import Changes
-from podtui.tui.widgets.cells import Column, Fitted
-from podtui.tui.widgets.table_lines import DrawnRows
+
 
 async def test_each_second_redraws_only_visible_rows_whose_age_changed() -> None:
     client = FakeClient()

@@ -5,20 +5,21 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from preference_files import read_preferences, write_preferences
 from textual.widgets import Input
 from tui_app import bar_text, running, wait_for
 from tui_scene import full_client, pod, status, waiting
 
-from preference_files import read_preferences, write_preferences
-from podtui.settings import resolve
 from podtui.tui.preferences.live import PreferencesFile
-from podtui.tui.preferences.preferences import Preferences, preferences_of
+from podtui.tui.preferences.preferences import Preferences
 from podtui.tui.screens.help_screen import HelpScreen
 from podtui.tui.widgets.tones import LinesView
 
 
 async def test_custom_keys_work_and_are_shown(tmp_path: Path) -> None:
-    path = write_preferences(tmp_path, "keys:\n  app.help: H\n  main.describe: none\n  main.yaml: bogus\n")
+    path = write_preferences(
+        tmp_path, "keys:\n  app.help: H\n  main.describe: none\n  main.yaml: bogus\n"
+    )
     async with running(preferences=read_preferences(path)) as (app, pilot):
         assert "H Help" in bar_text(app, "hints")
         assert any("main.yaml" in n.message for n in app.notices)

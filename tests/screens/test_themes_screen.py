@@ -3,10 +3,10 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from preference_files import write_theme
 from tui_app import main, running, wait_for
 from tui_scene import THEMES
 
-from preference_files import write_theme
 from podtui.tui.preferences.themes import (
     load_themes,
 )

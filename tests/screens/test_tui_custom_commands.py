@@ -9,17 +9,16 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from preference_files import read_preferences
 from textual.pilot import Pilot
 from tui_app import main, running, wait_for
 from tui_scene import full_client, pod, status
 
-from preference_files import read_preferences
 from podtui.api.local import NodeImage
-from podtui.settings import resolve
 from podtui.tui.app import PodtuiApp
 from podtui.tui.model.model import pod_key
 from podtui.tui.preferences.live import PreferencesFile, problems_of
-from podtui.tui.preferences.preferences import Preferences, preferences_of
+from podtui.tui.preferences.preferences import Preferences
 from podtui.tui.screens.help_screen import HelpScreen
 from podtui.tui.screens.menu import Menu
 from podtui.tui.screens.node.node_screen import NodeScreen

@@ -136,7 +136,9 @@ async def test_commands_sort_hide_and_list() -> None:
         await pilot.press("colon", *"hide node", "enter")
         await wait_for(pilot, lambda: not screen.node.display, "the node is hidden")
         await pilot.resize_terminal(80, 24)
-        await wait_for(pilot, lambda: "hidden: 4 Node" in bar_text(app, "status"), "the count is shown")
+        await wait_for(
+            pilot, lambda: "hidden: 4 Node" in bar_text(app, "status"), "the count is shown"
+        )
         await pilot.press("ctrl+a")
         assert isinstance(app.screen, AliasesScreen)
 

@@ -22,7 +22,6 @@ from podtui.api.v1 import (
     ObjectMeta,
     Pod,
     Probe,
-    ResourceRequirements,
 )
 from podtui.client.protocol import Changed, Removed
 from podtui.manifest.diagnose import read_manifest

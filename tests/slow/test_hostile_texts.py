@@ -5,10 +5,7 @@ from __future__ import annotations
 import time
 
 import pytest
-from manifests import NODE, diagnostics
-
-from podtui.api.local import Diagnostic
-from podtui.manifest.diagnose import read_manifest
+from manifests import diagnostics
 
 
 @pytest.mark.parametrize(

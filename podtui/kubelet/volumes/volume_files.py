@@ -60,7 +60,9 @@ def volume_contents(pod: Pod, volume: Volume, around: ValueSources) -> Contents 
         return _document("configmap", pod, around, config.name, config.items, mode, config.optional)
     if (secret := volume.secret) is not None:
         mode = _mode(secret.defaultMode)
-        return _document("secret", pod, around, secret.secretName, secret.items, mode, secret.optional)
+        return _document(
+            "secret", pod, around, secret.secretName, secret.items, mode, secret.optional
+        )
     if (projected := volume.projected) is not None:
         return _projected(pod, projected.sources, _mode(projected.defaultMode), around)
     return None

@@ -228,4 +228,3 @@ def _bytes(number: int, content: bytes | bool) -> bytes:
     if isinstance(content, bool):
         return encode_varint(number << 3) + encode_varint(int(content))
     return encode_varint(number << 3 | 2) + encode_varint(len(content)) + content
-

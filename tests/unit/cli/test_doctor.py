@@ -4,12 +4,10 @@ import http.client
 from pathlib import Path
 
 import pytest
-
 from agent_home import doctor_report
-from podtui.cli.doctor import examine
+
 from podtui.resources import typed_program
 from podtui.runtime.docker.locate import find_engine
-from podtui.settings import resolve
 from podtui.why.pod_rules import engine_advice
 
 

@@ -47,7 +47,9 @@ async def test_memory_pressure_evicts_no_static_pod(caplog: pytest.LogCaptureFix
             ("Normal", "Node n1 status is now: NodeHasInsufficientMemory")
         ]
         events = await world.events("n1", "EvictionThresholdMet")
-        assert [(e.type, e.message) for e in events] == [("Warning", "Attempting to reclaim memory")]
+        assert [(e.type, e.message) for e in events] == [
+            ("Warning", "Attempting to reclaim memory")
+        ]
         node = await world.node()
         assert node.metadata.annotations["podtui.dev/would-evict"] == "default/web-n1"
         with caplog.at_level(logging.WARNING):

@@ -63,6 +63,10 @@ async def resize_events(world: World, name: str = "web-n1") -> list[tuple[str, s
     return [(e.reason, e.message) for e in found if e.reason.startswith("Resize")]
 
 
+async def resize_reasons(world: World) -> list[str]:
+    return [reason for reason, _ in await resize_events(world)]
+
+
 def summary(resources: ResourceRequirements, **more: object) -> str:
     amounts = {"limits": resources.limits, "requests": resources.requests}
     one = {"name": "c", "resources": {kind: one for kind, one in amounts.items() if one}}
@@ -109,7 +113,7 @@ async def test_a_restart_container_policy_restarts_the_container() -> None:
         assert held(world).memory == 128 * MI
         kills = await world.events("web-n1", "Killing")
         assert [e.message for e in kills] == ["Container c resize requires restart"]
-        reasons = [reason for reason, _ in await resize_events(world)]
+        reasons = await resize_reasons(world)
         assert reasons == ["ResizeStarted", "ResizeCompleted"] * 2
         assert (await world.status()).containerStatuses[0].restartCount == 1
 
@@ -144,7 +148,7 @@ async def test_a_resize_that_does_not_fit_is_deferred() -> None:
         world.remove("uid-db-n1")
         await world.until(lambda: not is_pending(world))
         await world.sleep(3)
-        assert [reason for reason, _ in await resize_events(world)] == [
+        assert await resize_reasons(world) == [
             "ResizeDeferred",
             "ResizeStarted",
             "ResizeCompleted",
@@ -179,7 +183,7 @@ async def test_a_reverted_resize_is_no_longer_pending() -> None:
         world.add(sized())
         await world.sleep(2)
         assert await conditions(world) == {}
-        assert [reason for reason, _ in await resize_events(world)] == ["ResizeDeferred"]
+        assert await resize_reasons(world) == ["ResizeDeferred"]
 
 
 @virtual()
@@ -229,7 +233,7 @@ async def test_memory_is_not_lowered_below_what_is_used() -> None:
         assert status.allocatedResources["memory"] == "32Mi"
         assert status.resources.limits["memory"] == "128Mi", "what holds, not what is wished"
         await world.sleep(60)
-        assert [reason for reason, _ in await resize_events(world)] == ["ResizeStarted", "ResizeError"]
+        assert await resize_reasons(world) == ["ResizeStarted", "ResizeError"]
         assert (await resize_events(world))[1][1] == (
             f"Pod resize error: {summary(needs(memory='32Mi'), error=message)}"
         )
@@ -246,7 +250,7 @@ async def test_a_refused_update_is_retried() -> None:
         assert await conditions(world) == {"PodResizeInProgress": ("Error", "busy")}
         await world.sleep(60)
         assert held(world).cpu_quota == 20_000
-        assert [reason for reason, _ in await resize_events(world)] == [
+        assert await resize_reasons(world) == [
             "ResizeStarted",
             "ResizeError",
             "ResizeCompleted",
@@ -282,7 +286,7 @@ async def test_an_edit_made_while_no_kubelet_ran_is_a_resize(tmp_path: Path) -> 
         await world.until(lambda: held(world).cpu_quota == 20_000)
         assert len(world.containers(WEB)) == 1
         await world.sleep(2)
-        assert [reason for reason, _ in await resize_events(world)] == ["ResizeStarted", "ResizeCompleted"]
+        assert await resize_reasons(world) == ["ResizeStarted", "ResizeCompleted"]
 
 
 @virtual()
@@ -324,7 +328,7 @@ async def test_pod_level_limits_reach_the_containers_without_their_own() -> None
         await world.until(lambda: held(world).memory == 128 * MI)
         await world.sleep(3)
         assert (await world.status()).resources.limits == {"memory": "128Mi"}
-        assert [reason for reason, _ in await resize_events(world)] == ["ResizeStarted", "ResizeCompleted"]
+        assert await resize_reasons(world) == ["ResizeStarted", "ResizeCompleted"]
         assert len(world.containers(WEB)) == 1
 
 
@@ -342,4 +346,4 @@ async def test_a_pod_level_limit_restarts_containers_once() -> None:
         await world.sleep(90)
         assert (await world.status()).containerStatuses[0].restartCount == 1
         assert held(world).memory == 128 * MI
-        assert [reason for reason, _ in await resize_events(world)] == ["ResizeStarted", "ResizeCompleted"]
+        assert await resize_reasons(world) == ["ResizeStarted", "ResizeCompleted"]

@@ -6,10 +6,9 @@ import pytest
 from examples import examples
 from hypothesis import given
 from hypothesis import strategies as st
-from manifests import NODE, diagnostics, pod_text
+from manifests import diagnostics, pod_text
 
-from podtui.api.local import Diagnostic, Severity
-from podtui.manifest.diagnose import read_manifest
+from podtui.api.local import Severity
 
 COMPOSE = """version: "3"
 services:

@@ -4,17 +4,15 @@ from __future__ import annotations
 
 import msgspec
 import pytest
-from manifests import NODE, pod_text, read
+from manifests import pod_text, read
 
 from podtui.api.local import Diagnostic, Severity
 from podtui.api.shape import places_of_names
 from podtui.api.v1 import Pod
 from podtui.manifest.decode import belongs_at, decode
-from podtui.manifest.diagnose import read_manifest
 from podtui.manifest.document import Document
 from podtui.manifest.problems import MAX_DIAGNOSTICS
 from podtui.manifest.reader import read_document
-from podtui.manifest.result import ReadResult
 
 
 def only(text: str | bytes) -> Diagnostic:

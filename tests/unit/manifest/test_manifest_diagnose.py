@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import pytest
-from manifests import NODE, pod_text, read
+from manifests import pod_text, read
 
 from podtui.api.local import Severity
-from podtui.manifest.diagnose import MAX_TEXT, read_manifest
+from podtui.manifest.diagnose import MAX_TEXT
 from podtui.manifest.objects import object_key
-from podtui.manifest.result import ReadResult, accept_if_complete
+from podtui.manifest.result import accept_if_complete
 
 SECRET = "apiVersion: v1\nkind: Secret\nmetadata: {name: s}\nstringData: {password: hunter2}\n"
 CONFIG = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: m}\ndata: {A: b}\n"

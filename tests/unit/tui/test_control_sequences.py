@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import unicodedata
-
+from control_characters import control_characters
 from hypothesis import given
 from hypothesis import strategies as st
 from rich.cells import cell_len
 
-from control_characters import control_characters
 from podtui.tui.widgets.sanitize import clean, clean_lines
 
 PIECES = st.lists(

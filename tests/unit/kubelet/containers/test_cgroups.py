@@ -18,7 +18,6 @@ from podtui.kubelet.containers.cgroups import (
 )
 from podtui.runtime.protocol import Resources
 
-
 GUARANTEED = need("1", "1Gi", cpu="1", memory="1Gi")
 
 

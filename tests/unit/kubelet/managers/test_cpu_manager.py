@@ -9,7 +9,7 @@ from examples import examples
 from fake_host import FakeHost
 from hypothesis import given
 from hypothesis import strategies as st
-from pod_builders import ctr, make_pod, pod_with_uid
+from pod_builders import ctr, pod_with_uid
 
 from podtui.api.v1 import Pod
 from podtui.errors import PodtuiError
@@ -26,12 +26,13 @@ from podtui.kubelet.managers.topology_manager import (
     AFFINITY_ERROR,
     UNEXPECTED_ERROR,
     AllocationError,
-    Hint,
     TopologyManager,
 )
 
 MACHINE = FakeHost().topology()
 TOPOLOGY = MACHINE.cpus
+
+
 def guaranteed(cpu: str, name: str = "c") -> dict[str, Any]:
     amounts = {"cpu": cpu, "memory": "1Gi"}
     return ctr(name, resources={"requests": amounts, "limits": amounts})

@@ -9,7 +9,7 @@ from examples import examples
 from fake_host import GI
 from hypothesis import given
 from hypothesis import strategies as st
-from pod_builders import ctr, make_pod, pod_with_uid
+from pod_builders import ctr, pod_with_uid
 
 from podtui.api.v1 import Pod
 from podtui.errors import PodtuiError

@@ -54,7 +54,9 @@ def test_a_soft_threshold_sets_the_condition_and_is_due_after_its_grace_period()
     assert after((0, 150), thresholds=soft).conditions == ("MemoryPressure",)
     assert after((0, 150), (29, 150), thresholds=soft).due == ()
     assert after((0, 150), (30, 150), thresholds=soft).due == soft
-    assert after((0, 150), (20, 250), (30, 150), thresholds=soft).due == (), "the grace period starts again"
+    assert after((0, 150), (20, 250), (30, 150), thresholds=soft).due == (), (
+        "the grace period starts again"
+    )
 
 
 def test_a_minimum_reclaim_keeps_it_due():

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from validation_cases import GONE, Edits, built, container, main_container, volume
+from validation_cases import GONE, Edits, built, main_container, volume
 
 from podtui.api.names import CONFIG_MIRROR
 from podtui.manifest.validation import validate_pod
@@ -60,7 +60,11 @@ def env(**source: Any) -> Edits:
             f"{C0}.env[0].valueFrom.resourceFieldRef.divisor",
             INVALID,
         ),
-        (main_container(resources={"limits": {"cpu": "lots"}}), f"{C0}.resources.limits[cpu]", INVALID),
+        (
+            main_container(resources={"limits": {"cpu": "lots"}}),
+            f"{C0}.resources.limits[cpu]",
+            INVALID,
+        ),
         ({"spec.volumes": [volume()]}, V0, REQUIRED),
         (
             {"spec.volumes": [volume(emptyDir={"sizeLimit": "big"})]},

@@ -46,7 +46,11 @@ P0 = f"{V}.projected.sources[0]"
         ({"spec.serviceAccountName": "a"}, "spec.serviceAccountName", "serviceaccounts"),
         ({"spec.serviceAccount": "a"}, "spec.serviceAccount", "serviceaccounts"),
         ({"spec.imagePullSecrets": [{"name": "s"}]}, "spec.imagePullSecrets[0].name", "secrets"),
-        (main_container(envFrom=[SECRET_REF]), "spec.containers[0].envFrom[0].secretRef.name", "secrets"),
+        (
+            main_container(envFrom=[SECRET_REF]),
+            "spec.containers[0].envFrom[0].secretRef.name",
+            "secrets",
+        ),
         (env(secretKeyRef={"name": "s", "key": "k"}), f"{E0}.secretKeyRef.name", "secrets"),
         (
             {"spec.initContainers": [container("i", envFrom=[SECRET_REF])]},

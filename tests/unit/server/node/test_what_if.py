@@ -45,8 +45,12 @@ def simulator() -> ScriptedSimulator:
 
 
 @pytest.fixture
-async def http(simulator: ScriptedSimulator, tmp_path: Path) -> AsyncIterator[aiohttp.ClientSession]:
-    routes = WhatIfRoutes(simulator, partial(read_manifest, "/m/what-if.yaml", node_name="n1")).routes()
+async def http(
+    simulator: ScriptedSimulator, tmp_path: Path
+) -> AsyncIterator[aiohttp.ClientSession]:
+    routes = WhatIfRoutes(
+        simulator, partial(read_manifest, "/m/what-if.yaml", node_name="n1")
+    ).routes()
     connector = aiohttp.UnixConnector(str(tmp_path / "s.sock"))
     async with (
         serving(tmp_path / "s.sock", extra_routes=routes),
@@ -68,7 +72,9 @@ async def test_json_is_read_as_well(http: aiohttp.ClientSession) -> None:
     assert (await post(http, ASK, json.dumps(body), 200))["admitted"] is True
 
 
-async def test_a_rejection_has_its_reasons(http: aiohttp.ClientSession, simulator: ScriptedSimulator) -> None:
+async def test_a_rejection_has_its_reasons(
+    http: aiohttp.ClientSession, simulator: ScriptedSimulator
+) -> None:
     simulator.answer = {
         "admitted": False,
         "reason": "NodePorts",
@@ -97,14 +103,21 @@ async def test_a_rejection_has_its_reasons(http: aiohttp.ClientSession, simulato
     ],
 )  # fmt: skip
 async def test_invalid_what_if_requests(
-    http: aiohttp.ClientSession, simulator: ScriptedSimulator, path: str, body: str, code: int, words: str
+    http: aiohttp.ClientSession,
+    simulator: ScriptedSimulator,
+    path: str,
+    body: str,
+    code: int,
+    words: str,
 ) -> None:
     answer = await post(http, path, body, code)
     assert words in answer["message"]
     assert simulator.asked == []
 
 
-async def test_missing_config_maps_are_ignored(http: aiohttp.ClientSession, simulator: ScriptedSimulator) -> None:
+async def test_missing_config_maps_are_ignored(
+    http: aiohttp.ClientSession, simulator: ScriptedSimulator
+) -> None:
     body = MANIFEST.replace('"busybox:1"', '"busybox:1", envFrom: [{configMapRef: {name: a}}]')
     await post(http, ASK, body, 200)
     assert simulator.asked

@@ -69,7 +69,10 @@ def test_recovery_is_notified_after_it_lasted() -> None:
     before = [(0.0, running()), (1.0, looping()), (10.0, running())]
     assert notified(*before, (9 + READY_SECONDS, running())) == ["crashLoop"]
     assert notified(*before, (10 + READY_SECONDS, running())) == ["crashLoop", "ready"]
-    assert notified(*before, (10 + READY_SECONDS, running()), (99, running())) == ["crashLoop", "ready"]
+    assert notified(*before, (10 + READY_SECONDS, running()), (99, running())) == [
+        "crashLoop",
+        "ready",
+    ]
 
 
 def test_a_short_unreadiness_restarts_the_wait() -> None:
@@ -82,7 +85,9 @@ def test_a_short_unreadiness_restarts_the_wait() -> None:
 
 
 def test_a_healthy_pod_is_not_notified_again() -> None:
-    assert notified((0, running()), (10, running(ready=False)), (20, running()), (99, running())) == []
+    assert (
+        notified((0, running()), (10, running(ready=False)), (20, running()), (99, running())) == []
+    )
 
 
 def test_a_failure_and_a_later_one_are_both_notified() -> None:

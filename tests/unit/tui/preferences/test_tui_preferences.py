@@ -5,19 +5,21 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from preference_files import read_preferences, write_preferences
 from tui_scene import full_client, now
 
-from preference_files import read_preferences, write_preferences
 from podtui.errors import UsageError
 from podtui.settings import resolve
 from podtui.tui.app import PodtuiApp
 from podtui.tui.preferences.file_changes import stamp_of
 from podtui.tui.preferences.live import key_map_of
-from podtui.tui.preferences.preferences import Preferences, preferences_of
+from podtui.tui.preferences.preferences import preferences_of
 
 
 def test_each_key_has_its_position_in_the_file(tmp_path: Path) -> None:
-    path = write_preferences(tmp_path, "theme: podtui-sand\nkeys:\n  app.quit: Q\n  app.hlep: [f1, '?']\n")
+    path = write_preferences(
+        tmp_path, "theme: podtui-sand\nkeys:\n  app.quit: Q\n  app.hlep: [f1, '?']\n"
+    )
     preferences = read_preferences(path)
     assert preferences.theme == "podtui-sand"
     assert preferences.keys == {"app.quit": "Q", "app.hlep": "f1,?"}
@@ -45,7 +47,9 @@ def test_an_unreadable_file_is_an_error(tmp_path: Path, text: str, problem: str)
 
 
 def test_notifications_come_from_file_or_environment(tmp_path: Path) -> None:
-    path = write_preferences(tmp_path, "notifyBy: [bell]\nnotifyOn: []\nnotifyCommand: [say, 'a b']\n")
+    path = write_preferences(
+        tmp_path, "notifyBy: [bell]\nnotifyOn: []\nnotifyCommand: [say, 'a b']\n"
+    )
     found = read_preferences(path)
     assert (found.notify_by, found.notify_on) == (("bell",), frozenset())
     assert found.notify_command == ("say", "a b")

@@ -6,10 +6,10 @@ import pytest
 from examples import examples
 from hypothesis import given
 from hypothesis import strategies as st
+from preference_files import write_theme
 from textual.theme import BUILTIN_THEMES
 from tui_scene import THEMES
 
-from preference_files import write_theme
 from podtui.tui.preferences import themes
 from podtui.tui.preferences.themes import (
     GROUPS,

@@ -58,7 +58,9 @@ def test_each_occurrence_of_an_event_is_shown_once() -> None:
     lines = EventLines()
     one = event("web", "BackOff", "again \x1b[2J and again", count=1, warning=True)
     merged = list(lines.take([one]))
-    assert [(tag, text) for tag, _, text in merged] == [(EVENT_WARNING, b"BackOff  again  and again")]
+    assert [(tag, text) for tag, _, text in merged] == [
+        (EVENT_WARNING, b"BackOff  again  and again")
+    ]
     assert merged[0][1] > 0
     assert list(lines.take([one])) == []
     more = event("web", "BackOff", "again", count=4)

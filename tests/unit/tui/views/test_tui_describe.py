@@ -5,9 +5,9 @@ from __future__ import annotations
 import msgspec
 import pytest
 from msgspec.structs import replace
+from tui_records import text_of
 from tui_scene import NOW, gallery
 
-from tui_records import text_of
 from podtui.api.v1 import EnvVar, Pod
 from podtui.tui.views.pods.describe import describe_pod, env_text, security_text, short_id
 from podtui.tui.widgets.cells import Line, line_width

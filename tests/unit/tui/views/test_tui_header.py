@@ -4,9 +4,9 @@ import random
 
 import pytest
 from msgspec import structs
+from tui_records import line_text
 from tui_scene import ended, node, pod, status, waiting
 
-from tui_records import line_text
 from podtui.api.v1 import Node, Pod
 from podtui.client.protocol import Synced
 from podtui.tui.model.model import Model
@@ -16,7 +16,7 @@ from podtui.tui.views.node.gauges import gauges
 from podtui.tui.views.node.overview import node_lines
 from podtui.tui.views.pod_status import Family
 from podtui.tui.views.pods.rows import Totals, pod_row, requests_and_limits
-from podtui.tui.widgets.cells import Line, line_width
+from podtui.tui.widgets.cells import line_width
 from podtui.tui.widgets.format import percent
 
 GI = 1 << 30

@@ -5,14 +5,14 @@ from itertools import accumulate
 import msgspec
 from hypothesis import given
 from hypothesis import strategies as st
+from tui_records import line_text
 from tui_scene import gallery, node, pod, status
 
-from tui_records import line_text
 from podtui.api.v1 import Container, ResourceRequirements
 from podtui.tui.model.usage import Usage, requested
 from podtui.tui.views.node.gauges import Gauge, Share, gauges, rejections, requests_of
 from podtui.tui.views.node.overview import bar, node_lines
-from podtui.tui.widgets.cells import Line, line_width
+from podtui.tui.widgets.cells import line_width
 
 ASKS = [requests_of(p) for p in gallery()]
 USE = {("default", "web-n1"): Usage(85, 96 << 20)}

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pytest
 from msgspec import structs
+from tui_records import text_of
 from tui_scene import NOW, ago, pod, status
 
-from tui_records import text_of
 from podtui.api.insight import ProbeReport, ProbeRun
 from podtui.api.v1 import ExecAction, Pod, Probe
 from podtui.tui.views.pods.probes import next_text, probe_lines, streak_text
-from podtui.tui.widgets.cells import Line, line_width
+from podtui.tui.widgets.cells import line_width
 
 AT = NOW.timestamp()
 

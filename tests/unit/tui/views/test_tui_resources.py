@@ -7,14 +7,14 @@ from typing import Any
 
 import pytest
 from msgspec import structs
+from tui_records import text_of
 from tui_scene import pod, status
 from usage_builders import AT, MI, TIMES, ramp, series
 
-from tui_records import text_of
 from podtui.api.insight import NetworkSeries, UsageSeries
 from podtui.api.v1 import Pod
 from podtui.tui.views.pods.resources import Used, resource_lines
-from podtui.tui.widgets.cells import Line, line_width
+from podtui.tui.widgets.cells import line_width
 from podtui.tui.widgets.chart import (
     Chart,
     Frame,
@@ -86,7 +86,9 @@ def test_the_smallest_usage_is_visible_and_zero_is_not() -> None:
 
 
 def test_limit_lines_are_at_their_height_with_a_mark() -> None:
-    rows = text_of(plot([10, 10, 10], 10, 100, (LIMIT, ReferenceLine(30, "╌", "key")), "")).split("\n")
+    rows = text_of(plot([10, 10, 10], 10, 100, (LIMIT, ReferenceLine(30, "╌", "key")), "")).split(
+        "\n"
+    )
     assert rows[1] == "━━━"
     assert rows[7] == "╌╌╌"
     beyond = text_of(plot([10], 4, 50, (LIMIT,), ""))

@@ -8,8 +8,8 @@ from datetime import UTC, datetime
 import pytest
 from msgspec import structs
 from timeline_builders import BASE, USUAL, start, step, t
-
 from tui_records import text_of
+
 from podtui.api.insight import PodStart, Step, StepKind
 from podtui.tui.screens.tab_bar import TABS, tab_spans
 from podtui.tui.views.pods.timeline import (
@@ -21,7 +21,7 @@ from podtui.tui.views.pods.timeline import (
     waterfall_lines,
     with_critical_path,
 )
-from podtui.tui.widgets.cells import Line, line_width
+from podtui.tui.widgets.cells import line_width
 
 
 def by_label(found: Waterfall) -> dict[str, Bar]:

@@ -6,15 +6,12 @@ import dataclasses
 from pathlib import Path
 
 import pytest
-from msgspec import structs
 from tui_records import HUNGRY, oom_killed_manifest, oom_killed_pod, texts
-from tui_scene import NOW, ended, pod, status, waiting
+from tui_scene import NOW
 
 from podtui.api.local import Manifest
 from podtui.api.v1 import (
-    Container,
     Pod,
-    ResourceRequirements,
 )
 from podtui.client.protocol import Changed
 from podtui.tui.commands.fix import Applied, outcome, outcome_line
