@@ -132,6 +132,7 @@ def test_the_note_about_the_default_container_is_printed(
     here: Here, elsewhere: ElsewhereWorld
 ) -> None:
     world, ask = elsewhere
+    world.statuses.pods.clear()
     ask(world.put("two", a=FILE, b=FILE))
     code, out, err = here("exec", "two", "--", "sh", "-c", "echo given; exit 3")
     assert (code, out, err) == (3, b"given\n", b'Defaulted container "a" out of: a, b\n')
