@@ -12,7 +12,7 @@ import { WebglAddon } from "./addon-webgl.mjs";
 
 const FONT = '"podtui mono"';
 const FONT_SIZE = 15;
-const TELL_EACH = 8 * 1024; // bytes drawn between two "taken" messages
+const ACKNOWLEDGE_EACH = 8 * 1024; // bytes drawn between two "taken" messages
 const PIECE = 16 * 1024; // characters per message; the server rejects longer ones
 const TITLE = document.title;
 
@@ -47,12 +47,12 @@ function open() {
   return socket !== null && socket.readyState === WebSocket.OPEN;
 }
 
-function tell(message) {
+function send(message) {
   if (open()) socket.send(JSON.stringify(message));
 }
 
-function tellSize() {
-  tell({ kind: "size", columns: terminal.cols, rows: terminal.rows });
+function sendSize() {
+  send({ kind: "size", columns: terminal.cols, rows: terminal.rows });
 }
 
 function type(data) {
@@ -69,12 +69,12 @@ function type(data) {
 // Draw the output of one connection, and acknowledge the bytes drawn.
 function painter() {
   let drawn = 0;
-  let told = 0;
+  let acknowledged = 0;
   return (bytes) => terminal.write(bytes, () => {
     drawn += bytes.length;
-    if (drawn - told >= TELL_EACH) {
-      told = drawn;
-      tell({ kind: "taken", bytes: drawn });
+    if (drawn - acknowledged >= ACKNOWLEDGE_EACH) {
+      acknowledged = drawn;
+      send({ kind: "taken", bytes: drawn });
     }
   });
 }
@@ -90,7 +90,7 @@ function connect() {
   socket = mine;
   mine.addEventListener("open", () => {
     fit.fit();
-    tellSize();
+    sendSize();
     terminal.focus();
   });
   mine.addEventListener("message", (event) => {
@@ -189,7 +189,7 @@ async function start() {
   terminal.onBinary((data) => {
     if (open()) socket.send(Uint8Array.from(data, (sign) => sign.charCodeAt(0) & 255));
   });
-  terminal.onResize(tellSize);
+  terminal.onResize(sendSize);
   terminal.onBell(() => call(""));
   terminal.onRender(paintMargin);
   new ResizeObserver(() => fit.fit()).observe(place);
