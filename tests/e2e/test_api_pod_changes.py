@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 from kubectl_agent import KubectlAgent, kubectl_agent
 
-pytestmark = pytest.mark.timeout(240)
 NODE = "home"
 LOOP = 'trap "exit 0" TERM; while :; do sleep 0.2; done'
 CPU = "cut -d' ' -f1 /sys/fs/cgroup/cpu.max 2>&- || cat /sys/fs/cgroup/cpu/cpu.cfs_quota_us"

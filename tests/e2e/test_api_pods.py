@@ -17,7 +17,6 @@ from typing import Any
 import pytest
 from real_kubectl import kubectl
 
-pytestmark = pytest.mark.timeout(240)
 PATIENCE = 60.0
 
 

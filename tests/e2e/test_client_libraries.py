@@ -17,7 +17,6 @@ from kr8s.asyncio.objects import Pod
 from kubectl_agent import KubectlAgent, kubectl_agent
 
 pytestmark = [
-    pytest.mark.timeout(300),
     # Both libraries leave that to the garbage collector.
     pytest.mark.filterwarnings("ignore::ResourceWarning"),
     pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),

@@ -19,7 +19,6 @@ from podtui.client.cluster import ClusterClient
 from podtui.errors import PodtuiError
 from podtui.kubeconfig import choose, load
 
-pytestmark = pytest.mark.timeout(300)
 PLUGIN = """\
 #!{python}
 print('{{"kind": "ExecCredential", "apiVersion": "client.authentication.k8s.io/v1",'

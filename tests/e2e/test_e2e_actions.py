@@ -8,7 +8,6 @@ import pytest
 from tmux_harness import Machine, wait_until
 
 pytestmark = [
-    pytest.mark.timeout(300),
     pytest.mark.parametrize("machine", ["memory"], indirect=True),
 ]
 

@@ -13,7 +13,6 @@ import pytest
 from tmux_harness import Machine, wait_until
 
 pytestmark = [
-    pytest.mark.timeout(180),
     pytest.mark.parametrize("machine", ["memory"], indirect=True),
 ]
 

@@ -19,7 +19,6 @@ from cluster_server import Authority, server_context
 from real_kubectl import kubectl
 from tmux_harness import PODTUI, ROOT, Machine, wait_until
 
-pytestmark = pytest.mark.timeout(180)
 SIMULATED = pytest.mark.parametrize("machine", ["memory"], indirect=True)
 
 POD = """\

@@ -23,8 +23,6 @@ from podtui.client.simple import get_json
 from podtui.errors import AgentUnavailable, ApiError
 from podtui.runtime.docker.identity import root_key
 
-pytestmark = pytest.mark.timeout(300)
-
 COUNTER = (ROOT / "static_pods/counter.yaml").read_text()
 TOO_BIG = (ROOT / "static_pods/gallery/too-big.yaml").read_text()
 UNKNOWN_FIELD = (ROOT / "static_pods/gallery/unknown-field.yaml").read_text()

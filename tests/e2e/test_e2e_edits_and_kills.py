@@ -143,7 +143,6 @@ def engine_says(root: Path) -> Iterator[Counter[tuple[str, str]]]:
             seen[action, name.rpartition("_")[0]] += 1
 
 
-@pytest.mark.timeout(900)
 def test_twenty_kills_during_many_edits(machine: Machine, agent: Agent) -> None:
     with engine_says(machine.root) as seen:
         pods = _edit_and_kill(machine, agent)
@@ -215,7 +214,6 @@ def private_engine(monkeypatch: pytest.MonkeyPatch) -> Iterator[Engine]:
         engine.remove()
 
 
-@pytest.mark.timeout(600)
 def test_the_engine_stops_and_returns(private_engine: Engine, machine: Machine) -> None:
     machine.env["PODTUI_ENGINE"] = private_engine.url
     agent = Agent(machine)
@@ -234,7 +232,6 @@ def test_the_engine_stops_and_returns(private_engine: Engine, machine: Machine) 
     agent.process.wait(30)
 
 
-@pytest.mark.timeout(300)
 def test_two_agents_never_serve_one_root_directory(machine: Machine, agent: Agent) -> None:
     lock = machine.root / "podtui.lock"
     wait_until(lambda: read_agent(lock) is not None, "the agent holds its lock", 30)

@@ -23,8 +23,6 @@ from podtui.client.simple import get_json
 from podtui.errors import AgentUnavailable, ApiError
 from podtui.runtime.docker.identity import instant, root_key
 
-pytestmark = pytest.mark.timeout(300)
-
 SAMPLES = ROOT / "static_pods"
 GALLERY = SAMPLES / "gallery"
 GOOD = ("counter", "pipeline", "web")

@@ -9,8 +9,6 @@ import re
 import pytest
 from tmux_harness import Machine
 
-pytestmark = pytest.mark.timeout(240)
-
 MANIFEST = """\
 apiVersion: v1
 kind: Pod

@@ -13,8 +13,6 @@ from typing import Protocol
 import pytest
 from tmux_harness import Machine, Terminal, wait_until
 
-pytestmark = pytest.mark.timeout(300)
-
 POD = """\
 apiVersion: v1
 kind: Pod

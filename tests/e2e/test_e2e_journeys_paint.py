@@ -13,8 +13,6 @@ import pytest
 from pty_terminal import Frame, Model, PtyTerminal
 from tmux_harness import PODTUI, Machine, Terminal
 
-pytestmark = pytest.mark.timeout(300)
-
 POD = """\
 apiVersion: v1
 kind: Pod

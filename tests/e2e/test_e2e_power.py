@@ -16,7 +16,6 @@ from tmux_harness import PODTUI, ROOT, Machine, Terminal, wait_until
 from podtui.api.names import ROOT_LABEL
 from podtui.runtime.docker.identity import root_key
 
-pytestmark = pytest.mark.timeout(300)
 POD = """\
 apiVersion: v1
 kind: Pod

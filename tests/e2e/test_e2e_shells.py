@@ -15,8 +15,6 @@ from tmux_harness import PODTUI, ROOT, Machine, Terminal, wait_until
 from podtui.client.simple import get_json
 from podtui.errors import AgentUnavailable, ApiError
 
-pytestmark = pytest.mark.timeout(300)
-
 BIN = str(Path(sys.executable).parent)
 SHELLS = {
     "bash": (["bash", "--norc", "--noprofile", "-i"], "source <(podtui completion bash)"),

@@ -21,7 +21,6 @@ import pytest
 from rich.cells import cell_len
 from tmux_harness import PODTUI, Machine, wait_until
 
-pytestmark = pytest.mark.timeout(300)
 simulated = pytest.mark.parametrize("machine", ["memory"], indirect=True)
 
 POD = """\

@@ -17,7 +17,6 @@ from aiohttp import web
 from chromium import Browser, Page
 from tmux_harness import PODTUI, ROOT, Machine, wait_until
 
-pytestmark = pytest.mark.timeout(600)
 memory = pytest.mark.parametrize("machine", ["memory"], indirect=True)
 POD = """\
 apiVersion: v1

@@ -14,8 +14,6 @@ import pytest
 from repository import ROOT
 from uv import find_uv_bin
 
-pytestmark = pytest.mark.timeout(600)
-
 PIPX = Path(sys.executable).with_name("pipx")
 IMPORT_ALL = """
 import importlib, pkgutil, podtui

@@ -17,7 +17,6 @@ from served import Served, line, pod, put_records, serving
 from podtui.api.names import CONFIG_MIRROR
 from podtui.api.v1 import Pod
 
-pytestmark = pytest.mark.timeout(300)
 Start = Callable[..., Awaitable[asyncio.subprocess.Process]]
 
 

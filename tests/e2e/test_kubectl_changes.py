@@ -20,7 +20,6 @@ import pytest
 from kubectl_agent import KubectlAgent, kubectl_agent
 from kubectl_transcript import differences
 
-pytestmark = pytest.mark.timeout(300)
 PODS: Final = """\
 apiVersion: v1
 kind: Pod

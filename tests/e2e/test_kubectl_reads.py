@@ -12,7 +12,6 @@ from kubectl import NEWEST, OLDER
 from kubectl_agent import KubectlAgent, kubectl_agent
 from kubectl_transcript import differences, masked
 
-pytestmark = pytest.mark.timeout(300)
 STATIC: Final = """\
 apiVersion: v1
 kind: Pod

@@ -14,7 +14,6 @@ from kubectl import NEWEST, OLDER
 from real_kubectl import kubectl
 from served import Served, event, node, serving
 
-pytestmark = pytest.mark.timeout(300)
 Run = Callable[..., Awaitable[str]]
 POD = {
     "apiVersion": "v1",

@@ -17,7 +17,6 @@ from typing import Any, Final
 import pytest
 from kubectl_agent import KubectlAgent, kubectl_agent
 
-pytestmark = pytest.mark.timeout(600)
 HEAD, *SESSION = [
     json.loads(line)
     for line in Path(__file__).with_name("kubectl_session.jsonl").read_text().splitlines()

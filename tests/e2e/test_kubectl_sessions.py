@@ -26,7 +26,6 @@ from podtui.pki.certificates import server_names
 from podtui.pki.pki import Pki
 from podtui.server.transport.tls import TlsServer
 
-pytestmark = pytest.mark.timeout(300)
 Start = Callable[..., Awaitable[asyncio.subprocess.Process]]
 SCRIPT = "httpd -p 127.0.0.1:8080 -h /etc; while sleep 0.2; do echo tick; done"
 

@@ -11,7 +11,6 @@ import pytest
 from kubectl_agent import KubectlAgent, kubectl_agent
 from registry_server import pushed_image, registry
 
-pytestmark = pytest.mark.timeout(300)
 POD: Final = """\
 apiVersion: v1
 kind: Pod

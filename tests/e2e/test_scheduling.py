@@ -14,7 +14,6 @@ from typing import Any
 import pytest
 from real_kubectl import kubectl
 
-pytestmark = pytest.mark.timeout(180)
 Kubectl = Callable[..., str]
 
 

@@ -8,7 +8,6 @@ from conformance.golden import ROOT, load
 from conformance.report import MODES, document
 from conformance.run import Found, run
 
-pytestmark = pytest.mark.timeout(600)
 CASES = load()
 NAMES = [case.name for case in CASES]
 

@@ -27,7 +27,6 @@ from podtui.manifest.folder_state import Folder
 from podtui.runtime.docker import DockerRuntime
 from podtui.store import Store, open_store
 
-pytestmark = pytest.mark.timeout(180)
 AUTH = {"username": USER, "password": PASSWORD}
 
 

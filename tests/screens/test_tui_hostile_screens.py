@@ -238,7 +238,6 @@ async def visit_all(
     return shown, seen
 
 
-@pytest.mark.timeout(600)
 @pytest.mark.parametrize("size", [(80, 24), (120, 36), (40, 12)])
 async def test_hostile_text_keeps_the_layout_of_every_screen(
     size: tuple[int, int], tmp_path: Path
@@ -256,7 +255,6 @@ async def test_hostile_text_keeps_the_layout_of_every_screen(
     }
 
 
-@pytest.mark.timeout(600)
 @pytest.mark.parametrize("letter", ["x", "\u0301", "\x1b]", "\t"], ids=lambda letter: ascii(letter))
 async def test_lines_of_a_megabyte_do_not_block_the_screen(letter: str, tmp_path: Path) -> None:
     seconds: list[float] = []

@@ -345,7 +345,7 @@ async def still_serves(world: SessionWorld) -> None:
 
 
 @given(plans=st.lists(any_client, min_size=1, max_size=4))
-@examples(500)
+@examples(150)
 def test_no_bytes_break_a_session(
     tmp_path_factory: pytest.TempPathFactory, plans: list[Client]
 ) -> None:

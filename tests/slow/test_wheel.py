@@ -8,7 +8,6 @@ import sysconfig
 import venv
 from pathlib import Path
 
-import pytest
 from repository import ROOT
 from uv import find_uv_bin
 
@@ -27,7 +26,6 @@ print(*page_files())
 """
 
 
-@pytest.mark.timeout(180)
 def test_wheel_carries_themes_samples_and_pause(tmp_path: Path) -> None:
     subprocess.run(
         [sys.executable, "-m", "build", "--wheel", "--no-isolation", "--outdir", tmp_path, ROOT],
