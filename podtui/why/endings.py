@@ -94,7 +94,9 @@ def _oom(case: Case) -> Found | None:
     if ending is None or ending.reason != "OOMKilled":
         return None
     limit = _limit(case)
-    what = f"its limit of {limit}" if limit else "the free memory of the machine"
+    # A container that runs again may have been resized meanwhile.
+    its = f"its limit (now {limit})" if case.running else f"its limit of {limit}"
+    what = its if limit else "the free memory of the machine"
     return Found({**_words(case), "limit": what}, memory_limit(case))
 
 

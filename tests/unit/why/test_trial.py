@@ -126,6 +126,7 @@ async def test_a_pod_changed_in_place_is_verified_before_it_counts_as_healthy() 
             found = replace(facts, pod=pod)
             diagnosis = diagnose(found)
             assert diagnosis.health is Health.FAILING
+            assert "its limit (now 16Mi)" in diagnosis.title, "it may have been another one"
             return verify(trial, found, diagnosis, liveness_passed=False).verdict
 
         assert trial.ran is not None
