@@ -22,7 +22,7 @@ def found() -> Found:
 @pytest.mark.parametrize("case", NAMES)
 def test_a_case_agrees_or_departs_as_listed(found: Found, case: str, mode: int) -> None:
     result = found.results[case][mode]
-    assert result.well, "\n".join((result.verdict, *map(str, result.bad)))
+    assert result.passed, "\n".join((result.verdict, *map(str, result.bad)))
 
 
 def test_the_record_of_the_node_agrees(found: Found) -> None:
