@@ -7,6 +7,7 @@ import asyncio
 import base64
 import json
 import os
+import re
 import ssl
 import subprocess
 import threading
@@ -187,11 +188,12 @@ def test_the_screen_shows_a_cluster(machine: Machine, cluster_front: Front) -> N
     terminal.type("exit")
     terminal.keys("Enter")
     terminal.wait_for(r"kind: Pod")
+    shown = terminal.wait_for(r"creationTimestamp: '")
+    created = re.findall(r"creationTimestamp: '(\S+)'", shown)[0]
     terminal.keys("C-d")
-    terminal.wait_for(r"The API has no undo")
+    terminal.wait_for(r"its kubelet recreates the mirror pod")
     terminal.type("y")
-    # The agent behind it deletes no static pod, and says so.
-    terminal.wait_for(r"static pod")
+    terminal.wait_for(rf"creationTimestamp: '(?!{created})")
     terminal.keys("Escape")
     terminal.type(":")
     terminal.wait_for(r"^ *: *")
