@@ -67,12 +67,10 @@ def differences(
         if shlex.join(command) in without:
             continue
         done = agent.run(*command, version=version, KUBE_EDITOR=editor)
-        lines = [
-            line
-            for line in (*masked(done.stdout), *masked(done.stderr))
-            # A short container may end before kubectl attaches to it.
-            if not line.startswith("warning: couldn't attach to pod/")
-        ]
+        lines = [*masked(done.stdout), *masked(done.stderr)]
+        if "--attach" in command:
+            # A short container may end before kubectl attaches; kubectl then prints its log.
+            lines = [line for line in lines if not line.startswith("warning: couldn't attach")]
         if "--prefix" in command:
             # kubectl reads the logs of several containers in random order.
             lines.sort(key=lambda line: line.partition("] ")[0])

@@ -44,11 +44,15 @@ async def test_bodies(query: str, body: bytes, logged: Served, http: aiohttp.Cli
     assert logged.kubelet.closed_logs == 1
 
 
+async def put_on(served: Served, node: str) -> None:
+    one = pod("web")
+    await served.store.put("pods", replace(one, spec=replace(one.spec, nodeName=node)))
+
+
 async def test_an_unscheduled_pod_has_no_log_yet(
     served: Served, http: aiohttp.ClientSession
 ) -> None:
-    one = pod("web")
-    await served.store.put("pods", replace(one, spec=replace(one.spec, nodeName="")))
+    await put_on(served, "")
     async with http.get(LOG) as response:
         assert (response.status, await response.read()) == (204, b"")
     assert served.kubelet.asked == []
@@ -57,8 +61,7 @@ async def test_an_unscheduled_pod_has_no_log_yet(
 async def test_the_log_of_a_pod_on_another_node_names_the_node(
     served: Served, http: aiohttp.ClientSession
 ) -> None:
-    one = pod("web")
-    await served.store.put("pods", replace(one, spec=replace(one.spec, nodeName="far")))
+    await put_on(served, "far")
     async with http.get(LOG) as response:
         status = await response.json()
     assert (response.status, status["reason"]) == (500, "InternalError")
