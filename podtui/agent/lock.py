@@ -165,15 +165,8 @@ def last_agent(path: Path) -> AgentRecord | None:
 
 def last_settings(path: Path) -> LastSettings | None:
     """Return the settings of the current or last holder of the lock; None if unknown."""
-    import json
-
-    try:
-        document: object = json.loads(path.read_text())
-    except (ValueError, OSError):
-        return None
-    if not isinstance(document, dict):
-        return None
-    found = [cast("dict[str, object]", document).get(n) for n in LastSettings.__struct_fields__]
+    fields = _fields(path)
+    found = [fields.get(name) for name in LastSettings.__struct_fields__]
     folder, node, engine = (value if isinstance(value, str) else "" for value in found)
     if not (folder and node and engine):
         return None
@@ -182,13 +175,16 @@ def last_settings(path: Path) -> LastSettings | None:
 
 def last_engine(path: Path) -> str | None:
     """Return the engine setting of the current or last holder of the lock; None if unknown."""
+    engine = _fields(path).get("engine")
+    return engine if isinstance(engine, str) and engine else None
+
+
+def _fields(path: Path) -> dict[str, object]:
+    """Return the fields in the lock file; none if it cannot be read."""
     import json
 
     try:
         document: object = json.loads(path.read_text())
     except (ValueError, OSError):
-        return None
-    engine = (
-        cast("dict[str, object]", document).get("engine") if isinstance(document, dict) else None
-    )
-    return engine if isinstance(engine, str) and engine else None
+        return {}
+    return cast("dict[str, object]", document) if isinstance(document, dict) else {}
