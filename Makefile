@@ -9,7 +9,7 @@ IMAGE := busybox:1.36
 # Keep the bytecode of the tests even if the environment disables it: compiling all takes seconds.
 PYTEST := env -u PYTHONDONTWRITEBYTECODE $(BIN)/pytest
 # Targets of `make test` at a time: most of them wait as long as they work.
-LANES = 2
+LANES = 3
 CORES = $(shell getconf _NPROCESSORS_ONLN)
 # Tests of screens, files and processes also wait: run one more worker than there are cores.
 WAITING = $(shell echo $$(($(CORES) + 1)))
@@ -79,7 +79,7 @@ test-pythons: dev ## Run the unit tests on every installed Python from 3.11 on
 	$(BIN)/python scripts/test_pythons.py $(if $(NEWEST),--newest)
 
 screens: dev ## Run the screen tests: keys, cells and pictures
-	$(PYTEST) tests/screens -n $(WAITING) --dist worksteal
+	$(PYTEST) tests/screens -n $(WAITING) --dist load --maxschedchunk 1
 
 integration: dev ## Run the tests on the real engine
 	$(PYTEST) tests/engine -n $(WAITING) --dist loadfile
@@ -88,7 +88,8 @@ integration: dev ## Run the tests on the real engine
 kubectl: dev ## Download the versions of kubectl that tests use
 	@$(BIN)/python scripts/kubectl.py
 
-e2e: kubectl ## Run the tests of the whole program in tmux
+e2e: dev ## Run the tests of the whole program in tmux
+	@$(BIN)/python scripts/kubectl.py
 	$(PYTEST) tests/e2e -n $(WAITING) --dist loadfile
 
 engines: dev ## Run the runtime contract on rootless Docker, Podman and rootless Podman

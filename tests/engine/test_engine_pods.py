@@ -164,13 +164,16 @@ async def test_host_network(
 
 async def test_case_88_visible_processes(world: EngineWorld) -> None:
     private = script("a", "readlink /proc/self/ns/pid; readlink /proc/self/ns/ipc")
-    seen = script("a", "sleep 1; ps -o args") + script("b", "exec sleep 2.5")
-    world.add(once("apart", "", seen))
-    world.add(once("shared", "  shareProcessNamespace: true\n", seen))
+    alone = script("a", "sleep 1; ps -o args") + script("b", "exec sleep 2.5")
+    # The first container may start long before the second: wait until its process is visible.
+    wait = 'until ps -o args | grep -q "[s]leep 600"; do sleep 0.1; done'
+    both = script("a", f"{wait}; ps -o args; kill $(pidof sleep)") + script("b", "exec sleep 600")
+    world.add(once("apart", "", alone))
+    world.add(once("shared", "  shareProcessNamespace: true\n", both))
     world.add(once("node", "  hostPID: true\n  hostIPC: true\n", private))
     assert "sleep 2.5" not in await world.output("apart", "a")
     together = await world.output("shared", "a")
-    assert "sleep 2.5" in together
+    assert "sleep 600" in together
     assert "/pause" in together
     assert await world.output("node", "a") == f"{OWN['pid']}\n{OWN['ipc']}"
 

@@ -9,7 +9,7 @@ from textual.widgets import Input
 from tui_app import log_text, main, running, wait_for
 from tui_scene import FakeClient, ended, event, full_client, node, pod, status
 
-from podtui.tui.screens.logs import log_commands
+from podtui.tui.screens.logs import log_commands, logs_pane
 from podtui.tui.screens.logs.log_commands import LogPrompt
 from podtui.tui.screens.logs.log_view import LogView
 from podtui.tui.screens.logs.logs_pane import LogsPane
@@ -18,12 +18,14 @@ from podtui.tui.views.logs.export import Export
 from podtui.tui.views.logs.line_buffer import RULE
 
 
-async def test_logs_follow_the_cursor_after_it_stops() -> None:
+async def test_logs_follow_the_cursor_after_it_stops(monkeypatch: pytest.MonkeyPatch) -> None:
     client = full_client()
     async with running(client) as (app, pilot):
         logs = main(app).logs
         await wait_for(pilot, lambda: "listening on :8080" in log_text(logs.view), "a log")
         before = len(client.queries)
+        # On a busy machine, the three keys may take longer than the usual time.
+        monkeypatch.setattr(logs_pane, "SETTLE", 2.0)
         for _ in range(3):
             app.simulate_key("j")  # the pilot would let the cursor rest after each
         await wait_for(pilot, lambda: len(client.queries) > before, "the next log")
@@ -341,6 +343,31 @@ async def test_the_previous_log_names_its_instance_and_how_it_ended() -> None:
         assert rows[1] == "last words"
         assert rows[2].startswith("── app ended with exit code 3 (Error), restart 2, at ")
         assert "previous (exit 3)" in str(main(app).logs.border_title)
+
+
+@pytest.mark.parametrize("move", ["before the key", "not at all"])
+async def test_a_key_acts_on_the_pod_under_the_cursor_before_the_cursor_rests(
+    monkeypatch: pytest.MonkeyPatch, move: str
+) -> None:
+    monkeypatch.setattr(logs_pane, "SETTLE", 0.05)
+    client = FakeClient()
+    pods = tuple(pod(name, status(restarts=2, last=ended(3))) for name in ("api", "web"))
+    client.fill(pods, (), (), (node(),))
+    async with running(client) as (app, pilot):
+        logs = main(app).logs
+        await wait_for(pilot, lambda: "api-n1 › " in str(logs.border_title), "the log")
+        shown = "api-n1"
+        if move == "before the key":
+            shown = "web-n1"
+            logs.choose(app.model.pods["uid-web"])
+        else:
+            logs.choose(app.model.pods["uid-api"])
+        logs.action_toggle_previous()
+        for _ in range(2):
+            assert shown in str(logs.border_title)
+            assert logs.target is not None
+            assert logs.target.previous
+            await asyncio.sleep(0.2)  # longer than the cursor must rest
 
 
 def test_binding_ids_are_unique() -> None:

@@ -82,7 +82,7 @@ def delete_dialog(manifests: Sequence[Manifest], plans: Sequence[Plan | str]) ->
                 "muted",
             ),
         ),
-        (Span("u restores the last deleted files; restored pods start fresh.", "muted"),),
+        (Span("u restores the last deleted files and creates their pods again.", "muted"),),
     ]
     what = _files(manifests) if ended != len(manifests) else _pods(plans)
     return confirmation(f"Delete {what}?", lines, f"Delete {what}")
@@ -182,7 +182,7 @@ def delete_pods_dialog(pods: Sequence[Pod], *, undo: bool = False) -> Dialog:
         lines.append((Span("✖ ", "error"), Span(pod_label(pod), "name")))
         lines.append((Span(f"  {deletion_effect(pod)}", "muted"),))
     if undo:
-        lines += [(), (Span("u creates deleted pods again; they start fresh.", "muted"),)]
+        lines += [(), (Span("u creates the deleted pods again.", "muted"),)]
     else:
         lines += [(), (Span("The API has no undo.", "warning"),)]
     what = pod_label(pods[0]) if len(pods) == 1 else plural(len(pods), "pod")

