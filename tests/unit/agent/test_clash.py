@@ -85,10 +85,10 @@ def settings(root: Path) -> Settings:
 
 @pytest.mark.parametrize("owner", Owner)
 def test_each_clash_names_the_remedy(tmp_path: Path, owner: Owner) -> None:
-    said = explain(Clash("/a dir", owner, ("web-n1",)), settings(tmp_path))
-    assert "pod web-n1 of /m" in said
-    assert "another --node-name" in said
-    assert "down --root-dir '/a dir'" in said
+    message = explain(Clash("/a dir", owner, ("web-n1",)), settings(tmp_path))
+    assert "pod web-n1 of /m" in message
+    assert "another --node-name" in message
+    assert "down --root-dir '/a dir'" in message
 
 
 async def test_only_a_running_agent_keeps_another_from_connecting(tmp_path: Path) -> None:

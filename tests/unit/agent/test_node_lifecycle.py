@@ -57,7 +57,7 @@ def test_a_taint_is_removed_with_its_condition_and_keeps_its_time() -> None:
     assert condition_taints(node(("Ready", "True"), taints=still), NOW) == (OTHERS,)
 
 
-def test_a_taint_of_a_client_with_another_effect_stays() -> None:
+def test_a_taint_set_by_a_client_with_another_effect_is_kept() -> None:
     evicting = Taint(key="node.kubernetes.io/unschedulable", effect="NoExecute")
     assert condition_taints(node(taints=(evicting,)), NOW) == (evicting,)
 

@@ -128,7 +128,7 @@ def test_any_path_is_quoted_correctly(name: str, tmp_path_factory: pytest.TempPa
     assert command.isprintable()
 
 
-@pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="asks systemd itself")
+@pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="needs systemd-analyze")
 @pytest.mark.parametrize("manager", ["--system", "--user"])
 def test_systemd_verifies_the_unit(tmp_path: Path, manager: str) -> None:
     base = tmp_path / 'a "b" %n $HOME \\x'
@@ -160,7 +160,7 @@ class Systemd:
     """A ``systemctl`` that records its calls; words in ``refused`` make it fail."""
 
     def __init__(self, base: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        self._log, self._refused = base / "asked", base / "refused"
+        self._log, self._refused = base / "calls", base / "refused"
         self._refused.write_text("nothing\n")
         tools = base / "bin"
         tools.mkdir()
@@ -178,8 +178,8 @@ class Systemd:
     def refuse(self, word: str) -> None:
         self._refused.write_text(word + "\n")
 
-    def asked(self) -> list[str]:
-        """Return the calls since the last time, except queries for its existence."""
+    def new_calls(self) -> list[str]:
+        """Return the calls since the last query, except those of ``show``."""
         lines = self._log.read_text().splitlines() if self._log.exists() else []
         self._log.unlink(missing_ok=True)
         return [line for line in lines if "show" not in line]
@@ -208,23 +208,23 @@ def test_a_user_installs_and_removes(
 
     assert main(["service", "print", "--user", root]) == 0
     printed = capsys.readouterr().out
-    assert systemd.asked() == []
+    assert systemd.new_calls() == []
 
     assert main(["service", "install", "--user", root]) == 0
     assert path.read_text() == printed
     assert path.stat().st_mode & 0o777 == 0o644
-    assert systemd.asked() == ["--user daemon-reload", "--user enable --now podtui.service"]
-    said = capsys.readouterr().out
-    assert f"Wrote: {path}" in said
-    assert "loginctl enable-linger" in said
-    assert f"To undo it: {typed_program()} service remove --user" in said
+    assert systemd.new_calls() == ["--user daemon-reload", "--user enable --now podtui.service"]
+    output = capsys.readouterr().out
+    assert f"Wrote: {path}" in output
+    assert "loginctl enable-linger" in output
+    assert f"To undo it: {typed_program()} service remove --user" in output
 
     assert main(["service", "remove", "--user"]) == 0
-    assert systemd.asked() == ["--user disable --now podtui.service", "--user daemon-reload"]
+    assert systemd.new_calls() == ["--user disable --now podtui.service", "--user daemon-reload"]
     assert "containers run on" in capsys.readouterr().out
     assert list(path.parent.iterdir()) == []
     assert main(["service", "remove", "--user"]) == 0
-    assert systemd.asked() == []
+    assert systemd.new_calls() == []
     assert "nothing to remove" in capsys.readouterr().out
 
 
@@ -234,18 +234,18 @@ def test_a_different_unit_is_overwritten_only_with_force(
     resolved = settled(tmp_path)
     text = unit_text(resolved, PROGRAM, {}, system=True)
     install(manager, text, resolved.settings, force=False)
-    systemd.asked()
+    systemd.new_calls()
     assert install(manager, text, resolved.settings, force=False)[0].startswith("Unchanged")
 
     mine = text.replace("on-failure", "always")
     manager.unit.write_text(mine)
-    systemd.asked()
+    systemd.new_calls()
     with pytest.raises(ServiceFailed, match=r"(?s)--force.*-Restart=always.*\+Restart=on-failure"):
         install(manager, text, resolved.settings, force=False)
     with pytest.raises(ServiceFailed, match="--force"):
         remove(manager, force=False)
     assert manager.unit.read_text() == mine
-    assert systemd.asked() == []
+    assert systemd.new_calls() == []
 
     install(manager, text, resolved.settings, force=True)
     assert manager.unit.read_text() == text
@@ -265,12 +265,12 @@ def test_install_refuses_if_an_agent_runs(
             pid=4711, version="0", nodeName="n1", staticPodPath="/m", engine="auto", started="now"
         )
     )
-    said = install(manager, unit_text(resolved, PROGRAM, {}, system=True), resolved.settings,
+    lines = install(manager, unit_text(resolved, PROGRAM, {}, system=True), resolved.settings,
                    force=False)  # fmt: skip
     lock.release()
-    assert systemd.asked() == ["daemon-reload", "enable podtui.service"]
-    assert "process 4711" in said[1]
-    assert f"podtui stop --root-dir={tmp_path}/root && systemctl start" in said[2]
+    assert systemd.new_calls() == ["daemon-reload", "enable podtui.service"]
+    assert "process 4711" in lines[1]
+    assert f"podtui stop --root-dir={tmp_path}/root && systemctl start" in lines[2]
 
 
 def test_without_systemd_print_works_and_install_fails(
@@ -282,7 +282,7 @@ def test_without_systemd_print_works_and_install_fails(
     assert "ExecStart=" in capsys.readouterr().out
     assert main(["service", "install", "--system", root]) == 1
     assert "systemd does not run this machine: nothing was installed" in capsys.readouterr().err
-    assert systemd.asked() == []
+    assert systemd.new_calls() == []
 
 
 def test_a_failed_systemd_call_changes_nothing(

@@ -1,4 +1,4 @@
-"""A pod's health: what is well, what is not, and until when a restart counts."""
+"""A pod's health: healthy, waiting, failing, and how long a restart counts."""
 
 from __future__ import annotations
 

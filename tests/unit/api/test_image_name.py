@@ -1,4 +1,4 @@
-"""Image names, and what is said of those that are none."""
+"""Image names, and the messages for invalid ones."""
 
 from __future__ import annotations
 

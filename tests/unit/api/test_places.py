@@ -1,4 +1,4 @@
-"""Where a pod's fields are in its text, written small and read back."""
+"""Positions of a pod's fields in its text, in their compact form and read back."""
 
 from __future__ import annotations
 

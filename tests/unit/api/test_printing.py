@@ -182,8 +182,8 @@ def pod(
             "Running",
             3,
         ),
-        # A sidecar that broke later holds nothing up, but it is what there is to say; what comes
-        # after it is not read.
+        # A sidecar that failed later blocks nothing, but it determines the word; later containers
+        # are ignored.
         (
             pod(
                 status("a", RUNNING, ready=True, restarts=1),
@@ -198,7 +198,7 @@ def pod(
             "Init:CrashLoopBackOff",
             5,
         ),
-        # One that completed hides none that failed, whatever their order.
+        # A completed container hides no failed one, in any order.
         (
             pod(status("a", ended(0, "Completed")), status("b", ended(1, "Error")), phase="Failed"),
             "0/2",

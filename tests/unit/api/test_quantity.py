@@ -20,7 +20,7 @@ from podtui.api.quantity import (
     value,
 )
 
-# Each right side is what the API writes that read the left side.
+# Left is the input, right what the API writes for it.
 PRINTED = {
     "1000": "1k",
     "1e3": "1e3",
@@ -139,7 +139,8 @@ def test_canonicalization_is_idempotent_and_keeps_the_value(text: str) -> None:
     quantity = parse_quantity(text)
     again = parse_quantity(str(quantity))
     if quantity.format is not Format.BINARY_SI or str(quantity).endswith("i"):
-        # A binary amount that no binary suffix fits is printed bare, and read back as a decimal.
+        # A binary amount without a fitting binary suffix is printed as a plain number, which is
+        # parsed as a decimal.
         assert str(again) == str(quantity)
     assert again == quantity
 

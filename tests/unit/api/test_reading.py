@@ -1,4 +1,4 @@
-"""Objects of real servers, whose Go writes null where there is nothing."""
+"""Objects of real servers, which write null for absent values."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What ``stop``, ``down`` and the screen's end say of the agent and of its engine."""
+"""Messages of ``stop``, ``down`` and the end of the screen about the agent and its engine."""
 
 from __future__ import annotations
 
@@ -156,16 +156,16 @@ def test_an_interrupt_before_the_agent_has_its_lock_is_reported(
     monkeypatch.setattr(gc, "disable", lambda: None)
     try:
         assert main(["--root-dir", str(root)]) == 0
-        said = capsys.readouterr()
-        assert f"The agent (process {child.pid}) is still starting, for" in said.out
-        assert f"podtui stop --root-dir {root}    stop the agent, leave its containers" in said.out
-        assert said.err == ""
+        out, err = capsys.readouterr()
+        assert f"The agent (process {child.pid}) is still starting, for" in out
+        assert f"podtui stop --root-dir {root}    stop the agent, leave its containers" in out
+        assert err == ""
         assert main(["--root-dir", str(root), "--engine", "memory"]) == 0
         assert "stop the agent, its simulated pods end with it" in capsys.readouterr().out
     finally:
         child.kill()
         child.wait(10)
     assert main(["--root-dir", str(root)]) == 0
-    said = capsys.readouterr()
-    assert "No agent runs." in said.err
-    assert "starting" not in said.out
+    out, err = capsys.readouterr()
+    assert "No agent runs." in err
+    assert "starting" not in out

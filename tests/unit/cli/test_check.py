@@ -1,4 +1,4 @@
-"""On which node ``podtui check`` tries pods."""
+"""The node that ``podtui check`` tries pods on."""
 
 from __future__ import annotations
 
@@ -29,10 +29,10 @@ def test_check_works_while_the_agent_has_no_node(
     monkeypatch.setenv("PODTUI_CONFIG", "")
     (tmp_path / "huge.yaml").write_text(POD)
     assert main(["check", "--root-dir", str(tmp_path), str(tmp_path / "huge.yaml")]) == 0
-    said = capsys.readouterr().out
-    assert "this node (this machine without pods; its agent is starting) would not admit" in said
-    assert re.search(r"admit the pod: cpu: 9999 requested, \S+ of \S+ free", said), said
-    assert "fix: lower the requests" in said
+    output = capsys.readouterr().out
+    assert "this node (this machine without pods; its agent is starting) would not admit" in output
+    assert re.search(r"admit the pod: cpu: 9999 requested, \S+ of \S+ free", output), output
+    assert "fix: lower the requests" in output
 
 
 def test_missing_resources_are_shown_as_quantities() -> None:

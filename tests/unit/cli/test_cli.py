@@ -41,14 +41,14 @@ LINES = (
 def test_the_quick_parser_agrees_with_the_full_one(
     line: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    def said(parse: Callable[[list[str]], argparse.Namespace]) -> object:
+    def result(parse: Callable[[list[str]], argparse.Namespace]) -> object:
         try:
             found = vars(parse(line.split()))
         except SystemExit as end:
             found = end.code
         return found, capsys.readouterr()
 
-    assert said(parse) == said(build_parser().parse_args)
+    assert result(parse) == result(build_parser().parse_args)
 
 
 def test_no_agent_is_status_3(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -170,9 +170,9 @@ def test_a_terminal_that_cannot_show_the_screen_is_refused(
         monkeypatch.setattr(stream, "isatty", lambda: True)
     monkeypatch.setenv("TERM", term)
     assert main([str(home)]) == 2
-    said = capsys.readouterr().err
-    assert f"TERM={term}" in said
-    assert "podtui status" in said
+    error = capsys.readouterr().err
+    assert f"TERM={term}" in error
+    assert "podtui status" in error
 
 
 def test_a_bad_setting_is_status_2(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -188,7 +188,7 @@ def test_config_shows_the_source_of_each_setting(
     assert line.split() == ["nodeName", '"n1"', "#", "command", "line"]
 
 
-def test_down_asks_first(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_down_requires_confirmation(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["down"]) == 2
     assert "--yes" in capsys.readouterr().err
 
@@ -211,13 +211,13 @@ def test_check_reads_the_standard_input(
         return code, capsys.readouterr().out
 
     assert check(GOOD, "-") == (0, "-: ok: pod default/a-n1\n1 file, 0 errors, 0 warnings\n")
-    code, said = check(GOOD.replace("image: a", "imag: a"), "-")
+    code, output = check(GOOD.replace("image: a", "imag: a"), "-")
     assert code == 1
-    assert '-:4:31: error: unknown field "imag" (spec.containers[0].imag)' in said
-    assert "\n  4 | spec: {" in said
+    assert '-:4:31: error: unknown field "imag" (spec.containers[0].imag)' in output
+    assert "\n  4 | spec: {" in output
     (home / "file.yaml").write_text(GOOD.replace("name: a}", "name: b}"))
-    code, said = check(GOOD, "-", str(home / "file.yaml"), "-", "-o", "json")
-    assert (code, [one["path"] for one in json.loads(said)]) == (0, ["-", f"{home}/file.yaml"])
+    code, output = check(GOOD, "-", str(home / "file.yaml"), "-", "-o", "json")
+    assert (code, [one["path"] for one in json.loads(output)]) == (0, ["-", f"{home}/file.yaml"])
     assert check("", "-")[1].startswith("-:1:1: error: ")
 
 
@@ -256,7 +256,7 @@ def test_the_root_directory_of_another_user_is_an_error_in_one_line(
 def test_stop_names_the_command_that_adopts_the_containers(
     home: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """With the agent's own folder, which plain ``podtui`` would not watch here."""
+    """It includes the agent's folder, which differs from the default folder here."""
     (home / "r").mkdir()
     left = {"staticPodPath": "/my pods", "nodeName": "n1", "engine": "auto"}
     (home / "r/podtui.lock").write_text(json.dumps(left))

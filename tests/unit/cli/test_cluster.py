@@ -110,9 +110,9 @@ async def test_an_invalid_response_is_reported(
     config = str(fake_cluster.kubeconfig({"token": "sesame"}))
     fake_cluster.rules.answers |= dict.fromkeys(("/api/v1/nodes", "/api/v1/pods"), "please log in")
     assert await run(command, "--kubeconfig", config) == 1
-    said = capsys.readouterr().err
-    assert said.startswith("podtui: ")
-    assert "cannot be read" in said
+    error = capsys.readouterr().err
+    assert error.startswith("podtui: ")
+    assert "cannot be read" in error
 
 
 @pytest.mark.parametrize("plural", ["pods", "pods/web"])

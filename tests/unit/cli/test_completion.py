@@ -1,4 +1,4 @@
-"""Completion as a shell asks for it, and the manual page. Real shells: tests/e2e."""
+"""Completion scripts and the manual page. Real shells: tests/e2e."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from podtui.cli.parser import COMMANDS
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
 def test_each_shell_has_a_script(shell: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["completion", shell]) == 0
-    assert "complete" in (said := capsys.readouterr().out)
-    assert "podtui" in said
+    assert "complete" in (output := capsys.readouterr().out)
+    assert "podtui" in output
 
 
 def test_the_list_of_commands_is_that_of_the_parser() -> None:

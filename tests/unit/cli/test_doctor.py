@@ -38,9 +38,9 @@ def test_a_forbidden_socket_does_not_suggest_starting_the_engine(
     for way in ("usermod -aG docker", "log in again", "rootless", "DOCKER_HOST"):
         assert way in text
     assert "start" not in text.split("engine:")[-1]
-    said = find_engine("unix:///var/run/docker.sock").explain()
-    assert "permission denied" in said
-    assert engine_advice(said) in text, "why and the node's condition say the same"
+    message = find_engine("unix:///var/run/docker.sock").explain()
+    assert "permission denied" in message
+    assert engine_advice(message) in text, "why and the node's condition agree"
 
 
 def test_a_root_directory_readable_by_others_is_a_warning(tmp_path: Path) -> None:

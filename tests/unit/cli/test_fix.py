@@ -132,7 +132,7 @@ def test_the_record_of_a_real_api_server_becomes_a_manifest(indent: int | None) 
         tree: dict[str, Any] = msgspec.json.decode(after)
         assert "status" not in tree, path
         assert "uid" not in tree["metadata"], path
-        # What its author wrote is all there.
+        # Everything that the author wrote is kept.
         for name in ("image", "command", "args", "env", "ports", "resources"):
             for old, new in zip(raw["spec"]["containers"], tree["spec"]["containers"], strict=True):
                 assert old.get(name) == new.get(name), path
@@ -146,9 +146,9 @@ def test_files_keep_their_mode_and_a_second_run_changes_nothing(
     path.chmod(0o640)
     before = path.stat().st_ino
     assert run(tmp_path, "--fix", "--yes", str(path)) == 0
-    said = capsys.readouterr().out
-    assert "-kind: pod\n" in said
-    assert "+kind: Pod\n" in said
+    output = capsys.readouterr().out
+    assert "-kind: pod\n" in output
+    assert "+kind: Pod\n" in output
     assert path.read_text() == FIXED
     assert stat.S_IMODE(path.stat().st_mode) == 0o640
     assert path.stat().st_ino != before
@@ -169,7 +169,7 @@ def test_without_a_terminal_the_diff_is_shown_and_nothing_is_written(
 
 
 @pytest.mark.parametrize(("answer", "status"), [(True, 0), (False, 1)])
-def test_in_a_terminal_it_asks_after_the_diff(
+def test_in_a_terminal_the_diff_is_followed_by_a_prompt(
     tmp_path: Path,
     capsys: pytest.CaptureFixture[str],
     monkeypatch: pytest.MonkeyPatch,
@@ -178,18 +178,18 @@ def test_in_a_terminal_it_asks_after_the_diff(
 ) -> None:
     path = tmp_path / "app.yaml"
     path.write_text(BROKEN)
-    asked: list[str] = []
+    questions: list[str] = []
 
     def confirm(question: str) -> bool:
-        asked.append(question)
+        questions.append(question)
         return answer
 
     monkeypatch.setattr("podtui.cli.check.confirm", confirm)
     for stream in (sys.stdin, sys.stdout):
         monkeypatch.setattr(stream, "isatty", lambda: True, raising=False)
     assert run(tmp_path, "--fix", str(path)) == status
-    assert len(asked) == 1
-    assert asked[0].endswith(" findings in 1 file?")
+    assert len(questions) == 1
+    assert questions[0].endswith(" findings in 1 file?")
     assert path.read_text() == (FIXED if answer else BROKEN)
 
 
@@ -223,9 +223,9 @@ def test_stdin_is_fixed_to_stdout(
 ) -> None:
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(BROKEN.encode())))
     assert run(tmp_path, "--fix", "-") == 0
-    said = capfdbinary.readouterr()
-    assert said.out == FIXED.encode()
-    assert b'there is no port "htp"' in said.err
+    captured = capfdbinary.readouterr()
+    assert captured.out == FIXED.encode()
+    assert b'there is no port "htp"' in captured.err
 
 
 def test_json_output_reports_the_fixed_files(
@@ -234,9 +234,9 @@ def test_json_output_reports_the_fixed_files(
     path = tmp_path / "app.yaml"
     path.write_text(BROKEN)
     assert run(tmp_path, "--fix", "--yes", "-o", "json", str(path)) == 0
-    said = capsys.readouterr()
-    assert msgspec.json.decode(said.out)[0]["state"] == "Accepted"
-    assert "+kind: Pod" in said.err
+    captured = capsys.readouterr()
+    assert msgspec.json.decode(captured.out)[0]["state"] == "Accepted"
+    assert "+kind: Pod" in captured.err
 
 
 PIECES = BROKEN.splitlines(keepends=True)

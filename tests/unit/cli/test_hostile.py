@@ -1,4 +1,4 @@
-"""What the commands print of others' words does nothing to a terminal."""
+"""Output of commands contains no control sequences from outside texts."""
 
 from __future__ import annotations
 
@@ -41,11 +41,11 @@ def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def run(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
     main(arguments)
-    out = capsys.readouterr()
-    said = out.out + out.err
-    assert said.strip()
-    assert obeyed(said) == []
-    return said
+    captured = capsys.readouterr()
+    output = captured.out + captured.err
+    assert output.strip()
+    assert obeyed(output) == []
+    return output
 
 
 def test_the_table_of_status(
@@ -69,9 +69,9 @@ def test_the_log_of_the_agent() -> None:
         raise ValueError(f"worse{EVIL}")
     except ValueError:
         log.exception("and then")
-    said = out.getvalue()
-    assert obeyed(said) == []
-    first, second, *trace = said.splitlines()
+    output = out.getvalue()
+    assert obeyed(output) == []
+    first, second, *trace = output.splitlines()
     assert "probe failed: no" in first
     assert first.endswith("all is well")
     assert second.endswith("podtui.x: and then")
@@ -115,10 +115,10 @@ def test_findings_of_doctor(
 ) -> None:
     def search(_: object) -> EngineSearch:
         endpoint = Endpoint(url=f"tcp://host{EVIL}", source=f"context{EVIL}")
-        return EngineSearch(None, (TriedEndpoint(endpoint, f"says{EVIL}"),))
+        return EngineSearch(None, (TriedEndpoint(endpoint, f"refused{EVIL}"),))
 
     monkeypatch.setattr(doctor, "find_engine", search)
-    assert "says" in run(capsys, "doctor", "--root-dir", str(root))
+    assert "refused" in run(capsys, "doctor", "--root-dir", str(root))
 
 
 def test_effective_settings(
@@ -132,8 +132,8 @@ def test_findings_of_check(root: Path, capsys: pytest.CaptureFixture[str]) -> No
     file = root / "\x1b]0;pwned\x07\x1b[2J\u202e.yaml"
     file.write_text(f'kind: Pod # {EVIL}\nmetadata: {{name: "a\\e[2J"}}\nspec: {{"x\\e[2J": 1}}\n')
     assert "error" in run(capsys, "check", "--root-dir", str(root), str(file))
-    said = json.loads(run(capsys, "check", "-o", "json", "--root-dir", str(root), str(file)))
-    assert said[0]["path"].endswith("\x1b]0;pwned\x07\x1b[2J\u202e.yaml")
+    checks = json.loads(run(capsys, "check", "-o", "json", "--root-dir", str(root), str(file)))
+    assert checks[0]["path"].endswith("\x1b]0;pwned\x07\x1b[2J\u202e.yaml")
 
 
 def test_last_log_lines_of_a_stopped_agent(tmp_path: Path) -> None:

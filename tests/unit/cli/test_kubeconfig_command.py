@@ -24,10 +24,10 @@ def test_before_the_first_agent(root: Path, capsys: pytest.CaptureFixture[str]) 
     finally:
         os.umask(before)
     path = root / "kubeconfig"
-    said = capsys.readouterr()
-    assert said.out == f"{path}\n"
-    assert f"no agent runs for {root}" in said.err
-    assert "podtui agent' starts one" in said.err
+    captured = capsys.readouterr()
+    assert captured.out == f"{path}\n"
+    assert f"no agent runs for {root}" in captured.err
+    assert "podtui agent' starts one" in captured.err
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
     text = path.read_text()
     assert main(["kubeconfig"]) == 0

@@ -167,7 +167,7 @@ def here(
     monkeypatch: pytest.MonkeyPatch,
     capfdbinary: pytest.CaptureFixture[bytes],
 ) -> Here:
-    """Runs a command line in this process; its exit code and what it wrote."""
+    """Runs a command line in this process; returns its exit code and output."""
     monkeypatch.chdir(tmp_path)
 
     def run_here(*arguments: str, given: Path = Path(os.devnull)) -> tuple[int, bytes, bytes]:
@@ -226,8 +226,8 @@ def test_a_pod_that_has_ended_is_an_error_at_once(
     record = world.statuses.pods["default", "done"]
     ended = replace(record, status=replace(record.status, phase="Failed"))
     ask(world.served.store.put("pods", ended))
-    said = f'podtui: cannot {action} pod "done": it has ended (Failed)\n'.encode()
-    assert here(*line.split()) == (1, b"", said)
+    error = f'podtui: cannot {action} pod "done": it has ended (Failed)\n'.encode()
+    assert here(*line.split()) == (1, b"", error)
 
 
 @pytest.mark.parametrize("port", ["http", "80:", "0", "65536", "1:2:3"])

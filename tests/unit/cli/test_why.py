@@ -1,4 +1,4 @@
-"""``podtui why`` against answers of an API."""
+"""``podtui why`` with scripted answers of the API."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def pod(name: str, *, fails: bool) -> Pod:
 
 
 class Api:
-    """Responses of the agent; ``asked`` are the requested log paths."""
+    """Responses of the agent; ``log_paths`` are the requested log paths."""
 
     def __init__(self, *pods: Pod, log: bytes | Exception = b"one\nit broke\n") -> None:
         self.items: dict[str, list[Any]] = {
@@ -66,13 +66,13 @@ class Api:
             "/api/v1/nodes": [Node(metadata=ObjectMeta(name="n1"))],
         }
         self._log = log
-        self.asked: list[str] = []
+        self.log_paths: list[str] = []
 
     def json(self, socket: Path, path: str) -> Any:
         return {"items": msgspec.to_builtins(self.items.get(path, []))}
 
     def bytes(self, socket: Path, path: str) -> bytes:
-        self.asked.append(path)
+        self.log_paths.append(path)
         if isinstance(self._log, Exception):
             raise self._log
         return self._log
@@ -96,7 +96,7 @@ def test_unhealthy_pods_are_reported_with_their_last_log_lines(
     assert text.startswith("✖ bad-n1  failing\n")
     assert "Last log line: it broke" in text
     assert "good" not in text
-    assert api.asked == ["/api/v1/namespaces/default/pods/bad-n1/log?container=c&tailLines=8"]
+    assert api.log_paths == ["/api/v1/namespaces/default/pods/bad-n1/log?container=c&tailLines=8"]
 
 
 def test_healthy_pods_are_reported_as_such(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,4 +1,4 @@
-"""What the client asks of the node, against a server."""
+"""Requests of the client to the node, against a server."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ async def rejected(pod: Pod) -> WhatIf:
 
 
 class Images:
-    """Has one image."""
+    """The images of the node: only one."""
 
     async def list(self) -> NodeImageList:
         return NodeImageList(items=(IMAGE,))

@@ -1,4 +1,4 @@
-"""Archives from containers, which may say anything."""
+"""Archives from containers, whose content is not trusted."""
 
 from __future__ import annotations
 

@@ -68,7 +68,7 @@ async def names(client: ClusterClient, kind: Any = Pod) -> list[str]:
     return [item.metadata.name for item in first.items]
 
 
-# --- who one is
+# --- credentials
 
 
 async def test_a_token(make: Make, fake_cluster: FakeCluster) -> None:
@@ -171,7 +171,7 @@ async def test_errors_show_no_secrets(make: Make, fake_cluster: FakeCluster) -> 
     await client.close()
 
 
-# --- whom one talks to
+# --- the server's identity
 
 
 async def test_another_certificate_authority_is_not_trusted(make: Make) -> None:
@@ -561,7 +561,7 @@ def _there(number: str) -> bool:
 
 def test_pods_of_a_real_server_are_read() -> None:
     documents = [json.loads(path.read_text()) for path in GOLDEN.glob("*/pod.json")]
-    # Where there was no pod the record is an empty list.
+    # The record is an empty list if there was no pod.
     pods = [pod for one in documents for pod in (one if isinstance(one, list) else [one])]
     assert len(pods) > 30
     for item in pods:

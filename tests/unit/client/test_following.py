@@ -1,4 +1,4 @@
-"""How a follow goes on with servers that behave oddly."""
+"""A follow continues with servers that behave unexpectedly."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One forwarded connection against a server that is played."""
+"""One forwarded connection against a scripted server."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class _Message:
 
 
 class _Leaving:
-    """Takes no data, and sent an error before."""
+    """A connection that sent an error and accepts no data."""
 
     def __init__(self) -> None:
         self._spdy = Spdy()
@@ -46,7 +46,7 @@ class _Leaving:
 
 
 class _Server:
-    """Opens WebSockets to a pod that refuses, or fails to."""
+    """Opens WebSockets to a pod that refuses, or fails to open them."""
 
     peer = "the API server"
 

@@ -1,4 +1,4 @@
-"""Which proxy leads to a cluster, and going through one."""
+"""Selection of the proxy for a cluster, and connections through it."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def test_no_proxy_exceptions(host: str, exceptions: str, expected: bool) -> None
     assert is_direct(host, "6443", exceptions) is expected
 
 
-# --- through one
+# --- through a proxy
 
 
 class Proxy:

@@ -185,13 +185,13 @@ async def test_reconnects_after_a_lost_connection_and_reports_it_once(
 
 
 async def test_a_watch_that_ends_normally_is_resumed(tmp_path: Path) -> None:
-    asked: list[str] = []
+    requests: list[str] = []
 
     async def pods(request: web.Request) -> web.StreamResponse:
         if "watch" not in request.query:
-            asked.append("list")
+            requests.append("list")
             return web.json_response({"metadata": {"resourceVersion": "5"}, "items": []})
-        asked.append(request.query["resourceVersion"])
+        requests.append(request.query["resourceVersion"])
         version = {"5": "7", "7": "9"}.get(request.query["resourceVersion"])
         if version is None:
             gone = {"code": 410, "reason": "Expired", "message": "too old"}
@@ -209,9 +209,9 @@ async def test_a_watch_that_ends_normally_is_resumed(tmp_path: Path) -> None:
         assert names(await after(deltas)) == []
         assert names(await after(deltas)) == ["p7"]
         assert names(await after(deltas)) == ["p9"]
-        # Informed that its version is too old, it lists again, and nothing was lost.
+        # After the error that its version is too old, it lists again; nothing is lost.
         assert isinstance(await after(deltas), Synced)
-    assert asked == ["list", "5", "7", "9", "list"]
+    assert requests == ["list", "5", "7", "9", "list"]
     await client.close()
 
 
@@ -241,7 +241,7 @@ async def test_closing_ends_a_follow(client: UnixClient, served: Served) -> None
         await client.version()
 
 
-# --- logs, figures, commands
+# --- logs, metrics, commands
 
 
 async def read_log(client: UnixClient, query: LogQuery) -> list[bytes]:
@@ -267,10 +267,10 @@ async def test_followed_logs_arrive_as_they_are_written(client: UnixClient, serv
         assert await anext(batches) == [b"new"]
         served.kubelet.more.put_nowait(None)
         assert [batch async for batch in batches] == []
-    asked = served.kubelet.asked[0]
-    assert asked[:4] == ("default", "web", "c", False)
-    assert (asked[4].follow, asked[4].tail) == (True, 1)
-    assert asked[4].since is not None
+    request = served.kubelet.asked[0]
+    assert request[:4] == ("default", "web", "c", False)
+    assert (request[4].follow, request[4].tail) == (True, 1)
+    assert request[4].since is not None
     await read_log(client, replace(LOG, since_time="2026-01-01T00:00:05Z"))
     assert served.kubelet.asked[1][4].since == datetime(2026, 1, 1, 0, 0, 5, tzinfo=UTC)
 
@@ -344,9 +344,9 @@ async def test_a_debug_container_is_added_to_a_pod(client: UnixClient, served: S
     await served.store.put("pods", structs.replace(item, metadata=mirror))
     debugger = EphemeralContainer(name="d", image="busybox", targetContainerName="c", tty=True)
     await client.debug("default", "web", debugger)
-    ((namespace, name, (asked,)),) = served.kubelet.debugged
+    ((namespace, name, (added,)),) = served.kubelet.debugged
     assert (namespace, name) == ("default", "web")
-    assert (asked.name, asked.image, asked.targetContainerName) == ("d", "busybox", "c")
+    assert (added.name, added.image, added.targetContainerName) == ("d", "busybox", "c")
     with pytest.raises(ApiError) as refused:
         await client.debug("default", "missing", debugger)
     assert refused.value.code == 404

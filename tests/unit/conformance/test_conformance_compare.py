@@ -1,5 +1,5 @@
-"""The comparer of the conformance run: whatever is changed in a record must be found, and the rules
-of what may differ may not swallow more than they say."""
+"""The comparer of the conformance run finds every change of a record, and its rules hide no more
+than they describe."""
 
 from __future__ import annotations
 
@@ -99,7 +99,7 @@ def values_that_do_not_count(record: Record) -> Iterator[str]:
     for part in ("status", "spec"):
         for holder, key in list(parents(changed.pod[part])):
             value, holder[key] = holder[key], another(holder[key])
-            # The words of an engine for a registry that does not answer are masked to their end.
+            # An engine's message about an unreachable registry is masked up to its end.
             if "ErrImagePull: " not in str(value) and not differs(changed, record):
                 yield f"{part}: {key} of {holder}"
             holder[key] = value
@@ -261,7 +261,7 @@ def test_events_before_and_after_the_removal_are_separate() -> None:
     assert REMOVED in view(record, strict=True)["events"]
 
 
-# --- what a pod went through
+# --- the history of a pod
 
 
 def test_a_missing_status_is_a_difference() -> None:
@@ -379,7 +379,7 @@ def test_a_departure_explains_its_lines_and_no_others() -> None:
     assert elsewhere.verdict == "DIFFERS"
 
 
-def test_what_is_refused_lacks_lines_and_adds_none() -> None:
+def test_a_refused_feature_removes_lines_and_adds_none() -> None:
     record = CASES["unknown-field"].record
     found = compare(view(edited(record, lambda p: p["status"].update(phase="x")), strict=False),
                     view(record, strict=False))  # fmt: skip

@@ -1,4 +1,4 @@
-"""What is said of fields: that it is about fields that exist, complete, and as the sources say."""
+"""Descriptions of fields: complete, of existing fields, and in agreement with their sources."""
 
 from __future__ import annotations
 
@@ -40,8 +40,8 @@ PLACES = every_place()
 
 
 def test_every_described_field_is_in_the_schema() -> None:
-    said = facts.texts()
-    for table in (said.fields, said.defaults, said.departures):
+    texts = facts.texts()
+    for table in (texts.fields, texts.defaults, texts.departures):
         for name in table:
             if name.startswith(("spec.", "metadata.")):
                 assert place_of(name) is not None, name
@@ -97,7 +97,7 @@ def test_ways_to_spell_a_field(typed: str, path: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("typed", "said"),
+    ("typed", "message"),
     [
         ("spec.container.image", "spec has no field 'container'; did you mean spec.containers?"),
         ("spec.containers.live", "did you mean spec.containers.livenessProbe?"),
@@ -107,14 +107,14 @@ def test_ways_to_spell_a_field(typed: str, path: str) -> None:
         ("livenesProbe", "did you mean spec.containers.livenessProbe?"),
     ],
 )
-def test_an_unknown_field_suggests_a_similar_one(typed: str, said: str) -> None:
-    with pytest.raises(UsageError, match=re.escape(said)):
+def test_an_unknown_field_suggests_a_similar_one(typed: str, message: str) -> None:
+    with pytest.raises(UsageError, match=re.escape(message)):
         find_place(typed)
 
 
 @examples(200)
 @given(st.text(max_size=80))
-def test_any_input_is_answered_or_refused(typed: str) -> None:
+def test_any_input_gets_an_answer_or_an_error(typed: str) -> None:
     try:
         place = find_place(typed)
     except UsageError:
@@ -193,11 +193,11 @@ def test_support_of_a_field() -> None:
 
 def test_every_field_can_be_explained() -> None:
     for place in PLACES:
-        said = explain_place(place)
-        first, *rest = render_text(said, 60).splitlines()
+        explanation = explain_place(place)
+        first, *rest = render_text(explanation, 60).splitlines()
         assert first.startswith(f"{place.text} <")
-        assert json.loads(render_json(said))["path"] == place.text
-        shown = said.example.text.splitlines() if said.example is not None else []
+        assert json.loads(render_json(explanation))["path"] == place.text
+        shown = explanation.example.text.splitlines() if explanation.example is not None else []
         for line in rest:
             whole = len(line) <= 60 or " " not in line.strip(" -") or " <" in line
             assert whole or line[2:] in shown or line.startswith("Example"), line

@@ -1,4 +1,4 @@
-"""Kubeconfig files: what is read, how several become one, and what is said of broken ones."""
+"""Kubeconfig files: reading, merging several, and messages about broken ones."""
 
 from __future__ import annotations
 
@@ -114,7 +114,7 @@ def test_the_first_file_wins_entry_by_entry(tmp_path: Path) -> None:
     config = load(None, {"KUBECONFIG": f"{first}:{tmp_path / 'missing'}:{second}"})
     assert config.files == (first, second)
     assert config.current == "a"
-    # None of the second file's user is left, not even what the first one does not say.
+    # Nothing of the second file's user is used, not even fields that the first one omits.
     assert config.users["me"].token == "first"
     assert config.users["me"].cert_file is None
     assert config.clusters["one"].ca_file == tmp_path / "deep/ca.crt"
@@ -135,7 +135,7 @@ def test_missing_files(tmp_path: Path) -> None:
         load(tmp_path, {})
 
 
-# --- what is said
+# --- messages
 
 
 def test_an_unknown_context_lists_the_available_ones(tmp_path: Path) -> None:
@@ -185,12 +185,12 @@ def test_an_invalid_file_reports_line_and_field(
     path = write(tmp_path, replaced(old, new))
     with pytest.raises(KubeconfigError) as caught:
         load(path, {})
-    said = str(caught.value)
-    assert said.startswith(f"{path}:")
+    message = str(caught.value)
+    assert message.startswith(f"{path}:")
     if words != "line_of_yaml":
-        assert words in said
-    assert "hush" not in said
-    assert "12345" not in said
+        assert words in message
+    assert "hush" not in message
+    assert "12345" not in message
     assert caught.value.__cause__ is None
 
 

@@ -1,4 +1,4 @@
-"""Patches against recorded answers of the API server's own Go libraries."""
+"""Patches compared with recorded results of the API server's Go libraries."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Server-side apply against histories recorded from the API server's own Go packages."""
+"""Server-side apply compared with histories recorded from the API server's Go packages."""
 
 from __future__ import annotations
 
