@@ -290,7 +290,7 @@ def test_features_that_are_turned_off():
     assert admit(restarting, node(), []).admitted
 
 
-def test_the_handlers_are_asked_in_the_kubelets_order():
+def test_the_handlers_run_in_the_kubelets_order():
     """The pod violates everything; each fixed violation reveals the next."""
     profile = {"appArmorProfile": {"type": "RuntimeDefault"}}
     sysctls = {"sysctls": [{"name": "kernel.msgmax", "value": "1"}]}
@@ -442,7 +442,7 @@ def test_the_later_of_equal_pods_is_preempted():
     one, two, three = (victim(name, "1") for name in ("one", "two", "three"))
     assert chosen({"cpu": 1000}, one, two, three) == ["three"]
     assert chosen({"cpu": 2000}, one, two, three) == ["three", "two"]
-    # The last one takes the place of the first, which is the nearest and goes.
+    # The last one replaces the first, which is the nearest and is preempted.
     large = victim("large", "2")
     assert chosen({"cpu": 3000}, large, one, two, three) == ["large", "two"]
 

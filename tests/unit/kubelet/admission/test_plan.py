@@ -1,4 +1,4 @@
-"""What a changed manifest would do, from two texts to sentences' worth of data."""
+"""The plan of a changed manifest, computed from the old and the new text."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ def test_comments_and_key_order_do_not_affect_the_pod(tmp_path: Path) -> None:
     assert pods_to_admit(plan) == ()
 
 
-def test_a_changed_image_replaces_the_pod_and_says_where(tmp_path: Path) -> None:
+def test_a_changed_image_replaces_the_pod_and_has_its_position(tmp_path: Path) -> None:
     plan = planned(tmp_path, WEB, WEB.replace("busybox:1.35", "busybox:1.37"))
     pod = only(plan)
     assert (pod.outcome, pod.grace) == (PlanOutcome.REPLACED, 7)

@@ -1,4 +1,4 @@
-"""What a node would say, who is in the way and who would have to go."""
+"""What-if checks: the verdict of a node, blocking pods, and pods to remove."""
 
 from __future__ import annotations
 
@@ -119,7 +119,7 @@ def test_a_pod_that_fits_is_blocked_by_nothing() -> None:
     assert (answer.lacks, answer.holders, answer.leave, answer.remarks) == ((), (), (), ())
 
 
-def test_reports_the_rejection_the_missing_resources_and_leavers() -> None:
+def test_reports_the_rejection_the_missing_resources_and_pods_to_remove() -> None:
     answer = ask(asking("new", cpu="1500m"), asking("a", cpu="200m"), asking("b", cpu="1"))
     assert not answer.admitted
     assert answer.reason == "UnexpectedAdmissionError"
@@ -245,7 +245,7 @@ def test_finds_listening_programs_on_this_machine() -> None:
     assert found.process
 
 
-# --- asked of a kubelet
+# --- in a kubelet
 
 
 @virtual()

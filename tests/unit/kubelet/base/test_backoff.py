@@ -1,4 +1,4 @@
-"""Growing pauses."""
+"""Exponential back-off."""
 
 from __future__ import annotations
 
@@ -147,7 +147,7 @@ def test_back_offs_grow_within_bounds(runs, maximum):
         exited = now + lasting
         left = backoff.remaining("c", exited, since=exited)
         assert 0 <= left <= maximum
-        # Waiting only shortens what is left.
+        # Waiting only shortens the remaining time.
         assert backoff.remaining("c", exited + left / 2, since=exited) <= left
         now = exited + left
         delay = backoff.next("c", now, since=exited)
@@ -183,7 +183,7 @@ def test_the_back_off_in_messages(delay, text):
     )
 
 
-# --- How often something may happen
+# --- rate limits
 
 
 def test_a_burst_and_then_a_rate():

@@ -1,4 +1,4 @@
-"""What amounts come to as cgroup values and OOM scores (kubelet.md §13.1-13.3)."""
+"""Conversion of resource amounts to cgroup values and OOM scores (kubelet.md §13.1-13.3)."""
 
 from __future__ import annotations
 
@@ -96,12 +96,12 @@ def test_the_limit_is_derived_from_the_quota(quota, period, milli):
             need(cpu="2"),
             Resources(cpu_shares=2048, cpu_quota=200_000, cpu_period=100_000, oom_score_adj=999),
         ),
-        # A request of nothing is one.
+        # A request of zero counts as a request.
         (
             need("0", cpu="2"),
             Resources(cpu_shares=2, cpu_quota=200_000, cpu_period=100_000, oom_score_adj=999),
         ),
-        # A limit of nothing is none.
+        # A limit of zero means no limit.
         (need("1", cpu="0", memory="0"), Resources(cpu_shares=1024, oom_score_adj=999)),
     ],
 )
@@ -166,7 +166,7 @@ def test_oom_scores(container, expected):
 def test_node_critical_pods_are_killed_last():
     assert score(make_pod(priorityClassName="system-node-critical")) == -997
     assert score(make_pod(priorityClassName="system-cluster-critical")) == 1000
-    # Only the name is in a manifest; of a pod that is not critical it means nothing.
+    # A manifest has only the class name, which has no effect on a pod that is not critical.
     assert score(make_pod(static=False, priorityClassName="system-node-critical")) == 1000
 
 
@@ -189,7 +189,7 @@ def test_init_containers_count_with_their_peak_request():
         init=(ctr("i", **need("", "1Gi")),),
         resources={"requests": {"memory": "3Gi"}},
     )
-    # Both never run together: 1Gi of the 3 is taken, and each has one of the rest.
+    # They never run together: 1Gi of the 3 is used, and each gets one of the other two.
     assert score(pod) == 500
 
 

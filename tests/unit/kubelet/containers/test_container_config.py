@@ -1,4 +1,4 @@
-"""Container configurations: identity, commands, what is passed on."""
+"""Container configurations: identity, commands, and fields that are passed on."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is removed of what is dead."""
+"""Garbage collection of dead containers and sandboxes."""
 
 from __future__ import annotations
 

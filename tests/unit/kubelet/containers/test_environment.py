@@ -214,7 +214,7 @@ def test_env_overrides_env_from():
             {"secretRef": {"name": "settings"}},
         ),
     )
-    # What is binary is no variable.
+    # Binary data does not become a variable.
     assert found == {
         "A": "own",
         "B": "two",
@@ -226,7 +226,7 @@ def test_env_overrides_env_from():
     }
 
 
-def test_keys_that_are_no_identifiers_become_variables():
+def test_keys_that_are_not_identifiers_become_variables():
     meta = {"name": "odd", "namespace": "default"}
     odd = msgspec.convert({"metadata": meta, "data": {"1.a-b": "x", ".y": "z"}}, ConfigMap)
     place = around(config_maps={("default", "odd"): odd})
@@ -325,7 +325,7 @@ def test_each_file_is_named_once():
 
 
 @pytest.mark.parametrize("wanted", [True, False])
-def test_there_is_no_service_to_link_to(wanted):
+def test_there_are_no_service_variables(wanted):
     assert env(pod=make_pod(ctr(), enableServiceLinks=wanted)) == {}
 
 

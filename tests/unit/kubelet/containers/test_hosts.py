@@ -1,4 +1,4 @@
-"""What a pod is called, and what its hosts file says of it (kubelet.md §7.5, 11.1, 11.2)."""
+"""Host names of a pod and its hosts file (kubelet.md §7.5, 11.1, 11.2)."""
 
 from __future__ import annotations
 

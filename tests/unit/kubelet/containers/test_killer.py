@@ -1,4 +1,4 @@
-"""Who waits for whom when a pod stops."""
+"""The order in which the containers of a pod stop."""
 
 from __future__ import annotations
 

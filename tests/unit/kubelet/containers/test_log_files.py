@@ -1,4 +1,4 @@
-"""Places of logs, and the restart counts in their names (cases 49, 50, 94)."""
+"""Paths of logs, and the restart counts in their names (cases 49, 50, 94)."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def test_files_of_removed_instances() -> None:
 
 
 @given(st.text(), st.text(alphabet="ab_-", min_size=1))
-def test_a_directory_leads_back_to_its_uid(name: str, uid: str) -> None:
+def test_the_uid_is_read_from_the_directory_name(name: str, uid: str) -> None:
     plain = name.replace("_", "").replace("/", "").replace("\0", "")
     assert uid in possible_uids(pod_directory("default", plain, uid))
 
@@ -67,7 +67,7 @@ def test_files_of_a_pod() -> None:
     assert log_files(observed, local=False)[0].target == ""
 
 
-def test_a_long_name_of_a_link_is_cut_before_its_suffix() -> None:
+def test_a_long_link_name_is_truncated_before_its_suffix() -> None:
     link = log_files(seen(up(id="f" * 300)), local=True)[0].link
     assert len(link) == 255
     assert link.endswith("f.log")

@@ -1,4 +1,4 @@
-"""What a container mounts."""
+"""Mounts of containers."""
 
 from __future__ import annotations
 

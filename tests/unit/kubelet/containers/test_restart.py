@@ -48,7 +48,7 @@ def test_a_pod_marked_for_deletion_starts_nothing(observed):
         ([rule("Restart", "In", 42)], "Never", "Never", 1, "Stop"),
         ([rule("Restart", "NotIn", 0, 1)], "Never", "Never", 2, "Restart"),
         ([rule("Restart", "NotIn", 0, 1)], "Never", "Never", 1, "Stop"),
-        # The first match counts.
+        # The first matching rule applies.
         (
             [rule("RestartAllContainers", "In", 9), rule("Restart", "In", 9)],
             "Never",

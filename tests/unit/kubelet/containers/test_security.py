@@ -1,4 +1,4 @@
-"""Who a container runs as and what it may do (kubelet.md §12)."""
+"""User and privileges of a container (kubelet.md §12)."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def test_without_a_security_context():
     [
         ({}, {}, "nobody", ""),
         ({}, {}, "1000", ""),
-        # The kubelet passes on a user alone: the group beside it in an image is ignored.
+        # The kubelet passes on only the user: the group in the image is ignored.
         ({}, {}, "1000:1000", "1000"),
         ({}, {}, "nobody:nogroup", "nobody"),
         ({"runAsUser": 5}, {}, "", "5"),
@@ -221,7 +221,7 @@ def test_legacy_apparmor_annotations_are_supported(note, wanted):
         (
             {"user": "u", "role": "r"},
             {"type": "spc_t"},
-            # The container's label takes the place of the pod's as a whole.
+            # The container's label replaces the pod's completely.
             ("user:u", "role:r"),
         ),
     ],

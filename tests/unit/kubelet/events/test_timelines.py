@@ -101,7 +101,7 @@ def test_the_wait_for_readiness_begins_with_the_program() -> None:
     assert step is not None
     assert (step.began, step.ended) == (t(1), t(3))
     assert start.ready == t(3)
-    # It may be lost later: that is no part of the start.
+    # Readiness may be lost later: this does not belong to the start.
     assert timelines.show_status(start, pod, status, t(9)) == start
 
 

@@ -1,4 +1,4 @@
-"""The engine's images and who uses them."""
+"""The engine's images and their users."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Images that go when the disk is full, and those that stay."""
+"""Garbage collection of images: which are removed on a full disk, and which are kept."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def test_sizes(size: int, text: str):
     assert size_text(size) == text
 
 
-# --- which are ours
+# --- ownership
 
 
 def image(name: str, *tags: str) -> ImageRecord:
@@ -114,7 +114,7 @@ async def test_an_unwritable_root_directory_does_not_fail(tmp_path: Path):
     assert pulled.owns(image("ours"))
 
 
-# --- carried out
+# --- garbage collection
 
 
 def full(host: FakeHost, percent: int) -> None:
@@ -142,14 +142,14 @@ async def test_a_full_disk_removes_the_longest_unused_owned_images() -> None:
     world = World(host=host)
     async with world.running():
         await pull(world, "first", "second", "third")
-        # One ran and is dead: its image stays.
+        # A dead container keeps its image.
         world.add(pod("kept", "", container(image="third:1"), policy="Never"))
         await world.until(world.runs("uid-kept"))
         world.runtime.kill(world.containers("uid-kept")[0].id, 0)
         await world.until(lambda: world.phase("kept") == "Succeeded")
         await world.sleep(300.0)
         assert there(world) == {"busybox:1", "first:1", "second:1", "third:1"}
-        # To get from 85 down to 80 percent takes one image: the one that was used first.
+        # One image is enough to get from 85 down to 80 percent: the longest unused one.
         full(host, 85)
         sizes = {one.tags[0]: one.size for one in world.engine.images.all()}
         capacity = sizes["first:1"] * 20
@@ -157,7 +157,7 @@ async def test_a_full_disk_removes_the_longest_unused_owned_images() -> None:
         await world.sleep(300.0)
         assert there(world) == {"busybox:1", "second:1", "third:1"}
         await world.sleep(300.0)
-        # busybox was here before, and third's container is dead, not gone.
+        # busybox was present before, and third's container is dead but not removed.
         assert there(world) == {"busybox:1", "third:1"}
 
 

@@ -1,4 +1,4 @@
-"""Images by hand: whose may go, what is remembered of those that went and came."""
+"""Manual pulls and removals of images, and the record of the images that podtui owns."""
 
 from __future__ import annotations
 

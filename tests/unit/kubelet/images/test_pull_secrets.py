@@ -1,4 +1,4 @@
-"""Credentials of registries, out of Secrets."""
+"""Credentials of registries from Secrets."""
 
 from __future__ import annotations
 

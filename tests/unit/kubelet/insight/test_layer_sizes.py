@@ -1,4 +1,4 @@
-"""How much containers keep on disk, and how seldom the engine is asked for it."""
+"""Disk usage of containers, and how often the engine is queried for it."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ pytestmark = pytest.mark.virtual_time
 
 
 class Engine:
-    """Takes ``seconds`` to measure."""
+    """An engine whose measurement takes ``seconds``."""
 
     def __init__(self, clock: VirtualClock, sizes: Mapping[str, int]) -> None:
         self.clock = clock
         self.sizes = sizes
         self.seconds = 0.1
-        self.asked = 0
+        self.queries = 0
 
     async def layer_sizes(self) -> Mapping[str, int]:
-        self.asked += 1
+        self.queries += 1
         await self.clock.sleep(self.seconds)
         return self.sizes
 
@@ -52,7 +52,7 @@ class Disk:
     async def measure(self, *running: str, local: bool = True) -> int:
         """Return how often the engine was queried so far."""
         await self.sizes.measure(running, local=local)
-        return self.engine.asked
+        return self.engine.queries
 
 
 async def test_disk_usage_is_the_layer_and_the_logs(tmp_path: Path) -> None:
@@ -98,7 +98,7 @@ async def test_new_containers_are_measured_sooner() -> None:
     assert await disk.measure("c", "new") == 2
 
 
-async def test_a_slow_engine_is_asked_less_often() -> None:
+async def test_a_slow_engine_is_queried_less_often() -> None:
     disk = Disk(c=1)
     disk.engine.seconds = 10.0
     assert await disk.measure("c") == 1

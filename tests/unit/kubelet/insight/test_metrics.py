@@ -99,5 +99,5 @@ async def test_metrics_of_a_thousand_pods_do_not_block_the_event_loop() -> None:
         assert len(gaps) >= 3 * PODS / SLICE
         shares.append(max(gaps) / sum(gaps))
     assert len(await metrics.pods()) == PODS
-    # A step is a 120th of the round; a collection of garbage may come into one, not into all.
+    # A step is a 120th of the round; a garbage collection may delay one step, not all.
     assert min(shares[1:]) < 0.15

@@ -1,4 +1,4 @@
-"""``/stats/summary`` in the kubelet's words."""
+"""``/stats/summary`` in the kubelet's format."""
 
 from __future__ import annotations
 

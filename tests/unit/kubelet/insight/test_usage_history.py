@@ -273,9 +273,9 @@ def test_the_table_keeps_new_rows_and_drops_old_ones(tmp_path: Path) -> None:
 # --- in the kubelet
 
 
-async def usage_insight(world: World, **query: object) -> PodInsight:
-    asked = InsightQuery(part=InsightPart.USAGE, **query)  # type: ignore[arg-type]
-    found = await world.kubelet.insights.insight("default", "web-n1", asked)
+async def usage_insight(world: World, **fields: object) -> PodInsight:
+    query = InsightQuery(part=InsightPart.USAGE, **fields)  # type: ignore[arg-type]
+    found = await world.kubelet.insights.insight("default", "web-n1", query)
     assert found is not None
     return found
 
@@ -351,8 +351,8 @@ async def test_a_waiter_gets_the_next_point() -> None:
         later = await usage_insight(world, seen=first.version, wait=30.0)
         assert world.clock.monotonic() - began <= SPACING + 1
         assert later.usage[0].times[-1] > first.usage[0].times[-1]
-        asked = InsightQuery(part=InsightPart.USAGE, seen=later.version, wait=3.0)
-        assert await world.kubelet.insights.insight("default", "web-n1", asked) is None
+        query = InsightQuery(part=InsightPart.USAGE, seen=later.version, wait=3.0)
+        assert await world.kubelet.insights.insight("default", "web-n1", query) is None
 
 
 @pytest.mark.virtual_time

@@ -1,4 +1,4 @@
-"""Pressure: when it begins, when something is to be done, and how long it stays."""
+"""Pressure: when it begins, when resources must be reclaimed, and how long it lasts."""
 
 from __future__ import annotations
 
@@ -122,7 +122,7 @@ def test_pods_memory_is_read_only_if_needed():
     mine = (Threshold(signal="allocatableMemory.available", value="100"),)
     node = Observation(600, 1000)
     assert pods_memory(node, 200, None, mine) == Observation(400, 800)
-    assert pods_memory(node, 550, None, mine) is None, "the pods must be asked"
+    assert pods_memory(node, 550, None, mine) is None, "the pods must be measured"
     assert pods_memory(node, 550, 40, mine) == Observation(410, 450)
 
 
@@ -134,7 +134,7 @@ def test_pods_may_use_allocatable_while_the_machine_has_more():
     assert met(mine, {"allocatableMemory.available": seen}) == mine
 
 
-# --- who would go first
+# --- the order of eviction
 
 
 def asking(name: str, memory: str = "", **spec: object):

@@ -1,4 +1,4 @@
-"""What the machine's own files say of what it has left."""
+"""Available resources, as read from the machine's files."""
 
 from __future__ import annotations
 

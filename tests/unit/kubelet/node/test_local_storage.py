@@ -1,4 +1,4 @@
-"""Which pods exceed their limits of local storage, in the words of a kubelet v1.36."""
+"""Pods that exceed their limits of local storage, with the messages of a kubelet v1.36."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a node has and how it fares."""
+"""Resources and conditions of a node."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the kernel says of processes that it had to kill."""
+"""Messages of the kernel about processes that it killed."""
 
 from __future__ import annotations
 

@@ -32,7 +32,7 @@ def test_reads_the_end_of_the_message_file():
         (LOGS, b"", 1, "Error", True),
         (LOGS, b"", 137, "OOMKilled", True),
         (LOGS, b"", 0, "Completed", False),
-        (LOGS, b"said", 1, "Error", False),
+        (LOGS, b"text", 1, "Error", False),
         (LOGS, b"", 128, "StartError", False),
         ("File", b"", 1, "Error", False),
     ],

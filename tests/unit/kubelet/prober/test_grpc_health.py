@@ -1,4 +1,4 @@
-"""The grpc handler against a real server of the health protocol, and its words (case 66)."""
+"""The grpc handler against a real server of the health protocol, and its messages (case 66)."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ async def ask(server: GrpcServer, service: str = "", timeout: float = 5.0) -> Pr
         return await check(Address("127.0.0.1", server.port), service, timeout)
 
 
-# --- what is asked
+# --- requests
 
 
 async def test_serving_is_healthy() -> None:
@@ -78,7 +78,7 @@ async def test_a_probe_connects_to_the_pod_ip() -> None:
     assert server.asked[0][1].endswith(b"web")
 
 
-# --- what is answered
+# --- responses
 
 
 @pytest.mark.parametrize(
@@ -184,7 +184,7 @@ async def test_a_server_that_starts_in_time_is_reached() -> None:
         later.cancel()
 
 
-# --- words
+# --- error messages
 
 
 def test_codes_have_gos_names() -> None:

@@ -1,4 +1,4 @@
-"""The handlers against real sockets: what they ask, and the words they fail with."""
+"""The handlers against real sockets: their requests, and their error messages."""
 
 from __future__ import annotations
 
@@ -45,13 +45,13 @@ class Commands:
 
     def __init__(self, result: ExecResult | EngineError | None = None) -> None:
         self.result = result or ExecResult(exit_code=0, output=b"")
-        self.asked: list[tuple[str, tuple[str, ...], float, int]] = []
+        self.calls: list[tuple[str, tuple[str, ...], float, int]] = []
         self.opened: list[tuple[str, str]] = []
 
     async def exec(
         self, container_id: str, command: list[str], *, timeout: float, limit: int
     ) -> ExecResult:
-        self.asked.append((container_id, tuple(command), timeout, limit))
+        self.calls.append((container_id, tuple(command), timeout, limit))
         if isinstance(self.result, EngineError):
             raise self.result
         return self.result
@@ -109,14 +109,14 @@ async def test_exec_passes_the_command_unchanged() -> None:
     probe = exec_("echo", "$(A)", "$$(A)", "$(N)", "$(NONE)", timeout=3)
     found = await run(probe, container=Container(name="c", env=env), runtime=runtime)
     assert found.verdict is ProbeVerdict.SUCCESS
-    assert runtime.asked == [("c-0", ("echo", "1", "$(A)", "$(N)", "$(NONE)"), 3.0, 10240)]
+    assert runtime.calls == [("c-0", ("echo", "1", "$(A)", "$(N)", "$(NONE)"), 3.0, 10240)]
 
 
 async def test_exec_fails_with_its_output() -> None:
-    """As the golden case liveness-fail has it, line feed included."""
-    said = b"cat: can't open '/tmp/ok': No such file or directory\n"
+    """As in the golden case liveness-fail, line feed included."""
+    output = b"cat: can't open '/tmp/ok': No such file or directory\n"
     found = await run(
-        exec_("cat", "/tmp/ok"), runtime=Commands(ExecResult(exit_code=1, output=said))
+        exec_("cat", "/tmp/ok"), runtime=Commands(ExecResult(exit_code=1, output=output))
     )
     assert found == ProbeOutcome(
         ProbeVerdict.FAILURE, "cat: can't open '/tmp/ok': No such file or directory\n"
@@ -156,9 +156,9 @@ async def test_http_failure_does_not_show_the_body(code: int) -> None:
 async def test_http_sends_the_kubelets_headers() -> None:
     async with listening(answer("200 OK")) as server:
         await run(http(server.port, "/health?x=1&y=a b#frag"))
-        asked = server.headers()
+        received = server.headers()
         assert server.requests[0].startswith("GET /health?x=1&y=a%20b HTTP/1.1\r\n")
-        assert asked == {
+        assert received == {
             "user-agent": "kube-probe/1.36",
             "accept": "*/*",
             "host": f"127.0.0.1:{server.port}",
@@ -177,11 +177,11 @@ async def test_http_headers_are_the_manifests() -> None:
     async with listening(answer("200 OK")) as server:
         await run(http(server.port, "relative", httpHeaders=headers))
         assert server.paths() == ["/relative"]
-        asked = server.headers()
-    assert asked["host"] == "example.org"
-    assert asked["user-agent"] == "mine"
-    assert asked["x-two"] == "a|b"
-    assert "accept" not in asked
+        received = server.headers()
+    assert received["host"] == "example.org"
+    assert received["user-agent"] == "mine"
+    assert received["x-two"] == "a|b"
+    assert "accept" not in received
 
 
 async def test_http_does_not_follow_the_environments_proxy(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -265,7 +265,7 @@ async def test_endless_redirects() -> None:
     assert found == ProbeOutcome(ProbeVerdict.FAILURE, f'Get "{url}": stopped after 10 redirects')
 
 
-# --- what goes wrong
+# --- errors
 
 
 async def test_http_refused() -> None:
@@ -360,7 +360,7 @@ async def test_tcp_refused() -> None:
     assert await run(tcp(port)) == ProbeOutcome(ProbeVerdict.FAILURE, text)
 
 
-# --- where to dial
+# --- addresses
 
 
 async def test_a_pod_on_the_hosts_network_is_on_localhost() -> None:

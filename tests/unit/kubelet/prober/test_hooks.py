@@ -24,8 +24,8 @@ from podtui.runtime.protocol import ContainerConfig
 pytestmark = pytest.mark.virtual_time
 UID = "uid-web-n1"
 HOOK_BROKE = "echo hook broke; exit 7"
-COMPLAINS = "echo said; echo broke >&2; exit 7"
-TELLS = "echo secret; exit 1"
+FAILS_WITH_OUTPUT = "echo output; echo broke >&2; exit 7"
+PRINTS_SECRET = "echo secret; exit 1"
 
 
 def run(script: str) -> LifecycleHandler:
@@ -90,7 +90,7 @@ async def problem(hook: LifecycleHandler) -> str:
     """Return the failure of a postStart handler in a running container."""
     world = World()
     world.commands[HOOK_BROKE] = ends("hook broke", code=7)
-    world.commands[COMPLAINS] = ends("said", OutputLine("broke", "stderr"), code=7)
+    world.commands[FAILS_WITH_OUTPUT] = ends("output", OutputLine("broke", "stderr"), code=7)
     async with world.running():
         wanted = pod("web-n1", "", hooked())
         world.add(wanted)
@@ -106,7 +106,7 @@ async def problem(hook: LifecycleHandler) -> str:
 
 
 async def test_post_start_failure_in_a_kubelets_words() -> None:
-    """As golden case poststart-fail has it."""
+    """As in golden case poststart-fail."""
     script = HOOK_BROKE
     assert await problem(run(script)) == (
         f'Exec lifecycle hook ([sh -c {script}]) for Container "c" in Pod'
@@ -117,8 +117,8 @@ async def test_post_start_failure_in_a_kubelets_words() -> None:
 
 async def test_post_start_failure_repeats_its_message() -> None:
     """The error carries stderr, the message stdout and stderr."""
-    found = await problem(run(COMPLAINS))
-    assert found.endswith(' exited with 7: broke\n, message: "said\\nbroke\\n"')
+    found = await problem(run(FAILS_WITH_OUTPUT))
+    assert found.endswith(' exited with 7: broke\n, message: "output\\nbroke\\n"')
 
 
 async def test_an_invalid_hook() -> None:
@@ -198,9 +198,9 @@ async def test_pre_stop_is_limited_by_the_grace_period() -> None:
 
 async def test_a_failed_pre_stop_is_only_reported() -> None:
     world = World()
-    world.commands[TELLS] = ends("secret", code=1)
+    world.commands[PRINTS_SECRET] = ends("secret", code=1)
     async with world.running():
-        world.add(pod("web-n1", "", hooked(pre_stop=run(TELLS))))
+        world.add(pod("web-n1", "", hooked(pre_stop=run(PRINTS_SECRET))))
         await world.until(world.runs(UID))
         world.remove(UID)
         await world.until(world.gone(UID), 3.0)

@@ -463,7 +463,7 @@ async def test_the_startup_probe_of_a_sidecar_blocks_the_others() -> None:
         assert event.involvedObject.fieldPath == "spec.initContainers{side}"
 
 
-# --- what counts for nothing
+# --- ignored results
 
 
 async def test_an_internal_error_is_tried_three_times_and_ignored() -> None:

@@ -104,8 +104,8 @@ def test_case_60_an_init_container_that_was_removed_does_not_fail_the_pod():
         init=(ctr("i"),),
         restartPolicy="Never",
     )
-    asked = statuses(pod, down("a", 9), up("i"))
-    gone = statuses(pod, previous=asked)
+    failed = statuses(pod, down("a", 9), up("i"))
+    gone = statuses(pod, previous=failed)
     assert gone.initContainerStatuses[0].lastState.terminated is not None
     assert gone.phase == "Running"
 

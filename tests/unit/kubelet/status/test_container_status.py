@@ -14,7 +14,7 @@ def needs(requests=None, limits=None) -> ResourceRequirements:
     return ResourceRequirements(requests=requests or {}, limits=limits or {})
 
 
-def said(own, held=None, *, running=True, actuated=None, old=None) -> ResourceRequirements:
+def status_of(own, held=None, *, running=True, actuated=None, old=None) -> ResourceRequirements:
     amounts = {"requests": own.requests, "limits": own.limits}
     container = make_pod(ctr(resources=amounts)).spec.containers[0]
     instance = up(resources=held) if running else down(resources=held)
@@ -33,7 +33,7 @@ HELD = Resources(cpu_shares=102, cpu_quota=10_000, cpu_period=100_000, memory=64
 @pytest.mark.parametrize(
     ("own", "held", "expected"),
     [
-        # Golden: a pod that asks for nothing, one with a memory limit alone.
+        # Golden: a pod without requests, and one with only a memory limit.
         (needs(), Resources(cpu_shares=2), needs()),
         (
             needs({"memory": "32Mi"}, {"memory": "32Mi"}),
@@ -41,23 +41,23 @@ HELD = Resources(cpu_shares=102, cpu_quota=10_000, cpu_period=100_000, memory=64
             needs({"memory": "32Mi"}, {"memory": "32Mi"}),
         ),
         (needs(BOTH, BOTH), HELD, needs(BOTH, BOTH)),
-        # What the engine holds counts, not what is wished.
+        # The engine's values are shown, not the desired ones.
         (
             needs({"cpu": "2", "memory": "1Gi"}, {"cpu": "2", "memory": "1Gi"}),
             HELD,
             needs({"cpu": "100m", "memory": "1Gi"}, BOTH),
         ),
-        # An engine that does not tell.
+        # An engine that does not report its values.
         (needs(BOTH, BOTH), None, needs(BOTH, BOTH)),
-        # Too small for the kernel to tell apart.
+        # Too small for the kernel to distinguish.
         (
             needs({"cpu": "1m"}, {"cpu": "5m"}),
             Resources(cpu_shares=2, cpu_quota=1000, cpu_period=100_000),
             needs({"cpu": "1m"}, {"cpu": "5m"}),
         ),
-        # A limit that was lifted is none.
+        # A removed limit is not shown.
         (needs({"memory": "64Mi"}), Resources(cpu_shares=2, memory=-1), needs({"memory": "64Mi"})),
-        # The API's own spelling.
+        # The API's canonical form.
         (
             needs({"memory": "1024Mi"}, {"memory": "1024Mi"}),
             Resources(cpu_shares=2, memory=GI),
@@ -71,23 +71,23 @@ HELD = Resources(cpu_shares=102, cpu_quota=10_000, cpu_period=100_000, memory=64
     ],
 )
 def test_a_running_container_shows_the_engines_limits(own, held, expected):
-    assert said(own, held) == expected
+    assert status_of(own, held) == expected
 
 
 def test_a_stopped_container_shows_its_allocation():
-    assert said(needs({"cpu": "2"}), HELD, running=False) == needs({"cpu": "2"})
+    assert status_of(needs({"cpu": "2"}), HELD, running=False) == needs({"cpu": "2"})
 
 
 def test_memory_requests_come_from_the_container_configuration():
     own = needs({"cpu": "100m", "memory": "64Mi"})
     actuated = needs({"cpu": "100m", "memory": "32Mi"})
-    assert said(own, HELD, actuated=actuated).requests["memory"] == "32Mi"
+    assert status_of(own, HELD, actuated=actuated).requests["memory"] == "32Mi"
     nothing = needs({"memory": "0"})
-    assert said(own, HELD, actuated=nothing).requests["memory"] == "64Mi"
-    assert "memory" not in said(needs({"cpu": "100m"}), HELD, actuated=nothing).requests
+    assert status_of(own, HELD, actuated=nothing).requests["memory"] == "64Mi"
+    assert "memory" not in status_of(needs({"cpu": "100m"}), HELD, actuated=nothing).requests
 
 
 def test_previous_values_are_kept_if_unknown():
     old = needs({"cpu": "1", "memory": "1Gi"}, {"cpu": "1", "memory": "1Gi"})
-    assert said(needs(BOTH, BOTH), None, old=old) == old
-    assert said(needs(), None, old=old) == needs(), "but not where nothing is allocated"
+    assert status_of(needs(BOTH, BOTH), None, old=old) == old
+    assert status_of(needs(), None, old=old) == needs(), "but not where nothing is allocated"

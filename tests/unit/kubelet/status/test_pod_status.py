@@ -672,14 +672,14 @@ def test_case_60_restarting_all_containers():
     )
     running = status(pod, seen(up("a"), up("b"), down("i")))
     assert condition(running, "AllContainersRestarting") == ("False", "", "")
-    asked = status(pod, seen(down("a", 9), up("b"), down("i")), previous=running)
-    assert condition(asked, "AllContainersRestarting") == (
+    failed = status(pod, seen(down("a", 9), up("b"), down("i")), previous=running)
+    assert condition(failed, "AllContainersRestarting") == (
         "True",
         "RestartAllContainersStarted",
         "container exited with restart policy rule",
     )
-    assert asked.phase == "Running"
-    gone = status(pod, seen(), previous=asked)
+    assert failed.phase == "Running"
+    gone = status(pod, seen(), previous=failed)
     assert gone.phase == "Running"
     assert condition(gone, "Initialized") == ("True", "", "")
     for name in ("a", "b", "i"):
@@ -844,7 +844,7 @@ def test_a_pod_is_initialized_once_a_regular_container_left_its_waiting_state():
     assert last.containerStatuses[0].state.terminated is not None
 
 
-def test_the_first_init_container_ends_though_it_never_started():
+def test_the_first_init_container_ends_without_having_started():
     pod = make_pod(init=(ctr("i"), ctr("j")))
     last = final_status(pod, status(pod, seen()))
     first, second = last.initContainerStatuses
