@@ -93,7 +93,7 @@ class _Group:
 
     folder_state: FolderState
     lines: dict[str, tuple[str, ...]]
-    asked: dict[str, tuple[int, str]]
+    requested: dict[str, tuple[int, str]]
     """By file name: its position among all checked files, and the path as it was given."""
 
 
@@ -118,8 +118,8 @@ def check_paths(
             group = groups.setdefault(
                 STDIN, _Group(FolderState(strict=strict, previous={}), {}, {})
             )
-            if STDIN not in group.asked:
-                group.asked[STDIN] = (count, STDIN)
+            if STDIN not in group.requested:
+                group.requested[STDIN] = (count, STDIN)
                 data = stdin.read(MAX_BYTES + 1)
                 result, lines = _read_data(STDIN, data, node_name=node_name, strict=strict)
                 group.lines[STDIN] = lines
@@ -147,9 +147,9 @@ def check_paths(
         folder = os.path.dirname(absolute) if listing.single else absolute
         group = groups.setdefault(folder, _Group(FolderState(strict=strict, previous={}), {}, {}))
         for name, listed in listing.files.items():
-            if name not in group.asked:
+            if name not in group.requested:
                 shown = requested if listing.single else os.path.join(requested, name)
-                group.asked[name] = (count, shown)
+                group.requested[name] = (count, shown)
                 _enter(group, folder, listed, node_name=node_name, strict=strict)
                 count += 1
     for group in groups.values():
@@ -170,7 +170,7 @@ def _enter(group: _Group, folder: str, listed: Listed, *, node_name: str, strict
 def _group_checks(group: _Group) -> Iterator[tuple[int, FileCheck]]:
     folder = group.folder_state.folder("")
     for name, manifest in folder.manifests.items():
-        number, requested = group.asked[name]
+        number, requested = group.requested[name]
         yield (
             number,
             FileCheck(

@@ -182,7 +182,7 @@ class ManifestFolder:
     def _note(self, listing: Listing) -> None:
         """Update the known names."""
         links = {name for name, listed in listing.files.items() if listed.link}
-        if listing.asked is None:
+        if listing.checked is None:
             self._around = {*listing.files, *listing.hidden}
             self._hidden, self._links = set(listing.hidden), links
             return
@@ -191,7 +191,7 @@ class ManifestFolder:
             (self._hidden, listing.hidden),
             (self._links, links),
         ):
-            known -= listing.asked
+            known -= listing.checked
             known |= found
 
     async def _rest(self, watch: FolderWatch, stamp: FolderStamp | None) -> Changes:
@@ -245,7 +245,7 @@ class ManifestFolder:
             for name, listed in listing.files.items()
             if listed.stamp is not None and self._state.stamp(name) is None
         }
-        requested = listing.asked
+        requested = listing.checked
         if requested is None:
             requested = {*self._state.names(), *self._unsettled, *self._recheck}
         for name in requested:

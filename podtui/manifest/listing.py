@@ -101,7 +101,7 @@ class FolderStamp:
 class Listing:
     """The names at one moment; ``error`` is the reason if they cannot be listed.
 
-    ``asked`` are the names that were checked; None means all.
+    ``checked`` are the names that were checked; None means all.
     """
 
     files: Mapping[str, Listed] = field(default_factory=dict[str, Listed])
@@ -110,7 +110,7 @@ class Listing:
     single: bool = False
     """The path is a single file, not a folder."""
     error: str = ""
-    asked: frozenset[str] | None = None
+    checked: frozenset[str] | None = None
 
 
 def shown_path(path: str) -> str:
@@ -166,7 +166,7 @@ def list_names(path: str, names: Collection[str], *, strict: bool = False) -> Li
     hidden = frozenset(name for name in names if is_hidden(name))
     found = frozenset(name for name in hidden if os.path.lexists(os.path.join(path, name)))
     files = _files(path, sorted(name for name in names if name not in hidden), strict=strict)
-    return Listing(files, found, folder, asked=frozenset(names))
+    return Listing(files, found, folder, checked=frozenset(names))
 
 
 def _files(folder: str, names: list[str], *, strict: bool) -> dict[str, Listed]:

@@ -95,10 +95,10 @@ class PodtuiApp(KeyQueue):
     """The Textual app. ``agent`` is the agent's process; ``start_error`` is the reason why it could
     not be started.
 
-    ``asked_path`` is the folder that the user asked for. If ``compares_folder`` is set and the
+    ``requested_path`` is the folder that the user chose. If ``compares_folder`` is set and the
     agent watches another folder, the app reports it; with ``asks_to_switch`` it also offers to
-    switch at once. Without ``compares_folder``, ``asked_path`` is a default that the user did not
-    choose. With ``readonly``, the screens offer no action that changes anything.
+    switch at once. Without ``compares_folder``, ``requested_path`` is a default that the user did
+    not choose. With ``readonly``, the screens offer no action that changes anything.
     """
 
     TITLE = "podtui"
@@ -129,7 +129,7 @@ class PodtuiApp(KeyQueue):
         theme: str | None = None,
         theme_dirs: Sequence[Path] = (),
         simulated: bool = False,
-        asked_path: Path | None = None,
+        requested_path: Path | None = None,
         compares_folder: bool = True,
         asks_to_switch: bool = False,
         start_error: str = "",
@@ -153,16 +153,16 @@ class PodtuiApp(KeyQueue):
         self._leave_dialog_open = False
         self.model = Model(server)
         self.simulated = simulated
-        self.asked_path = asked_path
+        self.requested_path = requested_path
         self._compares_folder = compares_folder
         self._asks_to_switch = asks_to_switch
         self.compared_folder: str = ""
-        """The agent's folder at the last comparison with ``asked_path``."""
+        """The agent's folder at the last comparison with ``requested_path``."""
         self.other_folder = ""
-        """The folder the user asked for, if the agent watches another one."""
+        """The requested folder, if the agent watches another one."""
         self.start_error = start_error
         self.session = Session(
-            self, client, self.model, ScreenFactory(), now, asked_path, readonly=readonly,
+            self, client, self.model, ScreenFactory(), now, requested_path, readonly=readonly,
             saved_pods=saved_pods or SavedPods(None),
         )  # fmt: skip
         self.custom = CustomRunner(self, self.session, self._selection)
@@ -391,7 +391,7 @@ class PodtuiApp(KeyQueue):
     def folder(self) -> str:
         """The agent's folder for display; the requested folder until the agent reports its own."""
         watched = watched_path(self.model.node)
-        path = Path(watched) if watched else self.asked_path
+        path = Path(watched) if watched else self.requested_path
         return shortened(path) if path is not None else ""
 
     @property
@@ -440,8 +440,8 @@ class PodtuiApp(KeyQueue):
         if not watched or watched == self.compared_folder:
             return
         self.compared_folder = watched
-        other = self._compares_folder and is_other(watched, self.asked_path)
-        self.other_folder = shortened(self.asked_path) if other and self.asked_path else ""
+        other = self._compares_folder and is_other(watched, self.requested_path)
+        self.other_folder = shortened(self.requested_path) if other and self.requested_path else ""
         self.refresh_bindings()
         self._show(Changes(node=True))
         if not other:
@@ -475,7 +475,7 @@ class PodtuiApp(KeyQueue):
             self.notify("Restarting the agent.", title="Agent", markup=False)
             self._restart_agent()
             return
-        requested, pods = self.asked_path, list(self.model.pods.values())
+        requested, pods = self.requested_path, list(self.model.pods.values())
         dialog = switch_dialog(self.folder, self.other_folder, pods)
 
         async def switch() -> None:

@@ -54,7 +54,7 @@ def run_tui(
         theme=theme_of(preferences, memory) or few or None,
         theme_dirs=theme_folders(),
         simulated=settings.engine == "memory",
-        asked_path=settings.staticPodPath,
+        requested_path=settings.staticPodPath,
         compares_folder=compares_folder(resolved, Path.cwd()),
         asks_to_switch=asks_to_switch(resolved, os.environ),
         readonly=settings.readOnly,

@@ -109,12 +109,12 @@ async def test_whoami(
     )
     assert (code, output) == (0, "pod/web\n")
     kubectl_request = (
-        fake_cluster.rules.asked[-1][2],
+        fake_cluster.rules.requests[-1][2],
         fake_cluster.rules.heads[-1].getall("Impersonate-Group", []),
     )
     assert await podtui_result(path) == "web"
     assert kubectl_request == (
-        fake_cluster.rules.asked[-1][2],
+        fake_cluster.rules.requests[-1][2],
         fake_cluster.rules.heads[-1].getall("Impersonate-Group", []),
     )
 

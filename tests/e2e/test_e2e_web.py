@@ -102,7 +102,7 @@ async def wait_for(page: Page, pattern: str, timeout: float = 60.0) -> str:
                 await asyncio.sleep(0.1)
                 shown = await page.evaluate(SCREEN)
     except TimeoutError:
-        pytest.fail(f"not seen: {pattern!r}\n{shown}\n{page.said}")
+        pytest.fail(f"not seen: {pattern!r}\n{shown}\n{page.messages}")
     return shown
 
 
@@ -162,7 +162,9 @@ async def test_the_screen_handles_drawing_typing_pointing_and_resizing(
         assert await page.evaluate('document.fonts.check("15px \\"podtui mono\\"")')
         assert all(url.startswith((server.base, "ws" + server.base[4:])) for url in page.requested)
         assert any(url.endswith("favicon.svg") for url in page.requested)
-        assert not [line for line in page.said if re.match("error|exception", line)], page.said
+        assert not [line for line in page.messages if re.match("error|exception", line)], (
+            page.messages
+        )
         # keys
         await page.type("?")
         await wait_for(page, "every key|search|Keys")

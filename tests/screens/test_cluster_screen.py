@@ -76,7 +76,7 @@ def client() -> ClusterClient:
 async def running(
     made: ClusterClient | None = None, size: tuple[int, int] = (160, 44), **settings: Any
 ) -> AsyncIterator[tuple[PodtuiApp, Pilot[None]]]:
-    app = make_app(made or client(), server=SERVER, asked_path=None, **settings)
+    app = make_app(made or client(), server=SERVER, requested_path=None, **settings)
     async with app.run_test(size=size) as pilot:
         await wait_for(pilot, lambda: app.model.link is Link.CONNECTED, "an answer")
         await wait_for(pilot, lambda: app.model.is_synced(Pod), "the pods")

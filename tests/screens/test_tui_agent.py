@@ -113,7 +113,7 @@ async def test_a_read_only_screen_offers_no_restart() -> None:
 async def test_shows_the_agents_folder_and_offers_another(tmp_path: Path) -> None:
     client, agent = FakeClient(), FakeAgent()
     client.fill(gallery()[:2], (), (), (watching(tmp_path / "m"),))
-    async with running(client, agent=agent, asked_path=tmp_path / "wild") as (app, pilot):
+    async with running(client, agent=agent, requested_path=tmp_path / "wild") as (app, pilot):
         await wait_for(pilot, lambda: "▲ not" in bar_text(app, "status"), "the other folder")
         shown = bar_text(app, "status")
         assert str(tmp_path / "m") in shown or "/m" in shown
@@ -138,7 +138,7 @@ async def test_offers_the_folder_of_the_command_line_at_start(
     client = FakeClient()
     client.fill(gallery()[:2], (), (), (watching(tmp_path / "m"),))
     async with running(
-        client, agent=FakeAgent(), asked_path=tmp_path / "wild", asks_to_switch=True,
+        client, agent=FakeAgent(), requested_path=tmp_path / "wild", asks_to_switch=True,
         readonly=readonly,
     ) as (app, pilot):  # fmt: skip
         await wait_for(pilot, lambda: app.other_folder, "the comparison")
@@ -151,7 +151,7 @@ async def test_a_link_to_the_agents_folder_is_the_same_folder(tmp_path: Path) ->
     (tmp_path / "link").symlink_to(tmp_path / "m")
     client = FakeClient()
     client.fill((), (), (), (watching(tmp_path / "m"),))
-    async with running(client, agent=FakeAgent(), asked_path=tmp_path / "link") as (app, _):
+    async with running(client, agent=FakeAgent(), requested_path=tmp_path / "link") as (app, _):
         app.tick()
         assert app.compared_folder
         assert app.other_folder == ""
@@ -161,7 +161,7 @@ async def test_the_default_folder_is_not_compared(tmp_path: Path) -> None:
     client = FakeClient()
     client.fill((), (), (), (watching(tmp_path / "m"),))
     async with running(
-        client, agent=FakeAgent(), asked_path=tmp_path / "wild", compares_folder=False
+        client, agent=FakeAgent(), requested_path=tmp_path / "wild", compares_folder=False
     ) as (app, _):
         app.tick()
         assert app.compared_folder

@@ -33,12 +33,12 @@ from podtui.tui.screens.output_screen import OutputScreen
 from podtui.tui.widgets.dialogs import Dialog, TextDialog
 
 PANES = {
-    f"pane-{name}": Scene(shows=MainScreen, says="CrashLoopBackOff", keys=(key,))
+    f"pane-{name}": Scene(shows=MainScreen, text="CrashLoopBackOff", keys=(key,))
     for key, name in (("2", "events"), ("3", "logs"), ("4", "node"))
 }
 SCENES = {
     "overview": OVERVIEW[120, 36],
-    "chosen-web": Scene(shows=MainScreen, says="nginx", select=WEB),
+    "chosen-web": Scene(shows=MainScreen, text="nginx", select=WEB),
     "cluster": FULL_SCREENS["overview-cluster"],
     **PANES,
     # One of each screen and tab.

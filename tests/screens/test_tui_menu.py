@@ -285,7 +285,7 @@ async def test_an_empty_screen_explains_where_pods_come_from(
     client = FakeClient()
     client.fill((), (), (), ())
     folder = tmp_path / "pods"
-    async with running(client, asked_path=folder, readonly=readonly) as (app, pilot):
+    async with running(client, requested_path=folder, readonly=readonly) as (app, pilot):
         pane = main(app).pods
 
         def empty_text() -> str:

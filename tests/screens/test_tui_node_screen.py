@@ -25,13 +25,13 @@ async def test_what_if_is_answered_while_typing() -> None:
         await wait_for(pilot, lambda: "web.yaml" in view_text(verdict), "the files to choose from")
         await pilot.press(*"cpus=1")
         await wait_for(pilot, lambda: "did you mean cpu?" in view_text(verdict), "what is wrong")
-        assert client.asked == []
+        assert client.what_if_requests == []
         for _ in range(3):
             await pilot.press("backspace")
         await pilot.press(*"=1 hostPort=80")
         await wait_for(pilot, lambda: "fits" in view_text(verdict), "the verdict")
-        assert len(client.asked) == 1, "asked once for all the keys"
-        container = json.loads(client.asked[0])["spec"]["containers"][0]
+        assert len(client.what_if_requests) == 1, "one request for all the keys"
+        container = json.loads(client.what_if_requests[0])["spec"]["containers"][0]
         assert container["resources"]["requests"] == {"cpu": "1"}
         holder = PortHolder(port=80, protocol="TCP", process="nginx", pid=7)
         client.verdict = WhatIf(

@@ -67,4 +67,4 @@ def test_every_tab_has_a_picture() -> None:
 
 
 def test_every_confirmation_has_a_scene() -> None:
-    assert {scene.asked_by for scene in SCENES.values()} - {""} == dialog_functions()
+    assert {scene.opened_by for scene in SCENES.values()} - {""} == dialog_functions()

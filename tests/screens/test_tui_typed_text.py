@@ -18,11 +18,11 @@ from podtui.tui.widgets.bars import key_hints
 
 SCENES = {
     "overview": OVERVIEW[120, 36],
-    # One of each screen, tab and question.
-    **{f"{one.shows.__name__}-{one.tab}{one.asked_by}": one
+    # One scene of each screen, tab and dialog.
+    **{f"{one.shows.__name__}-{one.tab}{one.opened_by}": one
        for one in ALL_SCENES.values()},
     **{
-        f"pane-{name}": Scene(shows=MainScreen, says="CrashLoopBackOff", keys=(key,))
+        f"pane-{name}": Scene(shows=MainScreen, text="CrashLoopBackOff", keys=(key,))
         for key, name in (("1", "pods"), ("2", "events"), ("3", "logs"), ("4", "node"))
     },
 }  # fmt: skip

@@ -52,13 +52,13 @@ def find_chromium() -> str:
 
 
 class Page:
-    """One tab. ``said`` collects the console output of the page and its errors."""
+    """One tab. ``messages`` are the console messages and errors of the page."""
 
     def __init__(self, socket: aiohttp.ClientWebSocketResponse, target: str) -> None:
         self._socket = socket
         self._number = 0
         self.target = target
-        self.said: list[str] = []
+        self.messages: list[str] = []
         self.requested: list[str] = []
 
     async def call(self, method: str, **parameters: Any) -> dict[str, Any]:
@@ -80,12 +80,12 @@ class Page:
         match message.get("method"):
             case "Runtime.consoleAPICalled":
                 words = [str(it.get("value", it.get("description"))) for it in parameters["args"]]
-                self.said.append(f"{parameters['type']}: {' '.join(words)}")
+                self.messages.append(f"{parameters['type']}: {' '.join(words)}")
             case "Runtime.exceptionThrown":
-                self.said.append(f"exception: {parameters['exceptionDetails']}")
+                self.messages.append(f"exception: {parameters['exceptionDetails']}")
             case "Log.entryAdded":
                 entry = parameters["entry"]
-                self.said.append(f"{entry['level']}: {entry['text']} {entry.get('url', '')}")
+                self.messages.append(f"{entry['level']}: {entry['text']} {entry.get('url', '')}")
             case "Network.requestWillBeSent":
                 self.requested.append(parameters["request"]["url"])
             case "Network.webSocketCreated":
@@ -110,7 +110,7 @@ class Page:
         deadline = time.monotonic() + timeout
         while not (value := await self.evaluate(script)):
             if time.monotonic() > deadline:
-                pytest.fail(f"not within {timeout:.0f} s: {script}\n{self.said}")
+                pytest.fail(f"not within {timeout:.0f} s: {script}\n{self.messages}")
             await asyncio.sleep(0.1)
         return value
 

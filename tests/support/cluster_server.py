@@ -91,7 +91,7 @@ class FrontRules:
 
     ``forbidden`` maps beginnings of paths to words; ``refusals`` are answered first, one for each
     request: (code, Retry-After or None). ``answers`` are documents by path, in place of our
-    server's. ``asked`` are the requests: method, path with query, who; ``addresses`` are those of
+    server's. ``requests`` are (method, path with query, user); ``addresses`` are those of
     their connections.
     """
 
@@ -102,18 +102,18 @@ class FrontRules:
     answers: dict[str, Any] = field(default_factory=dict)
     expire_pages: bool = False
     managed: bool = False
-    asked: list[tuple[str, str, str]] = field(default_factory=list)
+    requests: list[tuple[str, str, str]] = field(default_factory=list)
     heads: list[Any] = field(default_factory=list)
     addresses: list[Any] = field(default_factory=list)
     deleted: list[tuple[str, Any]] = field(default_factory=list)
 
     def paths(self) -> list[str]:
-        return [path for _, path, _ in self.asked]
+        return [path for _, path, _ in self.requests]
 
     @web.middleware
     async def front(self, request: web.Request, handler: Handler) -> web.StreamResponse:
         who = self._user_of(request)
-        self.asked.append((request.method, request.path_qs, who or "anonymous"))
+        self.requests.append((request.method, request.path_qs, who or "anonymous"))
         self.heads.append(request.headers.copy())
         assert request.transport is not None
         self.addresses.append(request.transport.get_extra_info("peername"))

@@ -36,7 +36,7 @@ class GrpcServer:
     """Close the connection on a call."""
     reset: ErrorCodes | None = None
     port: int = 0
-    asked: list[tuple[dict[str, str], bytes]] = field(
+    calls: list[tuple[dict[str, str], bytes]] = field(
         default_factory=list[tuple[dict[str, str], bytes]]
     )
     """Headers and body of each call."""
@@ -60,10 +60,10 @@ class GrpcServer:
                 elif isinstance(event, DataReceived):
                     body += event.data or b""
                 elif isinstance(event, StreamEnded):
-                    self.asked.append((headers, body))
+                    self.calls.append((headers, body))
                     self._answer(http2, event.stream_id or 0)
             writer.write(http2.data_to_send())
-            if self.hang_up and self.asked:
+            if self.hang_up and self.calls:
                 break
         writer.close()
 

@@ -152,23 +152,23 @@ def choose_target(stage: Stage) -> None:
     stage.does("scan", lambda: custom_runner.run_on(stage.app.session, SCAN, [ways]))
 
 
-def dialog(screen: Any, asked_by: str, says: str, size: tuple[int, int] = SMALL) -> Scene:
-    return Scene(shows=Dialog, says=says, opens=over(screen), asked_by=asked_by, size=size)
+def dialog(screen: Any, opened_by: str, text: str, size: tuple[int, int] = SMALL) -> Scene:
+    return Scene(shows=Dialog, text=text, opens=over(screen), opened_by=opened_by, size=size)
 
 
 def key(
-    shows: type[Screen[Any]], says: str, *keys: str, select: str = "uid-crash-loop", **more: Any
+    shows: type[Screen[Any]], text: str, *keys: str, select: str = "uid-crash-loop", **more: Any
 ) -> Scene:
-    return Scene(shows=shows, says=says, select=select, keys=keys, **more)
+    return Scene(shows=shows, text=text, select=select, keys=keys, **more)
 
 
-def pod_tab(tab: str, says: str, *, select: str = WEB) -> Scene:
+def pod_tab(tab: str, text: str, *, select: str = WEB) -> Scene:
     screen = over(lambda: PodScreen(select, tab))
-    return Scene(shows=PodScreen, says=says, select=select, opens=screen, tab=tab)
+    return Scene(shows=PodScreen, text=text, select=select, opens=screen, tab=tab)
 
 
-def node_tab(tab: str, says: str, *size: int, wish: str = "") -> Scene:
-    scene = Scene(shows=NodeScreen, says=says, opens=over(lambda: NodeScreen(tab, wish)), tab=tab)
+def node_tab(tab: str, text: str, *size: int, wish: str = "") -> Scene:
+    scene = Scene(shows=NodeScreen, text=text, opens=over(lambda: NodeScreen(tab, wish)), tab=tab)
     return scene.sized(*size) if size else scene
 
 
@@ -177,15 +177,15 @@ def pods(*names: str) -> list[Pod]:
 
 
 OVERVIEW: Final = {
-    size: Scene(shows=MainScreen, says="CrashLoopBackOff", client=full_client, size=size)
+    size: Scene(shows=MainScreen, text="CrashLoopBackOff", client=full_client, size=size)
     for size in MAIN_SIZES
 }
 FULL_SCREENS: Final = {
-    "overview-empty": Scene(shows=MainScreen, says="No pods", select="", client=empty, size=SMALL,
+    "overview-empty": Scene(shows=MainScreen, text="No pods", select="", client=empty, size=SMALL,
                             settings={"simulated": True}),
-    "overview-lost": Scene(shows=MainScreen, says="no agent listens", opens=lose_agent, size=SMALL),
+    "overview-lost": Scene(shows=MainScreen, text="no agent listens", opens=lose_agent, size=SMALL),
     "overview-filter": key(MainScreen, "1 of 9", "slash", *"restarts>0", size=SMALL),
-    "overview-cluster": Scene(shows=MainScreen, says="prod-eu", client=cluster,
+    "overview-cluster": Scene(shows=MainScreen, text="prod-eu", client=cluster,
                               settings={"server": CONTEXTS}),
     "logs": key(MainScreen, "upstream", "3", "plus"),
     "node-zoomed": key(MainScreen, "Ready", "4", "plus"),
@@ -204,20 +204,20 @@ FULL_SCREENS: Final = {
     "node-rejected": node_tab("rejected", "too-big"),
     "node-what-if": node_tab("what-if", "dnsmasq", 80, 24, wish="cpu=4 hostPort=8080,53/UDP"),
     "why": key(WhyScreen, "What to do", "X"),
-    "why-file": Scene(shows=WhyScreen, says="f shows the plan", size=SMALL,
+    "why-file": Scene(shows=WhyScreen, text="f shows the plan", size=SMALL,
                       opens=over(lambda: WhyScreen(None, "hello.yaml"))),
     "why-fix": key(WhyScreen, "Double the memory", "X", select="uid-hungry", size=SMALL,
                    client=with_oom_killed_pod),
     "manifest": key(ManifestScreen, "imago", "1", "g", "enter", size=SMALL),
     "event": key(EventScreen, "Source", "2", "enter"),
-    "tree": Scene(shows=TreeScreen, says="shop", select="", client=with_shop, size=SMALL,
+    "tree": Scene(shows=TreeScreen, text="shop", select="", client=with_shop, size=SMALL,
                         opens=typed("tree"), keys=("end", "space")),
-    "explain": Scene(shows=ExplainScreen, says="Fields", select="", size=SMALL,
+    "explain": Scene(shows=ExplainScreen, text="Fields", select="", size=SMALL,
                            opens=typed("explain spec.containers.livenessProbe")),
-    "trash": Scene(shows=TrashScreen, says="old.yaml", opens=show_trash, size=SMALL),
-    "journal": Scene(shows=JournalScreen, says="docker start", opens=show_journal),
-    "forwards": Scene(shows=ForwardsScreen, says="connection refused", opens=show_forwards),
-    "own-output": Scene(shows=OutputScreen, says="exit status 0", size=SMALL,
+    "trash": Scene(shows=TrashScreen, text="old.yaml", opens=show_trash, size=SMALL),
+    "journal": Scene(shows=JournalScreen, text="docker start", opens=show_journal),
+    "forwards": Scene(shows=ForwardsScreen, text="connection refused", opens=show_forwards),
+    "own-output": Scene(shows=OutputScreen, text="exit status 0", size=SMALL,
                         opens=over(lambda: OutputScreen(
                             SCAN, [CommandTarget("web-n1/nginx", {})]))),
 }  # fmt: skip
@@ -227,10 +227,10 @@ OVER_SCREENS: Final = {
     "columns": key(ColumnsScreen, "always shown", "W"),
     "menu": key(Menu, "Delete", "m"),
     "palette": key(CommandPalette, "Pane", "ctrl+p", size=SMALL),
-    "new-pod": key(Picker, "sidecar", "n", asked_by="create_pod.template_picker"),
+    "new-pod": key(Picker, "sidecar", "n", opened_by="create_pod.template_picker"),
     "new-pod-name": key(TextDialog, "Name of the pod", "n", "1", size=SMALL,
-                        asked_by="create_pod.create_pod"),
-    "delete": key(Dialog, "trash", "ctrl+d", select=WEB, asked_by="delete.delete_dialog"),
+                        opened_by="create_pod.create_pod"),
+    "delete": key(Dialog, "trash", "ctrl+d", select=WEB, opened_by="delete.delete_dialog"),
     "plan-refused": dialog(lambda: edit_manifest.plan_dialog("web.yaml", refused_plan()),
                            "edit_manifest.plan_dialog", "imago"),
     "prune-images": dialog(lambda: image_commands.prune_dialog(image_commands.prunable(images())),
@@ -238,22 +238,22 @@ OVER_SCREENS: Final = {
 }  # fmt: skip
 DIALOGS: Final = {
     "debug": key(TextDialog, "Image of the debug container", "D", "1", select=WEB, size=SMALL,
-                 asked_by="shell.start_debugger"),
+                 opened_by="shell.start_debugger"),
     "copy-files": key(TextDialog, "copies to the container", "t", "1", select=WEB, size=SMALL,
-                      asked_by="copy_files.transfer_files"),
+                      opened_by="copy_files.transfer_files"),
     "forward": key(TextDialog, "The pod declares", "F", select=WEB, size=SMALL,
-                   asked_by="port_forward.start_forward"),
-    "pull-image": Scene(shows=TextDialog, says="docker pull", opens=begins("do('pull_image')"),
+                   opened_by="port_forward.start_forward"),
+    "pull-image": Scene(shows=TextDialog, text="docker pull", opens=begins("do('pull_image')"),
                         size=SMALL,
-                        asked_by="images._ask_name"),
+                        opened_by="images._ask_name"),
     "choose-container": key(Picker, "exporter", "ctrl+k", select=WEB, size=SMALL,
-                            asked_by="restart.choose_container"),
-    "log-range": key(Picker, "last 15m", "3", "R", size=SMALL, asked_by="logs_pane.action_range"),
-    "choose-context": Scene(shows=Picker, says="staging", client=cluster, size=SMALL,
+                            opened_by="restart.choose_container"),
+    "log-range": key(Picker, "last 15m", "3", "R", size=SMALL, opened_by="logs_pane.action_range"),
+    "choose-context": Scene(shows=Picker, text="staging", client=cluster, size=SMALL,
                             opens=typed("context"), settings={"server": CONTEXTS},
-                            asked_by="app._ask_context"),
-    "own-choose": Scene(shows=Picker, says="select a container", opens=choose_target, size=SMALL,
-                        asked_by="custom_runner._choose"),
+                            opened_by="app._ask_context"),
+    "own-choose": Scene(shows=Picker, text="select a container", opens=choose_target, size=SMALL,
+                        opened_by="custom_runner._choose"),
     "delete-several": dialog(
         lambda: delete_dialog([web_manifest(), manifests()[0]],
                               [ended_by_deletion(), "the agent does not answer"]),
@@ -264,7 +264,7 @@ DIALOGS: Final = {
     "restart": dialog(lambda: restart.restart_dialog(pods("web", "batch", "crash-loop")),
                       "restart.restart_dialog", "Restart 3 pods"),
     "restart-container": key(Dialog, "Restart app", "ctrl+k", size=SMALL,
-                             asked_by="restart.container_dialog"),
+                             opened_by="restart.container_dialog"),
     "rewrite": dialog(
         lambda: edit_manifest.rewrite_dialog(
             Rewrite(Path("web.yaml"), b"a: 1\nb: 2\n", b"a: 1\nb: 3\n", "set b"),

@@ -1,7 +1,7 @@
 """Takes pictures of a screen: one start of the app, one picture in each theme.
 
-A scene says how one gets to its screen. Nothing in a picture may depend on the clock, the machine,
-the terminal or what ran before: clients and times are scripted, cursors do not blink, and the
+A scene lists the steps that open its screen. A picture must not depend on the clock, the machine,
+the terminal or earlier tests: clients and times are scripted, cursors do not blink, and the
 picture is taken once nothing changes any more.
 """
 
@@ -58,20 +58,20 @@ Opens = Callable[[Stage], object]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scene:
-    """``shows`` is the screen that must be there in the end, and ``says`` what must be read on it.
-    The way: the pod ``select`` is chosen, ``opens`` is called, ``keys`` are pressed. ``asked_by``:
-    the function that puts the question which is shown, as ``module.function``; ``tab`` which tab of
-    the screen it is."""
+    """``shows`` is the screen that must be open at the end, ``text`` a text that it must show.
+
+    Steps: select the pod ``select``, call ``opens``, press ``keys``. ``opened_by`` is the function
+    that opens the dialog, as ``module.function``; ``tab`` is the tab that must be open."""
 
     shows: type[Screen[Any]]
-    says: str
+    text: str
     select: str = "uid-crash-loop"
     opens: Opens | None = None
     keys: Sequence[str] = ()
     size: tuple[int, int] = BIG
     client: Callable[[], FakeClient] = world
     settings: Mapping[str, Any] = field(default_factory=dict[str, Any])
-    asked_by: str = ""
+    opened_by: str = ""
     tab: str = ""
 
     def sized(self, *size: int) -> Scene:
@@ -97,7 +97,7 @@ def take(scene: Scene, themes: Sequence[str]) -> dict[str, str]:
 
 @contextmanager
 def _elsewhere() -> Iterator[pytest.MonkeyPatch]:
-    """In the same place whatever the machine: its zone, and colours."""
+    """Use the same time zone and colours on each machine."""
     try:
         with pytest.MonkeyPatch.context() as patch:
             patch.setenv("TZ", "UTC")
@@ -133,7 +133,7 @@ async def played(
             await pilot.pause()
         await pilot.press(*scene.keys)
         await wait_for(pilot, lambda: type(app.screen) is scene.shows, scene.shows.__name__)
-        await wait_for(pilot, lambda: scene.says in screen_text(app), scene.says)
+        await wait_for(pilot, lambda: scene.text in screen_text(app), scene.text)
         if scene.tab:
             assert getattr(app.screen, "tab", "") == scene.tab
         yield app, pilot

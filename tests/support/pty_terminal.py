@@ -31,7 +31,7 @@ SEQUENCE = re.compile(
     r"|\x1b(?P<short>[=>78cM])"
 )
 BEGIN, END = "2026h", "2026l"
-ASKED = "2026$p"
+MODE_QUERY = "2026$p"
 ANSWER = b"\x1b[?2026;2$y"
 
 
@@ -55,7 +55,7 @@ class Model:
     rows: int
     strange: set[str] = field(default_factory=set[str])
     frames: list[Frame] = field(default_factory=list[Frame])
-    asked: bool = False
+    queried: bool = False
 
     def __post_init__(self) -> None:
         self._cells = [[" "] * self.columns for _ in range(self.rows)]
@@ -91,7 +91,7 @@ class Model:
         numbers, mark = match["numbers"], match["mark"]
         if mark == "?":
             name = numbers + match["between"] + final
-            self.asked |= name == ASKED
+            self.queried |= name == MODE_QUERY
             if name == BEGIN:
                 self._inside, self._size = True, 0
             elif name == END:
@@ -163,9 +163,9 @@ class PtyTerminal:
             except OSError:
                 pytest.fail(f"the program ended:\n{self.screen}")
             self.written += len(data)
-            asked = self.model.asked
+            queried = self.model.queried
             self.model.feed(self._decoder.decode(data))
-            if self.model.asked and not asked:
+            if self.model.queried and not queried:
                 os.write(self._master, ANSWER)
 
     def wait_for(self, pattern: str, timeout: float = 30.0) -> str:

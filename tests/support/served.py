@@ -151,7 +151,7 @@ class FakeKubelet:
 
     lines: list[LogLine] = field(default_factory=list)
     more: asyncio.Queue[LogLine | None] = field(default_factory=asyncio.Queue)
-    asked: list[tuple[str, str, str, bool, LogOptions]] = field(default_factory=list)
+    log_requests: list[tuple[str, str, str, bool, LogOptions]] = field(default_factory=list)
     retried: list[tuple[str, str]] = field(default_factory=list)
     restarted: list[tuple[str, str, str]] = field(default_factory=list)
     debugged: list[tuple[str, str, tuple[EphemeralContainer, ...]]] = field(default_factory=list)
@@ -163,7 +163,7 @@ class FakeKubelet:
     async def container_logs(
         self, namespace: str, pod: str, container: str, *, previous: bool, options: LogOptions
     ) -> AsyncIterator[LogLines]:
-        self.asked.append((namespace, pod, container, previous, options))
+        self.log_requests.append((namespace, pod, container, previous, options))
         if container == "waiting":
             raise LogError(
                 400,

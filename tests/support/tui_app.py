@@ -47,7 +47,7 @@ async def notified(app: PodtuiApp, pilot: Pilot[Any], text: str) -> None:
 def make_app(client: FakeClient | None = None, **settings: Any) -> PodtuiApp:
     settings.setdefault("theme", "podtui-dark")
     settings.setdefault("now", now)
-    settings.setdefault("asked_path", Path.cwd() / "static_pods")
+    settings.setdefault("requested_path", Path.cwd() / "static_pods")
     return PodtuiApp(
         full_client() if client is None else client,
         theme_dirs=[THEMES],

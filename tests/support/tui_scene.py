@@ -385,7 +385,7 @@ class FakeClient:
         self.usages: tuple[PodMetrics, ...] = ()
         self.node_use: NodeMetrics | None = None
         self.retried: list[str] = []
-        self.asked: list[bytes] = []
+        self.what_if_requests: list[bytes] = []
         self.verdict = WhatIf(metadata=ObjectMeta(name="what-if-n1"), admitted=True)
         self.image_list: tuple[NodeImage, ...] = ()
         self.images_removed: list[str] = []
@@ -485,7 +485,7 @@ class FakeClient:
         self.restarted.append((pod, container))
 
     async def what_if(self, manifest: bytes) -> WhatIf:
-        self.asked.append(manifest)
+        self.what_if_requests.append(manifest)
         return self.verdict
 
     async def images(self) -> tuple[NodeImage, ...]:

@@ -53,7 +53,7 @@ def manifest_of(text: str, name: str = "web") -> tuple[Manifest, Pod | None]:
     return Manifest(metadata=ObjectMeta(name=f"{name}.yaml"), spec=spec_, status=status), pod
 
 
-class Asked:
+class DiagnosedPod:
     """A world with one manifest, and the diagnosis of its pod."""
 
     def __init__(self, world: World, text: str) -> None:
@@ -105,10 +105,10 @@ class Asked:
 
 
 @asynccontextmanager
-async def asked(text: str, world: World | None = None) -> AsyncIterator[Asked]:
+async def diagnosed_pod(text: str, world: World | None = None) -> AsyncIterator[DiagnosedPod]:
     """Run the manifest in a world."""
     world = world or World()
-    it = Asked(world, text)
+    it = DiagnosedPod(world, text)
     async with world.running():
         await world.until(lambda: True)
         world.add(it.pod)
@@ -133,9 +133,9 @@ def fix_index(diagnosis: Diagnosis, words: str) -> int:
 
 Setting = Callable[[World], None]
 __all__ = [
-    "Asked",
+    "DiagnosedPod",
     "Fix",
-    "asked",
+    "diagnosed_pod",
     "fix_index",
     "fix_titles",
     "fixed",

@@ -243,7 +243,7 @@ def compute_pod_actions(
     """Return all actions of one pass that bring the observed pod to the desired one.
 
     ``pod`` is the pod as allocated. ``actuated`` holds the resources last applied to its running
-    containers, None if unknown. ``asked`` holds the ids of containers to restart on request.
+    containers, None if unknown. ``requested`` holds the ids of containers to restart on request.
     Crash-loop back-off is not considered here: the container starter applies it. Actions with
     ``kill_pod`` but without ``create_sandbox`` end the pod.
     """

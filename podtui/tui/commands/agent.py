@@ -45,7 +45,7 @@ def watched_path(node: Node | None) -> str:
 
 
 def is_other(watched: str, requested: Path | None) -> bool:
-    """Return whether the agent watches a different folder than ``asked``. Reads the disk."""
+    """Return whether the agent watches a different folder than ``requested``. Reads the disk."""
     return bool(watched and requested) and os.path.realpath(watched) != os.path.realpath(
         str(requested)
     )

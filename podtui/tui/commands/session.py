@@ -130,8 +130,8 @@ class RunningForward:
 class Session:
     """One session of the screen. With ``readonly``, commands that change something are refused.
 
-    ``clock`` returns the current time, ``asked_path`` is the manifest folder that the user asked
-    for.
+    ``clock`` returns the current time, ``requested_path`` is the manifest folder that the user
+    chose.
     """
 
     app: App[Any]
@@ -139,7 +139,7 @@ class Session:
     model: Model
     screens: Screens
     clock: Callable[[], float]
-    asked_path: Path | None = None
+    requested_path: Path | None = None
     readonly: bool = False
     saved_pods: SavedPods = field(default_factory=lambda: SavedPods(None))
     """Manifests of API pods that are deleted to be created again."""
@@ -188,7 +188,7 @@ class Session:
             return folder_of(Path(watched))
         for manifest in self.model.manifests.values():
             return Path(manifest.spec.path).parent
-        return folder_of(self.asked_path) if self.asked_path is not None else None
+        return folder_of(self.requested_path) if self.requested_path is not None else None
 
     def push(self, screen: Screen[Any]) -> None:
         self.app.push_screen(screen)

@@ -204,18 +204,18 @@ def _gauge(found: Amounts, cells: int) -> Line:
 
 def _figures(found: Amounts, detail: Detail) -> Line:
     whole = found.allocatable
-    asked_tone, tone = level(found.requested, whole), level(found.used or 0, whole)
+    requested_tone, tone = level(found.requested, whole), level(found.used or 0, whole)
     if detail is Detail.LONG:
         used = "?" if found.used is None else found.text(found.used)
         return (
-            Span(f"requested {found.text(found.requested)}", asked_tone),
+            Span(f"requested {found.text(found.requested)}", requested_tone),
             Span(f" ┃used {used}", tone),
             Span(f" of {found.text(whole)}", "muted"),
         )
     used = Span("┃" + ("?" if found.used is None else percent(found.used, whole)), tone)
     if detail is Detail.TINY:
         return (used,)
-    return (Span(f"█{percent(found.requested, whole)} ", asked_tone), used)
+    return (Span(f"█{percent(found.requested, whole)} ", requested_tone), used)
 
 
 def is_simulated(node: Node | None) -> bool:
@@ -235,7 +235,7 @@ def status_line(
     """Return node, engine, agent and the agent's folder.
 
     If space is short, first the labels and then the beginning of the folder are dropped. ``other``
-    is the folder that the user asked for, if the agent watches another one.
+    is the requested folder, if the agent watches another one.
     """
     if model.server.is_cluster:
         pass

@@ -73,12 +73,12 @@ async def names(client: ClusterClient, kind: Any = Pod) -> list[str]:
 
 async def test_a_token(make: Make, fake_cluster: FakeCluster) -> None:
     assert sorted(await names(make(TOKEN))) == ["db", "far", "web"]
-    assert {who for _, _, who in fake_cluster.rules.asked} == {"tina"}
+    assert {who for _, _, who in fake_cluster.rules.requests} == {"tina"}
 
 
 async def test_a_client_certificate_in_the_file(make: Make, fake_cluster: FakeCluster) -> None:
     assert "web" in await names(make(fake_cluster.certificate("anne")))
-    assert {who for _, _, who in fake_cluster.rules.asked} == {"anne"}
+    assert {who for _, _, who in fake_cluster.rules.requests} == {"anne"}
 
 
 async def test_certificate_files_beside_the_kubeconfig(
@@ -93,12 +93,12 @@ async def test_certificate_files_beside_the_kubeconfig(
         {"certificate-authority-data": None, "certificate-authority": "ca.crt"},
     )
     assert "web" in await names(client)
-    assert {who for _, _, who in fake_cluster.rules.asked} == {"carl"}
+    assert {who for _, _, who in fake_cluster.rules.requests} == {"carl"}
 
 
 async def test_a_password(make: Make, fake_cluster: FakeCluster) -> None:
     assert "web" in await names(make({"username": "bob", "password": "secret"}))
-    assert {who for _, _, who in fake_cluster.rules.asked} == {"bob"}
+    assert {who for _, _, who in fake_cluster.rules.requests} == {"bob"}
 
 
 async def test_a_token_file_is_reread_after_a_refusal(
@@ -311,7 +311,7 @@ async def test_a_request_with_an_older_certificate_keeps_newer_connections(
     connection = ClusterConnection(target.cluster, Renewed(target, clock), clock)
     for _ in range(4):
         await connection.get("/version")
-    assert [user for _, _, user in fake_cluster.rules.asked] == ["a", "b", "b", "b"]
+    assert [user for _, _, user in fake_cluster.rules.requests] == ["a", "b", "b", "b"]
     assert len(set(fake_cluster.rules.addresses)) == 2
     server = fake_cluster.served.runner.server
     assert server is not None
@@ -485,7 +485,7 @@ async def test_logs(make: Make, fake_cluster: FakeCluster) -> None:
     query = LogQuery(container="c", follow=False, previous=True, tail=2)
     found = [text async for batch in make(TOKEN).logs("default", "web", query) for text in batch]
     assert [text.split(b" ")[1] for text in found] == [b"one", b"two"]
-    assert fake_cluster.served.kubelet.asked[-1][3] is True
+    assert fake_cluster.served.kubelet.log_requests[-1][3] is True
 
 
 async def test_metrics_if_available(make: Make, fake_cluster: FakeCluster) -> None:
@@ -545,7 +545,7 @@ async def test_delete_has_a_uid_precondition(make: Make, fake_cluster: FakeClust
 async def test_agent_only_requests_are_refused(make: Make, fake_cluster: FakeCluster) -> None:
     with pytest.raises(ApiError, match="a cluster does not support manifest files"):
         await make(TOKEN).plan("x.yaml", b"")
-    assert fake_cluster.rules.asked == []
+    assert fake_cluster.rules.requests == []
 
 
 @pytest.mark.skipif(os.geteuid() == 0 and not Path("/proc/self/fd").exists(), reason="no /proc")

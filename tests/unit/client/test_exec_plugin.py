@@ -138,7 +138,7 @@ async def test_the_plugin_provides_a_certificate(
     cert, key = fake_cluster.authority.issue("paul")
     plugin.answer(clientCertificateData=cert.decode(), clientKeyData=key.decode())
     assert await make(plugin.user()).version()
-    assert fake_cluster.rules.asked[-1][2] == "paul"
+    assert fake_cluster.rules.requests[-1][2] == "paul"
 
 
 class Tomorrow(SystemClock):
@@ -173,12 +173,12 @@ async def test_refused_credentials_are_renewed_once(
     assert len(plugin.runs) == 2
     fake_cluster.rules.tokens = {}
     plugin.answer(token="again")
-    before = len(fake_cluster.rules.asked)
+    before = len(fake_cluster.rules.requests)
     with pytest.raises(ApiError) as caught:
         await client.version()
     assert caught.value.code == 401
     assert len(plugin.runs) == 3
-    assert len(fake_cluster.rules.asked) == before + 2
+    assert len(fake_cluster.rules.requests) == before + 2
 
 
 async def test_a_new_certificate_opens_new_connections(
@@ -196,7 +196,7 @@ async def test_a_new_certificate_opens_new_connections(
         if not number:
             client = make(plugin.user(), clock)
         assert await client.version()
-        assert fake_cluster.rules.asked[-1][2] == name
+        assert fake_cluster.rules.requests[-1][2] == name
         clock.ahead = timedelta(hours=2)
 
 
@@ -210,7 +210,7 @@ async def test_a_certificate_of_the_kubeconfig_takes_precedence(
 ) -> None:
     assert await make(plugin.user() | fake_cluster.certificate("anne")).version()
     assert plugin.runs == []
-    assert fake_cluster.rules.asked[-1][2] == "anne"
+    assert fake_cluster.rules.requests[-1][2] == "anne"
 
 
 async def test_a_follow_survives_a_failing_plugin(make: Make, plugin: Plugin) -> None:

@@ -267,12 +267,12 @@ async def test_followed_logs_arrive_as_they_are_written(client: UnixClient, serv
         assert await anext(batches) == [b"new"]
         served.kubelet.more.put_nowait(None)
         assert [batch async for batch in batches] == []
-    request = served.kubelet.asked[0]
+    request = served.kubelet.log_requests[0]
     assert request[:4] == ("default", "web", "c", False)
     assert (request[4].follow, request[4].tail) == (True, 1)
     assert request[4].since is not None
     await read_log(client, replace(LOG, since_time="2026-01-01T00:00:05Z"))
-    assert served.kubelet.asked[1][4].since == datetime(2026, 1, 1, 0, 0, 5, tzinfo=UTC)
+    assert served.kubelet.log_requests[1][4].since == datetime(2026, 1, 1, 0, 0, 5, tzinfo=UTC)
 
 
 async def test_refused_logs(client: UnixClient, served: Served) -> None:

@@ -35,7 +35,9 @@ from podtui.why import Diagnosis, Facts, Health, diagnose
 SHORT = "0/3 nodes are available: 3 Insufficient cpu. preemption: not helpful."
 
 
-def said(reason: str, message: str = "", *, node: str = "", phase: str = "Pending") -> Diagnosis:
+def diagnosed(
+    reason: str, message: str = "", *, node: str = "", phase: str = "Pending"
+) -> Diagnosis:
     condition = PodCondition(type="PodScheduled", status="False", reason=reason, message=message)
     waits = Pod(
         metadata=ObjectMeta(name="web", namespace="default", uid="u"),
@@ -58,7 +60,7 @@ def said(reason: str, message: str = "", *, node: str = "", phase: str = "Pendin
 
 
 def test_no_node_fits() -> None:
-    found = said("Unschedulable", SHORT)
+    found = diagnosed("Unschedulable", SHORT)
     assert (found.cause, found.health) == ("Unschedulable", Health.FAILING)
     # The verdict of the preemption is left to the event.
     assert found.title == "No node fits: 0/3 nodes are available: 3 Insufficient cpu."
@@ -212,7 +214,7 @@ def test_a_missing_config_map_of_an_api_pod_is_created_through_the_api() -> None
 
 
 def test_a_gate_is_named() -> None:
-    found = said("SchedulingGated", "Scheduling is blocked due to non-empty scheduling gates")
+    found = diagnosed("SchedulingGated", "Scheduling is blocked due to non-empty scheduling gates")
     assert found.cause == "SchedulingGated"
     assert found.title == "It waits for its scheduling gates: example.com/quota."
 
@@ -236,7 +238,7 @@ def test_a_removed_node(annotations: dict[str, str], cause: str) -> None:
 
 @pytest.mark.parametrize("more", [{"node": "n1"}, {"phase": "Failed"}])
 def test_a_bound_pod_is_not_diagnosed_by_its_scheduling(more: dict[str, str]) -> None:
-    assert said("Unschedulable", SHORT, **more).cause != "Unschedulable"
+    assert diagnosed("Unschedulable", SHORT, **more).cause != "Unschedulable"
 
 
 def container(state: ContainerState, last: ContainerState | None = None) -> ContainerStatus:

@@ -8,7 +8,7 @@ import pytest
 from kubelet_world import PRESENT, World, no_file
 from kubelet_world import pod as plain_pod
 from msgspec import structs
-from why_world import Asked, asked, fix_index, fixed, manifest_of, one, spec
+from why_world import DiagnosedPod, diagnosed_pod, fix_index, fixed, manifest_of, one, spec
 
 from podtui.api.local import ManifestState
 from podtui.api.v1 import (
@@ -42,20 +42,20 @@ spec:
 
 
 async def test_the_engine_is_unavailable() -> None:
-    async with asked(one()) as it:
+    async with diagnosed_pod(one()) as it:
         await it.until("Healthy")
         it.world.engine.faults.make_unavailable("no engine answers")
-        said = await it.until("EngineLost")
-        assert said.health is Health.FAILING
-        assert "not ready" in said.title
+        diagnosis = await it.until("EngineLost")
+        assert diagnosis.health is Health.FAILING
+        assert "not ready" in diagnosis.title
 
 
 def test_all_errors_of_an_invalid_file_are_fixed_together() -> None:
     manifest, _ = manifest_of(UNREADABLE)
-    said = diagnose_manifest(manifest)
-    assert (said.cause, said.health) == ("ManifestInvalid", Health.FAILING)
-    assert said.place == (5, 3)
-    assert fixed(said, UNREADABLE) == (
+    diagnosis = diagnose_manifest(manifest)
+    assert (diagnosis.cause, diagnosis.health) == ("ManifestInvalid", Health.FAILING)
+    assert diagnosis.place == (5, 3)
+    assert fixed(diagnosis, UNREADABLE) == (
         UNREADABLE.replace("  restartPolicy: Never  # once\n", "")
         .replace("spec:\n", "spec:\n  restartPolicy: Never\n")
         .replace("workdir:", "workingDir:")
@@ -79,38 +79,40 @@ def test_a_typing_error_is_fixed(wrong: str, right: str) -> None:
 
 def test_errors_without_a_mechanical_fix_are_kept() -> None:
     manifest, _ = manifest_of(one("ports: [{containerPort: 99999}]\n"))
-    said = diagnose_manifest(manifest)
-    assert said.fixes == ()
-    assert said.field == "spec.containers[0].ports[0].containerPort"
+    diagnosis = diagnose_manifest(manifest)
+    assert diagnosis.fixes == ()
+    assert diagnosis.field == "spec.containers[0].ports[0].containerPort"
 
 
 def test_a_valid_file_is_reported_as_such() -> None:
     assert diagnose_manifest(manifest_of(one())[0]).cause == "ManifestFine"
 
 
-async def test_a_pod_whose_file_became_invalid_keeps_running_and_says_so() -> None:
-    async with asked(one()) as it:
+async def test_a_pod_whose_file_became_invalid_keeps_running_and_reports_it() -> None:
+    async with diagnosed_pod(one()) as it:
         await it.until("Healthy")
         broken, _ = manifest_of(one("imago: x\n"))
         status = structs.replace(broken.status, state=ManifestState.LAST_GOOD)
-        said = await it.why(manifest=structs.replace(broken, status=status))
-        assert said.cause == "ManifestInvalid"
-        assert "keeps running" in said.sentences[0]
-        assert said.place == (9, 7)
+        diagnosis = await it.why(manifest=structs.replace(broken, status=status))
+        assert diagnosis.cause == "ManifestInvalid"
+        assert "keeps running" in diagnosis.sentences[0]
+        assert diagnosis.place == (9, 7)
 
 
 async def test_a_version_waits_for_the_previous_one() -> None:
     world = World()
     world.behaviours["c"] = Behaviour(ignores_term=True)
-    async with asked(one(pod="terminationGracePeriodSeconds: 20\n"), world) as it:
+    async with diagnosed_pod(one(pod="terminationGracePeriodSeconds: 20\n"), world) as it:
         await it.until("Healthy")
-        new = Asked(world, one("tty: true\n", "terminationGracePeriodSeconds: 20\n"))
+        new = DiagnosedPod(world, one("tty: true\n", "terminationGracePeriodSeconds: 20\n"))
         world.replace(it.pod.metadata.uid, new.pod)
         await world.sleep(5.0)
-        said = await new.why()
-        assert said.cause == "WaitsForOldVersion"
-        assert "20 s" in said.sentences[0]
-        shorter = fixed(said, new.text, fix_index(said, "Shorten terminationGracePeriodSeconds"))
+        diagnosis = await new.why()
+        assert diagnosis.cause == "WaitsForOldVersion"
+        assert "20 s" in diagnosis.sentences[0]
+        shorter = fixed(
+            diagnosis, new.text, fix_index(diagnosis, "Shorten terminationGracePeriodSeconds")
+        )
         assert "terminationGracePeriodSeconds: 5\n" in shorter
         await new.until("Healthy")
 
@@ -118,30 +120,32 @@ async def test_a_version_waits_for_the_previous_one() -> None:
 async def test_a_terminating_pod() -> None:
     world = World()
     world.behaviours["c"] = Behaviour(ignores_term=True)
-    async with asked(one(), world) as it:
+    async with diagnosed_pod(one(), world) as it:
         await it.until("Healthy")
         world.remove(it.pod.metadata.uid)
         await world.sleep(5.0)
-        said = await it.why()
-        assert (said.cause, said.health) == ("Terminating", Health.TERMINATING)
-        assert "waits for c to exit" in said.title
+        diagnosis = await it.why()
+        assert (diagnosis.cause, diagnosis.health) == ("Terminating", Health.TERMINATING)
+        assert "waits for c to exit" in diagnosis.title
 
 
 async def test_a_preempted_pod() -> None:
     text = one("resources: {requests: {cpu: 6}}\n", "priority: 1\n")
-    async with asked(text) as it:
+    async with diagnosed_pod(text) as it:
         await it.until("Healthy")
-        rival = Asked(it.world, text.replace("name: web", "name: big").replace(": 1\n", ": 9\n"))
+        rival = DiagnosedPod(
+            it.world, text.replace("name: web", "name: big").replace(": 1\n", ": 9\n")
+        )
         it.world.add(rival.pod)
-        said = await it.until("Preempted")
-        assert said.field == "spec.priority"
+        diagnosis = await it.until("Preempted")
+        assert diagnosis.field == "spec.priority"
 
 
 async def test_a_machine_that_shuts_down() -> None:
     world = World(shutdown_grace_period=30.0, shutdown_grace_period_critical_pods=10.0)
-    async with asked(one(), world) as it:
+    async with diagnosed_pod(one(), world) as it:
         await it.until("Healthy")
-        late = Asked(world, one().replace("name: web", "name: late"))
+        late = DiagnosedPod(world, one().replace("name: web", "name: late"))
         async with world.running_beside(world.kubelet.shut_down):
             await world.sleep(5.0)
             world.add(late.pod)
@@ -153,10 +157,10 @@ async def test_a_machine_that_shuts_down() -> None:
 async def test_an_image_whose_user_is_a_name() -> None:
     world = World()
     world.engine.images.add(replace(simulated_image(PRESENT), user="app"), PRESENT)
-    async with asked(one("securityContext: {runAsNonRoot: true}\n"), world) as it:
-        said = await it.until("UserNotANumber")
-        assert "app" in said.title
-        fixed(said, it.text)
+    async with diagnosed_pod(one("securityContext: {runAsNonRoot: true}\n"), world) as it:
+        diagnosis = await it.until("UserNotANumber")
+        assert "app" in diagnosis.title
+        fixed(diagnosis, it.text)
 
 
 async def test_variables_from_a_missing_file() -> None:
@@ -167,18 +171,18 @@ async def test_variables_from_a_missing_file() -> None:
         )
         + "      volumeMounts: [{name: v, mountPath: /v}]\n"
     )
-    async with asked(text) as it:
+    async with diagnosed_pod(text) as it:
         assert "env file" in (await it.until("ContainerConfig")).title
 
 
 async def test_a_container_removed_by_others() -> None:
-    async with asked(one(pod="restartPolicy: Never\n")) as it:
+    async with diagnosed_pod(one(pod="restartPolicy: Never\n")) as it:
         await it.until("Healthy")
         cell = next(iter(it.world.engine.containers.values()))
         it.world.engine.kill(cell)
         it.world.engine.remove_container(cell)
-        said = await it.until("ContainerLost")
-        assert said.container == "c"
+        diagnosis = await it.until("ContainerLost")
+        assert diagnosis.container == "c"
 
 
 async def test_a_container_that_ignored_its_stop_signal() -> None:
@@ -187,20 +191,20 @@ async def test_a_container_that_ignored_its_stop_signal() -> None:
     fixed_uid = one(pod="terminationGracePeriodSeconds: 3\n").replace(
         "name: web\n", "name: web\n  uid: fixed\n"
     )
-    async with asked(fixed_uid, world) as it:
+    async with diagnosed_pod(fixed_uid, world) as it:
         await it.until("Healthy")
         world.engine.images.add(simulated_image("busybox:2"), "busybox:2")
         world.engine.faults.hold("create_container")
-        world.add(Asked(world, fixed_uid.replace("busybox:1", "busybox:2")).pod)
-        said = await it.until("KilledAfterGrace")
-        assert "3 s" in said.sentences[0]
+        world.add(DiagnosedPod(world, fixed_uid.replace("busybox:1", "busybox:2")).pod)
+        diagnosis = await it.until("KilledAfterGrace")
+        assert "3 s" in diagnosis.sentences[0]
         world.engine.faults.release("create_container")
         await it.until("Healthy")
 
 
 async def test_a_restart_without_a_failure_is_healthy() -> None:
     """A dead sandbox takes its containers along; they are restarted."""
-    async with asked(one()) as it:
+    async with diagnosed_pod(one()) as it:
         await it.until("Healthy")
         await it.world.runtime.stop_sandbox(it.world.sandboxes()[0].id)
         await it.world.sleep(30.0)
@@ -221,9 +225,12 @@ async def test_the_init_container_is_named_not_the_waiting_ones() -> None:
           image: nosuch:1
         """
     )
-    async with asked(text) as it:
-        said = await it.until("Fails")
-        assert (said.container, said.field) == ("migrate", "spec.initContainers[0].command")
+    async with diagnosed_pod(text) as it:
+        diagnosis = await it.until("Fails")
+        assert (diagnosis.container, diagnosis.field) == (
+            "migrate",
+            "spec.initContainers[0].command",
+        )
 
 
 async def test_a_sidecar_that_has_not_started_is_named() -> None:
@@ -241,7 +248,7 @@ async def test_a_sidecar_that_has_not_started_is_named() -> None:
     )
     world = World()
     world.commands["cat /none"] = no_file("/none")
-    async with asked(text, world) as it:
+    async with diagnosed_pod(text, world) as it:
         assert (await it.until("StartupWaiting")).container == "proxy"
 
 
@@ -250,14 +257,14 @@ async def test_the_first_failing_container_is_named() -> None:
         "    - {name: b, image: 'busybox:1', command: [sh, -c, exit 1]}\n"
         "    - {name: d, image: 'busybox:1', command: [sh, -c, exit 2]}\n"
     )
-    async with asked(text) as it:
+    async with diagnosed_pod(text) as it:
         assert (await it.until("Fails")).container == "b"
 
 
 async def test_a_container_restarted_a_minute_ago_is_not_healthy_yet() -> None:
     world = World()
     world.behaviours["c"] = Behaviour(exit_after=30.0, exit_code=1)
-    async with asked(one(), world) as it:
+    async with diagnosed_pod(one(), world) as it:
         await world.sleep(45.0)
         facts = await it.facts()
         assert facts.pod.status.containerStatuses[0].ready
@@ -270,7 +277,7 @@ async def test_a_container_restarted_a_minute_ago_is_not_healthy_yet() -> None:
 # --- what no kubelet makes of a static pod, as an API server says it
 
 
-def said_of(status: PodStatus) -> str:
+def cause_of(status: PodStatus) -> str:
     made = plain_pod("web")
     return diagnose(Facts(pod=structs.replace(made, status=status), now=0.0)).cause
 
@@ -280,15 +287,15 @@ def test_pods_evicted_by_a_kubelet() -> None:
     barred = "Pod was rejected: The node had condition: [MemoryPressure]. "
     ran = (PodCondition(type="Initialized", status="True"),)
     evicted = PodStatus(phase="Failed", reason="Evicted", message=low, conditions=ran)
-    assert said_of(evicted) == "Evicted"
-    assert said_of(PodStatus(phase="Failed", reason="Evicted", message=barred)) == (
+    assert cause_of(evicted) == "Evicted"
+    assert cause_of(PodStatus(phase="Failed", reason="Evicted", message=barred)) == (
         "NodeUnderPressure"
     )
 
 
 def test_a_pod_failure_not_caused_by_a_container() -> None:
     ran = (PodCondition(type="Initialized", status="True"),)
-    assert said_of(PodStatus(phase="Failed", message="gone", conditions=ran)) == "Failed"
+    assert cause_of(PodStatus(phase="Failed", message="gone", conditions=ran)) == "Failed"
 
 
 def test_a_back_off_without_other_evidence() -> None:
@@ -296,12 +303,12 @@ def test_a_back_off_without_other_evidence() -> None:
     status = ContainerStatus(
         name="c", image=PRESENT, imageID="", ready=False, restartCount=3, state=waiting
     )
-    assert said_of(PodStatus(phase="Running", containerStatuses=(status,))) == "BackingOff"
+    assert cause_of(PodStatus(phase="Running", containerStatuses=(status,))) == "BackingOff"
 
 
 def test_an_unknown_rejection_is_quoted() -> None:
     status = PodStatus(phase="Failed", reason="InvalidNodeInfo", message="Kubelet cannot tell")
-    assert said_of(status) == "Rejected"
+    assert cause_of(status) == "Rejected"
 
 
 def test_a_pod_without_any_evidence() -> None:

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from kubelet_world import World
 from msgspec import structs
-from why_world import Asked, asked, fix_index, fix_titles, fixed, one
+from why_world import DiagnosedPod, diagnosed_pod, fix_index, fix_titles, fixed, one
 
 from podtui.api.kills import KillReason, kills_of
 from podtui.api.names import KILLS
@@ -50,7 +50,7 @@ def without_record(facts: Facts) -> Facts:
     return Facts(pod=pod, now=facts.now, events=facts.events, manifest=facts.manifest)
 
 
-async def restarted(it: Asked, count: int) -> Facts:
+async def restarted(it: DiagnosedPod, count: int) -> Facts:
     """Wait until the container was restarted so often and has ended once more."""
     for _ in range(4_000):
         await it.world.sleep(5.0)
@@ -63,14 +63,14 @@ async def restarted(it: Asked, count: int) -> Facts:
 
 @virtual
 async def test_a_liveness_kill_is_named_despite_rate_limited_events() -> None:
-    async with asked(one(PROBE, "terminationGracePeriodSeconds: 2\n"), deaf()) as it:
+    async with diagnosed_pod(one(PROBE, "terminationGracePeriodSeconds: 2\n"), deaf()) as it:
         facts = await restarted(it, 13)
         kills = sum(e.count or 1 for e in facts.events if e.reason == "Killing")
         assert kills < 13, "the events are limited, or this shows nothing"
         for known in (facts, without_record(facts)):
-            said = diagnose(known)
-            assert (said.cause, said.health) == ("LivenessKilled", Health.FAILING)
-            assert "/healthz does not exist (404)" in said.title
+            diagnosis = diagnose(known)
+            assert (diagnosis.cause, diagnosis.health) == ("LivenessKilled", Health.FAILING)
+            assert "/healthz does not exist (404)" in diagnosis.title
         witness = [e for e in diagnose(facts).evidence if e.source == "kubelet"]
         assert [(e.count, e.warning) for e in witness] == [(14, True)]
         assert NOT_FOUND in witness[0].text
@@ -78,7 +78,7 @@ async def test_a_liveness_kill_is_named_despite_rate_limited_events() -> None:
 
 @virtual
 async def test_the_diagnosis_stays_while_the_next_instance_is_being_stopped() -> None:
-    async with asked(one(PROBE, "terminationGracePeriodSeconds: 20\n"), deaf()) as it:
+    async with diagnosed_pod(one(PROBE, "terminationGracePeriodSeconds: 20\n"), deaf()) as it:
         await it.until("LivenessKilled")
         for _ in range(300):
             await it.world.sleep(0.5)
@@ -87,22 +87,22 @@ async def test_the_diagnosis_stays_while_the_next_instance_is_being_stopped() ->
 
 @virtual
 async def test_the_kill_record_survives_the_agent() -> None:
-    async with asked(one(PROBE, "terminationGracePeriodSeconds: 2\n"), deaf()) as it:
+    async with diagnosed_pod(one(PROBE, "terminationGracePeriodSeconds: 2\n"), deaf()) as it:
         await restarted(it, 5)
         await it.world.stop_kubelet()
         await it.world.start_kubelet()
         await it.world.sleep(1.0)
         facts = await it.facts()
         assert kills_of(facts.pod.metadata.annotations)["c"][0].reason is KillReason.LIVENESS_PROBE
-        said = diagnose(Facts(pod=facts.pod, now=facts.now))  # without any event
-        assert said.cause == "LivenessKilled"
-        assert NOT_FOUND in "".join(e.text for e in said.evidence)
+        diagnosis = diagnose(Facts(pod=facts.pod, now=facts.now))  # without any event
+        assert diagnosis.cause == "LivenessKilled"
+        assert NOT_FOUND in "".join(e.text for e in diagnosis.evidence)
 
 
 @virtual
 async def test_a_startup_kill_is_named_without_any_event() -> None:
     text = one(PROBE.replace("liveness", "startup"), "terminationGracePeriodSeconds: 2\n")
-    async with asked(text, deaf(ProbeKind.STARTUP)) as it:
+    async with diagnosed_pod(text, deaf(ProbeKind.STARTUP)) as it:
         facts = await restarted(it, 1)
         assert diagnose(Facts(pod=facts.pod, now=facts.now)).cause == "StartupKilled"
 
@@ -110,7 +110,7 @@ async def test_a_startup_kill_is_named_without_any_event() -> None:
 @virtual
 async def test_the_only_container_under_never_was_stopped_for_its_probe() -> None:
     text = one(PROBE, "terminationGracePeriodSeconds: 2\nrestartPolicy: Never\n")
-    async with asked(text, deaf()) as it:
+    async with diagnosed_pod(text, deaf()) as it:
         await it.until("LivenessKilled")
         facts = await it.facts()
         assert kills_of(facts.pod.metadata.annotations)["c"][0].reason is KillReason.LIVENESS_PROBE
@@ -118,11 +118,11 @@ async def test_the_only_container_under_never_was_stopped_for_its_probe() -> Non
 
 @virtual
 async def test_a_later_exit_is_not_attributed_to_an_earlier_probe_kill() -> None:
-    async with asked(one(PROBE, "terminationGracePeriodSeconds: 2\n"), deaf()) as it:
+    async with diagnosed_pod(one(PROBE, "terminationGracePeriodSeconds: 2\n"), deaf()) as it:
         await restarted(it, 1)
         it.world.behaviours["c"] = Behaviour(exit_after=0.5, exit_code=3)
-        said = await it.until("Fails", 700.0)
-        assert "exited with code 3" in said.title
+        diagnosis = await it.until("Fails", 700.0)
+        assert "exited with code 3" in diagnosis.title
 
 
 @virtual
@@ -131,7 +131,7 @@ async def test_a_failed_hook_is_named_after_its_event_expired() -> None:
         "lifecycle:\n  postStart:\n    exec:\n      command: [sh, -c, exit 1]\n",
         "terminationGracePeriodSeconds: 2\n",
     )
-    async with asked(text) as it:
+    async with diagnosed_pod(text) as it:
         await it.until("PostStartFailed")
         facts = await it.facts()
         assert diagnose(Facts(pod=facts.pod, now=facts.now)).cause == "PostStartFailed"
@@ -140,14 +140,14 @@ async def test_a_failed_hook_is_named_after_its_event_expired() -> None:
 @virtual
 async def test_a_container_replaced_by_the_kubelet_is_reported_as_such() -> None:
     text = one().replace("name: web\n", "name: web\n  uid: fixed\n")
-    async with asked(text) as it:
+    async with diagnosed_pod(text) as it:
         await it.until("Healthy")
         it.world.engine.images.add(simulated_image("busybox:2"), "busybox:2")
         it.world.engine.faults.hold("create_container")
-        it.world.add(Asked(it.world, text.replace("busybox:1", "busybox:2")).pod)
-        said = await it.until("Stopped")
-        assert "its definition changed" in said.title
-        assert said.health is Health.WAITING
+        it.world.add(DiagnosedPod(it.world, text.replace("busybox:1", "busybox:2")).pod)
+        diagnosis = await it.until("Stopped")
+        assert "its definition changed" in diagnosis.title
+        assert diagnosis.health is Health.WAITING
         it.world.engine.faults.release("create_container")
         assert (await it.until("Healthy")).health is Health.HEALTHY
 
@@ -219,15 +219,15 @@ UNHEALTHY = f"Liveness probe failed: {NOT_FOUND}"
     ],
 )
 def test_counts_of_old_events_name_the_probe(killing: str, unhealthy: str) -> None:
-    said = cluster(("Unhealthy", unhealthy, 21), ("Killing", killing, 7))
-    assert said.cause == "LivenessKilled"
-    assert "/healthz does not exist (404)" in said.title
+    diagnosis = cluster(("Unhealthy", unhealthy, 21), ("Killing", killing, 7))
+    assert diagnosis.cause == "LivenessKilled"
+    assert "/healthz does not exist (404)" in diagnosis.title
 
 
 def test_the_probe_is_named_without_its_output() -> None:
-    said = cluster(("Killing", KILLING, 7))
-    assert said.cause == "LivenessKilled"
-    assert "listens" not in said.title
+    diagnosis = cluster(("Killing", KILLING, 7))
+    assert diagnosis.cause == "LivenessKilled"
+    assert "listens" not in diagnosis.title
 
 
 def test_a_program_that_exits_with_0_on_sigterm_is_recognized() -> None:
@@ -240,9 +240,9 @@ def test_an_oom_kill_is_not_attributed_to_the_probe() -> None:
 
 
 def test_without_evidence_nothing_is_ruled_out() -> None:
-    said = cluster()
-    assert said.cause == "Killed"
-    assert "probe" not in "".join((said.title, *said.sentences, said.advice))
+    diagnosis = cluster()
+    assert diagnosis.cause == "Killed"
+    assert "probe" not in "".join((diagnosis.title, *diagnosis.sentences, diagnosis.advice))
 
 
 def test_events_of_an_earlier_pod_of_that_name_are_ignored() -> None:
@@ -252,15 +252,15 @@ def test_events_of_an_earlier_pod_of_that_name_are_ignored() -> None:
 
 @given(kills=st.integers(1, 50), restarts=st.integers(1, 50), code=st.sampled_from((137, 143)))
 def test_a_signal_is_attributed_to_the_probe_kill(kills: int, restarts: int, code: int) -> None:
-    said = cluster(("Killing", KILLING, kills), code=code, restarts=restarts)
-    assert said.cause == "LivenessKilled"
+    diagnosis = cluster(("Killing", KILLING, kills), code=code, restarts=restarts)
+    assert diagnosis.cause == "LivenessKilled"
 
 
 # --- fixes
 
 
 async def found(text: str, output: str, kind: ProbeKind = ProbeKind.LIVENESS) -> Diagnosis:
-    async with asked(text, deaf(kind, output)) as it:
+    async with diagnosed_pod(text, deaf(kind, output)) as it:
         cause = "LivenessKilled" if kind is ProbeKind.LIVENESS else "StartupKilled"
         return await it.until(cause)
 
@@ -301,10 +301,10 @@ REFUSED = "dial tcp 10.0.0.2:8080: connect: connection refused"
 )
 async def test_the_fixes_match_the_failure(output: str, titles: list[str]) -> None:
     text = one(PROBE, SOON)
-    said = await found(text, output)
-    assert fix_titles(said) == titles
+    diagnosis = await found(text, output)
+    assert fix_titles(diagnosis) == titles
     for number in range(len(titles)):
-        fixed(said, text, number)
+        fixed(diagnosis, text, number)
 
 
 @virtual
@@ -312,10 +312,10 @@ async def test_a_long_passing_probe_gets_no_longer_initial_delay() -> None:
     world = deaf()
     failing = Scripted({ProbeKind.LIVENESS: failure(REFUSED)})
     world.use_probes(_Turning(failing, world, 60.0))
-    async with asked(one(PROBE, SOON), world) as it:
-        said = await it.until("LivenessKilled")
-        assert REFUSED in "".join(e.text for e in said.evidence)
-        assert fix_titles(said) == []
+    async with diagnosed_pod(one(PROBE, SOON), world) as it:
+        diagnosis = await it.until("LivenessKilled")
+        assert REFUSED in "".join(e.text for e in diagnosis.evidence)
+        assert fix_titles(diagnosis) == []
 
 
 class _Turning:
@@ -341,10 +341,10 @@ async def test_the_path_of_a_readiness_probe_that_passes_is_the_first_fix_of_a_4
     world.behaviours["c"] = Behaviour(ignores_term=True)
     outcomes = {ProbeKind.LIVENESS: failure(NOT_FOUND), ProbeKind.READINESS: SUCCESS}
     world.use_probes(Scripted(outcomes))
-    async with asked(text, world) as it:
-        said = await it.until("LivenessKilled")
-    assert fix_titles(said)[0] == "Probe /ready, the path of the readiness probe"
-    assert fixed(said, text) == text.replace("/healthz", "/ready")
+    async with diagnosed_pod(text, world) as it:
+        diagnosis = await it.until("LivenessKilled")
+    assert fix_titles(diagnosis)[0] == "Probe /ready, the path of the readiness probe"
+    assert fixed(diagnosis, text) == text.replace("/healthz", "/ready")
 
 
 @virtual
@@ -360,8 +360,8 @@ async def test_the_path_of_a_readiness_probe_that_passes_is_the_first_fix_of_a_4
 )
 async def test_a_tcp_probe_replaces_a_missing_path(handler: str) -> None:
     text = one(PROBE.replace("  httpGet: {path: /healthz, port: 8080}\n", handler), SOON)
-    said = await found(text, NOT_FOUND)
-    new = fixed(said, text, fix_index(said, "Check only"))
+    diagnosis = await found(text, NOT_FOUND)
+    new = fixed(diagnosis, text, fix_index(diagnosis, "Check only"))
     assert "tcpSocket" in new
     assert "httpGet" not in new
     assert "path" not in new

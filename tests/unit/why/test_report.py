@@ -10,7 +10,7 @@ from podtui.why import Diagnosis, Edit, Evidence, Fix, Health
 from podtui.why.report import Report, render_json, render_text
 
 TEXT = one("tty: true\n")
-SAID = Diagnosis(
+DIAGNOSIS = Diagnosis(
     cause="Fails",
     health=Health.FAILING,
     title="c fails.",
@@ -28,8 +28,8 @@ SAID = Diagnosis(
 )
 
 
-def report(said: Diagnosis = SAID) -> Report:
-    return Report("web-n1", said, manifest_of(TEXT)[0])
+def report(diagnosis: Diagnosis = DIAGNOSIS) -> Report:
+    return Report("web-n1", diagnosis, manifest_of(TEXT)[0])
 
 
 def test_a_block_has_cause_evidence_position_and_fix() -> None:
@@ -52,7 +52,7 @@ def test_a_block_has_cause_evidence_position_and_fix() -> None:
 
 
 def test_a_fix_for_another_text_is_named_without_its_diff() -> None:
-    other = Report("web-n1", SAID, manifest_of(TEXT.replace("tty: true", "tty: no"))[0])
+    other = Report("web-n1", DIAGNOSIS, manifest_of(TEXT.replace("tty: true", "tty: no"))[0])
     assert "    -      tty: true" not in render_text([other]).splitlines()
 
 
@@ -71,5 +71,5 @@ def test_json_contains_everything_to_apply_a_fix() -> None:
 
 def test_failing_and_waiting_pods_are_not_healthy() -> None:
     for health in Health:
-        said = Diagnosis(cause="x", health=health, title="x")
-        assert report(said).is_healthy is (health not in (Health.FAILING, Health.WAITING))
+        diagnosis = Diagnosis(cause="x", health=health, title="x")
+        assert report(diagnosis).is_healthy is (health not in (Health.FAILING, Health.WAITING))

@@ -218,8 +218,8 @@ def test_a_volume_removed_from_the_manifest_is_not_fixed(why: str, cause: str) -
         reason="FailedMount",
         message=f'MountVolume.SetUp failed for volume "v" : {why}',
     )
-    said = diagnose(Facts(pod=pod, now=0.0, events=(event,), manifest=manifest, others=(pod,)))
-    assert (said.cause, said.fixes) == (cause, ())
+    diagnosis = diagnose(Facts(pod=pod, now=0.0, events=(event,), manifest=manifest, others=(pod,)))
+    assert (diagnosis.cause, diagnosis.fixes) == (cause, ())
 
 
 @examples(150, suppress_health_check=[HealthCheck.too_slow])
@@ -237,9 +237,9 @@ def test_no_status_makes_a_rule_fail(
     facts = Facts(
         pod=pod, now=1767323105.0, events=events, manifest=manifest, others=(pod,), logs={"c": logs}
     )
-    said = diagnose(facts)
-    assert said.cause in all_ids()
-    assert said.title
-    for fix in said.fixes:
+    diagnosis = diagnose(facts)
+    assert diagnosis.cause in all_ids()
+    assert diagnosis.title
+    for fix in diagnosis.fixes:
         assert diff_lines(text, fix.edits)
         assert apply_edits(text, fix.edits) != text

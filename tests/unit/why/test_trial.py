@@ -11,7 +11,7 @@ import pytest
 from cause_cases import needs_memory, one_word, probes
 from kubelet_world import World
 from msgspec import structs
-from why_world import Asked, asked, fix_index, fixed, one
+from why_world import DiagnosedPod, diagnosed_pod, fix_index, fixed, one
 
 from podtui.api.v1 import ContainerState, ContainerStateRunning
 from podtui.kubelet.prober.state import ProbeKind
@@ -29,15 +29,15 @@ livenessProbe:
 """
 
 
-async def verdict(it: Asked, trial: Trial, *, passed: bool = False) -> Verdict:
+async def verdict(it: DiagnosedPod, trial: Trial, *, passed: bool = False) -> Verdict:
     facts = await it.facts()
     return verify(trial, facts, diagnose(facts), liveness_passed=passed).verdict
 
 
 @asynccontextmanager
-async def successor(it: Asked, text: str) -> AsyncIterator[Asked]:
+async def successor(it: DiagnosedPod, text: str) -> AsyncIterator[DiagnosedPod]:
     """Return the pod of the fixed file."""
-    new = Asked(it.world, text)
+    new = DiagnosedPod(it.world, text)
     it.world.replace(it.pod.metadata.uid, new.pod)
     for _ in range(200):
         await it.world.sleep(0.5)
@@ -48,13 +48,13 @@ async def successor(it: Asked, text: str) -> AsyncIterator[Asked]:
 
 
 async def test_more_memory_is_verified_after_a_longer_run() -> None:
-    async with asked(one(LIMIT), World(behave=needs_memory)) as it:
-        said = await it.until("OutOfMemory")
-        trial = begin_trial(await it.facts(), said)
+    async with diagnosed_pod(one(LIMIT), World(behave=needs_memory)) as it:
+        diagnosis = await it.until("OutOfMemory")
+        trial = begin_trial(await it.facts(), diagnosis)
         assert (trial.cause, trial.container) == ("OutOfMemory", "c")
         assert trial.ran is not None
         assert trial.ran <= 2
-        async with successor(it, fixed(said, it.text, fix_index(said, "Double"))) as new:
+        async with successor(it, fixed(diagnosis, it.text, fix_index(diagnosis, "Double"))) as new:
             await new.until("Healthy")
             assert await verdict(new, trial) is Verdict.PENDING
             await it.world.sleep(2 * trial.ran + MARGIN + 1)
@@ -63,10 +63,10 @@ async def test_more_memory_is_verified_after_a_longer_run() -> None:
 
 async def test_still_insufficient_memory_fails_again() -> None:
     greedy = World(behave=lambda _: Behaviour(exit_after=4.0, oom=True))
-    async with asked(one(LIMIT), greedy) as it:
-        said = await it.until("OutOfMemory")
-        trial = begin_trial(await it.facts(), said)
-        async with successor(it, fixed(said, it.text, fix_index(said, "Double"))) as new:
+    async with diagnosed_pod(one(LIMIT), greedy) as it:
+        diagnosis = await it.until("OutOfMemory")
+        trial = begin_trial(await it.facts(), diagnosis)
+        async with successor(it, fixed(diagnosis, it.text, fix_index(diagnosis, "Double"))) as new:
             await new.until("Healthy")
             assert await verdict(new, trial) is Verdict.PENDING
             await new.until("OutOfMemory")
@@ -79,10 +79,12 @@ async def test_a_longer_initial_delay_is_verified_by_a_passing_probe() -> None:
     world = World()
     probes(ProbeKind.LIVENESS, "HTTP probe failed with statuscode: 503")(world)
     text = one(PROBE, "terminationGracePeriodSeconds: 2\n")
-    async with asked(text, world) as it:
-        said = await it.until("LivenessKilled")
-        trial = begin_trial(await it.facts(), said)
-        async with successor(it, fixed(said, text, fix_index(said, "Raise initialDelay"))) as new:
+    async with diagnosed_pod(text, world) as it:
+        diagnosis = await it.until("LivenessKilled")
+        trial = begin_trial(await it.facts(), diagnosis)
+        async with successor(
+            it, fixed(diagnosis, text, fix_index(diagnosis, "Raise initialDelay"))
+        ) as new:
             await new.until("Healthy")
             await it.world.sleep(20.0)
             assert await verdict(new, trial) is Verdict.PENDING
@@ -92,21 +94,23 @@ async def test_a_longer_initial_delay_is_verified_by_a_passing_probe() -> None:
 
 
 async def test_a_running_pod_is_not_evaluated_by_its_last_exit() -> None:
-    async with asked(one(LIMIT), World(behave=needs_memory)) as it:
-        said = await it.until("OutOfMemory")
+    async with diagnosed_pod(one(LIMIT), World(behave=needs_memory)) as it:
+        diagnosis = await it.until("OutOfMemory")
         facts = await it.facts()
-        trial = begin_trial(facts, said)
-        found = verify(trial, facts, said, liveness_passed=False)
+        trial = begin_trial(facts, diagnosis)
+        found = verify(trial, facts, diagnosis, liveness_passed=False)
         assert (found.verdict, found.words) == (Verdict.PENDING, "waiting for c to be restarted")
         later = replace(trial, ended="another")
-        assert verify(later, facts, said, liveness_passed=False).verdict is Verdict.FAILED_AGAIN
+        assert (
+            verify(later, facts, diagnosis, liveness_passed=False).verdict is Verdict.FAILED_AGAIN
+        )
 
 
 async def test_a_pod_changed_in_place_is_verified_before_it_counts_as_healthy() -> None:
-    async with asked(one(LIMIT), World(behave=needs_memory)) as it:
-        said = await it.until("OutOfMemory")
+    async with diagnosed_pod(one(LIMIT), World(behave=needs_memory)) as it:
+        diagnosis = await it.until("OutOfMemory")
         facts = await it.facts()
-        trial = replace(begin_trial(facts, said), runs="")
+        trial = replace(begin_trial(facts, diagnosis), runs="")
         (status,) = facts.pod.status.containerStatuses
 
         def outcome(age: float, *, ready: bool = True) -> Verdict:
@@ -136,40 +140,40 @@ async def test_a_pod_changed_in_place_is_verified_before_it_counts_as_healthy() 
 
 
 async def test_an_image_is_verified_by_a_pod_running_it() -> None:
-    async with asked(one().replace("busybox:1", "BusyBox:1")) as it:
-        said = await it.until("InvalidImageName")
-        trial = begin_trial(await it.facts(), said)
-        async with successor(it, fixed(said, it.text)) as new:
+    async with diagnosed_pod(one().replace("busybox:1", "BusyBox:1")) as it:
+        diagnosis = await it.until("InvalidImageName")
+        trial = begin_trial(await it.facts(), diagnosis)
+        async with successor(it, fixed(diagnosis, it.text)) as new:
             await new.until("Healthy")
             assert await verdict(new, trial) is Verdict.VERIFIED
 
 
 async def test_another_cause_is_not_a_success() -> None:
-    async with asked(one("command: [sh, -c, exit 1]\n")) as it:
-        said = await it.until("Fails")
-        trial = replace(begin_trial(await it.facts(), said), cause="OutOfMemory")
+    async with diagnosed_pod(one("command: [sh, -c, exit 1]\n")) as it:
+        diagnosis = await it.until("Fails")
+        trial = replace(begin_trial(await it.facts(), diagnosis), cause="OutOfMemory")
         facts = await it.facts()
-        found = verify(trial, facts, said, liveness_passed=False)
+        found = verify(trial, facts, diagnosis, liveness_passed=False)
         assert found.verdict is Verdict.OTHER_CAUSE
 
 
 async def test_completion_verifies_a_fix() -> None:
-    async with asked(one('command: ["sh", "-c", "echo done"]\n')) as it:
-        said = await it.until("EndsByDesign")
-        trial = begin_trial(await it.facts(), said)
-        async with successor(it, fixed(said, it.text, fix_index(said, "once"))) as new:
+    async with diagnosed_pod(one('command: ["sh", "-c", "echo done"]\n')) as it:
+        diagnosis = await it.until("EndsByDesign")
+        trial = begin_trial(await it.facts(), diagnosis)
+        async with successor(it, fixed(diagnosis, it.text, fix_index(diagnosis, "once"))) as new:
             await new.until("Succeeded")
             assert await verdict(new, trial) is Verdict.VERIFIED
 
 
 async def test_a_file_without_a_pod_is_verified_by_its_new_pod() -> None:
     trial = begin_trial(None, Diagnosis(cause="ManifestInvalid", health=Health.FAILING, title="x"))
-    async with asked(one()) as it:
+    async with diagnosed_pod(one()) as it:
         await it.until("Healthy")
         assert await verdict(it, trial) is Verdict.VERIFIED
 
 
 async def test_a_run_that_never_started_has_no_duration() -> None:
-    async with asked(one('command: ["sleep 3600"]\n'), World(behave=one_word)) as it:
-        said = await it.until("CommandNotFound")
-        assert begin_trial(await it.facts(), said).ran == 0
+    async with diagnosed_pod(one('command: ["sleep 3600"]\n'), World(behave=one_word)) as it:
+        diagnosis = await it.until("CommandNotFound")
+        assert begin_trial(await it.facts(), diagnosis).ran == 0

@@ -36,22 +36,22 @@ def node(message: str, status: str = "False", reason: str = "KubeletNotReady") -
 def test_a_pod_that_cannot_start_reports_missing_node_conditions(
     message: str, title: str, evidence: str
 ) -> None:
-    said = diagnose_waiting(manifest_of(one())[0], node(message))
-    assert said is not None
-    assert (said.cause, said.health) == ("NodeNotReady", Health.WAITING)
-    assert said.title.startswith("It waits for the node n1, which is not ready: ")
-    assert title in said.title
-    assert "\n" not in said.title
-    assert evidence in said.evidence[0].text
-    assert said.evidence[0].time == "2026-01-01T00:00:00Z"
-    assert ("doctor" in said.advice) is ("runtime" in message)
+    diagnosis = diagnose_waiting(manifest_of(one())[0], node(message))
+    assert diagnosis is not None
+    assert (diagnosis.cause, diagnosis.health) == ("NodeNotReady", Health.WAITING)
+    assert diagnosis.title.startswith("It waits for the node n1, which is not ready: ")
+    assert title in diagnosis.title
+    assert "\n" not in diagnosis.title
+    assert evidence in diagnosis.evidence[0].text
+    assert diagnosis.evidence[0].time == "2026-01-01T00:00:00Z"
+    assert ("doctor" in diagnosis.advice) is ("runtime" in message)
 
 
 def test_empty_reasons_are_omitted_if_others_follow() -> None:
-    said = diagnose_waiting(manifest_of(one())[0], node(f"[{CHECK_PENDING}, {TRIED}]"))
-    assert said is not None
-    assert CHECK_PENDING not in said.title + said.evidence[0].text
-    assert said.evidence[0].text.endswith("none")
+    diagnosis = diagnose_waiting(manifest_of(one())[0], node(f"[{CHECK_PENDING}, {TRIED}]"))
+    assert diagnosis is not None
+    assert CHECK_PENDING not in diagnosis.title + diagnosis.evidence[0].text
+    assert diagnosis.evidence[0].text.endswith("none")
 
 
 def test_no_reason_is_given_for_pods_about_to_start() -> None:

@@ -32,7 +32,7 @@ from podtui.tui.widgets.sanitize import clean
 from podtui.tui.widgets.scrolled_text import ScrolledText
 
 
-class Asked(Enum):
+class PromptKind(Enum):
     """The kind of input; the value is the placeholder of an empty line."""
 
     FILTER = "show lines with re, without !re, -f letters; -C 3 shows context lines"
@@ -61,23 +61,23 @@ class LogPrompt(Horizontal):
     """
 
     class Changed(Message):
-        def __init__(self, requested: Asked, text: str) -> None:
+        def __init__(self, kind: PromptKind, text: str) -> None:
             super().__init__()
-            self.asked = requested
+            self.kind = kind
             self.text = text
 
     class Done(Changed):
         """Posted at the end; if ``cancelled``, ``text`` is the previous text."""
 
-        def __init__(self, requested: Asked, text: str, *, cancelled: bool) -> None:
-            super().__init__(requested, text)
+        def __init__(self, kind: PromptKind, text: str, *, cancelled: bool) -> None:
+            super().__init__(kind, text)
             self.cancelled = cancelled
 
     def __init__(self, *, id: str) -> None:
         super().__init__(id=id)
-        self._asked = Asked.FILTER
+        self._kind = PromptKind.FILTER
         self._before = ""
-        self._typed = {requested: InputHistory() for requested in Asked}
+        self._typed = {kind: InputHistory() for kind in PromptKind}
         self._sign = Static()
         self.input = Input(select_on_focus=False)
 
@@ -88,16 +88,14 @@ class LogPrompt(Horizontal):
     @property
     def filters(self) -> bool:
         """True while a filter is typed: then the lower border is reserved for its error message."""
-        return self.display and self._asked is Asked.FILTER
+        return self.display and self._kind is PromptKind.FILTER
 
-    def ask(self, requested: Asked, before: str) -> None:
+    def ask(self, kind: PromptKind, before: str) -> None:
         """Open an empty line; ``before`` stays in effect until the user types, ↑ recalls it."""
-        self._asked, self._before = requested, before
-        self._typed[requested].add(before)
-        self._sign.update("filter" if requested is Asked.FILTER else "find")
-        self.input.placeholder = (
-            f"↑ {clean(before)} · enter clears it" if before else requested.value
-        )
+        self._kind, self._before = kind, before
+        self._typed[kind].add(before)
+        self._sign.update("filter" if kind is PromptKind.FILTER else "find")
+        self.input.placeholder = f"↑ {clean(before)} · enter clears it" if before else kind.value
         with self.prevent(Input.Changed):
             self.input.value = ""
         self.display = True
@@ -107,23 +105,23 @@ class LogPrompt(Horizontal):
     def on_input_changed(self, event: Input.Changed) -> None:
         event.stop()
         if self.display:
-            self.post_message(self.Changed(self._asked, event.value))
+            self.post_message(self.Changed(self._kind, event.value))
 
     def on_input_submitted(self, event: Input.Submitted) -> None:
         event.stop()
-        self._typed[self._asked].add(event.value)
+        self._typed[self._kind].add(event.value)
         self._close(event.value, cancelled=False)
 
     def action_cancel(self) -> None:
         self._close(self._before, cancelled=True)
 
     def action_history(self, step: int) -> None:
-        self.input.value = self._typed[self._asked].step(step, self.input.value)
+        self.input.value = self._typed[self._kind].step(step, self.input.value)
         self.input.cursor_position = len(self.input.value)
 
     def _close(self, text: str, *, cancelled: bool) -> None:
         self.display = False
-        self.post_message(self.Done(self._asked, text, cancelled=cancelled))
+        self.post_message(self.Done(self._kind, text, cancelled=cancelled))
 
 
 class LogCommands(Pane):
@@ -216,30 +214,30 @@ class LogCommands(Pane):
     # --- filter and search
 
     def action_filter(self) -> None:
-        self._prompt.ask(Asked.FILTER, self.view.wanted.filter.text)
+        self._prompt.ask(PromptKind.FILTER, self.view.wanted.filter.text)
 
     def action_find(self) -> None:
         self.view.begin_find()
-        self._prompt.ask(Asked.SEARCH, self._search)
+        self._prompt.ask(PromptKind.SEARCH, self._search)
 
     def on_log_prompt_changed(self, message: LogPrompt.Changed) -> None:
         message.stop()
-        self._apply(message.asked, message.text)
+        self._apply(message.kind, message.text)
 
     def on_log_prompt_done(self, message: LogPrompt.Done) -> None:
         message.stop()
-        if message.asked is Asked.SEARCH and message.cancelled:
+        if message.kind is PromptKind.SEARCH and message.cancelled:
             self.search(message.text)
             self.view.end_find()
         else:
-            error = self._apply(message.asked, message.text)
+            error = self._apply(message.kind, message.text)
             if error and not message.cancelled:
                 self.notify(error, severity="error", title="Filter", markup=False)
         self.screen.set_focus(self.view)
 
-    def _apply(self, requested: Asked, text: str) -> str:
+    def _apply(self, kind: PromptKind, text: str) -> str:
         """Apply a filter or search. Returns the error message, or an empty string."""
-        if requested is Asked.SEARCH:
+        if kind is PromptKind.SEARCH:
             self.search(text)
             self.view.seek()
             return ""

@@ -23,7 +23,7 @@ from podtui.tui.widgets.sanitize import clean
 from podtui.tui.widgets.tones import LinesView
 
 DEBOUNCE: Final = 0.25
-"""Seconds after the last key until the agent is asked."""
+"""Seconds after the last key until the agent gets the request."""
 AGAIN: Final = 2.0
 """Minimum seconds between two requests when the node changes."""
 MAX_BYTES: Final = 1 << 20

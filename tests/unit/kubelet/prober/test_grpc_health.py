@@ -47,7 +47,7 @@ async def test_serving_is_healthy() -> None:
     server = GrpcServer()
     outcome = await ask(server, "web")
     assert outcome.verdict is ProbeVerdict.SUCCESS
-    headers, body = server.asked[0]
+    headers, body = server.calls[0]
     assert headers[":method"] == "POST"
     assert headers[":path"] == "/grpc.health.v1.Health/Check"
     assert headers[":scheme"] == "http"
@@ -75,7 +75,7 @@ async def test_a_probe_connects_to_the_pod_ip() -> None:
         probe = Probe(grpc=GRPCAction(port=server.port, service="web"), timeoutSeconds=5)
         outcome = await handlers.run(make_pod(), Container(name="c"), "c-0", probe)
     assert outcome == failure('service unhealthy (responded with "NOT_SERVING")')
-    assert server.asked[0][1].endswith(b"web")
+    assert server.calls[0][1].endswith(b"web")
 
 
 # --- responses

@@ -55,7 +55,7 @@ async def test_an_unscheduled_pod_has_no_log_yet(
     await put_on(served, "")
     async with http.get(LOG) as response:
         assert (response.status, await response.read()) == (204, b"")
-    assert served.kubelet.asked == []
+    assert served.kubelet.log_requests == []
 
 
 async def test_the_log_of_a_pod_on_another_node_names_the_node(
@@ -68,7 +68,7 @@ async def test_the_log_of_a_pod_on_another_node_names_the_node(
     assert status["message"] == (
         'pod "web" is bound to node "far", but this agent reaches only the kubelet of node "node"'
     )
-    assert served.kubelet.asked == []
+    assert served.kubelet.log_requests == []
 
 
 async def test_timestamps_precede_complete_lines(
@@ -88,7 +88,7 @@ async def test_parameters_passed_to_the_kubelet(
     await http.get("/containerLogs/default/web/c?tail=3")
     await http.get("/containerLogs/default/web/c?tail=all")
     since = datetime(2026, 1, 1, 10, 0, 0, 500000, UTC)
-    assert logged.kubelet.asked == [
+    assert logged.kubelet.log_requests == [
         ("default", "web", "c", True, LogOptions(tail=7, since=since)),
         ("default", "web", "c", False, LogOptions(tail=3)),
         ("default", "web", "c", False, LogOptions()),
@@ -130,7 +130,7 @@ async def test_since_before_all_dates_returns_the_whole_log(
 ) -> None:
     async with http.get(f"{LOG}?sinceSeconds={seconds}") as response:
         assert await response.read() == b"one\ntwo\nthree\n"
-    assert logged.kubelet.asked[-1][-1].since is None
+    assert logged.kubelet.log_requests[-1][-1].since is None
 
 
 async def test_a_broken_log_stream_differs_from_its_end(
@@ -184,7 +184,7 @@ async def test_a_client_that_does_not_read_does_not_delay_shutdown(
         _, writer = await asyncio.open_unix_connection(tmp_path / "s", limit=1024)
         writer.write(f"GET {LOG} HTTP/1.1\r\nHost: x\r\n\r\n".encode())
         await writer.drain()
-        while not served.kubelet.asked:  # noqa: ASYNC110 - nothing tells when it is asked
+        while not served.kubelet.log_requests:  # noqa: ASYNC110 - nothing tells when it is asked
             await asyncio.sleep(0.01)
     writer.close()
     assert served.kubelet.closed_logs == 1
@@ -209,4 +209,4 @@ async def test_gaps_are_reported_only_on_request(
     ):
         async with http.get(f"{LOG}?{query}") as response:
             assert await response.read() == body
-    assert [asked[-1].gaps for asked in logged.kubelet.asked] == [False, False, False, True]
+    assert [asked[-1].gaps for asked in logged.kubelet.log_requests] == [False, False, False, True]
