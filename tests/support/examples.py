@@ -1,8 +1,8 @@
 """How many examples hypothesis tries: a few in a quick run, all of them in a thorough one.
 
-``HYPOTHESIS_PROFILE`` is ``quick`` (the default) or ``thorough`` (``make test`` and CI). A quick run
-tries the same examples each time, so that its result depends on the change and not on chance; the
-thorough run searches new ones.
+``HYPOTHESIS_PROFILE`` is ``quick`` (the default) or ``thorough`` (``make test`` and CI). A quick
+run tries the same examples each time, so that its result does not depend on chance; a thorough run
+searches new ones.
 """
 
 from __future__ import annotations

@@ -223,8 +223,8 @@ async def _controllers(
     endpoint: Endpoint, api: str, info: Mapping[str, Any]
 ) -> tuple[str, ...] | None:
     """Return the cgroup controllers delegated to rootless Podman; None if it has all or does not
-    report them. Queries only rootless Podman on cgroup v2, because the call is slow: it also looks up
-    Podman's package version."""
+    report them. Queries only rootless Podman on cgroup v2, because the call is slow: it also
+    looks up Podman's package version."""
     if not is_rootless(info) or cgroup_version(info) == 1:
         return None
     wire = Wire(endpoint, api)
