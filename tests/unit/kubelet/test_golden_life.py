@@ -1,7 +1,7 @@
 """Pod lifecycles as recorded from a real kubelet: every event in order, and the final status.
 
-A kubelet says ``BackOff`` at each pass while it waits, and makes one or two passes after an exit:
-so of several in a row one counts here.
+A kubelet reports ``BackOff`` in each pass while it waits, and makes one or two passes after an
+exit: consecutive ones count as one here.
 """
 
 from __future__ import annotations

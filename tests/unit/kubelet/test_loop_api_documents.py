@@ -59,15 +59,15 @@ class Issuer:
     """Issues numbered tokens, and records the requests."""
 
     clock: VirtualClock
-    asked: list[TokenRequest] = field(default_factory=list[TokenRequest])
+    requests: list[TokenRequest] = field(default_factory=list[TokenRequest])
     error: str = ""
 
     async def token(self, request: TokenRequest) -> Token:
         if self.error:
             raise PodtuiError(self.error)
-        self.asked.append(request)
+        self.requests.append(request)
         expires = self.clock.now() + timedelta(seconds=request.seconds)
-        return Token(text=f"token {len(self.asked)}", expires=expires)
+        return Token(text=f"token {len(self.requests)}", expires=expires)
 
 
 async def test_a_pod_waits_for_its_config_map_and_sees_its_changes() -> None:
@@ -135,11 +135,11 @@ async def test_a_token_is_refreshed_at_four_fifths_of_its_life() -> None:
         await world.create(made)
         await world.until(world.runs(UID))
         assert read(world, "token") == b"token 1"
-        (asked,) = issuer.asked
-        assert (asked.service_account, asked.audience, asked.seconds) == ("robot", "", 3600)
-        assert asked.pod.metadata.uid == UID
+        (request,) = issuer.requests
+        assert (request.service_account, request.audience, request.seconds) == ("robot", "", 3600)
+        assert request.pod.metadata.uid == UID
         await world.sleep(3600 * 0.8 - 100)
-        assert len(issuer.asked) == 1
+        assert len(issuer.requests) == 1
         issuer.error = "the server is gone"
         await world.sleep(200.0)
         assert read(world, "token") == b"token 1"

@@ -332,15 +332,15 @@ async def test_a_mirror_record_without_a_static_pod_is_removed() -> None:
 async def test_a_static_pod_preempts_an_api_pod() -> None:
     world = World()
 
-    def asks(cpu: str) -> Container:
+    def requesting(cpu: str) -> Container:
         return container(resources=ResourceRequirements(requests={"cpu": cpu}))
 
     async with world.running():
         await world.sleep(1.0)
         cpus = (await world.node()).status.allocatable["cpu"]
-        await world.create(api_pod("guest", asks(cpus)))
+        await world.create(api_pod("guest", requesting(cpus)))
         await world.until(world.runs("uid-guest"))
-        world.add(pod("file", "", asks(cpus)))
+        world.add(pod("file", "", requesting(cpus)))
         await world.until(world.runs("uid-file"))
         assert not world.running_containers("uid-guest")
         status = await world.status("guest")

@@ -88,7 +88,7 @@ async def test_pulls_back_off_up_to_five_minutes() -> None:
         world.add(pod("web-n1", "", container(image="nosuch:1")))
         await world.sleep(1500.0)
     waits = [later - earlier for earlier, later in itertools.pairwise(pulls)]
-    # The worker asks every ten seconds; so a wait is the back-off, up to the next time it asks.
+    # The worker retries every ten seconds: a wait is the back-off, rounded up to the next retry.
     for wait, back_off in zip(waits, [10, 20, 40, 80, 160, 300, 300], strict=False):
         assert back_off <= wait <= back_off + 10.5
 
@@ -244,8 +244,8 @@ async def test_every_secret_is_tried_until_one_authenticates(
         await world.until(world.runs(UID), 5.0)
         assert [one and one.username for one in world.tried] == ["ann", "bob"]
         assert not await world.events("web-n1", "FailedToRetrieveImagePullSecret", "Failed")
-        said = [event.message for event in await world.events()]
-    assert "hunter2" not in caplog.text + "".join(said)
+        messages = [event.message for event in await world.events()]
+    assert "hunter2" not in caplog.text + "".join(messages)
 
 
 async def test_all_refusals_are_reported() -> None:
@@ -292,7 +292,7 @@ async def test_an_invalid_secret_fails_the_pull_without_quoting_it() -> None:
         )
 
 
-# --- what the status says of an image
+# --- images in the status
 
 
 async def test_an_image_id_has_the_registry_digest() -> None:

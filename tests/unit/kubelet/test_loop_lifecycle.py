@@ -265,10 +265,10 @@ async def test_active_deadline_seconds_ends_a_pod() -> None:
         status = await world.status()
         assert status.reason == "DeadlineExceeded"
         assert status.message == "Pod was active on the node longer than the specified deadline"
-        # Said by each pass that works out a status: the last sync, the stop's beginning and end,
-        # and the clearing up.
-        (said,) = await world.events("web-n1", "DeadlineExceeded")
-        assert (said.type, said.count) == ("Normal", 4)
+        # Reported by each pass that computes a status: the last sync, the beginning and the end of
+        # the stop, and the cleanup.
+        (event,) = await world.events("web-n1", "DeadlineExceeded")
+        assert (event.type, event.count) == ("Normal", 4)
         assert not world.running_containers()
 
 

@@ -45,7 +45,7 @@ def here(world: World) -> World:
     return world
 
 
-def asked(world: World, uid: str = "uid-web-n1") -> SandboxConfig:
+def sandbox_config(world: World, uid: str = "uid-web-n1") -> SandboxConfig:
     """Return the configuration of the newest sandbox."""
     found = [cell.config for cell in world.engine.sandboxes.values() if cell.record.uid == uid]
     return found[-1]
@@ -70,8 +70,8 @@ async def test_case_85_missing_cluster_dns_is_reported_once_on_the_node() -> Non
     async with world.running():
         world.add(asking("ClusterFirst", "a-n1"), asking("ClusterFirst", "b-n1"))
         await world.until(lambda: len(world.running_containers()) == 2)
-        (said,) = await world.events("n1", "MissingClusterDNS")
-        assert (said.type, said.message, said.count) == ("Warning", MISSING, 1)
+        (event,) = await world.events("n1", "MissingClusterDNS")
+        assert (event.type, event.message, event.count) == ("Warning", MISSING, 1)
         assert await world.events("a-n1", "MissingClusterDNS") == []
         world.add(asking("ClusterFirstWithHostNet", "c-n1", hostNetwork=True))
         await world.until(lambda: len(world.running_containers()) == 3)
@@ -90,7 +90,7 @@ async def test_case_85_a_strict_kubelet_reports_it_for_each_pod_and_sync(tmp_pat
         assert reasons[0] == "MissingClusterDNS"
         (first,) = await world.events("web-n1", "MissingClusterDNS")
         assert first.message == f'pod: "web-n1_default(uid-web-n1)". {MISSING}'
-        assert asked(world).dns == DnsConfig(servers=("127.0.0.53",), searches=("lan",))
+        assert sandbox_config(world).dns == DnsConfig(servers=("127.0.0.53",), searches=("lan",))
         await world.sleep(200)
         (later,) = await world.events("web-n1", "MissingClusterDNS")
         (on_node,) = await world.events("n1", "MissingClusterDNS")
@@ -103,7 +103,7 @@ async def test_with_cluster_dns_nothing_is_reported() -> None:
     async with world.running():
         world.add(asking("ClusterFirst"))
         await world.until(world.runs("uid-web-n1"))
-        assert asked(world).dns == DnsConfig(
+        assert sandbox_config(world).dns == DnsConfig(
             servers=("10.96.0.10",),
             searches=("default.svc.c.l", "svc.c.l", "c.l"),
             options=("ndots:5",),
@@ -119,12 +119,12 @@ async def test_loopback_servers_are_kept_for_host_network_pods(tmp_path: Path) -
     async with world.running():
         world.add(asking("Default", "a-n1"), asking("Default", "b-n1", hostNetwork=True))
         await world.until(lambda: len(world.running_containers()) == 2)
-        assert asked(world, "uid-a-n1").dns == DnsConfig(servers=("9.9.9.9",))
-        assert asked(world, "uid-b-n1").dns == DnsConfig(servers=("127.0.0.1", "9.9.9.9"))
+        assert sandbox_config(world, "uid-a-n1").dns == DnsConfig(servers=("9.9.9.9",))
+        assert sandbox_config(world, "uid-b-n1").dns == DnsConfig(servers=("127.0.0.1", "9.9.9.9"))
         path.write_text("nameserver 8.8.8.8\n")
         world.add(asking("Default", "c-n1"))
         await world.until(lambda: len(world.running_containers()) == 3)
-        assert asked(world, "uid-c-n1").dns == DnsConfig(servers=("8.8.8.8",))
+        assert sandbox_config(world, "uid-c-n1").dns == DnsConfig(servers=("8.8.8.8",))
 
 
 async def test_a_remote_engine_has_its_own_resolver(tmp_path: Path) -> None:
@@ -134,7 +134,7 @@ async def test_a_remote_engine_has_its_own_resolver(tmp_path: Path) -> None:
     async with world.running():
         world.add(asking("Default"))
         await world.until(world.runs("uid-web-n1"))
-        assert asked(world).dns is None
+        assert sandbox_config(world).dns is None
 
 
 async def test_without_a_file_a_strict_pod_has_no_name_servers() -> None:
@@ -142,7 +142,7 @@ async def test_without_a_file_a_strict_pod_has_no_name_servers() -> None:
     async with world.running():
         world.add(asking("Default"))
         await world.until(world.runs("uid-web-n1"))
-        assert asked(world).dns == DnsConfig(servers=("127.0.0.1",), searches=(".",))
+        assert sandbox_config(world).dns == DnsConfig(servers=("127.0.0.1",), searches=(".",))
 
 
 async def test_a_missing_resolver_file(tmp_path: Path) -> None:
@@ -152,9 +152,9 @@ async def test_a_missing_resolver_file(tmp_path: Path) -> None:
     async with world.running():
         world.add(asking("Default"))
         await world.until(world.runs("uid-web-n1"))
-        assert asked(world).dns is None
-        (said,) = await world.events("n1", "CheckLimitsForResolvConf")
-        assert (said.type, said.message) == ("Warning", text)
+        assert sandbox_config(world).dns is None
+        (event,) = await world.events("n1", "CheckLimitsForResolvConf")
+        assert (event.type, event.message) == ("Warning", text)
 
 
 async def test_a_strict_pod_waits_for_the_resolver_file(tmp_path: Path) -> None:
@@ -182,9 +182,9 @@ async def test_the_nodes_search_list_is_checked_once(tmp_path: Path) -> None:
         await world.sleep(60)
         world.engine.start()
         await world.sleep(60)
-        (said,) = await world.events("n1", "CheckLimitsForResolvConf")
-        assert said.count == 1
-        assert said.message == (
+        (event,) = await world.events("n1", "CheckLimitsForResolvConf")
+        assert event.count == 1
+        assert event.message == (
             f"Resolv.conf file '{path}' contains search line consisting of more than 29 domains!"
         )
 
@@ -197,9 +197,9 @@ async def test_case_86_exceeded_dns_limits_are_reported(tmp_path: Path) -> None:
     async with world.running():
         world.add(asking("Default", dnsConfig=given))
         await world.until(world.runs("uid-web-n1"))
-        (said,) = await world.events("web-n1", "DNSConfigForming")
-        assert said.type == "Warning"
-        assert said.message.endswith("the applied nameserver line is: 1.1.1.1 1.1.1.2 8.8.8.8")
+        (event,) = await world.events("web-n1", "DNSConfigForming")
+        assert event.type == "Warning"
+        assert event.message.endswith("the applied nameserver line is: 1.1.1.1 1.1.1.2 8.8.8.8")
 
 
 # --- the hosts file
@@ -301,7 +301,7 @@ async def test_namespaces(fields: dict[str, object], expected: tuple[str, str, s
     async with world.running():
         world.add(pod(**fields))  # type: ignore[arg-type]
         await world.until(world.runs("uid-web-n1"))
-        made = asked(world)
+        made = sandbox_config(world)
         assert (made.network, made.ipc, made.pid) == expected
         (cell,) = world.engine.containers.values()
         assert cell.config.pid is NamespaceMode(expected[2])
@@ -313,11 +313,11 @@ async def test_host_users_false_with_engine_support() -> None:
     async with world.running():
         world.add(pod(hostUsers=False))
         await world.until(world.runs("uid-web-n1"))
-        assert not asked(world).host_users
+        assert not sandbox_config(world).host_users
         world.add(pod("b-n1", "b", hostUsers=True), pod("c-n1", "c"))
         await world.until(lambda: len(world.running_containers()) == 3)
-        assert asked(world, "b").host_users
-        assert asked(world, "c").host_users
+        assert sandbox_config(world, "b").host_users
+        assert sandbox_config(world, "c").host_users
 
 
 async def test_host_users_false_without_engine_support() -> None:
@@ -355,7 +355,7 @@ async def test_ports_of_the_regular_containers_are_published() -> None:
     async with world.running():
         world.add(pod("web-n1", "", container(ports=ports), init=(init,)))
         await world.until(world.runs("uid-web-n1", 2))
-        assert asked(world).ports == (
+        assert sandbox_config(world).ports == (
             PortMapping(container_port=80, host_port=8080),
             PortMapping(container_port=53, host_port=53, protocol="UDP", host_ip="10.0.0.1"),
             PortMapping(container_port=9, host_port=99, protocol="SCTP"),
@@ -393,18 +393,18 @@ async def test_a_port_in_use_is_retried() -> None:
         assert await world.until(world.runs("uid-web-n1")) <= 15
 
 
-# --- who may run
+# --- users
 
 
 async def test_case_45_a_root_image_is_retried_without_restart_count() -> None:
     world = World()
-    asks = PodSecurityContext(runAsNonRoot=True)
+    security = PodSecurityContext(runAsNonRoot=True)
     text = (
         "container has runAsNonRoot and image will run as root"
         ' (pod: "web-n1_default(uid-web-n1)", container: c)'
     )
     async with world.running():
-        world.add(pod(securityContext=asks))
+        world.add(pod(securityContext=security))
         await world.until(lambda: world.phase() == "Pending")
         await world.sleep(35)
         status = (await world.status()).containerStatuses[0]
@@ -417,7 +417,7 @@ async def test_case_45_a_root_image_is_retried_without_restart_count() -> None:
         assert 3 <= (events[0].count or 0) <= 5
         assert world.containers() == []
         own = SecurityContext(runAsNonRoot=False)
-        world.add(pod("b-n1", "b", container(securityContext=own), securityContext=asks))
+        world.add(pod("b-n1", "b", container(securityContext=own), securityContext=security))
         await world.until(world.runs("b"))
 
 
@@ -425,21 +425,21 @@ async def test_case_45_a_root_image_is_retried_without_restart_count() -> None:
 
 
 async def test_case_31_a_sysctl_that_is_not_allowed() -> None:
-    asks = PodSecurityContext(sysctls=(Sysctl(name="kernel.msgmax", value="65536"),))
+    security = PodSecurityContext(sysctls=(Sysctl(name="kernel.msgmax", value="65536"),))
     world = World()
     async with world.running():
-        world.add(pod(securityContext=asks))
+        world.add(pod(securityContext=security))
         await world.until(lambda: world.phase() == "Failed")
         status = await world.status()
         text = 'forbidden sysctl: "kernel.msgmax" not allowlisted'
         assert (status.reason, status.message) == ("SysctlForbidden", f"Pod was rejected: {text}")
-        (said,) = await world.events("web-n1", "SysctlForbidden")
-        assert (said.type, said.message) == ("Warning", text)
+        (event,) = await world.events("web-n1", "SysctlForbidden")
+        assert (event.type, event.message) == ("Warning", text)
         assert world.sandboxes(ready=False) == []
 
 
 async def test_sysctls_that_are_allowed_reach_the_sandbox() -> None:
-    asks = PodSecurityContext(
+    security = PodSecurityContext(
         sysctls=(
             Sysctl(name="kernel/msgmax", value="65536"),
             Sysctl(name="net.ipv4.tcp_rmem", value="4096 131072 6291456"),
@@ -447,9 +447,9 @@ async def test_sysctls_that_are_allowed_reach_the_sandbox() -> None:
     )
     world = World(allowed_unsafe_sysctls=("kernel.msg*",))
     async with world.running():
-        world.add(pod(securityContext=asks))
+        world.add(pod(securityContext=security))
         await world.until(world.runs("uid-web-n1"))
-        assert asked(world).sysctls == {
+        assert sandbox_config(world).sysctls == {
             "kernel.msgmax": "65536",
             "net.ipv4.tcp_rmem": "4096 131072 6291456",
         }
@@ -459,10 +459,10 @@ async def test_sysctls_that_are_allowed_reach_the_sandbox() -> None:
 
 
 async def test_a_strict_groups_policy_requires_engine_support() -> None:
-    asks = PodSecurityContext(supplementalGroupsPolicy="Strict")
+    security = PodSecurityContext(supplementalGroupsPolicy="Strict")
     world = World()
     async with world.running():
-        world.add(pod(securityContext=asks))
+        world.add(pod(securityContext=security))
         await world.until(lambda: world.phase() == "Failed")
         status = await world.status()
         assert (status.reason, status.message) == (
@@ -475,7 +475,7 @@ async def test_a_strict_groups_policy_requires_engine_support() -> None:
     able = World()
     able.engine.info = replace(able.engine.info, supplemental_groups_policy=True)
     async with able.running():
-        able.add(pod(securityContext=asks))
+        able.add(pod(securityContext=security))
         await able.until(able.runs("uid-web-n1"))
 
 

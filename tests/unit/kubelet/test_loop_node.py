@@ -111,12 +111,12 @@ async def test_host_port_conflicts() -> None:
         await world.until(lambda: world.phase("two") == "Failed")
         status = await world.status("two")
         assert status.reason == "NodePorts"
-        # An edit of the holder is not in its own way.
+        # An edited pod does not conflict with its own port.
         world.replace("uid-one", with_env(pod("one", "", container(ports=(port,))), "one-b"))
         await world.until(world.runs("one-b"))
 
 
-# --- the kubelet comes and goes
+# --- restarts of the kubelet
 
 
 async def test_running_pods_are_adopted() -> None:
@@ -135,7 +135,7 @@ async def test_running_pods_are_adopted() -> None:
         await world.sleep(5.0)
         assert [c.id for c in world.containers(UID, "a")] == [kept]
         assert len(world.sandboxes(UID)) == 1
-        # Back-offs are lost: the first restart is immediate, and counts on.
+        # Back-offs are lost: the first restart is immediate, and the count continues.
         assert world.containers(UID, "b")[-1].attempt == count + 1
         after = await world.events("web-n1", "Created", "Started")
         new = [e for e in after if e.metadata.name not in before]
@@ -227,7 +227,7 @@ async def test_another_node_name_makes_other_pods() -> None:
         assert (await world.status("web-n2")).phase == "Running"
 
 
-# --- the engine comes and goes
+# --- outages of the engine
 
 
 async def ready(world: World) -> tuple[str, str]:
@@ -415,7 +415,7 @@ async def test_the_nodes_record_is_not_rewritten_when_idle() -> None:
         assert "NodeReady" in reasons
 
 
-# --- what it costs
+# --- the number of engine calls
 
 
 async def test_an_idle_kubelet_lists_once_every_five_seconds() -> None:
@@ -493,7 +493,7 @@ async def test_logs_and_reasons_for_missing_logs() -> None:
         assert await read("web-n1", "c", previous=True) == [b"hello"]
 
 
-async def test_figures_and_health() -> None:
+async def test_metrics_and_health() -> None:
     world = World()
     endpoints = world.kubelet.endpoints
     assert endpoints.healthy()[0] is False

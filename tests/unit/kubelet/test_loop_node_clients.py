@@ -1,4 +1,4 @@
-"""The node's record, as the kubelet and API clients share it."""
+"""The node's record, shared by the kubelet and API clients."""
 
 from __future__ import annotations
 

@@ -60,7 +60,7 @@ def test_removals_come_before_additions_and_updates() -> None:
 
 
 @pytest.mark.parametrize("key", ["kubernetes.io/config.source", "kubernetes.io/config.mirror"])
-def test_local_annotations_are_no_change(key: str) -> None:
+def test_local_annotations_are_not_a_change(key: str) -> None:
     source = SourceDiff(FILE)
     one = pod("a", "a")
     source.diff(folder(one))
@@ -213,7 +213,7 @@ async def test_a_record_with_another_uid_is_a_deletion_and_an_addition() -> None
         statuses.claim(new)
         statuses.set(new, PodStatus(phase="Pending"))
         await settle()
-        # The old one still runs out its grace; its record is no longer its own.
+        # The old pod still has its grace period, but the record belongs to the new one.
         statuses.set(old, PodStatus(phase="Failed"))
         await settle()
         statuses.remove("old")
@@ -238,7 +238,7 @@ async def test_a_status_that_could_not_be_written_is_retried() -> None:
     conflicts = [PodtuiError("the object has been modified")] * 2
 
     class Conflicting:
-        """Refuses the first writes, as an API server may."""
+        """Fails the first writes, as an API server may."""
 
         list, get, delete = pods.list, pods.get, pods.delete
         update = pods.update

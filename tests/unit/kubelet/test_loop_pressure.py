@@ -56,7 +56,7 @@ async def test_memory_pressure_evicts_no_static_pod(caplog: pytest.LogCaptureFix
             await world.sleep(60.0)
         assert "cannot evict a critical pod: web-n1_default(uid-web-n1)" in caplog.messages
         assert "unable to evict any pods from the node" in caplog.messages
-        # A pod that comes now is let in: it is critical, which admission asks about.
+        # A pod added now is admitted, because admission accepts critical pods.
         world.add(pod("late"))
         await world.until(world.runs("uid-late"))
         host.seen["memory.available"] = PLENTY
@@ -115,7 +115,7 @@ async def test_a_full_disk_removes_dead_containers_and_unused_images() -> None:
         events = await world.events("n1", "EvictionThresholdMet")
         assert events[0].message == "Attempting to reclaim ephemeral-storage"
         assert (await condition(world, "DiskPressure"))[1] == "KubeletHasDiskPressure"
-        # What ended stays ended: its manifest did not change.
+        # Terminated pods do not start again: their manifests did not change.
         assert (await world.status("once")).phase == "Succeeded"
 
 

@@ -144,7 +144,7 @@ async def test_a_resize_that_does_not_fit_is_deferred() -> None:
         ]
         status = await world.status()
         assert status.containerStatuses[0].allocatedResources["cpu"] == "1"
-        assert (await world.record()).spec == wanted.spec, "the record says what is asked for"
+        assert (await world.record()).spec == wanted.spec, "the record has the requested resources"
         world.remove("uid-db-n1")
         await world.until(lambda: not is_pending(world))
         await world.sleep(3)

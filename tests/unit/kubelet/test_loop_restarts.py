@@ -79,7 +79,7 @@ async def test_a_back_off_is_reported_once_despite_garbage_collection(strict: bo
         await world.sleep(5.0)
         (backing,) = await world.events("web-n1", "BackOff")
         assert backing.count == 2
-        # A kubelet shows why it waits only in its next pass.
+        # A kubelet shows the reason for the wait only in its next pass.
         assert ((await only(world)).state.terminated is not None) is strict
 
 

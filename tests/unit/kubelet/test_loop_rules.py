@@ -101,14 +101,14 @@ async def test_case_60_all_containers_restart_in_their_sandbox() -> None:
         runs.append(config.name)
         if config.name == "init":
             return Behaviour(exit_after=1.0)
-        if config.name == "asks" and config.attempt == 0:
+        if config.name == "trigger" and config.attempt == 0:
             return Behaviour(exit_after=5.0, exit_code=9)
-        # It has its two seconds, though no grace: it is not killed outright.
+        # It has a minimum of two seconds without a grace period: it is not killed immediately.
         return Behaviour(term_after=1.0)
 
     world = World(behave=behave, start_delay=0.2)
     asking = container(
-        "asks", restartPolicy="Never", restartPolicyRules=(rule("RestartAllContainers", 9),)
+        "trigger", restartPolicy="Never", restartPolicyRules=(rule("RestartAllContainers", 9),)
     )
     async with world.running():
         world.add(pod("web-n1", "", asking, container("other"), init=(container("init"),)))
@@ -136,7 +136,7 @@ async def test_case_60_all_containers_restart_in_their_sandbox() -> None:
             ("False", "", ""),
         ]
         await world.sleep(1.0)
-        assert sorted(runs) == ["asks", "asks", "init", "init", "other", "other"]
+        assert sorted(runs) == ["init", "init", "other", "other", "trigger", "trigger"]
         assert runs.index("init", 1) > 2
         assert [s.id for s in world.sandboxes(UID, ready=False)] == [box]
         assert (await world.status()).podIP == address
@@ -321,9 +321,9 @@ async def test_case_83_termination_messages() -> None:
         world.add(pod("web-n1", "", file, failed, succeeded, policy="Never"))
         await world.until(lambda: world.phase() == "Failed")
         found = await statuses(world)
-        said = {name: one.state.terminated for name, one in found.items()}
-        assert all(said.values())
-        message = {name: one.message for name, one in said.items() if one is not None}
+        ended = {name: one.state.terminated for name, one in found.items()}
+        assert all(ended.values())
+        message = {name: one.message for name, one in ended.items() if one is not None}
         assert message["file"] == long[: 10 * 1024][-4096:].decode()
         assert message["logs-0"] == ""
         assert message["logs-1"].splitlines() == lines[20:]

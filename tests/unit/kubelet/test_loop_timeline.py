@@ -1,4 +1,4 @@
-"""The start timelines that a kubelet reports."""
+"""The start timelines reported by a kubelet."""
 
 from __future__ import annotations
 

@@ -56,7 +56,7 @@ def test_every_pod_is_in_one_group_and_groups_ascend(steps, priorities):
             )
 
 
-# --- carried out
+# --- in a kubelet
 
 
 def two_steps(**more: object) -> World:

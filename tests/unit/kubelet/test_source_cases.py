@@ -80,7 +80,7 @@ async def test_an_edit_ends_the_old_pod_before_the_new_one_starts() -> None:
     async with world.running():
         old = await running(world)
         world.put("web.yaml", WEB.replace("value: b", OTHER_ENV))
-        # Asked to end, and given its time.
+        # It got the stop signal and its grace period.
         for _ in range(38):
             await world.sleep(0.1)
             assert [c.id for c in world.running_containers()] == [old.id]

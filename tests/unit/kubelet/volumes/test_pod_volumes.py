@@ -52,8 +52,8 @@ def test_fs_group_owns_empty_directories():
 
 @pytest.mark.parametrize("policy", ["Always", "OnRootMismatch"])
 def test_the_change_policy_has_no_effect_on_created_volumes(policy):
-    asked = {"fsGroup": 5, "fsGroupChangePolicy": policy}
-    assert volume({"emptyDir": {}}, securityContext=asked) == volume(
+    context = {"fsGroup": 5, "fsGroupChangePolicy": policy}
+    assert volume({"emptyDir": {}}, securityContext=context) == volume(
         {"emptyDir": {}}, securityContext={"fsGroup": 5}
     )
 
@@ -103,33 +103,33 @@ def asking(*sizes: str):
 
 
 @pytest.mark.parametrize(
-    ("medium", "asked", "expected"),
+    ("medium", "sizes", "expected"),
     [
         ("HugePages", ("2Mi",), 2 * MI),
         ("HugePages-2Mi", ("2Mi",), 2 * MI),
         ("HugePages-1Gi", ("2Mi", "1Gi"), GI),
     ],
 )
-def test_huge_pages_of_the_requested_size(medium, asked, expected):
-    found = volume({"emptyDir": {"medium": medium}}, asking(*asked), around=paged("2Mi", "1Gi"))
+def test_huge_pages_of_the_requested_size(medium, sizes, expected):
+    found = volume({"emptyDir": {"medium": medium}}, asking(*sizes), around=paged("2Mi", "1Gi"))
     assert (found.huge_pages, found.memory, found.size_limit) == (expected, False, None)
 
 
-NONE_ASKED = "hugePages storage requested, but there is no resource request for huge pages"
+NOT_REQUESTED = "hugePages storage requested, but there is no resource request for huge pages"
 
 
 @pytest.mark.parametrize(
-    ("medium", "asked", "message"),
+    ("medium", "sizes", "message"),
     [
         (
             "HugePages",
             (),
-            f"medium HugePages: {NONE_ASKED}",
+            f"medium HugePages: {NOT_REQUESTED}",
         ),
         (
             "HugePages-1Gi",
             ("2Mi",),
-            f"medium HugePages-1Gi: {NONE_ASKED}",
+            f"medium HugePages-1Gi: {NOT_REQUESTED}",
         ),
         (
             "HugePages",
@@ -139,9 +139,9 @@ NONE_ASKED = "hugePages storage requested, but there is no resource request for 
         ("HugePages", ("64Ki",), "the node has no huge pages of 64Ki"),
     ],
 )
-def test_unavailable_huge_pages(medium, asked, message):
+def test_unavailable_huge_pages(medium, sizes, message):
     with pytest.raises(ConfigError) as caught:
-        volume({"emptyDir": {"medium": medium}}, asking(*asked), around=paged("2Mi", "1Gi"))
+        volume({"emptyDir": {"medium": medium}}, asking(*sizes), around=paged("2Mi", "1Gi"))
     assert str(caught.value) == message
 
 

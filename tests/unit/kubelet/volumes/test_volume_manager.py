@@ -120,7 +120,7 @@ async def test_a_pod_waits_for_its_host_path_and_then_starts() -> None:
         calls = world.calls["host_path"]
         world.engine.host.put("/etc/hostname", HostPathKind.MISSING)
         await world.sleep(300)
-        assert world.calls["host_path"] == calls, "asked again what had been found right"
+        assert world.calls["host_path"] == calls, "a valid host path was checked again"
 
 
 async def test_retries_are_at_most_two_minutes_and_two_seconds_apart() -> None:
@@ -166,7 +166,7 @@ async def test_parents_of_a_file_are_not_created() -> None:
         assert await messages(world) == [failed("f", "open /srv/no/f: no such file or directory")]
 
 
-# --- what cannot be set up
+# --- unsupported volumes
 
 
 async def test_strict_has_no_projected_volume() -> None:
@@ -203,8 +203,8 @@ async def test_an_unsupported_volume_type_keeps_its_pod_waiting() -> None:
             ' failed to get Plugin from volumeSpec for volume "old" err=no volume plugin matched'
         )
         assert event.count == 3, "once in each pass, ten seconds apart"
-        said = [one.message for one in await world.events("web-n1", "NotSupported")]
-        assert said == [
+        messages = [one.message for one in await world.events("web-n1", "NotSupported")]
+        assert messages == [
             'volumes of type nfs are not supported: the pod waits for "data"',
             'volumes of type rbd are not supported: the pod waits for "old"',
         ]
@@ -432,11 +432,11 @@ async def test_a_bad_image_blocks_only_containers_that_mount_it() -> None:
         assert texts["ImagePullBackOff"] == (
             f'Back-off pulling image "nosuch:1": ErrImagePull: {texts["ErrImagePull"]}'
         )
-        said = {
+        events = {
             (one.type, one.reason, one.message, one.involvedObject.fieldPath)
             for one in await world.events("web-n1", "Failed", "BackOff")
         }
-        assert said == {
+        assert events == {
             ("Warning", "Failed", f'Failed to pull image "nosuch:1": {texts["ErrImagePull"]}', ""),
             ("Normal", "BackOff", 'Back-off pulling image "nosuch:1"', ""),
             ("Warning", "Failed", "Error: ErrImagePull", "spec.containers{a}"),
