@@ -49,7 +49,7 @@ CONFIG: dict[str, Any] = {
 HOST_PATH = Mount(container_path="/h", host_path="/srv", read_only=True)
 
 
-def asked(
+def host_config(
     *,
     able: Abilities | None = None,
     logs: LogLimits | None = None,
@@ -76,9 +76,9 @@ def asked(
 
 def test_processes_are_limited_if_the_engine_supports_it() -> None:
     limit = Resources(pids=100)
-    assert asked(resources=limit)[0]["PidsLimit"] == 100
-    assert "PidsLimit" not in asked(resources=Resources())[0]
-    host, warnings = asked(resources=limit, able=Abilities(pids_limit=False))
+    assert host_config(resources=limit)[0]["PidsLimit"] == 100
+    assert "PidsLimit" not in host_config(resources=Resources())[0]
+    host, warnings = host_config(resources=limit, able=Abilities(pids_limit=False))
     assert "PidsLimit" not in host
     assert ["process limit" in text for text in warnings] == [True]
 
@@ -112,7 +112,7 @@ def test_an_update_contains_only_changes() -> None:
     ],
 )
 def test_log_options_have_limits(limits: LogLimits, options: dict[str, str]) -> None:
-    assert asked(logs=limits)[0]["LogConfig"] == {"Type": "json-file", "Config": options}
+    assert host_config(logs=limits)[0]["LogConfig"] == {"Type": "json-file", "Config": options}
 
 
 # --- namespaces
@@ -120,7 +120,7 @@ def test_log_options_have_limits(limits: LogLimits, options: dict[str, str]) -> 
 
 def test_the_pid_namespace_of_a_target_is_joined() -> None:
     for mode in NamespaceMode:
-        assert asked(pid=mode, target_container_id="T")[0]["PidMode"] == "container:T"
+        assert host_config(pid=mode, target_container_id="T")[0]["PidMode"] == "container:T"
 
 
 def test_user_namespaces_are_not_configured() -> None:
@@ -134,19 +134,19 @@ def test_user_namespaces_are_not_configured() -> None:
 
 def test_recursive_read_only_is_explicit_if_supported() -> None:
     sources = {HOST_PATH: Source(path="/srv")}
-    old, _ = asked(mounts=(HOST_PATH,), sources=sources)
+    old, _ = host_config(mounts=(HOST_PATH,), sources=sources)
     assert (old["Binds"], "Mounts" in old) == (["/srv:/h:ro"], False)
     able = Abilities(recursive_read_only=True)
-    new, _ = asked(mounts=(HOST_PATH,), sources=sources, able=able)
+    new, _ = host_config(mounts=(HOST_PATH,), sources=sources, able=able)
     (bind,) = new["Mounts"]
     assert bind["BindOptions"] == {"ReadOnlyNonRecursive": True, "CreateMountpoint": True}
     whole = Mount(container_path="/h", volume="v", read_only=True, recursive_read_only=True)
     made = {whole: Source(path="/vol/v", must_exist=True)}
-    ((bind),) = asked(mounts=(whole,), sources=made, able=able)[0]["Mounts"]
+    ((bind),) = host_config(mounts=(whole,), sources=made, able=able)[0]["Mounts"]
     assert bind["BindOptions"] == {"ReadOnlyForceRecursive": True}
     assert bind["ReadOnly"]
     writable = Mount(container_path="/h", host_path="/srv")
-    host, _ = asked(mounts=(writable,), sources={writable: Source(path="/srv")}, able=able)
+    host, _ = host_config(mounts=(writable,), sources={writable: Source(path="/srv")}, able=able)
     assert host["Binds"] == ["/srv:/h:rw"]
 
 

@@ -87,7 +87,7 @@ def test_other_dns_names_are_refused(given: str | None) -> None:
     ("given", "ours"),
     [
         ("http://127.0.0.1:7638", True),
-        ("http://localhost:7638", False),  # asked for under another name
+        ("http://localhost:7638", False),  # requested by another name
         ("https://127.0.0.1:7638", False),
         ("http://127.0.0.1:7639", False),
         ("http://evil.example", False),

@@ -23,7 +23,7 @@ def options(folder: Path, **changes: object) -> WebOptions:
 
 
 async def serve_and_stop(
-    asked: WebOptions,
+    web_options: WebOptions,
     environ: dict[str, str],
     number: int = signal.SIGTERM,
     running: Callable[[], object] = lambda: None,
@@ -31,33 +31,35 @@ async def serve_and_stop(
     """Return the output, and the files with their modes while it ran; ``number`` is the signal.
     ``running`` is called while it runs.
     """
-    said: list[str] = []
+    lines: list[str] = []
     files: dict[str, int] = {}
-    words = 3 if asked.open_browser else 2
+    words = 3 if web_options.open_browser else 2
 
     def say(line: str) -> None:
-        said.append(line)
-        if len(said) == words:
-            files.update({it.name: it.lstat().st_mode & 0o777 for it in asked.folder.iterdir()})
+        lines.append(line)
+        if len(lines) == words:
+            files.update(
+                {it.name: it.lstat().st_mode & 0o777 for it in web_options.folder.iterdir()}
+            )
             running()
             os.kill(os.getpid(), number)
 
     async with asyncio.timeout(30):
-        await serve(asked, say, environ)
-    return said, files
+        await serve(web_options, say, environ)
+    return lines, files
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 async def test_the_link_is_printed_and_stored_privately(tmp_path: Path, number: int) -> None:
-    said, files = await serve_and_stop(options(tmp_path / "root"), {}, number)
-    assert said[0].startswith("http://127.0.0.1:")
+    lines, files = await serve_and_stop(options(tmp_path / "root"), {}, number)
+    assert lines[0].startswith("http://127.0.0.1:")
     assert files == {LINK_FILE: 0o600}
     assert not (tmp_path / "root" / LINK_FILE).exists()
 
 
 async def test_each_run_has_its_own_token(tmp_path: Path) -> None:
     runs = [await serve_and_stop(options(tmp_path), {}) for _ in range(2)]
-    assert len({said[0].partition("=")[2] for said, _ in runs}) == 2
+    assert len({lines[0].partition("=")[2] for lines, _ in runs}) == 2
 
 
 async def test_a_link_file_of_another_server_is_left_alone(tmp_path: Path) -> None:
@@ -89,12 +91,12 @@ async def test_a_browser_is_opened_with_a_file_not_the_link(
     """Command lines are readable by every user of the machine."""
     opened: list[str] = []
     monkeypatch.setattr("webbrowser.open", lambda link: opened.append(link) or True)
-    said, files = await serve_and_stop(options(tmp_path, open_browser=True), {"DISPLAY": ":0"})
+    lines, files = await serve_and_stop(options(tmp_path, open_browser=True), {"DISPLAY": ":0"})
     assert opened == [(tmp_path / OPEN_FILE).as_uri()]
     assert "token" not in opened[0]
     assert files[OPEN_FILE] == 0o600
     assert not (tmp_path / OPEN_FILE).exists()
-    assert said[-1] == "A browser was opened."
+    assert lines[-1] == "A browser was opened."
 
 
 async def test_without_a_desktop_no_browser_is_started(
@@ -102,20 +104,20 @@ async def test_without_a_desktop_no_browser_is_started(
 ) -> None:
     monkeypatch.setattr("sys.platform", "linux")
     monkeypatch.setattr("webbrowser.open", lambda link: pytest.fail("opened"))
-    said, _ = await serve_and_stop(options(tmp_path, open_browser=True), {"TERM": "xterm"})
-    assert "open the link yourself" in said[-1]
+    lines, _ = await serve_and_stop(options(tmp_path, open_browser=True), {"TERM": "xterm"})
+    assert "open the link yourself" in lines[-1]
 
 
 def test_each_tab_gets_the_options_of_the_command(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    asked: list[WebOptions] = []
-    monkeypatch.setattr("podtui.cli.web.run_web", lambda options, say: asked.append(options))
+    runs: list[WebOptions] = []
+    monkeypatch.setattr("podtui.cli.web.run_web", lambda options, say: runs.append(options))
     root, folder = tmp_path / "root", tmp_path / "pods"
     folder.mkdir()
     words = ["--root-dir", str(root), "web", "--engine", "memory", "--theme", "podtui-light"]
     assert cli.main([*words, "--readonly", "--port", "0", "--node-name", "n1", str(folder)]) == 0
-    (found,) = asked
+    (found,) = runs
     assert (found.host, found.port, found.folder) == ("127.0.0.1", 0, root)
     assert found.readonly
     assert found.title == "podtui n1"
@@ -123,7 +125,7 @@ def test_each_tab_gets_the_options_of_the_command(
         f"--root-dir={root}", f"--static-pod-path={folder}", "--engine=memory",
         "--node-name=n1", "--theme=podtui-light", "--readonly",
     } <= set(found.arguments)  # fmt: skip
-    # They are words that podtui takes, and they say the same again.
+    # podtui accepts these arguments, and parses them to the same options.
     again = cli.build_parser().parse_args(list(found.arguments))
     assert (again.theme, again.readOnly, again.engine) == ("podtui-light", "true", "memory")
 
@@ -145,23 +147,23 @@ users:
 def test_each_tab_uses_the_context_of_the_command(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    asked: list[WebOptions] = []
-    monkeypatch.setattr("podtui.cli.web.run_web", lambda options, say: asked.append(options))
+    runs: list[WebOptions] = []
+    monkeypatch.setattr("podtui.cli.web.run_web", lambda options, say: runs.append(options))
     monkeypatch.chdir(tmp_path)
     (tmp_path / "config").write_text(KUBECONFIG)
     words = ["--root-dir", str(tmp_path / "root"), "web", "--kubeconfig", "config"]
     assert cli.main([*words, "--context", "two", "-n", "x"]) == 0
-    (found,) = asked
+    (found,) = runs
     assert found.title == "podtui two"
     assert {"--context=two", f"--kubeconfig={tmp_path}/config", "--namespace=x"} <= set(
         found.arguments
     )
     assert "secret-token" not in str(found)
     assert "agent" not in capsys.readouterr().out
-    # What is wrong is said before anything is served.
+    # Errors are reported before the server starts.
     assert cli.main([*words, "--context", "three"]) != 0
     assert "three" in capsys.readouterr().err
-    assert len(asked) == 1
+    assert len(runs) == 1
 
 
 @pytest.mark.parametrize("port", ["x", "-1", "65536", "1.5", ""])

@@ -227,7 +227,7 @@ async def test_no_response_is_cached(served: Served) -> None:
         await served.inside(),
         await served.inside("static/page.mjs"),
         await served.get("/nothing"),
-        await served.inside("terminal"),  # asked for without an upgrade
+        await served.inside("terminal"),  # requested without an upgrade
     ):
         assert response.headers["Cache-Control"] == "no-store"
         assert "default-src 'none'" in response.headers["Content-Security-Policy"]

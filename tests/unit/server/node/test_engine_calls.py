@@ -17,10 +17,10 @@ CALL = EngineCall(serial=1, time="2026-01-01T00:00:00Z", line="docker pull a", v
 
 
 async def test_the_journal_is_read_whole_or_for_one_pod(tmp_path: Path) -> None:
-    asked: list[str] = []
+    requested: list[str] = []
 
     def calls(uid: str) -> tuple[EngineCall, ...]:
-        asked.append(uid)
+        requested.append(uid)
         return (CALL,)
 
     store = open_store(None, clock=SystemClock())
@@ -33,4 +33,4 @@ async def test_the_journal_is_read_whole_or_for_one_pod(tmp_path: Path) -> None:
         assert await client.engine_calls("u") == (CALL,)
         await client.close()
     await store.close()
-    assert asked == ["", "u"]
+    assert requested == ["", "u"]

@@ -48,13 +48,13 @@ NODE = NodeInsight(time=5.0, version="n1", times=(1.0,), cpu=(3.5,), memory=(7,)
 
 class FakeInsights:
     def __init__(self) -> None:
-        self.asked: list[InsightQuery] = []
+        self.queries: list[InsightQuery] = []
         self.begun = asyncio.Event()
         self.left = asyncio.Event()
         """Set when a waiting client disconnected."""
 
     async def insight(self, namespace: str, name: str, query: InsightQuery) -> PodInsight | None:
-        self.asked.append(query)
+        self.queries.append(query)
         if name == "later":
             self.begun.set()
             try:
@@ -72,8 +72,8 @@ class FakeInsights:
     async def run_probe(self, namespace: str, name: str, container: str, probe: str) -> ProbeRun:
         if probe != "Readiness":
             raise LookupError(f'container "{container}" has no {probe} probe under way')
-        said = f"{namespace}/{name}/{container}"
-        return ProbeRun(time="2026-01-01T00:00:00Z", verdict="failure", seconds=0.1, output=said)
+        output = f"{namespace}/{name}/{container}"
+        return ProbeRun(time="2026-01-01T00:00:00Z", verdict="failure", seconds=0.1, output=output)
 
 
 @pytest.fixture
@@ -108,7 +108,7 @@ async def test_a_known_version_is_not_sent_again(client: UnixClient) -> None:
 async def test_query_parameters_are_passed_on(client: UnixClient, insights: FakeInsights) -> None:
     query = InsightQuery(part=InsightPart.USAGE, span=900.0, seen="a b&c", wait=0.25)
     await client.insight("default", "web", query)
-    assert insights.asked == [query]
+    assert insights.queries == [query]
 
 
 async def test_a_disconnected_client_ends_the_wait(

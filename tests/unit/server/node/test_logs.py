@@ -184,7 +184,7 @@ async def test_a_client_that_does_not_read_does_not_delay_shutdown(
         _, writer = await asyncio.open_unix_connection(tmp_path / "s", limit=1024)
         writer.write(f"GET {LOG} HTTP/1.1\r\nHost: x\r\n\r\n".encode())
         await writer.drain()
-        while not served.kubelet.log_requests:  # noqa: ASYNC110 - nothing tells when it is asked
+        while not served.kubelet.log_requests:  # noqa: ASYNC110 - no event to wait for
             await asyncio.sleep(0.01)
     writer.close()
     assert served.kubelet.closed_logs == 1
@@ -209,4 +209,9 @@ async def test_gaps_are_reported_only_on_request(
     ):
         async with http.get(f"{LOG}?{query}") as response:
             assert await response.read() == body
-    assert [asked[-1].gaps for asked in logged.kubelet.log_requests] == [False, False, False, True]
+    assert [request[-1].gaps for request in logged.kubelet.log_requests] == [
+        False,
+        False,
+        False,
+        True,
+    ]

@@ -26,38 +26,40 @@ PLAN = Plan(
 
 
 @pytest.fixture
-async def asked(tmp_path: Path) -> AsyncIterator[tuple[UnixClient, list[tuple[str, bytes | None]]]]:
-    found: list[tuple[str, bytes | None]] = []
+async def planner(
+    tmp_path: Path,
+) -> AsyncIterator[tuple[UnixClient, list[tuple[str, bytes | None]]]]:
+    calls: list[tuple[str, bytes | None]] = []
 
     async def plan(name: str, data: bytes | None) -> Plan:
         if name.startswith("."):
             raise ValueError(f"{name} would not be read")
-        found.append((name, data))
+        calls.append((name, data))
         return PLAN
 
     store = open_store(None, clock=SystemClock())
     app = build_app(store, FakeKubelet(), version="0", extra_routes=PlanRoutes(plan).routes())
     async with serve_unix(app, tmp_path / "s"):
         client = UnixClient(tmp_path / "s")
-        yield client, found
+        yield client, calls
         await client.close()
     await store.close()
 
 
 async def test_the_plan_of_the_planner_is_returned(
-    asked: tuple[UnixClient, list[tuple[str, bytes | None]]],
+    planner: tuple[UnixClient, list[tuple[str, bytes | None]]],
 ) -> None:
-    client, found = asked
+    client, calls = planner
     assert await client.plan("web.yaml", b"kind: Pod") == PLAN
     assert await client.plan("a b%2F.yaml", b"") == PLAN
     assert await client.plan("web.yaml", None) == PLAN
-    assert found == [("web.yaml", b"kind: Pod"), ("a b%2F.yaml", b""), ("web.yaml", None)]
+    assert calls == [("web.yaml", b"kind: Pod"), ("a b%2F.yaml", b""), ("web.yaml", None)]
 
 
 async def test_an_ignored_file_name_is_a_bad_request(
-    asked: tuple[UnixClient, list[tuple[str, bytes | None]]],
+    planner: tuple[UnixClient, list[tuple[str, bytes | None]]],
 ) -> None:
-    client, _ = asked
+    client, _ = planner
     with pytest.raises(ApiError, match=r"\.x would not be read") as refused:
         await client.plan(".x", b"")
     assert refused.value.code == 400

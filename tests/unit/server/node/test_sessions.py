@@ -67,9 +67,9 @@ async def test_channels(http: aiohttp.ClientSession, protocol: str) -> None:
     async with http.ws_connect(path, protocols=(protocol,)) as socket:
         assert socket.protocol == protocol
         await socket.send_bytes(b"\xff\x00")
-        *said, last = await received(socket)
+        *messages, last = await received(socket)
         assert socket.close_code == 1000
-    assert said == [b"\x01out\n", b"\x02err\n"]
+    assert messages == [b"\x01out\n", b"\x02err\n"]
     assert last[0] == channels.ERROR
     assert json.loads(last[1:]) == {
         "status": "Failure",
@@ -85,9 +85,9 @@ async def test_unknown_messages_are_ignored(http: aiohttp.ClientSession) -> None
         for message in (b"", b"\x07?", b"\x04{", b"\x04{}", b"\xff", b"\xff\x04", b"\x00still"):
             await socket.send_bytes(message)
         await socket.send_bytes(b"\xff\x00")
-        said = await received(socket)
-    assert said[0] == b"\x01still"
-    assert json.loads(said[-1][1:])["status"] == "Success"
+        messages = await received(socket)
+    assert messages[0] == b"\x01still"
+    assert json.loads(messages[-1][1:])["status"] == "Success"
 
 
 async def test_only_requested_streams_are_opened(http: aiohttp.ClientSession) -> None:

@@ -30,11 +30,11 @@ class ScriptedSimulator:
     """Returns the same answer for every pod."""
 
     def __init__(self) -> None:
-        self.asked: list[Pod] = []
+        self.pods: list[Pod] = []
         self.answer: dict[str, Any] = {"admitted": True}
 
     async def __call__(self, pod: Pod) -> WhatIf:
-        self.asked.append(pod)
+        self.pods.append(pod)
         meta = ObjectMeta(name=pod.metadata.name, namespace=pod.metadata.namespace)
         return WhatIf(metadata=meta, **self.answer)
 
@@ -89,7 +89,7 @@ async def test_a_rejection_has_its_reasons(
     }
     whole = await post(http, ASK, MANIFEST, 200)
     assert (whole["kind"], whole["reason"]) == ("WhatIf", "NodePorts")
-    assert simulator.asked[0].metadata.name == "web-n1"
+    assert simulator.pods[0].metadata.name == "web-n1"
     assert whole["holders"][1] == {"port": 81, "protocol": "TCP", "process": "nginx", "pid": 12}
 
 
@@ -112,7 +112,7 @@ async def test_invalid_what_if_requests(
 ) -> None:
     answer = await post(http, path, body, code)
     assert words in answer["message"]
-    assert simulator.asked == []
+    assert simulator.pods == []
 
 
 async def test_missing_config_maps_are_ignored(
@@ -120,4 +120,4 @@ async def test_missing_config_maps_are_ignored(
 ) -> None:
     body = MANIFEST.replace('"busybox:1"', '"busybox:1", envFrom: [{configMapRef: {name: a}}]')
     await post(http, ASK, body, 200)
-    assert simulator.asked
+    assert simulator.pods

@@ -51,7 +51,7 @@ def config(**meta: Any) -> ConfigMap:
 
 
 @pytest.mark.parametrize(
-    ("item", "asked", "seconds", "gone"),
+    ("item", "requested", "seconds", "gone"),
     [
         (pod(), None, 30, False),
         (pod(), 5, 5, False),
@@ -65,9 +65,9 @@ def config(**meta: Any) -> ConfigMap:
     ],
 )
 def test_the_first_deletion_of_a_pod(
-    item: Pod, asked: int | None, seconds: int, gone: bool
+    item: Pod, requested: int | None, seconds: int, gone: bool
 ) -> None:
-    result, ends = deletion(PODS, item, asked, NOW)
+    result, ends = deletion(PODS, item, requested, NOW)
     assert (result.metadata.deletionGracePeriodSeconds, ends) == (seconds, gone)
     assert parse_time(result.metadata.deletionTimestamp) == NOW + timedelta(seconds=seconds)
     assert result.metadata.generation == 2
@@ -85,13 +85,13 @@ def test_the_first_deletion_of_a_pod(
     )
 )
 def test_a_grace_period_only_becomes_shorter(requests: list[tuple[int | None, int]]) -> None:
-    """Each request has its distance in seconds from the one before."""
+    """Each request is (grace period, seconds since the previous request)."""
     item, now = pod(), NOW
     first: datetime | None = None
-    for asked, later in requests:
+    for requested, later in requests:
         now += timedelta(seconds=later)
         before = item.metadata
-        item, gone = deletion(PODS, item, asked, now)
+        item, gone = deletion(PODS, item, requested, now)
         after = item.metadata
         assert gone == (after.deletionGracePeriodSeconds == 0)
         if first is None:

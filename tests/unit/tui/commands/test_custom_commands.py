@@ -325,18 +325,18 @@ async def test_the_process_group_is_killed_after_the_timeout(
 
 async def test_the_process_group_is_killed_on_cancellation() -> None:
     printed = bytearray()
-    said = asyncio.Event()
+    has_output = asyncio.Event()
 
     def take(piece: bytes) -> None:
         printed.extend(piece)
-        said.set()
+        has_output.set()
 
     async with asyncio.TaskGroup() as group:
         task = group.create_task(
             run_program(["sh", "-c", "sleep 300 & echo $$ $!; wait"], {}, take)
         )
         async with asyncio.timeout(30):
-            await said.wait()
+            await has_output.wait()
         task.cancel()
     assert len(printed.split()) == 2
     await all_gone(printed)
@@ -347,26 +347,26 @@ async def test_a_program_that_ignores_sigterm_is_killed(
 ) -> None:
     """When podtui ends, pending waits are cancelled a second time."""
     printed = bytearray()
-    said, requested = asyncio.Event(), asyncio.Event()
+    has_output, signalled = asyncio.Event(), asyncio.Event()
     kill = os.killpg
 
     def take(piece: bytes) -> None:
         printed.extend(piece)
-        said.set()
+        has_output.set()
 
     def note(group: int, order: int) -> None:
         kill(group, order)
-        requested.set()
+        signalled.set()
 
     monkeypatch.setattr(os, "killpg", note)
     script = "trap '' TERM; echo $$; while :; do sleep 1; done"
     async with asyncio.TaskGroup() as group:
         task = group.create_task(run_program(["sh", "-c", script], {}, take))
         async with asyncio.timeout(30):
-            await said.wait()
+            await has_output.wait()
             task.cancel()
-            await requested.wait()
-        assert is_there(int(printed)), "it was asked, and goes on"
+            await signalled.wait()
+        assert is_there(int(printed)), "it ignores SIGTERM"
         task.cancel()
     await all_gone(printed)
 

@@ -43,14 +43,14 @@ WAITING = ContainerState(waiting=ContainerStateWaiting(reason="ContainerCreating
 
 class Heard:
     def __init__(self) -> None:
-        self.said: list[str] = []
+        self.lines: list[str] = []
         self.states: list[str] = []
 
     def take_lines(self, source: int, lines: list[bytes]) -> None:
-        self.said += [line.decode().partition(" ")[2] for line in lines]
+        self.lines += [line.decode().partition(" ")[2] for line in lines]
 
     def take_remark(self, source: int, tag: int, text: str, stamp: int = 0) -> None:
-        self.said.append(f"{ {GAP: 'GAP', RULE: 'RULE'}[tag] } {text}")
+        self.lines.append(f"{ {GAP: 'GAP', RULE: 'RULE'}[tag] } {text}")
 
     def take_state(self, source: int, state: str, *, quiet: bool) -> None:
         self.states.append(state)
@@ -65,7 +65,7 @@ async def hear(script: Script, target: LogTarget, count: int) -> Heard:
     stream = LogStream(script, target, 0, heard, pod("web", status()))  # type: ignore[arg-type]
     task = asyncio.get_running_loop().create_task(stream.run())
     for _ in range(500):
-        if len(heard.said) >= count or task.done():
+        if len(heard.lines) >= count or task.done():
             break
         await asyncio.sleep(0.001)
     task.cancel()
@@ -94,7 +94,7 @@ async def test_a_broken_stream_is_reopened_without_repeating_a_line() -> None:
         ([line(1, "a"), line(2, "b"), line(3, "c")],),
     )
     heard = await hear(script, TARGET, 3)
-    assert heard.said == ["a", "b", "c"]
+    assert heard.lines == ["a", "b", "c"]
     assert "The agent does not respond: gone" in heard.states
     assert heard.states[-1] == ""
     first, second = script.queries
@@ -118,16 +118,16 @@ async def test_a_log_with_invalid_times_is_requested_again_completely() -> None:
     stamp = "0001-01-01T00:00:00+14:00"
     script = Script(([f"{stamp} a".encode()], AgentUnavailable("gone")), ([line(9, "b")],))
     heard = await hear(script, TARGET, 3)
-    assert heard.said[0] == "a"
-    assert heard.said[-1] == "b"
+    assert heard.lines[0] == "a"
+    assert heard.lines[-1] == "b"
     assert (script.queries[1].since_time, script.queries[1].since_seconds) == ("", None)
 
 
 async def test_a_stream_that_ends_before_its_container_is_reopened() -> None:
     script = Script(([line(1, "a")],), ([line(1, "a"), line(2, "b")],), ([line(3, "c")],))
     heard = await hear(script, TARGET, 4)
-    assert heard.said[:2] == ["a", "b"]
-    assert heard.said[-1] == "c"
+    assert heard.lines[:2] == ["a", "b"]
+    assert heard.lines[-1] == "c"
 
 
 async def test_the_log_of_a_terminated_container_is_requested_once() -> None:
@@ -147,8 +147,8 @@ async def test_the_log_of_a_terminated_container_is_requested_once() -> None:
 async def test_the_next_instance_continues_below_a_separator(first: bool, vanished: bool) -> None:
     """Only if lines of the previous instance are shown; otherwise nothing is missing."""
     before = [line(1, "a")] if first else []
-    asked = [()] if vanished else []
-    script, heard = Script((before,), *asked, ([line(40, "b")],)), Heard()
+    batches = [()] if vanished else []
+    script, heard = Script((before,), *batches, ([line(40, "b")],)), Heard()
     over = pod("web", status(state=ended(2, seconds=1)))
     stream = LogStream(script, TARGET, 0, heard, over)  # type: ignore[arg-type]
     task = asyncio.get_running_loop().create_task(stream.run())
@@ -157,18 +157,18 @@ async def test_the_next_instance_continues_below_a_separator(first: bool, vanish
         stream.publish(pod("web", structs.replace(status(), containerID="", state=WAITING)))
         await asyncio.sleep(0.01)
     stream.publish(pod("web", status(restarts=1, last=ended(2, seconds=1))))
-    await until(lambda: heard.said[-1:] == ["b"])
+    await until(lambda: heard.lines[-1:] == ["b"])
     task.cancel()
     await asyncio.gather(task, return_exceptions=True)
-    rules = [said for said in heard.said if said.startswith("RULE app ended with exit code 2")]
+    rules = [text for text in heard.lines if text.startswith("RULE app ended with exit code 2")]
     assert len(rules) == first
-    assert heard.said == [*(["a"] * first), *rules, "b"]
+    assert heard.lines == [*(["a"] * first), *rules, "b"]
 
 
 async def test_lines_lost_before_a_reconnect_are_a_gap() -> None:
     script = Script(([line(1, "a")], ApiError(500, "InternalError", "broken")), ([line(40, "z")],))
     heard = await hear(script, TARGET, 3)
-    assert heard.said == [
+    assert heard.lines == [
         "a",
         f"GAP … lines between 12:00:01.000 and 12:00:40.000 are not shown: {CUT}",
         "z",
@@ -179,7 +179,7 @@ async def test_the_range_is_requested_until_a_line_arrives() -> None:
     target = LogTarget("uid-web", "default", "web-n1", "app", range=RANGES[2])
     script = Script((ApiError(400, "BadRequest", "waiting"),), ([line(1, "a")],))
     heard = await hear(script, target, 1)
-    assert heard.said == ["a"]
+    assert heard.lines == ["a"]
     assert [query.since_seconds for query in script.queries] == [300, 300]
 
 
@@ -189,15 +189,15 @@ async def test_the_previous_log_ends() -> None:
     heard = Heard()
     old = pod("web", status(restarts=1, last=ended(2, seconds=1)))
     await LogStream(script, target, 0, heard, old).run()  # type: ignore[arg-type]
-    assert heard.said[0].startswith("RULE app, the first instance")
-    assert heard.said[1] == "a"
-    assert heard.said[2].startswith("RULE app ended with exit code 2 (Error), restart 1")
+    assert heard.lines[0].startswith("RULE app, the first instance")
+    assert heard.lines[1] == "a"
+    assert heard.lines[2].startswith("RULE app ended with exit code 2 (Error), restart 1")
     assert script.queries[0].previous
     assert not script.queries[0].follow
 
 
 GONE = b"podtui-log-gap Older lines \x1b[2Jare gone"
-SAID = "GAP ▲ Older lines are gone"
+GAP_LINE = "GAP ▲ Older lines are gone"
 
 
 @pytest.mark.parametrize(
@@ -212,7 +212,7 @@ async def test_gaps_reported_by_the_agent_appear_in_place(
 ) -> None:
     script = Script(batches)
     heard = await hear(script, TARGET, 5)
-    assert heard.said == [SAID, "a", "b", SAID, "c"]
+    assert heard.lines == [GAP_LINE, "a", "b", GAP_LINE, "c"]
     assert script.queries[0].gaps
 
 
@@ -223,8 +223,8 @@ async def test_a_gap_before_shown_lines_is_not_reported_again() -> None:
         ([GONE, line(5, "e")],),
     )
     heard = await hear(script, TARGET, 6)
-    assert heard.said == [
-        SAID, "a", "b", "c",
+    assert heard.lines == [
+        GAP_LINE, "a", "b", "c",
         f"GAP … lines between 12:00:03.000 and 12:00:05.000 are not shown: {CUT}", "e",
     ]  # fmt: skip
 

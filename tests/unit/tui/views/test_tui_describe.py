@@ -60,15 +60,15 @@ def described(pod: Pod, width: int = 100) -> list[Line]:
 
 
 def test_a_container_is_described_completely() -> None:
-    said = text_of(described(web()))
+    output = text_of(described(web()))
     for words in ("nginx:1 · always pulled", "http 80/TCP ← host 8080", "/d ← data/a (read-only)",
                   "user 1000, read-only root, +NET_ADMIN, -ALL"):  # fmt: skip
-        assert words in said
+        assert words in output
 
 
 def test_variables_are_shown_by_name_and_source_without_values() -> None:
-    said = env_text(web().spec.containers[0])
-    assert said == "PASSWORD, TOKEN ← secret keys/t, IP ← status.podIP, C_* ← configMap conf"
+    output = env_text(web().spec.containers[0])
+    assert output == "PASSWORD, TOKEN ← secret keys/t, IP ← status.podIP, C_* ← configMap conf"
     assert "hunter2" not in text_of(described(web()))
 
 

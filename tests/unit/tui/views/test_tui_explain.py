@@ -31,8 +31,8 @@ def test_the_field_of_a_line(line: int, path: str) -> None:
 
 @pytest.mark.parametrize("width", [44, 76, 116])
 def test_lines_fit_and_are_complete(width: int) -> None:
-    said = explain("spec.containers.ports.hostPort")
-    lines = explanation_lines(said, width)
+    explanation = explain("spec.containers.ports.hostPort")
+    lines = explanation_lines(explanation, width)
     assert all(line_width(line) <= max(width, 40) for line in lines)
     text = " ".join("".join(span.text for span in line) for line in lines)
     for words in ("Supported", "integer", "Rules", "templates/service.yaml"):

@@ -171,13 +171,13 @@ def test_what_if_input_is_not_a_file(typed: str, wish: bool) -> None:
 def test_the_overview_shows_each_resource_completely(width: int, height: int) -> None:
     lines = overview_lines(node(), GAUGES, 1, now(), width, height)
     assert max(map(line_width, lines)) <= width
-    said = [" ".join(text(line).split()) for line in lines]
-    assert said[0] == "CAPACITY ALLOCATABLE REQUESTED LIMITS USED"
-    assert "cpu 4 3.8 0.65 17% - 0.41 11%" in said
-    assert "memory 8Gi 7.5Gi 800Mi 10% 512Mi 7% 2.2Gi 30%" in said
-    assert "pods 110 110 7 6% - -" in said
-    assert "✖ 1 pod was rejected 5: details" in said
-    assert "Engine docker 20.10.24" in said
+    rows = [" ".join(text(line).split()) for line in lines]
+    assert rows[0] == "CAPACITY ALLOCATABLE REQUESTED LIMITS USED"
+    assert "cpu 4 3.8 0.65 17% - 0.41 11%" in rows
+    assert "memory 8Gi 7.5Gi 800Mi 10% 512Mi 7% 2.2Gi 30%" in rows
+    assert "pods 110 110 7 6% - -" in rows
+    assert "✖ 1 pod was rejected 5: details" in rows
+    assert "Engine docker 20.10.24" in rows
 
 
 def test_high_usage_is_marked_besides_its_colour() -> None:
@@ -199,10 +199,10 @@ def test_conditions_with_their_age_and_the_eviction_order() -> None:
     under = structs.replace(
         base, metadata=meta, status=structs.replace(base.status, conditions=conditions)
     )
-    said = "\n".join(map(text, condition_lines(under, now(), 120)))
-    assert "✖ MemoryPressure  True    for 5m      KubeletHasInsufficientMemory" in said
-    assert "✔ Ready" in said
-    assert "▲ default/web-n1 would be evicted first" in said
+    output = "\n".join(map(text, condition_lines(under, now(), 120)))
+    assert "✖ MemoryPressure  True    for 5m      KubeletHasInsufficientMemory" in output
+    assert "✔ Ready" in output
+    assert "▲ default/web-n1 would be evicted first" in output
     assert "✖ Ready" in "\n".join(map(text, condition_lines(node(ready=False), now(), 120)))
 
 
@@ -276,16 +276,16 @@ def test_the_verdict_in_a_line(fields: dict[str, object], words: str) -> None:
 
 @pytest.mark.parametrize("width", [60, 74, 190])
 def test_a_refusal_in_full(width: int) -> None:
-    said = verdict(
+    lines = verdict(
         width, admitted=False, reason="R", message="In the kubelet's words. " * 5, replaces=True,
         lacks=(LACK,), holders=(HOLDER, PROGRAM), leave=(LEAVER,), remarks=("No pod is ended.",),
     )  # fmt: skip
-    whole = " ".join(said)
-    assert "cpu 4 3.15 3.8 0.85" in said
-    assert "8080/TCP web-n1 pod" in said
+    whole = " ".join(lines)
+    assert "cpu 4 3.15 3.8 0.85" in lines
+    assert "8080/TCP web-n1 pod" in lines
     assert "127.0.0.1:53/UDP dnsmasq (pid 612) outside podtui" in whole
-    assert "✖ other/web-n1 frees cpu 0.5, port 8080" in said
-    assert "▸ No pod is ended." in said
+    assert "✖ other/web-n1 frees cpu 0.5, port 8080" in lines
+    assert "▸ No pod is ended." in lines
 
 
 # --- questions

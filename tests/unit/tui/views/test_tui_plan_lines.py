@@ -72,8 +72,8 @@ def test_each_outcome_has_a_message(of: PodPlan, first: str) -> None:
 
 
 def test_a_rejection_by_the_node_is_shown_below() -> None:
-    said = texts(plan(pod(PlanOutcome.NEW, rejection="OutOfcpu: too much")))
-    assert said == ["+ web is new.", "  ✗ this node would not admit it: OutOfcpu: too much"]
+    lines = texts(plan(pod(PlanOutcome.NEW, rejection="OutOfcpu: too much")))
+    assert lines == ["+ web is new.", "  ✗ this node would not admit it: OutOfcpu: too much"]
 
 
 def test_with_a_fixed_uid_effects_follow_their_fields() -> None:
@@ -89,9 +89,9 @@ def test_an_invalid_text_is_reported_first_with_line_and_column() -> None:
                        message='unknown field "imago"', line=9, column=7,
                        field="spec.containers[0].imago", fix="image")  # fmt: skip
     hint = Diagnostic(severity=Severity.WARNING, path="/m/web.yaml", code="X", message="hm")
-    said = texts(plan(pod(PlanOutcome.UNCHANGED), usable=False, state=ManifestState.LAST_GOOD,
+    lines = texts(plan(pod(PlanOutcome.UNCHANGED), usable=False, state=ManifestState.LAST_GOOD,
                       diagnostics=(hint, wrong)))  # fmt: skip
-    assert said == [
+    assert lines == [
         "✗ This manifest is invalid; the previous version keeps running.",
         '  ✗ unknown field "imago" → image  line 9:7  spec.containers[0].imago',
         "",
@@ -102,8 +102,8 @@ def test_an_invalid_text_is_reported_first_with_line_and_column() -> None:
 
 
 def test_a_duplicate_names_the_other_file() -> None:
-    said = texts(plan(usable=False, state=ManifestState.DUPLICATE, message="given by a.yaml too"))
-    assert said[0] == "✗ This file would be ignored: given by a.yaml too"
+    lines = texts(plan(usable=False, state=ManifestState.DUPLICATE, message="given by a.yaml too"))
+    assert lines[0] == "✗ This file would be ignored: given by a.yaml too"
 
 
 def test_config_maps_are_listed_beside_pods() -> None:
@@ -129,10 +129,10 @@ def test_an_empty_plan_says_so() -> None:
 def test_outside_text_is_stripped_and_limited() -> None:
     evil = FieldChange(field="spec.\x1b[31m", old="\x1b]0;x\x07", new="\u202eabc")
     many = plan(pod(PlanOutcome.REPLACED, evil, *[IMAGE] * 100))
-    said = texts(many)
-    assert all(line.isprintable() for line in said)
-    assert len(said) == 2 + MOST
-    assert said[-1] == "  … 61 more fields"
+    lines = texts(many)
+    assert all(line.isprintable() for line in lines)
+    assert len(lines) == 2 + MOST
+    assert lines[-1] == "  … 61 more fields"
 
 
 def test_only_terminations_are_disruptive() -> None:

@@ -44,18 +44,18 @@ def shown(*reports: ProbeReport, width: int = 100, **more: object) -> str:
 
 
 def test_a_probe_shows_its_action_next_run_and_last_result() -> None:
-    said = shown(report())
+    output = shown(report())
     for words in ("▸ ✖ fails", "app readiness", "exec check me, every 7s", "in 4s",
                   "2 failures in a row, threshold 3", "✔▲?✖", "✖ failure in 250ms, 3s ago",
                   "no\n", "route"):  # fmt: skip
-        assert words in said
+        assert words in output
 
 
 def test_a_manual_run_is_shown_beside_the_kubelets() -> None:
     answers = {("app", "Readiness"): run("success")}
-    said = shown(report(), answers=answers)
-    assert "asked ✔ success" in said
-    assert "manual run; the result does not count" in said
+    output = shown(report(), answers=answers)
+    assert "asked ✔ success" in output
+    assert "manual run; the result does not count" in output
 
 
 @pytest.mark.parametrize(

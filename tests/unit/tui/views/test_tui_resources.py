@@ -116,22 +116,22 @@ def test_a_container_is_shown_with_its_requests_and_limits() -> None:
     web = pod("web", status("app"),
               requests={"cpu": "10m", "memory": "32Mi", "ephemeral-storage": "8Mi"},
               limits={"cpu": "25m", "memory": "4Gi", "ephemeral-storage": "16Mi"})  # fmt: skip
-    said = shown(used(web, series("app")), 330, 40)
-    assert "cpu 20m now · 20m peak · request 10m · limit 25m" in said
-    assert "mem 59Mi now · 59Mi peak · request 32Mi · limit 4Gi↑" in said
-    assert "disk 12Mi now · 12Mi peak · request 8Mi · limit 16Mi" in said
-    assert "━━━━" in said
-    assert "╌╌╌" in said
+    output = shown(used(web, series("app")), 330, 40)
+    assert "cpu 20m now · 20m peak · request 10m · limit 25m" in output
+    assert "mem 59Mi now · 59Mi peak · request 32Mi · limit 4Gi↑" in output
+    assert "disk 12Mi now · 12Mi peak · request 8Mi · limit 16Mi" in output
+    assert "━━━━" in output
+    assert "╌╌╌" in output
 
 
 def test_disk_and_network_are_shown_in_bytes_per_second() -> None:
-    said = shown(used(pod("web", status("app")), series("app")), 330, 40)
-    assert "read 2KiB/s now · 2KiB/s peak" in said
-    assert "write 3MiB/s now" in said
-    assert "in 20KiB/s now" in said
-    assert "out 600B/s now" in said
-    assert "no request" in said
-    assert said.count("no limit") == 2, "only cpu and memory have them as a rule"
+    output = shown(used(pod("web", status("app")), series("app")), 330, 40)
+    assert "read 2KiB/s now · 2KiB/s peak" in output
+    assert "write 3MiB/s now" in output
+    assert "in 20KiB/s now" in output
+    assert "out 600B/s now" in output
+    assert "no request" in output
+    assert output.count("no limit") == 2, "only cpu and memory have them as a rule"
 
 
 @pytest.mark.parametrize(
@@ -169,17 +169,17 @@ def test_unavailable_figures_are_reported_once_with_the_reason() -> None:
     why = {"disk": "the disk is not counted", "network": "the node's network"}
     bare = structs.replace(series("app"), read=(None,) * 60, written=(None,) * 60)
     of = used(pod("web", status("app")), bare, network=NetworkSeries(), unmeasured=why)
-    said = shown(of, 100, 30)
-    assert "read, write not measured: the disk is not counted" in said
-    assert "in, out not measured: the node's network" in said
-    assert "┤" in said
+    output = shown(of, 100, 30)
+    assert "read, write not measured: the disk is not counted" in output
+    assert "in, out not measured: the node's network" in output
+    assert "┤" in output
 
 
 def test_constant_zero_takes_one_line() -> None:
     calm = structs.replace(series("app"), read=(0.0,) * 60, written=(None, *(0.0,) * 59))
-    said = shown(used(pod("web", status("app")), calm), 100, 30)
-    assert "read, write 0B/s constantly" in said
-    assert "in 20KiB/s" in said
+    output = shown(used(pod("web", status("app")), calm), 100, 30)
+    assert "read, write 0B/s constantly" in output
+    assert "in 20KiB/s" in output
 
 
 def test_a_container_at_its_limit_has_a_mark() -> None:
@@ -191,9 +191,9 @@ def test_a_container_at_its_limit_has_a_mark() -> None:
 
 def test_without_figures_their_time_is_announced() -> None:
     web = pod("web", status("app"), status("side"))
-    said = shown(Used(web), 80, 20)
-    assert "No measurements of this pod in the last 1h" in said
-    assert "ten seconds after" in said
+    output = shown(Used(web), 80, 20)
+    assert "No measurements of this pod in the last 1h" in output
+    assert "ten seconds after" in output
     assert "not running" in shown(used(web, series("app")), 80, 20)
 
 

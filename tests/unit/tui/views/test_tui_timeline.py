@@ -161,9 +161,9 @@ def test_no_line_is_wider_than_the_screen(width: int, now: float) -> None:
 )
 def test_title_of_a_start(number: int, days: int, words: str) -> None:
     found = waterfall(USUAL, None, BASE + 60 + 86400 * days)
-    said = text_of(waterfall_lines(found, 140, number=number, of=4)).splitlines()[0]
+    line = text_of(waterfall_lines(found, 140, number=number, of=4)).splitlines()[0]
     when = datetime.fromtimestamp(found.began, UTC).astimezone()
-    assert f"{words}{when:%H:%M:%S}" in said
+    assert f"{words}{when:%H:%M:%S}" in line
 
 
 def test_every_bar_has_the_position_of_its_step() -> None:

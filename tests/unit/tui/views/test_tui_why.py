@@ -32,7 +32,7 @@ from podtui.why.trial import Trial
 
 LIMIT = "spec.containers[0].resources.limits.memory"
 FIX = Fix("Double it", (Edit(11, 17, "16Mi", "32Mi"),), "A note.")
-SAID = Diagnosis(
+DIAGNOSIS = Diagnosis(
     cause="OutOfMemory",
     health=Health.FAILING,
     title="app was killed for its memory.",
@@ -52,8 +52,8 @@ SAID = Diagnosis(
 )
 
 
-def view(said: Diagnosis = SAID, **more: object) -> WhyView:
-    return WhyView(said, oom_killed_manifest(), NOW.timestamp(), **more)  # type: ignore[arg-type]
+def view(diagnosis: Diagnosis = DIAGNOSIS, **more: object) -> WhyView:
+    return WhyView(diagnosis, oom_killed_manifest(), NOW.timestamp(), **more)  # type: ignore[arg-type]
 
 
 # --- lines
@@ -91,7 +91,7 @@ def test_cause_and_fix_are_visible_at_every_size(width: int, height: int) -> Non
 def test_outside_text_draws_no_control_sequences() -> None:
     evil = Evidence("log", "\x1b[2Jgone\x07")
     lines = texts(
-        why_lines(view(dataclasses.replace(SAID, evidence=(evil,), title="a\x1b[31mb")), 80)
+        why_lines(view(dataclasses.replace(DIAGNOSIS, evidence=(evil,), title="a\x1b[31mb")), 80)
     )
     assert not any("\x1b" in line or "\x07" in line for line in lines)
 
@@ -102,7 +102,7 @@ def test_a_read_only_session_cannot_apply_fixes() -> None:
 
 def test_withheld_text_is_not_drawn() -> None:
     bare = oom_killed_manifest(text="")
-    lines = texts(why_lines(WhyView(SAID, bare, 0.0), 80))
+    lines = texts(why_lines(WhyView(DIAGNOSIS, bare, 0.0), 80))
     assert "  The text may contain a Secret and is not shown." in lines
 
 
@@ -169,7 +169,7 @@ APPLIED = Applied(CHANGE, Trial("OutOfMemory", "app", "uid-hungry", "docker://ol
 
 
 @pytest.mark.parametrize(
-    ("text", "uid", "said", "words"),
+    ("text", "uid", "found", "words"),
     [
         (
             HUNGRY,
@@ -185,9 +185,9 @@ APPLIED = Applied(CHANGE, Trial("OutOfMemory", "app", "uid-hungry", "docker://ol
     ],
 )
 def test_an_applied_fix_is_followed(
-    text: str, uid: str, said: tuple[Health, str], words: str
+    text: str, uid: str, found: tuple[Health, str], words: str
 ) -> None:
-    diagnosis = Diagnosis(cause=said[1], health=said[0], title="x", container="app")
+    diagnosis = Diagnosis(cause=found[1], health=found[0], title="x", container="app")
     pod = oom_killed_pod("uid-new", well=True)
     facts = facts_of(model_of(pod), pod, NOW.timestamp())
     found = outcome(
@@ -199,9 +199,9 @@ def test_an_applied_fix_is_followed(
 
 
 def test_the_scene_matches_the_rules() -> None:
-    said = diagnose(
+    diagnosis = diagnose(
         facts_of(
             model_of(oom_killed_pod(), oom_killed_manifest()), oom_killed_pod(), NOW.timestamp()
         )
     )
-    assert (said.cause, said.field, said.place) == ("OutOfMemory", LIMIT, (11, 9))
+    assert (diagnosis.cause, diagnosis.field, diagnosis.place) == ("OutOfMemory", LIMIT, (11, 9))
