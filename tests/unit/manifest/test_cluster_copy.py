@@ -96,11 +96,11 @@ def test_a_cluster_copy_gets_one_finding_that_removes_cluster_fields() -> None:
 
 
 def test_under_strict_the_kubelets_errors_are_kept() -> None:
-    said = found(COPY, strict=True)
-    errors = [d.message for d in said if d.severity is Severity.ERROR]
+    diagnostics = found(COPY, strict=True)
+    errors = [d.message for d in diagnostics if d.severity is Severity.ERROR]
     assert errors[0] == "Forbidden: static pods may not reference serviceaccounts"
     assert len(errors) == 3
-    assert [d.severity for d in said if d.code == "ClusterCopy"] == [Severity.WARNING]
+    assert [d.severity for d in diagnostics if d.code == "ClusterCopy"] == [Severity.WARNING]
 
 
 @pytest.mark.parametrize(
@@ -130,5 +130,5 @@ spec:
   nodeName: cp1
   containers: [{name: a, image: b}]
 """
-    said = {d.field: d.fix for d in found(text)}
-    assert said["metadata.name"] == 'a valid name: "web"'
+    fixes = {d.field: d.fix for d in found(text)}
+    assert fixes["metadata.name"] == 'a valid name: "web"'

@@ -412,22 +412,22 @@ def test_a_dangling_reference_lists_the_existing_objects() -> None:
     state = FolderState(strict=False, previous={})
     enter(state, "pod", pod_text("q", extra=KEYED))
 
-    def said() -> list[tuple[str, str]]:
+    def messages() -> list[tuple[str, str]]:
         found = state.folder("1").manifests["pod"].status.diagnostics
         return [(d.message, d.fix) for d in found if d.code != "NotPortable"]
 
     def config(name: str, key: str) -> str:
         return f"apiVersion: v1\nkind: ConfigMap\nmetadata: {{name: {name}}}\ndata: {{{key}: x}}\n"
 
-    ((message, fix),) = said()
+    ((message, fix),) = messages()
     assert message == 'there is no ConfigMap "m"; the folder has none'
     assert fix.startswith("put that ConfigMap or Secret into the folder")
     enter(state, "other", config("M-", "A"))
     enter(state, "other", config("mm", "A"))
-    assert said() == [('there is no ConfigMap "m"; the folder has "mm"', 'did you mean "mm"?')]
+    assert messages() == [('there is no ConfigMap "m"; the folder has "mm"', 'did you mean "mm"?')]
     enter(state, "c", config("m", "a"))
-    assert said() == [('there is no key "A"; the ConfigMap m has "a"', 'did you mean "a"?')]
+    assert messages() == [('there is no key "A"; the ConfigMap m has "a"', 'did you mean "a"?')]
     enter(state, "c", config("m", "A"))
-    assert said() == []
+    assert messages() == []
     state.forget("c")
-    assert said()[0][0] == 'there is no ConfigMap "m"; the folder has "mm"'
+    assert messages()[0][0] == 'there is no ConfigMap "m"; the folder has "mm"'

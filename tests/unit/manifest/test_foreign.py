@@ -150,10 +150,10 @@ def test_a_shell_placeholder_is_reported() -> None:
 
 
 def test_under_strict_messages_are_kept_with_correct_advice() -> None:
-    said = diagnostics(COMPOSE, strict=True)
-    assert said[0].message == "Required value"
-    assert "Docker Compose" in said[0].fix
-    assert not any(d.fix for d in said[1:])
+    results = diagnostics(COMPOSE, strict=True)
+    assert results[0].message == "Required value"
+    assert "Docker Compose" in results[0].fix
+    assert not any(d.fix for d in results[1:])
 
 
 def test_a_misspelt_kind_beside_a_config_map_is_an_error() -> None:

@@ -1,5 +1,5 @@
-"""The results of manifests that a real kubelet was given: the same under ``kubeletStrict``, and
-by default as in `docs/departures.md`."""
+"""Manifests recorded with a real kubelet: the same results under ``kubeletStrict``, and by default
+the differences of `docs/departures.md`."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def made(result: ReadResult) -> list[str]:
     return [item.metadata.name for item in (*result.pods, *result.objects)]
 
 
-def said(case: str) -> str:
+def refusal(case: str) -> str:
     """Return the kubelet's reason for not creating a pod."""
     return (GOLDEN / case / "refusal.txt").read_text().strip()
 
@@ -70,9 +70,9 @@ def test_pods_that_the_kubelet_refused(case: str, place: tuple[int, int], strict
     if case == "subpath-missing-vol" and not strict:
         assert found.message == 'there is no volume "nope"; the Pod has none'
         return
-    # What the kubelet says is the field and our message, or what our message ends with.
+    # The kubelet's reason ends with our message, which may start with "Forbidden: " in addition.
     words = found.message.removeprefix("Forbidden: ")
-    assert said(case).endswith(words)
+    assert refusal(case).endswith(words)
 
 
 @pytest.mark.parametrize("strict", [False, True])
@@ -92,7 +92,7 @@ def test_files_that_the_kubelet_could_not_parse(
     assert not ran(case)
 
 
-def test_a_config_map_is_no_pod_to_the_kubelet() -> None:
+def test_a_config_map_is_not_a_pod_for_the_kubelet() -> None:
     assert not ran("not-a-pod")
     result = read("not-a-pod", strict=True)
     assert (made(result), code_and_place(result)) == ([], [("FieldValueNotSupported", 2, 7)])

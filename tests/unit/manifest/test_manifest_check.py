@@ -32,9 +32,9 @@ def test_text_output_has_position_line_caret_and_fix(folder: Path) -> None:
 def test_the_caret_is_below_its_column_for_any_characters(tmp_path: Path) -> None:
     text = "metadata: {annotations: {界面: e\u0301}, nmae: web}\n"
     (tmp_path / "a.yaml").write_text(f"apiVersion: v1\nkind: Pod\n{text}spec: {{}}\n")
-    said = render_text(check_paths([tmp_path / "a.yaml"], node_name=NODE)).splitlines()
-    at = next(at for at, row in enumerate(said) if "unknown field" in row)
-    shown, caret = said[at + 1 : at + 3]
+    lines = render_text(check_paths([tmp_path / "a.yaml"], node_name=NODE)).splitlines()
+    at = next(at for at, row in enumerate(lines) if "unknown field" in row)
+    shown, caret = lines[at + 1 : at + 3]
     assert cell_len(caret.partition("^")[0]) == cell_len(shown.partition("nmae")[0])
 
 
@@ -58,12 +58,12 @@ def test_folders_are_expanded_once_and_not_entered(folder: Path) -> None:
     assert text.endswith("3 files, 0 errors, 0 warnings\n")
 
 
-def test_results_keep_the_order_asked_for(folder: Path) -> None:
+def test_results_keep_the_requested_order(folder: Path) -> None:
     for name in "ab":
         (folder / f"{name}.yaml").write_text(pod_text(name))
-    asked = [folder / "b.yaml", folder / "nope", folder / "a.yaml"]
-    checks = check_paths(asked, node_name=NODE)
-    assert [c.path for c in checks] == [str(p) for p in asked]
+    requested = [folder / "b.yaml", folder / "nope", folder / "a.yaml"]
+    checks = check_paths(requested, node_name=NODE)
+    assert [c.path for c in checks] == [str(p) for p in requested]
     assert [c.errors for c in checks] == [0, 1, 0]
     assert checks[1].diagnostics[0].message == "No such file or directory"
 

@@ -28,7 +28,7 @@ def in_spec(line: str) -> Diagnostic:
     return only(pod_text(extra=f"  {line}\n"))
 
 
-def test_restart_policy_under_metadata_says_where_it_belongs() -> None:
+def test_restart_policy_under_metadata_names_its_correct_place() -> None:
     found = only(pod_text().replace("  name: web\n", "  name: web\n  restartPolicy: Never\n"))
     assert (found.line, found.column, found.field) == (5, 3, "metadata.restartPolicy")
     assert found.code == "UnknownField"

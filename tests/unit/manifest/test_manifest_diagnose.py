@@ -1,4 +1,4 @@
-"""From bytes to a pod or its errors: validation, static rules, ConfigMaps and Secrets."""
+"""Reading a pod or its errors from bytes: validation, static rules, ConfigMaps and Secrets."""
 
 from __future__ import annotations
 
@@ -152,8 +152,8 @@ def test_control_sequences_never_reach_a_message() -> None:
     for text in texts:
         result = read(text)
         assert result.invalid
-        for said in result.diagnostics:
-            assert (said.message + said.field + said.fix).isprintable(), said
+        for one in result.diagnostics:
+            assert (one.message + one.field + one.fix).isprintable(), one
 
 
 def test_an_internal_error_becomes_a_diagnostic(

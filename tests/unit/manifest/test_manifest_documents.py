@@ -1,4 +1,4 @@
-"""Which documents of a file are read, and the rules of ConfigMaps and Secrets (departure 7)."""
+"""Selection of the documents in a file, and the rules of ConfigMaps and Secrets (departure 7)."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def encoded(data: bytes) -> str:
     return base64.b64encode(data).decode()
 
 
-# --- which documents
+# --- selection
 
 
 def test_a_config_map_beside_its_pod() -> None:
@@ -136,7 +136,7 @@ def test_case_18_of_two_documents_the_first_pod_runs(strict: bool) -> None:
     ]
 
 
-# --- as a kubelet reads them
+# --- kubeletStrict
 
 
 @pytest.mark.parametrize(

@@ -115,7 +115,7 @@ def test_volumes_are_not_relabelled_either_way() -> None:
             "has no effect: volumes are not given SELinux labels here",
         )
     ]
-    # It waits for a feature gate that is off.
+    # It requires a feature gate that is off.
     (message,) = refused(read(securityContext={"seLinuxChangePolicy": "MountOption"}))
     assert 'Unsupported value: "MountOption"' in message
 
@@ -172,14 +172,14 @@ def test_a_dangling_volume_or_port_reference_lists_the_existing_ones() -> None:
         "  volumes: [{name: data, emptyDir: {}}, {name: tmp, emptyDir: {}}]\n"
     )
 
-    def said(*, strict: bool) -> list[tuple[str, str]]:
+    def messages(*, strict: bool) -> list[tuple[str, str]]:
         data = pod_text(extra=extra).encode()
         found = read_manifest("/m/web.yaml", data, node_name=NODE, strict=strict).diagnostics
         return [(d.message, d.fix) for d in found]
 
     port = ('there is no port "htpt"; the container c has "http"', 'did you mean "http"?')
-    assert said(strict=False) == [
+    assert messages(strict=False) == [
         port,
         ('there is no volume "date"; the Pod has "data", "tmp"', 'did you mean "data"?'),
     ]
-    assert said(strict=True) == [port, ('Not found: "date"', 'did you mean "data"?')]
+    assert messages(strict=True) == [port, ('Not found: "date"', 'did you mean "data"?')]

@@ -1,4 +1,4 @@
-"""The folder over time: acceptance cases of the source, editors' habits, and the departures."""
+"""Changes of the folder: acceptance cases, ways in which editors write files, departures."""
 
 # ruff: noqa: ASYNC240 - the tests are the ones that write the files
 
@@ -29,7 +29,7 @@ BROKEN = "kind: ["
 
 @pytest.fixture(autouse=True)
 def quick_scans(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Poll more often than each second for changes without an event."""
+    """Poll more than once per second for changes without an event."""
     monkeypatch.setattr(folder_module, "POLL_SECONDS", 0.1)
 
 
@@ -532,9 +532,9 @@ async def test_only_the_changed_file_is_examined(
 ) -> None:
     for i in range(20):
         put(folder / f"p{i}.yaml", pod_text(f"p{i}"))
-        os.utime(folder / f"p{i}.yaml", (1, 1))  # what is fresh is read twice
+        os.utime(folder / f"p{i}.yaml", (1, 1))  # recently changed files are read twice
     listings = Listings(monkeypatch)
-    # On a busy machine a poll can come before the watch's own word, and then lists everything.
+    # On a busy machine a poll can precede the event of the watch, and then lists everything.
     monkeypatch.setattr(folder_module, "POLL_SECONDS", 600.0)
     async with watch(folder, full_list_seconds=600.0) as watched:
         begun = listings.full

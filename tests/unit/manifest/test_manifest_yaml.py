@@ -20,7 +20,7 @@ from podtui.manifest.document import (
 from podtui.manifest.reader import read_document, read_documents
 from podtui.manifest.scalars import number_text, resolve
 
-# Left is what was written, right what kubectl 1.32 printed for it.
+# Left is the input, right the output of kubectl 1.32.
 SCALARS = {
     "no": False,
     "on": True,
@@ -122,12 +122,12 @@ def test_the_later_of_two_equal_keys_wins_as_in_a_kubelet(text: bytes) -> None:
 
 
 _EQUAL_KEYS: dict[str, dict[str, object]] = {
-    # A null removes a list, a map and what Go holds by pointer.
+    # A null removes a list, a map, and a value that Go holds by pointer.
     '"volumes": [{}], "volumes": null': {"volumes": None},
     '"nodeSelector": {"a": "b"}, "nodeSelector": null': {"nodeSelector": None},
     '"securityContext": {"fsGroup": 1}, "securityContext": null': {"securityContext": None},
     '"resources": {}, "resources": null': {"resources": None},
-    # It leaves anything else.
+    # It keeps any other value.
     '"hostname": "a", "hostname": null': {"hostname": "a"},
     '"containers": [{"resources": {"claims": []}, "resources": null}]': {
         "containers": [{"resources": {"claims": []}}]

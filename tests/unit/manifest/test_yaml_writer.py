@@ -1,4 +1,4 @@
-"""The YAML that is written reads back as the same document, whatever its texts."""
+"""Any document that is written as YAML is parsed as the same document."""
 
 from __future__ import annotations
 

@@ -45,7 +45,7 @@ def differences(case: Case) -> Iterator[str]:
         else:
             missing.remove(known)
     yield from (f"{case}: missing: {message}" for message in missing)
-    # Each has its place in the file.
+    # Each error is reported at its position in the file.
     reported = read_manifest(PATH, written.text.encode(), node_name=NODE).diagnostics
     places = {(found.line, found.column) for found in reported}
     for error in errors:
@@ -70,7 +70,7 @@ def test_every_rule_has_a_failing_case() -> None:
         for function in case.functions:
             for message in case.errors:
                 fitting = [rule for rule in known[function] if rule.is_broken_in(message)]
-                # A rule that names its detail is meant before one that does not.
+                # A rule with a detail takes precedence over one without.
                 broken.update(sorted(fitting, key=lambda rule: len(rule.detail))[-1:])
     assert [str(rule) for rule in rules() if rule not in broken] == []
 
@@ -98,16 +98,16 @@ def test_every_rule_has_a_passing_case_that_sets_its_field() -> None:
 
 
 NEVER_VALID = {
-    # Whatever they say, ephemeral containers and gates are for other occasions than creation.
+    # Ephemeral containers and gates are invalid at creation, whatever their values.
     "containers": "subPath subPathExpr targetContainerName uID",
     "pod": "ephemeralContainers nodeName",
     "scheduling": "schedulingGates namespace {topologyKey,whenUnsatisfiable}",
-    # The API server's own spelling, or a path of nothing.
+    # The API server's spelling, or a path that matches no field.
     "ephemeral-claims": "pod",
     "security": "HostIPC HostPID",
     "volume-drivers": "initiatorname",
     "volumes": "cephFS downwarAPI",
-    # What Linux pods alone may have; there it is checked under security and pod.
+    # Fields of Linux pods only, which are checked under security and pod.
     "windows": (
         "allowPrivilegeEscalation appArmorProfile capabilities fsGroup fsGroupChangePolicy hostIPC"
         " hostPID hostUsers privileged procMount readOnlyRootFilesystem runAsGroup"

@@ -1,4 +1,4 @@
-"""References that a static pod may not have, in the kubelet's order and words."""
+"""References that a static pod may not have, in the kubelet's order and with its messages."""
 
 from __future__ import annotations
 
@@ -130,9 +130,9 @@ P0 = f"{V}.projected.sources[0]"
     ],
 )
 def test_refused(edits: Edits, path: str, what: str) -> None:
-    said = f"static pods may not reference {what}"
+    message = f"static pods may not reference {what}"
     assert validate_static(built(edits)) == [
-        FieldError(path, "FieldValueForbidden", said, value=what)
+        FieldError(path, "FieldValueForbidden", message, value=what)
     ]
 
 
