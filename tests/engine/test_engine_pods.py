@@ -167,7 +167,7 @@ async def test_case_88_visible_processes(world: EngineWorld) -> None:
     alone = script("a", "sleep 1; ps -o args") + script("b", "exec sleep 2.5")
     # The first container may start long before the second: wait until its process is visible.
     wait = 'until ps -o args | grep -q "[s]leep 600"; do sleep 0.1; done'
-    both = script("a", f"{wait}; ps -o args; kill $(pidof sleep)") + script("b", "exec sleep 600")
+    both = script("a", f"{wait}; ps -o args; killall sleep") + script("b", "sleep 600 || true")
     world.add(once("apart", "", alone))
     world.add(once("shared", "  shareProcessNamespace: true\n", both))
     world.add(once("node", "  hostPID: true\n  hostIPC: true\n", private))

@@ -25,7 +25,6 @@ from podtui.tui.app import PodtuiApp
 from podtui.tui.commands import delete, edit_manifest, restart
 from podtui.tui.commands.create_pod import Template, template_picker
 from podtui.tui.commands.custom_commands import CommandTarget, CustomCommand
-from podtui.tui.model.model import Link
 from podtui.tui.screens.explain_screen import ExplainScreen
 from podtui.tui.screens.forwards_screen import ForwardsScreen
 from podtui.tui.screens.journal_screen import JournalScreen
@@ -88,7 +87,7 @@ class Visit:
         app.notify(EVIL if self.world.poison == EVIL else HARMLESS, title=self.world.poison,
                    markup=False)  # fmt: skip
         self.client.disconnect(f"refused{self.world.poison}")
-        await wait_for(self.pilot, lambda: app.model.link is Link.LOST, "the loss")
+        await wait_for(self.pilot, lambda: "STALE" in "".join(drawn_lines(app)), "the loss")
         yield "lost, with a toast"
 
     async def to_pods(self) -> None:
@@ -167,6 +166,10 @@ class Visit:
             await self.pilot.pause()
 
 
+def drawn_lines(app: PodtuiApp) -> list[str]:
+    return ["".join(s.text for s in strip if not s.control) for strip in strips_of(app)]
+
+
 async def stable_lines(
     app: PodtuiApp, pilot: Pilot[Any], expected: Sequence[str] | None = None
 ) -> list[str]:
@@ -176,7 +179,7 @@ async def stable_lines(
     last, same = [""], 0
     for _ in range(300):
         await pilot.pause(0.04)
-        lines = ["".join(s.text for s in strip if not s.control) for strip in strips_of(app)]
+        lines = drawn_lines(app)
         same = same + 1 if lines == last else 0
         if same == STILL or (same and lines == expected):
             return lines

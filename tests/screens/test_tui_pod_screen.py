@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from msgspec import structs
 from textual.pilot import Pilot
 from textual.widgets import ContentSwitcher
@@ -161,3 +162,13 @@ async def test_the_events_of_one_pod_and_its_two_texts() -> None:
         await wait_for(pilot, lambda: view.rows and view.rows[1].text == "kind: Pod", "the object")
         await pilot.press("o")
         await wait_for(pilot, lambda: any("imago" in row.text for row in view.rows), "its manifest")
+
+
+async def test_the_app_may_close_while_a_screen_opens(monkeypatch: pytest.MonkeyPatch) -> None:
+    async with running() as (app, pilot):
+        await wait_for(pilot, lambda: "uid-web" in app.model.pods, "the pods")
+        monkeypatch.setattr(PodtuiApp, "is_running", False)
+        screen = PodScreen("uid-web", "overview")
+        await app.push_screen(screen)
+        assert not screen.opened
+        monkeypatch.undo()
