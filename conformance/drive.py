@@ -131,12 +131,12 @@ class Driver:
         if manifest is None or not self._case.record.refusal:
             return ""
         status = manifest["status"]
-        said = [
+        messages = [
             ": ".join(filter(None, (one.get("field", ""), one["message"])))
             for one in status.get("diagnostics", ())
         ]
         expected = self._case.record.refusal
-        return expected if any(expected in one for one in said) else "; ".join(said)
+        return expected if any(expected in one for one in messages) else "; ".join(messages)
 
     async def _logs(self, pod: Json | None) -> Mapping[str, str]:
         """Return the output of each container's last instance."""

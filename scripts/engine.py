@@ -80,7 +80,7 @@ def unattended() -> bool:
 
 
 def agreed(question: str) -> bool:
-    """Return True if the user agrees, or cannot be asked."""
+    """Return True if the user agrees, or in an unattended run."""
     if unattended():
         return True
     if not sys.stdin.isatty():

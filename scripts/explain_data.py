@@ -134,7 +134,7 @@ def _rule(kind: str, rest: str) -> str:
 
 def rules() -> tuple[dict[str, list[str]], dict[str, list[str]]]:
     """Return (rules by path, allowed values by path)."""
-    said: dict[str, dict[str, None]] = {}
+    found: dict[str, dict[str, None]] = {}
     values: dict[str, list[str]] = {}
     for path, kind, rest in _messages():
         if not path or place_of(path) is None:
@@ -145,8 +145,10 @@ def rules() -> tuple[dict[str, list[str]], dict[str, list[str]]]:
             if len(known) >= len(values.get(path, ())):
                 values[path] = known
         elif rule and not _OF_ONE_CASE.search(rule) and "…" not in rule:
-            said.setdefault(path, {})[rule] = None
-    return {path: list(texts) for path, texts in sorted(said.items())}, dict(sorted(values.items()))
+            found.setdefault(path, {})[rule] = None
+    return {path: list(texts) for path, texts in sorted(found.items())}, dict(
+        sorted(values.items())
+    )
 
 
 def _full(struct: type[v1.Struct], depth: int = 0) -> dict[str, Any]:
@@ -253,8 +255,8 @@ def departures() -> dict[str, str]:
     """Return the first sentence of each departure, by number."""
     text = (ROOT / "docs" / "departures.md").read_text()
     found = dict(re.findall(r"^\| (\d+) \| (.+?) \|", text, re.MULTILINE))
-    for number, said in re.findall(r"^(\d+)\. \*\*(.+?)\*\*", text, re.MULTILINE | re.DOTALL):
-        found[number] = " ".join(said.split()).rstrip(":.")
+    for number, sentence in re.findall(r"^(\d+)\. \*\*(.+?)\*\*", text, re.MULTILINE | re.DOTALL):
+        found[number] = " ".join(sentence.split()).rstrip(":.")
     plain = {n: re.sub(r";? ?\[[^\]]*\]\([^)]*\)|`|\*\*", "", t).strip() for n, t in found.items()}
     return dict(sorted(plain.items(), key=lambda item: int(item[0])))
 
@@ -301,10 +303,10 @@ def _nodes(node: Any, above: tuple[str, ...]) -> Iterator[tuple[str, int, int]]:
 
 
 def facts() -> str:
-    said, values = rules()
+    texts, values = rules()
     data = {
         "support": support(),
-        "rules": said,
+        "rules": texts,
         "values": values,
         "required": required(),
         "defaults": defaults(),

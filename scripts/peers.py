@@ -2,7 +2,7 @@
 
 Debian packages are installed after a question (see `scripts/engine.py`), packages from PyPI in a
 virtual environment under ``.cache``. A program that cannot be installed is omitted, and its row in
-the results says so.
+the results reports it.
 """
 
 from __future__ import annotations

@@ -61,7 +61,7 @@ def one(script: str, *, extra: str = "", rest: str = "") -> str:
     return f"  terminationGracePeriodSeconds: 3\n{rest}  containers:\n{body}"
 
 
-def says(text: str = "PASS", container: str = "c") -> Check:
+def logged(text: str = "PASS", container: str = "c") -> Check:
     def check(side: Side, name: str) -> bool:
         return text in side.log(name, container)
 
@@ -91,8 +91,8 @@ def explained(*words: str) -> Check:
     """Check that it never ran, and that the runner's output contains these words."""
 
     def check(side: Side, name: str) -> bool:
-        said = side.facts(name).errors
-        return not_run(side, name) and all(word in said for word in words)
+        errors = side.facts(name).errors
+        return not_run(side, name) and all(word in errors for word in words)
 
     return check
 
@@ -134,7 +134,7 @@ _ENVIRONMENT = (
             shell('[ -n "$IP" ] && hostname -i | grep -qw "$IP"'),
             extra=env("IP", "fieldRef: {fieldPath: status.podIP}"),
         ),
-        check=says(),
+        check=logged(),
     ),
     Feature(
         group="Environment",
@@ -144,7 +144,7 @@ _ENVIRONMENT = (
             shell('[ "$TIER" = web ]'),
             extra=env("TIER", "fieldRef: {fieldPath: \"metadata.labels['tier']\"}"),
         ),
-        check=says(),
+        check=logged(),
     ),
     Feature(
         group="Environment",
@@ -154,7 +154,7 @@ _ENVIRONMENT = (
             extra=env("CPU", "resourceFieldRef: {resource: limits.cpu, divisor: 1m}")
             + "    resources: {limits: {cpu: 250m}}\n",
         ),
-        check=says(),
+        check=logged(),
     ),
     Feature(
         group="Environment",
@@ -166,13 +166,13 @@ _ENVIRONMENT = (
                 "    - {name: C, value: '2'}\n    - {name: D, value: $$(A)}\n"
             ),
         ),
-        check=says(),
+        check=logged(),
     ),
     Feature(
         group="Environment",
         title="$(VAR) in the command",
         spec=one('echo "$(WORD)"', extra="    env: [{name: WORD, value: PASS}]\n"),
-        check=says(),
+        check=logged(),
     ),
     Feature(
         group="Environment",
@@ -182,7 +182,7 @@ _ENVIRONMENT = (
             shell('[ "$X_A-$X_B" = 1-two ]'),
             extra="    envFrom:\n    - prefix: X_\n      configMapRef: {name: NAME-settings}\n",
         ),
-        check=says(),
+        check=logged(),
         kubelet=False,
     ),
     Feature(
@@ -193,7 +193,7 @@ _ENVIRONMENT = (
             shell('[ "$WORD" = sesame ]'),
             extra=env("WORD", "secretKeyRef: {name: NAME-login, key: word}"),
         ),
-        check=says(),
+        check=logged(),
         kubelet=False,
     ),
 )
@@ -209,7 +209,7 @@ _VOLUMES = (
         + container(
             "until [ -f /d/f ]; do sleep 0.1; done; echo PASS; sleep 60", extra=mount("/d")
         ),
-        check=says(),
+        check=logged(),
     ),
     Feature(
         group="Volumes",
@@ -219,7 +219,7 @@ _VOLUMES = (
             extra=mount("/d"),
             rest=volume("emptyDir: {medium: Memory, sizeLimit: 4Mi}"),
         ),
-        check=says(),
+        check=logged(),
     ),
     Feature(
         group="Volumes",
@@ -229,7 +229,7 @@ _VOLUMES = (
             extra=mount("/h"),
             rest=volume(f"hostPath: {{path: {FOLDER}/made, type: DirectoryOrCreate}}"),
         ),
-        check=both(says(), lambda *_: (FOLDER / "made" / "f").is_file()),
+        check=both(logged(), lambda *_: (FOLDER / "made" / "f").is_file()),
     ),
     Feature(
         group="Volumes",
@@ -253,7 +253,7 @@ _VOLUMES = (
                 "downwardAPI: {items: [{path: labels, fieldRef: {fieldPath: metadata.labels}}]}"
             ),
         ),
-        check=says(),
+        check=logged(),
     ),
     Feature(
         group="Volumes",
@@ -268,7 +268,7 @@ _VOLUMES = (
                 " [{key: A, path: x/a}]}}]}"
             ),
         ),
-        check=says(),
+        check=logged(),
         kubelet=False,
     ),
     Feature(
@@ -280,7 +280,7 @@ _VOLUMES = (
             extra=mount("/d"),
             rest=volume("configMap: {name: NAME-settings, items: [{key: A, path: a, mode: 0400}]}"),
         ),
-        check=says(),
+        check=logged(),
         kubelet=False,
     ),
     Feature(
@@ -291,7 +291,7 @@ _VOLUMES = (
             extra=mount("/i"),
             rest=volume(f"image: {{reference: {IMAGE}, pullPolicy: IfNotPresent}}"),
         ),
-        check=says(),
+        check=logged(),
     ),
     Feature(
         group="Volumes",
@@ -301,7 +301,7 @@ _VOLUMES = (
             extra=mount("/s", "      subPath: inner\n"),
             rest=volume("emptyDir: {}"),
         ),
-        check=says(),
+        check=logged(),
     ),
     Feature(
         group="Volumes",
@@ -312,7 +312,7 @@ _VOLUMES = (
             + mount("/s", "      subPathExpr: $(WHO)\n    - {name: v, mountPath: /all}\n"),
             rest=volume("emptyDir: {}"),
         ),
-        check=says(),
+        check=logged(),
     ),
     Feature(
         group="Volumes",
@@ -322,7 +322,7 @@ _VOLUMES = (
             extra=mount("/d"),
             rest="  securityContext: {fsGroup: 2000}\n" + volume("emptyDir: {}"),
         ),
-        check=says(),
+        check=logged(),
     ),
     Feature(
         group="Volumes",
@@ -332,7 +332,7 @@ _VOLUMES = (
             extra=mount("/d", "      readOnly: true\n"),
             rest=volume("emptyDir: {}"),
         ),
-        check=says(),
+        check=logged(),
     ),
 )
 
@@ -376,7 +376,7 @@ _PROBES = (
             " failureThreshold: 1}\n",
         ),
         check=both(
-            says("UP"),
+            logged("UP"),
             facts(lambda f: "c" in f.containers and f.containers["c"].restarts == 0),
         ),
         seconds=10,
@@ -389,7 +389,7 @@ _PROBES = (
             "until [ -f /tmp/hook ]; do sleep 0.1; done; echo PASS",
             extra="    lifecycle: {postStart: {exec: {command: [touch, /tmp/hook]}}}\n",
         ),
-        check=says(),
+        check=logged(),
     ),
     Feature(
         group="Probes and hooks",
@@ -425,7 +425,7 @@ _LIFE = (
         + container(
             shell('[ "$(tr -d "\\n" < /d/order)" = ab ]') + "; sleep 60", extra=mount("/d")
         ),
-        check=says(),
+        check=logged(),
     ),
     Feature(
         group="Life of containers",
@@ -435,7 +435,7 @@ _LIFE = (
         + "  containers:\n"
         + container("sleep 1; echo PASS"),
         check=both(
-            says(),
+            logged(),
             facts(lambda f: f.phase in ("Succeeded", "Exited")),
             facts(lambda f: "s" in f.containers and f.containers["s"].state == "exited"),
         ),
@@ -469,7 +469,7 @@ _LIFE = (
         title="activeDeadlineSeconds",
         spec=one("echo RAN", rest="  activeDeadlineSeconds: 3\n"),
         check=both(
-            says("RAN"),
+            logged("RAN"),
             facts(
                 lambda f: (
                     "DeadlineExceeded" in f.errors
@@ -508,7 +508,7 @@ _SECURITY = (
             rest="  securityContext: {runAsUser: 1000, runAsGroup: 3000,"
             " supplementalGroups: [4000]}\n",
         ),
-        check=says(),
+        check=logged(),
     ),
     Feature(
         group="Security",
@@ -521,7 +521,7 @@ _SECURITY = (
         group="Security",
         title="readOnlyRootFilesystem",
         spec=one(shell("! touch /x 2>/dev/null"), extra=security("{readOnlyRootFilesystem: true}")),
-        check=says(),
+        check=logged(),
     ),
     Feature(
         group="Security",
@@ -530,7 +530,7 @@ _SECURITY = (
             shell("[ \"$(awk '/^CapEff/ {print $2}' /proc/self/status)\" = 0000000000001000 ]"),
             extra=security("{capabilities: {drop: [ALL], add: [NET_ADMIN]}}"),
         ),
-        check=says(),
+        check=logged(),
     ),
     Feature(
         group="Security",
@@ -539,7 +539,7 @@ _SECURITY = (
             shell("grep -q '^Seccomp:.*2' /proc/self/status"),
             extra=security("{seccompProfile: {type: RuntimeDefault}}"),
         ),
-        check=says(),
+        check=logged(),
     ),
     Feature(
         group="Security",
@@ -548,7 +548,7 @@ _SECURITY = (
             shell("grep -q '^Seccomp:.*0' /proc/self/status"),
             extra=security("{seccompProfile: {type: Unconfined}}"),
         ),
-        check=says(),
+        check=logged(),
     ),
     Feature(
         group="Security",
@@ -557,7 +557,7 @@ _SECURITY = (
             shell("grep -q '^NoNewPrivs:.*1' /proc/self/status"),
             extra=security("{allowPrivilegeEscalation: false}"),
         ),
-        check=says(),
+        check=logged(),
     ),
     Feature(
         group="Security",
@@ -567,7 +567,7 @@ _SECURITY = (
             rest="  securityContext: {sysctls: [{name: net.ipv4.ip_unprivileged_port_start,"
             " value: '80'}]}\n",
         ),
-        check=says(),
+        check=logged(),
     ),
     Feature(
         group="Security",
@@ -586,7 +586,7 @@ _NETWORK = (
         group="Network",
         title="hostname",
         spec=one(shell('[ "$(hostname)" = shipwreck ]'), rest="  hostname: shipwreck\n"),
-        check=says(),
+        check=logged(),
     ),
     Feature(
         group="Network",
@@ -595,7 +595,7 @@ _NETWORK = (
             shell('hostname | grep -q "^web.sub.default.svc"'),
             rest="  hostname: web\n  subdomain: sub\n  setHostnameAsFQDN: true\n",
         ),
-        check=says(),
+        check=logged(),
     ),
     Feature(
         group="Network",
@@ -607,7 +607,7 @@ _NETWORK = (
             ),
             rest="  hostAliases: [{ip: 192.0.2.1, hostnames: [far]}]\n",
         ),
-        check=says(),
+        check=logged(),
     ),
     Feature(
         group="Network",
@@ -619,7 +619,7 @@ _NETWORK = (
             ),
             rest="  dnsConfig: {nameservers: [192.0.2.53], searches: [example.test]}\n",
         ),
-        check=says(),
+        check=logged(),
     ),
     Feature(
         group="Network",
@@ -631,7 +631,7 @@ _NETWORK = (
             ),
             rest="  dnsPolicy: None\n  dnsConfig: {nameservers: [192.0.2.53]}\n",
         ),
-        check=says(),
+        check=logged(),
     ),
     Feature(
         group="Network",
@@ -639,7 +639,7 @@ _NETWORK = (
         spec="  terminationGracePeriodSeconds: 1\n  containers:\n"
         + container("mkdir /w; echo PASS > /w/x; httpd -f -p 8081 -h /w", name="w")
         + container("until wget -qO- http://127.0.0.1:8081/x; do sleep 0.2; done; sleep 60"),
-        check=says(),
+        check=logged(),
     ),
     Feature(
         group="Network",
@@ -647,7 +647,7 @@ _NETWORK = (
         spec="  terminationGracePeriodSeconds: 1\n  shareProcessNamespace: true\n  containers:\n"
         + container("sleep 4321", name="w")
         + container("until ps | grep -q '[s]leep 4321'; do sleep 0.2; done; echo PASS; sleep 60"),
-        check=says(),
+        check=logged(),
     ),
     Feature(
         group="Network",
@@ -655,7 +655,7 @@ _NETWORK = (
         spec="  terminationGracePeriodSeconds: 1\n  containers:\n"
         + container("sleep 4322", name="w")
         + container("sleep 1; " + shell("! ps | grep -q '[s]leep 4322'") + "; sleep 60"),
-        check=says(),
+        check=logged(),
     ),
 )
 
@@ -679,7 +679,7 @@ _RESOURCES = (
             + shell('[ "${q:-$m}" = 20000 ]'),
             extra="    resources: {limits: {cpu: 200m}}\n",
         ),
-        check=says(),
+        check=logged(),
     ),
     Feature(
         group="Resources and admission",
@@ -718,13 +718,13 @@ _MANIFESTS = (
         group="Manifests",
         title="stdin and tty",
         spec=one(shell("[ -t 1 ]"), extra="    tty: true\n    stdin: true\n"),
-        check=says(),
+        check=logged(),
     ),
     Feature(
         group="Manifests",
         title="args alone keep the image's entry point; command alone drops its args",
         spec=one(shell('[ "$#" = 0 ]')),
-        check=says(),
+        check=logged(),
     ),
 )
 

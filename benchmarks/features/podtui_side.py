@@ -47,15 +47,15 @@ class PodtuiSide:
 
     def facts(self, name: str) -> Facts:
         status, body = self._get(f"/api/v1/namespaces/default/pods/{name}-{self._node}")
-        said = [self._events(name), self._diagnostics(name)]
+        messages = [self._events(name), self._diagnostics(name)]
         if status != 200:
-            return Facts(errors="\n".join(said))
+            return Facts(errors="\n".join(messages))
         pod: dict[str, Any] = json.loads(body)
         state = pod.get("status", {})
-        said.append(f"{state.get('reason', '')} {state.get('message', '')}")
+        messages.append(f"{state.get('reason', '')} {state.get('message', '')}")
         every = [*state.get("initContainerStatuses", []), *state.get("containerStatuses", [])]
         containers = {one["name"]: _seen(one) for one in every}
-        return Facts(containers, state.get("phase", ""), "\n".join(said))
+        return Facts(containers, state.get("phase", ""), "\n".join(messages))
 
     def _events(self, name: str) -> str:
         selector = quote(f"involvedObject.name={name}-{self._node}")

@@ -4,7 +4,7 @@ A case that runs on both has its scripts declared in `simulated`, and waits in v
 simulated one. A case that needs a real shell takes ``engine_bench``.
 
 ``pytest tests/contract -m 'not engine'`` needs no engine. With one, ``--engine-url`` (or
-``PODTUI_TEST_ENGINE``) says which: Podman's socket is as good as Docker's. A missing engine fails.
+``PODTUI_TEST_ENGINE``) selects the engine, Docker or Podman. A missing engine fails.
 What an engine cannot do is declared in `UNAVAILABLE`, with the reason, by its own capabilities;
 ``-rx`` prints it.
 """

@@ -66,7 +66,9 @@ async def test_a_log_reports_where_older_lines_were_rotated_away(rotating_bench:
     kept = len(lines)
     assert (await bench.lines(long, gaps=True, tail=kept))[0].gap == ""
     short_tail = await bench.lines(long, gaps=True, tail=kept + 1)
-    assert [line.gap for line in short_tail] == [line.gap for line in lines], "fewer than asked for"
+    assert [line.gap for line in short_tail] == [line.gap for line in lines], (
+        "fewer lines than requested"
+    )
 
 
 async def test_lines_since_a_time_are_complete_across_rotations(

@@ -14,7 +14,7 @@ from podtui.runtime.protocol import HostPathKind, Mount, PodVolume, VolumeFile
 MOUNTS = (Mount(container_path="/v", volume="v", read_only=True),)
 
 
-async def said(bench: Bench, container: str, script: str) -> list[str]:
+async def output_lines(bench: Bench, container: str, script: str) -> list[str]:
     result = await bench.runtime.exec(container, ["sh", "-c", script], timeout=20)
     return result.output.decode().splitlines()
 
@@ -27,14 +27,14 @@ async def test_projected_files_change_under_a_running_container(
     first = projected({"labels": "app=web", "deep/one": "1", "old": "x"}, memory=memory)
     sandbox = await engine_bench.sandbox(volumes=(first,))
     container = await engine_bench.start(sandbox, mounts=MOUNTS)
-    assert await said(engine_bench, container, "cat /v/labels /v/deep/one") == ["app=web1"]
+    assert await output_lines(engine_bench, container, "cat /v/labels /v/deep/one") == ["app=web1"]
     second = projected({"labels": "app=db", "deep/two": "2", "new": "y"}, memory=memory)
     for _ in range(2):
         await engine_bench.runtime.write_volume(sandbox, second)
     script = "cat /v/labels /v/deep/two /v/new; echo; ls -A /v; ls /v/deep"
     version = second.files[0].path.partition("/")[0]
     expected = ["app=db2y", "..data", version, "deep", "labels", "new", "two"]
-    assert sorted(await said(engine_bench, container, script)) == sorted(expected)
+    assert sorted(await output_lines(engine_bench, container, script)) == sorted(expected)
 
 
 @pytest.mark.engine
@@ -46,8 +46,8 @@ async def test_a_later_instance_replaces_files_of_an_earlier_one(engine_bench: B
     second = projected({"a": "2"})
     await engine_bench.runtime.write_volume(sandbox, second)
     version = second.files[0].path.partition("/")[0]
-    assert await said(engine_bench, container, "cat /v/a") == ["2"]
-    assert set(await said(engine_bench, container, "ls -A /v")) == {"..data", version, "a"}
+    assert await output_lines(engine_bench, container, "cat /v/a") == ["2"]
+    assert set(await output_lines(engine_bench, container, "ls -A /v")) == {"..data", version, "a"}
 
 
 async def test_access_to_a_missing_volume_fails(bench: Bench) -> None:

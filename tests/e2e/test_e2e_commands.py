@@ -386,7 +386,7 @@ def test_stop_keeps_containers_running_and_the_next_agent_adopts_them(
     assert {name: now.get(name) for name in containers} == containers
     assert volumes <= site.volumes()
     touched = {name.split("_")[2] for _, name in site.actions(began)}
-    assert touched == {"late-n1"}, "the engine was asked for nothing but the new pod"
+    assert touched == {"late-n1"}, "the engine changed only the new pod"
     pods = site.pods()
     for name in ("counter-n1", "keeper-n1"):
         (status,) = pods[name]["status"]["containerStatuses"]

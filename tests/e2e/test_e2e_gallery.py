@@ -151,7 +151,7 @@ class Gallery:
         finally:
             connection.close()
 
-    # --- what the engine says
+    # --- the engine's view
 
     def containers(self) -> dict[str, str]:
         """Return ids by name of the engine's containers of this root directory."""
@@ -400,7 +400,7 @@ def test_crash_loop(gallery: Gallery) -> None:
     message = f"Back-off restarting failed container app in pod {reference(pod)}"
     gallery.until_event(name, "Warning", "BackOff", re.escape(message))
     assert gallery.log(name, "app", "&previous=true") == ["starting", "cannot open /etc/app.conf"]
-    # The second restart comes no sooner than the back-off says.
+    # The second restart does not come before the back-off ends.
     again = gallery.until(
         name,
         lambda pod: (
@@ -451,7 +451,9 @@ def test_an_edit_replaces_only_its_pod(gallery: Gallery) -> None:
         ),
         "the new version is ready",
     )
-    wait_until(lambda: "tock 1" in gallery.log("counter", "count"), "the counter says the new word")
+    wait_until(
+        lambda: "tock 1" in gallery.log("counter", "count"), "the counter prints the new word"
+    )
     steady = [name for name in before if "_web-" in name or "_pipeline-" in name]
     assert len(steady) == 7
     after = gallery.containers()

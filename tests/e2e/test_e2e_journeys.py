@@ -209,7 +209,7 @@ def wait_for_texts(terminal: Terminal, *whole: str) -> str:
     deadline = time.monotonic() + 30
     while missing := [each for each in whole if each not in words(terminal.screen())]:
         if time.monotonic() > deadline:
-            pytest.fail(f"not said: {missing}\n{terminal.screen()}")
+            pytest.fail(f"not shown: {missing}\n{terminal.screen()}")
         time.sleep(0.05)
     return checked(terminal)
 

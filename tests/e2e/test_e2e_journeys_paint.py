@@ -84,7 +84,7 @@ def test_the_layout_is_stable_and_output_is_small(
     machine: Machine, terminal: PtyTerminal, size: tuple[int, int]
 ) -> None:
     whole = max(frame.size for frame in frames_of(terminal, lambda: press(terminal, "\x12")))
-    # Until after the node was asked again what its pods use, which has not changed.
+    # Long enough for another poll of the pods' usage, which does not change.
     frames = frames_of(terminal, lambda: terminal.read(4))
     for before, after in pairwise(frames):
         changed = differences(before, after)
@@ -100,7 +100,7 @@ def test_the_layout_is_stable_and_output_is_small(
     for frame in frames:
         assert layout(frame) == wanted, frame.text
 
-    # The node alone says nothing that the time changes.
+    # Nothing in the node pane depends on the time.
     press(terminal, "4+")
     terminal.wait_for(r"4 Node")
     terminal.read(1)

@@ -17,7 +17,7 @@ from podtui.runtime.docker import DockerRuntime
 
 @pytest.fixture
 def raw(engine_url: str) -> Iterator[Any]:
-    """The engine, asked past the driver."""
+    """A client of the engine that bypasses the driver."""
     client = docker.APIClient(base_url=engine_url, version="auto", timeout=60)
     yield client
     client.close()
@@ -25,7 +25,7 @@ def raw(engine_url: str) -> Iterator[Any]:
 
 @pytest.fixture
 async def docker_bench(engine_url: str, raw: Any) -> AsyncIterator[Bench]:
-    """A connected driver with nothing in it. Fails when the test's leavings can't be cleared."""
+    """A connected driver without objects. Fails if objects are left over after the clean-up."""
     bench = Bench(lambda root: DockerRuntime(engine_url, root=root, clock=SystemClock()))
     try:
         await bench.set_up()

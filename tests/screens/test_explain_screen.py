@@ -69,7 +69,7 @@ async def test_a_key_explains_the_field_of_a_manifest_line() -> None:
         await pilot.press("x")
         await opened(app, pilot, "metadata.labels")
         await pilot.press("escape", "home", "x")
-        await wait_for(pilot, lambda: notice_count(app), "it says there is none")
+        await wait_for(pilot, lambda: notice_count(app), "the notice that there is none")
         assert isinstance(app.screen, PodScreen)
 
 

@@ -191,12 +191,12 @@ async def test_quit_asks_if_drafts_or_forwards_would_be_lost(
         await pilot.press(key)
         await open_dialog(app, pilot)
         await pilot.press("ctrl+c")
-        await wait_for(pilot, lambda: left, "asked twice, it ends")
+        await wait_for(pilot, lambda: left, "the second request ends the app")
         app.session.forwards.clear()
     async with running() as (app, pilot):
         left = exits(app, monkeypatch)
         await pilot.press(key)
-        await wait_for(pilot, lambda: left, "nothing is lost, so nothing is asked")
+        await wait_for(pilot, lambda: left, "no dialog, because nothing is lost")
 
 
 async def test_switching_the_context_asks_if_a_draft_would_be_lost(

@@ -66,7 +66,7 @@ async def test_a_fix_does_not_overwrite_a_changed_file(tmp_path: Path, undo: boo
         await wait_for(pilot, lambda: isinstance(app.screen, Dialog), "the plan is shown")
         await pilot.press("y")
         await wait_for(pilot, lambda: any("changed by another program" in n.message for n in
-                       app.notices), "it is said")  # fmt: skip
+                       app.notices), "the notice")  # fmt: skip
         assert path.read_text() == original
 
 
@@ -213,4 +213,6 @@ async def test_a_failed_log_request_is_retried_and_its_lines_are_cut(
         del client.log_errors["app"]
         await wait_for(pilot, lambda: "panic:" in why_text(), "the log")
         assert "x…" in why_text()
-        assert why_text().count("x") < 2 * why_screen.LONGEST_LINE, "it is said and quoted"
+        assert why_text().count("x") < 2 * why_screen.LONGEST_LINE, (
+            "once as the cause, once as evidence"
+        )

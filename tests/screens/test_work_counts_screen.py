@@ -171,7 +171,7 @@ async def test_the_cursor_is_drawn_before_details_of_its_row(
         drawn: list[int] = []
         monkeypatch.setattr(screen.node, "choose", lambda key: drawn.append(table.repaints))
         app.simulate_key("j")
-        await wait_for(pilot, lambda: drawn, "what is said of it")
+        await wait_for(pilot, lambda: drawn, "the details of the row")
         assert drawn[0] == before + 2
 
 

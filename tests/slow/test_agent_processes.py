@@ -85,9 +85,9 @@ def test_stop_and_down_say_that_simulated_pods_end(
     root: Path, agent: subprocess.Popen[bytes], capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["stop", "--engine", NOWHERE]) == 0
-    said = capsys.readouterr().out
-    assert "simulated pods (--engine memory) with it" in said
-    assert "run on" not in said
+    output = capsys.readouterr().out
+    assert "simulated pods (--engine memory) with it" in output
+    assert "run on" not in output
     assert agent.wait(10) == 0
 
     assert main(["down", "--yes"]) == 0
@@ -95,12 +95,12 @@ def test_stop_and_down_say_that_simulated_pods_end(
 
 
 class _HungEngine(socketserver.ThreadingMixIn, socketserver.UnixStreamServer):
-    """Returns its version, and answers nothing else."""
+    """Answers version requests only; other requests hang."""
 
     daemon_threads = True
 
     def __init__(self, path: Path) -> None:
-        self.asked = threading.Event()
+        self.requested = threading.Event()
         super().__init__(str(path), _HungAnswers)
 
 
@@ -112,7 +112,7 @@ class _HungAnswers(http.server.BaseHTTPRequestHandler):
         name = self.path.partition("?")[0].rpartition("/")[2]
         known = {"_ping": "OK", **{key.strip("/"): value for key, value in ANSWERS.items()}}
         if name not in ("_ping", "version", "info"):
-            self.server.asked.set()
+            self.server.requested.set()
             threading.Event().wait(120)
         body = json.dumps(known.get(name, {})).encode()
         self.send_response(200)
@@ -143,7 +143,7 @@ def test_an_agent_whose_engine_hangs_can_be_stopped(root: Path, tmp_path: Path) 
             stdin=subprocess.DEVNULL, stderr=subprocess.PIPE,
         )  # fmt: skip
         try:
-            assert engine.asked.wait(30), "the agent asked nothing"
+            assert engine.requested.wait(30), "the agent sent no request"
             process.terminate()
             _, text = process.communicate(timeout=25)
         finally:

@@ -53,7 +53,7 @@ def target(root: Path) -> Target:
 def answer(
     where: Target, path: str, *, token: str | None = None, data: bytes | None = None
 ) -> tuple[int, bytes]:
-    """Ask as the kubeconfig says, until something listens."""
+    """Send a request with the kubeconfig's credentials; retry until the server listens."""
     context = ssl.create_default_context(cadata=where.cluster.ca_data.decode())
     context.verify_flags |= ssl.VERIFY_X509_STRICT
     headers = {"Authorization": f"Bearer {where.user.token if token is None else token}"}

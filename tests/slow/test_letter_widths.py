@@ -18,7 +18,7 @@ def test_widths_match_the_c_library() -> None:
     wcwidth.argtypes = [ctypes.c_uint32]
     try:
         locale.setlocale(locale.LC_CTYPE, "C.UTF-8")
-        asked = {
+        expected = {
             code: cells
             for code in (*range(0x20, 0xD800), *range(0xE000, 0x110000))
             if (cells := wcwidth(code)) >= 0
@@ -26,9 +26,9 @@ def test_widths_match_the_c_library() -> None:
     finally:
         locale.setlocale(locale.LC_CTYPE, before)
     wrong = [
-        (hex(code), cells, asked[code])
-        for code in _shown_as_they_are(list(asked))
-        if (cells := cell_len(f"a{chr(code)}") - 1) != asked[code]
+        (hex(code), cells, expected[code])
+        for code in _shown_as_they_are(list(expected))
+        if (cells := cell_len(f"a{chr(code)}") - 1) != expected[code]
     ]
     assert wrong == []
 

@@ -1,8 +1,8 @@
 """A kubelet that is killed at any of its engine calls: the next one adopts what exists.
 
-Of every container runs one instance, none that ran is replaced, nothing is left over. An instance
-that was made and never started is not started any more and counts, as in a kubelet (kubelet.md
-§6.2, 6.5).
+Exactly one instance of each container runs, running instances are not replaced, and nothing is left
+over. An instance that was created but never started counts as one that ran and is not started
+later, as in a kubelet (kubelet.md §6.2, 6.5).
 """
 
 from __future__ import annotations
@@ -94,9 +94,11 @@ CHANGES: Final = {
 
 
 async def play(change: Change, *deaths: KillPoint, deaf: bool = False) -> list[Call]:
-    """Do it, let one kubelet after the other die at their deaths, and check what the last one
-    made of that; with ``deaf`` the records took nothing of what the first one said. All changes
-    that the first one asked for."""
+    """Make the change, kill one kubelet after the other at ``deaths``, and check the final state.
+
+    With ``deaf``, the first kubelet's writes to the records are lost. Returns all engine calls that
+    the first kubelet made.
+    """
     world = KillableWorld(behave=behave, start_delay=0.2, pull_delay=0.5)
     world.config_map("conf", key="value")
     async with world.running():

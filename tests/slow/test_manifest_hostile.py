@@ -159,19 +159,19 @@ def check(result: ReadResult, data: bytes) -> None:
     assert bool(result.pods) != result.invalid
     assert len(result.diagnostics) <= MAX_DIAGNOSTICS + 1
     lines = source_lines(data.decode("utf-8-sig", "replace"))
-    for said in result.diagnostics:
-        assert said.path == PATH
-        assert said.message
-        assert said.code != "InternalError", said
-        assert (said.message + said.field + said.fix).isprintable(), said
-        assert len(said.message) < 2000
-        if said.code not in {"FileTooLarge", "NotText", "MoreProblems"}:
-            assert said.line is not None, said
-            assert said.column is not None, said
-            assert 1 <= said.line <= len(lines), said
-            assert 1 <= said.column <= len(lines[said.line - 1]) + 1, said
-        if said.code.startswith("FieldValue") or said.code == "UnknownField":
-            assert said.field, said
+    for diagnostic in result.diagnostics:
+        assert diagnostic.path == PATH
+        assert diagnostic.message
+        assert diagnostic.code != "InternalError", diagnostic
+        assert (diagnostic.message + diagnostic.field + diagnostic.fix).isprintable(), diagnostic
+        assert len(diagnostic.message) < 2000
+        if diagnostic.code not in {"FileTooLarge", "NotText", "MoreProblems"}:
+            assert diagnostic.line is not None, diagnostic
+            assert diagnostic.column is not None, diagnostic
+            assert 1 <= diagnostic.line <= len(lines), diagnostic
+            assert 1 <= diagnostic.column <= len(lines[diagnostic.line - 1]) + 1, diagnostic
+        if diagnostic.code.startswith("FieldValue") or diagnostic.code == "UnknownField":
+            assert diagnostic.field, diagnostic
     json.dumps(result.text)
 
 

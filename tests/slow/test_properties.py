@@ -174,8 +174,8 @@ async def perform(world: World, answers: Answers, step: tuple[Any, ...]) -> None
             world.add(wanted(uid))
         case ("remove",):
             world.remove(*list(world.pods))
-        case ("answer", asked, outcome):
-            answers.outcomes[asked] = outcome
+        case ("answer", probe, outcome):
+            answers.outcomes[probe] = outcome
         case ("crash", index, code):
             if running := world.running_containers():
                 world.runtime.kill(running[index % len(running)].id, code)

@@ -100,15 +100,15 @@ async def test_exec_at_a_terminal(start: Start) -> None:
         fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 33, 99, 0, 0))
         before = termios.tcgetattr(theirs)
         process = await start("exec", "-it", "web", "--", "sh", stdio=theirs)
-        said = b""
+        output = b""
         os.set_blocking(ours, False)
         async with asyncio.timeout(40):
-            while b"/ # " not in said:
-                said += _read(ours)
+            while b"/ # " not in output:
+                output += _read(ours)
                 await asyncio.sleep(0.02)
             os.write(ours, b"typed")
-            while b"typed" not in said:
-                said += _read(ours)
+            while b"typed" not in output:
+                output += _read(ours)
                 await asyncio.sleep(0.02)
             os.write(ours, b"\x03")
             assert await process.wait() == 130
@@ -123,11 +123,11 @@ async def test_sigterm_restores_the_terminal(start: Start) -> None:
     try:
         before = termios.tcgetattr(theirs)
         process = await start("exec", "-it", "web", "--", "sh", stdio=theirs)
-        said = b""
+        output = b""
         os.set_blocking(ours, False)
         async with asyncio.timeout(40):
-            while b"/ # " not in said:
-                said += _read(ours)
+            while b"/ # " not in output:
+                output += _read(ours)
                 await asyncio.sleep(0.02)
             assert termios.tcgetattr(theirs) != before
             process.send_signal(signal.SIGTERM)
