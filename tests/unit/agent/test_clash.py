@@ -52,7 +52,7 @@ def test_pods_of_the_same_folder_and_node_clash() -> None:
         Clash("/a", Owner.RUNNING, ("api-n1", "web-n1")),
     )
     assert found(foreign(), node="N1") == (Clash("/a", Owner.RUNNING, ("web-n1",)),)
-    assert found(foreign(), folder="/m/web.yaml"), "one file may be the folder"
+    assert found(foreign(), folder="/m/web.yaml"), "the folder may be a single file"
     several = found(foreign(root="/b"), foreign(root="/a"))
     assert [one.root_dir for one in several] == ["/a", "/b"]
 

@@ -98,7 +98,7 @@ def test_settings_of_a_stopped_agent_are_kept(tmp_path: Path) -> None:
     assert last_settings(path) == left
     lock.release()
     assert last_settings(path) == left
-    assert last_agent(path) is None, "an agent that ended by itself is no agent that was killed"
+    assert last_agent(path) is None, "only a killed agent leaves its record"
     for text in ('{"engine": "auto"}', "[]", "{", '{"engine": 1, "nodeName": "n", "x": ""}'):
         path.write_text(text)
         assert last_settings(path) is None

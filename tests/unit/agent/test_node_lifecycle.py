@@ -1,4 +1,4 @@
-"""Taints that follow from the conditions of a node."""
+"""Taints derived from the conditions of a node."""
 
 from __future__ import annotations
 

@@ -48,7 +48,7 @@ def words_of(line: str) -> list[str]:
     for quoted, plain in re.findall(r'"((?:\\.|[^"\\])*)"|(\S+)', line):
         text = codecs.escape_decode((quoted or plain).encode())[0].decode()
         single = [re.fullmatch(r"[%$]", mark) for mark in re.findall(r"%%|\$\$|[%$]", text)]
-        assert not any(single), f"systemd would put something in its place: {text!r}"
+        assert not any(single), f"systemd would expand this: {text!r}"
         found.append(text.replace("%%", "%").replace("$$", "$"))
     return found
 
@@ -112,7 +112,7 @@ def test_the_stop_timeout_exceeds_the_grace_periods(tmp_path: Path) -> None:
 
 @example(name='50% of "$HOME"')
 @example(name="two\nlines \\ and a tab\t")
-# Lone surrogates are in no name that a system gives.
+# No system provides names with lone surrogates.
 @given(
     name=st.text(
         st.characters(exclude_characters="/\x00", exclude_categories=("Cs",)), min_size=1

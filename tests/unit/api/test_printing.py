@@ -130,7 +130,7 @@ def pod(
             "NotReady",
             0,
         ),
-        # The first container's word is the pod's.
+        # The pod shows the status of its first container.
         (
             pod(status("a", waiting("ErrImagePull")), status("b", waiting("CrashLoopBackOff"))),
             "0/2",

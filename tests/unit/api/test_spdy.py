@@ -1,4 +1,4 @@
-"""SPDY frames, there and back."""
+"""SPDY frames, encoded and decoded."""
 
 from __future__ import annotations
 

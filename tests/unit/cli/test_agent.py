@@ -42,7 +42,7 @@ def test_commands_use_the_programs_name_in_the_shell(
     assert typed_program() == "podtui"
     (tmp_path / "podtui").symlink_to(script)
     monkeypatch.setenv("PATH", str(tmp_path))
-    assert typed_program() == "podtui", "as pipx and uv install it"
+    assert typed_program() == "podtui", "installed as by pipx and uv"
 
     monkeypatch.setenv("PATH", "/usr/bin:/bin")
     monkeypatch.chdir(script.parents[1])
@@ -56,7 +56,7 @@ def test_commands_use_the_programs_name_in_the_shell(
     (other / "podtui").write_text("#!/bin/sh\n")
     (other / "podtui").chmod(0o755)
     monkeypatch.setenv("PATH", str(other))
-    assert typed_program() == str(script), "another podtui is not this one"
+    assert typed_program() == str(script), "PATH has a different podtui"
 
     monkeypatch.setattr(sys, "executable", str(other / "my/my python"))
     assert typed_program() == f"'{other}/my/my python' -m podtui"
@@ -81,7 +81,7 @@ def test_a_new_lock_holder_is_not_mistaken_for_the_previous_one(root: Path) -> N
         AgentRecord(pid=1, version="0", nodeName="n", staticPodPath="/", engine="auto", started="")
     )
     (root / "podtui.lock").write_text(left)
-    assert read_agent(root / "podtui.lock") is None, "no pid that a stop could signal"
+    assert read_agent(root / "podtui.lock") is None, "stop must not signal the previous pid"
     lock.release()
 
 
@@ -92,7 +92,7 @@ def test_down_does_nothing_without_confirmation(
     capsys: pytest.CaptureFixture[str],
     answer: str | EOFError,
 ) -> None:
-    def ask(question: str) -> str:
+    def confirm(question: str) -> str:
         assert question == f"Remove every container and volume of {root}? [y/N] "
         if isinstance(answer, EOFError):
             raise answer
@@ -100,7 +100,7 @@ def test_down_does_nothing_without_confirmation(
 
     served_by(root, "memory")
     (root / "records.db").touch()
-    monkeypatch.setattr("builtins.input", ask)
+    monkeypatch.setattr("builtins.input", confirm)
     monkeypatch.setattr(sys.stdin, "isatty", lambda: True, raising=False)
     assert main(["down"]) == 0
     assert capsys.readouterr().out.strip() == "Nothing was changed."

@@ -115,13 +115,13 @@ def test_an_existing_folder_is_not_taken_for_a_mistyped_command(
 def test_a_new_folder_is_not_created_without_confirmation(
     home: Path, started: list[str], monkeypatch: pytest.MonkeyPatch, answer: str | EOFError
 ) -> None:
-    def ask(question: str) -> str:
+    def confirm(question: str) -> str:
         assert str(home / "new/pods") in question
         if isinstance(answer, EOFError):
             raise answer
         return answer
 
-    monkeypatch.setattr("builtins.input", ask)
+    monkeypatch.setattr("builtins.input", confirm)
     assert main([str(home / "new/pods")]) == 2
     assert (started, list(home.iterdir())) == ([], [])
     monkeypatch.setattr("builtins.input", lambda _: "y")

@@ -20,7 +20,7 @@ from podtui.runtime.docker.locate import Endpoint, EngineSearch, TriedEndpoint
 EVIL = "\x1b]0;pwned\x07\x1b[2J\x1bc\x9b2J\r\b\0\u202eevil\u2066\u061c\x1b]8;;x:y\x1b\\"
 
 
-def obeyed(text: str) -> list[str]:
+def control_characters(text: str) -> list[str]:
     kinds = ("Cc", "Cf", "Cs", "Zl", "Zp")
     return [ascii(c) for c in text if c != "\n" and unicodedata.category(c) in kinds]
 
@@ -44,7 +44,7 @@ def run(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
     captured = capsys.readouterr()
     output = captured.out + captured.err
     assert output.strip()
-    assert obeyed(output) == []
+    assert control_characters(output) == []
     return output
 
 
@@ -70,7 +70,7 @@ def test_the_log_of_the_agent() -> None:
     except ValueError:
         log.exception("and then")
     output = out.getvalue()
-    assert obeyed(output) == []
+    assert control_characters(output) == []
     first, second, *trace = output.splitlines()
     assert "probe failed: no" in first
     assert first.endswith("all is well")
@@ -142,4 +142,4 @@ def test_last_log_lines_of_a_stopped_agent(tmp_path: Path) -> None:
     log = tmp_path / "agent.log"
     log.write_text(f"one{EVIL}\ntwo\n")
     assert lines(control.tail(log)).split("\n")[-1] == "two"
-    assert obeyed(lines(control.tail(log))) == []
+    assert control_characters(lines(control.tail(log))) == []

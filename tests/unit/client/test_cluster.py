@@ -262,12 +262,12 @@ async def test_an_unreachable_server_is_named(fake_cluster: FakeCluster, make: M
 async def test_a_silent_server_times_out(
     fake_cluster: FakeCluster, make: Make, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async def mute(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    async def never_answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await reader.read()
         writer.close()
 
     context = server_context(fake_cluster.authority, fake_cluster.folder, "127.0.0.1")
-    server = await asyncio.start_server(mute, "127.0.0.1", 0, ssl=context)
+    server = await asyncio.start_server(never_answer, "127.0.0.1", 0, ssl=context)
     port = server.sockets[0].getsockname()[1]
     client = make(TOKEN, {"server": f"https://127.0.0.1:{port}"})
     monkeypatch.setattr(ClusterConnection, "answer_seconds", 0.05)
@@ -281,11 +281,11 @@ async def test_a_silent_server_times_out(
 async def test_a_silent_tls_handshake_times_out(
     make: Make, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async def mute(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    async def never_answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await reader.read()
         writer.close()
 
-    server = await asyncio.start_server(mute, "127.0.0.1", 0)
+    server = await asyncio.start_server(never_answer, "127.0.0.1", 0)
     client = make(TOKEN, {"server": f"https://127.0.0.1:{server.sockets[0].getsockname()[1]}"})
     monkeypatch.setattr(ClusterConnection, "connect_seconds", 0.05)
     async with asyncio.timeout(20), server, aclosing(client.follow(Pod)) as deltas:
@@ -424,7 +424,7 @@ def test_a_forbidden_kind_is_retried_with_back_off() -> None:
     assert wait_after(AgentUnavailable(""), 0.4) == 0.4
 
 
-class Hurried(SystemClock):
+class NoWaitClock(SystemClock):
     """Records sleeps without sleeping."""
 
     def __init__(self) -> None:
@@ -436,7 +436,7 @@ class Hurried(SystemClock):
 
 
 async def test_retry_after_is_respected(make: Make, fake_cluster: FakeCluster) -> None:
-    clock = Hurried()
+    clock = NoWaitClock()
     client = make(TOKEN, clock=clock)
     fake_cluster.rules.refusals = [(429, "3"), (503, "2")]
     assert await client.version()
@@ -514,7 +514,7 @@ async def test_one_null_does_not_hide_the_others(make: Make, fake_cluster: FakeC
 
 
 @pytest.mark.parametrize(
-    ("path", "answer", "ask"),
+    ("path", "answer", "call"),
     [
         ("/version", "<html>", lambda client: client.version()),
         ("/api/v1/nodes/n", {"metadata": 7}, lambda client: client.get(Node, "", "n")),
@@ -523,11 +523,11 @@ async def test_one_null_does_not_hide_the_others(make: Make, fake_cluster: FakeC
     ],
 )
 async def test_an_invalid_response_is_reported(
-    make: Make, fake_cluster: FakeCluster, path: str, answer: Any, ask: Callable[[Any], Any]
+    make: Make, fake_cluster: FakeCluster, path: str, answer: Any, call: Callable[[Any], Any]
 ) -> None:
     fake_cluster.rules.answers[path] = answer
     with pytest.raises(ApiError, match=f"{path}: cannot be read: "):
-        await ask(make(TOKEN))
+        await call(make(TOKEN))
 
 
 async def test_metrics_without_a_list_are_none(make: Make, fake_cluster: FakeCluster) -> None:

@@ -182,7 +182,7 @@ async def test_a_kubelet_with_plain_text_errors_is_supported(tmp_path: Path) -> 
     assert taken == ["*/*"]
 
 
-class Hasty(SystemClock):
+class FastClock(SystemClock):
     async def sleep(self, seconds: float) -> None:
         assert seconds == PING_SECONDS
         await super().sleep(0.01)
@@ -202,7 +202,7 @@ async def test_an_idle_session_is_not_closed(tmp_path: Path) -> None:
 
     async with (
         asyncio.timeout(20),
-        websocket_server(tmp_path, joined, clock=Hasty()) as client,
+        websocket_server(tmp_path, joined, clock=FastClock()) as client,
         client.exec(NS, "web", ExecQuery(command=("true",))) as session,
     ):
         assert [piece async for piece in session.output()] == []

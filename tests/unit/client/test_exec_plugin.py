@@ -141,7 +141,7 @@ async def test_the_plugin_provides_a_certificate(
     assert fake_cluster.rules.requests[-1][2] == "paul"
 
 
-class Tomorrow(SystemClock):
+class AheadClock(SystemClock):
     def __init__(self) -> None:
         self.ahead = timedelta()
 
@@ -150,7 +150,7 @@ class Tomorrow(SystemClock):
 
 
 async def test_expired_credentials_are_renewed(make: Make, plugin: Plugin) -> None:
-    clock = Tomorrow()
+    clock = AheadClock()
     until = (datetime.now(UTC) + timedelta(hours=1)).isoformat()
     plugin.answer(token="sesame", expirationTimestamp=until)
     client = make(plugin.user(), clock)
@@ -184,7 +184,7 @@ async def test_refused_credentials_are_renewed_once(
 async def test_a_new_certificate_opens_new_connections(
     make: Make, plugin: Plugin, fake_cluster: FakeCluster
 ) -> None:
-    clock = Tomorrow()
+    clock = AheadClock()
     for number, name in enumerate(("paul", "mary")):
         cert, key = fake_cluster.authority.issue(name)
         until = (datetime.now(UTC) + timedelta(hours=1 + 9 * number)).isoformat()

@@ -15,7 +15,7 @@ from podtui.server import serve_unix
 
 
 async def test_a_watch_that_ends_immediately_is_retried_with_back_off(tmp_path: Path) -> None:
-    class Impatient(SystemClock):
+    class ClosingClock(SystemClock):
         def __init__(self) -> None:
             self.slept: list[float] = []
 
@@ -29,7 +29,7 @@ async def test_a_watch_that_ends_immediately_is_retried_with_back_off(tmp_path: 
             return web.Response()
         return web.json_response({"metadata": {"resourceVersion": "5"}, "items": []})
 
-    app, clock = web.Application(), Impatient()
+    app, clock = web.Application(), ClosingClock()
     app.add_routes([web.get("/api/v1/pods", pods)])
     client = UnixClient(tmp_path / "s", clock=clock)
     async with serve_unix(app, tmp_path / "s"), asyncio.timeout(10):

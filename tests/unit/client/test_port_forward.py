@@ -24,7 +24,7 @@ class _Message:
     data: bytes
 
 
-class _Leaving:
+class _ClosedConnection:
     """A connection that sent an error and accepts no data."""
 
     def __init__(self) -> None:
@@ -54,10 +54,10 @@ class _Server:
         self._fails = fails
 
     @asynccontextmanager
-    async def socket(self, *_: object) -> AsyncIterator[_Leaving]:
+    async def socket(self, *_: object) -> AsyncIterator[_ClosedConnection]:
         if self._fails:
             raise PodtuiError("no such pod")
-        yield _Leaving()
+        yield _ClosedConnection()
 
 
 def forward_to(server: _Server) -> Forward:
@@ -72,13 +72,13 @@ async def test_a_failed_accept_does_not_end_the_forward(
     accept, failures = loop.sock_accept, [OSError(errno.EMFILE, os.strerror(errno.EMFILE))]
     problems: list[str] = []
 
-    async def scarce(listener: socket.socket) -> Any:
+    async def failing_accept(listener: socket.socket) -> Any:
         problems.append(forward.problem)
         if failures:
             raise failures.pop()
         return await accept(listener)
 
-    monkeypatch.setattr(loop, "sock_accept", scarce)
+    monkeypatch.setattr(loop, "sock_accept", failing_accept)
     monkeypatch.setattr(module, "REST_SECONDS", 0.01)
     async with asyncio.timeout(10), asyncio.TaskGroup() as group:
         task = group.create_task(forward.run())

@@ -93,7 +93,7 @@ def test_all_cases_are_there() -> None:
 # --- statuses
 
 
-def values_that_do_not_count(record: Record) -> Iterator[str]:
+def missed_value_changes(record: Record) -> Iterator[str]:
     changed = edited(record, lambda _: None)
     assert changed.pod is not None
     for part in ("status", "spec"):
@@ -106,10 +106,10 @@ def values_that_do_not_count(record: Record) -> Iterator[str]:
 
 
 def test_every_value_of_a_pod_is_compared() -> None:
-    assert all_cases(WITH_POD, values_that_do_not_count) == []
+    assert all_cases(WITH_POD, missed_value_changes) == []
 
 
-def values_that_are_not_missed(record: Record) -> Iterator[str]:
+def missed_value_removals(record: Record) -> Iterator[str]:
     changed = edited(record, lambda _: None)
     assert changed.pod is not None
     for holder, key in list(parents(changed.pod["status"])):
@@ -123,7 +123,7 @@ def values_that_are_not_missed(record: Record) -> Iterator[str]:
 
 
 def test_a_missing_value_is_a_difference() -> None:
-    assert all_cases(WITH_POD, values_that_are_not_missed) == []
+    assert all_cases(WITH_POD, missed_value_removals) == []
 
 
 @pytest.mark.parametrize("key", ["conditions", "containerStatuses"])
@@ -175,7 +175,7 @@ def test_host_addresses_are_compared_only_in_strict_mode() -> None:
 # --- events
 
 
-def events_that_are_not_missed(record: Record) -> Iterator[Occurrence]:
+def missed_event_removals(record: Record) -> Iterator[Occurrence]:
     for key in ("before", "after"):
         events = getattr(record, key)
         for at, event in enumerate(events):
@@ -190,10 +190,10 @@ def events_that_are_not_missed(record: Record) -> Iterator[Occurrence]:
 
 
 def test_a_missing_event_is_a_difference_unless_repeated() -> None:
-    assert all_cases(CASES.values(), events_that_are_not_missed) == []
+    assert all_cases(CASES.values(), missed_event_removals) == []
 
 
-def words_that_do_not_count(record: Record) -> Iterator[tuple[dict[str, str], Occurrence]]:
+def missed_message_changes(record: Record) -> Iterator[tuple[dict[str, str], Occurrence]]:
     for at, event in enumerate(record.before):
         for change in (
             {"reason": "Other"},
@@ -207,10 +207,10 @@ def words_that_do_not_count(record: Record) -> Iterator[tuple[dict[str, str], Oc
 
 
 def test_a_changed_event_message_is_a_difference() -> None:
-    assert all_cases(CASES.values(), words_that_do_not_count) == []
+    assert all_cases(CASES.values(), missed_message_changes) == []
 
 
-def orders_that_do_not_count(record: Record) -> Iterator[tuple[Occurrence, ...]]:
+def missed_order_changes(record: Record) -> Iterator[tuple[Occurrence, ...]]:
     for at, events in neighbours(record.before):
         if not differs(replace(record, before=events), record):
             yield record.before[at : at + 2]
@@ -223,10 +223,10 @@ def orders_that_do_not_count(record: Record) -> Iterator[tuple[Occurrence, ...]]
 
 
 def test_another_order_of_events_is_a_difference() -> None:
-    assert all_cases(CASES.values(), orders_that_do_not_count) == []
+    assert all_cases(CASES.values(), missed_order_changes) == []
 
 
-def places_where_one_more_does_not_count(record: Record) -> Iterator[int]:
+def missed_extra_events(record: Record) -> Iterator[int]:
     extra = Occurrence(0.0, "Normal", "Pulled", "spec.containers{main}", "again")
     for at in range(len(record.before) + 1):
         events = (*record.before[:at], extra, *record.before[at:])
@@ -235,7 +235,7 @@ def places_where_one_more_does_not_count(record: Record) -> Iterator[int]:
 
 
 def test_an_extra_event_is_a_difference() -> None:
-    assert all_cases(CASES.values(), places_where_one_more_does_not_count) == []
+    assert all_cases(CASES.values(), missed_extra_events) == []
 
 
 def test_the_number_of_failed_probes_before_a_restart_is_compared() -> None:

@@ -1,4 +1,4 @@
-"""Which golden cases an engine cannot do, by its capabilities."""
+"""The golden cases that an engine cannot run, by its missing capabilities."""
 
 from __future__ import annotations
 

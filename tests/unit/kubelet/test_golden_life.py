@@ -82,7 +82,7 @@ class Golden:
     until: float
     events: list[Event]
     after: tuple[Event, ...] = ()
-    """Once the manifest is gone."""
+    """Events after the removal of the manifest."""
 
 
 def poststart_fail() -> Pod:
@@ -131,7 +131,7 @@ def prestop() -> Pod:
 
 
 def recorded_world() -> World:
-    """The scripts of the pods above, declared."""
+    """Return a world with the results of the scripts in these pods."""
     world = World(start_delay=0.4)
     world.behaviours[FAILING] = ends("failing", code=3)
     world.behaviours[COUNTED] = lambda config: ends(code=0 if config.attempt >= 2 else 1)

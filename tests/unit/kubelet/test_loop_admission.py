@@ -29,7 +29,7 @@ PORTS = "Predicate NodePorts failed: node(s) didn't have free ports for the requ
 AFFINITY = "Predicate NodeAffinity failed: node(s) didn't match Pod's node affinity/selector"
 
 
-def asking(name: str, cpu: str = "", memory: str = "", **spec: object) -> Pod:
+def pod_with(name: str, cpu: str = "", memory: str = "", **spec: object) -> Pod:
     amounts = {key: text for key, text in (("cpu", cpu), ("memory", memory)) if text}
     own = container(resources=ResourceRequirements(requests=amounts))
     return pod(f"{name}-n1", name, own, **spec)  # type: ignore[arg-type]
@@ -105,7 +105,7 @@ async def test_waiting_containers_show_no_resources() -> None:
 @virtual()
 async def test_more_memory_than_allocatable() -> None:
     async with World().running() as world:
-        world.add(asking("big", memory="4000Gi"))
+        world.add(pod_with("big", memory="4000Gi"))
         reason, message = await rejected(world, "big")
         have = (await world.node()).status.allocatable["memory"]
         assert reason == "UnexpectedAdmissionError"
@@ -119,23 +119,23 @@ async def test_more_memory_than_allocatable() -> None:
 async def test_freed_resources_do_not_readmit_without_a_request() -> None:
     async with World().running() as world:
         cores = None
-        world.add(asking("first", "1"))
+        world.add(pod_with("first", "1"))
         await world.until(world.runs("first"))
         cores = (await world.node()).status.allocatable["cpu"]
-        world.add(asking("second", cores))
+        world.add(pod_with("second", cores))
         await rejected(world, "second")
         world.remove("first")
         await world.until(world.gone("first"))
         await world.sleep(300)
         assert world.phase("second-n1") == "Failed"
         assert not world.sandboxes("second", ready=False)
-        # Removed and added.
+        # A pod that is removed and added again is admitted.
         world.remove("second")
         await world.sleep(5)
-        world.add(asking("second", cores))
+        world.add(pod_with("second", cores))
         await world.until(world.runs("second"))
         # A restarted kubelet checks again.
-        world.add(asking("third", cores))
+        world.add(pod_with("third", cores))
         await rejected(world, "third")
         world.remove("second")
         await world.until(world.gone("second"))
@@ -147,19 +147,19 @@ async def test_freed_resources_do_not_readmit_without_a_request() -> None:
 @virtual()
 async def test_only_priority_preempts() -> None:
     async with World().running() as world:
-        world.add(asking("a", "1"))
+        world.add(pod_with("a", "1"))
         await world.until(world.runs("a"))
         cores = (await world.node()).status.allocatable["cpu"]
-        world.add(asking("b", cores))
+        world.add(pod_with("b", cores))
         assert await rejected(world, "b") == (
             "UnexpectedAdmissionError",
             f"{PREEMPTION}[(res: cpu, q: 1000), ]",
         )
         world.remove("a", "b")
         await world.until(world.gone())
-        world.add(asking("low", "1", priority=1))
+        world.add(pod_with("low", "1", priority=1))
         await world.until(world.runs("low"))
-        world.add(asking("high", cores, priority=100))
+        world.add(pod_with("high", cores, priority=100))
         await world.until(world.runs("high"))
         status = await world.status("low-n1")
         assert (status.phase, status.reason, status.message) == (
@@ -286,7 +286,7 @@ async def test_the_peak_of_init_and_regular_containers_counts() -> None:
         await world.until(lambda: bool(world.sandboxes("web")))
         assert (await world.status()).allocatedResources == {"cpu": "2750m"}
         have = (await world.node()).status.allocatable["cpu"]
-        world.add(asking("rest", have))
+        world.add(pod_with("rest", have))
         assert await rejected(world, "rest") == (
             "UnexpectedAdmissionError",
             f"{PREEMPTION}[(res: cpu, q: 2750), ]",
@@ -305,7 +305,7 @@ async def test_pod_level_requests_replace_those_of_containers() -> None:
         assert status.resources == amounts
         assert status.qosClass == "Burstable"
         have = (await world.node()).status.allocatable["cpu"]
-        world.add(asking("rest", have))
+        world.add(pod_with("rest", have))
         assert (await rejected(world, "rest"))[1] == f"{PREEMPTION}[(res: cpu, q: 1000), ]"
 
 

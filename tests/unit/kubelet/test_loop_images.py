@@ -207,9 +207,9 @@ def login_secret(name: str, user: str) -> Secret:
 
 
 class SecretWorld(World):
-    """With Secret documents in the folder, and a registry with one user."""
+    """A world with Secrets in the folder, and a registry with one user."""
 
-    def __init__(self, *names: str, knows: str = "") -> None:
+    def __init__(self, *names: str, username: str = "") -> None:
         self.held = {("default", name): login_secret(name, name) for name in names}
         super().__init__()
         self.tried: list[RegistryAuth | None] = []
@@ -217,7 +217,7 @@ class SecretWorld(World):
 
         async def guarded(image: str, *, auth: RegistryAuth | None = None, **how: object):
             self.tried.append(auth)
-            if knows and (auth is None or auth.username != knows):
+            if username and (auth is None or auth.username != username):
                 raise ImagePullError("no basic auth credentials")
             return await pull(image, auth=auth, **how)  # type: ignore[arg-type]
 
@@ -228,7 +228,7 @@ class SecretWorld(World):
             yield Folder(pods=folder.pods, secrets=self.held)
 
 
-def asking(*names: str):
+def with_secrets(*names: str):
     references = tuple(LocalObjectReference(name=name) for name in names)
     image = container(image="registry.example/team/web:1")
     return pod("web-n1", "", image, imagePullSecrets=references)
@@ -238,9 +238,9 @@ async def test_every_secret_is_tried_until_one_authenticates(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     caplog.set_level("DEBUG")
-    world = SecretWorld("ann", "bob", knows="bob")
+    world = SecretWorld("ann", "bob", username="bob")
     async with world.running():
-        world.add(asking("ann", "bob"))
+        world.add(with_secrets("ann", "bob"))
         await world.until(world.runs(UID), 5.0)
         assert [one and one.username for one in world.tried] == ["ann", "bob"]
         assert not await world.events("web-n1", "FailedToRetrieveImagePullSecret", "Failed")
@@ -249,9 +249,9 @@ async def test_every_secret_is_tried_until_one_authenticates(
 
 
 async def test_all_refusals_are_reported() -> None:
-    world = SecretWorld("ann", "bob", knows="eve")
+    world = SecretWorld("ann", "bob", username="eve")
     async with world.running():
-        world.add(asking("ann", "bob"))
+        world.add(with_secrets("ann", "bob"))
         await world.sleep(1.0)
         failed = (await world.events("web-n1", "Failed"))[0]
         assert failed.message == (
@@ -262,7 +262,7 @@ async def test_all_refusals_are_reported() -> None:
 async def test_a_missing_secret_is_reported_and_the_pull_attempted() -> None:
     world = SecretWorld("ann")
     async with world.running():
-        world.add(asking("gone", "ann", "lost"))
+        world.add(with_secrets("gone", "ann", "lost"))
         await world.until(world.runs(UID), 5.0)
         events = await world.events()
         assert (events[0].type, events[0].reason) == ("Warning", "FailedToRetrieveImagePullSecret")
@@ -283,7 +283,7 @@ async def test_an_invalid_secret_fails_the_pull_without_quoting_it() -> None:
     )
     world.held = {("default", "ann"): broken}
     async with world.running():
-        world.add(asking("ann"))
+        world.add(with_secrets("ann"))
         await world.sleep(1.0)
         failed = (await world.events("web-n1", "Failed"))[0]
         assert failed.message == (

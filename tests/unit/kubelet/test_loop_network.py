@@ -34,7 +34,7 @@ MISSING = (
 )
 
 
-def asking(policy: str, name: str = "web-n1", **fields: object) -> Pod:
+def pod_with(policy: str, name: str = "web-n1", **fields: object) -> Pod:
     made = pod(name, f"uid-{name}", **fields)  # type: ignore[arg-type]
     return structs.replace(made, spec=structs.replace(made.spec, dnsPolicy=policy))
 
@@ -68,12 +68,12 @@ def own_lines(text: str) -> list[str]:
 async def test_case_85_missing_cluster_dns_is_reported_once_on_the_node() -> None:
     world = World()
     async with world.running():
-        world.add(asking("ClusterFirst", "a-n1"), asking("ClusterFirst", "b-n1"))
+        world.add(pod_with("ClusterFirst", "a-n1"), pod_with("ClusterFirst", "b-n1"))
         await world.until(lambda: len(world.running_containers()) == 2)
         (event,) = await world.events("n1", "MissingClusterDNS")
         assert (event.type, event.message, event.count) == ("Warning", MISSING, 1)
         assert await world.events("a-n1", "MissingClusterDNS") == []
-        world.add(asking("ClusterFirstWithHostNet", "c-n1", hostNetwork=True))
+        world.add(pod_with("ClusterFirstWithHostNet", "c-n1", hostNetwork=True))
         await world.until(lambda: len(world.running_containers()) == 3)
         (event,) = await world.events("c-n1", "MissingClusterDNS")
         assert event.message == f'pod: "c-n1_default(uid-c-n1)". {MISSING}'
@@ -84,7 +84,7 @@ async def test_case_85_a_strict_kubelet_reports_it_for_each_pod_and_sync(tmp_pat
     path.write_text("nameserver 127.0.0.53\nsearch lan\n")
     world = here(World(strict=True, resolv_conf=str(path)))
     async with world.running():
-        world.add(asking("ClusterFirst"))
+        world.add(pod_with("ClusterFirst"))
         await world.until(world.runs("uid-web-n1"))
         reasons = [e.reason for e in await world.events("web-n1")]
         assert reasons[0] == "MissingClusterDNS"
@@ -101,7 +101,7 @@ async def test_case_85_a_strict_kubelet_reports_it_for_each_pod_and_sync(tmp_pat
 async def test_with_cluster_dns_nothing_is_reported() -> None:
     world = World(cluster_dns=("10.96.0.10",), cluster_domain="c.l", strict=True)
     async with world.running():
-        world.add(asking("ClusterFirst"))
+        world.add(pod_with("ClusterFirst"))
         await world.until(world.runs("uid-web-n1"))
         assert sandbox_config(world).dns == DnsConfig(
             servers=("10.96.0.10",),
@@ -117,12 +117,12 @@ async def test_loopback_servers_are_kept_for_host_network_pods(tmp_path: Path) -
     path.write_text("nameserver 127.0.0.1\nnameserver 9.9.9.9\n")
     world = here(World(resolv_conf=str(path)))
     async with world.running():
-        world.add(asking("Default", "a-n1"), asking("Default", "b-n1", hostNetwork=True))
+        world.add(pod_with("Default", "a-n1"), pod_with("Default", "b-n1", hostNetwork=True))
         await world.until(lambda: len(world.running_containers()) == 2)
         assert sandbox_config(world, "uid-a-n1").dns == DnsConfig(servers=("9.9.9.9",))
         assert sandbox_config(world, "uid-b-n1").dns == DnsConfig(servers=("127.0.0.1", "9.9.9.9"))
         path.write_text("nameserver 8.8.8.8\n")
-        world.add(asking("Default", "c-n1"))
+        world.add(pod_with("Default", "c-n1"))
         await world.until(lambda: len(world.running_containers()) == 3)
         assert sandbox_config(world, "uid-c-n1").dns == DnsConfig(servers=("8.8.8.8",))
 
@@ -132,7 +132,7 @@ async def test_a_remote_engine_has_its_own_resolver(tmp_path: Path) -> None:
     path.write_text("nameserver 9.9.9.9\n")
     world = World(resolv_conf=str(path))
     async with world.running():
-        world.add(asking("Default"))
+        world.add(pod_with("Default"))
         await world.until(world.runs("uid-web-n1"))
         assert sandbox_config(world).dns is None
 
@@ -140,7 +140,7 @@ async def test_a_remote_engine_has_its_own_resolver(tmp_path: Path) -> None:
 async def test_without_a_file_a_strict_pod_has_no_name_servers() -> None:
     world = here(World(strict=True))
     async with world.running():
-        world.add(asking("Default"))
+        world.add(pod_with("Default"))
         await world.until(world.runs("uid-web-n1"))
         assert sandbox_config(world).dns == DnsConfig(servers=("127.0.0.1",), searches=(".",))
 
@@ -150,7 +150,7 @@ async def test_a_missing_resolver_file(tmp_path: Path) -> None:
     text = f"open {path}: no such file or directory"
     world = here(World(resolv_conf=path))
     async with world.running():
-        world.add(asking("Default"))
+        world.add(pod_with("Default"))
         await world.until(world.runs("uid-web-n1"))
         assert sandbox_config(world).dns is None
         (event,) = await world.events("n1", "CheckLimitsForResolvConf")
@@ -161,7 +161,7 @@ async def test_a_strict_pod_waits_for_the_resolver_file(tmp_path: Path) -> None:
     path = tmp_path / "resolv.conf"
     world = here(World(strict=True, resolv_conf=str(path)))
     async with world.running():
-        world.add(asking("Default"))
+        world.add(pod_with("Default"))
         await world.until(lambda: world.phase() == "Pending")
         await world.sleep(1)
         failed = await world.events("web-n1", "FailedCreatePodSandBox")
@@ -195,7 +195,7 @@ async def test_case_86_exceeded_dns_limits_are_reported(tmp_path: Path) -> None:
     world = here(World(resolv_conf=str(path)))
     given = PodDNSConfig(nameservers=("8.8.8.8", "8.8.4.4"))
     async with world.running():
-        world.add(asking("Default", dnsConfig=given))
+        world.add(pod_with("Default", dnsConfig=given))
         await world.until(world.runs("uid-web-n1"))
         (event,) = await world.events("web-n1", "DNSConfigForming")
         assert event.type == "Warning"
@@ -249,7 +249,7 @@ async def test_a_container_with_its_own_hosts_file_keeps_it() -> None:
 async def test_host_network_pods_get_the_nodes_hosts_file(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    # The machine's own may change while the tests run.
+    # The machine's own file may change while the tests run.
     (tmp_path / "hosts").write_text(NODE_HOSTS)
     monkeypatch.setattr(hosts_files, "HOSTS_PATH", str(tmp_path / "hosts"))
     world = here(World())

@@ -23,7 +23,7 @@ pytestmark = pytest.mark.virtual_time
 UID = "uid-web-n1"
 
 
-def hungry(name: str, amount: str, **spec: object):
+def pod_with(name: str, amount: str, **spec: object):
     resources = ResourceRequirements(requests={"memory": amount})
     return pod(name, "", container(resources=resources), **spec)  # type: ignore[arg-type]
 
@@ -35,9 +35,9 @@ async def test_a_pod_that_does_not_fit_is_rejected_for_good() -> None:
     """Cases 26 and 34, and departure 6."""
     world = World()
     async with world.running():
-        world.add(hungry("big", "20Gi"))
+        world.add(pod_with("big", "20Gi"))
         await world.until(world.runs("uid-big"))
-        world.add(hungry("web-n1", "20Gi"))
+        world.add(pod_with("web-n1", "20Gi"))
         await world.until(lambda: world.phase() == "Failed")
         record = await world.record()
         assert record is not None
@@ -72,9 +72,9 @@ async def test_a_pod_that_does_not_fit_is_rejected_for_good() -> None:
 async def test_an_edited_rejected_pod_is_admitted_again() -> None:
     world = World()
     async with world.running():
-        world.add(hungry("web-n1", "200Gi"))
+        world.add(pod_with("web-n1", "200Gi"))
         await world.until(lambda: world.phase() == "Failed")
-        world.replace(UID, with_env(hungry("web-n1", "1Gi"), "smaller"))
+        world.replace(UID, with_env(pod_with("web-n1", "1Gi"), "smaller"))
         await world.until(world.runs("smaller"))
         record = await world.record()
         assert record is not None
@@ -85,9 +85,9 @@ async def test_priority_preempts() -> None:
     world = World()
     world.behaviours["c"] = Behaviour(term_after=2.0)
     async with world.running():
-        world.add(hungry("low", "20Gi", priority=1))
+        world.add(pod_with("low", "20Gi", priority=1))
         await world.until(world.runs("uid-low"))
-        world.add(hungry("high", "20Gi", priority=100))
+        world.add(pod_with("high", "20Gi", priority=100))
         took = await world.until(world.runs("uid-high"))
         assert 1.9 < took < 3.0
         await world.sleep(1.0)
@@ -533,21 +533,21 @@ async def test_a_stuck_sync_loop_is_reported_over_http(tmp_path: Path) -> None:
     ):
         await world.sleep(10.0)
 
-        async def ask(check: str) -> tuple[int, str]:
+        async def get(check: str) -> tuple[int, str]:
             async with http.get(f"/healthz{check}") as answer:
                 return answer.status, await answer.text()
 
-        assert await ask("/syncloop") == (200, "ok")
+        assert await get("/syncloop") == (200, "ok")
         world.runtime.stop_engine()
         await world.sleep(310.0)
-        status, text = await ask("/syncloop")
+        status, text = await get("/syncloop")
         assert status == 500
         assert "sync Loop took longer than expected" in text
-        assert (await ask(""))[0] == 500
-        assert await ask("/ping") == (200, "ok")
+        assert (await get(""))[0] == 500
+        assert await get("/ping") == (200, "ok")
         world.runtime.start_engine()
         await world.sleep(10.0)
-        assert await ask("/syncloop") == (200, "ok")
+        assert await get("/syncloop") == (200, "ok")
 
 
 async def test_a_record_used_as_a_manifest_keeps_no_status() -> None:

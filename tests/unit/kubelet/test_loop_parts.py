@@ -148,7 +148,7 @@ def test_restart_counts_only_increase() -> None:
     shown = counts.show("a", status_of(2), seed=None)
     assert shown.containerStatuses[0].restartCount == 3
     counts.show("a", status_of(4, container_id=""), seed=None)
-    assert counts.next("a", "c") == 4, "a status that counts a vanished instance is one ahead"
+    assert counts.next("a", "c") == 4, "the status also counts the removed instance"
     counts.forget("a")
     assert counts.next("a", "c") == 0
 

@@ -103,7 +103,7 @@ async def test_a_full_disk_removes_dead_containers_and_unused_images() -> None:
     async with world.running():
         world.add(pod("once", "", container(image="other:1"), policy="Never"), pod("stays"))
         await world.until(lambda: world.phase("once") == "Succeeded")
-        # Images are checked every five minutes; after two more this one may go.
+        # Images are checked every five minutes; two minutes later this one may be removed.
         await world.sleep(430.0)
         assert world.containers("uid-once")
         host.seen["imagefs.available"] = Observation(CAPACITY // 10, CAPACITY)

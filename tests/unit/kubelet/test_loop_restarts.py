@@ -84,7 +84,7 @@ async def test_a_back_off_is_reported_once_despite_garbage_collection(strict: bo
 
 
 async def test_a_strict_kubelet_shows_a_back_off_one_sync_late() -> None:
-    """It already waits, and reports it, while its status still shows the termination."""
+    """It already waits and reports the back-off while its status still shows the termination."""
     world, starts = watched(Behaviour(exit_after=1.0, exit_code=1), strict=True)
     async with world.running():
         world.add(pod())
@@ -119,7 +119,7 @@ async def test_a_removed_pod_keeps_the_back_off_of_others() -> None:
         began = world.clock.monotonic()
         world.kubelet.wake(UID)
         await world.until(lambda: len(starts.times) > before, 200.0)
-        assert world.clock.monotonic() - began > 40.0, "it waits as long as it had to"
+        assert world.clock.monotonic() - began > 40.0, "the remaining back-off is unchanged"
 
 
 async def test_a_long_run_resets_the_back_off() -> None:

@@ -107,11 +107,11 @@ async def test_case_60_all_containers_restart_in_their_sandbox() -> None:
         return Behaviour(term_after=1.0)
 
     world = World(behave=behave, start_delay=0.2)
-    asking = container(
+    trigger = container(
         "trigger", restartPolicy="Never", restartPolicyRules=(rule("RestartAllContainers", 9),)
     )
     async with world.running():
-        world.add(pod("web-n1", "", asking, container("other"), init=(container("init"),)))
+        world.add(pod("web-n1", "", trigger, container("other"), init=(container("init"),)))
         await world.until(world.runs(UID, 2))
         await world.sleep(1.0)
         box, address = world.sandboxes(UID)[0].id, (await world.status()).podIP
@@ -272,7 +272,7 @@ async def test_case_104_a_sidecar_without_its_image_blocks_the_others(policy: st
         assert world.phase() == "Pending"
         assert reason((await statuses(world))["side"]) == "ErrImageNeverPull"
         events = await world.events("web-n1", "ErrImageNeverPull")
-        assert (events[0].count or 0) >= 4, "it is tried for ever"
+        assert (events[0].count or 0) >= 4, "it is retried forever"
         world.engine.images.add(simulated_image("absent:1"), "absent:1")
         await world.until(lambda: bool(world.containers(UID, "later")), 30.0)
 

@@ -82,7 +82,7 @@ def result_of(name: str, text: str, strict: bool) -> ReadResult:
     return read_manifest(path_of(name), text.encode(), node_name=NODE, strict=strict)
 
 
-class Scratch:
+class ReferenceModel:
     """A simple model of the same rules: it examines every file for every folder."""
 
     def __init__(self, *, strict: bool, previous: Mapping[str, Pod]) -> None:
@@ -213,7 +213,7 @@ def test_the_state_depends_only_on_its_files(
     }
     state, scratch = (
         FolderState(strict=strict, previous=previous),
-        Scratch(strict=strict, previous=previous),
+        ReferenceModel(strict=strict, previous=previous),
     )
     last = state.folder("at first")
     scratch.folder("at first", "")

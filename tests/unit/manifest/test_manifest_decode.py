@@ -414,7 +414,7 @@ def test_the_number_of_errors_is_limited() -> None:
 
 
 def test_every_decoded_tree_builds_a_pod() -> None:
-    """Even the emptiest: required fields that are absent become empty values."""
+    """Also an empty tree: absent required fields become empty values."""
     text = (
         "kind: Pod\napiVersion: v1\nspec: {affinity: {nodeAffinity: "
         "{requiredDuringSchedulingIgnoredDuringExecution: {}, "

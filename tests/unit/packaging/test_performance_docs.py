@@ -28,7 +28,7 @@ def test_figures_replace_only_their_block() -> None:
     once = replaced(PAGE, "a", "new")
     assert "old" not in once
     assert once.index("Before.") < once.index("new") < once.index("Between.")
-    assert replaced(once, "a", "new") == once, "again changes nothing"
+    assert replaced(once, "a", "new") == once, "a second run changes nothing"
     assert replaced(once, "b", "more").replace("\n\nmore\n\n", "\n") == once
 
 

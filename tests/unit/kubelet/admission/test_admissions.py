@@ -24,7 +24,7 @@ PREFIX = (
 )
 
 
-def asking(cpu: str = "", memory: str = "", uid: str = "u1", **fields):
+def pod_with(cpu: str = "", memory: str = "", uid: str = "u1", **fields):
     requests = {name: text for name, text in (("cpu", cpu), ("memory", memory)) if text}
     return make_pod(ctr(resources={"requests": requests}), uid=uid, name=f"{uid}-n1", **fields)
 
@@ -34,13 +34,13 @@ def with_ports(*ports, uid="u1", **fields):
 
 
 def test_a_pod_that_fits():
-    assert admit(asking("1", "1Gi"), node(), [asking("1", "1Gi", "u2")]) == AdmitResult(
+    assert admit(pod_with("1", "1Gi"), node(), [pod_with("1", "1Gi", "u2")]) == AdmitResult(
         admitted=True
     )
 
 
 def test_golden_outofcpu():
-    verdict = admit(asking("64"), node(cpu=2000), [])
+    verdict = admit(pod_with("64"), node(cpu=2000), [])
     assert verdict.reason == "UnexpectedAdmissionError"
     assert verdict.message == PREFIX + "[(res: cpu, q: 62000), ]"
     assert verdict.lacks == (("cpu", 64000, 0, 2000),)
@@ -48,36 +48,36 @@ def test_golden_outofcpu():
 
 
 def test_case_26_too_much_memory():
-    verdict = admit(asking(memory="8Gi"), node(memory=4 * GI), [])
+    verdict = admit(pod_with(memory="8Gi"), node(memory=4 * GI), [])
     assert verdict.message == PREFIX + f"[(res: memory, q: {4 * GI}), ]"
 
 
 def test_cpu_and_memory_are_named_if_both_are_insufficient():
-    verdict = admit(asking("3", "5Gi"), node(cpu=2000, memory=4 * GI), [])
+    verdict = admit(pod_with("3", "5Gi"), node(cpu=2000, memory=4 * GI), [])
     assert verdict.message == PREFIX + f"[(res: cpu, q: 1000), (res: memory, q: {GI}), ]"
 
 
 def test_case_27_static_pods_without_priorities_are_not_preempted():
-    verdict = admit(asking("2", uid="b"), node(), [asking("1", uid="a")])
+    verdict = admit(pod_with("2", uid="b"), node(), [pod_with("1", uid="a")])
     assert verdict.message == PREFIX + "[(res: cpu, q: 1000), ]"
     assert verdict.lacks == (("cpu", 2000, 1000, 2000),)
 
 
 def test_case_27_a_higher_priority_wins():
-    low = asking("2", uid="a", priority=1)
-    verdict = admit(asking("1", uid="b", priority=100), node(), [low])
+    low = pod_with("2", uid="a", priority=1)
+    verdict = admit(pod_with("1", uid="b", priority=100), node(), [low])
     assert (verdict.admitted, verdict.preempt) == (True, ("a",))
-    assert not admit(asking("1", uid="b", priority=1), node(), [low]).admitted
-    assert not admit(asking("1", uid="b"), node(), [low]).admitted
+    assert not admit(pod_with("1", uid="b", priority=1), node(), [low]).admitted
+    assert not admit(pod_with("1", uid="b"), node(), [low]).admitted
 
 
 def test_non_critical_pods_are_preempted_by_static_ones():
-    api = asking("2", uid="a", static=False)
-    assert admit(asking("1", uid="b"), node(), [api]).preempt == ("a",)
+    api = pod_with("2", uid="a", static=False)
+    assert admit(pod_with("1", uid="b"), node(), [api]).preempt == ("a",)
 
 
 def test_a_non_critical_pod_is_rejected_with_the_missing_resources():
-    verdict = admit(asking("3", static=False), node(), [asking("500m", uid="a")])
+    verdict = admit(pod_with("3", static=False), node(), [pod_with("500m", uid="a")])
     assert (verdict.reason, verdict.message) == (
         "OutOfcpu",
         "Node didn't have enough resource: cpu, requested: 3000, used: 500, capacity: 2000",
@@ -105,12 +105,12 @@ def test_case_32_no_room_for_another_pod():
 
 
 def test_the_pod_itself_does_not_count_against_it():
-    pod = asking("2")
+    pod = pod_with("2")
     assert admit(pod, node(pods=1), [pod]).admitted
 
 
 def test_a_pod_without_requests_fits_a_full_node():
-    assert admit(make_pod(uid="b"), node(), [asking("2", uid="a")]).admitted
+    assert admit(make_pod(uid="b"), node(), [pod_with("2", uid="a")]).admitted
 
 
 def test_unknown_extended_resources_are_ignored():
@@ -181,13 +181,13 @@ def test_node_name():
 
 
 def test_for_a_critical_pod_other_reasons_precede_missing_resources():
-    verdict = admit(asking("64", nodeSelector={"a": "b"}), node(), [])
+    verdict = admit(pod_with("64", nodeSelector={"a": "b"}), node(), [])
     assert verdict.reason == "NodeAffinity"
     assert verdict.lacks == (("cpu", 64000, 0, 2000),)
 
 
 def test_for_other_pods_missing_resources_come_first():
-    verdict = admit(asking("64", static=False, nodeSelector={"a": "b"}), node(), [])
+    verdict = admit(pod_with("64", static=False, nodeSelector={"a": "b"}), node(), [])
     assert verdict.reason == "OutOfcpu"
 
 
@@ -199,8 +199,8 @@ def test_pressure_rejects_non_critical_pods():
         "Evicted",
         "The node had condition: [MemoryPressure]. ",
     )
-    assert admit(asking("1", static=False), pressed, []).admitted
-    assert not admit(asking("1", static=False), node(conditions=("DiskPressure",)), []).admitted
+    assert admit(pod_with("1", static=False), pressed, []).admitted
+    assert not admit(pod_with("1", static=False), node(conditions=("DiskPressure",)), []).admitted
 
 
 def sysctl_pod(name, **fields):
@@ -305,32 +305,32 @@ def test_the_handlers_run_in_the_kubelets_order():
     gates = {"PodLevelResources": False}
     reasons: list[str] = []
 
-    def ask(**fields):
+    def check(**fields):
         spec = {name: value for name, value in pod.items() if name != "containers"}
         made = make_pod(*pod["containers"], static=False, **{**spec, **fields})
         verdict = admit(made, view, [], gates=gates)
         reasons.append(verdict.reason)
 
-    ask()
+    check()
     view = node(shutting_down=True)
-    ask()
+    check()
     pod["securityContext"] = {"supplementalGroupsPolicy": "Strict"}
-    ask(labels={"kubernetes.io/os": "windows"})
-    ask()
+    check(labels={"kubernetes.io/os": "windows"})
+    check()
     del pod["os"]
-    ask()
+    check()
     del pod["securityContext"]
-    ask()
+    check()
     pod["containers"] = [ctr(securityContext=profile)]
-    ask()
+    check()
     del pod["nodeSelector"]
-    ask()
+    check()
     pod["containers"] = [ctr()]
-    ask()
+    check()
     gates = {}
-    ask()
+    check()
     view = node()
-    ask()
+    check()
     assert reasons == [
         "Evicted",
         "SysctlForbidden",
@@ -484,7 +484,7 @@ def test_admission_never_exceeds_allocatable(wanted):
         pod = (
             victim(f"u{number}", f"{cpu}m", f"{memory}Mi", priority=priority)
             if not static
-            else asking(f"{cpu}m", f"{memory}Mi", f"u{number}", priority=priority)
+            else pod_with(f"{cpu}m", f"{memory}Mi", f"u{number}", priority=priority)
         )
         verdict = admit(pod, view, active)
         if verdict.admitted:
@@ -499,7 +499,7 @@ def test_admission_never_exceeds_allocatable(wanted):
 
 
 STEP = st.tuples(
-    st.sampled_from(["ask", "ask", "add", "drop"]),
+    st.sampled_from(["admit", "admit", "add", "drop"]),
     st.integers(0, 3),
     AMOUNT,
     AMOUNT,
@@ -539,13 +539,15 @@ def test_requests_of_a_pod_are_computed_once(monkeypatch):
     monkeypatch.setattr(admissions, "pod_requests", spy)
     counted = AdmittedPods()
     for uid in ("a", "b"):
-        counted.add(asking("100m", uid=uid))
+        counted.add(pod_with("100m", uid=uid))
     for _ in range(3):
-        admit(asking("100m", uid="c"), node(), counted.pods(), requests=counted.requests)
+        admit(pod_with("100m", uid="c"), node(), counted.pods(), requests=counted.requests)
     assert sorted(reckoned) == ["a", "b", "c", "c", "c"]
     reckoned.clear()
-    counted.add(asking("200m", uid="a"))
+    counted.add(pod_with("200m", uid="a"))
     counted.drop("b")
-    verdict = admit(asking("3", uid="c"), node(cpu=3100), counted.pods(), requests=counted.requests)
+    verdict = admit(
+        pod_with("3", uid="c"), node(cpu=3100), counted.pods(), requests=counted.requests
+    )
     assert verdict.lacks == (("cpu", 3000, 200, 3100),)
     assert reckoned == ["c", "a"]

@@ -61,7 +61,7 @@ def planned(
     else:
         after.read("web.yaml", path, 2, Stamp(2, 2, 2, 2), b"", reading.result)
     shown = after.folder("2026-01-02T00:00:00.000000000Z")
-    assert folder_state.folder("2026-01-03T00:00:00.000000000Z") is before, "asking changes nothing"
+    assert folder_state.folder("2026-01-03T00:00:00.000000000Z") is before, "the state is unchanged"
     return plan_of(Preview("web.yaml", before, shown, reading.old, reading.new))
 
 

@@ -26,7 +26,7 @@ from podtui.kubelet.base.types import NodeResources, NodeView
 from podtui.kubelet.node.host import Listener, read_listeners
 
 
-def asking(
+def pod_with(
     name: str, *, port: int = 0, ip: str = "", priority: int | None = None, **amounts: str
 ) -> Pod:
     """Return a static pod, as created from its manifest."""
@@ -45,7 +45,7 @@ def view(cpu: int = 2000, memory: int = 1 << 30, pods: int = 10) -> NodeView:
                                                                   allocatable=amounts))  # fmt: skip
 
 
-def ask(wanted: Pod, *active: Pod, listeners: tuple[Listener, ...] = (), **node: int) -> WhatIf:
+def check(wanted: Pod, *active: Pod, listeners: tuple[Listener, ...] = (), **node: int) -> WhatIf:
     return what_if(wanted, AdmissionContext(node=view(**node), active=active, listeners=listeners))
 
 
@@ -55,7 +55,7 @@ def leaving(answer: WhatIf) -> list[str]:
 
 def test_huge_amounts_can_be_displayed() -> None:
     most = 2**63 - 1
-    answer = ask(asking("new", cpu="9" * 250 + "e300", memory="1e300"))
+    answer = check(pod_with("new", cpu="9" * 250 + "e300", memory="1e300"))
     assert not answer.admitted
     assert {one.resource: one.requested for one in answer.lacks} == {"cpu": most, "memory": most}
 
@@ -114,13 +114,13 @@ def test_the_search_over_a_thousand_candidates_is_bounded() -> None:
 
 
 def test_a_pod_that_fits_is_blocked_by_nothing() -> None:
-    answer = ask(asking("new", cpu="500m"), asking("old", cpu="1"))
+    answer = check(pod_with("new", cpu="500m"), pod_with("old", cpu="1"))
     assert answer.admitted
     assert (answer.lacks, answer.holders, answer.leave, answer.remarks) == ((), (), (), ())
 
 
 def test_reports_the_rejection_the_missing_resources_and_pods_to_remove() -> None:
-    answer = ask(asking("new", cpu="1500m"), asking("a", cpu="200m"), asking("b", cpu="1"))
+    answer = check(pod_with("new", cpu="1500m"), pod_with("a", cpu="200m"), pod_with("b", cpu="1"))
     assert not answer.admitted
     assert answer.reason == "UnexpectedAdmissionError"
     assert answer.message.endswith("reclaim resources: [(res: cpu, q: 700), ]")
@@ -132,25 +132,25 @@ def test_reports_the_rejection_the_missing_resources_and_pods_to_remove() -> Non
 
 
 def test_requests_above_capacity_have_no_solution() -> None:
-    answer = ask(asking("new", cpu="3"), asking("a", cpu="2"))
+    answer = check(pod_with("new", cpu="3"), pod_with("a", cpu="2"))
     assert answer.lacks[0].exceeds_node
     assert answer.leave == ()
     assert answer.remarks == ("It asks for more cpu than the node has for all pods together.",)
 
 
 def test_a_pod_of_higher_priority_preempts_others() -> None:
-    answer = ask(
-        asking("new", cpu="1500m", priority=10),
-        asking("low", cpu="1", priority=1),
-        asking("high", cpu="400m", priority=20),
+    answer = check(
+        pod_with("new", cpu="1500m", priority=10),
+        pod_with("low", cpu="1", priority=1),
+        pod_with("high", cpu="400m", priority=20),
     )
     assert answer.admitted
     assert [(one.uid, one.preempted) for one in answer.leave] == [("low", True)]
 
 
 def test_a_new_version_does_not_compete_with_the_running_one() -> None:
-    running = asking("web", cpu="1500m", port=8080)
-    answer = ask(asking("web", cpu="1800m", port=8080), running)
+    running = pod_with("web", cpu="1500m", port=8080)
+    answer = check(pod_with("web", cpu="1800m", port=8080), running)
     assert answer.admitted
     assert answer.replaces
     assert answer.holders == ()
@@ -158,20 +158,20 @@ def test_a_new_version_does_not_compete_with_the_running_one() -> None:
 
 def test_one_port_in_use_blocks_the_pod() -> None:
     """By a pod or by a program."""
-    wanted = asking("new", port=8080)
+    wanted = pod_with("new", port=8080)
     more = ContainerPort(containerPort=81, hostPort=9090, protocol="TCP")
     (one,) = wanted.spec.containers
     one = structs.replace(one, ports=(*one.ports, more))
     wanted = structs.replace(wanted, spec=structs.replace(wanted.spec, containers=(one,)))
     nginx = Listener(protocol="TCP", ip="", port=9090, process="nginx", pid=12)
-    answer = ask(wanted, asking("b", port=8080), listeners=(nginx,))
+    answer = check(wanted, pod_with("b", port=8080), listeners=(nginx,))
     assert [(held.port, held.pod, held.process) for held in answer.holders] == [
         (8080, "b-n1", ""), (9090, "", "nginx"),
     ]  # fmt: skip
 
 
 def test_too_many_pods() -> None:
-    answer = ask(asking("new"), asking("a"), asking("b"), pods=2)
+    answer = check(pod_with("new"), pod_with("a"), pod_with("b"), pods=2)
     assert answer.lacks == (Lack(resource="pods", requested=1, used=2, capacity=2),)
     assert leaving(answer) == ["a"]
 
@@ -180,7 +180,7 @@ def test_too_many_pods() -> None:
 
 
 def test_the_pod_using_the_port_would_have_to_be_removed() -> None:
-    answer = ask(asking("new", port=8080), asking("a", port=9090), asking("b", port=8080))
+    answer = check(pod_with("new", port=8080), pod_with("a", port=9090), pod_with("b", port=8080))
     assert not answer.replaces
     assert answer.reason == "NodePorts"
     assert answer.holders == (
@@ -192,16 +192,16 @@ def test_the_pod_using_the_port_would_have_to_be_removed() -> None:
 
 
 def test_removing_the_pod_that_uses_the_port_frees_resources() -> None:
-    answer = ask(
-        asking("new", port=8080, cpu="1500m"),
-        asking("a", cpu="800m"),
-        asking("b", cpu="900m", port=8080),
+    answer = check(
+        pod_with("new", port=8080, cpu="1500m"),
+        pod_with("a", cpu="800m"),
+        pod_with("b", cpu="900m", port=8080),
     )
     assert leaving(answer) == ["a", "b"]
-    answer = ask(
-        asking("new", port=8080, cpu="1100m"),
-        asking("a", cpu="800m"),
-        asking("b", cpu="900m", port=8080),
+    answer = check(
+        pod_with("new", port=8080, cpu="1100m"),
+        pod_with("a", cpu="800m"),
+        pod_with("b", cpu="900m", port=8080),
     )
     assert leaving(answer) == ["b"]
 
@@ -214,7 +214,7 @@ def test_removing_the_pod_that_uses_the_port_frees_resources() -> None:
 def test_a_program_using_the_port(ip: str, listening: str, held: bool) -> None:
     nginx = Listener(protocol="TCP", ip=listening, port=8080, process="nginx", pid=12)
     other = Listener(protocol="UDP", ip=listening, port=8080, process="named", pid=13)
-    answer = ask(asking("new", port=8080, ip=ip), listeners=(nginx, other))
+    answer = check(pod_with("new", port=8080, ip=ip), listeners=(nginx, other))
     assert answer.admitted, "the kubelet does not check programs"
     assert [(one.process, one.pid) for one in answer.holders] == ([("nginx", 12)] if held else [])
     assert bool(answer.remarks) is held
@@ -223,18 +223,18 @@ def test_a_program_using_the_port(ip: str, listening: str, held: bool) -> None:
 
 def test_blocking_programs_are_reported_beside_blocking_pods() -> None:
     nginx = Listener(protocol="TCP", ip="", port=80, process="nginx", pid=12)
-    answer = ask(asking("new", port=80, cpu="9"), listeners=(nginx,))
+    answer = check(pod_with("new", port=80, cpu="9"), listeners=(nginx,))
     assert not answer.admitted
     assert "Other programs use ports" in answer.remarks[-1]
 
 
 def test_a_listener_of_a_pod_counts_as_that_pod() -> None:
     proxy = Listener(protocol="TCP", ip="", port=8080, process="docker-proxy", pid=12)
-    running = asking("web", port=8080)
+    running = pod_with("web", port=8080)
     assert [
-        one.pod for one in ask(asking("new", port=8080), running, listeners=(proxy,)).holders
+        one.pod for one in check(pod_with("new", port=8080), running, listeners=(proxy,)).holders
     ] == ["web-n1"]
-    assert ask(asking("web", port=8080), running, listeners=(proxy,)).holders == ()
+    assert check(pod_with("web", port=8080), running, listeners=(proxy,)).holders == ()
 
 
 def test_finds_listening_programs_on_this_machine() -> None:
@@ -253,10 +253,10 @@ async def test_a_what_if_check_leaves_no_state() -> None:
     host = FakeHost()
     host.listening = (Listener(protocol="TCP", ip="", port=8080, process="nginx", pid=12),)
     world = World(host=host)
-    world.add(asking("web", cpu="1"))
+    world.add(pod_with("web", cpu="1"))
     async with world.running():
         await world.until(world.runs("web"))
-        answer = await world.kubelet.what_if(asking("new", cpu="10000", port=8080))
+        answer = await world.kubelet.what_if(pod_with("new", cpu="10000", port=8080))
         assert not answer.admitted
         assert answer.lacks[0].used == 1000
         assert [one.process for one in answer.holders] == ["nginx"]

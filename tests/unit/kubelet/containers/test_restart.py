@@ -68,7 +68,7 @@ def test_a_pod_marked_for_deletion_starts_nothing(observed):
         ([rule("Restart", "In", 42)], "OnFailure", "Always", 0, "Stop"),
         ([], "Never", "Always", 1, "Stop"),
         ([], "OnFailure", "Never", 1, "Restart"),
-        # Without a policy of its own the rules are invalid, and not read.
+        # Rules without a container policy are invalid and ignored.
         ([rule("Restart", "In", 42)], "", "Never", 42, "Stop"),
         ([], "", "OnFailure", 0, "Stop"),
         ([], "", "OnFailure", 3, "Restart"),

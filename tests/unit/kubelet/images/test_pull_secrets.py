@@ -39,13 +39,13 @@ def login(user: str) -> dict[str, str]:
     return {"auth": encoded(f"{user}:pass:word")}
 
 
-def asking(*names: str) -> Pod:
+def with_secrets(*names: str) -> Pod:
     references = tuple(LocalObjectReference(name=name) for name in names)
     return pod("web-n1", "", container(), imagePullSecrets=references)
 
 
 def users(image: str, auths: dict[str, object], **kind: str) -> list[str]:
-    found = credentials(asking("login"), image, {("default", "login"): secret(auths, **kind)})
+    found = credentials(with_secrets("login"), image, {("default", "login"): secret(auths, **kind)})
     return [one.username for one in found]
 
 
@@ -56,7 +56,7 @@ def test_both_kinds_of_secret(kind: str):
 
 def test_user_and_password_may_be_separate_or_combined():
     held = {("default", "login"): secret({PRIVATE: login("ann")})}
-    together = credentials(asking("login"), f"{PRIVATE}/a:1", held)
+    together = credentials(with_secrets("login"), f"{PRIVATE}/a:1", held)
     assert together == (RegistryAuth(username="ann", password="pass:word"),)
     apart = {PRIVATE: {"username": "bob", "password": "x", "email": "b@example"}}
     assert users(f"{PRIVATE}/a:1", apart) == ["bob"]
@@ -96,11 +96,11 @@ def test_the_most_specific_key_is_tried_first():
 
 def test_a_secret_of_another_kind_or_namespace_gives_nothing():
     opaque = Secret(type="Opaque", data={".dockerconfigjson": encoded("{}")})
-    assert credentials(asking("login"), "a", {("default", "login"): opaque}) == ()
+    assert credentials(with_secrets("login"), "a", {("default", "login"): opaque}) == ()
     elsewhere = {("other", "login"): secret({PRIVATE: login("ann")})}
-    assert credentials(asking("login"), f"{PRIVATE}/a", elsewhere) == ()
-    assert missing_secrets(asking("login", "", "more"), elsewhere) == ("login", "more")
-    assert missing_secrets(asking("login"), {("default", "login"): opaque}) == ()
+    assert credentials(with_secrets("login"), f"{PRIVATE}/a", elsewhere) == ()
+    assert missing_secrets(with_secrets("login", "", "more"), elsewhere) == ("login", "more")
+    assert missing_secrets(with_secrets("login"), {("default", "login"): opaque}) == ()
 
 
 def test_missing_secrets_are_reported():
@@ -127,7 +127,7 @@ HOLDING = "hunter2"
 def test_an_invalid_secret_is_never_quoted(text: str):
     broken = Secret(type="kubernetes.io/dockerconfigjson", stringData={".dockerconfigjson": text})
     with pytest.raises(BadPullSecret) as caught:
-        credentials(asking("login"), f"{PRIVATE}/a", {("default", "login"): broken})
+        credentials(with_secrets("login"), f"{PRIVATE}/a", {("default", "login"): broken})
     assert str(caught.value) == 'secret "login": .dockerconfigjson is no registry configuration'
     assert HOLDING not in repr(caught.value)
     assert caught.value.__cause__ is None

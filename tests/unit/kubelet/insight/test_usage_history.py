@@ -33,7 +33,7 @@ KEY = ("default", "web", "app")
 NETWORK = ("default", "web")
 WEEK = 7 * 86400.0
 T0 = 1_700_000_400
-"""At a full ten minutes."""
+"""A multiple of ten minutes."""
 
 
 def values(cpu: float, rest: float = 1.0) -> tuple[float, ...]:

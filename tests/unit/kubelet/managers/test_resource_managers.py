@@ -71,7 +71,7 @@ async def test_the_node_publishes_the_map_of_its_cpus() -> None:
 
 
 @virtual()
-async def test_a_pod_that_cannot_have_its_cpus_is_rejected_with_the_kubelets_words() -> None:
+async def test_a_pod_without_its_exclusive_cpus_is_rejected_with_the_kubelets_message() -> None:
     async with world().running() as one:
         one.add(sized("web", "8"))
         await one.sleep(5)

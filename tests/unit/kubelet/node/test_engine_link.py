@@ -17,7 +17,7 @@ pytestmark = pytest.mark.virtual_time
 
 
 class FailingRuntime:
-    """An engine that can be connected to only with ``errors`` until they are used up."""
+    """An engine whose first connection attempts fail with ``errors``, in this order."""
 
     def __init__(self, *errors: EngineError) -> None:
         self.errors = list(errors)

@@ -137,24 +137,24 @@ def test_pods_may_use_allocatable_while_the_machine_has_more():
 # --- the order of eviction
 
 
-def asking(name: str, memory: str = "", **spec: object):
+def pod_with(name: str, memory: str = "", **spec: object):
     requests = {"memory": memory} if memory else {}
     return pod(name, "", container(resources=ResourceRequirements(requests=requests)), **spec)
 
 
 @pytest.mark.parametrize("resource", ["memory", "ephemeral-storage", "inodes"])
 def test_pods_of_unknown_usage_are_evicted_first(resource):
-    pods = [asking("known"), asking("unknown")]
+    pods = [pod_with("known"), pod_with("unknown")]
     found = ranked(resource, pods, {"uid-known": PodUsage(memory=1, storage=1, inodes=1)})
     assert [one.metadata.name for one in found] == ["unknown", "known"]
 
 
 def test_memory_ranks_by_excess_then_priority_then_usage():
     pods = [
-        asking("within", "2Gi"),
-        asking("dear", "1Gi", priority=9),
-        asking("a-little", "1Gi"),
-        asking("much"),
+        pod_with("within", "2Gi"),
+        pod_with("dear", "1Gi", priority=9),
+        pod_with("a-little", "1Gi"),
+        pod_with("much"),
     ]
     usage = {f"uid-{one.metadata.name}": PodUsage(memory=GI + 1) for one in pods}
     found = ranked("memory", pods, usage)
@@ -162,7 +162,7 @@ def test_memory_ranks_by_excess_then_priority_then_usage():
 
 
 def test_processes_rank_by_priority_then_number():
-    pods = [asking("dear", priority=9), asking("few"), asking("many")]
+    pods = [pod_with("dear", priority=9), pod_with("few"), pod_with("many")]
     usage = {
         "uid-dear": PodUsage(processes=900),
         "uid-few": PodUsage(processes=1),

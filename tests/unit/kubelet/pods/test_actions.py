@@ -1,4 +1,4 @@
-"""compute_pod_actions, rule by rule and as a machine that must come to rest."""
+"""compute_pod_actions, rule by rule, and as a state machine that must converge."""
 
 from __future__ import annotations
 
@@ -391,7 +391,7 @@ def test_case_60_all_containers_are_recreated_in_their_sandbox():
     assert (after.start_init, after.create_sandbox) == (("i",), False)
 
 
-# --- as a machine
+# --- as a state machine
 
 
 def _hold(pod: Pod, observed: ObservedPod, actions: PodActions, step: int) -> ObservedPod:
@@ -501,7 +501,7 @@ def test_no_regular_container_starts_before_init_is_done(pod, data):
                 if one.restartPolicy != "Always":
                     assert (newest.state, newest.exit_code) == (ContainerState.EXITED, 0)
         observed = _hold(pod, observed, actions, step)
-        # Something may end at any time; plain init containers must for the pod to go on.
+        # Any container may end at any time; plain init containers must end first.
         running = [one for one in observed.containers if one.state is ContainerState.RUNNING]
         if running and not any(one.name in "abc" for one in running):
             chosen = data.draw(st.sampled_from(running))
@@ -525,7 +525,7 @@ def test_executing_the_actions_converges(situation):
     for step in range(1, 30):
         actions = act(pod, observed)
         after = _hold(pod, observed, actions, step)
-        # Init containers do their work between passes.
+        # Init containers complete between passes.
         after = seen(
             *(
                 replace(one, state=ContainerState.EXITED, exit_code=0, reason="Completed")

@@ -35,7 +35,7 @@ UNIMPLEMENTED = (
 )
 
 
-async def ask(server: GrpcServer, service: str = "", timeout: float = 5.0) -> ProbeOutcome:
+async def probe(server: GrpcServer, service: str = "", timeout: float = 5.0) -> ProbeOutcome:
     async with grpc_server(server):
         return await check(Address("127.0.0.1", server.port), service, timeout)
 
@@ -45,7 +45,7 @@ async def ask(server: GrpcServer, service: str = "", timeout: float = 5.0) -> Pr
 
 async def test_serving_is_healthy() -> None:
     server = GrpcServer()
-    outcome = await ask(server, "web")
+    outcome = await probe(server, "web")
     assert outcome.verdict is ProbeVerdict.SUCCESS
     headers, body = server.calls[0]
     assert headers[":method"] == "POST"
@@ -86,26 +86,26 @@ async def test_a_probe_connects_to_the_pod_ip() -> None:
     [(0, "UNKNOWN"), (2, "NOT_SERVING"), (3, "SERVICE_UNKNOWN"), (9, "9")],
 )
 async def test_anything_but_serving_is_unhealthy(status: int, name: str) -> None:
-    outcome = await ask(GrpcServer(body=message(status)))
+    outcome = await probe(GrpcServer(body=message(status)))
     assert outcome == failure(f'service unhealthy (responded with "{name}")')
 
 
 async def test_a_server_without_the_health_protocol() -> None:
     trailers_only = [*GRPC, ("grpc-status", "12"), ("grpc-message", "unknown service%3A x")]
-    outcome = await ask(GrpcServer(headers=trailers_only, trailers=[]))
+    outcome = await probe(GrpcServer(headers=trailers_only, trailers=[]))
     assert outcome == failure(UNIMPLEMENTED + "unknown service: x")
 
 
 async def test_an_error_of_the_call() -> None:
     trailers = [("grpc-status", "5"), ("grpc-message", "unknown service")]
-    outcome = await ask(GrpcServer(body=b"", trailers=trailers), "nosuch")
+    outcome = await probe(GrpcServer(body=b"", trailers=trailers), "nosuch")
     words = "error: health rpc probe failed: rpc error: code = NotFound desc = unknown service"
     assert outcome == failure(words)
 
 
 async def test_a_server_that_speaks_http_and_no_grpc() -> None:
     page = [(":status", "404"), ("content-type", "text/plain")]
-    outcome = await ask(GrpcServer(headers=page, trailers=[]))
+    outcome = await probe(GrpcServer(headers=page, trailers=[]))
     assert outcome == failure(
         UNIMPLEMENTED + "unexpected HTTP status code received from server: 404 (Not Found);"
         ' transport: received unexpected content-type "text/plain"'
@@ -113,32 +113,32 @@ async def test_a_server_that_speaks_http_and_no_grpc() -> None:
 
 
 async def test_a_call_that_times_out() -> None:
-    outcome = await ask(GrpcServer(silent=True), timeout=0.2)
+    outcome = await probe(GrpcServer(silent=True), timeout=0.2)
     assert outcome == failure("timeout: health rpc did not complete within 200ms")
 
 
 async def test_a_deadline_reported_by_the_server() -> None:
-    outcome = await ask(GrpcServer(body=b"", trailers=[("grpc-status", "4")]), timeout=3.0)
+    outcome = await probe(GrpcServer(body=b"", trailers=[("grpc-status", "4")]), timeout=3.0)
     assert outcome == failure("timeout: health rpc did not complete within 3s")
 
 
 async def test_a_server_that_closes_the_connection() -> None:
     words = "rpc error: code = Unavailable desc = error reading from server: EOF"
-    assert await ask(GrpcServer(hang_up=True)) == failure(
+    assert await probe(GrpcServer(hang_up=True)) == failure(
         f"error: health rpc probe failed: {words}"
     )
 
 
 async def test_a_call_that_is_reset() -> None:
     words = "stream terminated by RST_STREAM with error code: REFUSED_STREAM"
-    outcome = await ask(GrpcServer(reset=ErrorCodes.REFUSED_STREAM))
+    outcome = await probe(GrpcServer(reset=ErrorCodes.REFUSED_STREAM))
     assert outcome == failure(
         f"error: health rpc probe failed: rpc error: code = Unavailable desc = {words}"
     )
 
 
 async def test_an_endless_response_is_cut_off() -> None:
-    outcome = await ask(GrpcServer(body=b"\x00" * 12_000))
+    outcome = await probe(GrpcServer(body=b"\x00" * 12_000))
     assert outcome.verdict is ProbeVerdict.FAILURE
     assert "code = ResourceExhausted" in outcome.text
 
@@ -155,7 +155,7 @@ async def test_connection_refused() -> None:
 
 
 async def test_a_server_without_settings_frame_is_not_connected() -> None:
-    outcome = await ask(GrpcServer(mute=True), timeout=0.2)
+    outcome = await probe(GrpcServer(mute=True), timeout=0.2)
     assert outcome.text.startswith("timeout: failed to connect service ")
 
 

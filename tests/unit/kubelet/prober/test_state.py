@@ -1,4 +1,4 @@
-"""Thresholds, initial results and holding, without time."""
+"""Thresholds, initial results and final results, without a clock."""
 
 from __future__ import annotations
 
@@ -119,10 +119,10 @@ def test_the_delay_counts_from_the_start() -> None:
 
 
 @given(kind=KINDS, rules=RULES, results=RESULTS)
-def test_the_result_is_that_of_the_last_run_long_enough(
+def test_the_result_is_that_of_the_last_sufficient_streak(
     kind: ProbeKind, rules: Rules, results: list[ProbeResult]
 ) -> None:
-    """Compared with counting backwards through the whole history, up to where the state is held."""
+    """Compared with a backward count over the whole history, which ends at a final result."""
     state, history = met(kind), list[ProbeResult]()
     for result in results:
         if state.held:

@@ -137,8 +137,8 @@ async def test_an_impossible_manual_run_is_refused_with_a_reason() -> None:
     async with world.running():
         world.add(pod("web-n1", UID, container("app", livenessProbe=probed("true"))))
         await world.until(world.runs(UID))
-        ask = world.kubelet.insights.run_probe
+        run_probe = world.kubelet.insights.run_probe
         with pytest.raises(LookupError, match='pods "missing" not found'):
-            await ask("default", "missing", "app", "Liveness")
+            await run_probe("default", "missing", "app", "Liveness")
         with pytest.raises(LookupError, match="has no Readiness probe"):
-            await ask("default", "web-n1", "app", "Readiness")
+            await run_probe("default", "web-n1", "app", "Readiness")

@@ -17,7 +17,7 @@ from podtui.api.v1 import Pod
 from podtui.kubelet.resize.allocations import FILE_NAME, SETTLE, Allocations
 
 
-def asking(cpu: str, uid: str = "u1", **fields: object) -> Pod:
+def pod_with(cpu: str, uid: str = "u1", **fields: object) -> Pod:
     return make_pod(ctr(resources={"requests": {"cpu": cpu}}), uid=uid, **fields)  # type: ignore[arg-type]
 
 
@@ -34,24 +34,24 @@ def cpu(pod: Pod) -> str:
 @virtual()
 async def test_an_allocation_is_kept_until_replaced(tmp_path: Path) -> None:
     allocations = await kept(tmp_path)
-    allocations.allocate(asking("1"))
-    assert cpu(allocations.allocated(asking("2"))) == "1"
-    assert cpu(allocations.allocated(asking("2", "u2"))) == "2"
-    allocations.allocate(asking("2"))
-    assert cpu(allocations.allocated(asking("2"))) == "2"
+    allocations.allocate(pod_with("1"))
+    assert cpu(allocations.allocated(pod_with("2"))) == "1"
+    assert cpu(allocations.allocated(pod_with("2", "u2"))) == "2"
+    allocations.allocate(pod_with("2"))
+    assert cpu(allocations.allocated(pod_with("2"))) == "2"
     allocations.forget("u1")
-    assert cpu(allocations.allocated(asking("3"))) == "3"
+    assert cpu(allocations.allocated(pod_with("3"))) == "3"
 
 
 @virtual()
 async def test_allocations_and_resizes_survive_the_kubelet(tmp_path: Path) -> None:
     first = await kept(tmp_path)
-    pod = asking("1")
+    pod = pod_with("1")
     first.allocate(pod)
     first.actuate(pod, pod.spec.containers[0])
     await first.drain()
     second = await kept(tmp_path)
-    assert cpu(second.allocated(asking("2"))) == "1"
+    assert cpu(second.allocated(pod_with("2"))) == "1"
     actuated = second.actuated("u1")
     assert actuated is not None
     assert actuated.containers["c"].requests == {"cpu": "1"}
@@ -80,14 +80,14 @@ async def test_a_burst_of_changes_is_written_once(tmp_path: Path) -> None:
     async with asyncio.TaskGroup() as group:
         task = group.create_task(allocations.run())
         for number in range(50):
-            allocations.allocate(asking("1", f"u{number}"))
+            allocations.allocate(pod_with("1", f"u{number}"))
             await settled(SETTLE / 100)
         await settled(2 * SETTLE)
         assert len(written) == 1
-        allocations.allocate(asking("1", "u1"))
+        allocations.allocate(pod_with("1", "u1"))
         await settled(2 * SETTLE)
         assert len(written) == 1, "nothing had changed"
-        allocations.allocate(asking("2", "u1"))
+        allocations.allocate(pod_with("2", "u1"))
         await settled(2 * SETTLE)
         assert len(written) == 2
         task.cancel()
@@ -102,7 +102,7 @@ async def test_a_damaged_file_is_ignored(
     with caplog.at_level(logging.WARNING):
         allocations = await kept(tmp_path)
     assert "is not read" in caplog.text
-    assert cpu(allocations.allocated(asking("2"))) == "2"
+    assert cpu(allocations.allocated(pod_with("2"))) == "2"
 
 
 @virtual()
@@ -111,7 +111,7 @@ async def test_an_unwritable_directory_does_not_stop_pods(
 ) -> None:
     allocations = Allocations(str(tmp_path / "gone"), VirtualClock())
     await allocations.load()
-    allocations.allocate(asking("1"))
+    allocations.allocate(pod_with("1"))
     with caplog.at_level(logging.WARNING):
         await allocations.drain()
     assert "is not written" in caplog.text
@@ -121,15 +121,15 @@ async def test_an_unwritable_directory_does_not_stop_pods(
 async def test_without_a_root_directory_nothing_is_written() -> None:
     allocations = Allocations("", VirtualClock())
     await allocations.load()
-    allocations.allocate(asking("1"))
+    allocations.allocate(pod_with("1"))
     await allocations.drain()
-    assert cpu(allocations.allocated(asking("2"))) == "1"
+    assert cpu(allocations.allocated(pod_with("2"))) == "1"
 
 
 @virtual()
 async def test_running_pods_are_adopted_once(tmp_path: Path) -> None:
     allocations = await kept(tmp_path)
-    old, new = asking("1"), asking("2")
+    old, new = pod_with("1"), pod_with("2")
     allocations.adopt(old, old.spec.containers)
     allocations.adopt(new, new.spec.containers)
     actuated = allocations.actuated("u1")
@@ -140,7 +140,7 @@ async def test_running_pods_are_adopted_once(tmp_path: Path) -> None:
 @virtual()
 async def test_pod_level_limits_apply_to_containers_without_limits() -> None:
     allocations = Allocations("", VirtualClock())
-    pod = asking("1", resources={"limits": {"cpu": "2", "memory": "1Gi"}})
+    pod = pod_with("1", resources={"limits": {"cpu": "2", "memory": "1Gi"}})
     allocations.actuate(pod, pod.spec.containers[0])
     actuated = allocations.actuated("u1")
     assert actuated is not None

@@ -16,7 +16,7 @@ from podtui.kubelet.resize.resizes import DEFERRED, RETRY_PERIOD, Resizes
 
 
 class FullNode:
-    """Has no room for any resize."""
+    """A node without free resources, which defers every resize."""
 
     def __init__(self) -> None:
         self.checks = 0
@@ -37,14 +37,14 @@ class Events:
         self.counts.append((event.reason, event.count))
 
 
-def asking(cpu: str) -> Pod:
+def pod_with(cpu: str) -> Pod:
     return make_pod(ctr(resources={"requests": {"cpu": cpu}}), uid="u1")
 
 
 @virtual()
 async def test_deferred_resizes_are_retried_periodically_and_reported_once(tmp_path: Path) -> None:
     clock, node, events = VirtualClock(), FullNode(), Events()
-    small, large = asking("1"), asking("900")
+    small, large = pod_with("1"), pod_with("900")
     allocations = Allocations(str(tmp_path), clock)
     allocations.allocate(small)
     recorder = EventRecorder(events, clock, "n1")

@@ -87,14 +87,14 @@ def test_sysctls_and_privilege():
 # --- Which kernel parameters are safe, on which kernels (kubelet.md §12)
 
 
-def asking(name):
+def with_sysctl(name):
     return make_pod(securityContext={"sysctls": [{"name": name, "value": "1"}]})
 
 
 @pytest.mark.parametrize("name", SAFE)
 def test_every_safe_sysctl_is_accepted_by_a_current_kernel(name):
-    assert forbidden_sysctl(asking(name), (), "6.1.0-13-amd64") is None
-    assert forbidden_sysctl(asking(name), (), "") is None
+    assert forbidden_sysctl(with_sysctl(name), (), "6.1.0-13-amd64") is None
+    assert forbidden_sysctl(with_sysctl(name), (), "") is None
 
 
 @pytest.mark.parametrize(
@@ -114,6 +114,6 @@ def test_every_safe_sysctl_is_accepted_by_a_current_kernel(name):
 )
 def test_a_sysctl_without_a_namespace_is_refused(name, kernel, safe):
     refusal = None if safe else f'forbidden sysctl: "{name}" not allowlisted'
-    assert forbidden_sysctl(asking(name), (), kernel) == refusal
-    assert admit(asking(name), node(kernel=kernel), []).admitted is safe
-    assert forbidden_sysctl(asking(name), (name,), kernel) is None
+    assert forbidden_sysctl(with_sysctl(name), (), kernel) == refusal
+    assert admit(with_sysctl(name), node(kernel=kernel), []).admitted is safe
+    assert forbidden_sysctl(with_sysctl(name), (name,), kernel) is None

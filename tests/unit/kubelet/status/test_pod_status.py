@@ -367,7 +367,7 @@ def test_case_55_the_end_of_a_sidecar_does_not_affect_the_phase():
 def test_case_53_a_sidecar_that_has_not_started_keeps_the_pod_pending():
     pod = make_pod(init=(sidecar(startupProbe=PROBE),))
     assert status(pod, seen(up("side"))).phase == "Pending"
-    # Once the app was created, a restarted sidecar no longer does.
+    # After the app was created, a sidecar that has not started no longer does.
     assert status(pod, seen(up("side"), up())).phase == "Running"
 
 
@@ -433,7 +433,7 @@ def test_a_deadline_is_not_early_because_of_truncated_seconds():
     before = PodStatus(startTime="2026-01-02T03:04:05Z")
     assert not past_deadline(pod, before, at(5.8))
     assert past_deadline(pod, before, at(5.91))
-    # A time of another second does not count: the pod was seen in an earlier life.
+    # A time in another second is ignored: it belongs to an earlier start of the pod.
     later = PodStatus(startTime="2026-01-02T03:05:05Z")
     assert deadline(pod, later) == at(65)
 

@@ -10,7 +10,7 @@ from podtui.api.v1 import PodReadinessGate
 pytestmark = pytest.mark.virtual_time
 
 
-async def test_case_105_a_gate_keeps_a_static_pod_from_being_ready_for_ever() -> None:
+async def test_case_105_a_static_pod_with_a_gate_is_never_ready() -> None:
     world = World()
     async with world.running():
         gate = PodReadinessGate(conditionType="example.com/open")

@@ -97,7 +97,7 @@ def paged(*sizes: str) -> ValueSources:
     return ValueSources(node=node(resources=NodeResources(capacity=amounts, allocatable=amounts)))
 
 
-def asking(*sizes: str):
+def container_with_huge_pages(*sizes: str):
     amounts = {f"hugepages-{size}": "4Mi" for size in sizes}
     return ctr(resources={"requests": amounts, "limits": amounts})
 
@@ -111,7 +111,11 @@ def asking(*sizes: str):
     ],
 )
 def test_huge_pages_of_the_requested_size(medium, sizes, expected):
-    found = volume({"emptyDir": {"medium": medium}}, asking(*sizes), around=paged("2Mi", "1Gi"))
+    found = volume(
+        {"emptyDir": {"medium": medium}},
+        container_with_huge_pages(*sizes),
+        around=paged("2Mi", "1Gi"),
+    )
     assert (found.huge_pages, found.memory, found.size_limit) == (expected, False, None)
 
 
@@ -141,7 +145,11 @@ NOT_REQUESTED = "hugePages storage requested, but there is no resource request f
 )
 def test_unavailable_huge_pages(medium, sizes, message):
     with pytest.raises(ConfigError) as caught:
-        volume({"emptyDir": {"medium": medium}}, asking(*sizes), around=paged("2Mi", "1Gi"))
+        volume(
+            {"emptyDir": {"medium": medium}},
+            container_with_huge_pages(*sizes),
+            around=paged("2Mi", "1Gi"),
+        )
     assert str(caught.value) == message
 
 

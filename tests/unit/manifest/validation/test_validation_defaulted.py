@@ -1,6 +1,6 @@
 """Rules that no manifest can violate, because decoding or defaulting comes first.
 
-A pod that comes by another way can; and the rules must not take its gaps for something else.
+Pods from other sources can violate them; the rules must not misinterpret missing values.
 """
 
 from __future__ import annotations
