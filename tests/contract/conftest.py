@@ -1,12 +1,12 @@
 """The runtimes under test: the simulated one, and a Docker-compatible engine.
 
-A case that runs on both has its scripts declared in `simulated`, and waits in virtual time on the
-simulated one. A case that needs a real shell takes ``engine_bench``.
+For a case that runs on both, `simulated` declares the behaviour of its scripts, and the simulated
+runtime uses virtual time. A case that needs a real shell uses ``engine_bench``.
 
 ``pytest tests/contract -m 'not engine'`` needs no engine. With one, ``--engine-url`` (or
 ``PODTUI_TEST_ENGINE``) selects the engine, Docker or Podman. A missing engine fails.
-What an engine cannot do is declared in `UNAVAILABLE`, with the reason, by its own capabilities;
-``-rx`` prints it.
+`UNAVAILABLE` declares the cases that an engine cannot pass, by its capabilities, with the reasons;
+``-rx`` prints them.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ RUNTIMES = [
 
 
 def _declare(request: pytest.FixtureRequest, info: EngineInfo) -> None:
-    """Mark the test as failing where the engine has declared that it cannot do it."""
+    """Mark the test as expected to fail if `UNAVAILABLE` declares it for the engine."""
     case = request.node.originalname
     found = [one for one in UNAVAILABLE if one.case == case and one.lacks(info)]
     for one in found[:1]:
@@ -72,7 +72,7 @@ async def _opened(make: MakeRuntime) -> AsyncIterator[Bench]:
 
 @pytest.fixture(params=RUNTIMES)
 async def bench(request: pytest.FixtureRequest) -> AsyncIterator[Bench]:
-    """A connected runtime with nothing in it."""
+    """A connected runtime without objects."""
     make = (
         _memory() if request.param == "memory" else _docker(request.getfixturevalue("engine_url"))
     )
@@ -83,7 +83,7 @@ async def bench(request: pytest.FixtureRequest) -> AsyncIterator[Bench]:
 
 @pytest.fixture(params=RUNTIMES)
 async def rotating_bench(request: pytest.FixtureRequest) -> AsyncIterator[Bench]:
-    """A connected runtime that keeps less than 12,000 short lines of a log."""
+    """A connected runtime that keeps fewer than 12,000 short lines of each log."""
     make = (
         _memory()
         if request.param == "memory"
@@ -96,7 +96,7 @@ async def rotating_bench(request: pytest.FixtureRequest) -> AsyncIterator[Bench]
 
 @pytest.fixture
 async def engine_bench(request: pytest.FixtureRequest, engine_url: str) -> AsyncIterator[Bench]:
-    """The same, of the real engine alone."""
+    """The same, only for the real engine."""
     async with _opened(_docker(engine_url)) as bench:
         _declare(request, bench.info)
         yield bench

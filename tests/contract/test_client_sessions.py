@@ -278,7 +278,7 @@ async def copied(run: Awaitable[object]) -> object:
 
 
 async def test_copies(world: SessionWorld, connect: Connect, tmp_path: Path) -> None:
-    """With tar in the container on the engine, and without in the simulated one."""
+    """On the engine with tar in the container, on the simulated one without."""
     await world.put(c=TWO_FILES)
     client, here = connect(), tmp_path / "here"
     here.mkdir()

@@ -20,7 +20,7 @@ async def test_an_image_is_found_by_names_and_id(bench: Bench) -> None:
     image = await bench.runtime.image_status(IMAGE)
     assert image is not None
     assert image.id.startswith("sha256:")
-    # Podman files it under its whole name.
+    # Podman stores it under its complete name.
     assert {IMAGE, f"docker.io/library/{IMAGE}"} & set(image.tags)
     assert image.size > 0
     by_id = await bench.runtime.image_status(image.id)

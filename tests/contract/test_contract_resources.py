@@ -39,7 +39,7 @@ async def test_statuses_report_the_limits_of_a_container(bench: Bench) -> None:
     free = await bench.start(sandbox, name="free")
     held = (await bench.runtime.container_status(free)).resources
     assert held is not None
-    # Podman has a limit of processes of its own.
+    # Podman sets its own process limit.
     assert replace(held, pids=0) == Resources()
 
 

@@ -37,7 +37,7 @@ async def test_parts_of_a_log(bench: Bench) -> None:
     assert await bench.text(ident, tail=0) == []
     assert await bench.text(ident, tail=99) == ["1", "2", "3"]
     times = [moment(line.timestamp) for line in await bench.lines(ident)]
-    # An engine that writes whole seconds gives more lines the same time.
+    # On an engine that writes whole seconds, more lines have the same time.
     later = [text for text, time in zip("123", times, strict=True) if time >= times[1]]
     assert await bench.text(ident, since=times[1]) == later
     assert await bench.text(ident, until=times[0] - timedelta(seconds=5)) == []

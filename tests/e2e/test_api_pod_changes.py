@@ -16,7 +16,7 @@ CPU = "cut -d' ' -f1 /sys/fs/cgroup/cpu.max 2>&- || cat /sys/fs/cgroup/cpu/cpu.c
 
 @pytest.fixture(scope="module")
 def home(tmp_path_factory: pytest.TempPathFactory, engine_url: str) -> Iterator[KubectlAgent]:
-    """One agent for all tests of this module: each uses names of its own."""
+    """One agent for all tests of this module: each test uses its own names."""
     with kubectl_agent(tmp_path_factory.mktemp("home"), node=NODE, engine=engine_url) as found:
         yield found
 
@@ -329,7 +329,7 @@ def test_a_host_port_has_one_holder(home: KubectlAgent) -> None:
     assert refused is not None
     assert refused["reason"] == "Unschedulable"
     assert "1 node(s) didn't have free ports for the requested pod ports" in refused["message"]
-    # A pod that is bound past the scheduler is refused by the node.
+    # The node rejects a pod that was bound without the scheduler.
     create(home, manifest("intruder", container=ports, nodeName=NODE))
     home.until(lambda: status_of(home, "intruder")["phase"] == "Failed")
     status = status_of(home, "intruder")

@@ -1,4 +1,4 @@
-"""Pods that kubectl creates, on the real engine, under an agent that is killed in between."""
+"""Pods that kubectl creates on the real engine; the agent is killed and restarted."""
 
 from __future__ import annotations
 

@@ -17,11 +17,11 @@ from kr8s.asyncio.objects import Pod
 from kubectl_agent import KubectlAgent, kubectl_agent
 
 pytestmark = [
-    # Both libraries leave that to the garbage collector.
+    # Both libraries let the garbage collector close connections.
     pytest.mark.filterwarnings("ignore::ResourceWarning"),
     pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
     pytest.mark.filterwarnings("ignore::DeprecationWarning"),
-    # kr8s names the versions that it was tested with.
+    # kr8s warns about versions that it was not tested with.
     pytest.mark.filterwarnings("ignore:Kubernetes version:UserWarning"),
 ]
 COMMAND: Final = ["sh", "-c", "trap 'exit 0' TERM; while :; do sleep 1; done"]

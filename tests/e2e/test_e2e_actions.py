@@ -42,7 +42,7 @@ def test_an_edit_a_delete_and_an_undo(machine: Machine) -> None:
     terminal.wait_for(r"ticker-\S+ +1/1 +● Running")
     terminal.keys("e")
     terminal.wait_for("the editor has the terminal")
-    # What the screen would draw meanwhile stays away from the editor's terminal.
+    # The screen does not draw on the terminal while the editor uses it.
     assert "Running" not in terminal.screen()
     terminal.type("teller")
     terminal.keys("Enter")
@@ -52,7 +52,7 @@ def test_an_edit_a_delete_and_an_undo(machine: Machine) -> None:
     terminal.keys("y")
     terminal.wait_for(r"ticker\.yaml applied")
     assert "name: teller" in path.read_text()
-    # The new pod, not the one that goes: between the two there is none to delete.
+    # Wait for the new pod: while the old one is replaced, there is none to delete.
     terminal.wait_for(r"› teller")
     terminal.wait_for(r"ticker-\S+ +1/1 +● Running")
     terminal.wait_for("simulated: busybox:1.36 sh -c")

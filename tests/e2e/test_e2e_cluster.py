@@ -164,11 +164,11 @@ def test_the_screen_shows_a_cluster(machine: Machine, cluster_front: Front) -> N
     terminal = machine.terminal
     path = cluster_front.kubeconfig("config")
     machine.screen(120, 36, "--kubeconfig", str(path))
-    # What is on the screen comes in parts.
+    # Parts of the screen appear one after the other.
     for part in ("prod", "eu-1", "as anne", "namespace all", "NAMESPACE", "batch"):
         terminal.wait_for(part)
     shown = terminal.wait_for(r"web-\S+ .*Running")
-    # What an agent has is not there, though this one has it.
+    # Actions that only an agent offers are hidden, although this server is an agent.
     assert "Edit" not in shown
     assert "Restart" not in shown.replace("RESTARTS", "")
     terminal.keys("Down")

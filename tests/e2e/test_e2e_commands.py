@@ -379,7 +379,7 @@ def test_stop_keeps_containers_running_and_the_next_agent_adopts_them(
     assert site.containers() == containers
 
     site.start()
-    # A pod that comes now is handled by an agent that has read the whole folder.
+    # When the agent handles this new pod, it has read the whole folder.
     site.machine.write("late.yaml", KEEPER.replace("name: keeper", "name: late"))
     site.until_ready("late-n1", "counter-n1", "keeper-n1")
     now = site.containers()
@@ -427,8 +427,8 @@ def test_a_killed_agent_counts_as_stopped(sites: tuple[Site, Site]) -> None:
 def test_a_second_agent_of_one_folder_and_node_refuses_to_start(
     sites: tuple[Site, Site], tmp_path: Path
 ) -> None:
-    """Its containers would have the names of the other's. It refuses before it touches any, and
-    its ``down`` does not remove them.
+    """The containers of both would have the same names. The second agent refuses before it changes
+    any, and its ``down`` does not remove them.
     """
     site, _ = sites
     began = time.time()

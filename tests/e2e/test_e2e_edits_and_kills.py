@@ -1,5 +1,5 @@
 """Kill the agent and stop the engine during many edits: nothing is lost or left over, and
-nothing restarts without need."""
+nothing restarts unnecessarily."""
 
 from __future__ import annotations
 
@@ -128,7 +128,7 @@ def engine_says(root: Path) -> Iterator[Counter[tuple[str, str]]]:
         "docker", "events", "--filter", f"label=podtui.dev/root={root_key(str(root))}",
         "--filter", "type=container", "--filter", "event=create", "--filter", "event=start",
         "--format", "{{.Action}} {{.Actor.Attributes.name}}",
-        # The stream may open a moment later: it reports first what happened until then.
+        # The stream may open later: it first reports earlier events.
         "--since", str(int(time.time())),
     ]  # fmt: skip
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
@@ -186,7 +186,7 @@ def _edit_and_kill(machine: Machine, agent: Agent) -> dict[str, dict[str, object
         agent.kill()
         agent.start()
     wait_until(lambda: settled(agent, wanted), f"folder, records and engine agree on {wanted}", 240)
-    # One more restart without any edit must change nothing at all.
+    # One more restart without an edit must change nothing.
     before = containers(machine.root, running=True)
     agent.kill()
     agent.start()
@@ -202,7 +202,7 @@ def private_engine(monkeypatch: pytest.MonkeyPatch) -> Iterator[Engine]:
     """Start an engine in its own network namespace, because two cannot share a bridge. Needs
     root.
     """
-    # The path of a socket is short.
+    # Paths of sockets must be short.
     base = Path(tempfile.mkdtemp(prefix="podtui-engine-"))
     engine = Engine(base, ("unshare", "--net"))
     try:

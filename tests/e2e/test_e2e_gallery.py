@@ -1,5 +1,5 @@
-"""The samples and the gallery on the real engine: each behaves as its first comment says, all
-run at the same time, and invalid ones do not affect the others."""
+"""The samples and the gallery on the real engine: each behaves as its first comment describes,
+all run at the same time, and invalid ones do not affect the others."""
 
 from __future__ import annotations
 
@@ -93,11 +93,11 @@ class Gallery:
                     if event["type"] in ("ADDED", "MODIFIED"):
                         self._seen.append(event["object"])
         except (OSError, http.client.HTTPException):
-            pass  # The agent has gone: what was seen so far counts.
+            pass  # The agent has ended: keep the versions seen so far.
         finally:
             connection.close()
 
-    # --- what the records say
+    # --- the records
 
     def history(self, name: str) -> list[Json]:
         """Return all versions of the pod's record from the watch, oldest first."""
@@ -414,7 +414,7 @@ def test_crash_loop(gallery: Gallery) -> None:
     assert phases(gallery.history(name)) == {"Pending", "Running"}
 
 
-# --- all of them together; these change things and stay last
+# --- all of them together; these change state and must be last
 
 
 def test_invalid_manifests_do_not_affect_others(gallery: Gallery) -> None:
@@ -464,7 +464,7 @@ def test_fixing_a_manifest_starts_its_pod(gallery: Gallery) -> None:
     text = (GALLERY / "unknown-field.yaml").read_text()
     text = text.replace("  restartPolicy: Never\nspec:\n", "spec:\n  restartPolicy: Never\n")
     text = text.replace("      workdir:", "      workingDir:")
-    # Its process ignores SIGTERM, and the test shall not wait half a minute for its end.
+    # Its process ignores SIGTERM: avoid half a minute of waiting for its end.
     text = text.replace("spec:\n", "spec:\n  terminationGracePeriodSeconds: 1\n")
     gallery.machine.write("unknown-field.yaml", text)
     gallery.until("unknown-field", lambda pod: condition(pod, "Ready") == "True", "is ready")

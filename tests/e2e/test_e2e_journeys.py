@@ -67,7 +67,7 @@ def journey(workshop: Machine, tmp_path: Path, size: tuple[int, int]) -> Iterato
         yield terminal
     finally:
         terminal.kill()
-        # What one has sorted is remembered, and would be turned round by the next.
+        # The sort order is saved: the next journey would reverse it.
         shutil.rmtree(workshop.root.parent / ".local" / "state" / "podtui", ignore_errors=True)
 
 

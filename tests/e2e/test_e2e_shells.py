@@ -75,7 +75,7 @@ def test_completion_in_a_real_shell(agent: Machine, tmp_path: Path, shell: str) 
             terminal.keys("C-u")
             terminal.type(typed)
             terminal.keys("Tab")
-            # The mark shows whether a blank was set behind the word.
+            # The typed x shows whether the shell appended a space.
             terminal.wait_for(completed.rstrip())
             terminal.type("x")
             terminal.wait_for(f"{completed}x")

@@ -38,7 +38,7 @@ spec:
       env: [{name: WORDS, value: "EVIL"}]
       command: ["sh", "-c", "COMMAND"]
 """
-# A title, the clipboard, a cleared screen, a reset, a query of the terminal; then turned text.
+# A title, the clipboard, a cleared screen, a reset, a terminal query; then right-to-left text.
 EVIL = "\\e]0;pwned\\a\\e]52;c;cHduZWQ=\\a\\e[2J\\ec\\eP+q544e\\e\\\\\\u009b2J\\u202elive"
 SGR = re.compile(r"\x1b\[([0-9;]*)m")
 
@@ -166,7 +166,7 @@ def test_hostile_names_do_not_move_borders(
     assert "pwned" not in state
     assert terminal.call("show-buffer") == ""
     written = output.read_bytes()[begun:].decode(errors="replace")
-    # Textual sets the pointer's shape; nothing else may speak past the screen.
+    # Textual sets the pointer's shape; no other such sequence may be written.
     interpreted = r"\x1b\](?!22;default\x07)|\x1b[cP]|\x1b\(0|\x1b\[\?1049|[\x80-\x9f\u202a-\u202e]"
     assert re.findall(interpreted, written) == []
 
@@ -311,7 +311,7 @@ def test_keys_in_an_editor_do_not_end_the_screen(
 ) -> None:
     write(machine, "web", "sleep 3600")
     editor = tmp_path / "editor"
-    # A signal ends a read; what is typed after it would be keys for the screen.
+    # A signal interrupts a read; the screen must not get the text that is typed then.
     script = ["trap : INT QUIT", "echo editor-runs", "until read word; do :; done"]
     editor.write_text("\n".join(["#!/bin/sh", *script, "echo got $word", ""]))
     editor.chmod(0o700)

@@ -30,7 +30,7 @@ SCREEN = (
     '[...document.querySelectorAll(".xterm-rows > div")].map((row) => row.textContent).join("\\n")'
 )
 
-# Whether rows and columns reach to within one cell of the window's right and lower edge.
+# True if rows and columns end less than one cell from the window's right and lower edge.
 FILLED = """((width, height) => {
   const rows = [...document.querySelectorAll(".xterm-rows > div")];
   const last = rows.at(-1).getBoundingClientRect();
@@ -39,7 +39,7 @@ FILLED = """((width, height) => {
     && last.bottom <= height && last.bottom > height - last.height;
 })"""
 
-# What has a bar to scroll it by.
+# Elements with a scroll bar.
 BARS = """[...document.querySelectorAll("body *")].filter((it) =>
   it.checkVisibility() && it.offsetWidth - it.clientWidth - 2 * it.clientLeft > 3
     && getComputedStyle(it).overflowY !== "visible")"""
@@ -95,7 +95,7 @@ async def visited(
 async def wait_for(page: Page, pattern: str, timeout: float = 60.0) -> str:
     """Wait until the page's terminal shows a text; return all its text."""
     shown = ""
-    await page.call("Page.bringToFront")  # behind others, nothing is drawn
+    await page.call("Page.bringToFront")  # a page in the background is not drawn
     try:
         async with asyncio.timeout(timeout):
             while not re.search(pattern, shown, re.MULTILINE):
@@ -243,7 +243,7 @@ async def test_the_clipboard_works_in_both_directions(machine: Machine, tmp_path
         await wait_for(page, "!regex")
         await page.key("v", "KeyV", modifiers=2, command="paste")
         shown = await wait_for(page, "pasted-é")
-        # What the mouse marks with shift held is copied too, and podtui does not see that ctrl+c.
+        # Text selected by shift and mouse is copied too, and podtui does not get that ctrl+c.
         await page.key("Escape", "Escape")
         await drag(page, shown, "SIMULATED", modifiers=8)
         await page.key("c", "KeyC", modifiers=2)
@@ -263,8 +263,8 @@ async def test_a_request_without_a_token_is_refused_and_starts_nothing(
             for link in ("/", f"/?token={'x' * 43}", "/x/"):
                 await other.open(server.base + link)
                 await other.until('document.body.textContent.includes("without the link")')
-        # Another server of this machine, on the same host: the same site to a browser. It even
-        # knows our path, and the visitor's browser has our cookie.
+        # Another server on this machine has the same host name, so a browser treats both as one
+        # site. The server even knows our path, and the visitor's browser has our cookie.
         cookies: list[str] = []
 
         async def foreign_page(request: web.Request) -> web.Response:

@@ -1,6 +1,6 @@
 """podtui installed as an application, by pipx and by uv, from the folder and from a wheel.
 
-The dependencies come from the package index: what is declared must be enough.
+The dependencies come from the package index: the declared ones must be sufficient.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ def test_the_installed_program_works(
     assert run("podtui", "--version", env=user, cwd=tmp_path).stdout.startswith("podtui ")
     checked = run("podtui", "check", ROOT / "static_pods/web.yaml", env=user, cwd=tmp_path)
     assert checked.returncode == 0, checked.stderr
-    # The command that it names is one that works in this shell.
+    # The message names a command that works in this shell.
     assert "'podtui' starts one" in run("podtui", "status", env=user, cwd=tmp_path).stderr
     away = {**user, "PATH": "/usr/bin:/bin"}
     message = run("bin/podtui", "status", env=away, cwd=tmp_path).stderr

@@ -88,7 +88,7 @@ def test_output_of_the_newest_kubectl(agent: KubectlAgent) -> None:
 
 
 def test_usage(agent: KubectlAgent) -> None:
-    """The figures differ in each run; everything else does not."""
+    """Only the figures differ between runs."""
     agent.until(lambda: "talker" in agent.run("top", "pod").stdout)
     figures = r"\d+m +\d+Mi"
     head, *rows = agent.out("top", "pod", "--sort-by=memory").splitlines()

@@ -1,4 +1,4 @@
-"""What kubectl makes of the served schema: explain, api-resources, patches by list keys."""
+"""kubectl with the served schema: explain, api-resources, patches by list keys."""
 
 from __future__ import annotations
 

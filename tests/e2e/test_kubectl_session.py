@@ -1,7 +1,7 @@
 """A session of kubectl on the real engine, compared with the same session on a real cluster.
 
 ``kubectl_session.jsonl`` has the commands in their order, with exit code, output and error text on
-Kubernetes v1.36.2. Everything must agree but ids, times, addresses and the words of the container
+Kubernetes v1.36.2. Everything must agree except ids, times, addresses and messages of the container
 runtime. `DIFFERENT` names the commands whose text differs, each with its reason.
 """
 
@@ -108,7 +108,7 @@ _USER: Final = re.compile(
 
 
 def normalised(text: str) -> list[str]:
-    """Return the lines without what differs from run to run."""
+    """Return the lines without the parts that differ in each run."""
     lines: list[str] = []
     for line in _USER.sub("", text).splitlines():
         if any(pattern.search(line) for pattern in _DROPPED):

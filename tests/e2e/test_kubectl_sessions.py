@@ -201,7 +201,7 @@ async def test_port_forward(start: Start) -> None:
 
 
 async def test_port_forward_under_load(start: Start) -> None:
-    """Eight connections at once carry megabytes whole, and a half-closed one still reads."""
+    """Eight simultaneous connections transfer megabytes; a half-closed one still reads."""
     size = 8 * 1024 * 1024
     make = f"head -c {size} /dev/urandom > /etc/much; md5sum < /etc/much"
     code, sums, err = await run(start, "exec", "web", "--", "sh", "-c", make)

@@ -1,7 +1,6 @@
-"""An agent that is killed between two engine calls, or an engine that is killed during one, and the
-sandbox that is created next.
+"""The next sandbox after an agent is killed between two engine calls, or the engine during one.
 
-What a kubelet makes of containers that are half made: ``tests/kubelet/test_loop_agent_killed.py``.
+Containers that are only partly created: ``tests/slow/test_loop_agent_killed.py``.
 """
 
 from __future__ import annotations
@@ -33,7 +32,7 @@ VOLUMES = (
     ),
 )
 CALLS = 5
-"""The pod's volume, the one in memory, the container, its files, its start."""
+"""The volume of the pod, the memory volume, the container, its files, its start."""
 STAT = "stat -c '%n %a %g' /plain /group /memory /files; cat /files/one"
 SHOWN = ["/plain 777 0", "/group 2770 7", "/memory 777 0", "/files 777 0", "1"]
 MOUNTS = tuple(Mount(container_path=f"/{v.name}", volume=v.name) for v in VOLUMES)
@@ -47,11 +46,11 @@ FILLING = (
 
 
 class Killed(BaseException):
-    """Not an exception that code could handle with clean-up."""
+    """A base exception, so that no code handles it with clean-up."""
 
 
 class CallLimit:
-    """Lets ``left`` calls of the engine through."""
+    """Lets ``left`` calls to the engine pass."""
 
     def __init__(self, left: int, run: Callable[..., Any]) -> None:
         self.left = left
@@ -119,7 +118,7 @@ def fill(raw: Any, volume: str, entries: tuple[Entry, ...]) -> None:
 async def test_a_volume_in_use_keeps_owner_and_mode_set_by_a_container(
     docker_bench: Bench, attempt: int
 ) -> None:
-    """Of a sandbox that is made again, after its end or after it was removed by hand."""
+    """The sandbox is created again, after its end or after a manual removal."""
     first = await docker_bench.sandbox(volumes=VOLUMES)
     change = "chmod 700 /plain; chown 7:7 /plain; echo kept > /plain/file"
     assert await docker_bench.run(first, change, mounts=MOUNTS) == (0, [])

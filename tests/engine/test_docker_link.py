@@ -1,5 +1,4 @@
-"""The connection to the real engine: lost, remote, repeated; and the special cases of a remote
-engine."""
+"""The connection to the real engine: lost, restored, remote."""
 
 from __future__ import annotations
 

@@ -25,7 +25,7 @@ WRITE = (
 
 @pytest.fixture
 async def short_bench(engine_url: str, raw: Any) -> AsyncIterator[Bench]:
-    """A driver that keeps little of each log: some 500 lines a file."""
+    """A driver that keeps little of each log: about 500 lines per file."""
     limits = LogLimits(size=40_000, files=5)
     bench = Bench(
         lambda root: DockerRuntime(engine_url, root=root, clock=SystemClock(), log_limits=limits)

@@ -65,7 +65,7 @@ HELPERS = {
     "podtui/tui/widgets/cells.py",
     "podtui/tui/widgets/sanitize.py",
 }
-"""Files of functions that compute something of a text and keep nothing."""
+"""Files of functions that process a text and keep nothing of it."""
 
 
 def walk(heading: str, number: int) -> list[str]:
@@ -167,7 +167,7 @@ async def test_a_pod_passes_the_files_that_the_architecture_lists(tmp_path: Path
             client = UnixClient(settings.socket_path)
             async for delta in client.follow(Pod):
                 if not trace.on:
-                    # The agent is up: the first answer, also an error of the connection.
+                    # The agent is up at its first answer, which may be a connection error.
                     trace.on = settings.socket_path.exists()
                     if trace.on:
                         manifest.write_text(MANIFEST)
@@ -189,7 +189,7 @@ async def test_a_pod_passes_the_files_that_the_architecture_lists(tmp_path: Path
 
 
 async def test_a_log_line_passes_the_files_that_the_architecture_lists(tmp_path: Path) -> None:
-    """The container repeats the line, so it does not matter what is painted first."""
+    """The container repeats the line, so the order of painting does not matter."""
     settings = settings_of(tmp_path)
     manifest = settings.staticPodPath / "speaker.yaml"
     manifest.write_text(SPEAKER)

@@ -294,7 +294,7 @@ async def test_a_search_finds_lines_that_are_not_drawn_yet() -> None:
     async with app.run_test(size=(40, 10)):
         view = await fill(app, numbered(100))
         view.begin_find()
-        # Several chunks between two frames, as in a log that grows fast while keys are pressed.
+        # Several chunks between two frames, like a fast log while keys are pressed.
         view.write(numbered(20_000, 100))
         view.search("line 20099$")
         view.seek()

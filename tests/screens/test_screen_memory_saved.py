@@ -22,7 +22,7 @@ async def test_a_theme_selected_by_a_key_survives_a_restart(tmp_path: Path) -> N
     again = MemoryFile(path)
     again.read()
     assert theme_of(settings, again) == chosen
-    # One given for a single run leaves the choice alone.
+    # A theme for a single run does not change the saved choice.
     once = Preferences(theme="podtui-dark", theme_is_fixed=True)
     async with running(memory=again, preferences=once) as (app, pilot):
         await pilot.press("T", "T", "q")

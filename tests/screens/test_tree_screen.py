@@ -162,5 +162,5 @@ async def test_only_visible_rows_are_drawn() -> None:
         await pilot.press("plus")
         await wait_for(pilot, lambda: len(screen.table.set) > 10_000, "all is open")
         await pilot.pause()
-        # A few whole pictures at most, each of some twenty lines.
+        # A few complete repaints at most, each of about twenty lines.
         assert screen.table.repaints - before < 200

@@ -41,7 +41,7 @@ SCENES = {
     "chosen-web": Scene(shows=MainScreen, text="nginx", select=WEB),
     "cluster": FULL_SCREENS["overview-cluster"],
     **PANES,
-    # One of each screen and tab.
+    # One scene of each screen and tab.
     **{f"{scene.shows.__name__}-{scene.tab}": scene for scene in FULL_SCREENS.values()
        if scene.shows is not MainScreen},
 }  # fmt: skip

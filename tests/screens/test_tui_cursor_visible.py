@@ -1,4 +1,4 @@
-"""The row of the cursor is visible wherever it is moved."""
+"""The row of the cursor is always visible."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ async def test_a_new_row_scrolls_into_view() -> None:
     client.fill((), (), (), (node(),))
     async with running(client, size=(80, 24)) as (app, pilot):
         table = main(app).pods.table
-        # In one turn: no layout comes between, and no scroll bar.
+        # Without a layout between the calls, so there is no scroll bar yet.
         table.change([pod_row(pod(f"p{n:02}", status("app")), None, now=0.0) for n in range(40)])
         assert table.select("uid-p39")
         await pilot.pause(0.1)

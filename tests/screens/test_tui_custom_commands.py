@@ -302,7 +302,7 @@ async def test_background_programs_are_listed_and_end_with_podtui(tmp_path: Path
 
 
 async def test_ctrl_c_goes_to_the_program_that_has_the_terminal(tmp_path: Path) -> None:
-    # The terminal would send it to both; here the program sends ours.
+    # A terminal sends SIGINT to both processes; here the program sends it to podtui.
     script = f"kill -INT $PPID; echo $PODTUI_POD_NAME > {tmp_path}/calls; kill -INT $$$$"
     command = {"name": "stop", "key": "ctrl+g", "command": ["sh", "-c", script]}
     async with running(preferences=preferences(tmp_path, command)) as (app, pilot):

@@ -82,7 +82,7 @@ async def test_alerts_wait_while_another_program_has_the_terminal(
                         status("app", waiting("CrashLoopBackOff")),
                     )
                     client.send(Pod, Changed((crashing,)))
-                # Not an eye on the screen: it shows nothing meanwhile.
+                # Look at the model: the screen shows nothing during this time.
                 await wait_for(
                     pilot,
                     lambda: all("Crash" in p.status.containerStatuses[0].state.waiting.reason

@@ -473,7 +473,7 @@ async def test_a_thousand_pods_draw_only_visible_rows() -> None:
         )
         height = table.size.height
         assert table.set.sorts == sorts, "nothing moved, nothing was sorted"
-        # What the loop above read itself counts as drawn too: whole tables, but for one line.
+        # The loop above also draws: it reads whole tables, except for one line.
         assert (table.repaints - drawn) % height <= 2
 
 
@@ -515,7 +515,7 @@ async def test_invalid_files_do_not_push_pods_out_of_view() -> None:
         assert table.set.order[0] == "manifest:bad-00.yaml"
         assert table.cursor_key == "uid-batch"
         assert any("batch-n1" in line for line in table_text(app))
-        # One that is corrected makes room for the next.
+        # When a file is corrected, the next one takes its place.
         client.change(manifest("bad-00.yaml"))
         await wait_for(pilot, lambda: table.set.order[0] == "manifest:bad-01.yaml", "the next")
         assert [key.startswith("manifest:") for key in table.set.order[: on_top + 1]] == [
@@ -535,7 +535,7 @@ async def test_the_cursor_is_on_the_first_row_until_a_key_or_the_mouse_moves_it(
         await wait_for(pilot, lambda: len(table.set) == 200, "all pods")
         assert table.cursor_key == "uid-p001"
         assert "p001-n1" in table_text(app)[1]
-        # Any key is about the row under the cursor: then it stays.
+        # After a key, the cursor stays on its row.
         await pilot.press("c")
         client.change(pod("p000", status()))
         await wait_for(pilot, lambda: len(table.set) == 201, "one more")

@@ -1,8 +1,8 @@
-"""A picture of every screen and tab, and of each kind of dialog: it shows what no assertion about
-cells would notice. Look at each before taking a new one (``pytest --snapshot-update``).
+"""A picture of every screen and tab, and of each kind of dialog, to find changes that assertions
+about cells miss. Look at each changed picture before ``pytest --snapshot-update``.
 
-Colours are proved for every theme by numbers (``test_tui_theme_colours.py``): a light theme is
-drawn for some screens only. A dialog that is drawn like another has its text compared.
+``test_tui_theme_colours.py`` checks the colours of every theme by numbers, so only some screens are
+drawn in a light theme. Dialogs that look like another one have only their text compared.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ async def test_dialog(name: str, snapshot: object, monkeypatch: pytest.MonkeyPat
     assert text == snapshot
 
 
-# --- none is without
+# --- completeness
 
 
 def test_every_screen_has_a_picture() -> None:

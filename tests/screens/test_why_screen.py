@@ -35,7 +35,7 @@ from podtui.tui.widgets.tones import LinesView
 # --- the line in the pods pane
 
 
-# --- a fix on its way
+# --- a fix in progress
 
 
 AFTER = HUNGRY.replace("16Mi", "32Mi")

@@ -102,7 +102,7 @@ async def test_a_note_draws_only_its_row(monkeypatch: pytest.MonkeyPatch) -> Non
         width, height = pane.outer_size
         left, top = pane.content_offset
         assert drawn == [Region(-left, height - 1 - top, width, 1)]
-        # At once: the log that comes has a word to say there, too.
+        # Check at once: the next log line changes this row, too.
         (row,) = pane.render_lines(Region(0, height - 1, width, 1))
         assert "seven matches" in row.text
 
@@ -199,7 +199,7 @@ async def test_changes_of_a_covered_screen_draw_nothing(
         assert any("counter-n1" in line and "77" in line for line in lines)
 
 
-# --- keys first
+# --- keys have priority
 
 
 async def test_changes_wait_for_the_paint_of_a_key_with_a_limit(

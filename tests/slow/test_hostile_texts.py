@@ -18,5 +18,5 @@ def test_no_text_takes_quadratic_time(piece: str) -> None:
     once = time.process_time() - before
     before = time.process_time()
     diagnostics(text * 2)
-    # Linear: what is quadratic takes four times as long, and seconds.
+    # Quadratic time would be four times as long, and seconds.
     assert time.process_time() - before < 3 * once + 0.5

@@ -1,5 +1,4 @@
-"""The modules that new processes load: light commands and the first screen do not load other
-rooms."""
+"""The modules that new processes load: light commands and the first screen load no other rooms."""
 
 from __future__ import annotations
 

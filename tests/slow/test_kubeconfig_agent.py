@@ -76,7 +76,7 @@ def answer(
 def test_the_agent_serves_at_the_address_of_the_kubeconfig(
     root: Path, capsys: pytest.CaptureFixture[str], request: pytest.FixtureRequest
 ) -> None:
-    """The file that was written before the agent's start is right, and still after a restart."""
+    """The file that is written before the agent's start is correct, also after a restart."""
     assert main(["kubeconfig"]) == 0
     text = (root / "kubeconfig").read_text()
     process = request.getfixturevalue("agent")
@@ -109,7 +109,7 @@ def test_the_agent_serves_at_the_address_of_the_kubeconfig(
 def test_a_port_in_use_is_reported(
     root: Path, capsys: pytest.CaptureFixture[str], request: pytest.FixtureRequest
 ) -> None:
-    """Pods run all the same, and the API is served when the port is free again."""
+    """Pods run anyway, and the API is served when the port is free again."""
     assert main(["kubeconfig"]) == 0
     point = remembered_access_point(root)
     assert point is not None

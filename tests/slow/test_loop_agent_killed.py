@@ -140,7 +140,7 @@ async def check(world: KillableWorld, change: Change) -> None:
 
 
 def lives(change: Change) -> list[Call]:
-    """Return what a kubelet does that is not killed."""
+    """Return the calls of a kubelet that is not killed."""
     calls = run_virtual(play(change))
     assert len(calls) == len(set(calls)), "each of them is another"
     return calls

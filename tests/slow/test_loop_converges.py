@@ -1,4 +1,4 @@
-"""In any order of events, the engine finally runs what the folder requests."""
+"""After any order of events, the engine finally runs the pods of the folder."""
 
 from __future__ import annotations
 
@@ -50,9 +50,7 @@ steps = st.one_of(
 
 
 def version(name: str, number: int) -> Pod:
-    """Return a version: version 2 has a fixed UID and an init container; the others differ by
-    theirs.
-    """
+    """Return a version of the pod; version 2 has an init container. Versions differ by UID."""
     containers = (container("x"), container("y", image=f"image{number}:1"))
     init = (container("i"),) if number == 2 else ()
     return pod(name, f"{name}-{number}", *containers, init=init, grace=5)

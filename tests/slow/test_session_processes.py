@@ -56,7 +56,7 @@ async def start(world: SessionWorld, tmp_path: Path) -> AsyncIterator[Start]:
             stdout=stdio,
             stderr=stdio,
             cwd=tmp_path,
-            # Who runs the tests in the background hands a SIGINT that is ignored on to us.
+            # In a background job SIGINT is ignored, and child processes inherit that.
             preexec_fn=_reset_interrupts,
         )
         running.append(process)

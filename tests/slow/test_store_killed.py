@@ -41,7 +41,7 @@ asyncio.run(main())
 
 
 def kill_after(reports: int, path: Path) -> tuple[int, int]:
-    """Let a process write, and kill it after so many flushes; return its last flushed state."""
+    """Start a writing process, kill it after ``reports`` flushes; return the last flushed state."""
     process = subprocess.Popen(
         [sys.executable, "-c", KILLED, str(path)],
         stdout=subprocess.PIPE,

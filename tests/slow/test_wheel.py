@@ -11,7 +11,7 @@ from pathlib import Path
 from repository import ROOT
 from uv import find_uv_bin
 
-# As pip does, in a tenth of its time; nothing comes from a registry or from a cache.
+# Like pip, but ten times faster; without a registry or a cache.
 INSTALL = ("pip", "install", "--quiet", "--offline", "--no-cache", "--no-config", "--no-deps")
 PROBE = """
 import podtui.resources as resources
@@ -41,8 +41,8 @@ def test_wheel_carries_themes_samples_and_pause(tmp_path: Path) -> None:
         check=True,
         capture_output=True,
     )
-    # The dependencies are those of this environment; a path file there is not followed, so the
-    # checkout itself stays out of sight.
+    # Use the dependencies of this environment, without its path files, so that the checkout itself
+    # cannot be imported.
     (site,) = home.glob("lib/python*/site-packages")
     (site / "dependencies.pth").write_text(sysconfig.get_path("purelib") + "\n")
     shown = subprocess.run(

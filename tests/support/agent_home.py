@@ -1,4 +1,4 @@
-"""A root directory and a folder of manifests of one test, for the command line and its agent."""
+"""A root directory and a manifest folder for one test of the command line and its agent."""
 
 from __future__ import annotations
 

@@ -214,7 +214,7 @@ CAUSES: tuple[Cause, ...] = (
           "spec.containers[0].image"),
     Cause("Pulling", one().replace("busybox:1", "a:1"), world={"pull_delay": 60.0},
           field="spec.containers[0].image"),
-    # --- what a container is given
+    # --- the configuration of a container
     Cause("RunsAsRoot", one(pod=NON_ROOT), field="spec.securityContext.runAsNonRoot",
           fix="Run it as user"),
     Cause("RunsAsRoot", one(NON_ROOT), field="spec.containers[0].securityContext.runAsNonRoot",
@@ -326,7 +326,7 @@ CAUSES: tuple[Cause, ...] = (
           "restartPolicyRules:\n- action: RestartAllContainers\n"
           "  exitCodes: {operator: In, values: [9]}\n") + "    - name: b\n      image: busybox:1\n",
           with_behaviour(exit_after=5.0, exit_code=9), "spec.containers[0].restartPolicyRules"),
-    # --- what is left
+    # --- other causes
     Cause("InitRunning", spec("initContainers:\n- {name: i, image: 'busybox:1'}\n"
           "containers:\n- {name: c, image: 'busybox:1'}\n"), field="spec.initContainers[0]"),
     Cause("ReadinessGate", one(pod="readinessGates:\n- conditionType: example.com/ok\n"),

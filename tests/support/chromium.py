@@ -36,7 +36,7 @@ def find_chromium() -> str:
     """
     found = next((path for name in NAMES if (path := shutil.which(name))), None)
     if found is None and shutil.which("apt-get") and os.geteuid() == 0:
-        # Several workers may find at once that it lacks.
+        # Several workers may find at the same time that it is missing.
         with (Path(tempfile.gettempdir()) / "podtui-test-apt.lock").open("w") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX)
             environment = {**os.environ, "DEBIAN_FRONTEND": "noninteractive"}
@@ -148,7 +148,7 @@ class Page:
     async def drag(
         self, start: tuple[float, float], end: tuple[float, float], *, modifiers: int = 0
     ) -> None:
-        """With the left button held; ``modifiers`` as in `key`."""
+        """Drag with the left button; ``modifiers`` as in `key`."""
         for kind, (x, y), buttons in (
             ("mousePressed", start, 1),
             ("mouseMoved", end, 1),

@@ -87,9 +87,9 @@ def _host(host: str) -> x509.GeneralName:
 
 @dataclass
 class FrontRules:
-    """What the front does before and after our own server answers.
+    """What the front does before and after our server answers.
 
-    ``forbidden`` maps beginnings of paths to words; ``refusals`` are answered first, one for each
+    ``forbidden`` maps prefixes of paths to messages; ``refusals`` are returned first, one for each
     request: (code, Retry-After or None). ``answers`` are documents by path, in place of our
     server's. ``requests`` are (method, path with query, user); ``addresses`` are those of
     their connections.

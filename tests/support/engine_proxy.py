@@ -30,7 +30,7 @@ class EngineProxy:
         server, self._server = self._server, None
         if server is not None:
             server.close()
-        # One that was accepted just now gets to its first step.
+        # Let a connection that was just accepted run its first step.
         await asyncio.sleep(0)
         for writer in self._writers:
             writer.transport.abort()

@@ -162,7 +162,7 @@ class World:
         client = FakeClient()
         poison = self.poison
         words = _KEPT | {"reason", "message"}
-        # Half of the pods keep the words that causes are found by.
+        # Half of the pods keep the reasons and messages that identify causes.
         pods = [poisoned(one, poison, words if n % 2 else _KEPT) for n, one in enumerate(gallery())]
         rich = self.poisoned(probed())
         looping = poisoned(

@@ -1,7 +1,7 @@
 """A kubelet that is killed at a chosen runtime call: before, during or after its effect.
 
-Killed as ``kill -9`` does it: from that instant on neither the engine nor the records hear another
-word of it, whatever it was about to say. The engine and its containers go on.
+As after ``kill -9``, it makes no further calls to the engine or the records, not even in clean-up
+code. The engine and its containers continue.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ VERBS: Final = (
     "remove_container",
     "exec",
 )
-"""The calls that change something: others cannot be left half done."""
+"""The calls that change something: only these can be interrupted halfway."""
 
 
 class When(StrEnum):
@@ -104,7 +104,7 @@ class KillableRuntime(MemoryRuntime):
         await self.life.check()
 
     async def _half(self, verb: str, call: Callable[[], Awaitable[Any]], *args: Any) -> None:
-        """Leave a sandbox created but not started; a removal only of the containers."""
+        """Do half of the call: create but not start a sandbox, or remove only its containers."""
         if verb == "run_sandbox":
             made = await call()
             self.engine.stop_sandbox(self.engine.sandbox("memory", made.id))

@@ -1,4 +1,4 @@
-"""Transcripts of kubectl in ``tests/e2e/transcripts/``: commands, each with its whole output.
+"""Transcripts of kubectl in ``tests/e2e/transcripts/``: commands and their complete output.
 
 A line that begins with ``$`` is a command without the word kubectl; the lines after it are its
 standard output, its standard error, and its exit code in brackets if it is not 0. What differs from

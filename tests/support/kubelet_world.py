@@ -196,7 +196,7 @@ class World:
         return found(self.clock.monotonic() - cell.started_mono)
 
     def use_probes(self, handlers: ProbeHandlers) -> None:
-        """Run the probes of the kubelet, which must not run yet, and of later ones by these."""
+        """Use these probe handlers in this kubelet, which must not run yet, and in later ones."""
         self._probe_handlers = handlers
         self.kubelet = self.new_kubelet()
 

@@ -1,6 +1,6 @@
 """An asynchronous context on a separate loop and thread, for synchronous tests.
 
-What they test may then run a loop itself, and take signals, in the first thread.
+The tested code can then run its own loop and receive signals in the main thread.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ def on_thread(
     done = asyncio.Event()
 
     async def hold() -> None:
-        # Opened and closed by one task, as task groups and time-outs in it want.
+        # The same task opens and closes it, as task groups and timeouts require.
         async with make() as it:
             opened.set_result(it)
             await done.wait()
@@ -47,7 +47,7 @@ def on_thread(
             held = asyncio.run_coroutine_threadsafe(hold(), loop)
             wait((opened, held), SECONDS, FIRST_COMPLETED)
             if not opened.done():
-                held.result(0)  # raises what went wrong
+                held.result(0)  # raises the error
             try:
                 yield opened.result(0), ask
             finally:

@@ -315,6 +315,6 @@ DIALOGS: Final = {
         ),
         "custom_runner.question", "Run scan"),
 }  # fmt: skip
-"""Dialogs that are drawn like others: their text is enough."""
+"""Dialogs without a picture: they look like others, so only their text is compared."""
 PICTURES: Final = {**FULL_SCREENS, **OVER_SCREENS}
 SCENES: Final = {**PICTURES, **DIALOGS}

@@ -149,7 +149,7 @@ async def _choose(app: PodtuiApp, pilot: Pilot[Any], key: str) -> None:
     event_count = sum(one.involvedObject.name == name for one in app.model.events.values())
 
     def log_is_shown() -> bool:
-        # The log of the pod chosen before stays for a moment, with as many lines.
+        # The log of the previous pod stays for a moment, and may have as many lines.
         target = main(app).logs.target
         return target is not None and target.key == key
 
@@ -165,7 +165,7 @@ async def wait_until_stable(pilot: Pilot[Any]) -> None:
         await pilot.pause(POLL_SECONDS)
         for one in pilot.app.screen.query(Input):
             one.cursor_blink = False
-        # The cells, which cost a fraction of the picture that is made of them.
+        # Compare cells: much cheaper than pictures.
         cells = strips_of(pilot.app)
         last, same = cells, same + 1 if cells == last else 0
         if same >= STILL:

@@ -1,7 +1,7 @@
 """A pseudo-terminal around the real program: every frame that it paints, and its output.
 
-The program learns that frames may be bracketed (synchronised output, mode 2026), as current
-terminals say; what is between the brackets is one frame, and nothing else may draw.
+Like current terminals, it reports support for synchronised output (mode 2026). The program then
+brackets each frame; output outside of the brackets must not draw anything.
 """
 
 from __future__ import annotations
@@ -106,7 +106,7 @@ class Model:
             self.strange.add(match.group())
 
     def _draw(self, text: str) -> None:
-        # Frames begin with the terminal's answer: on a busy machine the program paints before it.
+        # Brackets begin after the terminal's answer; on a busy machine the program paints earlier.
         if text and not self._inside and self.frames:
             self.strange.add(text[:40])
         self._size += len(text.encode())

@@ -35,7 +35,7 @@ class FakeApi(SchedulerApi):
         for item in (*nodes, *pods):
             self.put(item)
 
-    # --- what tests do
+    # --- used by tests
 
     def put(self, item: Any) -> None:
         self._version += 1
@@ -69,7 +69,7 @@ class FakeApi(SchedulerApi):
             if watched is kind and not self.silent and not self.down:
                 queue.put_nowait(delta)
 
-    # --- what the scheduler does
+    # --- used by the scheduler
 
     async def follow(self, kind: type[Any]) -> AsyncIterator[Delta]:  # type: ignore[override]
         queue: asyncio.Queue[Delta] = asyncio.Queue()

@@ -59,7 +59,7 @@ def _creates_dialog(function: ast.AST, module: ModuleType) -> bool:
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
             name = node.func.id
             maker = getattr(dialogs, name, None)
-            # What is imported within a function is not to be had from its module.
+            # Names that are imported within a function are not attributes of its module.
             if name in ASKING and getattr(module, name, maker) is maker:
                 return True
     return False

@@ -232,7 +232,7 @@ class FakeKubelet:
 
 
 class OpenAccess(Access):
-    """Everyone is the admin, over any transport: for tests with access control of their own."""
+    """Treat each client as admin, over any transport: for tests with their own access control."""
 
     @web.middleware
     async def middleware(self, request: web.Request, handler: Handler) -> web.StreamResponse:

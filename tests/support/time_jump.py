@@ -1,7 +1,7 @@
 """A timeout that expires as soon as the event that it guards has happened.
 
-A program of another process needs as long as it needs to begin. A test that lets it run into a
-time-out would have to guess how long; here the loop's clock jumps once the program has begun.
+How long a program takes to start is unknown, so a test of a timeout would have to guess its length.
+Here the loop's clock jumps once the program has started.
 """
 
 from __future__ import annotations

@@ -36,7 +36,7 @@ def place_of(shown: str, pattern: str) -> tuple[int, int]:
         if match is not None:
             start, end = match.span(1 if match.re.groups else 0)
             return cell_len(line[:start]) + (cell_len(line[start:end]) + 1) // 2, row
-    pytest.fail(f"no line of the screen says {pattern!r}:\n{shown}")
+    pytest.fail(f"no line of the screen matches {pattern!r}:\n{shown}")
 
 
 ENDED: Final = "Pane is dead ("
@@ -54,7 +54,7 @@ class Terminal:
         exports = [f"{key}={value}" for key, value in env.items()]
         self.call(
             "new-session", "-d", "-x", str(columns), "-y", str(rows), "-c", str(cwd),
-            # A plugin of pytest exports a size that would be believed.
+            # A pytest plugin exports a terminal size, which the program would use.
             "env", "-u", "COLUMNS", "-u", "LINES", *exports, *command,
         )  # fmt: skip
         self.call("set-option", "-g", "remain-on-exit", "on")
@@ -76,9 +76,9 @@ class Terminal:
         found = self.call("capture-pane", "-p", ";", "display-message", "-p", "#{pane_dead}")
         shown, _, dead = found.rstrip("\n").rpartition("\n")
         if ENDED in shown:
-            # To report the end of the program tmux moves all lines up: the first is in its history.
+            # tmux scrolls by one line to report the end: the first line is in its history.
             return self.call("capture-pane", "-p", "-S", "-1")
-        # It may report it before the program's last output, which then replaces the report.
+        # tmux may report the end before the program's last output, which overwrites it.
         return f"{shown}\n{ENDED}" if dead == "1" else shown
 
     def wait_for(self, pattern: str, timeout: float = 120.0) -> str:
@@ -121,7 +121,7 @@ class Terminal:
         return place_of(self.wait_for(pattern, timeout), pattern)
 
     def wheel(self, pattern: str, lines: int) -> None:
-        """Turn the wheel where the screen says ``pattern``; down, or up by a negative number."""
+        """Turn the wheel over ``pattern`` on the screen: down, or up if the number is negative."""
         x, y = place_of(self.wait_for(pattern), pattern)
         self.type(f"\x1b[<{65 if lines > 0 else 64};{x};{y}M" * abs(lines))
 

@@ -10,8 +10,8 @@ from podtui.runtime.protocol import EngineInfo
 
 @dataclass(frozen=True)
 class Unavailable:
-    """A case that some engines cannot pass, by their own properties. It runs anyway, and must
-    fail: a case that passes must not be declared. One that is ``racy`` may pass.
+    """A case that engines with certain properties cannot pass. It runs anyway, and must fail,
+    unless it is ``racy``.
     """
 
     case: str

@@ -1,15 +1,15 @@
 """Virtual time for asyncio: a loop whose clock jumps to the next timer when nothing is ready.
 
-An hour of back-off costs no time at all. Sockets and pipes work (they are polled before time moves)
-and so do executor jobs (time stops until they are done), but nothing else holds time back:
-data that another process has yet to send will seem late.
+An hour of back-off takes no real time. Sockets and pipes work (they are polled before time moves)
+and so do executor jobs (time stops until they are done). Time does not wait for anything else:
+data that another process has not sent yet arrives late.
 
-Three ways in:
+Three ways to use it:
 
 * ``pytestmark = pytest.mark.virtual_time`` (or on one test or parameter): pytest-asyncio runs the
   test and its async fixtures on a `VirtualLoop`; ``virtual_clock`` is its `VirtualClock`.
 * ``@virtual()`` over one ``async def test_...``: the same for a test that uses no async fixture.
-* ``run_virtual(coroutine, timeout=...)``: from synchronous code, hypothesis examples among it.
+* ``run_virtual(coroutine, timeout=...)``: from synchronous code, such as hypothesis examples.
 
 A run that takes more than ``timeout`` seconds of CPU, or in which nothing can ever happen again,
 ends with `VirtualTimeError`, which says where every task waits.
@@ -64,7 +64,7 @@ class _VirtualSelector(selectors.DefaultSelector):  # type: ignore[misc, valid-t
     def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
         self.loop.check_cpu_time()
         if timeout is not None and timeout <= 0 and len(self.get_map()) == 1:
-            # There is work already, and nothing to poll but the wake-up pipe, which can wait.
+            # Tasks are ready, and only the wake-up pipe could be polled, which can wait.
             return []
         ready = super().select(0)
         if ready or (timeout is not None and timeout <= 0):
