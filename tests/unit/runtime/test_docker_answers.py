@@ -358,9 +358,9 @@ async def test_a_cancelled_blocking_call_does_not_block_the_event_loop() -> None
 
 
 async def test_a_call_dropped_by_a_lost_connection_does_not_cancel_its_caller() -> None:
-    """More calls than threads: those that wait for one are dropped when the connection closes.
+    """More calls than threads: calls that wait for a thread are dropped when the connection closes.
 
-    A worker whose task ended as cancelled left its pod Pending for ever."""
+    If this cancelled the pod worker, its pod would stay Pending for ever."""
     calls = Calls(Endpoint(url="unix:///nowhere.sock", source="test"), "1.41")
     allowed = threading.Event()
     ended = asyncio.Event()

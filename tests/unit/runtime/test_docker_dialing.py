@@ -1,6 +1,6 @@
 """Sockets in pod networks: the helper process and its answers.
 
-Entering a network takes a real engine: tests/contract/test_contract_sessions.py.
+Entering a network needs a real engine: tests/contract/test_contract_sessions.py.
 """
 
 from __future__ import annotations

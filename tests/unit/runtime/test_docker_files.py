@@ -95,7 +95,7 @@ async def test_a_truncated_archive_is_an_error(length: int) -> None:
             pass
 
 
-# --- what of an exported container is the image's
+# --- the image's files of an exported container
 
 
 def member(name: str, kind: bytes = tarfile.REGTYPE, mtime: int = 0) -> Member:

@@ -92,7 +92,7 @@ def test_pause_waits_and_ends_at_once_on_sigterm(tmp_path: Path, number: signal.
     with subprocess.Popen([path]) as process:
         handle = os.pidfd_open(process.pid)
         try:
-            # A stray SIGCHLD, and no child to reap: it goes on waiting.
+            # It keeps waiting after a SIGCHLD without a child to reap.
             process.send_signal(signal.SIGCHLD)
             assert not select.select([handle], [], [], 0.1)[0]
             process.send_signal(number)

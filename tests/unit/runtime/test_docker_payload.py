@@ -162,7 +162,7 @@ def test_huge_pages_are_a_separate_volume() -> None:
     assert (layout.places, layout.uploads) == ({"huge": "memory:e"}, ())
 
 
-# --- what the engine is
+# --- the properties of the engine
 
 
 def described(info: Json, *, api: tuple[int, ...] = (1, 41), podman: bool = False) -> EngineInfo:
@@ -198,7 +198,7 @@ def test_podman_reports_rootless_in_its_own_field() -> None:
         able = abilities(info, podman=True, version=(4, 3, 1))
         found = engine_info(info, PODMAN, api_version="", able=able, local=True)
         assert (found.rootless, found.routable_pods) == (rootless, not rootless)
-        # Its host network is this machine's; rootless Docker has one of its own.
+        # Its host network is this machine's; rootless Docker has a separate one.
         assert found.local_host_network
     docker = described({"SecurityOptions": ["name=rootless"]})
     assert not docker.local_host_network
@@ -217,7 +217,7 @@ V2: Json = {
     "CPUShares": False,
     "PidsLimit": True,
 }
-"""As Podman 5 answers, which enforces all of them."""
+"""The answer of Podman 5, which enforces all limits."""
 
 
 @pytest.mark.parametrize(
@@ -228,7 +228,7 @@ V2: Json = {
         (V2 | {"Rootless": True}, True, ("memory", "pids"), (True, True, False, False, True)),
         (V2, False, None, (True, False, False, False, True)),
         (V2 | {"CgroupVersion": "1"}, True, None, (True, False, False, False, True)),
-        # As rootless Podman 4.3.1 answers on cgroup v1, where it enforces none of them.
+        # The answer of rootless Podman 4.3.1 on cgroup v1, where it enforces no limits.
         ({"CgroupVersion": "1", "Rootless": True, "MemoryLimit": True}, True, None, (False,) * 5),
         ({"CgroupVersion": "1", "SecurityOptions": ["name=rootless"]}, False, None, (False,) * 5),
     ],
@@ -274,7 +274,7 @@ def test_recursive_read_only_requires_engine_and_kernel(
     assert info.recursive_read_only is able
 
 
-# --- what is read back
+# --- values that are read back
 
 
 def inspected(**changes: Any) -> dict[str, Any]:
@@ -319,7 +319,7 @@ def test_addresses_of_both_families_the_node_s_first() -> None:
     [
         # The engine's bridge is here: the kernel sends from the bridge's own address.
         ([("10.88.0.5", "10.88.0.1")], "10.88.0.1", True),
-        # Another network has the same range here: whoever answers is a stranger.
+        # Another network has the same range here, so the address is not the pod's.
         ([("10.88.0.5", "10.88.0.1")], "10.88.0.7", False),
         ([("10.88.0.5", "10.88.0.1")], "192.168.1.20", False),
         ([("10.88.0.5", "10.88.0.1")], "", False),

@@ -1,4 +1,4 @@
-"""The turns of stops on the engine."""
+"""The order and number of concurrent stops on the engine."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The cache: a pod counts once, on one node, whatever is seen first."""
+"""The cache: a pod counts once, on one node, in any order of events."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Queueing hints: which change helps a rejected pod, by hand and as kube-scheduler v1.36.2 says."""
+"""Queueing hints: which change makes a rejected pod worth a retry, by hand and recorded
+from kube-scheduler v1.36.2."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The scheduler's events: one per repetition, cut, and kept while the API is away."""
+"""The scheduler's events: counted repetitions, truncation, and retries of writes."""
 
 from __future__ import annotations
 

@@ -143,7 +143,7 @@ async def test_preemption_by_priority() -> None:
             "default-scheduler: preempting to accommodate a higher priority pod"
         )
         assert api.pod("high").status.nominatedNodeName == "n1"
-        # The room is kept for it, although another pod would fit first.
+        # The freed resources are reserved for it, although another pod would fit earlier.
         api.put(a_pod("other", cpu="2"))
         await settle(100)
         assert api.bindings == []
@@ -215,7 +215,7 @@ async def test_the_api_becomes_unavailable() -> None:
         api.put(a_pod(cpu="1"))
         api.disconnect()
         await settle(100)
-        # While it was away, the pod ended and another one was created.
+        # While the API was unavailable, the pod ended and another one was created.
         del api.objects[Pod]["there"]
         api.objects[Pod]["late"] = a_pod("late")
         api.reconnect()

@@ -26,7 +26,7 @@ PIECES = st.lists(
 def test_stripped_text_is_harmless_with_the_correct_width(text: str) -> None:
     for shown in (clean(text), *clean_lines(text)):
         assert control_characters(shown) == []
-        # Nothing joins with its neighbour: each terminal would reckon its width otherwise.
+        # No characters combine: terminals disagree about the width of combinations.
         assert cell_len(shown) == sum(cell_len(c) for c in shown)
 
 

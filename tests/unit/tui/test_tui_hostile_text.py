@@ -71,7 +71,7 @@ def ascii_name(text: str) -> str:
 def test_stripped_text_is_harmless(text: str) -> None:
     for shown in (clean(text), *clean_lines(text), plain_text(text.encode(errors="replace"))):
         assert obeyed(shown) == []
-        # Nothing joins with its neighbour, and no mark lies upon what precedes the text.
+        # No characters combine, and the text does not begin with a combining mark.
         assert cell_len(shown) == sum(map(cell_len, shown))
         assert not shown or cell_len(shown[0]) > 0
         assert all(len(letter) <= 1 + MOST_MARKS for letter in letters(shown))
@@ -193,7 +193,7 @@ def test_a_copied_line_quotes_shell_characters(name: str, other: str) -> None:
     words = ["kubectl", "exec", name, "--", other]
     line = action_row(0, JournalEntry(0.0, "shell", shlex.join(words))).cells[5].text
     assert obeyed(line) == []
-    # As many words as there were: no quote was lost, so nothing became a command of its own.
+    # The number of words is the same: no quote was lost, so no word became a command.
     assert len(shlex.split(line)) == len(words)
 
 

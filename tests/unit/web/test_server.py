@@ -130,7 +130,7 @@ async def test_the_token_becomes_a_cookie_and_is_removed_from_the_url(served: Se
     assert cookie.value == served.access.cookie != served.access.token
     assert cookie["httponly"]
     assert cookie["samesite"] == "Strict"
-    # Cookies know no ports: under this path, no other server of this machine is sent it.
+    # Cookies are not limited to a port. The path keeps it from other servers on this machine.
     assert cookie["path"] == served.folder
     assert (await served.inside()).status == 200
 

@@ -1,4 +1,4 @@
-"""Programs on separate terminals: their input, and that nothing of them remains."""
+"""Programs on separate terminals: their input, and the end of all their processes."""
 
 from __future__ import annotations
 

@@ -62,7 +62,7 @@ def diagnosed(
 def test_no_node_fits() -> None:
     found = diagnosed("Unschedulable", SHORT)
     assert (found.cause, found.health) == ("Unschedulable", Health.FAILING)
-    # The verdict of the preemption is left to the event.
+    # Only the event contains the result of the preemption.
     assert found.title == "No node fits: 0/3 nodes are available: 3 Insufficient cpu."
     assert found.advice == "Lower its cpu request, or add a node."
     assert [one.text for one in found.evidence] == [f"FailedScheduling: {SHORT}"]

@@ -203,7 +203,7 @@ async def test_a_container_that_ignored_its_stop_signal() -> None:
 
 
 async def test_a_restart_without_a_failure_is_healthy() -> None:
-    """A dead sandbox takes its containers along; they are restarted."""
+    """Containers end with their sandbox, and are restarted."""
     async with diagnosed_pod(one()) as it:
         await it.until("Healthy")
         await it.world.runtime.stop_sandbox(it.world.sandboxes()[0].id)
@@ -274,7 +274,7 @@ async def test_a_container_restarted_a_minute_ago_is_not_healthy_yet() -> None:
         assert (await it.why()).cause == "Healthy"
 
 
-# --- what no kubelet makes of a static pod, as an API server says it
+# --- statuses from an API server that no static pod has
 
 
 def cause_of(status: PodStatus) -> str:

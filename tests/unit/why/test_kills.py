@@ -1,5 +1,5 @@
-"""Containers that the kubelet itself stopped: recognized by its record, and on clusters by the
-counts of old events."""
+"""Containers that the kubelet stopped: recognized by its record, and on clusters by the counts of
+old events."""
 
 from __future__ import annotations
 

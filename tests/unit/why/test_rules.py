@@ -73,7 +73,7 @@ def test_every_rule_has_complete_sentences() -> None:
         assert rule.docs == "" or rule.docs.startswith("https://kubernetes.io/docs/")
 
 
-# --- whatever a pod's status says
+# --- any status of a pod
 
 REASONS = (
     "", "CrashLoopBackOff", "ErrImagePull", "ImagePullBackOff", "InvalidImageName",

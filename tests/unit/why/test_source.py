@@ -154,10 +154,10 @@ def test_a_field_is_removed_with_its_subtree(field: str, gone: list[str]) -> Non
     "field",
     [
         "spec.terminationGracePeriodSeconds",  # an alias elsewhere would change with it
-        "spec.containers[1].image",  # came by a merge
-        "spec.containers[1].resources.limits.memory",  # is another's, by an alias
-        "spec.containers[0].resources.limits",  # is no scalar
-        "spec.containers[0].image",  # another has it by a merge
+        "spec.containers[1].image",  # merged from elsewhere
+        "spec.containers[1].resources.limits.memory",  # an alias
+        "spec.containers[0].resources.limits",  # not a scalar
+        "spec.containers[0].image",  # merged into another container
         "spec.containers[0].tty",
         "spec.containers[3].image",
     ],
@@ -227,7 +227,7 @@ def test_items_are_inserted_with_the_files_line_breaks() -> None:
 
 @pytest.mark.parametrize("flow", [False, True])
 def test_a_blank_line_is_read_once(flow: bool) -> None:
-    """It took minutes when each space was checked from each space before it."""
+    """A search that starts again at each space would take minutes."""
     value = "a" + " " * 200_000 + "b"
     args = f"[{value}]" if flow else f"\n    - {value}"
     source = source_of(PLAIN.replace("command:", f"args: {args}\n    command:"))
@@ -307,7 +307,7 @@ def test_any_fields_and_items_are_removed_together_or_unchanged(
         for path, scalar in paths_of(read_document(text.encode()).value)
         if not any(path[: len(one)] == one for one in gone)
     ]
-    # What is not taken out safely stays; nothing else goes.
+    # Fields that cannot be removed safely stay, and nothing else is removed.
     assert all(left.count(scalar) >= kept.count(scalar) for scalar in kept)
     if text != BLOCKS:
         assert sorted(map(str, left)) == sorted(map(str, kept))

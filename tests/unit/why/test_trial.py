@@ -71,7 +71,7 @@ async def test_still_insufficient_memory_fails_again() -> None:
             assert await verdict(new, trial) is Verdict.PENDING
             await new.until("OutOfMemory")
             assert await verdict(new, trial) is Verdict.FAILED_AGAIN
-            await it.world.sleep(15.0)  # it runs again for a moment, which proves nothing
+            await it.world.sleep(15.0)  # a short run after a restart is no proof
             assert await verdict(new, trial) is Verdict.FAILED_AGAIN
 
 

@@ -181,7 +181,7 @@ async def test_too_many_sessions(
         with pytest.raises(aiohttp.WSServerHandshakeError) as caught:
             await http.ws_connect(path, protocols=(channels.V5,))
         assert caught.value.status == 429
-    # The place is free again once the first has gone.
+    # Another session can start once the first has ended.
     async with asyncio.timeout(10):
         while True:
             try:

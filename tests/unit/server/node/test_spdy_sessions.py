@@ -168,7 +168,7 @@ async def test_input_is_complete_and_ends(world: SessionWorld) -> None:
 
 
 async def test_output_is_complete_while_the_client_sends(world: SessionWorld) -> None:
-    """The end of a session must not reset the connection under its last bytes."""
+    """The end of a session must not reset the connection before its last bytes are read."""
     async with upgraded(world, f"{EXEC}&command=much", V4) as peer:
         await peer.open("error", "stdin", "stdout", "stderr")
         await peer.send("stdin", bytes(500_000))
@@ -245,7 +245,7 @@ async def test_a_disconnecting_client_ends_the_command(world: SessionWorld) -> N
         asyncio.timeout(20),
         aiohttp.ClientSession("http://podtui", connector=connector) as http,
     ):
-        # The server answers others all the while.
+        # The server still answers other requests.
         async with http.get("/version") as response:
             assert response.status == 200
         while len(world.served.runner.server.connections) > 1:

@@ -1,4 +1,4 @@
-"""Namespaces, and what they are given and relieved of."""
+"""Namespaces: their initial objects, and the deletion of their content."""
 
 from __future__ import annotations
 

@@ -301,7 +301,7 @@ async def test_bookmarks_have_the_current_version(tmp_path: Path) -> None:
             http.get(f"{PODS}?watch=true&allowWatchBookmarks=true") as response,
         ):
             await read_watch(response, 1)
-            # Another namespace's change moves the bookmark along though it is not sent.
+            # A change in another namespace is not sent, but advances the bookmark.
             stored = await served.store.put("pods", pod("a", "other"))
             async with asyncio.timeout(5):
                 while True:

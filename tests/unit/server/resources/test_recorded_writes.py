@@ -1,8 +1,8 @@
 """Requests that were sent to a real API server (v1.36.2), and its answers.
 
-The recording has one request in each line, in order. What differs between two runs (UIDs, times,
-versions) is replaced by a mark. A line without a code is only sent for its effect. Where the real
-server answers 500 to a bad request, podtui answers 400 with the same text.
+The recording has one request in each line, in order. Parts that differ between two runs (UIDs,
+times, versions) are replaced by a mark. The response to a line without a code is not compared. If
+the real server answers 500 to a bad request, podtui answers 400 with the same text.
 """
 
 from __future__ import annotations

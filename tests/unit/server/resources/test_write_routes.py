@@ -1,4 +1,4 @@
-"""Writes: what the recorded requests do not show."""
+"""Writes that the recorded requests do not cover."""
 
 from __future__ import annotations
 

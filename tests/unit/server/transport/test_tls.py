@@ -150,7 +150,7 @@ async def test_new_connections_get_the_renewed_certificate(tmp_path: Path) -> No
                 while True:
                     if await asyncio.to_thread(serial) != first:
                         break
-            # The open connection goes on.
+            # The open connection continues.
             assert (await ask(client, "/api"))[0] == 200
 
 

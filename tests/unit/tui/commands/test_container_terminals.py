@@ -102,7 +102,7 @@ async def test_detach_keys_detach_and_are_not_passed_on(terminal: tuple[int, int
             run_session(session, keys=DETACH, tty=False, typed=slave, shown=slave)
         )
         await shown(master, b"$ ")
-        # Without a terminal of its own a process ends its lines with a line feed alone.
+        # Without a terminal, a process ends its lines with a line feed only.
         os.write(master, b"\n")
         await shown(master, b"\r\n")
         os.write(master, b"ab\x10")

@@ -125,7 +125,7 @@ def test_two_bindings_may_swap_keys() -> None:
 
 
 def test_a_refused_key_also_reverts_dependent_changes() -> None:
-    # describe would go to q, which is the app's; so d stays its own, and logs cannot have it.
+    # q belongs to the app, so describe keeps d, and logs cannot have it.
     keys, problems = read(main_logs="d", main_describe="q")
     assert keys == {}
     assert len(problems) == 2

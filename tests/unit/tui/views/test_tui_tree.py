@@ -81,10 +81,10 @@ def test_a_match_is_shown_with_its_ancestors() -> None:
     items = pod_items(rich(), "n1", 0.0)
     assert labels(items, {}, "hello") == ["shop-n1", "app", "env ConfigMap words"]
     assert labels(items, {}, "nowhere") == []
-    # A pod that matches stays as it is folded.
+    # A pod that matches keeps its folding.
     assert labels(items, {}, "^shop-n1") == ["shop-n1"]
     assert labels(items, {items[0].path: False}, "^shop-n1") == [item.label for item in items]
-    # What one folds on purpose stays folded.
+    # Items that the user folds stay folded.
     assert labels(items, {items[0].path: True}, "hello") == ["shop-n1"]
 
 

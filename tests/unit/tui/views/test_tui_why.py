@@ -108,7 +108,7 @@ def test_withheld_text_is_not_drawn() -> None:
 
 def test_an_excerpt_at_the_end_of_a_file_and_of_long_lines() -> None:
     assert len(excerpt("a\nb\nc", 3, 1, 40)) == 3
-    assert texts(excerpt("y" * 100, 1, 1, 40))[-1].endswith("…"), "a line that is cut says so"
+    assert texts(excerpt("y" * 100, 1, 1, 40))[-1].endswith("…"), "a long line is truncated"
     long = texts(excerpt("x" * 500 + "HERE", 1, 501, 40))
     assert "HERE" in long[0]
 

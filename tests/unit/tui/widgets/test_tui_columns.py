@@ -161,7 +161,7 @@ def test_a_selected_column_is_kept_longer_than_others(
         table.order_by(KEYS[sort], descending=False)
     shown = {KEYS[place.index] for place in table.fitted}
     if not chosen <= shown:
-        # The name stays whatever happens.
+        # The name is always shown.
         assert shown <= {*chosen, "name"}
 
 

@@ -35,7 +35,7 @@ def test_the_next_change_of_an_age_is_predicted(seconds: float) -> None:
     assert until > seconds or seconds == -2
     words = short_duration(seconds)
     for part in (0.0, 0.5, 0.999):
-        # A sum so near to the end may be rounded up to it.
+        # Rounding may make a sum close to the end equal to it.
         before = min(seconds + part * (until - seconds), math.nextafter(until, -math.inf))
         assert short_duration(before) == words
 
