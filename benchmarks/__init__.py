@@ -1,1 +1,1 @@
-"""The figures podtui holds itself to, each a ratio to a floor measured in the same run."""
+"""The performance figures of podtui, each as a ratio to a floor measured in the same run."""

@@ -43,7 +43,7 @@ def _wakes(pid: int) -> int:
 
 
 def _cost(shown: Terminal, seconds: float) -> Cost:
-    """Its output is read all the time."""
+    """Its output is read continuously."""
     watched = shown.process.pid
     stop = threading.Event()
     drawn = 0

@@ -1,11 +1,11 @@
-"""Assemble the pause program, for each architecture whose tools are here.
+"""Assemble the pause program for each architecture whose tools are installed.
 
 ``podtui/runtime/docker/pause/pause_ARCH.S`` becomes ``pause_ARCH``: a static ELF file of a few
 hundred bytes, committed next to its source. Tools: GNU ``as`` and ``objcopy``, native (Debian's
 ``binutils``) or cross (``binutils-x86-64-linux-gnu``, ``binutils-aarch64-linux-gnu``). The header
-is part of the source, so no linker takes part and every version of the tools gives the same bytes.
+is part of the source, so no linker is needed and every version of the tools yields the same bytes.
 
-``--check`` writes nothing and exits 1 when a committed file differs from what its source gives.
+``--check`` writes nothing and exits 1 if a committed file differs from the output of its source.
 """
 
 from __future__ import annotations

@@ -5,16 +5,16 @@ suite on it and stops it; ``start NAME`` prints the engine's URL and leaves it r
 ``stop NAME``. Docker as root is not in the list: `scripts/engine.py` starts it, and
 every test runs on it.
 
-No systemd is needed: the packages come from ``apt-get``, the storage is a directory of its own, the
-cgroup manager is cgroupfs. Each engine has a mount namespace with what such machines need changed:
+Systemd is not needed: packages come from ``apt-get``, each engine has its own storage folder, the
+cgroup manager is cgroupfs. The mount namespace of each engine has these changes:
 
 * ``/dev/net/tun`` is open to all users, as udev makes it: slirp4netns opens it as the test user.
 * Where the machine has cgroup v1 with some controllers on v2 (hybrid), the v2 hierarchy is hidden:
   crun refuses to start a container beside it.
-* Podman does not find ``dpkg-query``: it asks for the packages of its parts at each ``/version``
-  and ``/info``, which takes longer than most cases of the contract.
+* Podman does not find ``dpkg-query``: it would query the packages of its parts for each
+  ``/version`` and ``/info``, which takes longer than most cases of the contract.
 
-The rootless engines run as the user ``podtui-engines``, which is made once and stays.
+The rootless engines run as the user ``podtui-engines``, which is created once and kept.
 """
 
 from __future__ import annotations
@@ -157,7 +157,7 @@ def _user() -> pwd.struct_passwd:
 
 def enter(engine: Engine) -> None:
     """Become the engine, in the mount namespace that `start` created."""
-    # The containers' mounts are shared among themselves, but not with the outside.
+    # Containers share mounts with each other, but not with the machine.
     subprocess.run(["mount", "--make-rshared", "/"], check=True)
     tun = Path("/dev/net/tun")
     if tun.exists() and tun.stat().st_mode & 0o006 != 0o006:

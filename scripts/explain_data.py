@@ -1,13 +1,13 @@
 """Write ``podtui/explain/facts.json``: the facts about each field of a Pod, from their sources.
 
-* what becomes of it: ``docs/pod-fields.md``, whose rows link the tests that show it
-* rules and the values that there are: the messages in ``tests/unit/manifest/validation/cases/``
-* what must be given: what ``podtui check`` reports where it is left out
-* defaults: what `podtui.manifest.defaults` fills in
+* support: ``docs/pod-fields.md``, whose rows link the tests
+* rules and allowed values: the messages in ``tests/unit/manifest/validation/cases/``
+* required fields: the errors of ``podtui check`` if they are omitted
+* defaults: the values that `podtui.manifest.defaults` sets
 * examples: ``templates/`` and ``static_pods/``, the simplest first
 * departures: ``docs/departures.md``
 
-``--check`` writes nothing and exits 1 where the file is not what these say.
+``--check`` writes nothing and exits 1 if the file differs from these sources.
 """
 
 from __future__ import annotations

@@ -1,15 +1,15 @@
 """Write ``podtui/api/v1.py`` from the JSON schema that ``kubernetes-validate`` carries.
 
 The schema knows names, nesting, lists, maps and which fields are required; it knows neither enums
-nor which strings are pointers. What follows from that:
+nor which strings are pointers. Therefore:
 
 * a required field has no default, every other one has its empty value;
 * collections are immutable in type (``tuple``), so that a decoded object can be shared freely;
-* quantities, times and durations stay the strings they are on the wire (`podtui.api.quantity`
+* quantities, times and durations stay strings, as on the wire (`podtui.api.quantity`
   reads them), int-or-string stays a union.
 
-Run ``python scripts/generate_api.py`` after raising ``VERSION``; ``--check`` fails when the file
-in the tree is not what the schema gives.
+Run ``python scripts/generate_api.py`` after raising ``VERSION``; ``--check`` fails if the committed
+file differs from the output for the schema.
 """
 
 from __future__ import annotations

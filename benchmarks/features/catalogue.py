@@ -11,7 +11,7 @@ from typing import Final
 from benchmarks.features.side import Facts, Side
 
 Check = Callable[[Side, str], bool]
-"""Checks once; called repeatedly until it returns True or its time is over."""
+"""Checks once; called repeatedly until it returns True or its timeout expires."""
 
 IMAGE: Final = "busybox:1.36"
 

@@ -25,7 +25,7 @@ class Facts:
     containers: Mapping[str, Seen] = field(default_factory=dict[str, Seen])
     phase: str = ""
     errors: str = ""
-    """The whole output about it, for a user to read."""
+    """The complete output about the pod, as a user reads it."""
 
 
 class Side(Protocol):
