@@ -317,7 +317,7 @@ async def test_a_log_continues_with_the_next_instance() -> None:
         view = main(app).logs.view
         await wait_for(pilot, lambda: "run 1" in log_text(view), "the first")
         await pilot.pause(0.1)
-        assert len(client.queries) == 1, "a log that ended is not asked for again and again"
+        assert len(client.queries) == 1, "a log that ended is not requested again and again"
         client.change(pod("web", status(restarts=1, last=ended(3, seconds=1)), version="2"))
         await wait_for(pilot, lambda: "run 2" in log_text(view), "the second")
         assert "app ended with exit code 3 (Error), restart 1" in log_text(view)

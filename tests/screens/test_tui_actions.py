@@ -382,10 +382,10 @@ async def test_waits_for_a_slow_answer(tmp_path: Path, monkeypatch: pytest.Monke
     call = EngineCall(serial=1, time="2026-11-21T11:59:00Z", line="docker start abc", verb="start")
 
     async with running_app(tmp_path) as (app, pilot, client):
-        asked_for: list[str] = []
+        requested: list[str] = []
 
         async def slow(uid: str) -> tuple[EngineCall, ...]:
-            asked_for.append(uid)
+            requested.append(uid)
             await asyncio.sleep(0.5)
             return (call,)
 
@@ -395,7 +395,7 @@ async def test_waits_for_a_slow_answer(tmp_path: Path, monkeypatch: pytest.Monke
         screen = app.screen
         assert isinstance(screen, JournalScreen)
         await wait_for(pilot, lambda: len(screen.table.set), "the answer")
-        await wait_for(pilot, lambda: len(asked_for) == 2, "the next question")
+        await wait_for(pilot, lambda: len(requested) == 2, "the next question")
 
 
 async def test_a_screenshot_that_cannot_be_written_is_reported(
@@ -448,10 +448,10 @@ class FakeForward:
 async def test_a_forward_runs_behind_the_screen_until_it_is_stopped(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    made, asked_for = FakeForward(), []
+    made, requested = FakeForward(), []
 
     async def port_forward(namespace: str, pod: str, port: int, *, local_port: int) -> FakeForward:
-        asked_for.append((namespace, pod, port, local_port))
+        requested.append((namespace, pod, port, local_port))
         return made
 
     async with running_app(tmp_path) as (app, pilot, client):
@@ -462,7 +462,7 @@ async def test_a_forward_runs_behind_the_screen_until_it_is_stopped(
         app.screen.input.value = "4321:8080"
         await pilot.press("enter")
         await notified(app, pilot, "127.0.0.1:4321 → web-n1:8080")
-        assert asked_for == [("default", "web-n1", 8080, 4321)]
+        assert requested == [("default", "web-n1", 8080, 4321)]
         await pilot.press("f")
         await wait_for(pilot, lambda: isinstance(app.screen, ForwardsScreen), "the list")
         screen = app.screen

@@ -82,7 +82,7 @@ class Visit:
                 yield "help search"
                 await press("escape")
             await press("escape")
-        async for name in self.asked():
+        async for name in self.dialogs():
             yield name
         app.notify(EVIL if self.world.poison == EVIL else HARMLESS, title=self.world.poison,
                    markup=False)  # fmt: skip
@@ -135,7 +135,7 @@ class Visit:
         self.app.pop_screen()
         await self.pilot.pause()
 
-    async def asked(self) -> AsyncIterator[str]:
+    async def dialogs(self) -> AsyncIterator[str]:
         """Visit dialogs and confirmations."""
         world, model = self.world, self.app.model
         plan, words = world.poisoned(self.client.answer_plan), f"it is not known{world.poison}"

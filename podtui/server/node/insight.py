@@ -93,7 +93,7 @@ def _query(request: web.Request) -> InsightQuery:
         if not (0 < span < math.inf and 0 <= wait < math.inf):
             raise ValueError(f"span {span:g}, wait {wait:g}")
     except ValueError as error:
-        raise StatusError(400, f"insight cannot be asked for like this: {error}") from error
+        raise StatusError(400, f"invalid insight query: {error}") from error
     return InsightQuery(
         part=part, span=min(span, _LONGEST), seen=requested.get("seen", ""), wait=wait
     )
