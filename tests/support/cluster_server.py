@@ -87,7 +87,7 @@ def _host(host: str) -> x509.GeneralName:
 
 @dataclass
 class FrontRules:
-    """What the front does before and after our server answers.
+    """Hooks that the proxy runs before and after the server answers.
 
     ``forbidden`` maps prefixes of paths to messages; ``refusals`` are returned first, one for each
     request: (code, Retry-After or None). ``answers`` are documents by path, in place of our
