@@ -13,6 +13,7 @@ from podtui.api.names import GROUP_VERSION, SANDBOX_CONTAINER_NAME
 from soak.world import NODE, Container, World
 
 SETTLE_SECONDS: Final = 150.0
+_WRITE_SECONDS: Final = 30.0
 _NETWORKS: Final = {"bridge", "host", "none"}
 
 
@@ -42,13 +43,26 @@ class Excuse:
 
 
 def snapshot(world: World) -> Snapshot:
-    """Raises OSError if the API does not answer."""
+    """Wait until the events are on disk: the agent writes them at most every 50 ms, and a kill may
+    follow at once. Raises OSError if the API does not answer, and `Broken` if they are not
+    written."""
+    events: frozenset[str] = frozenset()
+
+    def written() -> bool:
+        nonlocal events
+        listed = world.get("/api/v1/events")["items"]
+        events = frozenset(event["metadata"]["uid"] for event in listed)
+        return events <= world.events_on_disk()
+
+    try:
+        world.wait(written, "the events on disk", _WRITE_SECONDS)
+    except TimeoutError as error:
+        raise Broken(f"events are written: {error}") from None
     pods = world.get("/api/v1/pods")
-    events = world.get("/api/v1/events")["items"]
     return Snapshot(
         apps={one.pod: one for one in world.containers() if _is_app(one)},
         records=world.pods(),
-        events=frozenset(event["metadata"]["uid"] for event in events),
+        events=events,
         version=int(pods["metadata"]["resourceVersion"]),
         log_size=world.log.stat().st_size,
     )

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-import contextlib
+import json
 import os
 import random
 import signal
+import sqlite3
 import subprocess
 import sys
 import threading
 import time
 from collections import Counter
 from collections.abc import Generator, Mapping
+from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
@@ -214,6 +216,14 @@ class World:
                 return condition["status"], condition.get("message", "")
         return "", ""
 
+    def events_on_disk(self) -> frozenset[str]:
+        """Return the UIDs of the events in records.db; none if it is busy."""
+        path = self.root / "records.db"
+        with suppress(sqlite3.Error), closing(sqlite3.connect(path, timeout=1)) as records:
+            rows = records.execute("SELECT data FROM records WHERE resource = 'events'")
+            return frozenset(json.loads(data)["metadata"]["uid"] for (data,) in rows)
+        return frozenset()
+
     # --- the engine
 
     def containers(self) -> list[Container]:
@@ -233,7 +243,7 @@ class World:
             )
         return found
 
-    @contextlib.contextmanager
+    @contextmanager
     def starts(self) -> Generator[Counter[tuple[str, str]]]:
         """Count the starts of each app container by pod UID and name during the block.
 
@@ -248,7 +258,7 @@ class World:
         )  # fmt: skip
 
         def read() -> None:
-            with contextlib.suppress(docker.errors.DockerException, OSError, ValueError):
+            with suppress(docker.errors.DockerException, OSError, ValueError):
                 for event in stream:
                     found = event["Actor"]["Attributes"]
                     if found.get(names.CONTAINER_NAME) != names.SANDBOX_CONTAINER_NAME:
@@ -260,7 +270,7 @@ class World:
             yield seen
         finally:
             time.sleep(0.2)
-            with contextlib.suppress(OSError):
+            with suppress(OSError):
                 stream.close()
             reader.join(5)
             client.close()

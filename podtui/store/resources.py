@@ -50,8 +50,9 @@ Resource = Literal[
 class Retention:
     """The rules for keeping the objects of a resource.
 
-    ``history`` is the number of changes kept for watches. ``durable`` records survive a power
-    failure; the last changes of others may be lost to one, but not to a crash of the process.
+    ``history`` is the number of changes kept for watches. Written ``durable`` records survive a
+    power failure; other written records survive the end of the process only. Changes of the last
+    50 ms may be unwritten.
     """
 
     type: type[Object]
