@@ -24,7 +24,7 @@ import yaml
 
 from podtui.api import v1
 from podtui.api.local import Severity
-from podtui.api.shape import Field, Form, fields
+from podtui.api.shape import Form, StructField, fields
 from podtui.explain.facts import LIKE_PLAIN
 from podtui.explain.places import POD, Place, place_of, struct_of
 from podtui.explain.report import DEEPEST
@@ -164,7 +164,7 @@ def _full(struct: type[v1.Struct], depth: int = 0) -> dict[str, Any]:
 
 
 def _filled(struct: type[v1.Struct], before: Any, after: Any) -> Iterator[tuple[str, Any]]:
-    known: Mapping[str, Field] = fields(struct)
+    known: Mapping[str, StructField] = fields(struct)
     for name, value in after.items():
         field = known.get(name)
         if field is None:

@@ -55,7 +55,7 @@ from podtui.scheduler.scheduler import Scheduler
 from podtui.server import build_app, serve_unix
 from podtui.server.auth.access import Access
 from podtui.server.auth.reviews import ReviewRoutes
-from podtui.server.auth.service_accounts import ServiceAccountTokens
+from podtui.server.auth.service_accounts import TokenRegistry
 from podtui.server.node.images import ImageRoutes
 from podtui.server.node.insight import EngineCallRoutes, InsightRoutes
 from podtui.server.node.kubelet import FigureRoutes
@@ -155,7 +155,7 @@ async def serve(settings: Settings, stopped: asyncio.Event, power_failing: async
             full_list_seconds=settings.fileCheckFrequency,
         )
         pki = await asyncio.to_thread(Pki, settings.pki_path, clock.now())
-        tokens = ServiceAccountTokens(store, TokenIssuer(pki.signing_key), clock)
+        tokens = TokenRegistry(store, TokenIssuer(pki.signing_key), clock)
         kubelet = Kubelet(
             runtime=runtime,
             ports=home_ports(store, clock, settings.nodeName, HomeTokens(tokens)),

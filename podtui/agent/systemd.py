@@ -178,7 +178,7 @@ class ServiceFailed(PodtuiError):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Manager:
+class SystemdManager:
     """A systemd manager, of the machine or of one user. ``folder`` is its unit directory;
     ``booted`` is a directory that exists if systemd is the init system."""
 
@@ -223,7 +223,7 @@ class Manager:
         return self.booted.is_dir() and shutil.which("systemctl") is not None
 
 
-def install(manager: Manager, text: str, settings: Settings, *, force: bool) -> list[str]:
+def install(manager: SystemdManager, text: str, settings: Settings, *, force: bool) -> list[str]:
     """Write and enable the unit, and start it if no agent serves the root directory yet.
 
     Return lines for the user: the changes, and how to undo them. A different existing unit is
@@ -258,7 +258,7 @@ def install(manager: Manager, text: str, settings: Settings, *, force: bool) -> 
     return messages
 
 
-def _enable(manager: Manager, settings: Settings) -> list[str]:
+def _enable(manager: SystemdManager, settings: Settings) -> list[str]:
     manager.call("daemon-reload")
     agent = read_agent(settings.lock_path)
     if agent is None:
@@ -272,7 +272,7 @@ def _enable(manager: Manager, settings: Settings) -> list[str]:
     ]
 
 
-def remove(manager: Manager, *, force: bool) -> list[str]:
+def remove(manager: SystemdManager, *, force: bool) -> list[str]:
     """Stop and disable the service and delete its unit; the containers keep running.
 
     Return lines for the user about the changes. A unit that was edited is removed only with
@@ -302,7 +302,7 @@ def remove(manager: Manager, *, force: bool) -> list[str]:
     ]
 
 
-def _flag(manager: Manager) -> str:
+def _flag(manager: SystemdManager) -> str:
     return "--system" if manager.system else "--user"
 
 

@@ -43,7 +43,7 @@ class Shape:
 
 
 @dataclass(frozen=True, slots=True)
-class Field:
+class StructField:
     name: str
     shape: Shape
     required: bool
@@ -93,15 +93,15 @@ def _shape(annotation: str) -> Shape:
 
 
 @functools.cache
-def fields(struct: type[v1.Struct]) -> Mapping[str, Field]:
+def fields(struct: type[v1.Struct]) -> Mapping[str, StructField]:
     """Return the fields of a struct by wire name."""
     annotations: dict[str, str] = struct.__annotations__
-    found: dict[str, Field] = {}
+    found: dict[str, StructField] = {}
     for info in msgspec.structs.fields(struct):
         annotation, key = annotations[info.name], (struct.__name__, info.name)
         shape = _shape(annotation)
         optional = annotation.endswith("| None") and key not in _OPTIONAL_BY_VALUE
-        found[info.encode_name] = Field(
+        found[info.encode_name] = StructField(
             info.encode_name,
             shape,
             info.required and key not in _MAY_BE_ABSENT,

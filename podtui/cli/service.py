@@ -20,7 +20,7 @@ def run(namespace: argparse.Namespace) -> int:
         print(text, end="")
         return OK
     folder = systemd.default_folder(os.environ, system=system)
-    manager = systemd.Manager(system=system, folder=folder, booted=systemd.BOOTED)
+    manager = systemd.SystemdManager(system=system, folder=folder, booted=systemd.BOOTED)
     if namespace.action == "install":
         finding = systemd.install(manager, text, resolved.settings, force=namespace.force)
     else:

@@ -9,7 +9,7 @@ from typing import Final
 
 from podtui.api import v1
 from podtui.api.nearest import closest
-from podtui.api.shape import LIST_STEP, Field, Form, Shape, fields, places_of_names
+from podtui.api.shape import LIST_STEP, Form, Shape, StructField, fields, places_of_names
 from podtui.errors import UsageError
 
 _KIND: Final = frozenset({"pod", "pods", "po"})
@@ -26,7 +26,7 @@ class Place:
 
     path: tuple[str, ...]
     owner: type[v1.Struct] | None
-    field: Field | None
+    field: StructField | None
     struct: type[v1.Struct] | None
 
     @property
@@ -54,7 +54,7 @@ class Place:
 POD: Final = Place((), None, None, v1.Pod)
 
 
-def struct_of(field: Field) -> type[v1.Struct] | None:
+def struct_of(field: StructField) -> type[v1.Struct] | None:
     """Return the type of an object, or of the objects in a list or map."""
     shape: Shape | None = field.shape
     while shape is not None and shape.struct is None:
@@ -62,7 +62,7 @@ def struct_of(field: Field) -> type[v1.Struct] | None:
     return shape.struct if shape is not None else None
 
 
-def type_text(field: Field) -> str:
+def type_text(field: StructField) -> str:
     """Return the type as kubectl names it: ``[]Object``, ``integer`` …"""
     return _type(field.shape)
 

@@ -2,6 +2,7 @@
 
 from podtui.kubeconfig.loading import choose, load
 from podtui.kubeconfig.types import (
+    AuthInfo,
     Cluster,
     Context,
     ExecPlugin,
@@ -9,10 +10,10 @@ from podtui.kubeconfig.types import (
     Kubeconfig,
     KubeconfigError,
     Target,
-    User,
 )
 
 __all__ = [
+    "AuthInfo",
     "Cluster",
     "Context",
     "ExecPlugin",
@@ -20,7 +21,6 @@ __all__ = [
     "Kubeconfig",
     "KubeconfigError",
     "Target",
-    "User",
     "choose",
     "load",
 ]

@@ -15,7 +15,7 @@ from typing import Final
 from urllib.parse import SplitResult, urlsplit
 
 from podtui.kubeconfig.reader import read
-from podtui.kubeconfig.types import Cluster, Context, Kubeconfig, KubeconfigError, Target, User
+from podtui.kubeconfig.types import AuthInfo, Cluster, Context, Kubeconfig, KubeconfigError, Target
 
 EXEC_VERSIONS: Final = ("client.authentication.k8s.io/v1", "client.authentication.k8s.io/v1beta1")
 INTERACTIVE_MODES: Final = ("Never", "IfAvailable", "Always")
@@ -51,7 +51,7 @@ def load(explicit: Path | None, environ: Mapping[str, str]) -> Kubeconfig:
 def merge(configs: Sequence[Kubeconfig]) -> Kubeconfig:
     """Merge several kubeconfigs; an earlier one has precedence."""
     clusters: dict[str, Cluster] = {}
-    users: dict[str, User] = {}
+    users: dict[str, AuthInfo] = {}
     contexts: dict[str, Context] = {}
     for config in reversed(configs):
         clusters |= config.clusters
@@ -87,7 +87,7 @@ def choose(config: Kubeconfig, name: str | None = None) -> Target:
             f" there are: {_names(config.clusters)}"
         )
     # A context without a user means anonymous access.
-    user = config.users.get(context.user) if context.user else User(name="")
+    user = config.users.get(context.user) if context.user else AuthInfo(name="")
     if user is None:
         raise KubeconfigError(
             f"{context.place}: context {wanted!r}: there is no user {context.user!r};"
@@ -140,7 +140,7 @@ def _url(text: str) -> SplitResult | None:
         return None
 
 
-def user_problems(user: User) -> list[tuple[str, str]]:
+def user_problems(user: AuthInfo) -> list[tuple[str, str]]:
     """Return (position, message) of each problem that makes a user unusable."""
     problems: list[str] = []
     if user.auth_provider:
@@ -166,7 +166,7 @@ def user_problems(user: User) -> list[tuple[str, str]]:
     return [(user.place, f"user {user.name!r} {words}") for words in problems]
 
 
-def _plugin_problems(user: User) -> list[str]:
+def _plugin_problems(user: AuthInfo) -> list[str]:
     plugin = user.exec
     assert plugin is not None
     problems: list[str] = []

@@ -13,13 +13,13 @@ from typing import Any, Final, NoReturn, TypeVar
 import yaml
 
 from podtui.kubeconfig.types import (
+    AuthInfo,
     Cluster,
     Context,
     ExecPlugin,
     Impersonation,
     Kubeconfig,
     KubeconfigError,
-    User,
 )
 
 EXEC_EXTENSION: Final = "client.authentication.k8s.io/exec"
@@ -30,7 +30,7 @@ _LOADER: Final[Any] = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 _TAG: Final = "tag:yaml.org,2002:"
 _TEXTS: Final = (_TAG + "str", _TAG + "timestamp")
 _TRUE: Final = ("true", "yes", "on", "y")
-T = TypeVar("T", Cluster, User, Context)
+T = TypeVar("T", Cluster, AuthInfo, Context)
 
 
 def read(path: Path) -> Kubeconfig:
@@ -227,12 +227,12 @@ def _cluster(name: str, given: _Map | None, place: str) -> Cluster:
     )
 
 
-def _user(name: str, given: _Map | None, place: str) -> User:
+def _user(name: str, given: _Map | None, place: str) -> AuthInfo:
     if given is None:
-        return User(name=name, place=place)
+        return AuthInfo(name=name, place=place)
     provider = given.child("auth-provider")
     plugin = given.child("exec")
-    return User(
+    return AuthInfo(
         name=name,
         cert_file=given.file("client-certificate"),
         cert_data=given.data("client-certificate-data"),

@@ -60,7 +60,7 @@ class Impersonation:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class User:
+class AuthInfo:
     """Certificates and keys are PEM; data has precedence over files. ``auth_provider`` is the name
     of a requested auth provider, a mechanism that Kubernetes has removed."""
 
@@ -97,7 +97,7 @@ class Kubeconfig:
     files: tuple[Path, ...] = ()
     current: str = ""
     clusters: Mapping[str, Cluster] = field(default_factory=dict[str, Cluster])
-    users: Mapping[str, User] = field(default_factory=dict[str, User])
+    users: Mapping[str, AuthInfo] = field(default_factory=dict[str, AuthInfo])
     contexts: Mapping[str, Context] = field(default_factory=dict[str, Context])
 
 
@@ -107,7 +107,7 @@ class Target:
 
     context: Context
     cluster: Cluster
-    user: User
+    user: AuthInfo
 
     @property
     def namespace(self) -> str:

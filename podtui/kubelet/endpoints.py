@@ -44,9 +44,9 @@ from podtui.runtime.protocol import (
     Duplex,
     LogLines,
     LogOptions,
+    ProcessSession,
     Runtime,
     SandboxState,
-    Session,
 )
 
 _PULLING: Final = {
@@ -272,7 +272,7 @@ class PodSessions:
     @asynccontextmanager
     async def exec(
         self, pod: Pod, container: str, command: Sequence[str], *, stdin: bool, tty: bool
-    ) -> AsyncGenerator[Session]:
+    ) -> AsyncGenerator[ProcessSession]:
         identity = running_container(pod, container)
         async with AsyncExitStack() as stack:
             with _missing(container):
@@ -281,7 +281,9 @@ class PodSessions:
             yield session
 
     @asynccontextmanager
-    async def attach(self, pod: Pod, container: str, *, stdin: bool) -> AsyncGenerator[Session]:
+    async def attach(
+        self, pod: Pod, container: str, *, stdin: bool
+    ) -> AsyncGenerator[ProcessSession]:
         identity = running_container(pod, container)
         async with AsyncExitStack() as stack:
             with _missing(container):

@@ -16,7 +16,7 @@ from podtui.kubelet.base.types import Decorate
 from podtui.kubelet.events.recorder import WARNING, EventRecorder
 from podtui.kubelet.images.image_gc import ImageCollector
 from podtui.kubelet.images.pulled_images import PulledImages
-from podtui.kubelet.node.eviction import Eviction, EvictionManager
+from podtui.kubelet.node.eviction import EvictionManager, EvictionMessage
 from podtui.kubelet.node.host import Host
 from podtui.kubelet.node.local_storage import StorageLimits
 from podtui.kubelet.node.node_manager import NodeManager
@@ -105,7 +105,7 @@ class NodeCare:
         await self._collect()
         await self._images.delete_unused()
 
-    async def _evict(self, pod: Pod, grace: int, eviction: Eviction) -> None:
+    async def _evict(self, pod: Pod, grace: int, eviction: EvictionMessage) -> None:
         """Kill the pod with the reason Evicted, and wait until it has stopped."""
         text = eviction.message
         self._events.pod(pod, WARNING, EVICTED, text, annotations=eviction.annotations)

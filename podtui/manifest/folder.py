@@ -39,7 +39,7 @@ from podtui.manifest.listing import (
 )
 from podtui.manifest.preview import Preview, read_preview, why_no_manifest
 from podtui.manifest.result import ReadResult
-from podtui.manifest.watch import ADDED, MODIFIED, Changes, FolderWatch
+from podtui.manifest.watch import ADDED, MODIFIED, FolderChanges, FolderWatch
 
 SETTLE_SECONDS: Final = 0.15
 """A file that is written in place is read after it has been quiet for this long."""
@@ -117,7 +117,7 @@ class ManifestFolder:
         """Yield the folder now and after every change, endlessly. Must be iterated only once."""
         watch = FolderWatch(self._path)
         try:
-            changes = Changes(lost=True)
+            changes = FolderChanges(lost=True)
             last: Folder | None = None
             next_full = self._clock.monotonic()
             while True:
@@ -161,7 +161,7 @@ class ManifestFolder:
         folder = after.folder(seen_text(self._clock.now()), before.error)
         return Preview(name, before, folder, reading.old, reading.new)
 
-    async def _list(self, watch: FolderWatch, changes: Changes, *, full: bool) -> Listing:
+    async def _list(self, watch: FolderWatch, changes: FolderChanges, *, full: bool) -> Listing:
         """List all names, or only those that may have changed."""
         if full or changes.lost:
             listing = await self._list_all()
@@ -194,17 +194,17 @@ class ManifestFolder:
             known -= listing.checked
             known |= found
 
-    async def _rest(self, watch: FolderWatch, stamp: FolderStamp | None) -> Changes:
+    async def _rest(self, watch: FolderWatch, stamp: FolderStamp | None) -> FolderChanges:
         """Wait for a change or for the next deadline."""
         while True:
             left = min(self._deadlines) - self._clock.monotonic()
             if left <= 0:
-                return Changes()
+                return FolderChanges()
             changes = await watch.wait(min(left, POLL_SECONDS))
             if changes is not None:
                 return changes
             if await asyncio.to_thread(folder_stamp, self._path) != stamp:
-                return Changes(lost=True)
+                return FolderChanges(lost=True)
 
     async def _scan(
         self, listing: Listing, reports: Mapping[str, frozenset[int]], *, full: bool

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final, NoReturn, cast
 
 from podtui.api.local import Severity
-from podtui.api.shape import Field, Form, Shape, fields, shape_at
+from podtui.api.shape import Form, Shape, StructField, fields, shape_at
 from podtui.api.v1 import Pod
 from podtui.manifest.document import (
     MAX_DEPTH,
@@ -204,7 +204,7 @@ def _merged(path: Path, given: list[Any]) -> Any:
     return value
 
 
-def _decoded_into(earlier: Any, later: Any, field: Field) -> Any:
+def _decoded_into(earlier: Any, later: Any, field: StructField) -> Any:
     """Decode a later value of a field on top of the earlier one.
 
     null removes lists, maps and fields that Go holds by pointer. Objects and maps are merged; the
@@ -221,7 +221,7 @@ def _merged_values(earlier: Any, later: Any, shape: Shape | None) -> Any:
         return later
     if isinstance(earlier, dict) and isinstance(later, dict):
         old, new = cast("dict[str, Any]", earlier), cast("dict[str, Any]", later)
-        known: Mapping[str, Field] = {} if shape.struct is None else fields(shape.struct)
+        known: Mapping[str, StructField] = {} if shape.struct is None else fields(shape.struct)
         for key, value in new.items():
             merge = key in old and key in known
             old[key] = _decoded_into(old[key], value, known[key]) if merge else value

@@ -197,7 +197,7 @@ def _inspect(folder: str, name: str, *, strict: bool) -> Listed | None:
 
 
 @dataclass(frozen=True, slots=True)
-class Content:
+class FileContent:
     """A file's content, truncated one byte above the size limit, and its stamp when it was
     read.
 
@@ -226,7 +226,7 @@ def _has_writer(handle: int) -> bool | None:
     return False
 
 
-def read_file(path: str) -> Content:
+def read_file(path: str) -> FileContent:
     """Read a file. Raises OSError, also if it is not, or no longer, a regular file."""
     # Without O_NONBLOCK, a named pipe that replaced the file would block the thread.
     handle = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY)
@@ -239,4 +239,6 @@ def read_file(path: str) -> Content:
         after = os.fstat(handle)
     # A rename changes the inode's ctime, but not the content's mtime.
     done = writer is False or (writer is None and before.st_ctime_ns > before.st_mtime_ns)
-    return Content(data, _stamp(after), done and _stamp(before) == _stamp(after), writer is True)
+    return FileContent(
+        data, _stamp(after), done and _stamp(before) == _stamp(after), writer is True
+    )

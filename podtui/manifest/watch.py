@@ -42,7 +42,7 @@ the folder itself: anything in it may have changed."""
 
 
 @dataclass(frozen=True, slots=True)
-class Changes:
+class FolderChanges:
     """The events for each name: any of `ADDED`, `MODIFIED` and `DELETED`.
 
     ``lost``: further changes may have been missed.
@@ -178,7 +178,7 @@ class FolderWatch:
                 self._lost = True
         self._wake.set()
 
-    async def wait(self, seconds: float) -> Changes | None:
+    async def wait(self, seconds: float) -> FolderChanges | None:
         """Return the changes within ``seconds``; None if there are none."""
         try:
             async with asyncio.timeout(seconds):
@@ -188,7 +188,7 @@ class FolderWatch:
         self._wake.clear()
         names, self._names = self._names, {}
         lost, self._lost = self._lost, False
-        return Changes({name: frozenset(kinds) for name, kinds in names.items()}, lost)
+        return FolderChanges({name: frozenset(kinds) for name, kinds in names.items()}, lost)
 
     def close(self) -> None:
         """Stop watching; a polling thread ends by itself shortly afterwards."""

@@ -19,7 +19,7 @@ Object = dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
-class Manager:
+class FieldManager:
     """``version`` is empty for an applier, which keeps its identity over versions."""
 
     name: str
@@ -55,7 +55,7 @@ class Entry:
     time: str | None
 
 
-Managers = dict[Manager, Entry]
+Managers = dict[FieldManager, Entry]
 
 
 def decode_managers(entries: Any) -> Managers:
@@ -73,7 +73,7 @@ def decode_managers(entries: Any) -> Managers:
         if kind != "FieldsV1":
             problem = f'invalid fieldsType "{kind}"' if kind else "missing fieldsType"
             raise PatchError(f"{problem} in managed fields entry {index}")
-        manager = Manager(
+        manager = FieldManager(
             _text(entry, "manager"),
             operation,
             version if operation == UPDATE else "",
@@ -94,7 +94,7 @@ def is_reset(entries: Any) -> bool:
     return entries == [] or entries == [{}]
 
 
-def encode_managers(managers: Mapping[Manager, Entry]) -> list[Object]:
+def encode_managers(managers: Mapping[FieldManager, Entry]) -> list[Object]:
     found: list[Object] = []
     for manager, entry in sorted(managers.items(), key=_encoding_order):
         encoded: Object = {
@@ -110,7 +110,7 @@ def encode_managers(managers: Mapping[Manager, Entry]) -> list[Object]:
     return found
 
 
-def _encoding_order(item: tuple[Manager, Entry]) -> tuple[str, float, str, str, str]:
+def _encoding_order(item: tuple[FieldManager, Entry]) -> tuple[str, float, str, str, str]:
     manager, entry = item
     seconds = _seconds(entry.time)
     return manager.operation, seconds, manager.name, entry.version, manager.subresource
@@ -130,12 +130,12 @@ def merge_oldest_updaters(managers: Managers) -> None:
     if too_many <= 0:
         return
     updaters.sort(key=lambda manager: (_seconds(managers[manager].time), manager.order))
-    first: dict[str, Manager] = {}
+    first: dict[str, FieldManager] = {}
     for manager in updaters:
         if too_many <= 0:
             return
         entry = managers[manager]
-        bucket = Manager(ANCIENT, UPDATE, entry.version)
+        bucket = FieldManager(ANCIENT, UPDATE, entry.version)
         if entry.version not in first:
             first[entry.version] = manager
             continue

@@ -15,7 +15,7 @@ from podtui.patching.managed_fields import (
     APPLY,
     UPDATE,
     Entry,
-    Manager,
+    FieldManager,
     Managers,
     decode_managers,
     encode_managers,
@@ -84,7 +84,7 @@ def apply(
     managers = decode_managers(_metadata(live or {}).get("managedFields"))
     if not managers:
         empty = _prepared(schema, None)
-        updater = Manager("before-first-apply", UPDATE, version, subresource)
+        updater = FieldManager("before-first-apply", UPDATE, version, subresource)
         _update(schema, empty, before, managers, updater, time, _ignored(schema, subresource))
     try:
         validate(schema, applied)
@@ -93,7 +93,7 @@ def apply(
             f"failed to create typed patch object ({_names(applied)}; {_kind(applied)}): {error}",
             400,
         ) from error
-    applier = Manager(manager or "unknown", APPLY, "", subresource)
+    applier = FieldManager(manager or "unknown", APPLY, "", subresource)
     ignored = _ignored(schema, subresource)
     known = {who: replace(entry) for who, entry in managers.items()}
     try:
@@ -136,7 +136,7 @@ def update_managers(
         managers = {}
     version = types()[schema].version
     if managers or live is None:
-        updater = Manager(manager or "unknown", UPDATE, version, subresource)
+        updater = FieldManager(manager or "unknown", UPDATE, version, subresource)
         _update(schema, before, after, managers, updater, time, _ignored(schema, subresource))
         merge_oldest_updaters(managers)
     result = copy.deepcopy(new)
@@ -158,7 +158,7 @@ def _managers_of_request(live: Object, new: Object, subresource: str) -> Manager
 
 
 class _Conflicts(Exception):
-    def __init__(self, paths: list[tuple[Manager, Path]]) -> None:
+    def __init__(self, paths: list[tuple[FieldManager, Path]]) -> None:
         super().__init__()
         self.paths = paths
 
@@ -168,7 +168,7 @@ def _update(
     before: Object,
     after: Object,
     managers: Managers,
-    updater: Manager,
+    updater: FieldManager,
     time: str,
     ignored: FieldSet,
 ) -> None:
@@ -182,7 +182,7 @@ def _update(
 
 
 def _take_over(
-    managers: Managers, changes: Comparison, workflow: Manager | None, version: str
+    managers: Managers, changes: Comparison, workflow: FieldManager | None, version: str
 ) -> None:
     """Remove changed and removed fields from all managers but one."""
     changed = changes.modified | changes.added
@@ -199,7 +199,7 @@ def _apply(
     before: Object,
     applied: Object,
     managers: Managers,
-    applier: Manager,
+    applier: FieldManager,
     force: bool,
     ignored: FieldSet,
 ) -> Object:
@@ -215,7 +215,7 @@ def _apply(
     changes = compare(schema, before, after).without(ignored)
     changed = changes.modified | changes.added
     if not force:
-        conflicts: list[tuple[Manager, Path]] = []
+        conflicts: list[tuple[FieldManager, Path]] = []
         for manager in sorted(managers, key=lambda manager: manager.order):
             entry = managers[manager]
             if manager != applier and entry.version == version:
@@ -248,7 +248,7 @@ def _pruned(
     return cast(Object, remove(of, merged, dangling & last) or {})
 
 
-def _conflict(conflicts: list[tuple[Manager, Path]]) -> ApplyConflict:
+def _conflict(conflicts: list[tuple[FieldManager, Path]]) -> ApplyConflict:
     count = len(conflicts)
     if count == 1:
         manager, path = conflicts[0]

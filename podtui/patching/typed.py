@@ -31,7 +31,7 @@ Items = list[Any]
 
 
 @dataclass(frozen=True, slots=True)
-class Shape:
+class TypeSchema:
     """The schema of a value. ``fields`` are those of a struct; ``element`` is the type of other
     entries of a map, or of a list's items. An associative list has ``keys`` or is a set."""
 
@@ -41,38 +41,40 @@ class Shape:
     fields: Mapping[str, Field] = field(default_factory=dict[str, Field])
     element: str = ""
 
-    def entry(self, name: str) -> Shape:
+    def entry(self, name: str) -> TypeSchema:
         known = self.fields.get(name)
         return _shape(self.element) if known is None else shape_of_field(known)
 
     @property
-    def item(self) -> Shape:
+    def item(self) -> TypeSchema:
         return _shape(self.element)
 
 
-def shape(schema: str) -> Shape:
+def shape(schema: str) -> TypeSchema:
     """Return the shape of a type in `podtui.api.fields`."""
     return _shape(schema)
 
 
 @cache
-def _shape(name: str, keys: tuple[str, ...] = (), kind: str = "", atomic: bool = False) -> Shape:
+def _shape(
+    name: str, keys: tuple[str, ...] = (), kind: str = "", atomic: bool = False
+) -> TypeSchema:
     if name.startswith(LIST):
-        return Shape("list", kind not in ("map", "set"), keys, element=name.removeprefix(LIST))
+        return TypeSchema("list", kind not in ("map", "set"), keys, element=name.removeprefix(LIST))
     if name.startswith(MAP):
-        return Shape("map", atomic, element=name.removeprefix(MAP))
+        return TypeSchema("map", atomic, element=name.removeprefix(MAP))
     known = types().get(name)
     if known is not None:
-        return Shape("map", atomic or known.map == "atomic", fields=known.fields)
+        return TypeSchema("map", atomic or known.map == "atomic", fields=known.fields)
     if name == "FieldsV1":
-        return Shape("map", True)
+        return TypeSchema("map", True)
     scalar = {"string": "string", "bytes": "string", "bool": "boolean"}.get(name)
     if scalar is None:
         scalar = "numeric" if name in ("int32", "int64", "double") else "untyped"
-    return Shape(scalar)
+    return TypeSchema(scalar)
 
 
-def shape_of_field(known: Field) -> Shape:
+def shape_of_field(known: Field) -> TypeSchema:
     return _shape(known.type, known.keys, known.list, known.map == "atomic")
 
 
@@ -84,7 +86,7 @@ def _items(value: Any) -> Items:
     return cast(Items, value) if isinstance(value, list) else []
 
 
-def step_of_item(of: Shape, item: Any) -> str:
+def step_of_item(of: TypeSchema, item: Any) -> str:
     """Return the step to an item of an associative list. Raises `PatchError`."""
     if not of.keys:
         if isinstance(item, dict):
@@ -125,7 +127,7 @@ def validate(schema: str, value: Any, *, duplicates: bool = False) -> None:
         raise PatchError("\n".join(["errors:", *(f"  {problem}" for problem in problems)]))
 
 
-def _problems(of: Shape, value: Any, path: Path, duplicates: bool) -> Iterator[str]:
+def _problems(of: TypeSchema, value: Any, path: Path, duplicates: bool) -> Iterator[str]:
     if value is None:
         return
     if of.kind == "map":
@@ -154,7 +156,7 @@ def _scalar_problem(kind: str, value: Any) -> str | None:
     return None
 
 
-def _map_problems(of: Shape, value: Any, path: Path, duplicates: bool) -> Iterator[str]:
+def _map_problems(of: TypeSchema, value: Any, path: Path, duplicates: bool) -> Iterator[str]:
     if not isinstance(value, dict):
         yield _located(path, f"expected map, got &{{{go_text(value)}}}")
         return
@@ -168,7 +170,7 @@ def _map_problems(of: Shape, value: Any, path: Path, duplicates: bool) -> Iterat
         yield from _problems(of.entry(name), item, below, duplicates)
 
 
-def _list_problems(of: Shape, value: Any, path: Path, duplicates: bool) -> Iterator[str]:
+def _list_problems(of: TypeSchema, value: Any, path: Path, duplicates: bool) -> Iterator[str]:
     if not isinstance(value, list):
         yield _located(path, f"expected list, got &{{{go_text(value)}}}")
         return
@@ -190,7 +192,7 @@ def _list_problems(of: Shape, value: Any, path: Path, duplicates: bool) -> Itera
 # Merge.
 
 
-def merge(of: Shape, left: Any, right: Any) -> Any:
+def merge(of: TypeSchema, left: Any, right: Any) -> Any:
     """Return ``left`` with the changes of ``right``; either may be `ABSENT`."""
     is_list = of.kind == "list"
     whole = of.atomic or of.kind not in ("list", "map")
@@ -208,7 +210,7 @@ def merge(of: Shape, left: Any, right: Any) -> Any:
     return merged or ABSENT
 
 
-def _merge_lists(of: Shape, left: Items, right: Items) -> Items:
+def _merge_lists(of: TypeSchema, left: Items, right: Items) -> Items:
     """Merge by keys. The items of ``right`` keep their order, and so do the other items of
     ``left``."""
     left_steps = [step_of_item(of, item) for item in left]
@@ -283,7 +285,7 @@ def compare(schema: str, left: Any, right: Any) -> Comparison:
     return found
 
 
-def _compare(of: Shape, left: Any, right: Any, path: Path, found: Comparison) -> None:
+def _compare(of: TypeSchema, left: Any, right: Any, path: Path, found: Comparison) -> None:
     is_list = of.kind == "list"
     whole = of.atomic or of.kind not in ("list", "map")
     empty = not (_items(left) or _items(right)) if is_list else not (_map(left) or _map(right))
@@ -304,7 +306,9 @@ def _compare(of: Shape, left: Any, right: Any, path: Path, found: Comparison) ->
         found.modified.add(path)
 
 
-def _compare_lists(of: Shape, left: Items, right: Items, path: Path, found: Comparison) -> None:
+def _compare_lists(
+    of: TypeSchema, left: Items, right: Items, path: Path, found: Comparison
+) -> None:
     left_groups, right_groups = _grouped(of, left), _grouped(of, right)
     for step in {**left_groups, **right_groups}:
         items, other_items = left_groups.get(step, []), right_groups.get(step, [])
@@ -324,7 +328,7 @@ def _compare_lists(of: Shape, left: Items, right: Items, path: Path, found: Comp
             found.added.add(below)
 
 
-def _grouped(of: Shape, items: Items) -> dict[str, Items]:
+def _grouped(of: TypeSchema, items: Items) -> dict[str, Items]:
     found: dict[str, Items] = {}
     for item in items:
         found.setdefault(step_of_item(of, item), []).append(item)
@@ -359,7 +363,7 @@ def fields_of(schema: str, value: Any) -> FieldSet:
     return found
 
 
-def _add_fields(of: Shape, value: Any, path: Path, found: FieldSet) -> None:
+def _add_fields(of: TypeSchema, value: Any, path: Path, found: FieldSet) -> None:
     if of.atomic or of.kind not in ("list", "map"):
         found.add(path)
     elif of.kind == "list":
@@ -375,13 +379,13 @@ def _add_fields(of: Shape, value: Any, path: Path, found: FieldSet) -> None:
                 found.add(below)
 
 
-def with_named_fields(of: Shape, fields: FieldSet) -> FieldSet:
+def with_named_fields(of: TypeSchema, fields: FieldSet) -> FieldSet:
     """Return the set with the structs' fields that lead to its fields."""
     found = FieldSet()
     found.members = set(fields.members)
     for step, below in fields.children.items():
         kind, _, name = step.partition(":")
-        child = Shape("untyped")
+        child = TypeSchema("untyped")
         if kind == "f" and of.kind == "map":
             if name in of.fields:
                 found.members.add(step)
@@ -396,7 +400,7 @@ def with_named_fields(of: Shape, fields: FieldSet) -> FieldSet:
 # Removal.
 
 
-def remove(of: Shape, value: Any, fields: FieldSet) -> Any:
+def remove(of: TypeSchema, value: Any, fields: FieldSet) -> Any:
     """Return a value without the given fields; None for a collection that is empty already."""
     if of.kind == "list":
         return _remove_items(of, value, fields)
@@ -417,7 +421,7 @@ def remove(of: Shape, value: Any, fields: FieldSet) -> Any:
     return kept if kept or matched else None
 
 
-def _remove_items(of: Shape, value: Any, fields: FieldSet) -> Any:
+def _remove_items(of: TypeSchema, value: Any, fields: FieldSet) -> Any:
     if of.atomic or not isinstance(value, list) or not value:
         return None
     kept: Items = []
@@ -433,7 +437,7 @@ def _remove_items(of: Shape, value: Any, fields: FieldSet) -> Any:
     return kept if kept or matched else None
 
 
-def _removed_within(of: Shape, value: Any, fields: FieldSet) -> Any:
+def _removed_within(of: TypeSchema, value: Any, fields: FieldSet) -> Any:
     out = remove(of, value, fields)
     if out is None and isinstance(value, dict):
         return {}

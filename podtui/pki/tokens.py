@@ -42,7 +42,7 @@ class Reference(Struct, frozen=True):
     uid: str = ""
 
 
-class Binding(Struct, frozen=True, kw_only=True):
+class TokenBinding(Struct, frozen=True, kw_only=True):
     """The claim ``kubernetes.io``: what a token is for."""
 
     namespace: str
@@ -60,7 +60,7 @@ class Claims(Struct, frozen=True, kw_only=True):
     iat: int
     iss: str
     jti: str
-    binding: Binding = msgspec.field(name="kubernetes.io")
+    binding: TokenBinding = msgspec.field(name="kubernetes.io")
     nbf: int
     sub: str
 
@@ -86,7 +86,7 @@ class TokenIssuer:
         return self.issuer
 
     def issue(
-        self, binding: Binding, audiences: Sequence[str], seconds: int, now: datetime
+        self, binding: TokenBinding, audiences: Sequence[str], seconds: int, now: datetime
     ) -> tuple[str, Claims]:
         """Return a new token and its claims. Without audiences it is for the API server."""
         at = int(now.timestamp())

@@ -25,13 +25,13 @@ from podtui.runtime.protocol import (
     ExecResult,
     ImageRecord,
     PodVolume,
+    ProcessSession,
     PullProgress,
     RegistryAuth,
     Resources,
     Runtime,
     RuntimeSnapshot,
     SandboxConfig,
-    Session,
     Started,
 )
 
@@ -215,7 +215,7 @@ class _Journaled:
     @asynccontextmanager
     async def exec_session(
         self, container_id: str, command: Sequence[str], *, stdin: bool = False, tty: bool = False
-    ) -> AsyncGenerator[Session]:
+    ) -> AsyncGenerator[ProcessSession]:
         text = lines.execute(container_id, command, stdin=stdin, tty=tty)
         session = self._runtime.exec_session(container_id, command, stdin=stdin, tty=tty)
         async with self._opened("exec", text, container_id, session) as opened:
@@ -224,7 +224,7 @@ class _Journaled:
     @asynccontextmanager
     async def attach_session(
         self, container_id: str, *, stdin: bool = False
-    ) -> AsyncGenerator[Session]:
+    ) -> AsyncGenerator[ProcessSession]:
         text = lines.attach(container_id, stdin=stdin)
         session = self._runtime.attach_session(container_id, stdin=stdin)
         async with self._opened("attach", text, container_id, session) as opened:

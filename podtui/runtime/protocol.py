@@ -470,7 +470,7 @@ class ContainerStats:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class InterfaceStats:
+class NetworkInterfaceUsage:
     """Bytes and errors of one network interface since its creation."""
 
     name: str
@@ -489,7 +489,7 @@ class SandboxStats:
     id: str
     pod_uid: str
     timestamp: datetime
-    interfaces: tuple[InterfaceStats, ...] | None
+    interfaces: tuple[NetworkInterfaceUsage, ...] | None
     host_network: bool = False
 
 
@@ -511,7 +511,7 @@ Output = tuple[Literal["stdout", "stderr"], bytes]
 """A piece of a process's output. With a terminal, everything is ``stdout``."""
 
 
-class Session(Protocol):
+class ProcessSession(Protocol):
     """An interactive process: a command run in a container, or the container's main process.
 
     Reads and writes may run concurrently, and each may be cancelled. A process blocks while its
@@ -702,7 +702,7 @@ class Runtime(Protocol):
 
     def exec_session(
         self, container_id: str, command: Sequence[str], *, stdin: bool = False, tty: bool = False
-    ) -> AbstractAsyncContextManager[Session]:
+    ) -> AbstractAsyncContextManager[ProcessSession]:
         """Run a command with an open session. If the command still runs when the block ends, kill
         it, provided that the engine's host is reachable from here. Raises `EngineNotFound`,
         `EngineConflict` if the container is not running."""
@@ -710,7 +710,7 @@ class Runtime(Protocol):
 
     def attach_session(
         self, container_id: str, *, stdin: bool = False
-    ) -> AbstractAsyncContextManager[Session]:
+    ) -> AbstractAsyncContextManager[ProcessSession]:
         """Attach to the container's main process. The output starts now; the process keeps running
         when the block ends. It sees the end of input only if it was created with ``stdin_once``.
         Raises the same errors as `exec_session`."""

@@ -17,7 +17,7 @@ from podtui.scheduler.filters import (
 from podtui.scheduler.infos import NodeInfo, PodInfo, Snapshot
 from podtui.scheduler.preemption import preempt
 from podtui.scheduler.scores import total_scores
-from podtui.scheduler.status import UNRESOLVABLE, Diagnosis, Rejection
+from podtui.scheduler.status import UNRESOLVABLE, FitDiagnosis, Rejection
 
 NO_NODES: Final = "no nodes available to schedule pods"
 _NO_STATE: Final = "not found"
@@ -25,7 +25,7 @@ _NO_STATE: Final = "not found"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Verdict:
+class ScheduleResult:
     """The node for a pod or, without ``node``, why there is none."""
 
     node: str = ""
@@ -40,36 +40,38 @@ class Verdict:
     """The total score by node; empty if only one node takes the pod."""
 
 
-def schedule(pending: Pending, snapshot: Snapshot) -> Verdict:
+def schedule(pending: Pending, snapshot: Snapshot) -> ScheduleResult:
     """Choose a node for the pod, or the pods that would have to end to make room for it."""
     if not snapshot.nodes:
-        return Verdict(message=NO_NODES, nominated="")
+        return ScheduleResult(message=NO_NODES, nominated="")
     refused = refused_everywhere(pending.pod)
     if refused is not None:
-        diagnosis = Diagnosis(total=len(snapshot.nodes), before=", ".join(refused.reasons))
-        return Verdict(message=diagnosis.message(_NO_STATE), plugins=frozenset({refused.plugin}))
+        diagnosis = FitDiagnosis(total=len(snapshot.nodes), before=", ".join(refused.reasons))
+        return ScheduleResult(
+            message=diagnosis.message(_NO_STATE), plugins=frozenset({refused.plugin})
+        )
     state = CycleState.of(pending, snapshot)
     nominated = snapshot.nodes.get(pending.info.nominated)
     if nominated is not None and refusal(pending, nominated, state, snapshot) is None:
-        return Verdict(node=nominated.name)
+        return ScheduleResult(node=nominated.name)
     feasible, diagnosis = _filtered(pending, snapshot, state)
     if not feasible:
         found = preempt(pending, snapshot, state, diagnosis)
-        return Verdict(
+        return ScheduleResult(
             message=diagnosis.message(found.message),
             plugins=diagnosis.plugins,
             nominated=found.nominated,
             victims=found.victims,
         )
     if len(feasible) == 1:
-        return Verdict(node=feasible[0].name)
+        return ScheduleResult(node=feasible[0].name)
     scores = total_scores(pending, snapshot, feasible)
-    return Verdict(node=max(scores, key=lambda name: scores[name]), scores=scores)
+    return ScheduleResult(node=max(scores, key=lambda name: scores[name]), scores=scores)
 
 
 def _filtered(
     pending: Pending, snapshot: Snapshot, state: CycleState
-) -> tuple[list[NodeInfo], Diagnosis]:
+) -> tuple[list[NodeInfo], FitDiagnosis]:
     names = named_nodes(pending.pod)
     nodes: Iterable[NodeInfo] = snapshot.nodes.values()
     absent, plugins = Rejection("", UNRESOLVABLE, ()), set[str]()
@@ -87,6 +89,6 @@ def _filtered(
         else:
             rejected[node.name] = found
             plugins.add(found.plugin)
-    return feasible, Diagnosis(
+    return feasible, FitDiagnosis(
         total=len(snapshot.nodes), nodes=rejected, absent=absent, plugins=frozenset(plugins)
     )

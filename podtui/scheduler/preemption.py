@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from podtui.scheduler.filters import CycleState, Pending, refusal
 from podtui.scheduler.infos import NodeInfo, PodInfo, Snapshot
-from podtui.scheduler.status import UNRESOLVABLE, UNSCHEDULABLE, Diagnosis, Rejection
+from podtui.scheduler.status import UNRESOLVABLE, UNSCHEDULABLE, FitDiagnosis, Rejection
 
 _NEVER: Final = "not eligible due to preemptionPolicy=Never."
 _TERMINATING: Final = "not eligible due to a terminating pod on the nominated node."
@@ -25,7 +25,7 @@ Victims = tuple[PodInfo, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Preemption:
+class PreemptionResult:
     """``nominated`` is the node to keep free for the pod; None leaves that as it is."""
 
     nominated: str | None = None
@@ -34,11 +34,11 @@ class Preemption:
 
 
 def preempt(
-    pending: Pending, snapshot: Snapshot, state: CycleState, diagnosis: Diagnosis
-) -> Preemption:
+    pending: Pending, snapshot: Snapshot, state: CycleState, diagnosis: FitDiagnosis
+) -> PreemptionResult:
     """Choose the node on which to end pods of lower priority."""
     if text := _not_eligible(pending, snapshot, diagnosis):
-        return Preemption(message=_message(text))
+        return PreemptionResult(message=_message(text))
     refused = {name for name, one in diagnosis.nodes.items() if one.code == UNSCHEDULABLE}
     candidates: dict[str, Victims] = {}
     rejected: dict[str, Rejection] = {}
@@ -54,17 +54,17 @@ def preempt(
         if len(candidates) >= enough:
             break
     if not candidates:
-        failed = Diagnosis(total=len(snapshot.nodes), nodes=rejected, absent=_NO_HELP)
-        return Preemption(nominated="", message=_message(failed.message()))
+        failed = FitDiagnosis(total=len(snapshot.nodes), nodes=rejected, absent=_NO_HELP)
+        return PreemptionResult(nominated="", message=_message(failed.message()))
     selected = pick_node(candidates)
-    return Preemption(nominated=selected, victims=candidates[selected])
+    return PreemptionResult(nominated=selected, victims=candidates[selected])
 
 
 def _message(text: str) -> str:
     return f"{_NO_CLAIMS}, preemption: {text}"
 
 
-def _not_eligible(pending: Pending, snapshot: Snapshot, diagnosis: Diagnosis) -> str:
+def _not_eligible(pending: Pending, snapshot: Snapshot, diagnosis: FitDiagnosis) -> str:
     if pending.spec.preemptionPolicy == "Never":
         return _NEVER
     node = snapshot.nodes.get(pending.info.nominated)

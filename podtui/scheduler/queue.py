@@ -21,7 +21,7 @@ LONGEST_WAIT: Final = 300.0
 _ALL: Final[Callable[[Pending], bool]] = lambda _: True  # noqa: E731
 
 
-class Place(Enum):
+class QueuePlace(Enum):
     """The location of a pod. Each pod is in exactly one."""
 
     ACTIVE = "active"
@@ -42,7 +42,7 @@ class Queued:
 
     pending: Pending
     since: float
-    place: Place = Place.ACTIVE
+    place: QueuePlace = QueuePlace.ACTIVE
     plugins: frozenset[str] = frozenset()
     """The plugins that refused it at the last attempt."""
     refusals: int = 0
@@ -84,15 +84,21 @@ class SchedulingQueue:
     def __init__(self, clock: Callable[[], float]) -> None:
         self._clock = clock
         self._pods: dict[str, Queued] = {}
-        self._heaps: dict[Place, list[_Entry]] = {
-            place: [] for place in (Place.ACTIVE, Place.BACKOFF, Place.ERROR, Place.WAITING)
+        self._heaps: dict[QueuePlace, list[_Entry]] = {
+            place: []
+            for place in (
+                QueuePlace.ACTIVE,
+                QueuePlace.BACKOFF,
+                QueuePlace.ERROR,
+                QueuePlace.WAITING,
+            )
         }
         self._order = itertools.count()
 
     def __len__(self) -> int:
         return len(self._pods)
 
-    def place(self, uid: str) -> Place | None:
+    def place(self, uid: str) -> QueuePlace | None:
         """Return where the pod is; None if it is not in the queue."""
         found = self._pods.get(uid)
         return found and found.place
@@ -111,11 +117,11 @@ class SchedulingQueue:
         change = OwnChange(queued.pending.pod, pod)
         queued.pending = Pending(pod)
         match queued.place:
-            case Place.IN_FLIGHT:
+            case QueuePlace.IN_FLIGHT:
                 queued.missed.append(change)
-            case Place.GATED:
+            case QueuePlace.GATED:
                 self._activate(queued)
-            case Place.WAITING:
+            case QueuePlace.WAITING:
                 self._requeue_if_useful(queued, (change,))
             case _:
                 pass
@@ -132,9 +138,9 @@ class SchedulingQueue:
         It is in flight until `put_back` or `delete`.
         """
         self._release()
-        found = self._take(Place.ACTIVE) or self._take(Place.BACKOFF)
+        found = self._take(QueuePlace.ACTIVE) or self._take(QueuePlace.BACKOFF)
         if found is not None:
-            found.place = Place.IN_FLIGHT
+            found.place = QueuePlace.IN_FLIGHT
             found.turn += 1
             found.missed.clear()
         return found
@@ -155,7 +161,7 @@ class SchedulingQueue:
         queued.ready = math.floor(queued.since + wait)
         if plugins:
             missed, queued.missed = queued.missed, []
-            self._put(queued, Place.WAITING)
+            self._put(queued, QueuePlace.WAITING)
             self._requeue_if_useful(queued, missed)
         else:
             self._retry(queued)
@@ -163,18 +169,18 @@ class SchedulingQueue:
     def move(self, change: Change, only: Callable[[Pending], bool] = _ALL) -> None:
         """Try those refused pods again that the change may help."""
         for queued in list(self._pods.values()):
-            if queued.place is Place.IN_FLIGHT:
+            if queued.place is QueuePlace.IN_FLIGHT:
                 queued.missed.append(change)
-            elif queued.place is Place.WAITING and only(queued.pending):
+            elif queued.place is QueuePlace.WAITING and only(queued.pending):
                 self._requeue_if_useful(queued, (change,))
 
     def deadline(self) -> float | None:
         """Return when `pop` may return a pod without any change; None if never."""
         times = [
-            *(queued.ready + 1 for queued in self._first(Place.ERROR)),
-            *(queued.since + LONGEST_WAIT for queued in self._first(Place.WAITING)),
+            *(queued.ready + 1 for queued in self._first(QueuePlace.ERROR)),
+            *(queued.since + LONGEST_WAIT for queued in self._first(QueuePlace.WAITING)),
         ]
-        if self._first(Place.ACTIVE) or self._first(Place.BACKOFF):
+        if self._first(QueuePlace.ACTIVE) or self._first(QueuePlace.BACKOFF):
             return self._clock()
         return min(times, default=None)
 
@@ -188,14 +194,14 @@ class SchedulingQueue:
 
     def _retry(self, queued: Queued) -> None:
         if is_gated(queued.pending.pod):
-            self._put(queued, Place.GATED)
+            self._put(queued, QueuePlace.GATED)
         elif not self._backs_off(queued):
-            self._put(queued, Place.ACTIVE)
+            self._put(queued, QueuePlace.ACTIVE)
         else:
-            self._put(queued, Place.BACKOFF if queued.plugins else Place.ERROR)
+            self._put(queued, QueuePlace.BACKOFF if queued.plugins else QueuePlace.ERROR)
 
     def _activate(self, queued: Queued) -> None:
-        self._put(queued, Place.GATED if is_gated(queued.pending.pod) else Place.ACTIVE)
+        self._put(queued, QueuePlace.GATED if is_gated(queued.pending.pod) else QueuePlace.ACTIVE)
 
     def _backs_off(self, queued: Queued) -> bool:
         attempted = queued.refusals or queued.errors
@@ -203,28 +209,28 @@ class SchedulingQueue:
 
     def _release(self) -> None:
         """Move the pods that have waited long enough."""
-        for place in (Place.BACKOFF, Place.ERROR):
+        for place in (QueuePlace.BACKOFF, QueuePlace.ERROR):
             while (first := self._first(place)) and not self._backs_off(first[0]):
                 self._activate(first[0])
         oldest = self._clock() - LONGEST_WAIT
-        while (first := self._first(Place.WAITING)) and first[0].since <= oldest:
+        while (first := self._first(QueuePlace.WAITING)) and first[0].since <= oldest:
             self._retry(first[0])
 
-    def _put(self, queued: Queued, place: Place) -> None:
+    def _put(self, queued: Queued, place: QueuePlace) -> None:
         queued.place = place
         queued.turn += 1
         heap = self._heaps.get(place)
         if heap is not None:
             heappush(heap, (_key(queued), next(self._order), queued.turn, queued))
 
-    def _first(self, place: Place) -> tuple[Queued, ...]:
+    def _first(self, place: QueuePlace) -> tuple[Queued, ...]:
         """Return the first pod of a place, if any."""
         heap = self._heaps[place]
         while heap and heap[0][2] != heap[0][3].turn:
             heappop(heap)
         return (heap[0][3],) if heap else ()
 
-    def _take(self, place: Place) -> Queued | None:
+    def _take(self, place: QueuePlace) -> Queued | None:
         first = self._first(place)
         if not first:
             return None
@@ -235,11 +241,11 @@ class SchedulingQueue:
 def _key(queued: Queued) -> _Key:
     priority = -queued.pending.info.priority
     match queued.place:
-        case Place.BACKOFF:
+        case QueuePlace.BACKOFF:
             return (queued.ready, priority, queued.since)
-        case Place.ERROR:
+        case QueuePlace.ERROR:
             return (queued.ready,)
-        case Place.WAITING:
+        case QueuePlace.WAITING:
             return (queued.since,)
         case _:
             return (priority, queued.since)

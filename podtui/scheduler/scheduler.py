@@ -14,7 +14,7 @@ from podtui.client.protocol import Changed, Lost, Removed, Synced
 from podtui.clock import Clock
 from podtui.errors import ApiError, PodtuiError
 from podtui.scheduler.cache import ClusterCache
-from podtui.scheduler.cycle import Verdict, schedule
+from podtui.scheduler.cycle import ScheduleResult, schedule
 from podtui.scheduler.events import SchedulerEvents
 from podtui.scheduler.filters import Pending
 from podtui.scheduler.hints import NodeChange, PodChange
@@ -246,14 +246,16 @@ class Scheduler:
             if self._cache.is_assumed(pod.uid):
                 self._free(pod.uid)
             message = f'running Bind plugin "DefaultBinder": {error}'
-            await self._report(queued, "SchedulerError", Verdict(message=message, nominated=""))
+            await self._report(
+                queued, "SchedulerError", ScheduleResult(message=message, nominated="")
+            )
             return
         self._queue.delete(pod.uid)
         text = f"Successfully assigned {pod.namespace}/{pod.name} to {pod.node}"
         about = _reference(queued.pending.pod)
         self._events.record(about, "Normal", "Scheduled", "Binding", text)
 
-    async def _refused(self, queued: Queued, verdict: Verdict) -> None:
+    async def _refused(self, queued: Queued, verdict: ScheduleResult) -> None:
         if verdict.victims and verdict.nominated:
             try:
                 await self._preempt(queued.pending, verdict.victims, verdict.nominated)
@@ -294,7 +296,7 @@ class Scheduler:
         )
         self._events.record(about, "Normal", "Preempted", "Preempting", text)
 
-    async def _report(self, queued: Queued, reason: Reason, verdict: Verdict) -> None:
+    async def _report(self, queued: Queued, reason: Reason, verdict: ScheduleResult) -> None:
         """Put the pod back into the queue, and report the reason in its status and in an event."""
         pod = self._waiting.get(queued.uid)
         if pod is None:

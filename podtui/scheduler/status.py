@@ -23,7 +23,7 @@ class Rejection:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Diagnosis:
+class FitDiagnosis:
     """The reasons why no node can take the pod. Nodes that are not in ``nodes`` were refused for
     ``absent``."""
 

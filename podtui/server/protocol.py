@@ -9,7 +9,7 @@ from typing import Protocol
 from podtui.api.local import NodeMetrics, PodMetrics
 from podtui.api.v1 import EphemeralContainer, Pod
 from podtui.errors import LogError as LogError
-from podtui.runtime.protocol import Duplex, LogLines, LogOptions, Session
+from podtui.runtime.protocol import Duplex, LogLines, LogOptions, ProcessSession
 
 
 class SessionEndpoints(Protocol):
@@ -27,13 +27,13 @@ class SessionEndpoints(Protocol):
 
     def exec(
         self, pod: Pod, container: str, command: Sequence[str], *, stdin: bool, tty: bool
-    ) -> AbstractAsyncContextManager[Session]:
+    ) -> AbstractAsyncContextManager[ProcessSession]:
         """If the command still runs when the block ends, kill it."""
         ...
 
     def attach(
         self, pod: Pod, container: str, *, stdin: bool
-    ) -> AbstractAsyncContextManager[Session]: ...
+    ) -> AbstractAsyncContextManager[ProcessSession]: ...
 
     def dial(self, pod: Pod, port: int) -> AbstractAsyncContextManager[Duplex]: ...
 

@@ -50,7 +50,7 @@ from podtui.tui.commands.terminal import (
     on_hang_up,
 )
 from podtui.tui.key_queue import KeyQueue
-from podtui.tui.model.model import Changes, Link, Model
+from podtui.tui.model.model import Changes, LinkState, Model
 from podtui.tui.preferences.file_changes import changes_of
 from podtui.tui.preferences.live import LivePreferences, PreferencesFile
 from podtui.tui.preferences.preferences import Preferences
@@ -313,13 +313,13 @@ class PodtuiApp(KeyQueue):
             self.notify(str(error), title="Create again", severity="error", markup=False)
 
     def _offer_saved_pods(self) -> None:
-        if self._saved and self.model.link is Link.CONNECTED and not self.session.asking:
+        if self._saved and self.model.link is LinkState.CONNECTED and not self.session.asking:
             saved, self._saved = self._saved, []
             self.session.start("Create again", lambda: offer_saved_pods(self.session, saved))
 
     async def _measure(self) -> None:
         while True:
-            if self.model.link is Link.CONNECTED:
+            if self.model.link is LinkState.CONNECTED:
                 try:
                     pods = await self.client.pod_metrics()
                     several = self.model.server.capabilities.several_nodes
@@ -405,7 +405,7 @@ class PodtuiApp(KeyQueue):
     @property
     def _stale_line(self) -> Line:
         model = self.model
-        if model.link is not Link.LOST or model.contact_at is None or model.server.is_cluster:
+        if model.link is not LinkState.LOST or model.contact_at is None or model.server.is_cluster:
             return ()
         return stale_line(model.contact_at, self.session.clock(), self._agent_key)
 
@@ -421,14 +421,14 @@ class PodtuiApp(KeyQueue):
         agent, model = self._agent, self.model
         if agent is None:
             return
-        if model.link is Link.CONNECTED:
+        if model.link is LinkState.CONNECTED:
             if self._restart_at and self.session.clock() - self._restart_at > LAST_RESTART:
                 self._restart_delay = FIRST_RESTART
             self._compare_folders()
             return
-        self.start_error = agent.problem if model.link is Link.STARTING else ""
+        self.start_error = agent.problem if model.link is LinkState.STARTING else ""
         due = self.session.clock() - self._restart_at >= self._restart_delay
-        if model.link is Link.LOST and due and agent.crashed:
+        if model.link is LinkState.LOST and due and agent.crashed:
             # Back off: an agent that cannot run would be restarted in a tight loop.
             self._restart_delay = min(LAST_RESTART, 2 * self._restart_delay)
             self.notify("The agent was killed or failed; it is restarted.", title="Agent",
@@ -471,7 +471,7 @@ class PodtuiApp(KeyQueue):
 
     def action_agent(self) -> None:
         """Restart a lost agent; otherwise ask whether to switch it to the requested folder."""
-        if self.model.link is Link.LOST:
+        if self.model.link is LinkState.LOST:
             self.notify("Restarting the agent.", title="Agent", markup=False)
             self._restart_agent()
             return
@@ -618,7 +618,7 @@ class PodtuiApp(KeyQueue):
         if not is_available(self.model.server.capabilities, action, parameters):
             return False
         if action == "agent":
-            lost = self.model.link is Link.LOST
+            lost = self.model.link is LinkState.LOST
             offered = self._agent is not None and not self.session.readonly
             return offered and (lost or bool(self.other_folder))
         if action == "custom_command":

@@ -24,7 +24,7 @@ NAME: Final = "localhost"
 
 
 @dataclass(frozen=True, slots=True)
-class Access:
+class WebAccess:
     """The secrets of one run of the server, each with 256 random bits; a restart creates new ones.
 
     ``token`` is in the printed link, ``cookie`` is issued in exchange for it, and ``path`` is the

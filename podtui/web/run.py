@@ -19,7 +19,7 @@ import psutil
 from aiohttp import web
 
 from podtui.errors import PodtuiError
-from podtui.web.access import Access, authority
+from podtui.web.access import WebAccess, authority
 from podtui.web.server import PageServer
 from podtui.web.session import Program
 from podtui.web.terminal import terminal_environment
@@ -65,7 +65,7 @@ async def serve(
     options: WebOptions, print_line: Callable[[str], None], environ: Mapping[str, str]
 ) -> None:
     """Like `run_web`, in a running event loop. Raises `WebFailed`."""
-    access = Access()
+    access = WebAccess()
     program = Program(
         child_words(options.arguments),
         terminal_environment(environ, readonly=options.readonly),

@@ -11,7 +11,7 @@ from typing import Final
 from aiohttp import web
 from aiohttp.typedefs import Handler
 
-from podtui.web.access import Access, is_our_host, is_our_origin, safety_headers
+from podtui.web.access import WebAccess, is_our_host, is_our_origin, safety_headers
 from podtui.web.messages import LONGEST_MESSAGE, StartRefused, encode
 from podtui.web.session import Program, run_session
 
@@ -57,7 +57,12 @@ class PageServer:
     """
 
     def __init__(
-        self, access: Access, program: Program, *, title: str = "podtui", most_tabs: int = MOST_TABS
+        self,
+        access: WebAccess,
+        program: Program,
+        *,
+        title: str = "podtui",
+        most_tabs: int = MOST_TABS,
     ) -> None:
         self.port = 0
         self._access = access

@@ -15,7 +15,7 @@ from runtime_bench import Bench
 from podtui.runtime.docker.identity import root_key, volume_name
 from podtui.runtime.docker.pause import PAUSE_IMAGE, SPARE_DIRECTORIES, SPARE_FILES
 from podtui.runtime.docker.sdk import CALL_SECONDS, Calls
-from podtui.runtime.docker.storage import Entry, tar_of
+from podtui.runtime.docker.storage import TarEntry, tar_of
 from podtui.runtime.protocol import Mount, PodVolume, SandboxState, VolumeFile
 
 VOLUMES = (
@@ -37,10 +37,10 @@ STAT = "stat -c '%n %a %g' /plain /group /memory /files; cat /files/one"
 SHOWN = ["/plain 777 0", "/group 2770 7", "/memory 777 0", "/files 777 0", "1"]
 MOUNTS = tuple(Mount(container_path=f"/{v.name}", volume=v.name) for v in VOLUMES)
 FILLING = (
-    Entry("t", 0o755),
-    *(Entry(name, 0o666, content=b"") for name in SPARE_FILES),
-    Entry("v", 0o755),
-    *(Entry(name, 0o777) for name in SPARE_DIRECTORIES),
+    TarEntry("t", 0o755),
+    *(TarEntry(name, 0o666, content=b"") for name in SPARE_FILES),
+    TarEntry("v", 0o755),
+    *(TarEntry(name, 0o777) for name in SPARE_DIRECTORIES),
 )
 """What the engine copies into a new volume, in its order; ``volumes`` is the last."""
 
@@ -96,7 +96,7 @@ async def test_a_partly_filled_volume_is_completed(
     assert await docker_bench.run(sandbox, STAT, mounts=MOUNTS) == (0, SHOWN)
 
 
-def fill(raw: Any, volume: str, entries: tuple[Entry, ...]) -> None:
+def fill(raw: Any, volume: str, entries: tuple[TarEntry, ...]) -> None:
     """Write ``entries`` into a volume. The last is a directory whose mode was not set yet."""
     if entries[-1].content is None:
         entries = (*entries[:-1], replace(entries[-1], mode=0o755))

@@ -19,7 +19,7 @@ from runtime_bench import IMAGE, Bench
 from podtui.errors import EngineError
 from podtui.runtime.docker.identity import PLACES_LABEL, root_key
 from podtui.runtime.docker.pause import PAUSE_LABEL, POD_DIRECTORY
-from podtui.runtime.docker.storage import Entry, read_places, tar_of
+from podtui.runtime.docker.storage import TarEntry, read_places, tar_of
 from podtui.runtime.protocol import HostPathKind, Mount, PodVolume
 
 TEST_IMAGE = "docker.io/library/podtui-test-image:1"
@@ -202,9 +202,9 @@ async def test_a_volume_with_a_partial_or_other_image_is_refilled(
     labels = raw.inspect_container(sandbox)["Config"]["Labels"]
     place = read_places(labels[PLACES_LABEL])["v"]
     entries = [
-        Entry("images", 0o755),
-        Entry("images/v", 0o644, content=mark.format(image).encode()),
-        Entry(f"{place}/half", 0o644, content=b"of it"),
+        TarEntry("images", 0o755),
+        TarEntry("images/v", 0o644, content=mark.format(image).encode()),
+        TarEntry(f"{place}/half", 0o644, content=b"of it"),
     ]
     raw.put_archive(sandbox, POD_DIRECTORY, tar_of(entries))
     await docker_bench.runtime.fill_volume(sandbox, "v", image)

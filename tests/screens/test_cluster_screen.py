@@ -20,7 +20,7 @@ from podtui.client.protocol import CLUSTER, Lost, Server, Synced
 from podtui.errors import AgentUnavailable, ApiError
 from podtui.tui.app import PodtuiApp
 from podtui.tui.commands.delete import deletion_effect
-from podtui.tui.model.model import Link
+from podtui.tui.model.model import LinkState
 from podtui.tui.screens.help_screen import HelpScreen, key_lines
 from podtui.tui.screens.node.node_screen import NodeScreen
 from podtui.tui.screens.pods.pod_screen import PodScreen
@@ -78,7 +78,7 @@ async def running(
 ) -> AsyncIterator[tuple[PodtuiApp, Pilot[None]]]:
     app = make_app(made or client(), server=SERVER, requested_path=None, **settings)
     async with app.run_test(size=size) as pilot:
-        await wait_for(pilot, lambda: app.model.link is Link.CONNECTED, "an answer")
+        await wait_for(pilot, lambda: app.model.link is LinkState.CONNECTED, "an answer")
         await wait_for(pilot, lambda: app.model.is_synced(Pod), "the pods")
         await wait_for(
             pilot, lambda: main(app).pods.table.set.rows.keys() == app.model.pods.keys(), "rows"
@@ -197,7 +197,7 @@ async def test_forbidden_resources_are_reported_in_their_pane() -> None:
             return " ".join("".join(rows).split())
 
         await wait_for(pilot, lambda: f"nodes {refusal}" in view_text(), "the refusal, to its end")
-        assert app.model.link is Link.CONNECTED
+        assert app.model.link is LinkState.CONNECTED
         assert len(main(app).pods.table.set.rows) == len(app.model.pods)
         await pilot.press("2")
         await pilot.pause()

@@ -30,7 +30,7 @@ from virtual_time import run_virtual
 from podtui.api import channels
 from podtui.api.spdy import CANCEL, LONGEST_FRAME, Ping, Spdy
 from podtui.runtime.memory import Behaviour
-from podtui.runtime.protocol import Runtime, Session
+from podtui.runtime.protocol import ProcessSession, Runtime
 from podtui.server.transport.sockets import DISCONNECT_SECONDS
 
 PATIENCE = 3 * DISCONNECT_SECONDS + 30
@@ -200,7 +200,7 @@ class Counted:
         plain = getattr(runtime, name)
 
         @asynccontextmanager
-        async def counted(*args: Any, **options: Any) -> AsyncGenerator[Session]:
+        async def counted(*args: Any, **options: Any) -> AsyncGenerator[ProcessSession]:
             async with plain(*args, **options) as session:
                 self.open += 1
                 self.opened += 1

@@ -25,7 +25,7 @@ from tui_app import main, make_app, screen_text, strips_of, table_text, wait_for
 from tui_scene import LOG, FakeClient
 
 from podtui.tui.app import PodtuiApp
-from podtui.tui.model.model import Link
+from podtui.tui.model.model import LinkState
 
 DARK: Final = "podtui-dark"
 LIGHT: Final = "podtui-light"
@@ -125,7 +125,7 @@ async def played(
     """Return the app once it shows the scene."""
     app = make_app(scene.client(), theme=theme, **scene.settings)
     async with app.run_test(size=scene.size) as pilot:
-        await wait_for(pilot, lambda: app.model.link is not Link.STARTING, "the agent")
+        await wait_for(pilot, lambda: app.model.link is not LinkState.STARTING, "the agent")
         await wait_for(pilot, lambda: main(app).opened, "the first screen")
         await _choose(app, pilot, scene.select)
         if scene.opens is not None:

@@ -8,12 +8,12 @@ import os
 from pathlib import Path
 
 from podtui.client.protocol import RemoteSession
-from podtui.runtime.protocol import Session
+from podtui.runtime.protocol import ProcessSession
 
 MEBIBYTE = 1 << 20
 
 
-async def output_of(session: Session | RemoteSession) -> dict[str, bytes]:
+async def output_of(session: ProcessSession | RemoteSession) -> dict[str, bytes]:
     """Return all output by stream."""
     found = {"stdout": b"", "stderr": b""}
     async with asyncio.timeout(30):
@@ -22,7 +22,7 @@ async def output_of(session: Session | RemoteSession) -> dict[str, bytes]:
     return found
 
 
-async def echo(session: Session | RemoteSession, mebibytes: int = 100) -> int:
+async def echo(session: ProcessSession | RemoteSession, mebibytes: int = 100) -> int:
     """Check that a session of ``cat`` returns all input; return by how many bytes this process
     grew meanwhile.
     """

@@ -19,7 +19,7 @@ from textual.widget import Widget
 from tui_scene import THEMES, FakeClient, full_client, now
 
 from podtui.tui.app import PodtuiApp
-from podtui.tui.model.model import Link
+from podtui.tui.model.model import LinkState
 from podtui.tui.screens.logs.log_view import LogView
 from podtui.tui.screens.main.main_screen import MainScreen
 from podtui.tui.widgets.tones import LinesView
@@ -65,7 +65,7 @@ async def running(
         await wait_for(
             pilot,
             lambda: (
-                app.model.link is Link.CONNECTED
+                app.model.link is LinkState.CONNECTED
                 and app.model.pods.keys() <= main(app).pods.table.set.rows.keys()
             ),
             "the pods are shown",

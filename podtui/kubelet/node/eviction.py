@@ -82,9 +82,9 @@ class EvictionManager:
         clock: Clock,
         config: KubeletConfig,
         pods: Callable[[], Iterable[Pod]],
-        exceeded: Callable[[Iterable[Pod]], Awaitable[Sequence[tuple[Pod, Eviction]]]],
+        exceeded: Callable[[Iterable[Pod]], Awaitable[Sequence[tuple[Pod, EvictionMessage]]]],
         reclaim: Callable[[], Awaitable[None]],
-        evict: Callable[[Pod, int, Eviction], Awaitable[None]],
+        evict: Callable[[Pod, int, EvictionMessage], Awaitable[None]],
     ) -> None:
         self._host = host
         self._runtime = runtime
@@ -352,7 +352,7 @@ def _above_request(resource: str, pod: Pod, used: PodUsage) -> int:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Eviction:
+class EvictionMessage:
     """The message of an eviction, and the annotations of its event."""
 
     signal: str
@@ -368,7 +368,7 @@ def eviction_of(
     threshold: Threshold,
     seen: Observation | None,
     memory: Mapping[str, int] | None,
-) -> Eviction:
+) -> EvictionMessage:
     """Compose the kubelet's message: the shortage, and the containers that use more than they
     request. ``memory`` has the working sets by container; None if they are unknown."""
     message = f"The node was low on resource: {resource}. "
@@ -378,7 +378,7 @@ def eviction_of(
             least = canonical(threshold.value)
         message += f"Threshold quantity: {least}, available: {_quantity(seen.available)}. "
     if memory is None:
-        return Eviction(signal=threshold.signal, message=message, annotations={})
+        return EvictionMessage(signal=threshold.signal, message=message, annotations={})
     over: dict[str, str] = {}
     for container in (*pod.spec.containers, *pod.spec.initContainers):
         request = container.resources.requests.get(resource, "0")
@@ -394,7 +394,7 @@ def eviction_of(
         "offending_containers_usage": ",".join(over.values()),
         "starved_resource": resource,
     }
-    return Eviction(signal=threshold.signal, message=message, annotations=annotations)
+    return EvictionMessage(signal=threshold.signal, message=message, annotations=annotations)
 
 
 def _quantity(amount: int) -> str:

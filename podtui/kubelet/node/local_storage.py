@@ -13,7 +13,7 @@ from podtui.api.v1 import Pod
 from podtui.clock import Clock
 from podtui.errors import EngineNotFound
 from podtui.kubelet.base.types import ObservedPod
-from podtui.kubelet.node.eviction import Eviction
+from podtui.kubelet.node.eviction import EvictionMessage
 from podtui.runtime.protocol import ContainerState, Runtime, SandboxState
 
 RESOURCE: Final = "ephemeral-storage"
@@ -49,7 +49,7 @@ def storage_limit(pod: Pod) -> Quantity | None:
     return limit_amounts(pod).get(RESOURCE)
 
 
-def storage_eviction(pod: Pod, usage: StorageUsage) -> Eviction | None:
+def storage_eviction(pod: Pod, usage: StorageUsage) -> EvictionMessage | None:
     """Return why the pod must be evicted, in the kubelet's words; None if it keeps its limits."""
     for name, limit in empty_dirs(pod).items():
         if limit is not None and usage.volumes.get(name, 0) > limit.value():
@@ -70,8 +70,8 @@ def storage_eviction(pod: Pod, usage: StorageUsage) -> Eviction | None:
     return None
 
 
-def _eviction(signal: str, message: str) -> Eviction:
-    return Eviction(signal=signal, message=message, annotations={}, disruption=False)
+def _eviction(signal: str, message: str) -> EvictionMessage:
+    return EvictionMessage(signal=signal, message=message, annotations={}, disruption=False)
 
 
 class StorageLimits:
@@ -92,12 +92,12 @@ class StorageLimits:
         self._container_usage = container_usage
         self._due = 0.0
 
-    async def exceeded(self, pods: Iterable[Pod]) -> tuple[tuple[Pod, Eviction], ...]:
+    async def exceeded(self, pods: Iterable[Pod]) -> tuple[tuple[Pod, EvictionMessage], ...]:
         """Return the pods to evict; none while no measurement is due. Raises `EngineError`."""
         began = self._clock.monotonic()
         if began < self._due:
             return ()
-        found: list[tuple[Pod, Eviction]] = []
+        found: list[tuple[Pod, EvictionMessage]] = []
         for pod in pods:
             limited = storage_limit(pod) is not None or any(empty_dirs(pod).values())
             observed = self._observed(pod.metadata.uid)

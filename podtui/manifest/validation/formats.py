@@ -30,7 +30,7 @@ def size(text: str) -> int:
 
 
 @dataclass(frozen=True, slots=True)
-class Format:
+class TextFormat:
     """A pattern, the message for a text that does not match, and the maximum length."""
 
     pattern: str
@@ -62,14 +62,14 @@ class Format:
         return found
 
 
-LABEL_NAME: Final = Format(
+LABEL_NAME: Final = TextFormat(
     _LABEL,
     "a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', and "
     + _EDGES,
     ("my-name", "123-abc"),
     63,
 )
-SUBDOMAIN: Final = Format(
+SUBDOMAIN: Final = TextFormat(
     rf"{_LABEL}(\.{_LABEL})*",
     "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters,"
     f" '-' or '.', and {_EDGES}",
@@ -77,21 +77,21 @@ SUBDOMAIN: Final = Format(
     253,
 )
 KEY_PREFIX: Final = replace(SUBDOMAIN, unit="bytes")
-SEARCH_DOMAIN: Final = Format(
+SEARCH_DOMAIN: Final = TextFormat(
     rf"{_LOOSE_LABEL}(\.{_LOOSE_LABEL})*",
     "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters,"
     f" '_', '-' or '.', and {_EDGES}",
     ("example.com",),
     253,
 )
-KEY_NAME: Final = Format(
+KEY_NAME: Final = TextFormat(
     _KEY,
     f"must consist of alphanumeric characters, '-', '_' or '.', and {_EDGES}",
     ("MyName", "my.name", "123-abc"),
     63,
     "bytes",
 )
-LABEL_VALUE: Final = Format(
+LABEL_VALUE: Final = TextFormat(
     f"({_KEY})?",
     "a valid label must be an empty string or consist of alphanumeric characters,"
     f" '-', '_' or '.', and {_EDGES}",
@@ -99,13 +99,13 @@ LABEL_VALUE: Final = Format(
     63,
     "bytes",
 )
-CONFIG_KEY: Final = Format(
+CONFIG_KEY: Final = TextFormat(
     "[-._a-zA-Z0-9]+",
     "a valid config key must consist of alphanumeric characters, '-', '_' or '.'",
     ("key.name", "KEY_NAME", "key-name"),
     253,
 )
-HEADER_NAME: Final = Format(
+HEADER_NAME: Final = TextFormat(
     "[-A-Za-z0-9]+",
     "a valid HTTP header must consist of alphanumeric characters or '-'",
     ("X-Header-Name",),

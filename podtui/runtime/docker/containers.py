@@ -35,7 +35,7 @@ from podtui.runtime.docker.pause import POD_DIRECTORY
 from podtui.runtime.docker.payload import (
     Json,
     LogLimits,
-    Source,
+    MountSource,
     container_payload,
     enforced,
     host_path_source,
@@ -43,8 +43,8 @@ from podtui.runtime.docker.payload import (
 )
 from podtui.runtime.docker.removal import Ownership, remove_container, short_turn, stop_container
 from podtui.runtime.docker.sandboxes import START_SECONDS, Sandboxes, upload
-from podtui.runtime.docker.sdk import Client
-from podtui.runtime.docker.storage import MEMORY_PREFIX, Entry, SandboxStore
+from podtui.runtime.docker.sdk import DockerClient
+from podtui.runtime.docker.storage import MEMORY_PREFIX, SandboxStore, TarEntry
 from podtui.runtime.protocol import (
     LEAST_MEMORY,
     ContainerConfig,
@@ -258,7 +258,7 @@ class Containers:
 
     async def _source(
         self, link: Link, sandbox_id: str, store: SandboxStore, mount: Mount
-    ) -> Source:
+    ) -> MountSource:
         if not mount.volume:
             try:
                 source = host_path_source(mount)
@@ -273,8 +273,8 @@ class Containers:
         memory = place.removeprefix(MEMORY_PREFIX) if place.startswith(MEMORY_PREFIX) else ""
         if not mount.sub_path:
             if memory:
-                return Source(volume=memory)
-            return Source(path=posixpath.join(store.mountpoint, place), must_exist=True)
+                return MountSource(volume=memory)
+            return MountSource(path=posixpath.join(store.mountpoint, place), must_exist=True)
         if memory:
             place = f"volumes/{mount.volume}"
         try:
@@ -286,13 +286,13 @@ class Containers:
             raise SubPathError(text, mount.container_path) from error
         if missing:
             here = POD_DIRECTORY + "/"
-            entries = [Entry(e.path.removeprefix(here), e.mode) for e in missing]
+            entries = [TarEntry(e.path.removeprefix(here), e.mode) for e in missing]
             await upload(link, sandbox_id, entries)
         base = posixpath.join(store.mountpoint, place)
         if memory:
             found = await link.calls.run(lambda client: client.inspect_volume(memory))
             base = str(found["Mountpoint"])
-        return Source(path=posixpath.join(base, path), must_exist=True)
+        return MountSource(path=posixpath.join(base, path), must_exist=True)
 
     async def _make_file(self, path: str) -> None:
         try:
@@ -313,7 +313,7 @@ class Containers:
         if spare is not None:
             return spare
         path = f"t/{secrets.token_hex(8)}"
-        await upload(link, sandbox_id, [Entry(path, _TERMINATION_MODE, content=b"")])
+        await upload(link, sandbox_id, [TarEntry(path, _TERMINATION_MODE, content=b"")])
         return path
 
     async def _seccomp_profile(self, config: ContainerConfig) -> str | None:
@@ -330,7 +330,7 @@ class Containers:
 
 
 async def _create(link: Link, payload: Json, name: str) -> str:
-    def create(client: Client) -> str:
+    def create(client: DockerClient) -> str:
         made: dict[str, Any] = client.create_container_from_config(payload, name)
         return str(made["Id"])
 
@@ -377,7 +377,7 @@ async def write_hosts(link: Link, sandbox_id: str, mountpoint: str, content: byt
     """
     if link.info.local and await asyncio.to_thread(write_here, mountpoint, content):
         return
-    await upload(link, sandbox_id, [Entry(HOSTS_FILE, _HOSTS_MODE, content=content)])
+    await upload(link, sandbox_id, [TarEntry(HOSTS_FILE, _HOSTS_MODE, content=content)])
 
 
 def write_here(mountpoint: str, content: bytes) -> bool:

@@ -27,7 +27,7 @@ from podtui.runtime.docker.hijack import SocketChannel, connected
 from podtui.runtime.docker.link import Connection
 from podtui.runtime.docker.sandboxes import Sandboxes
 from podtui.runtime.docker.sessions import LOST_OUTPUT, Sessions
-from podtui.runtime.protocol import Duplex, EngineInfo, SandboxState, SandboxStatus, Session
+from podtui.runtime.protocol import Duplex, EngineInfo, ProcessSession, SandboxState, SandboxStatus
 
 DIAL_SECONDS: Final = 10.0
 _LOOPBACK: Final = "127.0.0.1"
@@ -247,7 +247,7 @@ class PortChannel(SocketChannel):
 class CommandChannel:
     """A command that forwards its standard streams to a port."""
 
-    def __init__(self, session: Session, port: int) -> None:
+    def __init__(self, session: ProcessSession, port: int) -> None:
         self._session = session
         self._output = session.output()
         self._port = port

@@ -16,7 +16,7 @@ from podtui.runtime.docker.answers import label_filter, labelled
 from podtui.runtime.docker.errors import translate_errors
 from podtui.runtime.docker.link import Connection
 from podtui.runtime.docker.removal import remove_container
-from podtui.runtime.docker.sdk import Client
+from podtui.runtime.docker.sdk import DockerClient
 
 _KIND: Final = "carrier"
 
@@ -46,7 +46,7 @@ class HelperContainers:
             "HostConfig": {"NetworkMode": "none", "Mounts": list(mounts)},
         }
 
-        def create(client: Client) -> None:
+        def create(client: DockerClient) -> None:
             client.create_container_from_config(payload, name)
 
         self._in_use.add(name)
@@ -63,7 +63,7 @@ class HelperContainers:
         """Remove helpers that are no longer in use."""
         link = self._connection.link
 
-        def find(client: Client) -> list[str]:
+        def find(client: DockerClient) -> list[str]:
             found = client.containers(all=True, filters={"label": label_filter(self._labels)})
             return [
                 str(entry["Id"])

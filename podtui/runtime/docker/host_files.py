@@ -21,7 +21,7 @@ from podtui.runtime.docker.link import Connection, Link
 from podtui.runtime.docker.paths import PathStat, ResolvedPath, path_inspector, walk
 from podtui.runtime.docker.pause import POD_DIRECTORY
 from podtui.runtime.docker.sandboxes import upload
-from podtui.runtime.docker.storage import Entry
+from podtui.runtime.docker.storage import TarEntry
 from podtui.runtime.protocol import HostPathKind
 
 _DIRECTORY_MODE: Final = 0o755
@@ -70,9 +70,9 @@ class HostFiles:
         if create == "File" and len(found.missing) > 1:
             raise EngineError(f"open {path}: no such file or directory")
         names = [posixpath.join(*found.missing[: n + 1]) for n in range(len(found.missing))]
-        entries = [Entry(name, _DIRECTORY_MODE) for name in names]
+        entries = [TarEntry(name, _DIRECTORY_MODE) for name in names]
         if create == "File":
-            entries = [Entry(names[0], _FILE_MODE, content=b"")]
+            entries = [TarEntry(names[0], _FILE_MODE, content=b"")]
         async with self._helpers.create(mounts=[_bind(found.path, POD_DIRECTORY)]) as helper:
             await upload(link, helper, entries)
 

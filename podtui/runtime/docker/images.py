@@ -16,7 +16,7 @@ from podtui.runtime.docker.errors import Refused, engine_error, parsing, transla
 from podtui.runtime.docker.identity import instant
 from podtui.runtime.docker.link import Connection
 from podtui.runtime.docker.pause import PAUSE_REPOSITORY
-from podtui.runtime.docker.sdk import Client, Missing, docker_login
+from podtui.runtime.docker.sdk import DockerClient, Missing, docker_login
 from podtui.runtime.docker.wire import objects
 from podtui.runtime.protocol import ImageRecord, PullProgress, RegistryAuth
 
@@ -63,7 +63,7 @@ class Images:
         if record is None:
             return
 
-        def remove(client: Client) -> bool:
+        def remove(client: DockerClient) -> bool:
             users = client.containers(all=True, filters={"ancestor": record.id})
             if any(user.get("ImageID", record.id) == record.id for user in users):
                 return False

@@ -29,7 +29,7 @@ from podtui.runtime.docker.pause import (
     PAUSE_IMAGE,
     pause_tar,
 )
-from podtui.runtime.docker.sdk import API_VERSION, Calls, Client
+from podtui.runtime.docker.sdk import API_VERSION, Calls, DockerClient
 from podtui.runtime.docker.wire import Wire
 from podtui.runtime.protocol import EngineInfo
 
@@ -106,11 +106,11 @@ async def in_thread(call: Callable[[], T]) -> T:
         executor.shutdown(wait=False)
 
 
-def _pause_id(client: Client) -> str:
+def _pause_id(client: DockerClient) -> str:
     return str(client.inspect_image(PAUSE_IMAGE)["Id"])
 
 
-def _import(client: Client, content: bytes) -> None:
+def _import(client: DockerClient, content: bytes) -> None:
     # Podman ignores a tag that is passed separately from the name.
     answer = client.import_image_from_data(content, repository=PAUSE_IMAGE, changes=CHANGES)
     for line in answer.splitlines():

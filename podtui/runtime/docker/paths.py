@@ -21,7 +21,7 @@ from urllib.parse import quote
 from podtui.errors import EngineError
 from podtui.runtime.docker.errors import Refused
 from podtui.runtime.docker.link import Link
-from podtui.runtime.docker.storage import Entry
+from podtui.runtime.docker.storage import TarEntry
 from podtui.runtime.protocol import HostPathKind
 
 _LINK: Final = 1 << 27
@@ -162,7 +162,7 @@ def path_inspector(
 
 async def resolve(
     link: Link, container_id: str, base: str, sub_path: str
-) -> tuple[str, tuple[Entry, ...]]:
+) -> tuple[str, tuple[TarEntry, ...]]:
     """Resolve ``sub_path`` below the directory ``base``. Returns the path relative to ``base``
     without links, and the directories to create for it (relative to the root of the container's
     paths), with the mode of ``base``. Raises `Escapes`, `Refused`."""
@@ -172,10 +172,10 @@ async def resolve(
         raise Escapes(sub_path)
     top = await inspect("/") if found.missing else None
     path = found.path
-    missing: list[Entry] = []
+    missing: list[TarEntry] = []
     for name in found.missing:
         path = posixpath.join(path, name)
-        missing.append(Entry(base + path, top.mode if top else 0o755))
+        missing.append(TarEntry(base + path, top.mode if top else 0o755))
     return path.lstrip("/"), tuple(missing)
 
 

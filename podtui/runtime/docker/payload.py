@@ -48,7 +48,7 @@ counter."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Source:
+class MountSource:
     """The source of a mount: an engine volume, or a path on the engine's host.
 
     With ``must_exist``, a missing path is an error; otherwise the engine creates it.
@@ -73,7 +73,7 @@ def volume_mount(name: str, target: str, *, read_only: bool = False) -> Json:
 def add_mounts(
     host: Json,
     config: ContainerConfig,
-    sources: Mapping[Mount, Source],
+    sources: Mapping[Mount, MountSource],
     files: Mapping[str, str],
     abilities: Abilities,
 ) -> None:
@@ -110,7 +110,7 @@ def add_mounts(
         host["Binds"] = binds
 
 
-def _bind(source: Source, mount: Mount, *, graded: bool) -> Json:
+def _bind(source: MountSource, mount: Mount, *, graded: bool) -> Json:
     bind: Json = {
         "Type": "bind",
         "Source": source.path,
@@ -131,7 +131,7 @@ def _bind(source: Source, mount: Mount, *, graded: bool) -> Json:
     return bind
 
 
-def host_path_source(mount: Mount) -> Source:
+def host_path_source(mount: Mount) -> MountSource:
     """Return the source of a hostPath mount. Raises ValueError if the sub-path leaves it."""
     path = posixpath.normpath(mount.host_path)
     if mount.sub_path:
@@ -139,7 +139,7 @@ def host_path_source(mount: Mount) -> Source:
         if ".." in mount.sub_path.split("/"):
             raise ValueError(f"{mount.sub_path} is outside of its volume")
         path = posixpath.join(path, sub.lstrip("/"))
-    return Source(path=path, must_exist=mount.host_path_create == "File")
+    return MountSource(path=path, must_exist=mount.host_path_create == "File")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -230,7 +230,7 @@ def container_payload(
     hostname: str = "",
     host_dns: Mapping[str, Any] | None = None,
     labels: Mapping[str, str],
-    sources: Mapping[Mount, Source],
+    sources: Mapping[Mount, MountSource],
     termination: str,
     hosts: str = "",
     abilities: Abilities,

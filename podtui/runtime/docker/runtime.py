@@ -44,6 +44,7 @@ from podtui.runtime.protocol import (
     LogLines,
     LogOptions,
     PodVolume,
+    ProcessSession,
     PullProgress,
     RegistryAuth,
     Resources,
@@ -52,7 +53,6 @@ from podtui.runtime.protocol import (
     SandboxConfig,
     SandboxStats,
     SandboxStatus,
-    Session,
     Started,
 )
 
@@ -229,12 +229,12 @@ class DockerRuntime:
 
     def exec_session(
         self, container_id: str, command: Sequence[str], *, stdin: bool = False, tty: bool = False
-    ) -> AbstractAsyncContextManager[Session]:
+    ) -> AbstractAsyncContextManager[ProcessSession]:
         return self._sessions.exec(container_id, command, stdin=stdin, tty=tty)
 
     def attach_session(
         self, container_id: str, *, stdin: bool = False
-    ) -> AbstractAsyncContextManager[Session]:
+    ) -> AbstractAsyncContextManager[ProcessSession]:
         return self._sessions.attach(container_id, stdin=stdin)
 
     def dial(self, sandbox_id: str, port: int) -> AbstractAsyncContextManager[Duplex]:

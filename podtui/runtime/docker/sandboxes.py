@@ -29,11 +29,11 @@ from podtui.runtime.docker.paths import stat_path
 from podtui.runtime.docker.pause import PAUSE_VERSION, POD_DIRECTORY
 from podtui.runtime.docker.payload import host_dns, sandbox_payload
 from podtui.runtime.docker.removal import Ownership, remove_container, stop_container
-from podtui.runtime.docker.sdk import Client, Missing
+from podtui.runtime.docker.sdk import DockerClient, Missing
 from podtui.runtime.docker.storage import (
-    Entry,
     Layout,
     SandboxStore,
+    TarEntry,
     compute_layout,
     files_of,
     first_places,
@@ -117,7 +117,7 @@ class Sandboxes:
     async def _foreign_owner(self, link: Link, name: str) -> str:
         """Describe the owner of the sandbox with that name; empty if it is ours or unknown."""
 
-        def find(client: Client) -> str:
+        def find(client: DockerClient) -> str:
             try:
                 labels = labels_of(client.inspect_container(name)["Config"])
             except Missing:
@@ -200,13 +200,13 @@ class Sandboxes:
         }
         options = memory and page_options(memory, podman=link.is_podman)
 
-        def make(client: Client) -> dict[str, Any]:
+        def make(client: DockerClient) -> dict[str, Any]:
             return client.create_volume(name, driver="local", driver_opts=options, labels=labels)
 
         return await link.calls.run(make)
 
     async def _create(self, link: Link, payload: dict[str, Any], name: str) -> str:
-        def create(client: Client) -> str:
+        def create(client: DockerClient) -> str:
             payload["Image"] = link.pause_id
             return str(client.create_container_from_config(payload, name)["Id"])
 
@@ -232,7 +232,7 @@ class Sandboxes:
     async def _undo(self, link: Link, name: str, nonce: str, volumes: Iterable[str]) -> None:
         """Remove only the objects that this attempt created."""
 
-        def undo(client: Client) -> None:
+        def undo(client: DockerClient) -> None:
             try:
                 if labels_of(client.inspect_container(name)["Config"]).get(NONCE_LABEL) == nonce:
                     client.remove_container(name, force=True)
@@ -294,7 +294,7 @@ class Sandboxes:
         """Return the ids of the running or of all containers in a sandbox."""
         wanted = {names.ROOT_LABEL: self._root, names.SANDBOX_ID: sandbox_id}
 
-        def find(client: Client) -> list[str]:
+        def find(client: DockerClient) -> list[str]:
             found = client.containers(all=all, filters={"label": label_filter(wanted)})
             return [str(entry["Id"]) for entry in labelled(found, wanted)]
 
@@ -305,7 +305,7 @@ class Sandboxes:
         link = self._connection.link
         wanted = {names.ROOT_LABEL: self._root, names.POD_UID: pod_uid}
 
-        def remove(client: Client) -> None:
+        def remove(client: DockerClient) -> None:
             found = client.volumes(filters={"label": label_filter(wanted)})
             for volume in labelled(found.get("Volumes") or (), wanted):
                 try:
@@ -319,7 +319,7 @@ class Sandboxes:
     async def pod_data(self) -> tuple[str, ...]:
         wanted = [f"{names.ROOT_LABEL}={self._root}"]
 
-        def find(client: Client) -> tuple[str, ...]:
+        def find(client: DockerClient) -> tuple[str, ...]:
             found = client.volumes(filters={"label": wanted}).get("Volumes") or ()
             uids = {labels_of(volume).get(names.POD_UID) for volume in found}
             return tuple(sorted(str(uid) for uid in uids if uid))
@@ -374,7 +374,7 @@ async def _is_filled(link: Link, container_id: str, layout: Layout) -> bool:
     return True
 
 
-async def upload(link: Link, container_id: str, entries: Iterable[Entry]) -> None:
+async def upload(link: Link, container_id: str, entries: Iterable[TarEntry]) -> None:
     """Upload files to the pod's directory of a started or stopped sandbox. Raises `Refused`."""
     content = tar_of(entries)
     await link.calls.run(lambda client: client.put_archive(container_id, POD_DIRECTORY, content))

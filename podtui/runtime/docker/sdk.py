@@ -1,7 +1,8 @@
 """Calls through the Docker SDK, in separate threads with a client each.
 
-The SDK blocks, and its client is not safe to share between threads. It is mostly untyped; `Client`
-has the types of the calls used here. Streams go through `podtui.runtime.docker.wire`.
+The SDK blocks, and its client is not safe to share between threads. It is mostly untyped;
+`DockerClient` has the types of the calls used here. Streams go through
+`podtui.runtime.docker.wire`.
 """
 
 from __future__ import annotations
@@ -44,9 +45,9 @@ class Calls:
         self._version = version
         self._pool = ThreadPoolExecutor(THREADS, thread_name_prefix="engine")
         self._own = threading.local()
-        self._clients: list[Client] = []
+        self._clients: list[DockerClient] = []
 
-    async def run(self, call: Callable[[Client], T], *, timeout: float = CALL_SECONDS) -> T:
+    async def run(self, call: Callable[[DockerClient], T], *, timeout: float = CALL_SECONDS) -> T:
         """Return the result of ``call``. ``timeout`` applies to each response of the engine.
 
         If cancelled while the engine processes the call, wait for the response first, so that
@@ -69,14 +70,14 @@ class Calls:
             raise EngineUnavailable(f"{self._endpoint.url}: {_CLOSED}")
         return waiting.result()
 
-    def _call(self, call: Callable[[Client], T], timeout: float) -> T:
+    def _call(self, call: Callable[[DockerClient], T], timeout: float) -> T:
         with translate_transport_errors(self._endpoint.url), parsing("a call"):
             client = self._client()
             client.timeout = timeout
             return call(client)
 
-    def _client(self) -> Client:
-        client: Client | None = getattr(self._own, "client", None)
+    def _client(self) -> DockerClient:
+        client: DockerClient | None = getattr(self._own, "client", None)
         if client is None:
             client = new_client(self._endpoint, self._version)
             self._own.client = client
@@ -90,7 +91,7 @@ class Calls:
             self._clients.pop().close()
 
 
-class Client(Protocol):
+class DockerClient(Protocol):
     """Blocking. Raises the exceptions that `translate_transport_errors` handles."""
 
     timeout: float
@@ -121,7 +122,7 @@ class Client(Protocol):
     ) -> str: ...
 
 
-def new_client(endpoint: Endpoint, version: str) -> Client:
+def new_client(endpoint: Endpoint, version: str) -> DockerClient:
     """Return a client with its own connections. Do not share it between threads."""
     tls = endpoint.tls
     config = tls and TLSConfig(
@@ -134,7 +135,7 @@ def new_client(endpoint: Endpoint, version: str) -> Client:
         # Proxy and netrc settings do not apply to a socket, and reading them takes a quarter of a
         # call's CPU time.
         client.trust_env = False
-    return cast(Client, client)
+    return cast(DockerClient, client)
 
 
 class _TlsAdapter(HTTPAdapter):

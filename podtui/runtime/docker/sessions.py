@@ -21,7 +21,7 @@ from podtui.runtime.docker.link import Connection, Link
 from podtui.runtime.docker.log_stream import Frames
 from podtui.runtime.docker.removal import Ownership
 from podtui.runtime.docker.wire import pieces
-from podtui.runtime.protocol import ExecResult, Output, Session
+from podtui.runtime.protocol import ExecResult, Output, ProcessSession
 
 _CALL_SECONDS: Final = 30.0
 _START_TRIES: Final = 40
@@ -259,7 +259,7 @@ class Sessions:
     @asynccontextmanager
     async def exec(
         self, container_id: str, command: Sequence[str], *, stdin: bool, tty: bool
-    ) -> AsyncGenerator[Session]:
+    ) -> AsyncGenerator[ProcessSession]:
         link = self._connection.link
         await self._ownership.check(container_id)
         ended = False
@@ -285,7 +285,7 @@ class Sessions:
                     await _kill_exec(link, self._clock, container_id, identity)
 
     @asynccontextmanager
-    async def attach(self, container_id: str, *, stdin: bool) -> AsyncGenerator[Session]:
+    async def attach(self, container_id: str, *, stdin: bool) -> AsyncGenerator[ProcessSession]:
         link = self._connection.link
         found = await self._ownership.inspect(container_id)
         if not found["State"].get("Running"):

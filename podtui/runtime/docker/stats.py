@@ -20,7 +20,7 @@ from podtui.runtime.docker.answers import Json, label_filter, labelled, mapping
 from podtui.runtime.docker.errors import Refused, engine_error, parsing, translate_errors
 from podtui.runtime.docker.identity import on_host_network
 from podtui.runtime.docker.link import Connection, Link
-from podtui.runtime.protocol import ContainerStats, EngineInfo, InterfaceStats, SandboxStats
+from podtui.runtime.protocol import ContainerStats, EngineInfo, NetworkInterfaceUsage, SandboxStats
 
 CGROUPS: Final = Path("/sys/fs/cgroup")
 PROC: Final = Path("/proc")
@@ -188,7 +188,7 @@ def _label_filters(root: str, kind: str) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Usage:
+class ContainerUsage:
     """``cpu`` in cumulative nanoseconds, ``memory`` the working set in bytes, ``disk`` None if it
     is not counted."""
 
@@ -198,14 +198,14 @@ class Usage:
 
 
 @parsing("usage")
-def from_answer(stats: Mapping[str, Any], cgroup_version: int = 2) -> Usage:
+def from_answer(stats: Mapping[str, Any], cgroup_version: int = 2) -> ContainerUsage:
     """Parse ``/containers/ID/stats``; reference: working set = usage - inactive file cache."""
     cpu: Mapping[str, Any] = mapping(mapping(stats, "cpu_stats"), "cpu_usage")
     memory: Mapping[str, Any] = mapping(stats, "memory_stats")
     detail: Mapping[str, Any] = mapping(memory, "stats")
     inactive = detail.get("total_inactive_file", detail.get("inactive_file", 0))
     used = int(memory.get("usage") or 0)
-    return Usage(
+    return ContainerUsage(
         int(cpu.get("total_usage") or 0),
         max(0, used - int(inactive or 0)),
         _disk_of(mapping(stats, "blkio_stats"), cgroup_version),
@@ -227,13 +227,13 @@ def _disk_of(reported: Mapping[str, Any], cgroup_version: int) -> Disk | None:
 
 
 @parsing("usage")
-def interfaces_of(stats: Mapping[str, Any]) -> tuple[InterfaceStats, ...] | None:
+def interfaces_of(stats: Mapping[str, Any]) -> tuple[NetworkInterfaceUsage, ...] | None:
     """Return the interfaces in a stats response; None if it has no network data."""
     found = cast("Mapping[str, Mapping[str, Any]] | None", stats.get("networks"))
     if found is None:
         return None
     return tuple(
-        InterfaceStats(
+        NetworkInterfaceUsage(
             name=name,
             received=int(one.get("rx_bytes") or 0),
             sent=int(one.get("tx_bytes") or 0),
@@ -248,15 +248,15 @@ def interfaces_of(stats: Mapping[str, Any]) -> tuple[InterfaceStats, ...] | None
 # --- counters of the kernel's files
 
 
-def parse_net_dev(text: str) -> tuple[InterfaceStats, ...]:
+def parse_net_dev(text: str) -> tuple[NetworkInterfaceUsage, ...]:
     """Parse ``/proc/PID/net/dev``. Raises ValueError, IndexError if it is malformed."""
-    found: list[InterfaceStats] = []
+    found: list[NetworkInterfaceUsage] = []
     for line in text.splitlines()[2:]:
         name, _, rest = line.partition(":")
         fields = rest.split()
         if (name := name.strip()) != _LOOPBACK:
             found.append(
-                InterfaceStats(
+                NetworkInterfaceUsage(
                     name=name,
                     received=int(fields[0]),
                     sent=int(fields[8]),
@@ -300,7 +300,7 @@ class KernelFiles:
         self._groups = groups if driver == "systemd" else groups[::-1]
         self._block_file = "" if version == 2 else self._counting_file()
 
-    def usage(self, container_id: str) -> Usage | None:
+    def usage(self, container_id: str) -> ContainerUsage | None:
         """Return None if the files are not readable."""
         for group in self._groups:
             name = group.format(id=container_id)
@@ -310,7 +310,7 @@ class KernelFiles:
                 continue
         return None
 
-    def interfaces(self, sandbox_id: str) -> tuple[InterfaceStats, ...] | None:
+    def interfaces(self, sandbox_id: str) -> tuple[NetworkInterfaceUsage, ...] | None:
         """Return the interfaces of the first process's network; None if they are not readable."""
         for group in self._groups:
             name = group.format(id=sandbox_id)
@@ -321,7 +321,7 @@ class KernelFiles:
                 continue
         return None
 
-    def _modern(self, group: str) -> Usage:
+    def _modern(self, group: str) -> ContainerUsage:
         folder = f"{self._top}/{group}"
         cpu = _table(_read(f"{folder}/cpu.stat"))["usage_usec"] * 1000
         used = int(_read(f"{folder}/memory.current"))
@@ -331,9 +331,9 @@ class KernelFiles:
         except OSError:
             # Without the io controller, use the counters of the processes.
             disk = self._of_processes(group)
-        return Usage(cpu, max(0, used - inactive), disk)
+        return ContainerUsage(cpu, max(0, used - inactive), disk)
 
-    def _split(self, group: str) -> Usage:
+    def _split(self, group: str) -> ContainerUsage:
         cpu = int(_read(f"{self._top}/cpuacct/{group}/cpuacct.usage"))
         memory = f"{self._top}/memory/{group}"
         used = int(_read(f"{memory}/memory.usage_in_bytes"))
@@ -343,7 +343,7 @@ class KernelFiles:
             disk: Disk | None = parse_blkio(_read(file)) or (0, 0)
         else:
             disk = self._of_processes(group)
-        return Usage(cpu, max(0, used - inactive), disk)
+        return ContainerUsage(cpu, max(0, used - inactive), disk)
 
     def _counting_file(self) -> str:
         """Return the cgroup v1 file that counts disk usage; empty for none, as on kernels that

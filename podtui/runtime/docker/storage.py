@@ -34,7 +34,7 @@ _WHOLE_MODE: Final = 0o644
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class TarEntry:
     """One entry of a tar: a directory, a file (``content``) or a symlink (``target``)."""
 
     path: str
@@ -45,7 +45,7 @@ class Entry:
     target: str = ""
 
 
-def tar_of(entries: Iterable[Entry]) -> bytes:
+def tar_of(entries: Iterable[TarEntry]) -> bytes:
     buffer = io.BytesIO()
     with tarfile.open(fileobj=buffer, mode="w", format=tarfile.PAX_FORMAT) as tar:
         for entry in entries:
@@ -63,13 +63,13 @@ def tar_of(entries: Iterable[Entry]) -> bytes:
     return buffer.getvalue()[:end]
 
 
-def entries_of(volume: PodVolume, base: str) -> Iterator[Entry]:
+def entries_of(volume: PodVolume, base: str) -> Iterator[TarEntry]:
     """Yield the volume's directory at ``base`` and its files, parents before children."""
-    yield Entry(base, volume.mode, volume.uid, volume.gid)
+    yield TarEntry(base, volume.mode, volume.uid, volume.gid)
     yield from files_of(volume, base)
 
 
-def files_of(volume: PodVolume, base: str) -> Iterator[Entry]:
+def files_of(volume: PodVolume, base: str) -> Iterator[TarEntry]:
     """Yield the volume's files; their directories inherit the set-group-ID bit of the volume."""
     folder = _FOLDER_MODE | volume.mode & stat.S_ISGID
     made = {""}
@@ -81,14 +81,14 @@ def files_of(volume: PodVolume, base: str) -> Iterator[Entry]:
             missing.append(parent)
             parent = posixpath.dirname(parent)
         for directory in reversed(missing):
-            yield Entry(f"{base}/{directory}", folder, volume.uid, volume.gid)
+            yield TarEntry(f"{base}/{directory}", folder, volume.uid, volume.gid)
         if file.path == DATA and file.target not in made:
             made.add(file.target)
             # A version without files is a directory too.
-            yield Entry(f"{base}/{file.target}", folder, volume.uid, volume.gid)
+            yield TarEntry(f"{base}/{file.target}", folder, volume.uid, volume.gid)
         path = f"{base}/{file.path}"
         content = None if file.target else file.content
-        yield Entry(path, file.mode, file.uid, file.gid, content, file.target)
+        yield TarEntry(path, file.mode, file.uid, file.gid, content, file.target)
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +97,7 @@ class Layout:
     or to `MEMORY_PREFIX` and the name of an engine volume."""
 
     places: Mapping[str, str]
-    uploads: tuple[Entry, ...]
+    uploads: tuple[TarEntry, ...]
     """Entries to upload before the sandbox starts; empty if the image's spares suffice."""
     memory: tuple[PodVolume, ...]
 
@@ -150,9 +150,9 @@ def compute_layout(
     into it. ``memory_volume`` has the names of the tmpfs engine volumes.
     """
     places: dict[str, str] = {}
-    uploads: list[Entry] = []
+    uploads: list[TarEntry] = []
     if fresh and not filled:
-        uploads += [Entry(name, _FOLDER_MODE) for name in _FOLDERS]
+        uploads += [TarEntry(name, _FOLDER_MODE) for name in _FOLDERS]
     memory: list[PodVolume] = []
     for volume in volumes:
         if in_memory(volume):
@@ -169,7 +169,7 @@ def compute_layout(
         else:
             uploads += entries_of(volume, place)
     if fresh and not filled:
-        uploads.append(Entry(WHOLE, _WHOLE_MODE, content=b""))
+        uploads.append(TarEntry(WHOLE, _WHOLE_MODE, content=b""))
     return Layout(places, tuple(uploads), tuple(memory))
 
 

@@ -28,7 +28,7 @@ from podtui.runtime.docker.paths import Escapes, resolve, stat_path
 from podtui.runtime.docker.pause import PAUSE_PROGRAM, PAUSE_VERSION, POD_DIRECTORY
 from podtui.runtime.docker.sandboxes import Sandboxes, upload
 from podtui.runtime.docker.sessions import Execs
-from podtui.runtime.docker.storage import DATA, MEMORY_PREFIX, Entry, SandboxStore, files_of
+from podtui.runtime.docker.storage import DATA, MEMORY_PREFIX, SandboxStore, TarEntry, files_of
 from podtui.runtime.protocol import PodVolume, VolumeFile
 
 _NEXT: Final = "..data_tmp"
@@ -166,9 +166,9 @@ class Volumes:
         top = await stat_path(link, sandbox_id, path)
         # Uploading a file over a directory removes the directory with its content.
         await self._apply_update(
-            sandbox_id, store, Update((Entry(place, 0, content=b""),), (place, place), (place,))
+            sandbox_id, store, Update((TarEntry(place, 0, content=b""),), (place, place), (place,))
         )
-        await upload(link, sandbox_id, [Entry(place, top.mode if top else _FOLDER_MODE)])
+        await upload(link, sandbox_id, [TarEntry(place, top.mode if top else _FOLDER_MODE)])
 
     def _place(self, store: SandboxStore, volume: str) -> str:
         """Return the path of a volume in its sandbox, below `POD_DIRECTORY`. Raises
@@ -179,10 +179,13 @@ class Volumes:
         return f"volumes/{volume}" if place.startswith(MEMORY_PREFIX) else place
 
 
-def _mark(volume: str, text: str) -> list[Entry]:
+def _mark(volume: str, text: str) -> list[TarEntry]:
     """Return a marker file, stored outside the volumes so that no container sees it."""
     content = text.encode()
-    return [Entry(_MARKS, _FOLDER_MODE), Entry(f"{_MARKS}/{volume}", _FILE_MODE, content=content)]
+    return [
+        TarEntry(_MARKS, _FOLDER_MODE),
+        TarEntry(f"{_MARKS}/{volume}", _FILE_MODE, content=content),
+    ]
 
 
 def size_on_disk(path: str, limit: int) -> int | None:
@@ -224,7 +227,7 @@ class Update:
     """The steps in order: upload ``uploads``, rename ``turn`` (from, to), which may rename a path
     to itself, then remove ``gone`` one after the other."""
 
-    uploads: tuple[Entry, ...]
+    uploads: tuple[TarEntry, ...]
     turn: tuple[str, str]
     gone: tuple[str, ...]
 
@@ -258,7 +261,7 @@ def plan(volume: PodVolume, base: str, there: Listing) -> Update | None:
     every = files_of(volume, base)
     uploads = [entry for entry in every if missing(entry.path.removeprefix(base + "/"))]
     if not turned:
-        uploads.append(Entry(f"{base}/{_NEXT}", _LINK_MODE, target=version))
+        uploads.append(TarEntry(f"{base}/{_NEXT}", _LINK_MODE, target=version))
     stale = [path for path in there if _stale(path, there[path], wanted, version)]
     if not uploads and not stale:
         return None

@@ -32,7 +32,7 @@ from podtui.runtime.memory.cells import (
     user_of,
 )
 from podtui.runtime.memory.faults import Faults
-from podtui.runtime.memory.files import ContainerFiles, Host
+from podtui.runtime.memory.files import ContainerFiles, SimulatedHost
 from podtui.runtime.memory.images import ImageShelf
 from podtui.runtime.memory.process import Process
 from podtui.runtime.protocol import (
@@ -116,7 +116,7 @@ class MemoryEngine:
         self.sandboxes: dict[str, SandboxCell] = {}
         self.containers: dict[str, ContainerCell] = {}
         self._names: set[str] = set()
-        self.host = Host()
+        self.host = SimulatedHost()
         self.info = SIMULATED
         """The reported features; tests may change them."""
         self._queues: list[tuple[str, EventQueue]] = []

@@ -255,7 +255,7 @@ def _walk(files: ContainerFiles, path: str, name: str) -> Iterator[tuple[str, by
             yield from _walk(files, posixpath.join(path, one), f"{name}/{one}")
 
 
-class Host:
+class SimulatedHost:
     """A few files of any Linux, and those that containers write; ``tree`` has their contents."""
 
     def __init__(self) -> None:

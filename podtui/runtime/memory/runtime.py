@@ -47,6 +47,7 @@ from podtui.runtime.protocol import (
     LogLines,
     LogOptions,
     PodVolume,
+    ProcessSession,
     PullProgress,
     RegistryAuth,
     Resources,
@@ -55,7 +56,6 @@ from podtui.runtime.protocol import (
     SandboxConfig,
     SandboxStats,
     SandboxStatus,
-    Session,
     Started,
 )
 
@@ -353,7 +353,7 @@ class MemoryRuntime:
     @asynccontextmanager
     async def exec_session(
         self, container_id: str, command: Sequence[str], *, stdin: bool = False, tty: bool = False
-    ) -> AsyncGenerator[Session]:
+    ) -> AsyncGenerator[ProcessSession]:
         await self._enter("exec_session")
         cell = self._running(container_id)
         behaviour = self._command(cell.config, tuple(command))
@@ -366,7 +366,7 @@ class MemoryRuntime:
     @asynccontextmanager
     async def attach_session(
         self, container_id: str, *, stdin: bool = False
-    ) -> AsyncGenerator[Session]:
+    ) -> AsyncGenerator[ProcessSession]:
         await self._enter("attach_session")
         cell = self._running(container_id)
         log = self.logs(container_id, LogOptions(follow=True, tail=0))

@@ -9,8 +9,8 @@ from typing import Final
 from podtui.runtime.memory.cells import ContainerCell, SandboxCell
 from podtui.runtime.protocol import (
     ContainerStats,
-    InterfaceStats,
     NamespaceMode,
+    NetworkInterfaceUsage,
     SandboxStats,
 )
 
@@ -44,7 +44,7 @@ def sandbox_stats(cell: SandboxCell, now: datetime) -> SandboxStats:
     of_host = cell.config.network is NamespaceMode.NODE
     seed = _seed(cell.record.id)
     elapsed = max(0.0, (now - cell.record.created_at).total_seconds())
-    card = InterfaceStats(
+    card = NetworkInterfaceUsage(
         name="eth0",
         received=int(elapsed * (seed % (64 * _KIBIBYTE))),
         sent=int(elapsed * (seed % (16 * _KIBIBYTE))),

@@ -25,7 +25,7 @@ from podtui.server.auth.service_accounts import (
     LEAST_SECONDS,
     MOST_SECONDS,
     BoundObject,
-    ServiceAccountTokens,
+    TokenRegistry,
 )
 from podtui.server.auth.users import User, may, rules_of
 from podtui.server.encoding.bodies import parse_body
@@ -84,7 +84,7 @@ class TokenRequestSpec(Struct, frozen=True):
 class ReviewRoutes:
     """``server`` is the URL of the API, for the OpenID configuration."""
 
-    def __init__(self, tokens: ServiceAccountTokens, clock: Clock, *, server: str = "") -> None:
+    def __init__(self, tokens: TokenRegistry, clock: Clock, *, server: str = "") -> None:
         self._tokens = tokens
         self._clock = clock
         self._server = server

@@ -8,7 +8,7 @@ from typing import Final
 
 from podtui.api.v1 import ServiceAccount
 from podtui.clock import Clock
-from podtui.pki.tokens import Binding, Claims, InvalidToken, Reference, TokenIssuer
+from podtui.pki.tokens import Claims, InvalidToken, Reference, TokenBinding, TokenIssuer
 from podtui.server.auth.users import User, service_account
 from podtui.server.status import StatusError, bad_request, not_found
 from podtui.store.protocol import Records
@@ -35,7 +35,7 @@ class BoundObject:
     uid: str = ""
 
 
-class ServiceAccountTokens:
+class TokenRegistry:
     def __init__(self, records: Records, issuer: TokenIssuer, clock: Clock) -> None:
         self._records = records
         self._clock = clock
@@ -63,7 +63,7 @@ class ServiceAccountTokens:
                     secret = found
                 case _:
                     node = found
-        binding = Binding(
+        binding = TokenBinding(
             namespace=namespace,
             serviceaccount=Reference(name, account.metadata.uid),
             pod=pod,

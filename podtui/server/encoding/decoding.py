@@ -18,7 +18,7 @@ from typing import Any, Final, NoReturn, cast
 from podtui.api import fields as facts
 from podtui.api import v1
 from podtui.api.quantity import canonical
-from podtui.api.shape import Field, Form, Shape, empty, fields, required_names
+from podtui.api.shape import Form, Shape, StructField, empty, fields, required_names
 
 Tree = dict[str, Any]
 
@@ -105,7 +105,7 @@ class _Decoding:
     def set(
         self,
         into: Tree,
-        known: Field,
+        known: StructField,
         value: Any,
         struct: type[v1.Struct],
         path: str,

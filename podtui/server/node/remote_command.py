@@ -12,7 +12,7 @@ from podtui.api import channels
 from podtui.api.spdy import SpdyError
 from podtui.api.v1 import Pod, Status, StatusCause, StatusDetails
 from podtui.errors import EngineError
-from podtui.runtime.protocol import Session
+from podtui.runtime.protocol import ProcessSession
 from podtui.server.node.locations import PodLocations
 from podtui.server.node.remote_streams import (
     ChannelStreams,
@@ -82,7 +82,7 @@ class RemoteCommandRoutes:
         self,
         request: web.Request,
         wanted: Wanted,
-        opened: AbstractAsyncContextManager[Session],
+        opened: AbstractAsyncContextManager[ProcessSession],
         failed: str,
     ) -> web.StreamResponse:
         """Run a session until it ends. ``failed`` begins the message of an engine's error."""
@@ -111,7 +111,7 @@ class RemoteCommandRoutes:
         return socket.response
 
 
-async def _forward_input(streams: RemoteStreams, session: Session, wanted: Wanted) -> None:
+async def _forward_input(streams: RemoteStreams, session: ProcessSession, wanted: Wanted) -> None:
     """Forward what the client sends until it disconnects."""
     async with aclosing(streams.received()) as received:
         async for one in received:
@@ -127,7 +127,7 @@ async def _forward_input(streams: RemoteStreams, session: Session, wanted: Wante
 
 
 async def _forward_output(
-    streams: RemoteStreams, session: Session, wanted: Wanted, failed: str
+    streams: RemoteStreams, session: ProcessSession, wanted: Wanted, failed: str
 ) -> None:
     """Forward the process's output, then its exit status or the engine's error."""
     try:

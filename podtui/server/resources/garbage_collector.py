@@ -27,7 +27,7 @@ from podtui.store.resources import Resource as RecordName
 log = logging.getLogger(__name__)
 
 
-class Owner(Enum):
+class OwnerState(Enum):
     SOLID = auto()
     WAITING = auto()
     """It waits until its dependents are deleted."""
@@ -105,29 +105,29 @@ class GarbageCollector:
         if len(found) < len(meta.ownerReferences):
             return
         owners = [(one, await self._owner(one, meta.namespace)) for one in found]
-        lost = {one.uid for one, owner in owners if owner is not Owner.SOLID}
+        lost = {one.uid for one, owner in owners if owner is not OwnerState.SOLID}
         if not lost:
             return
-        if any(owner is Owner.SOLID for _, owner in owners):
+        if any(owner is OwnerState.SOLID for _, owner in owners):
             await self._disown(record, item, lost)
             return
         if meta.deletionTimestamp is not None:
             return
         policy = ""
         owned = list(dependents_of(meta.uid, dependents))
-        if owned and any(owner is Owner.WAITING for _, owner in owners):
+        if owned and any(owner is OwnerState.WAITING for _, owner in owners):
             policy = "Foreground"
             if any(is_waiting(one.metadata, FOREGROUND) for _, one in owned):
                 # The objects own each other: each would wait for the other.
                 item = await self._unblock(record, item)
         await self._delete(record, item, policy)
 
-    async def _owner(self, reference: OwnerReference, namespace: str) -> Owner:
+    async def _owner(self, reference: OwnerReference, namespace: str) -> OwnerState:
         record = _KINDS[reference.apiVersion, reference.kind]
         found = await self._records.get(record, namespace, reference.name)
         if found is None or found.metadata.uid != reference.uid:
-            return Owner.GONE
-        return Owner.WAITING if is_waiting(found.metadata, FOREGROUND) else Owner.SOLID
+            return OwnerState.GONE
+        return OwnerState.WAITING if is_waiting(found.metadata, FOREGROUND) else OwnerState.SOLID
 
     async def _release(
         self, record: RecordName, item: Any, dependents: Iterable[Dependent]

@@ -27,7 +27,7 @@ _TOO_OLD = (
 )
 
 
-class Token(msgspec.Struct, frozen=True):
+class ContinueToken(msgspec.Struct, frozen=True):
     """``start`` is the namespace and the name of the last item sent."""
 
     rv: int
@@ -46,21 +46,21 @@ class Continued(NamedTuple):
         return {"continue": self.token, **more}
 
 
-def encoded(token: Token) -> str:
+def encoded(token: ContinueToken) -> str:
     return base64.urlsafe_b64encode(msgspec.json.encode(token)).decode().rstrip("=")
 
 
-def parse_token(text: str) -> Token:
+def parse_token(text: str) -> ContinueToken:
     """Raises `StatusError` 400."""
     try:
         body = base64.urlsafe_b64decode(text + "=" * (-len(text) % 4))
-        return msgspec.json.decode(body, type=Token)
+        return msgspec.json.decode(body, type=ContinueToken)
     except (binascii.Error, ValueError, msgspec.MsgspecError) as error:
         raise bad_request(f"invalid continue token: continue key is not valid: {error}") from error
 
 
-def too_old(token: Token) -> StatusError:
+def too_old(token: ContinueToken) -> StatusError:
     """Return the 410 for a token whose version is no longer kept; it has a token to continue
     with."""
-    latest = encoded(Token(LATEST, token.start))
+    latest = encoded(ContinueToken(LATEST, token.start))
     return StatusError(410, _TOO_OLD, reason="Expired", metadata=ListMeta(continue_=latest))

@@ -14,7 +14,7 @@ from podtui.server.encoding.media_types import PARTIAL, PARTIAL_LIST, TABLE, Med
 from podtui.server.resources.definitions import Resource, reader
 from podtui.server.resources.objects import ApiObject
 from podtui.server.resources.options import META_GROUP
-from podtui.server.resources.paging import Token, parse_token
+from podtui.server.resources.paging import ContinueToken, parse_token
 from podtui.server.resources.selectors import FieldTest, LabelTest, parse_fields, parse_labels
 from podtui.server.status import StatusError, bad_request, flag_value, invalid_fields
 
@@ -40,7 +40,7 @@ class ListQuery:
     resource_version: int | None
     match: str
     limit: int
-    token: Token | None
+    token: ContinueToken | None
     timeout: float | None
     selective: bool
     labels: LabelTest

@@ -38,7 +38,7 @@ _COMPLETED: Final = {
 
 
 @dataclass(frozen=True, slots=True)
-class Column:
+class TableColumn:
     """One column; a ``wide`` one is only shown with ``-o wide``. As in Kubernetes, counts have the
     type of texts unless ``integer`` is set."""
 
@@ -61,7 +61,7 @@ class Column:
 class Columns:
     """The columns of a resource, and a function that returns the cells of a row."""
 
-    columns: tuple[Column, ...]
+    columns: tuple[TableColumn, ...]
     row: Row
 
     def definitions(self) -> list[dict[str, Any]]:
@@ -265,92 +265,96 @@ def _node_metrics(metrics: NodeMetrics, now: datetime) -> list[Cell]:
     return [*cells, metrics.window]
 
 
-_NAME = Column("Name", "Name of the object, unique in its namespace.")
-_AGE = Column("Age", "Time since the object was created.")
+_NAME = TableColumn("Name", "Name of the object, unique in its namespace.")
+_AGE = TableColumn("Age", "Time since the object was created.")
 PODS = Columns(
     (
         _NAME,
-        Column("Ready", "Number of ready containers, of all containers."),
-        Column("Status", "Phase of the pod, or what keeps its containers from running."),
-        Column("Restarts", "Number of restarts of all containers, and the time since the last."),
+        TableColumn("Ready", "Number of ready containers, of all containers."),
+        TableColumn("Status", "Phase of the pod, or what keeps its containers from running."),
+        TableColumn(
+            "Restarts", "Number of restarts of all containers, and the time since the last."
+        ),
         _AGE,
-        Column("IP", "IP address of the pod.", wide=True),
-        Column("Node", "Node to which the pod is bound.", wide=True),
-        Column("Nominated Node", "Node on which pods were preempted for this pod.", wide=True),
-        Column("Readiness Gates", "Number of true readiness gates, of all gates.", wide=True),
+        TableColumn("IP", "IP address of the pod.", wide=True),
+        TableColumn("Node", "Node to which the pod is bound.", wide=True),
+        TableColumn("Nominated Node", "Node on which pods were preempted for this pod.", wide=True),
+        TableColumn("Readiness Gates", "Number of true readiness gates, of all gates.", wide=True),
     ),
     lambda pod, now: [*pod_row(pod, now)],
 )
 NODES = Columns(
     (
         _NAME,
-        Column("Status", "Whether the node is ready, and whether pods may be scheduled to it."),
-        Column("Roles", "Roles of the node, from its labels."),
+        TableColumn(
+            "Status", "Whether the node is ready, and whether pods may be scheduled to it."
+        ),
+        TableColumn("Roles", "Roles of the node, from its labels."),
         _AGE,
-        Column("Version", "Version of the kubelet."),
-        Column("Internal-IP", "First internal IP address of the node.", wide=True),
-        Column("External-IP", "First external IP address of the node.", wide=True),
-        Column("OS-Image", "Operating system, from /etc/os-release.", wide=True),
-        Column("Kernel-Version", "Version and architecture of the kernel.", wide=True),
-        Column("Container-Runtime", "Name and version of the container runtime.", wide=True),
+        TableColumn("Version", "Version of the kubelet."),
+        TableColumn("Internal-IP", "First internal IP address of the node.", wide=True),
+        TableColumn("External-IP", "First external IP address of the node.", wide=True),
+        TableColumn("OS-Image", "Operating system, from /etc/os-release.", wide=True),
+        TableColumn("Kernel-Version", "Version and architecture of the kernel.", wide=True),
+        TableColumn("Container-Runtime", "Name and version of the container runtime.", wide=True),
     ),
     _node,
 )
 EVENTS = Columns(
     (
-        Column("Last Seen", "Time since the event occurred last."),
-        Column("Type", "Normal or Warning."),
-        Column("Reason", "Reason of the event, in one word for programs."),
-        Column("Object", "Object that the event is about."),
-        Column("Subobject", "Field of the object, such as one container.", wide=True),
-        Column("Source", "Component that reported the event, and its host.", wide=True),
-        Column("Message", "Description of the event for people."),
-        Column("First Seen", "Time since the event occurred first.", wide=True),
-        Column("Count", "Number of times that the event occurred.", wide=True),
-        Column("Name", _NAME.description, wide=True),
+        TableColumn("Last Seen", "Time since the event occurred last."),
+        TableColumn("Type", "Normal or Warning."),
+        TableColumn("Reason", "Reason of the event, in one word for programs."),
+        TableColumn("Object", "Object that the event is about."),
+        TableColumn("Subobject", "Field of the object, such as one container.", wide=True),
+        TableColumn("Source", "Component that reported the event, and its host.", wide=True),
+        TableColumn("Message", "Description of the event for people."),
+        TableColumn("First Seen", "Time since the event occurred first.", wide=True),
+        TableColumn("Count", "Number of times that the event occurred.", wide=True),
+        TableColumn("Name", _NAME.description, wide=True),
     ),
     _event,
 )
 NAMES = Columns((_NAME, _AGE), _named)
-NAMESPACES = Columns((_NAME, Column("Status", "Phase of the namespace."), _AGE), _namespace)
-CONFIG_MAPS = Columns((_NAME, Column("Data", "Number of keys."), _AGE), _config_map)
+NAMESPACES = Columns((_NAME, TableColumn("Status", "Phase of the namespace."), _AGE), _namespace)
+CONFIG_MAPS = Columns((_NAME, TableColumn("Data", "Number of keys."), _AGE), _config_map)
 SECRETS = Columns(
     (
         _NAME,
-        Column("Type", "Type of the secret, which names the keys that it must have."),
-        Column("Data", "Number of keys."),
+        TableColumn("Type", "Type of the secret, which names the keys that it must have."),
+        TableColumn("Data", "Number of keys."),
         _AGE,
     ),
     _secret,
 )
 SERVICE_ACCOUNTS = NAMES
-LEASES = Columns((_NAME, Column("Holder", "Identity of the lease's holder."), _AGE), _lease)
+LEASES = Columns((_NAME, TableColumn("Holder", "Identity of the lease's holder."), _AGE), _lease)
 MANIFESTS = Columns(
     (
         _NAME,
-        Column("State", "Result of reading the file."),
-        Column("Pod", "Pod that the file defines."),
-        Column("Errors", "Number of errors in the file.", integer=True),
-        Column("Warnings", "Number of warnings about the file.", integer=True),
+        TableColumn("State", "Result of reading the file."),
+        TableColumn("Pod", "Pod that the file defines."),
+        TableColumn("Errors", "Number of errors in the file.", integer=True),
+        TableColumn("Warnings", "Number of warnings about the file.", integer=True),
         _AGE,
-        Column("Path", "Path of the file.", wide=True),
+        TableColumn("Path", "Path of the file.", wide=True),
     ),
     _manifest,
 )
 TIMELINES = Columns(
-    (_NAME, Column("Ready In", "Time from the pod's last start until it was ready."), _AGE),
+    (_NAME, TableColumn("Ready In", "Time from the pod's last start until it was ready."), _AGE),
     _timeline,
 )
 POD_METRICS = Columns(
-    (_NAME, Column("Window", "Time over which the usage was measured."), _AGE),
+    (_NAME, TableColumn("Window", "Time over which the usage was measured."), _AGE),
     _pod_metrics,
 )
 NODE_METRICS = Columns(
     (
         _NAME,
-        Column("CPU", "Average CPU usage."),
-        Column("Memory", "Memory in use."),
-        Column("Window", "Time over which the usage was measured."),
+        TableColumn("CPU", "Average CPU usage."),
+        TableColumn("Memory", "Memory in use."),
+        TableColumn("Window", "Time over which the usage was measured."),
     ),
     _node_metrics,
 )

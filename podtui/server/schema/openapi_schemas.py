@@ -74,16 +74,16 @@ _SCALARS: Final[Mapping[str, Json]] = {
 }
 
 
-class Texts(msgspec.Struct, frozen=True):
+class SchemaTexts(msgspec.Struct, frozen=True):
     types: dict[str, str]
     fields: dict[str, dict[str, str]]
     parameters: dict[str, dict[str, str]]
 
 
 @cache
-def texts() -> Texts:
+def texts() -> SchemaTexts:
     data = tomllib.loads(Path(__file__).with_name("openapi_texts.toml").read_text("utf-8"))
-    return msgspec.convert(data, Texts)
+    return msgspec.convert(data, SchemaTexts)
 
 
 class Schemas:

@@ -18,7 +18,7 @@ LARGEST = 65535
 
 
 @dataclass(frozen=True, slots=True)
-class Ports:
+class PortPair:
     """A pair of ports; ``local`` 0 means any free port."""
 
     local: int
@@ -35,15 +35,15 @@ def declared_ports(pod: Pod) -> list[tuple[str, int]]:
     ]
 
 
-def parse_ports(text: str, pod: Pod) -> Ports:
+def parse_ports(text: str, pod: Pod) -> PortPair:
     """Parse ``REMOTE``, ``LOCAL:REMOTE`` or ``:REMOTE`` as kubectl does; a remote port may be a
     port name. Raises `UsageError`.
     """
     first, colon, second = text.strip().partition(":")
     remote = _remote(second if colon else first, pod)
     if not colon:
-        return Ports(remote, remote)
-    return Ports(_number(first, "local") if first else 0, remote)
+        return PortPair(remote, remote)
+    return PortPair(_number(first, "local") if first else 0, remote)
 
 
 def ports_problem(text: str, pod: Pod) -> str:

@@ -23,7 +23,7 @@ _POLL_SECONDS: Final = 0.1
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class ProcessResult:
     """The result of a run: the exit ``status``, negative for a signal, None after the timeout."""
 
     status: int | None
@@ -45,7 +45,7 @@ async def run_program(
     take: Callable[[bytes], None],
     *,
     seconds: float = 0.0,
-) -> Outcome:
+) -> ProcessResult:
     """Run a program without a shell, terminal or input; ``take`` receives its output in chunks.
 
     The program has its own process group, which is ended after ``seconds`` (0 for no timeout) and
@@ -74,11 +74,11 @@ async def run_program(
             async with asyncio.timeout(seconds or None):
                 complete = await _read_to_the_end(process, output, take)
         except TimeoutError:
-            return Outcome(None)
+            return ProcessResult(None)
         finally:
             if not complete:
                 await _end(process)
-        return Outcome(process.returncode)
+        return ProcessResult(process.returncode)
     finally:
         os.close(output)
 

@@ -31,7 +31,7 @@ from podtui.tui.commands.agent import folder_of, watched_path
 from podtui.tui.commands.custom_commands import CommandTarget, CustomCommand
 from podtui.tui.commands.manifest_file import Rewrite, TrashedFile
 from podtui.tui.commands.saved_pods import SavedPods
-from podtui.tui.model.model import Link, Model
+from podtui.tui.model.model import LinkState, Model
 from podtui.tui.views.journal import JournalEntry
 from podtui.tui.widgets.cells import Line, Span
 from podtui.tui.widgets.dialogs import CANCEL, Dialog, confirmation
@@ -173,7 +173,7 @@ class Session:
         is lost, otherwise the current time.
         """
         model = self.model
-        if model.link is Link.LOST and model.contact_at is not None:
+        if model.link is LinkState.LOST and model.contact_at is not None:
             return model.contact_at
         return self.clock()
 

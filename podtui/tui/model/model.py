@@ -34,7 +34,7 @@ AT_ONCE: Final = 50
 """Maximum pods with only new usage per `Model.take`, or a twentieth of all pods if that is more."""
 
 
-class Link(Enum):
+class LinkState(Enum):
     """The state of the connection to the agent."""
 
     STARTING = auto()
@@ -89,7 +89,7 @@ class Model:
         self.usage: dict[tuple[str, str], Usage] = {}
         self.node_use: Usage | None = None
         self.node_history = NodeHistory()
-        self.link = Link.STARTING
+        self.link = LinkState.STARTING
         self.lost_reason = ""
         self.contact_at: float | None = None
         """Epoch seconds of the agent's last answer; None before the first one."""
@@ -150,7 +150,7 @@ class Model:
             self.refusals[kind] = delta.reason
             return
         if isinstance(delta, Lost):
-            self._set_link(Link.LOST if self._synced else Link.STARTING, delta.reason)
+            self._set_link(LinkState.LOST if self._synced else LinkState.STARTING, delta.reason)
             return
         objects = self._objects(kind)
         dirty = self._dirty[kind]
@@ -171,7 +171,7 @@ class Model:
             if kind not in self._synced:
                 self._synced.add(kind)
                 self._link_changed = True
-            self._set_link(Link.CONNECTED, "")
+            self._set_link(LinkState.CONNECTED, "")
             return
         self._put(objects, dirty, delta.items)
 
@@ -275,7 +275,7 @@ class Model:
             del self._recovering[key]
         return frozenset(key for key in found if key in self.pods)
 
-    def _set_link(self, link: Link, reason: str) -> None:
+    def _set_link(self, link: LinkState, reason: str) -> None:
         if (link, reason) != (self.link, self.lost_reason):
             self.link, self.lost_reason = link, reason
             self._link_changed = True

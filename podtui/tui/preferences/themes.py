@@ -39,23 +39,23 @@ class NotYaml(Exception):
         self.line = line
 
 
-class Node(Struct, frozen=True):
+class ThemeValue(Struct, frozen=True):
     """A value: ``text`` for a string, ``pairs`` for a map; otherwise they are empty and None."""
 
     line: int
     text: str = ""
-    pairs: tuple[tuple[Node, Node], ...] | None = None
+    pairs: tuple[tuple[ThemeValue, ThemeValue], ...] | None = None
 
 
-def read(text: str) -> Node | None:
+def read(text: str) -> ThemeValue | None:
     """Parse a file; return None if it is empty. Raises `NotYaml`."""
     return parse_plain(text) or parse_with_library(text)
 
 
-def parse_plain(text: str) -> Node | None:
+def parse_plain(text: str) -> ThemeValue | None:
     """Parse a map of strings and of maps of strings, one entry per line; None for other text."""
-    pairs: list[tuple[Node, Node]] = []
-    inner: list[tuple[Node, Node]] = []
+    pairs: list[tuple[ThemeValue, ThemeValue]] = []
+    inner: list[tuple[ThemeValue, ThemeValue]] = []
     for number, line in enumerate(text.split("\n"), 1):
         if not line.isprintable():
             return None
@@ -64,24 +64,30 @@ def parse_plain(text: str) -> Node | None:
         found = _ENTRY.fullmatch(line)
         if found is None:
             return None
-        key, value = Node(number, found["key"]), found["value"]
+        key, value = ThemeValue(number, found["key"]), found["value"]
         if found["inside"]:
             if not (pairs and pairs[-1][1].pairs is not None and value):
                 return None
-            inner.append((key, Node(number, _bare(value))))
+            inner.append((key, ThemeValue(number, _bare(value))))
         else:
             if not _close(pairs, inner):
                 return None
             inner = []
-            pairs.append((key, Node(number, _bare(value)) if value else Node(number, pairs=())))
-    return Node(pairs[0][0].line, pairs=tuple(pairs)) if pairs and _close(pairs, inner) else None
+            pairs.append(
+                (key, ThemeValue(number, _bare(value)) if value else ThemeValue(number, pairs=()))
+            )
+    return (
+        ThemeValue(pairs[0][0].line, pairs=tuple(pairs)) if pairs and _close(pairs, inner) else None
+    )
 
 
-def _close(pairs: list[tuple[Node, Node]], inner: list[tuple[Node, Node]]) -> bool:
+def _close(
+    pairs: list[tuple[ThemeValue, ThemeValue]], inner: list[tuple[ThemeValue, ThemeValue]]
+) -> bool:
     """Complete the map of the last key. Returns False if that map is empty."""
     if pairs and pairs[-1][1].pairs is not None:
         key, _ = pairs[-1]
-        pairs[-1] = (key, Node(key.line + 1, pairs=tuple(inner)))
+        pairs[-1] = (key, ThemeValue(key.line + 1, pairs=tuple(inner)))
         return bool(inner)
     return True
 
@@ -90,7 +96,7 @@ def _bare(value: str) -> str:
     return value[1:-1] if value[0] in "\"'" else value
 
 
-def parse_with_library(text: str) -> Node | None:
+def parse_with_library(text: str) -> ThemeValue | None:
     """Parse any YAML text. Raises `NotYaml`."""
     import yaml
 
@@ -104,19 +110,19 @@ def parse_with_library(text: str) -> Node | None:
     return None if node is None else _node(node)
 
 
-def _node(node: yaml.Node, depth: int = 2) -> Node:
+def _node(node: yaml.Node, depth: int = 2) -> ThemeValue:
     """Convert a YAML node. Maps below ``depth`` become empty: themes do not use them, and aliases
     can make them infinite."""
     import yaml
 
     line = node.start_mark.line + 1
     if isinstance(node, yaml.ScalarNode):
-        return Node(line, str(node.value))
+        return ThemeValue(line, str(node.value))
     if not isinstance(node, yaml.MappingNode):
-        return Node(line)
+        return ThemeValue(line)
     if not depth:
-        return Node(line, pairs=())
-    return Node(
+        return ThemeValue(line, pairs=())
+    return ThemeValue(
         line, pairs=tuple((_node(key, 0), _node(value, depth - 1)) for key, value in node.value)
     )
 
@@ -177,7 +183,7 @@ class _Reading(Struct):
     path: Path
     problems: list[str] = field(default_factory=list[str])
 
-    def problem(self, node: Node, text: str) -> None:
+    def problem(self, node: ThemeValue, text: str) -> None:
         self.problems.append(f"{self.path.name}:{node.line}: {text}")
 
 
@@ -281,7 +287,7 @@ def load_theme(path: Path) -> ThemeFile:
     return ThemeFile(path, None if reading.problems else theme, tuple(reading.problems))
 
 
-def _theme(node: Node, reading: _Reading) -> Theme | None:
+def _theme(node: ThemeValue, reading: _Reading) -> Theme | None:
     name = ""
     flags = {"dark": True, "ansi": False}
     base: dict[str, str] = {}
@@ -344,9 +350,11 @@ def _built(
     )
 
 
-def _pairs(node: Node, known: Sequence[str], reading: _Reading) -> list[tuple[str, Node]]:
+def _pairs(
+    node: ThemeValue, known: Sequence[str], reading: _Reading
+) -> list[tuple[str, ThemeValue]]:
     """Return the known keys with their values; report unknown keys."""
-    found: list[tuple[str, Node]] = []
+    found: list[tuple[str, ThemeValue]] = []
     for key_node, value in node.pairs or ():
         key = key_node.text
         if key in known:
@@ -358,7 +366,9 @@ def _pairs(node: Node, known: Sequence[str], reading: _Reading) -> list[tuple[st
     return found
 
 
-def _colors(node: Node, group: str, known: Sequence[str], reading: _Reading) -> dict[str, str]:
+def _colors(
+    node: ThemeValue, group: str, known: Sequence[str], reading: _Reading
+) -> dict[str, str]:
     """Return the valid colours by name; report invalid ones."""
     colors: dict[str, str] = {}
     for key, value in _pairs(node, known, reading):

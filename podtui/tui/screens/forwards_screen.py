@@ -16,11 +16,11 @@ from podtui.tui.widgets.bars import Bar, Hints
 from podtui.tui.widgets.cells import (
     Cell,
     Column,
-    Field,
-    Kind,
+    ColumnValue,
     Line,
     Row,
     Span,
+    ValueKind,
     content_of,
     text_field,
     wrap,
@@ -32,33 +32,33 @@ from podtui.tui.widgets.table import Table
 from podtui.tui.widgets.tones import LinesView
 
 
-def _local(kept: RunningForward) -> Field:
+def _local(kept: RunningForward) -> ColumnValue:
     glyph, tone = ("✗", "error") if kept.failed else ("●", "good")
-    return Field(Cell(f"{glyph} {kept.address}", tone), kept.forward.local_port, kept.address)
+    return ColumnValue(Cell(f"{glyph} {kept.address}", tone), kept.forward.local_port, kept.address)
 
 
-def _figure(number: int, tone: str, text: str = "") -> Field:
-    return Field(Cell(text or str(number), tone), number, float(number))
+def _figure(number: int, tone: str, text: str = "") -> ColumnValue:
+    return ColumnValue(Cell(text or str(number), tone), number, float(number))
 
 
-def _problem(kept: RunningForward) -> Field:
+def _problem(kept: RunningForward) -> ColumnValue:
     problem = clean(kept.problem)
-    return Field(Cell(f"▲ {problem}" if problem else "", "warning"), problem, problem)
+    return ColumnValue(Cell(f"▲ {problem}" if problem else "", "warning"), problem, problem)
 
 
 FORWARD_COLUMNS = (
     Column("local", "LOCAL", 100, maximum=24, of=_local),
     Column("pod", "POD", 90, minimum=10, maximum=40, flexible=True,
            of=lambda kept: text_field(pod_label(kept.pod), "name")),
-    Column("port", "PORT", 80, align="right", kind=Kind.COUNT,
+    Column("port", "PORT", 80, align="right", kind=ValueKind.COUNT,
            of=lambda kept: _figure(kept.forward.remote_port, "soft")),
-    Column("open", "OPEN", 60, align="right", kind=Kind.COUNT,
+    Column("open", "OPEN", 60, align="right", kind=ValueKind.COUNT,
            of=lambda kept: _figure(kept.forward.connections, "soft")),
-    Column("total", "TOTAL", 40, align="right", kind=Kind.COUNT,
+    Column("total", "TOTAL", 40, align="right", kind=ValueKind.COUNT,
            of=lambda kept: _figure(kept.forward.accepted, "muted")),
-    Column("sent", "SENT", 50, align="right", kind=Kind.BYTES,
+    Column("sent", "SENT", 50, align="right", kind=ValueKind.BYTES,
            of=lambda kept: _figure(kept.forward.sent, "muted", size(kept.forward.sent))),
-    Column("received", "RECEIVED", 50, align="right", kind=Kind.BYTES,
+    Column("received", "RECEIVED", 50, align="right", kind=ValueKind.BYTES,
            of=lambda kept: _figure(kept.forward.received, "muted", size(kept.forward.received))),
     Column("problem", "PROBLEM", 85, minimum=16, maximum=400, flexible=True, filling=True,
            of=_problem),

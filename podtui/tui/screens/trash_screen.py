@@ -15,11 +15,11 @@ from podtui.tui.screens.list_screen import ListScreen
 from podtui.tui.widgets.cells import (
     Cell,
     Column,
-    Field,
-    Kind,
+    ColumnValue,
     Line,
     Row,
     Span,
+    ValueKind,
     content_of,
     text_field,
 )
@@ -28,13 +28,13 @@ from podtui.tui.widgets.sanitize import clean
 from podtui.tui.widgets.table import Table
 
 
-def _deleted(file: TrashedFile) -> Field:
+def _deleted(file: TrashedFile) -> ColumnValue:
     moment = file.moment.timestamp()
-    return Field(Cell("", "muted", moment), moment, moment)
+    return ColumnValue(Cell("", "muted", moment), moment, moment)
 
 
 TRASH_COLUMNS = (
-    Column("age", "DELETED", 90, align="right", descending=True, kind=Kind.AGE, of=_deleted),
+    Column("age", "DELETED", 90, align="right", descending=True, kind=ValueKind.AGE, of=_deleted),
     Column("name", "FILE", 100, minimum=16, maximum=60, flexible=True,
            of=lambda file: text_field(clean(file.origin.name), "name")),
     Column("path", "IN THE TRASH AS", 50, minimum=20, maximum=200, flexible=True, filling=True,

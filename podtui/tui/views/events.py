@@ -11,9 +11,9 @@ from podtui.tui.model.model import event_key
 from podtui.tui.widgets.cells import (
     Cell,
     Column,
-    Field,
-    Kind,
+    ColumnValue,
     Row,
+    ValueKind,
     Visibility,
     content_of,
     text_field,
@@ -39,41 +39,41 @@ def _is_warning(event: Event) -> bool:
     return event.type == "Warning"
 
 
-def _seen(event: Event) -> Field:
+def _seen(event: Event) -> ColumnValue:
     seen = epoch(last_seen(event)) or 0.0
-    return Field(Cell("", "muted", seen), event_order(event), seen)
+    return ColumnValue(Cell("", "muted", seen), event_order(event), seen)
 
 
-def _reason(event: Event) -> Field:
+def _reason(event: Event) -> ColumnValue:
     reason, count = clean(event.reason), event_count(event)
     times = f" ×{count}" if count > 1 else ""
     warning = _is_warning(event)
     cell = Cell(f"{'▲' if warning else '·'} {reason}{times}", "warning" if warning else "reason")
-    return Field(cell, reason, reason)
+    return ColumnValue(cell, reason, reason)
 
 
-def _count(event: Event) -> Field:
+def _count(event: Event) -> ColumnValue:
     count = event_count(event)
-    return Field(Cell(str(count), "muted"), count, float(count))
+    return ColumnValue(Cell(str(count), "muted"), count, float(count))
 
 
-def _object(event: Event) -> Field:
+def _object(event: Event) -> ColumnValue:
     about = event_object(event)
-    return Field(Cell(about, "muted"), natural_key(about), about)
+    return ColumnValue(Cell(about, "muted"), natural_key(about), about)
 
 
-def _source(event: Event) -> Field:
+def _source(event: Event) -> ColumnValue:
     component = clean(event.source.component if event.source else "")
     return text_field(component or clean(event.reportingComponent), "muted")
 
 
 EVENT_COLUMNS: Final = (
-    Column("seen", "SEEN", 80, align="right", descending=True, kind=Kind.AGE, of=_seen),
+    Column("seen", "SEEN", 80, align="right", descending=True, kind=ValueKind.AGE, of=_seen),
     Column("type", "TYPE", 40, shown=Visibility.ON_REQUEST,
            of=lambda event: text_field(clean(event.type),
                                        "warning" if _is_warning(event) else "muted")),
     Column("reason", "REASON", 90, minimum=14, maximum=32, flexible=True, of=_reason),
-    Column("count", "COUNT", 35, align="right", descending=True, kind=Kind.COUNT,
+    Column("count", "COUNT", 35, align="right", descending=True, kind=ValueKind.COUNT,
            shown=Visibility.ON_REQUEST, of=_count),
     Column("object", "OBJECT", 60, minimum=12, maximum=34, flexible=True, of=_object),
     Column("source", "SOURCE", 30, maximum=24, shown=Visibility.WIDE, of=_source),

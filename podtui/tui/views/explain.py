@@ -11,7 +11,7 @@ from podtui.explain.explanation import Child, Explanation
 from podtui.tui.widgets.cells import (
     Cell,
     Column,
-    Field,
+    ColumnValue,
     Line,
     Row,
     Span,
@@ -22,8 +22,9 @@ from podtui.tui.widgets.cells import (
 
 FIELD_COLUMNS: Final = (
     Column("field", "FIELD", 100, minimum=20, maximum=50, flexible=True,
-           of=lambda child: Field(Cell(child.name + (" ›" if child.has_fields else ""), "name"),
-                                  child.name, child.name)),
+           of=lambda child: ColumnValue(
+               Cell(child.name + (" ›" if child.has_fields else ""), "name"),
+               child.name, child.name)),
     Column("type", "TYPE", 50, maximum=22, of=lambda child: text_field(child.type, "muted")),
     Column("required", "REQUIRED", 60,
            of=lambda child: (text_field("yes", "warning") if child.required

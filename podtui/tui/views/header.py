@@ -9,7 +9,7 @@ from typing import Final
 from msgspec import Struct
 
 from podtui.api.v1 import Node
-from podtui.tui.model.model import Link, Model
+from podtui.tui.model.model import LinkState, Model
 from podtui.tui.model.usage import Usage, amount
 from podtui.tui.views.node.nodes import is_ready, node_state, whole_node, whole_use
 from podtui.tui.views.pod_status import GLYPHS, Family
@@ -26,9 +26,9 @@ def cluster_head(model: Model, width: int) -> Line:
     server = model.server
     context, cluster, user = clean(server.context), clean(server.cluster), clean(server.user)
     state = {
-        Link.CONNECTED: Span("● ", "good"),
-        Link.STARTING: Span("◔ ", "init"),
-        Link.LOST: Span("? ", "warning"),
+        LinkState.CONNECTED: Span("● ", "good"),
+        LinkState.STARTING: Span("◔ ", "init"),
+        LinkState.LOST: Span("? ", "warning"),
     }[model.link]
     spans = [Span(" podtui ", "brand"), Span(" cluster ", "muted"), state, Span(context, "name")]
     for words in (f" {cluster}" if cluster != context else "", f" as {user}" if user else ""):
@@ -59,9 +59,9 @@ def cluster_status(model: Model, namespace: str | None, width: int) -> Line:
         spans += [Span("namespace ", "muted"), Span(clean(namespace) or ALL, "soft")]
         spans.append(Span(" · ", "muted"))
     spans.append(Span("API server ", "muted"))
-    if model.link is Link.CONNECTED:
+    if model.link is LinkState.CONNECTED:
         spans.append(Span("connected", "good"))
-    elif model.link is Link.STARTING and not model.lost_reason:
+    elif model.link is LinkState.STARTING and not model.lost_reason:
         spans.append(Span("asking…", "init"))
     else:
         room = max(12, width - line_width(spans) - 6)
@@ -95,13 +95,13 @@ def header(model: Model, totals: Totals, width: int) -> tuple[Line, Line]:
         node, use = whole_node(model.nodes), whole_use(model)
         left = list(cluster_head(model, max(40, width * 6 // 10)))
     elif node is None:
-        if model.link is Link.LOST:
+        if model.link is LinkState.LOST:
             left += [Span("✖ agent lost", "error")]
         else:
             left += [Span("◔ waiting for the agent…", "init")]
     else:
         ready, text = node_state(node)
-        if model.link is Link.LOST:
+        if model.link is LinkState.LOST:
             left.append(Span("? ", "warning"))
         else:
             left.append(Span("● ", "good") if ready else Span("✖ ", "error"))
@@ -269,9 +269,9 @@ def _status(model: Model, folder: str, width: int, *, labels: bool, simulated: b
         add("node", clean(node.metadata.name))
     if info is not None:
         add("engine", clean(info.containerRuntimeVersion.replace("://", " ")))
-    if model.link is Link.CONNECTED:
+    if model.link is LinkState.CONNECTED:
         add("agent", "connected", "good")
-    elif model.link is Link.STARTING:
+    elif model.link is LinkState.STARTING:
         add("agent", "connecting…", "init")
     else:
         add("agent", sized(f"lost: {clean(model.lost_reason)}", 48).rstrip(), "error")

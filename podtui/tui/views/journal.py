@@ -12,9 +12,9 @@ from podtui.api.times import epoch
 from podtui.tui.widgets.cells import (
     Cell,
     Column,
-    Field,
-    Kind,
+    ColumnValue,
     Row,
+    ValueKind,
     content_of,
     text_field,
 )
@@ -49,17 +49,18 @@ class _Entry(Struct, frozen=True):
 
 
 COLUMNS: Final = (
-    Column("age", "AGE", 80, align="right", descending=True, kind=Kind.AGE,
-           of=lambda one: Field(Cell("", "muted", one.moment), (one.moment or 0.0, one.serial),
-                                one.moment)),
-    Column("by", "BY", 60, of=lambda one: Field(one.who, one.who.text, one.who.text)),
+    Column("age", "AGE", 80, align="right", descending=True, kind=ValueKind.AGE,
+           of=lambda one: ColumnValue(
+               Cell("", "muted", one.moment), (one.moment or 0.0, one.serial), one.moment)),
+    Column("by", "BY", 60, of=lambda one: ColumnValue(one.who, one.who.text, one.who.text)),
     Column("pod", "POD", 70, minimum=10, maximum=32, flexible=True,
            of=lambda one: text_field(one.pod, "soft")),
-    Column("what", "WHAT", 90, maximum=20, of=lambda one: Field(one.what, one.verb, one.verb)),
+    Column("what", "WHAT", 90, maximum=20,
+           of=lambda one: ColumnValue(one.what, one.verb, one.verb)),
     Column("took", "TOOK", 30, align="right",
-           of=lambda one: Field(Cell(one.took, "muted"), one.seconds, one.took)),
+           of=lambda one: ColumnValue(Cell(one.took, "muted"), one.seconds, one.took)),
     Column("line", "LINE", 100, minimum=24, maximum=4000, flexible=True, filling=True,
-           of=lambda one: Field(one.shown, one.line, one.line)),
+           of=lambda one: ColumnValue(one.shown, one.line, one.line)),
 )  # fmt: skip
 LINE: Final = next(n for n, column in enumerate(COLUMNS) if column.key == "line")
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from podtui.api.health import unready, unready_words
 from podtui.api.local import ManifestState
-from podtui.tui.model.model import Changes, Link, Model
+from podtui.tui.model.model import Changes, LinkState, Model
 from podtui.tui.widgets.cells import Line, Span
 from podtui.tui.widgets.pane import EmptyText
 from podtui.tui.widgets.sanitize import clean
@@ -72,7 +72,7 @@ def refused_text(model: Model, kind: type) -> EmptyText:
 
 def waiting_text(model: Model, start_error: str) -> EmptyText:
     """Return the message of all panes while no server is connected; empty once it is."""
-    if model.link is Link.CONNECTED:
+    if model.link is LinkState.CONNECTED:
         return ()
     if model.server.is_cluster:
         pass
@@ -87,7 +87,7 @@ def waiting_text(model: Model, start_error: str) -> EmptyText:
             (),
             (Span("run 'podtui doctor' to find the cause", "muted"),),
         )
-    if model.link is Link.STARTING:
+    if model.link is LinkState.STARTING:
         return ((Span("◔ waiting for the agent…", "init"),),)
     return (
         (Span("✖ the agent does not respond", "error"),),

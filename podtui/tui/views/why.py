@@ -49,7 +49,7 @@ class WhyView:
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class TextLimits:
     """Limits of the text: maximum ``evidence`` and log ``lines``; whether to show the
     ``excerpt`` of the manifest even if a fix shows the same lines, and the ``more`` link to the
     documentation; lines of ``context`` around a change.
@@ -63,13 +63,13 @@ class Limits:
 
 
 LIMITS: Final = (
-    Limits(),
-    Limits(6, 5),
-    Limits(4, 3, excerpt=False),
-    Limits(3, 2, excerpt=False, more=False, context=1),
-    Limits(2, 1, excerpt=False, more=False, context=1),
-    Limits(1, 1, excerpt=False, more=False, context=1),
-    Limits(1, 1, excerpt=False, more=False, context=0),
+    TextLimits(),
+    TextLimits(6, 5),
+    TextLimits(4, 3, excerpt=False),
+    TextLimits(3, 2, excerpt=False, more=False, context=1),
+    TextLimits(2, 1, excerpt=False, more=False, context=1),
+    TextLimits(1, 1, excerpt=False, more=False, context=1),
+    TextLimits(1, 1, excerpt=False, more=False, context=0),
 )
 """From everything to the most important only."""
 
@@ -86,7 +86,7 @@ def why_lines(view: WhyView, width: int, height: int = 0) -> list[Line]:
     return rows
 
 
-def _rows(view: WhyView, width: int, limits: Limits) -> list[Line]:
+def _rows(view: WhyView, width: int, limits: TextLimits) -> list[Line]:
     head = _head(view, width)
     if width < WIDE:
         rest = [_manifest(view, width, limits), _remedy(view, width, limits)]
@@ -123,7 +123,7 @@ def _head(view: WhyView, width: int) -> list[Line]:
     return lines
 
 
-def _evidence(view: WhyView, width: int, limits: Limits) -> list[Line]:
+def _evidence(view: WhyView, width: int, limits: TextLimits) -> list[Line]:
     lines: list[Line] = []
     logs: list[Line] = []
     seen = [one for one in view.diagnosis.evidence if one.source != "log"]
@@ -158,7 +158,7 @@ def _evidence_row(one: Evidence, now: float, width: int) -> list[Line]:
     return wrap((label, *words, times), width, indent=_LABEL)
 
 
-def _manifest(view: WhyView, width: int, limits: Limits) -> list[Line]:
+def _manifest(view: WhyView, width: int, limits: TextLimits) -> list[Line]:
     diagnosis, manifest = view.diagnosis, view.manifest
     if manifest is None or not (diagnosis.field or diagnosis.place):
         return []
@@ -203,7 +203,7 @@ def excerpt(text: str, line: int, column: int, width: int) -> list[Line]:
     return rows
 
 
-def _remedy(view: WhyView, width: int, limits: Limits) -> list[Line]:
+def _remedy(view: WhyView, width: int, limits: TextLimits) -> list[Line]:
     diagnosis = view.diagnosis
     lines: list[Line] = []
     if diagnosis.fixes:
@@ -217,7 +217,7 @@ def _remedy(view: WhyView, width: int, limits: Limits) -> list[Line]:
     return lines
 
 
-def _fix(view: WhyView, fix: Fix, width: int, limits: Limits) -> list[Line]:
+def _fix(view: WhyView, fix: Fix, width: int, limits: TextLimits) -> list[Line]:
     count = len(view.diagnosis.fixes)
     number = f" {view.chosen % count + 1} of {count}" if count > 1 else ""
     lines = wrap((Span(f"Fix{number}  ", "heading"), Span(clean(fix.title), "name")), width,

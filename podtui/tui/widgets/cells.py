@@ -48,7 +48,7 @@ class Cell(Struct, frozen=True, gc=False):
         return self.text if short else f"{self.text} ({short_duration(now - self.since)} ago)"
 
 
-class Kind(Enum):
+class ValueKind(Enum):
     """The type of a column's values, which determines how filters compare them."""
 
     TEXT = auto()
@@ -91,7 +91,7 @@ class Row(Struct, frozen=True, gc=False):
     markable: bool = False
 
 
-class Field(NamedTuple):
+class ColumnValue(NamedTuple):
     """The content of a row in one column: the cell, its sort key, and its value for filters."""
 
     cell: Cell
@@ -99,9 +99,9 @@ class Field(NamedTuple):
     value: Value
 
 
-def text_field(text: str, tone: str = "") -> Field:
+def text_field(text: str, tone: str = "") -> ColumnValue:
     """Return a field that sorts and filters by its sanitized text."""
-    return Field(Cell(text, tone), text, text)
+    return ColumnValue(Cell(text, tone), text, text)
 
 
 class Visibility(Enum):
@@ -114,8 +114,8 @@ class Visibility(Enum):
     """Only if the user ticks it."""
 
 
-def _empty_field(_: object) -> Field:
-    return Field(Cell(), "", None)
+def _empty_field(_: object) -> ColumnValue:
+    return ColumnValue(Cell(), "", None)
 
 
 class Column(Struct, frozen=True, dict=True):
@@ -135,12 +135,12 @@ class Column(Struct, frozen=True, dict=True):
     filling: bool = False
     descending: bool = False
     """True if the first click sorts in descending order."""
-    kind: Kind = Kind.TEXT
+    kind: ValueKind = ValueKind.TEXT
     shown: Visibility = Visibility.ALWAYS
     usual_width: int = 0
     """Width reserved for usual values even while the texts are shorter, if there is enough space,
     so that the other columns do not move later."""
-    of: Callable[[Any], Field] = _empty_field
+    of: Callable[[Any], ColumnValue] = _empty_field
     """Return the field of an object; the module of the table says which type its objects have."""
     measured: bool = False
     """True if the field depends on the measured usage only."""
@@ -160,7 +160,7 @@ def content_of(columns: Sequence[Column], subject: object) -> Content:
     return in_columns([column.of(subject) for column in columns])
 
 
-def in_columns(fields: Iterable[Field]) -> Content:
+def in_columns(fields: Iterable[ColumnValue]) -> Content:
     """Return fields, in the order of the columns, as the content of a row."""
     cells, sort, values = zip(*fields, strict=True)
     return cells, sort, values

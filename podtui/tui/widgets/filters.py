@@ -24,7 +24,7 @@ from msgspec import Struct
 
 from podtui.api.quantity import milli_value, value
 from podtui.errors import UsageError
-from podtui.tui.widgets.cells import Column, Kind, Row
+from podtui.tui.widgets.cells import Column, Row, ValueKind
 
 _COMPARE: Final[dict[str, Callable[[float, float], bool]]] = {
     "=": operators.eq, "==": operators.eq, "!=": operators.ne,
@@ -50,14 +50,14 @@ def column_term(
     column: Column, index: int, operator: str, wanted: str
 ) -> Callable[[Row, float], bool]:
     """Return a predicate on column ``index`` of a row. Raises `BadValue`."""
-    if column.kind is Kind.TEXT:
+    if column.kind is ValueKind.TEXT:
         return _text_term(column, index, operator, wanted)
     compare = _COMPARE.get(operator)
     if compare is None:
         raise BadValue(f"{column.names[0]} is a number: = != < <= > >=", of_operator=True)
     against = parse_value(column.kind, wanted)
     missing = operator == "!="
-    aged = column.kind is Kind.AGE
+    aged = column.kind is ValueKind.AGE
 
     def matches(row: Row, now: float) -> bool:
         found = row.values[index]
@@ -91,30 +91,30 @@ def smart_case(pattern: str) -> re.RegexFlag:
     return re.IGNORECASE if pattern == pattern.lower() else re.RegexFlag(0)
 
 
-def parse_value(kind: Kind, text: str) -> float:
+def parse_value(kind: ValueKind, text: str) -> float:
     """Parse ``text`` as a number in the unit of ``kind``: millicores, bytes, seconds, percent,
     a fraction of 1, a count. Raises `BadValue` with an example."""
     try:
-        if kind is Kind.CPU:
+        if kind is ValueKind.CPU:
             return float(milli_value(text))
-        if kind is Kind.BYTES:
+        if kind is ValueKind.BYTES:
             return float(value(text))
-        if kind is Kind.AGE:
+        if kind is ValueKind.AGE:
             return parse_duration(text)
-        if kind is Kind.SHARE:
+        if kind is ValueKind.SHARE:
             return _share(text)
-        return _finite(text.removesuffix("%") if kind is Kind.PERCENT else text)
+        return _finite(text.removesuffix("%") if kind is ValueKind.PERCENT else text)
     except (ValueError, ZeroDivisionError) as error:
         raise BadValue(f"{text!r} is not {_EXAMPLES[kind]}") from error
 
 
 _EXAMPLES: Final = {
-    Kind.CPU: "cpu, like 500m or 2",
-    Kind.BYTES: "memory, like 64Mi or 1Gi",
-    Kind.AGE: "a duration, like 90s, 2h or 1d12h",
-    Kind.SHARE: "a share, like 1/2 or 50%",
-    Kind.PERCENT: "a percentage, like 70",
-    Kind.COUNT: "a number",
+    ValueKind.CPU: "cpu, like 500m or 2",
+    ValueKind.BYTES: "memory, like 64Mi or 1Gi",
+    ValueKind.AGE: "a duration, like 90s, 2h or 1d12h",
+    ValueKind.SHARE: "a share, like 1/2 or 50%",
+    ValueKind.PERCENT: "a percentage, like 70",
+    ValueKind.COUNT: "a number",
 }
 
 
@@ -249,7 +249,7 @@ def _word(word: Word, columns: Sequence[Column]) -> tuple[Matches, bool] | None:
         return None
     try:
         return column_term(columns[index], index, operator, value), (
-            columns[index].kind is Kind.AGE
+            columns[index].kind is ValueKind.AGE
         )
     except BadValue as error:
         start = word.start + len(name) + (0 if error.of_operator else len(operator))

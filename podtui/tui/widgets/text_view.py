@@ -44,7 +44,7 @@ class Mark:
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class TextRow:
     """A screen row: a line of the text (``number`` from 1) or a remark below it (number 0)."""
 
     number: int
@@ -90,7 +90,7 @@ class TextView(ScrolledText):
         super().__init__(id=id, classes=classes)
         self.line_numbers = line_numbers
         self.language = ""
-        self.rows: list[Row] = []
+        self.rows: list[TextRow] = []
         self._source: tuple[str, tuple[Mark, ...]] = ("", ())
         self._longest = 0
         self._shift = 0
@@ -190,7 +190,7 @@ class TextView(ScrolledText):
             strip = Strip.join([Strip([gutter]), strip])
         return strip.crop_extend(0, width, base)
 
-    def _segments(self, row: Row, base: Style) -> list[Segment]:
+    def _segments(self, row: TextRow, base: Style) -> list[Segment]:
         if row.kind in ("Error", "Warning"):
             return [Segment(row.text, self._style(row.kind.lower()))]
         if self.language == "yaml":
@@ -236,7 +236,7 @@ class TextView(ScrolledText):
         self.refresh()
 
 
-def layout(text: str, marks: Sequence[Mark], *, width: int = 0) -> list[Row]:
+def layout(text: str, marks: Sequence[Mark], *, width: int = 0) -> list[TextRow]:
     """Return the sanitized rows of a text and its remarks.
 
     Remarks are wrapped to ``width`` cells, but have at least `LEAST`; 0 disables wrapping.
@@ -247,11 +247,11 @@ def layout(text: str, marks: Sequence[Mark], *, width: int = 0) -> list[Row]:
         lines.pop()
     for mark in marks:
         by_line.setdefault(max(1, min(mark.line, len(lines) or 1)), []).append(mark)
-    rows: list[Row] = []
+    rows: list[TextRow] = []
     for number, line in enumerate(lines or [""], start=1):
-        rows.append(Row(number, clean(line), ""))
+        rows.append(TextRow(number, clean(line), ""))
         for mark in by_line.get(number, ()):
-            rows += [Row(0, text, mark.severity) for text in _remark(mark, line, width)]
+            rows += [TextRow(0, text, mark.severity) for text in _remark(mark, line, width)]
     return rows
 
 

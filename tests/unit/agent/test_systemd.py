@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 
 from podtui.agent.lock import AgentLock, AgentRecord
 from podtui.agent.systemd import (
-    Manager,
     ServiceFailed,
+    SystemdManager,
     default_folder,
     install,
     is_edited,
@@ -191,8 +191,8 @@ def systemd(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Systemd:
 
 
 @pytest.fixture
-def manager(systemd: Systemd, tmp_path: Path) -> Manager:
-    return Manager(system=True, folder=tmp_path / "units", booted=systemd.booted)
+def manager(systemd: Systemd, tmp_path: Path) -> SystemdManager:
+    return SystemdManager(system=True, folder=tmp_path / "units", booted=systemd.booted)
 
 
 def test_a_user_installs_and_removes(
@@ -229,7 +229,7 @@ def test_a_user_installs_and_removes(
 
 
 def test_a_different_unit_is_overwritten_only_with_force(
-    manager: Manager, systemd: Systemd, tmp_path: Path
+    manager: SystemdManager, systemd: Systemd, tmp_path: Path
 ) -> None:
     resolved = settled(tmp_path)
     text = unit_text(resolved, PROGRAM, {}, system=True)
@@ -255,7 +255,7 @@ def test_a_different_unit_is_overwritten_only_with_force(
 
 
 def test_install_refuses_if_an_agent_runs(
-    manager: Manager, systemd: Systemd, tmp_path: Path
+    manager: SystemdManager, systemd: Systemd, tmp_path: Path
 ) -> None:
     resolved = settled(tmp_path)
     resolved.settings.rootDir.mkdir()
@@ -286,7 +286,7 @@ def test_without_systemd_print_works_and_install_fails(
 
 
 def test_a_failed_systemd_call_changes_nothing(
-    manager: Manager, systemd: Systemd, tmp_path: Path
+    manager: SystemdManager, systemd: Systemd, tmp_path: Path
 ) -> None:
     resolved = settled(tmp_path)
     text = unit_text(resolved, PROGRAM, {}, system=True)
@@ -307,7 +307,7 @@ def test_a_failed_systemd_call_changes_nothing(
 
 
 def test_a_folder_of_another_user_is_reported_with_its_owner(
-    manager: Manager, tmp_path: Path
+    manager: SystemdManager, tmp_path: Path
 ) -> None:
     resolved = settled(tmp_path)
     manager.folder.write_text("no folder")

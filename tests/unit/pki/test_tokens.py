@@ -13,12 +13,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from podtui.pki.certificates import make_key
-from podtui.pki.tokens import ISSUER, Binding, InvalidToken, Reference, TokenIssuer
+from podtui.pki.tokens import ISSUER, InvalidToken, Reference, TokenBinding, TokenIssuer
 
 NOW = datetime(2026, 11, 23, 12, tzinfo=UTC)
 KEY = make_key()
 ISSUERS = TokenIssuer(KEY)
-BINDING = Binding(
+BINDING = TokenBinding(
     namespace="team",
     serviceaccount=Reference("robot", "u-1"),
     pod=Reference("web", "u-2"),

@@ -21,15 +21,15 @@ from podtui.runtime.docker.locate import Endpoint
 from podtui.runtime.docker.log_stream import FramedLines, Frames, TerminalLines
 from podtui.runtime.docker.sdk import THREADS, Calls
 from podtui.runtime.docker.stats import (
+    ContainerUsage,
     KernelFiles,
-    Usage,
     from_answer,
     interfaces_of,
     parse_net_dev,
 )
 from podtui.runtime.protocol import (
-    InterfaceStats,
     LogLine,
+    NetworkInterfaceUsage,
 )
 
 STAMP = "2026-11-21T09:21:06.985014643Z"
@@ -188,8 +188,8 @@ def test_counters_of_an_answer() -> None:
         "cpu_stats": {"cpu_usage": {"total_usage": 5_000_000}},
         "memory_stats": {"usage": 1000, "stats": {"total_inactive_file": 300}},
     }
-    assert from_answer(answer) == Usage(5_000_000, 700)
-    assert from_answer({"cpu_stats": None, "memory_stats": {}}) == Usage(0, 0)
+    assert from_answer(answer) == ContainerUsage(5_000_000, 700)
+    assert from_answer({"cpu_stats": None, "memory_stats": {}}) == ContainerUsage(0, 0)
 
 
 @pytest.mark.parametrize(
@@ -215,7 +215,7 @@ def test_disk_counters_of_an_answer(
 def test_interfaces_of_an_answer() -> None:
     eth = {"rx_bytes": 976, "tx_bytes": 70, "rx_errors": 1, "tx_errors": 2}
     (one,) = interfaces_of({"networks": {"eth0": eth, "lo": {"rx_bytes": 5}}}) or ()
-    assert one == InterfaceStats(
+    assert one == NetworkInterfaceUsage(
         name="eth0", received=976, sent=70, receive_errors=1, send_errors=2
     )
     assert interfaces_of({}) is None
@@ -232,7 +232,7 @@ Inter-|   Receive                                                |  Transmit
 
 def test_interfaces_of_the_kernels_file() -> None:
     (one,) = parse_net_dev(NET_DEV)
-    assert one == InterfaceStats(
+    assert one == NetworkInterfaceUsage(
         name="eth0", received=976, sent=421, receive_errors=3, send_errors=4
     )
 
@@ -266,31 +266,31 @@ def test_disk_counters_come_from_the_cgroup_if_available(tmp_path: Path) -> None
     files = modern(tmp_path)
     lines = "8:0 rbytes=5 wbytes=6 rios=1 wios=1\n8:16 rbytes=10 wbytes=0 rios=0 wios=0\n"
     put(tmp_path, "system.slice/docker-abc.scope/io.stat", lines)
-    assert files.usage("abc") == Usage(12_000, 600, (15, 6))
+    assert files.usage("abc") == ContainerUsage(12_000, 600, (15, 6))
     assert files.usage("gone") is None
 
 
 def test_disk_counters_come_from_processes_otherwise(tmp_path: Path) -> None:
     """Process 44 ends between the two scans."""
-    assert modern(tmp_path).usage("abc") == Usage(12_000, 600, (101, 22))
+    assert modern(tmp_path).usage("abc") == ContainerUsage(12_000, 600, (101, 22))
 
 
 def test_cgroup_v1_disk_counters_need_the_whole_hierarchy(tmp_path: Path) -> None:
     name = "blkio.throttle.io_service_bytes_recursive"
     put(tmp_path, f"blkio/{name}", "Total 0\n")
-    assert split(tmp_path).usage("abc") == Usage(99, 0, (100, 20))
+    assert split(tmp_path).usage("abc") == ContainerUsage(99, 0, (100, 20))
     put(tmp_path, f"blkio/{name}", "8:0 Read 900\n8:0 Write 90\nTotal 990\n")
     put(tmp_path, f"blkio/docker/abc/{name}", "8:0 Read 7\n8:0 Write 8\n8:0 Sync 15\nTotal 15\n")
-    assert split(tmp_path).usage("abc") == Usage(99, 0, (7, 8))
+    assert split(tmp_path).usage("abc") == ContainerUsage(99, 0, (7, 8))
     put(tmp_path, f"blkio/docker/abc/{name}", "Total 0\n")
-    assert split(tmp_path).usage("abc") == Usage(99, 0, (0, 0))
+    assert split(tmp_path).usage("abc") == ContainerUsage(99, 0, (0, 0))
 
 
 def test_unreadable_disk_counters_are_not_measured(tmp_path: Path) -> None:
     files = split(tmp_path)
     (tmp_path / "proc/42/io").unlink()
     (tmp_path / "proc/42/io").mkdir()
-    assert files.usage("abc") == Usage(99, 0, None)
+    assert files.usage("abc") == ContainerUsage(99, 0, None)
 
 
 def test_interfaces_are_those_of_the_first_process(tmp_path: Path) -> None:

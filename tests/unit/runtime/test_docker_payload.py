@@ -19,7 +19,7 @@ from podtui.runtime.docker.payload import (
     NO_MEMORY_LIMIT,
     Json,
     LogLimits,
-    Source,
+    MountSource,
     container_payload,
     enforced,
     sandbox_payload,
@@ -53,7 +53,7 @@ def host_config(
     *,
     able: Abilities | None = None,
     logs: LogLimits | None = None,
-    sources: dict[Mount, Source] | None = None,
+    sources: dict[Mount, MountSource] | None = None,
     **changes: Any,
 ) -> tuple[Json, tuple[str, ...]]:
     """Return the host configuration of a container, and the warnings."""
@@ -133,7 +133,7 @@ def test_user_namespaces_are_not_configured() -> None:
 
 
 def test_recursive_read_only_is_explicit_if_supported() -> None:
-    sources = {HOST_PATH: Source(path="/srv")}
+    sources = {HOST_PATH: MountSource(path="/srv")}
     old, _ = host_config(mounts=(HOST_PATH,), sources=sources)
     assert (old["Binds"], "Mounts" in old) == (["/srv:/h:ro"], False)
     able = Abilities(recursive_read_only=True)
@@ -141,12 +141,14 @@ def test_recursive_read_only_is_explicit_if_supported() -> None:
     (bind,) = new["Mounts"]
     assert bind["BindOptions"] == {"ReadOnlyNonRecursive": True, "CreateMountpoint": True}
     whole = Mount(container_path="/h", volume="v", read_only=True, recursive_read_only=True)
-    made = {whole: Source(path="/vol/v", must_exist=True)}
+    made = {whole: MountSource(path="/vol/v", must_exist=True)}
     ((bind),) = host_config(mounts=(whole,), sources=made, able=able)[0]["Mounts"]
     assert bind["BindOptions"] == {"ReadOnlyForceRecursive": True}
     assert bind["ReadOnly"]
     writable = Mount(container_path="/h", host_path="/srv")
-    host, _ = host_config(mounts=(writable,), sources={writable: Source(path="/srv")}, able=able)
+    host, _ = host_config(
+        mounts=(writable,), sources={writable: MountSource(path="/srv")}, able=able
+    )
     assert host["Binds"] == ["/srv:/h:rw"]
 
 

@@ -27,7 +27,7 @@ from podtui.runtime.docker.identity import (
 from podtui.runtime.docker.inspection import container_status, sandbox_status, start_failure
 from podtui.runtime.docker.payload import (
     Json,
-    Source,
+    MountSource,
     host_dns,
     host_path_source,
     sandbox_payload,
@@ -377,8 +377,8 @@ def test_mounts() -> None:
             mounts=(data, memory, host, colon), termination_message_path="/dev/termination-log"
         ),
         sources={
-            data: Source(path="/e/v/00", must_exist=True),
-            memory: Source(volume="tm"),
+            data: MountSource(path="/e/v/00", must_exist=True),
+            memory: MountSource(volume="tm"),
             host: host_path_source(host),
             colon: host_path_source(colon),
         },

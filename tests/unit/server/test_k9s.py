@@ -23,7 +23,7 @@ from podtui.pki.pki import Pki
 from podtui.pki.tokens import TokenIssuer
 from podtui.server.auth.access import Access
 from podtui.server.auth.reviews import ReviewRoutes
-from podtui.server.auth.service_accounts import ServiceAccountTokens
+from podtui.server.auth.service_accounts import TokenRegistry
 from podtui.server.resources.garbage_collector import GarbageCollector
 from podtui.store import open_store
 
@@ -43,7 +43,7 @@ INFORMED = ("pods", "nodes", "namespaces", "events", "configmaps", "secrets", "s
 async def world(tmp_path: Path) -> AsyncIterator[TlsWorld]:
     clock = SystemClock()
     store = open_store(None, clock=clock)
-    tokens = ServiceAccountTokens(store, TokenIssuer(make_key()), clock)
+    tokens = TokenRegistry(store, TokenIssuer(make_key()), clock)
     pki = Pki(tmp_path / "pki", clock.now())
     await store.put("pods", pod("web"))
     await store.put("nodes", node())

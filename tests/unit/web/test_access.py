@@ -8,7 +8,7 @@ import pytest
 
 from podtui.errors import UsageError
 from podtui.web.access import (
-    Access,
+    WebAccess,
     authority,
     is_our_host,
     is_our_origin,
@@ -19,7 +19,7 @@ from podtui.web.access import (
 
 
 def test_secrets_have_256_bits_and_are_new_each_time() -> None:
-    one, other = Access(), Access()
+    one, other = WebAccess(), WebAccess()
     secrets = {one.token, one.cookie, one.path, other.token, other.cookie, other.path}
     assert len(secrets) == 6
     assert all(len(base64.urlsafe_b64decode(secret + "=")) == 32 for secret in secrets)
@@ -27,7 +27,7 @@ def test_secrets_have_256_bits_and_are_new_each_time() -> None:
 
 
 def test_each_secret_grants_only_its_own_access() -> None:
-    access = Access()
+    access = WebAccess()
     assert access.is_token(access.token)
     assert access.is_cookie(access.cookie)
     assert access.is_path(access.path)

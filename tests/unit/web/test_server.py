@@ -23,7 +23,7 @@ from yarl import URL
 
 from podtui.web import server as server_module
 from podtui.web import session as session_module
-from podtui.web.access import Access, authority
+from podtui.web.access import WebAccess, authority
 from podtui.web.messages import LONGEST_MESSAGE
 from podtui.web.server import COOKIE, STATIC, PageServer, page_files
 from podtui.web.session import WINDOW, Program
@@ -39,7 +39,7 @@ class Served:
     """A server, and a client that does not keep cookies."""
 
     pages: PageServer
-    access: Access
+    access: WebAccess
     visitor: aiohttp.ClientSession
     runner: web.AppRunner
 
@@ -78,7 +78,7 @@ class Served:
 
 @asynccontextmanager
 async def serving(program: Program = ECHO, **options: Any) -> AsyncIterator[Served]:
-    access = Access()
+    access = WebAccess()
     pages = PageServer(access, program, **options)
     runner = web.AppRunner(pages.application(), access_log=None, shutdown_timeout=5.0)
     await runner.setup()

@@ -14,7 +14,7 @@ from textual.timer import Timer
 from podtui.api.pods import container_names
 from podtui.api.v1 import Pod
 from podtui.client.protocol import Client
-from podtui.tui.model.model import Link, Model, pod_key
+from podtui.tui.model.model import LinkState, Model, pod_key
 from podtui.tui.screens.logs.log_commands import LogCommands
 from podtui.tui.screens.logs.log_stream import LogStream
 from podtui.tui.views.labels import pod_label
@@ -79,7 +79,7 @@ class LogsPane(LogCommands):
         self._events = EventLines()
         self._events_at = 0.0
         self._events_turn = -1
-        self._link = Link.STARTING
+        self._link = LinkState.STARTING
         self._settling: Timer | None = None
         self._next: tuple[Pod, ...] | None = None
         self._pumping: Timer | None = None

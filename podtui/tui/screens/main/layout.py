@@ -28,7 +28,7 @@ LEAST_COLUMNS: Final = 20
 """Minimum size of a pane after resizing."""
 
 
-class Shape(Enum):
+class LayoutShape(Enum):
     WIDE = auto()
     MEDIUM = auto()
     NARROW = auto()
@@ -37,13 +37,13 @@ class Shape(Enum):
     SINGLE = auto()
 
 
-def shape_of(width: int, height: int) -> Shape:
+def shape_of(width: int, height: int) -> LayoutShape:
     """Return the shape for a terminal of this size."""
     if width < 60 or height < 15:
-        return Shape.SINGLE
+        return LayoutShape.SINGLE
     if height >= 30 and width >= 120:
-        return Shape.WIDE if width >= 160 else Shape.MEDIUM
-    return Shape.FLAT if width >= 140 else Shape.NARROW
+        return LayoutShape.WIDE if width >= 160 else LayoutShape.MEDIUM
+    return LayoutShape.FLAT if width >= 140 else LayoutShape.NARROW
 
 
 class Split(Struct, frozen=True):
@@ -65,16 +65,16 @@ Tree = Split | str
 LOWER: Final = "lower"
 """Placeholder for the selected one of the panes that share a place."""
 
-_TREES: Final[Mapping[Shape, Tree]] = {
-    Shape.NARROW: Split("narrow", True, "pods", LOWER, 0.48, (7, 0)),
-    Shape.FLAT: Split("flat", False, "pods", LOWER, 0.55),
-    Shape.MEDIUM: Split(
+_TREES: Final[Mapping[LayoutShape, Tree]] = {
+    LayoutShape.NARROW: Split("narrow", True, "pods", LOWER, 0.48, (7, 0)),
+    LayoutShape.FLAT: Split("flat", False, "pods", LOWER, 0.55),
+    LayoutShape.MEDIUM: Split(
         "medium", True, "pods",
         Split("medium-lower", False,
               Split("medium-left", True, "events", "node", 0.54), "logs", 0.5),
         0.42,
     ),
-    Shape.WIDE: Split(
+    LayoutShape.WIDE: Split(
         "wide", False,
         Split("wide-left", True, "pods", "events", 0.58),
         Split("wide-right", True, "logs", "node", 0.62, (0, 12)),
@@ -149,9 +149,9 @@ def dividers(width: int, height: int, view: View) -> list[Divider]:
 def sharing(width: int, height: int, view: View) -> tuple[str, ...]:
     """Return the panes that share one place, to be listed in its title."""
     shape = shape_of(width, height + BAR_ROWS)
-    if shape is Shape.SINGLE or view.zoomed:
+    if shape is LayoutShape.SINGLE or view.zoomed:
         return view.panes
-    if shape in (Shape.NARROW, Shape.FLAT):
+    if shape in (LayoutShape.NARROW, LayoutShape.FLAT):
         return tuple(name for name in view.panes if name != "pods")
     return ()
 
@@ -179,7 +179,7 @@ def with_share(view: View, split: str, share: float) -> View:
 def _tree(width: int, height: int, view: View) -> Tree | None:
     """Return the division without hidden panes; None if the active pane fills the area."""
     shape = shape_of(width, height + BAR_ROWS)
-    if view.zoomed or shape is Shape.SINGLE:
+    if view.zoomed or shape is LayoutShape.SINGLE:
         return None
     return _pruned(_TREES[shape], view)
 
@@ -302,13 +302,13 @@ class Body(Container):
         return self._layout_.view
 
     @property
-    def shape(self) -> Shape:
+    def shape(self) -> LayoutShape:
         return shape_of(self._room.width, self._room.height + BAR_ROWS)
 
     @property
     def shares_place(self) -> bool:
         """True if events, logs and node share one place."""
-        return self.shape in (Shape.NARROW, Shape.FLAT)
+        return self.shape in (LayoutShape.NARROW, LayoutShape.FLAT)
 
     def pane(self, name: str) -> Pane:
         return self._panes[name]

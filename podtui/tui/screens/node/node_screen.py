@@ -28,13 +28,13 @@ from podtui.tui.screens.tab_bar import TabBar, next_tab
 from podtui.tui.views.node.gauges import (
     Gauge,
     PodRequests,
-    Rejection,
+    RejectedPod,
     Shares,
     gauges,
     rejections,
     requests_of,
 )
-from podtui.tui.views.node.nodes import Allocation, allocation_of, node_state
+from podtui.tui.views.node.nodes import NodeAllocation, allocation_of, node_state
 from podtui.tui.views.node.overview import overview_lines
 from podtui.tui.views.node.tables import REJECTED_COLUMNS, SHARE_COLUMNS, rejected_row, share_row
 from podtui.tui.widgets.bars import Bar, Hints
@@ -118,9 +118,9 @@ class NodeScreen(ActingScreen, BackScreen):
         self._changed: set[str] = set()
         """Keys of pods whose rows in the table may be outdated."""
         self._shares = Shares()
-        self._allocation: Allocation | None = None
+        self._allocation: NodeAllocation | None = None
         self._gauges: tuple[Gauge, ...] = ()
-        self._rejections: tuple[Rejection, ...] = ()
+        self._rejections: tuple[RejectedPod, ...] = ()
         self._stale = True
         self._drawn_at = 0.0
         self._images_due = asyncio.Event()

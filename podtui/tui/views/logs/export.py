@@ -14,7 +14,7 @@ from typing import Final
 from msgspec import Struct
 
 from podtui.tui.views.logs.ansi import colours_only, plain_text
-from podtui.tui.views.logs.line_buffer import EVENTS, Block, Snapshot, is_log
+from podtui.tui.views.logs.line_buffer import EVENTS, LineBlock, LineSnapshot, is_log
 from podtui.tui.views.logs.lines import LogLines
 from podtui.tui.views.logs.times import rfc3339
 
@@ -31,7 +31,7 @@ class Export(Struct, frozen=True):
     With several ``names``, the name of its source is written before each line.
     """
 
-    snapshot: Snapshot
+    snapshot: LineSnapshot
     chosen: tuple[array[int], ...] | None = None
     names: tuple[str, ...] = ()
 
@@ -74,7 +74,7 @@ def export_of(lines: LogLines, *, names: Sequence[str] = (), everything: bool = 
     return Export(lines.buffer.snapshot(), selected, tuple(names))
 
 
-def _export(block: Block, index: int, names: Sequence[str]) -> bytes:
+def _export(block: LineBlock, index: int, names: Sequence[str]) -> bytes:
     text, tag = block.line(index), block.tags[index]
     if not is_log(tag):
         return b"--- " + text

@@ -15,7 +15,7 @@ from typing import Final
 from msgspec import Struct
 
 from podtui.errors import UsageError
-from podtui.tui.views.logs.line_buffer import Block
+from podtui.tui.views.logs.line_buffer import LineBlock
 from podtui.tui.widgets.search import case_flags, compile_search, spans_of
 
 MOST_CONTEXT: Final = 999
@@ -37,7 +37,7 @@ class LogFilter(Struct, frozen=True):
     context: int = 0
     marked: bool = False
 
-    def hits(self, block: Block, start: int) -> Iterable[int]:
+    def hits(self, block: LineBlock, start: int) -> Iterable[int]:
         """Return the indexes, from ``start`` on, of the lines that pass, without context lines."""
         if self.pattern is None:
             return range(start, len(block))
@@ -87,7 +87,7 @@ def fuzzy(letters: str) -> re.Pattern[bytes]:
     return re.compile(b"^" + source, case_flags(letters))
 
 
-def matching_lines(block: Block, pattern: re.Pattern[bytes], start: int = 0) -> list[int]:
+def matching_lines(block: LineBlock, pattern: re.Pattern[bytes], start: int = 0) -> list[int]:
     """Return the indexes, from ``start`` on, of a block's lines that match."""
     if start >= len(block):
         return []
@@ -99,7 +99,7 @@ def matching_lines(block: Block, pattern: re.Pattern[bytes], start: int = 0) -> 
     return _matching_run(block, pattern, start)
 
 
-def _matching_run(block: Block, pattern: re.Pattern[bytes], start: int) -> list[int]:
+def _matching_run(block: LineBlock, pattern: re.Pattern[bytes], start: int) -> list[int]:
     """Search all bytes of the block at once, which is much faster than line by line."""
     found: list[int] = []
     ends, data = block.ends, block.data

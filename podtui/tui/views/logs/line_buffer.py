@@ -26,7 +26,7 @@ SEGMENTS: Final = 4
 """Minimum number of segments on a full disk: at most this share of the lines is dropped at once."""
 
 
-class Place(Struct, frozen=True):
+class Location(Struct, frozen=True):
     """The location of a byte string; ``segment`` numbers increase and are never reused."""
 
     segment: int
@@ -45,7 +45,7 @@ class RunStore:
         # A view may disappear without being closed, for example when a test fails.
         weakref.finalize(self, _close, self._files)
 
-    def write(self, data: bytes) -> Place:
+    def write(self, data: bytes) -> Location:
         """Append ``data``. Raises OSError, for example if the disk is full; then ``data`` is not
         stored."""
         if self._newest not in self._files or self._used >= self._segment_bytes:
@@ -59,9 +59,9 @@ class RunStore:
         while done < len(view):
             done += os.pwrite(descriptor, view[done:], offset + done)
         self._used += done
-        return Place(self._newest, offset, done)
+        return Location(self._newest, offset, done)
 
-    def read(self, place: Place) -> bytes:
+    def read(self, place: Location) -> bytes:
         """Return the byte string at ``place``. Raises OSError."""
         data = os.pread(self._files[place.segment], place.size, place.offset)
         if len(data) != place.size:
@@ -117,7 +117,7 @@ PENDING_BYTES: Final = 8 * 1024 * 1024
 """Maximum size of full chunks that wait in memory because they could not be written to disk."""
 
 
-class Block:
+class LineBlock:
     """The lines of one chunk: one byte string with a line feed after each line.
 
     ``ends[i]`` is the offset in ``data`` after line ``i`` and its line feed; ``stamps[i]`` is its
@@ -172,7 +172,7 @@ class Block:
         return b"".join((self.ends.tobytes(), self.stamps.tobytes(), self.tags, self.data))
 
     @classmethod
-    def unpack(cls, packed: bytes, count: int) -> Block:
+    def unpack(cls, packed: bytes, count: int) -> LineBlock:
         ends, stamps = array("I"), array("q")
         ends.frombytes(packed[: 4 * count])
         stamps.frombytes(packed[4 * count : 12 * count])
@@ -191,8 +191,8 @@ class Chunk:
         self.first = first
         self.count = 0
         self.nbytes = 0
-        self.block: Block | None = Block()
-        self.place: Place | None = None
+        self.block: LineBlock | None = LineBlock()
+        self.place: Location | None = None
 
     @property
     def end(self) -> int:
@@ -218,7 +218,7 @@ class LineBuffer:
         self.trouble = ""
         self._store = store or RunStore(min(SEGMENT_BYTES, disk_bytes // SEGMENTS))
         self._pending: list[Chunk] = []
-        self._cache: OrderedDict[int, Block] = OrderedDict()
+        self._cache: OrderedDict[int, LineBlock] = OrderedDict()
         self._cached = 0
 
     @property
@@ -306,7 +306,7 @@ class LineBuffer:
         """Return the index in `chunks` of the chunk that holds a line, or would hold it."""
         return max(0, bisect_right(self.chunks, sequence, key=_first_of) - 1)
 
-    def block(self, chunk: Chunk) -> Block:
+    def block(self, chunk: Chunk) -> LineBlock:
         """Return the lines of a chunk, reading them from disk (about 0.05 ms) if necessary.
 
         If the disk cannot be read, each line is replaced by the error message.
@@ -319,10 +319,10 @@ class LineBuffer:
             return found
         assert chunk.place is not None
         try:
-            found = Block.unpack(self._store.read(chunk.place), chunk.count)
+            found = LineBlock.unpack(self._store.read(chunk.place), chunk.count)
         except OSError as error:
             self.trouble = error.strerror or str(error)
-            found = Block()
+            found = LineBlock()
             message_text = f"(this line cannot be read back: {self.trouble})".encode()
             found.append([message_text] * chunk.count, [0] * chunk.count, bytes(chunk.count))
         self._cache[chunk.first] = found
@@ -331,9 +331,9 @@ class LineBuffer:
             self._cached -= self._cache.popitem(last=False)[1].nbytes
         return found
 
-    def snapshot(self) -> Snapshot:
+    def snapshot(self) -> LineSnapshot:
         """Return a snapshot of the lines that another thread can read."""
-        return Snapshot(self.chunks, self._store.copy())
+        return LineSnapshot(self.chunks, self._store.copy())
 
     def __getitem__(self, sequence: int) -> bytes:
         """Raises IndexError."""
@@ -388,7 +388,7 @@ class LineBuffer:
             self._store.drop_before(oldest.segment + 1)
 
 
-class Snapshot:
+class LineSnapshot:
     """The lines of a buffer at one moment. The caller of `LineBuffer.snapshot` must close it."""
 
     def __init__(self, chunks: Sequence[Chunk], store: RunStore) -> None:
@@ -397,10 +397,10 @@ class Snapshot:
             (c.count, c.place, c.block.pack() if c.block is not None else b"") for c in chunks
         ]
 
-    def blocks(self) -> Iterator[Block]:
+    def blocks(self) -> Iterator[LineBlock]:
         """Yield one block per chunk, oldest first. Raises OSError."""
         for count, place, packed in self._chunks:
-            yield Block.unpack(packed if place is None else self._store.read(place), count)
+            yield LineBlock.unpack(packed if place is None else self._store.read(place), count)
 
     def close(self) -> None:
         self._store.clear()

@@ -31,7 +31,7 @@ class Share(Struct, frozen=True):
     requested: int
 
 
-class Column(Struct, frozen=True):
+class ResourceShares(Struct, frozen=True):
     """The shares of one resource, largest first; ``totals[i]`` is the sum of the first ``i + 1``
     requests, ``limits`` the sum of all limits."""
 
@@ -47,7 +47,7 @@ class Shares:
         self.sorts = 0
         """Number of times that shares were sorted; tests check it instead of the time."""
         self._asks: dict[str, PodRequests] = {}
-        self._columns: dict[str, Column] = {}
+        self._columns: dict[str, ResourceShares] = {}
 
     def keep(self, asks: Iterable[PodRequests]) -> None:
         """Set the current pods, including inactive ones; drop the cache if anything changed."""
@@ -63,19 +63,19 @@ class Shares:
         if not same:
             self._columns.clear()
 
-    def of(self, resource: str) -> Column:
+    def of(self, resource: str) -> ResourceShares:
         """Return the shares of the active pods."""
         found = self._columns.get(resource)
         if found is None:
             found = self._columns[resource] = self._sorted(resource)
         return found
 
-    def _sorted(self, resource: str) -> Column:
+    def _sorted(self, resource: str) -> ResourceShares:
         self.sorts += 1
         active = [ask for ask in self._asks.values() if ask.active]
         shares = [Share(ask.key, ask.label, ask.name, ask.requests[resource]) for ask in active]
         shares.sort(key=lambda share: (-share.requested, share.name))
-        return Column(
+        return ResourceShares(
             tuple(shares),
             tuple(accumulate(share.requested for share in shares)),
             sum(ask.limits.get(resource, 0) for ask in active),
@@ -158,7 +158,7 @@ class Gauge(Struct, frozen=True):
         return in_unit(self.resource, count)
 
 
-class Rejection(Struct, frozen=True):
+class RejectedPod(Struct, frozen=True):
     """A pod that the node rejected.
 
     ``missing`` describes the lacking resources; ``fits`` is True if it would be admitted now.
@@ -220,14 +220,14 @@ def _used(use: Usage | None, resource: str) -> int | None:
     return use.cpu if resource == "cpu" else use.memory
 
 
-def rejections(asks: Iterable[PodRequests], found: Iterable[Gauge]) -> tuple[Rejection, ...]:
+def rejections(asks: Iterable[PodRequests], found: Iterable[Gauge]) -> tuple[RejectedPod, ...]:
     """Return all rejected pods, sorted by name."""
     by_resource = {gauge.resource: gauge for gauge in found}
     result = [_rejection(ask, by_resource) for ask in asks if ask.refused is not None]
     return tuple(sorted(result, key=lambda r: r.name))
 
 
-def _rejection(ask: PodRequests, by_resource: Mapping[str, Gauge]) -> Rejection:
+def _rejection(ask: PodRequests, by_resource: Mapping[str, Gauge]) -> RejectedPod:
     reason, message = ask.refused or ("", "")
     lacking = [name for name, _ in _LACKING.findall(message)]
     lacking += [match[0] for match in _SHORT.findall(message)]
@@ -244,4 +244,6 @@ def _rejection(ask: PodRequests, by_resource: Mapping[str, Gauge]) -> Rejection:
         words.append(
             f"{TITLES[resource]}: asks {gauge.text(need)}, {gauge.text(max(0, free))} free"
         )
-    return Rejection(ask.key, ask.label, reason, "; ".join(words) or message, fits or ask.would_fit)
+    return RejectedPod(
+        ask.key, ask.label, reason, "; ".join(words) or message, fits or ask.would_fit
+    )

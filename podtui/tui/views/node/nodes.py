@@ -62,7 +62,7 @@ def _sums(amounts: Iterable[Mapping[str, str]]) -> dict[str, str]:
     return {name: f"{total}m" if name == "cpu" else str(total) for name, total in sums.items()}
 
 
-class Allocation(Struct, frozen=True):
+class NodeAllocation(Struct, frozen=True):
     """A node, the requests of its pods, and its usage."""
 
     node: Node
@@ -72,22 +72,24 @@ class Allocation(Struct, frozen=True):
 
 def allocation_of(
     model: Model, asks: Mapping[str, PodRequests], pod: Pod | None
-) -> Allocation | None:
+) -> NodeAllocation | None:
     """Return the allocation of the node of ``pod``, else of all nodes; None if there are none."""
     if not model.server.capabilities.several_nodes:
         node = model.node
-        return None if node is None else Allocation(node, tuple(asks.values()), model.node_use)
+        return None if node is None else NodeAllocation(node, tuple(asks.values()), model.node_use)
     home = model.home_of(pod)
     if home is None:
         whole = whole_node(model.nodes)
-        return None if whole is None else Allocation(whole, tuple(asks.values()), whole_use(model))
+        return (
+            None if whole is None else NodeAllocation(whole, tuple(asks.values()), whole_use(model))
+        )
     name = home.metadata.name
     there = tuple(
         ask
         for key, ask in asks.items()
         if key in model.pods and model.pods[key].spec.nodeName == name
     )
-    return Allocation(home, there, model.use_of(home))
+    return NodeAllocation(home, there, model.use_of(home))
 
 
 def whole_use(model: Model) -> Usage | None:

@@ -25,7 +25,7 @@ _RESOURCES: Final = {
 
 
 @dataclass(frozen=True, slots=True)
-class UsageHistory:
+class PastUsage:
     """Past usage at ``times`` (Unix seconds), by resource in millicores, bytes or pods; None where
     it was not measured."""
 
@@ -33,9 +33,9 @@ class UsageHistory:
     values: tuple[tuple[str, tuple[float | None, ...]], ...] = ()
 
 
-def recorded_usage(insight: NodeInsight) -> UsageHistory:
+def recorded_usage(insight: NodeInsight) -> PastUsage:
     """Return the history recorded by the agent, which also measures while no screen is open."""
-    return UsageHistory(
+    return PastUsage(
         insight.times,
         (
             ("cpu", insight.cpu),
@@ -46,13 +46,13 @@ def recorded_usage(insight: NodeInsight) -> UsageHistory:
     )
 
 
-def observed_usage(samples: Sequence[Sample], now: float, span: str) -> UsageHistory:
+def observed_usage(samples: Sequence[Sample], now: float, span: str) -> PastUsage:
     """Return the last ``span`` of the samples that this screen recorded itself.
 
     Used if the server keeps no history.
     """
     kept = [sample for sample in samples if sample.at > now - SPANS[span]]
-    return UsageHistory(
+    return PastUsage(
         tuple(sample.at for sample in kept),
         (
             ("cpu", tuple(sample.cpu for sample in kept)),
@@ -63,7 +63,7 @@ def observed_usage(samples: Sequence[Sample], now: float, span: str) -> UsageHis
 
 def history_lines(
     gauges: Sequence[Gauge],
-    past: UsageHistory,
+    past: PastUsage,
     now: float,
     span: str,
     width: int,

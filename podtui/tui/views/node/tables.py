@@ -12,13 +12,13 @@ from podtui.api.times import epoch
 from podtui.api.v1 import Pod
 from podtui.tui.model.model import pod_key
 from podtui.tui.model.usage import Usage
-from podtui.tui.views.node.gauges import PodRequests, Rejection
+from podtui.tui.views.node.gauges import PodRequests, RejectedPod
 from podtui.tui.widgets.cells import (
     Cell,
     Column,
-    Field,
-    Kind,
+    ColumnValue,
     Row,
+    ValueKind,
     content_of,
     text_field,
 )
@@ -41,46 +41,46 @@ class _Share(Struct, frozen=True):
         return 100 * largest // max(1, self.allocatable.get(resource, 0))
 
 
-def _amount(text: Callable[[int], str], count: int) -> Field:
-    return Field(Cell(text(count)) if count else _NONE, count, float(count))
+def _amount(text: Callable[[int], str], count: int) -> ColumnValue:
+    return ColumnValue(Cell(text(count)) if count else _NONE, count, float(count))
 
 
-def _percentage(percents: int) -> Field:
+def _percentage(percents: int) -> ColumnValue:
     if percents < 70:
         cell = Cell(f"{percents}%") if percents else _NONE
     else:
         cell = Cell(f"▲{percents}%", "warning") if percents < 90 else Cell(f"✖{percents}%", "error")
-    return Field(cell, percents, float(percents))
+    return ColumnValue(cell, percents, float(percents))
 
 
-def _name(label: str) -> Field:
-    return Field(Cell(label, "name"), natural_key(label), label)
+def _name(label: str) -> ColumnValue:
+    return ColumnValue(Cell(label, "name"), natural_key(label), label)
 
 
-def _since(moment: float | None) -> Field:
-    return Field(_NONE if moment is None else Cell(since=moment), -(moment or 0.0), moment)
+def _since(moment: float | None) -> ColumnValue:
+    return ColumnValue(_NONE if moment is None else Cell(since=moment), -(moment or 0.0), moment)
 
 
 SHARE_COLUMNS: Final = (
     Column("name", "NAME", 100, minimum=12, maximum=64, flexible=True, filling=True,
            of=lambda one: _name(one.ask.label)),
-    Column("cpu-requested", "CPU REQ", 90, align="right", descending=True, kind=Kind.CPU,
+    Column("cpu-requested", "CPU REQ", 90, align="right", descending=True, kind=ValueKind.CPU,
            of=lambda one: _amount(millicores, one.ask.requests["cpu"])),
-    Column("cpu-limit", "CPU LIM", 60, align="right", descending=True, kind=Kind.CPU,
+    Column("cpu-limit", "CPU LIM", 60, align="right", descending=True, kind=ValueKind.CPU,
            of=lambda one: _amount(millicores, one.ask.limits["cpu"])),
-    Column("cpu-used", "CPU USED", 85, align="right", descending=True, kind=Kind.CPU,
+    Column("cpu-used", "CPU USED", 85, align="right", descending=True, kind=ValueKind.CPU,
            of=lambda one: _amount(millicores, one.usage["cpu"])),
-    Column("cpu-share", "%CPU", 70, align="right", descending=True, kind=Kind.PERCENT,
+    Column("cpu-share", "%CPU", 70, align="right", descending=True, kind=ValueKind.PERCENT,
            of=lambda one: _percentage(one.percent("cpu"))),
-    Column("memory-requested", "MEM REQ", 89, align="right", descending=True, kind=Kind.BYTES,
+    Column("memory-requested", "MEM REQ", 89, align="right", descending=True, kind=ValueKind.BYTES,
            of=lambda one: _amount(size, one.ask.requests["memory"])),
-    Column("memory-limit", "MEM LIM", 59, align="right", descending=True, kind=Kind.BYTES,
+    Column("memory-limit", "MEM LIM", 59, align="right", descending=True, kind=ValueKind.BYTES,
            of=lambda one: _amount(size, one.ask.limits["memory"])),
-    Column("memory-used", "MEM USED", 84, align="right", descending=True, kind=Kind.BYTES,
+    Column("memory-used", "MEM USED", 84, align="right", descending=True, kind=ValueKind.BYTES,
            of=lambda one: _amount(size, one.usage["memory"])),
-    Column("memory-share", "%MEM", 69, align="right", descending=True, kind=Kind.PERCENT,
+    Column("memory-share", "%MEM", 69, align="right", descending=True, kind=ValueKind.PERCENT,
            of=lambda one: _percentage(one.percent("memory"))),
-    Column("storage", "STORAGE", 50, align="right", descending=True, kind=Kind.BYTES,
+    Column("storage", "STORAGE", 50, align="right", descending=True, kind=ValueKind.BYTES,
            of=lambda one: _amount(size, one.ask.requests["ephemeral-storage"])),
 )  # fmt: skip
 
@@ -100,34 +100,35 @@ def _names(image: NodeImage) -> list[str]:
     return [clean(name) for name in image.names] or [clean(image.id)]
 
 
-def _first_name(image: NodeImage) -> Field:
+def _first_name(image: NodeImage) -> ColumnValue:
     first, *others = _names(image)
     text = first + (f" +{len(others)}" if others else "")
-    return Field(Cell(text, "name"), natural_key(first), first)
+    return ColumnValue(Cell(text, "name"), natural_key(first), first)
 
 
-def _user_count(image: NodeImage) -> Field:
+def _user_count(image: NodeImage) -> ColumnValue:
     count = len(image.usedBy)
-    return Field(Cell(str(count)) if count else _NONE, count, float(count))
+    return ColumnValue(Cell(str(count)) if count else _NONE, count, float(count))
 
 
-def _users(image: NodeImage) -> Field:
+def _users(image: NodeImage) -> ColumnValue:
     """Return the users, shown without the namespace ``default``."""
     users = [clean(user) for user in image.usedBy]
     text = " ".join(users)
     shown = " ".join(user.removeprefix("default/") for user in users)
-    return Field(Cell(shown, "soft") if users else _NONE, natural_key(text), text)
+    return ColumnValue(Cell(shown, "soft") if users else _NONE, natural_key(text), text)
 
 
 IMAGE_COLUMNS: Final = (
     Column("image", "IMAGE", 100, minimum=16, maximum=96, flexible=True, filling=True,
            of=_first_name),
-    Column("size", "SIZE", 90, align="right", descending=True, kind=Kind.BYTES,
-           of=lambda image: Field(Cell(size(image.sizeBytes)), image.sizeBytes,
-                                  float(image.sizeBytes))),
-    Column("age", "AGE", 80, align="right", kind=Kind.AGE,
+    Column("size", "SIZE", 90, align="right", descending=True, kind=ValueKind.BYTES,
+           of=lambda image: ColumnValue(
+               Cell(size(image.sizeBytes)), image.sizeBytes, float(image.sizeBytes))),
+    Column("age", "AGE", 80, align="right", kind=ValueKind.AGE,
            of=lambda image: _since(epoch(image.created))),
-    Column("pods", "PODS", 70, align="right", descending=True, kind=Kind.COUNT, of=_user_count),
+    Column("pods", "PODS", 70, align="right", descending=True, kind=ValueKind.COUNT,
+           of=_user_count),
     Column("users", "USED BY", 60, minimum=9, maximum=48, flexible=True, of=_users),
     Column("when-unused", "WHEN UNUSED", 50, maximum=16,
            of=lambda image: (text_field("collected", "warning") if image.collectable
@@ -148,16 +149,16 @@ class _Rejected(Struct, frozen=True):
     """The object of `REJECTED_COLUMNS`."""
 
     pod: Pod
-    rejection: Rejection
+    rejection: RejectedPod
 
 
-def _verdict(one: _Rejected) -> Field:
+def _verdict(one: _Rejected) -> ColumnValue:
     fits = one.rejection.fits
     cell = Cell("✔ fits", "good") if fits else Cell("✖ no room", "error")
-    return Field(cell, fits, cell.text)
+    return ColumnValue(cell, fits, cell.text)
 
 
-def _started(one: _Rejected) -> Field:
+def _started(one: _Rejected) -> ColumnValue:
     return _since(epoch(one.pod.status.startTime) or epoch(one.pod.metadata.creationTimestamp))
 
 
@@ -167,13 +168,13 @@ REJECTED_COLUMNS: Final = (
     Column("now", "NOW", 95, maximum=10, of=_verdict),
     Column("reason", "REASON", 80, minimum=10, maximum=32, flexible=True,
            of=lambda one: text_field(one.rejection.reason, "error")),
-    Column("age", "AGE", 60, align="right", kind=Kind.AGE, of=_started),
+    Column("age", "AGE", 60, align="right", kind=ValueKind.AGE, of=_started),
     Column("missing", "MISSING", 90, minimum=20, maximum=200, flexible=True, filling=True,
            of=lambda one: text_field(one.rejection.missing, "soft")),
 )  # fmt: skip
 
 
-def rejected_row(pod: Pod, rejection: Rejection) -> Row:
+def rejected_row(pod: Pod, rejection: RejectedPod) -> Row:
     """Return the row of a rejected pod."""
     return Row(
         rejection.key,

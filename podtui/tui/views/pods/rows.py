@@ -20,10 +20,10 @@ from podtui.tui.views.pod_status import GLYPHS, Family, PodStatusLine, pod_statu
 from podtui.tui.widgets.cells import (
     Cell,
     Column,
-    Field,
-    Kind,
+    ColumnValue,
     Row,
     Span,
+    ValueKind,
     Visibility,
     content_of,
     in_columns,
@@ -47,7 +47,7 @@ _MANIFEST_WORDS: Final = {
 }
 
 
-_NOT_MEASURED: Final = Field(_BLANK, _NEVER, None)
+_NOT_MEASURED: Final = ColumnValue(_BLANK, _NEVER, None)
 
 
 class RequestsAndLimits(Struct, frozen=True):
@@ -84,52 +84,52 @@ class _PodSubject(_Measured, frozen=True):
     name: str
 
 
-def _muted(text: str) -> Field:
-    return Field(Cell(text, "muted") if text else _BLANK, text, text)
+def _muted(text: str) -> ColumnValue:
+    return ColumnValue(Cell(text, "muted") if text else _BLANK, text, text)
 
 
-def _ready(subject: _PodSubject) -> Field:
+def _ready(subject: _PodSubject) -> ColumnValue:
     line = subject.line
     whole = line.ready == line.wanted or line.family is Family.COMPLETED
     share = line.ready / max(1, line.wanted)
     tone = "" if whole else line.family.value
-    return Field(Cell(f"{line.ready}/{line.wanted}", tone), share, share)
+    return ColumnValue(Cell(f"{line.ready}/{line.wanted}", tone), share, share)
 
 
-def _status(subject: _PodSubject) -> Field:
+def _status(subject: _PodSubject) -> ColumnValue:
     family, word = subject.line.family, clean(subject.line.word)
-    return Field(Cell(f"{GLYPHS[family]} {word}", family.value), word, word)
+    return ColumnValue(Cell(f"{GLYPHS[family]} {word}", family.value), word, word)
 
 
-def _restarts(subject: _PodSubject) -> Field:
+def _restarts(subject: _PodSubject) -> ColumnValue:
     count, last = subject.line.restarts, subject.line.last_restart
     cell = Cell(str(count), "warning", last) if count else Cell("0", "muted")
-    return Field(cell, count, float(count))
+    return ColumnValue(cell, count, float(count))
 
 
-def _age(subject: _PodSubject) -> Field:
+def _age(subject: _PodSubject) -> ColumnValue:
     pod = subject.pod
     created = epoch(pod.metadata.creationTimestamp) or epoch(pod.status.startTime)
     cell = Cell("", "muted", created) if created is not None else _BLANK
-    return Field(cell, -(created or 0.0), created)
+    return ColumnValue(cell, -(created or 0.0), created)
 
 
 def _address(pod: Pod) -> str:
     return clean(pod.status.podIP or (pod.status.podIPs[0].ip if pod.status.podIPs else ""))
 
 
-def _ip(subject: _PodSubject) -> Field:
+def _ip(subject: _PodSubject) -> ColumnValue:
     address = _address(subject.pod)
-    return Field(Cell(address or "-", "muted"), address_key(address), address)
+    return ColumnValue(Cell(address or "-", "muted"), address_key(address), address)
 
 
-def _image(subject: _PodSubject) -> Field:
+def _image(subject: _PodSubject) -> ColumnValue:
     images = [clean(container.image) for container in subject.pod.spec.containers]
     image = images[0] + (f" +{len(images) - 1}" if len(images) > 1 else "") if images else ""
-    return Field(Cell(image or "-", "muted"), image, " ".join(images))
+    return ColumnValue(Cell(image or "-", "muted"), image, " ".join(images))
 
 
-def _labels(subject: _PodSubject) -> Field:
+def _labels(subject: _PodSubject) -> ColumnValue:
     labels = subject.pod.metadata.labels
     return _muted(clean(",".join(f"{key}={value}" for key, value in sorted(labels.items()))))
 
@@ -145,18 +145,18 @@ def _ports(pod: Pod) -> str:
     return ",".join(found)
 
 
-def _amount(used: int | None, limit: int, shown: Any) -> Field:
+def _amount(used: int | None, limit: int, shown: Any) -> ColumnValue:
     if used is None:
         return _NOT_MEASURED
     glyph, tone = _level(100 * used / limit) if limit else ("", "")
-    return Field(Cell(glyph + shown(used), tone), float(used), float(used))
+    return ColumnValue(Cell(glyph + shown(used), tone), float(used), float(used))
 
 
-def _percentage(used: int | None, whole: int) -> Field:
+def _percentage(used: int | None, whole: int) -> ColumnValue:
     if used is None or whole <= 0:
         return _NOT_MEASURED
     percent = 100 * used / whole
-    return Field(_percent_cell(round(percent), *_level(percent)), percent, percent)
+    return ColumnValue(_percent_cell(round(percent), *_level(percent)), percent, percent)
 
 
 @lru_cache(maxsize=1024)
@@ -176,25 +176,25 @@ POD_COLUMNS: Final = (
     Column("namespace", "NAMESPACE", 60, maximum=32, shown=Visibility.WIDE,
            of=lambda one: _muted(clean(one.pod.metadata.namespace))),
     Column("name", "NAME", 100, minimum=14, maximum=64, flexible=True,
-           of=lambda one: Field(Cell(one.name, "name"), natural_key(one.name), one.name)),
-    Column("ready", "READY", 90, kind=Kind.SHARE, of=_ready),
+           of=lambda one: ColumnValue(Cell(one.name, "name"), natural_key(one.name), one.name)),
+    Column("ready", "READY", 90, kind=ValueKind.SHARE, of=_ready),
     Column("status", "STATUS", 95, minimum=13, maximum=32, flexible=True, usual_width=19,
            of=_status),
-    Column("restarts", "RESTARTS", 70, maximum=18, descending=True, kind=Kind.COUNT,
+    Column("restarts", "RESTARTS", 70, maximum=18, descending=True, kind=ValueKind.COUNT,
            usual_width=12, of=_restarts),
-    Column("cpu", "CPU", 50, align="right", descending=True, kind=Kind.CPU, usual_width=5,
+    Column("cpu", "CPU", 50, align="right", descending=True, kind=ValueKind.CPU, usual_width=5,
            measured=True, of=lambda one: _amount(one.cpu, one.ask.cpu_limit, millicores)),
-    Column("cpu-requests", "%CPU/R", 44, align="right", descending=True, kind=Kind.PERCENT,
+    Column("cpu-requests", "%CPU/R", 44, align="right", descending=True, kind=ValueKind.PERCENT,
            shown=Visibility.WIDE, measured=True, of=lambda one: _percentage(one.cpu, one.ask.cpu)),
-    Column("cpu-limits", "%CPU/L", 46, align="right", descending=True, kind=Kind.PERCENT,
+    Column("cpu-limits", "%CPU/L", 46, align="right", descending=True, kind=ValueKind.PERCENT,
            shown=Visibility.WIDE, measured=True,
            of=lambda one: _percentage(one.cpu, one.ask.cpu_limit)),
-    Column("memory", "MEM", 55, align="right", descending=True, kind=Kind.BYTES, usual_width=5,
+    Column("memory", "MEM", 55, align="right", descending=True, kind=ValueKind.BYTES, usual_width=5,
            measured=True, of=lambda one: _amount(one.memory, one.ask.memory_limit, mebibytes)),
-    Column("memory-requests", "%MEM/R", 45, align="right", descending=True, kind=Kind.PERCENT,
+    Column("memory-requests", "%MEM/R", 45, align="right", descending=True, kind=ValueKind.PERCENT,
            shown=Visibility.WIDE, measured=True,
            of=lambda one: _percentage(one.memory, one.ask.memory)),
-    Column("memory-limits", "%MEM/L", 48, align="right", descending=True, kind=Kind.PERCENT,
+    Column("memory-limits", "%MEM/L", 48, align="right", descending=True, kind=ValueKind.PERCENT,
            shown=Visibility.WIDE, measured=True,
            of=lambda one: _percentage(one.memory, one.ask.memory_limit)),
     Column("ip", "IP", 30, maximum=39, usual_width=12, of=_ip),
@@ -210,7 +210,7 @@ POD_COLUMNS: Final = (
            of=lambda one: _muted("file" if is_mirror(one.pod) else "api")),
     Column("labels", "LABELS", 15, minimum=12, maximum=64, flexible=True,
            shown=Visibility.ON_REQUEST, of=_labels),
-    Column("age", "AGE", 80, align="right", kind=Kind.AGE, usual_width=5, of=_age),
+    Column("age", "AGE", 80, align="right", kind=ValueKind.AGE, usual_width=5, of=_age),
 )  # fmt: skip
 _MEASURED_COLUMNS: Final = tuple(
     (place, column.of) for place, column in enumerate(POD_COLUMNS) if column.measured
@@ -285,10 +285,10 @@ def manifest_row(manifest: Manifest, waits_for: str = "", *, on_top: bool = True
     place, message = place_of(manifest), waits_for or manifest_message(manifest)
     ignored = state is ManifestState.IGNORED
     fields = {column.key: _empty_field(column) for column in POD_COLUMNS} | {
-        "name": Field(Cell(place, "muted" if tone == "muted" else "name"), natural_key(place),
+        "name": ColumnValue(Cell(place, "muted" if tone == "muted" else "name"), natural_key(place),
                       place),
-        "ready": Field(_BLANK, _NEVER, None),
-        "status": Field(Cell(word, tone), word, word[2:]),
+        "ready": ColumnValue(_BLANK, _NEVER, None),
+        "status": ColumnValue(Cell(word, tone), word, word[2:]),
     }  # fmt: skip
     return Row(
         MANIFEST_KEY + manifest.metadata.name,
@@ -301,12 +301,12 @@ def manifest_row(manifest: Manifest, waits_for: str = "", *, on_top: bool = True
     )
 
 
-def _empty_field(column: Column) -> Field:
+def _empty_field(column: Column) -> ColumnValue:
     """Return an empty field that sorts below all others of its column."""
     blank = Cell("", "muted")
     if column.key == "ip":
-        return Field(blank, address_key(""), None)
-    return Field(blank, "" if column.kind is Kind.TEXT else _NEVER, None)
+        return ColumnValue(blank, address_key(""), None)
+    return ColumnValue(blank, "" if column.kind is ValueKind.TEXT else _NEVER, None)
 
 
 FAMILIES: Final = {family.value: family for family in Family}

@@ -135,7 +135,7 @@ def _axis(ticks: tuple[tuple[int, str], ...], room: int, indent: int) -> Line:
 
 
 def _row(
-    bar: Bar, until: float, ticks: tuple[tuple[int, str], ...], name: int, room: int, *,
+    bar: StepBar, until: float, ticks: tuple[tuple[int, str], ...], name: int, room: int, *,
     compared: bool,
 ) -> Line:  # fmt: skip
     glyph, tone = _state(bar)
@@ -164,7 +164,7 @@ def _row(
     return tuple(spans)
 
 
-def _place(bar: Bar, until: float, room: int) -> tuple[int, int]:
+def _place(bar: StepBar, until: float, room: int) -> tuple[int, int]:
     """Return the first cell and the number of cells, at least one."""
     if until <= 0:
         return 0, 1
@@ -173,7 +173,7 @@ def _place(bar: Bar, until: float, room: int) -> tuple[int, int]:
     return left, max(1, right - left)
 
 
-def _state(bar: Bar) -> tuple[str, str]:
+def _state(bar: StepBar) -> tuple[str, str]:
     if bar.failed:
         return "✖", "error"
     if bar.open:
@@ -247,7 +247,7 @@ _Key = tuple[StepKind, str]
 
 
 @dataclass(frozen=True, slots=True)
-class Bar:
+class StepBar:
     """One step; ``began`` and ``ended`` are seconds since the beginning of the start.
 
     ``critical`` means that the pod would have been ready earlier without it. ``change`` is the
@@ -288,8 +288,8 @@ class Waterfall:
     began: float
     until: float
     ready: bool
-    bars: tuple[Bar, ...]
-    later: tuple[Bar, ...] = ()
+    bars: tuple[StepBar, ...]
+    later: tuple[StepBar, ...] = ()
     before: float | None = None
     gone: tuple[tuple[str, float], ...] = ()
     cause: str = ""
@@ -299,7 +299,7 @@ class Waterfall:
     """The current time in Unix seconds."""
 
     @property
-    def critical(self) -> tuple[Bar, ...]:
+    def critical(self) -> tuple[StepBar, ...]:
         """The critical steps, the longest first."""
         found = [bar for bar in self.bars if bar.critical]
         return tuple(sorted(found, key=lambda bar: -bar.seconds))
@@ -327,9 +327,9 @@ def waterfall(start: PodStart, before: PodStart | None, now: float) -> Waterfall
     return found if before is None else _compared(found, waterfall(before, None, now))
 
 
-def _bars(start: PodStart, began: float, now: float) -> tuple[Bar, ...]:
+def _bars(start: PodStart, began: float, now: float) -> tuple[StepBar, ...]:
     counts: dict[_Key, int] = {}
-    found: list[Bar] = []
+    found: list[StepBar] = []
     for step in start.steps:
         key = (step.kind, step.subject)
         counts[key] = counts.get(key, 0) + 1
@@ -338,7 +338,7 @@ def _bars(start: PodStart, began: float, now: float) -> tuple[Bar, ...]:
         is_open = end is None
         upto = max(at, (now if end is None else end) - began)
         found.append(
-            Bar(
+            StepBar(
                 label_of(step, counts[key]),
                 key,
                 at,
@@ -353,8 +353,8 @@ def _bars(start: PodStart, began: float, now: float) -> tuple[Bar, ...]:
 
 
 def _with_wait(
-    bars: tuple[Bar, ...], start: PodStart, before: PodStart | None, now: float
-) -> tuple[Bar, ...]:
+    bars: tuple[StepBar, ...], start: PodStart, before: PodStart | None, now: float
+) -> tuple[StepBar, ...]:
     """Add a bar for the time from admission to the next step if that is long: a pod that replaces
     another waits for its end.
     """
@@ -369,7 +369,7 @@ def _with_wait(
     over = None if before is None else epoch(before.over)
     replaces = over is not None and abs(over - (epoch(start.began) or 0.0)) < 1
     note = "for the previous pod to terminate" if replaces else ""
-    wait = Bar("wait", (StepKind.ADMIT, "wait"), admitted.ended, ended, open=is_open, note=note)
+    wait = StepBar("wait", (StepKind.ADMIT, "wait"), admitted.ended, ended, open=is_open, note=note)
     place = bars.index(admitted) + 1
     return (*bars[:place], wait, *bars[place:])
 
@@ -385,7 +385,7 @@ def with_pull(found: Waterfall, image: str, amount: str) -> Waterfall:
     return replace(found, bars=bars)
 
 
-def _is_notable(bar: Bar) -> bool:
+def _is_notable(bar: StepBar) -> bool:
     """Return whether a step after readiness is more than a repeated start of the container."""
     return bar.failed or bar.key[0] in (StepKind.RUN, StepKind.PULL)
 
@@ -399,7 +399,7 @@ def label_of(step: Step, number: int = 1) -> str:
     return f"{_WORDS[step.kind]} {subject}".strip() + again
 
 
-def _last_end(bars: Sequence[Bar], start: PodStart, began: float, now: float) -> float:
+def _last_end(bars: Sequence[StepBar], start: PodStart, began: float, now: float) -> float:
     over = epoch(start.over)
     ends = [bar.ended for bar in bars]
     if over is not None:
@@ -409,7 +409,7 @@ def _last_end(bars: Sequence[Bar], start: PodStart, began: float, now: float) ->
     return max(ends, default=0.0)
 
 
-def with_critical_path(bars: Sequence[Bar], until: float) -> tuple[tuple[Bar, ...], float]:
+def with_critical_path(bars: Sequence[StepBar], until: float) -> tuple[tuple[StepBar, ...], float]:
     """Mark the steps that determined ``until``: from there backwards, always the step that ended
     last before the next one began. Also return the seconds on this path without any step.
     """
@@ -435,7 +435,7 @@ def with_critical_path(bars: Sequence[Bar], until: float) -> tuple[tuple[Bar, ..
     return found, waited if waited > SLACK else 0.0
 
 
-def totals(bars: Iterable[Bar]) -> dict[_Key, float]:
+def totals(bars: Iterable[StepBar]) -> dict[_Key, float]:
     """Return seconds by step, with repetitions added up and without long-running containers."""
     found: dict[_Key, float] = {}
     for bar in bars:

@@ -24,11 +24,11 @@ from podtui.tui.views.tree.tree import (
 from podtui.tui.widgets.cells import (
     Cell,
     Column,
-    Field,
-    Kind,
+    ColumnValue,
     Row,
     Span,
     Value,
+    ValueKind,
     content_of,
 )
 from podtui.tui.widgets.filters import ALL, Filter
@@ -64,11 +64,11 @@ class _Entry(Struct, frozen=True):
     item: Item
     folded: bool
 
-    def field(self, cell: Cell, value: Value) -> Field:
-        return Field(cell, self.item.order, value)
+    def field(self, cell: Cell, value: Value) -> ColumnValue:
+        return ColumnValue(cell, self.item.order, value)
 
 
-def _name(one: _Entry) -> Field:
+def _name(one: _Entry) -> ColumnValue:
     item = one.item
     sign = (FOLDED if one.folded else OPEN) if item.parent_of_others else " "
     label = f"{' ' * (INDENT * item.depth)}{sign} {item.label}"
@@ -79,13 +79,13 @@ def _status_word(item: Item) -> str:
     return item.state.partition(" ")[2]
 
 
-def _status(one: _Entry) -> Field:
+def _status(one: _Entry) -> ColumnValue:
     item = one.item
     cell = Cell(item.state, item.state_tone) if item.state else _NOTHING
     return one.field(cell, _status_word(item))
 
 
-def _restarts(one: _Entry) -> Field:
+def _restarts(one: _Entry) -> ColumnValue:
     count = one.item.restarts
     if count is None:
         return one.field(_NOTHING, None)
@@ -96,7 +96,7 @@ def _detail_tone(item: Item) -> str:
     return "soft" if item.parent_of_others else "muted"
 
 
-def _since(one: _Entry) -> Field:
+def _since(one: _Entry) -> ColumnValue:
     since = one.item.since
     return one.field(Cell("", "muted", since) if since is not None else _NOTHING, since)
 
@@ -105,11 +105,11 @@ TREE_COLUMNS: Final = (
     Column("name", "NAME", 100, minimum=24, maximum=72, flexible=True, of=_name),
     Column("status", "STATUS", 95, minimum=18, maximum=28, flexible=True, usual_width=12,
            of=_status),
-    Column("restarts", "RESTARTS", 70, align="right", kind=Kind.COUNT, of=_restarts),
+    Column("restarts", "RESTARTS", 70, align="right", kind=ValueKind.COUNT, of=_restarts),
     Column("detail", "WHAT", 80, minimum=12, maximum=400, flexible=True, filling=True,
            of=lambda one: one.field(Cell(one.item.detail, _detail_tone(one.item)),
                                     one.item.detail)),
-    Column("age", "AGE", 60, align="right", kind=Kind.AGE, usual_width=5, of=_since),
+    Column("age", "AGE", 60, align="right", kind=ValueKind.AGE, usual_width=5, of=_since),
 )  # fmt: skip
 
 

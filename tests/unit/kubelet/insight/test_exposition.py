@@ -21,7 +21,7 @@ from podtui.kubelet.prober.state import ProbeTotal
 from podtui.runtime.protocol import (
     ContainerState,
     ContainerStats,
-    InterfaceStats,
+    NetworkInterfaceUsage,
     Resources,
     SandboxState,
     SandboxStats,
@@ -62,7 +62,7 @@ NETWORK = SandboxStats(
     id="s1",
     pod_uid="u1",
     timestamp=AT,
-    interfaces=(InterfaceStats(name="eth0", received=10, sent=20),),
+    interfaces=(NetworkInterfaceUsage(name="eth0", received=10, sent=20),),
 )
 MEASURED = MetricSamples(
     stats=[STATS, ContainerStats(id="x", name="x", pod_uid="gone", timestamp=AT, cpu=1, memory=1)],

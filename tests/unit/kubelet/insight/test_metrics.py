@@ -12,7 +12,12 @@ from podtui.kubelet.base.types import ObservedContainer, ObservedPod
 from podtui.kubelet.insight.metrics import SLICE, Metrics
 from podtui.kubelet.pleg.pod_cache import PodCache
 from podtui.runtime.memory import MemoryRuntime
-from podtui.runtime.protocol import ContainerState, ContainerStats, InterfaceStats, SandboxStats
+from podtui.runtime.protocol import (
+    ContainerState,
+    ContainerStats,
+    NetworkInterfaceUsage,
+    SandboxStats,
+)
 
 PODS = 1000
 
@@ -22,7 +27,7 @@ class Busy(MemoryRuntime):
 
     def prepare(self) -> None:
         now = datetime.now(UTC)
-        card = (InterfaceStats(name="eth0", received=5, sent=6),)
+        card = (NetworkInterfaceUsage(name="eth0", received=5, sent=6),)
         uids = [f"uid-{number}" for number in range(PODS)]
         self.containers = tuple(
             ContainerStats(

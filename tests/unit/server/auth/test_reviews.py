@@ -19,7 +19,7 @@ from podtui.pki.pki import Pki
 from podtui.pki.tokens import ISSUER, TokenIssuer
 from podtui.server.auth.access import Access
 from podtui.server.auth.reviews import ReviewRoutes
-from podtui.server.auth.service_accounts import ServiceAccountTokens
+from podtui.server.auth.service_accounts import TokenRegistry
 from podtui.store import open_store
 
 AUTHORIZATION = "/apis/authorization.k8s.io/v1"
@@ -32,7 +32,7 @@ ROBOT = ServiceAccount(metadata=ObjectMeta(name="robot", namespace="default"))
 async def world(tmp_path: Path) -> AsyncIterator[TlsWorld]:
     clock = SystemClock()
     store = open_store(None, clock=clock)
-    tokens = ServiceAccountTokens(store, TokenIssuer(make_key()), clock)
+    tokens = TokenRegistry(store, TokenIssuer(make_key()), clock)
     pki = Pki(tmp_path / "pki", clock.now())
     async with tls_world(
         tmp_path,

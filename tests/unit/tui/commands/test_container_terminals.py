@@ -21,7 +21,7 @@ from podtui.api.v1 import Container, ContainerPort, Pod
 from podtui.client.protocol import Output
 from podtui.errors import AgentUnavailable, UsageError
 from podtui.tui.commands.copy_files import Transfer, parse_transfer, transfer_problem
-from podtui.tui.commands.port_forward import Ports, declared_ports, parse_ports, ports_problem
+from podtui.tui.commands.port_forward import PortPair, declared_ports, parse_ports, ports_problem
 from podtui.tui.commands.raw_terminal import DETACH, DetachKeys, SessionResult, run_session
 from podtui.tui.commands.restart import restartable_names
 from podtui.tui.commands.shell import running_names
@@ -168,16 +168,16 @@ WEB = with_ports(
 @pytest.mark.parametrize(
     ("text", "ports"),
     [
-        ("8080", Ports(8080, 8080)),
-        ("http", Ports(8080, 8080)),
-        ("9000:8080", Ports(9000, 8080)),
-        ("9000:http", Ports(9000, 8080)),
-        (":80", Ports(0, 80)),
-        (" 1:2 ", Ports(1, 2)),
-        pytest.param("0" * 5000 + "1:080", Ports(1, 80), id="many noughts"),
+        ("8080", PortPair(8080, 8080)),
+        ("http", PortPair(8080, 8080)),
+        ("9000:8080", PortPair(9000, 8080)),
+        ("9000:http", PortPair(9000, 8080)),
+        (":80", PortPair(0, 80)),
+        (" 1:2 ", PortPair(1, 2)),
+        pytest.param("0" * 5000 + "1:080", PortPair(1, 80), id="many noughts"),
     ],
 )
-def test_ports_have_kubectls_syntax(text: str, ports: Ports) -> None:
+def test_ports_have_kubectls_syntax(text: str, ports: PortPair) -> None:
     assert parse_ports(text, WEB) == ports
     assert ports_problem(text, WEB) == ""
 

@@ -32,7 +32,7 @@ from podtui.tui.commands.custom_commands import (
     references,
 )
 from podtui.tui.commands.key_registry import Scope
-from podtui.tui.commands.process import Outcome, run_program
+from podtui.tui.commands.process import ProcessResult, run_program
 from podtui.tui.commands.terminal import ProgramFailed
 from podtui.tui.model.model import pod_key
 from podtui.tui.preferences.preferences import preferences_of
@@ -275,14 +275,14 @@ def test_a_container_that_has_not_started_is_not_offered() -> None:
 # --- how it is run
 
 
-async def run(*words: str, seconds: float = 30.0, **values: str) -> tuple[Outcome, bytes]:
+async def run(*words: str, seconds: float = 30.0, **values: str) -> tuple[ProcessResult, bytes]:
     printed = bytearray()
     outcome = await run_program(words, values, printed.extend, seconds=seconds)
     return outcome, bytes(printed)
 
 
 async def test_a_program_runs_without_a_shell_and_returns_its_status(tmp_path: Path) -> None:
-    assert await run("echo", "$HOME; echo x | cat") == (Outcome(0), b"$HOME; echo x | cat\n")
+    assert await run("echo", "$HOME; echo x | cat") == (ProcessResult(0), b"$HOME; echo x | cat\n")
     script = "echo $PODTUI_IP; echo bad >&2; cat; exit 3"
     outcome, printed = await run("sh", "-c", script, PODTUI_IP="10.0.0.7")
     assert (outcome.words, printed) == ("exit status 3", b"10.0.0.7\nbad\n")
@@ -376,7 +376,7 @@ async def test_background_children_of_a_program_are_not_awaited(
 ) -> None:
     monkeypatch.setattr(process, "LINGER_SECONDS", 0.2)
     outcome, printed = await run("sh", "-c", "sleep 300 & echo $!", seconds=0.0)
-    assert outcome == Outcome(0)
+    assert outcome == ProcessResult(0)
     await all_gone(printed)
 
 
@@ -393,7 +393,7 @@ def test_a_pipe_held_by_a_child_is_closed(
         outcome, printed = asyncio.run(run("sh", "-c", "setsid sleep 300 & echo $!"))
         gc.collect(0)
     os.kill(int(printed), signal.SIGKILL)
-    assert outcome == Outcome(0)
+    assert outcome == ProcessResult(0)
     assert [str(one.message) for one in caught] == []
 
 

@@ -8,7 +8,7 @@ from podtui.api.local import Manifest, ManifestSpec, ManifestState, ManifestStat
 from podtui.api.names import MANIFEST_PATH
 from podtui.api.v1 import Event, Node, ObjectMeta, Pod
 from podtui.client.protocol import Changed, Lost, Removed, Synced
-from podtui.tui.model.model import AT_ONCE, Link, Model
+from podtui.tui.model.model import AT_ONCE, LinkState, Model
 from podtui.tui.views.logs.target import default_container
 
 
@@ -16,7 +16,7 @@ def test_applies_lists_and_changes() -> None:
     model = Model()
     a, b = pod("a", status()), pod("b", status())
     model.fold(Pod, Synced((a, b)))
-    assert model.link is Link.CONNECTED
+    assert model.link is LinkState.CONNECTED
     assert model.take().pods == {"uid-a", "uid-b"}
     model.fold(Pod, Synced((a,)))
     assert model.take().pods == {"uid-b"}, "a list again: only what differs"
@@ -32,10 +32,10 @@ def test_applies_lists_and_changes() -> None:
 def test_a_lost_connection_keeps_the_records() -> None:
     model = Model()
     model.fold(Node, Lost("no agent is running"))
-    assert model.link is Link.STARTING
+    assert model.link is LinkState.STARTING
     model.fold(Node, Synced((node(),)))
     model.fold(Node, Lost("gone"))
-    assert (model.link, model.lost_reason) == (Link.LOST, "gone")
+    assert (model.link, model.lost_reason) == (LinkState.LOST, "gone")
     assert model.node is not None
     assert model.take().link
 

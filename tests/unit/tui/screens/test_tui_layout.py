@@ -9,7 +9,7 @@ from textual.geometry import Region
 from podtui.tui.screens.main.layout import (
     BAR_ROWS,
     PANES,
-    Shape,
+    LayoutShape,
     View,
     dividers,
     panes_in,
@@ -19,12 +19,12 @@ from podtui.tui.screens.main.layout import (
     with_share,
 )
 
-SIZES = {Shape.NARROW: (80, 21), Shape.FLAT: (150, 17), Shape.MEDIUM: (120, 33),
-         Shape.WIDE: (200, 57), Shape.SINGLE: (50, 9)}  # fmt: skip
+SIZES = {LayoutShape.NARROW: (80, 21), LayoutShape.FLAT: (150, 17), LayoutShape.MEDIUM: (120, 33),
+         LayoutShape.WIDE: (200, 57), LayoutShape.SINGLE: (50, 9)}  # fmt: skip
 
 
 @pytest.mark.parametrize(("shape", "size"), SIZES.items())
-def test_shapes(shape: Shape, size: tuple[int, int]) -> None:
+def test_shapes(shape: LayoutShape, size: tuple[int, int]) -> None:
     assert shape_of(size[0], size[1] + BAR_ROWS) is shape
 
 
@@ -45,7 +45,10 @@ VIEWS = st.builds(
 def test_panes_never_overlap_and_fill_the_screen(width: int, height: int, view: View) -> None:
     view = view.go(view.active)
     found = panes_in(width, height, view)
-    assert view.active in found or shape_of(width, height + BAR_ROWS) in (Shape.NARROW, Shape.FLAT)
+    assert view.active in found or shape_of(width, height + BAR_ROWS) in (
+        LayoutShape.NARROW,
+        LayoutShape.FLAT,
+    )
     assert not view.hidden & found.keys()
     regions = list(found.values())
     assert sum(r.area for r in regions) == width * height
@@ -54,7 +57,7 @@ def test_panes_never_overlap_and_fill_the_screen(width: int, height: int, view: 
 
 
 @given(st.sampled_from(list(SIZES)), VIEWS, st.floats(-1, 2))
-def test_every_pane_keeps_a_minimum_size(shape: Shape, view: View, share: float) -> None:
+def test_every_pane_keeps_a_minimum_size(shape: LayoutShape, view: View, share: float) -> None:
     width, height = SIZES[shape]
     view = replace(view.go(view.active), zoomed=False)
     for divider in dividers(width, height, view):
@@ -64,10 +67,12 @@ def test_every_pane_keeps_a_minimum_size(shape: Shape, view: View, share: float)
             assert region.width >= 20
 
 
-@pytest.mark.parametrize("shape", [Shape.NARROW, Shape.FLAT, Shape.MEDIUM, Shape.WIDE])
+@pytest.mark.parametrize(
+    "shape", [LayoutShape.NARROW, LayoutShape.FLAT, LayoutShape.MEDIUM, LayoutShape.WIDE]
+)
 @pytest.mark.parametrize("pane", PANES)
 @pytest.mark.parametrize("stacked", [True, False])
-def test_a_key_zooms_the_pane_and_back(shape: Shape, pane: str, stacked: bool) -> None:
+def test_a_key_zooms_the_pane_and_back(shape: LayoutShape, pane: str, stacked: bool) -> None:
     width, height = SIZES[shape]
     view = View().go(pane)
     before = panes_in(width, height, view)[pane]
@@ -79,7 +84,7 @@ def test_a_key_zooms_the_pane_and_back(shape: Shape, pane: str, stacked: bool) -
 
 
 def test_keys_resize_in_their_direction_if_possible() -> None:
-    size = SIZES[Shape.WIDE]
+    size = SIZES[LayoutShape.WIDE]
     wider = panes_in(*size, resized(*size, View(), 4, stacked=False))["pods"]
     taller = panes_in(*size, resized(*size, View(), 2, stacked=True))["pods"]
     first = panes_in(*size, View())["pods"]
@@ -88,7 +93,7 @@ def test_keys_resize_in_their_direction_if_possible() -> None:
 
 
 def test_a_border_between_panes_can_be_dragged() -> None:
-    size = SIZES[Shape.MEDIUM]
+    size = SIZES[LayoutShape.MEDIUM]
     regions = panes_in(*size, View())
     found = {d.split.name: d for d in dividers(*size, View())}
     top = found["medium"]
@@ -99,7 +104,7 @@ def test_a_border_between_panes_can_be_dragged() -> None:
 
 
 def test_hiding_a_pane_enlarges_the_others() -> None:
-    size = SIZES[Shape.WIDE]
+    size = SIZES[LayoutShape.WIDE]
     view = View().without("node")
     assert panes_in(*size, view)["logs"].height == size[1]
     view = view.without("logs")
@@ -121,12 +126,12 @@ def test_hiding_the_active_pane_focuses_another_and_the_last_stays() -> None:
 @pytest.mark.parametrize(
     ("shape", "view", "shared"),
     [
-        (Shape.NARROW, View(), ("events", "logs", "node")),
-        (Shape.NARROW, View(hidden=frozenset({"node"})), ("events", "logs")),
-        (Shape.SINGLE, View(), PANES),
-        (Shape.WIDE, View(), ()),
-        (Shape.WIDE, View(zoomed=True), PANES),
+        (LayoutShape.NARROW, View(), ("events", "logs", "node")),
+        (LayoutShape.NARROW, View(hidden=frozenset({"node"})), ("events", "logs")),
+        (LayoutShape.SINGLE, View(), PANES),
+        (LayoutShape.WIDE, View(), ()),
+        (LayoutShape.WIDE, View(zoomed=True), PANES),
     ],
 )
-def test_panes_that_share_a_place(shape: Shape, view: View, shared: tuple[str, ...]) -> None:
+def test_panes_that_share_a_place(shape: LayoutShape, view: View, shared: tuple[str, ...]) -> None:
     assert sharing(*SIZES[shape], view) == shared

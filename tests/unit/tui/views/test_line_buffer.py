@@ -10,7 +10,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from podtui.tui.views.logs import line_buffer
-from podtui.tui.views.logs.line_buffer import CHUNK_BYTES, CHUNK_LINES, LineBuffer, Place, RunStore
+from podtui.tui.views.logs.line_buffer import (
+    CHUNK_BYTES,
+    CHUNK_LINES,
+    LineBuffer,
+    Location,
+    RunStore,
+)
 
 lines = st.lists(st.binary(max_size=40).map(lambda b: b.replace(b"\n", b"")), max_size=60)
 
@@ -23,7 +29,7 @@ class FullDisk(RunStore):
         self.room = room
         self.taken: dict[int, int] = {}
 
-    def write(self, data: bytes) -> Place:
+    def write(self, data: bytes) -> Location:
         if sum(self.taken.values()) + len(data) > self.room:
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
         place = super().write(data)
@@ -135,7 +141,7 @@ def test_a_temporarily_full_disk_drops_nothing() -> None:
 
 def test_an_unreadable_chunk_is_reported_in_its_place() -> None:
     class Broken(RunStore):
-        def read(self, place: Place) -> bytes:
+        def read(self, place: Location) -> bytes:
             raise OSError(errno.EIO, os.strerror(errno.EIO))
 
     buffer = LineBuffer(store=Broken())

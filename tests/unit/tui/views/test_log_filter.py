@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from podtui.errors import UsageError
 from podtui.tui.views.logs.filters import fuzzy, matching_lines, parse_log_filter
-from podtui.tui.views.logs.line_buffer import Block
+from podtui.tui.views.logs.line_buffer import LineBlock
 from podtui.tui.widgets.search import compile_search
 
 lines = st.lists(st.binary(max_size=40).map(lambda b: b.replace(b"\n", b"")), max_size=60)
@@ -18,8 +18,8 @@ PATTERNS = [
 ]  # fmt: skip
 
 
-def block_of(batch: list[bytes]) -> Block:
-    block = Block()
+def block_of(batch: list[bytes]) -> LineBlock:
+    block = LineBlock()
     if batch:
         block.append(batch, [0] * len(batch), bytes(len(batch)))
     return block

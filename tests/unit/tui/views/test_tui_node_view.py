@@ -19,7 +19,7 @@ from podtui.tui.model.usage import KEPT, NodeHistory, Sample, Usage
 from podtui.tui.screens.node.what_if_view import manifest_files, question
 from podtui.tui.views.node.gauges import gauges, rejections, requests_of
 from podtui.tui.views.node.overview import condition_lines, overview_lines, resource_lines
-from podtui.tui.views.node.plot import UsageHistory, history_lines, observed_usage, recorded_usage
+from podtui.tui.views.node.plot import PastUsage, history_lines, observed_usage, recorded_usage
 from podtui.tui.views.node.tables import image_row, image_summary, rejected_row, share_row
 from podtui.tui.views.node.what_if import QueryError, is_query, parse_query, verdict_lines
 from podtui.tui.widgets.cells import Line, Row, line_width
@@ -114,7 +114,7 @@ def test_the_agents_history_fits_with_its_legend(width: int, height: int, oldest
 
 
 def test_a_node_without_usage_says_so() -> None:
-    assert "No measurements" in text(history_lines(GAUGES, UsageHistory(), now(), "1h", 78, 18)[0])
+    assert "No measurements" in text(history_lines(GAUGES, PastUsage(), now(), "1h", 78, 18)[0])
 
 
 # --- wishes

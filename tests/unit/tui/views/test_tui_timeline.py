@@ -13,7 +13,7 @@ from tui_records import text_of
 from podtui.api.insight import PodStart, Step, StepKind
 from podtui.tui.screens.tab_bar import TABS, tab_spans
 from podtui.tui.views.pods.timeline import (
-    Bar,
+    StepBar,
     Waterfall,
     change,
     length,
@@ -24,7 +24,7 @@ from podtui.tui.views.pods.timeline import (
 from podtui.tui.widgets.cells import line_width
 
 
-def by_label(found: Waterfall) -> dict[str, Bar]:
+def by_label(found: Waterfall) -> dict[str, StepBar]:
     return {bar.label: bar for bar in found.bars}
 
 
@@ -68,11 +68,11 @@ def test_a_running_program_is_not_on_the_critical_path() -> None:
 def test_the_critical_path_never_takes_longer_than_the_start() -> None:
     numbers = random.Random(7)
     for _ in range(300):
-        bars: list[Bar] = []
+        bars: list[StepBar] = []
         for index in range(numbers.randrange(1, 12)):
             began = numbers.uniform(0, 9)
             key = (StepKind.PULL, f"{index}")
-            bars.append(Bar(f"{index}", key, began, began + numbers.uniform(0, 4)))
+            bars.append(StepBar(f"{index}", key, began, began + numbers.uniform(0, 4)))
         until = numbers.uniform(0.1, 12)
         marked, waited = with_critical_path(bars, until)
         path = sum(bar.seconds for bar in marked if bar.critical)

@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from podtui.tui.widgets.cells import Cell, Column, Kind, Row
+from podtui.tui.widgets.cells import Cell, Column, Row, ValueKind
 from podtui.tui.widgets.filters import parse_filter
 from podtui.tui.widgets.row_set import RowSet
 
@@ -69,7 +69,7 @@ def test_any_sequence_of_changes_equals_a_new_table(
 
 
 def test_a_filter_by_age_drops_rows_over_time() -> None:
-    columns = (Column("name", "NAME", 1), Column("age", "AGE", 1, kind=Kind.AGE))
+    columns = (Column("name", "NAME", 1), Column("age", "AGE", 1, kind=ValueKind.AGE))
     rows = RowSet(columns, 0)
     rows.advance_time(100)
     rows.apply([Row(n, (Cell(n), Cell("", since=at)), (n, -at), (n, at)) for n, at in
