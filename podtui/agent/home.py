@@ -24,7 +24,7 @@ from podtui.errors import NotFound, PodtuiError, StoreGone
 from podtui.kubelet.base.ports import PodChanges, Ports, ServiceAccountTokens, Token, TokenRequest
 from podtui.manifest.objects import DocumentKind, ObjectKey
 from podtui.server.auth.service_accounts import BoundObject
-from podtui.server.auth.service_accounts import TokenRegistry as Issuer
+from podtui.server.auth.service_accounts import TokenRegistry
 from podtui.server.status import StatusError
 from podtui.store.protocol import Records, WatchType
 from podtui.store.resources import Object, Resource
@@ -203,7 +203,7 @@ class HomeDocuments:
 class HomeTokens:
     """Tokens of the agent's own issuer, bound to the pod."""
 
-    def __init__(self, tokens: Issuer) -> None:
+    def __init__(self, tokens: TokenRegistry) -> None:
         self._tokens = tokens
 
     async def token(self, request: TokenRequest) -> Token:
