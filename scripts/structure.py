@@ -1,7 +1,7 @@
-"""Print the figures of the structure: modules, lines, circles of imports, pairs of packages.
+"""Print the figures of the structure: modules, lines, circles of imports, upward imports.
 
-Imports inside functions and for types count. `lint-imports` fails on a circle or on a pair; this
-script counts them, for the table in ``docs/decisions/0021-one-restructuring.md``.
+Imports inside functions and for types count. `lint-imports` fails on a circle, a pair or an upward
+import; this script counts them, for the table in ``docs/decisions/0021-one-restructuring.md``.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from __future__ import annotations
 import ast
 import statistics
 import sys
+import tomllib
 from collections.abc import Iterator, Mapping
 from graphlib import CycleError, TopologicalSorter
 from itertools import combinations
@@ -65,6 +66,38 @@ def mutual_pairs(imports: Imports, package: str) -> list[tuple[str, str]]:
     return [pair for pair in combinations(names, 2) if {pair, pair[::-1]} <= arrows]
 
 
+def layers_of(root: Path) -> Iterator[dict[str, int]]:
+    """Yield the depth of each package, by dotted name, for each ``layers`` contract."""
+    settings = tomllib.loads((root / "pyproject.toml").read_text(encoding="utf-8"))
+    for contract in settings["tool"]["importlinter"]["contracts"]:
+        if contract["type"] == "layers":
+            yield {
+                f"{container}.{name}": depth
+                for container in contract["containers"]
+                for depth, layer in enumerate(contract["layers"])
+                for name in layer.split(" | ")
+            }
+
+
+def upward_imports(imports: Imports, depths: Mapping[str, int]) -> list[tuple[str, str]]:
+    """Return the imports of a package that is not in a deeper layer."""
+
+    def package(module: str) -> str:
+        while module and module not in depths:
+            module = module.rpartition(".")[0]
+        return module
+
+    pairs = ((one, other) for one, others in imports.items() for other in others)
+    return sorted(
+        (one, other)
+        for one, other in pairs
+        if (above := package(one))
+        and (below := package(other))
+        and above != below
+        and depths[above] >= depths[below]
+    )
+
+
 def line_count(path: Path) -> int:
     return len(path.read_text(encoding="utf-8").splitlines())
 
@@ -77,6 +110,7 @@ def figures(root: Path) -> dict[str, str]:
     largest = max(sizes, key=lambda name: sizes[name])
     packages = [name for name, path in modules.items() if path.name == "__init__.py"]
     pairs = [pair for package in packages for pair in mutual_pairs(imports, package)]
+    upward = [pair for depths in layers_of(root) for pair in upward_imports(imports, depths)]
     lines = {
         folder: sum(map(line_count, (root / folder).rglob("*.py")))
         for folder in ("podtui", "tests", "scripts")
@@ -89,6 +123,7 @@ def figures(root: Path) -> dict[str, str]:
         f"largest module (`{largest}`)": f"{sizes[largest]:,}",
         "a circle of imports": " → ".join(circle(imports)) or "none",
         "pairs of packages that import each other": ", ".join(map("–".join, pairs)) or "none",
+        "upward imports": ", ".join(map(" → ".join, upward)) or "none",
     }
 
 
