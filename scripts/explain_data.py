@@ -92,7 +92,7 @@ def _folded(leaves: Mapping[str, str]) -> dict[str, str]:
     return found
 
 
-class _Loader(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):
+class _Loader(yaml.SafeLoader):
     """The corpus has custom tags for long texts; their values are not used here."""
 
 

@@ -135,7 +135,7 @@ class World:
 def _problem(
     requests: Requests, request: Request, response: aiohttp.ClientResponse, body: bytes
 ) -> str:
-    """Return what is wrong with an answer; empty if it is right."""
+    """Return the problem of an answer; empty if it has none."""
     if response.status >= 500:
         return "a server error"
     read = _READERS.get(response.content_type)
@@ -160,7 +160,7 @@ def _problem(
 
 
 def _status_problem(status: Mapping[str, Any], code: int) -> str:
-    """Return why an error is no ``Status`` as clients expect it; empty if it is one."""
+    """Return why the body of an error is not a valid ``Status``; empty if it is one."""
     wanted = {"kind": "Status", "apiVersion": "v1", "status": "Failure", "code": code}
     for name, value in wanted.items():
         if status.get(name) != value:
@@ -254,7 +254,7 @@ class _Resources:
         return cls(tasks, len(os.listdir("/proc/self/fd")))
 
     def exceeded(self) -> bool:
-        """Return whether more is used now."""
+        """Return whether more resources are used now."""
         now = self.used()
         return bool(now.tasks - self.tasks) or now.files > self.files
 
@@ -285,7 +285,7 @@ async def _list(it: World, plural: str) -> list[dict[str, Any]]:
 
 
 async def _check_secrets(it: World) -> None:
-    """Look for secrets in all records but Secrets. Raises `Defect`."""
+    """Search for secrets in all records except Secrets. Raises `Defect`."""
     for plural in ("pods", "events", "configmaps", "nodes", "namespaces", "serviceaccounts"):
         text = json.dumps(await _list(it, plural))
         if any(secret in text for secret in it.logs.secrets):
@@ -293,7 +293,7 @@ async def _check_secrets(it: World) -> None:
 
 
 async def _documents(it: World) -> dict[str, str]:
-    """Return the resource versions of what only clients write."""
+    """Return the resource versions of the records that only clients write."""
     return {
         f"{plural}/{one['metadata']['name']}": one["metadata"]["resourceVersion"]
         for plural in ("configmaps", "secrets")
@@ -303,7 +303,8 @@ async def _documents(it: World) -> dict[str, str]:
 
 
 async def _remove_all(it: World) -> None:
-    """Delete what clients made, finalizers first, and wait until it is gone. Raises `Defect`."""
+    """Remove the finalizers of the clients' records, delete them, and wait until they are gone.
+    Raises `Defect`."""
     left: list[str] = []
 
     async def removed() -> bool:
@@ -327,7 +328,7 @@ async def _remove_all(it: World) -> None:
 
 
 def _is_made(plural: str, meta: Mapping[str, Any]) -> bool:
-    """Return whether clients made a record, and not the agent."""
+    """Return whether a client created the record, not the agent."""
     made = {
         "namespaces": meta["name"] not in _KEPT,
         "configmaps": meta["name"] != "kube-root-ca.crt",

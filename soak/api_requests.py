@@ -133,7 +133,7 @@ class Requests:
         return next((one["kind"] for one in schema.get("x-kubernetes-group-version-kind", ())), "")
 
     def request(self, number: int, chance: Random) -> Request:
-        """Return a request to the operation with that number, counted round."""
+        """Return a request to the operation with that number, modulo the number of operations."""
         if chance.random() < 0.03:
             return Request(
                 method=chance.choice(("GET", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "HEAD")),
@@ -249,11 +249,11 @@ class Requests:
         """Set or remove a field at a random place, going down through known fields."""
         for _ in range(8):
             schema = self.resolved(schema)
-            keys: Sequence[Any]
+            key: Any
             if isinstance(tree, dict):
                 known: Schema = schema.get("properties", {})
                 keys = list(cast("dict[str, Any]", tree)) if chance.random() < 0.6 else list(known)
-                key = chance.choice(keys) if keys else chance.choice(_TEXTS)
+                key = chance.choice(keys or _TEXTS)
                 inner = known.get(key, schema.get("additionalProperties", {}))
             elif isinstance(tree, list) and tree:
                 key, inner = chance.randrange(len(cast("list[Any]", tree))), schema.get("items", {})
@@ -383,7 +383,7 @@ def _headers(media: str, chance: Random) -> dict[str, str]:
 
 
 def _pointer(tree: Any, chance: Random) -> str:
-    """Return a JSON pointer into a value, or nearly."""
+    """Return a JSON pointer into a value; some are invalid."""
     parts: list[str] = []
     while chance.random() < 0.8 and isinstance(tree, dict | list) and tree:
         if isinstance(tree, dict):

@@ -160,7 +160,7 @@ class Engine:
             self._client.close()
         self._client = None
 
-    # --- what it has
+    # --- its objects
 
     def containers(self, label: str) -> list[dict[str, Any]]:
         return self._list(lambda: self.client.containers(all=True, filters={"label": label}))

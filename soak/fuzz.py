@@ -543,7 +543,7 @@ def run_target(target: Target, number: int, *, planned: int, seconds: float) -> 
             # Not shrunk: shrinking a slow example would take too long.
             phases=(Phase.generate,),
             report_multiple_bugs=False,
-            suppress_health_check=list(HealthCheck),
+            suppress_health_check=list(HealthCheck),  # pyright: ignore[reportArgumentType]
         )(given(st.integers(0, 255), st.binary(min_size=256, max_size=256))(example))
         try:
             seed(number + batch)(run)()

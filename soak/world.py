@@ -250,7 +250,10 @@ class World:
         The engine counts them, independently of podtui. The count ends with the engine.
         """
         seen = Counter[tuple[str, str]]()
-        client = docker.APIClient(base_url=self.engine.url, version="1.41", timeout=None)
+        # The stub of the SDK omits None, which is no timeout.
+        client = docker.APIClient(
+            base_url=self.engine.url, version="1.41", timeout=None  # pyright: ignore[reportArgumentType]
+        )  # fmt: skip
         # Start one second earlier: the stream opens shortly after the block has begun.
         stream = client.events(
             decode=True, since=int(time.time()),

@@ -23,8 +23,7 @@ from podtui.clock import Clock
 from podtui.errors import NotFound, PodtuiError, StoreGone
 from podtui.kubelet.base.ports import PodChanges, Ports, ServiceAccountTokens, Token, TokenRequest
 from podtui.manifest.objects import DocumentKind, ObjectKey
-from podtui.server.auth.service_accounts import BoundObject
-from podtui.server.auth.service_accounts import TokenRegistry
+from podtui.server.auth.service_accounts import BoundObject, TokenRegistry
 from podtui.server.status import StatusError
 from podtui.store.protocol import Records, WatchType
 from podtui.store.resources import Object, Resource
