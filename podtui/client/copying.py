@@ -3,12 +3,18 @@
 This uses ``tar`` in the container, which sees the mounts like the container's processes do. Without
 ``tar``, or if the container is stopped, the agent's file endpoint copies through the engine. A
 cluster has no such endpoint.
+
+Archives from a container are not trusted: nothing is written outside the destination, and links and
+devices are skipped.
 """
 
 from __future__ import annotations
 
 import asyncio
+import os
 import posixpath
+import shutil
+import tarfile
 import tempfile
 from collections.abc import AsyncIterator, Generator
 from contextlib import contextmanager
@@ -17,7 +23,6 @@ from typing import IO, Final
 from urllib.parse import quote
 
 from podtui.api.names import GROUP_VERSION
-from podtui.client.archive import pack, unpack
 from podtui.client.connection import HttpConnection
 from podtui.client.exec_sessions import exec_session
 from podtui.client.protocol import CopyResult, ExecQuery, RemoteSession
@@ -35,6 +40,9 @@ _NO_END: Final = (
 )
 _LONGEST_COMPLAINT: Final = 2000
 _SILENT_SECONDS: Final = 120.0
+_MOST_MEMBERS: Final = 1_000_000
+_OWN_MODE: Final = 0o600
+"""The permissions that the owner of an unpacked file always has."""
 
 
 class Copying:
@@ -241,3 +249,89 @@ def _unpack_into(spool: IO[bytes], name: str, destination: Path) -> CopyResult:
     if destination.is_dir() and name != ".":
         destination = destination / name
     return unpack(spool, name, destination)
+
+
+# --- archives; these functions block
+
+
+def pack(source: Path, name: str, archive: IO[bytes]) -> CopyResult:
+    """Write a complete archive of a file or directory under ``name``. Sockets and devices are
+    skipped. Raises `PodtuiError`."""
+    files = size = skipped = 0
+
+    def taken(member: tarfile.TarInfo) -> tarfile.TarInfo | None:
+        nonlocal files, size, skipped
+        if not (member.isfile() or member.isdir() or member.issym()):
+            skipped += 1
+            return None
+        files += not member.isdir()
+        size += member.size
+        member.uid = member.gid = 0
+        member.uname = member.gname = ""
+        return member
+
+    try:
+        with tarfile.open(fileobj=archive, mode="w", format=tarfile.PAX_FORMAT) as tar:
+            tar.add(source, arcname=name, filter=taken)
+    except OSError as error:
+        raise PodtuiError(f"cannot read {error.filename or source}: {error.strerror}") from error
+    return CopyResult(files=files, bytes=size, skipped=skipped)
+
+
+def unpack(archive: IO[bytes], root: str, destination: Path) -> CopyResult:
+    """Write the members at and below ``root`` to ``destination``.
+
+    All names are checked before anything is written. Raises `PodtuiError` for an archive that is
+    malformed or has other names.
+    """
+    try:
+        with tarfile.open(fileobj=archive, mode="r:") as tar:
+            targets = _targets(tar, root, destination)
+            return _write_members(tar, targets)
+    except tarfile.TarError as error:
+        raise PodtuiError(f"the archive from the container is broken: {error}") from error
+    except OSError as error:
+        where = error.filename or destination
+        raise PodtuiError(f"cannot write {where}: {error.strerror or error}") from error
+
+
+def _targets(
+    tar: tarfile.TarFile, root: str, destination: Path
+) -> list[tuple[tarfile.TarInfo, Path]]:
+    targets: list[tuple[tarfile.TarInfo, Path]] = []
+    for member in tar:
+        if len(targets) >= _MOST_MEMBERS:
+            raise PodtuiError(f"more than {_MOST_MEMBERS} files")
+        targets.append((member, destination.joinpath(*below(member.name, root))))
+    if not targets:
+        raise PodtuiError("the archive from the container is empty")
+    return targets
+
+
+def below(name: str, root: str) -> tuple[str, ...]:
+    """Return the parts of a member's name below ``root``. Raises `PodtuiError` if it is not
+    below."""
+    parts = tuple(part for part in name.split("/") if part not in ("", "."))
+    start = tuple(part for part in root.split("/") if part not in ("", "."))
+    if name.startswith("/") or ".." in parts or "\0" in name or parts[: len(start)] != start:
+        raise PodtuiError(f"the archive names {name!r}, which is not part of {root!r}: refused")
+    return parts[len(start) :]
+
+
+def _write_members(tar: tarfile.TarFile, targets: list[tuple[tarfile.TarInfo, Path]]) -> CopyResult:
+    files = size = skipped = 0
+    for member, target in targets:
+        if member.isdir():
+            target.mkdir(parents=True, exist_ok=True)
+            continue
+        content = tar.extractfile(member) if member.isfile() else None
+        if content is None:
+            skipped += 1
+            continue
+        target.parent.mkdir(parents=True, exist_ok=True)
+        with content, open(target, "wb") as file:
+            shutil.copyfileobj(content, file)
+            os.fchmod(file.fileno(), member.mode & 0o777 | _OWN_MODE)
+        files += 1
+        size += member.size
+    return CopyResult(files=files, bytes=size, skipped=skipped)

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from podtui.client.archive import below, pack, unpack
+from podtui.client.copying import below, pack, unpack
 from podtui.client.protocol import CopyResult
 from podtui.errors import PodtuiError
 
