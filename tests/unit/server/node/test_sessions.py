@@ -23,8 +23,7 @@ from podtui.api.spdy import Data, Opened, Reset, Spdy
 from podtui.api.v1 import Container, ObjectMeta, Pod, PodSpec
 from podtui.runtime.memory import Behaviour, OutputLine
 from podtui.server.node.port_forward import Inflow, parse_port
-from podtui.server.node.remote_command import failure, outcome, parse_wanted
-from podtui.server.node.remote_streams import Resize, parse_size
+from podtui.server.node.remote_command import Resize, failure, outcome, parse_size, parse_wanted
 from podtui.server.status import StatusError
 from podtui.server.transport import sockets
 from podtui.server.transport.sockets import Sockets

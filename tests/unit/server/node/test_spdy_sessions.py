@@ -20,9 +20,8 @@ from simulated import COMMANDS, ends, memory
 from podtui.api import channels
 from podtui.api.spdy import Data, Opened, Ping, Reset, Spdy
 from podtui.runtime.memory import OutputLine
-from podtui.server.node import remote_streams
-from podtui.server.node.remote_command import failure, outcome
-from podtui.server.node.remote_streams import error_text
+from podtui.server.node import remote_command
+from podtui.server.node.remote_command import error_text, failure, outcome
 from podtui.server.transport.sockets import DISCONNECT_SECONDS
 
 pytestmark = pytest.mark.virtual_time
@@ -228,7 +227,7 @@ async def test_invalid_spdy_ends_the_session(world: SessionWorld) -> None:
 async def test_a_client_that_opens_no_streams(
     world: SessionWorld, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(remote_streams, "STREAMS_SECONDS", 0.05)
+    monkeypatch.setattr(remote_command, "STREAMS_SECONDS", 0.05)
     path = f"{EXEC}&command=nosuchcommand"
     async with upgraded(world, path, V4) as peer:
         while await peer.read():
