@@ -26,9 +26,9 @@ from podtui.manifest.result import ReadResult
 from podtui.settings import Settings
 from podtui.terminal_text import lines
 from podtui.tui.commands.manifest_file import read_manifest_file, write_manifest_file
-from podtui.why.edits import EditError, apply_edits
+from podtui.why.edits import Edit, EditError, apply_edits
 from podtui.why.folder import mechanical_edits
-from podtui.why.source import Edit, Source
+from podtui.why.source import Source
 
 STDIN: Final = "-"
 _MOST_ROUNDS: Final = 20

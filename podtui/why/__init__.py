@@ -6,8 +6,7 @@ Pure functions of API objects; nothing here reads a file or sends a request.
 
 from podtui.api.health import Health
 from podtui.why.diagnose import diagnose, diagnose_manifest
-from podtui.why.edits import EditError, apply_edits, diff_lines, diff_texts
-from podtui.why.source import Edit
+from podtui.why.edits import Edit, EditError, apply_edits, diff_lines, diff_texts
 from podtui.why.types import Diagnosis, Evidence, Facts, Fix
 
 __all__ = [

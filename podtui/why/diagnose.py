@@ -17,8 +17,10 @@ from podtui.api.health import unready, unready_words
 from podtui.api.local import Manifest, ManifestState
 from podtui.api.places import Path, field_text
 from podtui.api.v1 import Event, Node
+from podtui.why.admission import ADMISSION
 from podtui.why.cases import Case, cases, ordered
-from podtui.why.endings import STOPPED
+from podtui.why.container_config import SETTING_UP
+from podtui.why.endings import ENDINGS, STOPPED
 from podtui.why.folder import (
     FOLDER,
     errors_of,
@@ -27,15 +29,34 @@ from podtui.why.folder import (
     manifest_evidence,
     manifest_words,
 )
-from podtui.why.pod_rules import engine_advice
-from podtui.why.rules import AFTER, BEFORE, EACH, RUNNING
+from podtui.why.images import IMAGES
+from podtui.why.pod_rules import ENDS, ENGINE, REST, engine_advice
+from podtui.why.probes import HELD, KILLS, UNDER_WAY
+from podtui.why.sandbox import SANDBOX
+from podtui.why.scheduling import SCHEDULING
 from podtui.why.source import Source
+from podtui.why.starting import CREATING, STARTING
 from podtui.why.types import Diagnosis, Evidence, Facts, Fix, Found, Health, Rule
+
+# All rules in the order in which they are tried: root causes come first.
+BEFORE: tuple[Rule[Facts], ...] = (*SCHEDULING, ENGINE, FOLDER, *ADMISSION, *ENDS, *SANDBOX)
+"""Rules for the whole pod, tried before those of its containers."""
+EACH: tuple[Rule[Case], ...] = (*IMAGES, *SETTING_UP, *STARTING, *KILLS, *ENDINGS)
+"""Rules for a container that is not running, or that terminated recently."""
+RUNNING: tuple[Rule[Case], ...] = (*HELD, *UNDER_WAY, CREATING)
+"""Rules for a container that is running or starting."""
+AFTER: tuple[Rule[Facts], ...] = REST
+"""Rules for the whole pod, tried if no rule of a container matched."""
 
 MOST_EVENTS = 6
 MOST_LINES = 8
 _STARTING = frozenset({"ContainerCreating", "PodInitializing"})
 T = TypeVar("T", Facts, Case)
+
+
+def all_ids() -> tuple[str, ...]:
+    """Return the ids of all rules."""
+    return tuple(rule.id for rules in (BEFORE, EACH, RUNNING, AFTER) for rule in rules)
 
 
 def diagnose(facts: Facts) -> Diagnosis:
@@ -67,44 +88,50 @@ def diagnose_manifest(manifest: Manifest) -> Diagnosis:
         fine = Diagnosis(cause="ManifestFine", health=Health.HEALTHY, title=title)
         return _with_remarks(fine, manifest)
     found = manifest_words(manifest)
-    made = _filled(FOLDER, found, {})
+    diagnosis = _filled(FOLDER, found, {})
     source = Source.of(manifest)
     fixes = tuple(fix_errors(manifest, source)) if source is not None else ()
-    return _at_error(replace(made, fixes=fixes), manifest)
+    return _at_error(replace(diagnosis, fixes=fixes), manifest)
 
 
-def _with_remarks(made: Diagnosis, manifest: Manifest | None) -> Diagnosis:
+def _with_remarks(diagnosis: Diagnosis, manifest: Manifest | None) -> Diagnosis:
     """Add the mechanical fixes of a file's warnings if there is nothing else to do."""
-    if manifest is None or made.fixes or made.health not in (Health.HEALTHY, Health.COMPLETED):
-        return made
+    if (
+        manifest is None
+        or diagnosis.fixes
+        or diagnosis.health not in (Health.HEALTHY, Health.COMPLETED)
+    ):
+        return diagnosis
     source = Source.of(manifest) if manifest.status.state is ManifestState.ACCEPTED else None
     fixes = tuple(fix_errors(manifest, source)) if source is not None else ()
     if not fixes:
-        return made
-    return replace(made, fixes=fixes, evidence=(*made.evidence, *manifest_evidence(manifest)))
+        return diagnosis
+    return replace(
+        diagnosis, fixes=fixes, evidence=(*diagnosis.evidence, *manifest_evidence(manifest))
+    )
 
 
-def _at_error(made: Diagnosis, manifest: Manifest) -> Diagnosis:
+def _at_error(diagnosis: Diagnosis, manifest: Manifest) -> Diagnosis:
     """Use the position of the file's first error, which is more precise than any other."""
     evidence = manifest_evidence(manifest)
     first = next(iter(errors_of(manifest)), None)
     if first is None or first.line is None:
-        return replace(made, evidence=evidence)
+        return replace(diagnosis, evidence=evidence)
     place = (first.line, first.column or 1)
-    return replace(made, evidence=evidence, field=first.field, place=place, written=True)
+    return replace(diagnosis, evidence=evidence, field=first.field, place=place, written=True)
 
 
 def _of_pod(rules: Sequence[Rule[Facts]], facts: Facts) -> Diagnosis | None:
     rule, found = _first(rules, facts)
     if rule is None or found is None:
         return None
-    made = _filled(rule, found, {"container": ""})
+    diagnosis = _filled(rule, found, {"container": ""})
     if rule is FOLDER and facts.manifest is not None:
         source = Source.of(facts.manifest)
         fixes = _fixes(rule, facts, found, source) if source is not None else ()
-        return _at_error(replace(made, fixes=fixes), facts.manifest)
+        return _at_error(replace(diagnosis, fixes=fixes), facts.manifest)
     evidence = (*_pod_state(facts), *_events(facts.events, rule.events))
-    return _placed(replace(made, evidence=evidence), rule, facts, facts, found, found.field)
+    return _placed(replace(diagnosis, evidence=evidence), rule, facts, facts, found, found.field)
 
 
 def _of_container(case: Case) -> Diagnosis | None:
@@ -114,23 +141,23 @@ def _of_container(case: Case) -> Diagnosis | None:
     rule, found = _first(rules, case)
     if rule is None or found is None:
         return None
-    made = _filled(rule, found, {"container": case.name, "image": case.container.image})
+    diagnosis = _filled(rule, found, {"container": case.name, "image": case.container.image})
     events = _events(case.events, rule.events)
     evidence = (*_state(case), *events, *_kill(case), *_lines(case, rule))
     field = found.field or ((*case.path, *rule.field) if rule.field else case.path)
-    made = replace(
-        made,
+    diagnosis = replace(
+        diagnosis,
         evidence=evidence,
         container=case.name,
         wants_log=rule.logs,
         log_problem=case.facts.log_problems.get(case.name, "") if rule.logs else "",
     )
-    return _placed(made, rule, case.facts, case, found, field)
+    return _placed(diagnosis, rule, case.facts, case, found, field)
 
 
-def _first(rules: Iterable[Rule[T]], what: T) -> tuple[Rule[T] | None, Found | None]:
+def _first(rules: Iterable[Rule[T]], subject: T) -> tuple[Rule[T] | None, Found | None]:
     for rule in rules:
-        found = rule.match(what)
+        found = rule.match(subject)
         if found is not None:
             return rule, found
     return None, None
@@ -151,26 +178,26 @@ def _filled(rule: Rule[T], found: Found, more: dict[str, str]) -> Diagnosis:
 
 
 def _placed(
-    made: Diagnosis, rule: Rule[T], facts: Facts, what: T, found: Found, field: Path | None
+    diagnosis: Diagnosis, rule: Rule[T], facts: Facts, subject: T, found: Found, field: Path | None
 ) -> Diagnosis:
     """Add the line of the manifest to change, and the mechanical fixes for it."""
     path = rule.field if field is None else field
-    if not path or made.health in (Health.HEALTHY, Health.COMPLETED):
-        return made
-    made = replace(made, field=field_text(path))
+    if not path or diagnosis.health in (Health.HEALTHY, Health.COMPLETED):
+        return diagnosis
+    diagnosis = replace(diagnosis, field=field_text(path))
     source = Source.of(facts.manifest)
     manifest = facts.manifest
     if source is None or manifest is None or manifest.status.state is not ManifestState.ACCEPTED:
-        return made
+        return diagnosis
     place, written = source.find(path)
-    fixes = _fixes(rule, what, found, source)
-    return replace(made, place=place, written=written, fixes=fixes)
+    fixes = _fixes(rule, subject, found, source)
+    return replace(diagnosis, place=place, written=written, fixes=fixes)
 
 
-def _fixes(rule: Rule[T], what: T, found: Found, source: Source) -> tuple[Fix, ...]:
+def _fixes(rule: Rule[T], subject: T, found: Found, source: Source) -> tuple[Fix, ...]:
     if rule.fixes is None:
         return ()
-    return tuple(fix for fix in rule.fixes(what, found, source) if fix is not None and fix.edits)
+    return tuple(fix for fix in rule.fixes(subject, found, source) if fix is not None and fix.edits)
 
 
 # --- evidence
@@ -188,9 +215,9 @@ def _state(case: Case) -> Iterator[Evidence]:
         reason = f" ({ending.reason})" if ending.reason else ""
         times = f", {case.restarts} restart{'s' * (case.restarts != 1)}" * bool(case.restarts)
         text = f"{case.name} exited with code {ending.exitCode}{reason}{times}"
-        diagnosis = f": {ending.message.strip()}" if ending.message.strip() else ""
+        message = f": {ending.message.strip()}" if ending.message.strip() else ""
         warning = ending.exitCode != 0
-        yield Evidence("state", text + diagnosis, ending.finishedAt or "", warning=warning)
+        yield Evidence("state", text + message, ending.finishedAt or "", warning=warning)
     if case.waiting.reason:
         text = f"{case.name} is waiting: {case.waiting.reason}"
         if case.waiting.message:

@@ -1,14 +1,28 @@
-"""Application of edits to a text, and their preview as a diff."""
+"""Edits of a text: their application, and their preview as a diff."""
 
 from __future__ import annotations
 
 import difflib
+import re
 from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Final
 
 from podtui.errors import PodtuiError
-from podtui.why.source import BREAK, Edit
 
+# The line breaks of YAML 1.1, as the manifest reader counts them.
+BREAK: Final = re.compile("\r\n|[\n\r\x85\u2028\u2029]")
 CONTEXT = 2
+
+
+@dataclass(frozen=True, slots=True)
+class Edit:
+    """Replaces ``old`` at a position by ``new``; both may span several lines."""
+
+    line: int
+    column: int
+    old: str
+    new: str
 
 
 class EditError(PodtuiError):

@@ -7,7 +7,8 @@ from collections.abc import Iterable, Iterator
 
 from podtui.api.local import Diagnostic, Manifest, ManifestState, Severity
 from podtui.api.places import field_path
-from podtui.why.source import Edit, Source
+from podtui.why.edits import Edit
+from podtui.why.source import Source
 from podtui.why.types import Evidence, Facts, Fix, Found, Rule
 
 _DID_YOU_MEAN = re.compile(r'did you mean "([^"]+)"\?')
@@ -76,27 +77,27 @@ def mechanical_edits(
 
     If two diagnostics change the same place, the first one wins.
     """
-    found: dict[Diagnostic, tuple[Edit, ...]] = {}
+    edits_by_diagnostic: dict[Diagnostic, tuple[Edit, ...]] = {}
     taken: set[tuple[int, int]] = set()
     for diagnostic in diagnostics:
         edits = _edits(diagnostic, source)
         places = {(edit.line, edit.column) for edit in edits}
         if edits and not places & taken:
-            found[diagnostic] = edits
+            edits_by_diagnostic[diagnostic] = edits
             taken |= places
-    return found
+    return edits_by_diagnostic
 
 
 def fix_errors(manifest: Manifest, source: Source) -> Iterator[Fix]:
     """Yield one fix for all errors that have mechanical edits, or for the warnings if there are no
     errors."""
     errors = errors_of(manifest)
-    problem = errors or manifest.status.diagnostics
-    fixed = mechanical_edits(problem, source)
+    problems = errors or manifest.status.diagnostics
+    fixed = mechanical_edits(problems, source)
     if not fixed:
         return
-    edits = tuple(dict.fromkeys(edit for found in fixed.values() for edit in found))
-    rest = len(problem) - len(fixed) if errors else 0
+    edits = tuple(dict.fromkeys(edit for group in fixed.values() for edit in group))
+    rest = len(problems) - len(fixed) if errors else 0
     title = next(iter(fixed)).fix if len(fixed) == 1 else f"Fix {len(fixed)} errors"
     if not errors and len(fixed) > 1:
         title = f"Fix {len(fixed)} warnings"

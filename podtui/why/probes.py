@@ -12,8 +12,8 @@ from podtui.api.pods import run_began
 from podtui.api.times import epoch
 from podtui.api.v1 import Event, Probe
 from podtui.why.cases import Case, newest
-from podtui.why.edits import EditError, apply_edits
-from podtui.why.source import Edit, Source
+from podtui.why.edits import Edit, EditError, apply_edits
+from podtui.why.source import Source
 from podtui.why.types import Fix, Found, Health, Rule
 
 _DOCS = "https://kubernetes.io/docs/tasks/configure-pod-container/configure-liveness-readiness-startup-probes/"

@@ -11,17 +11,15 @@ import json as json_text
 import re
 from bisect import bisect_right
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from itertools import pairwise
 from typing import Final, cast
 
 from podtui.api.local import Manifest
 from podtui.api.places import FieldPlace, Path, Place, read_places
+from podtui.why.edits import BREAK, Edit
 
 MAX_TEXT: Final = 256 * 1024 - 4
 """A longer text may have been truncated."""
-# The line breaks of YAML 1.1, as the manifest reader counts them.
-BREAK: Final = re.compile("\r\n|[\n\r\x85\u2028\u2029]")
 _PROPERTIES: Final = re.compile(r"(?:[&!]\S*[ \t]+)*")
 _ANCHOR: Final = re.compile(r"&([^\s,\[\]{}]+)")
 _DOUBLE: Final = re.compile(r'"(?:[^"\\]|\\.)*"')
@@ -436,16 +434,6 @@ class Source:
                 last = offset + 1
             offset += 1
         return last
-
-
-@dataclass(frozen=True, slots=True)
-class Edit:
-    """Replaces ``old`` at a position by ``new``; both may span several lines."""
-
-    line: int
-    column: int
-    old: str
-    new: str
 
 
 def _plain(line: str, start: int, *, flow: bool) -> str | None:

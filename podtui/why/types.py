@@ -10,7 +10,8 @@ from podtui.api.health import Health
 from podtui.api.local import Manifest
 from podtui.api.places import Path, Place
 from podtui.api.v1 import Event, Node, Pod
-from podtui.why.source import Edit, Source
+from podtui.why.edits import Edit
+from podtui.why.source import Source
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

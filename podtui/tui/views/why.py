@@ -19,7 +19,7 @@ from podtui.tui.widgets.format import ago
 from podtui.tui.widgets.sanitize import clean
 from podtui.why import Diagnosis, EditError, Evidence, Facts, Fix, Health, diagnose, diff_lines
 from podtui.why.diagnose import diagnose_waiting
-from podtui.why.source import BREAK
+from podtui.why.edits import BREAK
 
 WIDE: Final = 130
 """Width from which manifest and fix are beside the evidence."""

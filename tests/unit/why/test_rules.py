@@ -30,7 +30,7 @@ from podtui.api.v1 import (
 )
 from podtui.manifest.diagnose import read_manifest
 from podtui.why import Facts, apply_edits, diagnose, diff_lines
-from podtui.why.rules import AFTER, BEFORE, EACH, RUNNING, all_ids
+from podtui.why.diagnose import AFTER, BEFORE, EACH, RUNNING, all_ids
 
 LIFE = (Path(__file__).parent / "test_causes_life.py").read_text()
 CLUSTERS = (Path(__file__).parent / "test_causes_cluster.py").read_text()
