@@ -13,7 +13,7 @@ from typing import Any, Final, cast
 
 from podtui.api import v1
 from podtui.api.shape import Form, Shape, fields
-from podtui.manifest.validation import drivers, formats, handlers, mounts, restarts, security
+from podtui.manifest.validation import formats, handlers, mounts, restarts, security, volumes
 from podtui.manifest.validation.errors import (
     Errors,
     FieldError,
@@ -133,10 +133,10 @@ def _initiator_name(path: str, holder: Tree, spec: Tree) -> Errors:
 
 
 def _disk_kind(path: str, holder: Tree, spec: Tree) -> Errors:
-    yield not_supported(path, "", drivers.DISK_KINDS)
+    yield not_supported(path, "", volumes.DISK_KINDS)
     uri = holder.get("diskURI", "")
     if not uri.startswith("https://"):
-        yield not_supported(f"{path.rpartition('.')[0]}.diskURI", uri, (drivers.BLOB_URI,))
+        yield not_supported(f"{path.rpartition('.')[0]}.diskURI", uri, (volumes.BLOB_URI,))
 
 
 def _claims(path: str, holder: Tree, spec: Tree) -> Errors:
@@ -168,5 +168,5 @@ _RULES: Final[Mapping[tuple[str, str], Rule]] = {
     ("TopologySpreadConstraint", "nodeTaintsPolicy"): _one_of(("Honor", "Ignore")),
     ("ISCSIVolumeSource", "initiatorName"): _initiator_name,
     ("AzureDiskVolumeSource", "kind"): _disk_kind,
-    ("AzureDiskVolumeSource", "cachingMode"): _one_of(drivers.CACHING_MODES),
+    ("AzureDiskVolumeSource", "cachingMode"): _one_of(volumes.CACHING_MODES),
 }

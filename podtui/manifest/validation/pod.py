@@ -12,7 +12,6 @@ import msgspec
 from podtui.api.names import CONFIG_MIRROR
 from podtui.api.v1 import Pod, PodSpec, Toleration
 from podtui.manifest.validation import (
-    claims,
     containers,
     formats,
     metadata,
@@ -88,7 +87,7 @@ def spec_errors(pod: Pod) -> Errors:
         grace_seconds=spec.terminationGracePeriodSeconds,
         os_name=spec.os.name if spec.os is not None else None,
     )
-    yield from claims.pod_claims(spec.resourceClaims, pod.metadata, "spec.resourceClaims")
+    yield from resources.pod_claims(spec.resourceClaims, pod.metadata, "spec.resourceClaims")
     yield from containers.regular(spec, around, "spec.containers")
     yield from containers.init(spec, around, "spec.initContainers")
     yield from containers.ephemeral(spec, around, "spec.ephemeralContainers")

@@ -6,9 +6,16 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from typing import Final
 
+from podtui.api.names import CONFIG_MIRROR
 from podtui.api.pods import is_sidecar
 from podtui.api.quantity import Quantity, parse_quantity
-from podtui.api.v1 import PodSpec, ResourceClaim, ResourceRequirements
+from podtui.api.v1 import (
+    ObjectMeta,
+    PodResourceClaim,
+    PodSpec,
+    ResourceClaim,
+    ResourceRequirements,
+)
 from podtui.manifest.validation import formats
 from podtui.manifest.validation.errors import (
     Errors,
@@ -189,6 +196,45 @@ def claims(refs: tuple[ResourceClaim, ...], known: frozenset[str], path: str) ->
             where = f": {', '.join(sorted(known))}" if known else " which is empty"
             detail = f"must be one of the names in pod.spec.resourceClaims{where}"
             yield not_found(here, ref.name, sorted(known), detail, at=f"{here}.name")
+
+
+def pod_claims(entries: tuple[PodResourceClaim, ...], meta: ObjectMeta, path: str) -> Errors:
+    """Check the pod's ``resourceClaims``."""
+    seen: set[str] = set()
+    for index, claim in enumerate(entries):
+        here = f"{path}[{index}]"
+        if CONFIG_MIRROR in meta.annotations:
+            # An empty field path, as the API server writes it.
+            yield forbidden("[]", "static pods do not support resource claims", at=here)
+            continue
+        if not claim.name:
+            yield required(f"{here}.name")
+        elif claim.name in seen:
+            yield duplicate(f"{here}.name", claim.name)
+        else:
+            yield from invalid_each(f"{here}.name", claim.name, formats.dns_label(claim.name))
+            seen.add(claim.name)
+        yield from _claim_source(claim, here)
+
+
+def _claim_source(claim: PodResourceClaim, path: str) -> Errors:
+    names = {
+        "resourceClaimName": claim.resourceClaimName,
+        "resourceClaimTemplateName": claim.resourceClaimTemplateName,
+    }
+    if all(names.values()):
+        yield invalid(
+            path,
+            claim,
+            "at most one of `resourceClaimName` or `resourceClaimTemplateName` may be specified",
+        )
+    if not any(names.values()):
+        yield invalid(
+            path, claim, "must specify one of: `resourceClaimName`, `resourceClaimTemplateName`"
+        )
+    for field, name in names.items():
+        if name:
+            yield from invalid_each(f"{path}.{field}", name, formats.dns_subdomain(name))
 
 
 def pod_resources(spec: PodSpec, claim_names: frozenset[str], path: str) -> Errors:

@@ -1,23 +1,20 @@
-"""Rules for claims: the pod's resourceClaims, and the template of an ephemeral volume's claim."""
+"""Rules for the claim template of an ephemeral volume."""
 
 from __future__ import annotations
 
 from typing import Final
 
-from podtui.api.names import CONFIG_MIRROR
 from podtui.api.quantity import Quantity
 from podtui.api.v1 import (
     ObjectMeta,
     PersistentVolumeClaimSpec,
     PersistentVolumeClaimTemplate,
-    PodResourceClaim,
     TypedLocalObjectReference,
     TypedObjectReference,
 )
 from podtui.manifest.validation import formats
 from podtui.manifest.validation.errors import (
     Errors,
-    duplicate,
     forbidden,
     invalid,
     invalid_each,
@@ -47,45 +44,7 @@ _NOT_IN_TEMPLATES: Final = (
 )
 
 
-def pod_claims(entries: tuple[PodResourceClaim, ...], meta: ObjectMeta, path: str) -> Errors:
-    seen: set[str] = set()
-    for index, claim in enumerate(entries):
-        here = f"{path}[{index}]"
-        if CONFIG_MIRROR in meta.annotations:
-            # An empty field path, as the API server writes it.
-            yield forbidden("[]", "static pods do not support resource claims", at=here)
-            continue
-        if not claim.name:
-            yield required(f"{here}.name")
-        elif claim.name in seen:
-            yield duplicate(f"{here}.name", claim.name)
-        else:
-            yield from invalid_each(f"{here}.name", claim.name, formats.dns_label(claim.name))
-            seen.add(claim.name)
-        yield from _claim_source(claim, here)
-
-
-def _claim_source(claim: PodResourceClaim, path: str) -> Errors:
-    names = {
-        "resourceClaimName": claim.resourceClaimName,
-        "resourceClaimTemplateName": claim.resourceClaimTemplateName,
-    }
-    if all(names.values()):
-        yield invalid(
-            path,
-            claim,
-            "at most one of `resourceClaimName` or `resourceClaimTemplateName` may be specified",
-        )
-    if not any(names.values()):
-        yield invalid(
-            path, claim, "must specify one of: `resourceClaimName`, `resourceClaimTemplateName`"
-        )
-    for field, name in names.items():
-        if name:
-            yield from invalid_each(f"{path}.{field}", name, formats.dns_subdomain(name))
-
-
-def template(template: PersistentVolumeClaimTemplate, path: str) -> Errors:
+def claim_template(template: PersistentVolumeClaimTemplate, path: str) -> Errors:
     if template.metadata is not None:
         yield from _template_meta(template.metadata, path)
     yield from _claim_spec(template.spec, f"{path}.spec")
