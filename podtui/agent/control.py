@@ -1,4 +1,4 @@
-"""Start, find and stop an agent and clean up after it, from another process."""
+"""Start, find and stop an agent, from another process."""
 
 from __future__ import annotations
 

@@ -198,7 +198,7 @@ def invalid(kind: str, name: str, problem: str) -> StatusError:
 
 @web.middleware
 async def errors_as_status(request: web.Request, handler: Handler) -> web.StreamResponse:
-    """The outermost middleware, which turns all errors of a request into a ``Status``."""
+    """The middleware that turns all errors of a request into a ``Status``."""
     try:
         return await handler(request)
     except StatusError as error:

@@ -1,4 +1,5 @@
-"""Details of a pod or the node that are not in their records (`podtui.api.insight`)."""
+"""Details of a pod or the node that are not in their records (`podtui.api.insight`), and the
+journal of engine calls."""
 
 from __future__ import annotations
 
@@ -79,8 +80,10 @@ class InsightRoutes:
 async def _answer(
     request: web.Request, answer: Awaitable[PodInsight | NodeInsight | None]
 ) -> web.Response:
-    found = await request.app[STREAMS].unless_closed(answer)
-    return web.Response(status=204) if found is None else json_response(msgspec.json.encode(found))
+    insight = await request.app[STREAMS].unless_closed(answer)
+    if insight is None:
+        return web.Response(status=204)
+    return json_response(msgspec.json.encode(insight))
 
 
 def _query(request: web.Request) -> InsightQuery:

@@ -1,4 +1,6 @@
-"""Answer whether this node would admit a pod, given its manifest. The manifest is not stored."""
+"""Answer what would happen, without doing it: whether this node would admit the pod of a manifest,
+and what a change of a manifest file would do.
+"""
 
 from __future__ import annotations
 
