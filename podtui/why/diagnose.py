@@ -54,11 +54,6 @@ _STARTING = frozenset({"ContainerCreating", "PodInitializing"})
 T = TypeVar("T", Facts, Case)
 
 
-def all_ids() -> tuple[str, ...]:
-    """Return the ids of all rules."""
-    return tuple(rule.id for rules in (BEFORE, EACH, RUNNING, AFTER) for rule in rules)
-
-
 def diagnose(facts: Facts) -> Diagnosis:
     """Return the diagnosis of a pod. Never raises, whatever an API server reports of the pod."""
     first = _of_pod(BEFORE, facts)

@@ -37,6 +37,9 @@ from podtui.manifest.validation.errors import (
 )
 from podtui.manifest.validation.scheduling import tolerations
 
+TOLERATIONS: Final = "scheduler.alpha.kubernetes.io/tolerations"
+DELETION_COST: Final = "controller.kubernetes.io/pod-deletion-cost"
+_WHOLE: Final = re.compile("-[0-9]{1,32}|0|[1-9][0-9]{0,31}")
 PREEMPTION_POLICIES: Final = ("PreemptLowerPriority", "Never")
 # Fields that refer to objects; empty ones are skipped.
 _NAMES: Final = ("serviceAccountName", "nodeName", "priorityClassName", "runtimeClassName")
@@ -145,13 +148,6 @@ def _group(name: str, path: str) -> Errors:
         yield from invalid_each(path, name, formats.dns_subdomain(name))
     else:
         yield invalid(path, None, "must specify one of: `podGroupName`")
-
-
-TOLERATIONS: Final = "scheduler.alpha.kubernetes.io/tolerations"
-
-DELETION_COST: Final = "controller.kubernetes.io/pod-deletion-cost"
-
-_WHOLE: Final = re.compile("-[0-9]{1,32}|0|[1-9][0-9]{0,31}")
 
 
 def known_annotations(pod: Pod, path: str) -> Errors:

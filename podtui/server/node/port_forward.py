@@ -22,7 +22,7 @@ from podtui.runtime.protocol import Duplex
 from podtui.server.node.locations import PodLocations
 from podtui.server.protocol import SessionEndpoints
 from podtui.server.status import bad_request, refusals
-from podtui.server.transport.sockets import Socket, Sockets, chosen
+from podtui.server.transport.sockets import Socket, Sockets, require_upgrade
 from podtui.server.transport.spdy_upgrade import SpdySocket
 
 log = logging.getLogger(__name__)
@@ -58,7 +58,7 @@ class PortForwardRoutes:
                 "unable to forward port because pod is not running."
                 f" Current status={pod.status.phase}"
             )
-        chosen(request, PROTOCOLS, SPDY_PROTOCOLS)
+        require_upgrade(request, PROTOCOLS, SPDY_PROTOCOLS)
         async with (
             self._sockets.counted(),
             self._sockets.accept(request, PROTOCOLS, SPDY_PROTOCOLS) as socket,

@@ -24,7 +24,7 @@ from podtui.server.node.locations import PodLocations
 from podtui.server.protocol import SessionEndpoints
 from podtui.server.resources.query import flag
 from podtui.server.status import bad_request, entered, refusals
-from podtui.server.transport.sockets import Socket, Sockets, chosen
+from podtui.server.transport.sockets import Socket, Sockets, require_upgrade
 from podtui.server.transport.spdy_upgrade import SpdySocket
 from podtui.server.transport.streams import closed_after
 
@@ -65,14 +65,14 @@ class RemoteCommandRoutes:
         command = request.query.getall("command", [])
         if not command:
             raise bad_request("you must specify at least one command for the container")
-        chosen(request, PROTOCOLS, SPDY_PROTOCOLS)
+        require_upgrade(request, PROTOCOLS, SPDY_PROTOCOLS)
         session = self._pods.exec(pod, container, command, stdin=wanted.stdin, tty=wanted.tty)
         return await self._run_session(request, wanted, session, EXEC_FAILED)
 
     async def attach(self, request: web.Request) -> web.StreamResponse:
         pod, container = await self._target(request)
         wanted = parse_wanted(request)
-        chosen(request, PROTOCOLS, SPDY_PROTOCOLS)
+        require_upgrade(request, PROTOCOLS, SPDY_PROTOCOLS)
         session = self._pods.attach(pod, container, stdin=wanted.stdin)
         return await self._run_session(request, wanted, session, ATTACH_FAILED)
 

@@ -108,20 +108,20 @@ class WriteRoutes:
 
     def routes(self) -> list[web.RouteDef]:
         root, plural = self._resource.root, self._resource.plural
-        all_of_them = f"{root}/{plural}"
+        collection = f"{root}/{plural}"
         if self._resource.namespaced:
-            all_of_them = f"{root}/namespaces/{{namespace}}/{plural}"
-        one = f"{all_of_them}/{{name}}"
+            collection = f"{root}/namespaces/{{namespace}}/{plural}"
+        item = f"{collection}/{{name}}"
         routes = [
-            web.post(all_of_them, self.create),
-            web.put(one, self.replace),
-            web.patch(one, self.patch),
-            web.delete(one, self.delete),
+            web.post(collection, self.create),
+            web.put(item, self.replace),
+            web.patch(item, self.patch),
+            web.delete(item, self.delete),
         ]
         if self._resource.deletes_collections:
-            routes.append(web.delete(all_of_them, self.delete_collection))
+            routes.append(web.delete(collection, self.delete_collection))
         for subresource, strategy in self._resource.updates.items():
-            routes += self._subresource(f"{one}/{subresource}", subresource, strategy)
+            routes += self._subresource(f"{item}/{subresource}", subresource, strategy)
         return routes
 
     def _subresource(self, path: str, name: str, strategy: Strategy) -> list[web.RouteDef]:
@@ -264,13 +264,12 @@ class WriteRoutes:
             self._check_identity(item, old)
             return self._patches.managed(item, old, options, subresource)
 
-        create = self._create if strategy.create_on_update and not subresource else None
         try:
             stored = await self._change(request, strategy, subresource, change, options, answer)
         except NotFound:
-            if create is None:
+            if subresource or not strategy.create_on_update:
                 raise self._missing(request) from None
-            stored = await create(request, item, options, answer)
+            stored = await self._create(request, item, options, answer)
             return self._respond(answer, stored, 201)
         return self._respond(answer, stored)
 
@@ -570,9 +569,9 @@ class WriteRoutes:
         return with_meta(item, namespace=namespace)
 
     def _refuse(self, name: str, errors: Iterable[FieldError]) -> None:
-        found = list(errors)
-        if found:
-            raise invalid_fields(self._resource.kind, name, found, self._resource.kind_group)
+        broken = list(errors)
+        if broken:
+            raise invalid_fields(self._resource.kind, name, broken, self._resource.kind_group)
 
 
 def uid_mismatch(plural: str, uid: str, meta: ObjectMeta) -> str:

@@ -162,7 +162,9 @@ def _has_left(request: web.Request) -> bool:
     return bool(poll.poll(0))
 
 
-def chosen(request: web.Request, served: Sequence[str], spdy_served: Sequence[str]) -> None:
+def require_upgrade(
+    request: web.Request, served: Sequence[str], spdy_served: Sequence[str]
+) -> None:
     """Raises `StatusError` if the request is no upgrade to a supported protocol: 400 for
     WebSockets, 403 for SPDY."""
     if is_upgrade(request):
