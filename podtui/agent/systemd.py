@@ -159,7 +159,7 @@ def machine_is_stopping(program: str = "systemctl", timeout: float = STATE_SECON
     if path is None:
         return False
     try:
-        found = subprocess.run(
+        answer = subprocess.run(
             [path, "is-system-running"],
             stdin=subprocess.DEVNULL,
             capture_output=True,
@@ -170,7 +170,7 @@ def machine_is_stopping(program: str = "systemctl", timeout: float = STATE_SECON
     except (OSError, subprocess.TimeoutExpired) as error:
         _LOG.warning("systemd does not report whether the machine is shutting down: %s", error)
         return False
-    return found.stdout.strip() == "stopping"
+    return answer.stdout.strip() == "stopping"
 
 
 class ServiceFailed(PodtuiError):

@@ -18,14 +18,14 @@ CpuSet = frozenset[int]
 
 def parse_cpu_set(text: str) -> CpuSet:
     """Parse a list such as ``0-3,8``. Raises ValueError."""
-    found: set[int] = set()
+    cpus: set[int] = set()
     for part in filter(None, (one.strip() for one in text.strip().split(","))):
         first, dash, last = part.partition("-")
         low, high = int(first), int(last if dash else first)
         if low < 0 or high < low:
             raise ValueError(f"invalid range {part!r}")
-        found.update(range(low, high + 1))
-    return frozenset(found)
+        cpus.update(range(low, high + 1))
+    return frozenset(cpus)
 
 
 def format_cpu_set(cpus: Iterable[int]) -> str:
@@ -56,8 +56,8 @@ class CpuMap(Struct, frozen=True, kw_only=True):
     users: tuple[CpuUser, ...] = ()
 
 
-def encode_cpu_map(found: CpuMap) -> str:
-    return msgspec.json.encode(found).decode()
+def encode_cpu_map(cpu_map: CpuMap) -> str:
+    return msgspec.json.encode(cpu_map).decode()
 
 
 def decode_cpu_map(text: str) -> CpuMap | None:

@@ -55,7 +55,7 @@ def _writable(step: str | int) -> bool:
 
 def read_places(text: str) -> dict[Path, FieldPlace]:
     """Decode the output of `write_places`; malformed lines are skipped."""
-    found: dict[Path, FieldPlace] = {}
+    positions: dict[Path, FieldPlace] = {}
     here: list[str | int] = []
     for line in text.split("\n"):
         try:
@@ -64,13 +64,13 @@ def read_places(text: str) -> dict[Path, FieldPlace]:
             del here[int(depth) - 1 :]
             if step.startswith("#"):
                 here.append(int(step[1:]))
-                found[tuple(here)] = FieldPlace(None, (places[0], places[1]))
+                positions[tuple(here)] = FieldPlace(None, (places[0], places[1]))
             else:
                 here.append(step)
-                found[tuple(here)] = FieldPlace((places[0], places[1]), (places[2], places[3]))
+                positions[tuple(here)] = FieldPlace((places[0], places[1]), (places[2], places[3]))
         except (ValueError, IndexError):
             continue
-    return found
+    return positions
 
 
 def field_text(path: Path) -> str:

@@ -96,18 +96,18 @@ def _shape(annotation: str) -> Shape:
 def fields(struct: type[v1.Struct]) -> Mapping[str, StructField]:
     """Return the fields of a struct by wire name."""
     annotations: dict[str, str] = struct.__annotations__
-    found: dict[str, StructField] = {}
+    by_name: dict[str, StructField] = {}
     for info in msgspec.structs.fields(struct):
         annotation, key = annotations[info.name], (struct.__name__, info.name)
         shape = _shape(annotation)
         optional = annotation.endswith("| None") and key not in _OPTIONAL_BY_VALUE
-        found[info.encode_name] = StructField(
+        by_name[info.encode_name] = StructField(
             info.encode_name,
             shape,
             info.required and key not in _MAY_BE_ABSENT,
             shape.form is Form.OBJECT and (optional or key in _REQUIRED_BY_POINTER),
         )
-    return found
+    return by_name
 
 
 def shape_at(struct: type[v1.Struct], path: Iterable[str | int]) -> Shape | None:
@@ -161,7 +161,7 @@ def places_of_names() -> Mapping[str, tuple[tuple[str, ...], ...]]:
 
     A path is a tuple of keys, with ``[]`` for an index; a type nested in itself is skipped.
     """
-    found: dict[str, list[tuple[str, ...]]] = {}
+    paths: dict[str, list[tuple[str, ...]]] = {}
     level: list[tuple[type[v1.Struct], tuple[str, ...], frozenset[type[v1.Struct]]]]
     level = [(v1.Pod, (), frozenset())]
     while level:
@@ -171,7 +171,7 @@ def places_of_names() -> Mapping[str, tuple[tuple[str, ...], ...]]:
             for field in sorted(fields(struct).values(), key=lambda f: f.name != "containers"):
                 if field.name in _SKIPPED:
                     continue
-                found.setdefault(field.name, []).append((*path, field.name))
+                paths.setdefault(field.name, []).append((*path, field.name))
                 inner, step = field.shape, (*path, field.name)
                 if inner.form is Form.LIST and inner.item is not None:
                     inner, step = inner.item, (*step, LIST_STEP)
@@ -179,4 +179,4 @@ def places_of_names() -> Mapping[str, tuple[tuple[str, ...], ...]]:
                     continue
                 following.append((inner.struct, step, above | {struct}))
         level = following
-    return {name: tuple(places) for name, places in found.items()}
+    return {name: tuple(places) for name, places in paths.items()}

@@ -81,7 +81,7 @@ def eviction_thresholds(
         _known("evictionSoftGracePeriod", signal)
     for signal, text in minimum_reclaim.items():
         _check_reclaim(signal, text)
-    found = [
+    thresholds = [
         Threshold(signal=signal, value=text, reclaim=minimum_reclaim.get(signal, ""))
         for signal, text in _given("evictionHard", hard)
     ]
@@ -91,7 +91,7 @@ def eviction_thresholds(
                 "evictionSoft",
                 f"grace period must be specified for the soft eviction threshold {signal}",
             )
-        found.append(
+        thresholds.append(
             Threshold(
                 signal=signal,
                 value=text,
@@ -101,10 +101,10 @@ def eviction_thresholds(
         )
     pods = [
         Threshold(signal=ALLOCATABLE_MEMORY, value=one.value, reclaim=one.reclaim)
-        for one in found
+        for one in thresholds
         if one.signal == MEMORY and one.grace == 0
     ]
-    return tuple(one for one in (*found, *pods) if one.signal not in DERIVED)
+    return tuple(one for one in (*thresholds, *pods) if one.signal not in DERIVED)
 
 
 def _known(setting: str, signal: str) -> None:

@@ -177,20 +177,21 @@ def _words(what: str, complaint: bytes, plugin: ExecPlugin) -> str:
 
 
 def read_answer(answer: bytes, plugin: ExecPlugin) -> Credential:
-    """Parse a plugin's response. Raises `PluginError` if it is no credential."""
+    """Parse a plugin's response. Raises `PluginError` if it is no answered."""
     if len(answer) > MAX_ANSWER:
         raise PluginError(f"{plugin.command} returned more than {MAX_ANSWER >> 20} MiB")
     try:
-        found = decoded(answer, msgspec.json.Decoder(_Answer))
+        answered = decoded(answer, msgspec.json.Decoder(_Answer))
     except msgspec.MsgspecError:
         # Drop the cause, because its message may quote the response.
         raise PluginError(f"{plugin.command} returned no ExecCredential") from None
-    if found.kind != "ExecCredential" or found.apiVersion != plugin.api_version:
+    if answered.kind != "ExecCredential" or answered.apiVersion != plugin.api_version:
         raise PluginError(
             f"{plugin.command} must return an ExecCredential of {plugin.api_version}, and"
-            f" answered with {found.kind[:60] or 'no kind'} of {found.apiVersion[:60] or 'none'}"
+            f" answered with {answered.kind[:60] or 'no kind'} of"
+            f" {answered.apiVersion[:60] or 'none'}"
         )
-    status = found.status
+    status = answered.status
     if status is None:
         raise PluginError(f"{plugin.command} returned no status")
     certificate, key = status.clientCertificateData, status.clientKeyData

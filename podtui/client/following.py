@@ -116,7 +116,7 @@ class Following:
 
     async def _list(self) -> Synced:
         self._path = self._kind.collection(await self._namespace())
-        found: list[Any] = []
+        items: list[Any] = []
         params = {"limit": str(self._page)} if self._page else {}
         for _ in range(MOST_PAGES):
             try:
@@ -125,17 +125,17 @@ class Following:
                 if error.code != 410 or "continue" not in params:
                     raise
                 # The continue token has expired. Like kubectl, list again without pages.
-                found, params = [], {}
+                items, params = [], {}
                 continue
             listing = _LISTS.decode(body)
-            found += [self._kind.decode(item) for item in listing.items or ()]
+            items += [self._kind.decode(item) for item in listing.items or ()]
             if not listing.metadata.continue_:
                 break
             params = {"limit": str(self._page), "continue": listing.metadata.continue_}
         else:
             raise ApiError(500, "InternalError", f"{self._path}: a list without end")
         self._version = listing.metadata.resourceVersion
-        return Synced(tuple(found))
+        return Synced(tuple(items))
 
     async def _watch(self) -> AsyncGenerator[Delta]:
         params = {

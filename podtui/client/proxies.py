@@ -22,17 +22,17 @@ def proxy_for(server: str, proxy_url: str, environ: Mapping[str, str]) -> str:
     scheme, host = parts.scheme.lower(), (parts.hostname or "").lower()
     port = str(parts.port or _PORTS.get(scheme, ""))
     name = f"{scheme.upper()}_PROXY"
-    found = _variable(environ, name)
-    if not found or is_direct(host, port, _variable(environ, "NO_PROXY")):
+    proxy = _variable(environ, name)
+    if not proxy or is_direct(host, port, _variable(environ, "NO_PROXY")):
         return ""
-    found = found if "://" in found else f"http://{found}"
-    way = urlsplit(found).scheme.lower()
+    proxy = proxy if "://" in proxy else f"http://{proxy}"
+    way = urlsplit(proxy).scheme.lower()
     if way not in ("http", "https"):
         raise UsageError(
             f"{name} is a {way} proxy; podtui supports http and https proxies. Give the cluster a"
             " proxy-url, or name its server in NO_PROXY"
         )
-    return found
+    return proxy
 
 
 def _variable(environ: Mapping[str, str], name: str) -> str:

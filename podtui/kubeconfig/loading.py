@@ -35,17 +35,17 @@ def paths(explicit: Path | None, environ: Mapping[str, str]) -> tuple[Path, ...]
 def load(explicit: Path | None, environ: Mapping[str, str]) -> Kubeconfig:
     """Load all files and merge them. Raises `KubeconfigError` if one is invalid or none exists."""
     wanted = paths(explicit, environ)
-    found: list[Kubeconfig] = []
+    configs: list[Kubeconfig] = []
     for path in wanted:
         try:
-            found.append(read(path))
+            configs.append(read(path))
         except FileNotFoundError:
             if explicit is not None:
                 raise KubeconfigError(f"{path}: no such file") from None
-    if not found:
+    if not configs:
         names = ", ".join(map(str, wanted)) or "KUBECONFIG contains no file"
         raise KubeconfigError(f"there is no kubeconfig: {names}")
-    return merge(found)
+    return merge(configs)
 
 
 def merge(configs: Sequence[Kubeconfig]) -> Kubeconfig:

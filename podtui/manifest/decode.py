@@ -157,7 +157,7 @@ class _Walker:
         self.problems: list[Problem] = []
 
     def wrong_type(self, value: object, form: Form, path: Path) -> object:
-        found = found_text(value, discreet=self.discreet)
+        shown = found_text(value, discreet=self.discreet)
         fix = ""
         raw = None if self.discreet else self.document.raw.get(path)
         if self.discreet:
@@ -173,12 +173,12 @@ class _Walker:
                 fix = f"write a list: [{quoted(value, 60)}]"
         elif form in {Form.OBJECT, Form.MAP} and isinstance(value, list):
             fix = "write 'key: value' pairs here, without '- '"
-        if isinstance(value, bool) and raw is not None and raw != found:
-            found += f" (which is what {printable(raw, 20)} means in YAML)"
+        if isinstance(value, bool) and raw is not None and raw != shown:
+            shown += f" (which is what {printable(raw, 20)} means in YAML)"
         self.problems.append(
             Problem(
                 code="FieldValueTypeInvalid",
-                message=f"found {found}, but {form.value} is expected",
+                message=f"found {shown}, but {form.value} is expected",
                 path=path,
                 fix=fix,
             )

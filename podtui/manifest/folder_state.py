@@ -52,9 +52,6 @@ class Folder:
     secrets: Mapping[tuple[str, str], Secret] = field(default_factory=dict[tuple[str, str], Secret])
 
 
-Key = TypeVar("Key", bound=Hashable)
-
-
 _Key = TypeVar("_Key", bound=Hashable)
 _Value = TypeVar("_Value")
 _Object = TypeVar("_Object", v1.ConfigMap, v1.Secret)
@@ -341,24 +338,24 @@ def _changed(
     return changed
 
 
-class FileIndex(Generic[Key]):
+class FileIndex(Generic[_Key]):
     """Maps file names to keys and keys to file names. The cost of a call depends on the names and
     keys involved, not on the size of the index."""
 
     def __init__(self) -> None:
-        self._keys: dict[str, frozenset[Key]] = {}
-        self._names: dict[Key, set[str]] = {}
+        self._keys: dict[str, frozenset[_Key]] = {}
+        self._names: dict[_Key, set[str]] = {}
 
-    def copy(self) -> FileIndex[Key]:
+    def copy(self) -> FileIndex[_Key]:
         """Return an independent copy."""
-        other: FileIndex[Key] = FileIndex()
+        other: FileIndex[_Key] = FileIndex()
         other._keys = dict(self._keys)
         other._names = {key: set(names) for key, names in self._names.items()}
         return other
 
-    def put(self, name: str, keys: Iterable[Key]) -> frozenset[Key]:
+    def put(self, name: str, keys: Iterable[_Key]) -> frozenset[_Key]:
         """Replace the keys of a file; return its previous keys."""
-        before, now = self._keys.get(name, frozenset[Key]()), frozenset(keys)
+        before, now = self._keys.get(name, frozenset[_Key]()), frozenset(keys)
         for key in before - now:
             names = self._names[key]
             names.discard(name)
@@ -372,21 +369,21 @@ class FileIndex(Generic[Key]):
             self._keys.pop(name, None)
         return before
 
-    def keys(self) -> Collection[Key]:
+    def keys(self) -> Collection[_Key]:
         return self._names.keys()
 
-    def names(self, key: Key) -> Collection[str]:
+    def names(self, key: _Key) -> Collection[str]:
         return self._names.get(key, ())
 
     def connected(self, names: Iterable[str]) -> set[str]:
         """Return these files and all that are connected to them, directly or not, by shared
         keys."""
-        found: set[str] = set()
+        reached: set[str] = set()
         rest = list(names)
         while rest:
             name = rest.pop()
-            if name not in found:
-                found.add(name)
+            if name not in reached:
+                reached.add(name)
                 for key in self._keys.get(name, ()):
-                    rest.extend(self._names[key] - found)
-        return found
+                    rest.extend(self._names[key] - reached)
+        return reached

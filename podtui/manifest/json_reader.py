@@ -114,11 +114,11 @@ class _Reader:
             here = self.comma(here, "]")
 
     def object(self, offset: int, path: Path) -> tuple[dict[str, Any], int]:
-        found: dict[str, Any] = {}
+        members: dict[str, Any] = {}
         repeated: dict[str, list[Any]] = {}
         here = self.skip(offset + 1)
         if self.text.startswith("}", here):
-            return found, here + 1
+            return members, here + 1
         while True:
             if not self.text.startswith('"', here):
                 self.refuse("a key in double quotes is expected", here)
@@ -129,7 +129,7 @@ class _Reader:
                 self.refuse("':' is expected after a key", here)
             child = (*path, key)
             here = self.skip(here + 1)
-            if key in found:
+            if key in members:
                 self.problems.append(
                     Problem(
                         code="DuplicateKey",
@@ -141,7 +141,7 @@ class _Reader:
                         severity=Severity.WARNING if self.last_wins else Severity.ERROR,
                     )
                 )
-            if key in found and not self.last_wins:
+            if key in members and not self.last_wins:
                 # Parse the value only to skip it, under a path that cannot occur otherwise.
                 count = len(self.problems)
                 _, here = self.value(here, (*path, f"{key}\0"))
@@ -149,17 +149,17 @@ class _Reader:
             else:
                 self.keys[child] = self.place(start)
                 value, here = self.value(here, child)
-                if key in found:
-                    repeated.setdefault(key, [found[key]]).append(value)
+                if key in members:
+                    repeated.setdefault(key, [members[key]]).append(value)
                 else:
-                    found[key] = value
+                    members[key] = value
             here = self.skip(here)
             if self.text.startswith("}", here):
                 for key, given in repeated.items():
                     child = (*path, key)
                     self.overwritten += ((child, value) for value in given[:-1])
-                    found[key] = _merged(child, given)
-                return found, here + 1
+                    members[key] = _merged(child, given)
+                return members, here + 1
             here = self.comma(here, "}")
 
     def comma(self, offset: int, closing: str) -> int:

@@ -128,11 +128,11 @@ def without_consequences(problems: Iterable[Problem], known: Collection[Problem]
 
 def diagnostics(problems: Iterable[tuple[Problem, Document]], path: str) -> tuple[Diagnostic, ...]:
     """Return each problem once, sorted by line and column; at most a hundred."""
-    found: dict[Diagnostic, None] = {}
+    unique: dict[Diagnostic, None] = {}
     for problem, document in problems:
         place = problem.place or document.place(problem.path, at_key=problem.at_key)
         line, column = place or (None, None)
-        found[
+        unique[
             Diagnostic(
                 severity=problem.severity,
                 path=path,
@@ -145,7 +145,7 @@ def diagnostics(problems: Iterable[tuple[Problem, Document]], path: str) -> tupl
                 remove=tuple(map(field_text, problem.remove)),
             )
         ] = None
-    ordered = sorted(found, key=lambda d: (d.line or 0, d.column or 0))
+    ordered = sorted(unique, key=lambda d: (d.line or 0, d.column or 0))
     if len(ordered) <= MAX_DIAGNOSTICS:
         return tuple(ordered)
     # Errors go first: cutting them off must not make an invalid manifest look usable.

@@ -105,7 +105,7 @@ def missing_keys(result: ReadResult, held: Mapping[ObjectKey, frozenset[str]]) -
     if not result.pods:
         return result
     pod = result.pods[0]
-    found: list[tuple[Problem, Document]] = []
+    problems: list[tuple[Problem, Document]] = []
     for path, kind, name, key in _needed_keys(pod):
         there = held.get((kind, pod.metadata.namespace, name))
         if there is None or key in there:
@@ -120,11 +120,11 @@ def missing_keys(result: ReadResult, held: Mapping[ObjectKey, frozenset[str]]) -
             fix=f'did you mean "{printable(guess)}"?' if guess else "",
             severity=Severity.WARNING,
         )
-        found.append((problem, Document(None)))
-    if not found:
+        problems.append((problem, Document(None)))
+    if not problems:
         return result
     path = next((d.path for d in result.diagnostics), "")
-    return replace(result, diagnostics=(*result.diagnostics, *diagnostics(found, path)))
+    return replace(result, diagnostics=(*result.diagnostics, *diagnostics(problems, path)))
 
 
 def _needed_keys(pod: v1.Pod) -> Iterator[tuple[Path, Literal["ConfigMap", "Secret"], str, str]]:
@@ -173,15 +173,15 @@ def accept_if_complete(result: ReadResult, available: Collection[ObjectKey]) -> 
 def kept_immutable(old: Iterable[FolderObject], result: ReadResult, path: str) -> ReadResult:
     """Return the result, or one with errors and no content if it changes an immutable object."""
     before = {object_key(item): item for item in old}
-    found = [
+    problems = [
         (problem, Document(None, values={problem.path: result.object_places[key]}))
         for item in result.objects
         if (key := object_key(item)) in before
         for problem in immutable_problems(before[key], item)
     ]
-    if not found:
+    if not problems:
         return result
-    updated = (*result.diagnostics, *diagnostics(found, path))
+    updated = (*result.diagnostics, *diagnostics(problems, path))
     return ReadResult(
         diagnostics=updated, text=result.text, places=result.places, name_place=result.name_place
     )

@@ -71,15 +71,15 @@ class _KernelWatch:
         self._loop.add_reader(self._inotify.fd, self._read)
 
     def _read(self) -> None:
-        found: list[tuple[int, str]] = []
+        changes: list[tuple[int, str]] = []
         while (event := self._inotify.sync_get()) is not None:
             name = os.fspath(event.name) if event.name is not None else ""
             if not name:
                 # An event of the folder itself, or an overflow of the kernel's queue.
-                found.append((MODIFIED, ""))
+                changes.append((MODIFIED, ""))
             self.ended |= Mask.IGNORED in event.mask
-            found += [(kind, name) for mask, kind in _KINDS if name and event.mask & mask]
-        self._report(found)
+            changes += [(kind, name) for mask, kind in _KINDS if name and event.mask & mask]
+        self._report(changes)
 
     def close(self) -> None:
         self._loop.remove_reader(self._inotify.fd)
@@ -100,9 +100,9 @@ class _PollingWatch:
         threading.Thread(target=self._poll, name="manifest-watch", daemon=True).start()
 
     def _poll(self) -> None:
-        found: Iterable[tuple[int, str]] = ()
+        changes: Iterable[tuple[int, str]] = ()
         try:
-            for found in watch(
+            for changes in watch(
                 self._folder,
                 watch_filter=None,
                 stop_event=self._stop,
@@ -113,7 +113,7 @@ class _PollingWatch:
                 poll_delay_ms=POLL_MS,
                 recursive=False,
             ):
-                self._pass_on(found)
+                self._pass_on(changes)
         except (OSError, RuntimeError) as error:
             _log.warning("Polling of the static-pod folder stopped: %s", error)
             self.ended = True

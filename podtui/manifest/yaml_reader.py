@@ -272,7 +272,7 @@ class _Builder:
         return items
 
     def mapping(self, path: Path, depth: int) -> dict[str, Any]:
-        found: dict[str, Any] = {}
+        entries: dict[str, Any] = {}
         merged: dict[str, tuple[Any, Place]] = {}
         while not isinstance(event := next(self.events), MappingEndEvent):
             place = place_of(event.start_mark)
@@ -283,7 +283,7 @@ class _Builder:
                 continue
             key = self.key(event, path, place)
             child = (*path, key)
-            if key in found:
+            if key in entries:
                 line = self.keys[child][0]
                 self.problems.append(
                     Problem(
@@ -302,12 +302,12 @@ class _Builder:
                     del self.problems[count:]
                     continue
             self.keys[child] = place
-            found[key] = self.node(next(self.events), child, depth + 1)
+            entries[key] = self.node(next(self.events), child, depth + 1)
         for key, (item, place) in merged.items():
-            if key not in found:
-                found[key] = item
+            if key not in entries:
+                entries[key] = item
                 self.keys[(*path, key)] = self.values[(*path, key)] = place
-        return found
+        return entries
 
     def merge(self, value: Any, place: Place) -> list[tuple[str, Any]]:
         """Return the pairs that ``<<`` merges in; if several maps have a key, the first one
@@ -371,24 +371,24 @@ def read_all_yaml(text: str) -> tuple[Document, ...]:
     source = _Substitution.of(text, strict=False)
     loader = _LOADER(source.text)
     builder = _Builder(_events(loader), source)
-    found: list[Document] = []
+    documents: list[Document] = []
     try:
         while (document := _next_document(builder)) is not None:
             if document.value is not None:
-                found.append(document)
+                documents.append(document)
     except (yaml.YAMLError, UnreadableText) as error:
         syntax = isinstance(error, yaml.YAMLError)
         problem = syntax_problem(error, text) if syntax else error.problem
-        if not found:
+        if not documents:
             raise UnreadableText(problem) from None
         message = f"the text from here on is ignored: {problem.message}"
         rest = replace(
             problem, code=FURTHER_DOCUMENT, message=message, severity=Severity.WARNING, path=()
         )
-        found[-1] = replace(found[-1], problems=(*found[-1].problems, rest))
+        documents[-1] = replace(documents[-1], problems=(*documents[-1].problems, rest))
     finally:
         loader.dispose()
-    return tuple(found) or (Document(None),)
+    return tuple(documents) or (Document(None),)
 
 
 def _next_document(builder: _Builder) -> Document | None:

@@ -98,41 +98,41 @@ class FieldSet:
                 yield (step, *path)
 
     def __or__(self, other: FieldSet) -> FieldSet:
-        found = FieldSet()
-        found.members = self.members | other.members
-        found.children = {**self.children, **other.children}
+        result = FieldSet()
+        result.members = self.members | other.members
+        result.children = {**self.children, **other.children}
         for step in self.children.keys() & other.children.keys():
-            found.children[step] = self.children[step] | other.children[step]
-        return found
+            result.children[step] = self.children[step] | other.children[step]
+        return result
 
     def __and__(self, other: FieldSet) -> FieldSet:
-        found = FieldSet()
-        found.members = self.members & other.members
+        result = FieldSet()
+        result.members = self.members & other.members
         for step in self.children.keys() & other.children.keys():
             if below := self.children[step] & other.children[step]:
-                found.children[step] = below
-        return found
+                result.children[step] = below
+        return result
 
     def __sub__(self, other: FieldSet) -> FieldSet:
-        found = FieldSet()
-        found.members = self.members - other.members
+        result = FieldSet()
+        result.members = self.members - other.members
         for step, child in self.children.items():
             below = child - other.children[step] if step in other.children else child
             if below:
-                found.children[step] = below
-        return found
+                result.children[step] = below
+        return result
 
     def without(self, other: FieldSet) -> FieldSet:
         """Remove the fields of a set together with all that is below them."""
-        found = FieldSet()
-        found.members = self.members - other.members
+        result = FieldSet()
+        result.members = self.members - other.members
         for step, child in self.children.items():
             if step in other.members:
                 continue
             below = child.without(other.children[step]) if step in other.children else child
             if below:
-                found.children[step] = below
-        return found
+                result.children[step] = below
+        return result
 
     def add(self, path: Path) -> None:
         """Add a field; the path of the whole object is never part of a set."""
@@ -145,16 +145,16 @@ class FieldSet:
 
     def encode(self) -> dict[str, Any]:
         """Encode as ``FieldsV1``."""
-        found: dict[str, Any] = {}
+        encoded: dict[str, Any] = {}
         for step in sorted(self.members | self.children.keys(), key=_order):
             below = self.children[step].encode() if step in self.children else {}
-            found[step] = {".": {}, **below} if below and step in self.members else below
-        return found
+            encoded[step] = {".": {}, **below} if below and step in self.members else below
+        return encoded
 
 
 def decode(fields: Any) -> FieldSet:
     """Decode ``FieldsV1``. Raises `PatchError`."""
-    found = FieldSet()
+    result = FieldSet()
     if not isinstance(fields, dict):
         raise PatchError("error decoding set: expected an object")
     for text, below in cast("dict[str, Any]", fields).items():
@@ -163,10 +163,10 @@ def decode(fields: Any) -> FieldSet:
         step = _canonical(text)
         child = decode(below)
         if not below or "." in below:
-            found.members.add(step)
+            result.members.add(step)
         if child:
-            found.children[step] = child
-    return found
+            result.children[step] = child
+    return result
 
 
 def _canonical(text: str) -> str:
@@ -189,7 +189,7 @@ def _canonical(text: str) -> str:
 
 def field_set(*paths: str) -> FieldSet:
     """Return the set of fields named by paths such as ``metadata.name``."""
-    found = FieldSet()
+    result = FieldSet()
     for path in paths:
-        found.add(tuple(map(field_step, path.split("."))))
-    return found
+        result.add(tuple(map(field_step, path.split("."))))
+    return result

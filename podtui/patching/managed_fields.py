@@ -60,7 +60,7 @@ Managers = dict[FieldManager, Entry]
 
 def decode_managers(entries: Any) -> Managers:
     """Raises `PatchError` for invalid entries."""
-    found: Managers = {}
+    managers: Managers = {}
     listed = cast("list[Any]", entries) if isinstance(entries, list) else []
     for index, item in enumerate(listed):
         entry = cast(Object, item) if isinstance(item, dict) else {}
@@ -80,8 +80,8 @@ def decode_managers(entries: Any) -> Managers:
             _text(entry, "subresource"),
         )
         time = _text(entry, "time") or None
-        found[manager] = Entry(decode(entry.get("fieldsV1") or {}), version, time)
-    return found
+        managers[manager] = Entry(decode(entry.get("fieldsV1") or {}), version, time)
+    return managers
 
 
 def _text(entry: Object, name: str) -> str:
@@ -95,7 +95,7 @@ def is_reset(entries: Any) -> bool:
 
 
 def encode_managers(managers: Mapping[FieldManager, Entry]) -> list[Object]:
-    found: list[Object] = []
+    entries: list[Object] = []
     for manager, entry in sorted(managers.items(), key=_encoding_order):
         encoded: Object = {
             "manager": manager.name,
@@ -106,8 +106,8 @@ def encode_managers(managers: Mapping[FieldManager, Entry]) -> list[Object]:
             "fieldsV1": entry.fields.encode(),
             "subresource": manager.subresource,
         }
-        found.append({key: value for key, value in encoded.items() if value not in ("", None)})
-    return found
+        entries.append({key: value for key, value in encoded.items() if value not in ("", None)})
+    return entries
 
 
 def _encoding_order(item: tuple[FieldManager, Entry]) -> tuple[str, float, str, str, str]:

@@ -99,23 +99,23 @@ def step_of_item(of: TypeSchema, item: Any) -> str:
     if not isinstance(item, dict):
         kind = "a null element" if item is None else "non-map elements"
         raise PatchError(f"associative list with keys may not have {kind}")
-    found: Object = {}
+    key_values: Object = {}
     for name in of.keys:
         default = of.item.fields[name].default
         if name in item:
-            found[name] = item[name]
+            key_values[name] = item[name]
         elif default is not ABSENT:
-            found[name] = default
-    if not found:
+            key_values[name] = default
+    if not key_values:
         keys = " ".join(f'"{key}"' for key in of.keys)
         raise PatchError(
             f"associative list with keys has an element that omits all key fields [{keys}] "
             "(and doesn't have default values for any key fields)"
         )
-    return key_step(found)
+    return key_step(key_values)
 
 
-# Validation.
+# --- validation
 
 
 def validate(schema: str, value: Any, *, duplicates: bool = False) -> None:
@@ -189,7 +189,7 @@ def _list_problems(of: TypeSchema, value: Any, path: Path, duplicates: bool) -> 
         yield from _problems(of.item, item, (*path, step), duplicates)
 
 
-# Merge.
+# --- merge
 
 
 def merge(of: TypeSchema, left: Any, right: Any) -> Any:
@@ -261,7 +261,7 @@ def _merge_lists(of: TypeSchema, left: Items, right: Items) -> Items:
     return merged
 
 
-# Comparison.
+# --- comparison
 
 
 @dataclass(slots=True)
@@ -280,124 +280,120 @@ class Comparison:
 
 def compare(schema: str, left: Any, right: Any) -> Comparison:
     """Return the differences from ``left`` to ``right``."""
-    found = Comparison()
-    _compare(shape(schema), left, right, (), found)
-    return found
+    result = Comparison()
+    _compare(shape(schema), left, right, (), result)
+    return result
 
 
-def _compare(of: TypeSchema, left: Any, right: Any, path: Path, found: Comparison) -> None:
+def _compare(of: TypeSchema, left: Any, right: Any, path: Path, result: Comparison) -> None:
     is_list = of.kind == "list"
     whole = of.atomic or of.kind not in ("list", "map")
     empty = not (_items(left) or _items(right)) if is_list else not (_map(left) or _map(right))
     if not whole and not empty:
         if is_list:
-            _compare_lists(of, _items(left), _items(right), path, found)
+            _compare_lists(of, _items(left), _items(right), path, result)
         else:
             left_map, right_map = _map(left), _map(right)
             for name in {**left_map, **right_map}:
                 below = (*path, field_step(name))
                 value, other = left_map.get(name, ABSENT), right_map.get(name, ABSENT)
-                _compare(of.entry(name), value, other, below, found)
+                _compare(of.entry(name), value, other, below, result)
     if left is ABSENT:
-        found.added.add(path)
+        result.added.add(path)
     elif right is ABSENT:
-        found.removed.add(path)
-    elif (whole or empty) and not _equal(left, right):
-        found.modified.add(path)
+        result.removed.add(path)
+    elif (whole or empty) and not equal(left, right):
+        result.modified.add(path)
 
 
 def _compare_lists(
-    of: TypeSchema, left: Items, right: Items, path: Path, found: Comparison
+    of: TypeSchema, left: Items, right: Items, path: Path, result: Comparison
 ) -> None:
     left_groups, right_groups = _grouped(of, left), _grouped(of, right)
     for step in {**left_groups, **right_groups}:
         items, other_items = left_groups.get(step, []), right_groups.get(step, [])
         below = (*path, step)
         if len(items) <= 1 and len(other_items) <= 1:
-            _compare(of.item, (items or [ABSENT])[0], (other_items or [ABSENT])[0], below, found)
+            _compare(of.item, (items or [ABSENT])[0], (other_items or [ABSENT])[0], below, result)
         elif len(items) > 1 and len(other_items) > 1:
-            if not _equal(items, other_items):
-                found.modified.add(below)
+            if not equal(items, other_items):
+                result.modified.add(below)
         elif len(items) > 1:
             if other_items:
-                _compare(of.item, ABSENT, other_items[0], below, found)
-            found.removed.add(below)
+                _compare(of.item, ABSENT, other_items[0], below, result)
+            result.removed.add(below)
         else:
             if items:
-                _compare(of.item, items[0], ABSENT, below, found)
-            found.added.add(below)
+                _compare(of.item, items[0], ABSENT, below, result)
+            result.added.add(below)
 
 
 def _grouped(of: TypeSchema, items: Items) -> dict[str, Items]:
-    found: dict[str, Items] = {}
+    groups: dict[str, Items] = {}
     for item in items:
-        found.setdefault(step_of_item(of, item), []).append(item)
-    return found
+        groups.setdefault(step_of_item(of, item), []).append(item)
+    return groups
 
 
-def _equal(left: Any, right: Any) -> bool:
+def equal(left: Any, right: Any) -> bool:
+    """Compare two documents; numbers are equal by value."""
     numbers = isinstance(left, int | float) and isinstance(right, int | float)
     if numbers and not isinstance(left, bool) and not isinstance(right, bool):
         return left == right
     if isinstance(left, list) and isinstance(right, list):
         items, others = cast(Items, left), cast(Items, right)
-        return len(items) == len(others) and all(map(_equal, items, others))
+        return len(items) == len(others) and all(map(equal, items, others))
     if isinstance(left, dict) and isinstance(right, dict):
         one, other = cast(Object, left), cast(Object, right)
-        return one.keys() == other.keys() and all(_equal(one[key], other[key]) for key in one)
+        return one.keys() == other.keys() and all(equal(one[key], other[key]) for key in one)
     return same(left, right)
 
 
-def equal(left: Any, right: Any) -> bool:
-    """Compare two documents; numbers are equal by value."""
-    return _equal(left, right)
-
-
-# The fields of a document.
+# --- the fields of a document
 
 
 def fields_of(schema: str, value: Any) -> FieldSet:
     """Return the set of all fields of a document."""
-    found = FieldSet()
-    _add_fields(shape(schema), value, (), found)
-    return found
+    result = FieldSet()
+    _add_fields(shape(schema), value, (), result)
+    return result
 
 
-def _add_fields(of: TypeSchema, value: Any, path: Path, found: FieldSet) -> None:
+def _add_fields(of: TypeSchema, value: Any, path: Path, result: FieldSet) -> None:
     if of.atomic or of.kind not in ("list", "map"):
-        found.add(path)
+        result.add(path)
     elif of.kind == "list":
         for step, items in _grouped(of, _items(value)).items():
             if len(items) == 1:
-                _add_fields(of.item, items[0], (*path, step), found)
-            found.add((*path, step))
+                _add_fields(of.item, items[0], (*path, step), result)
+            result.add((*path, step))
     else:
         for name, item in _map(value).items():
             below = (*path, field_step(name))
-            _add_fields(of.entry(name), item, below, found)
+            _add_fields(of.entry(name), item, below, result)
             if item is None or item == {} or name not in of.fields:
-                found.add(below)
+                result.add(below)
 
 
 def with_named_fields(of: TypeSchema, fields: FieldSet) -> FieldSet:
     """Return the set with the structs' fields that lead to its fields."""
-    found = FieldSet()
-    found.members = set(fields.members)
+    result = FieldSet()
+    result.members = set(fields.members)
     for step, below in fields.children.items():
         kind, _, name = step.partition(":")
         child = TypeSchema("untyped")
         if kind == "f" and of.kind == "map":
             if name in of.fields:
-                found.members.add(step)
+                result.members.add(step)
             if name in of.fields or of.element:
                 child = of.entry(name)
         elif kind == "k" and of.kind == "list":
             child = of.item
-        found.children[step] = with_named_fields(child, below)
-    return found
+        result.children[step] = with_named_fields(child, below)
+    return result
 
 
-# Removal.
+# --- removal
 
 
 def remove(of: TypeSchema, value: Any, fields: FieldSet) -> Any:

@@ -186,21 +186,21 @@ def fits_empty(pending: Pending, node: NodeFacts) -> bool:
     )
 
 
-def disks_clash(one: Volume, other: Volume) -> bool:
+def disks_clash(volume: Volume, other: Volume) -> bool:
     """Return whether two volumes are one disk that only one pod may use."""
-    if one.gcePersistentDisk and (gce := other.gcePersistentDisk):
-        disk = one.gcePersistentDisk
+    if volume.gcePersistentDisk and (gce := other.gcePersistentDisk):
+        disk = volume.gcePersistentDisk
         return disk.pdName == gce.pdName and not (disk.readOnly and gce.readOnly)
-    if one.awsElasticBlockStore and (ebs := other.awsElasticBlockStore):
-        return one.awsElasticBlockStore.volumeID == ebs.volumeID
-    if one.iscsi and (iscsi := other.iscsi):
-        return one.iscsi.iqn == iscsi.iqn and not (one.iscsi.readOnly and iscsi.readOnly)
-    if one.rbd and (rbd := other.rbd):
+    if volume.awsElasticBlockStore and (ebs := other.awsElasticBlockStore):
+        return volume.awsElasticBlockStore.volumeID == ebs.volumeID
+    if volume.iscsi and (iscsi := other.iscsi):
+        return volume.iscsi.iqn == iscsi.iqn and not (volume.iscsi.readOnly and iscsi.readOnly)
+    if volume.rbd and (rbd := other.rbd):
         return (
-            not set(one.rbd.monitors).isdisjoint(rbd.monitors)
-            and (one.rbd.pool or "rbd") == (rbd.pool or "rbd")
-            and one.rbd.image == rbd.image
-            and not (one.rbd.readOnly and rbd.readOnly)
+            not set(volume.rbd.monitors).isdisjoint(rbd.monitors)
+            and (volume.rbd.pool or "rbd") == (rbd.pool or "rbd")
+            and volume.rbd.image == rbd.image
+            and not (volume.rbd.readOnly and rbd.readOnly)
         )
     return False
 
@@ -225,16 +225,16 @@ def _affinity(_: Pending, node: NodeInfo, state: CycleState) -> Rejection | None
 def _features(pod: Pod) -> frozenset[str]:
     """Return the features that a node must declare to run the pod."""
     spec = pod.spec
-    found: set[str] = set()
+    features: set[str] = set()
     if spec.hostNetwork and spec.hostUsers is False:
-        found.add("UserNamespacesHostNetworkSupport")
+        features.add("UserNamespacesHostNetworkSupport")
     if any(
         rule.action == "RestartAllContainers"
         for container in (*spec.initContainers, *spec.containers)
         for rule in container.restartPolicyRules
     ):
-        found.add("RestartAllContainersOnContainerExits")
-    return frozenset(found)
+        features.add("RestartAllContainersOnContainerExits")
+    return frozenset(features)
 
 
 def _declared_features(pending: Pending, node: NodeInfo, _: CycleState) -> Rejection | None:
@@ -296,7 +296,7 @@ def named_nodes(pod: Pod) -> frozenset[str] | None:
     required = affinity.nodeAffinity.requiredDuringSchedulingIgnoredDuringExecution
     if required is None or not required.nodeSelectorTerms:
         return None
-    found = set[str]()
+    names = set[str]()
     for term in required.nodeSelectorTerms:
         named = [
             frozenset(one.values)
@@ -305,5 +305,5 @@ def named_nodes(pod: Pod) -> frozenset[str] | None:
         ]
         if not named:
             return None
-        found |= named[0].intersection(*named)
-    return frozenset(found)
+        names |= named[0].intersection(*named)
+    return frozenset(names)

@@ -145,18 +145,18 @@ def spread_scores(
     scored = [node for node in feasible if has_keys(node.facts.labels, wanted)]
     domains = _domains(pod, wanted, nodes, scored)
     weights = [
-        math.log((len(scored) if one.key == _HOSTNAME else len(counts)) + 2)
-        for one, counts in zip(wanted, domains, strict=True)
+        math.log((len(scored) if constraint.key == _HOSTNAME else len(counts)) + 2)
+        for constraint, counts in zip(wanted, domains, strict=True)
     ]
     raw: dict[str, int] = {}
     for node in scored:
         score = 0.0
-        for one, counts, weight in zip(wanted, domains, weights, strict=True):
-            if one.key == _HOSTNAME:
-                found = one.count(pod.metadata.namespace, node.pods.values())
+        for constraint, counts, weight in zip(wanted, domains, weights, strict=True):
+            if constraint.key == _HOSTNAME:
+                matching = constraint.count(pod.metadata.namespace, node.pods.values())
             else:
-                found = counts[node.facts.labels[one.key]]
-            score += found * weight + (one.spec.maxSkew - 1)
+                matching = counts[node.facts.labels[constraint.key]]
+            score += matching * weight + (constraint.spec.maxSkew - 1)
         # Round halves up: the scores are never negative.
         raw[node.name] = math.floor(score + 0.5)
     most, least = max(raw.values(), default=0), min(raw.values(), default=0)
@@ -179,14 +179,18 @@ def _domains(
     """Return the matching pods by domain for each constraint, for the domains of ``scored``. Those
     on one host are counted when the host is scored."""
     domains: list[dict[str, int]] = [
-        {} if one.key == _HOSTNAME else {node.facts.labels[one.key]: 0 for node in scored}
-        for one in wanted
+        {}
+        if constraint.key == _HOSTNAME
+        else {node.facts.labels[constraint.key]: 0 for node in scored}
+        for constraint in wanted
     ]
     for node in nodes.values():
         labels = node.facts.labels
         if not has_keys(labels, wanted):
             continue
-        for one, counts in zip(wanted, domains, strict=True):
-            if labels[one.key] in counts and one.counts_on(pod, node.facts):
-                counts[labels[one.key]] += one.count(pod.metadata.namespace, node.pods.values())
+        for constraint, counts in zip(wanted, domains, strict=True):
+            if labels[constraint.key] in counts and constraint.counts_on(pod, node.facts):
+                counts[labels[constraint.key]] += constraint.count(
+                    pod.metadata.namespace, node.pods.values()
+                )
     return domains

@@ -147,7 +147,7 @@ def durations(value: object) -> Mapping[str, float]:
 def shutdown_steps(value: object) -> tuple[tuple[int, int], ...]:
     """Parse a list of maps to (priority, seconds) pairs."""
     if isinstance(value, list):
-        found: list[tuple[int, int]] = []
+        steps: list[tuple[int, int]] = []
         for item in cast(list[object], value):
             if not isinstance(item, dict):
                 break
@@ -155,9 +155,9 @@ def shutdown_steps(value: object) -> tuple[tuple[int, int], ...]:
             if pair.keys() != {"priority", "shutdownGracePeriodSeconds"}:
                 break
             seconds = integer(pair["shutdownGracePeriodSeconds"])
-            found.append((integer(pair["priority"]), seconds))
+            steps.append((integer(pair["priority"]), seconds))
         else:
-            return tuple(sorted(found))
+            return tuple(sorted(steps))
     raise ValueError("must be a list of {priority: 0, shutdownGracePeriodSeconds: 20}")
 
 
@@ -172,16 +172,16 @@ def cpu_set(value: object) -> str:
 def reserved_memory(value: object) -> tuple[tuple[int, Mapping[str, str]], ...]:
     """Parse a list of maps to (NUMA node, quantities by resource) pairs."""
     if isinstance(value, list):
-        found: list[tuple[int, Mapping[str, str]]] = []
+        reservations: list[tuple[int, Mapping[str, str]]] = []
         for item in cast(list[object], value):
             if not isinstance(item, dict):
                 break
             pair = cast(dict[str, object], item)
             if pair.keys() != {"numaNode", "limits"}:
                 break
-            found.append((integer(pair["numaNode"]), text_map(pair["limits"])))
+            reservations.append((integer(pair["numaNode"]), text_map(pair["limits"])))
         else:
-            return tuple(found)
+            return tuple(reservations)
     raise ValueError("must be a list of {numaNode: 0, limits: {memory: 1Gi}}")
 
 

@@ -336,16 +336,16 @@ class Source:
         return any(f"*{name}" in self.text for name in _ANCHOR.findall(text))
 
     def _remove_block(self, path: Path) -> Edit | None:
-        found = self.places[path]
-        line, column = found.key or found.value
+        field_place = self.places[path]
+        line, column = field_place.key or field_place.value
         before = self.line(line)[: column - 1]
-        if found.key is None:
+        if field_place.key is None:
             item = _ITEM.fullmatch(before)
             if item is None:
                 return None
             indent = len(item[1])
         elif before.strip(" "):
-            return self._remove_first(path, found.key)
+            return self._remove_first(path, field_place.key)
         else:
             indent = column - 1
         last = max(p.value[0] for other, p in self.places.items() if other[: len(path)] == path)

@@ -154,17 +154,17 @@ def qualified_name(text: str) -> list[str]:
     if len(parts) > 2:
         hint = " with an optional DNS subdomain prefix and '/' (e.g. 'example.com/MyName')"
         return [f"a valid label key {KEY_NAME.mismatch()}{hint}"]
-    found: list[str] = []
+    problems: list[str] = []
     if len(parts) == 2:
         if not parts[0]:
-            found.append("prefix part must be non-empty")
+            problems.append("prefix part must be non-empty")
         else:
-            found += [f"prefix part {problem}" for problem in KEY_PREFIX.problems(parts[0])]
+            problems += [f"prefix part {problem}" for problem in KEY_PREFIX.problems(parts[0])]
     name = parts[-1]
     if not name:
-        found.append("name part must be non-empty")
-    found += [f"name part {problem}" for problem in KEY_NAME.problems(name)]
-    return found
+        problems.append("name part must be non-empty")
+    problems += [f"name part {problem}" for problem in KEY_NAME.problems(name)]
+    return problems
 
 
 def label_value(text: str) -> list[str]:

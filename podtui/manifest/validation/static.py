@@ -145,7 +145,7 @@ def _projection(source: VolumeProjection, path: str) -> Found:
         yield f"{path}.configMap", "configmaps (via projected volumes)"
     if source.secret is not None and not source.secret.name:
         yield f"{path}.secret", "secrets (via projected volumes)"
-    for name, kind, what in (
+    for name, kind, noun in (
         (
             "serviceAccountToken",
             source.serviceAccountToken,
@@ -155,4 +155,4 @@ def _projection(source: VolumeProjection, path: str) -> Found:
         ("podCertificate", source.podCertificate, "podcertificates"),
     ):
         if kind is not None:
-            yield f"{path}.{name}", what
+            yield f"{path}.{name}", noun

@@ -87,17 +87,17 @@ def decode_body(
     tree: Tree, decode: Callable[[Tree], tuple[Tree, list[str]]], api_version: str, kind: str
 ) -> tuple[Tree, list[str]]:
     """Decode a document as an object of a kind. Raises `StatusError` 400."""
-    found = tree.get("kind") or kind
+    given_kind = tree.get("kind") or kind
     version = tree.get("apiVersion") or api_version
-    if found != kind or version != api_version:
-        problem = _wrong_kind(str(version), str(found), api_version, kind)
+    if given_kind != kind or version != api_version:
+        problem = _wrong_kind(str(version), str(given_kind), api_version, kind)
     else:
         try:
             return decode(tree)
         except DecodeError as error:
             problem = str(error)
     shown = str(version).rpartition("/")[2]
-    raise bad_request(f'{found} in version "{shown}" cannot be handled as a {kind}: {problem}')
+    raise bad_request(f'{given_kind} in version "{shown}" cannot be handled as a {kind}: {problem}')
 
 
 def _wrong_kind(version: str, kind: str, wanted_version: str, wanted: str) -> str:

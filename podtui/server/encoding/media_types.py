@@ -75,16 +75,16 @@ def accepted(header: str) -> list[tuple[str, dict[str, str]]]:
     The order is that of the API server: by quality value, then specific ranges before those with a
     wildcard, then as they are written. A quality of 0 excludes a range (RFC 9110 section 12.4.2).
     """
-    found: list[tuple[float, str, dict[str, str]]] = []
+    ranges: list[tuple[float, str, dict[str, str]]] = []
     for item in (header or "*/*").split(","):
         kind, *rest = item.split(";")
         pairs = (part.partition("=") for part in rest)
         parameters = {key.strip().lower(): value.strip() for key, _, value in pairs}
         quality = _quality(parameters.pop("q", "1"))
         if quality:
-            found.append((quality, kind.strip().lower(), parameters))
-    found.sort(key=lambda one: (-one[0], one[1].startswith("*"), one[1].endswith("*")))
-    return [(kind, parameters) for _, kind, parameters in found]
+            ranges.append((quality, kind.strip().lower(), parameters))
+    ranges.sort(key=lambda one: (-one[0], one[1].startswith("*"), one[1].endswith("*")))
+    return [(kind, parameters) for _, kind, parameters in ranges]
 
 
 def _quality(text: str) -> float:

@@ -130,7 +130,7 @@ def _message(name: str, data: memoryview, levels: int) -> dict[str, Any]:
     return found
 
 
-def _read(numbers: Numbers, data: memoryview, levels: int, found: dict[str, Any]) -> None:
+def _read(numbers: Numbers, data: memoryview, levels: int, fields: dict[str, Any]) -> None:
     if not levels:
         raise ProtobufError("the message is nested too deeply")
     for number, raw in _fields(data):
@@ -138,20 +138,20 @@ def _read(numbers: Numbers, data: memoryview, levels: int, found: dict[str, Any]
         if known is None:
             continue
         if isinstance(known, Mapping):
-            _read(known, _bytes(raw), levels - 1, found)
+            _read(known, _bytes(raw), levels - 1, fields)
             continue
         name, field = known
         if field.type.startswith(LIST):
-            found.setdefault(name, []).extend(_items(field.type, raw, levels - 1))
+            fields.setdefault(name, []).extend(_items(field.type, raw, levels - 1))
         elif field.type.startswith(MAP):
             key, value = _entry(field.type, raw, levels - 1)
-            found.setdefault(name, {})[key] = value
+            fields.setdefault(name, {})[key] = value
         else:
             value = _value(field.type, raw, levels - 1)
             if value is None or (not value and not _is_kept(field, value)):
-                found.pop(name, None)
+                fields.pop(name, None)
             else:
-                found[name] = value
+                fields[name] = value
 
 
 def _is_kept(field: Field, empty: Any) -> bool:

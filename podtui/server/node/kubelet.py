@@ -140,10 +140,10 @@ class FigureRoutes:
 
     async def summary(self, request: web.Request) -> web.Response:
         """With query parameter ``only_cpu_and_memory=true``, leave out everything else."""
-        found = await self._figures.summary()
+        summary = await self._figures.summary()
         if flag(request, "only_cpu_and_memory"):
-            found = only_cpu_and_memory(found)
-        return json_response(msgspec.json.encode(found))
+            summary = only_cpu_and_memory(summary)
+        return json_response(msgspec.json.encode(summary))
 
     async def pods(self, request: web.Request) -> web.Response:
         return _pod_list(self._figures.pods())

@@ -101,10 +101,10 @@ class GarbageCollector:
     ) -> None:
         """Delete an object without owners, or remove the references to those that are gone."""
         meta: ObjectMeta = item.metadata
-        found = references(meta)
-        if len(found) < len(meta.ownerReferences):
+        referenced = references(meta)
+        if len(referenced) < len(meta.ownerReferences):
             return
-        owners = [(one, await self._owner(one, meta.namespace)) for one in found]
+        owners = [(one, await self._owner(one, meta.namespace)) for one in referenced]
         lost = {one.uid for one, owner in owners if owner is not OwnerState.SOLID}
         if not lost:
             return
@@ -124,10 +124,10 @@ class GarbageCollector:
 
     async def _owner(self, reference: OwnerReference, namespace: str) -> OwnerState:
         record = _KINDS[reference.apiVersion, reference.kind]
-        found = await self._records.get(record, namespace, reference.name)
-        if found is None or found.metadata.uid != reference.uid:
+        owner = await self._records.get(record, namespace, reference.name)
+        if owner is None or owner.metadata.uid != reference.uid:
             return OwnerState.GONE
-        return OwnerState.WAITING if is_waiting(found.metadata, FOREGROUND) else OwnerState.SOLID
+        return OwnerState.WAITING if is_waiting(owner.metadata, FOREGROUND) else OwnerState.SOLID
 
     async def _release(
         self, record: RecordName, item: Any, dependents: Iterable[Dependent]

@@ -165,7 +165,7 @@ def _aggregated(groups: Sequence[GroupVersion], version: str) -> dict[str, Any]:
 
 
 def _aggregated_resource(resource: Served, within: GroupVersion) -> dict[str, Any]:
-    found: dict[str, Any] = {
+    document: dict[str, Any] = {
         "resource": resource.plural,
         "responseKind": _response_kind(resource.kind, within),
         "scope": "Namespaced" if resource.namespaced else "Cluster",
@@ -174,7 +174,7 @@ def _aggregated_resource(resource: Served, within: GroupVersion) -> dict[str, An
         **_lists(resource),
     }
     if resource.subresources:
-        found["subresources"] = [
+        document["subresources"] = [
             {
                 "subresource": sub.name,
                 "responseKind": _response_kind(sub.kind, within),
@@ -182,7 +182,7 @@ def _aggregated_resource(resource: Served, within: GroupVersion) -> dict[str, An
             }
             for sub in resource.subresources
         ]
-    return found
+    return document
 
 
 def _response_kind(kind: Kind, within: GroupVersion) -> dict[str, str]:

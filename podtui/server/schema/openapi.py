@@ -152,51 +152,53 @@ class _Operations:
         self._name = kind.name
 
     def collection(self) -> Json:
-        verbs, found = self._resource.verbs, dict[str, Any]()
+        verbs, operations = self._resource.verbs, dict[str, Any]()
         listed = Kind(self._resource.kind.api_version, f"{self._name}List")
         if "list" in verbs:
-            found["get"] = self._list(f"list{self._group}{self._scope}{self._name}", listed)
+            operations["get"] = self._list(f"list{self._group}{self._scope}{self._name}", listed)
         if "create" in verbs:
-            found["post"] = self._write("create", "post", self._resource.kind, "write")
+            operations["post"] = self._write("create", "post", self._resource.kind, "write")
         if "deletecollection" in verbs:
-            found["delete"] = self._delete(f"deleteCollection{self._scope}", ("list", "delete"))
-        return found
+            operations["delete"] = self._delete(
+                f"deleteCollection{self._scope}", ("list", "delete")
+            )
+        return operations
 
     def list_all(self) -> Json:
         listed = Kind(self._resource.kind.api_version, f"{self._name}List")
         return self._list(f"list{self._group}{self._name}ForAllNamespaces", listed)
 
     def item(self) -> Json:
-        verbs, found = self._resource.verbs, dict[str, Any]()
+        verbs, operations = self._resource.verbs, dict[str, Any]()
         if "get" in verbs:
-            found["get"] = self._read("read", self._resource.kind)
+            operations["get"] = self._read("read", self._resource.kind)
         for verb in ("update", "patch"):
             if verb in verbs:
                 group = "patch" if verb == "patch" else "write"
                 method = _METHODS[verb]
-                found[method] = self._write(verb, method, self._resource.kind, group)
+                operations[method] = self._write(verb, method, self._resource.kind, group)
         if "delete" in verbs:
-            found["delete"] = self._delete(f"delete{self._scope}", ("delete",))
-        return found
+            operations["delete"] = self._delete(f"delete{self._scope}", ("delete",))
+        return operations
 
     def subresource(self, sub: Subresource) -> Json:
         suffix = sub.name.capitalize()
-        found: Json = {}
+        operations: Json = {}
         if sub.kind.name.endswith("Options"):
             for verb in sub.verbs:
                 method = _METHODS[verb]
                 name = f"connect{self._group}{method.capitalize()}{self._scope}{self._name}{suffix}"
-                found[method] = {
+                operations[method] = {
                     **self._operation(name, "connect", sub.kind, {"type": "string"}, media="*/*"),
                     "parameters": list(_query(sub.name)),
                 }
-            return found
+            return operations
         for verb in sub.verbs:
             method = _METHODS[verb]
             if verb == "get":
-                found[method] = self._read("read", sub.kind, suffix)
+                operations[method] = self._read("read", sub.kind, suffix)
                 if sub.name == "log":
-                    found[method] = {
+                    operations[method] = {
                         **self._operation(
                             f"read{self._group}{self._scope}{self._name}{suffix}",
                             "get",
@@ -208,8 +210,8 @@ class _Operations:
                     }
             else:
                 group = "patch" if verb == "patch" else "write"
-                found[method] = self._write(verb, method, sub.kind, group, suffix)
-        return found
+                operations[method] = self._write(verb, method, sub.kind, group, suffix)
+        return operations
 
     def _operation(
         self,

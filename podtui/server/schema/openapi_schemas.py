@@ -201,18 +201,20 @@ class Schemas:
             return [self._plain(item, prefix, meta) for item in items]
         if not isinstance(schema, dict):
             return schema
-        found: Json = {}
+        converted: Json = {}
         for key, value in cast(Json, schema).items():
             if key == "$ref":
-                found |= {key: REFERENCE + prefix + value} if value not in meta else self.add(value)
+                converted |= (
+                    {key: REFERENCE + prefix + value} if value not in meta else self.add(value)
+                )
             elif key == "anyOf":
                 [kept] = [item for item in value if item != {"type": "null"}]
-                found |= self._plain(kept, prefix, meta)
+                converted |= self._plain(kept, prefix, meta)
             elif key == "description":
-                found[key] = _paragraph(value)
+                converted[key] = _paragraph(value)
             elif key not in ("title", "default"):
-                found[key] = self._plain(value, prefix, meta)
-        return found
+                converted[key] = self._plain(value, prefix, meta)
+        return converted
 
 
 def _paragraph(text: str) -> str:

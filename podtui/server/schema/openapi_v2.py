@@ -40,17 +40,17 @@ def _schema(schema: Any) -> Any:
         return [_schema(item) for item in cast("list[Any]", schema)]
     if not isinstance(schema, dict):
         return schema
-    found: Json = {}
+    converted: Json = {}
     for key, value in cast(Json, schema).items():
         if key == "$ref":
-            found[key] = _REFERENCE + value.removeprefix(REFERENCE)
+            converted[key] = _REFERENCE + value.removeprefix(REFERENCE)
         elif key == "allOf":
-            found |= _schema(value[0])
+            converted |= _schema(value[0])
         elif key == "oneOf":
-            found["type"] = "string"
+            converted["type"] = "string"
         else:
-            found[key] = _schema(value)
-    return found
+            converted[key] = _schema(value)
+    return converted
 
 
 def _path(item: Json) -> Json:
@@ -67,7 +67,7 @@ def _parameter(parameter: Json) -> Json:
 
 def _operation(operation: Json) -> Json:
     kept = ("tags", "description", "operationId")
-    found: Json = {key: operation[key] for key in kept}
+    converted: Json = {key: operation[key] for key in kept}
     body: Json | None = operation.get("requestBody")
     parameters = [_parameter(parameter) for parameter in operation.get("parameters", ())]
     if body is not None:
@@ -76,17 +76,17 @@ def _operation(operation: Json) -> Json:
         schema = _schema(next(iter(media.values()))["schema"])
         stated = {"required": True} if body.get("required") else {}
         parameters.insert(0, {"name": "body", "in": "body", **stated, "schema": schema})
-        found["consumes"] = list(media)
-    found["parameters"] = parameters
+        converted["consumes"] = list(media)
+    converted["parameters"] = parameters
     produces: dict[str, None] = {}
-    found["responses"] = responses = Json()
+    converted["responses"] = responses = Json()
     for code, response in operation["responses"].items():
         responses[code] = {"description": response["description"]}
         for media_type, content in response.get("content", {}).items():
             produces[media_type] = None
             responses[code]["schema"] = _schema(content["schema"])
-    found["produces"] = list(produces)
-    return found | {key: value for key, value in operation.items() if key.startswith("x-")}
+    converted["produces"] = list(produces)
+    return converted | {key: value for key, value in operation.items() if key.startswith("x-")}
 
 
 # The protobuf form. Each table has the number and the form of a message's fields.

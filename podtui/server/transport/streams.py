@@ -114,17 +114,17 @@ class Streams:
 
     async def unless_closed(self, answer: Awaitable[T]) -> T | None:
         """Await a long-running response; None if the server closes before it is ready."""
-        found: list[T] = []
+        answers: list[T] = []
         async with asyncio.TaskGroup() as group:
 
             async def wait() -> None:
-                found.append(await answer)
+                answers.append(await answer)
                 closing.cancel()
 
             closing = group.create_task(self._closing.wait(), name="closing")
             waiting = group.create_task(wait(), name="waiting")
             closing.add_done_callback(lambda _: waiting.cancel())
-        return found[0] if found else None
+        return answers[0] if answers else None
 
     async def run(
         self,
