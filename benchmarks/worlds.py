@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from podtui.client.simple import get_json
+from podtui.client.blocking import get_json
 from podtui.errors import PodtuiError
 
 YEAR: Final = 365 * 86400.0

@@ -14,7 +14,7 @@ from typing import Final
 
 from conformance.golden import NODE, ROOT
 from conformance.witness import Witness
-from podtui.client.simple import get_json
+from podtui.client.blocking import get_json
 from podtui.errors import AgentUnavailable, ApiError
 
 SETTINGS: Final = """\

@@ -54,7 +54,7 @@ def wait_ready(settings: Settings, *, timeout: float, child: subprocess.Popen[by
     """Wait until the agent answers. Raises `AgentFailed`, with the end of the log if the agent has
     ended."""
     # Imported here because the screen imports this module, too, and must start fast.
-    from podtui.client.simple import get_json
+    from podtui.client.blocking import get_json
 
     deadline = time.monotonic() + timeout
     while True:

@@ -50,7 +50,7 @@ from podtui.pki.pki import Pki
 from podtui.pki.tokens import TokenIssuer
 from podtui.runtime.journal import Journal, journaled
 from podtui.runtime.protocol import Runtime
-from podtui.scheduler.port import ClientOfScheduler
+from podtui.scheduler.api import SchedulerClient
 from podtui.scheduler.scheduler import Scheduler
 from podtui.server import build_app, serve_unix
 from podtui.server.auth.access import Access
@@ -247,7 +247,7 @@ async def serve_tls(
 
 async def run_scheduler(client: ApiClient, settings: Settings, clock: Clock) -> None:
     """Run the scheduler; after a failure, start a new one with the API's current state."""
-    api = ClientOfScheduler(client)
+    api = SchedulerClient(client)
     await keep_running(
         "the scheduler", lambda: Scheduler(api, clock, host=settings.nodeName).run(), clock
     )

@@ -20,7 +20,7 @@ from podtui.api.quantity import Format, Quantity
 from podtui.api.v1 import Node, Pod
 from podtui.cli.fix import fix, fix_stdin
 from podtui.cli.invocation import FAILED, OK, confirm, settings_of
-from podtui.client.simple import get_json
+from podtui.client.blocking import get_json
 from podtui.errors import AgentUnavailable, ApiError, UsageError
 from podtui.kubelet.admission.predicates import admit
 from podtui.kubelet.base.types import NodeResources, NodeView

@@ -130,8 +130,8 @@ def _selected_pods(pods: Iterable[Pod], namespace: argparse.Namespace) -> Iterab
 def _pods(namespace: argparse.Namespace) -> Iterable[Pod]:
     """Return the pods that can be named on the command line. Raises `PodtuiError`."""
     from podtui.api.v1 import PodList
+    from podtui.client.blocking import get_bytes
     from podtui.client.decoding import decode_response
-    from podtui.client.simple import get_bytes
 
     if namespace.context is None and namespace.kubeconfig is None:
         path = _pods_path(namespace, namespace.namespace)

@@ -22,7 +22,7 @@ from podtui.agent.lock import AgentRecord, RootDenied, is_held, read_agent
 from podtui.agent.run import make_runtime
 from podtui.api.v1 import Node
 from podtui.cli.invocation import FAILED, OK, settings_of
-from podtui.client.simple import get_json
+from podtui.client.blocking import get_json
 from podtui.clock import SystemClock
 from podtui.errors import AgentUnavailable, ApiError, EngineError
 from podtui.resources import typed_program

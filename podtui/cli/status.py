@@ -13,8 +13,8 @@ from podtui.api.health import pod_health
 from podtui.api.reading import converted
 from podtui.api.v1 import Pod
 from podtui.cli.invocation import OK, socket_of
+from podtui.client.blocking import get_json
 from podtui.client.decoding import decode_response, decode_with
-from podtui.client.simple import get_json
 from podtui.errors import ApiError
 from podtui.terminal_text import cells, lines, one_line
 

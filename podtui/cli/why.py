@@ -16,8 +16,8 @@ from podtui.api.names import GROUP_VERSION
 from podtui.api.reading import converted
 from podtui.api.v1 import Event, Node, Pod
 from podtui.cli.invocation import FAILED, OK, socket_of
+from podtui.client.blocking import get_bytes, get_json
 from podtui.client.decoding import decode_response, decode_with
-from podtui.client.simple import get_bytes, get_json
 from podtui.errors import AgentUnavailable, ApiError, UsageError
 from podtui.terminal_text import lines
 from podtui.why import Facts, diagnose, diagnose_manifest

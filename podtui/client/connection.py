@@ -22,7 +22,7 @@ from typing import Any
 
 import aiohttp
 
-from podtui.client.simple import refusal
+from podtui.client.blocking import refusal
 from podtui.errors import AgentUnavailable, ApiError
 
 ANSWER_SECONDS = 10.0

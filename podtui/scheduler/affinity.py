@@ -10,7 +10,7 @@ from typing import Final
 from podtui.api.selectors import Labels, labels_match
 from podtui.api.v1 import LabelSelector
 from podtui.scheduler.infos import NodeFacts, NodeInfo, PodInfo, Snapshot, Term
-from podtui.scheduler.status import UNRESOLVABLE, UNSCHEDULABLE, Rejection
+from podtui.scheduler.rejections import UNRESOLVABLE, UNSCHEDULABLE, Rejection
 
 PLUGIN: Final = "InterPodAffinity"
 _AFFINITY: Final = Rejection(PLUGIN, UNRESOLVABLE, ("node(s) didn't match pod affinity rules",))

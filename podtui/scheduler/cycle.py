@@ -16,8 +16,8 @@ from podtui.scheduler.filters import (
 )
 from podtui.scheduler.infos import NodeInfo, PodInfo, Snapshot
 from podtui.scheduler.preemption import preempt
+from podtui.scheduler.rejections import UNRESOLVABLE, FitDiagnosis, Rejection
 from podtui.scheduler.scores import total_scores
-from podtui.scheduler.status import UNRESOLVABLE, FitDiagnosis, Rejection
 
 NO_NODES: Final = "no nodes available to schedule pods"
 _NO_STATE: Final = "not found"

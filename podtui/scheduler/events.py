@@ -13,7 +13,7 @@ from podtui.api.times import rfc3339_micros
 from podtui.api.v1 import Event, ObjectMeta, ObjectReference
 from podtui.clock import Clock
 from podtui.errors import AgentUnavailable, ApiError, PodtuiError
-from podtui.scheduler.port import SchedulerApi
+from podtui.scheduler.api import SchedulerApi
 
 _LOG = logging.getLogger(__name__)
 FORGET_SECONDS: Final = 360.0

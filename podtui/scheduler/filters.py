@@ -20,8 +20,8 @@ from podtui.scheduler.infos import (
     counted_requests,
     pod_info,
 )
+from podtui.scheduler.rejections import UNRESOLVABLE, UNSCHEDULABLE, Rejection
 from podtui.scheduler.spread import SpreadState
-from podtui.scheduler.status import UNRESOLVABLE, UNSCHEDULABLE, Rejection
 
 UNSCHEDULABLE_TAINT: Final = Taint(key="node.kubernetes.io/unschedulable", effect="NoSchedule")
 NODE_AFFINITY: Final = "NodeAffinity"

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from podtui.scheduler.filters import CycleState, Pending, refusal
 from podtui.scheduler.infos import NodeInfo, PodInfo, Snapshot
-from podtui.scheduler.status import UNRESOLVABLE, UNSCHEDULABLE, FitDiagnosis, Rejection
+from podtui.scheduler.rejections import UNRESOLVABLE, UNSCHEDULABLE, FitDiagnosis, Rejection
 
 _NEVER: Final = "not eligible due to preemptionPolicy=Never."
 _TERMINATING: Final = "not eligible due to a terminating pod on the nominated node."

@@ -13,13 +13,13 @@ from podtui.api.v1 import Binding, Namespace, Node, ObjectMeta, ObjectReference,
 from podtui.client.protocol import Changed, Lost, Removed, Synced
 from podtui.clock import Clock
 from podtui.errors import ApiError, PodtuiError
+from podtui.scheduler.api import SchedulerApi
 from podtui.scheduler.cache import ClusterCache
 from podtui.scheduler.cycle import ScheduleResult, schedule
 from podtui.scheduler.events import SchedulerEvents
 from podtui.scheduler.filters import Pending
 from podtui.scheduler.hints import NodeChange, PodChange
 from podtui.scheduler.infos import DEFAULT_SCHEDULER, PREEMPTED, PodInfo, node_facts, pod_info
-from podtui.scheduler.port import SchedulerApi
 from podtui.scheduler.queue import Queued, SchedulingQueue
 
 _LOG = logging.getLogger(__name__)

@@ -11,7 +11,7 @@ from typing import Final
 from podtui.api.selectors import Labels, labels_match, node_matches, tolerates
 from podtui.api.v1 import LabelSelector, Pod, TopologySpreadConstraint
 from podtui.scheduler.infos import NodeFacts, NodeInfo, PodInfo
-from podtui.scheduler.status import UNRESOLVABLE, UNSCHEDULABLE, Rejection
+from podtui.scheduler.rejections import UNRESOLVABLE, UNSCHEDULABLE, Rejection
 
 PLUGIN: Final = "PodTopologySpread"
 _HOSTNAME: Final = "kubernetes.io/hostname"

@@ -19,7 +19,7 @@ from tmux_harness import PODTUI, ROOT, Machine, Terminal, wait_until
 from podtui import __version__
 from podtui.agent.lock import is_held, read_agent
 from podtui.api.names import ROOT_LABEL
-from podtui.client.simple import get_json
+from podtui.client.blocking import get_json
 from podtui.errors import AgentUnavailable, ApiError
 from podtui.runtime.docker.identity import root_key
 

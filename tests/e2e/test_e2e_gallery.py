@@ -19,7 +19,7 @@ from docker_cli import docker
 from tmux_harness import PODTUI, ROOT, Machine, Terminal, wait_until
 
 from podtui.api.names import CONFIG_HASH, LACKS, ROOT_LABEL
-from podtui.client.simple import get_json
+from podtui.client.blocking import get_json
 from podtui.errors import AgentUnavailable, ApiError
 from podtui.runtime.docker.identity import instant, root_key
 

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from tmux_harness import PODTUI, ROOT, Machine, Terminal, wait_until
 
-from podtui.client.simple import get_json
+from podtui.client.blocking import get_json
 from podtui.errors import AgentUnavailable, ApiError
 
 BIN = str(Path(sys.executable).parent)

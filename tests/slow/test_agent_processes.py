@@ -21,7 +21,7 @@ from tmux_harness import wait_until
 
 from podtui.agent.lock import read_agent
 from podtui.cli import main
-from podtui.client.simple import get_json
+from podtui.client.blocking import get_json
 from podtui.settings import resolve
 from soak.fuzz import ANSWERS
 

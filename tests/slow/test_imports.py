@@ -33,7 +33,7 @@ def test_light_commands_load_neither_screen_nor_engine(arguments: tuple[str, ...
 @pytest.mark.parametrize(
     ("module", "heavy"),
     [
-        ("podtui.client.simple", {"aiohttp", "asyncio", "msgspec", "textual", "docker"}),
+        ("podtui.client.blocking", {"aiohttp", "asyncio", "msgspec", "textual", "docker"}),
         ("podtui.client.protocol", {"aiohttp", "textual", "docker", "yaml"}),
         ("podtui.client.unix", {"textual", "docker", "yaml", "podtui.store", "podtui.server"}),
         ("podtui.agent.run", {"h2", "textual"}),

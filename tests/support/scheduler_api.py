@@ -11,7 +11,7 @@ import msgspec
 from podtui.api.v1 import Binding, Event, Namespace, Node, Pod
 from podtui.client.protocol import Changed, Delta, Lost, Removed, Synced
 from podtui.errors import AgentUnavailable, ApiError
-from podtui.scheduler.port import SchedulerApi
+from podtui.scheduler.api import SchedulerApi
 
 
 class FakeApi(SchedulerApi):

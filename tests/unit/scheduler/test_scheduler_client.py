@@ -15,7 +15,7 @@ from podtui.api.v1 import Event, Node, Pod
 from podtui.client.unix import UnixClient
 from podtui.clock import SystemClock
 from podtui.errors import ApiError
-from podtui.scheduler.port import ClientOfScheduler
+from podtui.scheduler.api import SchedulerClient
 from podtui.scheduler.scheduler import Scheduler
 
 pytestmark = pytest.mark.virtual_time
@@ -70,7 +70,7 @@ def nodeless(pod: Pod) -> Pod:
 async def test_a_pod_is_created_bound_and_removed(served: Served, client: UnixClient) -> None:
     await served.store.put("nodes", a_node("n1", cpu="1"))
     async with asyncio.TaskGroup() as group:
-        scheduler = Scheduler(ClientOfScheduler(client), SystemClock(), host="vm")
+        scheduler = Scheduler(SchedulerClient(client), SystemClock(), host="vm")
         task = group.create_task(scheduler.run())
         await client.create(Pod, nodeless(a_pod("web", cpu="600m")))
         bound = await until(lambda pod: bool(pod.spec.nodeName), client)
@@ -97,7 +97,7 @@ async def test_a_pod_is_created_bound_and_removed(served: Served, client: UnixCl
 async def test_preemption_over_the_api(served: Served, client: UnixClient) -> None:
     await served.store.put("nodes", a_node("n1", cpu="1"))
     async with asyncio.TaskGroup() as group:
-        scheduler = Scheduler(ClientOfScheduler(client), SystemClock(), host="vm")
+        scheduler = Scheduler(SchedulerClient(client), SystemClock(), host="vm")
         task = group.create_task(scheduler.run())
         await client.create(Pod, nodeless(a_pod("low", cpu="600m")))
         await until(lambda pod: bool(pod.spec.nodeName), client, "low")
@@ -119,7 +119,7 @@ async def test_preemption_over_the_api(served: Served, client: UnixClient) -> No
 
 
 async def test_writes_have_a_uid_precondition(served: Served, client: UnixClient) -> None:
-    api = ClientOfScheduler(client)
+    api = SchedulerClient(client)
     await client.create(Pod, nodeless(a_pod()))
     with pytest.raises(ApiError) as refused:
         await api.delete_pod("default", "web", "another")
@@ -133,7 +133,7 @@ async def test_writes_have_a_uid_precondition(served: Served, client: UnixClient
 
 
 async def test_a_repeated_event_is_counted(served: Served, client: UnixClient) -> None:
-    api = ClientOfScheduler(client)
+    api = SchedulerClient(client)
     await served.store.put("nodes", a_node())
     await client.create(Pod, nodeless(a_pod("web", cpu="9")))
     async with asyncio.TaskGroup() as group:
@@ -150,7 +150,7 @@ async def test_a_repeated_event_is_counted(served: Served, client: UnixClient) -
 
 async def test_nodes_are_watched(served: Served, client: UnixClient) -> None:
     async with asyncio.TaskGroup() as group:
-        scheduler = Scheduler(ClientOfScheduler(client), SystemClock(), host="vm")
+        scheduler = Scheduler(SchedulerClient(client), SystemClock(), host="vm")
         task = group.create_task(scheduler.run())
         await client.create(Pod, nodeless(a_pod()))
         await until(unscheduled, client)

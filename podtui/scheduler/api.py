@@ -1,4 +1,4 @@
-"""The scheduler's port to the API server, and its implementation over a client."""
+"""The API as the scheduler uses it, and its implementation over a client."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class SchedulerApi(Protocol):
     async def patch_event(self, namespace: str, name: str, patch: Mapping[str, Any]) -> None: ...
 
 
-class ClientOfScheduler:
+class SchedulerClient:
     """A `SchedulerApi`: for an agent, or for any API server."""
 
     def __init__(self, client: ApiClient) -> None:

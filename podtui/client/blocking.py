@@ -1,4 +1,4 @@
-"""Send a single request to the agent. For short-lived programs: imports nothing heavy."""
+"""Blocking requests to the agent, for short-lived programs: imports nothing heavy."""
 
 from __future__ import annotations
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from served import pod, serving
 
-from podtui.client.simple import get_json, refusal
+from podtui.client.blocking import get_json, refusal
 from podtui.errors import AgentUnavailable, ApiError
 
 
