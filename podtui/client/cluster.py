@@ -45,7 +45,7 @@ class ClusterClient(ApiClient):
         self.credentials = Credentials(target, clock, interactive=interactive)
         connection = ClusterConnection(target.cluster, self.credentials, clock)
         super().__init__(target.cluster.server, connection, clock)
-        self._wanted = target
+        self._context_namespace = target.namespace
         self._namespace = namespace
         self._scoping = asyncio.Lock()
 
@@ -61,7 +61,7 @@ class ClusterClient(ApiClient):
         except ApiError as error:
             if error.code != 403:
                 raise
-            return self._wanted.namespace
+            return self._context_namespace
         return ""
 
     @property

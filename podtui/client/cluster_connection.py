@@ -73,7 +73,7 @@ class ClusterConnection(HttpConnection):
                 raise AgentUnavailable("the client is closed")
             if self._session is None:
                 # Do not limit the pool: a screen may hold any number of streams open.
-                connector = aiohttp.TCPConnector(ssl=tls, limit=0, socket_factory=_kept_alive)
+                connector = aiohttp.TCPConnector(ssl=tls, limit=0, socket_factory=_keepalive_socket)
                 self._session = aiohttp.ClientSession(
                     self._base_url,
                     connector=connector,
@@ -164,7 +164,7 @@ class ClusterConnection(HttpConnection):
             raise ApiError(error.code, error.reason, f"{error}{UPGRADE_WORDS}") from error
 
     @asynccontextmanager
-    async def _kept(self, socket: aiohttp.ClientWebSocketResponse) -> AsyncGenerator[None]:
+    async def _keep_alive(self, socket: aiohttp.ClientWebSocketResponse) -> AsyncGenerator[None]:
         try:
             async with asyncio.TaskGroup() as group:
                 pings = group.create_task(self._ping(socket), name="pings")
@@ -204,7 +204,7 @@ def _moved(request: Request, prefix: str) -> Request:
     )
 
 
-def _kept_alive(address: tuple[Any, ...]) -> socket.socket:
+def _keepalive_socket(address: tuple[Any, ...]) -> socket.socket:
     """Enable TCP keepalive: a watch may be idle for minutes, and the kernel detects a dead peer."""
     family, kind, protocol = address[:3]
     made = socket.socket(family, kind, protocol)

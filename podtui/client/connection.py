@@ -201,12 +201,14 @@ class HttpConnection:
         except (aiohttp.ClientError, TimeoutError, OSError) as error:
             raise AgentUnavailable(self._words(error)) from error
         try:
-            async with self._kept(socket):
+            async with self._keep_alive(socket):
                 yield socket
         finally:
             await socket.close()
 
-    def _kept(self, socket: aiohttp.ClientWebSocketResponse) -> AbstractAsyncContextManager[None]:
+    def _keep_alive(
+        self, socket: aiohttp.ClientWebSocketResponse
+    ) -> AbstractAsyncContextManager[None]:
         """Keep a WebSocket from being closed while it is idle. A subclass may send pings."""
         return nullcontext()
 

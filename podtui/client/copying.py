@@ -259,7 +259,7 @@ def pack(source: Path, name: str, archive: IO[bytes]) -> CopyResult:
     skipped. Raises `PodtuiError`."""
     files = size = skipped = 0
 
-    def taken(member: tarfile.TarInfo) -> tarfile.TarInfo | None:
+    def portable(member: tarfile.TarInfo) -> tarfile.TarInfo | None:
         nonlocal files, size, skipped
         if not (member.isfile() or member.isdir() or member.issym()):
             skipped += 1
@@ -272,7 +272,7 @@ def pack(source: Path, name: str, archive: IO[bytes]) -> CopyResult:
 
     try:
         with tarfile.open(fileobj=archive, mode="w", format=tarfile.PAX_FORMAT) as tar:
-            tar.add(source, arcname=name, filter=taken)
+            tar.add(source, arcname=name, filter=portable)
     except OSError as error:
         raise PodtuiError(f"cannot read {error.filename or source}: {error.strerror}") from error
     return CopyResult(files=files, bytes=size, skipped=skipped)

@@ -60,7 +60,7 @@ class Credentials:
         """Return the current identity."""
         async with self._lock:
             if self._identity is None or self._is_stale():
-                self._identity = await self._made()
+                self._identity = await self._make_identity()
             return self._identity
 
     async def renew(self, used: Identity) -> Identity | None:
@@ -71,7 +71,7 @@ class Credentials:
                 return self._identity
             if not (self._has_plugin or self._has_token_file):
                 return None
-            fresh = await self._made()
+            fresh = await self._make_identity()
             self._identity = fresh
             return None if fresh.headers == used.headers and fresh.key == used.key else fresh
 
@@ -91,7 +91,7 @@ class Credentials:
             return True
         return self._has_token_file and self._clock.monotonic() - self._read_at > TOKEN_SECONDS
 
-    async def _made(self) -> Identity:
+    async def _make_identity(self) -> Identity:
         user, cluster = self._target.user, self._target.cluster
         number = self._identity.number + 1 if self._identity is not None else 1
         if not cluster.is_secure:
@@ -101,21 +101,21 @@ class Credentials:
         if user.token or user.token_file:
             headers.append(("Authorization", f"Bearer {await self._token()}"))
         elif user.username or user.password:
-            both = base64.b64encode(f"{user.username}:{user.password}".encode()).decode()
-            headers.append(("Authorization", f"Basic {both}"))
+            basic = base64.b64encode(f"{user.username}:{user.password}".encode()).decode()
+            headers.append(("Authorization", f"Basic {basic}"))
         elif self._has_plugin:
-            found = await self._asked()
-            if found.token:
-                headers.append(("Authorization", f"Bearer {_header(found.token)}"))
-            if found.certificate:
-                certificate, key = found.certificate, found.key
+            credential = await self._run_plugin()
+            if credential.token:
+                headers.append(("Authorization", f"Bearer {_header(credential.token)}"))
+            if credential.certificate:
+                certificate, key = credential.certificate, credential.key
         headers += impersonation_headers(user.impersonation)
         return Identity(number, tuple(headers), certificate, key)
 
-    async def _asked(self) -> Credential:
-        found = await run_plugin(self._target, interactive=self._interactive)
-        self._expires = found.expires
-        return found
+    async def _run_plugin(self) -> Credential:
+        credential = await run_plugin(self._target, interactive=self._interactive)
+        self._expires = credential.expires
+        return credential
 
     async def _token(self) -> str:
         user = self._target.user
@@ -140,14 +140,14 @@ def impersonation_headers(impersonation: Impersonation) -> tuple[tuple[str, str]
     """Format the headers like client-go; empty without impersonation."""
     if not impersonation.user:
         return ()
-    found = [("Impersonate-User", _header(impersonation.user))]
+    headers = [("Impersonate-User", _header(impersonation.user))]
     if impersonation.uid:
-        found.append(("Impersonate-Uid", _header(impersonation.uid)))
-    found += (("Impersonate-Group", _header(group)) for group in impersonation.groups)
+        headers.append(("Impersonate-Uid", _header(impersonation.uid)))
+    headers += (("Impersonate-Group", _header(group)) for group in impersonation.groups)
     for name, values in impersonation.extra.items():
         header = f"Impersonate-Extra-{quote(name, safe='!#$&+^_`|')}"
-        found += ((header, _header(value)) for value in values)
-    return tuple(found)
+        headers += ((header, _header(value)) for value in values)
+    return tuple(headers)
 
 
 def _header(text: str) -> str:

@@ -226,7 +226,7 @@ class FolderState:
         """Evaluate the changed files again. Returns them and all files that claim the same names,
         or did so before."""
         changed, self._changed = self._changed, set()
-        near: set[str] = set(changed)
+        related: set[str] = set(changed)
         released: set[str] = set()
         for name in changed:
             file = self._files.get(name)
@@ -241,11 +241,11 @@ class FolderState:
                 uids = (file.good.metadata.uid,) if file.good is not None else ()
             released |= self._uids.put(name, uids)
             for claim in self._claims.put(name, claims):
-                near.update(self._claims.names(claim))
+                related.update(self._claims.names(claim))
         for uid in released:
             if not self._uids.names(uid):
                 self._seen.pop(uid, None)
-        return near
+        return related
 
     def _state_of(self, file: File, moment: str) -> FileState:
         self._unmet.discard(file.name)

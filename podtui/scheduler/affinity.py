@@ -126,8 +126,8 @@ def affinity_scores(
 ) -> dict[str, int] | None:
     """Return a score from 0 to 100 by node, by the preferred terms of the pod and of the others;
     None if no term applies."""
-    near = resolved(pod.preferred_affinity, snapshot.namespaces)
-    apart = resolved(pod.preferred_anti_affinity, snapshot.namespaces)
+    preferred = resolved(pod.preferred_affinity, snapshot.namespaces)
+    preferred_anti = resolved(pod.preferred_anti_affinity, snapshot.namespaces)
     labels = snapshot.namespaces.get(pod.namespace, _NO_LABELS)
     sums: dict[Domain, int] = {}
 
@@ -139,9 +139,9 @@ def affinity_scores(
 
     for node in snapshot.nodes.values():
         for other in node.pods.values():
-            for term in near:
+            for term in preferred:
                 add(term, other, _NO_LABELS, node.facts, term.weight)
-            for term in apart:
+            for term in preferred_anti:
                 add(term, other, _NO_LABELS, node.facts, -term.weight)
             for term in other.affinity:
                 add(term, pod, labels, node.facts, _HARD_WEIGHT)

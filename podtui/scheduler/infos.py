@@ -124,8 +124,8 @@ def _scored(pod: Pod) -> tuple[int, int]:
 def pod_info(pod: Pod) -> PodInfo:
     """Raises ValueError for an invalid quantity."""
     meta, spec, status = pod.metadata, pod.spec, pod.status
-    near = spec.affinity.podAffinity if spec.affinity else None
-    apart = spec.affinity.podAntiAffinity if spec.affinity else None
+    affinity = spec.affinity.podAffinity if spec.affinity else None
+    anti_affinity = spec.affinity.podAntiAffinity if spec.affinity else None
     return PodInfo(
         uid=meta.uid,
         namespace=meta.namespace,
@@ -147,26 +147,26 @@ def pod_info(pod: Pod) -> PodInfo:
         ports=host_ports(pod),
         disks=tuple(filter(_is_disk, spec.volumes)),
         affinity=tuple(
-            _term(pod, one) for one in near.requiredDuringSchedulingIgnoredDuringExecution
+            _term(pod, one) for one in affinity.requiredDuringSchedulingIgnoredDuringExecution
         )
-        if near
+        if affinity
         else (),
         anti_affinity=tuple(
-            _term(pod, one) for one in apart.requiredDuringSchedulingIgnoredDuringExecution
+            _term(pod, one) for one in anti_affinity.requiredDuringSchedulingIgnoredDuringExecution
         )
-        if apart
+        if anti_affinity
         else (),
         preferred_affinity=tuple(
             _term(pod, one.podAffinityTerm, one.weight)
-            for one in near.preferredDuringSchedulingIgnoredDuringExecution
+            for one in affinity.preferredDuringSchedulingIgnoredDuringExecution
         )
-        if near
+        if affinity
         else (),
         preferred_anti_affinity=tuple(
             _term(pod, one.podAffinityTerm, one.weight)
-            for one in apart.preferredDuringSchedulingIgnoredDuringExecution
+            for one in anti_affinity.preferredDuringSchedulingIgnoredDuringExecution
         )
-        if apart
+        if anti_affinity
         else (),
     )
 

@@ -12,7 +12,6 @@ from podtui.api.v1 import (
     ResourceRequirements,
 )
 from podtui.manifest.validation import (
-    containers,
     environment,
     formats,
     handlers,
@@ -51,7 +50,7 @@ _NOT_EPHEMERAL: Final = (
 )
 
 
-def _common(container: AnyContainer, around: PodContext, path: str) -> Errors:
+def _common(container: AnyContainer, pod: PodContext, path: str) -> Errors:
     if container.name:
         problems = formats.dns_label(container.name)
         yield from invalid_each(f"{path}.name", container.name, problems)
@@ -67,15 +66,15 @@ def _common(container: AnyContainer, around: PodContext, path: str) -> Errors:
     yield from _ports(container.ports, f"{path}.ports")
     yield from environment.variables(container.env, f"{path}.env")
     yield from environment.sources(container.envFrom, f"{path}.envFrom")
-    yield from mounts.mounts(container, around.volumes, f"{path}.volumeMounts")
-    yield from mounts.devices(container, around.volumes, f"{path}.volumeDevices")
-    yield from containers.pull_policy(container.imagePullPolicy, f"{path}.imagePullPolicy")
+    yield from mounts.mounts(container, pod.volumes, f"{path}.volumeMounts")
+    yield from mounts.devices(container, pod.volumes, f"{path}.volumeDevices")
+    yield from pull_policy(container.imagePullPolicy, f"{path}.imagePullPolicy")
     here = f"{path}.resources"
-    yield from resources.requirements(container.resources, here, around.claim_names)
+    yield from resources.requirements(container.resources, here, pod.claim_names)
     here = f"{path}.resizePolicy"
-    yield from restarts.resize(container.resizePolicy, around.restart_policy, here)
+    yield from restarts.resize(container.resizePolicy, pod.restart_policy, here)
     yield from security.container_context(
-        container.securityContext, f"{path}.securityContext", host_users=around.host_users
+        container.securityContext, f"{path}.securityContext", host_users=pod.host_users
     )
 
 
@@ -114,40 +113,40 @@ def _host_ports(container: AnyContainer, taken: set[str], path: str) -> Errors:
         taken.add(key)
 
 
-def _long_running(container: Container, around: PodContext, path: str) -> Errors:
+def _long_running(container: Container, pod: PodContext, path: str) -> Errors:
     """Check hooks and probes, which only regular containers and sidecars have."""
     if container.lifecycle is not None:
         yield from handlers.lifecycle(
-            container.lifecycle, f"{path}.lifecycle", around.grace_seconds, around.os_name
+            container.lifecycle, f"{path}.lifecycle", pod.grace_seconds, pod.os_name
         )
     yield from handlers.killing_probe(container.livenessProbe, f"{path}.livenessProbe")
     yield from handlers.readiness_probe(container.readinessProbe, f"{path}.readinessProbe")
     yield from handlers.killing_probe(container.startupProbe, f"{path}.startupProbe")
 
 
-def regular(spec: PodSpec, around: PodContext, path: str) -> Errors:
+def regular(spec: PodSpec, pod: PodContext, path: str) -> Errors:
     if not spec.containers:
         yield required(path)
         return
     names: set[str] = set()
     for index, container in enumerate(spec.containers):
         here = f"{path}[{index}]"
-        yield from _common(container, around, here)
+        yield from _common(container, pod, here)
         if container.name in names:
             yield duplicate(f"{here}.name", container.name)
         names.add(container.name)
-        yield from _long_running(container, around, here)
+        yield from _long_running(container, pod, here)
         yield from restarts.container_policy(container, here, init=False)
     taken: set[str] = set()
     for index, container in enumerate(spec.containers):
         yield from _host_ports(container, taken, f"{path}[{index}]")
 
 
-def init(spec: PodSpec, around: PodContext, path: str) -> Errors:
+def init(spec: PodSpec, pod: PodContext, path: str) -> Errors:
     names = {container.name for container in spec.containers}
     for index, container in enumerate(spec.initContainers):
         here = f"{path}[{index}]"
-        yield from _common(container, around, here)
+        yield from _common(container, pod, here)
         yield from restarts.container_policy(container, here, init=True)
         if container.name in names:
             yield duplicate(f"{here}.name", container.name)
@@ -157,7 +156,7 @@ def init(spec: PodSpec, around: PodContext, path: str) -> Errors:
         # the API server always names the first one.
         yield from reported_at(_host_ports(container, set(), here), here, f"{path}[0]")
         if container.restartPolicy == "Always":
-            yield from _long_running(container, around, here)
+            yield from _long_running(container, pod, here)
         else:
             yield from _run_once(container, here)
         yield from restarts.init_resize(container, here)
@@ -172,13 +171,13 @@ def _run_once(container: Container, path: str) -> Errors:
             )
 
 
-def ephemeral(spec: PodSpec, around: PodContext, path: str) -> Errors:
+def ephemeral(spec: PodSpec, pod: PodContext, path: str) -> Errors:
     others = [container.name for container in (*spec.containers, *spec.initContainers)]
     names = set(others)
     for index, container in enumerate(spec.ephemeralContainers):
         here = f"{path}[{index}]"
-        yield from _common(container, around, here)
-        yield from containers.unpadded(container.image, f"{here}.image")
+        yield from _common(container, pod, here)
+        yield from unpadded(container.image, f"{here}.image")
         if container.name in names:
             yield duplicate(f"{here}.name", container.name)
         names.add(container.name)

@@ -82,7 +82,7 @@ def spec_errors(pod: Pod) -> Errors:
         yield required("spec.terminationGracePeriodSeconds")
     valid, broken = volumes.volumes(spec.volumes, pod.metadata, "spec.volumes")
     yield from broken
-    around = PodContext(
+    context = PodContext(
         volumes=valid,
         claim_names=frozenset(claim.name for claim in spec.resourceClaims if claim.name),
         restart_policy=spec.restartPolicy,
@@ -91,10 +91,10 @@ def spec_errors(pod: Pod) -> Errors:
         os_name=spec.os.name if spec.os is not None else None,
     )
     yield from resources.pod_claims(spec.resourceClaims, pod.metadata, "spec.resourceClaims")
-    yield from containers.regular(spec, around, "spec.containers")
-    yield from containers.init(spec, around, "spec.initContainers")
-    yield from containers.ephemeral(spec, around, "spec.ephemeralContainers")
-    yield from resources.pod_resources(spec, around.claim_names, "spec.resources")
+    yield from containers.regular(spec, context, "spec.containers")
+    yield from containers.init(spec, context, "spec.initContainers")
+    yield from containers.ephemeral(spec, context, "spec.ephemeralContainers")
+    yield from resources.pod_resources(spec, context.claim_names, "spec.resources")
     yield from network.host_network_ports(spec)
     yield from restarts.pod_policy(spec.restartPolicy, "spec.restartPolicy")
     yield from network.dns_policy(spec.dnsPolicy, "spec.dnsPolicy")

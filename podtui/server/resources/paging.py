@@ -46,7 +46,7 @@ class Continued(NamedTuple):
         return {"continue": self.token, **more}
 
 
-def encoded(token: ContinueToken) -> str:
+def encode_token(token: ContinueToken) -> str:
     return base64.urlsafe_b64encode(msgspec.json.encode(token)).decode().rstrip("=")
 
 
@@ -62,5 +62,5 @@ def parse_token(text: str) -> ContinueToken:
 def too_old(token: ContinueToken) -> StatusError:
     """Return the 410 for a token whose version is no longer kept; it has a token to continue
     with."""
-    latest = encoded(ContinueToken(LATEST, token.start))
+    latest = encode_token(ContinueToken(LATEST, token.start))
     return StatusError(410, _TOO_OLD, reason="Expired", metadata=ListMeta(continue_=latest))

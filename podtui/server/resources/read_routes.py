@@ -17,7 +17,7 @@ from podtui.errors import StoreGone
 from podtui.server.encoding.media_types import PARTIAL, PARTIAL_LIST, TABLE, MediaType, negotiate
 from podtui.server.resources.definitions import Resource
 from podtui.server.resources.objects import ApiObject, ObjectChange, Objects, ObjectSource
-from podtui.server.resources.paging import LATEST, Continued, ContinueToken, encoded, too_old
+from podtui.server.resources.paging import LATEST, Continued, ContinueToken, encode_token, too_old
 from podtui.server.resources.query import ListQuery, include_object, parse_query
 from podtui.server.resources.table import empty_row, partial_metadata, table
 from podtui.server.status import expired, json_response, not_found, too_large_version
@@ -54,10 +54,10 @@ class ResourceRoutes:
             collections.append(within)
         return [
             *(web.get(path, self.collection) for path in collections),
-            web.get(f"{within}/{{name}}", self.one),
+            web.get(f"{within}/{{name}}", self.item),
         ]
 
-    async def one(self, request: web.Request) -> web.Response:
+    async def item(self, request: web.Request) -> web.Response:
         name = request.match_info["name"]
         media = negotiate(request.headers.get("Accept", ""), TABLE, PARTIAL)
         item = await self._source.get(request.match_info.get("namespace", ""), name)
@@ -78,7 +78,7 @@ class ResourceRoutes:
         if version is not None and 0 < query.limit < len(items):
             left = len(items) - query.limit
             items = items[: query.limit]
-            token = encoded(ContinueToken(version, _key(items[-1])))
+            token = encode_token(ContinueToken(version, _key(items[-1])))
             more = Continued(token, None if query.selective else left)
         shown = "" if version is None else str(version)
         return self._rendering.listed(query.media, query.include, items, shown, more)

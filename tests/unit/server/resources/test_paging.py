@@ -11,7 +11,7 @@ from served import Served, serving
 
 from podtui.api.v1 import ConfigMap, ObjectMeta
 from podtui.clock import SystemClock
-from podtui.server.resources.paging import LATEST, ContinueToken, encoded, parse_token
+from podtui.server.resources.paging import LATEST, ContinueToken, encode_token, parse_token
 from podtui.store import open_store
 
 MAPS = "/api/v1/namespaces/pages/configmaps"
@@ -84,4 +84,4 @@ async def test_an_old_continue_token_returns_a_fresh_one(tmp_path: Path) -> None
 @pytest.mark.parametrize("rv", [LATEST, 0, 1795404992840198])
 def test_continue_tokens_round_trip(rv: int) -> None:
     token = ContinueToken(rv, ("namespace", "name"))
-    assert parse_token(encoded(token)) == token
+    assert parse_token(encode_token(token)) == token
