@@ -30,8 +30,8 @@ _SYSCTL = re.compile(r'forbidden sysctl: "([^"]+)"(.*)')
 def is_rejected(pod: Pod) -> bool:
     """Return whether admission rejected the pod: it failed before any container was created."""
     status = pod.status
-    made = status.containerStatuses or status.initContainerStatuses or status.conditions
-    return status.phase == "Failed" and bool(status.reason) and not made
+    created = status.containerStatuses or status.initContainerStatuses or status.conditions
+    return status.phase == "Failed" and bool(status.reason) and not created
 
 
 def _refusal(facts: Facts, *reasons: str) -> str:
@@ -42,34 +42,34 @@ def _refusal(facts: Facts, *reasons: str) -> str:
     return facts.pod.status.message.removeprefix("Pod was rejected: ") or facts.pod.status.reason
 
 
-def _short(facts: Facts) -> dict[str, str]:
+def _shortage(facts: Facts) -> dict[str, str]:
     """Return the template words for the insufficient resource, if there is one."""
-    for resource, by in lacking(_refusal(facts, "UnexpectedAdmissionError")).items():
+    for resource, missing in lacking(_refusal(facts, "UnexpectedAdmissionError")).items():
         if resource == "pods":
             continue
-        whole = allocatable(facts.node, resource)
-        held = holders(facts.others, resource)
+        total = allocatable(facts.node, resource)
+        holding = holders(facts.others, resource)
         return {
             "resource": resource,
-            "by": plain(by),
-            "asks": plain(requested(facts.pod, resource)),
-            "whole": plain(whole) if whole is not None else "less than that",
-            "holders": ", ".join(f"{name} {plain(amount)}" for name, amount in held[:4])
+            "lack": plain(missing),
+            "request": plain(requested(facts.pod, resource)),
+            "allocatable": plain(total) if total is not None else "less than that",
+            "holders": ", ".join(f"{name} {plain(amount)}" for name, amount in holding[:4])
             or "no other pod",
         }
     return {}
 
 
 def _exceeds_node(facts: Facts) -> Found | None:
-    words = _short(facts)
-    whole = allocatable(facts.node, words["resource"]) if words else None
-    if whole is None or requested(facts.pod, words["resource"]) <= whole:
+    words = _shortage(facts)
+    total = allocatable(facts.node, words["resource"]) if words else None
+    if total is None or requested(facts.pod, words["resource"]) <= total:
         return None
     return _of_request(facts, words)
 
 
 def _insufficient(facts: Facts) -> Found | None:
-    words = _short(facts)
+    words = _shortage(facts)
     return _of_request(facts, words) if words else None
 
 
@@ -81,8 +81,8 @@ def _of_request(facts: Facts, words: dict[str, str]) -> Found:
 def _lower_request(facts: Facts, found: Found, source: Source) -> Iterator[Fix | None]:
     resource = found.words["resource"]
     largest = largest_request(facts.pod, resource)
-    by = lacking(facts.pod.status.message).get(resource)
-    left = lowered(largest[1], by, resource) if largest and by else None
+    missing = lacking(facts.pod.status.message).get(resource)
+    left = lowered(largest[1], missing, resource) if largest and missing else None
     if largest is None or left is None:
         return
     edits = source.set(largest[0], str(left))
@@ -214,7 +214,7 @@ ADMISSION: tuple[Rule[Facts], ...] = (
     Rule(
         id="TooBigForTheNode",
         match=_exceeds_node,
-        title="It requests {asks} of {resource}, but the whole node has {whole}.",
+        title="It requests {request} of {resource}, but the whole node has {allocatable}.",
         sentences=("Even without other pods, this node cannot run it.",),
         advice="Lower the request, or run it on a larger machine.",
         events=("UnexpectedAdmissionError",),
@@ -224,7 +224,7 @@ ADMISSION: tuple[Rule[Facts], ...] = (
     Rule(
         id="NoRoom",
         match=_insufficient,
-        title="The node lacks {by} of {resource}: the pod requests {asks}, others the rest.",
+        title="The node lacks {lack} of {resource}: the pod requests {request}, others the rest.",
         sentences=(
             "Requests count, not usage. Largest requests: {holders}.",
             "A rejected pod is not retried: edit it, or retry it when resources are available.",

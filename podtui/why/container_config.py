@@ -116,7 +116,7 @@ def _sub_path(case: Case) -> Found | None:
     return Found({"name": match[1]}, (*case.path, "volumeMounts", index, "subPathExpr"))
 
 
-SETTING_UP: tuple[Rule[Case], ...] = (
+CONTAINER_CONFIG: tuple[Rule[Case], ...] = (
     Rule(
         id="RunsAsRoot",
         match=_non_root("image will run as root", "runAsNonRoot"),

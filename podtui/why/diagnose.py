@@ -19,7 +19,7 @@ from podtui.api.places import Path, field_text
 from podtui.api.v1 import Event, Node
 from podtui.why.admission import ADMISSION
 from podtui.why.cases import Case, cases, ordered
-from podtui.why.container_config import SETTING_UP
+from podtui.why.container_config import CONTAINER_CONFIG
 from podtui.why.endings import ENDINGS, STOPPED
 from podtui.why.folder import (
     FOLDER,
@@ -30,8 +30,8 @@ from podtui.why.folder import (
     manifest_words,
 )
 from podtui.why.images import IMAGES
-from podtui.why.pod_rules import ENDS, ENGINE, REST, engine_advice
-from podtui.why.probes import HELD, KILLS, UNDER_WAY
+from podtui.why.pod_rules import ENGINE, REMAINING, TERMINATIONS, engine_advice
+from podtui.why.probes import KILLED, NOT_READY, PENDING
 from podtui.why.sandbox import SANDBOX
 from podtui.why.scheduling import SCHEDULING
 from podtui.why.source import Source
@@ -39,13 +39,13 @@ from podtui.why.starting import CREATING, STARTING
 from podtui.why.types import Diagnosis, Evidence, Facts, Fix, Found, Health, Rule
 
 # All rules in the order in which they are tried: root causes come first.
-BEFORE: tuple[Rule[Facts], ...] = (*SCHEDULING, ENGINE, FOLDER, *ADMISSION, *ENDS, *SANDBOX)
+BEFORE: tuple[Rule[Facts], ...] = (*SCHEDULING, ENGINE, FOLDER, *ADMISSION, *TERMINATIONS, *SANDBOX)
 """Rules for the whole pod, tried before those of its containers."""
-EACH: tuple[Rule[Case], ...] = (*IMAGES, *SETTING_UP, *STARTING, *KILLS, *ENDINGS)
+EACH: tuple[Rule[Case], ...] = (*IMAGES, *CONTAINER_CONFIG, *STARTING, *KILLED, *ENDINGS)
 """Rules for a container that is not running, or that terminated recently."""
-RUNNING: tuple[Rule[Case], ...] = (*HELD, *UNDER_WAY, CREATING)
+RUNNING: tuple[Rule[Case], ...] = (*NOT_READY, *PENDING, CREATING)
 """Rules for a container that is running or starting."""
-AFTER: tuple[Rule[Facts], ...] = REST
+AFTER: tuple[Rule[Facts], ...] = REMAINING
 """Rules for the whole pod, tried if no rule of a container matched."""
 
 MOST_EVENTS = 6

@@ -231,7 +231,7 @@ ENGINE: Rule[Facts] = Rule(
     health=Health.FAILING,
     docs=_DOCS + "concepts/architecture/nodes/#condition",
 )
-ENDS: tuple[Rule[Facts], ...] = (
+TERMINATIONS: tuple[Rule[Facts], ...] = (
     Rule(
         id="DeadlineExceeded",
         match=_ended("DeadlineExceeded"),
@@ -316,7 +316,7 @@ ENDS: tuple[Rule[Facts], ...] = (
         docs=_DOCS + "concepts/workloads/pods/pod-lifecycle/#pod-termination",
     ),
 )
-REST: tuple[Rule[Facts], ...] = (
+REMAINING: tuple[Rule[Facts], ...] = (
     Rule(
         id="ReadinessGate",
         match=_gate,

@@ -69,11 +69,11 @@ _NEVER_SLOW = frozenset({"missing", "denied", "command", "https", "http", "unrea
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """One failing probe. ``kind`` is ``liveness``, ``readiness`` or ``startup``; ``sort`` is the
-    key of the failure's category; ``field`` is the manifest field that is most likely wrong."""
+    """One failing probe. ``kind`` is ``liveness``, ``readiness`` or ``startup``; ``category`` is
+    a key of `_WORDS`; ``field`` is the manifest field that is most likely wrong."""
 
     kind: str
-    sort: str
+    category: str
     probe: Probe
     text: str
     field: Path
@@ -91,8 +91,8 @@ class Failure:
             "threshold": str(self.probe.failureThreshold or 3),
             "period": str(self.probe.periodSeconds or 10),
         }
-        advice = _ADVICE.get(self.sort, "Correct the probe, or the response of the program.")
-        return {**words, "what": _WORDS[self.sort].format(**words), "advice": advice}
+        advice = _ADVICE.get(self.category, "Correct the probe, or the response of the program.")
+        return {**words, "what": _WORDS[self.category].format(**words), "advice": advice}
 
 
 def port_of(probe: Probe) -> int | str:
@@ -100,7 +100,7 @@ def port_of(probe: Probe) -> int | str:
     return action.port if action is not None else ""
 
 
-def _sort(probe: Probe, text: str) -> str:
+def _category(probe: Probe, text: str) -> str:
     status = _STATUS.search(text)
     lower = text.lower()
     if not text:
@@ -140,11 +140,11 @@ def _failure(case: Case, kind: str, text: str) -> Failure | None:
     probe: Probe | None = getattr(case.container, field)
     if probe is None:
         return None
-    sort, handler = _sort(probe, text), _handler(probe)
-    path = (*case.path, field, handler, *_FIELDS[sort])
-    if sort == "timeout":
+    category, handler = _category(probe, text), _handler(probe)
+    path = (*case.path, field, handler, *_FIELDS[category])
+    if category == "timeout":
         path = (*case.path, field, "timeoutSeconds")
-    return Failure(kind, sort, probe, text, path)
+    return Failure(kind, category, probe, text, path)
 
 
 def _killed(kind: str) -> Callable[[Case], Failure | None]:
@@ -191,10 +191,12 @@ def _failing(kind: str) -> Callable[[Case], Failure | None]:
     return find
 
 
-def _match(find: Callable[[Case], Failure | None], *sorts: str) -> Callable[[Case], Found | None]:
+def _match(
+    find: Callable[[Case], Failure | None], *categories: str
+) -> Callable[[Case], Found | None]:
     def match(case: Case) -> Found | None:
         failure = find(case)
-        if failure is None or (sorts and failure.sort not in sorts):
+        if failure is None or (categories and failure.category not in categories):
             return None
         return Found(failure.words, failure.field)
 
@@ -211,20 +213,20 @@ def _fixes(
         failure = find(case)
         if failure is None:
             return
-        if failure.sort in ("refused", "serving"):
+        if failure.category in ("refused", "serving"):
             yield from _declared_port(case, failure, source)
-        if failure.sort in ("missing", "denied"):
+        if failure.category in ("missing", "denied"):
             yield from _readiness_path(case, failure, source)
             yield _port_alone(case, failure, source)
-        if failure.sort in ("https", "http"):
+        if failure.category in ("https", "http"):
             yield _scheme(case, failure, source)
-        if failure.sort == "timeout":
+        if failure.category == "timeout":
             yield _raise(case, failure, source, "timeoutSeconds", 1, 5, "s")
-        if failure.sort in _NEVER_SLOW:
+        if failure.category in _NEVER_SLOW:
             return
         if failure.kind == "liveness" and _never_started(case, failure):
             yield _raise(case, failure, source, "initialDelaySeconds", 0, 30, "s")
-        if failure.kind == "liveness" and failure.sort == "timeout":
+        if failure.kind == "liveness" and failure.category == "timeout":
             yield _raise(case, failure, source, "failureThreshold", 3, 6, " failures")
         if failure.kind == "startup":
             yield _raise(case, failure, source, "failureThreshold", 3, 30, " failures")
@@ -289,7 +291,7 @@ def _fits(source: Source, edits: tuple[Edit, ...]) -> bool:
 
 
 def _scheme(case: Case, failure: Failure, source: Source) -> Fix:
-    scheme = "HTTP" if failure.sort == "https" else "HTTPS"
+    scheme = "HTTP" if failure.category == "https" else "HTTPS"
     path = (*case.path, f"{failure.kind}Probe", "httpGet", "scheme")
     return Fix(f"Probe with {scheme}", source.set(path, scheme))
 
@@ -315,16 +317,16 @@ def _raise(
     return Fix(f"Raise {field} to {wanted}{unit}", source.set(path, wanted), note)
 
 
-_READY = _failing("readiness")
-_LIVE = _killed("liveness")
-_STARTED = _killed("startup")
-_COMING = _failing("startup")
+_FAILING_READINESS = _failing("readiness")
+_KILLED_BY_LIVENESS = _killed("liveness")
+_KILLED_BY_STARTUP = _killed("startup")
+_FAILING_STARTUP = _failing("startup")
 _EVENTS = ("Unhealthy", "Killing", "ProbeWarning")
 
-KILLS: tuple[Rule[Case], ...] = (
+KILLED: tuple[Rule[Case], ...] = (
     Rule(
         id="LivenessKilled",
-        match=_match(_LIVE),
+        match=_match(_KILLED_BY_LIVENESS),
         title="{container} is restarted by its liveness probe: {what}.",
         sentences=(
             (
@@ -335,35 +337,35 @@ KILLS: tuple[Rule[Case], ...] = (
         advice="{advice}",
         events=_EVENTS,
         logs=True,
-        fixes=_fixes(_LIVE),
+        fixes=_fixes(_KILLED_BY_LIVENESS),
         docs=_DOCS + "#define-a-liveness-command",
     ),
     Rule(
         id="StartupKilled",
-        match=_match(_STARTED),
+        match=_match(_KILLED_BY_STARTUP),
         title="{container} is stopped: its startup probe does not pass in time, {what}.",
         sentences=("It has {threshold} tries, one every {period} s, to start.",),
         advice="{advice}",
         events=_EVENTS,
         logs=True,
-        fixes=_fixes(_STARTED),
+        fixes=_fixes(_KILLED_BY_STARTUP),
         docs=_DOCS + "#define-startup-probes",
     ),
 )
-HELD: tuple[Rule[Case], ...] = (
+NOT_READY: tuple[Rule[Case], ...] = (
     Rule(
         id="StartupWaiting",
-        match=_match(_COMING),
+        match=_match(_FAILING_STARTUP),
         title="{container} runs, but its startup probe does not pass yet: {what}.",
         sentences=("It has {threshold} tries, one every {period} s; then it is stopped.",),
         events=_EVENTS,
         logs=True,
-        fixes=_fixes(_COMING),
+        fixes=_fixes(_FAILING_STARTUP),
         docs=_DOCS + "#define-startup-probes",
     ),
     Rule(
         id="ReadinessRefused",
-        match=_match(_READY, "refused"),
+        match=_match(_FAILING_READINESS, "refused"),
         title="{container} runs but is not ready: nothing listens on port {port} of the pod.",
         sentences=(
             (
@@ -374,22 +376,22 @@ HELD: tuple[Rule[Case], ...] = (
         advice="Probe the port that the program listens on; its log often names it.",
         events=_EVENTS,
         logs=True,
-        fixes=_fixes(_READY),
+        fixes=_fixes(_FAILING_READINESS),
         docs=_DOCS + "#define-readiness-probes",
     ),
     Rule(
         id="ReadinessPath",
-        match=_match(_READY, "missing"),
+        match=_match(_FAILING_READINESS, "missing"),
         title="{container} runs but is not ready: {path} does not exist (404).",
         advice="{advice}",
         events=_EVENTS,
         logs=True,
-        fixes=_fixes(_READY),
+        fixes=_fixes(_FAILING_READINESS),
         docs=_DOCS + "#define-readiness-probes",
     ),
     Rule(
         id="ReadinessStatus",
-        match=_match(_READY, "status", "denied"),
+        match=_match(_FAILING_READINESS, "status", "denied"),
         title="{container} runs but is not ready: {path} returns {status}.",
         sentences=("A status from 200 to 399 counts as ready.",),
         advice="The program reports that it is unhealthy: read its log.",
@@ -399,16 +401,16 @@ HELD: tuple[Rule[Case], ...] = (
     ),
     Rule(
         id="ReadinessTimeout",
-        match=_match(_READY, "timeout"),
+        match=_match(_FAILING_READINESS, "timeout"),
         title="{container} runs but is not ready: its probe gets no response within {timeout} s.",
         events=_EVENTS,
         logs=True,
-        fixes=_fixes(_READY),
+        fixes=_fixes(_FAILING_READINESS),
         docs=_DOCS + "#configure-probes",
     ),
     Rule(
         id="ReadinessExec",
-        match=_match(_READY, "exec"),
+        match=_match(_FAILING_READINESS, "exec"),
         title="{container} runs but is not ready: its readiness command fails.",
         sentences=("Output: {output}",),
         advice="Run the command in the container to see why.",
@@ -418,11 +420,11 @@ HELD: tuple[Rule[Case], ...] = (
     ),
     Rule(
         id="ReadinessFailing",
-        match=_match(_READY),
+        match=_match(_FAILING_READINESS),
         title="{container} runs but is not ready: {what}.",
         events=_EVENTS,
         logs=True,
-        fixes=_fixes(_READY),
+        fixes=_fixes(_FAILING_READINESS),
         docs=_DOCS + "#define-readiness-probes",
     ),
 )
@@ -440,7 +442,7 @@ def _init_runs(case: Case) -> Found | None:
     return Found() if case.init and not case.sidecar and case.running else None
 
 
-UNDER_WAY: tuple[Rule[Case], ...] = (
+PENDING: tuple[Rule[Case], ...] = (
     Rule(
         id="InitRunning",
         match=_init_runs,
