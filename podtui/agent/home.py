@@ -83,9 +83,9 @@ class HomePods:
     async def update(self, pod: Pod, change: Callable[[Pod], Pod]) -> Pod:
         meta = pod.metadata
 
-        def checked(found: Pod) -> Pod:
-            _require(found, meta.uid)
-            return change(found)
+        def checked(stored: Pod) -> Pod:
+            _require_uid(stored, meta.uid)
+            return change(stored)
 
         return await self._records.update("pods", meta.namespace, meta.name, checked)
 
@@ -97,15 +97,15 @@ class HomePods:
                 await self.update(pod, _without_grace)
             else:
                 await self._records.delete(
-                    "pods", meta.namespace, meta.name, lambda found: _require(found, meta.uid)
+                    "pods", meta.namespace, meta.name, lambda stored: _require_uid(stored, meta.uid)
                 )
         except NotFound:
             return
 
 
-def _require(found: Object, uid: str) -> None:
-    if found.metadata.uid != uid:
-        raise NotFound(f'pods "{found.metadata.name}" not found')
+def _require_uid(stored: Object, uid: str) -> None:
+    if stored.metadata.uid != uid:
+        raise NotFound(f'pods "{stored.metadata.name}" not found')
 
 
 def _without_grace(pod: Pod) -> Pod:

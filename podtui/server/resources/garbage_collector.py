@@ -171,7 +171,7 @@ class GarbageCollector:
         meta: ObjectMeta = item.metadata
 
         def checked(current: Any) -> Any:
-            _require(current, meta.uid)
+            _require_uid(current, meta.uid)
             return change(current)
 
         return await update_record(
@@ -182,7 +182,7 @@ class GarbageCollector:
         meta: ObjectMeta = item.metadata
 
         def check(current: Any) -> None:
-            _require(current, meta.uid)
+            _require_uid(current, meta.uid)
             if current.metadata.ownerReferences != meta.ownerReferences:
                 # The change of the references wakes the next pass.
                 raise NotFound(meta.name)
@@ -229,6 +229,6 @@ def _state(meta: ObjectMeta | None) -> tuple[object, ...]:
     return (found, waiting) if found or any(waiting) else ()
 
 
-def _require(item: Any, uid: str) -> None:
+def _require_uid(item: Any, uid: str) -> None:
     if item.metadata.uid != uid:
         raise NotFound(item.metadata.name)

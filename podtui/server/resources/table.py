@@ -151,27 +151,27 @@ def _gates(pod: Pod) -> str:
     return f"{sum(is_true(pod, gate.conditionType) for gate in gates)}/{len(gates)}"
 
 
-def _named(item: ApiObject, now: datetime) -> list[Cell]:
+def _name_and_age(item: ApiObject, now: datetime) -> list[Cell]:
     return [item.metadata.name, since(item.metadata.creationTimestamp, now)]
 
 
 def _namespace(item: Namespace, now: datetime) -> list[Cell]:
-    name, age = _named(item, now)
+    name, age = _name_and_age(item, now)
     return [name, item.status.phase, age]
 
 
 def _config_map(item: ConfigMap, now: datetime) -> list[Cell]:
-    name, age = _named(item, now)
+    name, age = _name_and_age(item, now)
     return [name, len(item.data) + len(item.binaryData), age]
 
 
 def _secret(item: Secret, now: datetime) -> list[Cell]:
-    name, age = _named(item, now)
+    name, age = _name_and_age(item, now)
     return [name, item.type, len(item.data), age]
 
 
 def _lease(item: Lease, now: datetime) -> list[Cell]:
-    name, age = _named(item, now)
+    name, age = _name_and_age(item, now)
     return [name, item.spec.holderIdentity, age]
 
 
@@ -234,14 +234,14 @@ def _event(event: Event, now: datetime) -> list[Cell]:
 
 def _manifest(manifest: Manifest, now: datetime) -> list[Cell]:
     status = manifest.status
-    found = [diagnostic.severity for diagnostic in status.diagnostics]
+    severities = [diagnostic.severity for diagnostic in status.diagnostics]
     pod = f"{status.podNamespace}/{status.podName}" if status.podName else NONE
     return [
         manifest.metadata.name,
         status.state.value,
         pod,
-        found.count(Severity.ERROR),
-        found.count(Severity.WARNING),
+        severities.count(Severity.ERROR),
+        severities.count(Severity.WARNING),
         since(manifest.metadata.creationTimestamp, now),
         manifest.spec.path,
     ]
@@ -315,7 +315,7 @@ EVENTS = Columns(
     ),
     _event,
 )
-NAMES = Columns((_NAME, _AGE), _named)
+NAMES = Columns((_NAME, _AGE), _name_and_age)
 NAMESPACES = Columns((_NAME, TableColumn("Status", "Phase of the namespace."), _AGE), _namespace)
 CONFIG_MAPS = Columns((_NAME, TableColumn("Data", "Number of keys."), _AGE), _config_map)
 SECRETS = Columns(
