@@ -27,7 +27,7 @@ _BY_CONDITION: Final[Mapping[tuple[str, str], str]] = {
     ("NetworkUnavailable", "True"): f"{_PREFIX}network-unavailable",
 }
 UNSCHEDULABLE: Final = f"{_PREFIX}unschedulable"
-_OWN: Final = frozenset({*_BY_CONDITION.values(), UNSCHEDULABLE})
+_CONDITION_TAINTS: Final = frozenset({*_BY_CONDITION.values(), UNSCHEDULABLE})
 _EFFECT: Final = "NoSchedule"
 
 
@@ -73,7 +73,7 @@ def condition_taints(node: Node, now: str) -> tuple[Taint, ...]:
 
 
 def _is_condition_taint(taint: Taint) -> bool:
-    return taint.key in _OWN and taint.effect == _EFFECT
+    return taint.key in _CONDITION_TAINTS and taint.effect == _EFFECT
 
 
 def _wanted(node: Node) -> Iterator[str]:

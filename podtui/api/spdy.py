@@ -114,7 +114,7 @@ class Spdy:
         if first >> 16 != _CONTROL:
             raise SpdyError("not a frame of SPDY/3")
         kind = first & 0xFFFF
-        if len(body) < _LEAST.get(kind, 0):
+        if len(body) < _LEAST_SIZES.get(kind, 0):
             raise SpdyError(f"a frame of kind {kind} that is too short")
         number = int.from_bytes(body[:4], "big") & 0x7FFFFFFF
         match kind:
@@ -174,7 +174,7 @@ class Spdy:
         return self._deflate.compress(plain) + self._deflate.flush(zlib.Z_SYNC_FLUSH)
 
 
-_LEAST: Final = {_SYN_STREAM: 10, _SYN_REPLY: 4, _RST_STREAM: 8, _PING: 4, _HEADERS: 4}
+_LEAST_SIZES: Final = {_SYN_STREAM: 10, _SYN_REPLY: 4, _RST_STREAM: 8, _PING: 4, _HEADERS: 4}
 """Minimum body length of a frame in bytes."""
 
 

@@ -49,24 +49,25 @@ class AffinityState:
     """The pods by domain that matter to the required terms of a pod, and the required terms of
     others that select it."""
 
-    __slots__ = ("_affinity", "_anti", "_apart", "_labels", "_near", "_others", "_pod")
+    __slots__ = ("_affinity", "_anti", "_anti_terms", "_labels", "_others", "_pod", "_terms")
 
     def __init__(self, pod: PodInfo, snapshot: Snapshot) -> None:
         self._pod = pod
         self._labels = snapshot.namespaces.get(pod.namespace, _NO_LABELS)
-        self._near = resolved(pod.affinity, snapshot.namespaces)
-        self._apart = resolved(pod.anti_affinity, snapshot.namespaces)
+        self._terms = resolved(pod.affinity, snapshot.namespaces)
+        self._anti_terms = resolved(pod.anti_affinity, snapshot.namespaces)
         self._affinity: Counter[Domain] = Counter()
         self._anti: Counter[Domain] = Counter()
         self._others: Counter[Domain] = Counter()
         for node in snapshot.nodes.values():
             for other in node.pods.values():
-                if self._near or self._apart or other.anti_affinity:
+                if self._terms or self._anti_terms or other.anti_affinity:
                     self.update(other, node.facts, 1)
 
     def copy(self) -> AffinityState:
         other = AffinityState(self._pod, Snapshot(nodes={}))
-        other._labels, other._near, other._apart = self._labels, self._near, self._apart
+        other._labels = self._labels
+        other._terms, other._anti_terms = self._terms, self._anti_terms
         other._affinity = self._affinity.copy()
         other._anti = self._anti.copy()
         other._others = self._others.copy()
@@ -77,30 +78,30 @@ class AffinityState:
         for term in pod.anti_affinity:
             if term.matches(self._pod, self._labels):
                 _count(self._others, term, node, sign)
-        if matches_all(self._near, pod):
-            for term in self._near:
+        if matches_all(self._terms, pod):
+            for term in self._terms:
                 _count(self._affinity, term, node, sign)
-        for term in self._apart:
+        for term in self._anti_terms:
             if term.matches(pod, _NO_LABELS):
                 _count(self._anti, term, node, sign)
 
     def rejection(self, node: NodeFacts) -> Rejection | None:
         """Return which rule the node violates; None if none."""
-        if not self._is_near(node):
+        if not self._satisfies_affinity(node):
             return _AFFINITY
-        if any(self._anti[domain] > 0 for domain in _domains_of(self._apart, node)):
+        if any(self._anti[domain] > 0 for domain in _domains_of(self._anti_terms, node)):
             return _ANTI_AFFINITY
         if self._others and any(self._others[one] > 0 for one in node.labels.items()):
             return _OTHERS
         return None
 
-    def _is_near(self, node: NodeFacts) -> bool:
-        if any(term.topology_key not in node.labels for term in self._near):
+    def _satisfies_affinity(self, node: NodeFacts) -> bool:
+        if any(term.topology_key not in node.labels for term in self._terms):
             return False
-        if all(self._affinity[domain] > 0 for domain in _domains_of(self._near, node)):
+        if all(self._affinity[domain] > 0 for domain in _domains_of(self._terms, node)):
             return True
         # The first pod of a group whose pods want to be near each other.
-        return not self._affinity and matches_all(self._near, self._pod)
+        return not self._affinity and matches_all(self._terms, self._pod)
 
 
 def _domains_of(terms: Iterable[Term], node: NodeFacts) -> Iterable[Domain]:

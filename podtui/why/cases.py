@@ -26,7 +26,7 @@ from podtui.why.types import Facts
 
 _NO_REASON = ContainerStateWaiting()
 _BY_SIGNAL = (137, 143)
-_HABIT = 3
+_MANY_KILLS = 3
 """With at least this many kills for one reason, that reason is assumed, whatever the exit code."""
 
 
@@ -135,7 +135,7 @@ class Case:
             return False
         if ending.exitCode in _BY_SIGNAL:
             return True
-        return kills >= _HABIT or 2 * kills >= self.restarts
+        return kills >= _MANY_KILLS or 2 * kills >= self.restarts
 
     @property
     def completed(self) -> bool:

@@ -39,7 +39,7 @@ from podtui.manifest.validation.scheduling import tolerations
 
 TOLERATIONS: Final = "scheduler.alpha.kubernetes.io/tolerations"
 DELETION_COST: Final = "controller.kubernetes.io/pod-deletion-cost"
-_WHOLE: Final = re.compile("-[0-9]{1,32}|0|[1-9][0-9]{0,31}")
+_INTEGER: Final = re.compile("-[0-9]{1,32}|0|[1-9][0-9]{0,31}")
 PREEMPTION_POLICIES: Final = ("PreemptLowerPriority", "Never")
 # Fields that refer to objects; empty ones are skipped.
 _NAMES: Final = ("serviceAccountName", "nodeName", "priorityClassName", "runtimeClassName")
@@ -171,7 +171,7 @@ def known_annotations(pod: Pod, path: str) -> Errors:
                 yield replace(error, at=at)
     cost = entries.get(DELETION_COST)
     if cost is not None:
-        whole = _WHOLE.fullmatch(cost) is not None
+        whole = _INTEGER.fullmatch(cost) is not None
         if not whole or not -(2**31) <= int(cost) < 2**31:
             yield invalid(f"{path}[{DELETION_COST}]", cost, "must be a 32bit integer")
     yield from security.profile_annotations(pod, path)

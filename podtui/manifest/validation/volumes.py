@@ -343,8 +343,8 @@ _SOURCES: Final[dict[str, Callable[[Any, str], Errors]]] = {
     "image": image,
 }
 # The API server's deviating names for a surplus source, and for a source that breaks its rules.
-_SAID_EXTRA: Final = {"cephfs": "cephFS", "downwardAPI": "downwarAPI"}
-_SAID_BROKEN: Final = {"gcePersistentDisk": "persistentDisk"}
+_SURPLUS_NAMES: Final = {"cephfs": "cephFS", "downwardAPI": "downwarAPI"}
+_BROKEN_NAMES: Final = {"gcePersistentDisk": "persistentDisk"}
 
 
 def _source(volume: Volume, pod_name: str, path: str) -> Errors:
@@ -355,9 +355,9 @@ def _source(volume: Volume, pod_name: str, path: str) -> Errors:
     first = given[0]
     here = f"{path}.{first}"
     broken = _SOURCES[first](getattr(volume, first), here)
-    yield from reported_at(broken, here, f"{path}.{_SAID_BROKEN.get(first, first)}")
+    yield from reported_at(broken, here, f"{path}.{_BROKEN_NAMES.get(first, first)}")
     for name in given[1:]:
-        shown_as = _SAID_EXTRA.get(name, name)
+        shown_as = _SURPLUS_NAMES.get(name, name)
         at = f"{path}.{name}" if shown_as != name else ""
         yield forbidden(f"{path}.{shown_as}", "may not specify more than 1 volume type", at=at)
     if volume.iscsi is not None and volume.iscsi.initiatorName:

@@ -19,7 +19,7 @@ from podtui.server.status import StatusError, bad_request
 JSON: Final = "application/json"
 YAML: Final = "application/yaml"
 PROTOBUF: Final = "application/vnd.kubernetes.protobuf"
-_SHOWN: Final = 30
+_SHOWN_BYTES: Final = 30
 _SCHEME: Final = "k8s.io/kubernetes/pkg/api/legacyscheme/scheme.go:30"
 
 
@@ -75,7 +75,7 @@ def parse_yaml(body: bytes) -> Any:
 
 def _unrecognized(kind: str, problem: str, body: bytes) -> StatusError:
     shown = body if body.startswith(b"{") else body.hex().encode()
-    limit = _SHOWN if body.startswith(b"{") else 2 * _SHOWN
+    limit = _SHOWN_BYTES if body.startswith(b"{") else 2 * _SHOWN_BYTES
     text = shown[:limit].decode("utf-8", "replace") + (" ..." if len(shown) > limit else "")
     return bad_request(
         f"the object provided is unrecognized (must be of type {kind}): {problem}"

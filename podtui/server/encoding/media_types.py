@@ -37,7 +37,8 @@ _NOT_ACCEPTABLE: Final = (
     "406: Not Acceptable\n\nAvailable representations: application/json, application/yaml,"
     " application/json;stream=watch"
 )
-_SMALL: Final = 4096
+_SMALL_BODY: Final = 4096
+"""Up to this many bytes are converted without a thread."""
 _LOWEST: Final = 0.001
 _QUALITY: Final = re.compile(r"0(\.[0-9]{0,3})?|1(\.0{0,3})?")
 
@@ -100,7 +101,9 @@ async def yaml_responses(request: web.Request, handler: Handler) -> web.StreamRe
     if not isinstance(response, JsonResponse) or not _prefers_yaml(header):
         return response
     body = cast("bytes", response.body)
-    text = _converted(body) if len(body) < _SMALL else await asyncio.to_thread(_converted, body)
+    text = (
+        _converted(body) if len(body) < _SMALL_BODY else await asyncio.to_thread(_converted, body)
+    )
     response.body = text
     response.content_type = YAML
     return response

@@ -19,7 +19,7 @@ from podtui.server.status import StatusError, json_response
 from podtui.server.transport.streams import STREAMS
 
 _POD = f"/apis/{GROUP_VERSION}/namespaces/{{namespace}}/pods/{{pod}}"
-_LONGEST = 7 * 86400.0
+_LONGEST_SPAN = 7 * 86400.0
 """The longest history span of a request, in seconds."""
 
 
@@ -98,7 +98,7 @@ def _query(request: web.Request) -> InsightQuery:
     except ValueError as error:
         raise StatusError(400, f"invalid insight query: {error}") from error
     return InsightQuery(
-        part=part, span=min(span, _LONGEST), seen=requested.get("seen", ""), wait=wait
+        part=part, span=min(span, _LONGEST_SPAN), seen=requested.get("seen", ""), wait=wait
     )
 
 

@@ -84,12 +84,11 @@ async def _check_namespace(resource: Resource, item: Any, records: Records) -> N
             message=f"namespace {name} is being terminated",
             field="metadata.namespace",
         )
-        qualified = f"{resource.plural}.{resource.group}" if resource.group else resource.plural
         object_name: str = item.metadata.name
         raise StatusError(
             403,
-            f'{qualified} "{object_name}" is forbidden: unable to create new content in'
-            f" namespace {name} because it is being terminated",
+            f'{resource.qualified_name} "{object_name}" is forbidden: unable to create new content'
+            f" in namespace {name} because it is being terminated",
             details=StatusDetails(
                 name=object_name, group=resource.group, kind=resource.plural, causes=(cause,)
             ),

@@ -64,6 +64,11 @@ class Resource:
         return self.api_version.rpartition("/")[0]
 
     @property
+    def qualified_name(self) -> str:
+        """The plural with the group: ``leases.coordination.k8s.io``."""
+        return f"{self.plural}.{self.group}" if self.group else self.plural
+
+    @property
     def kind_group(self) -> str:
         """The group of the kind in messages about an object: events have core's in both groups."""
         return "" if self.record == "events" else self.group

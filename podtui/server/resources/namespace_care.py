@@ -38,7 +38,7 @@ _CA_NOTE: Final = {
     " kubernetes.default.svc. No other usage is guaranteed across distributions of Kubernetes"
     " clusters."
 }
-_KEPT: Final = ("namespaces", "serviceaccounts", "configmaps")
+_RESTORED: Final = ("namespaces", "serviceaccounts", "configmaps")
 """A pass restores what clients change or delete of these."""
 
 
@@ -74,7 +74,7 @@ class NamespaceCare:
     async def _matters(self, resource: Resource, change: Change) -> bool:
         """Return whether the change may need a pass. Most changes do not."""
         item = change.object
-        if resource in _KEPT:
+        if resource in _RESTORED:
             return True
         if item is None or change.type is WatchType.MODIFIED:
             return False

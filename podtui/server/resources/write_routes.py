@@ -222,7 +222,7 @@ class WriteRoutes:
         if prefix:
             raise StatusError(
                 409,
-                f'{_qualified(resource)} "{prefix}" already exists, the server was not able to'
+                f'{resource.qualified_name} "{prefix}" already exists, the server was not able to'
                 " generate a unique name for the object",
                 reason="AlreadyExists",
                 details=StatusDetails(
@@ -587,10 +587,6 @@ def uid_mismatch(plural: str, uid: str, meta: ObjectMeta) -> str:
 
 def _key(request: web.Request) -> tuple[str, str]:
     return request.match_info.get("namespace", ""), request.match_info["name"]
-
-
-def _qualified(resource: Resource) -> str:
-    return f"{resource.plural}.{resource.group}" if resource.group else resource.plural
 
 
 def _generated(prefix: str) -> str:
