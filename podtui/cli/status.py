@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 from podtui.api.health import pod_health
-from podtui.api.reading import converted
+from podtui.api.lenient import lenient_convert
 from podtui.api.v1 import Pod
 from podtui.cli.invocation import OK, socket_of
 from podtui.client.blocking import get_json
@@ -121,7 +121,7 @@ def health_words(table: dict[str, Any], now: float) -> list[str]:
         if "status" not in item:
             words.append("<unknown>")
             continue
-        pod = decode_with("pods", lambda item=item: converted(item, Pod))
+        pod = decode_with("pods", lambda item=item: lenient_convert(item, Pod))
         words.append(str(pod_health(pod, now).health))
     return words
 

@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import Any, Final, TypeVar
 from urllib.parse import urlencode
 
+from podtui.api.lenient import lenient_convert
 from podtui.api.local import Manifest, manifest_of
 from podtui.api.names import GROUP_VERSION
-from podtui.api.reading import converted
 from podtui.api.v1 import Event, Node, Pod
 from podtui.cli.invocation import FAILED, OK, socket_of
 from podtui.client.blocking import get_bytes, get_json
@@ -112,7 +112,7 @@ class _Cluster:
 
 def _items(path: str, document: dict[str, Any], kind: type[T]) -> list[T]:
     items: list[Any] = document.get("items") or []
-    return decode_with(path, lambda: [converted(item, kind) for item in items])
+    return decode_with(path, lambda: [lenient_convert(item, kind) for item in items])
 
 
 def _reports(source: _Agent | _Cluster, wanted: str | None) -> list[Report]:

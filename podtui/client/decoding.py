@@ -10,9 +10,9 @@ from urllib.parse import quote
 import msgspec
 
 from podtui.api.insight import Timeline
+from podtui.api.lenient import lenient_decode
 from podtui.api.local import Manifest
 from podtui.api.names import GROUP_VERSION
-from podtui.api.reading import decoded
 from podtui.api.v1 import Event, ListMeta, Namespace, Node, Pod
 from podtui.client.protocol import Object, T
 from podtui.errors import ApiError
@@ -24,7 +24,7 @@ def decode_response(path: str, body: bytes | msgspec.Raw, kind: type[Decoded]) -
     """Decode the response of ``path``. Raises `ApiError` if it is no ``kind``: other versions of
     podtui, proxies and login pages also respond with 200."""
     decoder = msgspec.json.Decoder(kind)
-    return decode_with(path, lambda: decoded(body, decoder))
+    return decode_with(path, lambda: lenient_decode(body, decoder))
 
 
 def decode_with(path: str, read: Callable[[], Decoded]) -> Decoded:
@@ -65,7 +65,7 @@ class ObjectKind:
     def decode(self, item: msgspec.Raw | bytes) -> Any:
         """Decode an object and drop its managedFields, which are unused here but often the larger
         part of the object. Raises `msgspec.MsgspecError`."""
-        found = decoded(item, self.decoder)
+        found = lenient_decode(item, self.decoder)
         meta = found.metadata
         if not meta.managedFields:
             return found

@@ -19,7 +19,7 @@ from typing import Any, Final
 
 import msgspec
 
-from podtui.api.reading import decoded
+from podtui.api.lenient import lenient_decode
 from podtui.errors import PodtuiError
 from podtui.kubeconfig.types import Cluster, ExecPlugin, Target
 
@@ -181,7 +181,7 @@ def read_answer(answer: bytes, plugin: ExecPlugin) -> Credential:
     if len(answer) > MAX_ANSWER:
         raise PluginError(f"{plugin.command} returned more than {MAX_ANSWER >> 20} MiB")
     try:
-        answered = decoded(answer, msgspec.json.Decoder(_Answer))
+        answered = lenient_decode(answer, msgspec.json.Decoder(_Answer))
     except msgspec.MsgspecError:
         # Drop the cause, because its message may quote the response.
         raise PluginError(f"{plugin.command} returned no ExecCredential") from None

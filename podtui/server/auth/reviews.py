@@ -13,7 +13,7 @@ import msgspec
 from aiohttp import web
 from msgspec import Struct
 
-from podtui.api.reading import without_nulls
+from podtui.api.lenient import without_nulls
 from podtui.api.times import rfc3339
 from podtui.api.v1 import StatusCause, StatusDetails
 from podtui.clock import Clock

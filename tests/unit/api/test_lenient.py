@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from podtui.api.reading import converted, decoded
+from podtui.api.lenient import lenient_convert, lenient_decode
 from podtui.api.v1 import Event, Node, Pod
 
 META: dict[str, Any] = {"name": "x", "namespace": "d", "creationTimestamp": None}
@@ -55,22 +55,22 @@ CASES: list[tuple[Any, Any]] = [(Node, NODE), (Pod, POD), (Event, EVENT)]
 def test_null_means_absent(kind: Any, given: Any) -> None:
     with pytest.raises(msgspec.ValidationError):
         msgspec.convert(given, kind)
-    from_bytes = decoded(msgspec.json.encode(given), msgspec.json.Decoder(kind))
-    assert from_bytes == converted(given, kind)
+    from_bytes = lenient_decode(msgspec.json.encode(given), msgspec.json.Decoder(kind))
+    assert from_bytes == lenient_convert(given, kind)
     assert from_bytes.metadata.name == "x"
 
 
 def test_fields_beside_a_null_are_kept() -> None:
-    found = converted(NODE, Node).status.images
+    found = lenient_convert(NODE, Node).status.images
     assert [(image.names, image.sizeBytes) for image in found] == [((), 7)]
 
 
 @pytest.mark.parametrize("broken", [{"metadata": "x"}, {"spec": {"containers": [None]}}, []])
 def test_an_object_of_another_type_is_refused(broken: Any) -> None:
     with pytest.raises(msgspec.ValidationError):
-        decoded(msgspec.json.encode(broken), msgspec.json.Decoder(Pod))
+        lenient_decode(msgspec.json.encode(broken), msgspec.json.Decoder(Pod))
 
 
 def test_invalid_json_is_refused() -> None:
     with pytest.raises(msgspec.DecodeError):
-        decoded(b"{", msgspec.json.Decoder(Pod))
+        lenient_decode(b"{", msgspec.json.Decoder(Pod))

@@ -15,17 +15,17 @@ import msgspec
 T = TypeVar("T")
 
 
-def decoded(body: bytes | msgspec.Raw, decoder: msgspec.json.Decoder[T]) -> T:
+def lenient_decode(body: bytes | msgspec.Raw, decoder: msgspec.json.Decoder[T]) -> T:
     """Decode a JSON object. Raises `msgspec.MsgspecError` for invalid JSON or another kind of
     object."""
     try:
         return decoder.decode(body)
     except msgspec.ValidationError:
-        return converted(msgspec.json.decode(body), decoder.type)
+        return lenient_convert(msgspec.json.decode(body), decoder.type)
 
 
-def converted(value: Any, kind: type[T]) -> T:
-    """Convert plain values, as `decoded` does. Raises `msgspec.ValidationError`."""
+def lenient_convert(value: Any, kind: type[T]) -> T:
+    """Convert plain values, as `lenient_decode` does. Raises `msgspec.ValidationError`."""
     try:
         return msgspec.convert(value, kind)
     except msgspec.ValidationError:
