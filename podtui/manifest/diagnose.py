@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import logging
 import re
-from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from typing import Any, Final, cast
 
@@ -40,9 +39,17 @@ from podtui.manifest.result import ReadResult
 from podtui.manifest.validation import validate_pod, validate_static, written_empties
 from podtui.manifest.validation.errors import INVALID
 
-NAME: Final[Path] = ("metadata", "name")
+_log = logging.getLogger(__name__)
 
+NAME: Final[Path] = ("metadata", "name")
+MAX_TEXT: Final = 256 * 1024
 _FOLDER_VOLUMES: Final = {("configMap",), ("secret",), ("projected",)}
+_SECRET: Final = re.compile(rb"kind[\"']?\s*:\s*[\"']?secret", re.IGNORECASE)
+_QUOTATION: Final = re.compile(r'"(?:[^"\\]|\\.)*"|[*&][^\s*&]+')
+_QUOTING: Final = ("InvalidAlias", "InvalidYAML", "InvalidJSON", FURTHER_DOCUMENT)
+"""The codes of problems whose messages quote the text."""
+
+Placed = tuple[Problem, Document]
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,16 +141,6 @@ def _resolvable(problem: Problem) -> bool:
     return problem.message.endswith(
         ("static pods may not reference secrets", "static pods may not reference configmaps")
     )
-
-
-_log = logging.getLogger(__name__)
-
-MAX_TEXT: Final = 256 * 1024
-_SECRET: Final = re.compile(rb"kind[\"']?\s*:\s*[\"']?secret", re.IGNORECASE)
-_QUOTATION: Final = re.compile(r'"(?:[^"\\]|\\.)*"|[*&][^\s*&]+')
-_QUOTING: Final = ("InvalidAlias", "InvalidYAML", "InvalidJSON", FURTHER_DOCUMENT)
-
-Placed = tuple[Problem, Document]
 
 
 def read_manifest(path: str, data: bytes, *, node_name: str, strict: bool = False) -> ReadResult:
@@ -264,8 +261,4 @@ class _Objects:
 
     @property
     def sound(self) -> bool:
-        return not _has_error(self.problems)
-
-
-def _has_error(problems: Iterable[Placed]) -> bool:
-    return any(problem.severity is Severity.ERROR for problem, _ in problems)
+        return all(problem.severity is not Severity.ERROR for problem, _ in self.problems)

@@ -13,29 +13,35 @@ from podtui.manifest.document import Path, Problem, printable
 from podtui.manifest.problems import not_named
 
 _NO_SCHEDULER: Final = "has no effect: no scheduler chooses a node for a static pod"
-
 _NO_TAINTS: Final = "has no effect: taints do not keep static pods away"
-
 _NO_CLASSES: Final = "has no effect: there is no API server that has the class"
-
 _NO_CHOICE: Final = "has no effect: for static pods the node makes room by priority alone"
-
 _NO_PRIORITY: Final = (
     "has no effect: there is no API server that has the class; give priority its number"
 )
-
 _COUNTED: Final = "is counted against allocatable, but container engines have no such limit"
-
 _CHOOSES: Final = ("topologySpreadConstraints", "schedulingGroup")
-
 _AFFINITIES: Final = ("podAffinity", "podAntiAffinity")
-
 _PREFERRED: Final = "preferredDuringSchedulingIgnoredDuringExecution"
-
 _KEPT_CLASS: Final = "system-node-critical"
 """The only priority class whose name alone means something to a kubelet (kubelet.md §13.3)."""
-
 Tree = dict[str, Any]
+_KEPT_BY_A_SERVER: Final = (
+    "generateName",
+    "creationTimestamp",
+    "deletionTimestamp",
+    "deletionGracePeriodSeconds",
+    "resourceVersion",
+    "selfLink",
+    "ownerReferences",
+    "finalizers",
+    "managedFields",
+)
+_NO_SERVER: Final = "has no effect: a static pod has no object on an API server"
+_HOOKS: Final = ("postStart", "preStop")
+_NO_TOKENS: Final = "has no effect: there is no API server to give tokens"
+_NO_RELABELLING: Final = "has no effect: volumes are not given SELinux labels here"
+_NO_WINDOWS: Final = "has no effect: containers run on Linux here"
 
 
 def unscheduled_fields(spec: Tree, node_name: str) -> list[Problem]:
@@ -89,24 +95,6 @@ def _huge_pages(spec: Tree) -> Iterator[tuple[Path, str]]:
         for name in _tree(_tree(holder, "resources"), "limits"):
             if name.startswith("hugepages-"):
                 yield (*path, "resources", "limits", name), _COUNTED
-
-
-_KEPT_BY_A_SERVER: Final = (
-    "generateName",
-    "creationTimestamp",
-    "deletionTimestamp",
-    "deletionGracePeriodSeconds",
-    "resourceVersion",
-    "selfLink",
-    "ownerReferences",
-    "finalizers",
-    "managedFields",
-)
-_NO_SERVER: Final = "has no effect: a static pod has no object on an API server"
-_HOOKS: Final = ("postStart", "preStop")
-_NO_TOKENS: Final = "has no effect: there is no API server to give tokens"
-_NO_RELABELLING: Final = "has no effect: volumes are not given SELinux labels here"
-_NO_WINDOWS: Final = "has no effect: containers run on Linux here"
 
 
 def no_effect_fields(pod: Pod) -> list[Problem]:

@@ -34,6 +34,7 @@ _LOG_FAILURE = re.compile(
     r"(unable to retrieve container logs for \S+://"
     r"|failed to try resolving symlinks in path |failed to get container status )"
 )
+POLICY: Path = ("spec", "restartPolicy")
 
 
 def newest(events: Iterator[Event] | tuple[Event, ...]) -> Event | None:
@@ -223,9 +224,6 @@ class Case:
         """The final output: the termination message and the last log lines."""
         message = self.ending.message if self.ending is not None else ""
         return "\n".join((message, *self.log))
-
-
-POLICY: Path = ("spec", "restartPolicy")
 
 
 def cases(facts: Facts) -> Iterator[Case]:

@@ -48,6 +48,7 @@ _NOT_EPHEMERAL: Final = (
     "startupProbe",
     "lifecycle",
 )
+PULL_POLICIES: Final = ("Always", "IfNotPresent", "Never")
 
 
 def _common(container: AnyContainer, pod: PodContext, path: str) -> Errors:
@@ -201,9 +202,6 @@ def _ephemeral_container(container: EphemeralContainer, path: str) -> Errors:
             yield forbidden(f"{here}.subPath", why)
         if mount.subPathExpr:
             yield forbidden(f"{here}.subPathExpr", why)
-
-
-PULL_POLICIES: Final = ("Always", "IfNotPresent", "Never")
 
 
 def pull_policy(policy: str, path: str) -> Errors:

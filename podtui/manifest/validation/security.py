@@ -39,6 +39,12 @@ _IPC_SYSCTLS: Final = frozenset(
     f"kernel.{name}"
     for name in "sem shm shmall shmmax shmmni shm_rmid_forced msg msgmax msgmnb msgmni".split()
 )
+SECCOMP_POD: Final = "seccomp.security.alpha.kubernetes.io/pod"
+SECCOMP_CONTAINER: Final = "container.seccomp.security.alpha.kubernetes.io/"
+APPARMOR_CONTAINER: Final = "container.apparmor.security.beta.kubernetes.io/"
+PROFILE_TYPES: Final = ("Localhost", "RuntimeDefault", "Unconfined")
+_LOCALHOST: Final = "localhost/"
+_PATH_MAX: Final = 4095
 
 
 def container_context(context: SecurityContext | None, path: str, *, host_users: bool) -> Errors:
@@ -149,17 +155,11 @@ def user_namespace(spec: PodSpec) -> Errors:
             yield forbidden(f"{path}.volumeDevices", why)
 
 
-SECCOMP_POD: Final = "seccomp.security.alpha.kubernetes.io/pod"
-SECCOMP_CONTAINER: Final = "container.seccomp.security.alpha.kubernetes.io/"
-APPARMOR_CONTAINER: Final = "container.apparmor.security.beta.kubernetes.io/"
-PROFILE_TYPES: Final = ("Localhost", "RuntimeDefault", "Unconfined")
-_LOCALHOST: Final = "localhost/"
 _SECCOMP_NAMES: Final = {
     "Unconfined": ("unconfined",),
     "RuntimeDefault": ("runtime/default", "docker/default"),
 }
 _APPARMOR_NAMES: Final = {"Unconfined": ("unconfined",), "RuntimeDefault": ("runtime/default",)}
-_PATH_MAX: Final = 4095
 
 
 def seccomp(profile: SeccompProfile | None, path: str) -> Errors:

@@ -35,6 +35,7 @@ AUTHORIZATION: Final = "authorization.k8s.io/v1"
 AUTHENTICATION: Final = "authentication.k8s.io/v1"
 S = TypeVar("S", bound=Struct)
 Tree = dict[str, Any]
+_PUBLIC: Final = {"Cache-Control": "public, max-age=3600"}
 
 
 class ResourceAttributes(Struct, frozen=True, omit_defaults=True):
@@ -158,11 +159,11 @@ class ReviewRoutes:
         audiences = spec.audiences or (self._tokens.issuer.audience,)
         status: Tree
         try:
-            user, found = await self._tokens.review(spec.token, audiences)
+            user, valid_for = await self._tokens.review(spec.token, audiences)
         except InvalidToken as error:
             status = {"user": {}, "error": str(error)}
         else:
-            status = {"authenticated": True, "user": _user_info(user), "audiences": found}
+            status = {"authenticated": True, "user": _user_info(user), "audiences": valid_for}
         return _created({**tree, "status": status})
 
     async def token_request(self, request: web.Request) -> web.Response:
@@ -211,9 +212,6 @@ class ReviewRoutes:
     async def keys(self, request: web.Request) -> web.Response:
         headers = {**_PUBLIC, "Content-Type": "application/jwk-set+json"}
         return json_response(msgspec.json.encode(self._tokens.issuer.keys()), headers=headers)
-
-
-_PUBLIC: Final = {"Cache-Control": "public, max-age=3600"}
 
 
 def _access_answer(tree: Tree, user: User, spec: AccessSpec) -> web.Response:
@@ -296,13 +294,13 @@ async def _read(request: web.Request, kind: str, api_version: str, spec: type[S]
     spec, and the decoded spec. Raises `StatusError` 400 and 415."""
     tree = parse_body(request, await request.read(), kind)
     try:
-        found = msgspec.convert(without_nulls(tree), _Review)
-        if (found.kind or kind, found.apiVersion or api_version) != (kind, api_version):
-            raise _cannot_handle(found.kind, found.apiVersion, kind, "unknown conversion")
-        decoded = msgspec.convert(found.spec, spec)
+        review = msgspec.convert(without_nulls(tree), _Review)
+        if (review.kind or kind, review.apiVersion or api_version) != (kind, api_version):
+            raise _cannot_handle(review.kind, review.apiVersion, kind, "unknown conversion")
+        decoded = msgspec.convert(review.spec, spec)
     except (msgspec.ValidationError, RecursionError) as error:
         raise _cannot_handle(kind, api_version, kind, str(error)) from error
-    meta = {key: value for key, value in msgspec.to_builtins(found.metadata).items() if value}
+    meta = {key: value for key, value in msgspec.to_builtins(review.metadata).items() if value}
     head = {"kind": kind, "apiVersion": api_version, "metadata": meta}
     return {**head, "spec": msgspec.to_builtins(decoded)}, decoded
 

@@ -90,12 +90,12 @@ class _Decoding:
         repeated = value.repeated if isinstance(value, RepeatedKeys) else ()
         for key, element in value.items():
             here = f"{path}.{key}" if path else key
-            found = known.get(key)
-            if found is None:
+            member = known.get(key)
+            if member is None:
                 self.remarks.append(f'unknown field "{here}"')
             elif element is not None:
                 there = f"{place}.{key}" if place else key
-                self.set(clean, found, element, struct, here, there)
+                self.set(clean, member, element, struct, here, there)
             if key in repeated:
                 self.remarks.append(f'duplicate field "{here}"')
         for name in required_names(struct) - clean.keys():
@@ -144,10 +144,10 @@ class _Decoding:
             here = f"{path}.{key}"
             if key in repeated:
                 self.remarks.append(f'duplicate field "{here}"')
-            found = empty(item) if element is None else self.item(element, item, here, target)
+            decoded = empty(item) if element is None else self.item(element, item, here, target)
             if target.fact == "{}bytes":
-                found = _base64(str(found))
-            clean[key] = found
+                decoded = _base64(str(decoded))
+            clean[key] = decoded
         return clean
 
     def scalar(self, value: object, shape: Shape, target: _Target) -> Any:

@@ -75,10 +75,10 @@ def check_deletion(resource: Resource, name: str) -> None:
 
 async def _check_namespace(resource: Resource, item: Any, records: Records) -> None:
     name: str = item.metadata.namespace
-    found = await records.get("namespaces", "", name)
-    if not isinstance(found, Namespace):
+    namespace = await records.get("namespaces", "", name)
+    if not isinstance(namespace, Namespace):
         raise not_found("namespaces", name)
-    if found.status.phase == TERMINATING:
+    if namespace.status.phase == TERMINATING:
         cause = StatusCause(
             reason="NamespaceTerminating",
             message=f"namespace {name} is being terminated",
@@ -110,9 +110,9 @@ async def _account(pod: Pod, records: Records, clock: Clock) -> ServiceAccount:
     for attempt in range(_ATTEMPTS if name == DEFAULT_ACCOUNT else 1):
         if attempt:
             await clock.sleep(_RETRY_SECONDS)
-        found = await records.get("serviceaccounts", namespace, name)
-        if isinstance(found, ServiceAccount):
-            return found
+        account = await records.get("serviceaccounts", namespace, name)
+        if isinstance(account, ServiceAccount):
+            return account
     why = f'error looking up service account {namespace}/{name}: serviceaccount "{name}" not found'
     raise _forbidden(pod, why)
 

@@ -110,12 +110,12 @@ class NamespaceCare:
         certificate = self._root_ca()
         if not certificate:
             return
-        found = await self._records.get("configmaps", name, ROOT_CA)
-        if not isinstance(found, ConfigMap):
+        bundle = await self._records.get("configmaps", name, ROOT_CA)
+        if not isinstance(bundle, ConfigMap):
             meta = ObjectMeta(name=ROOT_CA, namespace=name, annotations=_CA_NOTE)
-            found = ConfigMap(metadata=meta)
-        wanted = structs.replace(found, data={_CA_KEY: certificate})
-        await self._records.put("configmaps", wanted)
+            bundle = ConfigMap(metadata=meta)
+        updated = structs.replace(bundle, data={_CA_KEY: certificate})
+        await self._records.put("configmaps", updated)
 
     async def _end(self, namespace: Namespace) -> None:
         """Delete the content of a namespace, then the namespace."""

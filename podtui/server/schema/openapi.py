@@ -16,6 +16,34 @@ _PATCHES: Final = (
     "application/merge-patch+json",
     "application/strategic-merge-patch+json",
 )
+_BOOLEANS: Final = frozenset(
+    {
+        "allowWatchBookmarks",
+        "follow",
+        "force",
+        "insecureSkipTLSVerifyBackend",
+        "orphanDependents",
+        "previous",
+        "sendInitialEvents",
+        "stderr",
+        "stdin",
+        "stdout",
+        "timestamps",
+        "tty",
+        "watch",
+    }
+)
+_INTEGERS: Final = frozenset(
+    {
+        "gracePeriodSeconds",
+        "limit",
+        "limitBytes",
+        "ports",
+        "sinceSeconds",
+        "tailLines",
+        "timeoutSeconds",
+    }
+)
 
 
 def document(group_version: GroupVersion, version: str) -> Json:
@@ -99,36 +127,6 @@ def _query(*groups: str) -> tuple[Json, ...]:
         for group in groups
         for name, text in sorted(texts().parameters[group].items())
     )
-
-
-_BOOLEANS: Final = frozenset(
-    {
-        "allowWatchBookmarks",
-        "follow",
-        "force",
-        "insecureSkipTLSVerifyBackend",
-        "orphanDependents",
-        "previous",
-        "sendInitialEvents",
-        "stderr",
-        "stdin",
-        "stdout",
-        "timestamps",
-        "tty",
-        "watch",
-    }
-)
-_INTEGERS: Final = frozenset(
-    {
-        "gracePeriodSeconds",
-        "limit",
-        "limitBytes",
-        "ports",
-        "sinceSeconds",
-        "tailLines",
-        "timeoutSeconds",
-    }
-)
 
 
 def _parameter(name: str) -> Json:
