@@ -54,15 +54,15 @@ class ClusterConnection(HttpConnection):
         self._credentials = credentials
         self._clock = clock
         self._lock = asyncio.Lock()
-        self._shown: tuple[bytes, bytes] | None = None
+        self._presented: tuple[bytes, bytes] | None = None
         self._number = 0
         self._proxy = proxy_for(cluster.server, cluster.proxy_url, os.environ)
 
     async def _ready(self, identity: Identity) -> aiohttp.ClientSession:
-        shown = (identity.certificate, identity.key)
+        presented = (identity.certificate, identity.key)
         async with self._lock:
             newer = identity.number > self._number
-            if self._session is not None and newer and self._shown != shown:
+            if self._session is not None and newer and self._presented != presented:
                 await self._session.close()
                 self._session = None
             tls: Any = True
@@ -83,17 +83,17 @@ class ClusterConnection(HttpConnection):
                     max_line_size=64 * 1024,
                     max_field_size=64 * 1024,
                 )
-                self._shown, self._number = shown, identity.number
+                self._presented, self._number = presented, identity.number
             return self._session
 
     @property
     def _options(self) -> dict[str, Any]:
-        found: dict[str, Any] = {}
+        options: dict[str, Any] = {}
         if self._cluster.tls_server_name:
-            found["server_hostname"] = self._cluster.tls_server_name
+            options["server_hostname"] = self._cluster.tls_server_name
         if self._proxy:
-            found["proxy"] = self._proxy
-        return found
+            options["proxy"] = self._proxy
+        return options
 
     async def _answer(self, stack: AsyncExitStack, request: Request) -> aiohttp.ClientResponse:
         identity = await self._credentials.identity()
@@ -110,7 +110,7 @@ class ClusterConnection(HttpConnection):
                         raise
                     identity = fresh
                     continue
-                if not again or attempt == TRIES or not _wants_rest(error):
+                if not again or attempt == TRIES or not _may_retry(error):
                     raise
                 await self._clock.sleep(error.retry_after or 1.0)
         raise AssertionError("the last try returns or raises")
@@ -119,9 +119,11 @@ class ClusterConnection(HttpConnection):
         self, stack: AsyncExitStack, identity: Identity, request: Request
     ) -> aiohttp.ClientResponse:
         session = await self._ready(identity)
-        moved = _moved(request, self._prefix)
+        prefixed = _with_prefix(request, self._prefix)
         async with AsyncExitStack() as trying:
-            response = await self._send(trying, session, moved, identity.headers, **self._options)
+            response = await self._send(
+                trying, session, prefixed, identity.headers, **self._options
+            )
             stack.push_async_exit(trying.pop_all())
             return response
 
@@ -184,13 +186,13 @@ class ClusterConnection(HttpConnection):
         return connection_problem(error, self._where)
 
 
-def _wants_rest(error: ApiError) -> bool:
+def _may_retry(error: ApiError) -> bool:
     """client-go's rule: retry on 429 or 5xx with an acceptable Retry-After."""
     busy = error.code == 429 or error.code >= 500
     return busy and error.retry_after is not None and error.retry_after <= LONGEST_WAIT
 
 
-def _moved(request: Request, prefix: str) -> Request:
+def _with_prefix(request: Request, prefix: str) -> Request:
     if not prefix:
         return request
     return Request(
@@ -207,12 +209,12 @@ def _moved(request: Request, prefix: str) -> Request:
 def _keepalive_socket(address: tuple[Any, ...]) -> socket.socket:
     """Enable TCP keepalive: a watch may be idle for minutes, and the kernel detects a dead peer."""
     family, kind, protocol = address[:3]
-    made = socket.socket(family, kind, protocol)
-    made.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-    made.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPIDLE, 30)
-    made.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPINTVL, 10)
-    made.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPCNT, 3)
-    return made
+    tcp_socket = socket.socket(family, kind, protocol)
+    tcp_socket.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+    tcp_socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPIDLE, 30)
+    tcp_socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPINTVL, 10)
+    tcp_socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPCNT, 3)
+    return tcp_socket
 
 
 def connection_problem(error: Exception, where: str) -> str:

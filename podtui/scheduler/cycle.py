@@ -11,8 +11,8 @@ from podtui.scheduler.filters import (
     CycleState,
     Pending,
     named_nodes,
-    refusal,
     refused_everywhere,
+    run_filters_with_nominated,
 )
 from podtui.scheduler.infos import NodeInfo, PodInfo, Snapshot
 from podtui.scheduler.preemption import preempt
@@ -52,7 +52,10 @@ def schedule(pending: Pending, snapshot: Snapshot) -> ScheduleResult:
         )
     state = CycleState.of(pending, snapshot)
     nominated = snapshot.nodes.get(pending.info.nominated)
-    if nominated is not None and refusal(pending, nominated, state, snapshot) is None:
+    if (
+        nominated is not None
+        and run_filters_with_nominated(pending, nominated, state, snapshot) is None
+    ):
         return ScheduleResult(node=nominated.name)
     feasible, diagnosis = _filtered(pending, snapshot, state)
     if not feasible:
@@ -83,12 +86,12 @@ def _filtered(
     feasible: list[NodeInfo] = []
     rejected: dict[str, Rejection] = {}
     for node in nodes:
-        found = refusal(pending, node, state, snapshot)
-        if found is None:
+        rejection = run_filters_with_nominated(pending, node, state, snapshot)
+        if rejection is None:
             feasible.append(node)
         else:
-            rejected[node.name] = found
-            plugins.add(found.plugin)
+            rejected[node.name] = rejection
+            plugins.add(rejection.plugin)
     return feasible, FitDiagnosis(
         total=len(snapshot.nodes), nodes=rejected, absent=absent, plugins=frozenset(plugins)
     )

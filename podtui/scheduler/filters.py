@@ -92,12 +92,13 @@ class CycleState:
 Filter = Callable[[Pending, NodeInfo, CycleState], Rejection | None]
 
 
-def rejection(pending: Pending, node: NodeInfo, state: CycleState) -> Rejection | None:
+def run_filters(pending: Pending, node: NodeInfo, state: CycleState) -> Rejection | None:
     """Return the first filter's rejection of the node; None if it takes the pod."""
-    return next((found for one in FILTERS if (found := one(pending, node, state))), None)
+    results = (run_filter(pending, node, state) for run_filter in FILTERS)
+    return next(filter(None, results), None)
 
 
-def refusal(
+def run_filters_with_nominated(
     pending: Pending, node: NodeInfo, state: CycleState, snapshot: Snapshot
 ) -> Rejection | None:
     """Filter the node with and without the pods that it is kept free for, if they are as important;
@@ -111,9 +112,9 @@ def refusal(
         with_kept, counted = node.copy(), state.copy()
         for pod in kept:
             counted.add(pod, with_kept)
-        if (found := rejection(pending, with_kept, counted)) is not None:
+        if (found := run_filters(pending, with_kept, counted)) is not None:
             return found
-    return rejection(pending, node, state)
+    return run_filters(pending, node, state)
 
 
 def _unresolvable(plugin: str, reason: str) -> Rejection:

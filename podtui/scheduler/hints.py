@@ -161,18 +161,18 @@ def _better_spread(pending: Pending, change: Change) -> bool:
             return node is not None and spread.has_keys(node.labels, wanted)
 
 
-def _other_company(pending: Pending, change: Change) -> bool:
-    near, apart = pending.info.affinity, pending.info.anti_affinity
+def _affinity_changed(pending: Pending, change: Change) -> bool:
+    terms, anti_terms = pending.info.affinity, pending.info.anti_affinity
     match change:
         case PodChange(PodInfo() as before, PodInfo() as after):
-            came = not matches_all(near, before) and matches_all(near, after)
-            left = matches_all(apart, before) and not matches_all(apart, after)
+            came = not matches_all(terms, before) and matches_all(terms, after)
+            left = matches_all(anti_terms, before) and not matches_all(anti_terms, after)
             return after.reserved and (came or left)
         case PodChange(None, PodInfo() as after):
-            return after.reserved and matches_all(near, after)
+            return after.reserved and matches_all(terms, after)
         case PodChange(PodInfo() as gone, None):
             return gone.reserved and (
-                matches_all(apart, gone) or matches_all(gone.anti_affinity, pending.info)
+                matches_all(anti_terms, gone) or matches_all(gone.anti_affinity, pending.info)
             )
         case OwnChange(before, after):
             return before.metadata.labels != after.metadata.labels
@@ -183,13 +183,13 @@ def _other_company(pending: Pending, change: Change) -> bool:
 
 
 def _other_domain(pending: Pending, before: NodeFacts | None, after: NodeFacts) -> bool:
-    near = {term.topology_key for term in pending.info.affinity}
-    apart = {term.topology_key for term in pending.info.anti_affinity}
+    keys = {term.topology_key for term in pending.info.affinity}
+    anti_keys = {term.topology_key for term in pending.info.anti_affinity}
     if before is None:
-        return bool(apart) or any(key in after.labels for key in near)
+        return bool(anti_keys) or any(key in after.labels for key in keys)
     old, new = before.labels, after.labels
-    return any(key in new and old.get(key) != new[key] for key in near) or any(
-        key in old and new.get(key) != old[key] for key in apart
+    return any(key in new and old.get(key) != new[key] for key in keys) or any(
+        key in old and new.get(key) != old[key] for key in anti_keys
     )
 
 
@@ -210,7 +210,7 @@ HINTS: Final[Mapping[str, Callable[[Pending, Change], bool]]] = {
     "NodeResourcesFit": _free_resources,
     filters.VOLUME_RESTRICTIONS: _free_disk,
     spread.PLUGIN: _better_spread,
-    affinity.PLUGIN: _other_company,
+    affinity.PLUGIN: _affinity_changed,
     "NodeDeclaredFeatures": _new_features,
 }
 """By plugin. Claims of volumes do not exist here, so that nothing helps a pod that misses one."""

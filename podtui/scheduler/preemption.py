@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from podtui.scheduler.filters import CycleState, Pending, refusal
+from podtui.scheduler.filters import CycleState, Pending, run_filters_with_nominated
 from podtui.scheduler.infos import NodeInfo, PodInfo, Snapshot
 from podtui.scheduler.rejections import UNRESOLVABLE, UNSCHEDULABLE, FitDiagnosis, Rejection
 
@@ -90,12 +90,12 @@ def _victims_on(
     node, state = node.copy(), state.copy()
     for pod in lower:
         state.remove(pod, node)
-    if (found := refusal(pending, node, state, snapshot)) is not None:
+    if (found := run_filters_with_nominated(pending, node, state, snapshot)) is not None:
         return found
     victims: list[PodInfo] = []
     for pod in sorted(lower, key=_importance):
         state.add(pod, node)
-        if refusal(pending, node, state, snapshot) is not None:
+        if run_filters_with_nominated(pending, node, state, snapshot) is not None:
             state.remove(pod, node)
             victims.append(pod)
     if not victims:

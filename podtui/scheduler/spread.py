@@ -88,11 +88,11 @@ class SpreadState:
             labels = node.facts.labels
             if not has_keys(labels, self.constraints):
                 continue
-            for one, counts in zip(self.constraints, self._counts, strict=True):
-                if one.counts_on(pod, node.facts):
-                    domain = labels[one.key]
-                    found = one.count(pod.metadata.namespace, node.pods.values())
-                    counts[domain] = counts.get(domain, 0) + found
+            for constraint, counts in zip(self.constraints, self._counts, strict=True):
+                if constraint.counts_on(pod, node.facts):
+                    domain = labels[constraint.key]
+                    matching = constraint.count(pod.metadata.namespace, node.pods.values())
+                    counts[domain] = counts.get(domain, 0) + matching
 
     def copy(self) -> SpreadState:
         other = SpreadState(self._pod, ())
@@ -105,22 +105,22 @@ class SpreadState:
             return
         if not has_keys(node.labels, self.constraints):
             return
-        for index, one in enumerate(self.constraints):
-            if one.matches(pod.labels) and one.counts_on(self._pod, node):
-                counts, domain = self._counts[index], node.labels[one.key]
+        for index, constraint in enumerate(self.constraints):
+            if constraint.matches(pod.labels) and constraint.counts_on(self._pod, node):
+                counts, domain = self._counts[index], node.labels[constraint.key]
                 counts[domain] = counts.get(domain, 0) + sign
                 self._least[index] = None
 
     def rejection(self, node: NodeFacts) -> Rejection | None:
         """Return why the node violates a constraint; None if it does not."""
-        for index, one in enumerate(self.constraints):
-            domain = node.labels.get(one.key)
+        for index, constraint in enumerate(self.constraints):
+            domain = node.labels.get(constraint.key)
             if domain is None:
                 reason = f"{_MISMATCH} (missing required label)"
                 return Rejection(PLUGIN, UNRESOLVABLE, (reason,))
-            matches_itself = one.matches(self._pod.metadata.labels)
+            matches_itself = constraint.matches(self._pod.metadata.labels)
             skew = self._counts[index].get(domain, 0) + matches_itself - self._minimum(index)
-            if skew > one.spec.maxSkew:
+            if skew > constraint.spec.maxSkew:
                 return Rejection(PLUGIN, UNSCHEDULABLE, (_MISMATCH,))
         return None
 
