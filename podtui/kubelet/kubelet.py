@@ -47,7 +47,7 @@ from podtui.kubelet.pods.pod_workers import PodWorkers
 from podtui.kubelet.pods.sources import FolderProvider, PodSources
 from podtui.kubelet.pods.sync import PodParts, Syncer
 from podtui.kubelet.pods.sync_loop import PodControl, SyncLoop
-from podtui.kubelet.prober.address import PodAddresses
+from podtui.kubelet.prober.dialing import PodAddresses
 from podtui.kubelet.prober.handlers import Handlers, ProbeHandlers
 from podtui.kubelet.prober.hooks import HookRunner
 from podtui.kubelet.prober.prober import Prober

@@ -20,7 +20,7 @@ from podtui.api.v1 import (
 )
 from podtui.clock import SystemClock
 from podtui.kubelet.pleg.observer import PodObserver
-from podtui.kubelet.prober.address import PodAddresses
+from podtui.kubelet.prober.dialing import PodAddresses
 from podtui.kubelet.prober.handlers import Handlers
 from podtui.kubelet.prober.hooks import HookRunner
 from podtui.kubelet.prober.state import ProbeOutcome, ProbeVerdict

@@ -31,10 +31,15 @@ from h2.exceptions import ProtocolError
 
 from podtui.api.varint import encode_varint
 from podtui.kubelet.base.go_format import go_duration, quoted
-from podtui.kubelet.prober.address import Address
+from podtui.kubelet.prober.dialing import (
+    Address,
+    OpenSocket,
+    from_here,
+    open_connection,
+    read_error,
+)
 from podtui.kubelet.prober.http_get import PROBE_AGENT
 from podtui.kubelet.prober.state import SUCCESS, ProbeOutcome, failure
-from podtui.kubelet.prober.tcp import OpenSocket, from_here, open_connection, read_error
 
 PATH: Final = "/grpc.health.v1.Health/Check"
 BODY_LIMIT: Final = 10 * 1024

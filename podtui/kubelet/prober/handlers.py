@@ -17,7 +17,14 @@ from podtui.api.v1 import (
 )
 from podtui.errors import EngineError, EngineUnavailable, ExecTimeout
 from podtui.kubelet.base.go_format import go_duration, quoted
-from podtui.kubelet.prober.address import Address, PodAddresses, Unreachable, probe_port
+from podtui.kubelet.prober.dialing import (
+    Address,
+    PodAddresses,
+    Unreachable,
+    connect,
+    pod_sockets,
+    probe_port,
+)
 from podtui.kubelet.prober.http_get import PROBE_AGENT, HttpProblem, get, request_for
 from podtui.kubelet.prober.state import (
     SUCCESS,
@@ -27,7 +34,6 @@ from podtui.kubelet.prober.state import (
     failure,
     rules_of,
 )
-from podtui.kubelet.prober.tcp import connect, pod_sockets
 from podtui.runtime.protocol import Runtime
 
 OUTPUT_LIMIT: Final = 10 * 1024

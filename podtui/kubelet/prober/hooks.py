@@ -12,7 +12,7 @@ from podtui.clock import Clock
 from podtui.errors import EngineError, EngineUnavailable
 from podtui.kubelet.base.go_format import quoted
 from podtui.kubelet.events.recorder import WARNING, EventRecorder, field_path
-from podtui.kubelet.prober.address import PodAddresses, Unreachable, hook_port
+from podtui.kubelet.prober.dialing import PodAddresses, Unreachable, hook_port, pod_sockets
 from podtui.kubelet.prober.http_get import (
     HOOK_AGENT,
     HttpProblem,
@@ -20,7 +20,6 @@ from podtui.kubelet.prober.http_get import (
     get,
     request_for,
 )
-from podtui.kubelet.prober.tcp import pod_sockets
 from podtui.runtime.protocol import Runtime
 
 _LOG = logging.getLogger(__name__)

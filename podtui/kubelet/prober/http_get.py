@@ -19,8 +19,14 @@ from multidict import CIMultiDict
 from yarl import URL
 
 from podtui.api.v1 import HTTPGetAction
-from podtui.kubelet.prober.address import Address
-from podtui.kubelet.prober.tcp import OpenSocket, dial_error, dial_timeout, from_here, read_error
+from podtui.kubelet.prober.dialing import (
+    Address,
+    OpenSocket,
+    dial_error,
+    dial_timeout,
+    from_here,
+    read_error,
+)
 
 VERSION: Final = "1.36"
 PROBE_AGENT: Final = f"kube-probe/{VERSION}"

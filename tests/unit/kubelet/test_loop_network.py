@@ -21,7 +21,7 @@ from podtui.api.v1 import (
     VolumeMount,
 )
 from podtui.kubelet.containers import hosts as hosts_files
-from podtui.kubelet.prober.address import Unreachable, hook_port, probe_port
+from podtui.kubelet.prober.dialing import Unreachable, hook_port, probe_port
 from podtui.runtime.protocol import DnsConfig, NamespaceMode, PortMapping, SandboxConfig
 
 pytestmark = pytest.mark.virtual_time

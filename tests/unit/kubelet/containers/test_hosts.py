@@ -14,7 +14,7 @@ from podtui.kubelet.containers.hosts import (
     node_hosts,
     sandbox_hostname,
 )
-from podtui.kubelet.prober.address import Address, PodAddresses
+from podtui.kubelet.prober.dialing import Address, PodAddresses
 from podtui.kubelet.sandbox.sandbox import sorted_pod_ips
 from podtui.kubelet.status.pod_status import pod_status
 

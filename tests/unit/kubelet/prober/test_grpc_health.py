@@ -16,19 +16,21 @@ from kubelet_listener import closed_port, listening
 from pod_builders import box, engine, make_pod, seen
 
 from podtui.api.v1 import Container, ContainerPort, GRPCAction, HTTPGetAction, Probe
-from podtui.kubelet.prober.address import (
+from podtui.kubelet.prober.dialing import (
     Address,
     PodAddresses,
     Unreachable,
+    dial_error,
+    dial_timeout,
     hook_port,
     pod_ip,
     probe_port,
+    read_error,
 )
 from podtui.kubelet.prober.grpc_health import Reply, check, code_name, probe_outcome, request
 from podtui.kubelet.prober.handlers import Handlers
 from podtui.kubelet.prober.http_get import redirected, request_for
 from podtui.kubelet.prober.state import ProbeOutcome, ProbeVerdict, failure
-from podtui.kubelet.prober.tcp import dial_error, dial_timeout, read_error
 
 UNIMPLEMENTED = (
     "error: this server does not implement the grpc health protocol (grpc.health.v1.Health): "

@@ -16,7 +16,7 @@ from podtui.api.v1 import (
     TCPSocketAction,
 )
 from podtui.kubelet.events.recorder import EventRecorder
-from podtui.kubelet.prober.address import PodAddresses
+from podtui.kubelet.prober.dialing import PodAddresses
 from podtui.kubelet.prober.hooks import HookRunner
 from podtui.runtime.memory import Behaviour, OutputLine
 from podtui.runtime.protocol import ContainerConfig

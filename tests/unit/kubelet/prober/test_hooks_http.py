@@ -23,7 +23,7 @@ from podtui.api.v1 import (
 from podtui.clock import SystemClock
 from podtui.errors import EngineError, EngineUnavailable
 from podtui.kubelet.base.types import ObservedPod
-from podtui.kubelet.prober.address import PodAddresses
+from podtui.kubelet.prober.dialing import PodAddresses
 from podtui.kubelet.prober.hooks import HookRunner
 from podtui.runtime.protocol import EngineInfo
 

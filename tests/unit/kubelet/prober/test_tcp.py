@@ -19,7 +19,7 @@ from podtui.api.v1 import (
     Probe,
     TCPSocketAction,
 )
-from podtui.kubelet.prober.address import Address
+from podtui.kubelet.prober.dialing import Address
 
 pytestmark = pytest.mark.virtual_time
 UID = "uid-web-n1"
