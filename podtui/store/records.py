@@ -23,11 +23,10 @@ from podtui.api.times import rfc3339
 from podtui.api.v1 import ObjectMeta
 from podtui.clock import Clock
 from podtui.errors import AlreadyExists, NotFound, PodtuiError, StoreGone
-from podtui.store.database import Loaded, RecordRow, load
+from podtui.store.database import Loaded, RecordRow, Writer, load
 from podtui.store.history import History
 from podtui.store.protocol import Change, RecordList, WatchType
 from podtui.store.resources import RESOURCES, Object, Resource, T
-from podtui.store.writer import Writer
 
 EVENTS_LIMIT = 10_000
 _RESTART_GAP = 1 << 20

@@ -14,8 +14,7 @@ import pytest
 from podtui.api.v1 import Container, ObjectMeta, Pod, PodSpec, PodStatus
 from podtui.errors import PodtuiError
 from podtui.store import Store
-from podtui.store.database import RecordRow, connect
-from podtui.store.writer import Writer
+from podtui.store.database import RecordRow, Writer, connect
 
 
 def pod(name: str, phase: str = "Pending") -> Pod:
@@ -167,7 +166,7 @@ async def test_unusable_paths(opened: Callable[..., Store], tmp_path: Path) -> N
 async def test_a_failed_commit_is_reported_and_retried(
     opened: Callable[..., Store], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("podtui.store.writer.RETRY_SECONDS", 0.01)
+    monkeypatch.setattr("podtui.store.database.RETRY_SECONDS", 0.01)
     store = opened()
     await store.flush()
     disk = sqlite3.connect(tmp_path / "records.db")
@@ -194,7 +193,7 @@ async def test_a_put_touches_one_row_however_many_there_are(
         connection.set_trace_callback(statements.append)
         return connection
 
-    monkeypatch.setattr("podtui.store.writer.connect", traced)
+    monkeypatch.setattr("podtui.store.database.connect", traced)
     store = opened()
     costs: list[tuple[int, int]] = []
     encoded: list[object] = []
