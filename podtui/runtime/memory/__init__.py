@@ -6,8 +6,8 @@ state ends with the process: to "restart" an agent on it, pass the same `MemoryE
 `MemoryRuntime`.
 """
 
-from podtui.runtime.memory.behaviour import Behaviour, OutputLine
 from podtui.runtime.memory.engine import MemoryEngine
+from podtui.runtime.memory.process import Behaviour, OutputLine
 from podtui.runtime.memory.runtime import MemoryRuntime
 
 __all__ = ["Behaviour", "MemoryEngine", "MemoryRuntime", "OutputLine"]

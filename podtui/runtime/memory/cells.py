@@ -6,9 +6,8 @@ import asyncio
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 
-from podtui.runtime.memory.behaviour import Behaviour
 from podtui.runtime.memory.files import ContainerFiles, PodVolumes
-from podtui.runtime.memory.process import Process
+from podtui.runtime.memory.process import Behaviour, Process
 from podtui.runtime.protocol import (
     ContainerConfig,
     ContainerRecord,

@@ -23,7 +23,6 @@ from podtui.errors import (
     EngineError,
     EngineNotFound,
 )
-from podtui.runtime.memory.behaviour import KILLED, Behaviour, simulated_container
 from podtui.runtime.memory.cells import (
     ContainerCell,
     PodCell,
@@ -34,7 +33,7 @@ from podtui.runtime.memory.cells import (
 from podtui.runtime.memory.faults import Faults
 from podtui.runtime.memory.files import ContainerFiles, SimulatedHost
 from podtui.runtime.memory.images import ImageShelf
-from podtui.runtime.memory.process import Process
+from podtui.runtime.memory.process import KILLED, Behaviour, Process, simulated_container
 from podtui.runtime.protocol import (
     LEAST_MEMORY,
     NO_USER_NAMESPACES,

@@ -1,4 +1,4 @@
-"""One run of a behaviour: its log and its end, by seconds since the start.
+"""A simulated process: its declared behaviour, its log and its end, by seconds since the start.
 
 The log of a process that prints in rounds is written when it is read. A process therefore needs a
 timer for its end only.
@@ -7,22 +7,82 @@ timer for its end only.
 from __future__ import annotations
 
 import math
+import shlex
 from collections import deque
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from typing import Final
+from typing import Final, Literal
 
 from msgspec.structs import replace
 
-from podtui.runtime.memory.behaviour import KILLED, Behaviour, OutputLine
-from podtui.runtime.protocol import LogLine
+from podtui.runtime.protocol import ContainerConfig, LogLine
 
+KILLED: Final = 137
+_SHOWN: Final = 200
+_ABSENT: Final = (("nc",), ("socat",), ("tar",), ("test", "-d"))
+"""Commands that podtui itself runs in containers, with another way if they are missing."""
 KEPT_LINES: Final = 10_000
 OLDER_LINES: Final = "Older lines are gone: the simulated engine keeps the last"
 MAX_LAG: Final = 3600.0
 """Rounds that are older than this when the log is read are skipped, like rotated lines."""
 _ROUNDING: Final = 1e-6
+
+
+@dataclass(frozen=True, slots=True)
+class OutputLine:
+    """One line of output, without its line feed."""
+
+    text: str
+    stream: Literal["stdout", "stderr"] = "stdout"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Behaviour:
+    """By default a container prints nothing, runs until it is stopped, and then exits with 0."""
+
+    lines: tuple[str | OutputLine, ...] = ()
+    """Printed at the start."""
+    loop: tuple[str | OutputLine, ...] = ()
+    """Printed every ``period`` seconds, first after one period; ``{n}`` is the round, from 1."""
+    period: float = 1.0
+    exit_after: float | None = None
+    """Seconds; None: runs until it is stopped."""
+    exit_code: int = 0
+    oom: bool = False
+    """The kernel ends it after ``exit_after`` because its memory ran out (exit code 137)."""
+    ignores_term: bool = False
+    term_after: float = 0.0
+    """Seconds from the stop signal to the end."""
+    term_code: int = 0
+    start_error: str = ""
+    """If set, the container or command fails to start with this text of the engine."""
+    files: Mapping[str, bytes] = field(default_factory=dict[str, bytes])
+    """Written at the start, by absolute path."""
+    echoes: bool = False
+    """A command copies its input to its output, and exits when the input ends."""
+
+
+def simulated_container(config: ContainerConfig) -> Behaviour:
+    """Print the image and command, and run until stopped."""
+    words = (config.image, *(config.command or ()), *(config.args or ()))
+    return Behaviour(lines=(_simulated(words),))
+
+
+def simulated_command(words: tuple[str, ...]) -> Behaviour:
+    """Print the command and exit with 0, or fail to start as one that the image does not have."""
+    if not words or any(words[: len(absent)] == absent for absent in _ABSENT):
+        name = words[0] if words else ""
+        return Behaviour(start_error=f'exec: "{name}": executable file not found in $PATH')
+    return Behaviour(lines=(_simulated(words),), exit_after=0.0)
+
+
+def _simulated(words: tuple[str, ...]) -> str:
+    line = " ".join(shlex.join(words).split())
+    return f"simulated: {line if len(line) <= _SHOWN else line[:_SHOWN] + '…'}"
+
+
+# --- one run of a behaviour
 
 
 def rfc3339(moment: datetime) -> str:

@@ -19,13 +19,12 @@ from podtui.errors import (
     EngineUnavailable,
     ExecTimeout,
 )
-from podtui.runtime.memory.behaviour import Behaviour, simulated_command
 from podtui.runtime.memory.cells import ContainerCell
 from podtui.runtime.memory.engine import Behave, MemoryEngine
 from podtui.runtime.memory.faults import Faults
 from podtui.runtime.memory.files import PodVolumes, packed, pieces, unpack
 from podtui.runtime.memory.images import IMAGE_FILES, progress_of, refuse_absent, simulated_image
-from podtui.runtime.memory.process import Process, rfc3339
+from podtui.runtime.memory.process import Behaviour, Process, rfc3339, simulated_command
 from podtui.runtime.memory.sessions import (
     NOT_STARTED,
     AttachSession,

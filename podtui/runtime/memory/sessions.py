@@ -8,9 +8,8 @@ from typing import Final
 
 from podtui.clock import Clock
 from podtui.errors import ExecStartError
-from podtui.runtime.memory.behaviour import Behaviour
 from podtui.runtime.memory.cells import ContainerCell
-from podtui.runtime.memory.process import Process
+from podtui.runtime.memory.process import Behaviour, Process
 from podtui.runtime.protocol import LogLines, Output
 
 LIMIT: Final = 64 * 1024
