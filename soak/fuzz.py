@@ -34,7 +34,7 @@ from podtui.clock import SystemClock
 from podtui.errors import EngineError, SettingsError
 from podtui.manifest.diagnose import read_manifest
 from podtui.runtime.docker import DockerRuntime
-from podtui.runtime.docker.capabilities import abilities, engine_info
+from podtui.runtime.docker.abilities import abilities, engine_info
 from podtui.runtime.docker.identity import snapshot
 from podtui.runtime.docker.images import image_record
 from podtui.runtime.docker.inspection import container_status, sandbox_status

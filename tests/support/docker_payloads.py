@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from podtui.runtime.docker.capabilities import Abilities
+from podtui.runtime.docker.abilities import Abilities
 from podtui.runtime.docker.payload import (
     Json,
     LogLimits,

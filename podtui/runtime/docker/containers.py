@@ -22,9 +22,9 @@ from podtui.errors import (
     EngineUnavailable,
     SubPathError,
 )
+from podtui.runtime.docker.abilities import Fallback, remedy
 from podtui.runtime.docker.archives import read_tail
 from podtui.runtime.docker.errors import Refused, engine_error, translate_errors
-from podtui.runtime.docker.fallbacks import Fallback, remedy
 from podtui.runtime.docker.host_files import HostFiles
 from podtui.runtime.docker.identity import TERMINATION_LABEL, container_labels, container_name
 from podtui.runtime.docker.image_users import ImageAccounts

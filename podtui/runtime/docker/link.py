@@ -11,9 +11,9 @@ from dataclasses import dataclass, replace
 from typing import Any, Final, TypeVar
 
 from podtui.errors import EngineError, EngineUnavailable
-from podtui.runtime.docker.answers import mapping
-from podtui.runtime.docker.capabilities import (
+from podtui.runtime.docker.abilities import (
     Abilities,
+    Fallback,
     abilities,
     cgroup_version,
     engine_info,
@@ -21,8 +21,8 @@ from podtui.runtime.docker.capabilities import (
     is_local,
     is_rootless,
 )
+from podtui.runtime.docker.answers import mapping
 from podtui.runtime.docker.errors import Refused, engine_error, parsing
-from podtui.runtime.docker.fallbacks import Fallback
 from podtui.runtime.docker.locate import Endpoint, find_engine
 from podtui.runtime.docker.pause import (
     CHANGES,

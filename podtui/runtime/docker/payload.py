@@ -11,8 +11,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
-from podtui.runtime.docker.capabilities import Abilities
-from podtui.runtime.docker.fallbacks import FALLBACKS
+from podtui.runtime.docker.abilities import FALLBACKS, Abilities
+from podtui.runtime.docker.answers import Json
 from podtui.runtime.docker.pause import POD_DIRECTORY
 from podtui.runtime.protocol import (
     ContainerConfig,
@@ -37,7 +37,6 @@ _MASKED: Final = (
     "/sys/firmware",
     "/sys/devices/virtual/powercap",
 )
-Json = dict[str, Any]
 _HOSTS: Final = "/etc/hosts"
 _DNS_OPTIONS: Final = ("Dns", "DnsSearch", "DnsOptions")
 _CPU_PERIOD: Final = 100_000

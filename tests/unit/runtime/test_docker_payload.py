@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from podtui.runtime.docker.capabilities import Abilities, abilities, engine_info
+from podtui.runtime.docker.abilities import Abilities, abilities, engine_info
 from podtui.runtime.docker.identity import (
     STDIN_ONCE_LABEL,
     container_labels,

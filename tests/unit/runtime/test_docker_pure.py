@@ -12,8 +12,7 @@ import pytest
 from docker_payloads import ABLE, container, payload_of, sandbox
 
 from podtui.errors import EngineNotFound
-from podtui.runtime.docker.capabilities import Abilities
-from podtui.runtime.docker.fallbacks import ALL_CAPABILITIES, LOW_OOM_SCORE, remedy
+from podtui.runtime.docker.abilities import ALL_CAPABILITIES, LOW_OOM_SCORE, Abilities, remedy
 from podtui.runtime.docker.identity import (
     container_labels,
     container_name,

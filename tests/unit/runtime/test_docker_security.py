@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from docker_payloads import ABLE, container, payload_of, sandbox
 
-from podtui.runtime.docker.capabilities import Abilities, abilities
+from podtui.runtime.docker.abilities import Abilities, abilities
 from podtui.runtime.docker.containers import write_here
 from podtui.runtime.docker.payload import sandbox_payload
 from podtui.runtime.protocol import DnsConfig, SecurityContext

@@ -1,16 +1,21 @@
-"""Detect the engine's features from its ``/info`` and ``/version``."""
+"""The engine's abilities: detected from its ``/info`` and ``/version``, or found missing later.
+
+An engine inside a container often lacks CAP_SYS_RESOURCE. It can neither lower an OOM score nor
+grant all capabilities. This shows only when a container starts. The container is then created again
+without the feature (`Fallback`), and each affected container gets a warning.
+"""
 
 from __future__ import annotations
 
 import os
 import platform
 import re
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
+from podtui.runtime.docker.answers import Json
 from podtui.runtime.docker.errors import parsing
-from podtui.runtime.docker.fallbacks import FALLBACKS
 from podtui.runtime.docker.locate import Endpoint
 from podtui.runtime.protocol import EngineInfo
 
@@ -26,6 +31,7 @@ _CONTROLLERS: Final = {
 _PODMAN_RESIZES: Final = (5, 1)
 _RECURSIVE_READ_ONLY_API: Final = (1, 44)
 _RECURSIVE_READ_ONLY_KERNEL: Final = (5, 12)
+_UNAVAILABLE: Final = "SYS_RESOURCE"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,7 +80,7 @@ def is_local(endpoint: Endpoint, info: Mapping[str, Any]) -> bool:
     )
 
 
-def secured(info: Mapping[str, Any], name: str) -> bool:
+def has_security_option(info: Mapping[str, Any], name: str) -> bool:
     """Return whether a security option is on: engines write ``name`` or ``name=NAME,…``."""
     options = (str(option).partition(",")[0] for option in info.get("SecurityOptions") or ())
     return any(option in (name, f"name={name}") for option in options)
@@ -82,7 +88,7 @@ def secured(info: Mapping[str, Any], name: str) -> bool:
 
 def is_rootless(info: Mapping[str, Any]) -> bool:
     """Docker lists it as a security option; Podman has a separate field."""
-    return secured(info, "rootless") or info.get("Rootless") is True
+    return has_security_option(info, "rootless") or info.get("Rootless") is True
 
 
 def cgroup_version(info: Mapping[str, Any]) -> int:
@@ -124,9 +130,9 @@ def abilities(
         resize=not without_cgroups and (not podman or version >= _PODMAN_RESIZES),
         keeps_stdin=not podman,
         reports_oom=limits["memory"] and not (podman and cgroup_version(info) == 1),
-        seccomp=secured(info, "seccomp"),
-        apparmor=secured(info, "apparmor"),
-        selinux=secured(info, "selinux"),
+        seccomp=has_security_option(info, "seccomp"),
+        apparmor=has_security_option(info, "apparmor"),
+        selinux=has_security_option(info, "selinux"),
         recursive_read_only=(
             not podman
             and api >= _RECURSIVE_READ_ONLY_API
@@ -212,7 +218,81 @@ def engine_info(
         keeps_stdin=able.keeps_stdin,
         reports_oom=able.reports_oom,
         apparmor=able.apparmor,
-        user_namespaces=secured(info, "userns"),
+        user_namespaces=has_security_option(info, "userns"),
         recursive_read_only=able.recursive_read_only,
         lacking=tuple(lacking),
     )
+
+
+# --- fallbacks
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fallback:
+    """``without`` returns the host configuration without the feature, None if it is not requested.
+
+    ``hints`` are parts of the engine's message for a start that failed because of this; a match is
+    no proof. ``ability`` is the matching field of `Abilities`.
+    """
+
+    ability: str
+    words: str
+    hints: tuple[str, ...]
+    without: Callable[[Json], Json | None]
+
+
+def _without_low_oom_score(host: Json) -> Json | None:
+    if host.get("OomScoreAdj", 0) >= 0:
+        return None
+    return {key: value for key, value in host.items() if key != "OomScoreAdj"}
+
+
+def _without_all_capabilities(host: Json) -> Json | None:
+    wanted = [str(name).removeprefix("CAP_") for name in host.get("CapAdd") or ()]
+    dropped: list[str] = list(host.get("CapDrop") or ())
+    if host.get("Privileged"):
+        # Approximate privileged by separate options; only the device nodes are missing.
+        options = [o for o in host.get("SecurityOpt") or () if not o.startswith("seccomp=")]
+        return {
+            **host,
+            "Privileged": False,
+            "CapAdd": ["ALL"],
+            "CapDrop": [_UNAVAILABLE],
+            "DeviceCgroupRules": ["a *:* rwm"],
+            "MaskedPaths": [],
+            "ReadonlyPaths": [],
+            "SecurityOpt": [*options, "seccomp=unconfined"],
+        }
+    if "ALL" in wanted and _UNAVAILABLE not in dropped:
+        return {**host, "CapDrop": [*dropped, _UNAVAILABLE]}
+    if _UNAVAILABLE in wanted:
+        return {**host, "CapAdd": [name for name in wanted if name != _UNAVAILABLE]}
+    return None
+
+
+LOW_OOM_SCORE: Final = Fallback(
+    ability="lower_oom_score",
+    words="the OOM score is not lowered: the engine may not (it lacks CAP_SYS_RESOURCE)",
+    # runc sets the score before it can report an error of its own.
+    hints=("oom_score_adj", "can't get final child's PID from pipe"),
+    without=_without_low_oom_score,
+)
+ALL_CAPABILITIES: Final = Fallback(
+    ability="all_capabilities",
+    words="the container runs without CAP_SYS_RESOURCE, and without the host's device nodes "
+    "where it is privileged: the engine itself has not got that capability",
+    hints=("unable to apply caps", "capability not supported", "capset"),
+    without=_without_all_capabilities,
+)
+FALLBACKS: Final = (LOW_OOM_SCORE, ALL_CAPABILITIES)
+
+
+def remedy(text: str, host: Json) -> tuple[Fallback, Json] | None:
+    """Return the feature to give up after a start that failed with ``text``, and the reduced host
+    configuration."""
+    for fallback in FALLBACKS:
+        if any(hint in text for hint in fallback.hints):
+            reduced = fallback.without(host)
+            if reduced is not None:
+                return fallback, reduced
+    return None
