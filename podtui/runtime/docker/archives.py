@@ -1,4 +1,4 @@
-"""Read and write files of containers and sandboxes through the engine's archive API.
+"""Inspect, read and write files of containers and sandboxes through the engine's archive API.
 
 A tar archive is read as a stream, with only a piece of it in memory.
 """
@@ -6,20 +6,34 @@ A tar archive is read as a stream, with only a piece of it in memory.
 from __future__ import annotations
 
 import asyncio
+import base64
+import json
 import tarfile
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterable
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
-from typing import Final, Protocol
+from typing import Any, Final, Protocol
 from urllib.parse import quote
 
 from podtui.errors import EngineError, EngineNotFound
 from podtui.runtime.docker.errors import Refused, engine_error, translate_errors
 from podtui.runtime.docker.link import Link
-from podtui.runtime.docker.paths import STAT_HEADER, read_stat, stat_path
+from podtui.runtime.docker.pause import POD_DIRECTORY
+from podtui.runtime.docker.storage import TarEntry, tar_of
 from podtui.runtime.docker.wire import pieces
 from podtui.runtime.protocol import HostPathKind
 
+_LINK_BIT: Final = 1 << 27
+_KINDS: Final = {
+    0: HostPathKind.FILE,
+    1 << 31: HostPathKind.DIRECTORY,
+    1 << 24: HostPathKind.SOCKET,
+    1 << 26: HostPathKind.BLOCK_DEVICE,
+    1 << 26 | 1 << 21: HostPathKind.CHAR_DEVICE,
+}
+"""By the type bits of Go's file mode."""
+_TYPE: Final = 1 << 31 | 1 << 27 | 1 << 26 | 1 << 25 | 1 << 24 | 1 << 21 | 1 << 19
+_STAT_HEADER: Final = "X-Docker-Container-Path-Stat"
 BLOCK: Final = tarfile.BLOCKSIZE
 _CHUNK: Final = 64 * 1024
 _LONGEST_HEADER: Final = 1 << 20
@@ -30,8 +44,46 @@ _EXTENSIONS: Final = (
     tarfile.GNUTYPE_LONGNAME,
     tarfile.GNUTYPE_LONGLINK,
 )
+_STAT_SECONDS: Final = 30.0
 _READ_SECONDS: Final = 30.0
 _SILENT_SECONDS: Final = 60.0
+
+
+@dataclass(frozen=True, slots=True)
+class PathStat:
+    mode: int
+    """Only the permission bits."""
+    kind: HostPathKind | None
+    """None for a symlink, a named pipe and any other kind without an enum member."""
+    target: str = ""
+    """The target of a symlink, empty for other kinds."""
+
+
+def _read_stat(header: str | None) -> PathStat | None:
+    if not header:
+        return None
+    found: dict[str, Any] = json.loads(base64.b64decode(header))
+    mode = int(found["mode"])
+    return PathStat(
+        mode & 0o777, _KINDS.get(mode & _TYPE), str(found["linkTarget"]) if mode & _LINK_BIT else ""
+    )
+
+
+async def stat_path(link: Link, container_id: str, path: str) -> PathStat | None:
+    """Inspect ``path`` without following a link at its end; None if it is missing. Raises
+    `Refused`."""
+    try:
+        async with link.wire.open(
+            "HEAD",
+            _path(container_id),
+            query={"path": path},
+            total=_STAT_SECONDS,
+        ) as response:
+            return _read_stat(response.headers.get(_STAT_HEADER))
+    except Refused as error:
+        if error.status != 404:
+            raise
+        return None
 
 
 @asynccontextmanager
@@ -46,7 +98,7 @@ async def read_files(
                     "GET", _path(container_id), query={"path": path}, idle=_SILENT_SECONDS
                 )
             )
-        found = read_stat(response.headers.get(STAT_HEADER))
+        found = _read_stat(response.headers.get(_STAT_HEADER))
         if path.endswith(("/", "/.")) and found and found.kind is HostPathKind.FILE:
             # Podman returns the file here, unlike Docker.
             raise EngineNotFound(f"{path}: not a directory")
@@ -77,6 +129,12 @@ async def write_files(
         if error.status == 404 or "not a directory" in error.text:
             raise EngineNotFound(error.text) from error
         raise engine_error(error) from error
+
+
+async def upload(link: Link, container_id: str, entries: Iterable[TarEntry]) -> None:
+    """Upload files to the pod's directory of a started or stopped sandbox. Raises `Refused`."""
+    content = tar_of(entries)
+    await link.calls.run(lambda client: client.put_archive(container_id, POD_DIRECTORY, content))
 
 
 async def read_head(link: Link, container_id: str, path: str, limit: int) -> bytes | None:

@@ -23,7 +23,7 @@ from podtui.errors import (
     SubPathError,
 )
 from podtui.runtime.docker.abilities import Fallback, remedy
-from podtui.runtime.docker.archives import read_tail
+from podtui.runtime.docker.archives import read_tail, upload
 from podtui.runtime.docker.errors import Refused, engine_error, translate_errors
 from podtui.runtime.docker.host_files import HostFiles
 from podtui.runtime.docker.identity import TERMINATION_LABEL, container_labels, container_name
@@ -42,7 +42,7 @@ from podtui.runtime.docker.payload import (
     update_payload,
 )
 from podtui.runtime.docker.removal import Ownership, remove_container, short_turn, stop_container
-from podtui.runtime.docker.sandboxes import START_SECONDS, Sandboxes, upload
+from podtui.runtime.docker.sandboxes import START_SECONDS, Sandboxes
 from podtui.runtime.docker.sdk import DockerClient
 from podtui.runtime.docker.storage import MEMORY_PREFIX, SandboxStore, TarEntry
 from podtui.runtime.protocol import (

@@ -15,12 +15,12 @@ import stat
 from typing import Any, Final, Literal
 
 from podtui.errors import EngineError
+from podtui.runtime.docker.archives import PathStat, upload
 from podtui.runtime.docker.errors import Refused, engine_error
 from podtui.runtime.docker.helper_container import HelperContainers
 from podtui.runtime.docker.link import Connection, Link
-from podtui.runtime.docker.paths import PathStat, ResolvedPath, path_inspector, walk
+from podtui.runtime.docker.paths import ResolvedPath, path_inspector, walk
 from podtui.runtime.docker.pause import POD_DIRECTORY
-from podtui.runtime.docker.sandboxes import upload
 from podtui.runtime.docker.storage import TarEntry
 from podtui.runtime.protocol import HostPathKind
 

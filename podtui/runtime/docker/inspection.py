@@ -47,14 +47,10 @@ def sandbox_status(found: Mapping[str, Any]) -> SandboxStatus:
     ready = record.state is SandboxState.READY
     return SandboxStatus(
         record=record,
-        ips=() if host or not ready else _addresses(mapping(found, "NetworkSettings")),
+        ips=() if host or not ready else tuple(_gateways(mapping(found, "NetworkSettings"))),
         host_network=host,
         pid=(found["State"].get("Pid") or None) if ready else None,
     )
-
-
-def _addresses(settings: Mapping[str, Any]) -> tuple[str, ...]:
-    return tuple(_gateways(settings))
 
 
 def _gateways(settings: Mapping[str, Any]) -> dict[str, str]:

@@ -1,4 +1,4 @@
-"""Inspect paths in a container or sandbox through the engine: file kinds and sub-paths.
+"""Resolve the links in paths of a container or sandbox.
 
 Sub-paths are resolved here, link by link, because the engine would follow links in a bind source
 out of the volume. Between this check and the engine's mount, a container that shares the volume
@@ -7,75 +7,22 @@ could still replace a directory by a link: the API cannot mount an already resol
 
 from __future__ import annotations
 
-import base64
 import errno
-import json
 import os
 import posixpath
 import stat
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, replace
-from typing import Any, BinaryIO, Final
-from urllib.parse import quote
+from typing import BinaryIO, Final
 
 from podtui.errors import EngineError
-from podtui.runtime.docker.errors import Refused
+from podtui.runtime.docker.archives import PathStat, stat_path
 from podtui.runtime.docker.link import Link
 from podtui.runtime.docker.storage import TarEntry
 from podtui.runtime.protocol import HostPathKind
 
-_LINK: Final = 1 << 27
-_KINDS: Final = {
-    0: HostPathKind.FILE,
-    1 << 31: HostPathKind.DIRECTORY,
-    1 << 24: HostPathKind.SOCKET,
-    1 << 26: HostPathKind.BLOCK_DEVICE,
-    1 << 26 | 1 << 21: HostPathKind.CHAR_DEVICE,
-}
-"""By the type bits of Go's file mode."""
-_TYPE: Final = 1 << 31 | 1 << 27 | 1 << 26 | 1 << 25 | 1 << 24 | 1 << 21 | 1 << 19
 _MOST_LINKS: Final = 40
-_STAT_SECONDS: Final = 30.0
-STAT_HEADER: Final = "X-Docker-Container-Path-Stat"
 _FLAGS: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
-
-
-@dataclass(frozen=True, slots=True)
-class PathStat:
-    mode: int
-    """Only the permission bits."""
-    kind: HostPathKind | None
-    """None for a symlink, a named pipe and any other kind without an enum member."""
-    target: str = ""
-    """The target of a symlink, empty for other kinds."""
-
-
-def read_stat(header: str | None) -> PathStat | None:
-    if not header:
-        return None
-    found: dict[str, Any] = json.loads(base64.b64decode(header))
-    mode = int(found["mode"])
-    return PathStat(
-        mode & 0o777, _KINDS.get(mode & _TYPE), str(found["linkTarget"]) if mode & _LINK else ""
-    )
-
-
-async def stat_path(link: Link, container_id: str, path: str) -> PathStat | None:
-    """Inspect ``path`` without following a link at its end; None if it is missing. Raises
-    `Refused`."""
-    try:
-        async with link.wire.open(
-            "HEAD",
-            f"/containers/{quote(container_id, safe='')}/archive",
-            query={"path": path},
-            total=_STAT_SECONDS,
-        ) as response:
-            return read_stat(response.headers.get(STAT_HEADER))
-    except Refused as error:
-        if error.status != 404:
-            raise
-        return None
-
 
 PathInspector = Callable[[str], Awaitable[PathStat | None]]
 """Inspects an absolute path without following a link at its end."""

@@ -15,6 +15,7 @@ from typing import Any, Final
 from podtui.api import names
 from podtui.errors import EngineConflict, EngineError, EngineNotFound, EngineUnavailable
 from podtui.runtime.docker.answers import label_filter, labelled, labels_of
+from podtui.runtime.docker.archives import stat_path, upload
 from podtui.runtime.docker.errors import Refused, engine_error, translate_errors
 from podtui.runtime.docker.identity import (
     NONCE_LABEL,
@@ -25,23 +26,19 @@ from podtui.runtime.docker.identity import (
 )
 from podtui.runtime.docker.inspection import is_routable, sandbox_status, sandbox_store
 from podtui.runtime.docker.link import Connection, Link
-from podtui.runtime.docker.paths import stat_path
-from podtui.runtime.docker.pause import PAUSE_VERSION, POD_DIRECTORY
+from podtui.runtime.docker.pause import PAUSE_VERSION, POD_DIRECTORY, SPARE_FILES
 from podtui.runtime.docker.payload import host_dns, sandbox_payload
 from podtui.runtime.docker.removal import Ownership, remove_container, stop_container
 from podtui.runtime.docker.sdk import DockerClient, Missing
 from podtui.runtime.docker.storage import (
     Layout,
     SandboxStore,
-    TarEntry,
     compute_layout,
     files_of,
     first_places,
     in_memory,
-    new_spares,
     read_places,
     signs_of_filling,
-    tar_of,
 )
 from podtui.runtime.protocol import (
     NO_USER_NAMESPACES,
@@ -175,7 +172,7 @@ class Sandboxes:
             host_ipc=config.ipc is NamespaceMode.NODE,
             hostname=str(payload.get("Hostname", "")),
             host_dns=host_dns(payload["HostConfig"]),
-            spare_files=new_spares() if fresh and link.fills_volumes else [],
+            spare_files=list(SPARE_FILES) if fresh and link.fills_volumes else [],
             pause_version=PAUSE_VERSION,
             written={one.name: one.files for one in config.volumes if fresh or one.name in memory},
         )
@@ -372,9 +369,3 @@ async def _is_filled(link: Link, container_id: str, layout: Layout) -> bool:
         if await stat_path(link, container_id, f"{POD_DIRECTORY}/{path}") is None:
             return False
     return True
-
-
-async def upload(link: Link, container_id: str, entries: Iterable[TarEntry]) -> None:
-    """Upload files to the pod's directory of a started or stopped sandbox. Raises `Refused`."""
-    content = tar_of(entries)
-    await link.calls.run(lambda client: client.put_archive(container_id, POD_DIRECTORY, content))

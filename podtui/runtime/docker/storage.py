@@ -18,7 +18,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from podtui.runtime.docker.pause import SPARE_DIRECTORIES, SPARE_FILES
+from podtui.runtime.docker.pause import SPARE_DIRECTORIES
 from podtui.runtime.protocol import PodVolume, VolumeFile
 
 DATA: Final = "..data"
@@ -199,10 +199,6 @@ class SandboxStore:
 
     def take_spare(self) -> str | None:
         return self.spare_files.pop(0) if self.spare_files else None
-
-
-def new_spares() -> list[str]:
-    return list(SPARE_FILES)
 
 
 def read_places(label: str | None) -> dict[str, str]:

@@ -19,14 +19,22 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from podtui.errors import EngineError, EngineNotFound
-from podtui.runtime.docker.archives import BLOCK, Member, TarStream, archive_of, read_head
+from podtui.runtime.docker.archives import (
+    BLOCK,
+    Member,
+    TarStream,
+    archive_of,
+    read_head,
+    stat_path,
+    upload,
+)
 from podtui.runtime.docker.errors import translate_errors
 from podtui.runtime.docker.helper_container import HelperContainers
 from podtui.runtime.docker.identity import instant
 from podtui.runtime.docker.link import Connection, Link
-from podtui.runtime.docker.paths import Escapes, resolve, stat_path
+from podtui.runtime.docker.paths import Escapes, resolve
 from podtui.runtime.docker.pause import PAUSE_PROGRAM, PAUSE_VERSION, POD_DIRECTORY
-from podtui.runtime.docker.sandboxes import Sandboxes, upload
+from podtui.runtime.docker.sandboxes import Sandboxes
 from podtui.runtime.docker.sessions import Execs
 from podtui.runtime.docker.storage import DATA, MEMORY_PREFIX, SandboxStore, TarEntry, files_of
 from podtui.runtime.protocol import PodVolume, VolumeFile

@@ -12,9 +12,9 @@ from typing import Any
 import pytest
 
 from podtui.errors import EngineError
-from podtui.runtime.docker.archives import Member, TarStream
+from podtui.runtime.docker.archives import Member, PathStat, TarStream
 from podtui.runtime.docker.host_files import local_kind
-from podtui.runtime.docker.paths import Escapes, PathStat, walk
+from podtui.runtime.docker.paths import Escapes, walk
 from podtui.runtime.docker.volumes import ImageMembers
 from podtui.runtime.protocol import HostPathKind
 
