@@ -11,8 +11,8 @@ from podtui.api.v1 import Pod
 from podtui.clock import Clock
 from podtui.kubelet.base.config import KubeletConfig
 from podtui.kubelet.base.kubelet_metrics import EVICTIONS
-from podtui.kubelet.base.tasks import EXCEEDED_GRACE, ends_in_time
 from podtui.kubelet.base.types import Decorate
+from podtui.kubelet.containers.killer import EXCEEDED_GRACE, ends_in_time
 from podtui.kubelet.events.recorder import WARNING, EventRecorder
 from podtui.kubelet.images.image_gc import ImageCollector
 from podtui.kubelet.images.pulled_images import PulledImages

@@ -18,9 +18,8 @@ from podtui.kubelet.admission.predicates import admit
 from podtui.kubelet.admission.what_if import AdmissionContext, what_if
 from podtui.kubelet.base.config import KubeletConfig
 from podtui.kubelet.base.kubelet_metrics import ADMISSION_REJECTIONS, PREEMPTIONS
-from podtui.kubelet.base.tasks import EXCEEDED_GRACE, ends_in_time
 from podtui.kubelet.base.types import AdmitResult, Decorate
-from podtui.kubelet.containers.killer import effective_grace
+from podtui.kubelet.containers.killer import EXCEEDED_GRACE, effective_grace, ends_in_time
 from podtui.kubelet.events.recorder import WARNING, EventRecorder
 from podtui.kubelet.managers.resource_managers import ResourceManagers
 from podtui.kubelet.node.host import Listener

@@ -12,8 +12,6 @@ from podtui.errors import EngineError, EngineUnavailable
 
 _LOG = logging.getLogger(__name__)
 PAUSE: Final = 1.0
-KILL_PATIENCE: Final = 10.0
-EXCEEDED_GRACE: Final = "Container runtime did not kill the pod within specified grace period."
 
 
 async def gather_all(calls: Iterable[Callable[[], Awaitable[object]]]) -> None:
@@ -48,18 +46,8 @@ async def keep_running(name: str, task: Callable[[], Awaitable[None]], clock: Cl
             await task()
             return
         except Exception:  # noqa: BLE001 - one loop's mistake must not end the kubelet; it is logged
-            _LOG.exception("%s failed and will be begun again", name)
+            _LOG.exception("%s failed and will be restarted", name)
         await clock.sleep(PAUSE)
-
-
-async def ends_in_time(stopped: asyncio.Event, grace: int) -> bool:
-    """Wait until a killed pod has stopped; return False if it takes much longer than ``grace``."""
-    try:
-        async with asyncio.timeout(max(KILL_PATIENCE, 1.5 * grace)):
-            await stopped.wait()
-    except TimeoutError:
-        return False
-    return True
 
 
 class Broadcast:

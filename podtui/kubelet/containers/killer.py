@@ -1,4 +1,4 @@
-"""Stop containers and pods (kubelet.md §9): concurrently, sidecars last, with 2 s or more."""
+"""Stop containers and pods (kubelet.md §9): concurrently, sidecars last, each with 2 s or more."""
 
 from __future__ import annotations
 
@@ -20,6 +20,8 @@ MINIMUM_STOP: Final = 2.0
 """Seconds that a process always gets after its stop signal, even with its grace used up."""
 MINIMUM_GRACE: Final = 1
 ROUNDING: Final = 0.001
+KILL_PATIENCE: Final = 10.0
+EXCEEDED_GRACE: Final = "Container runtime did not kill the pod within specified grace period."
 ALIVE: Final = (ContainerState.RUNNING, ContainerState.UNKNOWN)
 """States of containers that may still have to be stopped."""
 
@@ -51,6 +53,16 @@ def stop_order(pod: Pod) -> dict[str, frozenset[str]]:
             found[container.name] = before
             before |= {container.name}
     return found
+
+
+async def ends_in_time(stopped: asyncio.Event, grace: int) -> bool:
+    """Wait until a killed pod has stopped; return False if it takes much longer than ``grace``."""
+    try:
+        async with asyncio.timeout(max(KILL_PATIENCE, 1.5 * grace)):
+            await stopped.wait()
+    except TimeoutError:
+        return False
+    return True
 
 
 class Killer:
