@@ -1,6 +1,8 @@
-"""Durations and quoted texts as Go prints them."""
+"""Durations, quoted texts and joined errors as Go prints them."""
 
 from __future__ import annotations
+
+from collections.abc import Iterable
 
 
 def quoted(text: str) -> str:
@@ -31,3 +33,9 @@ def go_duration(seconds: float) -> str:
     if hours:
         return f"{hours}h{minutes}m{rest}"
     return f"{minutes}m{rest}" if minutes else rest
+
+
+def aggregated(errors: Iterable[str]) -> str:
+    """Join errors without duplicates into one message; two or more are put in brackets."""
+    distinct = tuple(dict.fromkeys(errors))
+    return distinct[0] if len(distinct) == 1 else f"[{', '.join(distinct)}]"

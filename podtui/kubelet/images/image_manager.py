@@ -15,7 +15,7 @@ from podtui.clock import Clock
 from podtui.errors import EngineError, EngineUnavailable, ImagePullError
 from podtui.kubelet.base.backoff import Backoff, TokenBucket, image_key
 from podtui.kubelet.base.config import KubeletConfig
-from podtui.kubelet.base.go_format import go_duration
+from podtui.kubelet.base.go_format import aggregated, go_duration
 from podtui.kubelet.base.kubelet_metrics import IMAGE_PULL_SECONDS
 from podtui.kubelet.events.recorder import NORMAL, WARNING, EventRecorder, field_path
 from podtui.kubelet.events.timelines import Timelines
@@ -26,7 +26,6 @@ from podtui.kubelet.images.pull_secrets import (
     missing_text,
 )
 from podtui.kubelet.images.pulled_images import PulledImages
-from podtui.kubelet.node.node_status import aggregated
 from podtui.kubelet.volumes.documents import Documents
 from podtui.runtime.protocol import ImageRecord, PullProgress, RegistryAuth, Runtime
 

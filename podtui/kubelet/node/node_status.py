@@ -16,13 +16,12 @@ from podtui.api.thresholds import threshold_amount
 from podtui.api.times import rfc3339
 from podtui.api.v1 import (
     ContainerImage,
-    DaemonEndpoint,
     NodeAddress,
     NodeCondition,
-    NodeDaemonEndpoints,
     NodeStatus,
     NodeSystemInfo,
 )
+from podtui.kubelet.base.go_format import aggregated
 from podtui.kubelet.base.types import NodeResources
 from podtui.runtime.protocol import EngineInfo, ImageRecord
 
@@ -149,12 +148,6 @@ class NodeHealth:
     reason: str = KUBELET_NOT_READY
 
 
-def aggregated(errors: Sequence[str]) -> str:
-    """Join several distinct errors into one message; two or more are put in brackets."""
-    distinct = tuple(dict.fromkeys(errors))
-    return distinct[0] if len(distinct) == 1 else f"[{', '.join(distinct)}]"
-
-
 def _conditions(
     health: NodeHealth, previous: NodeStatus | None, now: datetime
 ) -> tuple[NodeCondition, ...]:
@@ -212,15 +205,12 @@ def node_status(
     health: NodeHealth | None = None,
     images: Sequence[ImageRecord] = (),
     machine: Machine | None = None,
-    port: int | None = None,
-    kubelet_version: str = KUBELET_VERSION,
     features: Sequence[str] = (),
 ) -> NodeStatus:
     """Build the node's status: addresses, capacity, conditions in the kubelet's order, images.
 
     ``engine`` is None until an engine first answered. ``lastTransitionTime`` changes only when a
-    condition's status does. ``port`` is the API's port. ``features`` are those that a scheduler may
-    require of a node.
+    condition's status does. ``features`` are those that a scheduler may require of a node.
     """
     ids = machine or Machine()
     health = health or NodeHealth()
@@ -234,21 +224,17 @@ def node_status(
             containerRuntimeVersion=f"{engine.name}://{engine.version}",
             kernelVersion=engine.kernel,
             kubeProxyVersion="",
-            kubeletVersion=kubelet_version,
+            kubeletVersion=KUBELET_VERSION,
             machineID=ids.machine_id,
             operatingSystem=engine.os,
             osImage=engine.operating_system,
             systemUUID=ids.system_uuid,
         )
-    endpoints = None
-    if port is not None:
-        endpoints = NodeDaemonEndpoints(kubeletEndpoint=DaemonEndpoint(Port=port))
     return NodeStatus(
         addresses=tuple(addresses),
         capacity=resource_texts(resources.capacity),
         allocatable=resource_texts(resources.allocatable),
         conditions=_conditions(health, previous, now),
-        daemonEndpoints=endpoints,
         declaredFeatures=tuple(features),
         images=_images(images),
         nodeInfo=info,

@@ -26,7 +26,7 @@ from podtui.kubelet.containers.restart import (
     should_restart,
 )
 from podtui.kubelet.resize.allocations import Allocation
-from podtui.kubelet.resize.resize import ResizePlan
+from podtui.kubelet.resize.plan import ResizePlan
 from podtui.kubelet.sandbox.sandbox import sandbox_changed
 from podtui.runtime.protocol import ContainerState
 

@@ -18,6 +18,7 @@ from podtui.api.pod_resources import (
 from podtui.api.pods import is_sidecar
 from podtui.api.quantity import Format, Quantity, parse_quantity
 from podtui.api.v1 import Container, Pod, ResourceRequirements
+from podtui.kubelet.base.go_format import aggregated
 from podtui.kubelet.base.types import (
     ContainerAmounts,
     ContainerUpdate,
@@ -222,8 +223,7 @@ def memory_problem(
             )
     if not problems:
         return ""
-    text = problems[0] if len(problems) == 1 else f"[{', '.join(problems)}]"
-    return f"cannot decrease memory limits: {text}"
+    return f"cannot decrease memory limits: {aggregated(problems)}"
 
 
 # --- messages

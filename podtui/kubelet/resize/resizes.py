@@ -23,7 +23,7 @@ from podtui.kubelet.containers.starter import StartContext
 from podtui.kubelet.events.recorder import NORMAL, WARNING, EventRecorder
 from podtui.kubelet.managers.resource_managers import ResourceManagers
 from podtui.kubelet.resize.allocations import Allocations, allocated_pod, requests_resize
-from podtui.kubelet.resize.resize import (
+from podtui.kubelet.resize.plan import (
     COMPLETED,
     FAILED,
     STARTED,

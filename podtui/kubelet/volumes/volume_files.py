@@ -17,6 +17,7 @@ from podtui.api.v1 import (
     VolumeProjection,
 )
 from podtui.errors import PodtuiError
+from podtui.kubelet.base.go_format import aggregated
 from podtui.kubelet.base.types import ConfigError, NodeView
 from podtui.kubelet.base.value_sources import (
     ValueSources,
@@ -72,12 +73,6 @@ def _mode(mode: int | None) -> int:
     return DEFAULT_MODE if mode is None else mode
 
 
-def _aggregate(errors: Iterable[str]) -> str:
-    """Join several errors into one message without duplicates."""
-    known = list(dict.fromkeys(errors))
-    return known[0] if len(known) == 1 else f"[{', '.join(known)}]"
-
-
 def _downward_api_files(
     pod: Pod, items: Iterable[DownwardAPIVolumeFile], default: int, node: NodeView
 ) -> Contents:
@@ -92,7 +87,7 @@ def _downward_api_files(
         else:
             files[posixpath.normpath(item.path)] = Content(content, mode)
     if errors:
-        raise ConfigError(_aggregate(errors))
+        raise ConfigError(aggregated(errors))
     return files
 
 
@@ -143,7 +138,7 @@ def _projected(
         except ConfigError as error:
             errors.append(str(error))
     if errors:
-        raise ConfigError(_aggregate(errors))
+        raise ConfigError(aggregated(errors))
     return files
 
 

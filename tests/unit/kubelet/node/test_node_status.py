@@ -145,11 +145,11 @@ def test_times_of_conditions():
     assert not same_but_heartbeat(beat, lost)
 
 
-def test_info_addresses_and_port():
+def test_info_and_addresses():
     machine = Machine(
         machine_id="m", system_uuid="u", boot_id="b", addresses=("192.0.2.2", "2001:db8::2")
     )
-    found = status(machine=machine, port=10250)
+    found = status(machine=machine)
     assert [(one.type, one.address) for one in found.addresses] == [
         ("InternalIP", "192.0.2.2"),
         ("InternalIP", "2001:db8::2"),
@@ -170,9 +170,6 @@ def test_info_addresses_and_port():
         "swap": None,
         "systemUUID": "u",
     }
-    assert found.daemonEndpoints is not None
-    assert found.daemonEndpoints.kubeletEndpoint is not None
-    assert found.daemonEndpoints.kubeletEndpoint.Port == 10250
 
 
 def test_facts_of_a_lost_engine_are_kept():

@@ -15,7 +15,7 @@ from podtui.kubelet.resize.allocations import (
     requests_resize,
     same_resources,
 )
-from podtui.kubelet.resize.resize import (
+from podtui.kubelet.resize.plan import (
     STARTED,
     container_amounts,
     memory_problem,
