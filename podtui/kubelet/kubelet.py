@@ -211,16 +211,16 @@ class Kubelet:
         )
         killer = Killer(runtime, self._events, hooks, clock, self._statuses.record_kill)
         starter = ContainerStarter(
-            runtime,
-            images,
-            killer,
-            self._events,
-            hooks,
-            documents,
-            self._managers,
-            self._timelines,
-            clock,
-            config,
+            runtime=runtime,
+            images=images,
+            killer=killer,
+            events=self._events,
+            hooks=hooks,
+            documents=documents,
+            managers=self._managers,
+            timelines=self._timelines,
+            clock=clock,
+            config=config,
         )
         logs = LogFiles(config.root_dir, local=self._engine_is_here)
         volumes = VolumeManager(
@@ -256,6 +256,7 @@ class Kubelet:
                     config=config,
                 ),
                 volumes=volumes,
+                images=images,
                 image_volumes=ImageVolumes(runtime, images),
                 starter=starter,
                 killer=killer,

@@ -1,6 +1,7 @@
 """Environment variables of containers (kubelet.md §10.5).
 
-Containers write files of variables for each other (``fileKeyRef``). A line is ``NAME='VALUE'``: no
+``fileKeyRef`` reads a variable from a file that another container wrote. A line is
+``NAME='VALUE'``: no
 blank before ``=``, the value in single quotes and taken literally, line feeds included, and after
 it only a comment. Blank lines and lines that begin with ``#`` are skipped. If a blank follows
 ``=``, the rest of the line is ignored and the value is empty.
@@ -30,8 +31,8 @@ from podtui.kubelet.base.value_sources import (
 )
 
 _BLANKS: Final = " \t"
-LIMIT: Final = 1 << 20
-"""Maximum size in bytes; a longer file is an error."""
+ENV_FILE_LIMIT: Final = 1 << 20
+"""Maximum size in bytes of a file of variables; a longer file is an error."""
 _LOG = logging.getLogger(__name__)
 
 
@@ -150,8 +151,8 @@ def env_file_value(content: bytes, key: str) -> str:
 
     The text after that line is not checked. Raises `EnvFileError`.
     """
-    if len(content) > LIMIT:
-        raise EnvFileError(f"the file has more than {LIMIT} bytes")
+    if len(content) > ENV_FILE_LIMIT:
+        raise EnvFileError(f"the file has more than {ENV_FILE_LIMIT} bytes")
     for name, value in _variables(_lines(content)):
         if name == key:
             return value

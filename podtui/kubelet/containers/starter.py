@@ -26,10 +26,9 @@ from podtui.kubelet.base.backoff import (
 from podtui.kubelet.base.config import STOP_SIGNALS, KubeletConfig
 from podtui.kubelet.base.kubelet_metrics import STARTED_CONTAINERS, STARTED_CONTAINERS_ERRORS
 from podtui.kubelet.base.types import ConfigError, NodeView, ObservedContainer
-from podtui.kubelet.containers import environment
 from podtui.kubelet.containers.cgroups import cgroup_rules
 from podtui.kubelet.containers.container_config import container_config
-from podtui.kubelet.containers.environment import env_files
+from podtui.kubelet.containers.environment import ENV_FILE_LIMIT, env_files
 from podtui.kubelet.containers.ephemeral import target_id
 from podtui.kubelet.containers.hosts import hosts_file
 from podtui.kubelet.containers.killer import Hooks, Killer
@@ -76,6 +75,7 @@ class StartContext:
 class ContainerStarter:
     def __init__(
         self,
+        *,
         runtime: Runtime,
         images: ImageManager,
         killer: Killer,
@@ -126,10 +126,6 @@ class ContainerStarter:
         """Drop the back-offs of a pod that is gone or starts over."""
         self._backoff.discard(lambda key: cast("CrashKey", key)[2] == uid)
         self._images.forget(uid)
-
-    async def report_missing_secrets(self, pod: Pod) -> None:
-        """Report the missing pull secrets of the pod's images."""
-        await self._images.report_missing_secrets(pod)
 
     def collect(self) -> None:
         """Drop the expired back-offs."""
@@ -227,7 +223,7 @@ class ContainerStarter:
                 continue
             try:
                 content = await self._runtime.read_volume(
-                    sandbox_id, volume, path, environment.LIMIT + 1
+                    sandbox_id, volume, path, ENV_FILE_LIMIT + 1
                 )
             except EngineUnavailable:
                 raise

@@ -44,11 +44,8 @@ class PulledImages:
 
     async def note(self, image: ImageRecord, before: Collection[str]) -> None:
         """Record a pull; ``before`` are the ids of the images that existed before it."""
-        if image.id not in before or self.knows(image.id):
+        if image.id not in before or image.id in self._names:
             await self.add(image)
-
-    def knows(self, image_id: str) -> bool:
-        return image_id in self._names
 
     async def keep(self, present: Iterable[str]) -> None:
         """Forget all other ids; their images are gone."""

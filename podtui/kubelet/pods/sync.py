@@ -39,6 +39,7 @@ from podtui.kubelet.containers.starter import (
     StartFailure,
 )
 from podtui.kubelet.events.recorder import NORMAL, WARNING
+from podtui.kubelet.images.image_manager import ImageManager
 from podtui.kubelet.images.image_volumes import ImageVolumes, VolumeFailure
 from podtui.kubelet.node.node_manager import NodeManager
 from podtui.kubelet.pleg.pleg import Engine
@@ -98,6 +99,7 @@ class PodParts:
 
     sandboxes: SandboxMaker
     volumes: VolumeManager
+    images: ImageManager
     image_volumes: ImageVolumes
     starter: ContainerStarter
     killer: Killer
@@ -132,6 +134,7 @@ class Syncer:
         self._actuator = resources.actuator
         self._sandboxes = parts.sandboxes
         self._volumes = parts.volumes
+        self._images = parts.images
         self._image_volumes = parts.image_volumes
         self._starter = parts.starter
         self._killer = parts.killer
@@ -158,7 +161,7 @@ class Syncer:
         # Containers get the allocated resources, even if the manifest already asks for others.
         pod = self._allocations.allocated(pod)
         self._warn_unsupported(pod)
-        await self._starter.report_missing_secrets(pod)
+        await self._images.report_missing_secrets(pod)
         self._timelines.began(pod, StepKind.VOLUMES)
         volumes = await self._volumes.set_up(pod, self._node.view())
         if not volumes.ready:

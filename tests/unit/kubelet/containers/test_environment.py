@@ -16,7 +16,7 @@ from podtui.kubelet.base.go_format import quoted
 from podtui.kubelet.base.types import ConfigError
 from podtui.kubelet.base.value_sources import ValueSources, metadata_field, resource_field
 from podtui.kubelet.containers.environment import (
-    LIMIT,
+    ENV_FILE_LIMIT,
     EnvFileError,
     env_file_value,
     env_files,
@@ -404,9 +404,9 @@ def test_invalid_env_files_are_refused(text, why):
 
 
 def test_a_file_that_is_too_long():
-    assert env_file_value(b"K='v'".ljust(LIMIT), "K") == "v"
+    assert env_file_value(b"K='v'".ljust(ENV_FILE_LIMIT), "K") == "v"
     with pytest.raises(EnvFileError, match="has more than"):
-        env_file_value(b"K='v'".ljust(LIMIT + 1), "K")
+        env_file_value(b"K='v'".ljust(ENV_FILE_LIMIT + 1), "K")
 
 
 @given(st.text(alphabet=st.characters(exclude_characters="'\r", exclude_categories=["Cs"])))

@@ -94,7 +94,7 @@ async def test_pulled_images_are_known_to_the_next_kubelet(tmp_path: Path):
     await again.keep([])
     last = PulledImages(str(tmp_path))
     await last.load()
-    assert not last.knows("sha256:ours")
+    assert not last.owns(image("ours"))
 
 
 @pytest.mark.parametrize("text", ["{", "[]", '{"sha256:ours": "x"}', "\x00"])
