@@ -165,11 +165,11 @@ class Endpoints:
     def healthy(self) -> tuple[bool, str]:
         """Return the state of the sync loop, and the reason if it is not healthy; counts the
         check."""
-        well, reason = self._loop.health()
-        for name, passed in (("ping", True), ("log", True), ("syncloop", well)):
+        healthy, reason = self._loop.health()
+        for name, passed in (("ping", True), ("log", True), ("syncloop", healthy)):
             HEALTH_CHECK.labels(name, "healthz").set(passed)
             HEALTH_CHECKS.labels(name, "healthz", "success" if passed else "error").inc()
-        return well, reason
+        return healthy, reason
 
     def sli_prometheus(self) -> bytes:
         """Return ``/metrics/slis``."""

@@ -67,7 +67,7 @@ from podtui.manifest.objects import DocumentKind
 from podtui.runtime.protocol import ContainerState, Runtime
 from podtui.store.protocol import Records
 
-LAST_WORDS: Final = 1.0
+LAST_WRITES_SECONDS: Final = 1.0
 NOT_LOCAL: Final = (
     "CPU and memory manager are disabled: the engine runs on another machine, whose CPU topology "
     "is unknown"
@@ -128,7 +128,7 @@ class Kubelet:
             config=config,
             host=host,
             problem=self._pleg.problem,
-            on_resources=self._on_room,
+            on_resources=self._on_resources_changed,
         )
         self._statuses = StatusManager(
             ports.pods, clock, config.node_name, lambda: self._node.uid, self._may_run
@@ -367,7 +367,7 @@ class Kubelet:
 
     async def run(self) -> None:
         """Supervise until cancelled."""
-        self._loop.turn()
+        self._loop.mark_alive()
         await self._statuses.load()
         await self._timelines.load()
         await self._allocations.load()
@@ -380,7 +380,7 @@ class Kubelet:
             await self._supervise()
         finally:
             # Allow a moment to write the last decisions.
-            async with asyncio.timeout(LAST_WORDS):
+            async with asyncio.timeout(LAST_WRITES_SECONDS):
                 await self._statuses.drain()
                 await self._events.drain()
                 await self._allocations.drain()
@@ -528,8 +528,8 @@ class Kubelet:
 
     def _on_stopped(self, uid: str) -> None:
         self._admissions.mark_stopped(uid)
-        self._on_room()
+        self._on_resources_changed()
 
-    def _on_room(self) -> None:
+    def _on_resources_changed(self) -> None:
         self._admissions.review()
         self._resizes.retry_soon()

@@ -151,14 +151,14 @@ class Admissions:
         """Return how the node would decide about the pod; ``listeners`` are the listening sockets
         of the machine."""
         admitted = self._admitted
-        ground = AdmissionContext(
+        context = AdmissionContext(
             node=self._node.view(),
             active=admitted.pods(),
             listeners=listeners,
             requests=admitted.requests,
             gates=self._config.feature_gates,
         )
-        return what_if(pod, ground)
+        return what_if(pod, context)
 
     def review(self) -> None:
         """Annotate each rejected static pod with whether it would fit now (departure 6)."""

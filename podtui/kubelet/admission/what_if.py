@@ -102,14 +102,14 @@ class AdmissionContext:
     gates: Mapping[str, bool] = field(default_factory=dict[str, bool])
 
 
-def what_if(pod: Pod, on: AdmissionContext) -> WhatIf:
+def what_if(pod: Pod, context: AdmissionContext) -> WhatIf:
     """Try ``pod`` as if its manifest were in the manifest folder; nothing is changed."""
-    others = [one for one in on.active if not _same_name(one, pod)]
-    verdict = admit(pod, on.node, others, requests=on.requests, gates=on.gates)
-    lacks = tuple(lacks_of(pod, on.node, others, on.requests))
+    others = [one for one in context.active if not _same_name(one, pod)]
+    verdict = admit(pod, context.node, others, requests=context.requests, gates=context.gates)
+    lacks = tuple(lacks_of(pod, context.node, others, context.requests))
     holders = tuple(_pod_holders(pod, others))
-    programs = tuple(_programs(pod, on))
-    leave = _pods_to_remove(lacks, holders, others, verdict, on.requests)
+    programs = tuple(_programs(pod, context))
+    leave = _pods_to_remove(lacks, holders, others, verdict, context.requests)
     return WhatIf(
         metadata=ObjectMeta(
             name=pod.metadata.name, namespace=pod.metadata.namespace, uid=pod.metadata.uid
@@ -117,7 +117,7 @@ def what_if(pod: Pod, on: AdmissionContext) -> WhatIf:
         admitted=verdict.admitted,
         reason=verdict.reason,
         message=verdict.message,
-        replaces=len(others) < len(on.active),
+        replaces=len(others) < len(context.active),
         lacks=lacks,
         holders=(*holders, *programs),
         leave=leave,
@@ -144,13 +144,13 @@ def _pod_holders(pod: Pod, others: Iterable[Pod]) -> Iterator[PortHolder]:
                 )
 
 
-def _programs(pod: Pod, on: AdmissionContext) -> Iterator[PortHolder]:
+def _programs(pod: Pod, context: AdmissionContext) -> Iterator[PortHolder]:
     """Yield the conflicting listeners that do not belong to a pod. `_pod_holders` covers ports that
     a pod declares."""
     wanted = host_ports(pod)
-    of_pods = {port for other in on.active for port in host_ports(other)}
+    of_pods = {port for other in context.active for port in host_ports(other)}
     seen: set[tuple[str, int, int | None]] = set()
-    for listener in on.listeners:
+    for listener in context.listeners:
         used = (listener.protocol, listener.ip, listener.port)
         key = (listener.protocol, listener.port, listener.pid)
         if key in seen or not any(ports_clash(port, used) for port in wanted):

@@ -35,8 +35,8 @@ class ValueSources:
 
     ``config_maps`` and ``secrets`` are by (namespace, name). ``env_files`` holds the files of
     ``fileKeyRef`` by (volume, path), None for a missing file. ``tokens`` holds the token of each
-    projection, or why there is none. Addresses may be empty where values
-    can refer only to the pod's metadata (volumes).
+    projection, or why there is none. Addresses may be empty where values can refer only to the
+    pod's metadata (volumes).
     """
 
     node: NodeView
@@ -104,22 +104,22 @@ def resource_field(
 
 
 def _config_map(
-    around: ValueSources, namespace: str, name: str, *, optional: bool
+    values: ValueSources, namespace: str, name: str, *, optional: bool
 ) -> ConfigMap | None:
-    found = around.config_maps.get((namespace, name))
+    found = values.config_maps.get((namespace, name))
     if found is None and not optional:
         raise ConfigError(f'configmap "{name}" not found')
     return found
 
 
 def config_map_data(
-    around: ValueSources, namespace: str, name: str, *, optional: bool
+    values: ValueSources, namespace: str, name: str, *, optional: bool
 ) -> dict[str, bytes]:
     """Return all entries of a ConfigMap as bytes, for files.
 
     Raises `ConfigError` if it is missing and not optional.
     """
-    found = _config_map(around, namespace, name, optional=optional)
+    found = _config_map(values, namespace, name, optional=optional)
     if found is None:
         return {}
     entries = {key: value.encode() for key, value in found.data.items()}
@@ -127,25 +127,25 @@ def config_map_data(
 
 
 def config_map_texts(
-    around: ValueSources, namespace: str, name: str, *, optional: bool
+    values: ValueSources, namespace: str, name: str, *, optional: bool
 ) -> dict[str, str]:
     """Return the entries of a ConfigMap for variables, without the binary ones."""
-    found = _config_map(around, namespace, name, optional=optional)
+    found = _config_map(values, namespace, name, optional=optional)
     return {} if found is None else found.data
 
 
 def secret_texts(
-    around: ValueSources, namespace: str, name: str, *, optional: bool
+    values: ValueSources, namespace: str, name: str, *, optional: bool
 ) -> dict[str, str]:
-    entries = secret_data(around, namespace, name, optional=optional)
+    entries = secret_data(values, namespace, name, optional=optional)
     return {key: value.decode("utf-8", "replace") for key, value in entries.items()}
 
 
 def secret_data(
-    around: ValueSources, namespace: str, name: str, *, optional: bool
+    values: ValueSources, namespace: str, name: str, *, optional: bool
 ) -> dict[str, bytes]:
     """Return all entries of a Secret. Raises `ConfigError` if it is missing and not optional."""
-    found = around.secrets.get((namespace, name))
+    found = values.secrets.get((namespace, name))
     if found is None:
         if optional:
             return {}

@@ -109,7 +109,7 @@ def container_config(
 
     Raises `ConfigError`; its text is the message of the container's ``CreateContainerConfigError``.
     """
-    around = ValueSources(
+    values = ValueSources(
         node=node,
         pod_ips=pod_ips,
         host_ips=host_ips,
@@ -120,7 +120,7 @@ def container_config(
     security = security_context(
         pod, container, image_user=image.user, seccomp_default=seccomp_default
     )
-    variables = environment(pod, container, around)
+    variables = environment(pod, container, values)
     meta, pid = pod.metadata, pid_mode(pod)
     return ContainerConfig(
         name=container.name,

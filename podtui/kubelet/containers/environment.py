@@ -36,13 +36,13 @@ ENV_FILE_LIMIT: Final = 1 << 20
 _LOG = logging.getLogger(__name__)
 
 
-def _env_field(pod: Pod, path: str, around: ValueSources) -> str:
-    pod_ips = around.pod_ips or (around.host_ips if pod.spec.hostNetwork else ())
+def _env_field(pod: Pod, path: str, values: ValueSources) -> str:
+    pod_ips = values.pod_ips or (values.host_ips if pod.spec.hostNetwork else ())
     runtime = {
         "spec.nodeName": pod.spec.nodeName,
         "spec.serviceAccountName": pod.spec.serviceAccountName,
-        "status.hostIP": around.host_ips[0] if around.host_ips else "",
-        "status.hostIPs": ",".join(around.host_ips),
+        "status.hostIP": values.host_ips[0] if values.host_ips else "",
+        "status.hostIPs": ",".join(values.host_ips),
         "status.podIP": pod_ips[0] if pod_ips else "",
         "status.podIPs": ",".join(pod_ips),
     }
@@ -57,27 +57,27 @@ def _env_field(pod: Pod, path: str, around: ValueSources) -> str:
 
 
 def _from_sources(
-    sources: tuple[EnvFromSource, ...], namespace: str, around: ValueSources
+    sources: tuple[EnvFromSource, ...], namespace: str, values: ValueSources
 ) -> Iterator[tuple[str, str]]:
     """Yield the variables of ``envFrom``; like v1.36, skip no name."""
     for source in sources:
         entries: Mapping[str, str] = {}
         if (wanted := source.configMapRef) is not None:
             optional = bool(wanted.optional)
-            entries = config_map_texts(around, namespace, wanted.name, optional=optional)
+            entries = config_map_texts(values, namespace, wanted.name, optional=optional)
         elif (held := source.secretRef) is not None:
             optional = bool(held.optional)
-            entries = secret_texts(around, namespace, held.name, optional=optional)
+            entries = secret_texts(values, namespace, held.name, optional=optional)
         for key, value in sorted(entries.items()):
             yield source.prefix + key, value
 
 
-def _from_file(ref: FileKeySelector, around: ValueSources) -> str | None:
+def _from_file(ref: FileKeySelector, values: ValueSources) -> str | None:
     """Return the value, None if the key is missing and optional. A missing file is an error."""
     place = (ref.volumeName, ref.path)
-    if place not in around.env_files:
+    if place not in values.env_files:
         raise ConfigError(f'cannot find the volume "{ref.volumeName}" referenced by FileKeyRef')
-    content = around.env_files[place]
+    content = values.env_files[place]
     try:
         if content is None:
             raise EnvFileError("there is no such file")
@@ -92,22 +92,22 @@ def _from_file(ref: FileKeySelector, around: ValueSources) -> str | None:
 
 
 def _value_from(
-    source: EnvVarSource, pod: Pod, container: Container, around: ValueSources
+    source: EnvVarSource, pod: Pod, container: Container, values: ValueSources
 ) -> str | None:
     """Return the value of a reference, None if an optional one is missing."""
     namespace = pod.metadata.namespace
     if source.fieldRef is not None:
-        return _env_field(pod, source.fieldRef.fieldPath, around)
+        return _env_field(pod, source.fieldRef.fieldPath, values)
     if source.resourceFieldRef is not None:
-        return resource_field(pod, container, source.resourceFieldRef, around.node)
+        return resource_field(pod, container, source.resourceFieldRef, values.node)
     if (ref := source.configMapKeyRef) is not None:
         kind, optional = "ConfigMap", bool(ref.optional)
-        entries = config_map_texts(around, namespace, ref.name, optional=optional)
+        entries = config_map_texts(values, namespace, ref.name, optional=optional)
     elif (ref := source.secretKeyRef) is not None:
         kind, optional = "Secret", bool(ref.optional)
-        entries = secret_texts(around, namespace, ref.name, optional=optional)
+        entries = secret_texts(values, namespace, ref.name, optional=optional)
     elif source.fileKeyRef is not None:
-        return _from_file(source.fileKeyRef, around)
+        return _from_file(source.fileKeyRef, values)
     else:
         return ""
     if ref.key in entries:
@@ -123,17 +123,17 @@ def env_files(container: Container) -> tuple[tuple[str, str], ...]:
     return tuple(dict.fromkeys((ref.volumeName, ref.path) for ref in refs if ref is not None))
 
 
-def environment(pod: Pod, container: Container, around: ValueSources) -> dict[str, str]:
+def environment(pod: Pod, container: Container, values: ValueSources) -> dict[str, str]:
     """Return the container's variables: ``envFrom``, then ``env`` in order; later ones win.
 
     A value may refer to earlier variables as ``$(NAME)``. Raises `ConfigError`.
     """
-    variables = dict(_from_sources(container.envFrom, pod.metadata.namespace, around))
+    variables = dict(_from_sources(container.envFrom, pod.metadata.namespace, values))
     for variable in container.env:
         if variable.valueFrom is None:
             variables[variable.name] = expand(variable.value, variables)
             continue
-        value = _value_from(variable.valueFrom, pod, container, around)
+        value = _value_from(variable.valueFrom, pod, container, values)
         if value is not None:
             variables[variable.name] = value
     return variables

@@ -204,22 +204,22 @@ class ImageManager:
         if not self._bucket.take(self._clock.monotonic()):
             raise ImagePullError("pull QPS exceeded")
         try:
-            found = credentials(pod, name, (await self._documents.of(pod)).secrets)
+            logins = credentials(pod, name, (await self._documents.of(pod)).secrets)
         except BadPullSecret as error:
             raise ImagePullError(str(error)) from None
         before = frozenset[str]()
         if not self._strict:
             before = frozenset(image.id for image in await self._runtime.list_images())
-        record = await self._pull_with(name, found or (None,), reporter)
+        record = await self._pull_with(name, logins or (None,), reporter)
         if not self._strict:
             await self._pulled.note(record, before)
         return record
 
     async def _pull_with(
-        self, name: str, credentials: tuple[RegistryAuth | None, ...], reporter: _Reporter
+        self, name: str, logins: tuple[RegistryAuth | None, ...], reporter: _Reporter
     ) -> ImageRecord:
         errors: list[str] = []
-        for auth in credentials:
+        for auth in logins:
             try:
                 with IMAGE_PULL_SECONDS.time():
                     return await self._runtime.pull_image(

@@ -42,22 +42,22 @@ class LayerSizes:
         self._runtime = runtime
         self._cache = cache
         self._clock = clock
-        self._kept: Mapping[str, LayerSize] = {}
-        self._due = self._soonest = 0.0
-        self._asked: frozenset[str] = frozenset()
+        self._sizes: Mapping[str, LayerSize] = {}
+        self._due = self._earliest = 0.0
+        self._scanned: frozenset[str] = frozenset()
         """The containers that ran at the last scan, measured or not."""
         self.measured = False
         """True after the first scan."""
 
     def of(self, container_id: str) -> LayerSize:
-        return self._kept.get(container_id, LayerSize())
+        return self._sizes.get(container_id, LayerSize())
 
     async def measure(self, running: Iterable[str], *, local: bool) -> None:
         """Measure all running containers if a scan is due; containers started since the last scan
         shorten the pause. ``local``: the engine's files are on this machine. Raises
         `EngineError`."""
         began, ids = self._clock.monotonic(), frozenset(running)
-        if began < (self._due if ids <= self._asked else self._soonest):
+        if began < (self._due if ids <= self._scanned else self._earliest):
             return
         layers = await self._runtime.layer_sizes()
         paths = {
@@ -67,14 +67,14 @@ class LayerSizes:
             if local and container.log_path and container.state is ContainerState.RUNNING
         }
         logs = await asyncio.to_thread(_log_sizes, paths) if paths else {}
-        self._kept = {
+        self._sizes = {
             identity: LayerSize(layers.get(identity), logs.get(identity))
             for identity in layers.keys() | logs.keys()
         }
-        self.measured, self._asked = True, ids
+        self.measured, self._scanned = True, ids
         now = self._clock.monotonic()
-        self._soonest = now + _SHARE * (now - began)
-        self._due = max(now + EVERY, self._soonest)
+        self._earliest = now + _SHARE * (now - began)
+        self._due = max(now + EVERY, self._earliest)
 
 
 def _log_sizes(paths: Mapping[str, str]) -> dict[str, int]:

@@ -221,8 +221,8 @@ class Metrics:
                 if observed is not None:
                     pod_cores = cores.get((observed.namespace, observed.name), {})
                     network = self.networks.get(uid)
-                    core_of, size_of = pod_cores.get, self.sizes.of
-                    sample = PodSample(observed, tuple(stats), network, core_of, size_of)
+                    cores_of, size_of = pod_cores.get, self.sizes.of
+                    sample = PodSample(observed, tuple(stats), network, cores_of, size_of)
                     found.append(pod_summary(sample))
             await asyncio.sleep(0)
         return Summary(node=self._node_summary(node), pods=tuple(found))
@@ -314,10 +314,10 @@ class Metrics:
         self, cores: float | None, memory: int, storage: int | None, window: float
     ) -> NodeMetrics:
         running = sum(1 for observed in self._cache if observed.sandboxes)
-        room = NOT_MEASURED if storage is None else float(storage)
+        stored = NOT_MEASURED if storage is None else float(storage)
         now = self._clock.now()
         if cores is not None:
-            self.history.add(now.timestamp(), (), (cores * 1000, memory, running, room))
+            self.history.add(now.timestamp(), (), (cores * 1000, memory, running, stored))
         return NodeMetrics(
             metadata=ObjectMeta(name=self._node_name),
             timestamp=rfc3339(now),

@@ -23,14 +23,14 @@ from podtui.runtime.protocol import ContainerStats, SandboxStats
 
 @dataclass(frozen=True, slots=True)
 class PodSample:
-    """The samples of one pod. ``cores`` returns the cores in use by container name, None if
-    unknown; ``kept`` returns a container's disk usage by its id."""
+    """The samples of one pod. ``cores_of`` returns the cores in use by container name, None if
+    unknown; ``size_of`` returns a container's disk usage by its id."""
 
     observed: ObservedPod
     containers: tuple[ContainerStats, ...]
     network: SandboxStats | None
-    cores: Callable[[str], float | None]
-    kept: Callable[[str], LayerSize]
+    cores_of: Callable[[str], float | None]
+    size_of: Callable[[str], LayerSize]
 
 
 def pod_summary(sample: PodSample) -> PodSummary:
@@ -54,12 +54,15 @@ def pod_summary(sample: PodSample) -> PodSummary:
         ),
         memory=MemoryStats(time=time, workingSetBytes=sum(one.memory for one in sample.containers)),
         network=_network(sample.network),
-        ephemeralStorage=_storage(time, [sample.kept(one.id).total for one in sample.containers]),
+        ephemeralStorage=_storage(
+            time, [sample.size_of(one.id).total for one in sample.containers]
+        ),
     )
 
 
 def _container(sample: PodSample, stats: ContainerStats) -> ContainerSummary:
-    time, kept, cores = rfc3339(stats.timestamp), sample.kept(stats.id), sample.cores(stats.name)
+    time = rfc3339(stats.timestamp)
+    size, cores = sample.size_of(stats.id), sample.cores_of(stats.name)
     started = next((c.started_at for c in sample.observed.containers if c.id == stats.id), None)
     return ContainerSummary(
         name=stats.name,
@@ -70,8 +73,8 @@ def _container(sample: PodSample, stats: ContainerStats) -> ContainerSummary:
             usageCoreNanoSeconds=stats.cpu,
         ),
         memory=MemoryStats(time=time, workingSetBytes=stats.memory),
-        rootfs=_storage(time, [kept.layer]),
-        logs=_storage(time, [kept.logs]),
+        rootfs=_storage(time, [size.layer]),
+        logs=_storage(time, [size.logs]),
     )
 
 

@@ -105,7 +105,7 @@ class _OpenPoint:
 class _Track:
     width: int
     rings: tuple[_Ring, ...]
-    stretches: list[_OpenPoint | None] = field(default_factory=list[_OpenPoint | None])
+    open_points: list[_OpenPoint | None] = field(default_factory=list[_OpenPoint | None])
 
     @classmethod
     def of(cls, width: int) -> _Track:
@@ -125,21 +125,21 @@ class _Track:
         values."""
         self.rings[0].add(at, values, LEVELS[0].kept)
         for number in range(1, len(LEVELS)):
-            if (over := self.fold(number, at, values)) is not None:
-                yield number, over.at, over.values
+            if (point := self.fold(number, at, values)) is not None:
+                yield number, point.at, point.values
 
     def fold(self, number: int, at: int, values: Sequence[float]) -> _OpenPoint | None:
         """Add a point to a coarse level. Return the coarse point that this completes, if any."""
         level = LEVELS[number]
         begin = int(at // level.spacing * level.spacing)
-        open_one = self.stretches[number]
-        if open_one is not None and open_one.at == begin:
-            open_one.fold(values)
+        open_point = self.open_points[number]
+        if open_point is not None and open_point.at == begin:
+            open_point.fold(values)
             return None
-        self.stretches[number] = _OpenPoint(begin, list(values))
-        if open_one is not None:
-            self.rings[number].add(open_one.at, open_one.values, level.kept)
-        return open_one
+        self.open_points[number] = _OpenPoint(begin, list(values))
+        if open_point is not None:
+            self.rings[number].add(open_point.at, open_point.values, level.kept)
+        return open_point
 
     def restore(self, number: int, at: int, values: Sequence[float]) -> None:
         """Restore a point of a coarse level, and count it in the coarser levels too."""
@@ -196,8 +196,8 @@ class UsageHistory:
 
     def __init__(self) -> None:
         self._tracks: dict[Key, _Track] = {}
-        self._fresh = False
-        self._over: dict[tuple[int, int], dict[Key, Sequence[float]]] = {}
+        self._has_new_points = False
+        self._completed: dict[tuple[int, int], dict[Key, Sequence[float]]] = {}
         self.changed = Broadcast()
         """Signals each scan that added points."""
 
@@ -209,18 +209,18 @@ class UsageHistory:
             track = self._tracks[key] = _Track.of(len(COLUMNS[len(key)]))
         if not track.wants(int(at)):
             return
-        self._fresh = True
-        for level, begin, over in track.add(int(at), values):
-            self._over.setdefault((level, begin), {})[key] = over
+        self._has_new_points = True
+        for level, begin, maxima in track.add(int(at), values):
+            self._completed.setdefault((level, begin), {})[key] = maxima
 
     def drain(self) -> tuple[PointRow, ...]:
         """Return the rows completed since the last call, to be stored. Called at the end of a scan:
         also wakes waiting tasks if the scan added points."""
-        over, self._over = self._over, {}
-        if self._fresh:
-            self._fresh = False
+        completed, self._completed = self._completed, {}
+        if self._has_new_points:
+            self._has_new_points = False
             self.changed.notify()
-        return tuple(PointRow(level, at, values) for (level, at), values in over.items())
+        return tuple(PointRow(level, at, values) for (level, at), values in completed.items())
 
     def restore(self, row: PointRow) -> None:
         """Restore a stored row. Call it for the coarsest level first, and in time order within each

@@ -22,8 +22,7 @@ LAST_DELAY = 5.0
 
 
 class EngineLink:
-    """Owns the connection state. ``on_connected`` (the first relist) is part of connecting: the
-    link is ready after it has returned. ``on_change`` is called after every change of the state."""
+    """Owns the connection state."""
 
     def __init__(self, runtime: Runtime, clock: Clock, config: KubeletConfig) -> None:
         self._runtime = runtime
@@ -76,7 +75,11 @@ class EngineLink:
     async def run(
         self, on_connected: Callable[[], Awaitable[None]], on_change: Callable[[], None]
     ) -> None:
-        """Connect to the engine and watch the connection. Runs forever."""
+        """Connect to the engine and watch the connection. Runs forever.
+
+        ``on_connected`` (the first relist) is part of connecting: the link is ready after it has
+        returned. ``on_change`` is called after every change of the state.
+        """
         delay = FIRST_DELAY
         while True:
             try:

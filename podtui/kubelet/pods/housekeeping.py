@@ -69,14 +69,14 @@ class Housekeeping:
         for observed in self._cache:
             if self._workers.busy(observed.uid):
                 continue
-            over = ended and self._workers.state(observed.uid) is WorkerState.FINISHED
-            found = garbage((observed,), live=() if over else (observed.uid,))
+            finished = ended and self._workers.state(observed.uid) is WorkerState.FINISHED
+            dead = garbage((observed,), live=() if finished else (observed.uid,))
             try:
                 await gather_all(
-                    partial(self._runtime.remove_container, one) for one in found.containers
+                    partial(self._runtime.remove_container, one) for one in dead.containers
                 )
                 await gather_all(
-                    partial(self._runtime.remove_sandbox, one) for one in found.sandboxes
+                    partial(self._runtime.remove_sandbox, one) for one in dead.sandboxes
                 )
             except EngineUnavailable as error:
                 self._link.suspect(error)

@@ -100,6 +100,7 @@ class _Worker:
     runtime_only: bool = False
     """True if the pod is known from the container runtime alone."""
     restart: Pod | None = None
+    """The pod to run once this one has ended: its manifest came back meanwhile."""
     again: Pod | None = None
     """The pod to run once nothing is left of this one, on a request to start over."""
     grace: int | None = None

@@ -228,12 +228,12 @@ class Syncer:
         sandbox_id, ips = actions.sandbox_id, _ips_of(observed, actions.sandbox_id)
         if actions.create_sandbox:
             self._timelines.began(pod, StepKind.SANDBOX)
-            made = await self._sandboxes.make(pod, actions.attempt, info)
-            if isinstance(made, StartFailure):
-                self._timelines.ended(pod, StepKind.SANDBOX, failed=True, note=made.reason)
-                return True, _Failures((made,), self._config.error_backoff)
+            sandbox = await self._sandboxes.make(pod, actions.attempt, info)
+            if isinstance(sandbox, StartFailure):
+                self._timelines.ended(pod, StepKind.SANDBOX, failed=True, note=sandbox.reason)
+                return True, _Failures((sandbox,), self._config.error_backoff)
             self._timelines.ended(pod, StepKind.SANDBOX)
-            sandbox_id, ips, acted = made.record.id, made.ips, True
+            sandbox_id, ips, acted = sandbox.record.id, sandbox.ips, True
             self._reporter.show_sandbox(pod)
         if self._config.strict:
             failure = await self._sandboxes.check_config(pod, info)
@@ -241,10 +241,10 @@ class Syncer:
                 return acted, _Failures((failure,), self._config.error_backoff)
         await self._volumes.refresh(pod, sandbox_id)
         starting = bool(actions.start_ephemeral or actions.start_init or actions.start)
-        filled: Mapping[str, VolumeFailure] = {}
+        volume_failures: Mapping[str, VolumeFailure] = {}
         # A kubelet requests the images of volumes in every pass, even if nothing starts.
         if starting or self._config.strict:
-            filled = await self._image_volumes.fill(pod, observed, sandbox_id, stopping)
+            volume_failures = await self._image_volumes.fill(pod, observed, sandbox_id, stopping)
         if not (starting or actions.update or actions.resize_pod):
             if actions.reset:
                 return True, none
@@ -256,7 +256,7 @@ class Syncer:
             host_ips=self._node.host_ips,
             node=self._node.view(),
             engine=info,
-            volume_failures=filled,
+            volume_failures=volume_failures,
             container_ids=_newest_ids(observed),
         )
         starts = await self._start(pod, observed, actions, context, stopping)

@@ -1,5 +1,4 @@
-"""The sync loop: turns what the sources say into adds, updates and removals of pods
-(kubelet.md §3, 1.6)."""
+"""The sync loop: adds, updates and removes pods as the sources change (kubelet.md §3, 1.6)."""
 
 from __future__ import annotations
 
@@ -69,20 +68,20 @@ class SyncLoop:
         self._link = link
         self._clock = clock
         self._config = config
-        self._last_turn: float | None = None
+        self._last_alive: float | None = None
 
     # --- health
 
-    def turn(self) -> None:
-        """Record that the loop is alive."""
-        self._last_turn = self._clock.monotonic()
+    def mark_alive(self) -> None:
+        """Record that the loop runs, for its health check."""
+        self._last_alive = self._clock.monotonic()
 
     def health(self) -> tuple[bool, str]:
         """Return True if the loop ran recently, or False with an error message."""
-        if self._last_turn is None:
+        if self._last_alive is None:
             return False, "the kubelet has not started"
         limit = max(2 * self._config.sync_frequency, LOOP_LIMIT)
-        if self._clock.monotonic() - self._last_turn > limit:
+        if self._clock.monotonic() - self._last_alive > limit:
             return False, "sync Loop took longer than expected"
         return True, ""
 
@@ -94,7 +93,7 @@ class SyncLoop:
             await self._sources.changed.wait()
             await self._link.wait_ready()
             await self._apply()
-            self.turn()
+            self.mark_alive()
 
     async def run_housekeeping(self) -> None:
         """Sweep every two seconds and collect every minute, after the folder was first read."""
@@ -105,7 +104,7 @@ class SyncLoop:
             await self._link.wait_ready()
             if not self._sources.ready:
                 continue
-            self.turn()
+            self.mark_alive()
             self._housekeeping.sweep()
             if self._clock.monotonic() >= next_collection:
                 next_collection = self._clock.monotonic() + self._config.container_gc_period

@@ -122,8 +122,8 @@ class Ticker:
             due = await self._pause(worker, due, rules_of(spec[1]).period)
 
     async def _pause(self, worker: ProbeWorker, due: float, period: float) -> float:
-        """Wait for the next tick and return its time. A missed tick runs at once; a poke restarts
-        the period."""
+        """Wait for the next tick and return its time. A missed tick runs at once; a request to
+        run now restarts the period."""
         now = self._clock.monotonic()
         if (following := due + period) <= now:
             worker.log.due = now

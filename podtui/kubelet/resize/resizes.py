@@ -45,7 +45,7 @@ ERROR: Final = "Error"
 _LOG = logging.getLogger(__name__)
 RETRY_PERIOD: Final = 180.0
 """Seconds between retries of deferred resizes, if nothing triggers one earlier."""
-LIFT: Final = -1
+UNLIMITED: Final = -1
 
 
 class ResizeAdmission(Protocol):
@@ -231,7 +231,7 @@ class Resizes:
 
 
 @dataclass(frozen=True, slots=True)
-class _Both:
+class _Conditions:
     pending: PodCondition | None = None
     in_progress: PodCondition | None = None
 
@@ -241,25 +241,25 @@ class ResizeConditions:
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
-        self._known: dict[str, _Both] = {}
+        self._known: dict[str, _Conditions] = {}
 
     def of(self, uid: str) -> tuple[PodCondition, ...]:
-        both = self._known.get(uid, _Both())
-        return tuple(one for one in (both.pending, both.in_progress) if one is not None)
+        conditions = self._known.get(uid, _Conditions())
+        return tuple(one for one in (conditions.pending, conditions.in_progress) if one is not None)
 
     def pending_since(self, uid: str) -> str:
         """Return when the resize became pending; empty if none is pending."""
-        pending = self._known.get(uid, _Both()).pending
+        pending = self._known.get(uid, _Conditions()).pending
         return "" if pending is None else pending.lastTransitionTime or ""
 
     def set_pending(self, uid: str, reason: str, message: str, generation: int) -> bool:
         """Set the condition and return whether it changed. Every reason except ``Infeasible``
         becomes ``Deferred``."""
-        both = self._known.get(uid, _Both())
+        conditions = self._known.get(uid, _Conditions())
         reason = reason if reason == INFEASIBLE else DEFERRED
-        fresh = self._condition(PENDING, both.pending, reason, message, generation)
-        self._known[uid] = replace(both, pending=fresh)
-        old = both.pending
+        fresh = self._condition(PENDING, conditions.pending, reason, message, generation)
+        self._known[uid] = replace(conditions, pending=fresh)
+        old = conditions.pending
         return old is None or (old.reason, old.observedGeneration) != (
             reason,
             fresh.observedGeneration,
@@ -270,14 +270,14 @@ class ResizeConditions:
     ) -> tuple[int, bool]:
         """Set the condition. Return the generation that it refers to and whether it changed.
         Without a reason and message, the existing ones are kept."""
-        both = self._known.get(uid, _Both())
-        old = both.in_progress
+        conditions = self._known.get(uid, _Conditions())
+        old = conditions.in_progress
         if old is not None:
             generation = old.observedGeneration or 0
             if not reason and not message:
                 reason, message = old.reason, old.message
         fresh = self._condition(IN_PROGRESS, old, reason, message, generation)
-        self._known[uid] = replace(both, in_progress=fresh)
+        self._known[uid] = replace(conditions, in_progress=fresh)
         return generation, old is None or (old.reason, old.message) != (reason, message)
 
     def clear_pending(self, uid: str) -> None:
@@ -287,11 +287,11 @@ class ResizeConditions:
     def clear_in_progress(self, uid: str) -> int | None:
         """Remove the condition. Return the generation that it referred to; None if there was
         none."""
-        both = self._known.get(uid)
-        if both is None or both.in_progress is None:
+        conditions = self._known.get(uid)
+        if conditions is None or conditions.in_progress is None:
             return None
-        self._known[uid] = replace(both, in_progress=None)
-        return both.in_progress.observedGeneration or 0
+        self._known[uid] = replace(conditions, in_progress=None)
+        return conditions.in_progress.observedGeneration or 0
 
     def forget(self, uid: str) -> None:
         self._known.pop(uid, None)
@@ -378,8 +378,8 @@ def _with_unlimited(resources: Resources, current: ContainerAmounts) -> Resource
     field."""
     return replace(
         resources,
-        memory=resources.memory or (LIFT if current.memory_limit else 0),
-        cpu_quota=resources.cpu_quota or (LIFT if current.cpu_limit else 0),
+        memory=resources.memory or (UNLIMITED if current.memory_limit else 0),
+        cpu_quota=resources.cpu_quota or (UNLIMITED if current.cpu_limit else 0),
     )
 
 

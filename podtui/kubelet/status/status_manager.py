@@ -274,13 +274,16 @@ class StatusManager:
         self._dirty |= self._failed
         self._failed.clear()
         while self._dirty:
-            one = next(iter(self._dirty))
-            del self._dirty[one]
+            target = next(iter(self._dirty))
+            del self._dirty[target]
             try:
-                await (self._write_status(one) if isinstance(one, str) else self._write_mirror(one))
+                if isinstance(target, str):
+                    await self._write_status(target)
+                else:
+                    await self._write_mirror(target)
             except PodtuiError as error:
-                _LOG.warning("the record of %s is not written: %s", one, error)
-                self._failed[one] = None
+                _LOG.warning("the record of %s is not written: %s", target, error)
+                self._failed[target] = None
 
     async def _write_status(self, uid: str) -> None:
         entry = self._entries.get(uid)
@@ -339,8 +342,8 @@ class StatusManager:
         return same and (record.metadata.deletionTimestamp is None or entry.deleted_at is not None)
 
     def _mark(self, entry: _Entry) -> None:
-        one = _key(entry.pod) if is_static(entry.pod) else entry.pod.metadata.uid
-        self._dirty[one] = None
+        target = _key(entry.pod) if is_static(entry.pod) else entry.pod.metadata.uid
+        self._dirty[target] = None
         self._wake.set()
 
     def _mark_name(self, key: _Key) -> None:

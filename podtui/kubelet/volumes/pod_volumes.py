@@ -79,10 +79,10 @@ class VolumePlan:
     foreign: tuple[str, ...] = ()
 
 
-def plan_volumes(pod: Pod, around: ValueSources, *, strict: bool = False) -> VolumePlan:
+def plan_volumes(pod: Pod, values: ValueSources, *, strict: bool = False) -> VolumePlan:
     """Plan the volumes that containers mount. ``strict``: projected volumes of static pods fail, as
     on a kubelet without an API server (kubelet.md §0.6)."""
-    made: list[PodVolume] = []
+    volumes: list[PodVolume] = []
     failures: dict[str, str] = {}
     checks: list[HostPathCheck] = []
     foreign: list[str] = []
@@ -99,15 +99,15 @@ def plan_volumes(pod: Pod, around: ValueSources, *, strict: bool = False) -> Vol
             )
         else:
             try:
-                made.append(pod_volume(pod, volume, around))
+                volumes.append(pod_volume(pod, volume, values))
             except ConfigError as error:
                 failures[volume.name] = str(error)
     return VolumePlan(
-        volumes=tuple(made), failures=failures, checks=tuple(checks), foreign=tuple(foreign)
+        volumes=tuple(volumes), failures=failures, checks=tuple(checks), foreign=tuple(foreign)
     )
 
 
-def pod_volume(pod: Pod, volume: Volume, around: ValueSources) -> PodVolume:
+def pod_volume(pod: Pod, volume: Volume, values: ValueSources) -> PodVolume:
     """Build the directory of one volume, with its files. Raises `ConfigError`.
 
     With ``fsGroup``, the directory belongs to that group and has the setgid bit; its files belong
@@ -120,7 +120,7 @@ def pod_volume(pod: Pod, volume: Volume, around: ValueSources) -> PodVolume:
     security = pod.spec.securityContext
     group = None if security is None else security.fsGroup
     mode = DIRECTORY_MODE if group is None else DIRECTORY_MODE | _SETGID
-    contents = volume_contents(pod, volume, around)
+    contents = volume_contents(pod, volume, values)
     if contents is not None:
         files = laid_out(contents, group)
         return PodVolume(name=volume.name, mode=mode, gid=group or 0, files=files)
@@ -132,8 +132,8 @@ def pod_volume(pod: Pod, volume: Volume, around: ValueSources) -> PodVolume:
         gid=group or 0,
         memory=memory,
         # An exceeded limit on disk causes an eviction, and never of a static pod (kubelet.md §0.3).
-        size_limit=_memory_size(pod, around.node, empty.sizeLimit) if memory else None,
-        huge_pages=page_size(pod, empty.medium, around.node),
+        size_limit=_memory_size(pod, values.node, empty.sizeLimit) if memory else None,
+        huge_pages=page_size(pod, empty.medium, values.node),
     )
 
 

@@ -49,23 +49,23 @@ Contents = dict[str, Content]
 """Content, mode and owner by relative path."""
 
 
-def volume_contents(pod: Pod, volume: Volume, around: ValueSources) -> Contents | None:
+def volume_contents(pod: Pod, volume: Volume, values: ValueSources) -> Contents | None:
     """Return the files of a configuration volume; None for other volume types.
 
     Raises `ConfigError` with the kubelet's message if a referenced object or key is missing.
     """
     if (downward := volume.downwardAPI) is not None:
-        return _downward_api_files(pod, downward.items, _mode(downward.defaultMode), around.node)
+        return _downward_api_files(pod, downward.items, _mode(downward.defaultMode), values.node)
     if (config := volume.configMap) is not None:
         mode = _mode(config.defaultMode)
-        return _document("configmap", pod, around, config.name, config.items, mode, config.optional)
+        return _document("configmap", pod, values, config.name, config.items, mode, config.optional)
     if (secret := volume.secret) is not None:
         mode = _mode(secret.defaultMode)
         return _document(
-            "secret", pod, around, secret.secretName, secret.items, mode, secret.optional
+            "secret", pod, values, secret.secretName, secret.items, mode, secret.optional
         )
     if (projected := volume.projected) is not None:
-        return _projected(pod, projected.sources, _mode(projected.defaultMode), around)
+        return _projected(pod, projected.sources, _mode(projected.defaultMode), values)
     return None
 
 
@@ -105,7 +105,7 @@ def _downward_text(pod: Pod, item: DownwardAPIVolumeFile, node: NodeView) -> str
 def _document(
     kind: str,
     pod: Pod,
-    around: ValueSources,
+    values: ValueSources,
     name: str,
     items: tuple[KeyToPath, ...],
     default: int,
@@ -113,7 +113,7 @@ def _document(
 ) -> Contents:
     """Return the files of a ConfigMap or Secret: the given items, or all keys."""
     lax = bool(optional)
-    entries = _READERS[kind](around, pod.metadata.namespace, name, optional=lax)
+    entries = _READERS[kind](values, pod.metadata.namespace, name, optional=lax)
     if not items:
         return {key: Content(content, default) for key, content in entries.items()}
     files: Contents = {}
@@ -127,14 +127,14 @@ def _document(
 
 
 def _projected(
-    pod: Pod, sources: Iterable[VolumeProjection], mode: int, around: ValueSources
+    pod: Pod, sources: Iterable[VolumeProjection], mode: int, values: ValueSources
 ) -> Contents:
     """Merge all sources; for equal paths the last source wins."""
     files: Contents = {}
     errors: list[str] = []
     for source in sources:
         try:
-            files |= _source(pod, source, mode, around)
+            files |= _source(pod, source, mode, values)
         except ConfigError as error:
             errors.append(str(error))
     if errors:
@@ -142,24 +142,24 @@ def _projected(
     return files
 
 
-def _source(pod: Pod, source: VolumeProjection, mode: int, around: ValueSources) -> Contents:
+def _source(pod: Pod, source: VolumeProjection, mode: int, values: ValueSources) -> Contents:
     if source.downwardAPI is not None:
-        return _downward_api_files(pod, source.downwardAPI.items, mode, around.node)
+        return _downward_api_files(pod, source.downwardAPI.items, mode, values.node)
     if (wanted := source.configMap) is not None:
-        return _document("configmap", pod, around, wanted.name, wanted.items, mode, wanted.optional)
+        return _document("configmap", pod, values, wanted.name, wanted.items, mode, wanted.optional)
     if (held := source.secret) is not None:
-        return _document("secret", pod, around, held.name, held.items, mode, held.optional)
+        return _document("secret", pod, values, held.name, held.items, mode, held.optional)
     if (projection := source.serviceAccountToken) is not None:
-        return {posixpath.normpath(projection.path): _token(pod, projection, mode, around)}
+        return {posixpath.normpath(projection.path): _token(pod, projection, mode, values)}
     # Trust bundles and certificates come from controllers that podtui does not have.
     return {}
 
 
 def _token(
-    pod: Pod, projection: ServiceAccountTokenProjection, mode: int, around: ValueSources
+    pod: Pod, projection: ServiceAccountTokenProjection, mode: int, values: ValueSources
 ) -> Content:
     """Return the token: only its user can read it, if the pod names a user or an ``fsGroup``."""
-    token = around.tokens.get(projection, "")
+    token = values.tokens.get(projection, "")
     if isinstance(token, PodtuiError):
         raise ConfigError(str(token))
     user = common_user(pod)

@@ -53,7 +53,7 @@ class SetUp:
 class _Known:
     """One pod's volumes after the last setup."""
 
-    made: dict[str, PodVolume] = field(default_factory=dict[str, PodVolume])
+    ready_volumes: dict[str, PodVolume] = field(default_factory=dict[str, PodVolume])
     checked: set[HostPathCheck] = field(default_factory=set[HostPathCheck])
     """Host paths that passed their type check."""
     written: dict[str, tuple[str, PodVolume]] = field(
@@ -101,19 +101,19 @@ class VolumeManager:
         uid = pod.metadata.uid
         known = self._pods.setdefault(uid, _Known())
         documents = await self._documents.of(pod)
-        around = ValueSources(
+        values = ValueSources(
             node=node,
             config_maps=documents.config_maps,
             secrets=documents.secrets,
             tokens=await self._tokens.of(pod),
         )
-        plan = plan_volumes(pod, around, strict=self._strict)
-        known.made = {
-            name: volume for name, volume in known.made.items() if name in plan.failures
+        plan = plan_volumes(pod, values, strict=self._strict)
+        known.ready_volumes = {
+            name: volume for name, volume in known.ready_volumes.items() if name in plan.failures
         } | {volume.name: volume for volume in plan.volumes}
         for name in known.lacking - plan.failures.keys() - _names(plan.checks):
             self._succeeded(uid, known.lacking, name)
-        for name in known.unwritten - known.made.keys():
+        for name in known.unwritten - known.ready_volumes.keys():
             self._succeeded(uid, known.unwritten, name)
         for name, text in plan.failures.items():
             self._failed(pod, known.lacking, name, text)
@@ -130,7 +130,7 @@ class VolumeManager:
 
     def directories(self, uid: str) -> tuple[PodVolume, ...]:
         """Return the directories that the pod's sandbox needs, as of the last `set_up`."""
-        return tuple(self._pods[uid].made.values())
+        return tuple(self._pods[uid].ready_volumes.values())
 
     def next_try(self, uid: str) -> float | None:
         """Return the seconds until a failed volume is retried; None if no volume failed."""
@@ -143,13 +143,13 @@ class VolumeManager:
     def sandbox_created(self, uid: str, sandbox_id: str) -> None:
         """Note that the pod's first sandbox was created with the files of the last `set_up`."""
         known = self._pods[uid]
-        known.written = {name: (sandbox_id, volume) for name, volume in known.made.items()}
+        known.written = {name: (sandbox_id, volume) for name, volume in known.ready_volumes.items()}
 
     async def refresh(self, pod: Pod, sandbox_id: str) -> None:
         """Write the files that changed since this agent last wrote them; all of them once after a
         restart of the agent. Raises `EngineUnavailable`."""
         known = self._pods[pod.metadata.uid]
-        for name, volume in known.made.items():
+        for name, volume in known.ready_volumes.items():
             if volume.files and known.written.get(name) != (sandbox_id, volume):
                 await self._write(pod, known, sandbox_id, volume)
             else:
@@ -227,6 +227,6 @@ def _names(checks: Iterable[HostPathCheck]) -> set[str]:
 def _missing(pod: Pod, plan: VolumePlan, known: _Known) -> list[str]:
     """Return the sorted names of the mounted volumes that were never set up."""
     unchecked = {check.volume for check in plan.checks if check not in known.checked}
-    not_made = (plan.failures.keys() | set(plan.foreign)) - known.made.keys()
+    not_ready = (plan.failures.keys() | set(plan.foreign)) - known.ready_volumes.keys()
     used = {volume.name for volume in used_volumes(pod)}
-    return sorted(used & (unchecked | not_made))
+    return sorted(used & (unchecked | not_ready))

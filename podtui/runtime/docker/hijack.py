@@ -195,13 +195,13 @@ def _request(
 
 async def _upgraded(channel: Channel) -> None:
     """Read the head of the response. Raises `Refused` if the connection was not upgraded."""
-    got = b""
-    while b"\r\n\r\n" not in got:
+    received = b""
+    while b"\r\n\r\n" not in received:
         piece = await channel.read()
-        if not piece or len(got) > _LONGEST_HEAD:
+        if not piece or len(received) > _LONGEST_HEAD:
             raise ConnectionError("the engine's answer broke off")
-        got += piece
-    head, _, rest = got.partition(b"\r\n\r\n")
+        received += piece
+    head, _, rest = received.partition(b"\r\n\r\n")
     status, headers = _head(head)
     if status in (101, 200):
         channel.put_back(rest)

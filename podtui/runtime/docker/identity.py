@@ -147,7 +147,7 @@ class EngineContainer:
     created_at: datetime
 
 
-def seen_in_list(entry: Mapping[str, Any]) -> EngineContainer:
+def listed_container(entry: Mapping[str, Any]) -> EngineContainer:
     found: list[str] = entry.get("Names") or []
     return EngineContainer(
         id=str(entry["Id"]),
@@ -159,7 +159,7 @@ def seen_in_list(entry: Mapping[str, Any]) -> EngineContainer:
     )
 
 
-def seen_in_inspection(found: Mapping[str, Any]) -> EngineContainer:
+def inspected_container(found: Mapping[str, Any]) -> EngineContainer:
     return EngineContainer(
         id=str(found["Id"]),
         name=str(found.get("Name", "")).removeprefix("/"),
@@ -261,7 +261,7 @@ def snapshot(entries: list[dict[str, Any]]) -> RuntimeSnapshot:
     sandboxes: list[SandboxRecord] = []
     containers: list[ContainerRecord] = []
     for entry in entries:
-        seen = seen_in_list(entry)
+        seen = listed_container(entry)
         if sandbox := sandbox_record(seen):
             sandboxes.append(sandbox)
         elif container := container_record(seen):
@@ -273,7 +273,7 @@ def foreign_sandboxes(entries: list[dict[str, Any]], root: str) -> tuple[Foreign
     """Return the sandboxes of a list call whose root label differs from ``root``."""
     found: list[ForeignSandbox] = []
     for entry in entries:
-        seen = seen_in_list(entry)
+        seen = listed_container(entry)
         owner = seen.labels.get(names.ROOT_LABEL)
         if owner and owner != root and (record := sandbox_record(seen)):
             root_dir = seen.labels.get(names.ROOT_DIR_LABEL, "")

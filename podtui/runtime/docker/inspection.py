@@ -12,10 +12,10 @@ from podtui.runtime.docker.answers import labels_of, mapping
 from podtui.runtime.docker.errors import parsing
 from podtui.runtime.docker.identity import (
     container_record,
+    inspected_container,
     instant,
     on_host_network,
     sandbox_record,
-    seen_in_inspection,
 )
 from podtui.runtime.docker.pause import PAUSE_LABEL, POD_DIRECTORY
 from podtui.runtime.docker.payload import NO_MEMORY_LIMIT, host_dns
@@ -40,7 +40,7 @@ _ALIVE = ("running", "paused", "restarting", "stopping")
 @parsing("an inspected sandbox")
 def sandbox_status(found: Mapping[str, Any]) -> SandboxStatus:
     """Raises `EngineNotFound` if it is not one of our sandboxes."""
-    record = sandbox_record(seen_in_inspection(found))
+    record = sandbox_record(inspected_container(found))
     if record is None:
         raise EngineNotFound(f"{found['Id'][:12]} is not a sandbox")
     host = on_host_network(found)
@@ -80,7 +80,7 @@ def is_routable(found: Mapping[str, Any], source_of: Callable[[str], str]) -> bo
 @parsing("an inspected container")
 def container_status(found: Mapping[str, Any]) -> ContainerStatus:
     """Raises `EngineNotFound` if it is not one of our containers."""
-    seen = seen_in_inspection(found)
+    seen = inspected_container(found)
     state: Mapping[str, Any] = found["State"]
     started, finished = instant(state.get("StartedAt")), instant(state.get("FinishedAt"))
     code = int(state.get("ExitCode") or 0)

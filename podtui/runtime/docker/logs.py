@@ -165,7 +165,7 @@ class Logs:
             tailed = options.tail is not None
             gaps = options.gaps and not (tailed and options.since is not None)
             oldest_matters = options.since is None and not tailed
-            full = gaps and await self._full(rotation, ask_engine=oldest_matters)
+            full = gaps and await self._has_all_files(rotation, ask_engine=oldest_matters)
             log.counts = full and tailed
             batches = self._followed(log) if options.follow else log.lines(options.tail)
             async with aclosing(batches):
@@ -173,7 +173,7 @@ class Logs:
                     yield _after_gap(lines, rotation.older_lines) if full and log.whole else lines
                     full = False
 
-    async def _full(self, rotation: Rotation, *, ask_engine: bool) -> bool:
+    async def _has_all_files(self, rotation: Rotation, *, ask_engine: bool) -> bool:
         """Return whether the maximum number of log files exists."""
         oldest = rotation.oldest
         if oldest and self._connection.link.info.local:
@@ -201,14 +201,14 @@ class Logs:
                 async with aclosing(log.lines_after(trail)) as lines_after:
                     async for lines in lines_after:
                         yield lines
-                if log.options.until is not None or not await self._runs(log.container_id):
+                if log.options.until is not None or not await self._is_running(log.container_id):
                     return
         except Refused as error:
             # The container was removed meanwhile, so there are no more lines.
             if error.status != 404:
                 raise
 
-    async def _runs(self, container_id: str) -> bool:
+    async def _is_running(self, container_id: str) -> bool:
         """Check the container, because the engine's stream may end before the container does."""
         try:
             found = await self._ownership.inspect(container_id)
@@ -316,7 +316,7 @@ class _Log:
                 # A stream that missed lines is unreliable, so poll at the short interval again.
                 file_is_idle = hint is _Hint.NOTHING and not count
                 timeout = min(_MAX_POLL_SECONDS, 2 * timeout) if file_is_idle else _POLL_SECONDS
-                hint = await _hinted(hints, timeout)
+                hint = await _wait_for_hint(hints, timeout)
                 tail = _QUIET_TAIL if hint is _Hint.NOTHING else max(_LEAST_TAIL, 2 * count)
 
     async def _after(self, trail: Trail, tail: int) -> AsyncGenerator[LogLines]:
@@ -366,7 +366,7 @@ def _after_gap(lines: LogLines, gap: str) -> LogLines:
     return [replace(lines[0], gap=gap), *lines[1:]]
 
 
-async def _hinted(hints: Response, timeout: float) -> _Hint:
+async def _wait_for_hint(hints: Response, timeout: float) -> _Hint:
     """Wait for a trigger."""
     try:
         async with asyncio.timeout(timeout):

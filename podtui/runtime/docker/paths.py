@@ -51,7 +51,7 @@ async def walk(inspect: PathInspector, path: str, *, confined: bool = False) -> 
     """
     waiting = path.split("/")[::-1]
     done: list[str] = []
-    here = await inspect("/")
+    current = await inspect("/")
     links = 0
     while waiting:
         part = waiting.pop()
@@ -61,16 +61,16 @@ async def walk(inspect: PathInspector, path: str, *, confined: bool = False) -> 
             if confined and not done:
                 raise Escapes(path)
             del done[-1:]
-            here = await inspect("/" + "/".join(done))
+            current = await inspect("/" + "/".join(done))
             continue
-        below = here is not None and here.kind is HostPathKind.DIRECTORY
-        found = await inspect("/" + "/".join([*done, part])) if below else None
+        in_directory = current is not None and current.kind is HostPathKind.DIRECTORY
+        found = await inspect("/" + "/".join([*done, part])) if in_directory else None
         if found is None:
             rest = tuple(name for name in [part, *waiting[::-1]] if name not in ("", "."))
             return ResolvedPath("/" + "/".join(done), None, rest)
         if not found.target:
             done.append(part)
-            here = found
+            current = found
             continue
         links += 1
         if links > _MOST_LINKS:
@@ -79,9 +79,9 @@ async def walk(inspect: PathInspector, path: str, *, confined: bool = False) -> 
             raise EngineError(f"{path}: too many levels of symbolic links")
         if found.target.startswith("/"):
             done.clear()
-            here = await inspect("/")
+            current = await inspect("/")
         waiting += found.target.split("/")[::-1]
-    return ResolvedPath("/" + "/".join(done), here)
+    return ResolvedPath("/" + "/".join(done), current)
 
 
 def path_inspector(

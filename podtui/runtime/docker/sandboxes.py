@@ -135,28 +135,28 @@ class Sandboxes:
         volume: str,
         memory: Mapping[str, str],
     ) -> Started:
-        made = await self._make_volume(
+        pod_volume = await self._make_volume(
             link, volume, config.uid, nonce, first_places(config.volumes)
         )
         for one in config.volumes:
             if one.name in memory:
                 await self._make_volume(link, memory[one.name], config.uid, nonce, {}, one)
-        labels = labels_of(made)
-        fresh = labels.get(NONCE_LABEL) == nonce
+        volume_labels = labels_of(pod_volume)
+        fresh = volume_labels.get(NONCE_LABEL) == nonce
         layout_of = partial(
             compute_layout,
             config.volumes,
-            read_places(labels.get(PLACES_LABEL)),
+            read_places(volume_labels.get(PLACES_LABEL)),
             memory_volume=memory,
         )
         layout = layout_of(fresh=fresh, filled=fresh and link.fills_volumes)
-        own = {
+        labels = {
             **sandbox_labels(config, self._root, layout.places),
             names.ROOT_DIR_LABEL: self._root_dir,
             NONCE_LABEL: nonce,
         }
         payload = sandbox_payload(
-            config, image=link.pause_id, labels=own, volume=volume, memory=memory
+            config, image=link.pause_id, labels=labels, volume=volume, memory=memory
         )
         identity = await self._create(link, payload, sandbox_name(config))
         if not fresh and not await _is_filled(link, identity, layout):
@@ -167,7 +167,7 @@ class Sandboxes:
             await link.calls.run(lambda client: client.start(identity), timeout=START_SECONDS)
         await self._fill_memory(link, identity, layout)
         self._stores[identity] = SandboxStore(
-            mountpoint=str(made["Mountpoint"]),
+            mountpoint=str(pod_volume["Mountpoint"]),
             places=layout.places,
             host_ipc=config.ipc is NamespaceMode.NODE,
             hostname=str(payload.get("Hostname", "")),

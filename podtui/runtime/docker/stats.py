@@ -128,7 +128,7 @@ class Stats:
         link: Link,
         wanted: Mapping[str, Json],
         read: Callable[[KernelFiles, str], T | None],
-        understand: Callable[[Mapping[str, Any]], T | None],
+        parse: Callable[[Mapping[str, Any]], T | None],
     ) -> dict[str, T]:
         """Return results by id: from local files if available, else from the API."""
         found: dict[str, T] = {}
@@ -139,7 +139,7 @@ class Stats:
         async def ask(identity: str) -> None:
             async with slots:
                 answer = await _query(link, identity)
-            if answer is not None and (reported := understand(answer)) is not None:
+            if answer is not None and (reported := parse(answer)) is not None:
                 found[identity] = reported
 
         try:
@@ -305,7 +305,7 @@ class KernelFiles:
         for group in self._groups:
             name = group.format(id=container_id)
             try:
-                return self._modern(name) if self._version == 2 else self._split(name)
+                return self._usage_v2(name) if self._version == 2 else self._usage_v1(name)
             except (OSError, ValueError, KeyError):
                 continue
         return None
@@ -321,7 +321,7 @@ class KernelFiles:
                 continue
         return None
 
-    def _modern(self, group: str) -> ContainerUsage:
+    def _usage_v2(self, group: str) -> ContainerUsage:
         folder = f"{self._top}/{group}"
         cpu = _table(_read(f"{folder}/cpu.stat"))["usage_usec"] * 1000
         used = int(_read(f"{folder}/memory.current"))
@@ -333,7 +333,7 @@ class KernelFiles:
             disk = self._of_processes(group)
         return ContainerUsage(cpu, max(0, used - inactive), disk)
 
-    def _split(self, group: str) -> ContainerUsage:
+    def _usage_v1(self, group: str) -> ContainerUsage:
         cpu = int(_read(f"{self._top}/cpuacct/{group}/cpuacct.usage"))
         memory = f"{self._top}/memory/{group}"
         used = int(_read(f"{memory}/memory.usage_in_bytes"))

@@ -47,13 +47,13 @@ _FILL_SECONDS: Final = 1800.0
 _DEVICES: Final = (tarfile.CHRTYPE, tarfile.BLKTYPE)
 # Files that engines add to a container's own layer before its first start. The engine may also have
 # created their parent directories.
-_PUT: Final = frozenset(
+_ADDED: Final = frozenset(
     """.dockerenv dev/console dev/pts dev/shm etc/hostname etc/hosts etc/mtab etc/resolv.conf proc
     sys""".split()
 )
-_PUT_BELOW: Final = frozenset({"dev", "etc"})
-_TURN_SECONDS: Final = 30.0
-_TURN_OUTPUT: Final = 1024
+_ADDED_BELOW: Final = frozenset({"dev", "etc"})
+_SWITCH_SECONDS: Final = 30.0
+_SWITCH_OUTPUT: Final = 1024
 _FOLDER_MODE: Final = 0o755
 _FILE_MODE: Final = 0o644
 _MARKS: Final = "images"
@@ -82,10 +82,10 @@ class Volumes:
         known = store.written.pop(volume.name, None)
         if known != volume.files:
             with translate_errors():
-                there = (
+                present = (
                     await self._listing(sandbox_id, place) if known is None else listing_of(known)
                 )
-                update = plan(volume, place, there)
+                update = plan(volume, place, present)
                 if update is not None:
                     await self._apply_update(sandbox_id, store, update)
         store.written[volume.name] = volume.files
@@ -108,12 +108,12 @@ class Volumes:
                 " one step: they stay as they are until the sandbox is recreated"
             )
         await upload(self._connection.link, sandbox_id, update.uploads)
-        paths = [posixpath.join(POD_DIRECTORY, path) for path in (*update.turn, *update.gone)]
+        paths = [posixpath.join(POD_DIRECTORY, path) for path in (*update.switch, *update.gone)]
         done = await self._execs.run(
-            sandbox_id, [PAUSE_PROGRAM, *paths], timeout=_TURN_SECONDS, limit=_TURN_OUTPUT
+            sandbox_id, [PAUSE_PROGRAM, *paths], timeout=_SWITCH_SECONDS, limit=_SWITCH_OUTPUT
         )
         if done.exit_code != 0:
-            raise EngineError(f"can't replace the files at {update.turn[1]}: {done.exit_code}")
+            raise EngineError(f"can't replace the files at {update.switch[1]}: {done.exit_code}")
 
     async def read(self, sandbox_id: str, volume: str, path: str, limit: int) -> bytes | None:
         store = await self._sandboxes.store(sandbox_id)
@@ -232,11 +232,11 @@ Listing = Mapping[str, str]
 
 @dataclass(frozen=True, slots=True)
 class Update:
-    """The steps in order: upload ``uploads``, rename ``turn`` (from, to), which may rename a path
+    """The steps in order: upload ``uploads``, rename ``switch`` (from, to), which may rename a path
     to itself, then remove ``gone`` one after the other."""
 
     uploads: tuple[TarEntry, ...]
-    turn: tuple[str, str]
+    switch: tuple[str, str]
     gone: tuple[str, ...]
 
 
@@ -254,29 +254,29 @@ def listing_of(files: Iterable[VolumeFile]) -> Listing:
     return found
 
 
-def plan(volume: PodVolume, base: str, there: Listing) -> Update | None:
-    """Plan the update of the volume at ``base`` with content ``there``, so that it has exactly its
-    projected files. Other files are kept. None if nothing has to change."""
+def plan(volume: PodVolume, base: str, present: Listing) -> Update | None:
+    """Plan the update of the volume at ``base``, whose content is ``present``, so that it has
+    exactly its projected files. Other files are kept. None if nothing has to change."""
     wanted = listing_of(volume.files)
     version = wanted[DATA]
-    turned = there.get(DATA) == version
+    switched = present.get(DATA) == version
 
     def missing(path: str) -> bool:
         if path.partition("/")[0] == version:
-            return not turned
-        return path != DATA and there.get(path) != wanted[path]
+            return not switched
+        return path != DATA and present.get(path) != wanted[path]
 
     every = files_of(volume, base)
     uploads = [entry for entry in every if missing(entry.path.removeprefix(base + "/"))]
-    if not turned:
+    if not switched:
         uploads.append(TarEntry(f"{base}/{_NEXT}", _LINK_MODE, target=version))
-    stale = [path for path in there if _stale(path, there[path], wanted, version)]
+    stale = [path for path in present if _stale(path, present[path], wanted, version)]
     if not uploads and not stale:
         return None
     stale.sort(key=lambda path: path.count("/"), reverse=True)
     return Update(
         uploads=tuple(uploads),
-        turn=(f"{base}/{DATA if turned else _NEXT}", f"{base}/{DATA}"),
+        switch=(f"{base}/{DATA if switched else _NEXT}", f"{base}/{DATA}"),
         gone=tuple(f"{base}/{path}" for path in stale),
     )
 
@@ -307,9 +307,9 @@ class ImageMembers:
     def headers(self, member: Member) -> bytes:
         """Return the headers to forward before the member's content; empty to leave it out."""
         new = member.mtime >= self.created
-        if member.type in _DEVICES or (new and member.name in _PUT):
+        if member.type in _DEVICES or (new and member.name in _ADDED):
             return b""
-        if new and member.name in _PUT_BELOW:
+        if new and member.name in _ADDED_BELOW:
             self._held[member.name] = member.header
             return b""
         return self._held.pop(posixpath.dirname(member.name), b"") + member.header
@@ -322,8 +322,8 @@ async def copy_image(
     `Refused`."""
     async with helpers.create(image=image_id) as helper:
         found = await link.calls.run(lambda client: client.inspect_container(helper))
-        made = instant(found.get("Created"))
-        members = ImageMembers(int(made.timestamp()) if made else 0)
+        created = instant(found.get("Created"))
+        members = ImageMembers(int(created.timestamp()) if created else 0)
         async with link.wire.open(
             "GET", f"/containers/{helper}/export", idle=_STALLED_SECONDS
         ) as export:

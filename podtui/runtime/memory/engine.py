@@ -32,7 +32,7 @@ from podtui.runtime.memory.cells import (
 )
 from podtui.runtime.memory.faults import Faults
 from podtui.runtime.memory.files import ContainerFiles, SimulatedHost
-from podtui.runtime.memory.images import ImageShelf
+from podtui.runtime.memory.images import LocalImages
 from podtui.runtime.memory.process import KILLED, Behaviour, Process, simulated_container
 from podtui.runtime.protocol import (
     LEAST_MEMORY,
@@ -108,7 +108,7 @@ class MemoryEngine:
         behave: Behave | None = None,
     ) -> None:
         self.clock = clock
-        self.images = ImageShelf(images or {})
+        self.images = LocalImages(images or {})
         self.faults = Faults()
         self.behave = behave
         self._pods: dict[tuple[str, str], PodCell] = {}

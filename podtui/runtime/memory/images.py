@@ -73,7 +73,7 @@ def progress_of(record: ImageRecord) -> tuple[PullProgress, ...]:
     )
 
 
-class ImageShelf:
+class LocalImages:
     """The images on the simulated machine."""
 
     def __init__(self, images: Mapping[str, ImageRecord]) -> None:

@@ -21,7 +21,8 @@ from podtui.runtime.protocol import ContainerConfig, LogLine
 KILLED: Final = 137
 _SHOWN: Final = 200
 _ABSENT: Final = (("nc",), ("socat",), ("tar",), ("test", "-d"))
-"""Commands that podtui itself runs in containers, with another way if they are missing."""
+"""Commands that podtui itself runs in containers. Simulated images lack them, so that podtui uses
+its other ways."""
 KEPT_LINES: Final = 10_000
 OLDER_LINES: Final = "Older lines are gone: the simulated engine keeps the last"
 MAX_LAG: Final = 3600.0

@@ -18,7 +18,7 @@ def after(volume: PodVolume, there: Mapping[str, str]) -> dict[str, str]:
         return held
     for entry in update.uploads:
         held[entry.path.removeprefix("v/00/")] = entry.target
-    source, target = (path.removeprefix("v/00/") for path in update.turn)
+    source, target = (path.removeprefix("v/00/") for path in update.switch)
     held[target] = held.pop(source)
     for path in update.gone:
         name = path.removeprefix("v/00/")
