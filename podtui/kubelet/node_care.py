@@ -16,9 +16,8 @@ from podtui.kubelet.containers.killer import EXCEEDED_GRACE, ends_in_time
 from podtui.kubelet.events.recorder import WARNING, EventRecorder
 from podtui.kubelet.images.image_gc import ImageCollector
 from podtui.kubelet.images.pulled_images import PulledImages
-from podtui.kubelet.node.eviction import EvictionManager, EvictionMessage
+from podtui.kubelet.node.eviction import EvictionManager, EvictionMessage, StorageLimits
 from podtui.kubelet.node.host import Host
-from podtui.kubelet.node.local_storage import StorageLimits
 from podtui.kubelet.node.node_manager import NodeManager
 from podtui.kubelet.node.oom import watch_oom
 from podtui.kubelet.pleg.pleg import Engine
@@ -82,8 +81,8 @@ class NodeCare:
             events=events,
             clock=clock,
             config=config,
+            limits=limits,
             pods=pods,
-            exceeded=limits.exceeded,
             reclaim=self._reclaim,
             evict=self._evict,
         )

@@ -1,8 +1,9 @@
 """The eviction manager: monitors the node's resources, reports pressure and reclaims resources
 (kubelet.md §14.2).
 
-It evicts one API pod at a time. Static and other critical pods are never evicted (kubelet.md §0.3):
-if no other pod is left, the node's record names the pod that would be evicted first.
+It evicts one API pod at a time under pressure, and each API pod that exceeds its limits of local
+storage. Static and other critical pods are never evicted (kubelet.md §0.3): if no other pod is
+left, the node's record names the pod that would be evicted first.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
-from podtui.api.pod_resources import is_critical, pod_requests
+from podtui.api.pod_resources import is_critical, limit_amounts, pod_requests
 from podtui.api.pods import pod_ref
 from podtui.api.quantity import Format, Quantity, canonical, parse_quantity
 from podtui.api.thresholds import (
@@ -29,13 +30,14 @@ from podtui.api.thresholds import (
 )
 from podtui.api.v1 import Pod
 from podtui.clock import Clock
-from podtui.errors import EngineError
+from podtui.errors import EngineError, EngineNotFound
 from podtui.kubelet.base.config import KubeletConfig
+from podtui.kubelet.base.types import ObservedPod
 from podtui.kubelet.events.recorder import WARNING, EventRecorder
 from podtui.kubelet.node.host import Host, Observation, Observations
 from podtui.kubelet.node.link import EngineLink
 from podtui.kubelet.node.node_manager import NodeManager
-from podtui.runtime.protocol import Runtime
+from podtui.runtime.protocol import ContainerState, Runtime, SandboxState
 
 MEMORY_PRESSURE: Final = "MemoryPressure"
 DISK_PRESSURE: Final = "DiskPressure"
@@ -61,13 +63,18 @@ RESOURCES: Final = {
 _LOG = logging.getLogger(__name__)
 MONITORING_PERIOD: Final = 10.0
 MINIMUM_GRACE: Final = 1
+EPHEMERAL_STORAGE: Final = "ephemeral-storage"
+EMPTY_DIR_LIMIT: Final = "emptydirfs.limit"
+POD_LIMIT: Final = "ephemeralpodfs.limit"
+CONTAINER_LIMIT: Final = "ephemeralcontainerfs.limit"
+PAUSE_FACTOR: Final = 50.0
+"""Minimum pause after a measurement, as a multiple of its duration."""
 
 
 class EvictionManager:
     """Sets the pressure conditions, reclaims disk space and evicts pods.
 
-    ``pods`` returns the running pods; ``exceeded`` those that exceed their limits of local storage;
-    ``reclaim`` removes dead containers and unused images.
+    ``pods`` returns the running pods; ``reclaim`` removes dead containers and unused images;
     ``evict`` kills a pod with a grace period in seconds, and returns when it has stopped.
     """
 
@@ -81,8 +88,8 @@ class EvictionManager:
         events: EventRecorder,
         clock: Clock,
         config: KubeletConfig,
+        limits: StorageLimits,
         pods: Callable[[], Iterable[Pod]],
-        exceeded: Callable[[Iterable[Pod]], Awaitable[Sequence[tuple[Pod, EvictionMessage]]]],
         reclaim: Callable[[], Awaitable[None]],
         evict: Callable[[Pod, int, EvictionMessage], Awaitable[None]],
     ) -> None:
@@ -94,7 +101,7 @@ class EvictionManager:
         self._clock = clock
         self._config = config
         self._pods = pods
-        self._exceeded = exceeded
+        self._limits = limits
         self._reclaim = reclaim
         self._evict = evict
         self._thresholds = config.eviction_thresholds()
@@ -116,7 +123,7 @@ class EvictionManager:
     async def _evict_over_limits(self) -> bool:
         """Evict the pods that exceed a limit of local storage, and return whether there were
         any."""
-        found = await self._exceeded(self._pods())
+        found = await self._limits.exceeded(self._pods())
         for pod, eviction in found:
             await self._evict(pod, MINIMUM_GRACE, eviction)
         return bool(found)
@@ -399,3 +406,116 @@ def eviction_of(
 
 def _quantity(amount: int) -> str:
     return str(Quantity.of(amount, Format.BINARY_SI))
+
+
+# --- limits of local storage
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StorageUsage:
+    """The bytes that a pod uses: emptyDir volumes on the disk, and containers (writable layer and
+    logs), by name. What is unknown is left out."""
+
+    volumes: Mapping[str, int]
+    containers: Mapping[str, int]
+
+
+def empty_dirs(pod: Pod) -> Mapping[str, Quantity | None]:
+    """Return the emptyDir volumes on the disk, with their limits."""
+    found: dict[str, Quantity | None] = {}
+    for volume in pod.spec.volumes:
+        if volume.emptyDir is not None and not volume.emptyDir.medium:
+            text = volume.emptyDir.sizeLimit
+            limit = parse_quantity(text) if text else None
+            found[volume.name] = limit or None
+    return found
+
+
+def storage_limit(pod: Pod) -> Quantity | None:
+    """Return the limit of ephemeral storage of all containers together."""
+    return limit_amounts(pod).get(EPHEMERAL_STORAGE)
+
+
+def storage_eviction(pod: Pod, usage: StorageUsage) -> EvictionMessage | None:
+    """Return why the pod must be evicted, in the kubelet's words; None if it keeps its limits."""
+    for name, limit in empty_dirs(pod).items():
+        if limit is not None and usage.volumes.get(name, 0) > limit.value():
+            text = f'Usage of EmptyDir volume "{name}" exceeds the limit "{limit}". '
+            return _eviction(EMPTY_DIR_LIMIT, text)
+    total = storage_limit(pod)
+    used = sum(usage.volumes.values()) + sum(usage.containers.values())
+    if total is not None and used > total.value():
+        text = f"Pod ephemeral local storage usage exceeds the total limit of containers {total}. "
+        return _eviction(POD_LIMIT, text)
+    for container in pod.spec.containers:
+        quantity = container.resources.limits.get(EPHEMERAL_STORAGE)
+        limit = parse_quantity(quantity) if quantity else None
+        if limit and usage.containers.get(container.name, 0) > limit.value():
+            name = container.name
+            text = f'Container {name} exceeded its local ephemeral storage limit "{limit}". '
+            return _eviction(CONTAINER_LIMIT, text)
+    return None
+
+
+def _eviction(signal: str, message: str) -> EvictionMessage:
+    return EvictionMessage(signal=signal, message=message, annotations={}, disruption=False)
+
+
+class StorageLimits:
+    """Measures the pods that have limits: the ``sizeLimit`` of an emptyDir volume, or limits of
+    ephemeral storage. ``container_usage`` returns the bytes of a container's
+    writable layer and logs by its id, None if unknown; ``observed`` returns a pod by UID."""
+
+    def __init__(
+        self,
+        *,
+        runtime: Runtime,
+        clock: Clock,
+        observed: Callable[[str], ObservedPod | None],
+        container_usage: Callable[[str], int | None],
+    ) -> None:
+        self._runtime = runtime
+        self._clock = clock
+        self._observed = observed
+        self._container_usage = container_usage
+        self._due = 0.0
+
+    async def exceeded(self, pods: Iterable[Pod]) -> tuple[tuple[Pod, EvictionMessage], ...]:
+        """Return the pods to evict; none while no measurement is due. Raises `EngineError`."""
+        began = self._clock.monotonic()
+        if began < self._due:
+            return ()
+        found: list[tuple[Pod, EvictionMessage]] = []
+        for pod in pods:
+            limited = storage_limit(pod) is not None or any(empty_dirs(pod).values())
+            observed = self._observed(pod.metadata.uid)
+            if not limited or is_critical(pod) or observed is None:
+                continue
+            eviction = storage_eviction(pod, await self._measure(pod, observed))
+            if eviction is not None:
+                found.append((pod, eviction))
+        now = self._clock.monotonic()
+        self._due = now + PAUSE_FACTOR * (now - began)
+        return tuple(found)
+
+    async def _measure(self, pod: Pod, observed: ObservedPod) -> StorageUsage:
+        total = storage_limit(pod)
+        volumes: dict[str, int] = {}
+        ready = (one.id for one in observed.sandboxes if one.state is SandboxState.READY)
+        sandbox_id = next(ready, "")
+        for name, limit in empty_dirs(pod).items() if sandbox_id else ():
+            bounds = [one.value() for one in (limit, total) if one is not None]
+            if bounds:
+                try:
+                    size = await self._runtime.volume_size(sandbox_id, name, max(bounds))
+                except EngineNotFound:
+                    # The pod just ended.
+                    continue
+                volumes[name] = size
+        containers = {
+            one.name: used
+            for one in observed.containers
+            if one.state is ContainerState.RUNNING
+            and (used := self._container_usage(one.id)) is not None
+        }
+        return StorageUsage(volumes=volumes, containers=containers)
