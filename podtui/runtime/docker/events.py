@@ -19,30 +19,24 @@ _OTHER_NAMES: Final = {"died": "die", "remove": "destroy"}
 """Podman's own event names, which its filter requires."""
 
 
-class Events:
-    """``root`` is the value of our root label."""
-
-    def __init__(self, connection: Connection, root: str) -> None:
-        self._connection = connection
-        self._root = root
-
-    async def read(self) -> AsyncIterator[RuntimeEvent]:
-        link = self._connection.link
-        filters = {
-            "type": ["container"],
-            "label": [f"{names.ROOT_LABEL}={self._root}"],
-            "event": [*_EVENTS, *_OTHER_NAMES],
-        }
-        try:
-            async with link.wire.open(
-                "GET", "/events", query={"filters": json.dumps(filters)}
-            ) as response:
-                async for event in objects(response):
-                    if (reported := _event(event)) is not None:
-                        yield reported
-        except Refused as error:
-            raise EngineUnavailable(f"the engine's event stream ended: {error}") from error
-        raise EngineUnavailable("the engine's event stream ended")
+async def read_events(connection: Connection, root: str) -> AsyncIterator[RuntimeEvent]:
+    """Yield events endlessly. ``root`` is the value of our root label. Raises
+    `EngineUnavailable`."""
+    filters = {
+        "type": ["container"],
+        "label": [f"{names.ROOT_LABEL}={root}"],
+        "event": [*_EVENTS, *_OTHER_NAMES],
+    }
+    try:
+        async with connection.link.wire.open(
+            "GET", "/events", query={"filters": json.dumps(filters)}
+        ) as response:
+            async for event in objects(response):
+                if (reported := _event(event)) is not None:
+                    yield reported
+    except Refused as error:
+        raise EngineUnavailable(f"the engine's event stream ended: {error}") from error
+    raise EngineUnavailable("the engine's event stream ended")
 
 
 def _event(event: dict[str, Any]) -> RuntimeEvent | None:

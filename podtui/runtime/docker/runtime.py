@@ -16,7 +16,7 @@ from podtui.runtime.docker.archives import read_files, write_files
 from podtui.runtime.docker.containers import Containers
 from podtui.runtime.docker.dialing import Dialing
 from podtui.runtime.docker.errors import translate_errors
-from podtui.runtime.docker.events import Events
+from podtui.runtime.docker.events import read_events
 from podtui.runtime.docker.helper_container import HelperContainers
 from podtui.runtime.docker.host_files import HostFiles
 from podtui.runtime.docker.identity import foreign_sandboxes, root_key, snapshot
@@ -77,7 +77,6 @@ class DockerRuntime:
         self._sandboxes = Sandboxes(self._connection, self._root, root, self._ownership)
         self._helpers = HelperContainers(self._connection, self._root)
         self._host_files = HostFiles(self._connection, self._helpers)
-        self._events = Events(self._connection, self._root)
         self._execs = Execs(self._connection, self._ownership, clock)
         self._stats = Stats(self._connection, self._root, clock)
         self._volumes = Volumes(self._connection, self._sandboxes, self._helpers, self._execs)
@@ -282,4 +281,4 @@ class DockerRuntime:
         return await self._stats.layers()
 
     def events(self) -> AsyncIterator[RuntimeEvent]:
-        return self._events.read()
+        return read_events(self._connection, self._root)

@@ -23,6 +23,17 @@ from podtui.runtime.docker.removal import Ownership
 from podtui.runtime.docker.wire import pieces
 from podtui.runtime.protocol import ExecResult, Output, ProcessSession
 
+_LOG = logging.getLogger(__name__)
+_FIRST_PAUSE: Final = 0.02
+_LONGEST_PAUSE: Final = 1.0
+_EXEC_FAILED: Final = re.compile(rb"OCI runtime exec failed: |Error: (read unixpacket|.*: OCI )")
+"""The refusals of Docker and of Podman."""
+LOST_OUTPUT: Final = "Error: read unixpacket"
+_LOST_OUTPUT: Final = re.compile(LOST_OUTPUT.encode())
+"""Podman's message in place of the last output of a command: if it exited with unread input, or
+could not start."""
+_NOT_STARTED: Final = {126: "the command cannot be executed", 127: "the command was not found"}
+"""By exit code."""
 _CALL_SECONDS: Final = 30.0
 _START_TRIES: Final = 40
 _START_PAUSE: Final = 0.05
@@ -137,19 +148,6 @@ def _kill_inside(pid: int, first: int) -> None:
             signal.pidfd_send_signal(handle, signal.SIGKILL)
     finally:
         os.close(handle)
-
-
-_LOG = logging.getLogger(__name__)
-_FIRST_PAUSE: Final = 0.02
-_LONGEST_PAUSE: Final = 1.0
-_EXEC_FAILED: Final = re.compile(rb"OCI runtime exec failed: |Error: (read unixpacket|.*: OCI )")
-"""The refusals of Docker and of Podman."""
-LOST_OUTPUT: Final = "Error: read unixpacket"
-_LOST_OUTPUT: Final = re.compile(LOST_OUTPUT.encode())
-"""Podman's message in place of the last output of a command: if it exited with unread input, or
-could not start."""
-_NOT_STARTED: Final = {126: "the command cannot be executed", 127: "the command was not found"}
-"""By exit code."""
 
 
 class DockerSession:
