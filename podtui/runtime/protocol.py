@@ -43,7 +43,6 @@ class EngineInfo:
     root_dir: str
     operating_system: str = ""
     supports_memory_limit: bool = True
-    supports_cpu_quota: bool = True
     supports_lower_oom_score: bool = True
     routable_pods: bool = True
     """This process can dial pod IPs in general. See `SandboxStatus.routable` for one pod."""

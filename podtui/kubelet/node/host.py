@@ -40,7 +40,6 @@ class HostFacts:
     machine_id: str = ""
     system_uuid: str = ""
     boot_id: str = ""
-    os_image: str = ""
     huge_pages: Mapping[str, int] = field(default_factory=dict[str, int])
     """Bytes by page size (``2Mi``); 0 for a size that the kernel supports but has no pages of."""
 
@@ -83,7 +82,6 @@ class LocalHost:
             # Without firmware that provides an id, use the machine id.
             system_uuid=read_text("/sys/class/dmi/id/product_uuid").strip() or machine_id,
             boot_id=read_text("/proc/sys/kernel/random/boot_id").strip(),
-            os_image=_os_image(),
             huge_pages=huge_pages(_HUGE_PAGES),
         )
 
@@ -130,13 +128,6 @@ def _primary_ips() -> tuple[str, ...]:
         except OSError:
             continue
     return tuple(found) or ("127.0.0.1",)
-
-
-def _os_image() -> str:
-    for line in read_text("/etc/os-release").splitlines():
-        if line.startswith("PRETTY_NAME="):
-            return line.partition("=")[2].strip("\"'")
-    return ""
 
 
 # --- signals (kubelet.md §14.2)

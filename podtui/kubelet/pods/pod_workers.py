@@ -90,8 +90,6 @@ class WorkingPod(NamedTuple):
 class _Worker:
     pod: Pod
     state: WorkerState = WorkerState.SYNC
-    owns_name: bool = True
-    """True if the worker takes part in the ownership of full names; False for some orphans."""
     started: bool = False
     deleted: bool = False
     """True if nothing is to be left of the pod."""
@@ -308,13 +306,14 @@ class PodWorkers:
             worker.wake.set()
 
     def remove_orphan(self, pod: Pod, *, owns_name: bool) -> None:
-        """Stop and remove a pod that has no manifest; ``pod`` is built from its labels."""
+        """Stop and remove a pod that has no manifest; ``pod`` is built from its labels.
+
+        With ``owns_name``, a new pod with its full name waits until it has stopped.
+        """
         if pod.metadata.uid in self._workers:
             return
         ORPHANED_PODS.inc()
-        worker = _Worker(
-            pod, started=True, deleted=True, gone=True, runtime_only=True, owns_name=owns_name
-        )
+        worker = _Worker(pod, started=True, deleted=True, gone=True, runtime_only=True)
         if owns_name:
             self._owners.setdefault(full_name(pod), worker.uid)
         self._begin_terminating(worker, MINIMUM_GRACE)

@@ -209,7 +209,6 @@ def engine_info(
         root_dir=str(info.get("DockerRootDir", "")),
         operating_system=str(info.get("OperatingSystem", "")),
         supports_memory_limit=able.memory_limit,
-        supports_cpu_quota=able.cpu_quota,
         supports_lower_oom_score=able.lower_oom_score,
         routable_pods=routable,
         local_host_network=local and (name == "podman" or not rootless),
