@@ -17,7 +17,7 @@ _SCHEMA: Final = (
     "CREATE TABLE IF NOT EXISTS usage_rows (level INTEGER, at INTEGER, data BLOB)",
     "CREATE INDEX IF NOT EXISTS usage_rows_by_time ON usage_rows (level, at)",
 )
-_EFFORT: Final = 1
+_COMPRESSION_LEVEL: Final = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +52,7 @@ class UsageTable:
 
     def write(self, rows: Iterable[UsageRow], oldest: Mapping[int, int]) -> None:
         """Store the rows, and delete rows of each level from before ``oldest``."""
-        packed = [(row.level, row.at, zlib.compress(row.data, _EFFORT)) for row in rows]
+        packed = [(row.level, row.at, zlib.compress(row.data, _COMPRESSION_LEVEL)) for row in rows]
         with self._opened() as connection:
             connection.execute("PRAGMA synchronous = NORMAL")
             connection.execute("BEGIN IMMEDIATE")

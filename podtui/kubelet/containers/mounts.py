@@ -55,7 +55,7 @@ def sub_path_failure(container: Container, container_path: str) -> str:
 
     It is vague on purpose.
     """
-    at = (one.name for one in container.volumeMounts if _place(one) == container_path)
+    at = (one.name for one in container.volumeMounts if _mount_path(one) == container_path)
     name = next(at, container_path)
     return f'failed to prepare subPath for volumeMount "{name}" of container "{container.name}"'
 
@@ -85,7 +85,7 @@ def _mount(
         raise ConfigError(f"failed to resolve recursive read-only mode: {error}") from error
     host = volume.hostPath
     return Mount(
-        container_path=_place(mount),
+        container_path=_mount_path(mount),
         volume="" if host is not None else volume.name,
         host_path="" if host is None else host.path,
         host_path_create="" if host is None else created_as(host.type),
@@ -96,7 +96,7 @@ def _mount(
     )
 
 
-def _place(mount: VolumeMount) -> str:
+def _mount_path(mount: VolumeMount) -> str:
     return posixpath.join("/", mount.mountPath)
 
 

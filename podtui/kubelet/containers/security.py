@@ -89,9 +89,9 @@ def _apparmor(pod: Pod, container: Container) -> str:
     profile = (container.securityContext or _NOTHING).appArmorProfile
     if profile is not None:
         return _profile(profile)
-    noted = pod.metadata.annotations.get(APPARMOR_ANNOTATION + container.name, "")
-    if noted in (RUNTIME_DEFAULT, UNCONFINED) or noted.startswith("localhost/"):
-        return noted
+    legacy = pod.metadata.annotations.get(APPARMOR_ANNOTATION + container.name, "")
+    if legacy in (RUNTIME_DEFAULT, UNCONFINED) or legacy.startswith("localhost/"):
+        return legacy
     shared = (pod.spec.securityContext or _NO_POD).appArmorProfile
     return "" if shared is None else _profile(shared)
 

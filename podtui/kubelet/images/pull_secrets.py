@@ -30,7 +30,7 @@ class BadPullSecret(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class _Entry:
-    place: _Path
+    path: _Path
     auth: RegistryAuth
 
 
@@ -65,10 +65,10 @@ def credentials(
         secret = secrets.get((pod.metadata.namespace, reference.name))
         if secret is not None:
             found += _entries(reference.name, secret)
-    wanted = _image_place(image)
-    matching = [entry for entry in found if _matches(entry.place, wanted)]
+    wanted = _image_path(image)
+    matching = [entry for entry in found if _matches(entry.path, wanted)]
     # Sort longer paths first; the sort is stable, so equal ones keep the order of the pod's list.
-    matching.sort(key=lambda entry: "/".join((entry.place[0], *entry.place[1])), reverse=True)
+    matching.sort(key=lambda entry: "/".join((entry.path[0], *entry.path[1])), reverse=True)
     return tuple(dict.fromkeys(entry.auth for entry in matching))
 
 
@@ -86,7 +86,7 @@ def _entries(name: str, secret: Secret) -> Iterator[_Entry]:
         for registry, entry in entries.items():
             user, password = _login(entry)
             auth = RegistryAuth(username=user, password=password)
-            yield _Entry(_place(registry), auth)
+            yield _Entry(_registry_path(registry), auth)
     except (ValueError, KeyError, TypeError, AttributeError):
         # "from None": the parser's traceback would show the content of the Secret.
         raise BadPullSecret(f'secret "{name}": {key} is no registry configuration') from None
@@ -113,7 +113,7 @@ def _login(entry: Mapping[str, Any]) -> tuple[str, str]:
     return user, password
 
 
-def _place(registry: str) -> _Path:
+def _registry_path(registry: str) -> _Path:
     """Parse a registry key of a configuration, with or without a scheme and an API version."""
     bare = re.sub(r"^https?://", "", registry)
     bare = re.sub(r"/v[12](/|$)", r"\1", bare, count=1).strip("/")
@@ -121,7 +121,7 @@ def _place(registry: str) -> _Path:
     return ("docker.io" if host in _HUB else host, tuple(path))
 
 
-def _image_place(image: str) -> _Path:
+def _image_path(image: str) -> _Path:
     """Return the host and path of an image name, without tag and digest."""
     name = image.partition("@")[0]
     head, colon, tag = name.rpartition(":")
@@ -133,16 +133,16 @@ def _image_place(image: str) -> _Path:
     return ("docker.io" if host in _HUB else host, tuple(path))
 
 
-def _matches(place: _Path, image: _Path) -> bool:
+def _matches(path: _Path, image: _Path) -> bool:
     """Return whether the credentials apply to the image: the hosts match part by part (``*``
     matches within one part), the ports are equal, and the path is a prefix of the image's path."""
-    (host, port), (image_host, image_port) = _split(place[0]), _split(image[0])
+    (host, port), (image_host, image_port) = _split(path[0]), _split(image[0])
     parts, image_parts = host.split("."), image_host.split(".")
     if port != image_port or len(parts) != len(image_parts):
         return False
     if not all(fnmatchcase(name, part) for part, name in zip(parts, image_parts, strict=True)):
         return False
-    return "/".join(image[1]).startswith("/".join(place[1]))
+    return "/".join(image[1]).startswith("/".join(path[1]))
 
 
 def _split(host: str) -> tuple[str, str]:

@@ -117,9 +117,9 @@ class TopologyManager:
                 return False
             if old < widest and new != old:
                 return old < new <= widest
-        return self._fitter(candidate.nodes or Nodes(), best.nodes or Nodes())
+        return self._fits_better(candidate.nodes or Nodes(), best.nodes or Nodes())
 
-    def _fitter(self, candidate: Nodes, best: Nodes) -> bool:
+    def _fits_better(self, candidate: Nodes, best: Nodes) -> bool:
         if candidate == best:
             return False
         closest = self.prefer_closest and self.policy != "single-numa-node"

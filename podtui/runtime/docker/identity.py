@@ -31,7 +31,7 @@ IMAGE_LABEL: Final = "podtui.dev/image"
 TERMINATION_LABEL: Final = "podtui.dev/termination"
 # On sandboxes and volumes: JSON, volume name → location.
 PLACES_LABEL: Final = "podtui.dev/places"
-# On volumes: the attempt that created it, to distinguish a new volume from an existing one.
+# On sandboxes and volumes: the attempt that created it, to distinguish new ones from existing ones.
 NONCE_LABEL: Final = "podtui.dev/nonce"
 # Information missing in Podman's responses: a host-network sandbox (lists have no HostConfig), and
 # a container whose stdin ends with the first client (inspections say false).

@@ -199,7 +199,7 @@ class ContainerUsage:
 
 @parsing("usage")
 def from_answer(stats: Mapping[str, Any], cgroup_version: int = 2) -> ContainerUsage:
-    """Parse ``/containers/ID/stats``; reference: working set = usage - inactive file cache."""
+    """Parse ``/containers/ID/stats``. The working set is the usage less the inactive file cache."""
     cpu: Mapping[str, Any] = mapping(mapping(stats, "cpu_stats"), "cpu_usage")
     memory: Mapping[str, Any] = mapping(stats, "memory_stats")
     detail: Mapping[str, Any] = mapping(memory, "stats")

@@ -321,7 +321,7 @@ class MemoryEngine:
             self._after_step(cell)
 
     def kill(self, cell: ContainerCell, code: int = KILLED, *, oom: bool = False) -> None:
-        """End it at once, as the kernel or an operator does."""
+        """End the container at once, as the kernel or an operator does."""
         if cell.process is not None and cell.running:
             cell.process.kill(self._elapsed(cell), code, oom=oom)
             self._after_step(cell)
@@ -368,7 +368,7 @@ class MemoryEngine:
                 self._after_step(cell)
 
     def next_output(self, cell: ContainerCell) -> float:
-        """Seconds until the container prints or ends by itself."""
+        """Return the seconds until the container prints or ends by itself."""
         if cell.process is None or not cell.running:
             return math.inf
         return max(0.0, cell.process.wakes_at - self._elapsed(cell))
@@ -377,7 +377,7 @@ class MemoryEngine:
         return max(0.0, self.clock.monotonic() - cell.started_mono)
 
     def _advance(self, cell: ContainerCell, due: float) -> None:
-        """The timer for ``due``, in the container's own seconds."""
+        """Called by the container's timer, which was set for ``due`` seconds after its start."""
         if cell.process is not None and cell.running:
             cell.process.advance(max(self._elapsed(cell), due))
             self._after_step(cell)
