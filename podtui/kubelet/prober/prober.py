@@ -1,30 +1,37 @@
-"""The prober: owns the probe workers of every pod and returns their results (kubelet.md §8)."""
+"""The prober: runs the probe workers of every pod and returns their results (kubelet.md §8)."""
 
 from __future__ import annotations
 
 import asyncio
+import logging
 import random
 from collections.abc import Callable, Iterator
+from typing import Final
 
 from podtui.api.insight import ProbeReport, ProbeRun
-from podtui.api.pods import is_sidecar
-from podtui.api.v1 import Container, Pod
+from podtui.api.pods import is_sidecar, pod_ref
+from podtui.api.v1 import Container, Pod, Probe
 from podtui.clock import Clock
 from podtui.kubelet.base.types import ObservedContainer, ObservedPod, ProbeResult, ProbeView
 from podtui.kubelet.containers.killer import container_spec
-from podtui.kubelet.events.recorder import EventRecorder
+from podtui.kubelet.events.recorder import WARNING, EventRecorder, field_path
 from podtui.kubelet.prober.handlers import ProbeHandlers
 from podtui.kubelet.prober.state import (
     OnProbeResult,
     ProbeKind,
+    ProbeOutcome,
     ProbeState,
     ProbeTotal,
+    ProbeVerdict,
     Rules,
     probe_of,
     rules_of,
 )
-from podtui.kubelet.prober.worker import ProbeWorker, Ticker, report
+from podtui.kubelet.prober.worker import ProbeWorker, probe_run, report
 from podtui.runtime.protocol import ContainerState
+
+_LOG = logging.getLogger(__name__)
+TRIES: Final = 3
 
 
 def _probed(pod: Pod) -> Iterator[tuple[Container, ProbeKind]]:
@@ -54,19 +61,13 @@ class Prober:
         recorded: Callable[[str], Pod | None] = lambda uid: None,
         jitter: Callable[[], float] = random.random,
     ) -> None:
+        self._handlers = handlers
         self._observe = observe
+        self._on_result = on_result
+        self._events = events
         self._recorded = recorded
         self._clock = clock
         self._jitter = jitter
-        self._ticker = Ticker(
-            handlers=handlers,
-            newest=self._newest,
-            started=self._started,
-            known_good=self._known_good,
-            on_result=on_result,
-            events=events,
-            clock=clock,
-        )
         self._pods: dict[str, dict[tuple[str, ProbeKind], ProbeWorker]] = {}
         self._group: asyncio.TaskGroup | None = None
         self._began: float | None = None
@@ -126,7 +127,126 @@ class Prober:
         # time.
         delay = self._jitter() * period if period > age else 0.0
         label = f"{worker.kind} probe of {worker.name} in {worker.uid}"
-        worker.task = group.create_task(self._ticker.run(worker, delay), name=label)
+        worker.task = group.create_task(self._run_worker(worker, delay), name=label)
+
+    # --- runs
+
+    async def _run_worker(self, worker: ProbeWorker, delay: float) -> None:
+        """Tick every period, after an initial ``delay`` in seconds, until cancelled or the probe is
+        gone."""
+        worker.log.due = self._clock.monotonic() + delay
+        await self._clock.sleep(delay)
+        due = self._clock.monotonic()
+        while (spec := worker.spec()) is not None:
+            worker.run_now.clear()
+            try:
+                await self._tick(worker, *spec)
+            except Exception:  # noqa: BLE001 - one probe's mistake must not end the others
+                _LOG.exception("%s probe of %s failed", worker.kind, pod_ref(worker.pod))
+            due = await self._pause(worker, due, rules_of(spec[1]).period)
+
+    async def _pause(self, worker: ProbeWorker, due: float, period: float) -> float:
+        """Wait for the next tick and return its time. A missed tick runs at once; a request to
+        run now restarts the period."""
+        now = self._clock.monotonic()
+        if (following := due + period) <= now:
+            worker.log.due = now
+            return now - (now - due) % period
+        worker.log.due = following
+        try:
+            async with asyncio.timeout(following - now):
+                await worker.run_now.wait()
+        except TimeoutError:
+            return following
+        return self._clock.monotonic()
+
+    async def _tick(self, worker: ProbeWorker, container: Container, probe: Probe) -> None:
+        newest = self._newest(worker.uid, worker.name)
+        if newest is None:
+            return
+        if newest.state is ContainerState.EXITED:
+            worker.state = worker.state.down(newest.id)
+        if newest.state is not ContainerState.RUNNING:
+            return
+        known = self._known_good(worker.kind, worker.uid, newest.id)
+        worker.state = worker.state.state_of(newest.id, known_good=known)
+        rules = rules_of(probe)
+        since = newest.started_at or newest.created_at
+        age = (self._clock.now() - since).total_seconds()
+        started = self._started(worker.pod, worker.name, newest.id)
+        if worker.state.is_due(rules, age=age, started=started):
+            outcome = await self._execute(worker, container, newest.id, probe)
+            self._take(worker, container, newest.id, outcome, rules)
+
+    async def _execute(
+        self, worker: ProbeWorker, container: Container, container_id: str, probe: Probe
+    ) -> ProbeOutcome:
+        worker.running = True
+        began, clock = self._clock.now(), self._clock.monotonic()
+        try:
+            outcome = await self._try(worker, container, container_id, probe)
+        finally:
+            worker.running = False
+        worker.log.runs.append(probe_run(outcome, began, self._clock.monotonic() - clock))
+        return outcome
+
+    async def _try(
+        self, worker: ProbeWorker, container: Container, container_id: str, probe: Probe
+    ) -> ProbeOutcome:
+        for _ in range(TRIES - 1):
+            outcome = await self._handlers.run(worker.pod, container, container_id, probe)
+            if outcome.verdict is not ProbeVerdict.ERROR:
+                return outcome
+        return await self._handlers.run(worker.pod, container, container_id, probe)
+
+    async def _run_once(self, worker: ProbeWorker) -> ProbeRun:
+        """Run the handler once on a user's request; the result is not counted.
+
+        Raises `LookupError` if the probe is gone or the container does not run.
+        """
+        spec, newest = worker.spec(), self._newest(worker.uid, worker.name)
+        if spec is None or newest is None or newest.state is not ContainerState.RUNNING:
+            raise LookupError(f'container "{worker.name}" does not run')
+        began, clock = self._clock.now(), self._clock.monotonic()
+        outcome = await self._handlers.run(worker.pod, spec[0], newest.id, spec[1])
+        return probe_run(outcome, began, self._clock.monotonic() - clock)
+
+    def _take(
+        self,
+        worker: ProbeWorker,
+        container: Container,
+        container_id: str,
+        outcome: ProbeOutcome,
+        rules: Rules,
+    ) -> None:
+        kind = worker.kind
+        if outcome.verdict is ProbeVerdict.NO_ENGINE:
+            _LOG.debug("%s probe of %s: %s", kind, pod_ref(worker.pod), outcome.text)
+            return
+        if outcome.verdict is ProbeVerdict.ERROR:
+            worker.totals["unknown"] += 1
+            text = f"{kind} probe errored and resulted in unknown state: {outcome.text}"
+            self._event(worker, container, "Unhealthy", text)
+            return
+        if outcome.verdict is ProbeVerdict.FAILURE:
+            worker.totals["failed"] += 1
+            self._event(worker, container, "Unhealthy", f"{kind} probe failed: {outcome.text}")
+            result = ProbeResult.FAILURE
+        else:
+            worker.totals["successful"] += 1
+            if outcome.verdict is ProbeVerdict.WARNING:
+                self._event(
+                    worker, container, "ProbeWarning", f"{kind} probe warning: {outcome.text}"
+                )
+            result = ProbeResult.SUCCESS
+        before = worker.state
+        worker.state = before.observe(result, rules)
+        if worker.state.result is not before.result:
+            self._on_result(worker.uid, container_id, kind, result)
+
+    def _event(self, worker: ProbeWorker, container: Container, reason: str, text: str) -> None:
+        path = field_path(worker.pod, container.name)
+        self._events.pod(worker.pod, WARNING, reason, text, path)
 
     # --- results
 
@@ -195,7 +315,7 @@ class Prober:
         workers = self._pods.get(uid, {})
         for (name, kind), worker in workers.items():
             if (name, kind.value) == (container, probe):
-                return await self._ticker.run_once(worker)
+                return await self._run_once(worker)
         raise LookupError(f'container "{container}" has no {probe} probe under way')
 
     def _trigger_readiness_probe(self, pod: Pod, newest: ObservedContainer) -> None:
