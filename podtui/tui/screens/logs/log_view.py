@@ -38,8 +38,8 @@ from podtui.tui.views.logs.filters import LogFilter
 from podtui.tui.views.logs.json_rows import row_count
 from podtui.tui.views.logs.levels import Level
 from podtui.tui.views.logs.line_buffer import DISK_BYTES, GAP, Chunk, LineBuffer, is_log
+from podtui.tui.views.logs.line_index import RowCount
 from podtui.tui.views.logs.lines import LogLines, Query
-from podtui.tui.views.logs.row_index import RowCount
 from podtui.tui.views.logs.times import Times
 from podtui.tui.widgets.scrolled_text import ScrolledText
 from podtui.tui.widgets.search import compile_search

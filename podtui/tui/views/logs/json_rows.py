@@ -1,10 +1,8 @@
-"""Pretty-print a JSON log line over several rows.
-
-The `json` module is imported inside the functions: the first frame waits for this module.
-"""
+"""Pretty-print a JSON log line over several rows."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from typing import Any, Final, cast
 
@@ -30,8 +28,6 @@ def parse_json(line: bytes) -> dict[str, Any] | list[Any] | None:
     if not text.endswith((b"}", b"]")):
         return None
     start = text.find(b"{") if text.endswith(b"}") else 0
-    import json
-
     try:
         value = json.loads(text[start:]) if start >= 0 else None
     except (ValueError, RecursionError):
@@ -94,8 +90,6 @@ def pretty(line: bytes) -> list[JsonRow]:
 
 
 def _rows(value: Any, margin: str, key: JsonRow, comma: str = "") -> Iterator[JsonRow]:
-    import json
-
     head: JsonRow = ((margin, ""), *key)
     if not isinstance(value, (dict, list)) or not value:
         yield (*head, _scalar(value), (comma, ""))
@@ -115,8 +109,6 @@ def _rows(value: Any, margin: str, key: JsonRow, comma: str = "") -> Iterator[Js
 
 
 def _scalar(value: Any) -> Piece:
-    import json
-
     text = json.dumps(value, ensure_ascii=False)
     if isinstance(value, str):
         return text, "string"

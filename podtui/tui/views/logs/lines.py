@@ -25,8 +25,7 @@ from podtui.tui.views.logs.line_buffer import (
     Chunk,
     LineBuffer,
 )
-from podtui.tui.views.logs.line_set import LineSet
-from podtui.tui.views.logs.row_index import RowCount, RowIndex
+from podtui.tui.views.logs.line_index import LineSet, RowCount, RowIndex
 from podtui.tui.views.logs.times import split_lines
 
 TRACE_LINES: Final = 200

@@ -6,8 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from podtui.tui.views.logs.line_buffer import CHUNK_LINES, Chunk, LineBuffer
-from podtui.tui.views.logs.line_set import LineSet
-from podtui.tui.views.logs.row_index import RowCount, RowIndex
+from podtui.tui.views.logs.line_index import LineSet, RowCount, RowIndex
 
 lines = st.lists(st.binary(max_size=40).map(lambda b: b.replace(b"\n", b"")), max_size=60)
 
