@@ -11,7 +11,7 @@ from msgspec import Struct
 from podtui.api.v1 import Node
 from podtui.tui.model.model import LinkState, Model
 from podtui.tui.model.usage import Usage, amount
-from podtui.tui.views.node.nodes import is_ready, node_state, whole_node, whole_use
+from podtui.tui.views.node.allocation import is_ready, node_state, whole_node, whole_use
 from podtui.tui.views.pod_status import GLYPHS, Family
 from podtui.tui.views.pods.rows import Totals
 from podtui.tui.widgets.cells import Line, Span, level, line_width, sized, suffix, width_of

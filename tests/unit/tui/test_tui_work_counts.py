@@ -13,7 +13,7 @@ from podtui.tui.model.usage import Usage
 from podtui.tui.views.logs import lines as log_lines
 from podtui.tui.views.logs.levels import Level
 from podtui.tui.views.logs.lines import LogLines, Query
-from podtui.tui.views.node.gauges import Shares, gauges, requests_of
+from podtui.tui.views.node.allocation import Shares, gauges, requests_of
 
 
 def filtered(lines: LogLines, least: Level) -> list[int]:

@@ -2,22 +2,28 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, ClassVar, Final
+from typing import ClassVar, Final
 
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 
 from podtui.api.v1 import Node
 from podtui.tui.model.model import Changes, Model
-from podtui.tui.views.node.nodes import allocation_of, node_state
+from podtui.tui.views.node.allocation import (
+    PodRequests,
+    Shares,
+    allocation_of,
+    gauges,
+    node_state,
+    rejections,
+    requests_of,
+)
+from podtui.tui.views.node.overview import node_lines
 from podtui.tui.views.waiting import refused_text, waiting_text
 from podtui.tui.widgets.cells import Span, wrap, wrap_all
 from podtui.tui.widgets.pane import Pane
 from podtui.tui.widgets.sanitize import clean
 from podtui.tui.widgets.tones import LinesView
-
-if TYPE_CHECKING:
-    from podtui.tui.views.node.gauges import PodRequests, Shares
 
 PAUSE: Final = 0.5
 """Minimum seconds between two updates."""
@@ -42,7 +48,7 @@ class NodePane(Pane):
         self._chosen = ""
         self._start_error = ""
         self._asks: dict[str, PodRequests] = {}
-        self._shares: Shares | None = None
+        self._shares = Shares()
         self._stale = False
         self._drawn_at = 0.0
         self.view = LinesView(id="node-view")
@@ -60,8 +66,6 @@ class NodePane(Pane):
             self._draw()
 
     def publish(self, changes: Changes, now: float, start_error: str) -> None:
-        from podtui.tui.views.node.gauges import requests_of
-
         for key in changes.pods - changes.measured:
             pod = self._model.pods.get(key)
             if pod is None:
@@ -88,11 +92,7 @@ class NodePane(Pane):
             )
             self.view.show(wrap_all(lines_shown, self.content_size.width - 3))
             return
-        from podtui.tui.views.node.gauges import Shares, gauges, rejections
-        from podtui.tui.views.node.overview import node_lines
-
         node = allocation.node
-        self._shares = self._shares or Shares()
         found = gauges(node, allocation.asks, self._model.usage, allocation.use, self._shares)
         refused = rejections(allocation.asks, found)
         ready, text = node_state(node)

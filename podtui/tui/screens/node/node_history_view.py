@@ -13,7 +13,7 @@ from textual.worker import Worker
 from podtui.api.insight import InsightQuery, NodeInsight
 from podtui.errors import ApiError, PodtuiError
 from podtui.tui.commands.session import Session, session_of
-from podtui.tui.views.node.gauges import Gauge
+from podtui.tui.views.node.allocation import Gauge
 from podtui.tui.views.node.plot import history_lines, observed_usage, recorded_usage
 from podtui.tui.widgets.cells import Line
 from podtui.tui.widgets.chart import SPANS, USUAL, next_span

@@ -25,16 +25,18 @@ from podtui.tui.screens.node.node_images import NodeImages
 from podtui.tui.screens.node.what_if_view import WhatIfView
 from podtui.tui.screens.pods.pod_screen import PodScreen
 from podtui.tui.screens.tab_bar import TabBar, next_tab
-from podtui.tui.views.node.gauges import (
+from podtui.tui.views.node.allocation import (
     Gauge,
+    NodeAllocation,
     PodRequests,
     RejectedPod,
     Shares,
+    allocation_of,
     gauges,
+    node_state,
     rejections,
     requests_of,
 )
-from podtui.tui.views.node.nodes import NodeAllocation, allocation_of, node_state
 from podtui.tui.views.node.overview import overview_lines
 from podtui.tui.views.node.tables import REJECTED_COLUMNS, SHARE_COLUMNS, rejected_row, share_row
 from podtui.tui.widgets.bars import Bar, Hints

@@ -11,7 +11,7 @@ from podtui.api.cpus import CPUS, CpuMap, decode_cpu_map, format_cpu_set
 from podtui.api.names import WOULD_EVICT
 from podtui.api.times import epoch, short_duration
 from podtui.api.v1 import Node, NodeCondition
-from podtui.tui.views.node.gauges import TITLES, Gauge, RejectedPod
+from podtui.tui.views.node.allocation import TITLES, Gauge, RejectedPod
 from podtui.tui.widgets.cells import Line, Span, level, line_width, sized, width_of, wrap
 from podtui.tui.widgets.format import percent
 from podtui.tui.widgets.sanitize import clean

@@ -10,7 +10,7 @@ from typing import Final
 from podtui.api.insight import NodeInsight
 from podtui.api.times import short_duration
 from podtui.tui.model.usage import Sample
-from podtui.tui.views.node.gauges import TITLES, Gauge, in_unit
+from podtui.tui.views.node.allocation import TITLES, Gauge, in_unit
 from podtui.tui.widgets.cells import Line, Span, wrap
 from podtui.tui.widgets.chart import SPANS, Chart, Frame, grid
 

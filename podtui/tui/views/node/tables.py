@@ -12,7 +12,7 @@ from podtui.api.times import epoch
 from podtui.api.v1 import Pod
 from podtui.tui.model.model import pod_key
 from podtui.tui.model.usage import Usage
-from podtui.tui.views.node.gauges import PodRequests, RejectedPod
+from podtui.tui.views.node.allocation import PodRequests, RejectedPod
 from podtui.tui.widgets.cells import (
     Cell,
     Column,

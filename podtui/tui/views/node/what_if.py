@@ -11,7 +11,7 @@ from typing import Any, Final
 from podtui.api.local import Lack, PodToRemove, PortHolder, WhatIf
 from podtui.api.quantity import parse_quantity
 from podtui.errors import PodtuiError
-from podtui.tui.views.node.gauges import TITLES, in_unit
+from podtui.tui.views.node.allocation import TITLES, in_unit
 from podtui.tui.widgets.cells import Line, Span, sized, wrap
 from podtui.tui.widgets.sanitize import clean
 

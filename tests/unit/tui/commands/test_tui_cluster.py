@@ -16,7 +16,7 @@ from podtui.tui.commands.delete import deletion_effect
 from podtui.tui.commands.key_registry import known_bindings
 from podtui.tui.commands.registry import COMMANDS, available_commands
 from podtui.tui.model.model import Model
-from podtui.tui.views.node.nodes import allocation_of, whole_node, whole_use
+from podtui.tui.views.node.allocation import allocation_of, whole_node, whole_use
 
 SERVER = Server(
     capabilities=CLUSTER,
@@ -98,7 +98,7 @@ def test_all_nodes_together() -> None:
 
 
 def test_allocations_are_of_the_pods_node() -> None:
-    from podtui.tui.views.node.gauges import requests_of
+    from podtui.tui.views.node.allocation import requests_of
 
     model = Model(SERVER)
     model.fold(Node, Synced((node_named("n0"), node_named("n1"))))

@@ -12,7 +12,7 @@ from podtui.client.protocol import Synced
 from podtui.tui.model.model import Model
 from podtui.tui.model.usage import Usage
 from podtui.tui.views.header import Amounts, Detail, header, meters
-from podtui.tui.views.node.gauges import gauges
+from podtui.tui.views.node.allocation import gauges
 from podtui.tui.views.node.overview import node_lines
 from podtui.tui.views.pod_status import Family
 from podtui.tui.views.pods.rows import Totals, pod_row, requests_and_limits

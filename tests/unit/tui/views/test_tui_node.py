@@ -10,7 +10,7 @@ from tui_scene import gallery, node, pod, status
 
 from podtui.api.v1 import Container, ResourceRequirements
 from podtui.tui.model.usage import Usage, requested
-from podtui.tui.views.node.gauges import Gauge, Share, gauges, rejections, requests_of
+from podtui.tui.views.node.allocation import Gauge, Share, gauges, rejections, requests_of
 from podtui.tui.views.node.overview import bar, node_lines
 from podtui.tui.widgets.cells import line_width
 

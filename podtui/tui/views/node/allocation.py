@@ -1,4 +1,4 @@
-"""The allocation of each node resource: capacity, requests and usage, in total and by pod."""
+"""The allocation of a node, or of all nodes: capacity, requests and usage of each resource."""
 
 from __future__ import annotations
 
@@ -9,14 +9,20 @@ from typing import Final
 
 from msgspec import Struct
 
+from podtui.api.health import unready_words
 from podtui.api.names import WOULD_FIT
-from podtui.api.v1 import Node, Pod
-from podtui.tui.model.model import pod_key
+from podtui.api.v1 import Node, NodeCondition, NodeStatus, ObjectMeta, Pod
+from podtui.tui.model.model import Model, pod_key
 from podtui.tui.model.usage import Usage, amount, is_active, limited, requested
 from podtui.tui.views.labels import pod_label
 from podtui.tui.views.pod_status import REJECTED, is_rejected
-from podtui.tui.widgets.format import cores, size
+from podtui.tui.widgets.format import cores, plural, size
 from podtui.tui.widgets.sanitize import clean
+
+RESOURCES: Final = ("cpu", "memory", "pods", "ephemeral-storage")
+TITLES: Final = {"cpu": "cpu", "memory": "memory", "pods": "pods", "ephemeral-storage": "storage"}
+_LACKING: Final = re.compile(r"\(res: ([^,]+), q: ([0-9]+)\)")
+_OUT_OF: Final = re.compile(r"resource: ([^,]+), requested: (\d+), used: (\d+), capacity: (\d+)")
 
 
 class Share(Struct, frozen=True):
@@ -90,12 +96,6 @@ def _have_same_shares(one: PodRequests, other: PodRequests) -> bool:
         and one.requests == other.requests
         and one.limits == other.limits
     )
-
-
-RESOURCES: Final = ("cpu", "memory", "pods", "ephemeral-storage")
-TITLES: Final = {"cpu": "cpu", "memory": "memory", "pods": "pods", "ephemeral-storage": "storage"}
-_LACKING: Final = re.compile(r"\(res: ([^,]+), q: ([0-9]+)\)")
-_SHORT: Final = re.compile(r"resource: ([^,]+), requested: (\d+), used: (\d+), capacity: (\d+)")
 
 
 class PodRequests(Struct, frozen=True):
@@ -230,7 +230,7 @@ def rejections(asks: Iterable[PodRequests], found: Iterable[Gauge]) -> tuple[Rej
 def _rejection(ask: PodRequests, by_resource: Mapping[str, Gauge]) -> RejectedPod:
     reason, message = ask.refused or ("", "")
     lacking = [name for name, _ in _LACKING.findall(message)]
-    lacking += [match[0] for match in _SHORT.findall(message)]
+    lacking += [match[0] for match in _OUT_OF.findall(message)]
     words: list[str] = []
     fits = bool(lacking)
     for resource in lacking:
@@ -247,3 +247,91 @@ def _rejection(ask: PodRequests, by_resource: Mapping[str, Gauge]) -> RejectedPo
     return RejectedPod(
         ask.key, ask.label, reason, "; ".join(words) or message, fits or ask.would_fit
     )
+
+
+
+def whole_node(nodes: Mapping[str, Node]) -> Node | None:
+    """Combine all nodes into one with the sum of their resources; None if there are none."""
+    if not nodes:
+        return None
+    if len(nodes) == 1:
+        return next(iter(nodes.values()))
+    ready = sum(is_ready(node) for node in nodes.values())
+    words = f"{ready} of {len(nodes)} nodes are ready"
+    return Node(
+        metadata=ObjectMeta(name=plural(len(nodes), "node")),
+        status=NodeStatus(
+            capacity=_sums([node.status.capacity for node in nodes.values()]),
+            allocatable=_sums(
+                [{**node.status.capacity, **node.status.allocatable} for node in nodes.values()]
+            ),
+            conditions=(
+                NodeCondition(type="Ready", status=str(ready == len(nodes)), message=words),
+            ),
+        ),
+    )
+
+
+def is_ready(node: Node) -> bool:
+    return any(c.type == "Ready" and c.status == "True" for c in node.status.conditions)
+
+
+def _sums(amounts: Iterable[Mapping[str, str]]) -> dict[str, str]:
+    sums: dict[str, int] = {}
+    for one in amounts:
+        for name in RESOURCES:
+            if name in one:
+                sums[name] = sums.get(name, 0) + amount(name, one[name])
+    return {name: f"{total}m" if name == "cpu" else str(total) for name, total in sums.items()}
+
+
+class NodeAllocation(Struct, frozen=True):
+    """A node, the requests of its pods, and its usage."""
+
+    node: Node
+    asks: tuple[PodRequests, ...]
+    use: Usage | None
+
+
+def allocation_of(
+    model: Model, asks: Mapping[str, PodRequests], pod: Pod | None
+) -> NodeAllocation | None:
+    """Return the allocation of the node of ``pod``, else of all nodes; None if there are none."""
+    if not model.server.capabilities.several_nodes:
+        node = model.node
+        return None if node is None else NodeAllocation(node, tuple(asks.values()), model.node_use)
+    home = model.home_of(pod)
+    if home is None:
+        whole = whole_node(model.nodes)
+        return (
+            None if whole is None else NodeAllocation(whole, tuple(asks.values()), whole_use(model))
+        )
+    name = home.metadata.name
+    there = tuple(
+        ask
+        for key, ask in asks.items()
+        if key in model.pods and model.pods[key].spec.nodeName == name
+    )
+    return NodeAllocation(home, there, model.use_of(home))
+
+
+def whole_use(model: Model) -> Usage | None:
+    """Return the total usage of all nodes; None if the usage of any node is unknown."""
+    uses = [model.node_uses.get(name) for name in model.nodes]
+    known = [use for use in uses if use is not None]
+    if not known or len(known) < len(uses):
+        return None
+    return Usage(sum(use.cpu for use in known), sum(use.memory for use in known))
+
+
+def node_state(node: Node) -> tuple[bool, str]:
+    """Return (ready, text): ``Ready``, or the reason why the node is not ready."""
+    pressures = [
+        c.type for c in node.status.conditions if c.type.endswith("Pressure") and c.status == "True"
+    ]
+    for condition in node.status.conditions:
+        if condition.type == "Ready":
+            if condition.status == "True":
+                return not pressures, clean(" ".join(["Ready", *pressures]))
+            return False, clean(f"NotReady: {unready_words(condition)}")
+    return False, "NotReady"
