@@ -10,7 +10,7 @@ from tui_scene import ago, full_client
 
 from podtui.api.local import NodeImage, PortHolder, WhatIf
 from podtui.api.v1 import ObjectMeta
-from podtui.tui.screens.node import what_if_view
+from podtui.tui.screens.node import tabs
 from podtui.tui.screens.node.node_screen import NodeScreen
 from podtui.tui.screens.pods.pod_screen import PodScreen
 from podtui.tui.widgets.tones import LinesView
@@ -18,7 +18,7 @@ from podtui.tui.widgets.tones import LinesView
 
 async def test_what_if_is_answered_while_typing(monkeypatch: pytest.MonkeyPatch) -> None:
     # On a busy machine, the keys may take longer than the usual time.
-    monkeypatch.setattr(what_if_view, "DEBOUNCE", 2.0)
+    monkeypatch.setattr(tabs, "DEBOUNCE", 2.0)
     client = full_client()
     async with running(client) as (app, pilot):
         await pilot.press("4", "w")

@@ -20,9 +20,7 @@ from podtui.tui.model.model import Changes
 from podtui.tui.model.usage import Usage
 from podtui.tui.screens.acting_screen import ActingScreen
 from podtui.tui.screens.live_screen import BackScreen
-from podtui.tui.screens.node.node_history_view import NodeHistoryView
-from podtui.tui.screens.node.node_images import NodeImages
-from podtui.tui.screens.node.what_if_view import WhatIfView
+from podtui.tui.screens.node.tabs import NodeHistoryView, NodeImages, WhatIfView
 from podtui.tui.screens.pods.pod_screen import PodScreen
 from podtui.tui.screens.tab_bar import TabBar, next_tab
 from podtui.tui.views.node.allocation import (
@@ -229,11 +227,10 @@ class NodeScreen(ActingScreen, BackScreen):
             self.pods.replace(self._share_row(ask) for ask in allocation.asks if self._counts(ask))
         else:
             self._show_rows()
-        refused = {rejection.key: rejection for rejection in self._rejections}
         self.rejected.replace(
-            rejected_row(model.pods[key], rejection)
-            for key, rejection in refused.items()
-            if key in model.pods
+            rejected_row(model.pods[rejection.key], rejection)
+            for rejection in self._rejections
+            if rejection.key in model.pods
         )
         if self.tab == "what-if":
             self.what_if.node_changed(now)
@@ -288,8 +285,8 @@ class NodeScreen(ActingScreen, BackScreen):
             width, height = max(20, view.size.width - 1), view.size.height
             count = len(self._rejections)
             lines = overview_lines(node, self._gauges, count, now, width, height)
-            several = self.session.model.server.capabilities.several_nodes
-            if (room := height - len(lines) - 1) >= PLOTS and not several:
+            room = height - len(lines) - 1
+            if room >= PLOTS and not self._has_several_nodes:
                 past = self.query_one(NodeHistoryView)
                 past.show_gauges(self._gauges)
                 lines += [(), *past.history(width, room)]

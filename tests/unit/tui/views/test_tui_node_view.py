@@ -16,7 +16,7 @@ from podtui.api.quantity import milli_value
 from podtui.api.v1 import NodeCondition, ObjectMeta
 from podtui.tui.model.model import Model
 from podtui.tui.model.usage import KEPT, NodeHistory, Sample, Usage
-from podtui.tui.screens.node.what_if_view import manifest_files, question
+from podtui.tui.screens.node.tabs import manifest_files, question
 from podtui.tui.views.node.allocation import gauges, rejections, requests_of
 from podtui.tui.views.node.overview import condition_lines, overview_lines, resource_lines
 from podtui.tui.views.node.plot import PastUsage, history_lines, observed_usage, recorded_usage

@@ -1,9 +1,9 @@
-"""The what-if tab: type requests or a file name to check whether a pod would fit."""
+"""The tabs of the node screen that are more than a table: usage history, images, what-if."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import ClassVar, Final
@@ -11,16 +11,197 @@ from typing import ClassVar, Final
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Vertical
+from textual.message import Message
 from textual.suggester import SuggestFromList
 from textual.widgets import Input
+from textual.worker import Worker
 
-from podtui.api.local import ManifestState
-from podtui.errors import PodtuiError
+from podtui.api.insight import InsightQuery, NodeInsight
+from podtui.api.local import ManifestState, NodeImage, PullStep
+from podtui.api.v1 import Pod
+from podtui.errors import ApiError, PodtuiError
+from podtui.tui.commands.images import prune_images, pull_image, remove_image
 from podtui.tui.commands.session import Session, session_of
+from podtui.tui.views.node.allocation import Gauge
+from podtui.tui.views.node.plot import history_lines, observed_usage, recorded_usage
+from podtui.tui.views.node.tables import IMAGE_COLUMNS, image_row, image_summary
 from podtui.tui.views.node.what_if import EXAMPLE, QueryError, is_query, parse_query, verdict_lines
+from podtui.tui.views.pulls import pulls_of, pulls_text, requested_pull
 from podtui.tui.widgets.cells import Line, Span, wrap
-from podtui.tui.widgets.sanitize import clean
+from podtui.tui.widgets.chart import SPANS, USUAL, next_span
+from podtui.tui.widgets.sanitize import clean, literal
+from podtui.tui.widgets.table import Table
 from podtui.tui.widgets.tones import LinesView
+
+WAIT_SECONDS: Final = 30.0
+"""Seconds that the agent may hold a request for the history until there is new data."""
+RETRY_SECONDS: Final = 5.0
+"""Seconds between a failed request and the next one."""
+LEAST_SECONDS: Final = 1.0
+"""Minimum seconds between two requests."""
+
+
+class NodeHistoryView(LinesView):
+    """The node's usage history, recorded by the agent or else by this screen. Polls the agent while
+    it exists.
+    """
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("left_square_bracket", "span(-1)", "Shorter", key_display="[",
+                id="node-history.shorter", tooltip="Show less of the past, down to 15 minutes"),
+        Binding("right_square_bracket", "span(1)", "Longer", key_display="]",
+                id="node-history.longer", tooltip="Show more of the past, up to 7 days"),
+    ]  # fmt: skip
+
+    def __init__(self, *, id: str) -> None:
+        super().__init__(id=id)
+        self._span = USUAL
+        self._insight: NodeInsight | None = None
+        self._gauges: Sequence[Gauge] = ()
+        self._asking: Worker[None] | None = None
+
+    @property
+    def session(self) -> Session:
+        return session_of(self)
+
+    def on_mount(self) -> None:
+        self._request()
+
+    def show_gauges(self, gauges: Sequence[Gauge]) -> None:
+        """Update the node's resources."""
+        self._gauges = gauges
+        self._draw()
+
+    def history(self, width: int, height: int) -> list[Line]:
+        """Return the plots for another widget, without the key hints."""
+        return self._lines(width, height, keys=False)
+
+    def _lines(self, width: int, height: int, *, keys: bool = True) -> list[Line]:
+        now = self.session.now()
+        if self._insight is not None:
+            past = recorded_usage(self._insight)
+        else:
+            past = observed_usage(tuple(self.session.model.node_history.samples), now, self._span)
+        return history_lines(self._gauges, past, now, self._span, width, height, keys=keys)
+
+    def action_span(self, step: int) -> None:
+        selected = next_span(self._span, step)
+        if selected != self._span:
+            self._span = selected
+            self._request()
+            self._draw()
+
+    def on_resize(self) -> None:
+        super().on_resize()
+        self._draw()
+
+    def _draw(self) -> None:
+        if self.size.width:
+            self.show(self._lines(max(20, self.size.width - 1), max(8, self.size.height)))
+
+    def _request(self) -> None:
+        if self._asking is not None:
+            self._asking.cancel()
+        self._asking = self.run_worker(partial(self._poll, SPANS[self._span]), name="node history")
+
+    async def _poll(self, span: float) -> None:
+        """Poll forever; return only if the server keeps no history."""
+        seen = ""
+        while True:
+            wait = WAIT_SECONDS if seen else 0.0
+            query = InsightQuery(span=span, seen=seen, wait=wait)
+            try:
+                insight = await self.session.client.node_insight(query)
+            except PodtuiError as error:
+                if isinstance(error, ApiError) and error.code in (404, 405, 501):
+                    return
+                seen = ""
+                await asyncio.sleep(RETRY_SECONDS)
+                continue
+            if insight is not None:
+                self._insight, seen = insight, insight.version
+                self._draw()
+            await asyncio.sleep(LEAST_SECONDS)
+
+
+WRITING: Final = frozenset({"pull_image", "remove_image", "prune_images"})
+"""Actions that are hidden if the screen is read-only."""
+
+
+class NodeImages(Table):
+    """A table of images, largest first, with keys to pull, remove and prune them."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("ctrl+d", "remove_image", "Remove", id="images.remove",
+                tooltip="Remove the image, unless it is in use"),
+        Binding("P", "prune_images", "Prune", id="images.prune",
+                tooltip="Remove the unused images that podtui pulled"),
+        Binding("p", "pull_image", "Pull", id="images.pull",
+                tooltip="Pull an image now"),
+    ]  # fmt: skip
+
+    class Changed(Message):
+        """Posted when the images may have changed."""
+
+    def __init__(self, *, id: str) -> None:
+        super().__init__(IMAGE_COLUMNS, sort="size", descending=True, id=id)
+        self.empty = ((Span("Loading the images…", "muted"),),)
+        self.images: tuple[NodeImage, ...] = ()
+
+    @property
+    def chosen(self) -> NodeImage | None:
+        """The image under the cursor."""
+        return next((image for image in self.images if image.id == self.cursor_key), None)
+
+    def show_images(self, images: tuple[NodeImage, ...]) -> None:
+        self.images = images
+        self.replace(map(image_row, images))
+        self.border_subtitle = image_summary(images)
+        self.empty = ((Span("No images.", "muted"),),)
+
+    def show_pulls(self, pods: Iterable[Pod], by_hand: Mapping[str, PullStep]) -> None:
+        """Show running pulls in the title: those started by the user and those of pods."""
+        pulls = {image: requested_pull(image, step) for image, step in by_hand.items()}
+        for pull in pulls_of(pods):
+            pulls.setdefault(pull.image, pull)
+        words = pulls_text(pulls.values())
+        self.border_title = literal(f" ◔ pulling {words} ") if words else ""
+
+    def show_problem(self, problem: str) -> None:
+        """Show an error; keep the images shown before."""
+        self.empty = ((Span(clean(problem), "error"),),)
+        if len(self.set):
+            self.border_subtitle = literal(f"not up to date: {problem}")
+
+    # --- commands
+
+    @property
+    def session(self) -> Session:
+        return session_of(self)
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        if action == "open" or (action in WRITING and self.session.readonly):
+            return False
+        return super().check_action(action, parameters)
+
+    def action_remove_image(self) -> None:
+        image = self.chosen
+        if image is not None:
+            self._start("Remove image", lambda: remove_image(self.session, image))
+
+    def action_prune_images(self) -> None:
+        self._start("Prune", lambda: prune_images(self.session, self.images))
+
+    def action_pull_image(self) -> None:
+        self._start("Pull", lambda: pull_image(self.session))
+
+    def _start(self, name: str, entry: Callable[[], Awaitable[bool]]) -> None:
+        async def run() -> None:
+            if await entry():
+                self.post_message(self.Changed())
+
+        self.session.start(name, run)
+
 
 DEBOUNCE: Final = 0.25
 """Seconds after the last key until the agent gets the request."""
