@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from typing import ClassVar, Protocol
+from typing import ClassVar, Final, Protocol
 
+from msgspec import Struct
 from msgspec.structs import replace
 from textual import events
 from textual.app import ComposeResult
@@ -25,7 +26,6 @@ from podtui.tui.screens.main.layout import PANES, Body, View
 from podtui.tui.screens.main.node_pane import NodePane
 from podtui.tui.screens.main.pods_pane import PodsPane
 from podtui.tui.screens.main.screen_memory import MemoryFile, ScreenMemory, memory_of, recalled_view
-from podtui.tui.screens.main.view_history import HistoryEntry, ViewHistory
 from podtui.tui.screens.node.node_screen import NodeScreen
 from podtui.tui.screens.pods.pod_screen import PodScreen
 from podtui.tui.screens.text_screens import EventScreen, ManifestScreen
@@ -46,6 +46,8 @@ REMEMBER = 1.0
 """Seconds after a change of sizes or columns until it is saved."""
 
 ON_CHOSEN_PODS = frozenset({"logs", "previous", "open('yaml')"})
+
+KEPT_VIEWS: Final = 50
 
 
 class MainHost(Protocol):
@@ -68,6 +70,50 @@ class MainHost(Protocol):
     def command_words(self) -> list[str]: ...
 
     def run_command(self, text: str) -> None: ...
+
+
+class HistoryEntry(Struct, frozen=True):
+    """A view: the focused pane, its filter, and the key of the pod that is open over the panes."""
+
+    pane: str
+    filter: str = ""
+    pod: str = ""
+
+
+class ViewHistory:
+    """The views of the main screen, and the position among them."""
+
+    def __init__(self, start: HistoryEntry) -> None:
+        self._entries = [start]
+        self._at = 0
+        self._last: HistoryEntry | None = None
+
+    @property
+    def here(self) -> HistoryEntry:
+        return self._entries[self._at]
+
+    def visit(self, entry: HistoryEntry) -> None:
+        """Add a view after the current one, and drop the later ones."""
+        if entry == self.here:
+            return
+        self._last = self.here
+        self._entries = [*self._entries[: self._at + 1], entry][-KEPT_VIEWS:]
+        self._at = len(self._entries) - 1
+
+    def step(self, by: int) -> HistoryEntry | None:
+        """Go back (-1) or forward (1); return None at the end."""
+        if not 0 <= self._at + by < len(self._entries):
+            return None
+        self._last = self.here
+        self._at += by
+        return self.here
+
+    def last(self) -> HistoryEntry | None:
+        """Go to the previous view; a second call returns to this one."""
+        if self._last is not None:
+            self.visit(self._last)
+            return self.here
+        return None
 
 
 class PromptedScreen(LiveScreen):
@@ -420,14 +466,14 @@ class MainScreen(ActingScreen, PromptedScreen):
     def action_last_view(self) -> None:
         self._return_to(self._history.last())
 
-    def _return_to(self, place: HistoryEntry | None) -> None:
-        if place is None:
+    def _return_to(self, entry: HistoryEntry | None) -> None:
+        if entry is None:
             return
-        self._show_pane(place.pane)
+        self._show_pane(entry.pane)
         if self.active_table is not None:
-            self.filter_table(place.filter)
-        if place.pod and self.pods.table.select(place.pod):
-            self.session.push(PodScreen(place.pod, "overview"))
+            self.filter_table(entry.filter)
+        if entry.pod and self.pods.table.select(entry.pod):
+            self.session.push(PodScreen(entry.pod, "overview"))
 
     # --- persistence
 
@@ -450,9 +496,8 @@ class MainScreen(ActingScreen, PromptedScreen):
     @property
     def memory(self) -> ScreenMemory:
         tables = {name: pane.memory for name, pane in self._tables.items()}
-        found = memory_of(self.body.view, tables)
         theme, over = self._host.theme_choice
-        return replace(found, theme=theme, theme_over=over)
+        return replace(memory_of(self.body.view, tables), theme=theme, theme_over=over)
 
     # --- the row under the cursor
 

@@ -4,7 +4,6 @@ import pytest
 
 from podtui.errors import UsageError
 from podtui.tui.commands.registry import COMMANDS, completions, parse_command
-from podtui.tui.screens.main.view_history import KEPT, HistoryEntry, ViewHistory
 from podtui.tui.views.pods.rows import POD_COLUMNS
 from podtui.tui.widgets.filters import complete_filter
 from podtui.tui.widgets.prompt import InputHistory, complete_command
@@ -74,39 +73,6 @@ def test_commands_complete() -> None:
 def test_filters_complete(text: str, wanted: str | None) -> None:
     values = ["Running", "CrashLoopBackOff", "Two words", None, 3.0]
     assert complete_filter(text, POD_COLUMNS, lambda place: values) == wanted
-
-
-A, B, C = HistoryEntry("pods"), HistoryEntry("events", "web"), HistoryEntry("pods", "", "uid-1")
-
-
-def test_back_and_forward_in_views() -> None:
-    history = ViewHistory(A)
-    assert history.step(-1) is None
-    history.visit(B)
-    history.visit(B)
-    history.visit(C)
-    assert [history.step(-1), history.step(-1), history.step(-1)] == [B, A, None]
-    assert history.step(1) == B
-    history.visit(A)
-    assert history.step(1) is None, "what lay ahead is forgotten"
-    assert history.step(-1) == B
-
-
-def test_the_last_view_and_back() -> None:
-    history = ViewHistory(A)
-    assert history.last() is None
-    history.visit(B)
-    assert [history.last(), history.last(), history.last()] == [A, B, A]
-
-
-def test_views_are_bounded() -> None:
-    history = ViewHistory(A)
-    for number in range(3 * KEPT):
-        history.visit(HistoryEntry("pods", str(number)))
-    steps = 0
-    while history.step(-1) is not None:
-        steps += 1
-    assert steps == KEPT - 1
 
 
 def test_prompt_history() -> None:
