@@ -63,9 +63,8 @@ from podtui.tui.preferences.themes import (
     theme_stamps,
 )
 from podtui.tui.screens.acting_screen import ActingScreen
-from podtui.tui.screens.aliases_screen import AliasesScreen
 from podtui.tui.screens.factory import ScreenFactory
-from podtui.tui.screens.help_screen import HelpScreen, key_lines
+from podtui.tui.screens.help_screen import AliasesScreen, HelpScreen, key_lines
 from podtui.tui.screens.live_screen import LiveScreen
 from podtui.tui.screens.main.layout import PANES
 from podtui.tui.screens.main.main_screen import MainScreen

@@ -9,7 +9,7 @@ from textual.events import MouseMove
 from tui_app import bar_text, main, make_app, running, screen_text, table_text, wait_for
 from tui_scene import full_client
 
-from podtui.tui.screens.aliases_screen import AliasesScreen
+from podtui.tui.screens.help_screen import AliasesScreen
 from podtui.tui.screens.main.screen_memory import MemoryFile
 from podtui.tui.screens.pods.pod_screen import PodScreen
 from podtui.tui.widgets.columns import ColumnsScreen

@@ -34,10 +34,9 @@ from podtui.tui.commands.delete import delete_dialog, delete_pods_dialog
 from podtui.tui.commands.manifest_file import Rewrite
 from podtui.tui.commands.session import RecordChange, leave_dialog
 from podtui.tui.screens import output_screen, trash_screen
-from podtui.tui.screens.aliases_screen import AliasesScreen
 from podtui.tui.screens.explain_screen import ExplainScreen
 from podtui.tui.screens.forwards_screen import ForwardsScreen, stop_dialog
-from podtui.tui.screens.help_screen import HelpScreen
+from podtui.tui.screens.help_screen import AliasesScreen, HelpScreen
 from podtui.tui.screens.journal_screen import JournalScreen
 from podtui.tui.screens.main.main_screen import MainScreen
 from podtui.tui.screens.menu import Menu
