@@ -12,8 +12,7 @@ from aiohttp import web
 from aiohttp.typedefs import Handler
 
 from podtui.web.access import WebAccess, is_our_host, is_our_origin, safety_headers
-from podtui.web.messages import LONGEST_MESSAGE, StartRefused, encode
-from podtui.web.session import Program, run_session
+from podtui.web.session import LONGEST_MESSAGE, Program, StartRefused, encode, run_session
 
 MOST_TABS: Final = 8
 """Each tab is a separate process of about 100 MB."""

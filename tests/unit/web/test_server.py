@@ -24,9 +24,8 @@ from yarl import URL
 from podtui.web import server as server_module
 from podtui.web import session as session_module
 from podtui.web.access import WebAccess, authority
-from podtui.web.messages import LONGEST_MESSAGE
 from podtui.web.server import COOKIE, STATIC, PageServer, page_files
-from podtui.web.session import WINDOW, Program
+from podtui.web.session import LONGEST_MESSAGE, WINDOW, Program
 from podtui.web.terminal import CHUNK
 
 ENVIRONMENT = {"PATH": os.environ["PATH"]}

@@ -6,8 +6,7 @@ import asyncio
 
 import pytest
 
-from podtui.web.messages import BadMessage, Ended, Size, Taken, decode, encode
-from podtui.web.session import OutputWindow
+from podtui.web.session import BadMessage, Ended, OutputWindow, Size, Taken, decode, encode
 
 
 def test_messages_of_the_page_are_parsed() -> None:
