@@ -16,7 +16,7 @@ from podtui.tui.views.events import EVENT_COLUMNS
 from podtui.tui.views.explain import FIELD_COLUMNS
 from podtui.tui.views.node.tables import IMAGE_COLUMNS, REJECTED_COLUMNS, SHARE_COLUMNS
 from podtui.tui.views.pods.rows import POD_COLUMNS
-from podtui.tui.views.tree.rows import TREE_COLUMNS
+from podtui.tui.views.tree import TREE_COLUMNS
 from podtui.tui.widgets.cells import Column, Visibility
 
 TARGET = generated.DOCS / "screen.md"

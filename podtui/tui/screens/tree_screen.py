@@ -18,8 +18,16 @@ from podtui.tui.screens.node.node_screen import NodeScreen
 from podtui.tui.screens.pods.pod_screen import PodScreen
 from podtui.tui.screens.text_screens import ManifestScreen
 from podtui.tui.screens.why_screen import WhyScreen
-from podtui.tui.views.tree.rows import FOLDED, OPEN, TREE_COLUMNS, TreeView, fold_column, sign_of
-from podtui.tui.views.tree.tree import NOWHERE, Item
+from podtui.tui.views.tree import (
+    FOLDED,
+    NODES,
+    OPEN,
+    TREE_COLUMNS,
+    Item,
+    TreeView,
+    fold_column,
+    sign_of,
+)
 from podtui.tui.widgets.bars import Bar, Hints
 from podtui.tui.widgets.cells import Row, Span
 from podtui.tui.widgets.filters import ALL, Filter, FilterError, complete_filter, parse_filter
@@ -281,7 +289,7 @@ class TreeScreen(ActingScreen, BackScreen):
             self.session.push(ManifestScreen(item.manifest))
         elif item.pod:
             self.session.push(PodScreen(item.pod, tab))
-        elif item.key.startswith(NOWHERE):
+        elif item.key.startswith(NODES):
             self.session.push(NodeScreen())
 
     def action_why(self) -> None:

@@ -32,7 +32,7 @@ from podtui.tui.screens.text_screens import EventScreen, ManifestScreen
 from podtui.tui.screens.tree_screen import TreeScreen
 from podtui.tui.screens.why_screen import WhyScreen
 from podtui.tui.views.header import header, status_line
-from podtui.tui.views.tree.rows import TREE_COLUMNS
+from podtui.tui.views.tree import TREE_COLUMNS
 from podtui.tui.widgets.bars import Bar, Hints
 from podtui.tui.widgets.cells import Span, line_width
 from podtui.tui.widgets.filters import FilterError, column_named, complete_filter, parse_filter

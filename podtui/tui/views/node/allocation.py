@@ -249,7 +249,6 @@ def _rejection(ask: PodRequests, by_resource: Mapping[str, Gauge]) -> RejectedPo
     )
 
 
-
 def whole_node(nodes: Mapping[str, Node]) -> Node | None:
     """Combine all nodes into one with the sum of their resources; None if there are none."""
     if not nodes:

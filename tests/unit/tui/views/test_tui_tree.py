@@ -11,8 +11,7 @@ from tui_scene import gallery, node, now, pod, status
 from podtui.api.v1 import Node, Pod
 from podtui.client.protocol import Changed, Removed, Synced
 from podtui.tui.model.model import Changes, Model
-from podtui.tui.views.tree.rows import TREE_COLUMNS, TreeView, tree_row, visible_rows
-from podtui.tui.views.tree.tree import pod_items
+from podtui.tui.views.tree import TREE_COLUMNS, TreeView, pod_items, tree_row, visible_rows
 from podtui.tui.widgets.filters import ALL, parse_filter
 
 # --- what is in it

@@ -1,1 +1,0 @@
-"""The tree of pods, containers and volumes."""
