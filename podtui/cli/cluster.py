@@ -41,30 +41,30 @@ def scope_of(namespace: argparse.Namespace) -> str | None:
 @contextmanager
 def api_requests(target: Target, scope: str | None) -> Generator[Ask]:
     """Provide a function that requests an API path and blocks until it is answered."""
-    made = client(target, scope)
+    cluster = client(target, scope)
     with asyncio.Runner() as runner:
 
         def ask(path: str, accept: str = "application/json") -> bytes:
-            return runner.run(made.ask(path, accept))
+            return runner.run(cluster.ask(path, accept))
 
         try:
             yield ask
         finally:
-            runner.run(made.close())
+            runner.run(cluster.close())
 
 
 def request_once(target: Target, path: str, seconds: float) -> bytes:
     """Request an API path. Raises `PodtuiError`, also on timeout."""
 
     async def ask() -> bytes:
-        made = client(target, None)
+        cluster = client(target, None)
         try:
             async with asyncio.timeout(seconds):
-                return await made.ask(path)
+                return await cluster.ask(path)
         except TimeoutError as error:
             raise ApiError(504, "Timeout", f"{path}: no answer within {seconds:g} s") from error
         finally:
-            await made.close()
+            await cluster.close()
 
     return asyncio.run(ask())
 

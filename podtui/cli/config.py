@@ -13,15 +13,15 @@ from podtui.terminal_text import one_line
 def run(namespace: argparse.Namespace) -> int:
     """Print each setting, ignored keys of the file, and keys and commands that do not apply."""
     resolved = resolved_of(namespace)
+    settings = resolved.settings
     width = max(len(key) for key in SETTINGS)
     for key in SETTINGS:
-        value = getattr(resolved.settings, key)
+        value = getattr(settings, key)
         shown = json.dumps(value, default=str)
         print(one_line(f"{key:<{width}}  {shown}  # {resolved.origins[key]}"))
     for line in resolved.ignored:
         print(one_line(f"# no effect here: {line}"))
-    found = resolved.settings
-    if found.keys or found.commands or found.hotkeys:
+    if settings.keys or settings.commands or settings.hotkeys:
         # Import the screen's library only if there are keys or commands to check.
         from podtui.tui.preferences.live import problems_of
         from podtui.tui.preferences.preferences import preferences_of

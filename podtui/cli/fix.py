@@ -170,17 +170,17 @@ def _is_kept(
 def _scalars(value: object, gone: Sequence[tuple[str | int, ...]]) -> Counter[str]:
     """Count each scalar of a tree, except those at or below the paths ``gone``."""
     found: Counter[str] = Counter()
-    open_: list[tuple[tuple[str | int, ...], object]] = [((), value)]
+    pending: list[tuple[tuple[str | int, ...], object]] = [((), value)]
     removed = set(gone)
-    while open_:
-        path, item = open_.pop()
+    while pending:
+        path, item = pending.pop()
         if path in removed:
             continue
         if isinstance(item, dict):
             pairs = cast("dict[str, Any]", item)
-            open_ += [((*path, key), child) for key, child in pairs.items()]
+            pending += [((*path, key), child) for key, child in pairs.items()]
         elif isinstance(item, list):
-            open_ += [((*path, i), child) for i, child in enumerate(cast("list[Any]", item))]
+            pending += [((*path, i), child) for i, child in enumerate(cast("list[Any]", item))]
         elif item is not None:
             found[str(item)] += 1
     return found

@@ -171,11 +171,12 @@ def _screen_client(target: Target, scope: str | None) -> ClusterClient:
     terminal."""
     from podtui.cli import cluster
 
-    async def identify() -> None:
-        await made.credentials.identity()
+    client = cluster.client(target, scope)
 
-    made = cluster.client(target, scope)
+    async def identify() -> None:
+        await client.credentials.identity()
+
     if target.user.exec is not None:
         asyncio.run(identify())
-    made.credentials.leave_terminal()
-    return made
+    client.credentials.leave_terminal()
+    return client

@@ -387,27 +387,27 @@ async def forward(
     forwards: list[PortForward] = []
     try:
         for local, remote in ports:
-            one = await client.port_forward(namespace, found.name, remote, local_port=local)
-            forwards.append(one)
-            print_line(f"Forwarding from 127.0.0.1:{one.local_port} -> {remote}")
+            listening = await client.port_forward(namespace, found.name, remote, local_port=local)
+            forwards.append(listening)
+            print_line(f"Forwarding from 127.0.0.1:{listening.local_port} -> {remote}")
         if found.phase == "Pending":
             print_line(f'pod "{found.name}" is Pending: connections fail until its containers run')
         async with asyncio.TaskGroup() as group:
-            for one in forwards:
-                group.create_task(one.run())
-                group.create_task(_report_problems(one, print_line))
+            for listening in forwards:
+                group.create_task(listening.run())
+                group.create_task(_report_problems(listening, print_line))
     finally:
-        for one in forwards:
-            one.close()
+        for listening in forwards:
+            listening.close()
 
 
-async def _report_problems(one: PortForward, print_line: Callable[[str], None]) -> None:
+async def _report_problems(listening: PortForward, print_line: Callable[[str], None]) -> None:
     problem = ""
     while True:
-        if one.problem != problem:
-            problem = one.problem
+        if listening.problem != problem:
+            problem = listening.problem
             if problem:
-                print_line(f"{one.local_port} -> {one.remote_port}: {problem}")
+                print_line(f"{listening.local_port} -> {listening.remote_port}: {problem}")
         await asyncio.sleep(_POLL_SECONDS)
 
 

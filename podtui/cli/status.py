@@ -21,8 +21,6 @@ from podtui.terminal_text import cells, lines, one_line
 HEALTH: Final = "HEALTH"
 TABLE: Final = "application/json;as=Table;v=v1;g=meta.k8s.io"
 """The Accept header that requests a table from the API."""
-
-
 _JSON: Final = "application/json"
 
 
@@ -59,17 +57,17 @@ def _print_cluster(namespace: argparse.Namespace) -> int:
             query = "?includeObject=Object" if as_table else ""
             try:
                 body = ask(path + query, TABLE if as_table else _JSON)
-                found = decode_response(path, body, dict[str, Any])
+                document = decode_response(path, body, dict[str, Any])
             except ApiError as error:
                 if error.code != 403 or path == pods:
                     raise
                 print(lines(f"podtui: {error}"), file=sys.stderr)
                 continue
             if not as_table:
-                items += with_kinds(found)
+                items += with_kinds(document)
                 continue
-            health = health_words(found, time.time()) if path == pods else None
-            text = render(found, namespaced=path == "/api/v1/pods", health=health)
+            health = health_words(document, time.time()) if path == pods else None
+            text = render(document, namespaced=path == "/api/v1/pods", health=health)
             print(lines(("\n" if tables else "") + text))
             tables += 1
     if not as_table:

@@ -27,10 +27,9 @@ _KINDS: Final = {
     ".svg": "image/svg+xml",
     ".woff2": "font/woff2",
 }
-_TEXT: Final = (".css", ".html", ".mjs", ".svg")
 _CLOSED: Final = (
-    "Nothing to see without the link: open the one that 'podtui web' printed. It holds for as long"
-    " as that runs; one from an earlier run does not."
+    "This page needs its link: open the one that 'podtui web' printed. It is valid while that"
+    " command runs; a link of an earlier run is not."
 )
 # The browser does not send the cookie if another site or file led to the link, because it is
 # SameSite=Strict. This page reloads itself, and then the request comes from our own page.
@@ -132,10 +131,10 @@ class PageServer:
         return _refusal(_CLOSED)
 
     async def _file(self, request: web.Request) -> web.StreamResponse:
-        found = self._files.get(request.match_info["name"])
-        if not self._is_in(request) or found is None:
+        file = self._files.get(request.match_info["name"])
+        if not self._is_in(request) or file is None:
             return _refusal(_CLOSED)
-        return _answer(*found)
+        return _answer(*file)
 
     async def _terminal(self, request: web.Request) -> web.StreamResponse:
         origin = request.headers.get("Origin")
