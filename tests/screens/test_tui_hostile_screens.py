@@ -30,8 +30,7 @@ from podtui.tui.screens.forwards_screen import ForwardsScreen
 from podtui.tui.screens.journal_screen import JournalScreen
 from podtui.tui.screens.node.node_screen import NODE_TABS, NodeScreen
 from podtui.tui.screens.output_screen import OutputScreen
-from podtui.tui.screens.pods.pod_screen import PodScreen
-from podtui.tui.screens.tab_bar import TABS
+from podtui.tui.screens.pods.pod_screen import POD_TABS, PodScreen
 from podtui.tui.screens.text_screens import EventScreen, ManifestScreen
 from podtui.tui.screens.trash_screen import TrashScreen
 from podtui.tui.screens.tree_screen import TreeScreen
@@ -107,7 +106,7 @@ class Visit:
 
     async def pushed(self) -> AsyncIterator[str]:
         """Visit full screens with each of their tabs."""
-        for tab in TABS:
+        for tab in POD_TABS:
             async for _ in self.over(PodScreen("uid-rich", tab)):
                 yield f"pod tab {tab}"
         for tab in NODE_TABS:

@@ -17,8 +17,7 @@ from screen_classes import dialog_functions, screen_classes
 from tui_app import strips_of
 
 from podtui.tui.screens.node.node_screen import NODE_TABS, NodeScreen
-from podtui.tui.screens.pods.pod_screen import PodScreen
-from podtui.tui.screens.tab_bar import TABS
+from podtui.tui.screens.pods.pod_screen import POD_TABS, PodScreen
 
 Picture = Callable[..., bool]
 IN_LIGHT = ("pod", "node", "why", "menu", "delete")
@@ -62,7 +61,7 @@ def test_every_screen_has_a_picture() -> None:
 
 
 def test_every_tab_has_a_picture() -> None:
-    for screen, tabs in ((PodScreen, TABS), (NodeScreen, NODE_TABS)):
+    for screen, tabs in ((PodScreen, POD_TABS), (NodeScreen, NODE_TABS)):
         assert {one.tab for one in PICTURES.values() if one.shows is screen} == set(tabs)
 
 

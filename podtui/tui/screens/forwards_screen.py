@@ -17,7 +17,6 @@ from podtui.tui.widgets.cells import (
     Cell,
     Column,
     ColumnValue,
-    Line,
     Row,
     Span,
     ValueKind,
@@ -100,6 +99,7 @@ class ForwardsScreen(ListScreen):
         background: $background; border-title-color: $pane-title; }
     """
     NAME = "port-forwards"
+    ON_ROWS = frozenset({"stop", "copy_address"})
     NOTHING = ("No port-forwards.", "F on a pod starts one; they end with the screen.")
 
     def __init__(self) -> None:
@@ -134,9 +134,6 @@ class ForwardsScreen(ListScreen):
 
     async def rows(self) -> Iterable[Row]:
         return [forward_row(id(kept), kept) for kept in self.session.forwards]
-
-    def summary(self, count: int) -> Line:
-        return (Span(f"{count:,}", "soft"),)
 
     def _chosen(self) -> RunningForward | None:
         key = self.table.cursor_key

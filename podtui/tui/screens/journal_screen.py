@@ -34,6 +34,7 @@ class JournalScreen(ListScreen):
         border-title-color: $pane-title; }
     """
     NAME = "journal"
+    ON_ROWS = frozenset({"copy_line"})
     NOTHING = ("No actions yet.", "Your actions and the engine calls of the agent are listed here.")
 
     def __init__(self, pod: Pod | None = None) -> None:

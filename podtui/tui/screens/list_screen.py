@@ -17,6 +17,7 @@ from podtui.tui.widgets.sanitize import clean
 from podtui.tui.widgets.table import Table
 
 SECONDS = 1.0
+"""Seconds between two queries for the rows."""
 
 
 class ListScreen(BackScreen):
@@ -28,8 +29,8 @@ class ListScreen(BackScreen):
     NO_HINTS: ClassVar[frozenset[str]] = frozenset({"table.open"})
     """Enter does the same as one of the screen's own keys, so its hint "open" would mislead."""
     NOTHING: ClassVar[Sequence[str]] = ()
-    ON_ROWS: ClassVar[frozenset[str]] = frozenset({"restore", "stop", "copy_address", "copy_line"})
-    """Actions of these screens on the row under the cursor."""
+    ON_ROWS: ClassVar[frozenset[str]] = frozenset()
+    """The actions on the row under the cursor."""
     DEFAULT_CSS = """
     ListScreen Table { height: 1fr; border: round $pane-border-focus; padding: 0 1;
         border-title-color: $pane-title-focus; background: $background; }

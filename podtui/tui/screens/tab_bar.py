@@ -1,4 +1,4 @@
-"""The tabs of the pod screen, and the tab bar."""
+"""The bar with the tabs of a screen."""
 
 from __future__ import annotations
 
@@ -14,41 +14,38 @@ from podtui.tui.widgets.cells import Line, Span, line_width
 if TYPE_CHECKING:
     from podtui.tui.screens.live_screen import LiveScreen
 
-TABS: Final = {
-    "overview": "Overview",
-    "timeline": "Timeline",
-    "events": "Events",
-    "logs": "Logs",
-    "yaml": "YAML",
-    "manifest": "Manifest",
-    "resources": "Resources",
-    "probes": "Probes",
+_SHORT_TITLES: Final = {
+    "overview": "Info",
+    "timeline": "Start",
+    "manifest": "File",
+    "resources": "Use",
 }
-_SHORT: Final = {"overview": "Info", "timeline": "Start", "manifest": "File", "resources": "Use"}
 
 
 def tab_spans(
     selected: str,
     marks: dict[str, str],
     width: int,
-    tabs: Mapping[str, str] = TABS,
+    tabs: Mapping[str, str],
     hidden: Collection[str] = (),
 ) -> list[tuple[str, Line]]:
     """Return each visible tab with its label, shortened to fit into ``width``: first padded, then
     without padding, then with short titles. ``marks`` are appended to titles.
     """
-    found: list[tuple[str, Line]] = []
+    labels: list[tuple[str, Line]] = []
     for pad, short in ((" ", False), ("", False), ("", True)):
-        found = []
+        labels = []
         for number, (tab, title) in enumerate(tabs.items(), start=1):
             if tab in hidden:
                 continue
-            word = _SHORT.get(tab, title) if short and tab != selected else title
+            word = _SHORT_TITLES.get(tab, title) if short and tab != selected else title
             text = f"{pad}{number} {word}{marks.get(tab, '')}{pad}"
-            found.append((tab, (Span(text, "tab-active" if tab == selected else "tab"), Span(" "))))
-        if 1 + sum(line_width(line) for _, line in found) <= width:
+            labels.append(
+                (tab, (Span(text, "tab-active" if tab == selected else "tab"), Span(" ")))
+            )
+        if 1 + sum(line_width(line) for _, line in labels) <= width:
             break
-    return found
+    return labels
 
 
 def hidden_tabs(tabs: Iterable[str], screen: LiveScreen) -> frozenset[str]:
@@ -67,7 +64,7 @@ def next_tab(tabs: Iterable[str], screen: LiveScreen, tab: str, step: int) -> st
 class TabBar(Bar):
     """The titles of the tabs; a click opens a tab."""
 
-    def __init__(self, tabs: Mapping[str, str] = TABS) -> None:
+    def __init__(self, tabs: Mapping[str, str]) -> None:
         super().__init__(id="tabs")
         self._tabs = tabs
         self._places: list[tuple[int, int, str]] = []

@@ -55,12 +55,13 @@ class TrashScreen(ListScreen):
     COLUMNS: ClassVar[Sequence[Column]] = TRASH_COLUMNS
     SORT = "age"
     NAME = "trash"
+    ON_ROWS = frozenset({"restore"})
     NOTHING = ("The trash is empty.", "Files stay in it until you delete them.")
 
     def __init__(self, folder: Path) -> None:
         super().__init__()
         self._folder = folder
-        self._found: dict[str, TrashedFile] = {}
+        self._files: dict[str, TrashedFile] = {}
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         if action == "restore" and self.session.readonly:
@@ -68,19 +69,19 @@ class TrashScreen(ListScreen):
         return super().check_action(action, parameters)
 
     async def rows(self) -> Iterable[Row]:
-        found = await asyncio.to_thread(trashed_files, self._folder)
-        self._found = {one.path.name: one for one in found}
-        return map(trash_row, found)
+        files = await asyncio.to_thread(trashed_files, self._folder)
+        self._files = {file.path.name: file for file in files}
+        return map(trash_row, files)
 
     def summary(self, count: int) -> Line:
         return (Span(f"{plural(count, 'file')} · {clean(str(self._folder))}", "soft"),)
 
     def action_restore(self) -> None:
-        found = self._found.get(self.table.cursor_key)
-        if found is not None:
+        file = self._files.get(self.table.cursor_key)
+        if file is not None:
 
             async def run_restore() -> None:
-                await restore(self.session, [found])
+                await restore(self.session, [file])
                 self.ask()
 
             self.session.start("Restore", run_restore)

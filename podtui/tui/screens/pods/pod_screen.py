@@ -40,7 +40,7 @@ from podtui.tui.screens.pods.tabs import (
     TimelineView,
     YamlView,
 )
-from podtui.tui.screens.tab_bar import TABS, TabBar, next_tab
+from podtui.tui.screens.tab_bar import TabBar, next_tab
 from podtui.tui.screens.text_screens import EventScreen, explain_line, show_manifest
 from podtui.tui.screens.why_screen import WhyScreen
 from podtui.tui.views.labels import pod_label
@@ -56,6 +56,16 @@ from podtui.tui.widgets.table import Table
 from podtui.tui.widgets.text_view import ManifestText, TextView
 from podtui.tui.widgets.tones import LinesView
 
+POD_TABS: Final = {
+    "overview": "Overview",
+    "timeline": "Timeline",
+    "events": "Events",
+    "logs": "Logs",
+    "yaml": "YAML",
+    "manifest": "Manifest",
+    "resources": "Resources",
+    "probes": "Probes",
+}
 TABS_ASKED: Final = {
     "timeline": InsightPart.STARTS,
     "resources": InsightPart.USAGE,
@@ -194,7 +204,7 @@ class PodScreen(ActingScreen, BackScreen):
         session = self.session
         self._cache = PodInsightCache(session.client, session.now)
         yield Bar(id="header")
-        yield TabBar()
+        yield TabBar(POD_TABS)
         # Keep references: while the screen closes, queries no longer find its widgets.
         self._overview = LinesView(id="overview")
         self._timeline = TimelineView(id="timeline")
@@ -349,7 +359,7 @@ class PodScreen(ActingScreen, BackScreen):
         return self.logs.view if self.tab == "logs" else self.query_one(f"#{self.tab}")
 
     def action_cycle(self, step: int) -> None:
-        self.action_tab(next_tab(TABS, self, self.tab, step))
+        self.action_tab(next_tab(POD_TABS, self, self.tab, step))
 
     def chosen_pods(self) -> tuple[Pod, ...]:
         return () if self.pod is None else (self.pod,)

@@ -11,7 +11,8 @@ from timeline_builders import BASE, USUAL, start, step, t
 from tui_records import text_of
 
 from podtui.api.insight import PodStart, Step, StepKind
-from podtui.tui.screens.tab_bar import TABS, tab_spans
+from podtui.tui.screens.pods.pod_screen import POD_TABS
+from podtui.tui.screens.tab_bar import tab_spans
 from podtui.tui.views.pods.timeline import (
     StepBar,
     Waterfall,
@@ -189,9 +190,9 @@ def test_changes_show_their_direction() -> None:
 
 
 @pytest.mark.parametrize("width", [80, 120, 200])
-@pytest.mark.parametrize("chosen", TABS)
+@pytest.mark.parametrize("chosen", POD_TABS)
 def test_all_tabs_have_labels_at_any_width(width: int, chosen: str) -> None:
-    found = tab_spans(chosen, {"manifest": " ▲12"}, width)
-    assert [tab for tab, _ in found] == list(TABS)
+    found = tab_spans(chosen, {"manifest": " ▲12"}, width, POD_TABS)
+    assert [tab for tab, _ in found] == list(POD_TABS)
     assert 1 + sum(line_width(line) for _, line in found) <= width
-    assert any(TABS[chosen] in text_of([line]) for tab, line in found if tab == chosen)
+    assert any(POD_TABS[chosen] in text_of([line]) for tab, line in found if tab == chosen)
