@@ -93,10 +93,10 @@ def _program() -> Iterator[Finding]:
         "ok", "podtui", f"{__version__} on Python {platform.python_version()}, {sys.platform}"
     )
     missing: list[str] = []
-    found: list[str] = []
+    installed: list[str] = []
     for name in _LIBRARIES:
         try:
-            found.append(f"{name} {version(name)}")
+            installed.append(f"{name} {version(name)}")
         except PackageNotFoundError:
             missing.append(name)
     if missing:
@@ -104,7 +104,7 @@ def _program() -> Iterator[Finding]:
             "fail", "libraries", f"missing: {', '.join(missing)}", "install podtui again, with pip"
         )
     else:
-        yield Finding("ok", "libraries", ", ".join(found))
+        yield Finding("ok", "libraries", ", ".join(installed))
 
 
 def _places(settings: Settings) -> Iterator[Finding]:

@@ -206,8 +206,8 @@ def _add_flags(group: Any, *, screen: bool) -> None:
 
 
 def _cluster_options() -> argparse.ArgumentParser:
-    found = argparse.ArgumentParser(add_help=False, argument_default=argparse.SUPPRESS)
-    group = found.add_argument_group("options for a cluster, instead of this machine's agent")
+    parser = argparse.ArgumentParser(add_help=False, argument_default=argparse.SUPPRESS)
+    group = parser.add_argument_group("options for a cluster, instead of this machine's agent")
     group.add_argument("--context", metavar="NAME", help="the context of the kubeconfig to use")
     group.add_argument(
         "--kubeconfig", metavar="FILE", type=Path,
@@ -215,7 +215,7 @@ def _cluster_options() -> argparse.ArgumentParser:
     )  # fmt: skip
     group.add_argument("-n", "--namespace", metavar="NAME", help="show only this namespace")
     group.add_argument("-A", "--all-namespaces", action="store_true", help="show all namespaces")
-    return found
+    return parser
 
 
 def wants_cluster(namespace: argparse.Namespace) -> bool:
@@ -372,11 +372,11 @@ def take_exec_words(arguments: list[str]) -> list[str]:
     start = indices[2] if len(indices) > 2 else len(arguments)
     if "--" in arguments[:start]:
         start = arguments.index("--")
-        found = arguments[start + 1 :]
+        command = arguments[start + 1 :]
     else:
-        found = arguments[start:]
+        command = arguments[start:]
     del arguments[start:]
-    return found
+    return command
 
 
 def _word_indices(arguments: Sequence[str], takes_value: Collection[str]) -> Iterator[int]:

@@ -129,14 +129,14 @@ def parse_place(text: str, namespace: str) -> CopyPlace:
 def parse_ports(texts: Sequence[str]) -> tuple[tuple[int, int], ...]:
     """Return (local, remote) for each ``REMOTE``, ``LOCAL:REMOTE`` or ``:REMOTE``; local 0 means
     any free port. Raises `UsageError`."""
-    found: list[tuple[int, int]] = []
+    pairs: list[tuple[int, int]] = []
     for text in texts:
         first, colon, second = text.partition(":")
         local, remote = (first or "0", second) if colon else (text, text)
         if not (_is_port(local) or local == "0") or not _is_port(remote):
             raise UsageError(f"{text}: not a port; use REMOTE, LOCAL:REMOTE or :REMOTE")
-        found.append((int(local), int(remote)))
-    return tuple(found)
+        pairs.append((int(local), int(remote)))
+    return tuple(pairs)
 
 
 def _is_port(text: str) -> bool:

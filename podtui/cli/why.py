@@ -140,9 +140,9 @@ def _reports(source: _Agent | _Cluster, wanted: str | None) -> list[Report]:
 
 def _of_files(manifests: Iterable[Manifest], wanted: str | None) -> list[Report]:
     return [
-        Report(one.metadata.name, diagnose_manifest(one), one)
-        for one in manifests
-        if (is_unusable(one) if wanted is None else one.metadata.name == wanted)
+        Report(manifest.metadata.name, diagnose_manifest(manifest), manifest)
+        for manifest in manifests
+        if (is_unusable(manifest) if wanted is None else manifest.metadata.name == wanted)
     ]
 
 
@@ -154,15 +154,15 @@ def _of_waiting(
 ) -> Iterator[Report]:
     """Yield reports on files whose pods do not exist yet, with the pods' future names."""
     node = nodes[0] if len(nodes) == 1 else None
-    for one in manifests:
-        namespace, name = one.status.podNamespace, one.status.podName
+    for manifest in manifests:
+        namespace, name = manifest.status.podNamespace, manifest.status.podName
         if (namespace, name) in there or not (
-            wanted in (None, one.metadata.name) or _is_name(namespace, name, wanted, node)
+            wanted in (None, manifest.metadata.name) or _is_name(namespace, name, wanted, node)
         ):
             continue
-        diagnosis = diagnose_waiting(one, node)
+        diagnosis = diagnose_waiting(manifest, node)
         if diagnosis is not None:
-            yield Report(_shown(namespace, name), diagnosis, one)
+            yield Report(_shown(namespace, name), diagnosis, manifest)
 
 
 def _node_of(pod: Pod, nodes: Sequence[Node]) -> Node | None:
@@ -238,8 +238,8 @@ def _log(source: _Agent | _Cluster, pod: Pod, container: str) -> tuple[tuple[str
     meta = pod.metadata
     path = f"/api/v1/namespaces/{meta.namespace}/pods/{meta.name}/log?{urlencode(query)}"
     try:
-        found = tuple(source.text(path).decode(errors="replace").splitlines())
+        tail = tuple(source.text(path).decode(errors="replace").splitlines())
     except (ApiError, AgentUnavailable) as error:
         return (), str(error)
-    problem = log_failure(found)
-    return ((), problem) if problem else (found, "")
+    problem = log_failure(tail)
+    return ((), problem) if problem else (tail, "")

@@ -53,7 +53,7 @@ class KeyQueue(Notices):
 
     def on_mount(self) -> None:
         self.run_worker(self._handle_keys, name="keys", group="keys")
-        # Keys for the screen are none for the program that takes the terminal, and vice versa.
+        # Keys that were typed for the screen must not act after another program had the terminal.
         cast("Any", self).app_suspend_signal.subscribe(self, self._drop_typed)
 
     def _drop_typed(self, _: object) -> None:

@@ -150,11 +150,11 @@ async def _ready(
 def _session(leader: int) -> set[psutil.Process]:
     """Return the processes of a session. Its leader must not have been reaped, so that its id
     cannot have been reused."""
-    found: set[psutil.Process] = set()
+    members: set[psutil.Process] = set()
     for pid in psutil.pids():
         try:
             if os.getsid(pid) == leader:
-                found.add(psutil.Process(pid))
+                members.add(psutil.Process(pid))
         except (OSError, psutil.NoSuchProcess):
             continue
-    return found
+    return members

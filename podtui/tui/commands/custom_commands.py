@@ -105,17 +105,17 @@ def read_commands(
     invalid key is reported, but its command is kept.
     """
     problems = _Problems(places)
-    found: dict[str, CustomCommand] = {}
+    valid: dict[str, CustomCommand] = {}
     for number, entry in enumerate(entries):
         command = _read(entry, number, problems)
         if command is None:
             continue
-        if command.name in taken or command.name in found:
-            whose = "another custom command" if command.name in found else "a built-in command"
+        if command.name in taken or command.name in valid:
+            whose = "another custom command" if command.name in valid else "a built-in command"
             problems.add(f"commands[{number}].name", f":{command.name} is already {whose}")
         else:
-            found[command.name] = command
-    return tuple(found.values()), tuple(problems.problems)
+            valid[command.name] = command
+    return tuple(valid.values()), tuple(problems.problems)
 
 
 def _read(entry: object, number: int, problems: _Problems) -> CustomCommand | None:
@@ -162,31 +162,33 @@ def _keys(value: object, name: str, problems: _Problems) -> tuple[str, ...]:
 
 def references(words: Iterable[str]) -> frozenset[str]:
     """Return the names in ``$(NAME)`` that stand for podtui's values."""
-    found: set[str] = set()
+    names: set[str] = set()
 
     def note(name: str) -> str:
         if _OURS.fullmatch(name):
-            found.add(name)
+            names.add(name)
         return ""
 
     for word in words:
         expand_by(word, note)
-    return frozenset(found)
+    return frozenset(names)
 
 
 def _unknown_values(words: Sequence[str], subject: str) -> list[str]:
     known = VALUES[subject]
-    found: list[str] = []
+    problems: list[str] = []
     for name in sorted(references(words) - known):
         where = [each for each in SUBJECTS if name in VALUES[each]]
         near = difflib.get_close_matches(name, sorted(known), n=1)
         if where:
-            found.append(f"$({name}) is not available for {subject}, only for {' or '.join(where)}")
+            problems.append(
+                f"$({name}) is not available for {subject}, only for {' or '.join(where)}"
+            )
             continue
         literal = f"; use $$({name}) for a literal $({name})"
         hint = f"; did you mean $({near[0]})?" if near else literal
-        found.append(f"there is no $({name}){hint}")
-    return found
+        problems.append(f"there is no $({name}){hint}")
+    return problems
 
 
 # --- the fields
@@ -309,19 +311,19 @@ def find_targets(
     """
     if command.subject in ("always", "node"):
         label = here.common.get("NODE", "") if command.subject == "node" else ""
-        found = ((CommandTarget(clean(label), here.common),),)
+        targets = ((CommandTarget(clean(label), here.common),),)
     elif command.subject == "manifest":
-        found = _of_manifests(here)
+        targets = _of_manifests(here)
     elif command.subject == "image" and here.image:
-        found = ((CommandTarget(clean(here.image), {**here.common, "IMAGE": here.image}),),)
+        targets = ((CommandTarget(clean(here.image), {**here.common, "IMAGE": here.image}),),)
     else:
-        found = tuple(_of_pod(command, pod, here) for pod in here.pods)
-    if not found:
+        targets = tuple(_of_pod(command, pod, here) for pod in here.pods)
+    if not targets:
         what = "image" if command.subject == "image" else "pod"
         raise NotOffered(f"no {what} is selected")
     if command.subject == "node" and not here.common.get("NODE"):
         raise NotOffered(_ABSENT["NODE"])
-    return tuple(_complete(command, ways) for ways in found)
+    return tuple(_complete(command, ways) for ways in targets)
 
 
 def _complete(command: CustomCommand, ways: tuple[CommandTarget, ...]) -> tuple[CommandTarget, ...]:

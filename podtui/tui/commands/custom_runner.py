@@ -148,29 +148,29 @@ class CustomRunner:
         """Replace the commands and hotkeys, and their bindings."""
         self._commands = {command.name: command for command in commands}
         self._lines = {hotkey.written: hotkey.line for hotkey in hotkeys}
-        found: list[Binding] = []
+        bindings: list[Binding] = []
         for command in commands:
             action, name, words = (
                 f"app.custom_command('{command.name}')",
                 command.name,
                 command.words,
             )
-            found += (_binding(key, action, name, words, command.id) for key in command.keys)
+            bindings += (_binding(key, action, name, words, command.id) for key in command.keys)
             # A binding for a key that no keyboard sends, so that help and menu list the command
             # even if it has no key.
-            found.append(_binding(f"own-{name}", action, name, words, command.id, f":{name}"))
+            bindings.append(_binding(f"own-{name}", action, name, words, command.id, f":{name}"))
         for place, hotkey in enumerate(hotkeys):
-            found += (
+            bindings += (
                 _binding(key, f"app.hotkey({place})", f":{hotkey.line}", "", hotkey.id)
                 for key in hotkey.keys
             )
-        self.bindings = tuple(found)
+        self.bindings = tuple(bindings)
         self._app.refresh_bindings()
 
     def active_bindings(self) -> dict[str, ActiveBinding]:
         """Return the available bindings by key, except keys that the focused widget consumes."""
         app, focused = self._app, self._app.focused
-        found: dict[str, ActiveBinding] = {}
+        active_by_key: dict[str, ActiveBinding] = {}
         for binding in self.bindings:
             character = key_to_character(binding.key)
             if focused is not None and focused.check_consume_key(binding.key, character):
@@ -179,8 +179,8 @@ class CustomRunner:
             enabled = app.check_action(name, parameters)
             if enabled is not False:
                 active = ActiveBinding(app, binding, bool(enabled), binding.tooltip)
-                found.setdefault(binding.key, active)
-        return found
+                active_by_key.setdefault(binding.key, active)
+        return active_by_key
 
     @property
     def typed(self) -> tuple[Command, ...]:

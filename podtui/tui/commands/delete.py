@@ -121,23 +121,23 @@ async def restore(session: Session, files: Sequence[TrashedFile]) -> None:
     """
     wrong: list[str] = []
     back: list[TrashedFile] = []
-    for one in files:
+    for file in files:
         try:
-            await asyncio.to_thread(restore_file, one)
+            await asyncio.to_thread(restore_file, file)
         except ManifestFileError as error:
             wrong.append(str(error))
         else:
-            back.append(one)
-            session.record_action("restore", ["mv", "-n", str(one.path), str(one.origin)])
+            back.append(file)
+            session.record_action("restore", ["mv", "-n", str(file.path), str(file.origin)])
             left = [
-                tuple(each for each in entry if each != one) if isinstance(entry, tuple) else entry
+                tuple(each for each in entry if each != file) if isinstance(entry, tuple) else entry
                 for entry in session.undoable
             ]
             session.undoable[:] = [entry for entry in left if entry]
     if wrong:
         rest = f" ({len(back)} of {len(files)} restored)" if back else ""
         raise ManifestFileError("\n".join(wrong) + rest)
-    names = ", ".join(clean(one.origin.name) for one in back)
+    names = ", ".join(clean(file.origin.name) for file in back)
     session.notify(names, title="Restored")
 
 

@@ -74,15 +74,15 @@ def outcome(
     return verify(applied.trial, facts, diagnosis, liveness_passed=liveness_passed)
 
 
-def outcome_line(applied: Applied, found: Outcome) -> Line:
-    glyph, tone = _STATES[found.verdict]
+def outcome_line(applied: Applied, result: Outcome) -> Line:
+    glyph, tone = _STATES[result.verdict]
     state = {
         Verdict.PENDING: "applied, not verified yet: ",
         Verdict.VERIFIED: "applied and verified: ",
-    }.get(found.verdict, "applied, but ")
+    }.get(result.verdict, "applied, but ")
     return (
         Span(f"{glyph} {state}", tone),
-        Span(clean(found.words), tone if found.verdict is not Verdict.PENDING else ""),
+        Span(clean(result.words), tone if result.verdict is not Verdict.PENDING else ""),
         Span(f"  ({clean(applied.change.what)})", "soft"),
         Span("  u", "hint-key"),
         Span(" undoes it", "muted"),

@@ -126,27 +126,27 @@ def bindings_of(owner: type[DOMNode]) -> tuple[Binding, ...]:
 @cache
 def scopes() -> tuple[Scope, ...]:
     """Return the scopes; the app's scope is the last."""
-    found: list[Scope] = []
+    result: list[Scope] = []
     for owner in binding_classes():
         keys: dict[str, tuple[str, ...]] = {}
         for binding in bindings_of(owner):
             keys[binding.id or ""] = (*keys.get(binding.id or "", ()), binding.key)
         if keys:
-            found.append(Scope(owner.__name__, keys))
-    return tuple(sorted(found, key=lambda scope: "app.quit" in scope.keys))
+            result.append(Scope(owner.__name__, keys))
+    return tuple(sorted(result, key=lambda scope: "app.quit" in scope.keys))
 
 
 @cache
 def known_bindings() -> tuple[KnownBinding, ...]:
     """Return one binding for each ID, sorted by group."""
-    found: dict[str, KnownBinding] = {}
+    by_id: dict[str, KnownBinding] = {}
     for owner in binding_classes():
         for binding in bindings_of(owner):
             name = binding.id or ""
-            before = found.get(name)
+            before = by_id.get(name)
             keys = before.keys if before is not None else ()
             words = before.words if before is not None else words_of(binding)
-            found[name] = KnownBinding(
+            by_id[name] = KnownBinding(
                 name, words, tuple(dict.fromkeys((*keys, binding.key))), binding.action
             )
-    return tuple(sorted(found.values(), key=lambda known: group_order(known.group)))
+    return tuple(sorted(by_id.values(), key=lambda known: group_order(known.group)))

@@ -70,17 +70,17 @@ def write_manifest_file(path: Path, data: bytes, *, expected: bytes | None) -> N
     """
     target = Path(os.path.realpath(path))
     try:
-        kept = None if expected is None else os.stat(target)
+        status = None if expected is None else os.stat(target)
         if expected is None:
             target.parent.mkdir(parents=True, exist_ok=True)
         # The name tells the reader of the folder that this manifest is being replaced.
         name = target.with_name(f".{target.name}.{secrets.token_hex(4)}")
-        handle = os.open(name, _NEW, 0o666 if kept is None else 0o600)
+        handle = os.open(name, _NEW, 0o666 if status is None else 0o600)
         try:
             with os.fdopen(handle, "wb") as file:
                 file.write(data)
-                if kept is not None:
-                    _copy_mode_and_owner(file.fileno(), kept)
+                if status is not None:
+                    _copy_mode_and_owner(file.fileno(), status)
                 file.flush()
                 os.fsync(file.fileno())
             _refuse_changed(target, expected)
@@ -114,11 +114,11 @@ def move_without_overwrite(source: Path, target: Path) -> None:
         os.unlink(source)
 
 
-def _copy_mode_and_owner(handle: int, kept: os.stat_result) -> None:
+def _copy_mode_and_owner(handle: int, status: os.stat_result) -> None:
     current = os.fstat(handle)
-    if (current.st_uid, current.st_gid) != (kept.st_uid, kept.st_gid):
-        os.fchown(handle, kept.st_uid, kept.st_gid)
-    os.fchmod(handle, stat.S_IMODE(kept.st_mode))
+    if (current.st_uid, current.st_gid) != (status.st_uid, status.st_gid):
+        os.fchown(handle, status.st_uid, status.st_gid)
+    os.fchmod(handle, stat.S_IMODE(status.st_mode))
 
 
 def _refuse_changed(path: Path, expected: bytes | None) -> None:
@@ -138,17 +138,17 @@ def move_to_trash(path: Path, moment: datetime) -> TrashedFile:
     """Move a file to the trash of its folder. Raises `ManifestFileError`."""
     trash = path.parent / TRASH
     stamp = moment.astimezone(UTC).strftime(_STAMP)
-    kept = trash / f"{stamp}~{path.name}"
+    target = trash / f"{stamp}~{path.name}"
     try:
         trash.mkdir(mode=0o700, exist_ok=True)
-        if os.path.lexists(kept):
+        if os.path.lexists(target):
             raise FileExistsError(0, "a file with that name is already in the trash")
-        os.rename(path, kept)
+        os.rename(path, target)
     except OSError as error:
         raise ManifestFileError(
             f"{path.name} cannot be moved to {TRASH}: {error.strerror}"
         ) from error
-    return TrashedFile(kept, path, moment)
+    return TrashedFile(target, path, moment)
 
 
 def restore_file(trashed: TrashedFile) -> None:

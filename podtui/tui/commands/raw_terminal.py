@@ -110,7 +110,7 @@ async def run_session(
     with raw(typed, lines=not tty):
         async with asyncio.TaskGroup() as group:
             output = group.create_task(show(), name="show")
-            others = [group.create_task(send_input(), name="give")]
+            others = [group.create_task(send_input(), name="send input")]
             if tty:
                 others.append(group.create_task(_keep_size(session, shown), name="keep size"))
             await asyncio.wait({output})

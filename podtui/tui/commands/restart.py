@@ -97,16 +97,16 @@ async def choose_container(
     default the sidecars and the regular containers. The first regular container is preselected, as
     in kubectl.
     """
-    found = list(names) or restartable_names(pod)
-    if len(found) == 1:
-        if ask and not await session.confirm(container_dialog(pod, found[0], verb)):
+    candidates = list(names) or restartable_names(pod)
+    if len(candidates) == 1:
+        if ask and not await session.confirm(container_dialog(pod, candidates[0], verb)):
             return ""
-        return found[0]
-    lines = [container_line(pod, name) for name in found]
+        return candidates[0]
+    lines = [container_line(pod, name) for name in candidates]
     regular = {one.name for one in pod.spec.containers}
-    start = next((place for place, name in enumerate(found) if name in regular), 0)
+    start = next((place for place, name in enumerate(candidates) if name in regular), 0)
     place = await session.ask(Picker(f"{verb} a container", lines, start=start))
-    return "" if place is None else found[place]
+    return "" if place is None else candidates[place]
 
 
 def restartable_names(pod: Pod) -> list[str]:

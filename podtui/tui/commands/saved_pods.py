@@ -57,14 +57,14 @@ class SavedPods:
         """Return each manifest with the UID of the pod that it replaces. Raises `SaveError`."""
         if self._folder is None or not self._folder.is_dir():
             return []
-        found: list[tuple[str, bytes]] = []
+        manifests: list[tuple[str, bytes]] = []
         for path in sorted(self._folder.glob("*.yaml")):
             try:
                 with path.open("rb") as file:
-                    found.append((path.stem, file.read(MAX_BYTES)))
+                    manifests.append((path.stem, file.read(MAX_BYTES)))
             except OSError as error:
                 raise SaveError(f"{path}: {error.strerror}") from error
-        return found
+        return manifests
 
     def _path(self, uid: str) -> Path:
         assert self._folder is not None

@@ -274,16 +274,16 @@ class Session:
     @property
     def ended_by_leaving(self) -> list[Line]:
         """The things that end or are lost with the screen, one line each."""
-        found = [
+        ending = [
             f"port-forward {one.address} → {one.forward.remote_port}"
             for one in self.forwards
             if not one.failed
         ]
-        found += [f"pull of {name}" for name in self.pulls]
-        found += [f"creation of pod {name}" for name in self.recreated]
-        found += [f"command {name}" for name in self.running]
-        found += [f"unsaved edit of {path.name}" for path in self.drafts]
-        return [(Span("✖ ", "error"), Span(clean(text), "name")) for text in found]
+        ending += [f"pull of {name}" for name in self.pulls]
+        ending += [f"creation of pod {name}" for name in self.recreated]
+        ending += [f"command {name}" for name in self.running]
+        ending += [f"unsaved edit of {path.name}" for path in self.drafts]
+        return [(Span("✖ ", "error"), Span(clean(text), "name")) for text in ending]
 
 
 def session_of(node: DOMNode) -> Session:

@@ -142,14 +142,14 @@ class AlertTracker:
         With ``first``, the unknown ones among them existed when the screen was opened and are not
         reported. Otherwise unknown pods were just created, and their alerts are returned.
         """
-        found: list[Alert] = []
+        alerts: list[Alert] = []
         for pod in pods:
             name, namespace = pod.metadata.name, pod.metadata.namespace
             condition = pod_condition(pod, now)
             kind = self._observe(self._pods, f"{namespace}/{name}", condition, now, first=first)
             if kind:
-                found.append(Alert(kind, name, namespace, condition.word))
-        return found
+                alerts.append(Alert(kind, name, namespace, condition.word))
+        return alerts
 
     def observe_node(self, node: Node, now: float, *, first: bool) -> list[Alert]:
         condition, name = node_condition(node), node.metadata.name

@@ -29,7 +29,7 @@ MOST_HELD: Final = 20
 """Maximum number of alerts kept while another program uses the terminal."""
 
 KEEP_SECONDS: Final = 1.0
-"""Seconds between two checks which pods still exist."""
+"""Seconds between two checks for pods that no longer exist."""
 
 
 class PreferencesFile(Struct, frozen=True):

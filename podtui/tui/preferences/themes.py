@@ -247,14 +247,14 @@ def load_themes(folders: Iterable[Path]) -> list[ThemeFile]:
 
 def theme_stamps(folders: Iterable[Path]) -> dict[Path, Stamp | None]:
     """Return a value that changes when a file of `load_themes` changes, appears or disappears."""
-    found: dict[Path, Stamp | None] = {}
+    stamps: dict[Path, Stamp | None] = {}
     for folder in folders:
         try:
-            found |= {path: stamp_of(path) for path in _theme_paths([folder])}
+            stamps |= {path: stamp_of(path) for path in _theme_paths([folder])}
         except OSError:
             # `load_themes` reports the error.
             continue
-    return found
+    return stamps
 
 
 def _theme_paths(folders: Iterable[Path]) -> list[Path]:

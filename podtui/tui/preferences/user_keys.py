@@ -187,7 +187,7 @@ def _read_hotkeys(
     preferences: Preferences, commands: Sequence[CustomCommand]
 ) -> tuple[tuple[Hotkey, ...], tuple[str, ...]]:
     known = (*COMMANDS, *map(typed_command, commands))
-    found: list[Hotkey] = []
+    valid: list[Hotkey] = []
     problems: list[str] = []
     for written, text in preferences.hotkeys.items():
         line = text.strip().removeprefix(":").strip()
@@ -199,5 +199,5 @@ def _read_hotkeys(
             place = preferences.custom_places.get(name, "settings")
             problems.append(f"{place}: {name}: {error}")
         else:
-            found.append(Hotkey(written, keys, line))
-    return tuple(found), tuple(problems)
+            valid.append(Hotkey(written, keys, line))
+    return tuple(valid), tuple(problems)

@@ -31,51 +31,54 @@ from podtui.tui.widgets.table import Table
 from podtui.tui.widgets.tones import LinesView
 
 
-def _local(kept: RunningForward) -> ColumnValue:
-    glyph, tone = ("✗", "error") if kept.failed else ("●", "good")
-    return ColumnValue(Cell(f"{glyph} {kept.address}", tone), kept.forward.local_port, kept.address)
+def _local(running: RunningForward) -> ColumnValue:
+    glyph, tone = ("✗", "error") if running.failed else ("●", "good")
+    return ColumnValue(
+        Cell(f"{glyph} {running.address}", tone), running.forward.local_port, running.address
+    )
 
 
 def _figure(number: int, tone: str, text: str = "") -> ColumnValue:
     return ColumnValue(Cell(text or str(number), tone), number, float(number))
 
 
-def _problem(kept: RunningForward) -> ColumnValue:
-    problem = clean(kept.problem)
+def _problem(running: RunningForward) -> ColumnValue:
+    problem = clean(running.problem)
     return ColumnValue(Cell(f"▲ {problem}" if problem else "", "warning"), problem, problem)
 
 
 FORWARD_COLUMNS = (
     Column("local", "LOCAL", 100, maximum=24, of=_local),
     Column("pod", "POD", 90, minimum=10, maximum=40, flexible=True,
-           of=lambda kept: text_field(pod_label(kept.pod), "name")),
+           of=lambda running: text_field(pod_label(running.pod), "name")),
     Column("port", "PORT", 80, align="right", kind=ValueKind.COUNT,
-           of=lambda kept: _figure(kept.forward.remote_port, "soft")),
+           of=lambda running: _figure(running.forward.remote_port, "soft")),
     Column("open", "OPEN", 60, align="right", kind=ValueKind.COUNT,
-           of=lambda kept: _figure(kept.forward.connections, "soft")),
+           of=lambda running: _figure(running.forward.connections, "soft")),
     Column("total", "TOTAL", 40, align="right", kind=ValueKind.COUNT,
-           of=lambda kept: _figure(kept.forward.accepted, "muted")),
+           of=lambda running: _figure(running.forward.accepted, "muted")),
     Column("sent", "SENT", 50, align="right", kind=ValueKind.BYTES,
-           of=lambda kept: _figure(kept.forward.sent, "muted", size(kept.forward.sent))),
+           of=lambda running: _figure(running.forward.sent, "muted", size(running.forward.sent))),
     Column("received", "RECEIVED", 50, align="right", kind=ValueKind.BYTES,
-           of=lambda kept: _figure(kept.forward.received, "muted", size(kept.forward.received))),
+           of=lambda running: _figure(running.forward.received, "muted",
+                                      size(running.forward.received))),
     Column("problem", "PROBLEM", 85, minimum=16, maximum=400, flexible=True, filling=True,
            of=_problem),
 )  # fmt: skip
 
 
-def forward_row(number: int, kept: RunningForward) -> Row:
+def forward_row(number: int, running: RunningForward) -> Row:
     return Row(
         f"forward:{number}",
-        *content_of(FORWARD_COLUMNS, kept),
-        search=f"{kept.address} {pod_label(kept.pod)}",
-        fault=bool(kept.problem),
+        *content_of(FORWARD_COLUMNS, running),
+        search=f"{running.address} {pod_label(running.pod)}",
+        fault=bool(running.problem),
     )
 
 
-def stop_dialog(kept: RunningForward) -> Dialog:
-    what = f"{kept.address} → {pod_label(kept.pod)}:{kept.forward.remote_port}"
-    cut = kept.forward.connections
+def stop_dialog(running: RunningForward) -> Dialog:
+    what = f"{running.address} → {pod_label(running.pod)}:{running.forward.remote_port}"
+    cut = running.forward.connections
     ends = (
         f"{plural(cut, 'open connection')} are closed."
         if cut != 1
@@ -125,40 +128,40 @@ class ForwardsScreen(ListScreen):
 
     def _show_problem(self) -> None:
         """Show the full error of the forward under the cursor, on up to a third of the screen."""
-        kept = self._chosen()
-        text = clean(kept.problem) if kept is not None else ""
+        running = self._chosen()
+        text = clean(running.problem) if running is not None else ""
         self.problem.display = bool(text)
         lines = wrap((Span(f"▲ {text}", "warning"),), max(20, self.size.width - 6), indent=2)
         self.problem.styles.height = min(len(lines), max(1, self.size.height // 3)) + 2
         self.problem.show(lines)
 
     async def rows(self) -> Iterable[Row]:
-        return [forward_row(id(kept), kept) for kept in self.session.forwards]
+        return [forward_row(id(running), running) for running in self.session.forwards]
 
     def _chosen(self) -> RunningForward | None:
         key = self.table.cursor_key
         return next((k for k in self.session.forwards if f"forward:{id(k)}" == key), None)
 
     def action_stop(self) -> None:
-        kept = self._chosen()
-        if kept is None:
+        running = self._chosen()
+        if running is None:
             return
 
         async def stop() -> None:
-            if not kept.failed and not await self.session.confirm(stop_dialog(kept)):
+            if not running.failed and not await self.session.confirm(stop_dialog(running)):
                 return
-            kept.stop()
-            if kept in self.session.forwards:
-                self.session.forwards.remove(kept)
+            running.stop()
+            if running in self.session.forwards:
+                self.session.forwards.remove(running)
             self.ask()
 
         self.session.start("Stop", stop, writes=False)
 
     def action_copy_address(self) -> None:
-        kept = self._chosen()
-        if kept is not None:
-            self.session.app.copy_to_clipboard(kept.address)
-            self.session.notify(kept.address, title="Copied")
+        running = self._chosen()
+        if running is not None:
+            self.session.app.copy_to_clipboard(running.address)
+            self.session.notify(running.address, title="Copied")
 
     def on_table_opened(self, message: Table.Opened) -> None:
         self.action_copy_address()

@@ -79,7 +79,7 @@ def _order(line: KeyLine) -> tuple[int, str]:
 
 
 def _add(
-    found: dict[str, KeyLine],
+    by_id: dict[str, KeyLine],
     app: App[Any],
     binding: Binding,
     keymap: Mapping[str, str],
@@ -90,8 +90,8 @@ def _add(
     if not name:
         return
     shown = tuple(app.get_key_display(each) for each in _chosen(binding, keymap.get(name)))
-    before = found.get(name) or KeyLine(name, (), words_of(binding), here)
-    found[name] = replace(before, shown=tuple(dict.fromkeys((*before.shown, *shown))))
+    before = by_id.get(name) or KeyLine(name, (), words_of(binding), here)
+    by_id[name] = replace(before, shown=tuple(dict.fromkeys((*before.shown, *shown))))
 
 
 def _chosen(binding: Binding, keys: str | None) -> list[Binding]:
@@ -120,20 +120,20 @@ def _search_text(line: KeyLine) -> str:
 
 def help_lines(lines: Sequence[KeyLine], *, ids: bool, width: int) -> list[Line]:
     """Return the list as drawn; with ``ids``, it includes the binding IDs used in the settings."""
-    found: list[Line] = []
+    result: list[Line] = []
     group = ""
     elsewhere = False
     for line in lines:
         if not line.here and not elsewhere:
             elsewhere = True
             group = ""
-            if found:
-                found += [(), (Span(" On other screens ".center(width, "─"), "muted"),)]
+            if result:
+                result += [(), (Span(" On other screens ".center(width, "─"), "muted"),)]
         if line.group != group:
             group = line.group
-            found += [(), (Span(group_title(group), "heading"),)]
-        found += _drawn(line, ids=ids, width=width)
-    return found[1:] if found and not found[0] else found
+            result += [(), (Span(group_title(group), "heading"),)]
+        result += _drawn(line, ids=ids, width=width)
+    return result[1:] if result and not result[0] else result
 
 
 def _drawn(line: KeyLine, *, ids: bool, width: int) -> list[Line]:
@@ -267,7 +267,7 @@ class AliasesScreen(ModalScreen[None]):
     def compose(self) -> ComposeResult:
         view = LinesView(id="aliases")
         view.border_title = " Commands "
-        view.border_subtitle = " : begins one · esc closes "
+        view.border_subtitle = " : opens the prompt · esc closes "
         yield view
 
     def on_resize(self) -> None:

@@ -56,7 +56,7 @@ def choices(screen: Screen[Any]) -> list[Choice]:
     """Return all actions that keys have on this screen now, without duplicates and movements."""
     app = cast("App[Any]", cast("Any", screen).app)
     has_target: Callable[[str], bool] = getattr(screen, "has_target", lambda _: True)
-    found: dict[str, Choice] = {}
+    by_id: dict[str, Choice] = {}
     for active in screen.active_bindings.values():
         binding = active.binding
         name = binding.id or ""
@@ -66,11 +66,11 @@ def choices(screen: Screen[Any]) -> list[Choice]:
         if not has_target(binding.action):
             continue
         shown = app.get_key_display(binding)
-        found.setdefault(
+        by_id.setdefault(
             name,
             Choice(name, shown, binding.description, binding.tooltip, binding.action, active.node),
         )
-    return sorted(found.values(), key=lambda choice: _order(choice.group))
+    return sorted(by_id.values(), key=lambda choice: _order(choice.group))
 
 
 def _order(group: str) -> tuple[int, tuple[int, str]]:

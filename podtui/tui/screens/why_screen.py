@@ -295,23 +295,25 @@ class WhyScreen(ActingScreen, BackScreen):
         """Wait until the liveness probe of the fixed pod has passed."""
         seen = ""
         while self._applied is not None and not self._liveness_passed:
-            pod, found = self._pod_in_force(), None
+            pod, insight = self._pod_in_force(), None
             if pod is not None:
                 query = InsightQuery(part=InsightPart.PROBES, seen=seen, wait=PROBE_SECONDS)
                 try:
                     async with asyncio.timeout(2 * PROBE_SECONDS):
                         meta = pod.metadata
-                        found = await self.session.client.insight(meta.namespace, meta.name, query)
+                        insight = await self.session.client.insight(
+                            meta.namespace, meta.name, query
+                        )
                 except (PodtuiError, TimeoutError):
                     seen = ""
             after = self._pod_in_force()
-            if found is not None and pod is not None and after is not None:
-                seen = found.version
+            if insight is not None and pod is not None and after is not None:
+                seen = insight.version
                 same = pod.metadata.uid == after.metadata.uid
                 self._liveness_passed = same and any(
                     report.container == container
                     and (report.probe, report.last) == ("Liveness", "Success")
-                    for report in found.probes
+                    for report in insight.probes
                 )
                 self._draw(self.session.now())
             await asyncio.sleep(PROBE_PAUSE)

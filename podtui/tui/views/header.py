@@ -90,8 +90,6 @@ def header(model: Model, totals: Totals, width: int) -> tuple[Line, Line]:
     left: list[Span] = [Span(" podtui ", "brand"), Span(" ")]
     node, use = model.node, model.node_use
     if model.server.is_cluster:
-        pass
-
         node, use = whole_node(model.nodes), whole_use(model)
         left = list(cluster_head(model, max(40, width * 6 // 10)))
     elif node is None:
@@ -164,7 +162,7 @@ def node_amounts(node: Node | None, use: Usage | None, totals: Totals) -> tuple[
     if node is None:
         return ()
     used = {"cpu": use.cpu, "memory": use.memory} if use is not None else {}
-    found = [
+    amounts = [
         Amounts(
             name,
             used.get(name),
@@ -173,49 +171,49 @@ def node_amounts(node: Node | None, use: Usage | None, totals: Totals) -> tuple[
         )
         for name, requested in (("cpu", totals.cpu), ("memory", totals.memory))
     ]
-    return tuple(a for a in found if a.allocatable > 0)
+    return tuple(a for a in amounts if a.allocatable > 0)
 
 
 def meters(amounts: Iterable[Amounts], detail: Detail) -> Line:
     """Return a gauge for each resource."""
     spans: list[Span] = []
-    for found in amounts:
-        if found.used is None and detail is Detail.TINY:
+    for resource in amounts:
+        if resource.used is None and detail is Detail.TINY:
             continue
-        spans.append(Span(f" {'cpu' if found.name == 'cpu' else 'mem'} ", "muted"))
+        spans.append(Span(f" {'cpu' if resource.name == 'cpu' else 'mem'} ", "muted"))
         cells = {Detail.LONG: 12, Detail.PERCENT: 6}.get(detail, 0)
         if cells:
-            spans += [*_gauge(found, cells), Span(" ")]
-        spans += [*_figures(found, detail), Span(" ")]
+            spans += [*_gauge(resource, cells), Span(" ")]
+        spans += [*_figures(resource, detail), Span(" ")]
     return tuple(spans)
 
 
-def _gauge(found: Amounts, cells: int) -> Line:
-    filled = min(cells, round(cells * found.requested / found.allocatable))
+def _gauge(resource: Amounts, cells: int) -> Line:
+    filled = min(cells, round(cells * resource.requested / resource.allocatable))
     text = "█" * filled + "░" * (cells - filled)
-    if found.used is None:
+    if resource.used is None:
         return (Span(text[:filled], "bar-one"), Span(text[filled:], "bar-free"))
-    at = min(cells - 1, int(cells * found.used / found.allocatable))
+    at = min(cells - 1, int(cells * resource.used / resource.allocatable))
     end = max(filled, at + 1)
     before = (Span(text[: min(at, filled)], "bar-one"), Span(text[filled:at], "bar-free"))
     after = (Span(text[at + 1 : filled], "bar-one"), Span(text[end:], "bar-free"))
     return tuple(span for span in (*before, Span("┃", "bar-used"), *after) if span.text)
 
 
-def _figures(found: Amounts, detail: Detail) -> Line:
-    whole = found.allocatable
-    requested_tone, tone = level(found.requested, whole), level(found.used or 0, whole)
+def _figures(resource: Amounts, detail: Detail) -> Line:
+    whole = resource.allocatable
+    requested_tone, tone = level(resource.requested, whole), level(resource.used or 0, whole)
     if detail is Detail.LONG:
-        used = "?" if found.used is None else found.text(found.used)
+        used = "?" if resource.used is None else resource.text(resource.used)
         return (
-            Span(f"requested {found.text(found.requested)}", requested_tone),
+            Span(f"requested {resource.text(resource.requested)}", requested_tone),
             Span(f" ┃used {used}", tone),
-            Span(f" of {found.text(whole)}", "muted"),
+            Span(f" of {resource.text(whole)}", "muted"),
         )
-    used = Span("┃" + ("?" if found.used is None else percent(found.used, whole)), tone)
+    used = Span("┃" + ("?" if resource.used is None else percent(resource.used, whole)), tone)
     if detail is Detail.TINY:
         return (used,)
-    return (Span(f"█{percent(found.requested, whole)} ", requested_tone), used)
+    return (Span(f"█{percent(resource.requested, whole)} ", requested_tone), used)
 
 
 def is_simulated(node: Node | None) -> bool:
@@ -238,8 +236,6 @@ def status_line(
     is the requested folder, if the agent watches another one.
     """
     if model.server.is_cluster:
-        pass
-
         return cluster_status(model, model.namespace, width)
     fake = simulated or is_simulated(model.node)
     short = from_end(clean(other), max(8, width // 3))

@@ -75,27 +75,29 @@ def _variables(container: Container | EphemeralContainer) -> Iterator[tuple[str,
         ref = source.configMapRef or source.secretRef
         kind = "Secret" if source.secretRef is not None else "ConfigMap"
         yield f"env {kind} {ref.name if ref is not None else ''}", f"→ {source.prefix}*"
-    found: dict[str, list[str]] = {}
-    for one in container.env:
-        origin = one.valueFrom
+    by_source: dict[str, list[str]] = {}
+    for variable in container.env:
+        origin = variable.valueFrom
         if origin is None:
-            found.setdefault("values", []).append(one.name)
+            by_source.setdefault("values", []).append(variable.name)
         elif origin.configMapKeyRef is not None:
-            found.setdefault(f"ConfigMap {origin.configMapKeyRef.name}", []).append(
-                f"{origin.configMapKeyRef.key} → {one.name}"
+            by_source.setdefault(f"ConfigMap {origin.configMapKeyRef.name}", []).append(
+                f"{origin.configMapKeyRef.key} → {variable.name}"
             )
         elif origin.secretKeyRef is not None:
-            found.setdefault(f"Secret {origin.secretKeyRef.name}", []).append(
-                f"{origin.secretKeyRef.key} → {one.name}"
+            by_source.setdefault(f"Secret {origin.secretKeyRef.name}", []).append(
+                f"{origin.secretKeyRef.key} → {variable.name}"
             )
         elif origin.fieldRef is not None:
-            found.setdefault("fields", []).append(f"{origin.fieldRef.fieldPath} → {one.name}")
+            by_source.setdefault("fields", []).append(
+                f"{origin.fieldRef.fieldPath} → {variable.name}"
+            )
         elif origin.resourceFieldRef is not None:
-            text = f"{origin.resourceFieldRef.resource} → {one.name}"
-            found.setdefault("resources", []).append(text)
+            text = f"{origin.resourceFieldRef.resource} → {variable.name}"
+            by_source.setdefault("resources", []).append(text)
         else:
-            found.setdefault("files", []).append(one.name)
-    for source, names in found.items():
+            by_source.setdefault("files", []).append(variable.name)
+    for source, names in by_source.items():
         yield f"env {source}", ", ".join(names)
 
 
@@ -475,7 +477,7 @@ def visible_rows(
     hits, above = _matches(items, wanted, now, make) if wanted.text else (set[str](), set[str]())
     parents = {item.key for item in items}
     opened: set[str] = set()
-    found: list[tuple[Item, Row]] = []
+    visible: list[tuple[Item, Row]] = []
     for item in items:
         if item.parent in parents and item.parent not in opened:
             continue
@@ -489,8 +491,8 @@ def visible_rows(
             folded = False
         if not folded:
             opened.add(item.key)
-        found.append((item, make(item, folded)))
-    return found
+        visible.append((item, make(item, folded)))
+    return visible
 
 
 def _matches(

@@ -1,4 +1,6 @@
-"""Accepted files without pods, because no pod is started while the node is not ready."""
+"""Waiting: the texts of the panes until the server answers, and the accepted files without pods
+while the node is not ready.
+"""
 
 from __future__ import annotations
 
@@ -6,25 +8,12 @@ from podtui.api.health import unready, unready_words
 from podtui.api.local import ManifestState
 from podtui.tui.model.model import Changes, LinkState, Model
 from podtui.tui.widgets.cells import Line, Span
-from podtui.tui.widgets.pane import EmptyText
 from podtui.tui.widgets.sanitize import clean
 
 
-def cluster_waiting(model: Model) -> tuple[Line, ...]:
-    """Return the text of a pane before the cluster answers, or after the connection is lost."""
-    host = clean(model.server.host)
-    if not model.lost_reason:
-        return ((Span(f"◔ connecting to {host}…", "init"),),)
-    return (
-        (Span("✖ the cluster does not respond as expected", "error"),),
-        (Span(clean(model.lost_reason), "soft"),),
-        (Span("retrying; this is the last known state", "muted"),),
-    )
-
-
 class Waiting:
-    """The waiting files: their ``names``, and the common ``reason``. There are none while the node
-    is ready, since the pods then appear in a moment.
+    """The files that wait: their ``names``, and the common ``reason``. There are none while the
+    node is ready, since the pods then appear in a moment.
     """
 
     def __init__(self, model: Model) -> None:
@@ -59,7 +48,7 @@ class Waiting:
         )
 
 
-def refused_text(model: Model, kind: type) -> EmptyText:
+def refused_text(model: Model, kind: type) -> tuple[Line, ...]:
     """Return the message for a kind that the user is not allowed to list; empty if allowed."""
     reason = model.refusals.get(kind)
     if reason is None:
@@ -70,14 +59,12 @@ def refused_text(model: Model, kind: type) -> EmptyText:
     )
 
 
-def waiting_text(model: Model, start_error: str) -> EmptyText:
+def waiting_text(model: Model, start_error: str) -> tuple[Line, ...]:
     """Return the message of all panes while no server is connected; empty once it is."""
     if model.link is LinkState.CONNECTED:
         return ()
     if model.server.is_cluster:
-        pass
-
-        return cluster_waiting(model)
+        return _cluster_text(model)
     if start_error:
         last = [line for line in start_error.splitlines() if line.strip()][-6:]
         return (
@@ -91,6 +78,18 @@ def waiting_text(model: Model, start_error: str) -> EmptyText:
         return ((Span("◔ waiting for the agent…", "init"),),)
     return (
         (Span("✖ the agent does not respond", "error"),),
+        (Span(clean(model.lost_reason), "soft"),),
+        (Span("retrying; this is the last known state", "muted"),),
+    )
+
+
+def _cluster_text(model: Model) -> tuple[Line, ...]:
+    """Return the text of a pane before the cluster answers, or after the connection is lost."""
+    host = clean(model.server.host)
+    if not model.lost_reason:
+        return ((Span(f"◔ connecting to {host}…", "init"),),)
+    return (
+        (Span("✖ the cluster does not respond as expected", "error"),),
         (Span(clean(model.lost_reason), "soft"),),
         (Span("retrying; this is the last known state", "muted"),),
     )

@@ -144,16 +144,16 @@ def _evidence(view: WhyView, width: int, limits: TextLimits) -> list[Line]:
     return lines
 
 
-def _evidence_row(one: Evidence, now: float, width: int) -> list[Line]:
-    when = ago(one.time, now).removesuffix(" ago") if one.time else ""
-    text = clean(one.text)
+def _evidence_row(evidence: Evidence, now: float, width: int) -> list[Line]:
+    when = ago(evidence.time, now).removesuffix(" ago") if evidence.time else ""
+    text = clean(evidence.text)
     reason, parted, rest = text.partition(": ")
     words: Line = (Span(text, ""),)
-    if one.source == "event" and parted:
-        words = (Span(f"{reason}: ", "warning" if one.warning else "reason"), Span(rest))
-    elif one.warning:
+    if evidence.source == "event" and parted:
+        words = (Span(f"{reason}: ", "warning" if evidence.warning else "reason"), Span(rest))
+    elif evidence.warning:
         words = (Span("▲ ", "warning"), Span(text))
-    times = Span(f" ×{one.count}" if one.count > 1 else "", "muted")
+    times = Span(f" ×{evidence.count}" if evidence.count > 1 else "", "muted")
     label = Span(f"{when:>{_LABEL - 2}}  ", "muted")
     return wrap((label, *words, times), width, indent=_LABEL)
 

@@ -129,7 +129,7 @@ def key_hints(screen: Screen[Any]) -> list[KeyHint]:
     """Return the hints of all visible bindings: first the screen's `FIRST_HINTS`, then the others,
     those nearest to the focus first."""
     seen: set[str] = set()
-    found: list[KeyHint] = []
+    hints: list[KeyHint] = []
     app = cast("App[Any]", cast("Any", screen).app)
     hidden: frozenset[str] = getattr(screen, "NO_HINTS", frozenset())
     has_target: Callable[[str], bool] = getattr(screen, "has_target", lambda _: True)
@@ -144,7 +144,7 @@ def key_hints(screen: Screen[Any]) -> list[KeyHint]:
         usable = usable and binding.id not in hidden
         if usable and binding.action not in seen and has_target(binding.action):
             seen.add(binding.action)
-            found.append(
+            hints.append(
                 KeyHint(
                     binding.key,
                     shown,
@@ -154,4 +154,4 @@ def key_hints(screen: Screen[Any]) -> list[KeyHint]:
                 )
             )
     first: frozenset[str] = getattr(screen, "FIRST_HINTS", frozenset())
-    return sorted(found, key=lambda hint: hint.id not in first)
+    return sorted(hints, key=lambda hint: hint.id not in first)

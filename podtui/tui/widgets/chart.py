@@ -57,18 +57,18 @@ def buckets(
     value is at most twice that of the neighbouring values. In longer gaps, and after a value of
     None until the next value, the result is None.
     """
-    found: list[float | None] = [None] * width
+    largest: list[float | None] = [None] * width
     span = max(end - begin, 1e-9)
     places = [min(width - 1, int((at - begin) / span * width)) for at in times]
     gaps = [b - a for a, b in itertools.pairwise(times)]
     for index, (place, value) in enumerate(zip(places, values, strict=True)):
         if place < 0 or value is None:
             continue
-        before = found[place]
-        found[place] = value if before is None else max(before, value)
+        before = largest[place]
+        largest[place] = value if before is None else max(before, value)
         for empty in range(place + 1, _reach(index, places, gaps, span, width)):
-            found[empty] = value
-    return found
+            largest[empty] = value
+    return largest
 
 
 def _reach(

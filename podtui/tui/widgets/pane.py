@@ -1,4 +1,4 @@
-"""A framed part of the screen with a title, and its messages when there is nothing to show."""
+"""A framed part of the screen with a title."""
 
 from __future__ import annotations
 
@@ -10,8 +10,6 @@ from textual.containers import Vertical
 from textual.content import Content
 from textual.geometry import Region
 from textual.markup import escape
-
-from podtui.tui.widgets.cells import Span
 
 
 class Pane(Vertical):
@@ -106,6 +104,3 @@ class Pane(Vertical):
         if self._edge_drawn is not None and not regions:
             regions = (self._edge_drawn,)
         return super().refresh(*regions, repaint=repaint, layout=layout, recompose=recompose)
-
-
-EmptyText = tuple[tuple[Span, ...], ...]

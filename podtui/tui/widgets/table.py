@@ -24,7 +24,7 @@ from podtui.tui.widgets.table_lines import DrawnRows, cell_text, gutter, plain_t
 from podtui.tui.widgets.tones import Toned
 
 KEEP: Final = 1.0
-"""Seconds between two checks which marked rows still exist."""
+"""Seconds between two checks for marked rows that no longer exist."""
 
 
 class _OfRow(Message):

@@ -313,24 +313,24 @@ class LogView(ScrolledText):
         self.refresh()
 
     def _take_match(self) -> None:
-        found = self.lines.found
-        if not self._seeking or found is None:
+        matches = self.lines.found
+        if not self._seeking or matches is None:
             return
-        if found.count:
+        if matches.count:
             cursor = self._origin[1]
             begin = self.lines.buffer.first if cursor is None else cursor
-            rank = found.rank(max(begin, self.lines.buffer.first)) % found.count
-            if found.at(rank) != self._cursor or self.match_number != rank + 1:
+            rank = matches.rank(max(begin, self.lines.buffer.first)) % matches.count
+            if matches.at(rank) != self._cursor or self.match_number != rank + 1:
                 self._strip.cache_clear()
-                self.go_to(found.at(rank))
-                self.match_count, self.match_number = found.count, rank + 1
+                self.go_to(matches.at(rank))
+                self.match_count, self.match_number = matches.count, rank + 1
                 self.post_message(self.SearchChanged(self))
         # The newest lines are searched first: an earlier match may still be found.
         self._seeking = self.lines.progress < 1
 
     def _marked(self) -> dict[int, tuple[Spans, bool]]:
         """Return the highlighted ranges by screen row, and True if they are the current match."""
-        found: dict[int, tuple[Spans, bool]] = {}
+        marked: dict[int, tuple[Spans, bool]] = {}
         here = self.current if self.match_number else None
         buffer = self.lines.buffer
         for y in range(self.size.height):
@@ -338,8 +338,8 @@ class LogView(ScrolledText):
             if at is not None:
                 sequence = at[0]
                 spans, searched = marked_spans(self.lines, buffer[sequence], buffer.tag(sequence))
-                found[y] = spans, searched and sequence == here
-        return found
+                marked[y] = spans, searched and sequence == here
+        return marked
 
     @property
     def searching(self) -> bool:

@@ -22,10 +22,10 @@ from podtui.tui.views.logs.ansi import plain_text
 from podtui.tui.views.logs.line_buffer import GAP, RULE
 from podtui.tui.views.logs.merge import EventLines, Merger
 from podtui.tui.views.logs.target import (
-    GLANCE,
+    DEFAULT_RANGE,
     RANGES,
     TAIL,
-    WHOLE,
+    WHOLE_LOG,
     LogTarget,
     container_status,
     default_container,
@@ -69,7 +69,7 @@ class LogsPane(LogCommands):
         super().__init__(id=id)
         self._model = model
         self._client = client
-        self._range = GLANCE if tail is not None else WHOLE
+        self._range = DEFAULT_RANGE if tail is not None else WHOLE_LOG
         self._pods: tuple[Pod, ...] = ()
         self._chosen: dict[str, str] = {}
         self._everything = False

@@ -9,8 +9,7 @@ from podtui.tui.model.model import Changes, Model, is_about
 from podtui.tui.views.events import EVENT_COLUMNS, event_row
 from podtui.tui.views.labels import pod_label
 from podtui.tui.views.waiting import refused_text, waiting_text
-from podtui.tui.widgets.cells import Row, Span
-from podtui.tui.widgets.pane import EmptyText
+from podtui.tui.widgets.cells import Line, Row, Span
 from podtui.tui.widgets.table import Table
 from podtui.tui.widgets.table_pane import TablePane
 
@@ -83,7 +82,7 @@ class EventsPane(TablePane):
         scope = pod_label(self._pod) if self._only and self._pod is not None else "all"
         self.set_detail(f"· {scope} · {len(self.table.set):,}{self.filter_words}")
 
-    def _empty(self, start_error: str) -> EmptyText:
+    def _empty(self, start_error: str) -> tuple[Line, ...]:
         waiting = waiting_text(self._model, start_error) or refused_text(self._model, Event)
         if waiting and not self._model.events:
             return waiting

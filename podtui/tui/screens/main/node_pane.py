@@ -93,14 +93,14 @@ class NodePane(Pane):
             self.view.show(wrap_all(lines_shown, self.content_size.width - 3))
             return
         node = allocation.node
-        found = gauges(node, allocation.asks, self._model.usage, allocation.use, self._shares)
-        refused = rejections(allocation.asks, found)
+        resources = gauges(node, allocation.asks, self._model.usage, allocation.use, self._shares)
+        refused = rejections(allocation.asks, resources)
         ready, text = node_state(node)
         width = max(20, self.content_size.width - 3)
         lines = node_lines(
-            found, refused, width=width, height=self.content_size.height, selected=self._chosen
+            resources, refused, width=width, height=self.content_size.height, selected=self._chosen
         )
-        if not ready and not found:
+        if not ready and not resources:
             # A node that was never ready has not reported its capacity.
             lines = wrap((Span(text, "warning"),), width)
         self.view.show(lines)

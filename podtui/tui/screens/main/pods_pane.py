@@ -33,7 +33,6 @@ from podtui.tui.views.waiting import Waiting, refused_text, waiting_text
 from podtui.tui.widgets.cells import Line, Row, Span, line_width, sized, width_of, wrap
 from podtui.tui.widgets.columns import ColumnChoice
 from podtui.tui.widgets.format import natural_key, plural
-from podtui.tui.widgets.pane import EmptyText
 from podtui.tui.widgets.sanitize import clean
 from podtui.tui.widgets.table import Table
 from podtui.tui.widgets.table_pane import TablePane
@@ -263,7 +262,7 @@ class PodsPane(TablePane):
             notes.append(f"{plural(table.left_out, 'more column')} in a wider pane")
         self.set_note(" · ".join(notes))
 
-    def _empty(self, start_error: str) -> EmptyText:
+    def _empty(self, start_error: str) -> tuple[Line, ...]:
         waiting = waiting_text(self._model, start_error) or refused_text(self._model, Pod)
         if waiting and not self._model.pods:
             return waiting
@@ -280,7 +279,7 @@ class PodsPane(TablePane):
             where = clean(self._model.namespace or "")
             return ((Span(f"No pods in {where}." if where else "No pods.", "soft"),),)
         folder = self._folder() or "the static-pod folder"
-        missing: EmptyText = ()
+        missing: tuple[Line, ...] = ()
         keys: Line = (Span("?", "hint-key"), Span(" shows all keys", "muted"))
         if not session_of(self).readonly:
             keys = (Span("n", "hint-key"), Span(" creates one from a template, ", "muted"), *keys)

@@ -63,7 +63,7 @@ PLOTS: Final = 14
 
 
 class _ShareRow(Struct, frozen=True):
-    """A cached row of a pod, and its basis: the pod's ask and usage, the node's allocatable
+    """A cached row of a pod, and its basis: the pod's requests and usage, the node's allocatable
     resources, the pod's labels."""
 
     basis: tuple[PodRequests, Usage | None, dict[str, int], dict[str, str]]

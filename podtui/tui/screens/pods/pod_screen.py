@@ -125,16 +125,16 @@ class PodInsightCache:
         wait = WAIT_SECONDS if seen else 0.0
         query = InsightQuery(part=part, span=span, seen=seen, wait=wait)
         try:
-            found = await self._client.insight(namespace, name, query)
+            insight = await self._client.insight(namespace, name, query)
         except PodtuiError as error:
             unknown = isinstance(error, ApiError) and error.code == 404
             self.problem = "" if unknown else clean(str(error))
             self._seen = None
             return False
         self.problem = ""
-        if found is not None:
-            self._insight[part] = found
-            self._seen = (namespace, name, part, span, found.version)
+        if insight is not None:
+            self._insight[part] = insight
+            self._seen = (namespace, name, part, span, insight.version)
             self.asked_at = self._now()
         return True
 
@@ -233,16 +233,16 @@ class PodScreen(ActingScreen, BackScreen):
     def pod(self) -> Pod | None:
         """The pod, or its last known state after its removal."""
         model = self.session.model
-        found = model.pods.get(self._key)
-        if found is None and self._last is not None:
+        current = model.pods.get(self._key)
+        if current is None and self._last is not None:
             name, namespace = self._last.metadata.name, self._last.metadata.namespace
             for key, pod in model.pods.items():
                 if pod.metadata.name == name and pod.metadata.namespace == namespace:
-                    self._key, found = key, pod
+                    self._key, current = key, pod
                     self.logs.choose(pod, at_once=self.tab == "logs")
                     break
-        if found is not None:
-            self._last = found
+        if current is not None:
+            self._last = current
         return self._last
 
     def publish(self, changes: Changes, now: float) -> None:

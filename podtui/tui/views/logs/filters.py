@@ -101,7 +101,7 @@ def matching_lines(block: LineBlock, pattern: re.Pattern[bytes], start: int = 0)
 
 def _matching_run(block: LineBlock, pattern: re.Pattern[bytes], start: int) -> list[int]:
     """Search all bytes of the block at once, which is much faster than line by line."""
-    found: list[int] = []
+    indexes: list[int] = []
     ends, data = block.ends, block.data
     position = ends[start - 1] if start else 0
     while (match := pattern.search(data, position)) is not None:
@@ -110,6 +110,6 @@ def _matching_run(block: LineBlock, pattern: re.Pattern[bytes], start: int) -> l
             break
         # A match that crosses the end of the line counts only if the line alone matches too.
         if match.end() < ends[index] or pattern.search(block.line(index)):
-            found.append(index)
+            indexes.append(index)
         position = ends[index]
-    return found
+    return indexes

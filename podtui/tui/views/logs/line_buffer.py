@@ -20,10 +20,26 @@ from typing import Final
 
 from msgspec import Struct
 
+SOURCES: Final = 250
+"""Maximum number of logs that one view can merge: the tags below it number the logs."""
+GAP: Final = 250
+"""The tag of a remark on lines that are missing at this place."""
+RULE: Final = 251
+"""The tag of a separator between two instances of a container."""
+EVENT: Final = 252
+EVENT_WARNING: Final = 253
+EVENTS: Final = (EVENT, EVENT_WARNING)
+
+
+def is_log(tag: int) -> bool:
+    return tag < SOURCES
+
+
 SEGMENT_BYTES: Final = 64 * 1024 * 1024
 """Maximum size of a segment; disk space is freed one segment at a time."""
 SEGMENTS: Final = 4
-"""Minimum number of segments on a full disk: at most this share of the lines is dropped at once."""
+"""A full buffer has at least this number of segments: only a part of the lines is dropped at
+once."""
 
 
 class Location(Struct, frozen=True):
@@ -121,8 +137,8 @@ class LineBlock:
     """The lines of one chunk: one byte string with a line feed after each line.
 
     ``ends[i]`` is the offset in ``data`` after line ``i`` and its line feed; ``stamps[i]`` is its
-    time in nanoseconds since 1970, 0 for none; ``tags[i]`` is its source or kind
-    (`SOURCES` and the constants after it).
+    time in nanoseconds since 1970, 0 for none; ``tags[i]`` is the number of its log, or its kind
+    from `GAP` on.
     """
 
     __slots__ = ("data", "ends", "stamps", "tags")
@@ -323,8 +339,8 @@ class LineBuffer:
         except OSError as error:
             self.trouble = error.strerror or str(error)
             found = LineBlock()
-            message_text = f"(this line cannot be read back: {self.trouble})".encode()
-            found.append([message_text] * chunk.count, [0] * chunk.count, bytes(chunk.count))
+            message = f"(this line cannot be read back: {self.trouble})".encode()
+            found.append([message] * chunk.count, [0] * chunk.count, bytes(chunk.count))
         self._cache[chunk.first] = found
         self._cached += found.nbytes
         while self._cached > CACHE_BYTES and len(self._cache) > 1:
@@ -420,23 +436,3 @@ def _parts(lines: Sequence[bytes]) -> Iterator[tuple[int, int]]:
             start, size = index + 1, 0
     if start < len(lines):
         yield start, len(lines)
-
-
-SOURCES: Final = 250
-"""Maximum number of logs that one view can merge."""
-
-GAP: Final = 250
-"""A remark on lines that are missing at this place."""
-
-RULE: Final = 251
-"""A separator between two instances of a container."""
-
-EVENT: Final = 252
-
-EVENT_WARNING: Final = 253
-
-EVENTS: Final = (EVENT, EVENT_WARNING)
-
-
-def is_log(tag: int) -> bool:
-    return tag < SOURCES

@@ -33,8 +33,8 @@ class Range(Struct, frozen=True):
     from_start: bool = False
 
 
-GLANCE: Final = Range("", tail=TAIL)
-WHOLE: Final = Range("")
+DEFAULT_RANGE: Final = Range("", tail=TAIL)
+WHOLE_LOG: Final = Range("")
 # The digits 1 to 6 in the picker select the same ranges as in k9s.
 RANGES: Final = (
     Range("from the start", from_start=True),
@@ -55,7 +55,7 @@ class LogTarget(Struct, frozen=True):
     pod: str
     container: str
     previous: bool = False
-    range: Range = GLANCE
+    range: Range = DEFAULT_RANGE
 
 
 def targets_of(
@@ -64,10 +64,11 @@ def targets_of(
     *,
     everything: bool = False,
     previous: bool = False,
-    range: Range = GLANCE,
+    range: Range = DEFAULT_RANGE,
 ) -> tuple[LogTarget, ...]:
-    """Return the logs of some pods: of the container ``chosen(pod)``, or with ``everything`` of all
-    containers; at most `SOURCES` logs."""
+    """Return the logs of some pods: of the container ``selected(pod)``, or with ``everything`` of
+    all containers; at most `SOURCES` logs.
+    """
     targets = [
         LogTarget(
             pod_key(pod), pod.metadata.namespace, pod.metadata.name, container, previous, range
@@ -139,7 +140,7 @@ def default_container(pod: Pod) -> str:
 
 
 def container_status(pod: Pod, container: str) -> ContainerStatus | None:
-    return next((one for one in container_statuses(pod) if one.name == container), None)
+    return next((status for status in container_statuses(pod) if status.name == container), None)
 
 
 def instance(pod: Pod, container: str) -> str:

@@ -89,7 +89,7 @@ class Shares:
 
 
 def _have_same_shares(one: PodRequests, other: PodRequests) -> bool:
-    """Return True if two asks result in the same shares."""
+    """Return True if the requests of a pod result in the same shares as before."""
     return (
         one.active is other.active
         and one.label == other.label
@@ -191,14 +191,14 @@ def gauges(
     if shares is None:
         shares = Shares()
     shares.keep(asks)
-    found: list[Gauge] = []
+    result: list[Gauge] = []
     for resource in RESOURCES:
         if resource not in node.status.capacity:
             continue
         capacity = amount(resource, node.status.capacity[resource])
         allocatable = node.status.allocatable.get(resource)
         column = shares.of(resource)
-        found.append(
+        result.append(
             Gauge(
                 resource,
                 capacity,
@@ -211,7 +211,7 @@ def gauges(
                 usage,
             )
         )
-    return tuple(found)
+    return tuple(result)
 
 
 def _used(use: Usage | None, resource: str) -> int | None:
@@ -220,9 +220,9 @@ def _used(use: Usage | None, resource: str) -> int | None:
     return use.cpu if resource == "cpu" else use.memory
 
 
-def rejections(asks: Iterable[PodRequests], found: Iterable[Gauge]) -> tuple[RejectedPod, ...]:
+def rejections(asks: Iterable[PodRequests], resources: Iterable[Gauge]) -> tuple[RejectedPod, ...]:
     """Return all rejected pods, sorted by name."""
-    by_resource = {gauge.resource: gauge for gauge in found}
+    by_resource = {gauge.resource: gauge for gauge in resources}
     result = [_rejection(ask, by_resource) for ask in asks if ask.refused is not None]
     return tuple(sorted(result, key=lambda r: r.name))
 
@@ -242,7 +242,7 @@ def _rejection(ask: PodRequests, by_resource: Mapping[str, Gauge]) -> RejectedPo
         need, free = ask.requests[resource], gauge.allocatable - gauge.requested
         fits &= need <= free
         words.append(
-            f"{TITLES[resource]}: asks {gauge.text(need)}, {gauge.text(max(0, free))} free"
+            f"{TITLES[resource]}: requests {gauge.text(need)}, {gauge.text(max(0, free))} free"
         )
     return RejectedPod(
         ask.key, ask.label, reason, "; ".join(words) or message, fits or ask.would_fit

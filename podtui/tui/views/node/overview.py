@@ -330,33 +330,33 @@ _TONES: Final = ("bar-one", "bar-two")
 _MAP_LABEL: Final = 9
 
 
-def cpu_map_lines(found: CpuMap, width: int) -> list[Line]:
+def cpu_map_lines(cpu_map: CpuMap, width: int) -> list[Line]:
     """Return the lines of the map. The CPUs of a core are adjacent; after 26 users the letters
     begin again."""
-    marks: dict[int, Span] = {cpu: Span("▒", "muted") for cpu in found.reserved}
-    for number, user in enumerate(found.users):
+    marks: dict[int, Span] = {cpu: Span("▒", "muted") for cpu in cpu_map.reserved}
+    for number, user in enumerate(cpu_map.users):
         mark = Span(_LETTERS[number % len(_LETTERS)], _TONES[number % len(_TONES)])
         marks |= dict.fromkeys(user.cpus, mark)
     lines: list[Line] = [(Span("CPUs", "heading"),)]
-    for node, cores in sorted(found.nodes.items()):
+    for node, cores in sorted(cpu_map.nodes.items()):
         line = [Span(f"{f'NUMA {node}':<{_MAP_LABEL}}", "key")]
         for core in cores:
             line += [marks.get(cpu, Span("·", "soft")) for cpu in core]
             line.append(Span(" "))
         lines += wrap(line, width, indent=_MAP_LABEL)
-    return [*lines, *_map_legend(found, marks, width)]
+    return [*lines, *_map_legend(cpu_map, marks, width)]
 
 
-def _map_legend(found: CpuMap, marks: dict[int, Span], width: int) -> list[Line]:
-    every = {cpu for cores in found.nodes.values() for core in cores for cpu in core}
+def _map_legend(cpu_map: CpuMap, marks: dict[int, Span], width: int) -> list[Line]:
+    every = {cpu for cores in cpu_map.nodes.values() for core in cores for cpu in core}
     general: list[Span] = []
     if shared := every - marks.keys():
         general += [Span("· ", "soft"), Span(f"shared {format_cpu_set(shared)}   ", "muted")]
-    if found.reserved:
-        reserved = f"reserved, shared {format_cpu_set(found.reserved)}"
+    if cpu_map.reserved:
+        reserved = f"reserved, shared {format_cpu_set(cpu_map.reserved)}"
         general += [Span("▒ ", "muted"), Span(reserved, "muted")]
     lines = wrap(general, width, indent=2)
-    for user in found.users:
+    for user in cpu_map.users:
         mark = marks[user.cpus[0]]
         name = clean(f"{user.pod.removeprefix('default/')} {user.container}")
         cpus = Span(f" {format_cpu_set(user.cpus)}", "muted")

@@ -44,15 +44,15 @@ def key_of(report: ProbeReport) -> Key:
 
 def probe_of(pod: Pod, report: ProbeReport) -> Probe | None:
     """Return the probe's definition in the pod's spec."""
-    found: Container | None = next(
+    container: Container | None = next(
         (c for _, c in all_containers(pod) if c.name == report.container), None
     )
-    if found is None:
+    if container is None:
         return None
     return {
-        "Startup": found.startupProbe,
-        "Liveness": found.livenessProbe,
-        "Readiness": found.readinessProbe,
+        "Startup": container.startupProbe,
+        "Liveness": container.livenessProbe,
+        "Readiness": container.readinessProbe,
     }.get(report.probe)
 
 

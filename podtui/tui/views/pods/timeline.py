@@ -47,60 +47,60 @@ def change(seconds: float) -> str:
     return ("+" if seconds > 0 else "−") + length(abs(seconds))
 
 
-def waterfall_lines(found: Waterfall, width: int, *, number: int, of: int) -> list[Line]:
+def waterfall_lines(start: Waterfall, width: int, *, number: int, of: int) -> list[Line]:
     """Return lines of at most ``width`` cells; the start is ``number`` (from 1) of ``of``."""
-    lines = _head(found, width, number, of)
+    lines = _head(start, width, number, of)
     lines.append(())
     name = min(
-        max((width_of(bar.label) for bar in found.bars), default=8), max(14, min(36, width // 3))
+        max((width_of(bar.label) for bar in start.bars), default=8), max(14, min(36, width // 3))
     )
     room = width - name - 4 - _LENGTH - 1
-    compared = any(bar.change is not None for bar in found.bars)
+    compared = any(bar.change is not None for bar in start.bars)
     if compared:
         room -= _CHANGE
     room = max(_LEAST_BARS, room)
-    ticks = _ticks(found.until, room)
+    ticks = _ticks(start.until, room)
     lines.append(_axis(ticks, room, name + 3))
-    lines += [_row(bar, found.until, ticks, name, room, compared=compared) for bar in found.bars]
-    lines += _notes(found, width)
+    lines += [_row(bar, start.until, ticks, name, room, compared=compared) for bar in start.bars]
+    lines += _notes(start, width)
     lines += [(), *wrap(_legend(of), width, indent=1)]
     return lines
 
 
-def _head(found: Waterfall, width: int, number: int, of: int) -> list[Line]:
+def _head(start: Waterfall, width: int, number: int, of: int) -> list[Line]:
     which = {1: "this start", 2: "the previous start"}.get(number, f"{number - 1} starts ago")
     state: list[Span] = [
-        Span(" ● ready after " if found.ready else " ◔ not ready for ",
-             "running" if found.ready else "pending"),
-        Span(length(found.until), "name"),
+        Span(" ● ready after " if start.ready else " ◔ not ready for ",
+             "running" if start.ready else "pending"),
+        Span(length(start.until), "name"),
     ]  # fmt: skip
-    if found.before is not None and found.ready:
-        delta = found.until - found.before
+    if start.before is not None and start.ready:
+        delta = start.until - start.before
         tone = "muted" if abs(delta) < NOT_SAME else "warning" if delta > 0 else "good"
         state += [
-            Span(f" · the previous start took {length(found.before)} ", "soft"),
+            Span(f" · the previous start took {length(start.before)} ", "soft"),
             Span(f"({change(delta)})", tone),
         ]
-    state.append(Span(f" · {which} ({number} of {of}), {_start_time(found)}", "muted"))
-    if found.cause:
-        state.append(Span(f" · {found.cause}", "soft"))
+    state.append(Span(f" · {which} ({number} of {of}), {_start_time(start)}", "muted"))
+    if start.cause:
+        state.append(Span(f" · {start.cause}", "soft"))
     lines = wrap(state, width, indent=3)
-    if found.until > 0 and found.critical:
+    if start.until > 0 and start.critical:
         parts: list[Span] = [Span(" longest steps: ", "key")]
-        for bar in found.critical[:3]:
-            share = 100 * bar.seconds / found.until
+        for bar in start.critical[:3]:
+            share = 100 * bar.seconds / start.until
             parts.append(Span(f"{bar.label} {length(bar.seconds)} {share:.0f}%  "))
-        if found.waited > found.until / 10:
-            share = 100 * found.waited / found.until
-            parts.append(Span(f"between steps {length(found.waited)} {share:.0f}%", "soft"))
+        if start.waited > start.until / 10:
+            share = 100 * start.waited / start.until
+            parts.append(Span(f"between steps {length(start.waited)} {share:.0f}%", "soft"))
         lines += wrap(parts, width, indent=3)
     return lines
 
 
-def _start_time(found: Waterfall) -> str:
+def _start_time(start: Waterfall) -> str:
     """Return the time of the start, with the date if it is not today: starts are kept for days."""
     when, seen = (
-        datetime.fromtimestamp(moment, UTC).astimezone() for moment in (found.began, found.seen)
+        datetime.fromtimestamp(moment, UTC).astimezone() for moment in (start.began, start.seen)
     )
     return f"{when:%H:%M:%S}" if when.date() == seen.date() else f"{when:%Y-%m-%d %H:%M:%S}"
 
@@ -181,23 +181,23 @@ def _state(bar: StepBar) -> tuple[str, str]:
     return "✔", "good"
 
 
-def _notes(found: Waterfall, width: int) -> list[Line]:
+def _notes(start: Waterfall, width: int) -> list[Line]:
     lines: list[Line] = []
-    noted = [bar for bar in found.bars if bar.note]
+    noted = [bar for bar in start.bars if bar.note]
     for bar in noted:
         lines += wrap(
             (Span(f"   {bar.label}: ", "key"), Span(bar.note, "error" if bar.failed else "soft")),
             width,
             indent=5,
         )
-    if found.gone:
-        words = "  ".join(f"{label} {length(took)}" for label, took in found.gone)
+    if start.gone:
+        words = "  ".join(f"{label} {length(took)}" for label, took in start.gone)
         lines += wrap(
             (Span("   only in the previous start: ", "key"), Span(words, "soft")), width, indent=5
         )
-    if found.later:
+    if start.later:
         lines += [(), (Span(" After readiness", "heading"),)]
-        for bar in found.later:
+        for bar in start.later:
             glyph, tone = _state(bar)
             note = f" · {bar.note}" if bar.note else ""
             lines += wrap(
@@ -314,7 +314,7 @@ def waterfall(start: PodStart, before: PodStart | None, now: float) -> Waterfall
     bars = tuple(bar for bar in every if bar.began <= until + SLACK)
     later = tuple(bar for bar in every if bar.began > until + SLACK and _is_notable(bar))
     bars, waited = with_critical_path(bars, until)
-    found = Waterfall(
+    result = Waterfall(
         began,
         max(until, 0.0),
         ready is not None,
@@ -324,12 +324,12 @@ def waterfall(start: PodStart, before: PodStart | None, now: float) -> Waterfall
         waited=waited,
         seen=now,
     )
-    return found if before is None else _compared(found, waterfall(before, None, now))
+    return result if before is None else _compared(result, waterfall(before, None, now))
 
 
 def _bars(start: PodStart, began: float, now: float) -> tuple[StepBar, ...]:
     counts: dict[_Key, int] = {}
-    found: list[StepBar] = []
+    bars: list[StepBar] = []
     for step in start.steps:
         key = (step.kind, step.subject)
         counts[key] = counts.get(key, 0) + 1
@@ -337,7 +337,7 @@ def _bars(start: PodStart, began: float, now: float) -> tuple[StepBar, ...]:
         end = epoch(step.ended)
         is_open = end is None
         upto = max(at, (now if end is None else end) - began)
-        found.append(
+        bars.append(
             StepBar(
                 label_of(step, counts[key]),
                 key,
@@ -349,7 +349,7 @@ def _bars(start: PodStart, began: float, now: float) -> tuple[StepBar, ...]:
                 note=clean(step.note),
             )
         )
-    return tuple(found)
+    return tuple(bars)
 
 
 def _with_wait(
@@ -437,22 +437,22 @@ def with_critical_path(bars: Sequence[StepBar], until: float) -> tuple[tuple[Ste
 
 def totals(bars: Iterable[StepBar]) -> dict[_Key, float]:
     """Return seconds by step, with repetitions added up and without long-running containers."""
-    found: dict[_Key, float] = {}
+    seconds: dict[_Key, float] = {}
     for bar in bars:
         if not bar.keeps_running:
-            found[bar.key] = found.get(bar.key, 0.0) + bar.seconds
-    return found
+            seconds[bar.key] = seconds.get(bar.key, 0.0) + bar.seconds
+    return seconds
 
 
-def _compared(found: Waterfall, before: Waterfall) -> Waterfall:
-    then, now = totals(before.bars), totals(found.bars)
-    last = {bar.key: index for index, bar in enumerate(found.bars)}
+def _compared(current: Waterfall, before: Waterfall) -> Waterfall:
+    then, now = totals(before.bars), totals(current.bars)
+    last = {bar.key: index for index, bar in enumerate(current.bars)}
     bars = tuple(
         replace(bar, change=now[bar.key] - then[bar.key])
         if last[bar.key] == index and bar.key in now and bar.key in then
         else bar
-        for index, bar in enumerate(found.bars)
+        for index, bar in enumerate(current.bars)
     )
     names = {bar.key: bar.label.partition(" #")[0] for bar in before.bars}
     gone = tuple((names[key], took) for key, took in then.items() if key not in now)
-    return replace(found, bars=bars, gone=gone, before=before.until if before.ready else None)
+    return replace(current, bars=bars, gone=gone, before=before.until if before.ready else None)

@@ -6,7 +6,7 @@ from tui_scene import ended, event, pod, status
 from podtui.tui.views.logs.line_buffer import EVENT, EVENT_WARNING, SOURCES, LineBuffer
 from podtui.tui.views.logs.merge import EventLines
 from podtui.tui.views.logs.target import (
-    GLANCE,
+    DEFAULT_RANGE,
     LogTarget,
     container_status,
     describe_end,
@@ -40,7 +40,7 @@ def test_targets_of_pods() -> None:
     both = targets_of([web, db], lambda _: "app", everything=True)
     assert [t.container for t in both if t.pod == "web-n1"] == ["app", "side"]
     assert len(both) == 3
-    assert {t.range for t in both} == {GLANCE}
+    assert {t.range for t in both} == {DEFAULT_RANGE}
     assert len(targets_of([web] * 200, lambda _: "app", everything=True)) == SOURCES
 
 

@@ -87,7 +87,7 @@ def test_a_bar_is_filled_by_shares(
 def test_a_rejected_pod_shows_the_missing_resources() -> None:
     (refused,) = rejections(ASKS, FOUND)
     assert refused.reason == "UnexpectedAdmissionError"
-    assert refused.missing == "cpu: asks 64, 3.15 free"
+    assert refused.missing == "cpu: requests 64, 3.15 free"
     assert not refused.fits
     roomier = msgspec.structs.replace(
         node(), status=msgspec.structs.replace(node().status, allocatable={"cpu": "80"})

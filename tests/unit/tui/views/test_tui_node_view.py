@@ -237,7 +237,7 @@ def test_a_rejected_pod_shows_missing_resources_and_whether_it_fits_now() -> Non
     (rejection,) = rejections([requests_of(refused)], GAUGES)
     row = rejected_row(refused, rejection)
     assert cells(row)[:3] == ["too-big-n1", "✖ no room", "UnexpectedAdmissionError"]
-    assert cells(row)[4] == "cpu: asks 64, 3.15 free"
+    assert cells(row)[4] == "cpu: requests 64, 3.15 free"
     meta = structs.replace(refused.metadata, annotations={WOULD_FIT: "true"})
     (rejection,) = rejections([requests_of(structs.replace(refused, metadata=meta))], GAUGES)
     assert cells(rejected_row(refused, rejection))[1] == "✔ fits"
