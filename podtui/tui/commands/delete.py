@@ -119,25 +119,25 @@ async def restore(session: Session, files: Sequence[TrashedFile]) -> None:
     """Restore files from the trash. A file that cannot be restored does not stop the others. Raises
     `ManifestFileError` with all failures.
     """
-    wrong: list[str] = []
-    back: list[TrashedFile] = []
+    errors: list[str] = []
+    restored: list[TrashedFile] = []
     for file in files:
         try:
             await asyncio.to_thread(restore_file, file)
         except ManifestFileError as error:
-            wrong.append(str(error))
+            errors.append(str(error))
         else:
-            back.append(file)
+            restored.append(file)
             session.record_action("restore", ["mv", "-n", str(file.path), str(file.origin)])
             left = [
                 tuple(each for each in entry if each != file) if isinstance(entry, tuple) else entry
                 for entry in session.undoable
             ]
             session.undoable[:] = [entry for entry in left if entry]
-    if wrong:
-        rest = f" ({len(back)} of {len(files)} restored)" if back else ""
-        raise ManifestFileError("\n".join(wrong) + rest)
-    names = ", ".join(clean(file.origin.name) for file in back)
+    if errors:
+        count = f" ({len(restored)} of {len(files)} restored)" if restored else ""
+        raise ManifestFileError("\n".join(errors) + count)
+    names = ", ".join(clean(file.origin.name) for file in restored)
     session.notify(names, title="Restored")
 
 

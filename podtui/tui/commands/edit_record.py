@@ -48,14 +48,16 @@ _TRY_SECONDS: Final = 0.5
 
 
 class Way(Struct, frozen=True):
-    """The API's answer to a dry run of a change; ``refusal`` if the pod cannot be updated."""
+    """How the API applies a change, found by dry runs. ``refusal`` is the reason why it cannot
+    update the pod; empty if it can.
+    """
 
     name: str
     refusal: str = ""
 
 
 async def edit_pod(session: Session, pod: Pod) -> None:
-    """Edit an API pod, show the change and how the API takes it, and apply it.
+    """Edit an API pod, show the change and how the API applies it, and apply it.
 
     A text that is not applied is kept as a draft, as for a file. Raises `ApiError`,
     `podtui.tui.commands.terminal.ProgramFailed`.
@@ -154,8 +156,8 @@ def manifest_of(pod: Pod) -> str:
 
 
 async def way_of(session: Session, change: RecordChange) -> Way:
-    """Return how the API takes a change, found by dry runs: as an update, else as a resize, else by
-    creating the pod again. Raises `ApiError` if it takes the text in none of these ways.
+    """Return how the API applies a change, found by dry runs: as an update, else as a resize, else
+    by creating the pod again. Raises `ApiError` if it refuses all of them.
     """
     meta, text = change.pod.metadata, change.after.encode()
     client = session.client
@@ -181,7 +183,7 @@ async def way_of(session: Session, change: RecordChange) -> Way:
     try:
         await client.create_pod(meta.namespace, text, dry_run=True)
     except ApiError as error:
-        # The server checks the text before it looks whether the name is free.
+        # The server validates the text first: a conflict of names means that the text is valid.
         if error.code != _CONFLICT:
             raise
     return Way(RECREATE, refusal)
@@ -299,7 +301,7 @@ def _change_lines(change: RecordChange, way: Way) -> list[Line]:
 
 
 def change_dialog(change: RecordChange, way: Way, title: str, verb: str) -> Dialog:
-    """Return the dialog with the diff, and how the API takes it."""
+    """Return the dialog with the diff, and how the API applies it."""
     what = "Delete and create again" if way.name == RECREATE else verb
     return Dialog(title, _change_lines(change, way), _options(way, CANCELS, what))
 

@@ -202,7 +202,6 @@ class Session:
         if writes and self.readonly:
             self.notify(READ_ONLY, title="Read-only", severity="warning")
             return
-
         if self.asking:
             self.notify(f"{self.asking} is still in progress", title=name, severity="warning")
             return

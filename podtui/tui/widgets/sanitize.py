@@ -13,7 +13,7 @@ from textual.content import Content
 
 from podtui.terminal_text import UNKNOWN, one_line
 
-_OBEYED: Final = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
+_CONTROL: Final = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 
 
 def clean(text: str) -> str:
@@ -32,7 +32,7 @@ def shell_line(text: str) -> str:
     A quote can be the last character of a control sequence. If it were removed with the sequence,
     the shell where the line is pasted would run quoted text as a command.
     """
-    return clean(_OBEYED.sub(UNKNOWN, " ".join(text.splitlines())))
+    return clean(_CONTROL.sub(UNKNOWN, " ".join(text.splitlines())))
 
 
 def literal(text: str) -> Content:
