@@ -25,6 +25,7 @@ from msgspec import Struct
 from podtui.api.quantity import milli_value, value
 from podtui.errors import UsageError
 from podtui.tui.widgets.cells import Column, Row, ValueKind
+from podtui.tui.widgets.search import case_flags
 
 _COMPARE: Final[dict[str, Callable[[float, float], bool]]] = {
     "=": operators.eq, "==": operators.eq, "!=": operators.ne,
@@ -72,7 +73,7 @@ def column_term(
 def _text_term(
     column: Column, index: int, operator: str, wanted: str
 ) -> Callable[[Row, float], bool]:
-    flags = smart_case(wanted)
+    flags = case_flags(wanted)
     if operator in ("~", "!~"):
         try:
             found = re.compile(wanted, flags).search
@@ -84,11 +85,6 @@ def _text_term(
         raise BadValue(f"{column.names[0]} is text: = != ~ !~", of_operator=True)
     inverse = operator.startswith("!")
     return lambda row, now: (found(str(row.values[index] or "")) is None) is inverse
-
-
-def smart_case(pattern: str) -> re.RegexFlag:
-    """Ignore the case of a lower-case pattern, as in less and vim."""
-    return re.IGNORECASE if pattern == pattern.lower() else re.RegexFlag(0)
 
 
 def parse_value(kind: ValueKind, text: str) -> float:
@@ -282,7 +278,7 @@ def _pattern(word: Word) -> Matches | None:
     if not pattern:
         return None
     try:
-        found = re.compile(pattern, smart_case(pattern)).search
+        found = re.compile(pattern, case_flags(pattern)).search
     except re.error as error:
         start = min(word.end, word.start + inverse + (error.pos or 0))
         raise FilterError(f"not a regular expression: {error.msg}", start, word.end) from error

@@ -1,4 +1,4 @@
-"""Search a text for a pattern."""
+"""Search patterns: their case, their compilation, and the ranges that match."""
 
 from __future__ import annotations
 
@@ -6,10 +6,7 @@ import re
 
 
 def compile_search(pattern: str) -> re.Pattern[bytes]:
-    """Compile a search: a regular expression if it is valid, otherwise literal text.
-
-    A lower-case pattern matches either case.
-    """
+    """Compile a search: a regular expression if it is valid, otherwise literal text."""
     source = pattern.encode()
     try:
         return re.compile(source, case_flags(pattern))
@@ -18,7 +15,9 @@ def compile_search(pattern: str) -> re.Pattern[bytes]:
 
 
 def case_flags(pattern: str) -> int:
-    # An escape such as \S does not count as an upper-case letter.
+    """Return the flags by which a lower-case pattern matches either case, as in less and vim. An
+    escape such as ``\\S`` does not count as an upper-case letter.
+    """
     plain = re.sub(r"\\.", "", pattern)
     return re.MULTILINE | (0 if plain != plain.lower() else re.IGNORECASE)
 

@@ -72,6 +72,8 @@ def names(text: str) -> list[str]:
         ("status=RUNNING", []),
         ("status!=running", ["Worker", "db"]),
         ("status~^crash", ["Worker"]),
+        (r"status~^crash\S+$", ["Worker"]),
+        (r"^worker\W", ["Worker"]),
         ("status!~^crash", ["web", "db"]),
         ('status="CrashLoopBackOff"', ["Worker"]),
         ("restarts>3", ["Worker"]),
