@@ -23,7 +23,7 @@ from podtui.errors import ApiError, PodtuiError
 from podtui.tui.commands.images import prune_images, pull_image, remove_image
 from podtui.tui.commands.session import Session, session_of
 from podtui.tui.views.node.allocation import Gauge
-from podtui.tui.views.node.plot import history_lines, observed_usage, recorded_usage
+from podtui.tui.views.node.history import history_lines, observed_usage, recorded_usage
 from podtui.tui.views.node.tables import IMAGE_COLUMNS, image_row, image_summary
 from podtui.tui.views.node.what_if import EXAMPLE, QueryError, is_query, parse_query, verdict_lines
 from podtui.tui.views.pulls import pulls_of, pulls_text, requested_pull

@@ -18,8 +18,8 @@ from podtui.tui.model.model import Model
 from podtui.tui.model.usage import KEPT, NodeHistory, Sample, Usage
 from podtui.tui.screens.node.tabs import manifest_files, question
 from podtui.tui.views.node.allocation import gauges, rejections, requests_of
+from podtui.tui.views.node.history import PastUsage, history_lines, observed_usage, recorded_usage
 from podtui.tui.views.node.overview import condition_lines, overview_lines, resource_lines
-from podtui.tui.views.node.plot import PastUsage, history_lines, observed_usage, recorded_usage
 from podtui.tui.views.node.tables import image_row, image_summary, rejected_row, share_row
 from podtui.tui.views.node.what_if import QueryError, is_query, parse_query, verdict_lines
 from podtui.tui.widgets.cells import Line, Row, line_width

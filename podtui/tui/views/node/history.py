@@ -1,4 +1,4 @@
-"""Plots of the node's usage relative to its allocatable resources."""
+"""The usage history of the node, as plots relative to its allocatable resources."""
 
 from __future__ import annotations
 
