@@ -13,6 +13,8 @@ LANES = 3
 CORES = $(shell getconf _NPROCESSORS_ONLN)
 # Tests of screens, files and processes also wait: run one more worker than there are cores.
 WAITING = $(shell echo $$(($(CORES) + 1)))
+# A screen test waits half of its time, until the app is idle after each key.
+SCREENS = $(shell echo $$(($(CORES) * 3)))
 # The soak tests start their own engines, which requires root.
 ROOT = $(if $(filter-out 0,$(shell id -u)),sudo)
 PIP := $(BIN)/pip install --quiet --disable-pip-version-check
@@ -79,7 +81,7 @@ test-pythons: dev ## Run the unit tests on every installed Python from 3.11 on
 	$(BIN)/python scripts/test_pythons.py $(if $(NEWEST),--newest)
 
 screens: dev ## Run the screen tests: keys, cells and pictures
-	$(PYTEST) tests/screens -n $(WAITING) --dist load --maxschedchunk 1
+	$(PYTEST) tests/screens -n $(SCREENS) --dist load --maxschedchunk 1
 
 integration: dev ## Run the tests on the real engine
 	$(PYTEST) tests/engine -n $(WAITING) --dist loadfile
