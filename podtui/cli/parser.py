@@ -48,6 +48,22 @@ WEB_PORT: Final = 7638
 """The letters PODT on a telephone keypad."""
 FLAGS: Final = {key: one.flag for key, one in SETTINGS.items() if one.flag is not None}
 _CLUSTER_NAMES: Final = ("context", "kubeconfig", "namespace", "all_namespaces")
+_KUBECTL: Final = frozenset(
+    (
+        "apply",
+        "create",
+        "delete",
+        "describe",
+        "edit",
+        "events",
+        "get",
+        "label",
+        "logs",
+        "run",
+        "top",
+    )
+)
+"""Commands of kubectl that users may try here."""
 _TAKES_VALUE: Final = frozenset(
     {flag.name for flag in FLAGS.values() if flag.metavar}
     | {"--config", "--context", "--kubeconfig", "-n", "--namespace"}
@@ -342,12 +358,19 @@ def complete_folders(prefix: str, **_: object) -> Iterable[str]:
 def take_path(arguments: list[str]) -> str | None:
     """Remove and return the first word that is neither an option, its value nor a command.
 
-    Raises `UsageError` if the word names nothing that exists and resembles a command.
+    Raises `UsageError` if the word names nothing that exists, and resembles a command or is
+    followed by another word.
     """
-    index = next(_word_indices(arguments, _TAKES_VALUE), None)
-    if index is None or (word := arguments[index]) in COMMANDS:
+    indices = list(_word_indices(arguments, _TAKES_VALUE))
+    if not indices or (word := arguments[indices[0]]) in COMMANDS:
         return None
     if not Path(word).expanduser().exists():
+        if word in _KUBECTL:
+            raise UsageError(
+                f"podtui has no command '{word}': use the screen, or 'kubectl {word}' after"
+                " 'export KUBECONFIG=$(podtui kubeconfig)'"
+                f" (a new folder: podtui ./{word})"
+            )
         import difflib
 
         similar = {**{name: name for name in COMMANDS}, "help": "--help", "version": "--version"}
@@ -357,7 +380,11 @@ def take_path(arguments: list[str]) -> str | None:
                 f"{word}: no such command or folder; did you mean 'podtui {similar[near[0]]}'?"
                 f" (a new folder: podtui ./{word})"
             )
-    return arguments.pop(index)
+        if len(indices) > 1 and arguments[indices[1]] not in COMMANDS:
+            raise UsageError(
+                f"{word}: no such command or folder; 'podtui --help' lists the commands"
+            )
+    return arguments.pop(indices[0])
 
 
 def take_exec_words(arguments: list[str]) -> list[str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cache
 from typing import Final
@@ -12,6 +13,7 @@ from podtui.api.nearest import closest
 from podtui.api.shape import LIST_STEP, Form, Shape, StructField, fields, places_of_names
 from podtui.errors import UsageError
 
+_MOST_NAMED: Final = 12
 _KIND: Final = frozenset({"pod", "pods", "po"})
 _LONG: Final = frozenset({"managedFields", "ephemeral", "affinity", "windowsOptions"})
 """Fields with many nested fields that are rarely typed; these are not completed."""
@@ -151,11 +153,20 @@ def _unknown(above: Place, name: str, known: tuple[str, ...]) -> str:
     near = closest(name, known, 0.8)
     if not near and (same := _anywhere(name)) is not None:
         return f"{where} no field {name!r}; did you mean {same.text}?"
-    begins = (k for k in known if len(name) > 2 and k.lower().startswith(name.lower()))
-    near = near or next(begins, "") or closest(name, known)
+    near = near or _beginning_with(name, known) or closest(name, known)
     if near:
         full = ".".join((*above.path, near))
         return f"{where} no field {name!r}; did you mean {full}?"
-    elsewhere = _anywhere(closest(name, places_of_names(), 0.8))
-    hint = f"; did you mean {elsewhere.text}?" if elsewhere is not None else ""
-    return f"{where} no field {name!r}{hint or '; it has ' + ', '.join(known[:12])}"
+    names = places_of_names()
+    elsewhere = _anywhere(closest(name, names, 0.8) or _beginning_with(name, names))
+    if elsewhere is not None:
+        return f"{where} no field {name!r}; did you mean {elsewhere.text}?"
+    rest = ", …" if len(known) > _MOST_NAMED else ""
+    return f"{where} no field {name!r}; it has {', '.join(known[:_MOST_NAMED])}{rest}"
+
+
+def _beginning_with(text: str, names: Iterable[str]) -> str:
+    """Return the first name that begins with the text, in any case; empty without one."""
+    if len(text) < 3:
+        return ""
+    return next((name for name in names if name.lower().startswith(text.lower())), "")

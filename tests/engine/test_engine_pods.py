@@ -165,8 +165,9 @@ async def test_host_network(
 async def test_case_88_visible_processes(world: EngineWorld) -> None:
     private = script("a", "readlink /proc/self/ns/pid; readlink /proc/self/ns/ipc")
     alone = script("a", "sleep 1; ps -o args") + script("b", "exec sleep 2.5")
-    # The first container may start long before the second: wait until its process is visible.
-    wait = 'until ps -o args | grep -q "[s]leep 600"; do sleep 0.1; done'
+    # The first container may start long before the second: wait until its process is visible, not
+    # only the shell that starts it.
+    wait = 'until ps -o args | grep -qx "sleep 600"; do sleep 0.1; done'
     both = script("a", f"{wait}; ps -o args; killall sleep") + script("b", "sleep 600 || true")
     world.add(once("apart", "", alone))
     world.add(once("shared", "  shareProcessNamespace: true\n", both))

@@ -101,6 +101,28 @@ def test_a_mistyped_command_is_an_error_with_a_suggestion(
     assert (started, list(home.iterdir())) == ([], [])
 
 
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ("logs", "no command 'logs': use the screen, or 'kubectl logs'"),
+        ("get pods", "no command 'get'"),
+        ("foo bar", "foo: no such command or folder"),
+    ],
+)
+def test_a_word_that_is_no_folder_is_an_error_if_it_looks_like_a_command(
+    home: Path,
+    started: list[str],
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    line: str,
+    message: str,
+) -> None:
+    monkeypatch.chdir(home)
+    assert main(line.split()) == 2
+    assert message in capsys.readouterr().err
+    assert (started, list(home.iterdir())) == ([], [])
+
+
 @pytest.mark.parametrize("word", ["stats", "./stats", "pods"])
 def test_an_existing_folder_is_not_taken_for_a_mistyped_command(
     home: Path, started: list[str], monkeypatch: pytest.MonkeyPatch, word: str

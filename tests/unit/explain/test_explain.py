@@ -105,6 +105,8 @@ def test_ways_to_spell_a_field(typed: str, path: str) -> None:
         ("spec.hostname.x", "spec.hostname has no fields"),
         ("spec.zzzzzz", "spec has no field 'zzzzzz'; it has activeDeadlineSeconds"),
         ("livenesProbe", "did you mean spec.containers.livenessProbe?"),
+        ("livenes", "did you mean spec.containers.livenessProbe?"),
+        ("spec.containers.foo", "readinessProbe, resizePolicy, …"),
     ],
 )
 def test_an_unknown_field_suggests_a_similar_one(typed: str, message: str) -> None:
