@@ -40,7 +40,7 @@ def agent(root: Path) -> Iterator[subprocess.Popen[bytes]]:
         [sys.executable, "-m", "podtui", "agent", "--engine", "memory"],
         stdin=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
     )  # fmt: skip
-    deadline = time.monotonic() + 30
+    deadline = time.monotonic() + 120
     try:
         while not (root / "podtui.sock").exists():
             assert process.poll() is None

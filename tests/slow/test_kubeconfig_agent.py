@@ -34,7 +34,7 @@ def agent(root: Path) -> Iterator[subprocess.Popen[bytes]]:
             [sys.executable, "-m", "podtui", "agent", "--engine", "memory"],
             stdin=subprocess.DEVNULL, stderr=log, umask=0,
         )  # fmt: skip
-    deadline = time.monotonic() + 30
+    deadline = time.monotonic() + 120
     try:
         while not (root / "podtui.sock").exists():
             assert time.monotonic() < deadline
@@ -57,7 +57,7 @@ def answer(
     context = ssl.create_default_context(cadata=where.cluster.ca_data.decode())
     context.verify_flags |= ssl.VERIFY_X509_STRICT
     headers = {"Authorization": f"Bearer {where.user.token if token is None else token}"}
-    deadline = time.monotonic() + 30
+    deadline = time.monotonic() + 120
     while True:
         try:
             url = f"{where.cluster.server}{path}"
@@ -116,7 +116,7 @@ def test_a_port_in_use_is_reported(
     with listen("127.0.0.1", point.port):
         request.getfixturevalue("agent")
         assert main(["status"]) == 0
-        deadline = time.monotonic() + 30
+        deadline = time.monotonic() + 120
         while b"the port is in use" not in (root.parent / "log").read_bytes():
             assert time.monotonic() < deadline
             time.sleep(0.02)

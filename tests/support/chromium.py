@@ -105,7 +105,7 @@ class Page:
             pytest.fail(f"{script}: {result['exceptionDetails']}")
         return result["result"].get("value")
 
-    async def until(self, script: str, timeout: float = 30.0) -> Any:
+    async def until(self, script: str, timeout: float = 120.0) -> Any:
         """Wait until an expression is true; return its value."""
         deadline = time.monotonic() + timeout
         while not (value := await self.evaluate(script)):

@@ -22,7 +22,7 @@ from podtui.runtime.docker import DockerRuntime
 from podtui.runtime.protocol import LogOptions
 from podtui.store import Store, open_store
 
-PATIENCE = 60.0
+PATIENCE = 120.0
 NODE = "n1"
 
 

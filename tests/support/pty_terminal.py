@@ -168,12 +168,12 @@ class PtyTerminal:
             if self.model.queried and not queried:
                 os.write(self._master, ANSWER)
 
-    def wait_for(self, pattern: str, timeout: float = 30.0) -> str:
+    def wait_for(self, pattern: str, timeout: float = 120.0) -> str:
         """Read until the screen matches; return the screen."""
         self.until(lambda: re.search(pattern, self.screen, re.MULTILINE), repr(pattern), timeout)
         return self.screen
 
-    def until(self, condition: Callable[[], object], what: str, timeout: float = 30.0) -> None:
+    def until(self, condition: Callable[[], object], what: str, timeout: float = 120.0) -> None:
         deadline = time.monotonic() + timeout
         while not condition():
             if time.monotonic() > deadline:

@@ -23,7 +23,7 @@ from podtui.runtime.protocol import (
 )
 
 IMAGE = "busybox:1.36"
-PATIENCE = 30.0
+PATIENCE = 120.0
 T = TypeVar("T")
 MakeRuntime = Callable[[str], Runtime]
 

@@ -27,7 +27,7 @@ from podtui.tui.widgets.tones import LinesView
 
 async def wait_for(pilot: Pilot[Any], condition: Callable[[], object], what: str) -> None:
     """Run the app until ``condition`` is true."""
-    deadline = time.monotonic() + 30
+    deadline = time.monotonic() + 120
     while time.monotonic() < deadline:
         if condition():
             return
