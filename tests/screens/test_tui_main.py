@@ -248,6 +248,21 @@ async def test_why_explains_a_pod_that_does_not_run() -> None:
             )
 
 
+async def test_the_events_of_a_file_without_a_pod_are_explained() -> None:
+    async with running() as (app, pilot):
+        screen = main(app)
+        screen.pods.table.select("manifest:web.yaml.bak")
+        await pilot.press("E")
+        await wait_for(pilot, lambda: not len(screen.events.table.set), "no events")
+        assert "· web.yaml.bak · 0" in str(screen.events.border_title)
+        text = [line.strip() for line in table_text(app, "events")]
+        assert "web.yaml.bak is not a pod." in text
+        assert "E shows the events of all pods" in text
+        screen.pods.table.select("uid-web")
+        await wait_for(pilot, lambda: len(screen.events.table.set), "web's events")
+        assert "· web-n1 ·" in str(screen.events.border_title)
+
+
 async def test_events_of_all_pods_or_one_are_newest_first() -> None:
     client = full_client()
     async with running(client, size=(160, 50)) as (app, pilot):

@@ -10,6 +10,7 @@ from podtui.tui.views.events import EVENT_COLUMNS, event_row
 from podtui.tui.views.labels import pod_label
 from podtui.tui.views.waiting import refused_text, waiting_text
 from podtui.tui.widgets.cells import Line, Row, Span
+from podtui.tui.widgets.sanitize import clean
 from podtui.tui.widgets.table import Table
 from podtui.tui.widgets.table_pane import TablePane
 
@@ -23,6 +24,8 @@ class EventsPane(TablePane):
         super().__init__(id=id)
         self._model = model
         self._pod: Pod | None = None
+        self._file = ""
+        """The manifest under the cursor, if it defines no pod."""
         self._only = False
         self.table = Table(
             EVENT_COLUMNS, sort="seen", descending=True, follow_top=True, id="events-table"
@@ -53,9 +56,9 @@ class EventsPane(TablePane):
         if changes or came:
             self.update_title()
 
-    def choose(self, pod: Pod | None) -> None:
-        """Set the pod under the cursor."""
-        before, self._pod = self._pod, pod
+    def choose(self, pod: Pod | None, file: str = "") -> None:
+        """Set the pod under the cursor, or the manifest that defines no pod."""
+        before, self._pod, self._file = self._pod, pod, file
         same = (
             before is not None
             and pod is not None
@@ -79,7 +82,9 @@ class EventsPane(TablePane):
         return not self._only or (self._pod is not None and is_about(event, self._pod))
 
     def update_title(self) -> None:
-        scope = pod_label(self._pod) if self._only and self._pod is not None else "all"
+        scope = "all"
+        if self._only:
+            scope = pod_label(self._pod) if self._pod is not None else clean(self._file) or "no pod"
         self.set_detail(f"· {scope} · {len(self.table.set):,}{self.filter_words}")
 
     def _empty(self, start_error: str) -> tuple[Line, ...]:
@@ -89,8 +94,12 @@ class EventsPane(TablePane):
         if self.table.set.is_filtered and self.table.set.rows:
             return ((Span("No event matches the filter. Esc clears it.", "muted"),),)
         if self._only:
+            words = "No events of this pod."
+            if self._pod is None:
+                file = clean(self._file)
+                words = f"{file} is not a pod." if file else "No pod is selected."
             return (
-                (Span("No events of this pod.", "soft"),),
-                (Span("E", "hint-key"), Span(" shows those of all", "muted")),
+                (Span(words, "soft"),),
+                (Span("E", "hint-key"), Span(" shows the events of all pods", "muted")),
             )
         return ((Span("No events yet.", "muted"),),)

@@ -513,7 +513,8 @@ class MainScreen(ActingScreen, PromptedScreen):
         if not self.opened:
             return
         self.pods.explain()
-        self.events.choose(self.pods.pod)
+        manifest = self.pods.manifest
+        self.events.choose(self.pods.pod, manifest.metadata.name if manifest is not None else "")
         self.node.choose(self.pods.table.cursor_key)
         self._follow_choice()
         self.refresh_bindings()
