@@ -6,7 +6,9 @@ import argparse
 import asyncio
 import gc
 import os
+import shutil
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 from subprocess import Popen
 from typing import TYPE_CHECKING, Any, cast
@@ -130,12 +132,27 @@ def print_agent(
     elif starting is not None:
         folder = one_line(str(settings.staticPodPath))
         print(f"The agent (process {starting.pid}) is still starting, for {folder}.")
-    print(one_line(f"  {podtui}{root}         open the screen again"))
     simulated = (settings.engine if record is None else record.engine) == "memory"
     left = "its simulated pods end with it" if simulated else "leave its containers running"
-    print(one_line(f"  {podtui} stop{root}    stop the agent, {left}"))
-    print(one_line(f"  {podtui} down{root}    stop the agent and remove its containers"))
+    _print_commands(
+        {
+            f"{podtui}{root}": "open the screen again",
+            f"{podtui} stop{root}": f"stop the agent, {left}",
+            f"{podtui} down{root}": "stop the agent and remove its containers",
+        }
+    )
     return True
+
+
+def _print_commands(does: Mapping[str, str]) -> None:
+    """Print command lines and what they do: in two columns, or below each other if the terminal is
+    too narrow for that."""
+    widest = max(map(len, does))
+    rows = [f"  {command:<{widest}}    {text}" for command, text in does.items()]
+    if max(map(len, rows)) > shutil.get_terminal_size().columns:
+        rows = [row for command, text in does.items() for row in (f"  {command}", f"      {text}")]
+    for row in rows:
+        print(one_line(row))
 
 
 # --- clusters

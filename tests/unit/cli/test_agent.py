@@ -154,12 +154,17 @@ def test_an_interrupt_before_the_agent_has_its_lock_is_reported(
     monkeypatch.setattr(sys, "stdin", type("Tty", (), {"isatty": lambda _: True})())
     monkeypatch.setattr(sys.stdout, "isatty", lambda: True, raising=False)
     monkeypatch.setattr(gc, "disable", lambda: None)
+    monkeypatch.setenv("COLUMNS", "1000")
     try:
         assert main(["--root-dir", str(root)]) == 0
         out, err = capsys.readouterr()
         assert f"The agent (process {child.pid}) is still starting, for" in out
         assert f"podtui stop --root-dir {root}    stop the agent, leave its containers" in out
         assert err == ""
+        monkeypatch.setenv("COLUMNS", "80")
+        assert main(["--root-dir", str(root)]) == 0
+        out, _ = capsys.readouterr()
+        assert f"podtui stop --root-dir {root}\n      stop the agent, leave its containers" in out
         assert main(["--root-dir", str(root), "--engine", "memory"]) == 0
         assert "stop the agent, its simulated pods end with it" in capsys.readouterr().out
     finally:
