@@ -74,7 +74,11 @@ def test_all_errors_of_an_invalid_file_are_fixed_together() -> None:
 def test_a_typing_error_is_fixed(wrong: str, right: str) -> None:
     text = one(f"{wrong}  # a slip\n")
     manifest, _ = manifest_of(text)
-    assert fixed(diagnose_manifest(manifest), text) == one(f"{right}  # a slip\n")
+    diagnosis = diagnose_manifest(manifest)
+    assert fixed(diagnosis, text) == one(f"{right}  # a slip\n")
+    assert "?" not in diagnosis.fixes[0].title
+    if "workngDir" in wrong:
+        assert diagnosis.fixes[0].title == 'Write "workingDir"'
 
 
 def test_errors_without_a_mechanical_fix_are_kept() -> None:
