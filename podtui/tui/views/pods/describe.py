@@ -113,10 +113,11 @@ def _state(status: ContainerStatus | None, now: float) -> tuple[Family, str]:
     again = f" · {plural(status.restartCount, 'restart')}" if status.restartCount else ""
     state = status.state
     if state.running is not None:
-        since = ago(state.running.startedAt, now)
+        began = epoch(state.running.startedAt)
+        time = f" for {short_duration(now - began)}" if began is not None else ""
         ready = "ready" if status.ready else "not ready"
         family = Family.RUNNING if status.ready else Family.UNREADY
-        return family, f"running{f' since {since}' if since else ''} · {ready}{again}"
+        return family, f"running{time} · {ready}{again}"
     if state.terminated is not None:
         ended = state.terminated
         family = Family.COMPLETED if ended.exitCode == 0 else Family.ERROR

@@ -77,7 +77,7 @@ def test_init_and_ephemeral_containers_have_their_own_parts() -> None:
     assert lines.index("Init containers") < lines.index("Containers")
     assert lines.index("Containers") < lines.index("Ephemeral containers")
     debugger = next(line for line in lines if "debugger" in line)
-    assert "running since 60s ago" in debugger
+    assert "running for 60s · " in debugger
     assert "targets app" in debugger
 
 
