@@ -92,7 +92,7 @@ def _container(
         ended = status.state.terminated
         add("message_text", ended.message.strip() if ended is not None else "", "warning")
         add("last state", _last(status, now), "warning")
-    add("command", shlex.join((*container.command, *container.args)), "soft")
+    add("command", command_text((*container.command, *container.args)), "soft")
     add("directory", container.workingDir, "soft")
     add("ports", ", ".join(_port(p.containerPort, p.protocol, p.hostPort, p.name)
                            for p in container.ports))  # fmt: skip
@@ -139,6 +139,12 @@ def _last(status: ContainerStatus, now: float) -> str:
 def _policy(policy: str) -> str:
     words = {"Always": "always pulled", "Never": "never pulled"}
     return f" · {words[policy]}" if policy in words else ""
+
+
+def command_text(words: Sequence[str]) -> str:
+    """Return a command as a shell command on one line, with ``⏎`` for each line break: a blank in
+    its place would be another command."""
+    return shlex.join(words).replace("\n", "⏎")
 
 
 def short_id(identity: str) -> str:
@@ -219,7 +225,7 @@ def probe_text(probe: Probe | None) -> str:
         return ""
     what = "probe"
     if probe.exec is not None:
-        what = f"exec {shlex.join(probe.exec.command)}"
+        what = f"exec {command_text(probe.exec.command)}"
     elif probe.httpGet is not None:
         get = probe.httpGet
         what = f"{(get.scheme or 'http').lower()} :{get.port}{get.path or '/'}"

@@ -8,9 +8,15 @@ from msgspec.structs import replace
 from tui_records import text_of
 from tui_scene import NOW, gallery
 
-from podtui.api.v1 import EnvVar, Pod
-from podtui.tui.views.pods.describe import describe_pod, env_text, security_text, short_id
-from podtui.tui.widgets.cells import Line, line_width
+from podtui.api.v1 import EnvVar, ExecAction, Pod, Probe
+from podtui.tui.views.pods.describe import (
+    describe_pod,
+    env_text,
+    probe_text,
+    security_text,
+    short_id,
+)
+from podtui.tui.widgets.cells import Line, line_width, width_of
 
 AT = NOW.timestamp()
 POD = {
@@ -79,6 +85,18 @@ def test_init_and_ephemeral_containers_have_their_own_parts() -> None:
     debugger = next(line for line in lines if "debugger" in line)
     assert "running for 60s · " in debugger
     assert "targets app" in debugger
+
+
+def test_line_breaks_of_a_command_are_visible() -> None:
+    script = "while true; do\n  date\ndone\n"
+    shown = "sh -c 'while true; do⏎  date⏎done⏎'"
+    command = ("sh", "-c", script)
+    pod = web()
+    container = replace(pod.spec.containers[0], command=command)
+    pod = replace(pod, spec=replace(pod.spec, containers=(container,)))
+    assert shown in text_of(described(pod))
+    assert probe_text(Probe(exec=ExecAction(command=command))).startswith(f"exec {shown}, every")
+    assert width_of("⏎") == 1
 
 
 def test_ids_are_shortened() -> None:
