@@ -30,7 +30,8 @@ from podtui.tui.screens.forwards_screen import ForwardsScreen
 from podtui.tui.screens.main.main_screen import MainScreen
 from podtui.tui.screens.node.node_screen import NodeScreen
 from podtui.tui.screens.output_screen import OutputScreen
-from podtui.tui.widgets.dialogs import Dialog, TextDialog
+from podtui.tui.widgets.cells import Span, line_width
+from podtui.tui.widgets.dialogs import Dialog, TextDialog, confirmation
 
 PANES = {
     f"pane-{name}": Scene(shows=MainScreen, text="CrashLoopBackOff", keys=(key,))
@@ -131,6 +132,21 @@ async def open_dialog(app: PodtuiApp, pilot: Pilot[Any]) -> Dialog:
     assert isinstance(app.screen, Dialog)
     assert app.screen.buttons.options[0].words == "Cancel"
     return app.screen
+
+
+@pytest.mark.parametrize("cells", [40, 200])
+async def test_a_long_text_is_not_covered_by_the_scrollbar(cells: int) -> None:
+    async with running(size=(80, 24)) as (app, pilot):
+        line = "x" * (cells - 4) + " end"
+        dialog = confirmation("Fix 2 errors?", [(Span(line),)] * 30, "Apply")
+        app.push_screen(dialog)
+        await wait_for(pilot, lambda: dialog.view.size.height, "the dialog")
+        await pilot.pause()
+        view = dialog.view
+        assert view.show_vertical_scrollbar
+        assert max(map(line_width, view.lines)) <= view.scrollable_content_region.width
+        assert dialog.box.size.width <= 80
+        assert view.render_line(0).text.rstrip() == "".join(span.text for span in view.lines[0])
 
 
 ENDING = [

@@ -27,6 +27,8 @@ from podtui.tui.widgets.tones import LinesView, Toned
 CANCEL = "cancel"
 WIDEST = 96
 GAP = 2
+SCROLLBAR = 1
+"""Cells that the scrollbar of a long text takes."""
 _INDENT = 4
 """Cells before the continuation of an item of a `Picker`."""
 TOASTS: Final = "_toastrack"
@@ -174,17 +176,21 @@ class Dialog(AboveToasts[str]):
 
     def _place(self) -> None:
         """Fit the dialog to the longest line and to the height of the screen."""
-        room = max(20, self.size.width - 4)
+        widest = min(WIDEST, max(20, self.size.width - 4) - 6)
         longest = max(map(line_width, self._text), default=0)
-        inner = min(
-            WIDEST, room - 6, max(longest, self.buttons.total_width, len(self._title) + 4, 30)
-        )
-        lines = [row for line in self._text for row in (wrap(line, inner, indent=4) or [()])]
-        rest = 5 + self.buttons.fit(inner)
-        height = max(1, min(len(lines), int(self.size.height * 0.9) - rest))
+        inner = min(widest, max(longest, self.buttons.total_width, len(self._title) + 4, 30))
+        lines = self._wrapped(inner)
+        room = int(self.size.height * 0.9) - 5 - self.buttons.fit(inner)
+        if len(lines) > room:
+            lines = self._wrapped(min(inner, widest - SCROLLBAR))
+            inner = min(inner + SCROLLBAR, widest)
+        height = max(1, min(len(lines), room))
         self.box.styles.width = inner + 6
         self.view.styles.height = height
         self.view.show(lines)
+
+    def _wrapped(self, width: int) -> list[Line]:
+        return [row for line in self._text for row in (wrap(line, width, indent=4) or [()])]
 
     def on_key(self, event: events.Key) -> None:
         for option in self.buttons.options:
