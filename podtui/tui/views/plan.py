@@ -32,15 +32,20 @@ def plan_lines(plan: Plan) -> list[Line]:
     if not plan.usable:
         lines.append((Span("✗ ", "error"), Span(_unusable(plan), "error")))
         lines += _limited([_diagnostic(d) for d in errors], "more errors")
-        lines.append(())
+    effects: list[Line] = []
     for pod in plan.pods:
-        lines += pod_lines(pod)
+        # The first line says what an unusable text changes: nothing.
+        if plan.usable or pod.outcome is not PlanOutcome.UNCHANGED:
+            effects += pod_lines(pod)
     for item in plan.objects:
-        lines.append(object_line(item))
+        effects.append(object_line(item))
     for file in plan.files:
-        lines += file_lines(file)
-    if plan.usable and not (plan.pods or plan.objects or plan.files):
-        lines.append((Span("= ", "muted"), Span("Nothing changes.", "soft")))
+        effects += file_lines(file)
+    if plan.usable and not effects:
+        effects.append((Span("= ", "muted"), Span("Nothing changes.", "soft")))
+    if lines and effects:
+        lines.append(())
+    lines += effects
     if warnings:
         lines.append(())
         lines += _limited([_diagnostic(d) for d in warnings], "more warnings")
