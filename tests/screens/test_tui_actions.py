@@ -22,6 +22,7 @@ from podtui.cli import build_parser
 from podtui.client.protocol import ExecQuery
 from podtui.errors import AgentUnavailable
 from podtui.tui.commands import edit_manifest, shell
+from podtui.tui.commands import port_forward as port_forward_commands
 from podtui.tui.commands.manifest_file import TRASH, move_to_trash, write_manifest_file
 from podtui.tui.commands.raw_terminal import SessionResult
 from podtui.tui.commands.terminal import ProgramFailed
@@ -454,13 +455,14 @@ async def test_a_forward_runs_behind_the_screen_until_it_is_stopped(
         requested.append((namespace, pod, port, local_port))
         return made
 
+    monkeypatch.setattr(port_forward_commands, "declared_ports", lambda pod: [("http", 8080)])
     async with running_app(tmp_path) as (app, pilot, client):
         client.port_forward = port_forward  # type: ignore[attr-defined]
         await pilot.press("F")
         await wait_for(pilot, lambda: isinstance(app.screen, TextDialog), "the ports")
         assert isinstance(app.screen, TextDialog)
-        app.screen.input.value = "4321:8080"
-        await pilot.press("enter")
+        assert app.screen.input.value == "8080"
+        await pilot.press(*"4321:8080", "enter")
         await notified(app, pilot, "127.0.0.1:4321 → web-n1:8080")
         assert requested == [("default", "web-n1", 8080, 4321)]
         await pilot.press("f")

@@ -80,6 +80,7 @@ async def start_forward(session: Session, pod: Pod) -> None:
             f"Forward a port to {pod_label(pod)}",
             forward_words(pod),
             text=next((str(port) for _, port in declared_ports(pod)), ""),
+            selected=True,
             check=lambda text: ports_problem(text, pod),
         )
     )

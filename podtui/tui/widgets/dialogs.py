@@ -223,7 +223,8 @@ def confirmation(title: str, lines: Sequence[Line], verb: str) -> Dialog:
 class TextDialog(AboveToasts[str | None]):
     """Asks for a line of text; returns None if cancelled.
 
-    ``check`` returns the error message for a text, empty if it is valid.
+    ``check`` returns the error message for a text, empty if it is valid. With ``selected``, typing
+    replaces the initial text.
     """
 
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -249,6 +250,7 @@ class TextDialog(AboveToasts[str | None]):
         lines: Sequence[Line] = (),
         *,
         text: str = "",
+        selected: bool = False,
         check: Callable[[str], str] = lambda text: "",
     ) -> None:
         super().__init__()
@@ -256,6 +258,7 @@ class TextDialog(AboveToasts[str | None]):
         self._text = tuple(lines)
         self._check = check
         self._begin = text
+        self._selected = selected
         self._touched = False
         """True after the first change or submission; errors are not shown before."""
         self.view = LinesView(id="ask-text")
@@ -272,6 +275,8 @@ class TextDialog(AboveToasts[str | None]):
         self.view.can_focus = self.wrong.can_focus = False
         self.call_after_refresh(self._place)
         self.input.focus()
+        if self._selected:
+            self.input.select_all()
 
     def on_resize(self) -> None:
         self._place()
