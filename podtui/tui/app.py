@@ -244,11 +244,16 @@ class PodtuiApp(KeyQueue):
         await self.session.next_question()
 
     async def on_key(self, event: Key) -> None:
-        """Run a custom command or hotkey, if no widget has handled its key."""
+        """Run a custom command or hotkey, if no widget has handled its key; refuse the key of an
+        action that a read-only session disables."""
         active = self.screen.active_bindings.get(event.key)
-        if active is not None and active.binding in self.custom.bindings:
+        if active is None:
+            return
+        if active.binding in self.custom.bindings:
             event.prevent_default()
             await self.run_action(active.binding.action, active.node)
+        elif not active.enabled and self.session.readonly:
+            self.session.refuse()
 
     async def on_unmount(self) -> None:
         await self.client.close()

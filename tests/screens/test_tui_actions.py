@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 from action_scene import WEB, open_dialog, plan, running_app
 from msgspec import structs
-from tui_app import notified, wait_for
+from tui_app import bar_text, notified, wait_for
 from tui_scene import ended, pod, status
 
 from podtui.api.local import EngineCall, PlanOutcome
@@ -554,9 +554,13 @@ async def test_a_debug_container_is_no_target_of_another(tmp_path: Path) -> None
 
 async def test_read_only_changes_nothing(tmp_path: Path, typing: list[bytes]) -> None:
     async with running_app(tmp_path, readonly=True) as (app, pilot, client):
-        await pilot.press("e", "ctrl+d", "r", "u", "ctrl+k", "s", "a", "D", "t", "n")
+        assert bar_text(app, "status").endswith("read-only")
+        await pilot.press("e")
+        await notified(app, pilot, "Read-only: podtui is read-only")
+        await pilot.press("ctrl+d", "r", "u", "ctrl+k", "s", "a", "D", "t", "n")
+        await notified(app, pilot, "Read-only ×10")
         app.screen.action_do("delete")
-        await notified(app, pilot, "podtui is read-only")
+        await notified(app, pilot, "Read-only ×11")
         assert (client.planned, client.restarted) == ([], [])
         hints = "".join(span.text for span in app.screen.query_one("#hints").left)
         assert "Delete" not in hints

@@ -8,7 +8,7 @@ from itertools import count
 from typing import Any
 
 from textual.pilot import Pilot
-from tui_app import running, wait_for
+from tui_app import notified, running, wait_for
 from tui_scene import FakeClient, full_client, now
 
 from podtui.api.local import NodeImage, PullStep
@@ -191,7 +191,7 @@ async def test_read_only_changes_no_image() -> None:
     async with tab(client, readonly=True) as (app, pilot, screen):
         assert screen.images.select("sha256:o")
         await pilot.press("ctrl+d", "P", "p")
-        await pilot.pause(0.1)
+        await notified(app, pilot, "Read-only ×3")
         assert app.screen is screen
         await pilot.press("colon", *"pull fresh:1", "enter")
         await pilot.pause(0.1)

@@ -200,7 +200,7 @@ class Session:
         a time may ask questions: another one is refused until then.
         """
         if writes and self.readonly:
-            self.notify(READ_ONLY, title="Read-only", severity="warning")
+            self.refuse()
             return
         if self.asking:
             self.notify(f"{self.asking} is still in progress", title=name, severity="warning")
@@ -218,6 +218,10 @@ class Session:
                     self.end_questions()
 
         self.app.run_worker(run, name=name, group="commands")
+
+    def refuse(self) -> None:
+        """Notify that the session is read-only."""
+        self.notify(READ_ONLY, title="Read-only", severity="warning")
 
     def end_questions(self) -> None:
         """Allow other actions to start, because the current one has no more questions."""

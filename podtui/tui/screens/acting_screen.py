@@ -77,7 +77,7 @@ class ActingScreen(LiveScreen):
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         if action == "do" and self.session.readonly and ACTIONS[str(parameters[0])].writes:
-            return False
+            return None  # disabled: the app refuses its key
         return super().check_action(action, parameters)
 
     def has_target(self, action: str) -> bool:

@@ -65,7 +65,7 @@ class TrashScreen(ListScreen):
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         if action == "restore" and self.session.readonly:
-            return False
+            return None  # disabled: the app refuses its key
         return super().check_action(action, parameters)
 
     async def rows(self) -> Iterable[Row]:

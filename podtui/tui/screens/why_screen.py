@@ -255,7 +255,9 @@ class WhyScreen(ActingScreen, BackScreen):
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         if action == "apply":
-            return self._fix() is not None and not self.session.readonly
+            if self._fix() is None:
+                return False
+            return None if self.session.readonly else True
         if action == "next":
             return self._diagnosis is not None and len(self._diagnosis.fixes) > 1
         return super().check_action(action, parameters)

@@ -34,7 +34,7 @@ from podtui.tui.screens.why_screen import WhyScreen
 from podtui.tui.views.header import header, status_line
 from podtui.tui.views.tree import TREE_COLUMNS
 from podtui.tui.widgets.bars import Bar, Hints
-from podtui.tui.widgets.cells import Span, line_width
+from podtui.tui.widgets.cells import Line, Span, line_width
 from podtui.tui.widgets.filters import FilterError, column_named, complete_filter, parse_filter
 from podtui.tui.widgets.pane import Pane
 from podtui.tui.widgets.prompt import Prompt, Purpose
@@ -258,7 +258,9 @@ class MainScreen(ActingScreen, PromptedScreen):
         self.query_one("#header", Bar).show(left, right)
         hidden = [self._pane(name) for name in PANES if name in self.body.view.hidden]
         names = " ".join(f"{pane.number} {pane.name_}" for pane in hidden)
-        note = (Span(f" hidden: {names} ", "muted"),) if names else ()
+        note: Line = (Span(f" hidden: {names} ", "muted"),) if names else ()
+        if self.session.readonly:
+            note = (*note, Span(" read-only ", "warning"))
         room = width - line_width(note)
         line = status_line(
             model, self.session.client.target, host.folder, room,
