@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, Final, TypeVar, cast
+from typing import Any, ClassVar, TypeVar, cast
 
 from rich.segment import Segment
 from rich.style import Style
@@ -31,8 +31,6 @@ SCROLLBAR = 1
 """Cells that the scrollbar of a long text takes."""
 _INDENT = 4
 """Cells before the continuation of an item of a `Picker`."""
-TOASTS: Final = "_toastrack"
-"""Textual's layer for notifications, by default above all others."""
 R = TypeVar("R")
 
 
@@ -112,16 +110,7 @@ class Buttons(Toned):
                 return
 
 
-class AboveToasts(ModalScreen[R]):
-    """A modal screen that no notification covers: its box is drawn above them."""
-
-    @property
-    def layers(self) -> tuple[str, ...]:
-        others = [layer for layer in super().layers if layer != TOASTS]
-        return (TOASTS, *others)
-
-
-class Dialog(AboveToasts[str]):
+class Dialog(ModalScreen[str]):
     """Asks a question and returns the id of the selected option; Esc returns `CANCEL`.
 
     ``lines`` are wrapped, and scroll if there are too many. Enter selects the first option by
@@ -220,7 +209,7 @@ def confirmation(title: str, lines: Sequence[Line], verb: str) -> Dialog:
     return Dialog(title, lines, (CANCELS, Option("yes", verb, "y", danger=True)))
 
 
-class TextDialog(AboveToasts[str | None]):
+class TextDialog(ModalScreen[str | None]):
     """Asks for a line of text; returns None if cancelled.
 
     ``check`` returns the error message for a text, empty if it is valid. With ``selected``, typing
@@ -327,7 +316,7 @@ def movement_bindings(group: str) -> list[Binding]:
     ]  # fmt: skip
 
 
-class ListDialog(AboveToasts[R | None]):
+class ListDialog(ModalScreen[R | None]):
     """A list of ``count`` items with a cursor; returns None if cancelled.
 
     Subclasses implement `draw` and ``action_choose``.
