@@ -14,7 +14,7 @@ CORES = $(shell getconf _NPROCESSORS_ONLN)
 # Tests of screens, files and processes also wait: run one more worker than there are cores.
 WAITING = $(shell echo $$(($(CORES) + 1)))
 # A screen test waits half of its time, until the app is idle after each key.
-SCREENS = $(shell echo $$(($(CORES) * 3)))
+SCREENS = $(shell echo $$(($(CORES) * 2)))
 # The soak tests start their own engines, which requires root.
 ROOT = $(if $(filter-out 0,$(shell id -u)),sudo)
 PIP := $(BIN)/pip install --quiet --disable-pip-version-check

@@ -26,11 +26,11 @@ def proxy_for(server: str, proxy_url: str, environ: Mapping[str, str]) -> str:
     if not proxy or is_direct(host, port, _variable(environ, "NO_PROXY")):
         return ""
     proxy = proxy if "://" in proxy else f"http://{proxy}"
-    way = urlsplit(proxy).scheme.lower()
-    if way not in ("http", "https"):
+    scheme = urlsplit(proxy).scheme.lower()
+    if scheme not in ("http", "https"):
         raise UsageError(
-            f"{name} is a {way} proxy; podtui supports http and https proxies. Give the cluster a"
-            " proxy-url, or name its server in NO_PROXY"
+            f"{name} is a {scheme} proxy; podtui supports http and https proxies. Give the cluster"
+            " a proxy-url, or name its server in NO_PROXY"
         )
     return proxy
 

@@ -214,7 +214,9 @@ async def test_a_lost_server_is_reported_with_its_name() -> None:
             pilot, lambda: "nothing listens" in "".join(table_text(app)), "what went wrong"
         )
         assert "agent" not in "".join(table_text(app))
-        assert "lost: api.example:6443" in bar_text(app, "status")
+        # The table and the status line are drawn one after the other.
+        lost = "lost: api.example:6443"
+        await wait_for(pilot, lambda: lost in bar_text(app, "status"), "the lost server")
 
 
 async def test_delete_asks_for_confirmation_and_reports_a_refusal() -> None:

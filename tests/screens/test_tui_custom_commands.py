@@ -265,6 +265,8 @@ async def test_the_file_is_followed(tmp_path: Path, monkeypatch: pytest.MonkeyPa
         )
         await wait_for(pilot, lambda: "other" in app.command_words(), "the other")
         assert "tell" in app.command_words()
+        # Problems are notified after the commands are in place.
+        await wait_for(pilot, lambda: len(notices(app)) >= 2, "the problems")
         assert [n.partition("config.yaml")[2] for n in notices(app)] == [
             ":3:3: commands[1]: command is missing",
             ":2:31: commands[0].key: 'q' is already bound to app.quit",

@@ -284,12 +284,12 @@ DIALOGS: Final = {
     "fix-record": dialog(
         lambda: edit_record.change_dialog(
             RecordChange(pods("web")[0], "a: 1\nb: 2\n", "a: 1\n", "Remove the hostPort"),
-            edit_record.Way(edit_record.RECREATE), "Remove the hostPort?", "Apply"),
+            edit_record.UpdateMethod(edit_record.RECREATE), "Remove the hostPort?", "Apply"),
         "edit_record.change_dialog", "Delete and create again"),
     "edit-record": dialog(
         lambda: edit_record.edit_dialog(
             RecordChange(pods("web")[0], "a: 1\nb: 2\n", "a: 1\n", "edit"),
-            edit_record.Way(edit_record.RECREATE, 'Pod "web" is invalid: spec: Forbidden'),
+            edit_record.UpdateMethod(edit_record.RECREATE, 'Pod "web" is invalid: spec: Forbidden'),
             changed=True),
         "edit_record.edit_dialog", "Delete and create again"),
     "saved-pod": dialog(

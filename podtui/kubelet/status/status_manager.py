@@ -370,7 +370,7 @@ def _count_terminations(before: PodStatus, after: PodStatus) -> None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PodRecords:
-    """What the kubelet reports about pods: statuses, events and timelines of their starts."""
+    """The kubelet's reports about pods: statuses, events and timelines of their starts."""
 
     statuses: StatusManager
     events: EventRecorder

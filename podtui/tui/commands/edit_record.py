@@ -47,10 +47,9 @@ _GONE_SECONDS: Final = 30.0
 _TRY_SECONDS: Final = 0.5
 
 
-class Way(Struct, frozen=True):
-    """How the API applies a change, found by dry runs. ``refusal`` is the reason why it cannot
-    update the pod; empty if it can.
-    """
+class UpdateMethod(Struct, frozen=True):
+    """The method by which the API applies a change: update, resize or recreate. ``refusal`` is its
+    reason for refusing an update; empty if it accepts one."""
 
     name: str
     refusal: str = ""
@@ -80,14 +79,14 @@ async def edit_pod(session: Session, pod: Pod) -> None:
         current = await session.client.get(Pod, meta.namespace, meta.name)
         change = RecordChange(current, manifest_of(current), text.decode(errors="replace"), "edit")
         try:
-            way = await way_of(session, change)
+            method = await find_method(session, change)
         except ApiError as error:
             answer = await session.ask(refusal_dialog(name, str(error), KEEP_DRAFT))
         else:
-            dialog = edit_dialog(change, way, changed=change.before != base)
+            dialog = edit_dialog(change, method, changed=change.before != base)
             answer = await session.ask(dialog)
             if answer == APPLY:
-                await _apply(session, change, way)
+                await _apply(session, change, method)
                 session.drafts.pop(key, None)
                 return
         base = change.before
@@ -106,10 +105,10 @@ async def fix_pod(session: Session, pod: Pod, fix: Fix) -> RecordChange | None:
     `podtui.why.EditError`."""
     before = manifest_of(pod)
     change = RecordChange(pod, before, apply_edits(before, fix.edits), fix.title)
-    way = await way_of(session, change)
-    if not await session.confirm(change_dialog(change, way, f"{clean(fix.title)}?", "Apply")):
+    method = await find_method(session, change)
+    if not await session.confirm(change_dialog(change, method, f"{clean(fix.title)}?", "Apply")):
         return None
-    await _apply(session, change, way)
+    await _apply(session, change, method)
     return change
 
 
@@ -122,11 +121,11 @@ async def undo_change(session: Session, done: RecordChange) -> None:
         session.undoable.remove(done)
         session.notify("It is undone already.", title=pod_label(current))
         return
-    way = await way_of(session, change)
-    if await session.confirm(change_dialog(change, way, f"Undo: {clean(done.what)}?", "Undo")):
+    method = await find_method(session, change)
+    if await session.confirm(change_dialog(change, method, f"Undo: {clean(done.what)}?", "Undo")):
         session.undoable.remove(done)
         try:
-            await _send(session, change, way)
+            await _send(session, change, method)
         except ApiError:
             session.undoable.append(done)
             raise
@@ -155,7 +154,7 @@ def manifest_of(pod: Pod) -> str:
     return live_manifest(pod).spec.text
 
 
-async def way_of(session: Session, change: RecordChange) -> Way:
+async def find_method(session: Session, change: RecordChange) -> UpdateMethod:
     """Return how the API applies a change, found by dry runs: as an update, else as a resize, else
     by creating the pod again. Raises `ApiError` if it refuses all of them.
     """
@@ -168,7 +167,7 @@ async def way_of(session: Session, change: RecordChange) -> Way:
             raise
         refusal = str(error)
     else:
-        return Way(UPDATE)
+        return UpdateMethod(UPDATE)
     if changes_resources_only(change.before, change.after):
         try:
             await client.replace_pod(
@@ -179,27 +178,27 @@ async def way_of(session: Session, change: RecordChange) -> Way:
             if error.code not in (404, 422):
                 raise
         else:
-            return Way(RESIZE, refusal)
+            return UpdateMethod(RESIZE, refusal)
     try:
         await client.create_pod(meta.namespace, text, dry_run=True)
     except ApiError as error:
         # The server validates the text first: a conflict of names means that the text is valid.
         if error.code != _CONFLICT:
             raise
-    return Way(RECREATE, refusal)
+    return UpdateMethod(RECREATE, refusal)
 
 
-async def _apply(session: Session, change: RecordChange, way: Way) -> None:
-    await _send(session, change, way)
+async def _apply(session: Session, change: RecordChange, method: UpdateMethod) -> None:
+    await _send(session, change, method)
     session.undoable.append(change)
     session.notify_undo(f"{pod_label(change.pod)}: {change.what}", "undoes it")
 
 
-async def _send(session: Session, change: RecordChange, way: Way) -> None:
+async def _send(session: Session, change: RecordChange, method: UpdateMethod) -> None:
     pod, text = change.pod, change.after.encode()
     meta = pod.metadata
-    if way.name != RECREATE:
-        subresource = "resize" if way.name == RESIZE else ""
+    if method.name != RECREATE:
+        subresource = "resize" if method.name == RESIZE else ""
         await session.client.replace_pod(meta.namespace, meta.name, text, subresource=subresource)
         session.record_action("edit", _kubectl(session, pod, "edit"), meta.name)
         return
@@ -289,7 +288,7 @@ def saved_dialog(label: str) -> Dialog:
     return Dialog("Create the pod again?", lines, options)
 
 
-def _change_lines(change: RecordChange, way: Way) -> list[Line]:
+def _change_lines(change: RecordChange, method: UpdateMethod) -> list[Line]:
     tones = {"-": "error", "+": "good"}
     lines: list[Line] = [(Span(clean(pod_label(change.pod)), "name"),)]
     lines += [
@@ -297,30 +296,30 @@ def _change_lines(change: RecordChange, way: Way) -> list[Line]:
         for line in diff_texts(change.before, change.after)
         if not line.startswith("@@")
     ]
-    return [*lines, (), (Span(_WORDS[way.name], "warning" if way.name == RECREATE else ""),)]
+    return [*lines, (), (Span(_WORDS[method.name], "warning" if method.name == RECREATE else ""),)]
 
 
-def change_dialog(change: RecordChange, way: Way, title: str, verb: str) -> Dialog:
+def change_dialog(change: RecordChange, method: UpdateMethod, title: str, verb: str) -> Dialog:
     """Return the dialog with the diff, and how the API applies it."""
-    what = "Delete and create again" if way.name == RECREATE else verb
-    return Dialog(title, _change_lines(change, way), _options(way, CANCELS, what))
+    what = "Delete and create again" if method.name == RECREATE else verb
+    return Dialog(title, _change_lines(change, method), _options(method, CANCELS, what))
 
 
-def edit_dialog(change: RecordChange, way: Way, *, changed: bool = False) -> Dialog:
+def edit_dialog(change: RecordChange, method: UpdateMethod, *, changed: bool = False) -> Dialog:
     """Return the dialog after an edit. ``changed`` means that the pod has changed meanwhile."""
-    lines = _change_lines(change, way)
-    if way.name == RECREATE:
-        lines.append((Span(clean(way.refusal), "muted"),))
+    lines = _change_lines(change, method)
+    if method.name == RECREATE:
+        lines.append((Span(clean(method.refusal), "muted"),))
     if changed:
         text = "▲ The pod has changed since the editor opened: the diff undoes that change, too."
         lines.append((Span(text, "warning"),))
-    verb = "Delete and create again" if way.name == RECREATE else "Apply"
-    options = _options(way, KEEP_DRAFT, verb, EDIT_AGAIN, DISCARD_DRAFT)
+    verb = "Delete and create again" if method.name == RECREATE else "Apply"
+    options = _options(method, KEEP_DRAFT, verb, EDIT_AGAIN, DISCARD_DRAFT)
     return Dialog(f"Change {clean(pod_label(change.pod))}", lines, options)
 
 
-def _options(way: Way, keep: Option, verb: str, *others: Option) -> Sequence[Option]:
-    danger = way.name == RECREATE or keep is CANCELS
+def _options(method: UpdateMethod, keep: Option, verb: str, *others: Option) -> Sequence[Option]:
+    danger = method.name == RECREATE or keep is CANCELS
     apply = Option(APPLY, verb, "y", danger)
     return (keep, *others, apply) if danger else (apply, *others, keep)
 
