@@ -7,9 +7,8 @@ from pathlib import Path
 import pytest
 from textual.widgets import Input
 from tui_app import log_text, main, running, wait_for
-from tui_scene import FakeClient, ago, ended, event, full_client, node, pod, status, waiting
+from tui_scene import FakeClient, ended, event, full_client, node, pod, status
 
-from podtui.api.v1 import ContainerState, ContainerStateRunning
 from podtui.tui.screens.logs import log_commands, logs_pane
 from podtui.tui.screens.logs.log_commands import LogPrompt
 from podtui.tui.screens.logs.log_view import LogView
@@ -175,35 +174,6 @@ async def test_events_appear_between_log_lines_and_are_not_copied() -> None:
         logs.view.go_to(buffer.first if place else buffer.first + 1)
         await pilot.press("c")
         assert app.clipboard == "listening on :8080"
-
-
-@pytest.mark.parametrize("happened", [True, False])
-async def test_the_first_lines_of_a_container_wait_for_the_events_of_its_start(
-    happened: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    # A busy machine may need more than the usual time.
-    monkeypatch.setattr(logs_pane, "HOLD", 3.0 if happened else 1.1)
-    monkeypatch.setattr(logs_pane, "EVENTS_EVERY", 60.0)
-    client = FakeClient()
-    client.log_errors["app"] = "the container is created"
-    created = pod("web", status(state=waiting("ContainerCreating")))
-    client.fill((created,), (), (), (node(),))
-    async with running(client) as (app, pilot):
-        logs = main(app).logs
-        await wait_for(pilot, lambda: "is created" in logs.view.empty_text, "no log yet")
-        client.log_errors.clear()
-        client.log_lines["app"] = [b"2026-11-21T11:59:59.9Z first line"]
-        queries = len(client.queries)
-        started = ContainerState(running=ContainerStateRunning(startedAt=ago(seconds=1)))
-        client.change(pod("web", status(state=started)))
-        await wait_for(pilot, lambda: len(client.queries) > queries, "the log of the container")
-        await pilot.pause(0.1)
-        if happened:
-            client.change(event("web", "Started", "Started container app", seen=0.5))
-        await wait_for(pilot, lambda: "first line" in log_text(logs.view), "the line")
-        if happened:
-            shown = log_text(logs.view)
-            assert shown.index("Started container app") < shown.index("first line")
 
 
 async def test_marked_lines_are_visited_copied_and_shown_alone() -> None:

@@ -12,7 +12,6 @@ from textual.binding import Binding, BindingType
 from textual.timer import Timer
 
 from podtui.api.pods import container_names
-from podtui.api.times import epoch
 from podtui.api.v1 import Pod
 from podtui.client.protocol import Client
 from podtui.tui.model.model import LinkState, Model, pod_key
@@ -42,9 +41,6 @@ SETTLE: Final = 0.15
 """Seconds that the cursor must rest on a pod before its log is requested."""
 PUMP: Final = 0.1
 EVENTS_EVERY: Final = 0.5
-HOLD: Final = 1.5
-"""Seconds from a container's start, which has whole seconds, until its first lines are shown: they
-arrive before the events of the start."""
 AT_ONCE: Final = 20_000
 """Number of waiting lines above which they are merged at once instead of by the timer."""
 
@@ -83,10 +79,6 @@ class LogsPane(LogCommands):
         self._events = EventLines()
         self._events_at = 0.0
         self._events_turn = -1
-        self._latest_start: float = 0.0
-        """The latest start of a shown container, in epoch seconds."""
-        self._held_until = 0.0
-        """The monotonic time until which lines wait for events."""
         self._link = LinkState.STARTING
         self._settling: Timer | None = None
         self._next: tuple[Pod, ...] | None = None
@@ -165,7 +157,6 @@ class LogsPane(LogCommands):
                 stream.publish(found)
         if self._targets and not self.view.lines.log_lines and self._wanted() != self._targets:
             self._retarget()
-        self._hold_first_lines()
         self._take_events()
         if self._model.link is not self._link:
             self._link = self._model.link
@@ -201,8 +192,6 @@ class LogsPane(LogCommands):
         self.view.name_sources(self.source_names)
         self.view.follow = not self._range.from_start
         self._events_at, self._events_turn = 0.0, -1
-        self._latest_start = self._held_until = 0.0
-        self._hold_first_lines()
         self._take_events()
         self._show_state()
         by_key = {pod_key(pod): pod for pod in self._pods}
@@ -262,34 +251,14 @@ class LogsPane(LogCommands):
         if not self._merger.waits:
             if self._pumping is not None:
                 self._pumping.pause()
-        elif monotonic() >= self._held_until or self._merger.waiting > AT_ONCE:
-            if self._held_until:
-                self._held_until = 0.0
-                self._take_events(at_once=True)
+        else:
             for run in self._merger.ready(monotonic()):
                 self.view.add(run.stamps, run.texts, run.tag)
 
-    def _hold_first_lines(self) -> None:
-        """Let lines wait for events after a container has started."""
-        pods = {pod_key(pod): pod for pod in self._pods}
-        started = 0.0
-        for target in self._targets:
-            pod = pods.get(target.key)
-            status = container_status(pod, target.container) if pod is not None else None
-            if status is not None and status.state.running is not None and not target.previous:
-                started = max(started, epoch(status.state.running.startedAt) or 0.0)
-        if started != self._latest_start:
-            self._latest_start = started
-            age = self.app_now() - started
-            if 0 <= age < HOLD:
-                self._held_until = monotonic() + HOLD - age
-
-    def _take_events(self, *, at_once: bool = False) -> None:
+    def _take_events(self) -> None:
         now = monotonic()
         turn = self._model.event_turns
-        if not self._targets or turn == self._events_turn:
-            return
-        if now - self._events_at < EVENTS_EVERY and not at_once:
+        if not self._targets or turn == self._events_turn or now - self._events_at < EVENTS_EVERY:
             return
         self._events_at, self._events_turn = now, turn
         several = len({target.key for target in self._targets}) > 1
