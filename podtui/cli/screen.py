@@ -144,13 +144,13 @@ def print_agent(
     return True
 
 
-def _print_commands(does: Mapping[str, str]) -> None:
-    """Print command lines and what they do: in two columns, or below each other if the terminal is
-    too narrow for that."""
-    widest = max(map(len, does))
-    rows = [f"  {command:<{widest}}    {text}" for command, text in does.items()]
+def _print_commands(purposes: Mapping[str, str]) -> None:
+    """Print command lines with their purposes: in two columns, or below each other if the terminal
+    is too narrow for that."""
+    widest = max(map(len, purposes))
+    rows = [f"  {command:<{widest}}    {text}" for command, text in purposes.items()]
     if max(map(len, rows)) > shutil.get_terminal_size().columns:
-        rows = [row for command, text in does.items() for row in (f"  {command}", f"      {text}")]
+        rows = [line for pair in purposes.items() for line in (f"  {pair[0]}", f"      {pair[1]}")]
     for row in rows:
         print(one_line(row))
 

@@ -98,14 +98,14 @@ def fix_errors(manifest: Manifest, source: Source) -> Iterator[Fix]:
         return
     edits = tuple(dict.fromkeys(edit for group in fixed.values() for edit in group))
     rest = len(problems) - len(fixed) if errors else 0
-    title = _action(next(iter(fixed)).fix) if len(fixed) == 1 else f"Fix {len(fixed)} errors"
+    title = _as_action(next(iter(fixed)).fix) if len(fixed) == 1 else f"Fix {len(fixed)} errors"
     if not errors and len(fixed) > 1:
         title = f"Fix {len(fixed)} warnings"
     note = "" if not rest else f"{rest} more must be fixed manually."
     yield Fix(f"{title[:1].upper()}{title[1:]}", edits, note)
 
 
-def _action(fix: str) -> str:
+def _as_action(fix: str) -> str:
     """Return the text of a fix as an action: the user is asked whether to do it."""
     match = _DID_YOU_MEAN.fullmatch(fix)
     return f'write "{match[1]}"' if match else fix
