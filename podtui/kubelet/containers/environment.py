@@ -1,10 +1,9 @@
 """Environment variables of containers (kubelet.md §10.5).
 
 ``fileKeyRef`` reads a variable from a file that another container wrote. A line is
-``NAME='VALUE'``: no
-blank before ``=``, the value in single quotes and taken literally, line feeds included, and after
-it only a comment. Blank lines and lines that begin with ``#`` are skipped. If a blank follows
-``=``, the rest of the line is ignored and the value is empty.
+``NAME='VALUE'``: no blank before ``=``, the value in single quotes and taken literally, line feeds
+included, and after it only a comment. Blank lines and lines that begin with ``#`` are skipped. If a
+blank follows ``=``, the rest of the line is ignored and the value is empty.
 """
 
 from __future__ import annotations
