@@ -177,21 +177,21 @@ def _words(what: str, complaint: bytes, plugin: ExecPlugin) -> str:
 
 
 def read_answer(answer: bytes, plugin: ExecPlugin) -> Credential:
-    """Parse a plugin's response. Raises `PluginError` if it is no answered."""
+    """Parse a plugin's response. Raises `PluginError` if it is not valid."""
     if len(answer) > MAX_ANSWER:
         raise PluginError(f"{plugin.command} returned more than {MAX_ANSWER >> 20} MiB")
     try:
-        answered = lenient_decode(answer, msgspec.json.Decoder(_Answer))
+        credential = lenient_decode(answer, msgspec.json.Decoder(_Answer))
     except msgspec.MsgspecError:
         # Drop the cause, because its message may quote the response.
         raise PluginError(f"{plugin.command} returned no ExecCredential") from None
-    if answered.kind != "ExecCredential" or answered.apiVersion != plugin.api_version:
+    if credential.kind != "ExecCredential" or credential.apiVersion != plugin.api_version:
         raise PluginError(
             f"{plugin.command} must return an ExecCredential of {plugin.api_version}, and"
-            f" answered with {answered.kind[:60] or 'no kind'} of"
-            f" {answered.apiVersion[:60] or 'none'}"
+            f" answered with {credential.kind[:60] or 'no kind'} of"
+            f" {credential.apiVersion[:60] or 'none'}"
         )
-    status = answered.status
+    status = credential.status
     if status is None:
         raise PluginError(f"{plugin.command} returned no status")
     certificate, key = status.clientCertificateData, status.clientKeyData
