@@ -102,7 +102,7 @@ async def test_attach(world: SessionWorld, connect: Connect) -> None:
             runtime.write_log(ids["c"], "new")
             runtime.kill(ids["c"], 0)
         else:
-            await runtime.exec(ids["c"], ["touch", "/tmp/go"], timeout=10)
+            await runtime.exec(ids["c"], ["touch", "/tmp/go"], timeout=120)
         assert (await output_of(session))["stdout"] == b"new\n"
         assert session.exit_code() == 0
 
@@ -145,7 +145,7 @@ async def test_a_disconnecting_client_ends_its_command(
             pass
 
         async def gone() -> bool:
-            found = await world.bench.runtime.exec(ids["c"], ["ps"], timeout=10)
+            found = await world.bench.runtime.exec(ids["c"], ["ps"], timeout=120)
             return b"4321" not in found.output
 
         await until(gone)
@@ -172,7 +172,7 @@ async def forwarding(client: UnixClient, port: int) -> AsyncIterator[PortForward
 
 
 async def fetch(port: int) -> bytes:
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(120):
         reader, writer = await asyncio.open_connection("127.0.0.1", port)
         try:
             writer.write(ASKED)
@@ -273,7 +273,7 @@ async def _pour(writer: asyncio.StreamWriter, content: bytes) -> None:
 
 
 async def copied(run: Awaitable[object]) -> object:
-    async with asyncio.timeout(40):
+    async with asyncio.timeout(120):
         return await run
 
 

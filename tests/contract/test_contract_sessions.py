@@ -35,7 +35,7 @@ async def test_input_is_delivered_as_it_arrives(bench: Bench) -> None:
     ident = await bench.start(await bench.sandbox())
     async with bench.runtime.exec_session(ident, ["cat"], stdin=True) as session:
         output = session.output()
-        async with aclosing(output), asyncio.timeout(30):
+        async with aclosing(output), asyncio.timeout(120):
             for word in (b"ping", b"pong"):
                 await session.write(word)
                 assert await anext(output) == ("stdout", word)
@@ -70,7 +70,7 @@ async def test_a_script_that_executes_a_shell_gets_typed_input(
     command = ["sh", "-c", script]
     async with engine_bench.runtime.exec_session(ident, command, stdin=True, tty=True) as session:
         output = session.output()
-        async with aclosing(output), asyncio.timeout(30):
+        async with aclosing(output), asyncio.timeout(120):
             shown = b""
             async for _, data in output:
                 shown += data
@@ -159,7 +159,7 @@ async def test_a_command_ends_with_its_session(engine_bench: Bench) -> None:
             pass
 
     async def gone() -> bool:
-        found = await engine_bench.runtime.exec(ident, ["ps"], timeout=10)
+        found = await engine_bench.runtime.exec(ident, ["ps"], timeout=120)
         return b"4321" not in found.output
 
     await until(gone)
@@ -189,7 +189,7 @@ async def test_a_session_ends_with_its_container(bench: Bench) -> None:
     async with bench.runtime.exec_session(ident, ["cat"], stdin=True) as session:
         await session.write(b"here")
         output = session.output()
-        async with aclosing(output), asyncio.timeout(30):
+        async with aclosing(output), asyncio.timeout(120):
             assert await anext(output) == ("stdout", b"here")
             await bench.runtime.stop_container(ident, 0)
             assert [piece async for piece in output] == []
@@ -202,7 +202,7 @@ async def test_attach_streams_new_output(engine_bench: Bench) -> None:
     ident = await engine_bench.start(await engine_bench.sandbox(), script)
     await engine_bench.shows(ident, "old")
     async with engine_bench.runtime.attach_session(ident) as session:
-        await engine_bench.runtime.exec(ident, ["touch", "/tmp/go"], timeout=10)
+        await engine_bench.runtime.exec(ident, ["touch", "/tmp/go"], timeout=120)
         assert await output_of(session) == {"stdout": b"new\n", "stderr": b"bad\n"}
         assert await session.exit_code() is None
 
@@ -229,7 +229,7 @@ async def test_end_of_input_keeps_stdin_of_the_container_open(engine_bench: Benc
             await session.write(word + b"\n")
             await session.end_input()
             output = session.output()
-            async with aclosing(output), asyncio.timeout(30):
+            async with aclosing(output), asyncio.timeout(120):
                 assert await anext(output) == ("stdout", b"got " + word + b"\n")
 
 
@@ -242,7 +242,7 @@ async def test_a_container_survives_a_detached_client(bench: Bench) -> None:
 
 
 async def fetch(bench: Bench, sandbox: str, port: int) -> bytes:
-    async with asyncio.timeout(30), bench.runtime.dial(sandbox, port) as stream:
+    async with asyncio.timeout(120), bench.runtime.dial(sandbox, port) as stream:
         await stream.write(b"GET /hostname HTTP/1.0\r\n\r\n")
         found = b""
         while piece := await stream.read():
@@ -386,7 +386,7 @@ async def _archive(files: dict[str, bytes]) -> AsyncIterator[bytes]:
 
 async def test_sessions_end_with_the_connection(bench: Bench) -> None:
     ident = await bench.start(await bench.sandbox())
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(120):
         try:
             async with bench.runtime.exec_session(ident, ["cat"], stdin=True) as session:
                 await bench.runtime.close()

@@ -104,11 +104,11 @@ async def test_follow_streams_new_lines_and_ends(engine_bench: Bench) -> None:
     ident = await engine_bench.start(sandbox, script)
     await engine_bench.shows(ident, "old")
     seen: list[bytes] = []
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(120):
         async for lines in engine_bench.runtime.logs(ident, LogOptions(follow=True)):
             seen += [line.content for line in lines]
             if seen == [b"old"]:
-                await engine_bench.runtime.exec(ident, ["touch", "/tmp/go"], timeout=10)
+                await engine_bench.runtime.exec(ident, ["touch", "/tmp/go"], timeout=120)
     assert seen == [b"old", b"new"]
 
 
@@ -145,13 +145,13 @@ async def test_exec(engine_bench: Bench) -> None:
     ident = await engine_bench.start(sandbox, "echo inside > /tmp/f; echo ready; sleep 300")
     await engine_bench.shows(ident, "ready")
     execute = engine_bench.runtime.exec
-    result = await execute(ident, ["sh", "-c", "cat /tmp/f; exit 3"], timeout=20)
+    result = await execute(ident, ["sh", "-c", "cat /tmp/f; exit 3"], timeout=120)
     assert (result.exit_code, result.output) == (3, b"inside\n")
     both = "echo wrong >&2; echo right; echo again >&2"
-    result = await execute(ident, ["sh", "-c", both], timeout=20)
+    result = await execute(ident, ["sh", "-c", both], timeout=120)
     assert (result.exit_code, result.output) == (0, b"right\nwrong\nagain\n")
     assert result.stderr == b"wrong\nagain\n"
-    result = await execute(ident, ["seq", "5000"], timeout=20, limit=64)
+    result = await execute(ident, ["seq", "5000"], timeout=120, limit=64)
     assert result.output == "".join(f"{n}\n" for n in range(1, 5001)).encode()[:64]
     with pytest.raises(ExecTimeout):
         await execute(ident, ["sleep", "30"], timeout=0.3)
@@ -162,9 +162,9 @@ async def test_exec_needs_a_running_container(bench: Bench) -> None:
     ident = await bench.start(sandbox, "true")
     await bench.ended(ident)
     with pytest.raises(EngineError):
-        await bench.runtime.exec(ident, ["true"], timeout=10)
+        await bench.runtime.exec(ident, ["true"], timeout=120)
     with pytest.raises(EngineNotFound):
-        await bench.runtime.exec("f" * 64, ["true"], timeout=10)
+        await bench.runtime.exec("f" * 64, ["true"], timeout=120)
 
 
 async def test_counters_of_running_containers(bench: Bench) -> None:
@@ -238,7 +238,7 @@ async def test_events_end_with_the_connection(bench: Bench) -> None:
             return f"unavailable: {error}"
         return "ended"
 
-    async with asyncio.timeout(30), asyncio.TaskGroup() as group:
+    async with asyncio.timeout(120), asyncio.TaskGroup() as group:
         task = group.create_task(drain())
         for attempt in range(50):
             await bench.runtime.remove_container(

@@ -15,7 +15,7 @@ MOUNTS = (Mount(container_path="/v", volume="v", read_only=True),)
 
 
 async def output_lines(bench: Bench, container: str, script: str) -> list[str]:
-    result = await bench.runtime.exec(container, ["sh", "-c", script], timeout=20)
+    result = await bench.runtime.exec(container, ["sh", "-c", script], timeout=120)
     return result.output.decode().splitlines()
 
 

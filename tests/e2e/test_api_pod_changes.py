@@ -51,7 +51,7 @@ def create(home: KubectlAgent, document: dict[str, Any]) -> None:
 def run(home: KubectlAgent, name: str, **fields: Any) -> dict[str, Any]:
     """Create the pod, and return it when it is ready."""
     create(home, manifest(name, **fields))
-    home.out("wait", "--for=condition=Ready", f"pod/{name}", "--timeout=60s")
+    home.out("wait", "--for=condition=Ready", f"pod/{name}", "--timeout=120s")
     return pod(home, name)
 
 
@@ -265,7 +265,7 @@ def test_a_pod_that_finishes_keeps_its_status(
     assert ended["state"]["terminated"]["exitCode"] == code
     assert ended["restartCount"] == restarts
     assert home.out("logs", name) == "done\n"
-    home.out("delete", "pod", name, "--timeout=30s")
+    home.out("delete", "pod", name, "--timeout=120s")
 
 
 def test_a_failed_container_is_started_again_until_it_succeeds(home: KubectlAgent) -> None:
@@ -293,7 +293,7 @@ def test_a_pod_is_created_again_under_its_name(home: KubectlAgent) -> None:
         assert second != first
         first = second
     home.out("replace", "--force", "-f", "-", text=json.dumps(manifest("twin", script="sleep 77")))
-    home.out("wait", "--for=condition=Ready", "pod/twin", "--timeout=60s")
+    home.out("wait", "--for=condition=Ready", "pod/twin", "--timeout=120s")
     assert pod(home, "twin")["spec"]["containers"][0]["command"][2] == "sleep 77"
 
 
@@ -306,7 +306,7 @@ def test_a_name_that_a_static_pod_wants_stays_with_the_api_pod(home: KubectlAgen
     try:
         home.until(lambda: "clash" in home.out("get", "pods", "-A"))
         assert pod(home, f"clash-{NODE}")["metadata"]["uid"] == before
-        home.out("delete", "pod", f"clash-{NODE}", "--timeout=30s")
+        home.out("delete", "pod", f"clash-{NODE}", "--timeout=120s")
 
         def mirrored() -> bool:
             found = home.run("get", "pod", f"clash-{NODE}", "-o", "json")
@@ -334,8 +334,8 @@ def test_a_host_port_has_one_holder(home: KubectlAgent) -> None:
     home.until(lambda: status_of(home, "intruder")["phase"] == "Failed")
     status = status_of(home, "intruder")
     assert status["reason"] == "NodePorts"
-    home.out("delete", "pod", "holder", "--timeout=30s")
-    home.out("wait", "--for=condition=Ready", "pod/heir", "--timeout=60s")
+    home.out("delete", "pod", "holder", "--timeout=120s")
+    home.out("wait", "--for=condition=Ready", "pod/heir", "--timeout=120s")
 
 
 @pytest.mark.parametrize(
@@ -375,8 +375,8 @@ def test_fifty_pods_at_once(home: KubectlAgent) -> None:
         manifest(name, script="sleep 999", metadata={"labels": {"of": "many"}}) for name in names
     ]
     create(home, {"apiVersion": "v1", "kind": "List", "items": pods})
-    home.out("wait", "--for=condition=Ready", "pod", "-l", "of=many", "--timeout=110s")
+    home.out("wait", "--for=condition=Ready", "pod", "-l", "of=many", "--timeout=120s")
     addresses = home.out("get", "pods", "-l", "of=many", "-o", "jsonpath={.items[*].status.podIP}")
     assert len(set(addresses.split())) == 50
-    home.out("delete", "pod", "-l", "of=many", "--grace-period=1", "--timeout=110s")
+    home.out("delete", "pod", "-l", "of=many", "--grace-period=1", "--timeout=120s")
     assert home.out("get", "pods", "-l", "of=many", "-o", "name") == ""

@@ -65,7 +65,7 @@ def test_the_official_client_creates_watches_and_executes(agent: KubectlAgent) -
     watcher = threading.Thread(target=watch)
     watcher.start()
     api.create_namespaced_pod("default", manifest("lib"))
-    watcher.join(timeout=100)
+    watcher.join(timeout=120)
     assert phases[0] == "Pending"
     assert phases[-1] == "Running"
     assert [one.metadata.name for one in api.list_namespaced_pod("default").items] == ["lib"]

@@ -41,7 +41,7 @@ async def kubectl_result(folder: Path, *arguments: str, **environment: str) -> t
         stderr=asyncio.subprocess.STDOUT,
         env={**os.environ, "HOME": str(folder), **environment},
     )  # fmt: skip
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(120):
         out, _ = await process.communicate()
     return process.returncode or 0, out.decode()
 

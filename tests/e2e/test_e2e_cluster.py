@@ -51,11 +51,11 @@ class Front:
 
     def start(self) -> None:
         self._thread.start()
-        assert self._ready.wait(10)
+        assert self._ready.wait(120)
 
     def stop(self) -> None:
         self._loop.call_soon_threadsafe(self._loop.stop)
-        self._thread.join(10)
+        self._thread.join(120)
 
     def _run(self) -> None:
         asyncio.set_event_loop(self._loop)
@@ -157,7 +157,7 @@ def cluster_front(machine: Machine, tmp_path: Path) -> Iterator[Front]:
     finally:
         made.stop()
         agent.terminate()
-        agent.wait(20)
+        agent.wait(120)
 
 
 def test_the_screen_shows_a_cluster(machine: Machine, cluster_front: Front) -> None:
@@ -244,7 +244,7 @@ def test_commands_and_kubectl_agree(machine: Machine, cluster_front: Front, tmp_
     result = subprocess.run(
         [kubectl(), *given, f"--cache-dir={tmp_path / 'cache'}", "get", "pods", "-A"],
         env={**os.environ, "HOME": str(tmp_path)},
-        capture_output=True, text=True, timeout=60, check=False,
+        capture_output=True, text=True, timeout=120, check=False,
     )  # fmt: skip
     assert name in result.stdout, result.stderr
 

@@ -150,7 +150,7 @@ def sites(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Site, Site
             site.run("down", "--yes")
             if site.process is not None:
                 site.process.kill()
-                site.process.wait(10)
+                site.process.wait(120)
 
 
 @pytest.fixture
@@ -372,7 +372,7 @@ def test_stop_keeps_containers_running_and_the_next_agent_adopts_them(
     done = site.run("stop")
     assert done.returncode == 0
     assert "its containers keep running" in done.stdout
-    assert site.process.wait(10) == 0
+    assert site.process.wait(120) == 0
     assert not is_held(site.machine.root / "podtui.lock")
     assert site.run("status").returncode == 3
     assert site.run("stop").returncode == 3
@@ -407,7 +407,7 @@ def test_a_killed_agent_counts_as_stopped(sites: tuple[Site, Site]) -> None:
     assert site.process is not None
     containers = site.containers()
     site.process.send_signal(signal.SIGKILL)
-    site.process.wait(10)
+    site.process.wait(120)
     assert site.socket.exists(), "a killed agent leaves its socket"
     for command in ("status", "stop"):
         done = site.run(command)
@@ -445,7 +445,7 @@ def test_a_second_agent_of_one_folder_and_node_refuses_to_start(
 
     assert site.process is not None
     assert site.run("stop").returncode == 0
-    assert site.process.wait(10) == 0
+    assert site.process.wait(120) == 0
     try:
         process = second.start()
         log = second.machine.folder.parent / "agent.log"
@@ -464,7 +464,7 @@ def test_a_second_agent_of_one_folder_and_node_refuses_to_start(
         )
         assert not second.containers("--all")
         assert second.run("down", "--yes").returncode == 0
-        assert process.wait(10) == 0
+        assert process.wait(120) == 0
     finally:
         second.run("down", "--yes")
     assert not second.volumes()
@@ -490,7 +490,7 @@ def test_down_removes_everything_of_its_root_directory_only(sites: tuple[Site, S
     done = site.run("down", "--yes")
     assert (done.returncode, done.stderr) == (0, "")
     assert "The agent has stopped. Removed 3 pods with 3 containers" in done.stdout
-    assert site.process.wait(10) == 0
+    assert site.process.wait(120) == 0
     assert not site.containers("--all")
     assert not site.volumes()
     assert not docker("network", "ls", "--quiet", "--filter", site.label)
@@ -511,7 +511,7 @@ def test_down_after_the_agent_was_killed(sites: tuple[Site, Site]) -> None:
     _, site = sites
     assert site.process is not None
     site.process.send_signal(signal.SIGKILL)
-    site.process.wait(10)
+    site.process.wait(120)
     assert len(site.containers()) == 4
     done = site.run("down", "--yes")
     assert (done.returncode, done.stderr) == (0, "")

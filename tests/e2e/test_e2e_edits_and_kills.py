@@ -56,7 +56,7 @@ class Agent:
     def kill(self) -> None:
         assert self.process is not None
         self.process.send_signal(signal.SIGKILL)
-        self.process.wait(10)
+        self.process.wait(120)
 
     def pods(self) -> dict[str, dict[str, object]] | None:
         """Return the pods by name from the API; None while no agent answers."""
@@ -86,7 +86,7 @@ def agent(machine: Machine) -> Iterator[Agent]:
     yield agent
     if agent.process is not None:
         agent.process.send_signal(signal.SIGTERM)
-        agent.process.wait(30)
+        agent.process.wait(120)
 
 
 def containers(root: Path, *, running: bool = False) -> dict[str, str]:
@@ -136,7 +136,7 @@ def engine_says(root: Path) -> Iterator[Counter[tuple[str, str]]]:
             yield seen
         finally:
             process.terminate()
-            text, _ = process.communicate(timeout=10)
+            text, _ = process.communicate(timeout=120)
     for line in text.splitlines():
         action, name = line.split()
         if not name.startswith("k8s_POD_"):
@@ -229,7 +229,7 @@ def test_the_engine_stops_and_returns(private_engine: Engine, machine: Machine) 
     wait_until(lambda: settled(agent, {"steady": 1}), "the pod has recovered")
     assert machine.run("down", "--yes").returncode == 0
     assert agent.process is not None
-    agent.process.wait(30)
+    agent.process.wait(120)
 
 
 def test_two_agents_never_serve_one_root_directory(machine: Machine, agent: Agent) -> None:

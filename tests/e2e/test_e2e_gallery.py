@@ -71,9 +71,9 @@ class Gallery:
 
     def close(self) -> None:
         self._process.terminate()
-        self._process.wait(30)
+        self._process.wait(120)
         if self._watcher.is_alive():
-            self._watcher.join(30)
+            self._watcher.join(120)
 
     def _answers(self) -> bool:
         assert self._process.poll() is None, "the agent has ended"

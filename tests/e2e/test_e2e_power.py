@@ -71,7 +71,7 @@ class Agent:
     def end(self, number: signal.Signals) -> str:
         """Send the signal; return the agent's last log messages."""
         self.process.send_signal(number)
-        assert self.process.wait(timeout=60) == 0
+        assert self.process.wait(timeout=120) == 0
         return self.log.read_text()
 
 

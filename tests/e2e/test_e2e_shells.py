@@ -48,7 +48,7 @@ def agent(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Machine]:
         yield machine
     finally:
         process.kill()
-        process.wait(10)
+        process.wait(120)
 
 
 @pytest.mark.parametrize("shell", SHELLS)
@@ -89,7 +89,7 @@ def test_man_renders_the_manual_page(agent: Machine) -> None:
     page = agent.run("man")
     shown = subprocess.run(
         ["man", "--warnings", "-l", "-"], input=page.stdout, capture_output=True, text=True,
-        timeout=60, check=True, env={**agent.env, "MANWIDTH": "80"},
+        timeout=120, check=True, env={**agent.env, "MANWIDTH": "80"},
     )  # fmt: skip
     assert shown.stderr == ""
     assert "podtui port-forward" in shown.stdout

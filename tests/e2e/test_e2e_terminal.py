@@ -235,7 +235,7 @@ class Session:
     def close(self) -> None:
         if self.process.poll() is None:
             self.process.kill()
-        self.process.wait(20)
+        self.process.wait(120)
         if self._master >= 0:
             self.close_terminal()
 

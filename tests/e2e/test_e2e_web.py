@@ -79,7 +79,7 @@ def served(machine: Machine, *arguments: str) -> Iterator[Server]:
         yield Server(process, link)
     finally:
         process.send_signal(signal.SIGINT)
-        process.communicate(timeout=60)
+        process.communicate(timeout=120)
 
 
 @asynccontextmanager

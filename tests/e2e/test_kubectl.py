@@ -60,7 +60,7 @@ async def start(served: Served, tmp_path: Path) -> AsyncIterator[Start]:
 def run(start: Start) -> Callable[..., Awaitable[str]]:
     async def run(*arguments: str, code: int = 0) -> str:
         process = await start(*arguments)
-        async with asyncio.timeout(60):
+        async with asyncio.timeout(120):
             out, err = await process.communicate()
         assert process.returncode == code, err.decode()
         return out.decode() if code == 0 else err.decode()
@@ -157,7 +157,7 @@ async def test_logs(run: Run, served: Served) -> None:
 async def test_logs_follow(start: Start, served: Served) -> None:
     process = await start("logs", "-f", "web")
     assert process.stdout is not None
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(120):
         served.kubelet.more.put_nowait(line(b"live"))
         assert await process.stdout.readline() == b"live\n"
         served.kubelet.more.put_nowait(None)
@@ -167,7 +167,7 @@ async def test_logs_follow(start: Start, served: Served) -> None:
 async def test_watch(start: Start, served: Served) -> None:
     process = await start("get", "pods", "-w")
     assert process.stdout is not None
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(120):
         for _ in range(3):
             await process.stdout.readline()
         await served.store.put("pods", pod("db", phase="Failed"))
@@ -175,9 +175,9 @@ async def test_watch(start: Start, served: Served) -> None:
 
 
 async def test_wait(run: Run, start: Start, served: Served) -> None:
-    process = await start("wait", "pod/db", "--for=condition=Ready", "--timeout=50s")
+    process = await start("wait", "pod/db", "--for=condition=Ready", "--timeout=120s")
     await served.store.put("pods", pod("db"))
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(120):
         out, err = await process.communicate()
     assert out == b"pod/db condition met\n", err
 

@@ -47,7 +47,7 @@ def agent(tmp_path_factory: pytest.TempPathFactory) -> Iterator[KubectlAgent]:
         (found.work / "pods.yaml").write_text(PODS)
         (found.work / "changed.yaml").write_text(PODS.replace("tier: first", "tier: second"))
         found.out("apply", "-f", "pods.yaml")
-        found.out("wait", "--for=condition=Ready", "pod/talker", "pod/shell", "--timeout=60s")
+        found.out("wait", "--for=condition=Ready", "pod/talker", "pod/shell", "--timeout=120s")
         yield found
 
 
@@ -84,7 +84,7 @@ def test_port_forward_under_load(agent: KubectlAgent) -> None:
         assert line == f"Forwarding from 127.0.0.1:{port} -> 80\n"
 
         def fetch(_: int) -> str:
-            with socket.create_connection(("127.0.0.1", port), timeout=60) as connection:
+            with socket.create_connection(("127.0.0.1", port), timeout=120) as connection:
                 connection.sendall(b"GET /much HTTP/1.0\r\n\r\n")
                 answer = b"".join(iter(lambda: connection.recv(1 << 16), b""))
             body = answer.partition(b"\r\n\r\n")[2]
@@ -109,8 +109,8 @@ def at_a_terminal(agent: KubectlAgent, typed: bytes, *arguments: str) -> tuple[i
         reader = threading.Thread(target=read)
         reader.start()
         os.write(controller, typed)
-        code = process.wait(60)
-        reader.join(60)
+        code = process.wait(120)
+        reader.join(120)
     os.close(controller)
     return code, shown.decode().replace("\r\n", "\n")
 
@@ -180,4 +180,4 @@ def test_deletion_of_dependents(agent: KubectlAgent, cascade: str, kept: bool) -
         text = agent.out("get", "configmap", dependent, "-o", "jsonpath={.metadata}")
         assert "ownerReferences" not in json.loads(text)
     else:
-        agent.out("wait", "--for=delete", f"configmap/{dependent}", "--timeout=20s")
+        agent.out("wait", "--for=delete", f"configmap/{dependent}", "--timeout=120s")

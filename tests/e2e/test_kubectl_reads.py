@@ -63,14 +63,14 @@ def agent(tmp_path_factory: pytest.TempPathFactory) -> Iterator[KubectlAgent]:
         (found.work / "pods.yaml").write_text(PODS)
         found.out("create", "-f", "pods.yaml")
         found.out("create", "configmap", "settings", "--from-literal=key=value")
-        found.out("wait", "--for=jsonpath={.status.phase}=Failed", "pod/done", "--timeout=60s")
+        found.out("wait", "--for=jsonpath={.status.phase}=Failed", "pod/done", "--timeout=120s")
         found.out(
             "wait", "--for=jsonpath={.status.containerStatuses[0].restartCount}=1", "pod/again",
-            "--timeout=60s",
+            "--timeout=120s",
         )  # fmt: skip
         found.until(lambda: found.run("get", "pod", "file-n1").returncode == 0)
         pods = ("pod/again", "pod/talker", "pod/file-n1")
-        found.out("wait", "--for=condition=Ready", *pods, "--timeout=60s")
+        found.out("wait", "--for=condition=Ready", *pods, "--timeout=120s")
         yield found
 
 

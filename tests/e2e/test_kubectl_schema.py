@@ -55,7 +55,7 @@ async def run(request: pytest.FixtureRequest, served: Served, tmp_path: Path) ->
             env={**os.environ, "HOME": str(tmp_path), "KUBECONFIG": os.devnull},
         )
         try:
-            async with asyncio.timeout(60):
+            async with asyncio.timeout(120):
                 out, err = await process.communicate(json.dumps(document).encode())
         finally:
             if process.returncode is None:

@@ -61,7 +61,7 @@ BEFORE: Final[dict[str, tuple[tuple[str, ...], ...]]] = {
     "cordoned describe": (("create", "-f", "c.yaml"),),
     "drain": (
         ("uncordon", "refnode"),
-        ("wait", "--for=condition=Ready", "pod/late", "--timeout=60s"),
+        ("wait", "--for=condition=Ready", "pod/late", "--timeout=120s"),
     ),
 }
 """Commands of the set-up that the recording does not contain, by the command that follows."""

@@ -82,7 +82,7 @@ async def start(
 
     async with asyncio.TaskGroup() as group:
         serving = group.create_task(server.run())
-        async with asyncio.timeout(60):
+        async with asyncio.timeout(120):
             await server.listening.wait()
         yield begin
         for process in running:
@@ -96,7 +96,7 @@ async def run(
     start: Start, *arguments: str, given: bytes = b"", **environment: str
 ) -> tuple[int | None, bytes, bytes]:
     process = await start(*arguments, **environment)
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(120):
         out, err = await process.communicate(given)
     return process.returncode, out, err
 
@@ -123,7 +123,7 @@ async def test_exec_at_a_terminal(start: Start) -> None:
         fcntl.ioctl(terminal, termios.TIOCSWINSZ, struct.pack("HHHH", 33, 99, 0, 0))
         process = await start("exec", "-it", "web", "--", "sh", stdio=terminal)
         os.write(controller, b"sleep 0.3; stty size; exit 4\n")
-        async with asyncio.timeout(60):
+        async with asyncio.timeout(120):
             code = await process.wait()
         os.set_blocking(controller, False)
         output = b""
@@ -159,7 +159,7 @@ async def test_exec_after_the_container_terminated(start: Start, world: SessionW
 async def test_attach(start: Start) -> None:
     process = await start("attach", "web")
     assert process.stdout is not None
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(120):
         assert await process.stdout.readline() == b"tick\n"
 
 
@@ -188,7 +188,7 @@ async def test_port_forward(start: Start) -> None:
         port = taken.getsockname()[1]
     process = await start("port-forward", "web", f"{port}:8080")
     assert process.stdout is not None
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(120):
         assert b"Forwarding from 127.0.0.1" in await process.stdout.readline()
 
         async def answers() -> bool:
@@ -229,7 +229,7 @@ async def test_port_forward_to_a_closed_port(start: Start) -> None:
     process = await start("port-forward", "web", ":8099")
     assert process.stdout is not None
     assert process.stderr is not None
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(120):
         line = (await process.stdout.readline()).decode()
         assert await fetch(int(line.split(" -> ")[0].rpartition(":")[2])) == b""
         message = await process.stderr.readline()

@@ -56,7 +56,7 @@ def image(tmp_path: Path, engine_url: str) -> Iterator[str]:
 def test_a_textbook_pod_runs_and_is_deleted(agent: KubectlAgent, image: str) -> None:
     (agent.work / "pod-solo.yaml").write_text(POD.format(image=image))
     assert agent.out("create", "-f", "pod-solo.yaml") == "pod/simple-sample-pod created\n"
-    agent.out("wait", "--for=condition=Ready", "pod/simple-sample-pod", "--timeout=90s")
+    agent.out("wait", "--for=condition=Ready", "pod/simple-sample-pod", "--timeout=120s")
 
     header, row = agent.out("get", "pods").splitlines()
     assert header.split() == ["NAME", "READY", "STATUS", "RESTARTS", "AGE"]

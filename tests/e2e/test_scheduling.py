@@ -32,7 +32,7 @@ def run(tmp_path: Path) -> Iterator[Kubectl]:
             capture_output=True,
             text=True,
             env=env,
-            timeout=90,
+            timeout=120,
             check=False,
         )
         assert done.returncode == 0, done.stderr
@@ -52,12 +52,12 @@ def run(tmp_path: Path) -> Iterator[Kubectl]:
             assert any("serving https" in line for line in stderr), "the agent ended"
             drain = threading.Thread(target=log.writelines, args=(stderr,))
             drain.start()
-            run("wait", "--for=condition=Ready", "node/home", "--timeout=60s")
+            run("wait", "--for=condition=Ready", "node/home", "--timeout=120s")
             yield run
         finally:
             agent.terminate()
-            agent.wait(timeout=30)
-            drain.join(timeout=30)
+            agent.wait(timeout=120)
+            drain.join(timeout=120)
             agent.stderr.close()
 
 
@@ -86,11 +86,11 @@ def create(run: Kubectl, name: str, cpu: str = "10m", **spec: Any) -> None:
 
 
 def becomes_ready(run: Kubectl, name: str) -> None:
-    run("wait", "--for=condition=Ready", f"pod/{name}", "--timeout=60s")
+    run("wait", "--for=condition=Ready", f"pod/{name}", "--timeout=120s")
 
 
 def why_pending(run: Kubectl, name: str) -> str:
-    run("wait", "--for=condition=PodScheduled=False", f"pod/{name}", "--timeout=60s")
+    run("wait", "--for=condition=PodScheduled=False", f"pod/{name}", "--timeout=120s")
     path = '{.status.conditions[?(@.type=="PodScheduled")].message}'
     return run("get", "pod", name, "-o", f"jsonpath={path}")
 

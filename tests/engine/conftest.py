@@ -18,7 +18,7 @@ from podtui.runtime.docker import DockerRuntime
 @pytest.fixture
 def raw(engine_url: str) -> Iterator[Any]:
     """A client of the engine that bypasses the driver."""
-    client = docker.APIClient(base_url=engine_url, version="auto", timeout=60)
+    client = docker.APIClient(base_url=engine_url, version="auto", timeout=120)
     yield client
     client.close()
 

@@ -42,7 +42,7 @@ async def test_an_update_reaches_the_container(docker_bench: Bench) -> None:
 
     async def limits_in_container() -> list[str]:
         command = ["cat", *(f"/sys/fs/cgroup/{name}" for name in files)]
-        result = await docker_bench.runtime.exec(app, command, timeout=10)
+        result = await docker_bench.runtime.exec(app, command, timeout=120)
         return result.output.decode().split()
 
     before = await limits_in_container()

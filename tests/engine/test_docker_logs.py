@@ -63,7 +63,7 @@ async def test_follow_from_the_end_skips_older_lines(short_bench: Bench) -> None
     async for lines in short_bench.runtime.logs(container, LogOptions(follow=True, tail=1)):
         seen += [line.content for line in lines]
         if seen == [b"ready"]:
-            await short_bench.runtime.exec(container, ["sh", "-c", "echo > /go"], timeout=10)
+            await short_bench.runtime.exec(container, ["sh", "-c", "echo > /go"], timeout=120)
         if seen[-1] == str(LINES - 1).encode():
             break
     assert seen == [b"ready", *(str(n).encode() for n in range(LINES))]

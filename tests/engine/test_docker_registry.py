@@ -31,7 +31,7 @@ AUTH = {"username": USER, "password": PASSWORD}
 
 
 async def until(condition: Callable[[], Awaitable[object]]) -> None:
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(120):
         while True:
             if await condition():
                 return

@@ -89,7 +89,7 @@ async def test_leftovers_of_an_interrupted_update_are_removed(
     docker_bench.runtime = await docker_bench.open(docker_bench.root)
     second = projected({"b": "2"})
     await docker_bench.runtime.write_volume(sandbox, second)
-    result = await docker_bench.runtime.exec(container, ["ls", "-A", "/v"], timeout=10)
+    result = await docker_bench.runtime.exec(container, ["ls", "-A", "/v"], timeout=120)
     version = second.files[0].path.partition("/")[0]
     assert set(result.output.decode().split()) == {"..data", version, "b", "mine"}
 
@@ -101,7 +101,7 @@ async def test_a_volume_can_become_empty_and_be_filled_again(docker_bench: Bench
     container = await docker_bench.start(sandbox, mounts=mounts)
 
     async def listed() -> list[str]:
-        found = await docker_bench.runtime.exec(container, ["ls", "/v", "/v/..data/"], timeout=10)
+        found = await docker_bench.runtime.exec(container, ["ls", "/v", "/v/..data/"], timeout=120)
         return found.output.decode().split()
 
     assert await listed() == ["/v:", "/v/..data/:"]

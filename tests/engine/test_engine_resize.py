@@ -63,7 +63,7 @@ def has(memory: str, cpu: str) -> object:
 
 async def inside(world: EngineWorld, status: PodStatus, command: str) -> str:
     ident = status.containerStatuses[0].containerID.partition("://")[2]
-    result = await world.runtime.exec(ident, ["sh", "-c", command], timeout=20)
+    result = await world.runtime.exec(ident, ["sh", "-c", command], timeout=120)
     assert result.exit_code == 0, result.output
     return result.output.decode().strip()
 

@@ -231,7 +231,7 @@ async def test_readers_always_find_a_replaced_file(world: FolderWorld) -> None:
     assert len(versions) > 3, "they were replaced while they were read"
     (one,) = [one for one in status.containerStatuses if one.name == "read"]
     ident = one.containerID.partition("://")[2]
-    fixed = await world.runtime.exec(ident, ["cat", "/fixed"], timeout=10)
+    fixed = await world.runtime.exec(ident, ["cat", "/fixed"], timeout=120)
     assert fixed.output.strip() == b"0", "a sub-path stays as it was"
     assert await world.output_so_far(status, "image") == [
         "/img/bin/busybox",
@@ -283,5 +283,5 @@ async def test_a_mount_made_inside_appears_on_the_host(world: FolderWorld, share
     assert (shared / "m/inside").exists()
     (private,) = [one for one in status.containerStatuses if one.name == "private"]
     ident = private.containerID.partition("://")[2]
-    found = await world.runtime.exec(ident, ["ls", "/h/m"], timeout=10)
+    found = await world.runtime.exec(ident, ["ls", "/h/m"], timeout=120)
     assert found.output == b"", "what is mounted later is not seen without propagation"

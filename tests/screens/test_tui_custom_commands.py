@@ -298,7 +298,7 @@ async def test_background_programs_are_listed_and_end_with_podtui(tmp_path: Path
         await wait_for(pilot, lambda: written.exists() and written.read_text(), "its id")
         assert app.custom.ended_message() == "podtui: terminated running commands: wait"
         process = Path(f"/proc/{int(written.read_text())}")
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(120):
         while process.exists():  # noqa: ASYNC110, ASYNC240
             await asyncio.sleep(0.02)
 

@@ -72,7 +72,7 @@ def test_the_token_is_in_no_process_list_and_in_no_record(
 def test_impossible_settings_end_the_agent_with_a_message(root: Path) -> None:
     command = [sys.executable, "-m", "podtui", "agent", "--engine", "memory"]
     environment = {**os.environ, "PODTUI_CPU_MANAGER_POLICY": "static"}
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=60)
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=120)
     assert done.returncode == 1
     assert "Traceback" not in done.stderr
     assert done.stderr.splitlines()[-1] == (
@@ -145,7 +145,7 @@ def test_an_agent_whose_engine_hangs_can_be_stopped(root: Path, tmp_path: Path) 
         try:
             assert engine.requested.wait(30), "the agent sent no request"
             process.terminate()
-            _, text = process.communicate(timeout=25)
+            _, text = process.communicate(timeout=120)
         finally:
             process.kill()
             engine.shutdown()

@@ -36,7 +36,7 @@ def complete(tmp_path: Path) -> Complete:
             "COMP_POINT": str(len(line)),
         }
         subprocess.run(
-            [sys.executable, "-m", "podtui"], env=environment, cwd=tmp_path, timeout=60,
+            [sys.executable, "-m", "podtui"], env=environment, cwd=tmp_path, timeout=120,
             stdin=subprocess.DEVNULL, capture_output=True, check=True,
         )  # fmt: skip
         return answer.read_text().split("\n")

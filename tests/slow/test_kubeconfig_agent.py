@@ -63,7 +63,7 @@ def answer(
             url = f"{where.cluster.server}{path}"
             request = urllib.request.Request(url, data=data, headers=headers)
             request.add_header("Content-Type", "application/json")
-            with urllib.request.urlopen(request, context=context, timeout=10) as response:
+            with urllib.request.urlopen(request, context=context, timeout=120) as response:
                 return response.status, response.read()
         except urllib.error.HTTPError as error:
             with error:

@@ -182,4 +182,4 @@ async def perform(world: World, step: tuple[Any, ...]) -> None:
 @examples(60, suppress_health_check=[HealthCheck.too_slow], print_blob=True)
 @given(st.lists(st.tuples(steps, pauses), max_size=25))
 def test_any_order_of_events_converges(script: list[tuple[tuple[Any, ...], float]]) -> None:
-    run_virtual(play(script), timeout=30.0)
+    run_virtual(play(script), timeout=120.0)

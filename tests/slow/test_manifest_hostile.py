@@ -236,7 +236,7 @@ async def test_valid_pods_beside_five_hundred_invalid_manifests(tmp_path: Path) 
             put(tmp_path / f"x{number}.yaml", data)
             if number % 50 == 0:
                 await asyncio.sleep(0)
-        seen = await watched.until(lambda f: len(f.manifests) == 502, seconds=30)
+        seen = await watched.until(lambda f: len(f.manifests) == 502, seconds=120)
         for snapshot in watched.history:
             assert all(snapshot.pods[uid] is pod for uid, pod in good.items())
             assert {"good-a-n1", "good-b-n1"} <= set(names(snapshot))
@@ -248,4 +248,4 @@ async def test_valid_pods_beside_five_hundred_invalid_manifests(tmp_path: Path) 
             assert all(d.path == str(tmp_path / f"x{number}.yaml") for d in errors)
         for number in range(500):
             (tmp_path / f"x{number}.yaml").unlink()
-        await watched.until(lambda f: f.pods == good and len(f.manifests) == 2, seconds=30)
+        await watched.until(lambda f: f.pods == good and len(f.manifests) == 2, seconds=120)

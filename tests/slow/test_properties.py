@@ -201,7 +201,7 @@ async def perform(world: World, answers: Answers, step: tuple[Any, ...]) -> None
 def test_start_order_and_restart_counts_always_hold(
     script: list[tuple[tuple[Any, ...], float]],
 ) -> None:
-    run_virtual(play([(("write", "one"), 0.0), *script]), timeout=30.0)
+    run_virtual(play([(("write", "one"), 0.0), *script]), timeout=120.0)
 
 
 # --- pauses

@@ -71,7 +71,7 @@ async def start(world: SessionWorld, tmp_path: Path) -> AsyncIterator[Start]:
 
 async def run(start: Start, *arguments: str, given: bytes = b"") -> tuple[int | None, bytes, bytes]:
     process = await start(*arguments)
-    async with asyncio.timeout(40):
+    async with asyncio.timeout(120):
         out, err = await process.communicate(given)
     return process.returncode, out, err
 
@@ -85,7 +85,7 @@ async def test_a_stopping_agent_is_reported(start: Start, world: SessionWorld) -
     process = await start("exec", "-i", "web", "--", "cat")
     assert process.stdin is not None
     assert process.stdout is not None
-    async with asyncio.timeout(40):
+    async with asyncio.timeout(120):
         process.stdin.write(b"here")
         assert await process.stdout.readexactly(4) == b"here"
         await world.served.app.shutdown()
@@ -102,7 +102,7 @@ async def test_exec_at_a_terminal(start: Start) -> None:
         process = await start("exec", "-it", "web", "--", "sh", stdio=theirs)
         output = b""
         os.set_blocking(ours, False)
-        async with asyncio.timeout(40):
+        async with asyncio.timeout(120):
             while b"/ # " not in output:
                 output += _read(ours)
                 await asyncio.sleep(0.02)
@@ -125,7 +125,7 @@ async def test_sigterm_restores_the_terminal(start: Start) -> None:
         process = await start("exec", "-it", "web", "--", "sh", stdio=theirs)
         output = b""
         os.set_blocking(ours, False)
-        async with asyncio.timeout(40):
+        async with asyncio.timeout(120):
             while b"/ # " not in output:
                 output += _read(ours)
                 await asyncio.sleep(0.02)
@@ -149,7 +149,7 @@ def _read(descriptor: int) -> bytes:
 async def test_port_forward(start: Start) -> None:
     process = await start("port-forward", "web", ":80")
     assert process.stdout is not None
-    async with asyncio.timeout(40):
+    async with asyncio.timeout(120):
         line = (await process.stdout.readline()).decode()
         assert line.startswith("Forwarding from 127.0.0.1:")
         assert line.endswith(" -> 80\n")
@@ -168,6 +168,6 @@ async def test_a_forward_to_a_pending_pod_says_so(start: Start, world: SessionWo
     await world.served.store.put("pods", pending)
     process = await start("port-forward", "web", ":80")
     assert process.stdout is not None
-    async with asyncio.timeout(40):
+    async with asyncio.timeout(120):
         assert (await process.stdout.readline()).startswith(b"Forwarding from ")
         assert b'pod "web" is Pending' in await process.stdout.readline()

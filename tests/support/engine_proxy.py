@@ -34,7 +34,7 @@ class EngineProxy:
         await asyncio.sleep(0)
         for writer in self._writers:
             writer.transport.abort()
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(120):
             await self._idle.wait()
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:

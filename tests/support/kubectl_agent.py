@@ -128,7 +128,7 @@ def kubectl_agent(
             yield found
         finally:
             agent.terminate()
-            agent.wait(timeout=60)
+            agent.wait(timeout=120)
             subprocess.run(
                 [*program, "down", "--yes"], env=environment, capture_output=True, check=False
             )

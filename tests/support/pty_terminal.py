@@ -186,5 +186,5 @@ class PtyTerminal:
     def close(self) -> None:
         if self._process.poll() is None:
             os.killpg(self._process.pid, signal.SIGKILL)
-        self._process.wait(10)
+        self._process.wait(120)
         os.close(self._master)

@@ -81,7 +81,7 @@ def registry(folder: Path, *, login: bool = False) -> Iterator[Registry]:
         yield Registry(host, port)
     finally:
         server.terminate()
-        server.wait(timeout=10)
+        server.wait(timeout=120)
 
 
 def _wait(server: subprocess.Popen[bytes], host: str, port: int, log: Path) -> None:

@@ -16,7 +16,7 @@ MEBIBYTE = 1 << 20
 async def output_of(session: ProcessSession | RemoteSession) -> dict[str, bytes]:
     """Return all output by stream."""
     found = {"stdout": b"", "stderr": b""}
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(120):
         async for stream, data in session.output():
             found[stream] += data
     return found

@@ -104,7 +104,7 @@ async def tls_world(
     async with serving(folder / "s.sock", **options) as served, asyncio.TaskGroup() as group:
         tls = TlsServer(served.runner, pki, point, names, clock=clock, **(server or {}))
         task = group.create_task(tls.run())
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(120):
             await tls.listening.wait()
         try:
             yield TlsWorld(served, pki, point, tls)

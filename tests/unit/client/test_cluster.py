@@ -62,7 +62,7 @@ METRICS = "/apis/metrics.k8s.io/v1beta1"
 
 async def names(client: ClusterClient, kind: Any = Pod) -> list[str]:
     async with aclosing(client.follow(kind)) as deltas:
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(120):
             first = await anext(deltas)
     assert isinstance(first, Synced), first
     return [item.metadata.name for item in first.items]
@@ -288,7 +288,7 @@ async def test_a_silent_tls_handshake_times_out(
     server = await asyncio.start_server(never_answer, "127.0.0.1", 0)
     client = make(TOKEN, {"server": f"https://127.0.0.1:{server.sockets[0].getsockname()[1]}"})
     monkeypatch.setattr(ClusterConnection, "connect_seconds", 0.05)
-    async with asyncio.timeout(20), server, aclosing(client.follow(Pod)) as deltas:
+    async with asyncio.timeout(120), server, aclosing(client.follow(Pod)) as deltas:
         lost = await anext(deltas)
         assert isinstance(lost, Lost)
         assert "does not answer" in lost.reason
@@ -341,7 +341,7 @@ async def test_closing_during_setup_leaves_no_connection_open(
         with pytest.raises(AgentUnavailable, match="the client is closed"):
             await client.version()
 
-    async with asyncio.timeout(20), asyncio.TaskGroup() as group:
+    async with asyncio.timeout(120), asyncio.TaskGroup() as group:
         group.create_task(ask())
         await began.wait()
         await client.close()
@@ -394,7 +394,7 @@ async def test_managed_fields_and_unknown_ones_are_left_out(
 
 async def test_a_watch_is_resumed(make: Make, fake_cluster: FakeCluster) -> None:
     store = fake_cluster.served.store
-    async with asyncio.timeout(20), aclosing(make(TOKEN).follow(Pod)) as deltas:
+    async with asyncio.timeout(120), aclosing(make(TOKEN).follow(Pod)) as deltas:
         assert isinstance(await anext(deltas), Synced)
         await store.put("pods", pod("new"))
         changed = await anext(deltas)
@@ -410,7 +410,7 @@ async def test_a_forbidden_kind_is_reported_without_affecting_others(
 ) -> None:
     fake_cluster.rules.forbidden["/api/v1/nodes"] = 'nodes is forbidden: User "tina" cannot list'
     client = make(TOKEN)
-    async with asyncio.timeout(20), aclosing(client.follow(Node)) as deltas:
+    async with asyncio.timeout(120), aclosing(client.follow(Node)) as deltas:
         assert await anext(deltas) == Lost('nodes is forbidden: User "tina" cannot list', True)
     assert "web" in await names(client)
     assert await names(client, Event) == ["web.1"]
@@ -473,7 +473,7 @@ async def test_a_single_namespace(make: Make, fake_cluster: FakeCluster) -> None
 async def test_all_namespaces_on_request(make: Make, fake_cluster: FakeCluster) -> None:
     fake_cluster.rules.forbidden["/api/v1/pods"] = "pods is forbidden at the cluster scope"
     client = make(TOKEN, namespace="")
-    async with asyncio.timeout(20), aclosing(client.follow(Pod)) as deltas:
+    async with asyncio.timeout(120), aclosing(client.follow(Pod)) as deltas:
         assert await anext(deltas) == Lost("pods is forbidden at the cluster scope", True)
 
 

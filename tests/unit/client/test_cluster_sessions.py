@@ -47,7 +47,7 @@ async def client(world: SessionWorld, tmp_path: Path) -> AsyncIterator[ClusterCl
 async def test_exec(client: ClusterClient) -> None:
     query = ExecQuery(command=CAT_AND_FAIL, stdin=True)
     found = {"stdout": b"", "stderr": b""}
-    async with asyncio.timeout(30), client.exec(NS, "web", query) as session:
+    async with asyncio.timeout(120), client.exec(NS, "web", query) as session:
         await session.write(b"given\n")
         await session.end_input()
         async for stream, data in session.output():
@@ -66,7 +66,7 @@ async def test_a_refused_session_shows_the_servers_message(client: ClusterClient
 async def test_port_forward(client: ClusterClient, world: SessionWorld) -> None:
     await world.put(h="httpd -p 8080 -h /etc; sleep 300")
     forward = await client.port_forward(NS, "web", 8080)
-    async with asyncio.timeout(30), asyncio.TaskGroup() as group:
+    async with asyncio.timeout(120), asyncio.TaskGroup() as group:
         task = group.create_task(forward.run())
 
         async def answered() -> bool:
@@ -89,7 +89,7 @@ async def test_copies_need_tar_in_the_container(tmp_path: Path) -> None:
         "details": {"causes": [{"reason": "ExitCode", "message": "127"}]},
     }
     done = b"\x03" + json.dumps(missing).encode()
-    async with asyncio.timeout(20), socket_server(tmp_path, channels.V5, done) as client:
+    async with asyncio.timeout(120), socket_server(tmp_path, channels.V5, done) as client:
         with pytest.raises(PodtuiError, match="has no tar and test"):
             await client.copy_from(NS, "web", "c", "/etc/hosts", tmp_path)
         with pytest.raises(PodtuiError, match="has no tar and test"):
@@ -139,7 +139,7 @@ async def websocket_server(
 async def test_an_older_server_gets_its_protocol_version(tmp_path: Path) -> None:
     done = b'\x03{"status": "Success"}'
     async with (
-        asyncio.timeout(20),
+        asyncio.timeout(120),
         socket_server(tmp_path, channels.V4, b"\x01", b"\x03", b"\x01hello", done) as client,
         client.exec(NS, "web", ExecQuery(command=("true",))) as session,
     ):
@@ -151,7 +151,7 @@ async def test_features_missing_in_an_older_server_are_reported(tmp_path: Path) 
     """Before v5 the end of input cannot be sent: tar would wait forever."""
     (tmp_path / "file").write_text("x")
     done = b'\x03{"status": "Success"}'
-    async with asyncio.timeout(20), socket_server(tmp_path, channels.V4, done) as client:
+    async with asyncio.timeout(120), socket_server(tmp_path, channels.V4, done) as client:
         with pytest.raises(PodtuiError, match=r"input has ended.* 1\.30"):
             await client.copy_to(NS, "web", "", tmp_path / "file", "/tmp/")
         async with client.exec(NS, "web", ExecQuery(command=("cat",), stdin=True)) as session:
@@ -174,7 +174,7 @@ async def test_a_kubelet_with_plain_text_errors_is_supported(tmp_path: Path) -> 
         return socket
 
     async with (
-        asyncio.timeout(20),
+        asyncio.timeout(120),
         websocket_server(tmp_path, joined) as client,
         client.exec(NS, "web", ExecQuery(command=("true",))) as session,
     ):
@@ -201,7 +201,7 @@ async def test_an_idle_session_is_not_closed(tmp_path: Path) -> None:
         return socket
 
     async with (
-        asyncio.timeout(20),
+        asyncio.timeout(120),
         websocket_server(tmp_path, joined, clock=FastClock()) as client,
         client.exec(NS, "web", ExecQuery(command=("true",))) as session,
     ):
@@ -211,7 +211,7 @@ async def test_an_idle_session_is_not_closed(tmp_path: Path) -> None:
 
 
 async def test_session_errors_are_passed_on(tmp_path: Path) -> None:
-    async with asyncio.timeout(20), socket_server(tmp_path, channels.V5) as client:
+    async with asyncio.timeout(120), socket_server(tmp_path, channels.V5) as client:
         for error in (KeyError("mine"), ApiError(500, "X", "mine")):
             with pytest.raises(type(error), match="mine"):
                 async with client.exec(NS, "web", ExecQuery(command=("true",))):
@@ -235,7 +235,7 @@ async def test_a_forward_answers_pings(tmp_path: Path) -> None:
 
     async with websocket_server(tmp_path, joined) as client:
         forward = await client.port_forward(NS, "web", 80)
-        async with asyncio.timeout(20), asyncio.TaskGroup() as group:
+        async with asyncio.timeout(120), asyncio.TaskGroup() as group:
             task = group.create_task(forward.run())
             reader, writer = await asyncio.open_connection("127.0.0.1", forward.local_port)
             assert await reader.read() == b"there"
@@ -248,7 +248,7 @@ async def test_a_forward_answers_pings(tmp_path: Path) -> None:
 async def test_a_forward_refuses_other_protocols(tmp_path: Path) -> None:
     async with socket_server(tmp_path, channels.V4) as client:
         forward = await client.port_forward(NS, "web", 80)
-        async with asyncio.timeout(20), asyncio.TaskGroup() as group:
+        async with asyncio.timeout(120), asyncio.TaskGroup() as group:
             task = group.create_task(forward.run())
             reader, writer = await asyncio.open_connection("127.0.0.1", forward.local_port)
             assert await reader.read() == b""

@@ -216,7 +216,7 @@ async def test_a_certificate_of_the_kubeconfig_takes_precedence(
 async def test_a_follow_survives_a_failing_plugin(make: Make, plugin: Plugin) -> None:
     plugin.write("print('log in first', file=sys.stderr); sys.exit(3)")
     async with aclosing(make(plugin.user()).follow(Node)) as deltas:
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(120):
             lost = await anext(deltas)
             assert isinstance(lost, Lost)
             assert "log in first" in lost.reason

@@ -122,7 +122,7 @@ def pause(request: pytest.FixtureRequest, tmp_path: Path) -> list[str]:
 
 
 def run_in(folder: Path, pause: list[str], *arguments: str) -> int:
-    return subprocess.run([*pause, *arguments], cwd=folder, timeout=20, check=False).returncode
+    return subprocess.run([*pause, *arguments], cwd=folder, timeout=120, check=False).returncode
 
 
 @pytest.fixture

@@ -92,7 +92,7 @@ async def test_a_stop_terminates_or_kills(virtual_clock: VirtualClock) -> None:
 async def test_out_of_memory_is_simulated(virtual_clock: VirtualClock) -> None:
     runtime = MemoryRuntime(clock=virtual_clock, behave=lambda _: Behaviour(exit_after=1, oom=True))
     events = runtime.events()
-    first = asyncio.timeout(5)
+    first = asyncio.timeout(120)
     async with first:
         seen: list[str] = []
         pending = anext(events)

@@ -36,7 +36,7 @@ async def client(served: Served) -> AsyncGenerator[UnixClient]:
 
 async def until(holds: Callable[[Pod], bool], client: UnixClient, name: str = "web") -> Pod:
     """Return the pod as soon as it is as wanted."""
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(120):
         async for delta in client.follow(Pod):
             for pod in getattr(delta, "items", ()):
                 if pod.metadata.name == name and holds(pod):
@@ -45,7 +45,7 @@ async def until(holds: Callable[[Pod], bool], client: UnixClient, name: str = "w
 
 
 async def events(served: Served, reason: str, count: int = 1) -> list[Event]:
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(120):
         while True:
             found = [
                 one

@@ -136,7 +136,7 @@ async def test_informers_of_k9s_list_and_watch(k9s: aiohttp.ClientSession, resou
         "allowWatchBookmarks": "true", "resourceVersionMatch": "NotOlderThan",
         "sendInitialEvents": "true", "watch": "true",
     }  # fmt: skip
-    async with k9s.get(path, params=query) as response, asyncio.timeout(20):
+    async with k9s.get(path, params=query) as response, asyncio.timeout(120):
         assert response.status == 200
         kinds: list[str] = []
         async for line in response.content:

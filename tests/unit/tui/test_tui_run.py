@@ -26,7 +26,7 @@ def test_the_last_log_lines_of_a_stopped_agent_are_shown(tmp_path: Path) -> None
     settings = resolve({"rootDir": str(tmp_path)}, {}).settings
     log = settings.agent_log_path
     with subprocess.Popen([sys.executable, "-c", "raise SystemExit(3)"]) as agent:
-        agent.wait(timeout=20)
+        agent.wait(timeout=120)
         process = AgentProcess(settings, [], agent)
         assert process.problem == f"it ended with status 3; see {log}"
         assert process.crashed

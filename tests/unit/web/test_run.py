@@ -44,7 +44,7 @@ async def serve_and_stop(
             running()
             os.kill(os.getpid(), number)
 
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(120):
         await serve(web_options, say, environ)
     return lines, files
 

@@ -105,14 +105,14 @@ async def served() -> AsyncIterator[Served]:
 
 async def shown(socket: aiohttp.ClientWebSocketResponse, word: bytes) -> bytes:
     seen = b""
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(120):
         while word not in seen:
             seen += await socket.receive_bytes()
     return seen
 
 
 async def until_no_tabs(served: Served) -> None:
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(120):
         while served.pages.tabs:  # noqa: ASYNC110 - the server sends no notification
             await asyncio.sleep(0.02)
 
@@ -319,7 +319,7 @@ async def test_the_page_gets_the_exit_status() -> None:
     async with serving(program) as served, served.terminal() as socket:
         await socket.send_json(SIZE)
         seen = b""
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(120):
             async for message in socket:
                 if message.type is WSMsgType.BINARY:
                     seen += message.data
@@ -383,7 +383,7 @@ async def test_a_page_that_acknowledges_nothing_gets_one_window() -> None:
 async def test_a_long_paste_does_not_wait_for_later_messages(served: Served) -> None:
     """A page sends it completely before it acknowledges output."""
     content = bytes(65 + at % 26 for at in range(12 * WINDOW))
-    async with served.terminal() as socket, asyncio.timeout(15), asyncio.TaskGroup() as group:
+    async with served.terminal() as socket, asyncio.timeout(120), asyncio.TaskGroup() as group:
         await socket.send_json(SIZE)
         drawn = len(await shown(socket, b"."))
         words: asyncio.Queue[int | None] = asyncio.Queue()
@@ -407,7 +407,7 @@ async def test_a_long_paste_does_not_wait_for_later_messages(served: Served) -> 
 async def test_excessive_input_closes_the_tab(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(session_module, "MOST_TYPED", LONGEST_MESSAGE)
     deaf = Program(owning("sh", "-c", "stty raw -echo; echo up=$$.; exec sleep 60"), ENVIRONMENT)
-    async with serving(deaf) as served, served.terminal() as socket, asyncio.timeout(15):
+    async with serving(deaf) as served, served.terminal() as socket, asyncio.timeout(120):
         await socket.send_json(SIZE)
         await shown(socket, b".")
         with contextlib.suppress(aiohttp.ClientConnectionResetError):

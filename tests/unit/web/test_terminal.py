@@ -37,7 +37,7 @@ async def started(*words: str, columns: int = 80, rows: int = 24) -> AsyncIterat
 async def shown(terminal: Terminal, word: bytes) -> bytes:
     """Return the output up to ``word``."""
     seen = b""
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(120):
         while word not in seen:
             data = await terminal.read()
             assert data, f"ended before {word!r}: {seen!r}"
@@ -54,7 +54,7 @@ def alive(pid: int) -> bool:
 
 async def gone(pid: int) -> None:
     """Wait until a process that was killed, and that is not ours to wait for, has ended."""
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(120):
         while alive(pid):  # noqa: ASYNC110 - nothing reports it
             await asyncio.sleep(0.01)
 
@@ -65,7 +65,7 @@ async def test_a_program_has_a_terminal_of_the_requested_size() -> None:
         one.resize(132, 43)
         await one.write(b"\n")
         assert b"43 132" in await shown(one, b"132")
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(120):
             while await one.read():
                 pass
             assert await one.wait() == 0
@@ -140,7 +140,7 @@ async def test_the_child_is_podtui() -> None:
     one = await Terminal.start([*CHILD, "--version"], columns=80, rows=24, environment=ENVIRONMENT)
     try:
         assert b"podtui " in await shown(one, b"\n")
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(120):
             assert await one.wait() == 0
     finally:
         await one.end()

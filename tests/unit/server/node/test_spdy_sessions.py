@@ -79,7 +79,7 @@ class Peer:
 
     async def read(self) -> bool:
         """Read the next data; False at the end."""
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(120):
             received = await self.reader.read(65536)
         for frame in self.spdy.feed(received):
             match frame:
@@ -119,7 +119,7 @@ async def upgraded(
     lines += [f"X-Stream-Protocol-Version: {one}" for one in protocols]
     writer.write("\r\n".join([*lines, "Content-Length: 0", "", ""]).encode())
     try:
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(120):
             head = (await reader.readuntil(b"\r\n\r\n")).decode().lower()
         assert head.startswith("http/1.1 101 switching protocols\r\n"), head
         assert "\r\nconnection: upgrade\r\n" in head
@@ -241,7 +241,7 @@ async def test_a_disconnecting_client_ends_the_command(world: SessionWorld) -> N
         await peer.send("stdin", b"x")
     connector = aiohttp.UnixConnector(str(world.served.socket))
     async with (
-        asyncio.timeout(20),
+        asyncio.timeout(120),
         aiohttp.ClientSession("http://podtui", connector=connector) as http,
     ):
         # The server still answers other requests.

@@ -146,7 +146,7 @@ async def test_new_connections_get_the_renewed_certificate(tmp_path: Path) -> No
             assert (await ask(client, "/api"))[0] == 200
             clock.ahead = timedelta()
             clock.ticks.set()
-            async with asyncio.timeout(20):
+            async with asyncio.timeout(120):
                 while True:
                     if await asyncio.to_thread(serial) != first:
                         break
@@ -185,7 +185,7 @@ async def test_a_port_in_use_is_reported_and_retried(
     with caplog.at_level(logging.WARNING):
         async with asyncio.TaskGroup() as group:
             later = group.create_task(retried())
-            async with asyncio.timeout(20):
+            async with asyncio.timeout(120):
                 await clock.waiting.wait()
                 # The second try fails for the same reason, which is not reported again.
                 clock.waiting.clear()
@@ -211,7 +211,7 @@ async def test_there_is_a_limit_of_connections(tmp_path: Path) -> None:
     """Connections in a handshake count; when one ends another is accepted."""
     async with tls_world(tmp_path, server={"most_connections": 3}) as world:
         silent = [world.plain_socket() for _ in range(3)]
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(120):
             while True:
                 try:
                     refused = await asyncio.to_thread(world.raw)
@@ -220,7 +220,7 @@ async def test_there_is_a_limit_of_connections(tmp_path: Path) -> None:
                 refused.close()
         for one in silent:
             one.close()
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(120):
             while True:
                 try:
                     async with world.client() as client:

@@ -71,7 +71,7 @@ def terminal() -> AsyncIterator[tuple[int, int]]:  # type: ignore[misc]
 async def shown(master: int, text: bytes) -> bytes:
     """Read the screen until it has a text."""
     seen = b""
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(120):
         while text not in seen:
             seen += await asyncio.to_thread(os.read, master, 1000)
     return seen
@@ -82,7 +82,7 @@ async def test_keys_and_output_are_passed_on_unchanged(terminal: tuple[int, int]
     before = termios.tcgetattr(slave)
     session = Echo()
     termios.tcsetwinsize(slave, (33, 99))
-    async with asyncio.timeout(10), asyncio.TaskGroup() as group:
+    async with asyncio.timeout(120), asyncio.TaskGroup() as group:
         talking = group.create_task(run_session(session, typed=slave, shown=slave))
         await shown(master, b"$ ")
         os.write(master, b"\x03\x1b[A")
@@ -97,7 +97,7 @@ async def test_keys_and_output_are_passed_on_unchanged(terminal: tuple[int, int]
 async def test_detach_keys_detach_and_are_not_passed_on(terminal: tuple[int, int]) -> None:
     master, slave = terminal
     session = Echo()
-    async with asyncio.timeout(10), asyncio.TaskGroup() as group:
+    async with asyncio.timeout(120), asyncio.TaskGroup() as group:
         talking = group.create_task(
             run_session(session, keys=DETACH, tty=False, typed=slave, shown=slave)
         )

@@ -74,7 +74,7 @@ async def hear(script: Script, target: LogTarget, count: int) -> Heard:
 
 
 async def until(holds: Callable[[], object]) -> None:
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(120):
         while not holds():  # noqa: ASYNC110
             await asyncio.sleep(0.001)
 
