@@ -266,7 +266,7 @@ class CommandChannel:
             raise self._no_command()
         if code:
             text = self._complaint.decode(errors="replace").strip()
-            if not text or text.startswith(LOST_OUTPUT):
+            if not text or LOST_OUTPUT.match(self._complaint):
                 text = f"nc ended with {code}"
             raise EngineError(f"failed to connect to port {self._port} of the pod: {text}")
         return b""

@@ -26,10 +26,11 @@ from podtui.runtime.protocol import ExecResult, Output, ProcessSession
 _LOG = logging.getLogger(__name__)
 _FIRST_PAUSE: Final = 0.02
 _LONGEST_PAUSE: Final = 1.0
-_EXEC_FAILED: Final = re.compile(rb"OCI runtime exec failed: |Error: (read unixpacket|.*: OCI )")
+_EXEC_FAILED: Final = re.compile(
+    rb"OCI runtime exec failed: |Error: ((read|write) unixpacket |.*: OCI )"
+)
 """The refusals of Docker and of Podman."""
-LOST_OUTPUT: Final = "Error: read unixpacket"
-_LOST_OUTPUT: Final = re.compile(LOST_OUTPUT.encode())
+LOST_OUTPUT: Final = re.compile(rb"Error: (read|write) unixpacket ")
 """Podman's message in place of the last output of a command: if it exited with unread input, or
 could not start."""
 _NOT_STARTED: Final = {126: "the command cannot be executed", 127: "the command was not found"}
@@ -180,7 +181,7 @@ class DockerSession:
         held: list[Output] = []
         async with aclosing(self._pieces()) as pieces:
             async for piece in pieces:
-                pattern = _LOST_OUTPUT if begun else _EXEC_FAILED
+                pattern = LOST_OUTPUT if begun else _EXEC_FAILED
                 if (held or not begun) and pattern.match(piece[1]):
                     begun = True
                     held.append(piece)
@@ -197,7 +198,7 @@ class DockerSession:
         reason = None if code is None else _NOT_STARTED.get(code)
         if reason is not None:
             text = held[0][1]
-            if not _LOST_OUTPUT.match(text):
+            if not LOST_OUTPUT.match(text):
                 reason = text.decode(errors="replace").strip()
             raise ExecStartError(f"failed to exec in container: failed to start exec: {reason}")
         for one in held:

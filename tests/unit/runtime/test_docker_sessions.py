@@ -8,7 +8,8 @@ from typing import Any, cast
 
 import pytest
 
-from podtui.errors import ExecStartError
+from podtui.errors import EngineError, ExecStartError
+from podtui.runtime.docker.dialing import CommandChannel
 from podtui.runtime.docker.hijack import Channel
 from podtui.runtime.docker.link import Link
 from podtui.runtime.docker.sessions import DockerSession
@@ -42,21 +43,24 @@ def frame(data: bytes, stream: int = 1) -> bytes:
     return struct.pack(">BxxxL", stream, len(data)) + data
 
 
-async def output(*pieces: bytes, code: int | None, tty: bool = False) -> list[Output]:
-    """Return the output of a command, or for ``code`` None of a container's main process."""
+def session(*pieces: bytes, code: int | None, tty: bool = False) -> DockerSession:
+    """Return the session of a command, or for ``code`` None of a container's main process."""
 
     async def exit_code() -> int:
         assert code is not None
         return code
 
-    session = DockerSession(
+    return DockerSession(
         cast(Link, LINK),
         RecordedChannel(*pieces),
         tty=tty,
         resize_path="",
         code=None if code is None else exit_code,
     )
-    return [piece async for piece in session.output()]
+
+
+async def output(*pieces: bytes, code: int | None, tty: bool = False) -> list[Output]:
+    return [piece async for piece in session(*pieces, code=code, tty=tty).output()]
 
 
 @pytest.mark.parametrize("code", [126, 127])
@@ -71,12 +75,14 @@ async def test_a_command_that_cannot_start_is_an_error(
     assert str(caught.value) == f"failed to exec in container: failed to start exec: {text}"
 
 
+@pytest.mark.parametrize("cause", ["read: connection reset by peer", "write: broken pipe"])
 @pytest.mark.parametrize(
     ("code", "reason"),
     [(126, "the command cannot be executed"), (127, "the command was not found")],
 )
-async def test_podman_loses_the_reason(code: int, reason: str) -> None:
-    lost = b"Error: read unixpacket @->/proc/self/fd/13/attach: read: connection reset by peer\n"
+async def test_podman_loses_the_reason(code: int, reason: str, cause: str) -> None:
+    call = cause.partition(":")[0]
+    lost = f"Error: {call} unixpacket @->/proc/self/fd/13/attach: {cause}\n".encode()
     with pytest.raises(ExecStartError, match=f"failed to start exec: {reason}$"):
         await output(frame(lost), code=code)
     with pytest.raises(ExecStartError, match="attempted to invoke a command"):
@@ -104,3 +110,17 @@ async def test_other_output_may_resemble_a_refusal(
 ) -> None:
     found = await output(*map(frame, pieces), code=code)
     assert found == [("stdout", piece) for piece in pieces]
+
+
+@pytest.mark.parametrize(
+    ("complaint", "reason"),
+    [
+        (b"nc: can't connect: Connection refused\n", "nc: can't connect: Connection refused"),
+        (b"", "nc ended with 1"),
+        (b"Error: write unixpacket @->/proc/self/fd/13/attach: broken pipe\n", "nc ended with 1"),
+    ],
+)
+async def test_a_port_that_nc_cannot_reach(complaint: bytes, reason: str) -> None:
+    channel = CommandChannel(session(frame(complaint, 2), code=1), 8081)
+    with pytest.raises(EngineError, match=f"failed to connect to port 8081 of the pod: {reason}$"):
+        await channel.read()
