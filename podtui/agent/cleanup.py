@@ -42,8 +42,8 @@ def remove_all(settings: Settings) -> str:
     if settings.engine == "memory":
         return "Removed the records; simulated pods (--engine memory) end with their agent."
     return (
-        f"Removed {pods} pods with {containers} containers, their volumes and the records"
-        f" (--engine {settings.engine})."
+        f"Removed {_count(pods, 'pod')}, {_count(containers, 'container')}, their volumes and the"
+        f" records (--engine {settings.engine})."
     )
 
 
@@ -56,7 +56,12 @@ def _remove_leftovers(settings: Settings) -> str:
         return f"{absent}, and no engine answers: nothing was removed."
     if not pods:
         return f"{absent}: nothing to remove."
-    return f"{absent}, but the engine had its containers: removed {pods} pods with {containers}."
+    removed = f"{_count(pods, 'pod')} and {_count(containers, 'container')}"
+    return f"{absent}, but the engine had its containers: removed {removed}."
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number} {noun}{'' if number == 1 else 's'}"
 
 
 def _records_of(settings: Settings) -> list[Path]:

@@ -249,11 +249,12 @@ class PodtuiApp(KeyQueue):
         active = self.screen.active_bindings.get(event.key)
         if active is None:
             return
-        if active.binding in self.custom.bindings:
+        if not active.enabled:
+            if self.session.readonly:
+                self.session.refuse()
+        elif active.binding in self.custom.bindings:
             event.prevent_default()
             await self.run_action(active.binding.action, active.node)
-        elif not active.enabled and self.session.readonly:
-            self.session.refuse()
 
     async def on_unmount(self) -> None:
         await self.client.close()
@@ -623,10 +624,10 @@ class PodtuiApp(KeyQueue):
             return False
         if action == "agent":
             lost = self.model.link is LinkState.LOST
-            offered = self._agent is not None and not self.session.readonly
-            return offered and (lost or bool(self.other_folder))
+            offered = self._agent is not None and (lost or bool(self.other_folder))
+            return None if offered and self.session.readonly else offered
         if action == "custom_command":
-            return self.custom.is_available(str(parameters[0]))
+            return self.custom.check(str(parameters[0]))
         return super().check_action(action, parameters)
 
     def command_words(self) -> list[str]:

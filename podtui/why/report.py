@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import unicodedata
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from textwrap import fill
@@ -10,6 +9,7 @@ from typing import Any, Final
 
 from podtui.api.health import WELL, Health
 from podtui.api.local import Manifest
+from podtui.terminal_text import one_line
 from podtui.why.edits import EditError, diff_lines
 from podtui.why.types import Diagnosis, Fix
 
@@ -36,15 +36,6 @@ class Report:
         return self.diagnosis.health in WELL
 
 
-def clean(text: str) -> str:
-    """Remove control characters: the output of a pod must not move the cursor."""
-    return "".join(
-        " " if c in "\n\t" else c
-        for c in text
-        if c in "\n\t" or unicodedata.category(c) not in ("Cc", "Cf", "Zl", "Zp")
-    )
-
-
 def render_text(reports: Sequence[Report]) -> str:
     """Format one block per report, separated by blank lines."""
     return "\n\n".join("\n".join(_block(report)) for report in reports)
@@ -53,14 +44,14 @@ def render_text(reports: Sequence[Report]) -> str:
 def _block(report: Report) -> list[str]:
     diagnosis = report.diagnosis
     lines = [
-        f"{_GLYPHS[diagnosis.health]} {clean(report.name)}  {diagnosis.health}",
+        f"{_GLYPHS[diagnosis.health]} {one_line(report.name)}  {diagnosis.health}",
         _paragraph(diagnosis.title),
     ]
     lines += (_paragraph(sentence) for sentence in diagnosis.sentences)
     for one in diagnosis.evidence:
         times = f" (x{one.count})" if one.count > 1 else ""
         when = f"{one.time} " if one.time else ""
-        lines.append(f"    {when}{'| ' if one.source == 'log' else ''}{clean(one.text)}{times}")
+        lines.append(f"    {when}{'| ' if one.source == 'log' else ''}{one_line(one.text)}{times}")
     if diagnosis.log_problem:
         lines.append(
             _paragraph(
@@ -68,7 +59,7 @@ def _block(report: Report) -> list[str]:
             )
         )
     if diagnosis.field:
-        lines.append(f"  {_place(report)}: {clean(diagnosis.field)}")
+        lines.append(f"  {_place(report)}: {one_line(diagnosis.field)}")
     if report.manifest is not None and diagnosis.fixes:
         lines += _fix(report.manifest.spec.text, diagnosis.fixes[0])
     if diagnosis.advice:
@@ -81,18 +72,18 @@ def _block(report: Report) -> list[str]:
 
 
 def _paragraph(text: str) -> str:
-    return fill(clean(text), WIDTH, initial_indent="  ", subsequent_indent="  ")
+    return fill(one_line(text), WIDTH, initial_indent="  ", subsequent_indent="  ")
 
 
 def _place(report: Report) -> str:
-    path = clean(report.manifest.spec.path) if report.manifest is not None else "manifest"
+    path = one_line(report.manifest.spec.path) if report.manifest is not None else "manifest"
     place = report.diagnosis.place
     return path if place is None else f"{path}:{place[0]}:{place[1]}"
 
 
 def _fix(text: str, fix: Fix) -> list[str]:
     try:
-        diff = [f"    {clean(line)}" for line in diff_lines(text, fix.edits) if line[:2] != "@@"]
+        diff = [f"    {one_line(line)}" for line in diff_lines(text, fix.edits) if line[:2] != "@@"]
     except EditError:
         diff = []
     return [_paragraph(f"Fix: {fix.title}"), *diff]

@@ -489,7 +489,7 @@ def test_down_removes_everything_of_its_root_directory_only(sites: tuple[Site, S
     neighbours, volumes = other.containers(), other.volumes()
     done = site.run("down", "--yes")
     assert (done.returncode, done.stderr) == (0, "")
-    assert "The agent has stopped. Removed 3 pods with 3 containers" in done.stdout
+    assert "The agent has stopped. Removed 3 pods, 3 containers" in done.stdout
     assert site.process.wait(120) == 0
     assert not site.containers("--all")
     assert not site.volumes()
@@ -504,7 +504,7 @@ def test_down_removes_everything_of_its_root_directory_only(sites: tuple[Site, S
     assert not other.actions(began)
     again = site.run("down", "--yes")
     assert again.returncode == 0
-    assert "Removed 0 pods with 0 containers" in again.stdout
+    assert "Removed 0 pods, 0 containers" in again.stdout
 
 
 def test_down_after_the_agent_was_killed(sites: tuple[Site, Site]) -> None:
@@ -515,6 +515,6 @@ def test_down_after_the_agent_was_killed(sites: tuple[Site, Site]) -> None:
     assert len(site.containers()) == 4
     done = site.run("down", "--yes")
     assert (done.returncode, done.stderr) == (0, "")
-    assert done.stdout.startswith("Removed 2 pods with 2 containers")
+    assert done.stdout.startswith("Removed 2 pods, 2 containers")
     assert not site.containers("--all")
     assert not site.volumes()

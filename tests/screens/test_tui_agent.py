@@ -108,6 +108,10 @@ async def test_a_read_only_screen_offers_no_restart() -> None:
         client.disconnect("the agent closed the connection")
         await wait_for(pilot, lambda: "STALE" in bar_text(app, "header"), "the mark")
         assert "restarts" not in bar_text(app, "header")
+        await pilot.press("ctrl+t")
+        await wait_for(
+            pilot, lambda: any("read-only" in n.message for n in app.notices), "the refusal"
+        )
 
 
 async def test_shows_the_agents_folder_and_offers_another(tmp_path: Path) -> None:

@@ -155,6 +155,9 @@ async def test_read_only_hides_dangerous_commands(tmp_path: Path) -> None:
     async with running(preferences=found, readonly=True) as (app, pilot):
         assert "tell" not in app.command_words()
         await pilot.press("ctrl+g")
+        refusal = ["Read-only: podtui is read-only: nothing can be changed"]
+        await wait_for(pilot, lambda: notices(app) == refusal, "the refusal of the key")
+        app.clear_notifications()
         await typed(pilot, "tell")
         await wait_for(pilot, lambda: notices(app), "the word")
         why = [": podtui is read-only: nothing can be changed"]

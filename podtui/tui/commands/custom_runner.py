@@ -207,10 +207,13 @@ class CustomRunner:
         command = self._commands.get(name)
         return READ_ONLY if command is not None and self._is_unavailable(command) else ""
 
-    def is_available(self, name: str) -> bool:
-        """Return whether the command exists and is available in this session."""
+    def check(self, name: str) -> bool | None:
+        """Return what Textual's ``check_action`` returns for a custom command: False if it does not
+        exist, None if it is disabled in this session."""
         command = self._commands.get(name)
-        return command is not None and not self._is_unavailable(command)
+        if command is None:
+            return False
+        return None if self._is_unavailable(command) else True
 
     def why_not_now(self, name: str) -> str:
         """Return why a command cannot run on the current selection; empty if it can."""
