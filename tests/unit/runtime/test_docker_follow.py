@@ -110,7 +110,7 @@ async def test_a_quiet_log_is_polled_less_often() -> None:
     engine = Engine(*"abcdefghij")
     found: list[str] = []
     with suppress(TimeoutError):
-        async with asyncio.timeout(120):
+        async with asyncio.timeout(60):
             await follow(engine, seen(engine), found)
     assert found == []
     waits = [after - before for before, after in pairwise(engine.polled)]
@@ -146,7 +146,7 @@ async def test_lines_rotated_away_before_reading_are_reported() -> None:
     log = _Log(cast("Any", engine), "c", LogOptions(follow=True), terminal=False)
     found: list[tuple[str, str]] = []
     with suppress(TimeoutError):
-        async with asyncio.timeout(120):
+        async with asyncio.timeout(20):
             async for lines in log.lines_after(trail):
                 found.extend((line.content.decode(), line.gap) for line in lines)
     assert found == [("x", LOST), ("y", ""), ("z", "")]
