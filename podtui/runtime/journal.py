@@ -96,7 +96,7 @@ class Journal:
 
 def journaled(runtime: Runtime, journal: Journal) -> Runtime:
     """Wrap a runtime so that every changing call is recorded."""
-    return cast("Runtime", _Journaled(runtime, journal))
+    return cast("Runtime", JournaledRuntime(runtime, journal))
 
 
 def _owner(namespace: str, pod: str, uid: str, container: str = "") -> EngineCall:
@@ -106,7 +106,7 @@ def _owner(namespace: str, pod: str, uid: str, container: str = "") -> EngineCal
     )  # fmt: skip
 
 
-class _Journaled:
+class JournaledRuntime:
     """Calls without a method here change nothing and go straight to the runtime."""
 
     def __init__(self, runtime: Runtime, journal: Journal) -> None:

@@ -154,7 +154,7 @@ class Logs:
         link = self._connection.link
         found = await self._ownership.inspect(container_id)
         rotation = Rotation(found)
-        log = _Log(
+        log = ContainerLog(
             link,
             container_id,
             options,
@@ -191,7 +191,7 @@ class Logs:
             _LOG.warning("can't tell whether %s was rotated: %s", rotation.path, error)
         return False
 
-    async def _followed(self, log: _Log) -> AsyncGenerator[LogLines]:
+    async def _followed(self, log: ContainerLog) -> AsyncGenerator[LogLines]:
         trail = Trail()
         async with aclosing(log.first(trail)) as first:
             async for lines in first:
@@ -217,7 +217,7 @@ class Logs:
         return bool(found["State"].get("Running"))
 
 
-class _Log:
+class ContainerLog:
     """One container's log on the engine. All methods raise `Refused`."""
 
     def __init__(

@@ -14,7 +14,7 @@ from typing import Any, cast
 import pytest
 from virtual_time import virtual
 
-from podtui.runtime.docker.logs import LOST, Rotation, Trail, _Log
+from podtui.runtime.docker.logs import LOST, ContainerLog, Rotation, Trail
 from podtui.runtime.protocol import LogLine, LogOptions
 
 
@@ -92,7 +92,7 @@ class Engine:
 
 
 async def follow(engine: Engine, trail: Trail, found: list[str]) -> None:
-    log = _Log(cast("Any", engine), "c", LogOptions(follow=True), terminal=False)
+    log = ContainerLog(cast("Any", engine), "c", LogOptions(follow=True), terminal=False)
     async for lines in log.lines_after(trail):
         found.extend(line.content.decode() for line in lines)
 
@@ -143,7 +143,7 @@ async def test_lines_rotated_away_before_reading_are_reported() -> None:
     engine = Engine(*"abc")
     trail = seen(engine)
     engine.lines, engine.number = list("xyz"), 50
-    log = _Log(cast("Any", engine), "c", LogOptions(follow=True), terminal=False)
+    log = ContainerLog(cast("Any", engine), "c", LogOptions(follow=True), terminal=False)
     found: list[tuple[str, str]] = []
     with suppress(TimeoutError):
         async with asyncio.timeout(20):
@@ -157,7 +157,7 @@ async def test_a_tail_with_fewer_lines_than_requested_is_the_whole_log(
     tail: int, whole: bool
 ) -> None:
     engine = Engine(*"abc")
-    log = _Log(cast("Any", engine), "c", LogOptions(tail=tail), terminal=False)
+    log = ContainerLog(cast("Any", engine), "c", LogOptions(tail=tail), terminal=False)
     log.counts = True
     lines = [line.content.decode() async for batch in log.lines(tail) for line in batch]
     assert lines == list("abc")[-tail:]
@@ -171,7 +171,7 @@ async def test_lines_since_a_time_are_selected_locally_with_rotation(count: int)
     begin = datetime(2026, 1, 1, tzinfo=UTC)
     for micro, whole in ((1, False), (0, True)):
         options = LogOptions(since=begin + timedelta(microseconds=micro))
-        log = _Log(cast("Any", engine), "c", options, terminal=False, rotated=True)
+        log = ContainerLog(cast("Any", engine), "c", options, terminal=False, rotated=True)
         lines = [line.content.decode() async for batch in log.lines(None) for line in batch]
         assert lines == [str(n) for n in range(1000 * micro, count)]
         assert log.whole == whole

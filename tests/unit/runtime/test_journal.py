@@ -11,7 +11,7 @@ from virtual_time import VirtualClock
 
 from podtui.errors import EngineConflict, EngineError, EngineNotFound
 from podtui.runtime import command_lines as lines
-from podtui.runtime.journal import GIVEN_UP, Journal, _Journaled, journaled
+from podtui.runtime.journal import GIVEN_UP, Journal, JournaledRuntime, journaled
 from podtui.runtime.memory import MemoryEngine, MemoryRuntime
 from podtui.runtime.memory.images import simulated_image
 from podtui.runtime.protocol import (
@@ -41,9 +41,9 @@ def container(**fields: object) -> ContainerConfig:
 
 def test_every_verb_is_a_method_of_the_runtime() -> None:
     """No verb is misspelt or has other parameters."""
-    ours = {name for name in vars(_Journaled) if not name.startswith("_")}
+    ours = {name for name in vars(JournaledRuntime) if not name.startswith("_")}
     for name in ours:
-        mine = inspect.signature(getattr(_Journaled, name)).parameters
+        mine = inspect.signature(getattr(JournaledRuntime, name)).parameters
         theirs = inspect.signature(getattr(Runtime, name)).parameters
         assert list(mine) == list(theirs), name
 
@@ -57,7 +57,7 @@ def test_every_changing_call_is_recorded() -> None:
     }  # fmt: skip
     every = {name for name in vars(Runtime) if not name.startswith("_")}
     assert every - reads == {
-        name for name in vars(_Journaled) if not name.startswith("_") and name != "list"
+        name for name in vars(JournaledRuntime) if not name.startswith("_") and name != "list"
     }
 
 
