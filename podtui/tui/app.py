@@ -74,6 +74,7 @@ from podtui.tui.views.labels import pod_label
 from podtui.tui.views.pods.rows import POD_COLUMNS
 from podtui.tui.widgets.bars import Bar
 from podtui.tui.widgets.cells import Line, Span
+from podtui.tui.widgets.delays import call_after
 from podtui.tui.widgets.dialogs import Picker
 from podtui.tui.widgets.notices import unmarked
 from podtui.tui.widgets.sanitize import clean
@@ -353,12 +354,12 @@ class PodtuiApp(KeyQueue):
         if not self._scheduled:
             self._scheduled = True
             since = time.monotonic() - self._published_at
-            self.set_timer(max(0.001, FRAME - since), self.publish_pending)
+            call_after(self, max(0.001, FRAME - since), self.publish_pending)
 
     def publish_pending(self) -> None:
         now, idle = time.monotonic(), self.idle
         if idle < KEYS_FIRST and now - self._published_at < LONGEST:
-            self.set_timer(KEYS_FIRST - idle, self.publish_pending)
+            call_after(self, KEYS_FIRST - idle, self.publish_pending)
             return
         self._scheduled = False
         self._published_at = now

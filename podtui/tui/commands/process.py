@@ -126,15 +126,15 @@ async def _read(output: int, take: Callable[[bytes], None]) -> None:
 
 
 async def _end(process: asyncio.subprocess.Process) -> None:
-    """Send SIGTERM to the process group, then SIGKILL after the grace period. On cancellation, send
-    SIGKILL at once.
+    """Send SIGTERM to the process group, SIGKILL after the grace period or on cancellation, and
+    wait for its end.
     """
     try:
         _signal(process, signal.SIGTERM)
         await _has_exited(process)
     finally:
         _signal(process, signal.SIGKILL)
-    await _has_exited(process)
+        await _has_exited(process)
 
 
 def _signal(process: asyncio.subprocess.Process, order: signal.Signals) -> None:

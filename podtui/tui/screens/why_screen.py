@@ -26,6 +26,7 @@ from podtui.tui.views.pods.live_manifest import live_manifest
 from podtui.tui.views.why import WhyView, facts_of, health_text, newest_of, why_lines
 from podtui.tui.widgets.bars import Bar, Hints
 from podtui.tui.widgets.cells import Line, Span
+from podtui.tui.widgets.delays import call_after
 from podtui.tui.widgets.sanitize import clean
 from podtui.tui.widgets.tones import LinesView
 from podtui.why import Diagnosis, Facts, Fix, Health, diagnose, diagnose_manifest
@@ -241,7 +242,7 @@ class WhyScreen(ActingScreen, BackScreen):
     def _no_log(self, container: str, why: str) -> None:
         self._logs = {}
         self._log_problems = {container: why}
-        self.set_timer(AGAIN_SECONDS, self._retry_log)
+        call_after(self, AGAIN_SECONDS, self._retry_log)
 
     def _retry_log(self) -> None:
         self._log_of = ()

@@ -41,6 +41,7 @@ from podtui.tui.views.logs.line_buffer import DISK_BYTES, GAP, Chunk, LineBuffer
 from podtui.tui.views.logs.line_index import RowCount
 from podtui.tui.views.logs.lines import LogLines, Query
 from podtui.tui.views.logs.times import Times
+from podtui.tui.widgets.delays import call_after
 from podtui.tui.widgets.scrolled_text import ScrolledText
 from podtui.tui.widgets.search import compile_search
 
@@ -522,7 +523,7 @@ class LogView(ScrolledText):
             idle = self.idle()
             pause = TURN if idle >= TYPING else max(LONG_TURN, KEYS_FIRST - idle)
             # A message to the widget itself would be handled before other tasks get a turn.
-            self.set_timer(pause, self._continue_work)
+            call_after(self, pause, self._continue_work)
 
     def _continue_work(self) -> None:
         self._busy = False

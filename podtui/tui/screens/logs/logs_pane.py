@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from asyncio import TimerHandle
 from collections.abc import Sequence
 from functools import partial
 from time import monotonic
@@ -34,6 +35,7 @@ from podtui.tui.views.logs.target import (
 )
 from podtui.tui.views.logs.times import split_lines
 from podtui.tui.widgets.cells import Span
+from podtui.tui.widgets.delays import call_after
 from podtui.tui.widgets.format import plural
 from podtui.tui.widgets.sanitize import clean
 
@@ -80,7 +82,7 @@ class LogsPane(LogCommands):
         self._events_at = 0.0
         self._events_turn = -1
         self._link = LinkState.STARTING
-        self._settling: Timer | None = None
+        self._settling: TimerHandle | None = None
         self._next: tuple[Pod, ...] | None = None
         self._pumping: Timer | None = None
         self._states: dict[int, str] = {}
@@ -127,19 +129,19 @@ class LogsPane(LogCommands):
     def choose_all(self, pods: Sequence[Pod], *, at_once: bool = False) -> None:
         """Show the logs of these pods, merged by time, after `SETTLE` seconds or ``at_once``."""
         if self._settling is not None:
-            self._settling.stop()
+            self._settling.cancel()
             self._settling = None
         self._next = tuple(pods)
         if at_once:
             self._settle()
         else:
             # Until then, titles and notes describe the pods whose logs are still shown.
-            self._settling = self.set_timer(SETTLE, self._settle)
+            self._settling = call_after(self, SETTLE, self._settle)
 
     def _settle(self) -> None:
         """Show the logs of the pods under the cursor. Keys that change the log do so first."""
         if self._next is None:
-            return  # a timer may call once more after it was stopped
+            return  # the call was already queued when it was cancelled
         self._pods, self._next = self._next, None
         self._retarget(previous=False)
 

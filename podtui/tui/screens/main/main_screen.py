@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from asyncio import TimerHandle
 from typing import ClassVar, Final, Protocol
 
 from msgspec import Struct
@@ -9,7 +10,6 @@ from msgspec.structs import replace
 from textual import events
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
-from textual.timer import Timer
 from textual.widget import Widget
 
 from podtui.api.local import Manifest
@@ -35,6 +35,7 @@ from podtui.tui.views.header import header, status_line
 from podtui.tui.views.tree import TREE_COLUMNS
 from podtui.tui.widgets.bars import Bar, Hints
 from podtui.tui.widgets.cells import Line, Span, line_width
+from podtui.tui.widgets.delays import call_after
 from podtui.tui.widgets.filters import FilterError, column_named, complete_filter, parse_filter
 from podtui.tui.widgets.pane import Pane
 from podtui.tui.widgets.prompt import Prompt, Purpose
@@ -177,7 +178,7 @@ class MainScreen(ActingScreen, PromptedScreen):
         super().__init__()
         self._host = host
         self._history = ViewHistory(HistoryEntry("pods"))
-        self._remembering: Timer | None = None
+        self._remembering: TimerHandle | None = None
         self._choosing = False
         """True after the cursor has moved, until the other panes are updated."""
         self._followed: tuple[str, ...] = ()
@@ -488,8 +489,8 @@ class MainScreen(ActingScreen, PromptedScreen):
 
     def remember_soon(self) -> None:
         if self._remembering is not None:
-            self._remembering.stop()
-        self._remembering = self.set_timer(REMEMBER, self._save_layout)
+            self._remembering.cancel()
+        self._remembering = call_after(self, REMEMBER, self._save_layout)
 
     def _save_layout(self) -> None:
         self._remembering = None

@@ -1,0 +1,55 @@
+"""Delayed calls."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+
+from textual.app import App
+from textual.pilot import Pilot
+
+from podtui.tui.widgets.delays import call_after
+
+
+async def called(pilot: Pilot[None], counts: list[int]) -> None:
+    async with asyncio.timeout(120):
+        while not counts:
+            await pilot.pause(0.01)
+
+
+async def test_a_call_is_made_once_even_if_the_process_was_delayed() -> None:
+    app, counts = App[None](), list[int]()
+    async with app.run_test() as pilot:
+        call_after(app, 0.001, lambda: counts.append(1))
+        time.sleep(0.05)  # noqa: ASYNC251
+        await called(pilot, counts)
+        await pilot.pause(0.05)
+        assert counts == [1]
+
+
+async def test_a_call_runs_in_the_message_loop_of_the_app() -> None:
+    app, tasks = App[None](), list[asyncio.Task[object] | None]()
+    async with app.run_test() as pilot:
+        app.call_next(lambda: tasks.append(asyncio.current_task()))
+        call_after(app, 0.0, lambda: tasks.append(asyncio.current_task()))
+        async with asyncio.timeout(120):
+            while len(tasks) < 2:
+                await pilot.pause()
+        assert tasks[0] is tasks[1] is not asyncio.current_task()
+
+
+async def test_a_cancelled_call_is_not_made() -> None:
+    app, counts = App[None](), list[int]()
+    async with app.run_test() as pilot:
+        call_after(app, 0.01, lambda: counts.append(1)).cancel()
+        call_after(app, 0.02, lambda: counts.append(2))
+        await called(pilot, counts)
+        assert counts == [2]
+
+
+async def test_a_closed_app_is_not_called() -> None:
+    app, counts = App[None](), list[int]()
+    async with app.run_test():
+        call_after(app, 0.05, lambda: counts.append(1))
+    await asyncio.sleep(0.1)
+    assert counts == []
