@@ -17,6 +17,8 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
 TLS_GREETING = b"\x16"
+TURNS = 10
+"""Turns of the loop in which a connection that the kernel has accepted reaches the server."""
 
 
 def answer(status: str, body: bytes = b"", **headers: str) -> bytes:
@@ -75,20 +77,21 @@ async def listening(
         with contextlib.suppress(OSError):
             await writer.wait_closed()
 
-    async def serve_counted(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        open_ones.append(asyncio.current_task())
-        await serve(reader, writer)
+    async with asyncio.TaskGroup() as group:
 
-    open_ones: list[asyncio.Task[None] | None] = []
-    server = await asyncio.start_server(serve_counted, "127.0.0.1", 0, ssl=tls)
-    listener.port = server.sockets[0].getsockname()[1]
-    try:
-        yield listener
-    finally:
-        over.set()
-        server.close()
-        await asyncio.gather(*[task for task in open_ones if task is not None])
-        await server.wait_closed()
+        def accept(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            group.create_task(serve(reader, writer))
+
+        server = await asyncio.start_server(accept, "127.0.0.1", 0, ssl=tls)
+        listener.port = server.sockets[0].getsockname()[1]
+        try:
+            yield listener
+        finally:
+            over.set()
+            server.close()
+            for _ in range(TURNS):
+                await asyncio.sleep(0)
+            await server.wait_closed()
 
 
 def closed_port() -> int:

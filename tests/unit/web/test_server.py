@@ -336,7 +336,7 @@ async def test_the_number_of_tabs_is_limited() -> None:
             await first.send_json(SIZE)
             await shown(first, b".")
             async with served.terminal() as second:
-                notice = await second.receive_json(timeout=20)
+                notice = await second.receive_json(timeout=120)
                 assert notice["kind"] == "refused"
                 assert (await second.receive(timeout=20)).type is WSMsgType.CLOSE
         await until_no_tabs(served)
@@ -372,12 +372,12 @@ async def test_a_page_that_acknowledges_nothing_gets_one_window() -> None:
         await socket.send_json(SIZE)
         total = 0
         while total < WINDOW:
-            total += len(await socket.receive_bytes(timeout=20))
+            total += len(await socket.receive_bytes(timeout=120))
         assert total <= WINDOW + CHUNK
         with pytest.raises(TimeoutError):
             await socket.receive_bytes(timeout=0.3)
         await socket.send_json({"kind": "taken", "bytes": total})
-        assert await socket.receive_bytes(timeout=20)
+        assert await socket.receive_bytes(timeout=120)
 
 
 async def test_a_long_paste_does_not_wait_for_later_messages(served: Served) -> None:
@@ -431,7 +431,7 @@ async def test_a_missing_program_is_reported() -> None:
     program = Program(["/no/such/program"], ENVIRONMENT)
     async with serving(program) as served, served.terminal() as socket:
         await socket.send_json(SIZE)
-        notice = await socket.receive_json(timeout=20)
+        notice = await socket.receive_json(timeout=120)
     assert notice == {
         "kind": "refused", "text": "podtui cannot be started: No such file or directory",
     }  # fmt: skip

@@ -115,8 +115,13 @@ async def test_a_server_that_speaks_http_and_no_grpc() -> None:
 
 
 async def test_a_call_that_times_out() -> None:
-    outcome = await probe(GrpcServer(silent=True), timeout=0.2)
-    assert outcome == failure("timeout: health rpc did not complete within 200ms")
+    # A busy machine may need more than 200 ms to connect.
+    for timeout, shown in ((0.2, "200ms"), (10.0, "10s")):
+        outcome = await probe(GrpcServer(silent=True), timeout=timeout)
+        if outcome == failure(f"timeout: health rpc did not complete within {shown}"):
+            return
+        assert "failed to connect" in outcome.text
+    pytest.fail(outcome.text)
 
 
 async def test_a_deadline_reported_by_the_server() -> None:
