@@ -81,6 +81,12 @@ def _escape(character: str) -> str:
     return json.dumps(character)[1:-1] if character > "\x7f" else f"\\u{ord(character):04x}"
 
 
+def plural(count: int, noun: str, several: str = "") -> str:
+    """Return ``1 pod`` or ``2 pods``; ``several`` is the plural if it does not end with ``s``
+    alone."""
+    return f"{count:,} {noun if count == 1 else several or f'{noun}s'}"
+
+
 def cut_words(size: int) -> str:
     """Return the suffix of a line of ``size`` bytes that was cut."""
     return f" … ({size:,} bytes, cut)"

@@ -15,6 +15,7 @@ from podtui.errors import EngineError, EngineUnavailable, PodtuiError
 from podtui.kubelet.containers.log_files import LOGS
 from podtui.kubelet.resize.allocations import FILE_NAME as ALLOCATIONS
 from podtui.settings import Settings
+from podtui.terminal_text import plural
 
 
 def remove_all(settings: Settings) -> str:
@@ -42,7 +43,7 @@ def remove_all(settings: Settings) -> str:
     if settings.engine == "memory":
         return "Removed the records; simulated pods (--engine memory) end with their agent."
     return (
-        f"Removed {_count(pods, 'pod')}, {_count(containers, 'container')}, their volumes and the"
+        f"Removed {plural(pods, 'pod')}, {plural(containers, 'container')}, their volumes and the"
         f" records (--engine {settings.engine})."
     )
 
@@ -56,12 +57,8 @@ def _remove_leftovers(settings: Settings) -> str:
         return f"{absent}, and no engine answers: nothing was removed."
     if not pods:
         return f"{absent}: nothing to remove."
-    removed = f"{_count(pods, 'pod')} and {_count(containers, 'container')}"
+    removed = f"{plural(pods, 'pod')} and {plural(containers, 'container')}"
     return f"{absent}, but the engine had its containers: removed {removed}."
-
-
-def _count(number: int, noun: str) -> str:
-    return f"{number} {noun}{'' if number == 1 else 's'}"
 
 
 def _records_of(settings: Settings) -> list[Path]:

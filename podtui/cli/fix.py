@@ -24,7 +24,7 @@ from podtui.manifest.document import MAX_BYTES, Document, UnreadableText, source
 from podtui.manifest.reader import expand_lists, read_document, read_documents
 from podtui.manifest.result import ReadResult
 from podtui.settings import Settings
-from podtui.terminal_text import lines
+from podtui.terminal_text import lines, plural
 from podtui.tui.commands.manifest_file import read_manifest_file, write_manifest_file
 from podtui.why.edits import Edit, EditError, apply_edits
 from podtui.why.folder import mechanical_edits
@@ -210,7 +210,7 @@ def fix(
         out("There is nothing to fix mechanically.")
         return True
     count = sum(len(fixed.findings) for fixed in changed.values())
-    what = f"{_count(count, 'finding')} in {_count(len(changed), 'file')}"
+    what = f"{plural(count, 'finding')} in {plural(len(changed), 'file')}"
     if not yes:
         if not (sys.stdin.isatty() and sys.stdout.isatty()):
             out(f"Nothing was written: --yes fixes {what}.")
@@ -266,7 +266,7 @@ def fix_stdin(settings: Settings, *, err: Callable[[str], None]) -> bool:
 def diff(name: str, fixed: Fixed, *, color: bool) -> Iterator[str]:
     """Yield the fixes as a unified diff."""
     if fixed.secret:
-        count = _count(len(fixed.findings), "fix", "fixes")
+        count = plural(len(fixed.findings), "fix", "fixes")
         yield lines(f"{name}: {count}, not shown: the file may contain a Secret")
         return
     before, after = (
@@ -275,7 +275,3 @@ def diff(name: str, fixed: Fixed, *, color: bool) -> Iterator[str]:
     for line in difflib.unified_diff(before, after, name, name, lineterm="", n=_CONTEXT):
         tone = _TONES.get(line[:1], "") if color else ""
         yield f"{tone}{lines(line)}{_RESET if tone else ''}"
-
-
-def _count(number: int, noun: str, several: str = "") -> str:
-    return f"{number} {noun if number == 1 else several or f'{noun}s'}"

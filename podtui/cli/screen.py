@@ -150,7 +150,9 @@ def _print_commands(purposes: Mapping[str, str]) -> None:
     widest = max(map(len, purposes))
     rows = [f"  {command:<{widest}}    {text}" for command, text in purposes.items()]
     if max(map(len, rows)) > shutil.get_terminal_size().columns:
-        rows = [line for pair in purposes.items() for line in (f"  {pair[0]}", f"      {pair[1]}")]
+        rows = [
+            row for command, text in purposes.items() for row in (f"  {command}", f"      {text}")
+        ]
     for row in rows:
         print(one_line(row))
 

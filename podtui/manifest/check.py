@@ -16,7 +16,7 @@ from podtui.manifest.document import MAX_BYTES, as_utf8, printable, source_lines
 from podtui.manifest.folder_state import FolderState
 from podtui.manifest.listing import Listed, Stamp, list_path, read_file, shown_path
 from podtui.manifest.result import ReadResult
-from podtui.terminal_text import cells
+from podtui.terminal_text import cells, plural
 
 STDIN: Final = "-"
 _WIDTH: Final = 100
@@ -230,13 +230,9 @@ def render_text(results: Sequence[FileCheck], color: bool = False, *, strict: bo
     errors = sum(check.errors for check in results)
     warnings = sum(check.warnings for check in results)
     out.append(
-        f"{_count(len(results), 'file')}, {_count(errors, 'error')}, {_count(warnings, 'warning')}"
+        f"{plural(len(results), 'file')}, {plural(errors, 'error')}, {plural(warnings, 'warning')}"
     )
     return "\n".join(out) + "\n"
-
-
-def _count(number: int, noun: str) -> str:
-    return f"{number} {noun}{'' if number == 1 else 's'}"
 
 
 def _finding(

@@ -10,10 +10,10 @@ from typing import Protocol
 from podtui.api.names import STATIC_POD_PATH
 from podtui.api.times import short_duration
 from podtui.api.v1 import Node, Pod
+from podtui.terminal_text import plural
 from podtui.tui.views.labels import pod_label
 from podtui.tui.widgets.cells import Line, Span
 from podtui.tui.widgets.dialogs import Dialog, confirmation
-from podtui.tui.widgets.format import plural
 from podtui.tui.widgets.sanitize import clean
 
 

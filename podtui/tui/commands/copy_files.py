@@ -10,12 +10,13 @@ from pathlib import Path, PurePosixPath
 
 from podtui.api.v1 import Pod
 from podtui.errors import UsageError
+from podtui.terminal_text import plural
 from podtui.tui.commands.restart import choose_container
 from podtui.tui.commands.session import Session
 from podtui.tui.views.labels import pod_label
 from podtui.tui.widgets.cells import Line, Span
 from podtui.tui.widgets.dialogs import Dialog, TextDialog, confirmation
-from podtui.tui.widgets.format import plural, size
+from podtui.tui.widgets.format import size
 from podtui.tui.widgets.sanitize import clean
 
 

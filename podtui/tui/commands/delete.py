@@ -9,6 +9,7 @@ from pathlib import Path
 from podtui.api.local import Manifest, Plan
 from podtui.api.v1 import OwnerReference, Pod
 from podtui.errors import AgentUnavailable, ApiError
+from podtui.terminal_text import plural
 from podtui.tui.commands.edit_manifest import undo_rewrite
 from podtui.tui.commands.edit_record import create_deleted, undo_change
 from podtui.tui.commands.manifest_file import (
@@ -23,7 +24,6 @@ from podtui.tui.views.labels import pod_label
 from podtui.tui.views.plan import plan_lines
 from podtui.tui.widgets.cells import Line, Span
 from podtui.tui.widgets.dialogs import Dialog, confirmation
-from podtui.tui.widgets.format import plural
 from podtui.tui.widgets.sanitize import clean
 
 

@@ -10,10 +10,11 @@ from urllib.parse import quote, urlencode
 from podtui.api.image_reference import parse_image_reference
 from podtui.api.local import NodeImage, PrunedImages, PullStep
 from podtui.api.names import GROUP_VERSION
+from podtui.terminal_text import plural
 from podtui.tui.commands.session import Session
 from podtui.tui.widgets.cells import Line, Span
 from podtui.tui.widgets.dialogs import Dialog, TextDialog, confirmation
-from podtui.tui.widgets.format import plural, size
+from podtui.tui.widgets.format import size
 from podtui.tui.widgets.sanitize import clean
 
 _NAMED: Final = 3

@@ -8,6 +8,7 @@ from typing import ClassVar
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 
+from podtui.terminal_text import plural
 from podtui.tui.commands.session import RunningForward
 from podtui.tui.model.model import Changes
 from podtui.tui.screens.list_screen import ListScreen
@@ -25,7 +26,7 @@ from podtui.tui.widgets.cells import (
     wrap,
 )
 from podtui.tui.widgets.dialogs import Dialog, confirmation
-from podtui.tui.widgets.format import plural, size
+from podtui.tui.widgets.format import size
 from podtui.tui.widgets.sanitize import clean
 from podtui.tui.widgets.table import Table
 from podtui.tui.widgets.tones import LinesView

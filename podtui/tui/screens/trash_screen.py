@@ -9,6 +9,7 @@ from typing import ClassVar
 
 from textual.binding import Binding, BindingType
 
+from podtui.terminal_text import plural
 from podtui.tui.commands.delete import restore
 from podtui.tui.commands.manifest_file import TrashedFile, trashed_files
 from podtui.tui.screens.list_screen import ListScreen
@@ -23,7 +24,6 @@ from podtui.tui.widgets.cells import (
     content_of,
     text_field,
 )
-from podtui.tui.widgets.format import plural
 from podtui.tui.widgets.sanitize import clean
 from podtui.tui.widgets.table import Table
 

@@ -11,6 +11,7 @@ from textual.message import Message
 
 from podtui.api.local import Manifest
 from podtui.api.v1 import Pod
+from podtui.terminal_text import plural
 from podtui.tui.model.model import Changes
 from podtui.tui.screens.acting_screen import ActingScreen
 from podtui.tui.screens.live_screen import BackScreen
@@ -31,7 +32,6 @@ from podtui.tui.views.tree import (
 from podtui.tui.widgets.bars import Bar, Hints
 from podtui.tui.widgets.cells import Row, Span
 from podtui.tui.widgets.filters import ALL, Filter, FilterError, complete_filter, parse_filter
-from podtui.tui.widgets.format import plural
 from podtui.tui.widgets.prompt import Prompt, Purpose
 from podtui.tui.widgets.sanitize import clean
 from podtui.tui.widgets.table import Table

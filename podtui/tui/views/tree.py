@@ -19,6 +19,7 @@ from podtui.api.pods import is_sidecar
 from podtui.api.printing import ending
 from podtui.api.times import epoch
 from podtui.api.v1 import Container, ContainerStatus, EphemeralContainer, Node, Pod, Volume
+from podtui.terminal_text import plural
 from podtui.tui.model.model import Changes, Model, pod_key
 from podtui.tui.views.labels import manifest_message, pod_label
 from podtui.tui.views.pod_status import GLYPHS, Family, pod_status_line
@@ -34,7 +35,7 @@ from podtui.tui.widgets.cells import (
     content_of,
 )
 from podtui.tui.widgets.filters import ALL, Filter
-from podtui.tui.widgets.format import natural_key, plural
+from podtui.tui.widgets.format import natural_key
 from podtui.tui.widgets.sanitize import clean
 
 

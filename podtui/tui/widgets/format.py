@@ -52,10 +52,6 @@ def percent(part: float, whole: float) -> str:
     return f"{100 * part / whole:.0f}%" if whole > 0 else ""
 
 
-def plural(count: int, noun: str) -> str:
-    return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}s"
-
-
 _DIGITS: Final = re.compile(r"(\d{1,18})")
 
 NaturalKey = tuple[str | int, ...]

@@ -10,9 +10,9 @@ from typing import Any, ClassVar, cast
 import msgspec
 from textual.binding import Binding, BindingType
 
+from podtui.terminal_text import plural
 from podtui.tui.widgets.columns import ColumnChoice, ColumnsScreen
 from podtui.tui.widgets.filters import ALL, Filter
-from podtui.tui.widgets.format import plural
 from podtui.tui.widgets.pane import Pane
 from podtui.tui.widgets.sanitize import clean
 from podtui.tui.widgets.table import Table

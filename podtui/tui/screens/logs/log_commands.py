@@ -18,6 +18,7 @@ from textual.message import Message
 from textual.widgets import Input, Static
 
 from podtui.errors import UsageError
+from podtui.terminal_text import plural
 from podtui.tui.commands.session import Session, session_of
 from podtui.tui.commands.terminal import ProgramFailed, run_in_terminal
 from podtui.tui.screens.logs.log_view import LogView
@@ -25,7 +26,6 @@ from podtui.tui.views.logs.export import clipboard_text, export_of, file_name, p
 from podtui.tui.views.logs.filters import EVERY_LINE, parse_log_filter
 from podtui.tui.views.logs.levels import MINIMA
 from podtui.tui.views.logs.line_buffer import is_log
-from podtui.tui.widgets.format import plural
 from podtui.tui.widgets.pane import Pane
 from podtui.tui.widgets.prompt import InputHistory
 from podtui.tui.widgets.sanitize import clean

@@ -15,6 +15,7 @@ from textual.timer import Timer
 from podtui.api.pods import container_names
 from podtui.api.v1 import Pod
 from podtui.client.protocol import Client
+from podtui.terminal_text import plural
 from podtui.tui.model.model import LinkState, Model, pod_key
 from podtui.tui.screens.logs.log_commands import LogCommands
 from podtui.tui.screens.logs.log_stream import LogStream
@@ -36,7 +37,6 @@ from podtui.tui.views.logs.target import (
 from podtui.tui.views.logs.times import split_lines
 from podtui.tui.widgets.cells import Span
 from podtui.tui.widgets.delays import call_after
-from podtui.tui.widgets.format import plural
 from podtui.tui.widgets.sanitize import clean
 
 SETTLE: Final = 0.15

@@ -13,6 +13,7 @@ from textual.binding import Binding, BindingType
 
 from podtui.api.local import Manifest
 from podtui.api.v1 import Pod
+from podtui.terminal_text import plural
 from podtui.tui.commands.session import session_of
 from podtui.tui.model.model import Changes, Model
 from podtui.tui.model.usage import Usage
@@ -32,7 +33,7 @@ from podtui.tui.views.pulls import pull_line, pull_of
 from podtui.tui.views.waiting import Waiting, refused_text, waiting_text
 from podtui.tui.widgets.cells import Line, Row, Span, line_width, sized, width_of, wrap
 from podtui.tui.widgets.columns import ColumnChoice
-from podtui.tui.widgets.format import natural_key, plural
+from podtui.tui.widgets.format import natural_key
 from podtui.tui.widgets.sanitize import clean
 from podtui.tui.widgets.table import Table
 from podtui.tui.widgets.table_pane import TablePane

@@ -12,11 +12,12 @@ from msgspec import Struct
 from podtui.api.health import unready_words
 from podtui.api.names import WOULD_FIT
 from podtui.api.v1 import Node, NodeCondition, NodeStatus, ObjectMeta, Pod
+from podtui.terminal_text import plural
 from podtui.tui.model.model import Model, pod_key
 from podtui.tui.model.usage import Usage, amount, is_active, limited, requested
 from podtui.tui.views.labels import pod_label
 from podtui.tui.views.pod_status import REJECTED, is_rejected
-from podtui.tui.widgets.format import cores, plural, size
+from podtui.tui.widgets.format import cores, size
 from podtui.tui.widgets.sanitize import clean
 
 RESOURCES: Final = ("cpu", "memory", "pods", "ephemeral-storage")

@@ -10,6 +10,7 @@ from msgspec import Struct
 from podtui.api.local import NodeImage
 from podtui.api.times import epoch
 from podtui.api.v1 import Pod
+from podtui.terminal_text import plural
 from podtui.tui.model.model import pod_key
 from podtui.tui.model.usage import Usage
 from podtui.tui.views.node.allocation import PodRequests, RejectedPod
@@ -22,7 +23,7 @@ from podtui.tui.widgets.cells import (
     content_of,
     text_field,
 )
-from podtui.tui.widgets.format import millicores, natural_key, percent, plural, size
+from podtui.tui.widgets.format import millicores, natural_key, percent, size
 from podtui.tui.widgets.sanitize import clean
 
 _NONE: Final = Cell("-", "muted")

@@ -27,6 +27,7 @@ from podtui.api.v1 import (
     Volume,
     VolumeMount,
 )
+from podtui.terminal_text import plural
 from podtui.tui.model.usage import Usage
 from podtui.tui.views.labels import manifest_message, place_of, pod_label
 from podtui.tui.views.pod_status import GLYPHS, Family, pod_status_line
@@ -34,7 +35,7 @@ from podtui.tui.views.pods.drift import drift_lines, drifts
 from podtui.tui.views.pulls import Pull, pull_line
 from podtui.tui.views.why import titled_explanation
 from podtui.tui.widgets.cells import Line, Span, line_width, sized, wrap
-from podtui.tui.widgets.format import ago, mebibytes, millicores, plural
+from podtui.tui.widgets.format import ago, mebibytes, millicores
 from podtui.tui.widgets.sanitize import clean
 from podtui.why import Facts
 
