@@ -1,4 +1,4 @@
-"""Sanitizes external text for a terminal: names, messages, logs, files.
+"""Text for a terminal: sanitizes external text, such as names, messages, logs and files.
 
 Escape sequences, control characters and marks that change the text direction never reach the
 terminal. The remaining text has the same width on every terminal: characters that join with their
