@@ -11,7 +11,7 @@ import sys
 import threading
 from collections.abc import Mapping, Sequence
 from contextlib import AsyncExitStack
-from dataclasses import fields
+from dataclasses import fields, replace
 from datetime import UTC, datetime
 from ipaddress import ip_address
 from pathlib import Path
@@ -156,19 +156,22 @@ async def serve(settings: Settings, stopped: asyncio.Event, power_failing: async
         )
         pki = await asyncio.to_thread(Pki, settings.pki_path, clock.now())
         tokens = TokenRegistry(store, TokenIssuer(pki.signing_key), clock)
+        point = await asyncio.to_thread(
+            choose_access_point, settings.rootDir, settings.apiAddress, settings.apiPort
+        )
+        config = kubelet_config(settings)
+        if settings.enableServer:
+            config = replace(config, endpoint_port=point.port)
         kubelet = Kubelet(
             runtime=runtime,
             ports=home_ports(store, clock, settings.nodeName, HomeTokens(tokens)),
             records=store,
             folders=folder,
             clock=clock,
-            config=kubelet_config(settings),
+            config=config,
             usage=UsageTable(str(settings.records_path)),
         )
         names = server_names((settings.nodeName, settings.apiAddress))
-        point = await asyncio.to_thread(
-            choose_access_point, settings.rootDir, settings.apiAddress, settings.apiPort
-        )
         app = build_app(
             store,
             kubelet.endpoints,
