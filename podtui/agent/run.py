@@ -62,6 +62,7 @@ from podtui.server.node.kubelet import FigureRoutes
 from podtui.server.node.what_if import ManifestReader, Planner, PlanRoutes, Simulator, WhatIfRoutes
 from podtui.server.resources.garbage_collector import GarbageCollector
 from podtui.server.resources.namespace_care import NamespaceCare
+from podtui.server.resources.taint_eviction import TaintEviction
 from podtui.server.transport.tls import TlsServer
 from podtui.settings import SETTINGS, Settings, attribute_name
 from podtui.store import Store, open_store
@@ -204,6 +205,7 @@ async def serve(settings: Settings, stopped: asyncio.Event, power_failing: async
                 group.create_task(namespaces.run(), name="namespaces"),
                 group.create_task(NodeLifecycle(store, clock).run(), name="node taints"),
                 group.create_task(GarbageCollector(store, clock).run(), name="garbage collector"),
+                group.create_task(TaintEviction(store, clock).run(), name="taint eviction"),
             ]
             if settings.enableServer:
                 serving = serve_tls(settings, runner, pki, point, names, clock)
