@@ -15,7 +15,12 @@ from podtui.runtime.docker.identity import (
     on_host_network,
     sandbox_labels,
 )
-from podtui.runtime.docker.inspection import container_status, is_routable, sandbox_status
+from podtui.runtime.docker.inspection import (
+    container_status,
+    is_routable,
+    sandbox_status,
+    sandbox_store,
+)
 from podtui.runtime.docker.payload import (
     NO_MEMORY_LIMIT,
     Json,
@@ -211,6 +216,11 @@ def test_the_runtime_of_a_sandbox_is_that_of_its_containers() -> None:
     payload, _ = payload_of(container(), runtime="kata")
     assert payload["HostConfig"]["Runtime"] == "kata"
     assert "Runtime" not in payload_of(container())[0]["HostConfig"]
+
+
+def test_the_runtime_of_a_sandbox_is_known_after_a_restart() -> None:
+    found: Json = {"Config": {"Labels": {}}, "HostConfig": {"Runtime": "kata"}, "Mounts": []}
+    assert sandbox_store(found, "places").runtime == "kata"
 
 
 @pytest.mark.parametrize(("rootless", "local"), [(False, True), (True, True), (True, False)])

@@ -90,6 +90,31 @@ async def test_a_class_is_created_read_changed_and_deleted(http: aiohttp.ClientS
     assert missing["message"] == 'runtimeclasses.node.k8s.io "kata" not found'
 
 
+def message(*fields: tuple[int, bytes]) -> bytes:
+    """Encode fields of short texts and messages in protobuf."""
+    return b"".join(bytes((number << 3 | 2, len(value))) + value for number, value in fields)
+
+
+async def test_a_class_is_created_from_protobuf(http: aiohttp.ClientSession) -> None:
+    """Go's typed clients send it."""
+    overhead = message((1, message((1, b"cpu"), (2, message((1, b"10m"))))))
+    toleration = message((1, b"k"), (2, b"Exists"))
+    scheduling = message((1, message((1, b"a"), (2, b"b"))), (2, toleration))
+    item = message((1, message((1, b"kata"))), (2, b"runc"), (3, overhead), (4, scheduling))
+    kind = message((1, b"node.k8s.io/v1"), (2, b"RuntimeClass"))
+    headers = {"Content-Type": "application/vnd.kubernetes.protobuf"}
+    body = b"k8s\x00" + message((1, kind), (2, item))
+    async with http.post(CLASSES, data=body, headers=headers) as response:
+        created = await response.json()
+        assert response.status == 201, created
+    assert created["handler"] == "runc"
+    assert created["overhead"] == {"podFixed": {"cpu": "10m"}}
+    assert created["scheduling"] == {
+        "nodeSelector": {"a": "b"},
+        "tolerations": [{"key": "k", "operator": "Exists"}],
+    }
+
+
 async def test_classes_are_deleted_by_their_labels(http: aiohttp.ClientSession) -> None:
     for name in ("a", "b"):
         document = class_document(name)
