@@ -234,7 +234,12 @@ MIRROR_LEAVES: Final = (
     ),
     Leave(r"^spec\.taints\[", "", "the admission of an API server taints a new node"),
     Leave(r"^spec = \{\}$", "", "without taints, the node's spec is empty"),
-    Leave(r"^status\.daemonEndpoints\.", "", "podtui does not listen on port 10250"),
+    Leave(
+        r"^status\.daemonEndpoints\.",
+        "",
+        "the port of podtui's API, which serves the kubelet's endpoints, is not 10250",
+    ),
+    Leave(r"^status\.runtimeHandlers\[", "", "containerd 1.6 does not report its handlers"),
     Leave(
         r"^status\.declaredFeatures\[",
         "",

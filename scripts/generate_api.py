@@ -31,6 +31,7 @@ ROOTS = (
     *(CORE + name for name in ("Pod", "PodList", "Node", "NodeList", "Event", "EventList")),
     *(CORE + name for name in ("ConfigMap", "Secret", "Namespace", "ServiceAccount", "Binding")),
     API + "coordination.v1.Lease",
+    API + "node.v1.RuntimeClass",
     API + "policy.v1.Eviction",
     *(META + name for name in ("Status", "DeleteOptions")),
 )
@@ -66,6 +67,7 @@ BY_VALUE = {
     ("Binding", "metadata"),
     ("Lease", "metadata"),
     ("Lease", "spec"),
+    ("RuntimeClass", "metadata"),
     ("Eviction", "metadata"),
     ("Container", "resources"),
     ("EphemeralContainer", "resources"),

@@ -29,6 +29,7 @@ ROOTS = {
     ),
     "apis__coordination.k8s.io__v1": ("io.k8s.api.coordination.v1.", "Lease LeaseList"),
     "apis__events.k8s.io__v1": ("io.k8s.api.events.v1.", "Event EventList"),
+    "apis__node.k8s.io__v1": ("io.k8s.api.node.v1.", "RuntimeClass RuntimeClassList"),
     "apis__policy__v1": ("io.k8s.api.policy.v1.", "Eviction"),
     "apis__authentication.k8s.io__v1": (
         "io.k8s.api.authentication.v1.",
@@ -63,6 +64,7 @@ PROTO_PACKAGES = {
     META: "apimachinery/pkg/apis/meta/v1",
     "io.k8s.api.coordination.v1.": "api/coordination/v1",
     "io.k8s.api.events.v1.": "api/events/v1",
+    "io.k8s.api.node.v1.": "api/node/v1",
     "io.k8s.api.policy.v1.": "api/policy/v1",
     "io.k8s.api.authentication.v1.": "api/authentication/v1",
     "io.k8s.api.authorization.v1.": "api/authorization/v1",

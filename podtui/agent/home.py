@@ -17,6 +17,7 @@ from podtui.api.v1 import (
     ObjectMeta,
     OwnerReference,
     Pod,
+    RuntimeClass,
     Secret,
 )
 from podtui.clock import Clock
@@ -44,6 +45,7 @@ def home_ports(
         events=HomeEvents(records),
         node=HomeNode(records, clock, node_name),
         documents=HomeDocuments(records),
+        runtime_classes=HomeRuntimeClasses(records),
         tokens=tokens,
     )
 
@@ -197,6 +199,14 @@ class HomeDocuments:
                         yield kind, meta.namespace, meta.name
             except StoreGone:
                 continue
+
+
+class HomeRuntimeClasses:
+    def __init__(self, records: Records) -> None:
+        self._records = records
+
+    async def get(self, name: str) -> RuntimeClass | None:
+        return cast("RuntimeClass | None", await self._records.get("runtimeclasses", "", name))
 
 
 class HomeTokens:

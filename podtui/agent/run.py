@@ -11,7 +11,7 @@ import sys
 import threading
 from collections.abc import Mapping, Sequence
 from contextlib import AsyncExitStack
-from dataclasses import fields
+from dataclasses import fields, replace
 from datetime import UTC, datetime
 from ipaddress import ip_address
 from pathlib import Path
@@ -62,6 +62,7 @@ from podtui.server.node.kubelet import FigureRoutes
 from podtui.server.node.what_if import ManifestReader, Planner, PlanRoutes, Simulator, WhatIfRoutes
 from podtui.server.resources.garbage_collector import GarbageCollector
 from podtui.server.resources.namespace_care import NamespaceCare
+from podtui.server.resources.taint_eviction import TaintEviction
 from podtui.server.transport.tls import TlsServer
 from podtui.settings import SETTINGS, Settings, attribute_name
 from podtui.store import Store, open_store
@@ -156,19 +157,22 @@ async def serve(settings: Settings, stopped: asyncio.Event, power_failing: async
         )
         pki = await asyncio.to_thread(Pki, settings.pki_path, clock.now())
         tokens = TokenRegistry(store, TokenIssuer(pki.signing_key), clock)
+        point = await asyncio.to_thread(
+            choose_access_point, settings.rootDir, settings.apiAddress, settings.apiPort
+        )
+        config = kubelet_config(settings)
+        if settings.enableServer:
+            config = replace(config, endpoint_port=point.port)
         kubelet = Kubelet(
             runtime=runtime,
             ports=home_ports(store, clock, settings.nodeName, HomeTokens(tokens)),
             records=store,
             folders=folder,
             clock=clock,
-            config=kubelet_config(settings),
+            config=config,
             usage=UsageTable(str(settings.records_path)),
         )
         names = server_names((settings.nodeName, settings.apiAddress))
-        point = await asyncio.to_thread(
-            choose_access_point, settings.rootDir, settings.apiAddress, settings.apiPort
-        )
         app = build_app(
             store,
             kubelet.endpoints,
@@ -201,6 +205,7 @@ async def serve(settings: Settings, stopped: asyncio.Event, power_failing: async
                 group.create_task(namespaces.run(), name="namespaces"),
                 group.create_task(NodeLifecycle(store, clock).run(), name="node taints"),
                 group.create_task(GarbageCollector(store, clock).run(), name="garbage collector"),
+                group.create_task(TaintEviction(store, clock).run(), name="taint eviction"),
             ]
             if settings.enableServer:
                 serving = serve_tls(settings, runner, pki, point, names, clock)

@@ -1292,6 +1292,24 @@ class Lease(Struct, frozen=True, kw_only=True):
     spec: LeaseSpec = field(default_factory=LeaseSpec)
 
 
+class Overhead(Struct, frozen=True, kw_only=True):
+    podFixed: dict[str, Quantity] = {}
+
+
+class Scheduling(Struct, frozen=True, kw_only=True):
+    nodeSelector: dict[str, str] = {}
+    tolerations: tuple[Toleration, ...] = ()
+
+
+class RuntimeClass(Struct, frozen=True, kw_only=True):
+    apiVersion: str = ""
+    handler: str
+    kind: str = ""
+    metadata: ObjectMeta = ObjectMeta()
+    overhead: Overhead | None = None
+    scheduling: Scheduling | None = None
+
+
 class Preconditions(Struct, frozen=True, kw_only=True):
     resourceVersion: str = ""
     uid: str = ""

@@ -250,6 +250,7 @@ class Kubelet:
                 sandboxes=SandboxMaker(
                     runtime=runtime,
                     resolvers=self._resolvers,
+                    runtime_classes=ports.runtime_classes,
                     volumes=volumes,
                     events=self._events,
                     pleg=self._pleg,

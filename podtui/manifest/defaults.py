@@ -38,7 +38,8 @@ def _absent(tree: Tree, **values: Any) -> None:
         tree.setdefault(name, value)
 
 
-def _round_up(amounts: Tree) -> None:
+def round_up(amounts: Tree) -> None:
+    """Round amounts up to thousandths in place, as the API does with every list of resources."""
     for name, text in amounts.items():
         amounts[name] = str(parse_quantity(text).round_up_milli())
 
@@ -50,7 +51,7 @@ def _http_get(tree: Tree) -> None:
 
 def _resources(tree: Tree) -> None:
     for kind in ("limits", "requests"):
-        _round_up(tree.get(kind, {}))
+        round_up(tree.get(kind, {}))
 
 
 def _env_source(source: Tree) -> None:
@@ -216,7 +217,7 @@ def apply_defaults(pod: Tree) -> None:
     _absent(spec, terminationGracePeriodSeconds=30, enableServiceLinks=True, securityContext={})
     if spec["terminationGracePeriodSeconds"] < 0:
         spec["terminationGracePeriodSeconds"] = 1
-    _round_up(spec.get("overhead", {}))
+    round_up(spec.get("overhead", {}))
     containers = [*spec["containers"], *spec.get("initContainers", ())]
     for container in [*containers, *spec.get("ephemeralContainers", ())]:
         container_defaults(container)

@@ -14,7 +14,6 @@ from podtui.manifest.problems import not_named
 
 _NO_SCHEDULER: Final = "has no effect: no scheduler chooses a node for a static pod"
 _NO_TAINTS: Final = "has no effect: taints do not keep static pods away"
-_NO_CLASSES: Final = "has no effect: there is no API server that has the class"
 _NO_CHOICE: Final = "has no effect: for static pods the node makes room by priority alone"
 _NO_PRIORITY: Final = (
     "has no effect: there is no API server that has the class; give priority its number"
@@ -73,8 +72,6 @@ def _scheduling_fields(spec: Tree, node_name: str) -> Iterator[tuple[Path, str]]
         yield ("spec", "affinity", "nodeAffinity", _PREFERRED), _NO_SCHEDULER
     if spec.get("tolerations"):
         yield ("spec", "tolerations"), _NO_TAINTS
-    if spec.get("runtimeClassName"):
-        yield ("spec", "runtimeClassName"), _NO_CLASSES
     if spec.get("priorityClassName") not in (None, "", _KEPT_CLASS):
         yield ("spec", "priorityClassName"), _NO_PRIORITY
     if spec.get("preemptionPolicy"):

@@ -59,6 +59,8 @@ def run_sandbox(config: SandboxConfig) -> str:
     words += _each("--volume", (f"{volume.name}:/{volume.name}" for volume in config.volumes))
     if config.privileged:
         words.append("--privileged")
+    if config.runtime_handler:
+        words += ["--runtime", config.runtime_handler]
     return line([*words, "pause"])
 
 

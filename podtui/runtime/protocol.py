@@ -64,6 +64,8 @@ class EngineInfo:
     """A read-only mount can also cover the mounts below it."""
     supplemental_groups_policy: bool = False
     """The engine supports ``supplementalGroupsPolicy: Strict``."""
+    runtimes: tuple[str, ...] = ()
+    """The OCI runtimes that a sandbox can ask for."""
     lacking: tuple[str, ...] = ()
 
 
@@ -151,6 +153,9 @@ class SandboxConfig:
     privileged: bool = False
     host_users: bool = True
     """False requests a separate user namespace for the pod."""
+    runtime_handler: str = ""
+    """One of `EngineInfo.runtimes`, for the sandbox and its containers; empty for the engine's
+    default."""
     volumes: tuple[PodVolume, ...] = ()
 
 
@@ -370,6 +375,16 @@ NO_USER_NAMESPACES: Final = (
     "can't set `spec.hostUsers: false`, runtime does not support user namespaces"
 )
 """The error text of `Runtime.run_sandbox` if it can't create a user namespace (kubelet.md §12)."""
+
+
+def no_runtime(handler: str, runtimes: Sequence[str]) -> str:
+    """Return the error text of `Runtime.run_sandbox` for a handler that the engine does not
+    have."""
+    return f'no runtime for "{handler}" is configured; {listed_runtimes(runtimes)}'
+
+
+def listed_runtimes(runtimes: Sequence[str]) -> str:
+    return f"runtimes of the engine: {', '.join(runtimes) or 'none that can be chosen'}"
 
 
 class HostPathKind(StrEnum):

@@ -15,6 +15,7 @@ from podtui.api.v1 import (
     Namespace,
     Node,
     Pod,
+    RuntimeClass,
     Secret,
     ServiceAccount,
 )
@@ -28,6 +29,7 @@ Object = (
     | Secret
     | ServiceAccount
     | Lease
+    | RuntimeClass
     | Manifest
     | Timeline
 )
@@ -41,6 +43,7 @@ Resource = Literal[
     "secrets",
     "serviceaccounts",
     "leases",
+    "runtimeclasses",
     "manifests",
     "timelines",
 ]
@@ -70,6 +73,7 @@ RESOURCES: Final[Mapping[Resource, Retention]] = {
     "secrets": Retention(type=Secret),
     "serviceaccounts": Retention(type=ServiceAccount),
     "leases": Retention(type=Lease, history=256, durable=False),
+    "runtimeclasses": Retention(type=RuntimeClass),
     "manifests": Retention(type=Manifest),
     # Low, because each change contains the whole timeline.
     "timelines": Retention(type=Timeline, history=256, durable=False),

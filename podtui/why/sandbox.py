@@ -1,4 +1,4 @@
-"""Causes of a missing sandbox: volumes and ports (kubelet.md §6.4, §10.2)."""
+"""Causes of a missing sandbox: volumes, ports and runtimes (kubelet.md §6.4, §10.2)."""
 
 from __future__ import annotations
 
@@ -22,6 +22,9 @@ _VOLUME = re.compile(r'for volume "([^"]+)" : (.*)', re.DOTALL)
 _TYPE = re.compile(r"hostPath type check failed: (.+) is not (a .+)$")
 _DOCUMENT = re.compile(r'(configmap|secret) "?([^"\s]+)"? not found')
 _FAILED = re.compile(r"failed to process volumes=\[([^\s\]]+)")
+_NO_CLASS = re.compile(r'runtimeclass\.node\.k8s\.io "([^"]+)" not found')
+_NO_RUNTIME = re.compile(r'no runtime for "([^"]+)" is configured')
+_RUNTIMES = re.compile(r"; runtimes of the engine: (.+)$")
 _CREATES = {"Directory": "DirectoryOrCreate", "File": "FileOrCreate"}
 _FRESH_SECONDS = 150.0
 """A failed mount is retried after two minutes at the latest; an older failure is resolved."""
@@ -148,6 +151,24 @@ def _other_port(facts: Facts, found: Found, source: Source) -> Iterator[Fix | No
         yield from move_port(facts, port, source)
 
 
+def _no_class(facts: Facts) -> Found | None:
+    return _no_handler(facts, _NO_CLASS)
+
+
+def _no_runtime(facts: Facts) -> Found | None:
+    return _no_handler(facts, _NO_RUNTIME)
+
+
+def _no_handler(facts: Facts, pattern: re.Pattern[str]) -> Found | None:
+    text = _sandbox(facts)
+    name = pattern.search(text)
+    if name is None:
+        return None
+    runtimes = _RUNTIMES.search(text)
+    known = f" The engine has the runtimes {runtimes[1]}." if runtimes else ""
+    return Found({"name": name[1], "class": facts.pod.spec.runtimeClassName, "known": known})
+
+
 def _no_sandbox(facts: Facts) -> Found | None:
     text = _sandbox(facts)
     return Found({"text": text}) if text else None
@@ -190,6 +211,25 @@ SANDBOX: tuple[Rule[Facts], ...] = (
         events=("FailedCreatePodSandBox",),
         fixes=_other_port,
         docs=_DOCS + "concepts/configuration/overview/",
+    ),
+    Rule(
+        id="RuntimeClassMissing",
+        match=_no_class,
+        title="The RuntimeClass {name} does not exist.",
+        sentences=("It chooses the runtime that runs the pod's containers.",),
+        advice="Create it (kubectl apply), or remove runtimeClassName.{known}",
+        field=("spec", "runtimeClassName"),
+        events=("FailedCreatePodSandBox",),
+        docs=_DOCS + "concepts/containers/runtime-class/",
+    ),
+    Rule(
+        id="RuntimeMissing",
+        match=_no_runtime,
+        title="The engine has no runtime {name}, the handler of the RuntimeClass {class}.",
+        advice="Add the runtime to the engine's configuration, or use another class.{known}",
+        field=("spec", "runtimeClassName"),
+        events=("FailedCreatePodSandBox",),
+        docs=_DOCS + "concepts/containers/runtime-class/",
     ),
     Rule(
         id="SandboxFailed",

@@ -15,10 +15,12 @@ from podtui.errors import (
 )
 from podtui.runtime.protocol import (
     NO_USER_NAMESPACES,
+    ContainerState,
     Mount,
     PodVolume,
     Resources,
     SecurityContext,
+    no_runtime,
 )
 
 MIB = 1 << 20
@@ -121,12 +123,25 @@ async def test_the_target_container_must_run(bench: Bench) -> None:
         await bench.runtime.start_container(late)
 
 
+async def test_a_sandbox_can_have_each_runtime_of_the_engine(bench: Bench) -> None:
+    assert bench.info.runtimes
+    for attempt, name in enumerate(bench.info.runtimes):
+        sandbox = await bench.sandbox(attempt, runtime_handler=name)
+        container = await bench.start(sandbox)
+        status = await bench.runtime.container_status(container)
+        assert status.record.state is ContainerState.RUNNING
+
+
 async def test_features_that_the_engine_lacks_are_refused(bench: Bench) -> None:
     if not bench.info.user_namespaces:
         with pytest.raises(EngineError) as refused:
             await bench.sandbox(host_users=False)
         assert str(refused.value) == NO_USER_NAMESPACES
         assert (await bench.runtime.list()).sandboxes == ()
+    with pytest.raises(EngineError) as refused:
+        await bench.sandbox(runtime_handler="nope")
+    assert str(refused.value) == no_runtime("nope", bench.info.runtimes)
+    assert (await bench.runtime.list()).sandboxes == ()
     if not bench.info.recursive_read_only:
         sandbox = await bench.sandbox(volumes=(PodVolume(name="v"),))
         mount = Mount(container_path="/v", volume="v", read_only=True, recursive_read_only=True)

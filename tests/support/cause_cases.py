@@ -177,6 +177,8 @@ CAUSES: tuple[Cause, ...] = (
           EngineConflict("driver failed programming external connectivity on endpoint x: Bind for"
                          " 0.0.0.0:8080 failed: port is already allocated"), times=None),
           "spec.containers[0].ports[0].hostPort"),
+    Cause("RuntimeClassMissing", one(pod="runtimeClassName: kata\n"),
+          field="spec.runtimeClassName"),
     Cause("SandboxFailed", one(), lambda w: w.engine.faults.fail(
           "run_sandbox", EngineError("no space left on device"), times=None), "spec"),
     # --- images

@@ -41,6 +41,8 @@ class KubeletConfig:
     root_dir: str = ""
     """The directory that holds ``logs/pods``; empty for none (tests)."""
     static_pod_path: str = ""
+    endpoint_port: int = 0
+    """The TCP port at which the agent serves the kubelet's endpoints; 0 for none."""
     cluster_dns: tuple[str, ...] = ()
     cluster_domain: str = ""
     resolv_conf: str = ""

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Protocol
 
-from podtui.api.v1 import ConfigMap, Event, Node, Pod, Secret
+from podtui.api.v1 import ConfigMap, Event, Node, Pod, RuntimeClass, Secret
 from podtui.manifest.objects import DocumentKind, ObjectKey
 
 
@@ -89,6 +89,10 @@ class DocumentSource(Protocol):
         ...
 
 
+class RuntimeClasses(Protocol):
+    async def get(self, name: str) -> RuntimeClass | None: ...
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TokenRequest:
     """A token for the service account of a pod; it is valid as long as the pod exists."""
@@ -121,4 +125,5 @@ class Ports:
     events: EventSink
     node: NodeClient
     documents: DocumentSource
+    runtime_classes: RuntimeClasses
     tokens: ServiceAccountTokens | None = None

@@ -324,6 +324,7 @@ class NodeManager:
                 addresses=self.host_ips,
             ),
             features=tuple(name for name in _DECLARED if self._config.gate(name, True)),
+            endpoint_port=self._config.endpoint_port,
         )
 
     def _annotations(self) -> dict[str, str]:

@@ -16,8 +16,12 @@ from podtui.api.thresholds import threshold_amount
 from podtui.api.times import rfc3339
 from podtui.api.v1 import (
     ContainerImage,
+    DaemonEndpoint,
     NodeAddress,
     NodeCondition,
+    NodeDaemonEndpoints,
+    NodeRuntimeHandler,
+    NodeRuntimeHandlerFeatures,
     NodeStatus,
     NodeSystemInfo,
 )
@@ -206,11 +210,13 @@ def node_status(
     images: Sequence[ImageRecord] = (),
     machine: Machine | None = None,
     features: Sequence[str] = (),
+    endpoint_port: int = 0,
 ) -> NodeStatus:
     """Build the node's status: addresses, capacity, conditions in the kubelet's order, images.
 
     ``engine`` is None until an engine first answered. ``lastTransitionTime`` changes only when a
     condition's status does. ``features`` are those that a scheduler may require of a node.
+    ``endpoint_port`` is the port of the kubelet's endpoints, 0 if no port serves them.
     """
     ids = machine or Machine()
     health = health or NodeHealth()
@@ -235,9 +241,21 @@ def node_status(
         capacity=resource_texts(resources.capacity),
         allocatable=resource_texts(resources.allocatable),
         conditions=_conditions(health, previous, now),
+        daemonEndpoints=NodeDaemonEndpoints(kubeletEndpoint=DaemonEndpoint(Port=endpoint_port)),
         declaredFeatures=tuple(features),
         images=_images(images),
         nodeInfo=info,
+        runtimeHandlers=() if engine is None else _runtime_handlers(engine),
+    )
+
+
+def _runtime_handlers(engine: EngineInfo) -> tuple[NodeRuntimeHandler, ...]:
+    """Return the engine's runtimes; the first one, without a name, is its default."""
+    features = NodeRuntimeHandlerFeatures(
+        recursiveReadOnlyMounts=engine.recursive_read_only, userNamespaces=engine.user_namespaces
+    )
+    return tuple(
+        NodeRuntimeHandler(name=name, features=features) for name in ("", *engine.runtimes)
     )
 
 

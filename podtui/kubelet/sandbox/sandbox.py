@@ -12,6 +12,7 @@ from podtui.api.v1 import Pod
 from podtui.errors import EngineError, EngineUnavailable
 from podtui.kubelet.base.config import KubeletConfig
 from podtui.kubelet.base.kubelet_metrics import STARTED_PODS, STARTED_PODS_ERRORS
+from podtui.kubelet.base.ports import RuntimeClasses
 from podtui.kubelet.base.types import (
     ConfigError,
     ObservedPod,
@@ -34,6 +35,7 @@ from podtui.runtime.protocol import (
     SandboxConfig,
     SandboxState,
     SandboxStatus,
+    listed_runtimes,
 )
 
 SAFE: Final[Mapping[str, tuple[int, int]]] = {
@@ -64,6 +66,7 @@ class SandboxMaker:
         *,
         runtime: Runtime,
         resolvers: Resolvers,
+        runtime_classes: RuntimeClasses,
         volumes: VolumeManager,
         events: EventRecorder,
         pleg: Pleg,
@@ -71,6 +74,7 @@ class SandboxMaker:
     ) -> None:
         self._runtime = runtime
         self._resolvers = resolvers
+        self._runtime_classes = runtime_classes
         self._volumes = volumes
         self._events = events
         self._pleg = pleg
@@ -86,6 +90,7 @@ class SandboxMaker:
                 attempt=attempt,
                 dns=await self._resolvers.resolver_of(pod, engine),
                 cluster_domain=self._config.cluster_domain,
+                runtime_handler=await self._runtime_handler(pod, engine),
                 volumes=self._volumes.directories(pod.metadata.uid),
             )
             started = await self._runtime.run_sandbox(config)
@@ -111,6 +116,17 @@ class SandboxMaker:
         if attempt == 0:
             self._volumes.sandbox_created(pod.metadata.uid, started.id)
         return status
+
+    async def _runtime_handler(self, pod: Pod, engine: EngineInfo) -> str:
+        """Return the runtime of the pod's RuntimeClass. Raises `ConfigError`."""
+        name = pod.spec.runtimeClassName
+        if not name:
+            return ""
+        found = await self._runtime_classes.get(name)
+        if found is None:
+            known = listed_runtimes(engine.runtimes)
+            raise ConfigError(f'runtimeclass.node.k8s.io "{name}" not found; {known}')
+        return found.handler
 
     async def check_config(self, pod: Pod, engine: EngineInfo) -> StartFailure | None:
         """Build the resolver configuration again, as a kubelet does in each sync, to record its
@@ -146,11 +162,13 @@ def sandbox_config(
     attempt: int,
     dns: DnsConfig | None = None,
     cluster_domain: str = "",
+    runtime_handler: str = "",
     volumes: tuple[PodVolume, ...] = (),
 ) -> SandboxConfig:
     """Build the sandbox configuration of a pod. Raises `ConfigError`.
 
-    ``dns`` is the pod's resolver (None for the engine's default), ``volumes`` its directories.
+    ``dns`` is the pod's resolver (None for the engine's default), ``runtime_handler`` the runtime
+    of its class (empty without one), ``volumes`` its directories.
     """
     spec = pod.spec
     meta = pod.metadata
@@ -179,6 +197,7 @@ def sandbox_config(
         sysctls={normalized(one.name): one.value for one in sysctls},
         privileged=any(map(is_privileged, (*spec.initContainers, *spec.containers))),
         host_users=spec.hostUsers is not False,
+        runtime_handler=runtime_handler,
         volumes=volumes,
     )
 

@@ -219,8 +219,22 @@ def engine_info(
         apparmor=able.apparmor,
         user_namespaces=has_security_option(info, "userns"),
         recursive_read_only=able.recursive_read_only,
+        runtimes=oci_runtimes(info, podman=name == "podman"),
         lacking=tuple(lacking),
     )
+
+
+@parsing("its runtimes")
+def oci_runtimes(info: Mapping[str, Any], *, podman: bool) -> tuple[str, ...]:
+    """Return the OCI runtimes that a container can be created with.
+
+    Podman lists all that it knows, but creates every container with its default one. Docker also
+    lists the shims of its runtimes, whose names contain dots; no RuntimeClass can name those.
+    """
+    if podman:
+        default = str(info.get("DefaultRuntime") or "")
+        return (default,) if default else ()
+    return tuple(sorted(name for name in info.get("Runtimes") or () if "." not in name))
 
 
 # --- fallbacks

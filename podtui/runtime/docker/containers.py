@@ -127,6 +127,8 @@ class Containers:
                 config,
                 sandbox_id=sandbox_id,
                 host_ipc=store.host_ipc,
+                # Podman reports the same name for all its runtimes.
+                runtime="" if link.is_podman else store.runtime,
                 hostname=store.hostname if link.is_podman else "",
                 # The OCI runtimes of rootless Podman may not join the host's network namespace.
                 host_dns=store.host_dns if link.is_podman and link.info.rootless else None,

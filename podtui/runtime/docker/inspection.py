@@ -174,6 +174,7 @@ def sandbox_store(found: Mapping[str, Any], places_label: str) -> SandboxStore:
         mountpoint=mountpoint,
         places=read_places(labels_of(found["Config"]).get(places_label)),
         host_ipc=found["HostConfig"].get("IpcMode") == "host",
+        runtime=str(found["HostConfig"].get("Runtime") or ""),
         hostname=str(found["Config"].get("Hostname") or "") if dns is None else "",
         host_dns=dns,
         pause_version=labels_of(found["Config"]).get(PAUSE_LABEL, ""),

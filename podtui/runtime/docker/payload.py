@@ -181,6 +181,8 @@ def sandbox_payload(
             *(volume_mount(name, f"{POD_DIRECTORY}/volumes/{key}") for key, name in memory.items()),
         ],
     }
+    if config.runtime_handler:
+        host["Runtime"] = config.runtime_handler
     # Ignore ``config.privileged``: it changes nothing for the pause program.
     if config.dns is not None:
         host["Dns"] = list(config.dns.servers)
@@ -226,6 +228,7 @@ def container_payload(
     *,
     sandbox_id: str,
     host_ipc: bool,
+    runtime: str = "",
     hostname: str = "",
     host_dns: Mapping[str, Any] | None = None,
     labels: Mapping[str, str],
@@ -238,7 +241,8 @@ def container_payload(
 ) -> tuple[Json, tuple[str, ...]]:
     """Return the payload, and warnings for requested features that the engine lacks.
 
-    ``hostname`` is set for engines where joining the sandbox's network does not set it.
+    ``runtime`` is the OCI runtime of the sandbox, empty for the engine's default. ``hostname`` is
+    set for engines where joining the sandbox's network does not set it.
     ``host_dns`` is set for engines that cannot join the network of a host-network sandbox: the
     container then uses the host network directly, with these DNS options. ``termination`` is the
     engine's path of the termination file, ``hosts`` that of the hosts file, both empty for none.
@@ -256,6 +260,8 @@ def container_payload(
         "RestartPolicy": {"Name": "no"},
         "LogConfig": {"Type": "json-file", "Config": logs.options()},
     }
+    if runtime:
+        host["Runtime"] = runtime
     files = {config.termination_message_path: termination, _HOSTS: hosts}
     add_mounts(host, config, sources, files, abilities)
     _add_resources(host, config, abilities, warnings)

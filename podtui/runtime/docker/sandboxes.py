@@ -14,6 +14,7 @@ from typing import Any, Final
 
 from podtui.api import names
 from podtui.errors import EngineConflict, EngineError, EngineNotFound, EngineUnavailable
+from podtui.runtime.docker.abilities import oci_runtimes
 from podtui.runtime.docker.answers import label_filter, labelled, labels_of
 from podtui.runtime.docker.archives import stat_path, upload
 from podtui.runtime.docker.errors import Refused, engine_error, translate_errors
@@ -47,10 +48,12 @@ from podtui.runtime.protocol import (
     SandboxConfig,
     SandboxStatus,
     Started,
+    no_runtime,
 )
 
 _log = logging.getLogger(__name__)
 START_SECONDS: Final = 120.0
+_INFO_SECONDS: Final = 30.0
 _PAGE: Final = 4096
 _PAUSE_GRACE: Final = 2
 
@@ -89,6 +92,7 @@ class Sandboxes:
         link = self._connection.link
         if not config.host_users and not link.info.user_namespaces:
             raise EngineError(NO_USER_NAMESPACES)
+        await _check_runtime(link, config.runtime_handler)
         nonce = secrets.token_hex(8)
         memory = {
             volume.name: volume_name(self._root, config.uid, volume.name)
@@ -170,6 +174,7 @@ class Sandboxes:
             mountpoint=str(pod_volume["Mountpoint"]),
             places=layout.places,
             host_ipc=config.ipc is NamespaceMode.NODE,
+            runtime=config.runtime_handler,
             hostname=str(payload.get("Hostname", "")),
             host_dns=host_dns(payload["HostConfig"]),
             spare_files=list(SPARE_FILES) if fresh and link.fills_volumes else [],
@@ -361,6 +366,18 @@ def source_address(address: str) -> str:
             return str(sock.getsockname()[0])
     except OSError:
         return ""
+
+
+async def _check_runtime(link: Link, handler: str) -> None:
+    """Raises `EngineError` if the engine does not have this runtime."""
+    if not handler or handler in link.info.runtimes:
+        return
+    # Docker reads its runtimes again on SIGHUP, without a restart.
+    with translate_errors():
+        info = await link.wire.send("GET", "/info", total=_INFO_SECONDS)
+    runtimes = oci_runtimes(info, podman=link.is_podman)
+    if handler not in runtimes:
+        raise EngineError(no_runtime(handler, runtimes))
 
 
 async def _is_filled(link: Link, container_id: str, layout: Layout) -> bool:

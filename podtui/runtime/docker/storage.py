@@ -184,6 +184,8 @@ class SandboxStore:
     mountpoint: str
     places: Mapping[str, str]
     host_ipc: bool = False
+    runtime: str = ""
+    """The OCI runtime; empty for the engine's default."""
     hostname: str = ""
     host_dns: Mapping[str, Any] | None = None
     """The engine's DNS options of a host-network sandbox; None for other sandboxes."""

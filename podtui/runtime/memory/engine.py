@@ -52,6 +52,7 @@ from podtui.runtime.protocol import (
     SandboxConfig,
     SandboxRecord,
     SandboxState,
+    no_runtime,
 )
 
 Behave = Callable[[ContainerConfig], Behaviour | None]
@@ -73,6 +74,7 @@ SIMULATED: Final = EngineInfo(
     operating_system="SIMULATED: no container really runs",
     routable_pods=False,
     local_host_network=False,
+    runtimes=("runc",),
     lacking=("real processes: every container is simulated, none can be dialled",),
 )
 
@@ -156,6 +158,8 @@ class MemoryEngine:
         """Raises `EngineConflict` if its name or one of its host ports is taken."""
         if not config.host_users and not self.info.user_namespaces:
             raise EngineError(NO_USER_NAMESPACES)
+        if config.runtime_handler and config.runtime_handler not in self.info.runtimes:
+            raise EngineError(no_runtime(config.runtime_handler, self.info.runtimes))
         name = f"k8s_POD_{config.name}_{config.namespace}_{config.uid}_{config.attempt}"
         if name in self._names:
             raise EngineConflict(f'The name "/{name}" is in use by another sandbox')

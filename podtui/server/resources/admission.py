@@ -1,6 +1,6 @@
 """Admission: complete or refuse an object when it is created. Implements the plugins
-NamespaceLifecycle, ServiceAccount, Priority and DefaultTolerationSeconds of a default API
-server."""
+NamespaceLifecycle, ServiceAccount, Priority, DefaultTolerationSeconds and RuntimeClass of a
+default API server."""
 
 from __future__ import annotations
 
@@ -32,6 +32,7 @@ from podtui.api.v1 import (
 )
 from podtui.clock import Clock
 from podtui.server.resources.definitions import Resource
+from podtui.server.resources.runtime_class import runtime_class_of, with_runtime_class
 from podtui.server.resources.strategies.namespaces import TERMINATING
 from podtui.server.resources.strategies.pods import with_tolerations
 from podtui.server.status import StatusError, forbidden, not_found
@@ -100,7 +101,8 @@ async def _admit_pod(pod: Pod, records: Records, clock: Clock) -> Pod:
         _check_mirror(pod)
     else:
         pod = with_account(pod, await _account(pod, records, clock))
-    return structs.replace(pod, spec=with_tolerations(with_priority(pod)))
+    pod = structs.replace(pod, spec=with_tolerations(with_priority(pod)))
+    return with_runtime_class(pod, await runtime_class_of(pod, records))
 
 
 async def _account(pod: Pod, records: Records, clock: Clock) -> ServiceAccount:

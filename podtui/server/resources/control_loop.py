@@ -19,10 +19,10 @@ async def run_control_loop(
     watched: Iterable[Resource],
     *,
     matters: Matters,
-    sync: Callable[[], Awaitable[None]],
+    sync: Callable[[], Awaitable[float | None]],
 ) -> None:
-    """Call ``sync`` at once, and again after each change of the watched records for which
-    ``matters`` returns True. Runs forever."""
+    """Call ``sync`` at once, again after each change of the watched records for which ``matters``
+    returns True, and after the seconds that it returned, if any. Runs forever."""
     wake = asyncio.Event()
 
     async def watch(resource: Resource) -> None:
@@ -39,5 +39,7 @@ async def run_control_loop(
             group.create_task(watch(resource), name=f"{name}: {resource}")
         while True:
             wake.clear()
-            await sync()
-            await wake.wait()
+            seconds = await sync()
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(seconds):
+                    await wake.wait()

@@ -22,7 +22,15 @@ from podtui.server.resources.objects import (
     encode,
     encode_in_list,
 )
-from podtui.server.resources.strategies import accounts, config, events, namespaces, nodes, pods
+from podtui.server.resources.strategies import (
+    accounts,
+    config,
+    events,
+    namespaces,
+    nodes,
+    pods,
+    runtime_classes,
+)
 from podtui.server.resources.strategies.strategy import Strategy
 from podtui.store.protocol import Records
 from podtui.store.resources import Resource as RecordName
@@ -255,6 +263,16 @@ LEASES = Resource(
     record="leases",
     strategy=accounts.LEASES,
 )
+RUNTIME_CLASSES = Resource(
+    api_version="node.k8s.io/v1",
+    plural="runtimeclasses",
+    singular="runtimeclass",
+    kind="RuntimeClass",
+    namespaced=False,
+    columns=table.RUNTIME_CLASSES,
+    record="runtimeclasses",
+    strategy=runtime_classes.RUNTIME_CLASSES,
+)
 NAMESPACES = Resource(
     api_version="v1",
     plural="namespaces",
@@ -337,6 +355,7 @@ ALL = (
     SERVICE_ACCOUNTS,
     NEW_EVENTS,
     LEASES,
+    RUNTIME_CLASSES,
     MANIFESTS,
     TIMELINES,
     POD_METRICS,

@@ -21,6 +21,7 @@ from podtui.api.v1 import (
     Namespace,
     Node,
     Pod,
+    RuntimeClass,
     Secret,
 )
 from podtui.server.encoding.media_types import PARTIAL
@@ -173,6 +174,11 @@ def _secret(item: Secret, now: datetime) -> list[Cell]:
 def _lease(item: Lease, now: datetime) -> list[Cell]:
     name, age = _name_and_age(item, now)
     return [name, item.spec.holderIdentity, age]
+
+
+def _runtime_class(item: RuntimeClass, now: datetime) -> list[Cell]:
+    name, age = _name_and_age(item, now)
+    return [name, item.handler, age]
 
 
 def _node(node: Node, now: datetime) -> list[Cell]:
@@ -329,6 +335,10 @@ SECRETS = Columns(
 )
 SERVICE_ACCOUNTS = NAMES
 LEASES = Columns((_NAME, TableColumn("Holder", "Identity of the lease's holder."), _AGE), _lease)
+RUNTIME_CLASSES = Columns(
+    (_NAME, TableColumn("Handler", "Runtime of the engine that runs the pods."), _AGE),
+    _runtime_class,
+)
 MANIFESTS = Columns(
     (
         _NAME,

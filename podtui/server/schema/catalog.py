@@ -21,6 +21,7 @@ _GROUPS: Final = (
     "authorization.k8s.io",
     "policy",
     "coordination.k8s.io",
+    "node.k8s.io",
     METRICS_GROUP_VERSION.partition("/")[0],
     GROUP,
 )

@@ -46,5 +46,5 @@ def test_kubelet_configuration_fields_become_settings() -> None:
             assert default == getattr(KubeletConfig(node_name="n"), field.name), key
     constants = """relist_period relist_period_streaming housekeeping_period container_gc_period
         image_gc_period error_backoff ping_period runtime_down_after node_status_period
-        node_report_period strict simulated"""
+        node_report_period endpoint_port strict simulated"""
     assert named.keys() - {attribute_name(key) for key in SETTINGS} == set(constants.split())

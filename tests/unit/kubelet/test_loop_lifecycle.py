@@ -196,6 +196,20 @@ async def test_a_pod_is_added_again_while_it_terminates() -> None:
         assert record.metadata.deletionTimestamp is None
 
 
+async def test_a_pod_that_is_added_again_after_its_end_has_no_restarts() -> None:
+    world = World()
+    async with world.running():
+        world.add(pod())
+        await world.until(world.runs(UID))
+        world.remove(UID)
+        await world.until(world.gone(UID))
+        await world.sleep(1.0)
+        world.add(pod())
+        await world.until(world.runs(UID))
+        status = await world.status()
+        assert status.containerStatuses[0].restartCount == 0
+
+
 async def test_a_completed_pod_is_kept() -> None:
     world = World()
     world.behaviours["c"] = Behaviour(exit_after=3.0)

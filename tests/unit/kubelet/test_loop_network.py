@@ -12,9 +12,11 @@ from msgspec import structs
 from podtui.api.v1 import (
     ContainerPort,
     HostAlias,
+    ObjectMeta,
     Pod,
     PodDNSConfig,
     PodSecurityContext,
+    RuntimeClass,
     SecurityContext,
     Sysctl,
     Volume,
@@ -336,6 +338,57 @@ async def test_host_users_false_without_engine_support() -> None:
         waiting = status.containerStatuses[0].state.waiting
         assert waiting is not None
         assert waiting.reason == "ContainerCreating"
+
+
+# --- runtime classes
+
+
+def runtime_class(name: str, handler: str) -> RuntimeClass:
+    return RuntimeClass(metadata=ObjectMeta(name=name), handler=handler)
+
+
+async def test_a_pod_runs_with_the_runtime_of_its_class() -> None:
+    world = World()
+    await world.store.put("runtimeclasses", runtime_class("plain", "runc"))
+    async with world.running():
+        world.add(pod(runtimeClassName="plain"), pod("b-n1", "b"))
+        await world.until(lambda: len(world.running_containers()) == 2)
+        assert sandbox_config(world).runtime_handler == "runc"
+        assert sandbox_config(world, "b").runtime_handler == ""
+
+
+async def test_a_pod_of_an_unknown_class_waits_until_the_class_exists() -> None:
+    world = World()
+    async with world.running():
+        world.add(pod(runtimeClassName="kata"))
+        await world.until(lambda: world.phase() == "Pending")
+        await world.sleep(1)
+        [failed] = await world.events("web-n1", "FailedCreatePodSandBox")
+        assert (failed.type, failed.message) == (
+            "Warning",
+            (
+                'Failed to create pod sandbox: runtimeclass.node.k8s.io "kata" not found;'
+                " runtimes of the engine: runc"
+            ),
+        )
+        assert world.engine.sandboxes == {}
+        await world.store.put("runtimeclasses", runtime_class("kata", "runc"))
+        await world.until(world.runs("uid-web-n1"))
+
+
+async def test_a_handler_that_the_engine_does_not_have() -> None:
+    world = World()
+    await world.store.put("runtimeclasses", runtime_class("kata", "kata-qemu"))
+    async with world.running():
+        world.add(pod(runtimeClassName="kata"))
+        await world.until(lambda: world.phase() == "Pending")
+        await world.sleep(1)
+        [failed] = await world.events("web-n1", "FailedCreatePodSandBox")
+        assert failed.message == (
+            'Failed to create pod sandbox: no runtime for "kata-qemu" is configured;'
+            " runtimes of the engine: runc"
+        )
+        assert world.phase() == "Pending"
 
 
 # --- ports

@@ -92,12 +92,6 @@ def test_tolerations() -> None:
     }
 
 
-def test_runtime_class() -> None:
-    assert warned(read(runtimeClassName="kata")) == {
-        "spec.runtimeClassName": "has no effect: there is no API server that has the class"
-    }
-
-
 def test_preemption_policy() -> None:
     assert "spec.preemptionPolicy" in warned(read(preemptionPolicy="Never"))
 

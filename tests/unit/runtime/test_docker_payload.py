@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from docker_payloads import container, payload_of, sandbox
 
 from podtui.runtime.docker.abilities import Abilities, abilities, engine_info
 from podtui.runtime.docker.identity import (
@@ -14,7 +15,12 @@ from podtui.runtime.docker.identity import (
     on_host_network,
     sandbox_labels,
 )
-from podtui.runtime.docker.inspection import container_status, is_routable, sandbox_status
+from podtui.runtime.docker.inspection import (
+    container_status,
+    is_routable,
+    sandbox_status,
+    sandbox_store,
+)
 from podtui.runtime.docker.payload import (
     NO_MEMORY_LIMIT,
     Json,
@@ -180,6 +186,41 @@ def test_security_options_of_the_engine() -> None:
     assert (all_.apparmor, all_.user_namespaces, all_.rootless) == (True, True, True)
     assert not all_.supplemental_groups_policy
     assert not described({"SecurityOptions": ["name=seccomp,profile=userns"]}).user_namespaces
+
+
+def test_runtimes_of_the_engine() -> None:
+    known = {"runc": {}, "kata": {}, "io.containerd.runc.v2": {}}
+    assert described({"Runtimes": known}).runtimes == ("kata", "runc")
+    assert described({}).runtimes == ()
+
+
+def test_podman_creates_containers_with_its_default_runtime_alone() -> None:
+    info: Json = {"Runtimes": {"crun": {}, "runc": {}}, "DefaultRuntime": "crun"}
+    found = engine_info(
+        info,
+        {"Components": [{"Name": "Podman Engine"}]},
+        api_version="",
+        able=abilities(info, podman=True),
+        local=True,
+    )
+    assert found.runtimes == ("crun",)
+
+
+def test_the_runtime_of_a_sandbox_is_that_of_its_containers() -> None:
+    chosen = sandbox_payload(
+        sandbox(runtime_handler="kata"), image="p", labels={}, volume="v", memory={}
+    )
+    assert chosen["HostConfig"]["Runtime"] == "kata"
+    plain = sandbox_payload(sandbox(), image="p", labels={}, volume="v", memory={})
+    assert "Runtime" not in plain["HostConfig"]
+    payload, _ = payload_of(container(), runtime="kata")
+    assert payload["HostConfig"]["Runtime"] == "kata"
+    assert "Runtime" not in payload_of(container())[0]["HostConfig"]
+
+
+def test_the_runtime_of_a_sandbox_is_known_after_a_restart() -> None:
+    found: Json = {"Config": {"Labels": {}}, "HostConfig": {"Runtime": "kata"}, "Mounts": []}
+    assert sandbox_store(found, "places").runtime == "kata"
 
 
 @pytest.mark.parametrize(("rootless", "local"), [(False, True), (True, True), (True, False)])

@@ -20,6 +20,7 @@ from podtui.api.v1 import (
     PodCondition,
     PodSpec,
     PodStatus,
+    RuntimeClass,
 )
 from podtui.runtime.memory import Behaviour
 from podtui.runtime.memory.images import simulated_image
@@ -48,6 +49,19 @@ async def test_the_engine_is_unavailable() -> None:
         diagnosis = await it.until("EngineLost")
         assert diagnosis.health is Health.FAILING
         assert "not ready" in diagnosis.title
+
+
+async def test_the_engine_has_not_the_runtime_of_a_class() -> None:
+    world = World()
+    kata = RuntimeClass(metadata=ObjectMeta(name="kata"), handler="qemu")
+    await world.store.put("runtimeclasses", kata)
+    async with diagnosed_pod(one(pod="runtimeClassName: kata\n"), world) as it:
+        diagnosis = await it.until("RuntimeMissing")
+        assert diagnosis.title == (
+            "The engine has no runtime qemu, the handler of the RuntimeClass kata."
+        )
+        assert diagnosis.advice.endswith("The engine has the runtimes runc.")
+        assert diagnosis.field == "spec.runtimeClassName"
 
 
 def test_all_errors_of_an_invalid_file_are_fixed_together() -> None:

@@ -45,6 +45,7 @@ GENERAL = (
     ("KilledAfterGrace", "LivenessKilled"),
     ("VolumeFailed", "HostPathKind"),
     ("SandboxFailed", "SandboxPortInUse"),
+    ("SandboxFailed", "RuntimeClassMissing"),
     ("Rejected", "NodeShuttingDown"),
     ("ReadinessFailing", "ReadinessRefused"),
     ("NoRoom", "TooBigForTheNode"),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from msgspec import structs
+from msgspec import structs, to_builtins
 from pod_builders import GI, MI, at, engine
 
 from podtui.api.thresholds import threshold_amount
@@ -60,6 +60,23 @@ def test_golden_node():
         "memory": "24632884Ki",
         "pods": "110",
     }
+
+
+def test_the_port_of_the_kubelets_endpoints():
+    assert to_builtins(status(endpoint_port=6443).daemonEndpoints) == {
+        "kubeletEndpoint": {"Port": 6443}
+    }
+    assert to_builtins(status().daemonEndpoints) == {"kubeletEndpoint": {"Port": 0}}
+
+
+def test_the_runtimes_of_the_engine_are_runtime_handlers():
+    found = status(engine=engine(runtimes=("kata", "runc"), user_namespaces=True))
+    assert [handler.name for handler in found.runtimeHandlers] == ["", "kata", "runc"]
+    assert to_builtins(found.runtimeHandlers[1].features) == {
+        "recursiveReadOnlyMounts": False,
+        "userNamespaces": True,
+    }
+    assert status(engine=None).runtimeHandlers == ()
 
 
 def test_reservations():
