@@ -12,6 +12,7 @@ from typing import Any, Final
 from aiohttp import WSCloseCode, web
 
 from podtui.clock import Clock
+from podtui.http_server import require_masked_frames
 from podtui.server.status import StatusError, bad_request
 from podtui.server.transport.spdy_upgrade import SpdySocket, is_upgrade, negotiated
 
@@ -94,6 +95,7 @@ class Sockets:
             max_msg_size=_LONGEST_MESSAGE,
             compress=False,
         )
+        require_masked_frames(request)
         await response.prepare(request)
         try:
             yield Socket(response, self._clock)

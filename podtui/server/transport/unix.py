@@ -17,6 +17,7 @@ from aiohttp import web
 from aiohttp.http import HttpProcessingError
 
 from podtui.errors import PodtuiError
+from podtui.http_server import prepare_requests
 
 SHUTDOWN_SECONDS = 2.0
 """How long running requests may take to finish after the streams have ended."""
@@ -67,6 +68,7 @@ async def serve_unix(app: web.Application, path: Path | str) -> AsyncGenerator[w
     )
     try:
         await runner.setup()
+        prepare_requests(runner)
         await web.SockSite(runner, listener).start()
         yield runner
     finally:
