@@ -397,7 +397,7 @@ async def test_a_channel_for_each_port(
         messages = [decoded(one) if in_base64 else one.data async for one in socket]
         assert socket.close_code == 1000
     assert messages[:4] == [b"\0\x50\0", b"\1\x50\0", b"\2\x51\0", b"\3\x51\0"]
-    answers = {number: b"" for number in range(4)}
+    answers = dict.fromkeys(range(4), b"")
     for message in messages[4:]:
         answers[message[0]] += message[1:]
     assert answers[0].endswith(b"simulated: contract, port 80\n")
