@@ -203,7 +203,7 @@ async def serve(settings: Settings, stopped: asyncio.Event, power_failing: async
                 group.create_task(GarbageCollector(store, clock).run(), name="garbage collector"),
             ]
             if settings.enableServer:
-                serving = serve_tls(settings, runner, pki, point, names, clock)
+                serving = serve_tls(settings, runner, pki, point, names, clock, namespaces)
                 tasks.append(group.create_task(serving, name="API over TCP"))
             if settings.enableScheduler:
                 client = UnixClient(settings.socket_path, clock=clock)
@@ -233,14 +233,20 @@ async def serve_tls(
     point: AccessPoint,
     names: Sequence[str],
     clock: Clock,
+    namespaces: NamespaceCare,
 ) -> None:
     """Serve the API over TCP, and write the kubeconfig. A failure is logged: pods do not need
     it."""
-    try:
+
+    async def publish() -> None:
         await asyncio.to_thread(
             write_kubeconfig, settings.kubeconfig_path, point, pki.authority, pki.token
         )
-        await TlsServer(runner, pki, point, names, clock=clock).run()
+        await namespaces.prepare()
+
+    try:
+        await publish()
+        await TlsServer(runner, pki, point, names, clock=clock, on_authority=publish).run()
     except PodtuiError as error:
         _LOG.error("the API is not served over TCP: %s", error)
 

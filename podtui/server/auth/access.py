@@ -10,7 +10,6 @@ from __future__ import annotations
 import hmac
 import ipaddress
 import logging
-import socket
 from collections.abc import Awaitable, Callable, Collection
 from typing import Final
 
@@ -31,6 +30,7 @@ from podtui.server.auth.users import (
     service_account_of,
 )
 from podtui.server.status import Handler, StatusError
+from podtui.server.transport.unix import is_local
 
 log = logging.getLogger(__name__)
 
@@ -135,12 +135,6 @@ def impersonated(user: User, headers: MultiMapping[str]) -> User:
     if name != ANONYMOUS.name and AUTHENTICATED not in groups:
         groups += (AUTHENTICATED,)
     return User(name, groups, uid, extra)
-
-
-def is_local(request: web.Request) -> bool:
-    """Return whether the request arrived on the unix socket."""
-    transport_socket = request.get_extra_info("socket")
-    return transport_socket is not None and transport_socket.family == socket.AF_UNIX
 
 
 def host_name(host: str) -> str:

@@ -67,7 +67,7 @@ class PortForwardRoutes:
         spdy = protocol in (channels.PORT_FORWARD, channels.SPDY_PORT_FORWARD)
         ports = () if spdy else parse_ports(request)
         async with (
-            self._sockets.counted(),
+            self._sockets.counted(request),
             self._sockets.accept(request, PROTOCOLS, SPDY_PROTOCOLS) as socket,
         ):
             forwarding = (

@@ -97,7 +97,7 @@ class RemoteCommandRoutes:
     ) -> web.StreamResponse:
         """Run a session until it ends. ``failed`` begins the message of an engine's error."""
         async with (
-            self._sockets.counted(),
+            self._sockets.counted(request),
             entered(opened) as session,
             self._sockets.accept(request, PROTOCOLS, SPDY_PROTOCOLS) as socket,
         ):

@@ -58,7 +58,8 @@ class NamespaceCare:
         }
 
     async def prepare(self) -> None:
-        """Create the objects that must exist before the API is served."""
+        """Create the objects that must exist before the API is served, and update the CA
+        certificate in them."""
         await self._pass()
 
     async def run(self) -> None:

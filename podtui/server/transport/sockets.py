@@ -17,10 +17,13 @@ from podtui.clock import Clock
 from podtui.http_server import require_masked_frames
 from podtui.server.status import StatusError, bad_request
 from podtui.server.transport.spdy_upgrade import SpdySocket, is_upgrade, negotiated
+from podtui.server.transport.unix import is_local
 
 log = logging.getLogger(__name__)
 
 MOST_OPEN: Final = 512
+RESERVED: Final = 64
+"""The part of `MOST_OPEN` that is for requests on the unix socket."""
 IDLE_SECONDS: Final = 4 * 3600.0
 """The kubelet's ``streamingConnectionIdleTimeout``."""
 DISCONNECT_SECONDS: Final = 5.0
@@ -115,10 +118,11 @@ class Sockets:
             await response.close(code=WSCloseCode.GOING_AWAY if going else WSCloseCode.OK)
 
     @asynccontextmanager
-    async def counted(self) -> AsyncGenerator[None]:
+    async def counted(self, request: web.Request) -> AsyncGenerator[None]:
         """Count a session. Raises `StatusError` 429 if too many are open."""
-        if self._open >= MOST_OPEN:
-            message = f"{MOST_OPEN} sessions are open, which is the most there can be"
+        most = MOST_OPEN if is_local(request) else MOST_OPEN - RESERVED
+        if self._open >= most:
+            message = f"{self._open} sessions are open, and there can be at most {most}"
             raise StatusError(429, message, reason="TooManyRequests")
         self._open += 1
         try:

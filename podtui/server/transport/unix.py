@@ -79,6 +79,12 @@ async def serve_unix(app: web.Application, path: Path | str) -> AsyncGenerator[w
         listener.close()
 
 
+def is_local(request: web.BaseRequest) -> bool:
+    """Return whether the request arrived on the unix socket."""
+    transport_socket = request.get_extra_info("socket")
+    return transport_socket is not None and transport_socket.family == socket.AF_UNIX
+
+
 def bind(path: Path) -> socket.socket:
     """Return a listening socket at ``path``. Blocks while it tries to connect to a stale one."""
     if len(os.fsencode(path)) > _LONGEST_PATH:
