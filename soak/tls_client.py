@@ -1,5 +1,7 @@
-"""``python -m soak.tls_client KUBECONFIG``: connect to the API as its kubeconfig says, by the clock of
-this process."""
+"""``python -m soak.tls_client KUBECONFIG``: connect to the API that a kubeconfig names.
+
+The certificate is checked by the clock of this process.
+"""
 
 from __future__ import annotations
 

@@ -53,6 +53,7 @@ from podtui.runtime.protocol import Runtime
 from podtui.scheduler.api import SchedulerClient
 from podtui.scheduler.scheduler import Scheduler
 from podtui.server import build_app, serve_unix
+from podtui.server.audit import AuditFile, AuditLog
 from podtui.server.auth.access import Access
 from podtui.server.auth.reviews import ReviewRoutes
 from podtui.server.auth.service_accounts import TokenRegistry
@@ -165,6 +166,10 @@ async def serve(settings: Settings, stopped: asyncio.Event, power_failing: async
             config=kubelet_config(settings),
             usage=UsageTable(str(settings.records_path)),
         )
+        audit = None
+        if settings.auditLog:
+            audit = AuditLog(AuditFile(settings.audit_log_path), clock)
+            stack.callback(audit.close)
         names = server_names((settings.nodeName, settings.apiAddress))
         point = await asyncio.to_thread(
             choose_access_point, settings.rootDir, settings.apiAddress, settings.apiPort
@@ -179,6 +184,7 @@ async def serve(settings: Settings, stopped: asyncio.Event, power_failing: async
                 any_address=ip_address(settings.apiAddress).is_unspecified,
                 verify=tokens.verify,
             ),
+            audit=audit,
             extra_routes=[
                 *WhatIfRoutes(kubelet.what_if, manifest_reader(settings)).routes(),
                 *ImageRoutes(kubelet.images).routes(),

@@ -37,6 +37,8 @@ log = logging.getLogger(__name__)
 Verifier = Callable[[str], Awaitable[User | None]]
 """Returns the user of a service-account token; None if the token is not valid."""
 USER: Final = web.RequestKey("user", User)
+REQUESTER: Final = web.RequestKey("requester", User)
+"""The user whose credentials the request has; it may impersonate another one."""
 ATTRIBUTES: Final = web.RequestKey("attributes", Attributes)
 _SCHEME: Final = "bearer"
 _EXTRA: Final = "impersonate-extra-"
@@ -64,7 +66,8 @@ class Access:
 
     @web.middleware
     async def middleware(self, request: web.Request, handler: Handler) -> web.StreamResponse:
-        """Set ``request[USER]`` and ``request[ATTRIBUTES]``. Raises `StatusError` 401 and 403."""
+        """Set ``request[USER]``, ``request[REQUESTER]`` and ``request[ATTRIBUTES]``. Raises
+        `StatusError` 401 and 403."""
         attributes = parse_attributes(request.method, request.path, request.query)
         if is_local(request):
             user = ADMIN
@@ -73,10 +76,11 @@ class Access:
             if len(host) != 1 or not self._is_known_host(host_name(host[0])):
                 raise StatusError(403, "the Host header does not name this server")
             user = await self._authenticate(request)
-        user = impersonated(user, request.headers)
+        request[REQUESTER] = request[USER] = user
+        request[ATTRIBUTES] = attributes
+        request[USER] = user = impersonated(user, request.headers)
         if not may(user, attributes):
             raise self._refused(user, attributes)
-        request[USER], request[ATTRIBUTES] = user, attributes
         return await handler(request)
 
     def _is_known_host(self, host: str) -> bool:
