@@ -8,7 +8,7 @@ import logging
 import socket
 import ssl
 import warnings
-from datetime import timedelta
+from datetime import datetime, timedelta
 from pathlib import Path
 
 import aiohttp
@@ -164,6 +164,32 @@ async def test_a_jump_of_the_clock_renews_the_certificate(tmp_path: Path) -> Non
         async with world.client() as client:
             assert (await ask(client, "/api"))[0] == 200
         assert not clock.ticks.is_set()
+
+
+async def test_a_jump_during_a_handshake_is_noticed_when_it_fails(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clock = ShiftedClock(ahead=-2 * SERVER_LIFE)
+    async with tls_world(tmp_path, clock=clock) as world:
+        checked, renewed, is_due = asyncio.Event(), asyncio.Event(), world.pki.is_due
+
+        def check(now: datetime) -> bool:
+            (renewed if checked.is_set() else checked).set()
+            return is_due(now)
+
+        monkeypatch.setattr(world.pki, "is_due", check)
+        with world.plain_socket() as plain:
+            async with asyncio.timeout(120):
+                await checked.wait()
+            clock.ahead = timedelta()
+            with pytest.raises(ssl.SSLCertVerificationError, match="certificate has expired"):
+                await asyncio.to_thread(
+                    world.trust().wrap_socket, plain, server_hostname="localhost"
+                )
+        async with asyncio.timeout(120):
+            await renewed.wait()
+            while is_due(clock.now()):  # noqa: ASYNC110 - it is renewed in a thread
+                await asyncio.sleep(0.01)
 
 
 async def test_a_jump_backward_renews_the_authority_too(tmp_path: Path) -> None:
