@@ -244,14 +244,17 @@ async def serve_tls(
     """Serve the API over TCP, and write the kubeconfig. A failure is logged: pods do not need
     it."""
 
-    async def publish() -> None:
+    async def write() -> None:
         await asyncio.to_thread(
             write_kubeconfig, settings.kubeconfig_path, point, pki.authority, pki.token
         )
-        await namespaces.prepare()
+
+    async def publish() -> None:
+        await write()
+        await namespaces.update_root_ca()
 
     try:
-        await publish()
+        await write()
         await TlsServer(runner, pki, point, names, clock=clock, on_authority=publish).run()
     except PodtuiError as error:
         _LOG.error("the API is not served over TCP: %s", error)

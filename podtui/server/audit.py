@@ -105,6 +105,8 @@ class AuditLog:
         """Runs around those that return errors as a ``Status`` and that authorize."""
         received = rfc3339_micros(self._clock.now())
         request[_EVENT] = {"auditID": str(uuid4()), "requestReceivedTimestamp": received}
+        if request.remote and not is_local(request):
+            request[_EVENT]["sourceIPs"] = [request.remote]
         response = None
         try:
             response = await handler(request)
@@ -172,8 +174,6 @@ def _request_fields(request: web.Request, attributes: Attributes) -> dict[str, A
     }
     if requester is not None and requester is not user:
         fields["impersonatedUser"] = _user_fields(user)
-    if request.remote and not is_local(request):
-        fields["sourceIPs"] = [request.remote]
     if agent := request.headers.get("User-Agent"):
         fields["userAgent"] = agent
     if attributes.resource:

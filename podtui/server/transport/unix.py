@@ -80,7 +80,11 @@ async def serve_unix(app: web.Application, path: Path | str) -> AsyncGenerator[w
 
 
 def is_local(request: web.BaseRequest) -> bool:
-    """Return whether the request arrived on the unix socket."""
+    """Return whether the request arrived on the unix socket; False if its client has left."""
+    transport = request.transport
+    if transport is None or transport.is_closing():
+        # A closed TLS transport has no socket, and fails when it is asked for it.
+        return False
     transport_socket = request.get_extra_info("socket")
     return transport_socket is not None and transport_socket.family == socket.AF_UNIX
 

@@ -14,6 +14,7 @@ from urllib.parse import quote
 
 import aiohttp
 import pytest
+from aiohttp import web
 from served import put_records
 from session_world import SessionWorld, session_world
 from simulated import COMMANDS, memory
@@ -183,6 +184,37 @@ async def connected(world: SessionWorld) -> AsyncIterator[aiohttp.ClientSession]
     connector = aiohttp.UnixConnector(str(world.served.socket))
     async with aiohttp.ClientSession("http://podtui", connector=connector) as http:
         yield http
+
+
+async def test_a_client_that_leaves_before_the_answer_is_recorded(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Over TLS, its connection has no socket any more."""
+    entered = asyncio.Event()
+
+    async def wait(request: web.Request) -> web.Response:
+        entered.set()
+        await asyncio.Event().wait()
+        raise AssertionError
+
+    routes = [web.post("/apis/example.org/v1/waits", wait)]
+    async with audited(tmp_path, extra_routes=routes) as world:
+        async with world.client(TOKEN) as client, asyncio.TaskGroup() as group:
+            asking = group.create_task(left(client, "/apis/example.org/v1/waits"))
+            async with asyncio.timeout(120):
+                await entered.wait()
+            asking.cancel()
+        async with asyncio.timeout(120):
+            while not (found := events(tmp_path / "audit.log")):  # noqa: ASYNC110
+                await asyncio.sleep(0.01)
+    assert "responseStatus" not in found[0]
+    assert found[0]["sourceIPs"] == ["127.0.0.1"]
+    assert not [one for one in caplog.records if one.levelno >= logging.ERROR]
+
+
+async def left(client: aiohttp.ClientSession, path: str) -> None:
+    async with client.post(path):
+        raise AssertionError
 
 
 async def test_texts_of_requests_cannot_forge_a_line(tmp_path: Path) -> None:
