@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import signal
+import threading
 from collections.abc import Coroutine
 from typing import Any, Final, TypeVar
 
@@ -27,12 +28,14 @@ def run_until_signal(work: Coroutine[Any, Any, T], runner: asyncio.Runner | None
             ends.append(number)
             task.cancel()
 
-        for number in _ENDS:
+        # Only the main thread can handle signals.
+        handled = _ENDS if threading.current_thread() is threading.main_thread() else ()
+        for number in handled:
             loop.add_signal_handler(number, end, number)
         try:
             return await work
         finally:
-            for number in _ENDS:
+            for number in handled:
                 loop.remove_signal_handler(number)
 
     try:

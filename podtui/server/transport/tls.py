@@ -32,7 +32,7 @@ MOST_CONNECTIONS: Final = 512
 HANDSHAKE_SECONDS: Final = 10.0
 _RETRY_SECONDS: Final = 5.0
 _RENEWAL_CHECK: Final = timedelta(minutes=1)
-_RETRY_RENEWAL: Final = timedelta(minutes=1)
+"""Between checks without connections, and between attempts that fail."""
 
 
 class TlsServer:
@@ -174,7 +174,7 @@ class TlsServer:
                     await self._on_authority()
                 self._reported = False
             except (PodtuiError, OSError) as error:
-                self._retry_at = self._clock.monotonic() + _RETRY_RENEWAL.total_seconds()
+                self._retry_at = self._clock.monotonic() + _RENEWAL_CHECK.total_seconds()
                 if not self._reported:
                     log.warning("cannot renew the certificate of %s: %s", self._point.url, error)
                 self._reported = True
