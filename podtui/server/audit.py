@@ -141,7 +141,9 @@ class AuditLog:
         if response is not None and response.status == 201 and "objectRef" in event:
             event["objectRef"] = {**event["objectRef"], **_created_name(response)}
         line = msgspec.json.encode(event) + b"\n"
-        await asyncio.get_running_loop().run_in_executor(self._writer, self._append, line)
+        loop = asyncio.get_running_loop()
+        # The request of a client that leaves is cancelled; its event must not be.
+        await asyncio.shield(loop.run_in_executor(self._writer, self._append, line))
 
     def _append(self, line: bytes) -> None:
         try:

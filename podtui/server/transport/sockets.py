@@ -17,7 +17,7 @@ from podtui.clock import Clock
 from podtui.http_server import require_masked_frames
 from podtui.server.status import StatusError, bad_request
 from podtui.server.transport.spdy_upgrade import SpdySocket, is_upgrade, negotiated
-from podtui.server.transport.unix import is_local
+from podtui.server.transport.unix import connected_socket, is_local
 
 log = logging.getLogger(__name__)
 
@@ -169,7 +169,7 @@ class Sockets:
 
 
 def _has_left(request: web.Request) -> bool:
-    sock = request.get_extra_info("socket")
+    sock = connected_socket(request)
     descriptor: int = -1 if sock is None else sock.fileno()
     if descriptor < 0:
         return True

@@ -81,12 +81,17 @@ async def serve_unix(app: web.Application, path: Path | str) -> AsyncGenerator[w
 
 def is_local(request: web.BaseRequest) -> bool:
     """Return whether the request arrived on the unix socket; False if its client has left."""
+    sock = connected_socket(request)
+    return sock is not None and sock.family == socket.AF_UNIX
+
+
+def connected_socket(request: web.BaseRequest) -> socket.socket | None:
+    """Return the socket of a request; None once its connection is closed."""
     transport = request.transport
+    # A TLS transport that is closed fails when it is asked for its socket.
     if transport is None or transport.is_closing():
-        # A closed TLS transport has no socket, and fails when it is asked for it.
-        return False
-    transport_socket = request.get_extra_info("socket")
-    return transport_socket is not None and transport_socket.family == socket.AF_UNIX
+        return None
+    return request.get_extra_info("socket")
 
 
 def bind(path: Path) -> socket.socket:

@@ -6,6 +6,7 @@ import asyncio
 import json
 import logging
 import os
+import ssl
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -22,9 +23,11 @@ from tls_world import TlsWorld, tls_world
 
 from podtui.api import channels
 from podtui.clock import SystemClock
+from podtui.pki.pki import Pki
 from podtui.server.audit import AuditFile, AuditLog, is_audited
 from podtui.server.auth.access import Access
 from podtui.server.auth.attributes import parse_attributes
+from podtui.server.transport.tls import tls_context
 
 SECRET = "canary-93ab"
 SECRETS = "/api/v1/namespaces/default/secrets"
@@ -186,35 +189,35 @@ async def connected(world: SessionWorld) -> AsyncIterator[aiohttp.ClientSession]
         yield http
 
 
-async def test_a_client_that_leaves_before_the_answer_is_recorded(
+async def test_a_session_whose_client_vanishes_is_recorded(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Over TLS, its connection has no socket any more."""
-    entered = asyncio.Event()
-
-    async def wait(request: web.Request) -> web.Response:
-        entered.set()
-        await asyncio.Event().wait()
-        raise AssertionError
-
-    routes = [web.post("/apis/example.org/v1/waits", wait)]
-    async with audited(tmp_path, extra_routes=routes) as world:
-        async with world.client(TOKEN) as client, asyncio.TaskGroup() as group:
-            asking = group.create_task(left(client, "/apis/example.org/v1/waits"))
-            async with asyncio.timeout(120):
-                await entered.wait()
-            asking.cancel()
+    """A closed TLS connection has no socket any more."""
+    audit = AuditLog(AuditFile(tmp_path / "audit.log"), SystemClock())
+    pki = Pki(tmp_path / "pki", SystemClock().now())
+    pki.ensure_server_certificate(("127.0.0.1",), SystemClock().now())
+    options = {"audit": audit, "access": Access(TOKEN, names=("127.0.0.1",))}
+    async with session_world(memory(commands=COMMANDS), tmp_path / "s.sock", **options) as world:
+        await world.put(c="sleep 300")
+        context = tls_context(pki.server_path)
+        await web.TCPSite(world.served.runner, "127.0.0.1", 0, ssl_context=context).start()
+        port = world.served.runner.addresses[-1][1]
+        lines = ["GET /api/v1/namespaces/default/pods/web/exec?stdout=1&command=cat HTTP/1.1"]
+        lines += ["Host: 127.0.0.1", f"Authorization: Bearer {TOKEN}", "Connection: Upgrade"]
+        lines += ["Upgrade: websocket", "Sec-WebSocket-Version: 13"]
+        lines += ["Sec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==", "", ""]
+        trust = ssl.create_default_context(cadata=pki.authority.decode())
         async with asyncio.timeout(120):
-            while not (found := events(tmp_path / "audit.log")):  # noqa: ASYNC110
+            reader, writer = await asyncio.open_connection("127.0.0.1", port, ssl=trust)
+            writer.write("\r\n".join(lines).encode())
+            await reader.readuntil(b"\r\n\r\n")
+            writer.transport.abort()
+            while len(found := events(tmp_path / "audit.log")) < 2:  # noqa: ASYNC110
                 await asyncio.sleep(0.01)
-    assert "responseStatus" not in found[0]
-    assert found[0]["sourceIPs"] == ["127.0.0.1"]
+    assert found[1]["responseStatus"]["code"] == 101
+    assert found[1]["sourceIPs"] == ["127.0.0.1"]
     assert not [one for one in caplog.records if one.levelno >= logging.ERROR]
-
-
-async def left(client: aiohttp.ClientSession, path: str) -> None:
-    async with client.post(path):
-        raise AssertionError
+    audit.close()
 
 
 async def test_texts_of_requests_cannot_forge_a_line(tmp_path: Path) -> None:

@@ -324,7 +324,7 @@ async def test_an_idle_session_is_closed() -> None:
 
     client, server = socketpair()
     known = {"socket": server}
-    transport = SimpleNamespace(get_extra_info=known.get)
+    transport = SimpleNamespace(get_extra_info=known.get, is_closing=lambda: False)
     request = make_mocked_request("GET", "/", transport=transport)
     with client, server:
         await Sockets(clock).run(request, socket, wait())
