@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 import signal
 import sys
@@ -17,18 +18,25 @@ COMMANDS = {
     "why": ("why", "web"),
     "exec": ("exec", "web", "--", "true"),
     "screen": (),
+    "open screen": (),
 }
 
 
-def kubeconfig(folder: Path) -> Path:
-    """Return a kubeconfig whose plugin writes the ids of its processes and never ends."""
+def kubeconfig(folder: Path, *, runs: int = 0) -> Path:
+    """Return a kubeconfig whose plugin writes the ids of its processes and never ends, after
+    ``runs`` in which it returns a token that has expired."""
+    version = "client.authentication.k8s.io/v1"
+    status = {"token": "t", "expirationTimestamp": "2020-01-01T00:00:00Z"}
+    answer = json.dumps({"apiVersion": version, "kind": "ExecCredential", "status": status})
     plugin = folder / "plugin"
     plugin.write_text(
-        "#!/bin/sh\nsleep 3600 &\n"
+        "#!/bin/sh\n"
+        f"echo run >> {folder}/runs\n"
+        f"if [ $(wc -l < {folder}/runs) -le {runs} ]; then echo '{answer}'; exit; fi\n"
+        "sleep 3600 &\n"
         f"echo $$ $! > {folder}/new && mv {folder}/new {folder}/started\nwait\n"
     )
     plugin.chmod(0o755)
-    version = "client.authentication.k8s.io/v1"
     user = {"apiVersion": version, "command": str(plugin), "interactiveMode": "Never"}
     document = {
         "apiVersion": "v1",
@@ -55,10 +63,15 @@ def alive(number: int) -> bool:
 async def test_a_signal_ends_the_plugin_too(
     tmp_path: Path, command: str, ending: signal.Signals
 ) -> None:
+    # The first token lets the screen open; then it needs the plugin again.
+    config = kubeconfig(tmp_path, runs=1 if command == "open screen" else 0)
     ours, theirs = os.openpty()
+    loop = asyncio.get_running_loop()
+    # A screen waits until its terminal takes what it draws.
+    loop.add_reader(ours, os.read, ours, 65536)
     process = await asyncio.create_subprocess_exec(
         sys.executable, "-m", "podtui", *COMMANDS[command][:1],
-        "--context", "a", "--kubeconfig", str(kubeconfig(tmp_path)), *COMMANDS[command][1:],
+        "--context", "a", "--kubeconfig", str(config), *COMMANDS[command][1:],
         env={**os.environ, "HOME": str(tmp_path), "XDG_STATE_HOME": str(tmp_path)},
         stdin=theirs,
         stdout=theirs,
@@ -78,6 +91,7 @@ async def test_a_signal_ends_the_plugin_too(
             while any(map(alive, numbers)):  # noqa: ASYNC110
                 await asyncio.sleep(0.02)
     finally:
+        loop.remove_reader(ours)
         os.close(ours)
         os.close(theirs)
         if process.returncode is None:
