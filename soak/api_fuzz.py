@@ -2,7 +2,7 @@
 
 No request gets a status of 500 or more, hangs, or gets an answer that the OpenAPI document does not
 describe. A restarted agent has the same records. When they are deleted, no task, file descriptor or
-record is left. No log has a secret in it, and no record but Secrets.
+record is left. No log has a secret in it, not even the audit log, and no record but Secrets.
 """
 
 from __future__ import annotations
@@ -259,6 +259,7 @@ def _settings(folder: Path) -> Settings:
         "engine": "memory",
         "nodeName": NODE,
         "apiPort": "0",
+        "auditLog": "true",
     }
     settings = resolve(flags, {"HOME": str(folder)}, working=folder).settings
     prepare_root(settings)
@@ -278,6 +279,7 @@ async def fuzz(folder: Path, seed: bytes, count: int) -> Counter[int]:
         for number in range(count):
             statuses[await it.send(requests, requests.request(start + number, chance))] += 1
         await _check_secrets(it)
+        _check_audit(it, folder / "root" / "audit.log")
         kept = await _documents(it)
     async with world(folder) as it:
         if (found := await _documents(it)) != kept:
@@ -338,6 +340,16 @@ async def _check_secrets(it: World) -> None:
         text = json.dumps(await _list(it, plural))
         if any(secret in text for secret in it.logs.secrets):
             raise Defect(f"a secret is in {plural}")
+
+
+def _check_audit(it: World, path: Path) -> None:
+    """Check that the audit log has the writes, and no secret. Raises `Defect`."""
+    text = path.read_text()
+    if any(secret in text for secret in it.logs.secrets):
+        raise Defect("a secret is in the audit log")
+    events = [json.loads(line) for line in text.splitlines()]
+    if not any(event["verb"] == "create" for event in events):
+        raise Defect("the audit log has no creation")
 
 
 async def _documents(it: World) -> dict[str, str]:
