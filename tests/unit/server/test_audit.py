@@ -260,6 +260,20 @@ def test_the_size_of_all_files_is_bounded(tmp_path: Path) -> None:
     assert {path.stat().st_mode & 0o777 for path in tmp_path.iterdir()} == {0o600}
 
 
+def test_a_full_disk_leaves_no_part_of_a_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = AuditFile(tmp_path / "audit.log")
+    file.append(b"one\n")
+    write = os.write
+    monkeypatch.setattr(os, "write", lambda descriptor, data: write(descriptor, data[:2]))
+    with pytest.raises(OSError, match="No space left"):
+        file.append(b"two\n")
+    monkeypatch.undo()
+    file.append(b"three\n")
+    assert (tmp_path / "audit.log").read_text() == "one\nthree\n"
+
+
 def test_a_line_that_is_larger_than_a_file_has_its_own(tmp_path: Path) -> None:
     file = AuditFile(tmp_path / "audit.log", max_bytes=10, max_files=2)
     for text in ("x" * 30, "y" * 30):
