@@ -2,7 +2,7 @@
 
 No request gets a status of 500 or more, hangs, or gets an answer that the OpenAPI document does not
 describe. A restarted agent has the same records. When they are deleted, no task, file descriptor or
-record is left. No log has a secret in it, and no record but Secrets.
+record is left. No log has a secret in it, not even the audit log, and no record but Secrets.
 """
 
 from __future__ import annotations
@@ -10,16 +10,19 @@ from __future__ import annotations
 import asyncio
 import base64
 import gc
+import io
 import json
 import logging
 import os
+import re
 from collections import Counter
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
+from http.client import HTTPException, HTTPResponse
 from pathlib import Path
 from random import Random
-from typing import Any, Final
+from typing import Any, Final, cast
 
 import aiohttp
 import yaml
@@ -84,8 +87,9 @@ class _Logs(logging.Handler):
 
 @dataclass
 class World:
-    """A running agent, and a client on its socket."""
+    """A running agent, its socket, and a client."""
 
+    socket: str
     session: aiohttp.ClientSession
     logs: _Logs
 
@@ -110,43 +114,87 @@ class World:
         streams = parse_attributes(request.method, url.path, dict(url.query)).long_running
         streams = streams or "watch" in url.query or "follow" in url.query
         try:
-            async with (
-                asyncio.timeout(_PATIENCE),
-                self.session.request(
-                    request.method, url, data=request.body, headers=request.headers
-                ) as response,
-            ):
-                if streams and response.status < 400:
-                    with suppress(TimeoutError):
-                        async with asyncio.timeout(_STREAM_SECONDS):
-                            await response.read()
-                    response.close()
-                    return response.status
-                body = await response.read()
-        except (TimeoutError, aiohttp.ClientError) as error:
+            async with asyncio.timeout(_PATIENCE):
+                answer = await _exchange(self.socket, request, streams=streams)
+        except (TimeoutError, OSError, EOFError, HTTPException) as error:
             raise Defect(f"no answer ({error!r}) to {shown}") from error
-        if request.method != "HEAD" and (problem := _problem(requests, request, response, body)):
-            raise Defect(f"{response.status}, {problem}: {body!r:.500} to {shown}")
+        if request.method != "HEAD" and (problem := _problem(requests, request, answer)):
+            raise Defect(f"{answer.status}, {problem}: {answer.body!r:.500} to {shown}")
         if self.logs.found:
             raise Defect(f"logged: {self.logs.found[0]} after {shown}")
-        return response.status
+        return answer.status
 
 
-def _problem(
-    requests: Requests, request: Request, response: aiohttp.ClientResponse, body: bytes
-) -> str:
+@dataclass(frozen=True, slots=True)
+class _Answer:
+    """``ended`` is False for a stream that was left while it was open."""
+
+    status: int
+    media: str = ""
+    body: bytes = b""
+    ended: bool = True
+
+
+class _Received:
+    """Bytes for `HTTPResponse`, which reads from a socket."""
+
+    def __init__(self, data: bytes) -> None:
+        self._data = data
+
+    def makefile(self, mode: str) -> io.BytesIO:
+        return io.BytesIO(self._data)
+
+
+async def _exchange(path: str, request: Request, *, streams: bool) -> _Answer:
+    """Send a request whose headers may have any bytes, which no library sends."""
+    lines = [f"{request.method} {request.target} HTTP/1.1", "Host: podtui"]
+    if "Connection" not in request.headers:
+        lines.append("Connection: close")
+    lines += [f"{name}: {value}" for name, value in request.headers.items()]
+    lines += [f"Content-Length: {len(request.body)}", "", ""]
+    reader, writer = await asyncio.open_unix_connection(path)
+    try:
+        writer.write("\r\n".join(lines).encode(errors="surrogateescape") + request.body)
+        head = await reader.readuntil(b"\r\n\r\n")
+        status = int(head.split(b" ", 2)[1])
+        if status == 101 or (streams and status < 400):
+            with suppress(TimeoutError):
+                async with asyncio.timeout(_STREAM_SECONDS):
+                    await reader.read()
+            return _Answer(status, ended=False)
+        head += b"" if request.method == "HEAD" else await _body(reader, head)
+        response = HTTPResponse(cast("Any", _Received(head)), method=request.method)
+        response.begin()
+        return _Answer(status, response.headers.get_content_type(), response.read())
+    finally:
+        writer.close()
+
+
+async def _body(reader: asyncio.StreamReader, head: bytes) -> bytes:
+    """Read the body of a response as it is sent. The connection may stay open."""
+    if length := re.search(rb"(?im)^content-length: *(\d+)", head):
+        return await reader.readexactly(int(length[1]))
+    body = b""
+    while not body.endswith(b"0\r\n\r\n") and (piece := await reader.read(65536)):
+        body += piece
+    return body
+
+
+def _problem(requests: Requests, request: Request, sent: _Answer) -> str:
     """Return the problem of an answer; empty if it has none."""
-    if response.status >= 500:
+    if sent.status >= 500:
         return "a server error"
-    read = _READERS.get(response.content_type)
-    if response.status >= 400:
-        return _status_problem(read(body), response.status) if read else "the error is no Status"
-    documented = request.documented.get(str(response.status), {}).get("schema")
+    if not sent.ended:
+        return ""
+    read = _READERS.get(sent.media)
+    if sent.status >= 400:
+        return _status_problem(read(sent.body), sent.status) if read else "the error is no Status"
+    documented = request.documented.get(str(sent.status), {}).get("schema")
     if documented is None:
         return "an undocumented status" if request.documented else ""
     if documented.get("type") == "string" or read is None:
         return ""
-    answer = read(body)
+    answer = read(sent.body)
     kind = str(answer.get("kind"))
     if kind == "Table" or kind.startswith("PartialObjectMetadata"):
         return ""
@@ -189,7 +237,7 @@ async def world(folder: Path) -> AsyncGenerator[World]:
             connector = aiohttp.UnixConnector(str(settings.socket_path), force_close=True)
             async with aiohttp.ClientSession(connector=connector) as session:
                 logs.secrets.append((settings.pki_path / "token").read_text().strip())
-                yield World(session, logs)
+                yield World(str(settings.socket_path), session, logs)
             stopped.set()
             async with asyncio.timeout(_PATIENCE):
                 await agent
@@ -211,6 +259,7 @@ def _settings(folder: Path) -> Settings:
         "engine": "memory",
         "nodeName": NODE,
         "apiPort": "0",
+        "auditLog": "true",
     }
     settings = resolve(flags, {"HOME": str(folder)}, working=folder).settings
     prepare_root(settings)
@@ -230,6 +279,7 @@ async def fuzz(folder: Path, seed: bytes, count: int) -> Counter[int]:
         for number in range(count):
             statuses[await it.send(requests, requests.request(start + number, chance))] += 1
         await _check_secrets(it)
+        _check_audit(it, folder / "root" / "audit.log")
         kept = await _documents(it)
     async with world(folder) as it:
         if (found := await _documents(it)) != kept:
@@ -290,6 +340,16 @@ async def _check_secrets(it: World) -> None:
         text = json.dumps(await _list(it, plural))
         if any(secret in text for secret in it.logs.secrets):
             raise Defect(f"a secret is in {plural}")
+
+
+def _check_audit(it: World, path: Path) -> None:
+    """Check that the audit log has the writes, and no secret. Raises `Defect`."""
+    text = path.read_text()
+    if any(secret in text for secret in it.logs.secrets):
+        raise Defect("a secret is in the audit log")
+    events = [json.loads(line) for line in text.splitlines()]
+    if not any(event["verb"] == "create" for event in events):
+        raise Defect("the audit log has no creation")
 
 
 async def _documents(it: World) -> dict[str, str]:

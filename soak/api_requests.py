@@ -27,12 +27,13 @@ RECORDED: Final = ROOT / "tests/unit/server"
 NAMES: Final = ("a", "a", "a", "b", "uses-secret", "default", "kube-system", "n1")
 _PATH_VALUES: Final = (
     "x" * 300, "A_b", "..", ".", "%", "a/b", "\0", "é\u202e", " ", "*", "kube-root-ca.crt",
+    "\udcff",
 )  # fmt: skip
 _TEXTS: Final = (
     "a", "b", "", "x" * 300, "A_B.c", "1", "-1", "10m", "1Gi", "1e400", "\0", "é\u202e",
     "2026-01-01T00:00:00Z", "Always", "Never", "../..", "/etc/x", "10.0.0.1", "::1", "http", "$(A)",
     "{a}", "=", "kubernetes.io/config.mirror", "a.example.org/b", "busybox:1.36", "9" * 30,
-    "\\ud800", "TCP",
+    "\\ud800", "TCP", "\ud800", "a\udfff\ud83d", "\udcff",
 )  # fmt: skip
 _NUMBERS: Final = (0, 1, -1, 2, 30, 8080, 65536, 2**31 - 1, 2**31, 2**63 - 1, 2**63, 1 << 200)
 WRONG: Final = (
@@ -51,6 +52,23 @@ _ACCEPT: Final = (
     "application/json;as=Table;v=v9;g=x", "text/html", "", ",;=", "application/json;q=0", "x" * 999,
 )  # fmt: skip
 _AGENTS: Final = ("kubectl/v1.33", "", "é/1", "x" * 200, "a b")
+_HEADERS: Final = (
+    "Accept", "Accept-Encoding", "Authorization", "Connection", "Content-Type", "Cookie",
+    "If-None-Match", "Impersonate-Extra-x", "Impersonate-Group", "Impersonate-Uid",
+    "Impersonate-User", "Origin", "Range", "Sec-WebSocket-Key", "Sec-WebSocket-Protocol",
+    "Sec-WebSocket-Version", "Upgrade", "User-Agent", "X-Stream-Protocol-Version",
+)  # fmt: skip
+_BYTES: Final = (
+    "x\udcff",
+    "Bearer \udcff",
+    "\udced\udca0\udc80",
+    "\udcc3",
+    "é",
+    "",
+    ",",
+)
+"""Values of headers; ``\\udcff`` is the byte ff."""
+_UPGRADES: Final = ("websocket", "SPDY/3.1", "websocket\udcff")
 _BOOLEANS: Final = ("true", "false", "1", "", "x")
 _WHOLE: Final = ("0", "1", "2", "-1", "", "x", "9" * 30, "1.5", "9223372036854775808", "+1", " 1")
 _SELECTORS: Final = (
@@ -86,8 +104,8 @@ _KUBELET_PATHS: Final = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Request:
-    """``target`` is encoded. ``documented`` are the schemas of its answers by status, if its path
-    is in the document."""
+    """``target`` is encoded; a surrogate in a header is a byte that is not UTF-8. ``documented``
+    are the schemas of its answers by status, if its path is in the document."""
 
     method: str
     target: str
@@ -168,7 +186,8 @@ class Requests:
         chosen += [name for name in _COMMON if chance.random() < 0.02]
         if not chosen:
             return ""
-        return "?" + urlencode([(name, self._parameter(name, chance)) for name in chosen])
+        pairs = [(name, self._parameter(name, chance)) for name in chosen]
+        return "?" + urlencode(pairs, errors="surrogatepass")
 
     def _parameter(self, name: str, chance: Random) -> str:
         if chance.random() < 0.1:
@@ -362,7 +381,7 @@ def _corpus() -> dict[str, list[Any]]:
 
 def _segment(parameter: str, chance: Random) -> str:
     if chance.random() < 0.04:
-        return quote(chance.choice(_PATH_VALUES), safe="")
+        return quote(chance.choice(_PATH_VALUES), safe="", errors="surrogatepass")
     usual = {"namespace": "default", "node": "n1"}.get(parameter)
     if usual is not None and chance.random() < 0.8:
         return usual
@@ -379,6 +398,11 @@ def _headers(media: str, chance: Random) -> dict[str, str]:
         headers["Impersonate-User"] = chance.choice(("x", "system:serviceaccount:default:default"))
     if chance.random() < 0.01:
         headers["Content-Encoding"] = "gzip"
+    if chance.random() < 0.08:
+        headers[chance.choice(_HEADERS)] = chance.choice(_BYTES)
+    if chance.random() < 0.02:
+        headers |= {"Connection": "Upgrade", "Upgrade": chance.choice(_UPGRADES)}
+        headers |= {"Sec-WebSocket-Version": "13", "Sec-WebSocket-Key": "AAAAAAAAAAAAAAAAAAAAAA=="}
     return headers
 
 

@@ -11,6 +11,7 @@ import random
 import signal
 import sqlite3
 import subprocess
+import sys
 import time
 from collections.abc import Callable, Generator
 from contextlib import closing, suppress
@@ -262,7 +263,8 @@ def lose_folder(world: World, chance: random.Random, count: int) -> Steps:
 
 
 def jump_clock(world: World, chance: random.Random, count: int) -> Steps:
-    """Change the agent's wall clock with libfaketime; its monotonic clock continues."""
+    """Change the agent's wall clock with libfaketime; its monotonic clock continues. A client with
+    the same clock must trust the API's certificate, which is valid for 90 days."""
     offset = world.base / "clock"
     offset.write_text("+0")
     world.stop()
@@ -277,14 +279,45 @@ def jump_clock(world: World, chance: random.Random, count: int) -> Steps:
     world.start()
     yield Step(0)
     for number in range(count):
-        # Events expire after an hour: the sum of the jumps is less.
-        seconds = (1500, -1500, -86400, 0)[number % 4] + chance.randrange(60)
+        # Events expire after an hour: the sum of the first two jumps is less.
+        seconds = _JUMPS[number % len(_JUMPS)] + chance.randrange(60)
         offset.write_text(f"{seconds:+d}")
-        world.edit(chance, pool=8, changes=2)
-        if number % 2:
+        restarted = number % 3 == 1
+        if restarted:
             world.kill()
             world.start()
-        yield Step(1, Excuse(events=number % 4 >= 2))
+        _check_trust(world, f"{seconds:+d} s", restarted=restarted)
+        world.edit(chance, pool=8, changes=2)
+        yield Step(1, Excuse(events=number % len(_JUMPS) >= 2))
+
+
+_JUMPS: Final = (1500, -1500, 100 * 86400, -86400, 4000 * 86400, 0)
+"""Offsets of the wall clock in seconds. The certificates of server and authority expire, and their
+replacements are not valid yet after a jump back."""
+
+
+def _check_trust(world: World, jump: str, *, restarted: bool) -> None:
+    """The first connection after a jump may fail if the authority is new, but not the second."""
+    client = [sys.executable, "-m", "soak.tls_client", str(world.root / "kubeconfig")]
+    problem = ""
+
+    def trusts() -> bool:
+        nonlocal problem
+        done = subprocess.run(
+            client, env={**os.environ, **world.settings}, capture_output=True, text=True
+        )
+        problem = done.stderr.strip()[-300:]
+        return done.returncode == 0
+
+    try:
+        if restarted:
+            world.wait(trusts, "a trusted certificate")
+        elif not trusts() and not trusts():
+            raise TimeoutError("the second connection failed")
+    except TimeoutError as error:
+        raise Broken(
+            f"the certificate is trusted after a jump ({jump}): {error}: {problem}"
+        ) from error
 
 
 def _libfaketime() -> Path:
@@ -425,9 +458,11 @@ FAULTS: Final = (
         title="The agent's wall clock jumps forward and back (libfaketime)",
         unit="jumps",
         run=jump_clock,
-        full=8,
-        short=1,
-        seconds=120,
+        full=12,
+        short=3,
+        seconds=180,
+        checked="a client with the same clock trusts the API's certificate at once, also after a"
+        " jump of 100 days and one of 11 years",
     ),
     Fault(
         name="others",

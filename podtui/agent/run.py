@@ -53,6 +53,7 @@ from podtui.runtime.protocol import Runtime
 from podtui.scheduler.api import SchedulerClient
 from podtui.scheduler.scheduler import Scheduler
 from podtui.server import build_app, serve_unix
+from podtui.server.audit import AuditFile, AuditLog
 from podtui.server.auth.access import Access
 from podtui.server.auth.reviews import ReviewRoutes
 from podtui.server.auth.service_accounts import TokenRegistry
@@ -172,6 +173,10 @@ async def serve(settings: Settings, stopped: asyncio.Event, power_failing: async
             config=config,
             usage=UsageTable(str(settings.records_path)),
         )
+        audit = None
+        if settings.auditLog:
+            audit = AuditLog(AuditFile(settings.audit_log_path), clock)
+            stack.callback(audit.close)
         names = server_names((settings.nodeName, settings.apiAddress))
         app = build_app(
             store,
@@ -183,6 +188,7 @@ async def serve(settings: Settings, stopped: asyncio.Event, power_failing: async
                 any_address=ip_address(settings.apiAddress).is_unspecified,
                 verify=tokens.verify,
             ),
+            audit=audit,
             extra_routes=[
                 *WhatIfRoutes(kubelet.what_if, manifest_reader(settings)).routes(),
                 *ImageRoutes(kubelet.images).routes(),
@@ -208,7 +214,7 @@ async def serve(settings: Settings, stopped: asyncio.Event, power_failing: async
                 group.create_task(TaintEviction(store, clock).run(), name="taint eviction"),
             ]
             if settings.enableServer:
-                serving = serve_tls(settings, runner, pki, point, names, clock)
+                serving = serve_tls(settings, runner, pki, point, names, clock, namespaces)
                 tasks.append(group.create_task(serving, name="API over TCP"))
             if settings.enableScheduler:
                 client = UnixClient(settings.socket_path, clock=clock)
@@ -238,14 +244,23 @@ async def serve_tls(
     point: AccessPoint,
     names: Sequence[str],
     clock: Clock,
+    namespaces: NamespaceCare,
 ) -> None:
     """Serve the API over TCP, and write the kubeconfig. A failure is logged: pods do not need
     it."""
-    try:
+
+    async def write() -> None:
         await asyncio.to_thread(
             write_kubeconfig, settings.kubeconfig_path, point, pki.authority, pki.token
         )
-        await TlsServer(runner, pki, point, names, clock=clock).run()
+
+    async def publish() -> None:
+        await write()
+        await namespaces.update_root_ca()
+
+    try:
+        await write()
+        await TlsServer(runner, pki, point, names, clock=clock, on_authority=publish).run()
     except PodtuiError as error:
         _LOG.error("the API is not served over TCP: %s", error)
 

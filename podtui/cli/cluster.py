@@ -10,6 +10,7 @@ from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from urllib.parse import quote
 
+from podtui.cli.signals import run_until_signal
 from podtui.client.cluster import ClusterClient
 from podtui.errors import ApiError
 from podtui.kubeconfig import Kubeconfig, Target, choose, load
@@ -45,7 +46,7 @@ def api_requests(target: Target, scope: str | None) -> Generator[Ask]:
     with asyncio.Runner() as runner:
 
         def ask(path: str, accept: str = "application/json") -> bytes:
-            return runner.run(cluster.ask(path, accept))
+            return run_until_signal(cluster.ask(path, accept), runner)
 
         try:
             yield ask
@@ -66,7 +67,7 @@ def request_once(target: Target, path: str, seconds: float) -> bytes:
         finally:
             await cluster.close()
 
-    return asyncio.run(ask())
+    return run_until_signal(ask())
 
 
 def pods_path(target: Target, scope: str | None, ask: Ask) -> str:

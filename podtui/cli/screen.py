@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import asyncio
 import gc
 import os
 import shutil
@@ -189,6 +188,7 @@ def _screen_client(target: Target, scope: str | None) -> ClusterClient:
     """Return the client of the screen. A credential plugin prompts before the screen takes the
     terminal."""
     from podtui.cli import cluster
+    from podtui.cli.signals import run_until_signal
 
     client = cluster.client(target, scope)
 
@@ -196,6 +196,6 @@ def _screen_client(target: Target, scope: str | None) -> ClusterClient:
         await client.credentials.identity()
 
     if target.user.exec is not None:
-        asyncio.run(identify())
+        run_until_signal(identify())
     client.credentials.leave_terminal()
     return client

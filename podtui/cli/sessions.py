@@ -22,6 +22,7 @@ from msgspec.structs import replace
 
 from podtui.api.v1 import Pod, PodList
 from podtui.cli.invocation import socket_of
+from podtui.cli.signals import run_until_signal
 from podtui.client.api_client import ApiClient
 from podtui.client.decoding import decode_response
 from podtui.client.protocol import AttachQuery, ExecQuery, PortForward, RemoteSession
@@ -37,7 +38,6 @@ _NO_END: Final = (
 _PIECE: Final = 64 * 1024
 _POLL_SECONDS: Final = 0.5
 _DEFAULT_CONTAINER: Final = "kubectl.kubernetes.io/default-container"
-_ENDS: Final = (signal.SIGTERM, signal.SIGHUP)
 
 
 # --- the commands
@@ -146,32 +146,16 @@ def _is_port(text: str) -> bool:
 def run_session(
     make: Callable[[], ApiClient], job: Callable[[ApiClient], Coroutine[Any, Any, T]]
 ) -> T:
-    """Run ``job`` with a new client. On SIGTERM or SIGHUP the terminal is restored, and SystemExit
-    is raised with the status that a shell reports for the signal."""
-    ends: list[int] = []
+    """Run ``job`` with a new client, until a signal ends it."""
 
     async def with_client() -> T:
-        loop, task = asyncio.get_running_loop(), asyncio.current_task()
-        assert task is not None
-
-        def end(number: int) -> None:
-            ends.append(number)
-            task.cancel()
-
-        for number in _ENDS:
-            loop.add_signal_handler(number, end, number)
         client = make()
         try:
             return await job(client)
         finally:
             await client.close()
 
-    try:
-        return asyncio.run(with_client())
-    except asyncio.CancelledError:
-        if not ends:
-            raise
-        raise SystemExit(128 + ends[0]) from None
+    return run_until_signal(with_client())
 
 
 @dataclass(frozen=True, slots=True)

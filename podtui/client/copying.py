@@ -16,7 +16,7 @@ import posixpath
 import shutil
 import tarfile
 import tempfile
-from collections.abc import AsyncIterator, Generator
+from collections.abc import AsyncIterator, Callable, Generator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Final
@@ -42,7 +42,7 @@ _LONGEST_COMPLAINT: Final = 2000
 _SILENT_SECONDS: Final = 120.0
 _MOST_MEMBERS: Final = 1_000_000
 _OWN_MODE: Final = 0o600
-"""The permissions that the owner of an unpacked file always has."""
+"""The permissions that the owner of an unpacked file gets, whatever those in the archive are."""
 
 
 class Copying:
@@ -318,6 +318,12 @@ def below(name: str, root: str) -> tuple[str, ...]:
     return parts[len(start) :]
 
 
+def _opener(mode: int) -> Callable[[str, int], int]:
+    """Return a function that creates a file with the permissions of an archive, less those of the
+    umask. A file that exists keeps its permissions."""
+    return lambda path, flags: os.open(path, flags, mode & 0o777 | _OWN_MODE)
+
+
 def _write_members(tar: tarfile.TarFile, targets: list[tuple[tarfile.TarInfo, Path]]) -> CopyResult:
     files = size = skipped = 0
     for member, target in targets:
@@ -329,9 +335,8 @@ def _write_members(tar: tarfile.TarFile, targets: list[tuple[tarfile.TarInfo, Pa
             skipped += 1
             continue
         target.parent.mkdir(parents=True, exist_ok=True)
-        with content, open(target, "wb") as file:
+        with content, open(target, "wb", opener=_opener(member.mode)) as file:
             shutil.copyfileobj(content, file)
-            os.fchmod(file.fileno(), member.mode & 0o777 | _OWN_MODE)
         files += 1
         size += member.size
     return CopyResult(files=files, bytes=size, skipped=skipped)

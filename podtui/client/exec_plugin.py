@@ -112,21 +112,7 @@ async def _run(
     plugin: ExecPlugin, environment: dict[str, str], uses_terminal: bool
 ) -> tuple[int, bytes, bytes]:
     """Return (exit status, standard output, standard error unless it went to the terminal)."""
-    pipe, none = asyncio.subprocess.PIPE, asyncio.subprocess.DEVNULL
-    try:
-        process = await asyncio.create_subprocess_exec(
-            plugin.command,
-            *plugin.args,
-            env=environment,
-            stdin=None if uses_terminal else none,
-            stdout=pipe,
-            stderr=None if uses_terminal else pipe,
-            # Use a session to kill child processes too; at a terminal, stay in the foreground.
-            start_new_session=not uses_terminal,
-        )
-    except (OSError, ValueError) as error:
-        why = error.strerror if isinstance(error, OSError) else str(error)
-        raise PluginError(_words(f"cannot run {plugin.command}: {why}", b"", plugin)) from None
+    process = await _start(plugin, environment, uses_terminal)
     try:
         async with asyncio.timeout(TERMINAL_SECONDS if uses_terminal else PLUGIN_SECONDS):
             async with asyncio.TaskGroup() as group:
@@ -140,6 +126,38 @@ async def _run(
         raise PluginError(f"{plugin.command} took too long and was killed") from None
     finally:
         await _end(process, group=not uses_terminal)
+
+
+async def _start(
+    plugin: ExecPlugin, environment: dict[str, str], uses_terminal: bool
+) -> asyncio.subprocess.Process:
+    """Start a plugin. A cancellation waits until it runs and ends it: asyncio can wait forever for
+    the end of a process whose start is cancelled, and does not end its children."""
+    pipe, none = asyncio.subprocess.PIPE, asyncio.subprocess.DEVNULL
+    try:
+        async with asyncio.TaskGroup() as group:
+            starting = group.create_task(
+                asyncio.create_subprocess_exec(
+                    plugin.command,
+                    *plugin.args,
+                    env=environment,
+                    stdin=None if uses_terminal else none,
+                    stdout=pipe,
+                    stderr=None if uses_terminal else pipe,
+                    # A session to kill child processes too; at a terminal, stay in the foreground.
+                    start_new_session=not uses_terminal,
+                )
+            )
+            try:
+                await asyncio.shield(starting)
+            except asyncio.CancelledError:
+                await _end(await starting, group=not uses_terminal)
+                raise
+    except* (OSError, ValueError) as errors:
+        error = errors.exceptions[0]
+        why = error.strerror if isinstance(error, OSError) else str(error)
+        raise PluginError(_words(f"cannot run {plugin.command}: {why}", b"", plugin)) from None
+    return starting.result()
 
 
 async def _bounded(stream: asyncio.StreamReader | None) -> bytes:

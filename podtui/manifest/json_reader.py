@@ -9,6 +9,7 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any, Final, NoReturn, cast
 
+from podtui.api.json_text import valid_text
 from podtui.api.local import Severity
 from podtui.api.shape import Form, Shape, StructField, fields, shape_at
 from podtui.api.v1 import Pod
@@ -28,7 +29,6 @@ _scan: Final[Callable[[str, int, bool], tuple[str, int]]] = vars(json.decoder)["
 _BLANK: Final = re.compile(r"[ \t\n\r]*")
 _NUMBER: Final = re.compile(r"-?(?:0|[1-9][0-9]*)(?P<float>(?:\.[0-9]+)?(?:[eE][-+]?[0-9]+)?)")
 _WORDS: Final = (("true", True), ("false", False), ("null", None))
-_SURROGATE: Final = re.compile("[\ud800-\udfff]")
 _LONGEST_INTEGER: Final = 70
 
 
@@ -83,10 +83,8 @@ class _Reader:
         except json.JSONDecodeError as error:
             error_text = error.msg[0].lower() + error.msg[1:].removesuffix(" starting at")
             self.refuse(error_text, min(error.pos, len(self.text)))
-        if _SURROGATE.search(text):
-            # A lone surrogate is not a character; a kubelet too reads the replacement character.
-            text = text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
-        return text, end
+        # A lone surrogate is not a character; a kubelet too reads the replacement character.
+        return valid_text(text), end
 
     def number(self, offset: int, path: Path) -> tuple[int | float, int]:
         match = _NUMBER.match(self.text, offset)

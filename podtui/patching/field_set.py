@@ -10,6 +10,7 @@ import json
 from collections.abc import Iterator, Mapping
 from typing import Any, Final, cast
 
+from podtui.api.json_text import read_json
 from podtui.patching.errors import PatchError
 
 Path = tuple[str, ...]
@@ -44,7 +45,7 @@ def _step_text(step: str) -> str:
         return f".{content}"
     if kind == "i":
         return f"[{content}]"
-    value = json.loads(content)
+    value = read_json(content)
     if kind == "v":
         return f"[={_json(value)}]"
     return f"[{','.join(f'{key}={_json(item)}' for key, item in value.items())}]"
@@ -56,7 +57,7 @@ def _order(step: str) -> tuple[int, Any]:
     rank = _KINDS.index(kind)
     if kind == "f":
         return rank, content
-    value = json.loads(content)
+    value = read_json(content)
     if kind == "k":
         return rank, [(name, *_value_order(item)) for name, item in value.items()]
     return rank, _value_order(value)
@@ -177,7 +178,7 @@ def _canonical(text: str) -> str:
         if kind == "i" and colon:
             return f"i:{int(content)}"
         if kind in ("k", "v") and colon:
-            value = json.loads(content)
+            value = read_json(content)
             if kind == "v":
                 return value_step(value)
             if isinstance(value, dict):

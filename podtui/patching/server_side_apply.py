@@ -9,6 +9,7 @@ from dataclasses import replace
 from typing import Any, Final, cast
 
 from podtui.api.fields import LIST, types
+from podtui.api.json_text import read_json
 from podtui.patching.errors import ApplyConflict, Conflict, PatchError
 from podtui.patching.field_set import FieldSet, Path, field_set, path_text
 from podtui.patching.managed_fields import (
@@ -267,7 +268,7 @@ def _fields_of_last_applied(schema: str, live: Object) -> FieldSet:
     their value."""
     text = _annotations(live).get(LAST_APPLIED)
     try:
-        last = json.loads(text) if isinstance(text, str) else None
+        last = read_json(text) if isinstance(text, str) else None
         validate(schema, last)
     except (ValueError, RecursionError, PatchError):
         return FieldSet()

@@ -50,6 +50,7 @@ class Pki:
 
     def __init__(self, directory: Path, now: datetime) -> None:
         self._directory = directory
+        self._server: x509.Certificate | None = None
         try:
             with locked(directory):
                 self._authority_key = self._key("ca.key")
@@ -69,11 +70,17 @@ class Pki:
         """The file with the server's key and certificate, for `ssl.SSLContext`."""
         return self._directory / "server.pem"
 
+    def is_due(self, now: datetime) -> bool:
+        """Return whether a certificate is to be renewed; reads no file."""
+        return is_due(self._authority, now) or self._server is None or is_due(self._server, now)
+
     def ensure_server_certificate(self, names: Sequence[str], now: datetime) -> bool:
         """Make or renew the server's certificate, unless it is valid for long enough and has these
-        names. Return whether there is a new one."""
+        names; first the authority's certificate, if it is due. Return whether the server's is
+        new."""
         try:
             with locked(self._directory):
+                self._authority = self._authority_certificate(self._authority_key, now)
                 return self._make_server_certificate(names, now)
         except OSError as error:
             raise PodtuiError(f"cannot make a certificate: {error}") from error
@@ -98,11 +105,13 @@ class Pki:
                 and is_signed_by(found, self._authority)
                 and not is_due(found, now)
             ):
+                self._server = found
                 return False
         key = make_key()
         made = make_server_certificate(self._authority, self._authority_key, key, names, now)
         # One file, so that key and certificate always match.
         write_private(self.server_path, key_pem(key) + pem(made))
+        self._server = made
         return True
 
     def _key(self, name: str) -> ec.EllipticCurvePrivateKey:

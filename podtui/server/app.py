@@ -8,6 +8,7 @@ from aiohttp import web
 from aiohttp.typedefs import Middleware
 
 from podtui.clock import Clock, SystemClock
+from podtui.server.audit import AuditLog
 from podtui.server.auth.access import Access
 from podtui.server.encoding.media_types import yaml_responses
 from podtui.server.limits import LARGEST_BODY, Limits, RequestLimits
@@ -43,6 +44,7 @@ def build_app(
     middlewares: Iterable[Middleware] = (),
     access: Access | None = None,
     limits: Limits | None = None,
+    audit: AuditLog | None = None,
 ) -> web.Application:
     """Build the API over ``records`` and ``kubelet``; ``version`` is podtui's version.
 
@@ -60,6 +62,7 @@ def build_app(
         middlewares=[
             request_limits.send,
             yaml_responses,
+            *([] if audit is None else [audit.middleware]),
             errors_as_status,
             access.middleware,
             request_limits.middleware,
@@ -69,6 +72,8 @@ def build_app(
         client_max_size=LARGEST_BODY + 1,
     )
     app[STREAMS] = streams
+    if audit is not None:
+        app.on_response_prepare.append(audit.on_response)
 
     async def end_streams(app: web.Application) -> None:
         streams.close()

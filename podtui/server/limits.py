@@ -21,6 +21,7 @@ from podtui.api.names import GROUP
 from podtui.api.v1 import StatusDetails
 from podtui.server.auth.access import ATTRIBUTES, USER
 from podtui.server.status import Handler, StatusError
+from podtui.server.transport.unix import is_local
 
 log = logging.getLogger(__name__)
 
@@ -32,12 +33,15 @@ _FILES: Final = "files"
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
     """``most_long`` is for watches and streams, of which one client may have ``most_long_each``: a
-    client is a user with a User-Agent. ``stalled_seconds`` is how long a stream waits for a client
-    that does not read; the other seconds are for the other requests."""
+    client is a user with a User-Agent. ``reserved`` of ``most`` and of ``most_long`` are for
+    requests on the unix socket: clients with the token cannot lock out the owner's screen.
+    ``stalled_seconds`` is how long a stream waits for a client that does not read; the other
+    seconds are for the other requests."""
 
     most: int = 400
     most_long: int = 384
     most_long_each: int = 192
+    reserved: int = 64
     body_seconds: float = 30.0
     seconds: float = 60.0
     send_seconds: float = 60.0
@@ -109,10 +113,12 @@ class RequestLimits:
     def _counted(self, request: web.Request) -> Generator[None]:
         long, running, limits = request[ATTRIBUTES].long_running, self._running_long, self._limits
         client = (request[USER].name, request.headers.get("User-Agent", ""))
+        reserved = 0 if is_local(request) else limits.reserved
         if long:
-            full = running.total() >= limits.most_long or running[client] >= limits.most_long_each
+            full = running.total() >= limits.most_long - reserved
+            full = full or running[client] >= limits.most_long_each
         else:
-            full = self._running >= limits.most
+            full = self._running >= limits.most - reserved
         if full:
             raise StatusError(
                 429,

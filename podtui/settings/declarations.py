@@ -134,6 +134,13 @@ class Settings(Struct, frozen=True, kw_only=True):
             bound=Bound(lambda port: 0 <= port < 65536, "must be between 0 and 65535, inclusive"),
         ),
     ] = 0
+    auditLog: Annotated[
+        bool,
+        Setting(
+            values.boolean,
+            "record writes and sessions of the API in the [audit log](security.md#audit-log)",
+        ),
+    ] = False
     theme: Annotated[
         str,
         Setting(
@@ -498,6 +505,10 @@ class Settings(Struct, frozen=True, kw_only=True):
     @property
     def kubeconfig_path(self) -> Path:
         return self.rootDir / "kubeconfig"
+
+    @property
+    def audit_log_path(self) -> Path:
+        return self.rootDir / "audit.log"
 
     @property
     def agent_log_path(self) -> Path:

@@ -19,6 +19,7 @@ import psutil
 from aiohttp import web
 
 from podtui.errors import PodtuiError
+from podtui.http_server import prepare_requests
 from podtui.web.access import WebAccess, authority
 from podtui.web.server import PageServer
 from podtui.web.session import Program
@@ -75,6 +76,7 @@ async def serve(
         pages.application(), access_log=None, handle_signals=False, shutdown_timeout=STOP_SECONDS
     )
     await runner.setup()
+    prepare_requests(runner)
     try:
         pages.port = await _listen(runner, options)
         link = f"http://{authority(options.host, pages.port)}/?token={access.token}"

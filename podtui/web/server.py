@@ -11,6 +11,7 @@ from typing import Final
 from aiohttp import web
 from aiohttp.typedefs import Handler
 
+from podtui.http_server import require_masked_frames
 from podtui.web.access import WebAccess, is_our_host, is_our_origin, safety_headers
 from podtui.web.session import LONGEST_MESSAGE, Program, StartRefused, encode, run_session
 
@@ -144,6 +145,7 @@ class PageServer:
             heartbeat=HEARTBEAT_SECONDS, timeout=CLOSE_SECONDS, max_msg_size=LONGEST_MESSAGE,
             compress=False,
         )  # fmt: skip
+        require_masked_frames(request)
         await socket.prepare(request)
         if self._stop.is_set():
             return socket

@@ -1,13 +1,17 @@
-"""Client libraries against an agent on the real engine: list, watch, create, exec."""
+"""Client libraries against an agent on the real engine: list, watch, create, exec, port-forward."""
 
 from __future__ import annotations
 
 import asyncio
+import gc
+import socket
 import threading
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import Any, Final
 
+import aiohttp
 import kr8s
 import kr8s.asyncio
 import kubernetes
@@ -35,6 +39,13 @@ def manifest(name: str) -> dict[str, Any]:
         "metadata": {"name": name, "namespace": "default", "labels": {"of": name}},
         "spec": {"terminationGracePeriodSeconds": 1, "containers": [container]},
     }
+
+
+@pytest.fixture(autouse=True)
+def collected() -> Iterator[None]:
+    """Close what the libraries leave open while their warnings are ignored."""
+    yield
+    gc.collect()
 
 
 @pytest.fixture
@@ -96,3 +107,69 @@ async def test_kr8s_creates_watches_and_executes(agent: KubectlAgent) -> None:
             break
         await pod.delete()
         await pod.wait("delete")
+
+
+def server_manifest(name: str, port: int) -> dict[str, Any]:
+    """Return a pod with a web server on a port of the host's network."""
+    pod = manifest(name)
+    command = f"echo hello > /tmp/index.html; exec httpd -f -p 127.0.0.1:{port} -h /tmp"
+    pod["spec"]["containers"][0]["command"] = ["sh", "-c", command]
+    return {**pod, "spec": {**pod["spec"], "hostNetwork": True}}
+
+
+def test_the_official_client_forwards_ports(agent: KubectlAgent) -> None:
+    kubernetes.config.load_kube_config(agent.environment["KUBECONFIG"])
+    api = kubernetes.client.CoreV1Api()
+    port, closed = free_port(), free_port()
+    api.create_namespaced_pod("default", server_manifest("lib", port))
+    agent.until(lambda: api.read_namespaced_pod("lib", "default").status.phase == "Running")
+
+    def answer() -> bytes:
+        forward = kubernetes.stream.portforward(
+            kubernetes.client.CoreV1Api().connect_get_namespaced_pod_portforward,
+            "lib",
+            "default",
+            ports=f"{port},{closed}",
+        )
+        assert "Connection refused" in until_error(forward, closed)
+        with closing(forward.socket(port)) as connection:
+            connection.setblocking(True)
+            connection.sendall(b"GET / HTTP/1.0\r\n\r\n")
+            return b"".join(iter(lambda: connection.recv(4096), b""))
+
+    agent.until(lambda: answer().endswith(b"hello\n"))
+    api.delete_namespaced_pod("lib", "default")
+    agent.until(lambda: not api.list_namespaced_pod("default").items)
+
+
+def until_error(forward: Any, port: int) -> str:
+    """Return the error of a port, which arrives before the end of its data."""
+    with closing(forward.socket(port)) as connection:
+        connection.setblocking(True)
+        while connection.recv(1):
+            pass
+    return forward.error(port) or ""
+
+
+async def test_kr8s_forwards_ports(agent: KubectlAgent) -> None:
+    api = await kr8s.asyncio.api(kubeconfig=agent.environment["KUBECONFIG"])
+    remote = free_port()
+    pod = await Pod(server_manifest("kr", remote), api=api)
+    async with asyncio.timeout(120), aiohttp.ClientSession() as http:
+        await pod.create()
+        await pod.wait("condition=Ready")
+        async with pod.portforward(remote_port=remote, local_port=free_port()) as port:
+            while True:
+                try:
+                    async with http.get(f"http://localhost:{port}/") as response:
+                        assert await response.text() == "hello\n"
+                    break
+                except aiohttp.ClientError:
+                    await asyncio.sleep(0.1)
+        await pod.delete()
+        await pod.wait("delete")
+
+
+def free_port() -> int:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        return listener.getsockname()[1]

@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from msgspec import structs
 from runtime_bench import IMAGE, Bench, MakeRuntime
@@ -91,13 +92,16 @@ class SessionWorld:
 
 
 @asynccontextmanager
-async def session_world(make: MakeRuntime, socket: Path) -> AsyncIterator[SessionWorld]:
+async def session_world(
+    make: MakeRuntime, socket: Path, **options: Any
+) -> AsyncIterator[SessionWorld]:
+    """``options`` are those of `served.serving`."""
     bench = Bench(make)
     try:
         await bench.set_up()
         statuses = Statuses()
         sessions = PodSessions(bench.runtime, statuses)  # type: ignore[arg-type]
-        async with serving(socket, sessions=sessions) as served:
+        async with serving(socket, sessions=sessions, **options) as served:
             yield SessionWorld(served, bench, statuses, await bench.sandbox())
     finally:
         await bench.tear_down()

@@ -10,7 +10,6 @@ from __future__ import annotations
 import hmac
 import ipaddress
 import logging
-import socket
 from collections.abc import Awaitable, Callable, Collection
 from typing import Final
 
@@ -31,12 +30,15 @@ from podtui.server.auth.users import (
     service_account_of,
 )
 from podtui.server.status import Handler, StatusError
+from podtui.server.transport.unix import is_local
 
 log = logging.getLogger(__name__)
 
 Verifier = Callable[[str], Awaitable[User | None]]
 """Returns the user of a service-account token; None if the token is not valid."""
 USER: Final = web.RequestKey("user", User)
+REQUESTER: Final = web.RequestKey("requester", User)
+"""The user whose credentials the request has; it may impersonate another one."""
 ATTRIBUTES: Final = web.RequestKey("attributes", Attributes)
 _SCHEME: Final = "bearer"
 _EXTRA: Final = "impersonate-extra-"
@@ -64,7 +66,8 @@ class Access:
 
     @web.middleware
     async def middleware(self, request: web.Request, handler: Handler) -> web.StreamResponse:
-        """Set ``request[USER]`` and ``request[ATTRIBUTES]``. Raises `StatusError` 401 and 403."""
+        """Set ``request[USER]``, ``request[REQUESTER]`` and ``request[ATTRIBUTES]``. Raises
+        `StatusError` 401 and 403."""
         attributes = parse_attributes(request.method, request.path, request.query)
         if is_local(request):
             user = ADMIN
@@ -73,10 +76,11 @@ class Access:
             if len(host) != 1 or not self._is_known_host(host_name(host[0])):
                 raise StatusError(403, "the Host header does not name this server")
             user = await self._authenticate(request)
-        user = impersonated(user, request.headers)
+        request[REQUESTER] = request[USER] = user
+        request[ATTRIBUTES] = attributes
+        request[USER] = user = impersonated(user, request.headers)
         if not may(user, attributes):
             raise self._refused(user, attributes)
-        request[USER], request[ATTRIBUTES] = user, attributes
         return await handler(request)
 
     def _is_known_host(self, host: str) -> bool:
@@ -135,12 +139,6 @@ def impersonated(user: User, headers: MultiMapping[str]) -> User:
     if name != ANONYMOUS.name and AUTHENTICATED not in groups:
         groups += (AUTHENTICATED,)
     return User(name, groups, uid, extra)
-
-
-def is_local(request: web.Request) -> bool:
-    """Return whether the request arrived on the unix socket."""
-    transport_socket = request.get_extra_info("socket")
-    return transport_socket is not None and transport_socket.family == socket.AF_UNIX
 
 
 def host_name(host: str) -> str:

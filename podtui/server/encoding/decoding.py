@@ -17,6 +17,7 @@ from typing import Any, Final, NoReturn, cast
 
 from podtui.api import fields as facts
 from podtui.api import v1
+from podtui.api.json_text import valid_json
 from podtui.api.quantity import canonical
 from podtui.api.shape import Form, Shape, StructField, empty, fields, required_names
 
@@ -276,20 +277,18 @@ def decode_object(tree: Tree, struct: type[v1.Struct]) -> tuple[Tree, list[str]]
 
 
 def parse_json(body: bytes) -> Any:
-    """Parse JSON; objects with repeated keys become `RepeatedKeys`. Raises `DecodeError`."""
+    """Parse JSON; objects with repeated keys become `RepeatedKeys`. What is no character is
+    replaced, as in Go. Raises `DecodeError`."""
+    text = body.decode(errors="surrogateescape")
     try:
-        value = json.loads(body, object_pairs_hook=_pairs, parse_constant=_constant)
+        value = json.loads(valid_json(text), object_pairs_hook=_pairs, parse_constant=_constant)
     except RecursionError as error:
         raise DecodeError("exceeded max depth") from error
-    except UnicodeDecodeError as error:
-        raise DecodeError(
-            f"invalid character '\\x{body[error.start]:02x}' in string literal"
-        ) from error
     except json.JSONDecodeError as error:
         if error.pos >= len(error.doc.rstrip()):
             raise DecodeError("unexpected end of JSON input") from error
-        found = error.doc[error.pos]
-        raise DecodeError(f"invalid character '{found}' {_expectation(error)}") from error
+        character = _go_character(text[error.pos])
+        raise DecodeError(f"invalid character '{character}' {_expectation(error)}") from error
     except ValueError as error:
         raise DecodeError(str(error)) from error
     if body.count(b"{") + body.count(b"[") > _MOST_LEVELS:
@@ -321,6 +320,13 @@ def _pairs(pairs: list[tuple[str, Any]]) -> Tree:
     marked = RepeatedKeys(tree)
     marked.repeated = tuple(name for name in tree if names.count(name) > 1)
     return marked
+
+
+def _go_character(character: str) -> str:
+    """Return how Go's messages show the first byte of a character."""
+    byte = character.encode(errors="surrogateescape")[0]
+    shown = chr(byte)
+    return shown if shown.isprintable() else f"\\x{byte:02x}"
 
 
 def _constant(text: str) -> NoReturn:

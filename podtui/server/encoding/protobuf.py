@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import base64
 import functools
-import json
 import struct
 from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
 from typing import Any, Final
 
 from podtui.api.fields import LIST, MAP, Field, name_of_kind, types
+from podtui.api.json_text import read_json
 from podtui.errors import PodtuiError
 
 MEDIA_TYPE: Final = "application/vnd.kubernetes.protobuf"
@@ -230,6 +230,6 @@ def _time(data: memoryview, *, micro: bool) -> str | None:
 
 def _json(raw: Raw | memoryview) -> Any:
     try:
-        return json.loads(bytes(_bytes(raw)))
+        return read_json(bytes(_bytes(raw)).decode())
     except (ValueError, RecursionError) as error:
         raise ProtobufError("a raw field contains invalid JSON") from error

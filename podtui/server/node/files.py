@@ -36,7 +36,7 @@ class FileRoutes:
         with refusals():
             pod = self._pods.find(request.match_info["namespace"], request.match_info["pod"])
         opened = self._pods.read_files(pod, request.query.get("container", ""), _path(request))
-        async with self._sockets.counted(), entered(opened) as content:
+        async with self._sockets.counted(request), entered(opened) as content:
             response = web.StreamResponse(headers={"Content-Type": ARCHIVE})
             await response.prepare(request)
             try:
@@ -55,7 +55,7 @@ class FileRoutes:
     async def write(self, request: web.Request) -> web.StreamResponse:
         with refusals():
             pod = self._pods.find(request.match_info["namespace"], request.match_info["pod"])
-            async with self._sockets.counted():
+            async with self._sockets.counted(request):
                 await self._pods.write_files(
                     pod, request.query.get("container", ""), _path(request), _chunks(request)
                 )

@@ -17,6 +17,8 @@ from podtui.server.node.locations import PodLocations, check_container
 from podtui.server.protocol import KubeletEndpoints, LogError
 from podtui.server.resources.query import flag
 from podtui.server.status import StatusError, bad_request, invalid
+from podtui.server.transport.socket_streams import accept_log
+from podtui.server.transport.sockets import is_websocket
 from podtui.server.transport.streams import Outflow, Streams, closed_after
 
 
@@ -57,9 +59,12 @@ class LogRoutes:
             # An unscheduled pod has no log yet.
             return web.Response(status=204)
         self._locations.check_node(pod)
-        return await self.of_kubelet(request)
+        return await self._answer(request, websocket=is_websocket(request))
 
     async def of_kubelet(self, request: web.Request) -> web.StreamResponse:
+        return await self._answer(request)
+
+    async def _answer(self, request: web.Request, *, websocket: bool = False) -> web.StreamResponse:
         requested = parse_log_request(request, self._clock)
         try:
             batches = await self._kubelet.container_logs(
@@ -82,7 +87,10 @@ class LogRoutes:
                     gaps=requested.options.gaps,
                 )
 
-        response = web.StreamResponse(headers={"Content-Type": "text/plain"})
+        if websocket:
+            response = await accept_log(request)
+        else:
+            response = web.StreamResponse(headers={"Content-Type": "text/plain"})
         return await self._streams.run(request, response, produce)
 
 

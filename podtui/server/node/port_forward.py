@@ -1,7 +1,9 @@
-"""``portforward`` of pods: SPDY streams, two for each connection, in a WebSocket or without one.
+"""``portforward`` of pods: SPDY streams, two for each connection, in a WebSocket or without one;
+or two channels of a WebSocket for each port of the request.
 
 For every accepted connection, kubectl opens an error stream and a data stream with the same request
-id. Errors are sent on the error stream; the data stream carries the connection's bytes.
+id. Errors are sent on the error stream; the data stream carries the connection's bytes. Clients
+without SPDY (Python, JavaScript) open a WebSocket for each connection instead.
 """
 
 from __future__ import annotations
@@ -9,13 +11,14 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import deque
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import aclosing
 from typing import Final
 
 from aiohttp import web
 
 from podtui.api import channels
-from podtui.api.spdy import REFUSED, Data, Opened, Ping, Reset, Spdy, SpdyError
+from podtui.api.spdy import CANCEL, REFUSED, Data, Opened, Ping, Reset, Spdy, SpdyError
 from podtui.api.v1 import Pod
 from podtui.errors import EngineError, SessionError
 from podtui.runtime.protocol import Duplex
@@ -23,13 +26,15 @@ from podtui.server.node.locations import PodLocations
 from podtui.server.protocol import SessionEndpoints
 from podtui.server.status import bad_request, refusals
 from podtui.server.transport.sockets import Socket, Sockets, require_upgrade
-from podtui.server.transport.spdy_upgrade import SpdySocket
+from podtui.server.transport.spdy_upgrade import STREAMS_SECONDS, SpdySocket
 
 log = logging.getLogger(__name__)
 
-PROTOCOLS: Final = (channels.PORT_FORWARD,)
+PROTOCOLS: Final = (channels.PORT_FORWARD, channels.V4, channels.BASE64_V4, channels.NONE)
 SPDY_PROTOCOLS: Final = (channels.SPDY_PORT_FORWARD,)
 MOST_CONNECTIONS: Final = 256
+MAX_PORTS: Final = 128
+"""Two channels for each: the number of a channel is a byte."""
 _MOST_WAITING: Final = 512 * 1024
 _PIECE: Final = 32 * 1024
 
@@ -58,12 +63,18 @@ class PortForwardRoutes:
                 "unable to forward port because pod is not running."
                 f" Current status={pod.status.phase}"
             )
-        require_upgrade(request, PROTOCOLS, SPDY_PROTOCOLS)
+        protocol = require_upgrade(request, PROTOCOLS, SPDY_PROTOCOLS)
+        spdy = protocol in (channels.PORT_FORWARD, channels.SPDY_PORT_FORWARD)
+        ports = () if spdy else parse_ports(request)
         async with (
-            self._sockets.counted(),
+            self._sockets.counted(request),
             self._sockets.accept(request, PROTOCOLS, SPDY_PROTOCOLS) as socket,
         ):
-            forwarding = Forwarding(self._pods, pod, socket)
+            forwarding = (
+                Forwarding(self._pods, pod, socket)
+                if spdy
+                else PortChannels(self._pods, pod, socket, ports)
+            )
             try:
                 await self._sockets.run(request, socket, forwarding.run())
             except* SpdyError as errors:
@@ -125,6 +136,8 @@ class Pair:
         self.data = 0
         self.inflow = Inflow()
         self.task: asyncio.Task[None] | None = None
+        self.limit: asyncio.Task[None] | None = None
+        """Ends the pair if its second stream is not opened in time."""
 
     def stream(self, kind: str) -> int:
         return self.error if kind == channels.ERROR_STREAM else self.data
@@ -165,8 +178,9 @@ class Forwarding:
                         case Ping():
                             await self._socket.send(self._spdy.pong(frame))
             for pair in self._pairs.values():
-                if pair.task is not None:
-                    pair.task.cancel()
+                for task in (pair.task, pair.limit):
+                    if task is not None:
+                        task.cancel()
 
     async def _open(self, frame: Opened, group: asyncio.TaskGroup) -> None:
         kind = frame.headers.get(channels.STREAM_TYPE, "")
@@ -184,6 +198,7 @@ class Forwarding:
             return
         if pair is None:
             pair = self._pairs[request] = Pair(request, port)
+            pair.limit = group.create_task(self._expire(pair), name="second stream")
         self._of_stream[frame.stream] = pair
         if kind == channels.ERROR_STREAM:
             pair.error = frame.stream
@@ -193,6 +208,8 @@ class Forwarding:
                 pair.inflow.end()
         await self._socket.send(self._spdy.reply(frame.stream))
         if pair.error and pair.data and pair.task is None:
+            if pair.limit is not None:
+                pair.limit.cancel()
             pair.task = group.create_task(self._serve(pair), name=f"port {port}")
 
     async def _take(self, stream: int, payload: bytes, *, fin: bool) -> None:
@@ -213,46 +230,149 @@ class Forwarding:
         else:
             self._forget(pair)
 
+    async def _expire(self, pair: Pair) -> None:
+        await asyncio.sleep(STREAMS_SECONDS)
+        pair.limit = None
+        if pair.error:
+            text = f"request {pair.request}: timed out waiting for streams"
+            await self._socket.send(self._spdy.data(pair.error, text.encode(), fin=True))
+        if pair.data:
+            await self._socket.send(self._spdy.reset(pair.data, CANCEL))
+        self._forget(pair)
+
     async def _serve(self, pair: Pair) -> None:
         """Forward one connection until it ends, and report errors to the client."""
+
+        async def send(data: bytes) -> None:
+            await self._socket.send(self._spdy.data(pair.data, data))
+
         try:
-            try:
-                async with self._pods.dial(self._pod, pair.port) as stream:
-                    await self._forward_data(pair, stream)
-            except (EngineError, SessionError) as error:
-                which = f"pod {self._pod.metadata.name}, uid {self._pod.metadata.uid}"
-                text = f"error forwarding port {pair.port} to {which}: {error}"
-                log.info("%s", text)
-                await self._socket.send(self._spdy.data(pair.error, text.encode()))
+            error = await forwarded(self._pods, self._pod, pair.port, pair.inflow, send)
+            if error:
+                await self._socket.send(self._spdy.data(pair.error, error.encode()))
             for number in (pair.data, pair.error):
                 await self._socket.send(self._spdy.data(number, b"", fin=True))
         finally:
             self._forget(pair)
 
-    async def _forward_data(self, pair: Pair, stream: Duplex) -> None:
-        """Forward until the pod closes its side; the client may close its side earlier."""
-        try:
-            async with asyncio.TaskGroup() as group:
-                upward = group.create_task(_up(pair.inflow, stream))
-                while data := await stream.read():
-                    for at in range(0, len(data), _PIECE):
-                        piece = data[at : at + _PIECE]
-                        await self._socket.send(self._spdy.data(pair.data, piece))
-                upward.cancel()
-        except* EngineError as errors:
-            raise errors.exceptions[0] from errors
-
     def _forget(self, pair: Pair) -> None:
+        if pair.limit is not None:
+            pair.limit.cancel()
         pair.inflow.close()
         self._pairs.pop(pair.request, None)
         for number in (pair.error, pair.data):
             self._of_stream.pop(number, None)
 
 
+class PortChannels:
+    """The connections of one client to ports of a pod, one to each, over a WebSocket: channel 2n
+    carries the bytes of port n, channel 2n+1 its error. The first message of each is the port."""
+
+    def __init__(
+        self,
+        pods: SessionEndpoints,
+        pod: Pod,
+        socket: Socket | SpdySocket,
+        ports: Sequence[int],
+    ) -> None:
+        self._pods = pods
+        self._pod = pod
+        self._socket = socket
+        self._ports = ports
+        self._inflows = [Inflow() for _ in ports]
+
+    async def run(self) -> None:
+        """Run until the client disconnects, or all connections have ended."""
+        async with asyncio.TaskGroup() as group:
+            receiving = group.create_task(self._receive(), name="port-forward")
+            serving = group.create_task(self._serve_all(), name="ports")
+            receiving.add_done_callback(lambda _: serving.cancel())
+            serving.add_done_callback(lambda _: receiving.cancel())
+
+    async def _receive(self) -> None:
+        async with aclosing(self._socket.messages()) as messages:
+            async for message in messages:
+                number, error = divmod(message[0], 2)
+                if not error and number < len(self._inflows):
+                    await self._inflows[number].put(message[1:])
+
+    async def _serve_all(self) -> None:
+        for number, port in enumerate(self._ports):
+            for channel in (2 * number, 2 * number + 1):
+                await self._socket.send(bytes([channel]) + port.to_bytes(2, "little"))
+        async with asyncio.TaskGroup() as group:
+            for number, port in enumerate(self._ports):
+                group.create_task(self._serve(number, port), name=f"port {port}")
+
+    async def _serve(self, number: int, port: int) -> None:
+        async def send(data: bytes) -> None:
+            await self._socket.send(bytes([2 * number]) + data)
+
+        inflow = self._inflows[number]
+        try:
+            error = await forwarded(self._pods, self._pod, port, inflow, send)
+            if error:
+                await self._socket.send(bytes([2 * number + 1]) + error.encode())
+        finally:
+            inflow.close()
+
+
+async def forwarded(
+    pods: SessionEndpoints,
+    pod: Pod,
+    port: int,
+    inflow: Inflow,
+    send: Callable[[bytes], Awaitable[None]],
+) -> str:
+    """Forward one connection until the pod closes its side; the client may close its side earlier.
+    Return the error for the client; empty if there is none."""
+    try:
+        async with pods.dial(pod, port) as stream:
+            await _exchange(inflow, stream, send)
+    except (EngineError, SessionError) as error:
+        which = f"pod {pod.metadata.name}, uid {pod.metadata.uid}"
+        text = f"error forwarding port {port} to {which}: {error}"
+        log.info("%s", text)
+        return text
+    return ""
+
+
+async def _exchange(
+    inflow: Inflow, stream: Duplex, send: Callable[[bytes], Awaitable[None]]
+) -> None:
+    try:
+        async with asyncio.TaskGroup() as group:
+            upward = group.create_task(_up(inflow, stream))
+            while data := await stream.read():
+                for at in range(0, len(data), _PIECE):
+                    await send(data[at : at + _PIECE])
+            upward.cancel()
+    except* EngineError as errors:
+        raise errors.exceptions[0] from errors
+
+
 async def _up(inflow: Inflow, stream: Duplex) -> None:
     while data := await inflow.get():
         await stream.write(data)
     await stream.end()
+
+
+def parse_ports(request: web.Request) -> tuple[int, ...]:
+    """Return the ports of a request without SPDY, whose parameter the API and the kubelet name
+    differently. Raises `StatusError` 400."""
+    name = "port" if request.path.startswith("/portForward/") else "ports"
+    texts = [text for value in request.query.getall(name, []) for text in value.split(",")]
+    if not texts:
+        raise bad_request('query parameter "port" is required')
+    if len(texts) > MAX_PORTS:
+        raise bad_request(f"more than {MAX_PORTS} ports")
+    ports: list[int] = []
+    for text in texts:
+        port = parse_port(text)
+        if port is None:
+            raise bad_request(f'unable to parse "{text}" as a port')
+        ports.append(port)
+    return tuple(ports)
 
 
 def parse_port(text: str) -> int | None:

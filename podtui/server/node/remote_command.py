@@ -25,16 +25,21 @@ from podtui.server.protocol import SessionEndpoints
 from podtui.server.resources.query import flag
 from podtui.server.status import bad_request, entered, refusals
 from podtui.server.transport.sockets import Socket, Sockets, require_upgrade
-from podtui.server.transport.spdy_upgrade import SpdySocket
+from podtui.server.transport.spdy_upgrade import STREAMS_SECONDS, SpdySocket
 from podtui.server.transport.streams import closed_after
 
 log = logging.getLogger(__name__)
 EXEC_FAILED: Final = "error executing command in container"
 ATTACH_FAILED: Final = "error attaching to container"
-PROTOCOLS: Final = (channels.V5, channels.V4)
+PROTOCOLS: Final = (
+    channels.V5,
+    channels.V4,
+    channels.BASE64_V4,
+    channels.V1,
+    channels.BASE64_V1,
+    channels.NONE,
+)
 SPDY_PROTOCOLS: Final = (channels.V4, channels.V3, channels.V2, channels.V1)
-STREAMS_SECONDS: Final = 30.0
-"""The kubelet's ``streamCreationTimeout``."""
 _CHANNELS: Final = {"stdout": channels.STDOUT, "stderr": channels.STDERR}
 _SIZE_LIMIT: Final = 1 << 16
 
@@ -92,13 +97,13 @@ class RemoteCommandRoutes:
     ) -> web.StreamResponse:
         """Run a session until it ends. ``failed`` begins the message of an engine's error."""
         async with (
-            self._sockets.counted(),
+            self._sockets.counted(request),
             entered(opened) as session,
             self._sockets.accept(request, PROTOCOLS, SPDY_PROTOCOLS) as socket,
         ):
             streams: RemoteStreams
             if isinstance(socket, Socket):
-                streams = ChannelStreams(socket)
+                streams = ChannelStreams(socket, wanted)
             else:
                 streams = SpdyStreams(socket, wanted)
             try:
@@ -135,6 +140,7 @@ async def _forward_output(
     streams: RemoteStreams, session: ProcessSession, wanted: Wanted, failed: str
 ) -> None:
     """Forward the process's output, then its exit status or the engine's error."""
+    await streams.open()
     try:
         async with closed_after(session.output()) as output:
             async for stream, data in output:
@@ -206,6 +212,11 @@ Received = bytes | Resize | None
 
 
 class RemoteStreams(Protocol):
+    async def open(self) -> None:
+        """Return when output can be sent. Raises ConnectionError if the client has disconnected,
+        or does not open its streams in time."""
+        ...
+
     def received(self) -> AsyncGenerator[Received]:
         """Yield what the client sends until it disconnects."""
         ...
@@ -222,8 +233,15 @@ class RemoteStreams(Protocol):
 class ChannelStreams:
     """Messages of a WebSocket, whose first byte is the number of a channel."""
 
-    def __init__(self, socket: Socket) -> None:
+    def __init__(self, socket: Socket, wanted: Wanted) -> None:
         self._socket = socket
+        self._wanted = wanted
+
+    async def open(self) -> None:
+        """Tell the client by an empty message that the session runs."""
+        wanted = self._wanted
+        lowest = channels.STDERR if wanted.stderr else channels.ERROR
+        await self._socket.send(bytes([channels.STDOUT if wanted.stdout else lowest]))
 
     async def received(self) -> AsyncGenerator[Received]:
         async with aclosing(self._socket.messages()) as messages:
@@ -234,14 +252,19 @@ class ChannelStreams:
                 elif channel == channels.RESIZE:
                     if size := parse_size(data):
                         yield size
-                elif channel == channels.CLOSE and data[:1] == bytes([channels.STDIN]):
+                elif (
+                    channel == channels.CLOSE
+                    and self._socket.protocol == channels.V5
+                    and data[:1] == bytes([channels.STDIN])
+                ):
                     yield None
 
     async def send(self, stream: str, data: bytes) -> None:
         await self._socket.send(bytes([_CHANNELS[stream]]) + data)
 
     async def finish(self, status: Status) -> None:
-        await self._socket.send(bytes([channels.ERROR]) + msgspec.json.encode(status))
+        if text := error_text(self._socket.protocol, status):
+            await self._socket.send(bytes([channels.ERROR]) + text)
 
 
 class SpdyStreams:
@@ -293,9 +316,8 @@ class SpdyStreams:
         if self._ids.keys() == self._expected:
             self._complete.set()
 
-    async def wait_complete(self) -> None:
-        """Wait until the client has opened the streams. Raises ConnectionError if it takes too
-        long."""
+    async def open(self) -> None:
+        """Wait until the client has opened the streams."""
         try:
             async with asyncio.timeout(STREAMS_SECONDS):
                 await self._complete.wait()
@@ -303,11 +325,11 @@ class SpdyStreams:
             raise ConnectionResetError("timed out waiting for client to create streams") from error
 
     async def send(self, stream: str, data: bytes) -> None:
-        await self.wait_complete()
         await self._socket.send(self._spdy.data(self._ids[stream], data))
 
     async def finish(self, status: Status) -> None:
-        await self.wait_complete()
+        if not self._complete.is_set():
+            return
         for name in ("stdout", "stderr"):
             if name in self._ids:
                 await self._socket.send(self._spdy.data(self._ids[name], b"", fin=True))
@@ -325,8 +347,9 @@ def _expected(protocol: str, wanted: Wanted) -> Collection[str]:
 
 
 def error_text(protocol: str, status: Status) -> bytes:
-    """Return what the error stream carries: a ``Status``, before version 4 only its message."""
-    if protocol == channels.V4:
+    """Return what the error stream carries: a ``Status``, before version 4 only the message of a
+    failure."""
+    if protocol in (channels.V5, channels.V4, channels.BASE64_V4):
         return msgspec.json.encode(status)
     return b"" if status.status == "Success" else status.message.encode()
 

@@ -61,6 +61,12 @@ class NamespaceCare:
         """Create the objects that must exist before the API is served."""
         await self._pass()
 
+    async def update_root_ca(self) -> None:
+        """Write the CA certificate, after it has changed, to all namespaces."""
+        for item in (await self._records.list("namespaces")).items:
+            if isinstance(item, Namespace) and not _terminating(item):
+                await self._create_defaults(item.metadata.name)
+
     async def run(self) -> None:
         """Maintain all namespaces. Runs forever."""
         await run_control_loop(

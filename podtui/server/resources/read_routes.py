@@ -21,6 +21,8 @@ from podtui.server.resources.paging import LATEST, Continued, ContinueToken, enc
 from podtui.server.resources.query import ListQuery, include_object, parse_query
 from podtui.server.resources.table import empty_row, partial_metadata, table
 from podtui.server.status import expired, json_response, not_found, too_large_version
+from podtui.server.transport.socket_streams import accept_watch
+from podtui.server.transport.sockets import is_websocket
 from podtui.server.transport.streams import Outflow, Producer, Streams, closed_after
 from podtui.store.protocol import WatchType
 
@@ -111,7 +113,10 @@ class ResourceRoutes:
             produce = partial(_report_gone, error)
         else:
             produce = Watch(query, beginning, self._rendering, self._bookmark_seconds).produce
-        response = web.StreamResponse(headers={"Content-Type": "application/json"})
+        if is_websocket(request):
+            response = await accept_watch(request)
+        else:
+            response = web.StreamResponse(headers={"Content-Type": "application/json"})
         return await self._streams.run(request, response, produce, timeout=query.timeout)
 
     async def _begin(self, query: ListQuery) -> WatchStart:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import base64
 import logging
 import select
 from collections.abc import AsyncGenerator, Coroutine, Sequence
@@ -11,23 +12,29 @@ from typing import Any, Final
 
 from aiohttp import WSCloseCode, web
 
+from podtui.api import channels
 from podtui.clock import Clock
+from podtui.http_server import require_masked_frames
 from podtui.server.status import StatusError, bad_request
 from podtui.server.transport.spdy_upgrade import SpdySocket, is_upgrade, negotiated
+from podtui.server.transport.unix import connected_socket, is_local
 
 log = logging.getLogger(__name__)
 
 MOST_OPEN: Final = 512
+RESERVED: Final = 64
+"""The part of `MOST_OPEN` that is for requests on the unix socket."""
 IDLE_SECONDS: Final = 4 * 3600.0
 """The kubelet's ``streamingConnectionIdleTimeout``."""
 DISCONNECT_SECONDS: Final = 5.0
 """Seconds between checks for a client that has left."""
 _CLOSE_SECONDS: Final = 1.0
 _LONGEST_MESSAGE: Final = 1 << 20
+_ZERO: Final = ord("0")
 
 
 class Socket:
-    """One WebSocket with binary messages on it."""
+    """One WebSocket. Each message is a channel's number and data, with SPDY frames only data."""
 
     def __init__(self, response: web.WebSocketResponse, clock: Clock) -> None:
         self.response = response
@@ -36,20 +43,28 @@ class Socket:
 
     @property
     def protocol(self) -> str:
-        return self.response.ws_protocol or ""
+        return self.response.ws_protocol or channels.NONE
 
     async def messages(self) -> AsyncGenerator[bytes]:
-        """Yield binary messages until the client disconnects."""
+        """Yield messages until the client disconnects; invalid base64 is ignored."""
         async for message in self.response:
             self._last = self._clock.monotonic()
-            if isinstance(message.data, bytes) and message.data:
-                yield message.data
+            data = message.data.encode() if isinstance(message.data, str) else message.data
+            if not isinstance(data, bytes) or not data:
+                continue
+            if is_base64(self.protocol):
+                data = decoded_message(data)
+            if data is not None:
+                yield data
 
     async def send(self, data: bytes) -> None:
         """Return when there is room for more. Raises ConnectionError if the client has
         disconnected."""
         self._last = self._clock.monotonic()
-        await self.response.send_bytes(data)
+        if is_base64(self.protocol):
+            await self.response.send_str(encoded_message(data))
+        else:
+            await self.response.send_bytes(data)
 
     async def ping(self) -> None:
         """Send a ping. Raises ConnectionError if the client has disconnected."""
@@ -89,11 +104,12 @@ class Sockets:
             await spdy.drain(_CLOSE_SECONDS)
             return
         response = web.WebSocketResponse(
-            protocols=protocols,
+            protocols=[name for name in protocols if name],
             timeout=_CLOSE_SECONDS,
             max_msg_size=_LONGEST_MESSAGE,
             compress=False,
         )
+        require_masked_frames(request)
         await response.prepare(request)
         try:
             yield Socket(response, self._clock)
@@ -102,10 +118,11 @@ class Sockets:
             await response.close(code=WSCloseCode.GOING_AWAY if going else WSCloseCode.OK)
 
     @asynccontextmanager
-    async def counted(self) -> AsyncGenerator[None]:
+    async def counted(self, request: web.Request) -> AsyncGenerator[None]:
         """Count a session. Raises `StatusError` 429 if too many are open."""
-        if self._open >= MOST_OPEN:
-            message = f"{MOST_OPEN} sessions are open, which is the most there can be"
+        most = MOST_OPEN if is_local(request) else MOST_OPEN - RESERVED
+        if self._open >= most:
+            message = f"{self._open} sessions are open, and there can be at most {most}"
             raise StatusError(429, message, reason="TooManyRequests")
         self._open += 1
         try:
@@ -152,7 +169,7 @@ class Sockets:
 
 
 def _has_left(request: web.Request) -> bool:
-    sock = request.get_extra_info("socket")
+    sock = connected_socket(request)
     descriptor: int = -1 if sock is None else sock.fileno()
     if descriptor < 0:
         return True
@@ -162,18 +179,53 @@ def _has_left(request: web.Request) -> bool:
     return bool(poll.poll(0))
 
 
-def require_upgrade(
-    request: web.Request, served: Sequence[str], spdy_served: Sequence[str]
-) -> None:
-    """Raises `StatusError` if the request is no upgrade to a supported protocol: 400 for
-    WebSockets, 403 for SPDY."""
+def require_upgrade(request: web.Request, served: Sequence[str], spdy_served: Sequence[str]) -> str:
+    """Return the protocol of an upgrade. Raises `StatusError` 400 if the request is none, and 403
+    if it names no supported protocol."""
     if is_upgrade(request):
-        negotiated(request, spdy_served)
-        return
-    if request.headers.get("Upgrade", "").lower() != "websocket":
+        return negotiated(request, spdy_served)
+    if not is_websocket(request):
         raise bad_request("Upgrade request required")
-    offered = request.headers.getall("Sec-WebSocket-Protocol", [])
-    names = {name.strip() for line in offered for name in line.split(",")}
-    if not names & set(served):
-        requested = ", ".join(sorted(names)) or "none"
-        raise bad_request(f"protocols offered: {requested}; served: {', '.join(served)}")
+    return websocket_protocol(request, served)
+
+
+def is_websocket(request: web.Request) -> bool:
+    """Return whether a request is an upgrade to a WebSocket."""
+    connection = request.headers.get("Connection", "").lower().split(",")
+    upgrade = request.headers.get("Upgrade", "").lower()
+    return upgrade == "websocket" and "upgrade" in map(str.strip, connection)
+
+
+def websocket_protocol(request: web.Request, served: Sequence[str]) -> str:
+    """Return the first protocol of the client that is served. Raises `StatusError` 403."""
+    header = request.headers.get("Sec-WebSocket-Protocol", "").strip()
+    offered = [name.strip() for name in header.split(",")]
+    for name in offered:
+        if name in served:
+            return name
+    raise StatusError(
+        403,
+        f"requested protocol(s) are not supported: {_listed(offered)};"
+        f" supports {_listed([name for name in served if name])}",
+    )
+
+
+def _listed(names: Sequence[str]) -> str:
+    return f"[{' '.join(names)}]"
+
+
+def is_base64(protocol: str) -> bool:
+    return "base64." in protocol
+
+
+def encoded_message(data: bytes) -> str:
+    """Encode a channel's number and its data as text."""
+    return chr(_ZERO + data[0]) + base64.b64encode(data[1:]).decode()
+
+
+def decoded_message(text: bytes) -> bytes | None:
+    """Return the channel's number and the data of a text message; None if it is not valid."""
+    try:
+        return bytes([text[0] - _ZERO]) + base64.b64decode(text[1:], validate=True)
+    except ValueError:
+        return None

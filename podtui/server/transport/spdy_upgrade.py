@@ -20,6 +20,8 @@ UPGRADE: Final = "SPDY/3.1"
 _HEADER: Final = "X-Stream-Protocol-Version"
 _MOST_WAITING: Final = 256 * 1024
 _PING_NUMBER: Final = 2
+STREAMS_SECONDS: Final = 30.0
+"""The kubelet's ``streamCreationTimeout``: how long a client may take to open streams."""
 
 
 def is_upgrade(request: web.Request) -> bool:

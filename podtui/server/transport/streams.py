@@ -15,6 +15,8 @@ from typing import Final, TypeVar
 
 from aiohttp import web
 
+from podtui.server.transport.socket_streams import SocketStream
+
 log = logging.getLogger(__name__)
 
 LIMIT = 256 * 1024
@@ -164,6 +166,8 @@ class Streams:
     ) -> None:
         async with asyncio.TaskGroup() as group:
             tasks = [group.create_task(_produce(producer, outflow)) for producer in producers]
+            if isinstance(response, SocketStream):
+                tasks.append(group.create_task(_end_with(response, outflow)))
             if timeout is not None:
                 tasks.append(group.create_task(_end_after(timeout, outflow)))
             await outflow.write_to(response, self._stalled_seconds)
@@ -178,6 +182,11 @@ STREAMS: Final[web.AppKey[Streams]] = web.AppKey("streams", Streams)
 
 async def _produce(producer: Producer, outflow: Outflow) -> None:
     await producer(outflow)
+
+
+async def _end_with(socket: SocketStream, outflow: Outflow) -> None:
+    await socket.wait_closed()
+    outflow.end()
 
 
 async def _end_after(seconds: float, outflow: Outflow) -> None:

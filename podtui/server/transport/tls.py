@@ -2,7 +2,8 @@
 
 Connections are accepted here and not by asyncio's server, so that those in a TLS handshake count,
 too. A port in use and a certificate that cannot be renewed never stop the agent: both are reported
-once and retried.
+once and retried. The certificate is checked by the wall clock, which may jump, before each
+handshake and after each that fails.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ import ipaddress
 import logging
 import socket
 import ssl
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from datetime import timedelta
 from pathlib import Path
 from typing import Final, NoReturn
@@ -30,12 +31,14 @@ log = logging.getLogger(__name__)
 MOST_CONNECTIONS: Final = 512
 HANDSHAKE_SECONDS: Final = 10.0
 _RETRY_SECONDS: Final = 5.0
-_RENEWAL_CHECK: Final = timedelta(hours=1)
+_RENEWAL_CHECK: Final = timedelta(minutes=1)
+"""Between checks without connections, and between attempts that fail."""
 
 
 class TlsServer:
     """Serves a runner's application at an access point until it is cancelled; ``names`` are in the
-    certificate."""
+    certificate. ``on_authority`` is called when the authority has a new certificate, which clients
+    must get. It may raise `PodtuiError`."""
 
     def __init__(
         self,
@@ -47,6 +50,7 @@ class TlsServer:
         clock: Clock,
         most_connections: int = MOST_CONNECTIONS,
         handshake_seconds: float = HANDSHAKE_SECONDS,
+        on_authority: Callable[[], Awaitable[None]] | None = None,
     ) -> None:
         self._runner = runner
         self._pki = pki
@@ -56,6 +60,10 @@ class TlsServer:
         self._most_connections = most_connections
         self._handshake_seconds = handshake_seconds
         self._handshakes = 0
+        self._on_authority = on_authority
+        self._renewal = asyncio.Lock()
+        self._retry_at = 0.0
+        self._reported = False
         self.listening = asyncio.Event()
 
     async def run(self) -> NoReturn:
@@ -66,7 +74,7 @@ class TlsServer:
             log.info("serving %s", self._point.url)
             self.listening.set()
             async with asyncio.TaskGroup() as group:
-                group.create_task(self._renew(context), name="certificate renewal")
+                group.create_task(self._keep_valid(context), name="certificate renewal")
                 await self._accept(listener, context, group)
         finally:
             listener.close()
@@ -127,6 +135,7 @@ class TlsServer:
     ) -> None:
         """Start TLS on a connection; the server has it afterwards."""
         try:
+            await self._renew_if_due(context)
             await asyncio.get_running_loop().connect_accepted_socket(
                 server,
                 connection,
@@ -137,25 +146,38 @@ class TlsServer:
             # Also SSLError and TimeoutError: the client does not trust us, or is no TLS client.
             log.debug("a TLS handshake failed: %s", error)
             connection.close()
+            await self._renew_if_due(context)
         finally:
             self._handshakes -= 1
 
-    async def _renew(self, context: ssl.SSLContext) -> None:
-        """Renew the certificate in time. New connections get the new one."""
-        failed = False
+    async def _keep_valid(self, context: ssl.SSLContext) -> None:
         while True:
             await self._clock.sleep(_RENEWAL_CHECK.total_seconds())
+            await self._renew_if_due(context)
+
+    async def _renew_if_due(self, context: ssl.SSLContext) -> None:
+        """Renew the certificates if the wall clock is outside of their time. New connections get
+        the new one."""
+        if not self._pki.is_due(self._clock.now()):
+            return
+        async with self._renewal:
+            if self._clock.monotonic() < self._retry_at or not self._pki.is_due(self._clock.now()):
+                return
+            authority = self._pki.authority
             try:
                 if await asyncio.to_thread(
                     self._pki.ensure_server_certificate, self._names, self._clock.now()
                 ):
                     context.load_cert_chain(self._pki.server_path)
                     log.info("renewed the certificate of %s", self._point.url)
-                failed = False
+                if self._pki.authority != authority and self._on_authority is not None:
+                    await self._on_authority()
+                self._reported = False
             except (PodtuiError, OSError) as error:
-                if not failed:
+                self._retry_at = self._clock.monotonic() + _RENEWAL_CHECK.total_seconds()
+                if not self._reported:
                     log.warning("cannot renew the certificate of %s: %s", self._point.url, error)
-                failed = True
+                self._reported = True
 
 
 def tls_context(path: Path) -> ssl.SSLContext:

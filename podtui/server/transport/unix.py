@@ -17,6 +17,7 @@ from aiohttp import web
 from aiohttp.http import HttpProcessingError
 
 from podtui.errors import PodtuiError
+from podtui.http_server import prepare_requests
 
 SHUTDOWN_SECONDS = 2.0
 """How long running requests may take to finish after the streams have ended."""
@@ -67,6 +68,7 @@ async def serve_unix(app: web.Application, path: Path | str) -> AsyncGenerator[w
     )
     try:
         await runner.setup()
+        prepare_requests(runner)
         await web.SockSite(runner, listener).start()
         yield runner
     finally:
@@ -75,6 +77,21 @@ async def serve_unix(app: web.Application, path: Path | str) -> AsyncGenerator[w
                 os.unlink(path)
         await runner.cleanup()
         listener.close()
+
+
+def is_local(request: web.BaseRequest) -> bool:
+    """Return whether the request arrived on the unix socket; False if its client has left."""
+    sock = connected_socket(request)
+    return sock is not None and sock.family == socket.AF_UNIX
+
+
+def connected_socket(request: web.BaseRequest) -> socket.socket | None:
+    """Return the socket of a request; None once its connection is closed."""
+    transport = request.transport
+    # A TLS transport that is closed fails when it is asked for its socket.
+    if transport is None or transport.is_closing():
+        return None
+    return request.get_extra_info("socket")
 
 
 def bind(path: Path) -> socket.socket:

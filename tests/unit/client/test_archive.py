@@ -6,6 +6,7 @@ import io
 import os
 import stat
 import tarfile
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -15,7 +16,7 @@ from podtui.client.protocol import CopyResult
 from podtui.errors import PodtuiError
 
 
-def archive(*members: tuple[str, bytes, bytes]) -> io.BytesIO:
+def archive(*members: tuple[str, bytes, bytes], mode: int = 0o4755) -> io.BytesIO:
     """Return an archive of the members, each (name, type, content or link)."""
     buffer = io.BytesIO()
     with tarfile.open(fileobj=buffer, mode="w") as tar:
@@ -24,7 +25,7 @@ def archive(*members: tuple[str, bytes, bytes]) -> io.BytesIO:
             info.type = kind
             if kind == tarfile.REGTYPE:
                 info.size = len(content)
-                info.mode = 0o4755
+                info.mode = mode
             else:
                 info.linkname = content.decode()
             tar.addfile(info, io.BytesIO(content))
@@ -57,6 +58,45 @@ def test_names_outside_the_target_are_refused(name: str) -> None:
         below(name, "etc")
 
 
+def mode_of(path: Path) -> int:
+    return stat.S_IMODE(path.stat().st_mode)
+
+
+@pytest.fixture
+def umask() -> Iterator[Callable[[int], int]]:
+    before = os.umask(0o022)
+    yield os.umask
+    os.umask(before)
+
+
+@pytest.mark.parametrize(
+    ("packed", "mask", "mode"),
+    [
+        (0o777, 0o022, 0o755),
+        (0o777, 0o077, 0o700),
+        (0o4755, 0o022, 0o755),
+        (0o600, 0o022, 0o600),
+        (0o000, 0o022, 0o600),
+        (0o666, 0o002, 0o664),
+    ],
+)
+def test_new_files_have_the_permissions_that_the_umask_leaves(
+    tmp_path: Path, umask: Callable[[int], int], packed: int, mask: int, mode: int
+) -> None:
+    umask(mask)
+    unpack(archive(("f", REG, b"x"), mode=packed), "f", tmp_path / "f")
+    unpack(archive(("d/e/f", REG, b"x"), mode=packed), "d", tmp_path / "d")
+    assert mode_of(tmp_path / "f") == mode_of(tmp_path / "d" / "e" / "f") == mode
+    assert mode_of(tmp_path / "d") == 0o777 & ~mask
+
+
+def test_an_existing_file_keeps_its_permissions(tmp_path: Path) -> None:
+    (tmp_path / "f").write_text("before")
+    (tmp_path / "f").chmod(0o640)
+    unpack(archive(("f", REG, b"x"), mode=0o777), "f", tmp_path / "f")
+    assert (mode_of(tmp_path / "f"), (tmp_path / "f").read_text()) == (0o640, "x")
+
+
 def test_an_archive_with_outside_paths_is_not_unpacked(tmp_path: Path) -> None:
     bad = archive(("d/good", REG, b"1"), ("d/../../evil", REG, b"2"))
     with pytest.raises(PodtuiError, match="refused"):
@@ -79,8 +119,7 @@ def test_links_and_devices_are_left_out(tmp_path: Path) -> None:
     assert copied == CopyResult(files=2, bytes=23, skipped=3)
     assert list(outside.iterdir()) == []
     assert sorted(os.listdir(tmp_path / "d")) == ["good", "out"]
-    mode = (tmp_path / "d" / "good").stat().st_mode
-    assert stat.S_IMODE(mode) == 0o755
+    assert mode_of(tmp_path / "d" / "good") == 0o755
 
 
 @pytest.mark.parametrize(

@@ -178,7 +178,7 @@ async def test_a_head_has_a_limit_of_time(tmp_path: Path, monkeypatch: pytest.Mo
 async def test_too_many_requests(tmp_path: Path, handlers: Handlers) -> None:
     """Watches and streams have a separate limit, so that short requests are accepted."""
     async with (
-        tls_world(tmp_path, **handlers.options(most=2, most_long=1)) as world,
+        tls_world(tmp_path, **handlers.options(most=2, most_long=1, reserved=0)) as world,
         world.client() as client,
         asyncio.TaskGroup() as group,
     ):
@@ -203,7 +203,7 @@ async def test_too_many_requests(tmp_path: Path, handlers: Handlers) -> None:
 
 
 async def test_one_client_cannot_take_all_watches(tmp_path: Path, handlers: Handlers) -> None:
-    options = handlers.options(most_long=4, most_long_each=2)
+    options = handlers.options(most_long=4, most_long_each=2, reserved=0)
     async with tls_world(tmp_path, **options) as world, AsyncExitStack() as stack:
 
         async def watch(client: aiohttp.ClientSession) -> int:
@@ -219,6 +219,43 @@ async def test_one_client_cannot_take_all_watches(tmp_path: Path, handlers: Hand
         assert await watch(third) == 429
         async with one.get(LIST) as response:
             assert response.status == 200
+
+
+async def test_clients_with_the_token_cannot_lock_out_the_owner(
+    tmp_path: Path, handlers: Handlers
+) -> None:
+    """Neither from watches, with any number of User-Agents, nor from other requests."""
+    options = handlers.options(most=4, most_long=4, most_long_each=2, reserved=1)
+    async with (
+        tls_world(tmp_path, **options) as world,
+        AsyncExitStack() as stack,
+        asyncio.TaskGroup() as group,
+    ):
+        connector = aiohttp.UnixConnector(str(world.served.socket))
+        owner = await stack.enter_async_context(
+            aiohttp.ClientSession("http://podtui", connector=connector)
+        )
+
+        async def watch(client: aiohttp.ClientSession) -> int:
+            return (await stack.enter_async_context(client.get(f"{LIST}?watch=true"))).status
+
+        async def ask(client: aiohttp.ClientSession, path: str) -> int:
+            async with client.get(path) as response:
+                return response.status
+
+        others = [
+            await stack.enter_async_context(world.client(**{"User-Agent": f"n/{number}"}))
+            for number in range(6)
+        ]
+        assert [await watch(client) for client in others] == [200] * 3 + [429] * 3
+        assert await watch(owner) == 200
+        waiting = [group.create_task(ask(client, WAIT)) for client in others[:3]]
+        for _ in waiting:
+            await handlers.entered.acquire()
+        assert await ask(others[3], LIST) == 429
+        assert await ask(owner, LIST) == 200
+        handlers.go.set()
+        assert [await one for one in waiting] == [200] * 3
 
 
 async def silent(world: TlsWorld, path: str) -> asyncio.StreamWriter:
@@ -354,7 +391,7 @@ async def test_pipelined_requests_are_answered_in_order(world: TlsWorld) -> None
 
 
 async def test_a_disconnected_client_frees_its_place(tmp_path: Path, handlers: Handlers) -> None:
-    async with tls_world(tmp_path, **handlers.options(most=1)) as world:
+    async with tls_world(tmp_path, **handlers.options(most=1, reserved=0)) as world:
         async with world.client() as client:
             with pytest.raises(TimeoutError):
                 await client.get(WAIT, timeout=aiohttp.ClientTimeout(total=0.1))

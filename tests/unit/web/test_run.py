@@ -57,6 +57,29 @@ async def test_the_link_is_printed_and_stored_privately(tmp_path: Path, number: 
     assert not (tmp_path / "root" / LINK_FILE).exists()
 
 
+async def test_no_response_names_the_software_of_the_server(tmp_path: Path) -> None:
+    """Neither those of the page nor those of the HTTP parser."""
+    answers: list[bytes] = []
+
+    async def ask(port: int, request: bytes) -> None:
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        writer.write(request)
+        answers.append(await reader.read())
+        writer.close()
+
+    async with asyncio.timeout(120), asyncio.TaskGroup() as group:
+        lines: list[str] = []
+        serving = group.create_task(serve(options(tmp_path), lines.append, {}))
+        while len(lines) < 2:  # noqa: ASYNC110 - nothing else tells when it listens
+            await asyncio.sleep(0.01)
+        port = int(lines[0].removeprefix("http://127.0.0.1:").partition("/")[0])
+        for request in (b"GET / HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n", b"\xff\r\n\r\n"):
+            await ask(port, request)
+        serving.cancel()
+    assert [answer.split(b" ")[1] for answer in answers] == [b"403", b"400"]
+    assert not [answer for answer in answers if b"server:" in answer.lower()]
+
+
 async def test_each_run_has_its_own_token(tmp_path: Path) -> None:
     runs = [await serve_and_stop(options(tmp_path), {}) for _ in range(2)]
     assert len({lines[0].partition("=")[2] for lines, _ in runs}) == 2

@@ -290,6 +290,21 @@ async def test_bytes_flow_both_ways_and_closing_the_tab_ends_the_program(served:
     assert not psutil.pid_exists(pid)
 
 
+async def test_frames_without_a_mask_close_the_tab(served: Served, quick_farewell: None) -> None:
+    reader, writer = await asyncio.open_connection("127.0.0.1", served.pages.port)
+    lines = [f"GET {served.folder}terminal HTTP/1.1", f"Host: {served.host}", "Upgrade: websocket"]
+    lines += ["Connection: Upgrade", f"Cookie: {COOKIE}={served.access.cookie}"]
+    lines += [f"Origin: http://{served.host}", "Sec-WebSocket-Version: 13"]
+    lines += ["Sec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==", "", ""]
+    writer.write("\r\n".join(lines).encode())
+    async with asyncio.timeout(120):
+        await reader.readuntil(b"\r\n\r\n")
+        writer.write(b"\x82\x02no")
+        assert (await reader.read()).endswith(b"\x88\x02\x03\xea")
+    writer.close()
+    await until_no_tabs(served)
+
+
 async def test_a_disconnected_tab_ends_the_program(served: Served) -> None:
     """Without a close frame, as when the browser is killed."""
     async with served.terminal() as socket:

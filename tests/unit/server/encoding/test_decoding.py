@@ -85,7 +85,7 @@ def test_remarks_come_in_the_order_of_the_document() -> None:
         (b"[" * 100_000, "max depth"),
         (b"[" * 101 + b"]" * 101, "max depth"),
         (b'{"a":' * 101 + b"1" + b"}" * 101, "max depth"),
-        (b'"\xff"', "invalid character"),
+        (b"\xff", "invalid character 'ÿ' looking for beginning of value"),
     ],
 )
 def test_invalid_json_texts(body: bytes, words: str) -> None:

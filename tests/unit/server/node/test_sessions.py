@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import base64
 import json
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -68,7 +69,7 @@ async def test_channels(http: aiohttp.ClientSession, protocol: str) -> None:
         await socket.send_bytes(b"\xff\x00")
         *messages, last = await received(socket)
         assert socket.close_code == 1000
-    assert messages == [b"\x01out\n", b"\x02err\n"]
+    assert messages == [b"\x01", b"\x01out\n", b"\x02err\n"]
     assert last[0] == channels.ERROR
     assert json.loads(last[1:]) == {
         "status": "Failure",
@@ -78,6 +79,99 @@ async def test_channels(http: aiohttp.ClientSession, protocol: str) -> None:
     }
 
 
+def decoded(message: aiohttp.WSMessage) -> bytes:
+    """Return the channel's number and the data of a message of the base64 protocols."""
+    assert message.type is aiohttp.WSMsgType.TEXT
+    return bytes([int(message.data[0])]) + base64.b64decode(message.data[1:], validate=True)
+
+
+@pytest.mark.parametrize("protocol", [channels.BASE64_V4, channels.BASE64_V1])
+async def test_base64_channels(http: aiohttp.ClientSession, protocol: str) -> None:
+    async with http.ws_connect(f"{EXEC}&command=cat", protocols=(protocol,)) as socket:
+        assert socket.protocol == protocol
+        await socket.send_str("0!!")
+        await socket.send_str("é")
+        await socket.send_str("0" + base64.b64encode(b"hello\xff").decode())
+        async with asyncio.timeout(120):
+            assert decoded(await socket.receive()) == b"\x01"
+            assert decoded(await socket.receive()) == b"\x01hello\xff"
+
+
+@pytest.mark.parametrize("protocol", [channels.V1, channels.BASE64_V1, channels.NONE])
+@pytest.mark.parametrize("error", [True, False])
+async def test_protocols_before_version_4_report_only_failures(
+    http: aiohttp.ClientSession, protocol: str, error: bool
+) -> None:
+    path = f"{POD}/exec?container=c&stdout=true&stderr=true&command=sh&command=-c&command="
+    path += "echo+out;echo+err+>%262;exit+3" if error else "echo+a;echo+b+>%262"
+    async with (
+        asyncio.timeout(120),
+        http.ws_connect(path, protocols=(protocol,) if protocol else ()) as socket,
+    ):
+        assert (socket.protocol or "") == protocol
+        base64_protocol = protocol == channels.BASE64_V1
+        messages = [decoded(one) if base64_protocol else one.data async for one in socket]
+        assert socket.close_code == 1000
+    output = [b"\x01out\n", b"\x02err\n"] if error else [b"\x01a\n", b"\x02b\n"]
+    text = b"\x03command terminated with non-zero exit code: exit status 3"
+    assert messages == [b"\x01", *output, *([text] if error else [])]
+
+
+async def test_the_clients_first_supported_protocol_is_used(http: aiohttp.ClientSession) -> None:
+    offers = {
+        ("v9", channels.V4, channels.V5): channels.V4,
+        (channels.BASE64_V1, channels.V4): channels.BASE64_V1,
+        (channels.V5, channels.V4): channels.V5,
+    }
+    for offer, chosen in offers.items():
+        async with http.ws_connect(f"{EXEC}&command=cat", protocols=offer) as socket:
+            assert socket.protocol == chosen
+
+
+async def test_an_unsupported_websocket_protocol_is_refused(http: aiohttp.ClientSession) -> None:
+    headers = {"Connection": "keep-alive, Upgrade", "Upgrade": "WebSocket"}
+    supported = {
+        f"{EXEC}&command=true": "v5.channel.k8s.io v4.channel.k8s.io v4.base64.channel.k8s.io"
+        " channel.k8s.io base64.channel.k8s.io",
+        f"{POD}/portforward?ports=80": "SPDY/3.1+portforward.k8s.io v4.channel.k8s.io"
+        " v4.base64.channel.k8s.io",
+        f"{POD}/log": "binary.k8s.io base64.binary.k8s.io",
+    }
+    for path, names in supported.items():
+        offered = {**headers, "Sec-WebSocket-Protocol": "v9, binary"}
+        async with http.get(path, headers=offered) as response:
+            status = await response.json()
+        assert (response.status, status["message"]) == (
+            403, f"requested protocol(s) are not supported: [v9 binary]; supports [{names}]",
+        )  # fmt: skip
+
+
+async def test_only_version_5_ends_a_channel(http: aiohttp.ClientSession) -> None:
+    async with http.ws_connect(f"{EXEC}&command=cat", protocols=(channels.V4,)) as socket:
+        for message in (b"\xff\x00", b"\x00still"):
+            await socket.send_bytes(message)
+        assert await socket.receive_bytes(timeout=120) == b"\x01"
+        assert await socket.receive_bytes(timeout=120) == b"\x01still"
+
+
+async def test_frames_without_a_mask_end_the_session(world: SessionWorld) -> None:
+    """Close code 1002, after the messages before them (RFC 6455 section 5.1)."""
+    reader, writer = await asyncio.open_unix_connection(str(world.served.socket))
+    lines = [f"GET {EXEC}&command=cat HTTP/1.1", "Host: podtui", "Upgrade: websocket"]
+    lines += ["Connection: Upgrade", f"Sec-WebSocket-Protocol: {channels.V5}"]
+    lines += [f"Sec-WebSocket-Key: {base64.b64encode(bytes(16)).decode()}"]
+    lines += ["Sec-WebSocket-Version: 13", "", ""]
+    writer.write("\r\n".join(lines).encode())
+    async with asyncio.timeout(120):
+        await reader.readuntil(b"\r\n\r\n")
+        writer.write(b"\x82\x83" + bytes(4) + b"\x00hi" + b"\x82\x03\x00no")
+        frames = await reader.read()
+    assert frames == b"\x82\x01\x01" + b"\x88\x02\x03\xea" or frames == (
+        b"\x82\x01\x01" + b"\x82\x03\x01hi" + b"\x88\x02\x03\xea"
+    )
+    writer.close()
+
+
 async def test_unknown_messages_are_ignored(http: aiohttp.ClientSession) -> None:
     async with http.ws_connect(f"{EXEC}&command=cat", protocols=(channels.V5,)) as socket:
         await socket.send_str("text")
@@ -85,21 +179,21 @@ async def test_unknown_messages_are_ignored(http: aiohttp.ClientSession) -> None
             await socket.send_bytes(message)
         await socket.send_bytes(b"\xff\x00")
         messages = await received(socket)
-    assert messages[0] == b"\x01still"
+    assert messages[:2] == [b"\x01", b"\x01still"]
     assert json.loads(messages[-1][1:])["status"] == "Success"
 
 
 async def test_only_requested_streams_are_opened(http: aiohttp.ClientSession) -> None:
     path = f"{POD}/exec?container=c&stderr=true&command=sh&command=-c&command=echo+a;echo+b+>%262"
     async with http.ws_connect(path, protocols=(channels.V5,)) as socket:
-        first, _ = await received(socket)
-    assert first == b"\x02b\n"
+        opened, first, _ = await received(socket)
+    assert (opened, first) == (b"\x02", b"\x02b\n")
 
 
 async def test_the_kubelets_own_paths(http: aiohttp.ClientSession) -> None:
     path = "/exec/default/web/c?command=echo&command=hi&output=1"
     async with http.ws_connect(path, protocols=(channels.V4,)) as socket:
-        assert (await received(socket))[0] == b"\x01hi\n"
+        assert (await received(socket))[1] == b"\x01hi\n"
 
 
 @pytest.mark.parametrize(
@@ -107,7 +201,6 @@ async def test_the_kubelets_own_paths(http: aiohttp.ClientSession) -> None:
     [
         (f"{EXEC}&command=true", "", 400, "Upgrade request required"),
         (f"{EXEC}&command=true", "SPDY/3", 400, "Upgrade request required"),
-        (f"{EXEC}&command=true", "websocket", 400, "protocols offered: none; served: v5"),
         (EXEC, "", 400, "at least one command"),
         (f"{POD}/exec?command=true", "", 400, "at least 1 of stdin, stdout, stderr"),
         (f"{POD}/exec?command=true&stdout=perhaps", "", 400, "invalid value for stdout"),
@@ -193,6 +286,7 @@ async def test_too_many_sessions(
 async def test_a_lost_engine_is_reported(http: aiohttp.ClientSession, world: SessionWorld) -> None:
     async with http.ws_connect(f"{EXEC}&command=cat", protocols=(channels.V5,)) as socket:
         await socket.send_bytes(b"\x00here")
+        assert await socket.receive_bytes(timeout=120) == b"\x01"
         assert await socket.receive_bytes(timeout=120) == b"\x01here"
         world.bench.runtime.stop_engine()  # type: ignore[attr-defined]
         (last,) = await received(socket)
@@ -205,6 +299,7 @@ async def test_a_stopping_server_reports_it(
     http: aiohttp.ClientSession, world: SessionWorld
 ) -> None:
     async with http.ws_connect(f"{EXEC}&command=cat", protocols=(channels.V5,)) as socket:
+        assert await socket.receive_bytes(timeout=120) == b"\x01"
         await world.served.app.shutdown()
         assert await received(socket) == []
         assert socket.close_code == aiohttp.WSCloseCode.GOING_AWAY
@@ -229,7 +324,7 @@ async def test_an_idle_session_is_closed() -> None:
 
     client, server = socketpair()
     known = {"socket": server}
-    transport = SimpleNamespace(get_extra_info=known.get)
+    transport = SimpleNamespace(get_extra_info=known.get, is_closing=lambda: False)
     request = make_mocked_request("GET", "/", transport=transport)
     with client, server:
         await Sockets(clock).run(request, socket, wait())
@@ -282,6 +377,78 @@ async def test_two_connections_in_one_socket(http: aiohttp.ClientSession) -> Non
             await peer.until(ended=stream)
             assert peer.data[stream].endswith(b"simulated: contract, port 80\n")
         await peer.until(ended=1)
+
+
+@pytest.mark.parametrize("protocol", [channels.V4, channels.BASE64_V4, channels.NONE])
+@pytest.mark.parametrize("query", ["ports=80&ports=81", "ports=80,81"])
+async def test_a_channel_for_each_port(
+    http: aiohttp.ClientSession, protocol: str, query: str
+) -> None:
+    """As the clients of Python and JavaScript, and kr8s, forward ports."""
+    in_base64 = protocol == channels.BASE64_V4
+    async with (
+        asyncio.timeout(120),
+        http.ws_connect(
+            f"{POD}/portforward?{query}", protocols=(protocol,) if protocol else ()
+        ) as socket,
+    ):
+        for channel in (2, 0):
+            await send(socket, channel, b"GET / HTTP/1.0\r\n\r\n", in_base64)
+        messages = [decoded(one) if in_base64 else one.data async for one in socket]
+        assert socket.close_code == 1000
+    assert messages[:4] == [b"\0\x50\0", b"\1\x50\0", b"\2\x51\0", b"\3\x51\0"]
+    answers = dict.fromkeys(range(4), b"")
+    for message in messages[4:]:
+        answers[message[0]] += message[1:]
+    assert answers[0].endswith(b"simulated: contract, port 80\n")
+    assert answers[2].endswith(b"simulated: contract, port 81\n")
+    assert answers[1] == answers[3] == b""
+
+
+async def send(
+    socket: aiohttp.ClientWebSocketResponse, channel: int, data: bytes, in_base64: bool
+) -> None:
+    if in_base64:
+        await socket.send_str(f"{channel}{base64.b64encode(data).decode()}")
+    else:
+        await socket.send_bytes(bytes([channel]) + data)
+
+
+async def test_the_kubelets_own_port_forward_path(http: aiohttp.ClientSession) -> None:
+    path = "/portForward/default/web?port=80"
+    async with http.ws_connect(path, protocols=(channels.V4,)) as socket:
+        assert await socket.receive_bytes(timeout=120) == b"\0\x50\0"
+
+
+async def test_an_error_of_a_port_is_on_its_channel(
+    http: aiohttp.ClientSession, world: SessionWorld
+) -> None:
+    await world.bench.runtime.stop_sandbox(world.sandbox)
+    path = f"{POD}/portforward?ports=80"
+    async with http.ws_connect(path, protocols=(channels.V4,)) as socket:
+        messages = await received(socket)
+    assert messages[2:] == [
+        b"\1error forwarding port 80 to pod web, uid " + world.bench.uid.encode()
+        + b": pod web has no sandbox that runs"
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("query", "words"),
+    [
+        ("", 'query parameter "port" is required'),
+        ("ports=", 'unable to parse "" as a port'),
+        ("ports=x", 'unable to parse "x" as a port'),
+        ("ports=80,0", 'unable to parse "0" as a port'),
+        ("ports=70000", 'unable to parse "70000" as a port'),
+        ("ports=" + ",".join(["80"] * 129), "more than 128 ports"),
+    ],
+)
+async def test_invalid_ports(http: aiohttp.ClientSession, query: str, words: str) -> None:
+    headers = {"Connection": "Upgrade", "Upgrade": "websocket"}
+    async with http.get(f"{POD}/portforward?{query}", headers=headers) as response:
+        status = await response.json()
+    assert (response.status, status["message"]) == (400, words)
 
 
 async def test_a_missing_sandbox_is_reported_on_the_error_stream(
@@ -392,7 +559,7 @@ def test_outcomes() -> None:
 
 async def test_a_command_that_cannot_start_is_an_error(http: aiohttp.ClientSession) -> None:
     async with http.ws_connect(f"{EXEC}&command=refused", protocols=[channels.V5]) as socket:
-        (frame,) = await received(socket)
+        _, frame = await received(socket)
     assert frame[0] == channels.ERROR
     assert json.loads(frame[1:])["message"] == (
         "Internal error occurred: error executing command in container:"

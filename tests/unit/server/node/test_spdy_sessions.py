@@ -20,9 +20,9 @@ from simulated import COMMANDS, ends, memory
 from podtui.api import channels
 from podtui.api.spdy import Data, Opened, Ping, Reset, Spdy
 from podtui.runtime.memory import OutputLine
-from podtui.server.node import remote_command
 from podtui.server.node.remote_command import error_text, failure, outcome
 from podtui.server.transport.sockets import DISCONNECT_SECONDS
+from podtui.server.transport.spdy_upgrade import STREAMS_SECONDS
 
 pytestmark = pytest.mark.virtual_time
 
@@ -224,15 +224,28 @@ async def test_invalid_spdy_ends_the_session(world: SessionWorld) -> None:
             pass
 
 
-async def test_a_client_that_opens_no_streams(
-    world: SessionWorld, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("command", ["nosuchcommand", "much", "sleep&command=3600"])
+@pytest.mark.parametrize("names", [(), ("error", "stdin", "stdout")])
+async def test_a_client_that_does_not_open_its_streams(
+    world: SessionWorld, command: str, names: tuple[str, ...]
 ) -> None:
-    monkeypatch.setattr(remote_command, "STREAMS_SECONDS", 0.05)
-    path = f"{EXEC}&command=nosuchcommand"
-    async with upgraded(world, path, V4) as peer:
+    """Also if the command has no output that waits for them."""
+    began = asyncio.get_running_loop().time()
+    async with upgraded(world, f"{EXEC}&command={command}", V4) as peer:
+        await peer.open(*names)
         while await peer.read():
             pass
         assert peer.data == {}
+    took = asyncio.get_running_loop().time() - began
+    assert STREAMS_SECONDS <= took < STREAMS_SECONDS + 2 * DISCONNECT_SECONDS
+    assert not world.served.runner.server.connections
+
+
+async def test_an_attached_client_that_opens_no_streams(world: SessionWorld) -> None:
+    async with upgraded(world, f"{POD}/attach?container=c&stdout=true", V4) as peer:
+        while await peer.read():
+            pass
+    assert not world.served.runner.server.connections
 
 
 async def test_a_disconnecting_client_ends_the_command(world: SessionWorld) -> None:
@@ -332,6 +345,31 @@ async def test_eight_connections_at_once(world: SessionWorld) -> None:
         for number in range(8):
             assert peer.data[f"data{number}"].endswith(b"simulated: contract, port 80\n")
             assert not peer.data.get(f"error{number}")
+
+
+@pytest.mark.parametrize("kind", ["error", "data"])
+async def test_a_connection_without_its_second_stream_is_closed(
+    world: SessionWorld, kind: str
+) -> None:
+    async with upgraded(world, f"{POD}/portforward", [channels.SPDY_PORT_FORWARD]) as peer:
+        await peer.open(kind, **{channels.PORT: "80", channels.REQUEST: "7"})
+        if kind == "error":
+            await peer.until("error")
+            assert peer.data["error"] == b"request 7: timed out waiting for streams"
+        else:
+            while 1 not in peer.reset:
+                assert await peer.read()
+        # Others can still be opened.
+        for name in ("error", "data"):
+            peer.names[2 * len(peer.names) + 1] = name
+            headers = {
+                channels.STREAM_TYPE: name, channels.PORT: "80", channels.REQUEST: "7",
+            }  # fmt: skip
+            peer.writer.write(peer.spdy.open(max(peer.names), headers))
+        peer.writer.write(peer.spdy.data(max(peer.names), b"GET / HTTP/1.0\r\n\r\n"))
+        peer.ended.clear()
+        await peer.until("data")
+        assert peer.data["data"].endswith(b"simulated: contract, port 80\n")
 
 
 async def test_an_unknown_port_forward_protocol_is_refused(world: SessionWorld) -> None:

@@ -57,6 +57,18 @@ async def delete(store: Store, name: str) -> None:
     await delete_record(store, "namespaces", NAMESPACES, item, seconds=None, now=CLOCK.now())
 
 
+async def test_a_new_ca_certificate_is_written_to_all_namespaces(store: Store) -> None:
+    certificates = ["old"]
+    care = NamespaceCare(store, CLOCK, lambda: certificates[-1])
+    await care.prepare()
+    certificates.append("new")
+    await care.update_root_ca()
+    for namespace in PERMANENT:
+        bundle = await store.get("configmaps", namespace, "kube-root-ca.crt")
+        assert isinstance(bundle, ConfigMap)
+        assert bundle.data == {"ca.crt": "new"}
+
+
 async def test_initial_objects(store: Store) -> None:
     await store.put("pods", mirror("web", "shop"))
     await store.put("pods", pod("stray", "nowhere"))

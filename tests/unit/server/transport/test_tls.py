@@ -8,7 +8,7 @@ import logging
 import socket
 import ssl
 import warnings
-from datetime import timedelta
+from datetime import datetime, timedelta
 from pathlib import Path
 
 import aiohttp
@@ -152,6 +152,83 @@ async def test_new_connections_get_the_renewed_certificate(tmp_path: Path) -> No
                         break
             # The open connection continues.
             assert (await ask(client, "/api"))[0] == 200
+
+
+async def test_a_jump_of_the_clock_renews_the_certificate(tmp_path: Path) -> None:
+    """At once: no timer of the server has ended."""
+    clock = ShiftedClock(ahead=-2 * SERVER_LIFE)
+    async with tls_world(tmp_path, clock=clock) as world:
+        with pytest.raises(ssl.SSLCertVerificationError, match="certificate has expired"):
+            await asyncio.to_thread(world.raw)
+        clock.ahead = timedelta()
+        async with world.client() as client:
+            assert (await ask(client, "/api"))[0] == 200
+        assert not clock.ticks.is_set()
+
+
+async def test_a_jump_during_a_handshake_is_noticed_when_it_fails(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clock = ShiftedClock(ahead=-2 * SERVER_LIFE)
+    async with tls_world(tmp_path, clock=clock) as world:
+        checked, renewed, is_due = asyncio.Event(), asyncio.Event(), world.pki.is_due
+
+        def check(now: datetime) -> bool:
+            (renewed if checked.is_set() else checked).set()
+            return is_due(now)
+
+        monkeypatch.setattr(world.pki, "is_due", check)
+        with world.plain_socket() as plain:
+            async with asyncio.timeout(120):
+                await checked.wait()
+            clock.ahead = timedelta()
+            with pytest.raises(ssl.SSLCertVerificationError, match="certificate has expired"):
+                await asyncio.to_thread(
+                    world.trust().wrap_socket, plain, server_hostname="localhost"
+                )
+        async with asyncio.timeout(120):
+            await renewed.wait()
+            while is_due(clock.now()):  # noqa: ASYNC110 - it is renewed in a thread
+                await asyncio.sleep(0.01)
+
+
+async def test_a_jump_backward_renews_the_authority_too(tmp_path: Path) -> None:
+    """A certificate from the future is not valid yet; the kubeconfig gets the new one."""
+    clock = ShiftedClock(ahead=2 * SERVER_LIFE)
+    authorities: list[bytes] = []
+
+    async def publish() -> None:
+        authorities.append(world.pki.authority)
+
+    server = {"on_authority": publish}
+    async with tls_world(tmp_path, clock=clock, server=server) as world:
+        before = world.pki.authority
+        with pytest.raises(ssl.SSLCertVerificationError, match="certificate is not yet valid"):
+            await asyncio.to_thread(world.raw)
+        clock.ahead = timedelta()
+        with pytest.raises(ssl.SSLCertVerificationError, match="certificate is not yet valid"):
+            await asyncio.to_thread(world.raw)
+        assert authorities == [world.pki.authority]
+        assert authorities != [before]
+        async with world.client() as client:
+            assert (await ask(client, "/api"))[0] == 200
+    assert len(authorities) == 1
+
+
+async def test_a_certificate_that_cannot_be_renewed_is_reported_once(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The old one serves those that accept it, and the next try is a minute later."""
+    clock = ShiftedClock(ahead=-SERVER_LIFE * 5 / 6)
+    async with tls_world(tmp_path, clock=clock) as world:
+        clock.ahead = timedelta()
+        directory = tmp_path / "pki"
+        directory.rename(tmp_path / "away")
+        directory.write_text("in the way")
+        for _ in range(3):
+            async with world.client() as client:
+                assert (await ask(client, "/api"))[0] == 200
+    assert caplog.text.count("cannot renew the certificate") == 1
 
 
 async def test_a_client_refuses_an_expired_certificate(tmp_path: Path) -> None:
