@@ -25,7 +25,7 @@ from podtui.kubelet.pleg.pleg import Pleg
 from podtui.kubelet.pleg.pod_cache import PodCache
 from podtui.kubelet.pods.pod_manager import PodManager
 from podtui.kubelet.pods.sources import FILE, SourceDiff
-from podtui.kubelet.status.status_manager import RETRY_SECONDS, StatusManager
+from podtui.kubelet.status.status_manager import SYNC_SECONDS, StatusManager
 from podtui.runtime.protocol import ContainerState, Runtime, RuntimeEvent, RuntimeSnapshot
 from podtui.store import open_store
 from podtui.store.protocol import WatchType
@@ -255,9 +255,9 @@ async def test_a_status_that_could_not_be_written_is_retried() -> None:
         one = pod("a", "a")
         statuses.claim(one)
         statuses.set(one, PodStatus(phase="Running"))
-        await asyncio.sleep(RETRY_SECONDS - 1)
+        await asyncio.sleep(SYNC_SECONDS - 1)
         assert await pods.get("default", "a") is None
-        await asyncio.sleep(RETRY_SECONDS + 2)
+        await asyncio.sleep(SYNC_SECONDS + 2)
         record = await pods.get("default", "a")
         assert record is not None
         assert record.status.phase == "Running"
