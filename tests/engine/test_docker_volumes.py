@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 from engine_proxy import EngineProxy
+from leftovers import leftovers
 from projected_volume import projected
 from runtime_bench import IMAGE, Bench
 
@@ -123,6 +124,37 @@ async def test_a_sandbox_of_another_version_keeps_its_files(
     assert await docker_bench.runtime.read_volume(sandbox, "v", "a", 10) == b"1"
 
 
+# --- memory
+
+
+async def test_memory_that_an_engine_freed_is_reported_once(docker_bench: Bench, raw: Any) -> None:
+    volumes = (PodVolume(name="cache", memory=True), PodVolume(name="disk"))
+    sandbox = await docker_bench.sandbox(volumes=volumes)
+    (holder,) = [name for name in leftovers(raw, docker_bench.root) if name.endswith("-memory")]
+    await docker_bench.runtime.remove_sandbox(sandbox)
+    raw.kill(holder.removeprefix("/"))
+    warnings: list[tuple[str, ...]] = []
+    for attempt in (1, 2):
+        config = docker_bench.sandbox_config(attempt, volumes=volumes)
+        started = await docker_bench.runtime.run_sandbox(config)
+        warnings.append(started.warnings)
+        await docker_bench.runtime.remove_sandbox(started.id)
+    (text,) = warnings[0]
+    assert text.endswith("freed its memory: cache")
+    assert warnings[1] == ()
+
+
+async def test_a_pod_without_memory_has_no_holder(docker_bench: Bench, raw: Any) -> None:
+    await docker_bench.sandbox(volumes=(PodVolume(name="v"), projected({"a": "1"}, name="w")))
+    left = leftovers(raw, docker_bench.root)
+    assert len(left) == 2, "the sandbox and the pod's volume"
+    secret = projected({"a": "1"}, name="w", memory=True)
+    other = await docker_bench.open(f"{docker_bench.root}-2")
+    await other.run_sandbox(docker_bench.sandbox_config(uid="other", volumes=(secret,)))
+    left = leftovers(raw, f"{docker_bench.root}-2")
+    assert len(left) == 3, "files are written again for each sandbox"
+
+
 # --- image volumes
 
 
@@ -206,7 +238,7 @@ async def test_a_volume_with_a_partial_or_other_image_is_refilled(
         TarEntry("images/v", 0o644, content=mark.format(image).encode()),
         TarEntry(f"{place}/half", 0o644, content=b"of it"),
     ]
-    raw.put_archive(sandbox, POD_DIRECTORY, tar_of(entries))
+    raw.put_archive(sandbox, POD_DIRECTORY, tar_of(entries, 0))
     await docker_bench.runtime.fill_volume(sandbox, "v", image)
     listed = (await docker_bench.run(sandbox, "ls /v; stat -c %a /v", mounts=SEE))[1]
     assert listed == [*left, "755"]

@@ -168,7 +168,7 @@ async def test_modes_owners_and_paths(world: FolderWorld, tmp_path: Path) -> Non
     assert lines == [
         "empty 2777 4242",
         "new 4242",
-        "memory 2777 4242",
+        "memory 3777 4242",
         "memory-size 4096",
         "file 440 4242",
         "plain 644 4242",

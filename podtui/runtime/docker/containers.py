@@ -286,7 +286,7 @@ class Containers:
             raise SubPathError(text, mount.container_path) from error
         if missing:
             here = POD_DIRECTORY + "/"
-            entries = [TarEntry(e.path.removeprefix(here), e.mode) for e in missing]
+            entries = [replace(entry, path=entry.path.removeprefix(here)) for entry in missing]
             await upload(link, sandbox_id, entries)
         base = posixpath.join(store.mountpoint, place)
         if memory:

@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 from typing import BinaryIO, Final
 
 from podtui.errors import EngineError
-from podtui.runtime.docker.archives import PathStat, stat_path
+from podtui.runtime.docker.archives import PathStat, group_of, stat_path
 from podtui.runtime.docker.link import Link
 from podtui.runtime.docker.storage import TarEntry
 from podtui.runtime.protocol import HostPathKind
@@ -112,17 +112,25 @@ async def resolve(
 ) -> tuple[str, tuple[TarEntry, ...]]:
     """Resolve ``sub_path`` below the directory ``base``. Returns the path relative to ``base``
     without links, and the directories to create for it (relative to the root of the container's
-    paths), with the mode of ``base``. Raises `Escapes`, `Refused`."""
+    paths): with the mode of ``base``, and the group of a parent directory that has the setgid bit,
+    as if a process created them. Raises `Escapes`, `Refused`."""
     inspect = path_inspector(link, container_id, base, confined=True)
     found = await walk(inspect, sub_path, confined=True)
     if ".." in found.missing:
         raise Escapes(sub_path)
-    top = await inspect("/") if found.missing else None
     path = found.path
     missing: list[TarEntry] = []
-    for name in found.missing:
-        path = posixpath.join(path, name)
-        missing.append(TarEntry(base + path, top.mode if top else 0o755))
+    if found.missing:
+        top, parent = await inspect("/"), await inspect(path)
+        mode = top.mode if top else 0o755
+        gid = 0
+        if parent and parent.mode & stat.S_ISGID:
+            gid = await group_of(link, container_id, posixpath.normpath(base + path))
+        for name in found.missing:
+            path = posixpath.join(path, name)
+            missing.append(TarEntry(base + path, mode, gid=gid))
+            if not mode & stat.S_ISGID:
+                gid = 0
     return path.lstrip("/"), tuple(missing)
 
 

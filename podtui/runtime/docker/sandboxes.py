@@ -20,6 +20,8 @@ from podtui.runtime.docker.errors import Refused, engine_error, translate_errors
 from podtui.runtime.docker.identity import (
     NONCE_LABEL,
     PLACES_LABEL,
+    holder_name,
+    instant,
     sandbox_labels,
     sandbox_name,
     volume_name,
@@ -27,16 +29,17 @@ from podtui.runtime.docker.identity import (
 from podtui.runtime.docker.inspection import is_routable, sandbox_status, sandbox_store
 from podtui.runtime.docker.link import Connection, Link
 from podtui.runtime.docker.pause import PAUSE_VERSION, POD_DIRECTORY, SPARE_FILES
-from podtui.runtime.docker.payload import host_dns, sandbox_payload
+from podtui.runtime.docker.payload import holder_payload, host_dns, sandbox_payload
 from podtui.runtime.docker.removal import Ownership, remove_container, stop_container
 from podtui.runtime.docker.sdk import DockerClient, Missing
 from podtui.runtime.docker.storage import (
     Layout,
     SandboxStore,
     compute_layout,
-    files_of,
+    entries_of,
     first_places,
     in_memory,
+    is_held,
     read_places,
     signs_of_filling,
 )
@@ -53,6 +56,7 @@ _log = logging.getLogger(__name__)
 START_SECONDS: Final = 120.0
 _PAGE: Final = 4096
 _PAUSE_GRACE: Final = 2
+_HOLDER: Final = "holder"
 
 
 class Sandboxes:
@@ -108,7 +112,8 @@ class Sandboxes:
             raise engine_error(error) from error
         finally:
             if not done:
-                await self._undo(link, sandbox_name(config), nonce, (*memory.values(), volume))
+                containers = (sandbox_name(config), holder_name(self._root, config.uid))
+                await self._undo(link, containers, nonce, (*memory.values(), volume))
         return started
 
     async def _foreign_owner(self, link: Link, name: str) -> str:
@@ -141,6 +146,7 @@ class Sandboxes:
         for one in config.volumes:
             if one.name in memory:
                 await self._make_volume(link, memory[one.name], config.uid, nonce, {}, one)
+        held = {one.name: memory[one.name] for one in config.volumes if is_held(one)}
         volume_labels = labels_of(pod_volume)
         fresh = volume_labels.get(NONCE_LABEL) == nonce
         layout_of = partial(
@@ -159,6 +165,7 @@ class Sandboxes:
             config, image=link.pause_id, labels=labels, volume=volume, memory=memory
         )
         identity = await self._create(link, payload, sandbox_name(config))
+        emptied = bool(held) and await self._hold(link, config.uid, nonce, held)
         if not fresh and not await _is_filled(link, identity, layout):
             layout = layout_of(fresh=True, filled=False)
         if layout.uploads:
@@ -177,7 +184,37 @@ class Sandboxes:
             written={one.name: one.files for one in config.volumes if fresh or one.name in memory},
         )
         self._ownership.add(identity)
-        return Started(id=identity)
+        text = f"the engine ended the containers of the pod and freed its memory: {', '.join(held)}"
+        return Started(id=identity, warnings=(text,) if emptied else ())
+
+    async def _hold(self, link: Link, uid: str, nonce: str, held: Mapping[str, str]) -> bool:
+        """Let the pod's holder run. Return whether it had ended, which emptied the volumes.
+        ``held`` maps volumes to their engine volumes."""
+        name = holder_name(self._root, uid)
+        payload = holder_payload(
+            image=link.pause_id,
+            labels={
+                names.ROOT_LABEL: self._root,
+                names.POD_UID: uid,
+                names.DOCKER_TYPE: _HOLDER,
+                NONCE_LABEL: nonce,
+            },
+            volumes=held,
+        )
+
+        def hold(client: DockerClient) -> bool:
+            ended = False
+            try:
+                state = client.inspect_container(name)["State"]
+                if state["Running"]:
+                    return False
+                ended = instant(state.get("StartedAt")) is not None
+            except Missing:
+                client.create_container_from_config(payload, name)
+            client.start(name)
+            return ended
+
+        return await link.calls.run(hold, timeout=START_SECONDS)
 
     async def _make_volume(
         self,
@@ -218,23 +255,29 @@ class Sandboxes:
 
     async def _fill_memory(self, link: Link, identity: str, layout: Layout) -> None:
         """Upload the files of tmpfs volumes, which are only mounted while the sandbox runs."""
+        # The directory, too: an engine that remaps users mounts it as the host's root.
         entries = [
             entry
             for volume in layout.memory
-            for entry in files_of(volume, f"volumes/{volume.name}")
+            if volume.files
+            for entry in entries_of(volume, f"volumes/{volume.name}")
         ]
         if entries:
             await upload(link, identity, entries)
 
-    async def _undo(self, link: Link, name: str, nonce: str, volumes: Iterable[str]) -> None:
+    async def _undo(
+        self, link: Link, containers: Iterable[str], nonce: str, volumes: Iterable[str]
+    ) -> None:
         """Remove only the objects that this attempt created."""
 
         def undo(client: DockerClient) -> None:
-            try:
-                if labels_of(client.inspect_container(name)["Config"]).get(NONCE_LABEL) == nonce:
-                    client.remove_container(name, force=True)
-            except Missing:
-                pass
+            for name in containers:
+                try:
+                    found = client.inspect_container(name)
+                    if labels_of(found["Config"]).get(NONCE_LABEL) == nonce:
+                        client.remove_container(name, force=True)
+                except Missing:
+                    continue
             for volume in volumes:
                 try:
                     if labels_of(client.inspect_volume(volume)).get(NONCE_LABEL) == nonce:
@@ -245,7 +288,7 @@ class Sandboxes:
         try:
             await link.calls.run(undo)
         except EngineError as error:
-            _log.warning("cannot remove the failed sandbox %s: %s", name, error)
+            _log.warning("cannot remove the failed %s: %s", " ".join(containers), error)
 
     async def stop(self, sandbox_id: str) -> None:
         link = self._connection.link
@@ -302,15 +345,21 @@ class Sandboxes:
         link = self._connection.link
         wanted = {names.ROOT_LABEL: self._root, names.POD_UID: pod_uid}
 
-        def remove(client: DockerClient) -> None:
+        def find(client: DockerClient) -> list[str]:
             found = client.volumes(filters={"label": label_filter(wanted)})
-            for volume in labelled(found.get("Volumes") or (), wanted):
+            return [str(one["Name"]) for one in labelled(found.get("Volumes") or (), wanted)]
+
+        def remove(client: DockerClient) -> None:
+            for volume in volumes:
                 try:
-                    client.remove_volume(volume["Name"])
+                    client.remove_volume(volume)
                 except Missing:
                     continue
 
         with translate_errors():
+            volumes = await link.calls.run(find)
+            if volumes and volumes != [volume_name(self._root, pod_uid)]:
+                await remove_container(link, holder_name(self._root, pod_uid))
             await link.calls.run(remove)
 
     async def pod_data(self) -> tuple[str, ...]:
