@@ -86,7 +86,7 @@ async def test_created_sub_paths_inherit_the_group_and_the_time(
     before = int(time.time())
     mounts = (
         Mount(container_path="/v", volume="v"),
-        Mount(container_path="/new", volume="v", sub_path="a/b"),
+        Mount(container_path="/new", volume="v", sub_path="a/b", gid=123),
         Mount(container_path="/w", volume="w"),
         Mount(container_path="/other", volume="w", sub_path="a"),
     )
@@ -95,19 +95,6 @@ async def test_created_sub_paths_inherit_the_group_and_the_time(
     assert lines[:2] == ["drwxrwsrwx 0 123"] * 2
     assert lines[2:4] == ["-rw-r--r-- 0 123", "drwxrwxrwx 0 0"]
     assert all(before <= int(date) <= time.time() for date in lines[4:])
-
-
-@pytest.mark.engine
-async def test_a_sub_path_below_a_setgid_directory_of_a_container(engine_bench: Bench) -> None:
-    sandbox = await engine_bench.sandbox(volumes=(PodVolume(name="v"),))
-    mounts = (Mount(container_path="/v", volume="v"),)
-    script = "mkdir /v/a; chgrp 7 /v/a; chmod 2770 /v/a"
-    assert await engine_bench.run(sandbox, script, mounts=mounts) == (0, [])
-    below = (*mounts, Mount(container_path="/new", volume="v", sub_path="a/b/c"))
-    found = await engine_bench.run(
-        sandbox, "stat -c '%a %g' /v/a/b /v/a/b/c", name="later", mounts=below
-    )
-    assert found == (0, ["777 7", "777 0"]), "as mkdir, with the mode of the volume"
 
 
 async def test_memory_lives_as_long_as_the_pod(bench: Bench) -> None:

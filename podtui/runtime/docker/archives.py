@@ -142,14 +142,6 @@ async def upload(link: Link, container_id: str, entries: Iterable[TarEntry]) -> 
     await link.calls.run(lambda client: client.put_archive(container_id, POD_DIRECTORY, content))
 
 
-async def group_of(link: Link, container_id: str, path: str) -> int:
-    """Return the group of a file or directory. Raises `Refused`."""
-    async with archive_of(link, container_id, path) as archive:
-        async for member in archive.members():
-            return member.gid
-    raise EngineError(f"the engine sent no archive of {path}")
-
-
 async def read_head(link: Link, container_id: str, path: str, limit: int) -> bytes | None:
     """Return at most the first ``limit`` bytes of a regular file; None if there is none at exactly
     this path (links are not followed). Raises `Refused`."""
@@ -217,7 +209,6 @@ class Member:
     size: int
     """Size of the content in bytes; the archive pads it to whole blocks."""
     mode: int
-    gid: int
     mtime: int
     """Unix time, whole seconds."""
     header: bytes
@@ -288,7 +279,6 @@ class TarStream:
             link=reported.get("linkpath", info.linkname),
             size=size,
             mode=info.mode,
-            gid=info.gid,
             mtime=mtime,
             header=bytes(raw),
         )

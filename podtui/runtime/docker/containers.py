@@ -279,7 +279,11 @@ class Containers:
             place = f"volumes/{mount.volume}"
         try:
             path, missing = await resolve(
-                link, sandbox_id, posixpath.join(POD_DIRECTORY, place), mount.sub_path
+                link,
+                sandbox_id,
+                posixpath.join(POD_DIRECTORY, place),
+                mount.sub_path,
+                mount.gid,
             )
         except Escapes as error:
             text = f"subPath {error} is outside of its volume"

@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 from typing import BinaryIO, Final
 
 from podtui.errors import EngineError
-from podtui.runtime.docker.archives import PathStat, group_of, stat_path
+from podtui.runtime.docker.archives import PathStat, stat_path
 from podtui.runtime.docker.link import Link
 from podtui.runtime.docker.storage import TarEntry
 from podtui.runtime.protocol import HostPathKind
@@ -108,12 +108,12 @@ def path_inspector(
 
 
 async def resolve(
-    link: Link, container_id: str, base: str, sub_path: str
+    link: Link, container_id: str, base: str, sub_path: str, gid: int = 0
 ) -> tuple[str, tuple[TarEntry, ...]]:
     """Resolve ``sub_path`` below the directory ``base``. Returns the path relative to ``base``
     without links, and the directories to create for it (relative to the root of the container's
-    paths): with the mode of ``base``, and the group of a parent directory that has the setgid bit,
-    as if a process created them. Raises `Escapes`, `Refused`."""
+    paths), with the mode of ``base``. Below a directory with the setgid bit they get the group
+    ``gid``: not every engine reports the directory's own. Raises `Escapes`, `Refused`."""
     inspect = path_inspector(link, container_id, base, confined=True)
     found = await walk(inspect, sub_path, confined=True)
     if ".." in found.missing:
@@ -123,14 +123,11 @@ async def resolve(
     if found.missing:
         top, parent = await inspect("/"), await inspect(path)
         mode = top.mode if top else 0o755
-        gid = 0
-        if parent and parent.mode & stat.S_ISGID:
-            gid = await group_of(link, container_id, posixpath.normpath(base + path))
+        inherits = parent is not None and bool(parent.mode & stat.S_ISGID)
         for name in found.missing:
             path = posixpath.join(path, name)
-            missing.append(TarEntry(base + path, mode, gid=gid))
-            if not mode & stat.S_ISGID:
-                gid = 0
+            missing.append(TarEntry(base + path, mode, gid=gid if inherits else 0))
+            inherits = bool(mode & stat.S_ISGID)
     return path.lstrip("/"), tuple(missing)
 
 

@@ -99,7 +99,7 @@ async def test_a_truncated_archive_is_an_error(length: int) -> None:
 
 
 def member(name: str, kind: bytes = tarfile.REGTYPE, mtime: int = 0) -> Member:
-    return Member(name, kind, "", 0, 0o644, 0, mtime, f"<{name}>".encode())
+    return Member(name, kind, "", 0, 0o644, mtime, f"<{name}>".encode())
 
 
 def test_files_added_by_the_engine_are_not_of_the_image() -> None:
