@@ -57,6 +57,7 @@ START_SECONDS: Final = 120.0
 _PAGE: Final = 4096
 _PAUSE_GRACE: Final = 2
 _HOLDER: Final = "holder"
+_MISCOUNTED: Final = "volume has active mounts"
 
 
 class Sandboxes:
@@ -93,6 +94,9 @@ class Sandboxes:
         link = self._connection.link
         if not config.host_users and not link.info.user_namespaces:
             raise EngineError(NO_USER_NAMESPACES)
+        if not link.able.memory_files:
+            on_disk = [replace(one, memory=False) if one.files else one for one in config.volumes]
+            config = replace(config, volumes=tuple(on_disk))
         nonce = secrets.token_hex(8)
         memory = {
             volume.name: volume_name(self._root, config.uid, volume.name)
@@ -349,18 +353,23 @@ class Sandboxes:
             found = client.volumes(filters={"label": label_filter(wanted)})
             return [str(one["Name"]) for one in labelled(found.get("Volumes") or (), wanted)]
 
-        def remove(client: DockerClient) -> None:
-            for volume in volumes:
-                try:
-                    client.remove_volume(volume)
-                except Missing:
-                    continue
-
         with translate_errors():
             volumes = await link.calls.run(find)
             if volumes and volumes != [volume_name(self._root, pod_uid)]:
                 await remove_container(link, holder_name(self._root, pod_uid))
-            await link.calls.run(remove)
+            for name in volumes:
+                await self._remove_volume(link, name)
+
+    async def _remove_volume(self, link: Link, name: str) -> None:
+        try:
+            await link.calls.run(lambda client: client.remove_volume(name))
+        except Refused as error:
+            if _MISCOUNTED in error.text:
+                # Docker with live-restore, until its next restart. The pod ends without that:
+                # `pod_data` still reports the volume, so that its removal is tried again.
+                _log.info("the engine keeps a volume of a pod that is gone: %s", error.text)
+            elif error.status != 404:
+                raise
 
     async def pod_data(self) -> tuple[str, ...]:
         wanted = [f"{names.ROOT_LABEL}={self._root}"]
