@@ -188,7 +188,8 @@ class Sandboxes:
             written={one.name: one.files for one in config.volumes if fresh or one.name in memory},
         )
         self._ownership.add(identity)
-        text = f"the engine ended the containers of the pod and freed its memory: {', '.join(held)}"
+        text = "the engine ended all containers of the pod, which emptied its volumes in memory: "
+        text += ", ".join(held)
         return Started(id=identity, warnings=(text,) if emptied else ())
 
     async def _hold(self, link: Link, uid: str, nonce: str, held: Mapping[str, str]) -> bool:
@@ -218,7 +219,8 @@ class Sandboxes:
             client.start(name)
             return ended
 
-        return await link.calls.run(hold, timeout=START_SECONDS)
+        async with self._connection.sandbox_starts:
+            return await link.calls.run(hold, timeout=START_SECONDS)
 
     async def _make_volume(
         self,
