@@ -472,6 +472,8 @@ def renewed_mirror(record: Pod, mirror: Mirror) -> Pod:
     manifest.
     """
     fresh = mirror_pod(mirror)
+    computed = (*OWNED, *RESIZE, DISRUPTION_TARGET, *(one.type for one in fresh.status.conditions))
+    added = [one for one in record.status.conditions if one.type not in computed]
     known, meta = record.metadata, fresh.metadata
     kept = {name: value for name, value in known.annotations.items() if name not in _OWN}
     return structs.replace(
@@ -484,7 +486,7 @@ def renewed_mirror(record: Pod, mirror: Mirror) -> Pod:
             deletionTimestamp=meta.deletionTimestamp,
             deletionGracePeriodSeconds=meta.deletionGracePeriodSeconds,
         ),
-        status=merged_status(record.status, fresh.status, may_run=False),
+        status=structs.replace(fresh.status, conditions=(*added, *fresh.status.conditions)),
     )
 
 
