@@ -135,6 +135,9 @@ async def test_memory_that_an_engine_freed_is_reported_once(docker_bench: Bench,
     (holder,) = [name for name in leftovers(raw, docker_bench.root) if name.endswith("-memory")]
     await docker_bench.runtime.remove_sandbox(sandbox)
     raw.kill(holder.removeprefix("/"))
+    broken = docker_bench.sandbox_config(1, volumes=volumes, sysctls={"no.such": "1"})
+    with pytest.raises(EngineError):
+        await docker_bench.runtime.run_sandbox(broken)
     warnings: list[tuple[str, ...]] = []
     for attempt in (1, 2):
         config = docker_bench.sandbox_config(attempt, volumes=volumes)

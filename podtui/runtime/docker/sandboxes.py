@@ -72,6 +72,8 @@ class Sandboxes:
         self._root_dir = os.fsencode(root_dir).decode(errors="replace")
         self._ownership = ownership
         self._stores: dict[str, SandboxStore] = {}
+        self._emptied: set[str] = set()
+        """UIDs of pods whose memory the engine freed, until a sandbox reports it."""
 
     async def store(self, sandbox_id: str) -> SandboxStore:
         """Return the storage of a sandbox, from the cache or the engine. Raises
@@ -169,7 +171,8 @@ class Sandboxes:
             config, image=link.pause_id, labels=labels, volume=volume, memory=memory
         )
         identity = await self._create(link, payload, sandbox_name(config))
-        emptied = bool(held) and await self._hold(link, config.uid, nonce, held)
+        if held and await self._hold(link, config.uid, nonce, held):
+            self._emptied.add(config.uid)
         if not fresh and not await _is_filled(link, identity, layout):
             layout = layout_of(fresh=True, filled=False)
         if layout.uploads:
@@ -188,9 +191,11 @@ class Sandboxes:
             written={one.name: one.files for one in config.volumes if fresh or one.name in memory},
         )
         self._ownership.add(identity)
+        if config.uid not in self._emptied:
+            return Started(id=identity)
+        self._emptied.remove(config.uid)
         text = "the engine ended all containers of the pod, which emptied its volumes in memory: "
-        text += ", ".join(held)
-        return Started(id=identity, warnings=(text,) if emptied else ())
+        return Started(id=identity, warnings=(text + ", ".join(held),))
 
     async def _hold(self, link: Link, uid: str, nonce: str, held: Mapping[str, str]) -> bool:
         """Let the pod's holder run. Return whether it had ended, which emptied the volumes.
@@ -350,6 +355,7 @@ class Sandboxes:
     async def remove_pod_data(self, pod_uid: str) -> None:
         link = self._connection.link
         wanted = {names.ROOT_LABEL: self._root, names.POD_UID: pod_uid}
+        self._emptied.discard(pod_uid)
 
         def find(client: DockerClient) -> list[str]:
             found = client.volumes(filters={"label": label_filter(wanted)})
