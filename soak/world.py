@@ -44,10 +44,15 @@ spec:
       env: [{{{{name: VERSION, value: "{{version}}"}}}}]
 """
 _VOLUMES: Final = """\
-      volumeMounts: [{name: scratch, mountPath: /scratch}, {name: about, mountPath: /about}]
+      volumeMounts:
+        - {name: scratch, mountPath: /scratch}
+        - {name: fast, mountPath: /fast}
+        - {name: about, mountPath: /about}
   volumes:
     - name: scratch
       emptyDir: {}
+    - name: fast
+      emptyDir: {medium: Memory, sizeLimit: 1Mi}
     - name: about
       downwardAPI: {items: [{path: name, fieldRef: {fieldPath: metadata.name}}]}
 """
@@ -227,10 +232,13 @@ class World:
     # --- the engine
 
     def containers(self) -> list[Container]:
-        """Return containers and sandboxes, including dead ones."""
+        """Return containers and sandboxes, including dead ones. The holders of volumes in memory
+        are left out: the engine does not remove a volume while its holder exists."""
         found: list[Container] = []
         for entry in self.engine.containers(self.label):
             labels = entry["Labels"]
+            if names.CONTAINER_NAME not in labels:
+                continue
             found.append(
                 Container(
                     id=entry["Id"],

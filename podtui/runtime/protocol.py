@@ -214,7 +214,8 @@ class Mount:
     volume: str = ""
     sub_path: str = ""
     """Relative path inside the volume or host path. If missing, it is created with the volume's
-    mode."""
+    mode and, below a directory with the setgid bit, with the group ``gid``."""
+    gid: int = 0
     host_path: str = ""
     host_path_create: Literal["", "Directory", "File"] = ""
     read_only: bool = False

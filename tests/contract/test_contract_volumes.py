@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
+import math
+import time
 import uuid
 
 import pytest
@@ -48,6 +51,76 @@ async def test_a_later_instance_replaces_files_of_an_earlier_one(engine_bench: B
     version = second.files[0].path.partition("/")[0]
     assert await output_lines(engine_bench, container, "cat /v/a") == ["2"]
     assert set(await output_lines(engine_bench, container, "ls -A /v")) == {"..data", version, "a"}
+
+
+DATES = "stat -L -c %Y /v/a /v/..data /v/..data/a; stat -c %Y /v/..data"
+
+
+@pytest.mark.engine
+@pytest.mark.parametrize("memory", [False, True], ids=["disk", "memory"])
+async def test_projected_files_are_dated_when_they_are_written(
+    engine_bench: Bench, memory: bool
+) -> None:
+    """A web server compares dates and sizes, and answers 304 if both are as before."""
+    before = time.time()
+    sandbox = await engine_bench.sandbox(volumes=(projected({"a": "1"}, memory=memory),))
+    container = await engine_bench.start(sandbox, mounts=MOUNTS)
+    first = await output_lines(engine_bench, container, DATES)
+    middle = math.ceil(time.time())
+    await asyncio.sleep(max(0.0, middle - time.time()))
+    await engine_bench.runtime.write_volume(sandbox, projected({"a": "2"}, memory=memory))
+    second = await output_lines(engine_bench, container, DATES)
+    later = time.time()
+    assert all(int(before) <= int(date) <= middle for date in first), (before, first, middle)
+    assert all(middle <= int(date) <= later for date in second), (middle, second, later)
+
+
+@pytest.mark.engine
+@pytest.mark.parametrize("memory", [False, True], ids=["disk", "memory"])
+async def test_created_sub_paths_inherit_the_group_and_the_time(
+    engine_bench: Bench, memory: bool
+) -> None:
+    shared = PodVolume(name="v", mode=0o3777 if memory else 0o2777, gid=123, memory=memory)
+    plain = PodVolume(name="w", mode=0o1777 if memory else 0o777, memory=memory)
+    sandbox = await engine_bench.sandbox(volumes=(shared, plain))
+    before = int(time.time())
+    mounts = (
+        Mount(container_path="/v", volume="v"),
+        Mount(container_path="/new", volume="v", sub_path="a/b", gid=123),
+        Mount(container_path="/w", volume="w"),
+        Mount(container_path="/other", volume="w", sub_path="a"),
+    )
+    script = "touch /new/f; stat -c '%A %u %g' /v/a /v/a/b /v/a/b/f /w/a; stat -c %Y /new /other"
+    lines = (await engine_bench.run(sandbox, script, mounts=mounts))[1]
+    assert lines[:2] == ["drwxrwsrwx 0 123"] * 2
+    assert lines[2:4] == ["-rw-r--r-- 0 123", "drwxrwxrwx 0 0"]
+    assert all(before <= int(date) <= time.time() for date in lines[4:])
+
+
+async def test_memory_lives_as_long_as_the_pod(bench: Bench) -> None:
+    """Its sandbox and its containers are removed, also at the same time."""
+    volumes = (PodVolume(name="v", memory=True, mode=0o1777), projected({"a": "1"}, name="files"))
+    mounts = (Mount(container_path="/v", volume="v"),)
+    sandbox = await bench.sandbox(volumes=volumes)
+    assert await bench.run(sandbox, "echo kept > /v/file", mounts=mounts) == (0, [])
+    for attempt in (1, 2):
+        await bench.runtime.remove_sandbox(sandbox)
+        if attempt == 2:
+            await bench.runtime.close()
+            bench.runtime = await bench.open(bench.root)
+        started = await bench.runtime.run_sandbox(bench.sandbox_config(attempt, volumes=volumes))
+        sandbox = started.id
+        assert started.warnings == ()
+        assert await bench.runtime.read_volume(sandbox, "v", "file", 10) == b"kept\n"
+        assert await bench.runtime.read_volume(sandbox, "files", "a", 10) == b"1"
+    snapshot = await bench.runtime.list()
+    assert [record.id for record in snapshot.sandboxes] == [sandbox]
+    assert snapshot.containers == ()
+    await bench.runtime.remove_sandbox(sandbox)
+    await bench.runtime.remove_pod_data(bench.uid)
+    assert await bench.runtime.pod_data() == ()
+    sandbox = await bench.sandbox(3, volumes=volumes)
+    assert await bench.runtime.read_volume(sandbox, "v", "file", 10) is None
 
 
 async def test_access_to_a_missing_volume_fails(bench: Bench) -> None:

@@ -128,7 +128,7 @@ def test_cpu_is_resized_in_place_and_memory_by_a_restart(home: KubectlAgent) -> 
     assert reasons.count("ResizeStarted") == reasons.count("ResizeCompleted") == 2
 
 
-def test_a_resize_that_the_node_cannot_hold_is_deferred_until_it_is_taken_back(
+def test_a_resize_that_the_node_cannot_hold_is_infeasible_until_it_is_taken_back(
     home: KubectlAgent,
 ) -> None:
     run(home, "greedy", container={"resources": {"requests": {"cpu": "50m"}}})
@@ -136,8 +136,8 @@ def test_a_resize_that_the_node_cannot_hold_is_deferred_until_it_is_taken_back(
     home.until(lambda: condition(home, "greedy", "PodResizePending") is not None)
     pending = condition(home, "greedy", "PodResizePending")
     assert pending is not None
-    assert (pending["status"], pending["reason"]) == ("True", "Deferred")
-    problem = "Node didn't have enough resource: cpu, requested: 900000, used: "
+    assert (pending["status"], pending["reason"]) == ("True", "Infeasible")
+    problem = "Node didn't have enough capacity: cpu, requested: 900000, capacity: "
     assert pending["message"].startswith(problem)
     assert main_of(home, "greedy")["allocatedResources"] == {"cpu": "50m"}
     resize(home, "greedy", requests={"cpu": "50m"})

@@ -113,7 +113,8 @@ class Site:
         return f"label={ROOT_LABEL}={root_key(str(self.machine.root))}"
 
     def containers(self, *flags: str) -> dict[str, str]:
-        """Return ids by name: running apps and sandboxes, or all of them with ``--all``."""
+        """Return ids by name: running apps, sandboxes and holders of memory volumes, or all of them
+        with ``--all``."""
         text = docker("ps", "--no-trunc", "--filter", self.label, *flags, "--format",
                       "{{.Names}} {{.ID}}")  # fmt: skip
         return dict(line.split() for line in text.splitlines())
@@ -338,8 +339,11 @@ def test_pods_of_two_root_directories_are_separate(sites: tuple[Site, Site]) -> 
     one, other = sites
     assert set(one.pods()) == set(other.pods()) == {"counter-n1", "keeper-n1"}
     for site in sites:
-        kinds = sorted(name.split("_")[1] + " " + name.split("_")[2] for name in site.containers())
+        named = [name for name in site.containers() if name.startswith("k8s_")]
+        kinds = sorted(" ".join(name.split("_")[1:3]) for name in named)
         assert kinds == ["POD counter-n1", "POD keeper-n1", "app keeper-n1", "count counter-n1"]
+        (holder,) = site.containers().keys() - set(named)
+        assert holder.endswith("-memory"), "it keeps the keeper's volume in memory"
         assert site.volumes()
     assert not set(one.containers().values()) & set(other.containers().values())
     assert not one.volumes() & other.volumes()
@@ -365,7 +369,7 @@ def test_stop_keeps_containers_running_and_the_next_agent_adopts_them(
     site, _ = sites
     assert site.process is not None
     containers, volumes = site.containers(), site.volumes()
-    assert len(containers) == 4
+    assert len(containers) == 5
     events = {name: site.events(name) for name in ("counter-n1", "keeper-n1")}
     began = time.time()
 
@@ -385,8 +389,9 @@ def test_stop_keeps_containers_running_and_the_next_agent_adopts_them(
     now = site.containers()
     assert {name: now.get(name) for name in containers} == containers
     assert volumes <= site.volumes()
-    touched = {name.split("_")[2] for _, name in site.actions(began)}
-    assert touched == {"late-n1"}, "the engine changed only the new pod"
+    touched = {name for _, name in site.actions(began)}
+    assert not touched & containers.keys(), "the engine changed only the new pod"
+    assert {name.split("_")[2] for name in touched if name.startswith("k8s_")} == {"late-n1"}
     pods = site.pods()
     for name in ("counter-n1", "keeper-n1"):
         (status,) = pods[name]["status"]["containerStatuses"]
@@ -512,7 +517,7 @@ def test_down_after_the_agent_was_killed(sites: tuple[Site, Site]) -> None:
     assert site.process is not None
     site.process.send_signal(signal.SIGKILL)
     site.process.wait(120)
-    assert len(site.containers()) == 4
+    assert len(site.containers()) == 5
     done = site.run("down", "--yes")
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout.startswith("Removed 2 pods, 2 containers")

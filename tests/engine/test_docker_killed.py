@@ -21,7 +21,7 @@ from podtui.runtime.protocol import Mount, PodVolume, SandboxState, VolumeFile
 VOLUMES = (
     PodVolume(name="plain"),
     PodVolume(name="group", mode=0o2770, gid=7),
-    PodVolume(name="memory", memory=True),
+    PodVolume(name="memory", memory=True, mode=0o1777),
     PodVolume(
         name="files",
         files=(
@@ -31,10 +31,11 @@ VOLUMES = (
         ),
     ),
 )
-CALLS = 5
-"""The volume of the pod, the memory volume, the container, its files, its start."""
+CALLS = 6
+"""The volume of the pod, the memory volume, the container, the holder of the memory, the
+container's files, its start."""
 STAT = "stat -c '%n %a %g' /plain /group /memory /files; cat /files/one"
-SHOWN = ["/plain 777 0", "/group 2770 7", "/memory 777 0", "/files 777 0", "1"]
+SHOWN = ["/plain 777 0", "/group 2770 7", "/memory 1777 0", "/files 777 0", "1"]
 MOUNTS = tuple(Mount(container_path=f"/{v.name}", volume=v.name) for v in VOLUMES)
 FILLING = (
     TarEntry("t", 0o755),
@@ -109,7 +110,7 @@ def fill(raw: Any, volume: str, entries: tuple[TarEntry, ...]) -> None:
     config = {"Image": PAUSE_IMAGE, "HostConfig": {"Mounts": [mount]}}
     carrier = raw.create_container_from_config(config)["Id"]
     try:
-        raw.put_archive(carrier, "/pod", tar_of(entries))
+        raw.put_archive(carrier, "/pod", tar_of(entries, 0))
     finally:
         raw.remove_container(carrier)
 

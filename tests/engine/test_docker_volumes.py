@@ -8,15 +8,18 @@ import os
 import tarfile
 import threading
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 from engine_proxy import EngineProxy
+from leftovers import leftovers
 from projected_volume import projected
 from runtime_bench import IMAGE, Bench
 
 from podtui.errors import EngineError
+from podtui.runtime.docker.abilities import abilities
 from podtui.runtime.docker.identity import PLACES_LABEL, root_key
 from podtui.runtime.docker.pause import PAUSE_LABEL, POD_DIRECTORY
 from podtui.runtime.docker.storage import TarEntry, read_places, tar_of
@@ -123,6 +126,80 @@ async def test_a_sandbox_of_another_version_keeps_its_files(
     assert await docker_bench.runtime.read_volume(sandbox, "v", "a", 10) == b"1"
 
 
+# --- memory
+
+
+async def test_memory_that_an_engine_freed_is_reported_once(docker_bench: Bench, raw: Any) -> None:
+    volumes = (PodVolume(name="cache", memory=True), PodVolume(name="disk"))
+    sandbox = await docker_bench.sandbox(volumes=volumes)
+    (holder,) = [name for name in leftovers(raw, docker_bench.root) if name.endswith("-memory")]
+    await docker_bench.runtime.remove_sandbox(sandbox)
+    raw.kill(holder.removeprefix("/"))
+    broken = docker_bench.sandbox_config(1, volumes=volumes, sysctls={"no.such": "1"})
+    with pytest.raises(EngineError):
+        await docker_bench.runtime.run_sandbox(broken)
+    warnings: list[tuple[str, ...]] = []
+    for attempt in (1, 2):
+        config = docker_bench.sandbox_config(attempt, volumes=volumes)
+        started = await docker_bench.runtime.run_sandbox(config)
+        warnings.append(started.warnings)
+        await docker_bench.runtime.remove_sandbox(started.id)
+    (text,) = warnings[0]
+    assert text.endswith("emptied its volumes in memory: cache")
+    assert warnings[1] == ()
+
+
+async def test_a_pod_without_memory_has_no_holder(docker_bench: Bench, raw: Any) -> None:
+    await docker_bench.sandbox(volumes=(PodVolume(name="v"), projected({"a": "1"}, name="w")))
+    left = leftovers(raw, docker_bench.root)
+    assert len(left) == 2, "the sandbox and the pod's volume"
+    secret = projected({"a": "1"}, name="w", memory=True)
+    other = await docker_bench.open(f"{docker_bench.root}-2")
+    await other.run_sandbox(docker_bench.sandbox_config(uid="other", volumes=(secret,)))
+    left = leftovers(raw, f"{docker_bench.root}-2")
+    assert len(left) == 3, "files are written again for each sandbox"
+
+
+async def test_with_live_restore_only_empty_memory_is_in_memory(
+    docker_bench: Bench, raw: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Docker mounts a new tmpfs when it restarts, beside the one that its containers see."""
+    monkeypatch.setattr(
+        "podtui.runtime.docker.link.abilities",
+        lambda *args, **named: replace(abilities(*args, **named), memory_files=False),
+    )
+    docker_bench.runtime = await docker_bench.open(docker_bench.root)
+    secret = projected({"a": "1"}, name="secret", memory=True)
+    sandbox = await docker_bench.sandbox(volumes=(secret, PodVolume(name="cache", memory=True)))
+    volumes = {name for name in leftovers(raw, docker_bench.root) if not name.startswith("/")}
+    pod_volume = min(volumes, key=len)
+    assert volumes == {pod_volume, f"{pod_volume}-cache"}
+    await docker_bench.runtime.write_volume(sandbox, projected({"a": "2"}, name="secret"))
+    assert await docker_bench.runtime.read_volume(sandbox, "secret", "a", 10) == b"2"
+
+
+async def test_a_volume_that_the_engine_keeps_is_removed_later(
+    docker_bench: Bench, raw: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sandbox = await docker_bench.sandbox(volumes=(PodVolume(name="cache", memory=True),))
+    (volume,) = [one for one in leftovers(raw, docker_bench.root) if one.endswith("-cache")]
+    mount = {"Type": "volume", "Source": volume, "Target": "/v"}
+    config = {"Image": IMAGE, "Cmd": ["true"], "HostConfig": {"Mounts": [mount]}}
+    user = raw.create_container_from_config(config)["Id"]
+    try:
+        await docker_bench.runtime.remove_sandbox(sandbox)
+        with pytest.raises(EngineError, match="in use"):
+            await docker_bench.runtime.remove_pod_data(docker_bench.uid)
+        # A wrong count of mounts takes a restart of an engine with live-restore.
+        monkeypatch.setattr("podtui.runtime.docker.sandboxes._MISCOUNTED", "volume is in use")
+        await docker_bench.runtime.remove_pod_data(docker_bench.uid)
+        assert await docker_bench.runtime.pod_data() == (docker_bench.uid,)
+    finally:
+        raw.remove_container(user)
+    await docker_bench.runtime.remove_pod_data(docker_bench.uid)
+    assert await docker_bench.runtime.pod_data() == ()
+
+
 # --- image volumes
 
 
@@ -206,7 +283,7 @@ async def test_a_volume_with_a_partial_or_other_image_is_refilled(
         TarEntry("images/v", 0o644, content=mark.format(image).encode()),
         TarEntry(f"{place}/half", 0o644, content=b"of it"),
     ]
-    raw.put_archive(sandbox, POD_DIRECTORY, tar_of(entries))
+    raw.put_archive(sandbox, POD_DIRECTORY, tar_of(entries, 0))
     await docker_bench.runtime.fill_volume(sandbox, "v", image)
     listed = (await docker_bench.run(sandbox, "ls /v; stat -c %a /v", mounts=SEE))[1]
     assert listed == [*left, "755"]

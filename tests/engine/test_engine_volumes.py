@@ -104,6 +104,7 @@ set -e
 stat -c 'empty %a %g' /empty
 touch /empty/new; stat -c 'new %g' /empty/new
 stat -c 'memory %a %g' /memory
+stat -c 'sub %A %u %g' /sub
 echo memory-size $(df -k /memory | awk 'END { print $2 }')
 stat -L -c 'file %a %g' /conf/deep/name
 stat -L -c 'plain %a %g' /conf/labels
@@ -164,11 +165,12 @@ async def test_modes_owners_and_paths(world: FolderWorld, tmp_path: Path) -> Non
         ],
     )
     lines = (await world.output("volumes", "reader")).splitlines()
-    uid = lines[9].partition(" ")[2]
+    uid = lines[10].partition(" ")[2]
     assert lines == [
         "empty 2777 4242",
         "new 4242",
-        "memory 2777 4242",
+        "memory 3777 4242",
+        "sub drwxrwsrwx 0 4242",
         "memory-size 4096",
         "file 440 4242",
         "plain 644 4242",

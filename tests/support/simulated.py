@@ -51,6 +51,7 @@ CONTAINERS = {
     "echo only; sleep 300": Behaviour(lines=("only",)),
     "echo up; sleep 300": Behaviour(lines=("up",)),
     "echo inside > /tmp/f; exit 0": Behaviour(exit_after=0.0, files={"/tmp/f": b"inside\n"}),
+    "echo kept > /v/file": Behaviour(exit_after=0.0, files={"/v/file": b"kept\n"}),
     "test -f /h/d/f && echo yes": ends("yes"),
     "grep Cpus_allowed_list /proc/self/status": ends("Cpus_allowed_list:\t0"),
 }

@@ -14,7 +14,7 @@ from podtui.api.pod_resources import is_static, pod_requests
 from podtui.api.pods import pod_ref
 from podtui.api.v1 import Pod
 from podtui.clock import Clock
-from podtui.kubelet.admission.predicates import admit
+from podtui.kubelet.admission.predicates import admit, beyond_node
 from podtui.kubelet.admission.what_if import AdmissionContext, what_if
 from podtui.kubelet.base.config import KubeletConfig
 from podtui.kubelet.base.kubelet_metrics import ADMISSION_REJECTIONS, PREEMPTIONS
@@ -143,6 +143,7 @@ class Admissions:
         """Check whether the node accepts the pod with resources that differ from the allocated
         ones."""
         problem = self._managers.resize_problem(pod, self._allocations.allocated(pod))
+        problem = problem or beyond_node(pod, self._node.view())
         if problem:
             return AdmitResult(admitted=False, reason=INFEASIBLE, message=problem)
         return await self.fits(pod)

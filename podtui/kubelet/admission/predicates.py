@@ -70,6 +70,20 @@ def lacks_of(
             yield Lack(resource=name, requested=requests[name], used=taken, capacity=capacity)
 
 
+def beyond_node(pod: Pod, node: NodeView) -> str:
+    """Return why a resize can never fit: the pod requests more than the node has without any other
+    pod (kubelet.md §13.6). Empty if it may fit."""
+    requests, allocatable = pod_requests(pod), node.resources.allocatable
+    for name in ("memory", "cpu"):
+        requested, capacity = requests.get(name, 0), allocatable.get(name, 0)
+        if requested > capacity:
+            return (
+                f"Node didn't have enough capacity: {name}, requested: {requested},"
+                f" capacity: {capacity}"
+            )
+    return ""
+
+
 def _port_is_taken(pod: Pod, others: Sequence[Pod]) -> bool:
     wanted = host_ports(pod)
     if not wanted:

@@ -39,6 +39,8 @@ def container_mounts(
         for volume in pod.spec.volumes
         if volume.hostPath is not None or volume_type(volume) in OWN_DIRECTORY
     }
+    security = pod.spec.securityContext
+    group = None if security is None else security.fsGroup
     mounts: list[Mount] = []
     for mount in container.volumeMounts:
         volume = volumes.get(mount.name)
@@ -46,7 +48,7 @@ def container_mounts(
             raise ConfigError(
                 f'cannot find volume "{mount.name}" to mount into container "{container.name}"'
             )
-        mounts.append(_mount(volume, mount, variables, recursive_read_only))
+        mounts.append(_mount(volume, mount, variables, recursive_read_only, group or 0))
     return tuple(mounts)
 
 
@@ -76,7 +78,11 @@ def is_recursive_read_only(mount: VolumeMount, *, supported: bool) -> bool:
 
 
 def _mount(
-    volume: Volume, mount: VolumeMount, variables: Mapping[str, str], recursive_read_only: bool
+    volume: Volume,
+    mount: VolumeMount,
+    variables: Mapping[str, str],
+    recursive_read_only: bool,
+    gid: int,
 ) -> Mount:
     sub_path = _sub_path(mount, variables)
     try:
@@ -90,6 +96,7 @@ def _mount(
         host_path="" if host is None else host.path,
         host_path_create="" if host is None else created_as(host.type),
         sub_path=sub_path,
+        gid=gid if sub_path and host is None else 0,
         read_only=bool(mount.readOnly) or volume_type(volume) not in _WRITABLE,
         recursive_read_only=recursive,
         propagation=_PROPAGATIONS.get(mount.mountPropagation, "private"),

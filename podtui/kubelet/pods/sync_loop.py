@@ -185,6 +185,7 @@ class SyncLoop:
         uid = pod.metadata.uid
         before = self._manager.get(uid)
         self._manager.set(pod)
+        self._statuses.record_changed(pod)
         if self._admissions.is_rejected(uid):
             self._statuses.mark_ended(uid)
             return
@@ -201,8 +202,12 @@ class SyncLoop:
         uid = pod.metadata.uid
         before = self._manager.get(uid)
         self._manager.set(pod)
+        self._statuses.record_changed(pod)
         if self._workers.state(uid) is WorkerState.SYNC:
-            changed = before is None or others_conditions(before) != others_conditions(pod)
+            # As in a kubelet, conditions of others matter to a pass only with readiness gates.
+            changed = bool(pod.spec.readinessGates) and (
+                before is None or others_conditions(before) != others_conditions(pod)
+            )
             self._workers.update(pod, wake=changed)
 
     def _remove(self, pod: Pod) -> None:

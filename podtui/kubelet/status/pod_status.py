@@ -72,20 +72,14 @@ def _any_regular(pod: Pod, observed: ObservedPod) -> bool:
 
 
 def _ips(
-    pod: Pod,
-    observed: ObservedPod,
-    host_ips: tuple[str, ...],
-    previous: PodStatus | None,
-    ended: bool,
+    pod: Pod, observed: ObservedPod, host_ips: tuple[str, ...], previous: PodStatus | None
 ) -> tuple[str, ...]:
-    found: tuple[str, ...] = ()
+    """Return the pod's addresses: those of a dead sandbox are kept until another one is ready."""
     if pod.spec.hostNetwork:
-        found = host_ips
-    elif observed.sandboxes and observed.sandboxes[0].state is SandboxState.READY:
-        found = sorted_pod_ips(observed.sandboxes[0].ips, host_ips)
-    if not found and ended and previous is not None:
-        found = tuple(one.ip for one in previous.podIPs)
-    return found
+        return host_ips
+    if observed.sandboxes and observed.sandboxes[0].state is SandboxState.READY:
+        return sorted_pod_ips(observed.sandboxes[0].ips, host_ips)
+    return () if previous is None else tuple(one.ip for one in previous.podIPs)
 
 
 def pod_status(
@@ -104,6 +98,7 @@ def pod_status(
     stop_signals: bool = False,
     resize: tuple[PodCondition, ...] = (),
     actuated: Allocation | None = None,
+    recorded: PodStatus | None = None,
 ) -> PodStatus:
     """Compute the complete status, as a kubelet reports it. ``pod`` is as allocated.
 
@@ -114,7 +109,8 @@ def pod_status(
     standalone kubelet does.
     ``resize`` are the conditions of a resize, ``actuated`` the resources last sent to the engine;
     ``recursive_read_only``: the engine supports such mounts; ``stop_signals``: the gate
-    ``ContainerStopSignals`` is on.
+    ``ContainerStopSignals`` is on. ``recorded`` is the pod's status from before this kubelet
+    started.
     """
     node_ips = () if strict and is_static(pod) else host_ips
     init, regular, ephemeral = container_statuses(
@@ -143,7 +139,7 @@ def pod_status(
         phase, reason, message = FAILED, DEADLINE_REASON, DEADLINE_MESSAGE
     elif previous is not None and previous.phase == phase:
         reason, message = previous.reason, previous.message
-    ips = _ips(pod, observed, node_ips, previous, terminal or phase in TERMINAL)
+    ips = _ips(pod, observed, node_ips, recorded if previous is None else previous)
     conditions = pod_conditions(
         pod,
         (*init, *regular),

@@ -40,7 +40,9 @@ from podtui.kubelet.status.phase import TERMINAL
 
 _LOG = logging.getLogger(__name__)
 _Key = tuple[str, str]
-RETRY_SECONDS: Final = 10.0
+SYNC_SECONDS: Final = 10.0
+"""After this time, failed writes are retried, and statuses that API clients changed are written
+again: not at once, so that two writers of a status do not answer each other without pause."""
 _OWN: Final = frozenset({KILLS, LACKS, PULL_PROGRESS, WOULD_FIT})
 """Annotations of the record that do not come from the manifest."""
 
@@ -89,6 +91,8 @@ class StatusManager:
         self._dirty: dict[_Key | str, None] = {}
         """Names of mirror records and UIDs of API pods to write."""
         self._failed: dict[_Key | str, None] = {}
+        self._changed_by_others: dict[str, float] = {}
+        """When each API pod's record was first seen with a status that is not ours."""
         self._sources_ready = False
         self._wake = asyncio.Event()
 
@@ -208,6 +212,7 @@ class StatusManager:
     def remove(self, uid: str) -> None:
         """Forget a pod that is gone, and remove its mirror record."""
         self._seeds.pop(uid, None)
+        self._changed_by_others.pop(uid, None)
         entry = self._entries.pop(uid, None)
         if entry is None:
             return
@@ -227,6 +232,17 @@ class StatusManager:
         if self._written.get(key) == uid:
             self._ended.add(key)
         self._mark_name(key)
+
+    def record_changed(self, record: Pod) -> None:
+        """Compare the status of an API pod's record with the one that is set here. If a client
+        changed it, it is written again within `SYNC_SECONDS`."""
+        uid = record.metadata.uid
+        status = self.get(uid)
+        if status is None or uid in self._dirty or uid in self._changed_by_others:
+            return
+        if merged_status(record.status, status, may_run=self._may_run(uid)) != record.status:
+            self._changed_by_others[uid] = self._clock.monotonic()
+            self._wake.set()
 
     # --- mirror records
 
@@ -261,13 +277,28 @@ class StatusManager:
 
     async def run(self) -> None:
         """Write changed records, forever. A write that failed is retried with the next change, or
-        after `RETRY_SECONDS`."""
+        after `SYNC_SECONDS`."""
         while True:
             with suppress(TimeoutError):
-                async with asyncio.timeout(RETRY_SECONDS if self._failed else None):
+                async with asyncio.timeout(self._next_sync()):
                     await self._wake.wait()
             self._wake.clear()
+            now = self._clock.monotonic()
+            for uid, since in list(self._changed_by_others.items()):
+                if now >= since + SYNC_SECONDS:
+                    del self._changed_by_others[uid]
+                    self._dirty[uid] = None
             await self.drain()
+
+    def _next_sync(self) -> float | None:
+        """Return the seconds until records are written without a new status; None for never."""
+        waits = [
+            since + SYNC_SECONDS - self._clock.monotonic()
+            for since in self._changed_by_others.values()
+        ]
+        if self._failed:
+            waits.append(SYNC_SECONDS)
+        return max(min(waits), 0.0) if waits else None
 
     async def drain(self) -> None:
         """Write the records that have changed so far, and those whose last write failed."""
@@ -437,9 +468,12 @@ def mirror_pod(mirror: Mirror, *, uid: str | None = None) -> Pod:
 def renewed_mirror(record: Pod, mirror: Mirror) -> Pod:
     """Return an existing record with the present state of the static pod.
 
-    Labels and annotations that API clients added are kept; the rest follows the manifest.
+    Labels, annotations and conditions that API clients added are kept; the rest follows the
+    manifest.
     """
     fresh = mirror_pod(mirror)
+    computed = (*OWNED, *RESIZE, DISRUPTION_TARGET, *(one.type for one in fresh.status.conditions))
+    added = [one for one in record.status.conditions if one.type not in computed]
     known, meta = record.metadata, fresh.metadata
     kept = {name: value for name, value in known.annotations.items() if name not in _OWN}
     return structs.replace(
@@ -452,6 +486,7 @@ def renewed_mirror(record: Pod, mirror: Mirror) -> Pod:
             deletionTimestamp=meta.deletionTimestamp,
             deletionGracePeriodSeconds=meta.deletionGracePeriodSeconds,
         ),
+        status=structs.replace(fresh.status, conditions=(*added, *fresh.status.conditions)),
     )
 
 

@@ -133,7 +133,7 @@ class StatusReporter:
     ) -> PodStatus:
         uid = pod.metadata.uid
         self.counts.observe(observed)
-        previous = self._statuses.get(uid)
+        previous, recorded = self._statuses.get(uid), self._seed(uid)
         status = pod_status(
             self._allocations.allocated(pod),
             observed,
@@ -149,8 +149,9 @@ class StatusReporter:
             stop_signals=self._config.gate(STOP_SIGNALS),
             resize=self._resizes.conditions(uid, terminal=terminal),
             actuated=self._allocations.actuated(uid),
+            recorded=recorded,
         )
-        status = self.counts.show(uid, status, seed=self._seed(uid))
+        status = self.counts.show(uid, status, seed=recorded)
         if decorate is not None:
             status = decorate(status)
         if previous is not None and (previous.phase, status.phase) == (PENDING, RUNNING):

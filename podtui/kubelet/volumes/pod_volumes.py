@@ -18,8 +18,13 @@ from podtui.runtime.protocol import HostPathKind, PodVolume
 MEDIUM: Final = "HugePages"
 RESOURCE: Final = "hugepages-"
 DIRECTORY_MODE: Final = 0o777
+TMPFS_MODE: Final = 0o1777
+HUGE_PAGES_MODE: Final = 0o755
+"""The kernel's default modes of file systems in memory, which a kubelet does not change."""
 IMAGE_MODE: Final = 0o755
-_SETGID: Final = 0o2000
+_GROUP_MODE: Final = 0o2770
+_IN_MEMORY: Final = ("downwardAPI", "projected", "secret")
+"""A kubelet writes the files of these volumes to a tmpfs."""
 OWN_DIRECTORY: Final = ("emptyDir", "downwardAPI", "projected", "configMap", "secret", "image")
 _WANTED: Final[Mapping[str, tuple[HostPathKind, str]]] = {
     "Directory": (HostPathKind.DIRECTORY, "a directory"),
@@ -110,25 +115,32 @@ def plan_volumes(pod: Pod, values: ValueSources, *, strict: bool = False) -> Vol
 def pod_volume(pod: Pod, volume: Volume, values: ValueSources) -> PodVolume:
     """Build the directory of one volume, with its files. Raises `ConfigError`.
 
-    With ``fsGroup``, the directory belongs to that group and has the setgid bit; its files belong
-    to the group and are readable for it (except in image volumes). ``fsGroupChangePolicy`` has no
-    effect: the kubelet ignores it for all these types, as it creates each volume with the right
-    owner and mode.
+    With ``fsGroup``, the directory belongs to that group, which may write to it, and has the setgid
+    bit; its files belong to the group and are readable for it (except in image volumes).
+    ``fsGroupChangePolicy`` has no effect: the kubelet ignores it for all these types, as it creates
+    each volume with the right owner and mode.
     """
     if volume.image is not None:
         return PodVolume(name=volume.name, mode=IMAGE_MODE)
     security = pod.spec.securityContext
     group = None if security is None else security.fsGroup
-    mode = DIRECTORY_MODE if group is None else DIRECTORY_MODE | _SETGID
+    shared = 0 if group is None else _GROUP_MODE
     contents = volume_contents(pod, volume, values)
     if contents is not None:
-        files = laid_out(contents, group)
-        return PodVolume(name=volume.name, mode=mode, gid=group or 0, files=files)
+        memory = volume_type(volume) in _IN_MEMORY
+        return PodVolume(
+            name=volume.name,
+            mode=(TMPFS_MODE if memory else DIRECTORY_MODE) | shared,
+            gid=group or 0,
+            memory=memory,
+            files=laid_out(contents, group),
+        )
     empty = volume.emptyDir or EmptyDirVolumeSource()
     memory = empty.medium == "Memory"
+    mode = TMPFS_MODE if memory else HUGE_PAGES_MODE if empty.medium else DIRECTORY_MODE
     return PodVolume(
         name=volume.name,
-        mode=mode,
+        mode=mode | shared,
         gid=group or 0,
         memory=memory,
         # An exceeded limit on disk causes an eviction, and never of a static pod (kubelet.md §0.3).

@@ -58,6 +58,9 @@ class Abilities:
     """Stdin stays open when a client detaches. Podman's monitor closes it."""
     reports_oom: bool = True
     """Podman's monitor misses OOM kills on cgroup v1."""
+    memory_files: bool = True
+    """A tmpfs keeps its files while a container uses it. Docker with live-restore mounts a new one
+    when it restarts, beside the one that its running containers see."""
     cpus: int = 0
     """The number of CPUs, for the per-CPU paths hidden from containers."""
 
@@ -138,6 +141,7 @@ def abilities(
             and api >= _RECURSIVE_READ_ONLY_API
             and _kernel(info) >= _RECURSIVE_READ_ONLY_KERNEL
         ),
+        memory_files=not info.get("LiveRestoreEnabled"),
         cpus=int(info.get("NCPU") or 0),
     )
 
@@ -188,6 +192,7 @@ def engine_info(
             (not able.resize, "changed limits of a running container"),
             (not able.keeps_stdin, "stdin that stays open when a client detaches"),
             (not able.reports_oom, "reports of containers that ran out of memory (OOMKilled)"),
+            (not able.memory_files, "files of Secrets in memory: with live-restore, on the disk"),
             *((not getattr(able, one.ability), one.words) for one in FALLBACKS),
             (not local, "a route to the addresses of pods"),
         )

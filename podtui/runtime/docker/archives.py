@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import base64
 import json
+import stat
 import tarfile
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterable
 from contextlib import AsyncExitStack, asynccontextmanager
@@ -24,6 +25,7 @@ from podtui.runtime.docker.wire import pieces
 from podtui.runtime.protocol import HostPathKind
 
 _LINK_BIT: Final = 1 << 27
+_SETGID_BIT: Final = 1 << 22
 _KINDS: Final = {
     0: HostPathKind.FILE,
     1 << 31: HostPathKind.DIRECTORY,
@@ -52,7 +54,7 @@ _SILENT_SECONDS: Final = 60.0
 @dataclass(frozen=True, slots=True)
 class PathStat:
     mode: int
-    """Only the permission bits."""
+    """The permission bits and the setgid bit."""
     kind: HostPathKind | None
     """None for a symlink, a named pipe and any other kind without an enum member."""
     target: str = ""
@@ -65,7 +67,9 @@ def _read_stat(header: str | None) -> PathStat | None:
     found: dict[str, Any] = json.loads(base64.b64decode(header))
     mode = int(found["mode"])
     return PathStat(
-        mode & 0o777, _KINDS.get(mode & _TYPE), str(found["linkTarget"]) if mode & _LINK_BIT else ""
+        mode & 0o777 | (stat.S_ISGID if mode & _SETGID_BIT else 0),
+        _KINDS.get(mode & _TYPE),
+        str(found["linkTarget"]) if mode & _LINK_BIT else "",
     )
 
 
@@ -132,8 +136,9 @@ async def write_files(
 
 
 async def upload(link: Link, container_id: str, entries: Iterable[TarEntry]) -> None:
-    """Upload files to the pod's directory of a started or stopped sandbox. Raises `Refused`."""
-    content = tar_of(entries)
+    """Upload files to the pod's directory of a started or stopped sandbox. They are modified now.
+    Raises `Refused`."""
+    content = tar_of(entries, link.clock.now().timestamp())
     await link.calls.run(lambda client: client.put_archive(container_id, POD_DIRECTORY, content))
 
 

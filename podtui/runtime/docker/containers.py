@@ -281,14 +281,18 @@ class Containers:
             place = f"volumes/{mount.volume}"
         try:
             path, missing = await resolve(
-                link, sandbox_id, posixpath.join(POD_DIRECTORY, place), mount.sub_path
+                link,
+                sandbox_id,
+                posixpath.join(POD_DIRECTORY, place),
+                mount.sub_path,
+                mount.gid,
             )
         except Escapes as error:
             text = f"subPath {error} is outside of its volume"
             raise SubPathError(text, mount.container_path) from error
         if missing:
             here = POD_DIRECTORY + "/"
-            entries = [TarEntry(e.path.removeprefix(here), e.mode) for e in missing]
+            entries = [replace(entry, path=entry.path.removeprefix(here)) for entry in missing]
             await upload(link, sandbox_id, entries)
         base = posixpath.join(store.mountpoint, place)
         if memory:

@@ -15,6 +15,7 @@ from podtui.runtime.docker.wire import objects
 from podtui.runtime.protocol import RuntimeEvent
 
 _EVENTS: Final = ("create", "start", "die", "oom", "destroy", "pause", "unpause")
+_TYPES: Final = (names.DOCKER_TYPE_SANDBOX, names.DOCKER_TYPE_CONTAINER)
 _OTHER_NAMES: Final = {"died": "die", "remove": "destroy"}
 """Podman's own event names, which its filter requires."""
 
@@ -43,7 +44,8 @@ def _event(event: dict[str, Any]) -> RuntimeEvent | None:
     actor = mapping(event, "Actor")
     labels = mapping(actor, "Attributes")
     uid, action = labels.get(names.POD_UID), str(event.get("Action") or "")
-    if not uid or not action:
+    kind = labels.get(names.DOCKER_TYPE)
+    if not uid or not action or kind not in _TYPES:
         return None
     identity = str(actor.get("ID") or "")
     return RuntimeEvent(pod_uid=uid, action=_OTHER_NAMES.get(action, action), id=identity)

@@ -84,6 +84,11 @@ def volume_name(root: str, pod_uid: str, volume: str = "") -> str:
     return "-".join(["podtui", root, _fit(pod_uid), *([_fit(volume)] if volume else [])])
 
 
+def holder_name(root: str, pod_uid: str) -> str:
+    """Return the name of the container that keeps a pod's memory mounted."""
+    return f"{volume_name(root, pod_uid)}-memory"
+
+
 def _with_annotations(labels: Mapping[str, str], annotations: Mapping[str, str]) -> dict[str, str]:
     return {**labels, **{names.ANNOTATION_PREFIX + key: v for key, v in annotations.items()}}
 

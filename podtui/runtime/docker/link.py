@@ -10,6 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from typing import Any, Final, TypeVar
 
+from podtui.clock import Clock
 from podtui.errors import EngineError, EngineUnavailable
 from podtui.runtime.docker.abilities import (
     Abilities,
@@ -55,6 +56,7 @@ class Link:
     wire: Wire
     info: EngineInfo
     able: Abilities
+    clock: Clock
     pause_id: str = ""
     """The id of the sandbox image: Podman stores it under a different name than requested."""
 
@@ -121,8 +123,9 @@ def _import(client: DockerClient, content: bytes) -> None:
 class Connection:
     """Owns the link. With ``url`` None, searches for an engine."""
 
-    def __init__(self, url: str | None) -> None:
+    def __init__(self, url: str | None, clock: Clock) -> None:
         self._url = url
+        self._clock = clock
         self._link: Link | None = None
         self._lock = asyncio.Lock()
         self.sandbox_starts = asyncio.Semaphore(_SANDBOX_STARTS)
@@ -190,7 +193,8 @@ class Connection:
         described = engine_info(
             info, version, api_version=api, able=able, local=is_local(endpoint, info)
         )
-        link = Link(endpoint, Calls(endpoint, api), Wire(endpoint, api), described, able)
+        calls, wire = Calls(endpoint, api), Wire(endpoint, api)
+        link = Link(endpoint, calls, wire, described, able, self._clock)
         for fallback in self._fallbacks:
             link.use_fallback(fallback)
         return link

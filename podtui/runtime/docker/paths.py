@@ -108,21 +108,26 @@ def path_inspector(
 
 
 async def resolve(
-    link: Link, container_id: str, base: str, sub_path: str
+    link: Link, container_id: str, base: str, sub_path: str, gid: int = 0
 ) -> tuple[str, tuple[TarEntry, ...]]:
     """Resolve ``sub_path`` below the directory ``base``. Returns the path relative to ``base``
     without links, and the directories to create for it (relative to the root of the container's
-    paths), with the mode of ``base``. Raises `Escapes`, `Refused`."""
+    paths), with the mode of ``base``. Below a directory with the setgid bit they get the group
+    ``gid``: not every engine reports the directory's own. Raises `Escapes`, `Refused`."""
     inspect = path_inspector(link, container_id, base, confined=True)
     found = await walk(inspect, sub_path, confined=True)
     if ".." in found.missing:
         raise Escapes(sub_path)
-    top = await inspect("/") if found.missing else None
     path = found.path
     missing: list[TarEntry] = []
-    for name in found.missing:
-        path = posixpath.join(path, name)
-        missing.append(TarEntry(base + path, top.mode if top else 0o755))
+    if found.missing:
+        top, parent = await inspect("/"), await inspect(path)
+        mode = top.mode if top else 0o755
+        inherits = parent is not None and bool(parent.mode & stat.S_ISGID)
+        for name in found.missing:
+            path = posixpath.join(path, name)
+            missing.append(TarEntry(base + path, mode, gid=gid if inherits else 0))
+            inherits = bool(mode & stat.S_ISGID)
     return path.lstrip("/"), tuple(missing)
 
 

@@ -202,6 +202,22 @@ def sandbox_payload(
     return payload
 
 
+def holder_payload(*, image: str, labels: Mapping[str, str], volumes: Mapping[str, str]) -> Json:
+    """``volumes`` maps the names of a pod's memory volumes to their engine volumes."""
+    mounts = [volume_mount(name, f"{POD_DIRECTORY}/{key}") for key, name in volumes.items()]
+    return {
+        "Image": image,
+        "Labels": dict(labels),
+        "NetworkDisabled": True,
+        "HostConfig": {
+            "NetworkMode": "none",
+            "RestartPolicy": {"Name": "no"},
+            "LogConfig": {"Type": "json-file", "Config": {}},
+            "Mounts": mounts,
+        },
+    }
+
+
 def host_dns(host: Mapping[str, Any]) -> Json | None:
     """Return the DNS options of a host-network sandbox; None for other sandboxes."""
     if host.get("NetworkMode") != "host":

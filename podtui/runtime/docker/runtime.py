@@ -72,7 +72,7 @@ class DockerRuntime:
     ) -> None:
         self._root = root_key(root)
         self.log_limits = log_limits or LogLimits()
-        self._connection = Connection(url)
+        self._connection = Connection(url, clock)
         self._ownership = Ownership(self._connection, self._root)
         self._sandboxes = Sandboxes(self._connection, self._root, root, self._ownership)
         self._helpers = HelperContainers(self._connection, self._root)

@@ -21,6 +21,8 @@ from podtui.runtime.docker.errors import Refused, engine_error, translate_errors
 from podtui.runtime.docker.identity import (
     NONCE_LABEL,
     PLACES_LABEL,
+    holder_name,
+    instant,
     sandbox_labels,
     sandbox_name,
     volume_name,
@@ -28,16 +30,17 @@ from podtui.runtime.docker.identity import (
 from podtui.runtime.docker.inspection import is_routable, sandbox_status, sandbox_store
 from podtui.runtime.docker.link import Connection, Link
 from podtui.runtime.docker.pause import PAUSE_VERSION, POD_DIRECTORY, SPARE_FILES
-from podtui.runtime.docker.payload import host_dns, sandbox_payload
+from podtui.runtime.docker.payload import holder_payload, host_dns, sandbox_payload
 from podtui.runtime.docker.removal import Ownership, remove_container, stop_container
 from podtui.runtime.docker.sdk import DockerClient, Missing
 from podtui.runtime.docker.storage import (
     Layout,
     SandboxStore,
     compute_layout,
-    files_of,
+    entries_of,
     first_places,
     in_memory,
+    is_held,
     read_places,
     signs_of_filling,
 )
@@ -56,6 +59,8 @@ START_SECONDS: Final = 120.0
 _INFO_SECONDS: Final = 30.0
 _PAGE: Final = 4096
 _PAUSE_GRACE: Final = 2
+_HOLDER: Final = "holder"
+_MISCOUNTED: Final = "volume has active mounts"
 
 
 class Sandboxes:
@@ -70,6 +75,8 @@ class Sandboxes:
         self._root_dir = os.fsencode(root_dir).decode(errors="replace")
         self._ownership = ownership
         self._stores: dict[str, SandboxStore] = {}
+        self._emptied: set[str] = set()
+        """UIDs of pods whose memory the engine freed, until a sandbox reports it."""
 
     async def store(self, sandbox_id: str) -> SandboxStore:
         """Return the storage of a sandbox, from the cache or the engine. Raises
@@ -93,6 +100,9 @@ class Sandboxes:
         if not config.host_users and not link.info.user_namespaces:
             raise EngineError(NO_USER_NAMESPACES)
         await _check_runtime(link, config.runtime_handler)
+        if not link.able.memory_files:
+            on_disk = [replace(one, memory=False) if one.files else one for one in config.volumes]
+            config = replace(config, volumes=tuple(on_disk))
         nonce = secrets.token_hex(8)
         memory = {
             volume.name: volume_name(self._root, config.uid, volume.name)
@@ -112,7 +122,8 @@ class Sandboxes:
             raise engine_error(error) from error
         finally:
             if not done:
-                await self._undo(link, sandbox_name(config), nonce, (*memory.values(), volume))
+                containers = (sandbox_name(config), holder_name(self._root, config.uid))
+                await self._undo(link, containers, nonce, (*memory.values(), volume))
         return started
 
     async def _foreign_owner(self, link: Link, name: str) -> str:
@@ -145,6 +156,7 @@ class Sandboxes:
         for one in config.volumes:
             if one.name in memory:
                 await self._make_volume(link, memory[one.name], config.uid, nonce, {}, one)
+        held = {one.name: memory[one.name] for one in config.volumes if is_held(one)}
         volume_labels = labels_of(pod_volume)
         fresh = volume_labels.get(NONCE_LABEL) == nonce
         layout_of = partial(
@@ -163,6 +175,8 @@ class Sandboxes:
             config, image=link.pause_id, labels=labels, volume=volume, memory=memory
         )
         identity = await self._create(link, payload, sandbox_name(config))
+        if held and await self._hold(link, config.uid, nonce, held):
+            self._emptied.add(config.uid)
         if not fresh and not await _is_filled(link, identity, layout):
             layout = layout_of(fresh=True, filled=False)
         if layout.uploads:
@@ -182,7 +196,41 @@ class Sandboxes:
             written={one.name: one.files for one in config.volumes if fresh or one.name in memory},
         )
         self._ownership.add(identity)
-        return Started(id=identity)
+        if config.uid not in self._emptied:
+            return Started(id=identity)
+        self._emptied.remove(config.uid)
+        text = "the engine ended all containers of the pod, which emptied its volumes in memory: "
+        return Started(id=identity, warnings=(text + ", ".join(held),))
+
+    async def _hold(self, link: Link, uid: str, nonce: str, held: Mapping[str, str]) -> bool:
+        """Let the pod's holder run. Return whether it had ended, which emptied the volumes.
+        ``held`` maps volumes to their engine volumes."""
+        name = holder_name(self._root, uid)
+        payload = holder_payload(
+            image=link.pause_id,
+            labels={
+                names.ROOT_LABEL: self._root,
+                names.POD_UID: uid,
+                names.DOCKER_TYPE: _HOLDER,
+                NONCE_LABEL: nonce,
+            },
+            volumes=held,
+        )
+
+        def hold(client: DockerClient) -> bool:
+            ended = False
+            try:
+                state = client.inspect_container(name)["State"]
+                if state["Running"]:
+                    return False
+                ended = instant(state.get("StartedAt")) is not None
+            except Missing:
+                client.create_container_from_config(payload, name)
+            client.start(name)
+            return ended
+
+        async with self._connection.sandbox_starts:
+            return await link.calls.run(hold, timeout=START_SECONDS)
 
     async def _make_volume(
         self,
@@ -223,23 +271,29 @@ class Sandboxes:
 
     async def _fill_memory(self, link: Link, identity: str, layout: Layout) -> None:
         """Upload the files of tmpfs volumes, which are only mounted while the sandbox runs."""
+        # The directory, too: an engine that remaps users mounts it as the host's root.
         entries = [
             entry
             for volume in layout.memory
-            for entry in files_of(volume, f"volumes/{volume.name}")
+            if volume.files
+            for entry in entries_of(volume, f"volumes/{volume.name}")
         ]
         if entries:
             await upload(link, identity, entries)
 
-    async def _undo(self, link: Link, name: str, nonce: str, volumes: Iterable[str]) -> None:
+    async def _undo(
+        self, link: Link, containers: Iterable[str], nonce: str, volumes: Iterable[str]
+    ) -> None:
         """Remove only the objects that this attempt created."""
 
         def undo(client: DockerClient) -> None:
-            try:
-                if labels_of(client.inspect_container(name)["Config"]).get(NONCE_LABEL) == nonce:
-                    client.remove_container(name, force=True)
-            except Missing:
-                pass
+            for name in containers:
+                try:
+                    found = client.inspect_container(name)
+                    if labels_of(found["Config"]).get(NONCE_LABEL) == nonce:
+                        client.remove_container(name, force=True)
+                except Missing:
+                    continue
             for volume in volumes:
                 try:
                     if labels_of(client.inspect_volume(volume)).get(NONCE_LABEL) == nonce:
@@ -250,7 +304,7 @@ class Sandboxes:
         try:
             await link.calls.run(undo)
         except EngineError as error:
-            _log.warning("cannot remove the failed sandbox %s: %s", name, error)
+            _log.warning("cannot remove the failed %s: %s", " ".join(containers), error)
 
     async def stop(self, sandbox_id: str) -> None:
         link = self._connection.link
@@ -306,17 +360,29 @@ class Sandboxes:
     async def remove_pod_data(self, pod_uid: str) -> None:
         link = self._connection.link
         wanted = {names.ROOT_LABEL: self._root, names.POD_UID: pod_uid}
+        self._emptied.discard(pod_uid)
 
-        def remove(client: DockerClient) -> None:
+        def find(client: DockerClient) -> list[str]:
             found = client.volumes(filters={"label": label_filter(wanted)})
-            for volume in labelled(found.get("Volumes") or (), wanted):
-                try:
-                    client.remove_volume(volume["Name"])
-                except Missing:
-                    continue
+            return [str(one["Name"]) for one in labelled(found.get("Volumes") or (), wanted)]
 
         with translate_errors():
-            await link.calls.run(remove)
+            volumes = await link.calls.run(find)
+            if volumes and volumes != [volume_name(self._root, pod_uid)]:
+                await remove_container(link, holder_name(self._root, pod_uid))
+            for name in volumes:
+                await self._remove_volume(link, name)
+
+    async def _remove_volume(self, link: Link, name: str) -> None:
+        try:
+            await link.calls.run(lambda client: client.remove_volume(name))
+        except Refused as error:
+            if _MISCOUNTED in error.text:
+                # Docker with live-restore, until its next restart. The pod ends without that:
+                # `pod_data` still reports the volume, so that its removal is tried again.
+                _log.info("the engine keeps a volume of a pod that is gone: %s", error.text)
+            elif error.status != 404:
+                raise
 
     async def pod_data(self) -> tuple[str, ...]:
         wanted = [f"{names.ROOT_LABEL}={self._root}"]

@@ -5,6 +5,10 @@ directories, and ``t/NN``, spare termination files, both from the image; ``volum
 directories for volumes that no spare fits; ``t/…``, further termination files; and ``whole``, a
 marker file, for engines that do not fill volumes. Each memory volume is a separate tmpfs engine
 volume, mounted at ``volumes/NAME`` in the sandbox.
+
+Engines unmount a tmpfs, which loses its content, as soon as no running container uses it. The
+memory of a pod (`is_held`) is therefore also mounted in a holder: a container that runs as long as
+the pod exists, over new sandboxes. It ends with an engine that ends its containers.
 """
 
 from __future__ import annotations
@@ -45,12 +49,14 @@ class TarEntry:
     target: str = ""
 
 
-def tar_of(entries: Iterable[TarEntry]) -> bytes:
+def tar_of(entries: Iterable[TarEntry], modified: float) -> bytes:
+    """``modified`` is the modification time of all entries, in Unix seconds."""
     buffer = io.BytesIO()
     with tarfile.open(fileobj=buffer, mode="w", format=tarfile.PAX_FORMAT) as tar:
         for entry in entries:
             info = tarfile.TarInfo(entry.path)
             info.mode, info.uid, info.gid = entry.mode, entry.uid, entry.gid
+            info.mtime = modified
             if entry.target:
                 info.type, info.linkname = tarfile.SYMTYPE, entry.target
             elif entry.content is None:
@@ -121,6 +127,12 @@ def in_memory(volume: PodVolume) -> bool:
     """Return whether the volume is a separate engine volume backed by memory pages, not by a
     disk."""
     return volume.memory or volume.huge_pages > 0
+
+
+def is_held(volume: PodVolume) -> bool:
+    """Return whether the volume's content exists only in memory: projected files are written again
+    for each sandbox."""
+    return in_memory(volume) and not volume.files
 
 
 def _plain(volume: PodVolume) -> bool:

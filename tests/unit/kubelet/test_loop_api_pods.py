@@ -13,6 +13,7 @@ from podtui.api.v1 import (
     Container,
     Pod,
     PodCondition,
+    PodIP,
     PodReadinessGate,
     PodStatus,
     ResourceRequirements,
@@ -46,6 +47,64 @@ async def test_a_record_becomes_a_running_pod_and_only_its_status_is_written() -
         )
         assert record.spec == before.spec
         assert CONFIG_SOURCE not in record.metadata.annotations
+
+
+@pytest.mark.parametrize("static", [False, True], ids=["api", "static"])
+async def test_a_status_that_a_client_changes_is_corrected(static: bool) -> None:
+    """`syncBatch` of the kubelet's status manager, with `needsReconcile`."""
+    world = World()
+    async with world.running():
+        name = "web-n1" if static else "web"
+        if static:
+            world.add(pod())
+        else:
+            await world.create(api_pod())
+        await world.until(world.runs(f"uid-{name}"))
+        await world.sleep(1.0)
+        before = await world.status(name)
+        foreign = PodCondition(type="example.com/checked", status="True")
+
+        def changed(found: Pod) -> Pod:
+            status = structs.replace(
+                found.status,
+                phase="Failed",
+                podIP="192.0.2.1",
+                podIPs=(PodIP(ip="192.0.2.1"),),
+                containerStatuses=(),
+                conditions=(*found.status.conditions, foreign),
+            )
+            return structs.replace(found, status=status)
+
+        for _ in range(2):
+            await world.change(changed, name)
+            await world.sleep(10.5)
+            after = await world.status(name)
+            assert foreign in after.conditions
+            kept = tuple(one for one in after.conditions if one != foreign)
+            assert structs.replace(after, conditions=kept) == before
+        assert len(world.containers()) == 1
+        calls, version = world.calls, (await world.record(name)).metadata.resourceVersion
+        await world.sleep(30.0)
+        assert (await world.record(name)).metadata.resourceVersion == version
+        assert world.calls.get("stop_container", 0) == calls.get("stop_container", 0) == 0
+
+
+async def test_a_client_that_insists_on_a_status_gets_an_answer_every_ten_seconds() -> None:
+    world = World()
+    async with world.running():
+        await world.create(api_pod())
+        await world.until(world.runs(UID))
+        await world.sleep(1.0)
+        version = int((await world.record("web")).metadata.resourceVersion)
+
+        def changed(found: Pod) -> Pod:
+            return structs.replace(found, status=structs.replace(found.status, podIP="192.0.2.1"))
+
+        for _ in range(300):
+            await world.change(changed)
+            await world.sleep(0.1)
+        writes = int((await world.record("web")).metadata.resourceVersion) - version
+        assert writes <= 8, "each correction is followed by one change of the client"
 
 
 async def test_a_pod_of_another_node_is_left_alone() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import itertools
 from dataclasses import replace
 from pathlib import Path
@@ -305,6 +306,36 @@ async def test_containers_that_died_in_an_outage_are_restarted() -> None:
         await world.sleep(1.0)
         assert (await world.status()).containerStatuses[0].restartCount == 1
         assert len(world.sandboxes(UID)) == 1
+
+
+async def test_pods_keep_their_address_when_an_outage_ends_their_containers() -> None:
+    world = World()
+    async with world.running():
+        sidecar = container("s", restartPolicy="Always")
+        world.add(pod(), pod("once", "", init=(sidecar,), policy="Never"))
+        await world.until(lambda: len(world.running_containers()) == 3)
+        await world.sleep(1.0)
+        first = {name: (await world.status(name)).podIP for name in ("web-n1", "once")}
+        assert all(first.values())
+        addresses: dict[str, set[str]] = {name: set() for name in first}
+
+        async def watch() -> None:
+            async for change in world.store.watch("pods"):
+                assert isinstance(change.object, Pod)
+                addresses[change.object.metadata.name].add(change.object.status.podIP)
+
+        async with asyncio.TaskGroup() as group:
+            watching = group.create_task(watch())
+            world.runtime.stop_engine(containers_die=True)
+            await world.sleep(20.0)
+            world.runtime.start_engine()
+            await world.until(world.runs(UID))
+            await world.until(lambda: world.phase("once") == "Failed")
+            await world.sleep(5.0)
+            watching.cancel()
+        assert addresses["once"] == {first["once"]}
+        assert addresses["web-n1"] == {first["web-n1"], (await world.status()).podIP}
+        assert (await world.status()).podIP != first["web-n1"]
 
 
 async def test_an_engine_lost_during_a_start() -> None:

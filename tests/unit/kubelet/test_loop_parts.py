@@ -13,7 +13,7 @@ from msgspec import structs
 from virtual_time import VirtualClock, settle, virtual
 
 from podtui.agent.home import home_ports
-from podtui.api.v1 import ContainerStatus, Pod, PodStatus
+from podtui.api.v1 import ContainerStatus, Pod, PodCondition, PodStatus
 from podtui.errors import EngineConflict, EngineError, EngineUnavailable, PodtuiError
 from podtui.kubelet.base.config import KubeletConfig
 from podtui.kubelet.base.ports import PodClient
@@ -25,7 +25,7 @@ from podtui.kubelet.pleg.pleg import Pleg
 from podtui.kubelet.pleg.pod_cache import PodCache
 from podtui.kubelet.pods.pod_manager import PodManager
 from podtui.kubelet.pods.sources import FILE, SourceDiff
-from podtui.kubelet.status.status_manager import RETRY_SECONDS, StatusManager
+from podtui.kubelet.status.status_manager import SYNC_SECONDS, StatusManager
 from podtui.runtime.protocol import ContainerState, Runtime, RuntimeEvent, RuntimeSnapshot
 from podtui.store import open_store
 from podtui.store.protocol import WatchType
@@ -255,13 +255,44 @@ async def test_a_status_that_could_not_be_written_is_retried() -> None:
         one = pod("a", "a")
         statuses.claim(one)
         statuses.set(one, PodStatus(phase="Running"))
-        await asyncio.sleep(RETRY_SECONDS - 1)
+        await asyncio.sleep(SYNC_SECONDS - 1)
         assert await pods.get("default", "a") is None
-        await asyncio.sleep(RETRY_SECONDS + 2)
+        await asyncio.sleep(SYNC_SECONDS + 2)
         record = await pods.get("default", "a")
         assert record is not None
         assert record.status.phase == "Running"
         task.cancel()
+
+
+@virtual()
+async def test_conditions_that_clients_add_to_a_static_pod_are_kept_but_not_the_kubelets() -> None:
+    clock = VirtualClock()
+    pods = home_ports(open_store(None, clock=clock), clock, "n1").pods
+    statuses = StatusManager(pods, clock, "n1", lambda: "node-uid", lambda _uid: True)
+    one = pod("a", "a")
+    statuses.claim(one)
+
+    async def types_after(status: PodStatus) -> list[str]:
+        statuses.set(one, status)
+        await statuses.drain()
+        record = await pods.get("default", "a")
+        assert record is not None
+        return [condition.type for condition in record.status.conditions]
+
+    ready = PodCondition(type="Ready", status="True")
+    disrupted = PodCondition(type="DisruptionTarget", status="True")
+    assert await types_after(PodStatus(phase="Failed", conditions=(disrupted, ready))) == [
+        "DisruptionTarget",
+        "Ready",
+    ]
+    record = await pods.get("default", "a")
+    assert record is not None
+    foreign = PodCondition(type="example.com/checked", status="True")
+    added = structs.replace(record.status, conditions=(*record.status.conditions, foreign))
+    await pods.update(record, lambda found: structs.replace(found, status=added))
+    # It runs again: the end of its earlier run is over.
+    running = PodStatus(phase="Running", conditions=(ready,))
+    assert await types_after(running) == ["example.com/checked", "Ready"]
 
 
 @pytest.mark.virtual_time

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 
-from kubelet_world import World, container, pod
+import pytest
+from kubelet_world import World, api_pod, container, pod
 from msgspec import structs
 from virtual_time import virtual
 
+from podtui.api.pod_resources import amounts
 from podtui.api.v1 import ContainerResizePolicy, Pod, ResourceRequirements
 from podtui.errors import EngineError
 from podtui.kubelet.resize.allocations import FILE_NAME
@@ -56,6 +59,15 @@ def is_pending(world: World) -> bool:
     found = world.shown()
     conditions = () if found is None else found.status.conditions
     return any(one.type == "PodResizePending" for one in conditions)
+
+
+def is_infeasible(world: World, message: str) -> Callable[[], bool]:
+    def test() -> bool:
+        found = world.shown()
+        shown = () if found is None else found.status.conditions
+        return any((one.reason, one.message) == ("Infeasible", message) for one in shown)
+
+    return test
 
 
 async def resize_events(world: World, name: str = "web-n1") -> list[tuple[str, str]]:
@@ -158,6 +170,38 @@ async def test_a_resize_that_does_not_fit_is_deferred() -> None:
 
 
 @virtual()
+@pytest.mark.parametrize("static", [True, False], ids=["static", "api"])
+async def test_a_resize_beyond_the_node_is_infeasible(static: bool) -> None:
+    async with World().running() as world:
+        name = "web-n1"
+        made = api_pod(name, *sized().spec.containers)
+        if static:
+            world.add(sized())
+        else:
+            await world.create(made)
+        await world.until(world.runs(WEB))
+        allocatable = amounts((await world.node()).status.allocatable)
+        for cpu, memory, lack in (("900", "64Mi", "cpu"), ("900", "900Gi", "memory")):
+            wanted = sized(cpu, memory)
+            if static:
+                world.add(wanted)
+            else:
+                spec = structs.replace(made.spec, containers=wanted.spec.containers)
+                await world.change(lambda pod, spec=spec: structs.replace(pod, spec=spec), name)
+            requested = {"cpu": 900_000, "memory": 900 * 1024 * MI}[lack]
+            message = (
+                f"Node didn't have enough capacity: {lack}, requested: {requested},"
+                f" capacity: {allocatable[lack]}"
+            )
+            expected = {"PodResizePending": ("Infeasible", message)}
+            await world.until(is_infeasible(world, message))
+            assert await conditions(world) == expected
+        assert held(world).memory == 64 * MI
+        assert set(await resize_reasons(world)) == {"ResizeInfeasible"}
+        assert world.calls.get("update_container", 0) == 0
+
+
+@virtual()
 async def test_a_removed_limit_is_lifted() -> None:
     async with World().running() as world:
         world.add(sized())
@@ -175,9 +219,10 @@ async def test_a_removed_limit_is_lifted() -> None:
 @virtual()
 async def test_a_reverted_resize_is_no_longer_pending() -> None:
     async with World().running() as world:
-        world.add(sized())
-        await world.until(world.runs(WEB))
-        world.add(sized("900"))
+        other = sized("1", name="db-n1", limits=False)
+        world.add(sized(), other)
+        await world.until(lambda: len(world.running_containers()) == 2)
+        world.add(sized((await world.node()).status.capacity["cpu"]))
         await world.until(lambda: is_pending(world))
         assert "PodResizePending" in await conditions(world)
         world.add(sized())
@@ -260,9 +305,10 @@ async def test_a_refused_update_is_retried() -> None:
 @virtual()
 async def test_allocations_survive_a_kubelet_restart(tmp_path: Path) -> None:
     async with World(root_dir=str(tmp_path)).running() as world:
-        world.add(sized())
-        await world.until(world.runs(WEB))
-        world.add(sized("900"))
+        other = sized("1", name="db-n1", limits=False)
+        world.add(sized(), other)
+        await world.until(lambda: len(world.running_containers()) == 2)
+        world.add(sized((await world.node()).status.capacity["cpu"]))
         await world.until(lambda: is_pending(world))
         await world.stop_kubelet()
         kept = json.loads((tmp_path / FILE_NAME).read_text())

@@ -232,6 +232,14 @@ def test_only_pods_of_a_remote_engine_lack_a_route(rootless: bool, local: bool) 
     assert any("route" in words for words in found.lacking) is not local
 
 
+def test_live_restore_keeps_files_on_the_disk() -> None:
+    assert not abilities({"LiveRestoreEnabled": True}).memory_files
+    assert any("live-restore" in words for words in described({"LiveRestoreEnabled": True}).lacking)
+    for info in ({}, {"LiveRestoreEnabled": False}):
+        assert abilities(info).memory_files
+        assert not any("live-restore" in words for words in described(info).lacking)
+
+
 PODMAN = {"Components": [{"Name": "Podman Engine"}], "Version": "4.3.1"}
 
 

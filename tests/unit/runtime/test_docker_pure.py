@@ -473,8 +473,9 @@ def test_volumes_with_files_or_modes_are_uploaded() -> None:
         ("v/00/a/b", 0o755, 0),
         ("v/00/a/b/c", 0o400, 0),
     ]
-    with tarfile.open(fileobj=io.BytesIO(tar_of(layout.uploads))) as tar:
+    with tarfile.open(fileobj=io.BytesIO(tar_of(layout.uploads, 1_700_000_000.5))) as tar:
         assert tar.getmember("v/00/a/b/c").mode == 0o400
+        assert {member.mtime for member in tar} == {1_700_000_000.5}
 
 
 def test_a_later_attempt_reuses_its_volumes_and_creates_new_ones() -> None:

@@ -12,10 +12,10 @@ from podtui.runtime.protocol import Mount
 READ_ONLY = ("downwardAPI", "projected", "configMap", "secret", "image")
 
 
-def mounts(mount, volume=None, variables=None, *, supported=False):
+def mounts(mount, volume=None, variables=None, *, supported=False, **fields):
     mount = {"name": "v", "mountPath": "/m", **mount}
     source = {"emptyDir": {}} if volume is None else volume
-    pod = make_pod(ctr(volumeMounts=[mount]), volumes=[{"name": "v", **source}])
+    pod = make_pod(ctr(volumeMounts=[mount]), volumes=[{"name": "v", **source}], **fields)
     (container,) = pod.spec.containers
     return container_mounts(pod, container, variables or {}, recursive_read_only=supported)
 
@@ -72,6 +72,18 @@ def test_kubelet_written_volumes_are_mounted_read_only(kind):
         {"subPath": "a"}, {kind: {}} if kind != "configMap" else {kind: {"name": "m"}}
     )
     assert (found.volume, found.sub_path, found.read_only) == ("v", "a", True)
+
+
+def test_created_sub_paths_belong_to_the_fs_group():
+    group = {"securityContext": {"fsGroup": 123}}
+    for mount, volume, gid in (
+        ({"subPath": "a"}, {"emptyDir": {}}, 123),
+        ({"subPathExpr": "a"}, {"emptyDir": {"medium": "Memory"}}, 123),
+        ({"subPath": "a"}, {"hostPath": {"path": "/x"}}, 0),
+        ({}, {"emptyDir": {}}, 0),
+    ):
+        assert mounts(mount, volume, **group)[0].gid == gid, (mount, volume)
+    assert mounts({"subPath": "a"})[0].gid == 0
 
 
 def test_a_relative_mount_path_is_below_the_root():

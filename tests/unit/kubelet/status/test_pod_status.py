@@ -730,12 +730,25 @@ def test_case_101_host_network():
     assert status(pod, observed, host_ips=("192.0.2.2",), strict=True).podIP == ""
 
 
-def test_pod_ips_are_removed_with_the_sandbox_but_kept_at_the_end():
+def test_pod_ips_stay_until_another_sandbox_is_ready():
     pod = make_pod()
     before = status(pod, seen(up()))
     gone = seen(down(), sandboxes=(box(ready=False),))
-    assert status(pod, gone, previous=before).podIP == ""
-    assert status(pod, gone, previous=before, terminal=True).podIP == "10.0.0.7"
+    for terminal in (False, True):
+        assert status(pod, gone, previous=before, terminal=terminal).podIP == "10.0.0.7"
+    nothing = status(pod, seen(), previous=before)
+    assert (nothing.podIP, [one.ip for one in nothing.podIPs]) == ("10.0.0.7", ["10.0.0.7"])
+    again = seen(up(), sandboxes=(box(1, ips=("10.0.0.8",)), box(ready=False)))
+    assert status(pod, again, previous=before).podIP == "10.0.0.8"
+
+
+def test_pod_ips_of_a_dead_sandbox_survive_a_restart_of_the_kubelet():
+    pod = make_pod()
+    before = status(pod, seen(up()))
+    gone = seen(down(), sandboxes=(box(ready=False),))
+    assert status(pod, gone, recorded=before).podIP == "10.0.0.7"
+    assert status(pod, seen(up()), recorded=before, previous=PodStatus()).podIP == "10.0.0.7"
+    assert status(pod, gone, recorded=before, previous=PodStatus()).podIP == ""
 
 
 # --- rejected, terminated, readiness

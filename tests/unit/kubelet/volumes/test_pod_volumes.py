@@ -44,10 +44,36 @@ def test_empty_dir_is_open_to_all_and_its_disk_is_not_limited():
     assert volume({"emptyDir": {"sizeLimit": "1Mi"}}).size_limit is None
 
 
-def test_fs_group_owns_empty_directories():
-    for source in ({"emptyDir": {}}, {"emptyDir": {"medium": "Memory"}}):
-        found = volume(source, securityContext={"fsGroup": 5})
-        assert (found.gid, found.mode) == (5, 0o2777)
+@pytest.mark.parametrize(
+    ("source", "own", "of_group"),
+    [
+        ({"emptyDir": {}}, 0o777, 0o2777),
+        ({"emptyDir": {"medium": "Memory"}}, 0o1777, 0o3777),
+        ({"emptyDir": {"medium": "HugePages"}}, 0o755, 0o2775),
+        ({"downwardAPI": {}}, 0o1777, 0o3777),
+        ({"projected": {"sources": []}}, 0o1777, 0o3777),
+        ({"configMap": {"name": "a", "optional": True}}, 0o777, 0o2777),
+        ({"secret": {"secretName": "a", "optional": True}}, 0o1777, 0o3777),
+    ],
+)
+def test_modes_of_directories_are_those_of_their_file_systems(source, own, of_group):
+    containers = (container_with_huge_pages("2Mi"),)
+    found = volume(source, *containers, around=paged("2Mi"))
+    assert (found.gid, found.mode) == (0, own)
+    found = volume(source, *containers, around=paged("2Mi"), securityContext={"fsGroup": 5})
+    assert (found.gid, found.mode) == (5, of_group)
+
+
+def test_only_config_maps_and_plain_empty_dirs_are_on_disk():
+    sources = (
+        {"emptyDir": {}},
+        {"configMap": {"name": "a", "optional": True}},
+        {"secret": {"secretName": "a", "optional": True}},
+        {"projected": {"sources": []}},
+        {"downwardAPI": {}},
+        {"emptyDir": {"medium": "Memory"}},
+    )
+    assert [volume(source).memory for source in sources] == [False] * 2 + [True] * 4
 
 
 @pytest.mark.parametrize("policy", ["Always", "OnRootMismatch"])

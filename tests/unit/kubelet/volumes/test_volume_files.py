@@ -215,7 +215,7 @@ def test_fs_group_owns_the_files_and_reads_them():
     items = [named("n", mode=0o400), named("x/y", mode=0o711)]
     found = volume({"downwardAPI": {"items": items}}, securityContext={"fsGroup": 5})
     assert contents(found) == {"n": (b"web-n1", 0o440), "x/y": (b"web-n1", 0o751)}
-    assert (found.mode, found.gid) == (0o2777, 5)
+    assert (found.mode, found.gid) == (0o3777, 5)
     assert {one.gid for one in found.files} == {5}
 
 
