@@ -161,7 +161,8 @@ def _api_pods() -> list[Row]:
         async def create() -> None:
             async with _session(agent.root) as session:
                 for number in range(API_PODS):
-                    async with session.post(PODS, json=_pod(f"p{number}")) as response:
+                    pod = yaml.safe_load(agents.MANIFEST.format(name=f"p{number}", version="1"))
+                    async with session.post(PODS, json=pod) as response:
                         response.raise_for_status()
 
         asyncio.run(create())

@@ -17,9 +17,10 @@ Path = tuple[str, ...]
 _ESCAPES: Final = str.maketrans({"<": "\\u003c", ">": "\\u003e", "&": "\\u0026"})
 _KINDS: Final = "fkvi"
 _MAX_CACHED_STEPS: Final = 4096
-"""Objects of a kind have the same steps; those to items and fields of users are few."""
+"""Objects of a kind have the same steps: they share the texts, which are also compared faster."""
 
 
+@lru_cache(maxsize=_MAX_CACHED_STEPS)
 def field_step(name: str) -> str:
     return f"f:{name}"
 
