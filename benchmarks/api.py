@@ -1,10 +1,12 @@
-"""The cost of the API: a list, watches, records in memory, and a pod created over it."""
+"""The cost of the API: a list, watches, patches, records and pods in memory, and a pod created
+over it."""
 
 from __future__ import annotations
 
 import asyncio
 import json
 import time
+from collections.abc import Awaitable
 from pathlib import Path
 
 import aiohttp
@@ -21,13 +23,18 @@ PODS = "http://localhost/api/v1/namespaces/default/pods"
 WATCHERS = 10
 EVENTS = 1_000
 RECORDS = 1_000
+PATCH_WATCHERS = 20
+PATCHES_PER_SECOND = 100
+API_PODS = 1_000
 
 
 def measure(*, quick: bool) -> list[Row]:
     return [
         *_lists(20 if quick else 200),
         *_watches(3.0 if quick else 10.0),
+        *_patches(200 if quick else 2_000),
         *_records(),
+        *_api_pods(),
         *_created(3 if quick else 9),
     ]
 
@@ -98,6 +105,82 @@ def _watches(seconds: float) -> list[Row]:
     ]  # fmt: skip
 
 
+def _patches(count: int) -> list[Row]:
+    """Measure the CPU time of the agent for a PATCH that changes a pod, while others watch pods."""
+    merge = {"Content-Type": "application/merge-patch+json"}
+    with agents.running("memory") as agent:
+
+        async def watch(session: aiohttp.ClientSession) -> None:
+            async with session.get(PODS, params={"watch": "true"}) as response:
+                async for _ in response.content.iter_any():
+                    pass
+
+        async def patch(session: aiohttp.ClientSession, first: int, number: int) -> None:
+            begin = time.monotonic()
+            for index in range(number):
+                body = {"metadata": {"annotations": {"turn": str(first + index)}}}
+                url = f"{PODS}/patched"
+                async with session.patch(url, json=body, headers=merge) as response:
+                    response.raise_for_status()
+                await asyncio.sleep(begin + (index + 1) / PATCHES_PER_SECOND - time.monotonic())
+
+        async def run() -> list[float]:
+            values: list[float] = []
+            async with _session(agent.root) as session, asyncio.TaskGroup() as group:
+                async with session.post(PODS, json=_pod("patched")) as response:
+                    response.raise_for_status()
+                await asyncio.to_thread(agent.settle, 1)
+                tasks = [group.create_task(watch(session)) for _ in range(PATCH_WATCHERS)]
+                await patch(session, 0, 50)
+                for turn in range(5):
+                    idle = await _cpu_seconds(agent, asyncio.sleep(count / PATCHES_PER_SECOND / 5))
+                    first = 100 + turn * count
+                    used = await _cpu_seconds(agent, patch(session, first, count // 5))
+                    values.append((used - idle) * 1e3 / (count // 5))
+                for task in tasks:
+                    task.cancel()
+            return values
+
+        values = asyncio.run(run())
+    return [
+        row(f"one PATCH of a pod with {PATCH_WATCHERS} watchers: CPU time of the agent", values,
+            "ms", bound=2)
+    ]  # fmt: skip
+
+
+async def _cpu_seconds(agent: agents.Agent, work: Awaitable[None]) -> float:
+    before = agent.cpu_seconds()
+    await work
+    return agent.cpu_seconds() - before
+
+
+def _api_pods() -> list[Row]:
+    """Measure the agent's memory with many running pods that were created over the API."""
+    with agents.running("memory") as agent:
+
+        async def create() -> None:
+            async with _session(agent.root) as session:
+                for number in range(API_PODS):
+                    pod = yaml.safe_load(agents.MANIFEST.format(name=f"p{number}", version="1"))
+                    async with session.post(PODS, json=pod) as response:
+                        response.raise_for_status()
+
+        asyncio.run(create())
+        agent.settle(API_PODS)
+        _, memory = agent.cpu_and_memory(10)
+    return [
+        row(f"memory of the agent with {API_PODS:,} pods created over the API, simulated engine",
+            [memory], "MB", bound=150)
+    ]  # fmt: skip
+
+
+def _pod(name: str) -> dict[str, object]:
+    pod = yaml.safe_load(agents.MANIFEST.format(name=name, version="1"))
+    # A static pod has no token either.
+    pod["spec"]["automountServiceAccountToken"] = False
+    return pod
+
+
 def _records() -> list[Row]:
     """Measure the agent's memory with many ConfigMaps."""
     with agents.running("memory") as agent:
@@ -127,12 +210,9 @@ def _created(runs: int) -> list[Row]:
                 as_file.append(_seconds(watcher, name, begin))
             agent.remove(name)
             name = f"b{turn}-{time.monotonic_ns()}"
-            pod = yaml.safe_load(agents.MANIFEST.format(name=name, version="1"))
-            # A static pod has no token either.
-            pod["spec"]["automountServiceAccountToken"] = False
             with engine.watching() as watcher:
                 begin = time.time_ns()
-                asyncio.run(_request(agent.root, "POST", PODS, pod))
+                asyncio.run(_request(agent.root, "POST", PODS, _pod(name)))
                 over_api.append(_seconds(watcher, name, begin))
             options = {"gracePeriodSeconds": 0}
             asyncio.run(_request(agent.root, "DELETE", f"{PODS}/{name}", options))

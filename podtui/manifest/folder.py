@@ -45,8 +45,11 @@ SETTLE_SECONDS: Final = 0.15
 """A file that is written in place is read after it has been quiet for this long."""
 BOUND_SECONDS: Final = 1.0
 """A file that is written continuously is read after this long."""
-GONE_SECONDS: Final = 0.05
+GONE_SECONDS: Final = 0.01
+"""A program that replaces a file by deleting and creating it (git does) needs microseconds."""
 GONE_EDITED_SECONDS: Final = 0.25
+RECHECK_SECONDS: Final = 0.05
+"""A file that vanished while it was read is read again after this long."""
 POLL_SECONDS: Final = 1.0
 _BATCH: Final = 32
 
@@ -335,8 +338,8 @@ class ManifestFolder:
         now = self._clock.monotonic()
         name, stamp = read.name, read.stamp
         if read.vanished or stamp is None:
-            self._recheck[name] = now + GONE_SECONDS
-            self._deadlines.append(now + GONE_SECONDS)
+            self._recheck[name] = now + RECHECK_SECONDS
+            self._deadlines.append(now + RECHECK_SECONDS)
             return
         unsettled = self._unsettled.get(name)
         if unsettled is not None and self._scans > 1 and self._is_unfinished(read, stamp, now):

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
+from functools import lru_cache
 from typing import Any, Final, cast
 
 from podtui.api.json_text import read_json
@@ -16,8 +17,11 @@ from podtui.patching.errors import PatchError
 Path = tuple[str, ...]
 _ESCAPES: Final = str.maketrans({"<": "\\u003c", ">": "\\u003e", "&": "\\u0026"})
 _KINDS: Final = "fkvi"
+_MAX_CACHED_STEPS: Final = 4096
+"""Objects of a kind have the same steps: they share the texts, which are also compared faster."""
 
 
+@lru_cache(maxsize=_MAX_CACHED_STEPS)
 def field_step(name: str) -> str:
     return f"f:{name}"
 
@@ -51,6 +55,7 @@ def _step_text(step: str) -> str:
     return f"[{','.join(f'{key}={_json(item)}' for key, item in value.items())}]"
 
 
+@lru_cache(maxsize=_MAX_CACHED_STEPS)
 def _order(step: str) -> tuple[int, Any]:
     """Return the sort key of a step: fields, then items by key, by value, by index."""
     kind, _, content = step.partition(":")
@@ -170,6 +175,7 @@ def decode(fields: Any) -> FieldSet:
     return result
 
 
+@lru_cache(maxsize=_MAX_CACHED_STEPS)
 def _canonical(text: str) -> str:
     kind, colon, content = text.partition(":")
     try:

@@ -140,8 +140,7 @@ def update_managers(
         updater = FieldManager(manager or "unknown", UPDATE, version, subresource)
         _update(schema, before, after, managers, updater, time, _ignored(schema, subresource))
         merge_oldest_updaters(managers)
-    result = copy.deepcopy(new)
-    return _finished(live, result, managers)
+    return _finished(live, new, managers)
 
 
 def _managers_of_request(live: Object, new: Object, subresource: str) -> Managers:
@@ -296,19 +295,31 @@ def _ignored(schema: str, subresource: str) -> FieldSet:
 
 
 def _prepared(schema: str, document: Object | None) -> Object:
-    """Return a copy without ``managedFields``, with the parts that an object always has."""
-    prepared = copy.deepcopy(document or {})
+    """Return the document without ``managedFields``, with the parts that an object always has.
+
+    Its parts share the values of ``document``, which is unchanged.
+    """
+    prepared = {**(document or {})}
     for name in _BY_VALUE:
-        part = types()[schema].fields.get(name)
-        if part is None:
+        required = _required_lists(schema, name)
+        if required is None:
             continue
-        if not isinstance(prepared.get(name), dict):
-            prepared[name] = {}
-        for field_name, known in types()[part.type].fields.items():
-            if known.required and known.type.startswith(LIST):
-                prepared[name].setdefault(field_name, None)
-    _metadata(prepared).pop("managedFields", None)
+        part = prepared.get(name)
+        prepared[name] = {**required, **cast(Object, part)} if isinstance(part, dict) else required
+    metadata = {**_metadata(prepared)}
+    metadata.pop("managedFields", None)
+    if "metadata" in prepared:
+        prepared["metadata"] = metadata
     return prepared
+
+
+def _required_lists(schema: str, part: str) -> Object | None:
+    """Return the lists that a part of an object always has, as null; None without such a part."""
+    field = types()[schema].fields.get(part)
+    if field is None:
+        return None
+    fields = types()[field.type].fields.items()
+    return {name: None for name, known in fields if known.required and known.type.startswith(LIST)}
 
 
 def _finished(live: Object | None, document: Object, managers: Managers) -> Object:

@@ -286,6 +286,10 @@ def compare(schema: str, left: Any, right: Any) -> Comparison:
 
 
 def _compare(of: TypeSchema, left: Any, right: Any, path: Path, result: Comparison) -> None:
+    # Most of an object is unchanged, and this comparison is quick. That True equals 1 here does not
+    # matter: no type has fields that may be both.
+    if left is not ABSENT and left == right:
+        return
     is_list = of.kind == "list"
     whole = of.atomic or of.kind not in ("list", "map")
     empty = not (_items(left) or _items(right)) if is_list else not (_map(left) or _map(right))

@@ -66,6 +66,10 @@ class Resource:
     """The reverse of ``to_wire``."""
     is_virtual: bool = False
     """True if objects are requests that are answered and never stored."""
+    _last_encoded: list[tuple[ApiObject, bytes]] = field(
+        default_factory=list[tuple[ApiObject, bytes]], init=False, repr=False, compare=False
+    )
+    """The last object and its JSON form: a change is sent to every watch."""
 
     @property
     def group(self) -> str:
@@ -101,9 +105,14 @@ class Resource:
         return self.kind != "Namespace"
 
     def encode(self, item: ApiObject) -> bytes:
+        if self._last_encoded and self._last_encoded[0][0] is item:
+            return self._last_encoded[0][1]
         if self.to_wire is not None:
-            return msgspec.json.encode(self.to_wire(item))
-        return encode(item, self.api_version, self.kind)
+            body = msgspec.json.encode(self.to_wire(item))
+        else:
+            body = encode(item, self.api_version, self.kind)
+        self._last_encoded[:] = [(item, body)]
+        return body
 
     def encode_in_list(self, item: ApiObject) -> bytes:
         if self.to_wire is not None:
