@@ -20,6 +20,7 @@ from podtui.errors import PodtuiError
 
 SHUTDOWN_SECONDS = 2.0
 """How long running requests may take to finish after the streams have ended."""
+BACKLOG: Final = 128
 _LONGEST_PATH = 107
 CONNECTION_LIMITS: Final[dict[str, Any]] = {
     # A connection without a complete request head is closed after this time.
@@ -67,7 +68,9 @@ async def serve_unix(app: web.Application, path: Path | str) -> AsyncGenerator[w
     )
     try:
         await runner.setup()
-        await web.SockSite(runner, listener).start()
+        # asyncio repeats a failed accept as often as the backlog says before it waits a second.
+        await web.SockSite(runner, listener, backlog=1).start()
+        listener.listen(BACKLOG)
         yield runner
     finally:
         with suppress(FileNotFoundError):
@@ -93,7 +96,7 @@ def bind(path: Path) -> socket.socket:
                 first = f"{private}/s"
                 listener.bind(first)
                 os.chmod(first, 0o600)
-                listener.listen(128)
+                listener.listen(BACKLOG)
                 listener.setblocking(False)
                 os.rename(first, path)
             except BaseException:
