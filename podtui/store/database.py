@@ -128,7 +128,7 @@ def connect(path: str) -> sqlite3.Connection:
     try:
         connection.execute("PRAGMA journal_mode = WAL")
         connection.execute("PRAGMA synchronous = FULL")
-    except sqlite3.Error:
+    except Exception:
         connection.close()
         raise
     return connection
