@@ -6,12 +6,15 @@ for the desired state and checks the invariants.
 
 from __future__ import annotations
 
+import asyncio
 import os
 import random
+import shutil
 import signal
 import sqlite3
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Callable, Generator
 from contextlib import closing, suppress
@@ -22,6 +25,7 @@ from typing import Final
 import docker.errors
 
 from podtui.api.names import SANDBOX_CONTAINER_NAME
+from soak.damage import damage, write_and_reopen
 from soak.invariants import Broken, Excuse
 from soak.world import Usage, World
 
@@ -29,6 +33,8 @@ NONE: Final = Excuse()
 ALL_PODS: Final = Excuse(pods=None)
 NOT_READY_SECONDS: Final = 30.0
 STOP_SECONDS: Final = 25.0
+FILES_PER_AGENT: Final = 40
+"""Of so many damaged files, an agent starts with one; the others are only opened."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,7 +149,9 @@ def fill_disk(world: World, chance: random.Random, count: int) -> Steps:
     """Fill the small file system of the root directory, alternately with the agent running and with
     the agent killed and restarted on the full disk."""
     world.stop()
-    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=4m", "soak", str(world.root)], check=True)
+    subprocess.run(
+        ["mount", "-t", "tmpfs", "-o", "size=4m,mode=700", "soak", str(world.root)], check=True
+    )
     world.start()
     yield Step(0, Excuse(pods=None, records=True))
     for number in range(count):
@@ -172,8 +180,14 @@ def fill_disk(world: World, chance: random.Random, count: int) -> Steps:
 
 def damage_records(world: World, chance: random.Random, count: int) -> Steps:
     """Truncate, overwrite, empty or replace the records, under a running agent and between two of
-    them."""
-    for number in range(count):
+    them. Before each, open a batch of copies that are damaged in all ways."""
+    world.stop()
+    copy = world.base / "records"
+    shutil.copy(world.root / "records.db", copy)
+    world.start()
+    for number in range(count // FILES_PER_AGENT):
+        for each in range(FILES_PER_AGENT - 1):
+            _open_damaged(copy, number * FILES_PER_AGENT + each, chance)
         live = number % 3 == 2
         if not live:
             world.kill() if number % 2 else world.stop()
@@ -183,7 +197,20 @@ def damage_records(world: World, chance: random.Random, count: int) -> Steps:
             time.sleep(0.3)
             world.kill()
         world.start()
-        yield Step(1, Excuse(records=True))
+        yield Step(FILES_PER_AGENT, Excuse(records=True))
+
+
+def _open_damaged(original: Path, number: int, chance: random.Random) -> None:
+    """Damage a copy, open it as an agent does, and write to it."""
+    with tempfile.TemporaryDirectory(dir=original.parent) as folder:
+        path = Path(folder) / "records.db"
+        shutil.copy(original, path)
+        made = damage(path, number, chance)
+        try:
+            asyncio.run(write_and_reopen(path))
+        except (Exception, BaseExceptionGroup) as error:
+            problem = f"{type(error).__name__}: {error}"
+            raise Broken(f"a damaged file is opened ({number}: {made}): {problem}") from error
 
 
 def _damage(path: Path, number: int, chance: random.Random) -> None:
@@ -436,13 +463,15 @@ FAULTS: Final = (
     ),
     Fault(
         name="records",
-        title="records.db is cut, overwritten, emptied, deleted or changed",
-        unit="damages",
+        title="records.db is cut, overwritten, emptied, deleted or changed at random places, every"
+        " table and column among them",
+        unit="damaged files",
         run=damage_records,
-        full=50,
-        short=3,
-        seconds=300,
-        checked="no container is restarted; records may start over",
+        full=2000,
+        short=120,
+        seconds=720,
+        checked="each file is opened or set aside, and written to afterwards; with one of"
+        f" {FILES_PER_AGENT}, an agent starts: no container is restarted; records may start over",
     ),
     Fault(
         name="folder",

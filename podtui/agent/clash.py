@@ -13,9 +13,10 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any, cast
 
-from podtui.agent.lock import RootDenied, is_held
+from podtui.agent.lock import is_held
 from podtui.api.names import MANIFEST_PATH
 from podtui.errors import AgentClash
+from podtui.private_files import RootDenied
 from podtui.resources import typed_program
 from podtui.runtime.protocol import EngineInfo, ForeignSandbox, Runtime
 from podtui.settings import Settings

@@ -67,6 +67,7 @@ def _records_of(settings: Settings) -> list[Path]:
         base,
         base.with_name(base.name + "-wal"),
         base.with_name(base.name + "-shm"),
+        *base.parent.glob(f"{base.name}.backup-*"),
         settings.rootDir / ALLOCATIONS,
     ]
 

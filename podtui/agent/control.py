@@ -12,8 +12,10 @@ from pathlib import Path
 
 from msgspec.structs import replace
 
+from podtui import private_files
 from podtui.agent.lock import LastSettings, is_held, last_agent, last_settings, read_agent
 from podtui.errors import AgentUnavailable, ApiError, PodtuiError
+from podtui.private_files import open_private
 from podtui.settings import SETTINGS, Settings, flag_words
 
 
@@ -22,9 +24,10 @@ class AgentFailed(PodtuiError):
 
 
 def prepare_root(settings: Settings) -> None:
-    """Create the root directory, accessible only to its owner. Raises `AgentFailed`."""
+    """Create the root directory, accessible only to its owner, or check it. Raises `RootDenied` and
+    `AgentFailed`."""
     try:
-        settings.rootDir.mkdir(parents=True, exist_ok=True, mode=0o700)
+        private_files.prepare_root(settings.rootDir)
     except OSError as error:
         raise AgentFailed(f"cannot make the root directory {settings.rootDir}: {error}") from error
 
@@ -35,7 +38,7 @@ def start_background(settings: Settings, arguments: Sequence[str]) -> subprocess
     ``arguments`` follow ``podtui agent``. The agent logs to ``agent.log`` in the root directory.
     """
     prepare_root(settings)
-    log = os.open(settings.agent_log_path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+    log = open_private(settings.agent_log_path, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
     try:
         return subprocess.Popen(
             [sys.executable, "-P", "-m", "podtui", "agent", *arguments],
@@ -167,7 +170,7 @@ class AgentProcess:
 def tail(path: Path, lines: int = 20) -> str:
     """Return the last lines of a log file; empty if it cannot be read."""
     try:
-        with path.open("rb") as file:
+        with os.fdopen(open_private(path, os.O_RDONLY), "rb") as file:
             file.seek(0, os.SEEK_END)
             file.seek(max(0, file.tell() - 16384))
             text = file.read().decode(errors="replace")

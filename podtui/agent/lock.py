@@ -7,6 +7,7 @@ restart or a cleanup needs the settings.
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import os
 import time
@@ -18,6 +19,13 @@ from msgspec.structs import asdict
 
 from podtui import __version__
 from podtui.errors import PodtuiError
+from podtui.private_files import (
+    RootDenied,
+    check_root,
+    open_private,
+    permission_denied,
+    read_private,
+)
 from podtui.settings import Settings
 
 _TRIES: Final = 5
@@ -26,16 +34,6 @@ _PAUSE: Final = 0.02
 
 class AgentRunning(PodtuiError):
     """Raised when another agent holds the lock of the root directory."""
-
-
-class RootDenied(PodtuiError):
-    """Raised when this user has no access to the root directory."""
-
-    def __init__(self, root: Path) -> None:
-        super().__init__(
-            f"{root}: permission denied; run podtui as the owner of this root directory, or use"
-            " another one with --root-dir"
-        )
 
 
 class AgentRecord(Struct, frozen=True, kw_only=True):
@@ -103,11 +101,17 @@ class AgentLock:
 
 
 def _open(path: Path, flags: int = 0) -> int:
-    """Raises `RootDenied` and FileNotFoundError."""
+    """Raises `RootDenied`, also for a link in place of the file, and FileNotFoundError."""
     try:
-        return os.open(path, os.O_RDWR | os.O_CLOEXEC | flags, 0o600)
+        check_root(path.parent)
+        return open_private(path, os.O_RDWR | flags)
+    except FileNotFoundError:
+        raise
     except PermissionError as error:
-        raise RootDenied(path.parent) from error
+        raise permission_denied(path.parent) from error
+    except OSError as error:
+        text = error.strerror if error.errno == errno.ELOOP else f"{path}: {error.strerror}"
+        raise RootDenied(text) from error
 
 
 def _take(descriptor: int) -> None:
@@ -155,11 +159,9 @@ def read_agent(path: Path) -> AgentRecord | None:
 def last_agent(path: Path) -> AgentRecord | None:
     """Return the agent that holds the lock or held it when it was killed; None if the last agent
     stopped cleanly."""
-    import json
-
     try:
-        return AgentRecord(**json.loads(path.read_text()))
-    except (ValueError, TypeError, OSError):
+        return AgentRecord(**_fields(path))  # pyright: ignore[reportArgumentType]
+    except TypeError:
         return None
 
 
@@ -184,7 +186,7 @@ def _fields(path: Path) -> dict[str, object]:
     import json
 
     try:
-        document: object = json.loads(path.read_text())
-    except (ValueError, OSError):
+        document: object = json.loads(read_private(path) or b"")
+    except (ValueError, RecursionError, OSError):
         return {}
     return cast("dict[str, object]", document) if isinstance(document, dict) else {}

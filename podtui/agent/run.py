@@ -7,24 +7,26 @@ import gc
 import logging
 import os
 import signal
-import sys
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import fields, replace
 from datetime import UTC, datetime
+from functools import partial
 from ipaddress import ip_address
 from pathlib import Path
-from typing import Final, TextIO
+from typing import Final
 
 import msgspec
 from aiohttp import web
 
 from podtui import __version__
+from podtui.agent.absent_nodes import AbsentNodes
 from podtui.agent.clash import guarded
 from podtui.agent.control import prepare_root
 from podtui.agent.home import HomeTokens, home_ports
 from podtui.agent.lock import AgentLock, AgentRecord
+from podtui.agent.log import log_to
 from podtui.agent.node_lifecycle import NodeLifecycle
 from podtui.agent.systemd import machine_is_stopping
 from podtui.api.cpus import parse_cpu_set
@@ -39,10 +41,11 @@ from podtui.clock import Clock, SystemClock
 from podtui.errors import AgentClash, PodtuiError
 from podtui.kubelet.admission.plan import plan_of, pods_to_admit
 from podtui.kubelet.base.config import KubeletConfig
-from podtui.kubelet.base.tasks import keep_running
+from podtui.kubelet.base.tasks import Parts
 from podtui.kubelet.kubelet import Kubelet
 from podtui.manifest.diagnose import read_manifest
 from podtui.manifest.folder import ManifestFolder
+from podtui.manifest.listing import shown_path
 from podtui.manifest.result import ReadResult
 from podtui.pki.access_point import AccessPoint, choose_access_point, write_kubeconfig
 from podtui.pki.certificates import server_names
@@ -68,7 +71,6 @@ from podtui.server.transport.tls import TlsServer
 from podtui.settings import SETTINGS, Settings, attribute_name
 from podtui.store import Store, open_store
 from podtui.store.usage import UsageTable
-from podtui.terminal_text import lines, one_line
 
 _LOG = logging.getLogger(__name__)
 STOP_SECONDS: Final = 10.0
@@ -143,11 +145,13 @@ async def serve(settings: Settings, stopped: asyncio.Event, power_failing: async
         stack.callback(limit.cancel)
         store = open_store(str(settings.records_path), clock=clock)
         stack.push_async_callback(store.close)
-        if store.recovered:
-            _LOG.warning("%s", store.recovered)
+        parts = Parts(clock)
+        parts.check("records", store.problem)
         journal = Journal(clock)
         runtime = guarded(journaled(make_runtime(settings, clock), journal), settings, on_clash)
         stack.push_async_callback(runtime.close)
+        absent = AbsentNodes(store, clock, settings.nodeName)
+        await absent.remove_former()
         folder = ManifestFolder(
             settings.staticPodPath,
             node_name=settings.nodeName,
@@ -172,6 +176,7 @@ async def serve(settings: Settings, stopped: asyncio.Event, power_failing: async
             clock=clock,
             config=config,
             usage=UsageTable(str(settings.records_path)),
+            parts=parts,
         )
         audit = None
         if settings.auditLog:
@@ -205,23 +210,28 @@ async def serve(settings: Settings, stopped: asyncio.Event, power_failing: async
         _tune_garbage_collection()
         _LOG.info("serving %s on %s", settings.staticPodPath, settings.socket_path)
         async with asyncio.TaskGroup() as group:
-            tasks = [
-                group.create_task(kubelet.run(), name="kubelet"),
-                group.create_task(store.run(), name="store"),
-                group.create_task(namespaces.run(), name="namespaces"),
-                group.create_task(NodeLifecycle(store, clock).run(), name="node taints"),
-                group.create_task(GarbageCollector(store, clock).run(), name="garbage collector"),
-                group.create_task(TaintEviction(store, clock).run(), name="taint eviction"),
-            ]
+            jobs: dict[str, Callable[[], Awaitable[object]]] = {
+                "expiry of events": store.run,
+                "namespaces": namespaces.run,
+                "node taints": NodeLifecycle(store, clock).run,
+                "garbage collector": GarbageCollector(store, clock).run,
+                "taint eviction": TaintEviction(store, clock).run,
+                "pods of absent nodes": absent.run,
+            }
             if settings.enableServer:
-                serving = serve_tls(settings, runner, pki, point, names, clock, namespaces)
-                tasks.append(group.create_task(serving, name="API over TCP"))
+                jobs["API over TCP"] = partial(
+                    serve_tls, settings, runner, pki, point, names, clock, namespaces
+                )
             if settings.enableScheduler:
                 client = UnixClient(settings.socket_path, clock=clock)
                 stack.push_async_callback(client.close)
-                tasks.append(
-                    group.create_task(run_scheduler(client, settings, clock), name="scheduler")
-                )
+                jobs["scheduler"] = partial(run_scheduler, client, settings, clock)
+            # An error of the kubelet itself ends the agent.
+            tasks = [group.create_task(kubelet.run(), name="kubelet")]
+            tasks += [
+                group.create_task(parts.keep_running(name, job), name=name)
+                for name, job in jobs.items()
+            ]
             await stopped.wait()
             ends = (
                 not clashes
@@ -246,8 +256,7 @@ async def serve_tls(
     clock: Clock,
     namespaces: NamespaceCare,
 ) -> None:
-    """Serve the API over TCP, and write the kubeconfig. A failure is logged: pods do not need
-    it."""
+    """Write the kubeconfig, and serve the API over TCP. Raises `PodtuiError`."""
 
     async def write() -> None:
         await asyncio.to_thread(
@@ -258,19 +267,13 @@ async def serve_tls(
         await write()
         await namespaces.update_root_ca()
 
-    try:
-        await write()
-        await TlsServer(runner, pki, point, names, clock=clock, on_authority=publish).run()
-    except PodtuiError as error:
-        _LOG.error("the API is not served over TCP: %s", error)
+    await write()
+    await TlsServer(runner, pki, point, names, clock=clock, on_authority=publish).run()
 
 
 async def run_scheduler(client: ApiClient, settings: Settings, clock: Clock) -> None:
-    """Run the scheduler; after a failure, start a new one with the API's current state."""
-    api = SchedulerClient(client)
-    await keep_running(
-        "the scheduler", lambda: Scheduler(api, clock, host=settings.nodeName).run(), clock
-    )
+    """Run a new scheduler, with the API's current state."""
+    await Scheduler(SchedulerClient(client), clock, host=settings.nodeName).run()
 
 
 def _exit_if_calls_hang() -> None:
@@ -312,7 +315,7 @@ def kubelet_config(settings: Settings) -> KubeletConfig:
     values = {attribute_name(key): getattr(settings, key) for key in SETTINGS}
     values |= {
         "root_dir": str(settings.rootDir),
-        "static_pod_path": str(settings.staticPodPath),
+        "static_pod_path": shown_path(str(settings.staticPodPath)),
         "strict": settings.kubeletStrict,
         "simulated": settings.engine == "memory",
     }
@@ -330,7 +333,7 @@ def configz(settings: Settings) -> bytes:
     """Return the settings of the agent as ``/configz`` shows them: those of a
     ``KubeletConfiguration``, and podtui's own."""
     values = {
-        key: str(value) if isinstance(value := getattr(settings, key), Path) else value
+        key: shown_path(str(value)) if isinstance(value := getattr(settings, key), Path) else value
         for key, setting in SETTINGS.items()
         if not setting.screen
     }
@@ -375,24 +378,3 @@ async def last_good(store: Store) -> Mapping[str, Pod]:
         # A client may have created a pod from the copy of a mirror record.
         if is_mirror(pod) and MANIFEST_PATH in pod.metadata.annotations
     }
-
-
-class PlainLines(logging.Formatter):
-    """Formats each message as one line; tracebacks keep their lines."""
-
-    def __init__(self) -> None:
-        super().__init__("%(asctime)s %(levelname).1s %(name)s: %(message)s")
-
-    def formatMessage(self, record: logging.LogRecord) -> str:
-        record.message = one_line(record.message)
-        return super().formatMessage(record)
-
-    def format(self, record: logging.LogRecord) -> str:
-        return lines(super().format(record))
-
-
-def log_to(stream: TextIO | None = None) -> None:
-    """Start logging, by default to standard error. Call once per process."""
-    handler = logging.StreamHandler(stream or sys.stderr)
-    handler.setFormatter(PlainLines())
-    logging.basicConfig(handlers=[handler], level=logging.INFO)

@@ -18,13 +18,14 @@ import msgspec
 import psutil
 
 from podtui import __version__
-from podtui.agent.lock import AgentRecord, RootDenied, is_held, read_agent
+from podtui.agent.lock import AgentRecord, is_held, read_agent
 from podtui.agent.run import make_runtime
 from podtui.api.v1 import Node
 from podtui.cli.invocation import FAILED, OK, settings_of
 from podtui.client.blocking import get_json
 from podtui.clock import SystemClock
 from podtui.errors import AgentUnavailable, ApiError, EngineError
+from podtui.private_files import RootDenied
 from podtui.resources import typed_program
 from podtui.runtime.docker.locate import find_engine
 from podtui.runtime.protocol import EngineInfo

@@ -7,9 +7,9 @@ import shlex
 from pathlib import Path
 from typing import Final
 
-from podtui.agent.lock import RootDenied
 from podtui.cli.parser import FLAGS
 from podtui.errors import AgentUnavailable
+from podtui.private_files import check_root, permission_denied
 from podtui.resources import typed_program
 from podtui.settings import Resolved, Settings, resolve
 from podtui.terminal_text import one_line
@@ -34,9 +34,12 @@ def socket_of(namespace: argparse.Namespace) -> Path:
     """Return the agent's socket. Raises `AgentUnavailable` if there is none, and `RootDenied`."""
     settings = settings_of(namespace)
     try:
+        check_root(settings.rootDir)
         found = settings.socket_path.exists()
+    except FileNotFoundError:
+        found = False
     except PermissionError as error:
-        raise RootDenied(settings.rootDir) from error
+        raise permission_denied(settings.rootDir) from error
     if not found:
         start = f"{typed_program()}{root_words(namespace, settings)}"
         raise AgentUnavailable(f"no agent runs for {settings.rootDir}; '{start}' starts one")

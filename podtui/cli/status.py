@@ -7,13 +7,14 @@ import json
 import sys
 import time
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any, Final
 
 from podtui.api.health import pod_health
 from podtui.api.lenient import lenient_convert
 from podtui.api.v1 import Pod
-from podtui.cli.invocation import OK, socket_of
-from podtui.client.blocking import get_json
+from podtui.cli.invocation import FAILED, OK, socket_of
+from podtui.client.blocking import get_bytes, get_json
 from podtui.client.decoding import decode_response, decode_with
 from podtui.errors import ApiError
 from podtui.terminal_text import cells, lines, one_line
@@ -25,7 +26,8 @@ _JSON: Final = "application/json"
 
 
 def run(namespace: argparse.Namespace) -> int:
-    """Print nodes and pods. Raises `ApiError` and `podtui.errors.AgentUnavailable`."""
+    """Print nodes and pods, and whether the agent is healthy. Raises `ApiError` and
+    `podtui.errors.AgentUnavailable`."""
     if namespace.cluster:
         return _print_cluster(namespace)
     socket = socket_of(namespace)
@@ -34,11 +36,22 @@ def run(namespace: argparse.Namespace) -> int:
             table = get_json(socket, path, timeout=5.0, accept=TABLE)
             health = health_words(table, time.time()) if index else None
             print(lines(("\n" if index else "") + render(table, health=health)))
-        return OK
+        return _print_health(socket)
     items: list[Any] = []
     for path in ("/api/v1/nodes", "/api/v1/pods"):
         items += with_kinds(get_json(socket, path, timeout=5.0))
     _print_list(items)
+    return _print_health(socket)
+
+
+def _print_health(socket: Path) -> int:
+    """Print the failed health checks of the agent to standard error, and return the exit status."""
+    try:
+        get_bytes(socket, "/readyz", timeout=5.0)
+    except ApiError as error:
+        failed = [line for line in str(error).splitlines() if line.startswith("[-]")]
+        print(lines("podtui: the agent is not healthy:\n" + "\n".join(failed)), file=sys.stderr)
+        return FAILED
     return OK
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, AsyncIterator, Generator, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Generator, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from typing import Final
 
@@ -23,6 +23,7 @@ from podtui.api.v1 import (
 )
 from podtui.errors import EngineConflict, EngineNotFound, LogError, RestartRefused, SessionError
 from podtui.kubelet.base.kubelet_metrics import HEALTH_CHECK, HEALTH_CHECKS, SLIS
+from podtui.kubelet.base.tasks import Parts
 from podtui.kubelet.base.types import WorkerState
 from podtui.kubelet.containers.killer import effective_grace
 from podtui.kubelet.containers.restart import restarts_in_place, to_restart
@@ -70,6 +71,7 @@ class Endpoints:
         pods: PodControl,
         syncer: Syncer,
         loop: SyncLoop,
+        parts: Parts,
     ) -> None:
         self._runtime = engine.runtime
         self._cache = engine.cache
@@ -85,6 +87,7 @@ class Endpoints:
         self._workers = pods.workers
         self._syncer = syncer
         self._loop = loop
+        self._parts = parts
         self.sessions = PodSessions(engine.runtime, statuses)
 
     async def container_logs(
@@ -162,14 +165,14 @@ class Endpoints:
         cores, memory = (0, 0) if info is None else (info.cpus, info.memory)
         return cadvisor_metrics(measured, cores=cores, memory=memory)
 
-    def healthy(self) -> tuple[bool, str]:
-        """Return the state of the sync loop, and the reason if it is not healthy; counts the
-        check."""
-        healthy, reason = self._loop.health()
-        for name, passed in (("ping", True), ("log", True), ("syncloop", healthy)):
-            HEALTH_CHECK.labels(name, "healthz").set(passed)
-            HEALTH_CHECKS.labels(name, "healthz", "success" if passed else "error").inc()
-        return healthy, reason
+    def health_checks(self) -> Mapping[str, str]:
+        """Return the problem of each check, empty if it passes; counts the checks."""
+        _, stalled = self._loop.health()
+        problems = {"ping": "", "log": "", "syncloop": stalled, "parts": self._parts.problem()}
+        for name, problem in problems.items():
+            HEALTH_CHECK.labels(name, "healthz").set(not problem)
+            HEALTH_CHECKS.labels(name, "healthz", "error" if problem else "success").inc()
+        return problems
 
     def sli_prometheus(self) -> bytes:
         """Return ``/metrics/slis``."""

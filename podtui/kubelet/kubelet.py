@@ -17,7 +17,7 @@ from podtui.kubelet.admission.admissions import Admissions
 from podtui.kubelet.base.config import KubeletConfig
 from podtui.kubelet.base.kubelet_metrics import measured
 from podtui.kubelet.base.ports import Ports
-from podtui.kubelet.base.tasks import keep_running
+from podtui.kubelet.base.tasks import Parts
 from podtui.kubelet.base.types import ProbeResult, WorkerState
 from podtui.kubelet.containers.ephemeral import Ephemerals
 from podtui.kubelet.containers.killer import Killer
@@ -82,7 +82,7 @@ class Kubelet:
     the supervision and leaves the containers running; a later kubelet adopts them. ``host`` is the
     machine to observe if the engine is local. ``probe_handlers`` run the probes, `Handlers` by
     default. ``jitter`` returns numbers in [0, 1), which lengthen every retry by up to a half.
-    ``usage`` stores the history of usage on disk.
+    ``usage`` stores the history of usage on disk. ``parts`` are those of the whole agent.
     """
 
     def __init__(
@@ -98,8 +98,10 @@ class Kubelet:
         host: Host | None = None,
         jitter: Callable[[], float] = random.random,
         usage: UsageRecords | None = None,
+        parts: Parts | None = None,
     ) -> None:
         runtime = measured(runtime)
+        self._parts = parts = parts or Parts(clock)
         self._clock = clock
         self._config = config
         self._host = host = host or (None if config.simulated else LocalHost())
@@ -127,7 +129,8 @@ class Kubelet:
             clock=clock,
             config=config,
             host=host,
-            problem=self._pleg.problem,
+            stalled=self._pleg.problem,
+            problem=parts.problem,
             on_resources=self._on_resources_changed,
         )
         self._statuses = StatusManager(
@@ -362,6 +365,7 @@ class Kubelet:
             pods=pods,
             syncer=self._syncer,
             loop=self._loop,
+            parts=parts,
         )
 
     # --- life
@@ -420,7 +424,7 @@ class Kubelet:
                 **({} if self._care is None else self._care.tasks()),
             }
             for name, task in tasks.items():
-                group.create_task(keep_running(name, task, self._clock), name=name)
+                group.create_task(self._parts.keep_running(name, task), name=name)
 
     async def _follow_documents(self, kind: DocumentKind) -> None:
         """Wake the pods that refer to a document that changes."""

@@ -126,3 +126,5 @@ class NodeCare:
         info = self._link.info
         if info is not None and info.local:
             await watch_oom(self._events, self._host.kernel_log)
+        # There is no log to watch.
+        await asyncio.Event().wait()

@@ -15,7 +15,7 @@ from podtui.api.local import (
     Severity,
 )
 from podtui.manifest.document import Place
-from podtui.manifest.listing import Stamp
+from podtui.manifest.listing import Stamp, shown_path
 from podtui.manifest.objects import FolderObject, object_key
 from podtui.manifest.result import ReadResult
 
@@ -89,6 +89,7 @@ def _claim_text(claim: Claim) -> str:
 def as_duplicate(entry: FileState, claim: Claim, other_file: str, *, strict: bool) -> FileState:
     """Mark a file as a duplicate, because ``other_file`` already has its claim."""
     result = entry.result
+    this_file, other_file = shown_path(entry.file.name), shown_path(other_file)
     places: Mapping[Claim, Place] = {**result.object_places}
     line, column = places.get(claim, result.name_place) or (None, None)
     why = "it is the last by name" if strict else "it was there first"
@@ -96,7 +97,7 @@ def as_duplicate(entry: FileState, claim: Claim, other_file: str, *, strict: boo
         severity=Severity.ERROR,
         path=entry.file.path,
         code="DuplicatePod" if claim[0] in {"Pod", "UID"} else "DuplicateObject",
-        message=f"{_claim_text(claim)} is defined in {entry.file.name} and in {other_file};"
+        message=f"{_claim_text(claim)} is defined in {this_file} and in {other_file};"
         f" {other_file} is used, because {why}",
         line=line,
         column=column,
@@ -135,7 +136,7 @@ def record_of(entry: FileState) -> Manifest:
         return file.drawn[1]
     meta = pod.metadata if pod is not None else v1.ObjectMeta()
     manifest = Manifest(
-        metadata=v1.ObjectMeta(name=file.name),
+        metadata=v1.ObjectMeta(name=shown_path(file.name)),
         spec=ManifestSpec(path=file.path, text=entry.result.text),
         status=ManifestStatus(
             state=entry.state,

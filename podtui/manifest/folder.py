@@ -117,7 +117,7 @@ class ManifestFolder:
         self._deadlines: list[float] = []
 
     async def snapshots(self) -> AsyncGenerator[Folder, None]:
-        """Yield the folder now and after every change, endlessly. Must be iterated only once."""
+        """Yield the folder now and after every change, endlessly. For one caller at a time."""
         watch = FolderWatch(self._path)
         try:
             changes = FolderChanges(lost=True)

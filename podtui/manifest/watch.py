@@ -116,6 +116,8 @@ class _PollingWatch:
                 self._pass_on(changes)
         except (OSError, RuntimeError) as error:
             _log.warning("Polling of the static-pod folder stopped: %s", error)
+        finally:
+            # The next listing begins a new watch.
             self.ended = True
             self._pass_on([(MODIFIED, self._folder)])
 

@@ -19,7 +19,7 @@ import yaml
 from msgspec import Struct
 
 from podtui.errors import PodtuiError
-from podtui.pki.private_files import read_private, write_private
+from podtui.private_files import read_private, write_private
 
 NAME: Final = "podtui"
 """The name of cluster, user and context in the kubeconfig."""

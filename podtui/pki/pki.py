@@ -33,7 +33,7 @@ from podtui.pki.certificates import (
     pem,
     read_key,
 )
-from podtui.pki.private_files import locked, read_private, write_private
+from podtui.private_files import locked, read_private, write_private
 
 log = logging.getLogger(__name__)
 

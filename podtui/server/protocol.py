@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from typing import Protocol
 
@@ -89,6 +89,6 @@ class KubeletEndpoints(Protocol):
         `podtui.errors.InvalidUpdate` if the change is not allowed."""
         ...
 
-    def healthy(self) -> tuple[bool, str]:
-        """Return the ``syncloop`` health, and the reason if it fails."""
+    def health_checks(self) -> Mapping[str, str]:
+        """Return the problem of each health check, empty if it passes."""
         ...

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Protocol
 
-from podtui.store.resources import Object, Resource, T
+from podtui.store.resources import Key, Object, Resource, T
 
 
 class WatchType(StrEnum):
@@ -93,8 +93,9 @@ class Records(Protocol):
         if ``since`` is too old or the reader falls too far behind."""
         ...
 
-    async def flush(self) -> None:
-        """Wait until all changes so far are on disk."""
+    async def flush(self, key: Key | None = None) -> None:
+        """Wait until all changes so far are on disk. With ``key``, another record that cannot be
+        written is no error."""
         ...
 
     async def close(self) -> None: ...

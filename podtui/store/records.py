@@ -26,7 +26,7 @@ from podtui.errors import AlreadyExists, NotFound, PodtuiError, StoreGone
 from podtui.store.database import Loaded, RecordRow, Writer, load
 from podtui.store.history import History
 from podtui.store.protocol import Change, RecordList, WatchType
-from podtui.store.resources import RESOURCES, Object, Resource, T
+from podtui.store.resources import RESOURCES, Key, Object, Resource, T
 
 EVENTS_LIMIT = 10_000
 _RESTART_GAP = 1 << 20
@@ -74,21 +74,21 @@ class Store:
         *,
         clock: Clock,
         loaded: Loaded,
-        writer: Writer | None,
+        path: str | None,
         events_ttl: float,
         events_limit: int,
         history: Mapping[Resource, int],
     ) -> None:
         self.recovered = loaded.recovered
         self._clock = clock
-        self._writer = writer
+        self._writer = Writer(path, clock, self._rows) if path is not None else None
         self._events_ttl = events_ttl
         self._events_limit = events_limit
         self._version = max(
             loaded.resource_version + _RESTART_GAP if loaded.resource_version else 1,
             int(clock.now().timestamp() * 1e6),
         )
-        self._tables = {
+        self._tables: dict[Resource, _Table] = {
             resource: _Table(History(history.get(resource, kept.history), self._version))
             for resource, kept in RESOURCES.items()
         }
@@ -172,9 +172,12 @@ class Store:
             await self._clock.sleep(max(1.0, min(60.0, self._events_ttl / 10)))
             self._age_events()
 
-    async def flush(self) -> None:
-        """Wait until all changes so far are on disk. Raises `PodtuiError` if they cannot be
-        written."""
+    def problem(self) -> str:
+        """Return why changes are not on disk; empty if they are."""
+        return "" if self._writer is None else self._writer.problem()
+
+    async def flush(self, key: Key | None = None) -> None:
+        """See `Records.flush`. Raises `PodtuiError` if the changes cannot be written."""
         if self._writer is None:
             return
         loop = asyncio.get_running_loop()
@@ -188,7 +191,7 @@ class Store:
             with contextlib.suppress(RuntimeError):  # the loop has ended, so there is no waiter
                 loop.call_soon_threadsafe(settle, problem)
 
-        self._writer.notify(from_thread)
+        self._writer.notify(from_thread, key)
         if problem := await done:
             raise PodtuiError(f"the records are not on disk: {problem}")
 
@@ -198,6 +201,18 @@ class Store:
             table.history.close()
         if self._writer is not None:
             await asyncio.to_thread(self._writer.close)
+
+    def _rows(self) -> dict[Key, RecordRow]:
+        """Return all records. Called from the writer's thread."""
+        now = self._clock.now().timestamp()
+        rows: dict[Key, RecordRow] = {}
+        for resource, table in self._tables.items():
+            # Copied at once, because the event loop goes on.
+            for (namespace, name), item in list(table.objects.items()):
+                written = self._ages.get((namespace, name), now) if resource == "events" else now
+                version = int(item.metadata.resourceVersion)
+                rows[resource, namespace, name] = RecordRow(item, version, written)
+        return rows
 
     def _check_version(self, version: int) -> None:
         if version > self._version:
@@ -285,7 +300,7 @@ def open_store(
     return Store(
         clock=clock,
         loaded=loaded,
-        writer=Writer(path) if path is not None else None,
+        path=path,
         events_ttl=events_ttl,
         events_limit=events_limit,
         history=history or {},

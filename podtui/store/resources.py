@@ -47,6 +47,8 @@ Resource = Literal[
     "manifests",
     "timelines",
 ]
+Key = tuple[Resource, str, str]
+"""Resource, namespace, name."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

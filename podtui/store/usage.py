@@ -11,11 +11,11 @@ from dataclasses import dataclass
 from typing import Final
 
 from podtui.errors import PodtuiError
-from podtui.store.database import connect
+from podtui.store.database import TABLES, connect
 
-_SCHEMA: Final = (
-    "CREATE TABLE IF NOT EXISTS usage_rows (level INTEGER, at INTEGER, data BLOB)",
-    "CREATE INDEX IF NOT EXISTS usage_rows_by_time ON usage_rows (level, at)",
+_SCHEMA: Final = tuple(
+    TABLES[name].replace(name, f"IF NOT EXISTS {name}", 1)
+    for name in ("usage_rows", "usage_rows_by_time")
 )
 _COMPRESSION_LEVEL: Final = 1
 
@@ -42,8 +42,12 @@ class UsageTable:
         """Return all rows in time order within each level, without unreadable ones."""
         found: list[UsageRow] = []
         with self._opened() as connection:
+            # A damaged row may have a text that is not UTF-8.
+            connection.text_factory = bytes
             rows = connection.execute("SELECT level, at, data FROM usage_rows ORDER BY level, at")
             for level, at, data in rows:
+                if not isinstance(level, int) or not isinstance(at, int):
+                    continue
                 try:
                     found.append(UsageRow(level, at, zlib.decompress(data)))
                 except (zlib.error, TypeError):

@@ -6,12 +6,14 @@ import http.client
 import http.server
 import json
 import os
+import socket
 import socketserver
 import subprocess
 import sys
 import threading
 import time
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import psutil
@@ -21,7 +23,7 @@ from tmux_harness import wait_until
 
 from podtui.agent.lock import read_agent
 from podtui.cli import main
-from podtui.client.blocking import get_json
+from podtui.client.blocking import get_bytes, get_json
 from podtui.settings import resolve
 from soak.fuzz import ANSWERS
 
@@ -36,6 +38,12 @@ def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 @pytest.fixture
 def agent(root: Path) -> Iterator[subprocess.Popen[bytes]]:
     """Run a simulated agent."""
+    with running_agent(root) as process:
+        yield process
+
+
+@contextmanager
+def running_agent(root: Path) -> Iterator[subprocess.Popen[bytes]]:
     process = subprocess.Popen(
         [sys.executable, "-m", "podtui", "agent", "--engine", "memory"],
         stdin=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
@@ -186,3 +194,48 @@ def test_commands_refer_to_the_running_agent(tmp_path: Path) -> None:
     finally:
         process.kill()
         process.wait(10)
+
+
+POD = b"""
+apiVersion: v1
+kind: Pod
+metadata: {name: web}
+spec: {containers: [{name: c, image: busybox}]}
+"""
+
+
+def create(root: Path, path: str, body: object) -> int:
+    """Send an object to the API, and return the status."""
+    data = json.dumps(body).encode()
+    head = f"POST {path} HTTP/1.0\r\nContent-Type: application/json\r\n"
+    with socket.socket(socket.AF_UNIX) as connection:
+        connection.settimeout(120)
+        connection.connect(str(root / "podtui.sock"))
+        connection.sendall(f"{head}Host: podtui\r\nContent-Length: {len(data)}\r\n\r\n".encode())
+        connection.sendall(data)
+        return int(connection.recv(64).split()[1])
+
+
+def test_a_file_name_that_is_not_utf8_does_not_end_persistence(root: Path, tmp_path: Path) -> None:
+    folder = os.fsencode(tmp_path / "pods")
+    with open(folder + b"/caf\xe9.yaml", "wb") as file:
+        file.write(POD)
+    manifests = "/apis/podtui.dev/v1alpha1/manifests"
+    config_maps = "/api/v1/namespaces/default/configmaps"
+
+    def names(path: str) -> list[str]:
+        items = get_json(root / "podtui.sock", path, timeout=120)["items"]
+        return [item["metadata"]["name"] for item in items]
+
+    with running_agent(root):
+        wait_until(lambda: [name[:4] for name in names("/api/v1/pods")] == ["web-"], 120)
+        wait_until(lambda: names(manifests) == ["caf\\xe9.yaml"], 120)
+        body = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "kept"}}
+        assert create(root, config_maps, body) == 201
+        assert get_bytes(root / "podtui.sock", "/readyz") == b"ok"
+        assert main(["status"]) == 0
+    # The agent was killed, and its socket is left.
+    (root / "podtui.sock").unlink()
+    with running_agent(root):
+        assert "kept" in names(config_maps)
+        wait_until(lambda: names(manifests) == ["caf\\xe9.yaml"], 120)

@@ -155,7 +155,9 @@ class FakeKubelet:
     retried: list[tuple[str, str]] = field(default_factory=list)
     restarted: list[tuple[str, str, str]] = field(default_factory=list)
     debugged: list[tuple[str, str, tuple[EphemeralContainer, ...]]] = field(default_factory=list)
-    health: tuple[bool, str] = (True, "")
+    health: dict[str, str] = field(
+        default_factory=lambda: {"ping": "", "log": "", "syncloop": "", "parts": ""}
+    )
     node_name: str = "node"
     closed_logs: int = 0
     sessions: Any = None
@@ -227,7 +229,7 @@ class FakeKubelet:
             ),
         )
 
-    def healthy(self) -> tuple[bool, str]:
+    def health_checks(self) -> dict[str, str]:
         return self.health
 
 

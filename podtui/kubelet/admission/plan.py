@@ -262,7 +262,7 @@ def _files(
         old = before.get(other)
         if other != name and old is not None and old.status.state is not record.status.state:
             yield FilePlan(
-                name=other,
+                name=record.metadata.name,
                 old=old.status.state,
                 new=record.status.state,
                 message=record.status.message,

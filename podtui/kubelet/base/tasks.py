@@ -1,17 +1,20 @@
-"""Run calls concurrently, restart tasks after an error, and broadcast changes."""
+"""Run calls concurrently, keep the agent's parts running, and broadcast changes."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Iterable
-from typing import Final
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Final, NoReturn, cast
 
 from podtui.clock import Clock
-from podtui.errors import EngineError, EngineUnavailable
+from podtui.errors import EngineError, EngineUnavailable, PodtuiError
 
 _LOG = logging.getLogger(__name__)
 PAUSE: Final = 1.0
+RECOVERY_SECONDS: Final = 10.0
+"""A part counts as failed until it has run for this long after its last error."""
 
 
 async def gather_all(calls: Iterable[Callable[[], Awaitable[object]]]) -> None:
@@ -39,15 +42,77 @@ async def gather_all(calls: Iterable[Callable[[], Awaitable[object]]]) -> None:
         raise errors[0]
 
 
-async def keep_running(name: str, task: Callable[[], Awaitable[None]], clock: Clock) -> None:
-    """Run ``task`` until it returns; after an exception, restart it a second later."""
-    while True:
-        try:
-            await task()
-            return
-        except Exception:  # noqa: BLE001 - one loop's mistake must not end the kubelet; it is logged
-            _LOG.exception("%s failed and will be restarted", name)
-        await clock.sleep(PAUSE)
+@dataclass(frozen=True, slots=True)
+class _Failure:
+    """``restarted`` is the monotonic time of the restart; None before it."""
+
+    text: str
+    restarted: float | None = None
+
+
+class Parts:
+    """The tasks that run as long as the agent, and whatever else it needs to be healthy.
+
+    The health endpoints and the node's condition Ready report the problems.
+    """
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._failures: dict[str, _Failure] = {}
+        self._checks: dict[str, Callable[[], str]] = {}
+
+    def check(self, name: str, problem: Callable[[], str]) -> None:
+        """Include a part that reports its own problem; an empty text means that it has none."""
+        self._checks[name] = problem
+
+    async def keep_running(self, name: str, task: Callable[[], Awaitable[object]]) -> NoReturn:
+        """Run ``task``, which must not end: restart it a second after an error or its end."""
+        count = 0
+        while True:
+            began = self._clock.monotonic()
+            traceback: Exception | None = None
+            try:
+                await task()
+                text = "it ended"
+            except PodtuiError as error:
+                text = str(error)
+            except Exception as error:  # noqa: BLE001 - the other parts go on; it is logged
+                text, traceback = _text_of(error), error
+            count = 1 if self._clock.monotonic() - began >= RECOVERY_SECONDS else count + 1
+            if traceback is not None or count == 10 ** (len(str(count)) - 1):
+                # The log counts repeated tracebacks.
+                times = f" ({count:,} times in a row)" if count > 1 and traceback is None else ""
+                _LOG.error(
+                    "%s failed and will be restarted%s: %s", name, times, text, exc_info=traceback
+                )
+            self._failures[name] = _Failure(text)
+            await self._clock.sleep(PAUSE)
+            self._failures[name] = _Failure(text, self._clock.monotonic())
+
+    def problems(self) -> Mapping[str, str]:
+        """Return the problem of each part that has one."""
+        now = self._clock.monotonic()
+        self._failures = {
+            name: failure
+            for name, failure in self._failures.items()
+            if failure.restarted is None or now - failure.restarted < RECOVERY_SECONDS
+        }
+        problems = {name: failure.text for name, failure in self._failures.items()}
+        for name, check in self._checks.items():
+            if text := check():
+                problems[name] = text
+        return problems
+
+    def problem(self) -> str:
+        """Return all problems in one text; empty if there is none."""
+        return "; ".join(f"{name} failed: {text}" for name, text in self.problems().items())
+
+
+def _text_of(error: Exception) -> str:
+    """Describe an error; of a group, the first one."""
+    while isinstance(error, ExceptionGroup):
+        error = cast("ExceptionGroup[Exception]", error).exceptions[0]
+    return str(error) if isinstance(error, PodtuiError) else f"{type(error).__name__}: {error}"
 
 
 class Broadcast:

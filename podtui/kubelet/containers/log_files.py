@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Final
 
 from podtui.kubelet.base.types import ObservedPod
+from podtui.private_files import make_directory, open_private
 
 _LOG = logging.getLogger(__name__)
 LOGS: Final = "logs"
@@ -148,7 +149,10 @@ class LogFiles:
 
     def _write(self, directory: Path, files: tuple[LogFile, ...]) -> None:
         lowest: dict[str, int] = {}
+        for each in (directory.parent.parent, directory.parent, directory, self._links):
+            make_directory(each)
         for file in files:
+            make_directory(directory / file.container)
             known = lowest.get(file.container, file.number)
             lowest[file.container] = min(known, file.number)
             _put(directory / file.path, file.target)
@@ -171,10 +175,9 @@ def _put(path: Path, target: str) -> None:
     """Link to ``target`` or, without one, create an empty file unless the path exists."""
     if target and path.is_symlink() and os.readlink(path) == target:
         return
-    path.parent.mkdir(parents=True, exist_ok=True)
     if not target:
         if not path.is_symlink():
-            path.touch()
+            os.close(open_private(path, os.O_WRONLY | os.O_CREAT))
         return
     path.unlink(missing_ok=True)
     path.symlink_to(target)

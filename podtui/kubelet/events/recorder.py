@@ -136,9 +136,9 @@ class EventRecorder:
     async def run(self) -> None:
         """Store pending events. Runs forever."""
         while True:
+            await self.drain()
             await self._wake.wait()
             self._wake.clear()
-            await self.drain()
 
     async def drain(self) -> None:
         """Store the pending events now."""
@@ -148,6 +148,9 @@ class EventRecorder:
                 await self._events.put(event)
             except PodtuiError as error:
                 _LOG.warning("event %s is not on record: %s", event.metadata.name, error)
+            except Exception:
+                self._pending.setdefault(event.metadata.name, event)
+                raise
 
 
 # --- correlation

@@ -171,6 +171,9 @@ class Timelines:
 
     async def run(self) -> None:
         """Store changed timelines. Runs forever."""
+        if self._dirty:
+            # Left by an earlier run that failed.
+            self._wake.set()
         while True:
             await self._wake.wait()
             await self._clock.sleep(SETTLE)
@@ -193,6 +196,9 @@ class Timelines:
                     await self._records.put("timelines", Timeline(metadata=meta, starts=starts))
             except PodtuiError as error:
                 _LOG.warning("timeline of %s/%s is not on record: %s", namespace, name, error)
+            except Exception:
+                self._dirty[namespace, name] = None
+                raise
 
     def _prune(self) -> None:
         self._pruned = self._clock.monotonic()

@@ -114,7 +114,9 @@ class ImageCollector:
         config = self._config
         off = config.image_gc_high_threshold_percent == 100 and config.image_maximum_gc_age == 0
         failed = False
-        while not off:
+        if off:
+            await asyncio.Event().wait()
+        while True:
             await self._link.wait_ready()
             info = self._link.info
             if info is not None and info.local:

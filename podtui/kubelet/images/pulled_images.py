@@ -5,11 +5,11 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
-import os
 from collections.abc import Collection, Iterable
 from pathlib import Path
 from typing import Any, Final, cast
 
+from podtui.private_files import read_private, write_private
 from podtui.runtime.protocol import ImageRecord
 
 _LOG = logging.getLogger(__name__)
@@ -59,17 +59,15 @@ class PulledImages:
             document = {image: sorted(names) for image, names in sorted(self._names.items())}
             text = json.dumps(document, indent=1)
             try:
-                await asyncio.to_thread(_replace, self._path, text)
+                await asyncio.to_thread(write_private, self._path, text.encode())
             except OSError as error:
                 _LOG.warning("%s is not written: %s", self._path, error)
 
 
 def _read(path: Path) -> dict[str, frozenset[str]]:
     try:
-        found: Any = json.loads(path.read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        return {}
-    except (OSError, ValueError) as error:
+        found: Any = json.loads(read_private(path) or b"{}")
+    except (OSError, ValueError, RecursionError) as error:
         _LOG.warning("%s cannot be read; no image is collected that it named: %s", path, error)
         return {}
     if not isinstance(found, dict):
@@ -79,13 +77,3 @@ def _read(path: Path) -> dict[str, frozenset[str]]:
         for key, names in cast(dict[object, object], found).items()
         if isinstance(names, list)
     }
-
-
-def _replace(path: Path, text: str) -> None:
-    """Replace the file atomically: a crash leaves the old or the new content."""
-    fresh = path.with_suffix(".new")
-    with fresh.open("w", encoding="utf-8") as file:
-        file.write(text)
-        file.flush()
-        os.fsync(file.fileno())
-    fresh.replace(path)

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import os
 from collections.abc import Callable, Collection, Iterable
 from contextlib import suppress
 from dataclasses import dataclass
@@ -50,6 +49,7 @@ from podtui.kubelet.managers.topology_manager import (
     HintProvider,
     TopologyManager,
 )
+from podtui.private_files import read_private, write_private
 from podtui.runtime.protocol import Resources, Runtime
 
 _LOG = logging.getLogger(__name__)
@@ -311,10 +311,11 @@ class ResourceManagers:
         if self._root is None:
             return None
         try:
-            found = msgspec.json.decode((self._root / name).read_bytes(), type=kind)
-        except FileNotFoundError:
-            return None
-        except (OSError, msgspec.MsgspecError) as error:
+            data = read_private(self._root / name)
+            if data is None:
+                return None
+            found = msgspec.json.decode(data, type=kind)
+        except (OSError, ValueError, RecursionError) as error:
             raise self._bad_state(manager, name, str(error)) from error
         if found.policyName != policy:
             raise self._bad_state(
@@ -530,11 +531,7 @@ _File = TypeVar("_File", _CpuFile, _MemoryFile)
 def _write_files(files: Iterable[tuple[Path, bytes]]) -> None:
     """Replace the files atomically. Blocks."""
     for path, data in files:
-        fresh = path.with_name(path.name + ".new")
         try:
-            descriptor = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-            with os.fdopen(descriptor, "wb") as file:
-                file.write(data)
-            fresh.replace(path)
+            write_private(path, data)
         except OSError as error:
             _LOG.warning("%s is not written: %s", path, error)

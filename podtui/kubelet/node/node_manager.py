@@ -6,13 +6,20 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import replace
 from typing import Final
 
 from msgspec import structs
 
 from podtui.api.cpus import CPUS, CpuMap, encode_cpu_map
-from podtui.api.names import ENGINE_LACKS, SIMULATED, STATIC_POD_PATH, WOULD_EVICT
+from podtui.api.names import (
+    ENGINE_LACKS,
+    KUBELET_NOT_READY,
+    SIMULATED,
+    STATIC_POD_PATH,
+    WOULD_EVICT,
+)
 from podtui.api.v1 import Node, NodeStatus, ObjectMeta
 from podtui.clock import Clock
 from podtui.errors import EngineError, NotFound, PodtuiError
@@ -53,7 +60,8 @@ class NodeManager:
     """Writes the node's record when it changed, and at least once per report period (five minutes
     by default). Labels, annotations, taints and everything else that API clients set are kept.
 
-    ``problem`` returns the problem of the PLEG, if any. ``on_resources`` is called when the node's
+    ``stalled`` returns the problem of the PLEG, and ``problem`` those of the agent's parts, if any.
+    Both keep the node from being ready. ``on_resources`` is called when the node's
     resources may have changed. ``host`` is None if no machine may be inspected.
     """
 
@@ -67,6 +75,7 @@ class NodeManager:
         clock: Clock,
         config: KubeletConfig,
         host: Host | None,
+        stalled: Callable[[], str],
         problem: Callable[[], str],
         on_resources: Callable[[], None],
     ) -> None:
@@ -77,6 +86,7 @@ class NodeManager:
         self._clock = clock
         self._config = config
         self._host = host
+        self._stalled = stalled
         self._problem = problem
         self._on_resources = on_resources
         self._soon = asyncio.Event()
@@ -253,11 +263,38 @@ class NodeManager:
                 await self._update()
             except PodtuiError as error:
                 _LOG.warning("the node's record is not written: %s", error)
+            except Exception as error:
+                await self._report_failure(f"{type(error).__name__}: {error}")
+                raise
+
+    async def _report_failure(self, text: str) -> None:
+        """Set the condition Ready to False in the stored record, because no status is computed."""
+
+        def unready(node: Node) -> Node:
+            conditions = tuple(
+                structs.replace(
+                    one,
+                    status="False",
+                    reason=KUBELET_NOT_READY,
+                    message=f"node status failed: {text}",
+                )
+                if one.type == "Ready"
+                else one
+                for one in node.status.conditions
+            )
+            return structs.replace(node, status=structs.replace(node.status, conditions=conditions))
+
+        # The next status is written, even if it equals the last one.
+        self._reported_at = None
+        with suppress(PodtuiError):
+            await self._nodes.update(unready)
 
     async def _update(self) -> None:
         problems = self._link.problems()
-        if self._link.ready and (stalled := self._problem()):
+        if self._link.ready and (stalled := self._stalled()):
             problems = (*problems, stalled)
+        if problem := self._problem():
+            problems = (*problems, problem)
         if self._view.shutting_down:
             problems = (*problems, SHUTTING_DOWN)
         status = self._compute(problems)

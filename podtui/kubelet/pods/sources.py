@@ -5,7 +5,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
+from contextlib import aclosing
 from dataclasses import dataclass
 from typing import Final, Protocol
 
@@ -33,7 +34,7 @@ _LOCAL: Final = frozenset({CONFIG_SOURCE, CONFIG_MIRROR, CONFIG_SEEN})
 class FolderProvider(Protocol):
     """A source of folder snapshots."""
 
-    def snapshots(self) -> AsyncIterator[Folder]: ...
+    def snapshots(self) -> AsyncGenerator[Folder]: ...
 
 
 class FolderReader:
@@ -55,9 +56,13 @@ class FolderReader:
 
     async def run(self) -> None:
         """Receive snapshots until there are no more."""
-        folders = self._folders
-        if not isinstance(folders, AsyncIterator):
-            folders = folders.snapshots()
+        if isinstance(self._folders, AsyncIterator):
+            await self._receive(self._folders)
+            return
+        async with aclosing(self._folders.snapshots()) as folders:
+            await self._receive(folders)
+
+    async def _receive(self, folders: AsyncIterator[Folder]) -> None:
         async for folder in folders:
             self._newest = folder
             self._changed.set()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from podtui.api.insight import StepKind
@@ -69,6 +69,9 @@ class SyncLoop:
         self._clock = clock
         self._config = config
         self._last_alive: float | None = None
+        self._begun = False
+        self._unhandled: list[PodUpdate] = []
+        """Updates to handle, among them those that failed."""
 
     # --- health
 
@@ -88,9 +91,11 @@ class SyncLoop:
     # --- tasks
 
     async def run(self) -> None:
-        """Apply the newest pods of each source after each change."""
+        """Apply the newest pods of each source after each change. An update that fails is kept for
+        the next run of this loop; the other pods go first."""
         while True:
-            await self._sources.changed.wait()
+            if not self._unhandled:
+                await self._sources.changed.wait()
             await self._link.wait_ready()
             await self._apply()
             self.mark_alive()
@@ -112,15 +117,20 @@ class SyncLoop:
                 await self._housekeeping.collect_data()
 
     async def _apply(self) -> None:
-        first = not self._sources.ready
         changes = self._sources.take()
-        if first and self._sources.ready:
+        self._unhandled += changes.updates
+        if not self._begun and self._sources.ready:
             self._begin()
-        for update in changes.updates:
-            await self._handle(update)
-        if changes.updates:
+            self._begun = True
+        updates, self._unhandled = self._unhandled, []
+        errors: list[Exception] = []
+        for update in updates:
+            errors += await self._handle(update)
+        if updates:
             self._admissions.review()
         self.wake_readers(changes.documents)
+        if errors:
+            raise errors[0]
 
     def wake_readers(self, changed: frozenset[ObjectKey]) -> None:
         """Wake the pods that reference a changed document, before their next regular pass."""
@@ -139,25 +149,36 @@ class SyncLoop:
 
     # --- pods
 
-    async def _handle(self, update: PodUpdate) -> None:
-        if update.operation is PodOperation.REMOVE:
-            for pod in update.pods:
-                self._remove(pod)
-            self._resizes.retry_soon()
-            return
-        pods = [self._ephemerals.onto(pod) if is_static(pod) else pod for pod in update.pods]
+    async def _handle(self, update: PodUpdate) -> list[Exception]:
+        """Handle each pod of an update. Return the errors of those to try again."""
+        errors: list[Exception] = []
+        pods = list(update.pods)
+        if update.operation is not PodOperation.REMOVE:
+            pods = [self._ephemerals.onto(pod) if is_static(pod) else pod for pod in pods]
         if update.operation is PodOperation.ADD:
             pods.sort(key=lambda pod: pod.metadata.creationTimestamp or "")
         for pod in pods:
-            match update.operation:
-                case PodOperation.ADD:
-                    await self.add(pod)
-                case PodOperation.UPDATE:
-                    await self._update(pod)
-                case PodOperation.RECONCILE:
-                    self._reconcile(pod)
+            try:
+                await self._handle_pod(update.operation, pod)
+            except Exception as error:  # noqa: BLE001 - it is raised after the other pods
+                errors.append(error)
+                self._unhandled.append(replace(update, pods=(pod,)))
+        if update.operation is PodOperation.REMOVE:
+            self._resizes.retry_soon()
         if update.operation is PodOperation.ADD:
             self._resizes.restore(pods)
+        return errors
+
+    async def _handle_pod(self, operation: PodOperation, pod: Pod) -> None:
+        match operation:
+            case PodOperation.REMOVE:
+                self._remove(pod)
+            case PodOperation.ADD:
+                await self.add(pod)
+            case PodOperation.UPDATE:
+                await self._update(pod)
+            case PodOperation.RECONCILE:
+                self._reconcile(pod)
 
     async def add(self, pod: Pod) -> None:
         """Admit a pod and let its worker run it."""

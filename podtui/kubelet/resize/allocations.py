@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import os
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -22,11 +21,13 @@ from msgspec import structs
 from podtui.api.quantity import parse_quantity
 from podtui.api.v1 import Container, Pod, ResourceRequirements
 from podtui.clock import Clock
+from podtui.private_files import read_private, write_private
 
 RESIZABLE: Final = ("cpu", "memory")
 _LOG = logging.getLogger(__name__)
 FILE_NAME: Final = "allocations.json"
 SETTLE: Final = 0.5
+RETRY_SECONDS: Final = 5.0
 """Seconds in which further changes are combined into one write."""
 
 
@@ -166,6 +167,8 @@ class Allocations:
         self._allocated = _Table()
         self._actuated = _Table()
         self._changed = asyncio.Event()
+        self._unwritten = ""
+        """The error of the last write."""
 
     # --- allocated
 
@@ -236,10 +239,11 @@ class Allocations:
         if self._path is None:
             return
         try:
-            kept = msgspec.json.decode(await asyncio.to_thread(self._path.read_bytes), type=_Kept)
-        except FileNotFoundError:
-            return
-        except (OSError, msgspec.MsgspecError) as error:
+            data = await asyncio.to_thread(read_private, self._path)
+            if data is None:
+                return
+            kept = msgspec.json.decode(data, type=_Kept)
+        except (OSError, ValueError, RecursionError) as error:
             _LOG.warning("%s is not read: %s", self._path, error)
             return
         for table, found in ((self._allocated, kept.allocated), (self._actuated, kept.actuated)):
@@ -250,7 +254,7 @@ class Allocations:
         """Write changes to the file. Runs forever."""
         while True:
             await self._changed.wait()
-            await self._clock.sleep(SETTLE)
+            await self._clock.sleep(RETRY_SECONDS if self._unwritten else SETTLE)
             await self.drain()
 
     async def drain(self) -> None:
@@ -264,14 +268,10 @@ class Allocations:
             {"allocated": self._allocated.encoded, "actuated": self._actuated.encoded}
         )
         try:
-            await asyncio.to_thread(_write, self._path, data)
+            await asyncio.to_thread(write_private, self._path, data)
+            self._unwritten = ""
         except OSError as error:
-            _LOG.warning("%s is not written: %s", self._path, error)
-
-
-def _write(path: Path, data: bytes) -> None:
-    """Replace the file atomically."""
-    fresh = path.with_name(path.name + ".new")
-    with os.fdopen(os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as file:
-        file.write(data)
-    fresh.replace(path)
+            if self._unwritten != str(error):
+                _LOG.warning("%s is not written, and will be again: %s", self._path, error)
+            self._unwritten = str(error)
+            self._changed.set()

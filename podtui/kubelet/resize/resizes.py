@@ -127,9 +127,14 @@ class Resizes:
         QoS class, then those that have waited longest."""
         async with self._lock:
             found = [pod for uid in self._pending if (pod := self._find(uid)) is not None]
+            found.sort(key=self._rank)
             self._pending = []
-            for pod in sorted(found, key=self._rank):
-                await self._try(pod)
+            for index, pod in enumerate(found):
+                try:
+                    await self._try(pod)
+                except Exception:
+                    self._pending += [one.metadata.uid for one in found[index:]]
+                    raise
 
     def _rank(self, pod: Pod) -> tuple[bool, int, bool, bool, str]:
         since = self._conditions.pending_since(pod.metadata.uid)

@@ -315,6 +315,9 @@ class StatusManager:
             except PodtuiError as error:
                 _LOG.warning("the record of %s is not written: %s", target, error)
                 self._failed[target] = None
+            except Exception:
+                self._failed[target] = None
+                raise
 
     async def _write_status(self, uid: str) -> None:
         entry = self._entries.get(uid)

@@ -13,12 +13,14 @@ from podtui.api.names import GROUP_VERSION
 from podtui.api.summary import Summary, only_cpu_and_memory
 from podtui.api.v1 import Pod
 from podtui.errors import RestartRefused
+from podtui.server.auth.access import USER
+from podtui.server.auth.users import ANONYMOUS, MASTERS
 from podtui.server.protocol import KubeletEndpoints
 from podtui.server.resources.objects import encode_in_list
 from podtui.server.resources.query import flag
 from podtui.server.status import StatusError, json_response, success
+from podtui.terminal_text import one_line
 
-CHECKS = ("ping", "log", "syncloop")
 NODE_PROXY = "/api/v1/nodes/{node}/proxy"
 
 
@@ -43,22 +45,26 @@ class KubeletRoutes:
         ]
 
     async def health(self, name: str, request: web.Request) -> web.Response:
-        """Return ``ok``, or 500 with one line per check and the reason of the failed one. With
-        query parameter ``verbose``, always list the checks; ``exclude`` leaves one out."""
+        """Return ``ok``, or 500 with one line per check and, for the admin, the reasons of the
+        failed ones. With query parameter ``verbose``, always list the checks; ``exclude`` leaves
+        one out."""
         check = request.match_info.get("check", "")
-        if check and check not in CHECKS:
+        problems = self._kubelet.health_checks()
+        if check and check not in problems:
             raise web.HTTPNotFound
-        well, reason = self._kubelet.healthy()
+        # Reasons may contain names of objects.
+        shown = MASTERS in request.get(USER, ANONYMOUS).groups
         lines: list[str] = []
         failed = False
-        for one in CHECKS:
+        for one, problem in problems.items():
             if one in request.query.getall("exclude", []):
                 lines.append(f"[+]{one} excluded: ok")
-            elif well or one != "syncloop":
-                lines.append(f"[+]{one} ok")
-            else:
+            elif problem:
+                reason = one_line(problem) if shown else "reason withheld"
                 lines.append(f"[-]{one} failed: {reason}")
-                failed = check in ("", one)
+                failed |= check in ("", one)
+            else:
+                lines.append(f"[+]{one} ok")
         if failed or ("verbose" in request.query and not check):
             lines.append(f"{name} check {'failed' if failed else 'passed'}")
             return web.Response(text="\n".join([*lines, ""]), status=500 if failed else 200)

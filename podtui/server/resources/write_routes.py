@@ -243,7 +243,7 @@ class WriteRoutes:
         answer.warnings += self._strategy.warnings(admitted, None)
         if not options.dry_run:
             stored = await self._records.create(self._record, item)
-            await self._written()
+            await self._written(stored.metadata)
             return stored
         meta = item.metadata
         if await self._records.get(self._record, meta.namespace, meta.name) is not None:
@@ -385,7 +385,7 @@ class WriteRoutes:
         stored: Object = await update_record(
             self._records, self._record, strategy, namespace, name, updated
         )
-        await self._written()
+        await self._written(stored.metadata)
         return stored
 
     async def _debug_static(self, old: Pod, new: Pod, options: WriteOptions) -> Pod:
@@ -478,13 +478,13 @@ class WriteRoutes:
             check=check,
             dry_run=bool(options.dryRun),
         )
-        await self._written()
+        await self._written(item.metadata)
         return result
 
-    async def _written(self) -> None:
+    async def _written(self, meta: ObjectMeta) -> None:
         """Wait until a change is on disk, as clients expect of an answered write."""
         if RESOURCES[self._record].durable:
-            await self._records.flush()
+            await self._records.flush((self._record, meta.namespace, meta.name))
 
     def _deleted(self, answer: Answer, item: Any) -> web.Response:
         details = StatusDetails(

@@ -31,6 +31,7 @@ log = logging.getLogger(__name__)
 MOST_CONNECTIONS: Final = 512
 HANDSHAKE_SECONDS: Final = 10.0
 _RETRY_SECONDS: Final = 5.0
+_ACCEPT_RETRY_SECONDS: Final = 1.0
 _RENEWAL_CHECK: Final = timedelta(minutes=1)
 """Between checks without connections, and between attempts that fail."""
 
@@ -112,14 +113,18 @@ class TlsServer:
         self, listener: socket.socket, context: ssl.SSLContext, group: asyncio.TaskGroup
     ) -> None:
         loop = asyncio.get_running_loop()
+        reported = ""
         while True:
             try:
                 connection, _ = await loop.sock_accept(listener)
             except OSError as error:
                 # Out of file descriptors, or the client left before it was accepted.
-                log.warning("cannot accept a connection: %s", error)
-                await self._clock.sleep(1.0)
+                if str(error) != reported:
+                    log.warning("cannot accept connections on %s: %s", self._point.url, error)
+                reported = str(error)
+                await self._clock.sleep(_ACCEPT_RETRY_SECONDS)
                 continue
+            reported = ""
             server = self._runner.server
             if server is None or len(server.connections) + self._handshakes >= (
                 self._most_connections

@@ -21,6 +21,7 @@ from podtui.http_server import prepare_requests
 
 SHUTDOWN_SECONDS = 2.0
 """How long running requests may take to finish after the streams have ended."""
+BACKLOG: Final = 128
 _LONGEST_PATH = 107
 CONNECTION_LIMITS: Final[dict[str, Any]] = {
     # A connection without a complete request head is closed after this time.
@@ -69,7 +70,9 @@ async def serve_unix(app: web.Application, path: Path | str) -> AsyncGenerator[w
     try:
         await runner.setup()
         prepare_requests(runner)
-        await web.SockSite(runner, listener).start()
+        # asyncio repeats a failed accept as often as the backlog says before it waits a second.
+        await web.SockSite(runner, listener, backlog=1).start()
+        listener.listen(BACKLOG)
         yield runner
     finally:
         with suppress(FileNotFoundError):
@@ -110,7 +113,7 @@ def bind(path: Path) -> socket.socket:
                 first = f"{private}/s"
                 listener.bind(first)
                 os.chmod(first, 0o600)
-                listener.listen(128)
+                listener.listen(BACKLOG)
                 listener.setblocking(False)
                 os.rename(first, path)
             except BaseException:

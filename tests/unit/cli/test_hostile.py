@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from podtui.agent import control
-from podtui.agent.run import PlainLines
+from podtui.agent.log import PlainLines
 from podtui.cli import doctor, main, sessions
 from podtui.errors import ApiError
 from podtui.runtime.docker.locate import Endpoint, EngineSearch, TriedEndpoint

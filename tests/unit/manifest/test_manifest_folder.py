@@ -12,6 +12,7 @@ import re
 from collections.abc import AsyncIterator
 from pathlib import Path
 
+import msgspec
 import pytest
 from asyncinotify import Inotify
 from manifests import NODE, Watched, images, names, pod_text, put, states, watch
@@ -79,6 +80,21 @@ async def test_departure_2_ignored_files_are_listed_with_the_reason(folder: Path
     assert seen.pods == {}
     status = seen.manifests["web.yaml~"].status
     assert (status.state, status.message) == (ManifestState.IGNORED, "an editor's backup")
+
+
+async def test_names_that_are_not_utf8_are_escaped_in_records(folder: Path) -> None:
+    names_of_bytes = [b"caf\xe9.yaml", b"caf\xff.yaml", b"caf\xe9.yaml~", b"\xe9broken.yaml"]
+    for name, text in zip(names_of_bytes, [pod_text()] * 3 + [BROKEN], strict=True):
+        put(folder / os.fsdecode(name), text)
+    read = await first(folder)
+    assert names(read) == ["web-n1"]
+    assert len(read.manifests) == 4
+    encoded = b"".join(map(msgspec.json.encode, read.manifests.values()))
+    shown = {record.metadata.name for record in read.manifests.values()}
+    expected = {name.decode(errors="backslashreplace") for name in names_of_bytes}
+    assert shown == expected
+    # Also in the text about the duplicate.
+    assert b"is defined in caf\\\\x" in encoded
 
 
 async def test_case_4_only_regular_files_are_read(folder: Path) -> None:

@@ -19,6 +19,7 @@ NAMES = server_names(("node-1",))
 
 
 def opened(folder: Path, now: datetime = NOW) -> tuple[Pki, x509.Certificate]:
+    folder.mkdir(exist_ok=True)
     pki = Pki(folder / "pki", now)
     pki.ensure_server_certificate(NAMES, now)
     return pki, x509.load_pem_x509_certificate(pki.server_path.read_bytes())

@@ -12,6 +12,7 @@ import msgspec
 import pytest
 
 from podtui.api.v1 import Container, ObjectMeta, Pod, PodSpec, PodStatus
+from podtui.clock import SystemClock
 from podtui.errors import PodtuiError
 from podtui.store import Store
 from podtui.store.database import RecordRow, Writer, connect
@@ -41,7 +42,8 @@ async def test_flush_waits_for_the_disk(opened: Callable[..., Store], tmp_path: 
 
 def test_many_changes_share_few_commits(opened: Callable[..., Store], tmp_path: Path) -> None:
     opened()
-    writer, written = Writer(str(tmp_path / "records.db")), threading.Event()
+    writer = Writer(str(tmp_path / "records.db"), SystemClock())
+    written = threading.Event()
     for index in range(300):
         row = RecordRow(pod(f"p{index % 3}", phase=str(index)), index, 0.0)
         writer.submit(("pods", "default", f"p{index % 3}"), row)

@@ -89,6 +89,7 @@ def tree(root: Path) -> dict[str, str]:
 async def test_links_to_the_engines_files(tmp_path: Path) -> None:
     engines = tmp_path / "engine.log"
     engines.write_text("hello\n")
+    (tmp_path / "root").mkdir()
     logs = LogFiles(str(tmp_path / "root"), local=lambda: True)
     await logs.record(seen(up(count=1, log_path=str(engines)), down()))
     assert tree(tmp_path / "root" / "logs") == {

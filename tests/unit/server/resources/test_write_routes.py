@@ -122,7 +122,7 @@ async def test_an_object_whose_managers_cannot_be_computed_is_stored_without_the
 async def test_a_response_implies_durability(
     served: Served, http: aiohttp.ClientSession, monkeypatch: Any
 ) -> None:
-    async def full() -> None:
+    async def full(key: object) -> None:
         raise PodtuiError("the records are not on disk: disk full")
 
     monkeypatch.setattr(served.store, "flush", full)

@@ -111,7 +111,7 @@ async def test_version(http: aiohttp.ClientSession) -> None:
 async def test_health(path: str, sick: int, served: Served, http: aiohttp.ClientSession) -> None:
     async with http.get(path) as response:
         assert (response.status, await response.text()) == (200, "ok")
-    served.kubelet.health = (False, "sync loop is stuck")
+    served.kubelet.health["syncloop"] = "sync loop is stuck"
     async with http.get(path) as response:
         assert response.status == sick
         assert ("sync loop is stuck" in await response.text()) == (sick == 500)
@@ -120,13 +120,14 @@ async def test_health(path: str, sick: int, served: Served, http: aiohttp.Client
 async def test_verbose_health(served: Served, http: aiohttp.ClientSession) -> None:
     async with http.get("/readyz?verbose") as response:
         assert await response.text() == (
-            "[+]ping ok\n[+]log ok\n[+]syncloop ok\nreadyz check passed\n"
+            "[+]ping ok\n[+]log ok\n[+]syncloop ok\n[+]parts ok\nreadyz check passed\n"
         )
-    served.kubelet.health = (False, "it is stuck")
+    served.kubelet.health["syncloop"] = "it is stuck"
     async with http.get("/livez?verbose&exclude=ping") as response:
         assert response.status == 500
         assert await response.text() == (
-            "[+]ping excluded: ok\n[+]log ok\n[-]syncloop failed: it is stuck\nlivez check failed\n"
+            "[+]ping excluded: ok\n[+]log ok\n[-]syncloop failed: it is stuck\n[+]parts ok\n"
+            "livez check failed\n"
         )
 
 

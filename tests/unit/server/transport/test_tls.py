@@ -335,3 +335,46 @@ async def test_connections_without_tls_do_not_affect_others(
         async with world.client() as client:
             assert (await ask(client, "/api"))[0] == 200
     assert not [one for one in caplog.records if one.levelno >= logging.WARNING]
+
+
+async def test_only_the_admin_sees_why_a_health_check_fails(tmp_path: Path) -> None:
+    async with tls_world(tmp_path) as world:
+        world.served.kubelet.health["parts"] = "records failed: the record secrets/default/a"
+        async with world.client() as admin, world.client(token="") as anonymous:
+            status, text = await ask(admin, "/readyz")
+            assert status == 500
+            assert "[-]parts failed: records failed: the record secrets/default/a\n" in text
+            status, text = await ask(anonymous, "/readyz")
+            assert status == 500
+            assert "[-]parts failed: reason withheld\n" in text
+            assert "secrets" not in text
+
+
+async def test_a_lack_of_descriptors_is_logged_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr("podtui.server.transport.tls._ACCEPT_RETRY_SECONDS", 0.01)
+    async with tls_world(tmp_path) as world:
+        loop, failures = asyncio.get_running_loop(), 0
+        accept = loop.sock_accept
+
+        async def failing(listener: socket.socket) -> tuple[socket.socket, object]:
+            nonlocal failures
+            connection = await accept(listener)
+            if failures < 20:
+                failures += 1
+                connection[0].close()
+                raise OSError(24, "Too many open files")
+            return connection
+
+        monkeypatch.setattr(loop, "sock_accept", failing)
+        async with asyncio.timeout(120):
+            answers: list[int] = []
+            # The first connection is still accepted by the call that waits already.
+            while len(answers) < 2:
+                with contextlib.suppress(aiohttp.ClientError):
+                    async with world.client() as client:
+                        answers.append((await ask(client, "/api"))[0])
+    assert answers == [200, 200]
+    assert failures == 20
+    assert caplog.text.count("cannot accept connections") == 1

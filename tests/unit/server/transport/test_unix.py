@@ -1,8 +1,11 @@
 from __future__ import annotations
 
+import asyncio
 import os
+import resource
 import socket
 import stat
+from contextlib import suppress
 from pathlib import Path
 
 import aiohttp
@@ -96,3 +99,33 @@ async def test_invalid_socket_paths(name: str, tmp_path: Path) -> None:
         async with serve_unix(web.Application(), tmp_path / name):
             pass
     assert os.listdir(tmp_path) == []
+
+
+async def test_running_out_of_descriptors_is_logged_once_a_second(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    path = tmp_path / "s"
+    clients = [socket.socket(socket.AF_UNIX) for _ in range(40)]
+    async with serving(path):
+        before = resource.getrlimit(resource.RLIMIT_NOFILE)
+        highest = max(int(name) for name in os.listdir("/proc/self/fd"))
+        resource.setrlimit(resource.RLIMIT_NOFILE, (highest + 1, before[1]))
+        spare: list[int] = []
+        try:
+            with suppress(OSError):
+                while True:
+                    spare.append(os.dup(0))
+            for client in clients:
+                client.setblocking(False)
+                client.connect(str(path))
+            await asyncio.sleep(0.5)
+        finally:
+            resource.setrlimit(resource.RLIMIT_NOFILE, before)
+            for descriptor in spare:
+                os.close(descriptor)
+        errors = [one for one in caplog.records if "out of system resource" in one.getMessage()]
+        # Each of the connections that wait would be an error of its own, again and again.
+        assert 1 <= len(errors) <= 3
+        assert await ask(path) == 200
+    for client in clients:
+        client.close()

@@ -1,0 +1,127 @@
+"""Pods of nodes that do not exist."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+from msgspec import structs
+from virtual_time import VirtualClock, settle, virtual
+
+from podtui.agent.absent_nodes import AbsentNodes
+from podtui.api.names import STATIC_POD_PATH
+from podtui.api.v1 import Lease, LeaseSpec, Node, ObjectMeta, Pod, PodSpec, PodStatus
+from podtui.store import Store, open_store
+from podtui.store.protocol import WatchType
+
+
+def node(name: str, *, ours: bool = True) -> Node:
+    annotations = {STATIC_POD_PATH: "/pods"} if ours else {}
+    return Node(metadata=ObjectMeta(name=name, annotations=annotations))
+
+
+def pod(name: str, node_name: str, phase: str = "Running", **meta: object) -> Pod:
+    metadata = ObjectMeta(name=name, namespace="default", uid=name, **meta)  # type: ignore[arg-type]
+    return Pod(
+        metadata=metadata,
+        spec=PodSpec(nodeName=node_name, containers=()),
+        status=PodStatus(phase=phase),
+    )
+
+
+async def names(store: Store, resource: str) -> list[str]:
+    return [item.metadata.name for item in (await store.list(resource)).items]  # type: ignore[arg-type]
+
+
+@virtual()
+async def test_the_node_of_an_earlier_name_is_removed_with_its_pods(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    store = open_store(None, clock=VirtualClock())
+    meta = ObjectMeta(name="old", namespace="kube-node-lease")
+    await store.put("leases", Lease(metadata=meta, spec=LeaseSpec()))
+    for item in (node("old"), node("new"), node("simulated", ours=False)):
+        await store.put("nodes", item)
+    since = (await store.list("pods")).resource_version
+    for name, where in (("a", "old"), ("b", "new"), ("c", "simulated"), ("d", "")):
+        await store.put("pods", pod(name, where))
+    await AbsentNodes(store, VirtualClock(), "new").remove_former()
+    assert await names(store, "nodes") == ["new", "simulated"]
+    assert await names(store, "leases") == []
+    assert await names(store, "pods") == ["b", "c", "d"]
+    assert "this node was old and is new now: old and its 1 pod are deleted" in caplog.text
+    changes = store.watch("pods", since=since)
+    seen = [await anext(changes) for _ in range(6)]
+    last = [one.object for one in seen if one.type is WatchType.DELETED]
+    assert isinstance(last[0], Pod)
+    assert last[0].status.phase == "Failed"
+    (condition,) = last[0].status.conditions
+    assert (condition.type, condition.status) == ("DisruptionTarget", "True")
+    assert condition.reason == "DeletionByPodGC"
+
+
+@virtual()
+async def test_nothing_is_removed_while_the_name_stays() -> None:
+    store = open_store(None, clock=VirtualClock())
+    await store.put("nodes", node("n1"))
+    await store.put("pods", pod("a", "n1"))
+    await store.put("pods", pod("b", "nowhere"))
+    before = (await store.list("pods")).resource_version
+    await AbsentNodes(store, VirtualClock(), "n1").remove_former()
+    assert (await store.list("pods")).resource_version == before
+
+
+@virtual()
+async def test_a_deleted_pod_of_an_absent_node_ends() -> None:
+    store = open_store(None, clock=VirtualClock())
+    for name in ("n1", "other"):
+        await store.put("nodes", node(name, ours=False))
+    absent = AbsentNodes(store, VirtualClock(), "n1")
+
+    def deleted(item: Pod) -> Pod:
+        meta = structs.replace(
+            item.metadata, deletionTimestamp="2026-01-01T00:00:30Z", deletionGracePeriodSeconds=30
+        )
+        return structs.replace(item, metadata=meta)
+
+    async with asyncio.TaskGroup() as group:
+        running = group.create_task(absent.run())
+        for name, where in (("a", "nowhere"), ("b", "n1"), ("c", "other"), ("d", "nowhere")):
+            await store.put("pods", pod(name, where))
+        await settle()
+        for name in ("a", "b", "c"):
+            await store.update("pods", "default", name, deleted)
+        await settle()
+        assert await names(store, "pods") == ["b", "c", "d"]
+        await store.delete("nodes", "", "other")
+        await settle()
+        assert await names(store, "pods") == ["b", "d"]
+        # The own node registers itself again.
+        await store.delete("nodes", "", "n1")
+        await settle()
+        assert await names(store, "pods") == ["b", "d"]
+        running.cancel()
+
+
+@virtual()
+async def test_a_pod_with_finalizers_stays_until_they_are_removed() -> None:
+    store = open_store(None, clock=VirtualClock())
+    await store.put("nodes", node("old"))
+    await store.put("pods", pod("a", "old", finalizers=("example.com/wait",)))
+    await AbsentNodes(store, VirtualClock(), "new").remove_former()
+    item = await store.get("pods", "default", "a")
+    assert isinstance(item, Pod)
+    assert item.metadata.deletionTimestamp is not None
+    assert item.metadata.deletionGracePeriodSeconds == 0
+    assert item.status.phase == "Failed"
+
+
+@virtual()
+async def test_a_pod_that_has_ended_keeps_its_phase() -> None:
+    store = open_store(None, clock=VirtualClock())
+    await store.put("nodes", node("old"))
+    await store.put("pods", pod("a", "old", "Succeeded", finalizers=("example.com/wait",)))
+    await AbsentNodes(store, VirtualClock(), "new").remove_former()
+    item = await store.get("pods", "default", "a")
+    assert isinstance(item, Pod)
+    assert item.status.phase == "Succeeded"

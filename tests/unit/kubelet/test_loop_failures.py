@@ -1,0 +1,109 @@
+"""Loops that fail unexpectedly: the node says so, nothing is lost, and other pods go on."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from kubelet_world import World, pod
+from virtual_time import virtual
+
+from podtui.api.v1 import Event, Node, NodeCondition, Pod
+from podtui.kubelet.admission.admissions import Admissions
+from podtui.kubelet.node.node_manager import NodeManager
+from podtui.store import Store
+
+
+async def ready(world: World) -> NodeCondition:
+    node = await world.store.get("nodes", "", "n1")
+    assert isinstance(node, Node)
+    return next(one for one in node.status.conditions if one.type == "Ready")
+
+
+@virtual()
+async def test_a_pod_that_breaks_the_sync_loop_is_tried_again_and_others_run(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    admit = Admissions.admit
+    broken = True
+
+    async def admit_or_fail(self: Admissions, wanted: Pod) -> bool:
+        if broken and wanted.metadata.name == "bad-n1":
+            raise TypeError("not foreseen")
+        return await admit(self, wanted)
+
+    monkeypatch.setattr(Admissions, "admit", admit_or_fail)
+    world = World()
+    async with world.running():
+        world.add(pod("bad-n1", "u1"), pod("good-n1", "u2"))
+        await world.until(world.runs("u2"))
+        world.add(pod("later-n1", "u3"))
+        await world.until(world.runs("u3"))
+        await world.sleep(15)
+        condition = await ready(world)
+        assert condition.status == "False"
+        assert "sync loop failed: TypeError: not foreseen" in condition.message
+        assert "sync loop failed" in world.kubelet.endpoints.health_checks()["parts"]
+        broken = False
+        await world.until(world.runs("u1"))
+        await world.sleep(30)
+        assert (await ready(world)).status == "True"
+        assert not any(world.kubelet.endpoints.health_checks().values())
+
+
+@virtual()
+async def test_a_node_whose_status_cannot_be_computed_is_not_ready(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def failing(*_: object) -> None:
+        raise TypeError("not foreseen")
+
+    world = World()
+    async with world.running():
+        await world.sleep(20)
+        assert (await ready(world)).status == "True"
+        with monkeypatch.context() as patch:
+            patch.setattr(NodeManager, "_compute", failing)
+            await world.sleep(30)
+            condition = await ready(world)
+            assert (condition.status, condition.reason) == ("False", "KubeletNotReady")
+            assert condition.message == "node status failed: TypeError: not foreseen"
+        await world.sleep(60)
+        assert (await ready(world)).status == "True"
+
+
+@virtual()
+@pytest.mark.parametrize("resource", ["pods", "events", "timelines"])
+async def test_records_that_a_loop_could_not_write_are_written_later(
+    resource: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    broken = True
+
+    def failing(name: str) -> Any:
+        real = getattr(Store, name)
+
+        async def wrapped(self: Store, kind: str, *rest: Any) -> Any:
+            if broken and kind == resource:
+                raise TypeError("not foreseen")
+            return await real(self, kind, *rest)
+
+        return wrapped
+
+    for name in ("put", "create", "update"):
+        monkeypatch.setattr(Store, name, failing(name))
+    world = World()
+    async with world.running():
+        world.add(pod("web-n1", "u1"))
+        await world.until(world.runs("u1"))
+        await world.sleep(15)
+        assert world.kubelet.endpoints.health_checks()["parts"]
+        assert (await world.store.list(resource)).items == ()  # type: ignore[arg-type]
+        broken = False
+        await world.sleep(60)
+        items = (await world.store.list(resource)).items  # type: ignore[arg-type]
+        if resource == "events":
+            reasons = {item.reason for item in items if isinstance(item, Event)}
+            assert reasons >= {"Starting", "NodeReady", "Created", "Started"}
+        else:
+            assert [item.metadata.name for item in items] == ["web-n1"]
+        assert not any(world.kubelet.endpoints.health_checks().values())
