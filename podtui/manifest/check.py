@@ -66,15 +66,17 @@ def _failed(path: str, message: str, code: str) -> ReadResult:
     return ReadResult(diagnostics=(diagnostic,))
 
 
-def _read(path: str, *, node_name: str, strict: bool) -> tuple[ReadResult, tuple[str, ...]]:
+def _read(
+    path: str, data: bytes | None, *, node_name: str, strict: bool
+) -> tuple[ReadResult, tuple[str, ...]]:
     shown = shown_path(path)
-    try:
-        content = read_file(path)
-    except OSError as error:
-        return _failed(
-            shown, f"the file cannot be read: {error.strerror or error}", "Unreadable"
-        ), ()
-    return _read_data(shown, content.data, node_name=node_name, strict=strict)
+    if data is None:
+        try:
+            data = read_file(path).data
+        except OSError as error:
+            message = f"the file cannot be read: {error.strerror or error}"
+            return _failed(shown, message, "Unreadable"), ()
+    return _read_data(shown, data, node_name=node_name, strict=strict)
 
 
 def _read_data(
@@ -103,12 +105,15 @@ def check_paths(
     node_name: str,
     strict: bool = False,
     stdin: BinaryIO | None = None,
+    contents: Mapping[str, bytes] | None = None,
 ) -> list[FileCheck]:
     """Check files, and all files of folders (without subfolders), in the order given.
 
     The path ``-`` reads ``stdin``, if that is given. Files of one folder are checked together. A
-    missing path yields a result with an error.
+    missing path yields a result with an error. ``contents``, by path as it was given, replace what
+    the files have.
     """
+    given_data = contents or {}
     groups: dict[str, _Group] = {}
     checks: list[tuple[int, FileCheck]] = []
     count = 0
@@ -150,19 +155,28 @@ def check_paths(
             if name not in group.requested:
                 shown = requested if listing.single else os.path.join(requested, name)
                 group.requested[name] = (count, shown)
-                _enter(group, folder, listed, node_name=node_name, strict=strict)
+                data = given_data.get(shown)
+                _enter(group, folder, listed, data, node_name=node_name, strict=strict)
                 count += 1
     for group in groups.values():
         checks += _group_checks(group)
     return [check for _, check in sorted(checks, key=lambda pair: pair[0])]
 
 
-def _enter(group: _Group, folder: str, listed: Listed, *, node_name: str, strict: bool) -> None:
+def _enter(
+    group: _Group,
+    folder: str,
+    listed: Listed,
+    data: bytes | None,
+    *,
+    node_name: str,
+    strict: bool,
+) -> None:
     path = os.path.join(folder, listed.name)
     if listed.stamp is None:
         group.folder_state.ignore(listed.name, shown_path(path), 1, listed.ignored)
         return
-    result, lines = _read(path, node_name=node_name, strict=strict)
+    result, lines = _read(path, data, node_name=node_name, strict=strict)
     group.lines[listed.name] = lines
     group.folder_state.read(listed.name, shown_path(path), 1, listed.stamp, b"", result)
 

@@ -33,7 +33,12 @@ from podtui.manifest.foreign import foreign_bytes, foreign_object, foreign_text,
 from podtui.manifest.identity import identify
 from podtui.manifest.no_effect_fields import missing_ports, no_effect_fields, unscheduled_fields
 from podtui.manifest.objects import FolderObject, ObjectKey, object_key, read_object, references
-from podtui.manifest.problems import diagnostics, validation_problems, without_consequences
+from podtui.manifest.problems import (
+    MAX_DIAGNOSTICS,
+    diagnostics,
+    validation_problems,
+    without_consequences,
+)
 from podtui.manifest.reader import Contents, read_document, read_documents, split_documents
 from podtui.manifest.result import ReadResult
 from podtui.manifest.validation import validate_pod, validate_static, written_empties
@@ -143,12 +148,19 @@ def _resolvable(problem: Problem) -> bool:
     )
 
 
-def read_manifest(path: str, data: bytes, *, node_name: str, strict: bool = False) -> ReadResult:
+def read_manifest(
+    path: str,
+    data: bytes,
+    *,
+    node_name: str,
+    strict: bool = False,
+    most: int | None = MAX_DIAGNOSTICS,
+) -> ReadResult:
     """Read one manifest: its first Pod, and its ConfigMaps and Secrets (kubelet.md §1.1, §1.3–1.5).
 
     ``path`` is absolute, because it is part of the pod's identity. ``strict`` is ``kubeletStrict``:
-    only the first document is read, as a Pod, and unknown fields are warnings. Never raises,
-    whatever ``data`` contains.
+    only the first document is read, as a Pod, and unknown fields are warnings. ``most`` limits the
+    diagnostics. Never raises, whatever ``data`` contains.
     """
     shown = as_utf8(data, "replace")
     secret = _SECRET.search(shown) is not None
@@ -169,7 +181,7 @@ def read_manifest(path: str, data: bytes, *, node_name: str, strict: bool = Fals
     if secret:
         problems = [(_without_quotations(problem), document) for problem, document in problems]
     text = "" if secret else shown[:MAX_TEXT].decode("utf-8", "replace")
-    return replace(result, diagnostics=diagnostics(problems, path), text=text)
+    return replace(result, diagnostics=diagnostics(problems, path, most), text=text)
 
 
 def _foreign(data: bytes) -> Problem | None:

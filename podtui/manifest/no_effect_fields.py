@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import Any, Final
 
 from podtui.api.local import Severity
-from podtui.api.nearest import closest
+from podtui.api.nearest import suggestion
 from podtui.api.v1 import Container, Pod
 from podtui.manifest.document import Path, Problem, printable
 from podtui.manifest.problems import not_named
@@ -135,13 +135,12 @@ def missing_ports(pod: Pod) -> Iterator[Problem]:
             for path, port in _named_ports(container):
                 if port in names:
                     continue
-                guess = closest(port, names)
                 owner = f"the container {printable(container.name, 60)}"
                 yield Problem(
                     code="FieldValueNotFound",
                     message=not_named("port", port, names, owner),
                     path=("spec", kind, index, *path),
-                    fix=f'did you mean "{printable(guess)}"?' if guess else "",
+                    fix=printable(suggestion(port, names)),
                     severity=Severity.WARNING,
                 )
 

@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterable, Sequence
 from typing import Any, Final
 
 from podtui.api.local import Diagnostic, Severity
-from podtui.api.nearest import closest
+from podtui.api.nearest import suggestion
 from podtui.api.places import field_path, field_text
 from podtui.manifest.document import (
     Document,
@@ -41,8 +41,7 @@ def _rfc1123(text: str) -> str:
 
 def _fix(error: FieldError, document: Document, path: Path) -> str:
     if error.type == "FieldValueNotSupported" and isinstance(error.value, str):
-        guess = closest(error.value, _QUOTED.findall(error.detail))
-        return f'did you mean "{printable(guess)}"?' if guess else ""
+        return printable(suggestion(error.value, _QUOTED.findall(error.detail)))
     if error.type == "FieldValueInvalid" and "RFC 1123" in error.detail:
         written = value_at(document.value, path)
         if isinstance(written, str) and (placeholder := _PLACEHOLDER.search(written)):
@@ -52,8 +51,7 @@ def _fix(error: FieldError, document: Document, path: Path) -> str:
     if error.type == "FieldValueDuplicate":
         return "give each one of its own"
     if error.known is not None and isinstance(error.value, str):
-        guess = closest(error.value, error.known)
-        return f'did you mean "{printable(guess)}"?' if guess else ""
+        return printable(suggestion(error.value, error.known))
     if error.type == "FieldValueRequired" and path and isinstance(path[-1], str):
         return f"add {printable(path[-1])}"
     return ""
@@ -126,8 +124,10 @@ def without_consequences(problems: Iterable[Problem], known: Collection[Problem]
     return kept
 
 
-def diagnostics(problems: Iterable[tuple[Problem, Document]], path: str) -> tuple[Diagnostic, ...]:
-    """Return each problem once, sorted by line and column; at most a hundred."""
+def diagnostics(
+    problems: Iterable[tuple[Problem, Document]], path: str, most: int | None = MAX_DIAGNOSTICS
+) -> tuple[Diagnostic, ...]:
+    """Return each problem once, sorted by line and column, and how many are beyond ``most``."""
     unique: dict[Diagnostic, None] = {}
     for problem, document in problems:
         place = problem.place or document.place(problem.path, at_key=problem.at_key)
@@ -146,15 +146,15 @@ def diagnostics(problems: Iterable[tuple[Problem, Document]], path: str) -> tupl
             )
         ] = None
     ordered = sorted(unique, key=lambda d: (d.line or 0, d.column or 0))
-    if len(ordered) <= MAX_DIAGNOSTICS:
+    if most is None or len(ordered) <= most:
         return tuple(ordered)
     # Errors go first: cutting them off must not make an invalid manifest look usable.
     ordered.sort(key=lambda d: d.severity is Severity.WARNING)
-    rest = len(ordered) - MAX_DIAGNOSTICS
+    rest = len(ordered) - most
     more = Diagnostic(
-        severity=ordered[MAX_DIAGNOSTICS].severity,
+        severity=ordered[most].severity,
         path=path,
         code="MoreProblems",
         message=f"{rest} more problems are not shown",
     )
-    return (*ordered[:MAX_DIAGNOSTICS], more)
+    return (*ordered[:most], more)

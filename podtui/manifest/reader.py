@@ -9,7 +9,6 @@ from typing import Any, Final, cast
 
 from podtui.api import v1
 from podtui.api.local import Severity
-from podtui.api.nearest import closest
 from podtui.manifest.decode import found_text
 from podtui.manifest.document import (
     FURTHER_DOCUMENT,
@@ -20,7 +19,7 @@ from podtui.manifest.document import (
     decode_text,
     within,
 )
-from podtui.manifest.foreign import kind_advice, unsupported_kind
+from podtui.manifest.foreign import is_foreign, kind_advice, known_kind, unsupported_kind
 from podtui.manifest.json_reader import read_json
 from podtui.manifest.objects import OBJECT_KINDS
 from podtui.manifest.yaml_reader import read_all_yaml, read_yaml
@@ -52,14 +51,14 @@ def split_documents(documents: Iterable[Document]) -> Contents:
     others: list[Document] = []
     for document in expand_lists(documents, contents.problems):
         kind = _kind(document)
-        if kind in OBJECT_KINDS:
+        if kind in OBJECT_KINDS and not _is_foreign(document):
             contents.objects.append((document, OBJECT_KINDS[kind]))
         elif contents.pod is None and kind == "Pod":
             contents.pod = document
         else:
             others.append(document)
     if contents.pod is None:
-        contents.pod = next((one for one in others if closest(_kind(one), ("Pod",), 0.8)), None)
+        contents.pod = next((one for one in others if _is_like_a_pod(one)), None)
         if contents.pod is not None:
             others.remove(contents.pod)
     if contents.pod is None and not contents.objects:
@@ -92,6 +91,15 @@ def _map(document: Document) -> dict[str, Any]:
 def _kind(document: Document) -> str:
     kind = _map(document).get("kind")
     return kind if isinstance(kind, str) else ""
+
+
+def _is_like_a_pod(document: Document) -> bool:
+    return not _is_foreign(document) and known_kind(_kind(document)) == "Pod"
+
+
+def _is_foreign(document: Document) -> bool:
+    version: object = _map(document).get("apiVersion")
+    return isinstance(version, str) and is_foreign(version)
 
 
 def _is_list(document: Document) -> bool:

@@ -9,8 +9,8 @@ from typing import Any, Literal
 import msgspec
 
 from podtui.api import v1
-from podtui.api.local import Diagnostic, Severity
-from podtui.api.nearest import closest
+from podtui.api.local import Diagnostic, ManifestFix, Severity
+from podtui.api.nearest import suggestion
 from podtui.api.places import Path, field_path, read_places
 from podtui.manifest.document import Document, Place, Problem, printable
 from podtui.manifest.objects import FolderObject, ObjectKey, immutable_problems, object_key
@@ -38,6 +38,8 @@ class ReadResult:
     object_places: Mapping[ObjectKey, Place] = field(default_factory=dict[ObjectKey, Place])
     candidate: v1.Pod | None = None
     needs: frozenset[ObjectKey] = field(default_factory=frozenset[ObjectKey])
+    fix: ManifestFix | None = None
+    """The mechanical fixes of the file itself, if they were looked for."""
 
     @property
     def invalid(self) -> bool:
@@ -67,11 +69,10 @@ def name_missing(result: ReadResult, known: Collection[ObjectKey]) -> ReadResult
             d = _not_portable(d)
         elif key in result.needs:
             there = sorted(n for k, ns, n in known if (k, ns) == key[:2])
-            guess = closest(name, there)
             d = msgspec.structs.replace(
                 d,
                 message=not_named(kind, name, there, "the folder"),
-                fix=f'did you mean "{printable(guess)}"?' if guess else d.fix,
+                fix=printable(suggestion(name, there)) or d.fix,
             )
         updated.append(d)
     return replace(result, diagnostics=tuple(updated))
@@ -110,14 +111,13 @@ def missing_keys(result: ReadResult, held: Mapping[ObjectKey, frozenset[str]]) -
         there = held.get((kind, pod.metadata.namespace, name))
         if there is None or key in there:
             continue
-        guess = closest(key, sorted(there))
         place = read_places(result.places).get(path)
         problem = Problem(
             code="FieldValueNotFound",
             message=not_named("key", key, sorted(there), f"the {kind} {name}"),
             path=path,
             place=place.value if place is not None else None,
-            fix=f'did you mean "{printable(guess)}"?' if guess else "",
+            fix=printable(suggestion(key, sorted(there))),
             severity=Severity.WARNING,
         )
         problems.append((problem, Document(None)))

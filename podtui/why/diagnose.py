@@ -17,6 +17,7 @@ from podtui.api.health import unready, unready_words
 from podtui.api.local import Manifest, ManifestState
 from podtui.api.places import Path, field_text
 from podtui.api.v1 import Event, Node
+from podtui.editing.source import Source
 from podtui.why.admission import ADMISSION
 from podtui.why.cases import Case, cases, ordered
 from podtui.why.container_config import CONTAINER_CONFIG
@@ -24,7 +25,7 @@ from podtui.why.endings import ENDINGS, STOPPED
 from podtui.why.folder import (
     FOLDER,
     errors_of,
-    fix_errors,
+    fixes_of,
     is_unusable,
     manifest_evidence,
     manifest_words,
@@ -34,7 +35,6 @@ from podtui.why.pod_rules import ENGINE, REMAINING, TERMINATIONS, engine_advice
 from podtui.why.probes import KILLED, NOT_READY, PENDING
 from podtui.why.sandbox import SANDBOX
 from podtui.why.scheduling import SCHEDULING
-from podtui.why.source import Source
 from podtui.why.starting import CREATING, STARTING
 from podtui.why.types import Diagnosis, Evidence, Facts, Fix, Found, Health, Rule
 
@@ -84,9 +84,7 @@ def diagnose_manifest(manifest: Manifest) -> Diagnosis:
         return _with_remarks(fine, manifest)
     found = manifest_words(manifest)
     diagnosis = _filled(FOLDER, found, {})
-    source = Source.of(manifest)
-    fixes = tuple(fix_errors(manifest, source)) if source is not None else ()
-    return _at_error(replace(diagnosis, fixes=fixes), manifest)
+    return _at_error(replace(diagnosis, fixes=fixes_of(manifest)), manifest)
 
 
 def _with_remarks(diagnosis: Diagnosis, manifest: Manifest | None) -> Diagnosis:
@@ -97,8 +95,8 @@ def _with_remarks(diagnosis: Diagnosis, manifest: Manifest | None) -> Diagnosis:
         or diagnosis.health not in (Health.HEALTHY, Health.COMPLETED)
     ):
         return diagnosis
-    source = Source.of(manifest) if manifest.status.state is ManifestState.ACCEPTED else None
-    fixes = tuple(fix_errors(manifest, source)) if source is not None else ()
+    accepted = manifest.status.state is ManifestState.ACCEPTED
+    fixes = fixes_of(manifest) if accepted else ()
     if not fixes:
         return diagnosis
     return replace(
@@ -122,8 +120,7 @@ def _of_pod(rules: Sequence[Rule[Facts]], facts: Facts) -> Diagnosis | None:
         return None
     diagnosis = _filled(rule, found, {"container": ""})
     if rule is FOLDER and facts.manifest is not None:
-        source = Source.of(facts.manifest)
-        fixes = _fixes(rule, facts, found, source) if source is not None else ()
+        fixes = fixes_of(facts.manifest)
         return _at_error(replace(diagnosis, fixes=fixes), facts.manifest)
     evidence = (*_pod_state(facts), *_events(facts.events, rule.events))
     return _placed(replace(diagnosis, evidence=evidence), rule, facts, facts, found, found.field)

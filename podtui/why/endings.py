@@ -7,9 +7,9 @@ from typing import Final
 
 from podtui.api.kills import KillReason
 from podtui.api.places import Path
+from podtui.editing.source import Source
 from podtui.why.amounts import quantity
 from podtui.why.cases import Case
-from podtui.why.source import Source
 from podtui.why.types import Fix, Found, Health, Rule
 
 _DOCS = "https://kubernetes.io/docs/"

@@ -8,8 +8,8 @@ from collections.abc import Callable, Iterator
 
 from podtui.api.image_reference import parse_image_reference
 from podtui.api.v1 import Node
+from podtui.editing.source import Source
 from podtui.why.cases import Case, newest
-from podtui.why.source import Source
 from podtui.why.types import Fix, Found, Health, Rule
 
 _DOCS = "https://kubernetes.io/docs/concepts/containers/images/"

@@ -11,6 +11,7 @@ from podtui.api.names import AGENT_CLASH, KUBELET_NOT_READY
 from podtui.api.places import Path
 from podtui.api.times import short_duration
 from podtui.api.v1 import NodeCondition, Pod
+from podtui.editing.source import Source
 from podtui.why.cases import (
     cases,
     is_finished,
@@ -18,7 +19,6 @@ from podtui.why.cases import (
     newest,
     pod_events,
 )
-from podtui.why.source import Source
 from podtui.why.types import Facts, Fix, Found, Health, Rule
 
 _DOCS = "https://kubernetes.io/docs/"

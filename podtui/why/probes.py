@@ -7,13 +7,14 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from podtui.api.kills import KillReason
+from podtui.api.local import Edit
 from podtui.api.places import Path
 from podtui.api.pods import run_began
 from podtui.api.times import epoch
 from podtui.api.v1 import Event, Probe
+from podtui.editing.edits import EditError, apply_edits
+from podtui.editing.source import Source
 from podtui.why.cases import Case, newest
-from podtui.why.edits import Edit, EditError, apply_edits
-from podtui.why.source import Source
 from podtui.why.types import Fix, Found, Health, Rule
 
 _DOCS = "https://kubernetes.io/docs/tasks/configure-pod-container/configure-liveness-readiness-startup-probes/"

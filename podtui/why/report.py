@@ -9,8 +9,8 @@ from typing import Any, Final
 
 from podtui.api.health import WELL, Health
 from podtui.api.local import Manifest
+from podtui.editing.edits import EditError, diff_lines
 from podtui.terminal_text import one_line
-from podtui.why.edits import EditError, diff_lines
 from podtui.why.types import Diagnosis, Fix
 
 WIDTH: Final = 100

@@ -7,10 +7,10 @@ from collections.abc import Callable, Iterator
 
 from podtui.api.kills import KillReason
 from podtui.api.places import Path
+from podtui.editing.source import Source
 from podtui.why.admission import move_port
 from podtui.why.amounts import HostPort, host_ports, port_holder
 from podtui.why.cases import Case, newest
-from podtui.why.source import Source
 from podtui.why.types import Facts, Fix, Found, Health, Rule
 
 _DOCS = "https://kubernetes.io/docs/"

@@ -7,11 +7,10 @@ from dataclasses import dataclass, field
 from typing import Generic, TypeVar
 
 from podtui.api.health import Health
-from podtui.api.local import Manifest
+from podtui.api.local import Edit, Manifest
 from podtui.api.places import Path, Place
 from podtui.api.v1 import Event, Node, Pod
-from podtui.why.edits import Edit
-from podtui.why.source import Source
+from podtui.editing.source import Source
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

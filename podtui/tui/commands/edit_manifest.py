@@ -5,11 +5,12 @@ from __future__ import annotations
 import asyncio
 import os
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Final
 
-from podtui.api.local import Plan
+from podtui.api.local import Diagnostic, Plan
+from podtui.editing.findings import is_better
 from podtui.errors import AgentUnavailable, ApiError
 from podtui.tui.commands.manifest_file import (
     ManifestChanged,
@@ -107,11 +108,15 @@ async def _plan(session: Session, name: str, text: bytes) -> tuple[Plan | None, 
         return None, str(error)
 
 
-async def rewrite_file(session: Session, change: Rewrite) -> bool:
+async def rewrite_file(
+    session: Session, change: Rewrite, before: Iterable[Diagnostic] | None = None
+) -> bool:
     """Show the diff and the plan, ask, and write the new text; return whether that was done. It can
     be undone. Raises `ManifestFileError`.
+
+    ``before`` are the findings of the old text: a change that adds one is refused.
     """
-    if not await _rewritten(session, change, f"{change.what}?", "Apply"):
+    if not await _rewritten(session, change, f"{change.what}?", "Apply", before):
         return False
     session.undoable.append(change)
     session.notify_undo(f"{change.path.name}: {change.what}", "undoes it")
@@ -128,9 +133,19 @@ async def undo_rewrite(session: Session, change: Rewrite) -> None:
         session.notify(f"Undone: {change.what}", title=change.path.name)
 
 
-async def _rewritten(session: Session, change: Rewrite, title: str, verb: str) -> bool:
+async def _rewritten(
+    session: Session,
+    change: Rewrite,
+    title: str,
+    verb: str,
+    before: Iterable[Diagnostic] | None = None,
+) -> bool:
     name = change.path.name
     plan, problem = await _plan(session, name, change.after)
+    if plan is not None and before is not None and not is_better(before, plan.diagnostics):
+        reason = plan.message or "it adds a finding to the file"
+        session.notify(f"Not applied: {reason}", title=name, severity="warning")
+        return False
     if await session.ask(rewrite_dialog(change, title, verb, plan, problem)) == CANCEL:
         return False
     await asyncio.to_thread(write_manifest_file, change.path, change.after, expected=change.before)

@@ -11,6 +11,7 @@ from podtui.api.local import Manifest
 from podtui.api.printing import ending
 from podtui.api.times import epoch, short_duration
 from podtui.api.v1 import Node, Pod
+from podtui.editing.edits import BREAK
 from podtui.tui.model.model import Model
 from podtui.tui.views.labels import manifest_message, place_of
 from podtui.tui.views.pod_status import is_rejected
@@ -19,7 +20,6 @@ from podtui.tui.widgets.format import ago
 from podtui.tui.widgets.sanitize import clean
 from podtui.why import Diagnosis, EditError, Evidence, Facts, Fix, Health, diagnose, diff_lines
 from podtui.why.diagnose import diagnose_waiting
-from podtui.why.edits import BREAK
 
 WIDE: Final = 130
 """Width from which manifest and fix are beside the evidence."""

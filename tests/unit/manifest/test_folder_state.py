@@ -424,7 +424,8 @@ def test_a_dangling_reference_lists_the_existing_objects() -> None:
     assert fix.startswith("put that ConfigMap or Secret into the folder")
     enter(state, "other", config("M-", "A"))
     enter(state, "other", config("mm", "A"))
-    assert messages() == [('there is no ConfigMap "m"; the folder has "mm"', 'did you mean "mm"?')]
+    missing = 'there is no ConfigMap "m"; the folder has "mm"'
+    assert messages() == [(missing, 'perhaps "mm" is meant')]
     enter(state, "c", config("m", "a"))
     assert messages() == [('there is no key "A"; the ConfigMap m has "a"', 'did you mean "a"?')]
     enter(state, "c", config("m", "A"))
