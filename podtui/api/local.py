@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from enum import StrEnum
+from typing import Final
 
 import msgspec
 
@@ -61,6 +62,12 @@ class ManifestState(StrEnum):
     DUPLICATE = "Duplicate"
     """An older file already has this namespace/name (departure 3)."""
     IGNORED = "Ignored"
+
+
+UNUSABLE: Final = frozenset(
+    {ManifestState.INVALID, ManifestState.LAST_GOOD, ManifestState.DUPLICATE}
+)
+"""The states of files whose content is not used."""
 
 
 class Edit(Struct, frozen=True):

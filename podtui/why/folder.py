@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from podtui.api.local import Diagnostic, Manifest, ManifestState, Severity
+from podtui.api.local import UNUSABLE, Diagnostic, Manifest, ManifestState, Severity
 from podtui.api.places import field_path
 from podtui.why.types import Evidence, Facts, Fix, Found, Rule
-
-_UNUSABLE = (ManifestState.INVALID, ManifestState.LAST_GOOD, ManifestState.DUPLICATE)
 
 
 def errors_of(manifest: Manifest) -> list[Diagnostic]:
@@ -15,7 +13,7 @@ def errors_of(manifest: Manifest) -> list[Diagnostic]:
 
 
 def is_unusable(manifest: Manifest | None) -> bool:
-    return manifest is not None and manifest.status.state in _UNUSABLE
+    return manifest is not None and manifest.status.state in UNUSABLE
 
 
 def _unusable(facts: Facts) -> Found | None:
