@@ -14,7 +14,7 @@ from podtui.editing.findings import is_better
 from podtui.errors import PodtuiError, UsageError
 from podtui.manifest.check import check_paths
 from podtui.manifest.diagnose import read_manifest
-from podtui.manifest.document import MAX_BYTES, source_lines
+from podtui.manifest.document import FURTHER_DOCUMENT, MAX_BYTES, source_lines
 from podtui.manifest.fixes import Fixed, fix_text
 from podtui.settings import Settings
 from podtui.terminal_text import lines, plural
@@ -110,7 +110,7 @@ def _beside(path: str, paths: Iterable[str]) -> list[str]:
 
 def fix_stdin(settings: Settings, *, err: Callable[[str], None]) -> bool:
     """Copy a manifest from standard input to standard output with its fixes; return whether no
-    error remains. ``err`` prints a remaining finding."""
+    error and no unread pod remains. ``err`` prints a remaining finding."""
     data = sys.stdin.buffer.read(MAX_BYTES + 1)
     if len(data) > MAX_BYTES:
         raise UsageError(f"standard input is larger than {MAX_BYTES} bytes")
@@ -122,7 +122,7 @@ def fix_stdin(settings: Settings, *, err: Callable[[str], None]) -> bool:
     for finding in left:
         place = f"{finding.line}:{finding.column}: " if finding.line is not None else ""
         err(lines(f"{STDIN}:{place}{finding.severity.lower()}: {finding.text}"))
-    return not any(d.severity is Severity.ERROR for d in left)
+    return not any(d.severity is Severity.ERROR or d.code == FURTHER_DOCUMENT for d in left)
 
 
 def diff(name: str, fixed: Fixed, *, color: bool) -> Iterator[str]:

@@ -12,7 +12,7 @@ import msgspec
 from podtui.api.local import Diagnostic, Manifest, ManifestState, Severity
 from podtui.api.v1 import Pod
 from podtui.manifest.diagnose import read_manifest
-from podtui.manifest.document import MAX_BYTES, as_utf8, printable, source_lines
+from podtui.manifest.document import FURTHER_DOCUMENT, MAX_BYTES, as_utf8, printable, source_lines
 from podtui.manifest.folder_state import FolderState
 from podtui.manifest.listing import Listed, Stamp, list_path, read_file, shown_path
 from podtui.manifest.result import ReadResult
@@ -45,6 +45,11 @@ class FileCheck:
     @property
     def errors(self) -> int:
         return sum(d.severity is Severity.ERROR for d in self.diagnostics)
+
+    @property
+    def unread(self) -> int:
+        """The number of findings about pods, or text that may have pods, that do not run."""
+        return sum(d.code == FURTHER_DOCUMENT for d in self.diagnostics)
 
     @property
     def warnings(self) -> int:
@@ -243,8 +248,11 @@ def render_text(results: Sequence[FileCheck], color: bool = False, *, strict: bo
             out += _finding(diagnostic, check, path, paint, strict=strict)
     errors = sum(check.errors for check in results)
     warnings = sum(check.warnings for check in results)
+    unread = sum(check.unread for check in results)
+    more = f", {unread} of them about what does not run" if unread else ""
     out.append(
-        f"{plural(len(results), 'file')}, {plural(errors, 'error')}, {plural(warnings, 'warning')}"
+        f"{plural(len(results), 'file')}, {plural(errors, 'error')},"
+        f" {plural(warnings, 'warning')}{more}"
     )
     return "\n".join(out) + "\n"
 

@@ -39,7 +39,8 @@ _USE_HOST_PORT: Final = (
     "give the container's port a hostPort, or run 'podtui port-forward POD PORT'; "
 ) + _MOVE_OUT
 _USE_VOLUME: Final = f"use a hostPath or emptyDir volume in the Pod; {_MOVE_OUT}"
-_NO_API: Final = f"a static pod has no credentials for an API server; {_MOVE_OUT}"
+_ACCOUNT: Final = f"a static pod has no service account; use it with API pods; {_MOVE_OUT}"
+_NO_RULES: Final = f"podtui has no RBAC rules; {_MOVE_OUT}"
 _ADVICE: Final = {
     "Service": _USE_HOST_PORT,
     "Ingress": _USE_HOST_PORT,
@@ -49,11 +50,11 @@ _ADVICE: Final = {
     "PersistentVolume": _USE_VOLUME,
     "StorageClass": _USE_VOLUME,
     "Namespace": f"metadata.namespace of a Pod is all that is needed; {_MOVE_OUT}",
-    "ServiceAccount": _NO_API,
-    "Role": _NO_API,
-    "RoleBinding": _NO_API,
-    "ClusterRole": _NO_API,
-    "ClusterRoleBinding": _NO_API,
+    "ServiceAccount": _ACCOUNT,
+    "Role": _NO_RULES,
+    "RoleBinding": _NO_RULES,
+    "ClusterRole": _NO_RULES,
+    "ClusterRoleBinding": _NO_RULES,
     **{
         f"{kind}List": f"write kind: List, and apiVersion: v1 and kind: {kind} in each item"
         for kind in ("Pod", "ConfigMap", "Secret")
@@ -124,6 +125,11 @@ def known_kind(kind: str, known: Collection[str] = _KINDS_READ) -> str:
     if kind.endswith("List") and kind != "List":
         return ""
     return meant(kind, known)
+
+
+def runs_pods(kind: str) -> bool:
+    """Return whether objects of this kind are pods, or make pods."""
+    return kind in _TEMPLATES or known_kind(kind) == "Pod" or kind == "PodList"
 
 
 def unsupported_kind(kind: str) -> str:

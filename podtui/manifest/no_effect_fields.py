@@ -1,5 +1,5 @@
-"""Warnings about fields without effect: on Linux, on a static pod, which has no API server and no
-scheduler, or because they name a port that no container has."""
+"""Warnings about fields without effect: on Linux, on a static pod, which uses neither an API server
+nor a scheduler, or because they name a port that no container has."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from podtui.manifest.problems import not_named
 
 _NO_SCHEDULER: Final = "has no effect: no scheduler chooses a node for a static pod"
 _NO_TAINTS: Final = "has no effect: taints do not keep static pods away"
-_NO_CLASSES: Final = "has no effect: there is no API server that has the class"
+_NO_CLASSES: Final = "has no effect: a static pod cannot use the classes of an API server"
 _NO_CHOICE: Final = "has no effect: for static pods the node makes room by priority alone"
 _NO_PRIORITY: Final = (
-    "has no effect: there is no API server that has the class; give priority its number"
+    "has no effect: a static pod cannot use the classes of an API server; give priority its number"
 )
 _COUNTED: Final = "is counted against allocatable, but container engines have no such limit"
 _CHOOSES: Final = ("topologySpreadConstraints", "schedulingGroup")
@@ -37,9 +37,9 @@ _KEPT_BY_A_SERVER: Final = (
     "finalizers",
     "managedFields",
 )
-_NO_SERVER: Final = "has no effect: a static pod has no object on an API server"
+_NO_SERVER: Final = "has no effect: the API server sets it, and only in the mirror pod"
 _HOOKS: Final = ("postStart", "preStop")
-_NO_TOKENS: Final = "has no effect: there is no API server to give tokens"
+_NO_TOKENS: Final = "has no effect: a static pod has no service account, and gets no token"
 _NO_RELABELLING: Final = "has no effect: volumes are not given SELinux labels here"
 _NO_WINDOWS: Final = "has no effect: containers run on Linux here"
 

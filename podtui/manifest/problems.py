@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterable, Sequence
-from typing import Any, Final
+from typing import Any, Final, cast
 
 from podtui.api.local import Diagnostic, Severity
 from podtui.api.nearest import suggestion
@@ -29,6 +29,13 @@ _NOUNS: Final[dict[str | int, str]] = {
     "targetContainerName": "container",
 }
 """The noun for fields that refer to another part of the pod."""
+_PARTS: Final[dict[str | int, Path]] = {
+    "volumeMounts": ("spec", "volumes"),
+    "volumeDevices": ("spec", "volumes"),
+    "claims": ("spec", "resourceClaims"),
+    "targetContainerName": ("spec", "containers"),
+}
+"""The parts of the pod that these fields refer to."""
 _PLACEHOLDER: Final = re.compile(r"\$\{?\w+\}?")
 _QUOTED: Final = re.compile(r'"((?:[^"\\]|\\.)*)"')
 
@@ -39,7 +46,7 @@ def _rfc1123(text: str) -> str:
     return "" if name == text else name
 
 
-def _fix(error: FieldError, document: Document, path: Path) -> str:
+def _fix(error: FieldError, document: Document, path: Path, names: Sequence[str]) -> str:
     if error.type == "FieldValueNotSupported" and isinstance(error.value, str):
         return printable(suggestion(error.value, _QUOTED.findall(error.detail)))
     if error.type == "FieldValueInvalid" and "RFC 1123" in error.detail:
@@ -51,7 +58,7 @@ def _fix(error: FieldError, document: Document, path: Path) -> str:
     if error.type == "FieldValueDuplicate":
         return "give each one of its own"
     if error.known is not None and isinstance(error.value, str):
-        return printable(suggestion(error.value, error.known))
+        return printable(suggestion(error.value, names))
     if error.type == "FieldValueRequired" and path and isinstance(path[-1], str):
         return f"add {printable(path[-1])}"
     return ""
@@ -65,11 +72,24 @@ def not_named(what: str, name: object, known: Sequence[str], owner: str = "the P
     return f"there is no {what} {quoted(name, 60)}; {owner} {has}"
 
 
-def _message(error: FieldError, path: Path, *, strict: bool) -> str:
+def _message(error: FieldError, path: Path, names: Sequence[str], *, strict: bool) -> str:
     if strict or error.known is None:
         return printable(error.body(), 600)
     nouns = (noun for step in reversed(path) if (noun := _NOUNS.get(step)))
-    return not_named(next(nouns, "name"), error.value, error.known)
+    return not_named(next(nouns, "name"), error.value, names)
+
+
+def _written_names(error: FieldError, document: Document, path: Path) -> Sequence[str]:
+    """Return the names that a reference may have: also those of parts that have errors of their
+    own."""
+    parts = next((_PARTS[step] for step in reversed(path) if step in _PARTS), None)
+    written: object = value_at(document.value, parts) if parts is not None else None
+    names = list(error.known or ())
+    for item in cast("list[object]", written) if isinstance(written, list) else ():
+        name = cast("dict[str, object]", item).get("name") if isinstance(item, dict) else None
+        if isinstance(name, str) and name not in names:
+            names.append(name)
+    return names
 
 
 def value_at(value: Any, path: Path) -> Any:
@@ -96,12 +116,16 @@ def validation_problems(
     problems: list[Problem] = []
     for error in errors:
         path = field_path(error.location)
+        names = _written_names(error, document, path) if error.known is not None else ()
+        if not strict and error.known is not None and error.value in names:
+            # What it refers to has an error of its own.
+            continue
         problems.append(
             Problem(
                 code=error.type,
-                message=_message(error, path, strict=strict),
+                message=_message(error, path, names, strict=strict),
                 path=path,
-                fix=_fix(error, document, path),
+                fix=_fix(error, document, path, names),
                 at_key=error.type == "FieldValueForbidden",
             )
         )

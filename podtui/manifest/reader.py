@@ -12,6 +12,7 @@ from podtui.api.local import Severity
 from podtui.manifest.decode import found_text
 from podtui.manifest.document import (
     FURTHER_DOCUMENT,
+    OTHER_OBJECT,
     Document,
     Place,
     Problem,
@@ -19,7 +20,7 @@ from podtui.manifest.document import (
     decode_text,
     within,
 )
-from podtui.manifest.foreign import is_foreign, kind_advice, known_kind, unsupported_kind
+from podtui.manifest.foreign import is_foreign, kind_advice, known_kind, runs_pods, unsupported_kind
 from podtui.manifest.json_reader import read_json
 from podtui.manifest.objects import OBJECT_KINDS
 from podtui.manifest.yaml_reader import read_all_yaml, read_yaml
@@ -132,7 +133,11 @@ def _not_read(document: Document) -> Problem:
         return _remark(message, place, _OWN_FILE)
     if not kind:
         return _remark("an object without a kind; ignored", place)
-    return _remark(f"{unsupported_kind(kind)}; ignored", place, kind_advice(kind, ()))
+    if runs_pods(kind):
+        message = f"{unsupported_kind(kind)}: its pods do not run"
+        return _remark(message, place, kind_advice(kind, ()))
+    message = f"{unsupported_kind(kind)}; ignored"
+    return replace(_remark(message, place, kind_advice(kind, ())), code=OTHER_OBJECT)
 
 
 def _remark(message: str, place: Place | None, fix: str = "") -> Problem:

@@ -94,7 +94,8 @@ def test_tolerations() -> None:
 
 def test_runtime_class() -> None:
     assert warned(read(runtimeClassName="kata")) == {
-        "spec.runtimeClassName": "has no effect: there is no API server that has the class"
+        "spec.runtimeClassName": "has no effect: a static pod cannot use the classes of an API"
+        " server"
     }
 
 

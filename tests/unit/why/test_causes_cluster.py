@@ -132,7 +132,11 @@ def test_a_port_names_its_holder() -> None:
          "Delete the pods"),
         ("1 node(s) didn't match pod topology spread constraints",
          "spec.topologySpreadConstraints", "ScheduleAnyway"),
-        ('persistentvolumeclaim "data" not found', "spec.volumes", "Create the claim"),
+        (
+            'persistentvolumeclaim "data" not found',
+            "spec.volumes",
+            "Use an emptyDir or hostPath volume: podtui has no PersistentVolumeClaims.",
+        ),
         ("1 node(s) are on strike", "spec", "Lower the requests"),
     ],
 )  # fmt: skip
