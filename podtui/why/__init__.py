@@ -8,7 +8,7 @@ from podtui.api.health import Health
 from podtui.api.local import Edit
 from podtui.editing.edits import EditError, apply_edits, diff_lines, diff_texts
 from podtui.why.diagnose import diagnose, diagnose_manifest
-from podtui.why.types import Diagnosis, Evidence, Facts, Fix
+from podtui.why.types import Diagnosis, Evidence, Facts, Fix, Kind
 
 __all__ = [
     "Diagnosis",
@@ -18,6 +18,7 @@ __all__ = [
     "Facts",
     "Fix",
     "Health",
+    "Kind",
     "apply_edits",
     "diagnose",
     "diagnose_manifest",

@@ -10,7 +10,7 @@ from podtui.api.places import Path
 from podtui.editing.source import Source
 from podtui.why.amounts import quantity
 from podtui.why.cases import Case
-from podtui.why.types import Fix, Found, Health, Rule
+from podtui.why.types import Fix, Found, Kind, Rule
 
 _DOCS = "https://kubernetes.io/docs/"
 _EVENTS = ("BackOff", "Killing")
@@ -217,7 +217,7 @@ ENDINGS: tuple[Rule[Case], ...] = (
         title="{container} was stopped by the kubelet: {why}.",
         sentences=("It exited with code {code}.",),
         events=_EVENTS,
-        health=Health.WAITING,
+        kind=Kind.WAIT,
     ),
     Rule(
         id="AllRestarted",

@@ -15,7 +15,7 @@ from podtui.api.v1 import Event, Probe
 from podtui.editing.edits import EditError, apply_edits
 from podtui.editing.source import Source
 from podtui.why.cases import Case, newest
-from podtui.why.types import Fix, Found, Health, Rule
+from podtui.why.types import Fix, Found, Kind, Rule
 
 _DOCS = "https://kubernetes.io/docs/tasks/configure-pod-container/configure-liveness-readiness-startup-probes/"
 _STATUS = re.compile(r"statuscode: (\d+)")
@@ -450,7 +450,7 @@ PENDING: tuple[Rule[Case], ...] = (
         title="The init container {container} is still running; the app containers wait for it.",
         logs=True,
         events=("Started",),
-        health=Health.WAITING,
+        kind=Kind.WAIT,
         docs="https://kubernetes.io/docs/concepts/workloads/pods/init-containers/",
     ),
     Rule(
@@ -458,7 +458,7 @@ PENDING: tuple[Rule[Case], ...] = (
         match=_probe_pending,
         title="{container} runs; its {probe} probe has not passed yet.",
         events=_EVENTS,
-        health=Health.WAITING,
+        kind=Kind.WAIT,
         docs=_DOCS,
     ),
 )

@@ -7,20 +7,13 @@ from dataclasses import dataclass
 from textwrap import fill
 from typing import Any, Final
 
-from podtui.api.health import WELL, Health
+from podtui.api.health import GLYPHS, WELL, Health
 from podtui.api.local import Manifest
 from podtui.editing.edits import EditError, diff_lines
 from podtui.terminal_text import one_line
-from podtui.why.types import Diagnosis, Fix
+from podtui.why.types import Diagnosis, Fix, Kind
 
 WIDTH: Final = 100
-_GLYPHS: Final = {
-    Health.HEALTHY: "●",
-    Health.COMPLETED: "✔",
-    Health.WAITING: "◔",
-    Health.TERMINATING: "◌",
-    Health.FAILING: "✖",
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +26,15 @@ class Report:
 
     @property
     def is_healthy(self) -> bool:
-        return self.diagnosis.health in WELL
+        health = self.diagnosis.health
+        return self.diagnosis.kind is not Kind.FAILURE and (health is None or health in WELL)
+
+    @property
+    def state(self) -> str:
+        """The health of the pod, or the state of a file without a pod."""
+        if self.diagnosis.health is not None:
+            return str(self.diagnosis.health)
+        return str(self.manifest.status.state) if self.manifest is not None else ""
 
 
 def render_text(reports: Sequence[Report]) -> str:
@@ -44,7 +45,7 @@ def render_text(reports: Sequence[Report]) -> str:
 def _block(report: Report) -> list[str]:
     diagnosis = report.diagnosis
     lines = [
-        f"{_GLYPHS[diagnosis.health]} {one_line(report.name)}  {diagnosis.health}",
+        f"{_glyph(diagnosis)} {one_line(report.name)}  {report.state}",
         _paragraph(diagnosis.title),
     ]
     lines += (_paragraph(sentence) for sentence in diagnosis.sentences)
@@ -71,6 +72,12 @@ def _block(report: Report) -> list[str]:
     return lines
 
 
+def _glyph(diagnosis: Diagnosis) -> str:
+    if diagnosis.health is None:
+        return GLYPHS[Health.FAILING if diagnosis.kind is Kind.FAILURE else Health.RUNNING]
+    return "▲" if diagnosis.besides else GLYPHS[diagnosis.health]
+
+
 def _paragraph(text: str) -> str:
     return fill(one_line(text), WIDTH, initial_indent="  ", subsequent_indent="  ")
 
@@ -94,7 +101,7 @@ def render_json(reports: Iterable[Report]) -> list[dict[str, Any]]:
     return [
         {
             "name": report.name,
-            "health": str(report.diagnosis.health),
+            "health": report.state,
             "cause": report.diagnosis.cause,
             "title": report.diagnosis.title,
             "sentences": list(report.diagnosis.sentences),

@@ -6,11 +6,10 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
 
-from podtui.api.health import Health
 from podtui.api.pods import run_began
 from podtui.api.times import epoch, short_duration
 from podtui.why.cases import Case, cases
-from podtui.why.types import Diagnosis, Facts
+from podtui.why.types import FINE, Diagnosis, Facts, Kind
 
 MARGIN: Final = 10.0
 """The number of seconds by which a container must outlive the failed run."""
@@ -73,13 +72,13 @@ def begin_trial(facts: Facts | None, diagnosis: Diagnosis) -> Trial:
 def verify(trial: Trial, facts: Facts, diagnosis: Diagnosis, *, liveness_passed: bool) -> Outcome:
     """Return the progress of the fix, given the fixed pod and its diagnosis. ``liveness_passed`` is
     set if the container's liveness probe has passed since the fix."""
-    if diagnosis.health is Health.FAILING:
+    if diagnosis.kind is Kind.FAILURE:
         return _failing(trial, facts, diagnosis, liveness_passed)
-    if diagnosis.health not in (Health.HEALTHY, Health.COMPLETED):
+    if diagnosis.kind not in FINE:
         return Outcome(Verdict.PENDING, "waiting for the pod to become ready")
     case = _case(facts, trial.container)
-    if case is None or case.completed or diagnosis.health is Health.COMPLETED:
-        words = "completed" if diagnosis.health is Health.COMPLETED else "the pod is healthy"
+    if case is None or case.completed or diagnosis.kind is Kind.COMPLETION:
+        words = "completed" if diagnosis.kind is Kind.COMPLETION else "the pod is healthy"
         return Outcome(Verdict.VERIFIED, words)
     return _running(trial, case, facts.now, liveness_passed)
 

@@ -4,13 +4,30 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Generic, TypeVar
+from enum import StrEnum
+from typing import Final, Generic, TypeVar
 
-from podtui.api.health import Health
+from podtui.api.health import WELL, Health
 from podtui.api.local import Edit, Manifest
 from podtui.api.places import Path, Place
 from podtui.api.v1 import Event, Node, Pod
 from podtui.editing.source import Source
+
+
+class Kind(StrEnum):
+    """What a cause means for the pod."""
+
+    FAILURE = "failure"
+    """Something has to be changed."""
+    WAIT = "wait"
+    """It passes by itself."""
+    TERMINATION = "termination"
+    COMPLETION = "completion"
+    NONE = "none"
+    """All is as intended."""
+
+
+FINE: Final = frozenset({Kind.COMPLETION, Kind.NONE})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,13 +70,15 @@ class Fix:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Diagnosis:
-    """The diagnosis of a pod. ``cause`` is the id of a rule. ``field`` is the path of the manifest
+    """The diagnosis of a pod. ``cause`` is the id of a rule, ``kind`` that of the rule; ``health``
+    is the pod's, or None for a file without a pod. ``field`` is the path of the manifest
     field to change, at ``place`` in its text (or, if ``written`` is false, the position of its
     nearest ancestor)."""
 
     cause: str
-    health: Health
+    kind: Kind
     title: str
+    health: Health | None = None
     sentences: tuple[str, ...] = ()
     container: str = ""
     evidence: tuple[Evidence, ...] = ()
@@ -75,15 +94,19 @@ class Diagnosis:
     log_problem: str = ""
     """The reason why that log could not be read."""
 
+    @property
+    def besides(self) -> bool:
+        """True if the failure is not the pod's: its file or its node has one."""
+        return self.kind is Kind.FAILURE and self.health in WELL
+
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """The result of a rule's predicate. ``words`` fill the rule's templates; ``field`` and
-    ``health`` override those of the rule if they are set."""
+    """The result of a rule's predicate. ``words`` fill the rule's templates; ``field`` overrides
+    that of the rule if it is set."""
 
     words: Mapping[str, str] = field(default_factory=dict[str, str])
     field: Path | None = None
-    health: Health | None = None
 
 
 T = TypeVar("T")
@@ -103,6 +126,6 @@ class Rule(Generic[T]):
     field: Path = ()
     events: tuple[str, ...] = ()
     logs: bool = False
-    health: Health = Health.FAILING
+    kind: Kind = Kind.FAILURE
     fixes: Callable[[T, Found, Source], Iterable[Fix | None]] | None = None
     docs: str = ""

@@ -10,7 +10,7 @@ from typing import Any
 from kubelet_world import World
 from msgspec import structs
 
-from podtui.api.health import WELL, pod_health
+from podtui.api.health import pod_health
 from podtui.api.local import Manifest, ManifestSpec, ManifestState, ManifestStatus
 from podtui.api.names import CONFIG_SOURCE
 from podtui.api.times import epoch
@@ -18,7 +18,7 @@ from podtui.api.v1 import ObjectMeta, Pod
 from podtui.editing.findings import is_better
 from podtui.manifest.diagnose import read_manifest
 from podtui.manifest.fixes import read_with_fix
-from podtui.why import Diagnosis, Facts, Fix, apply_edits, diagnose
+from podtui.why import Diagnosis, Facts, Fix, Kind, apply_edits, diagnose
 
 HEAD = "apiVersion: v1\nkind: Pod\nmetadata:\n  name: web\nspec:\n"
 
@@ -91,7 +91,9 @@ class DiagnosedPod:
         diagnosis = diagnose(facts)
         if diagnosis.cause not in ("EngineLost", "ManifestInvalid"):
             health = pod_health(facts.pod, facts.now)
-            assert (diagnosis.health in WELL) is health.well, (diagnosis, health)
+            assert diagnosis.health is health.health
+            well = diagnosis.kind not in (Kind.FAILURE, Kind.WAIT)
+            assert well is health.well, (diagnosis, health)
         return diagnosis
 
     async def until(self, cause: str, limit: float = 120.0, **more: Any) -> Diagnosis:

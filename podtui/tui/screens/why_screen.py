@@ -29,7 +29,7 @@ from podtui.tui.widgets.cells import Line, Span
 from podtui.tui.widgets.delays import call_after
 from podtui.tui.widgets.sanitize import clean
 from podtui.tui.widgets.tones import LinesView
-from podtui.why import Diagnosis, Facts, Fix, Health, diagnose, diagnose_manifest
+from podtui.why import Diagnosis, Facts, Fix, Kind, diagnose, diagnose_manifest
 from podtui.why.cases import log_failure
 from podtui.why.diagnose import diagnose_waiting
 from podtui.why.trial import begin_trial
@@ -142,7 +142,7 @@ class WhyScreen(ActingScreen, BackScreen):
         ):
             self._chosen = 0
         self._diagnosis = diagnosis
-        self._header(health_text(diagnosis.health))
+        self._header(health_text(diagnosis, manifest))
         view = self.query_one("#why-text", LinesView)
         shown = WhyView(
             diagnosis,
@@ -217,7 +217,7 @@ class WhyScreen(ActingScreen, BackScreen):
         if basis == self._log_of:
             return
         self._log_of = basis
-        previous = runs and end is not None and diagnosis.health is Health.FAILING and status.ready
+        previous = runs and end is not None and diagnosis.kind is Kind.FAILURE and status.ready
         query = LogQuery(container=status.name, follow=False, previous=previous, tail=LOG_LINES,
                          timestamps=False)  # fmt: skip
         self.run_worker(partial(self._fetch, pod, query), group="why-log", exclusive=True)

@@ -14,11 +14,11 @@ from podtui.api.v1 import Node, Pod
 from podtui.editing.edits import BREAK
 from podtui.tui.model.model import Model
 from podtui.tui.views.labels import manifest_message, place_of
-from podtui.tui.views.pod_status import is_rejected
+from podtui.tui.views.pod_status import FAMILIES, GLYPHS, Family, is_rejected
 from podtui.tui.widgets.cells import Line, Span, line_width, prefix, sized, width_of, wrap
 from podtui.tui.widgets.format import ago
 from podtui.tui.widgets.sanitize import clean
-from podtui.why import Diagnosis, EditError, Evidence, Facts, Fix, Health, diagnose, diff_lines
+from podtui.why import Diagnosis, EditError, Evidence, Facts, Fix, Kind, diagnose, diff_lines
 from podtui.why.diagnose import diagnose_waiting
 
 WIDE: Final = 130
@@ -114,7 +114,7 @@ def _beside(left: list[Line], right: list[Line], width: int) -> list[Line]:
 
 def _head(view: WhyView, width: int) -> list[Line]:
     diagnosis = view.diagnosis
-    glyph, tone = GLYPHS[diagnosis.health]
+    glyph, tone = _mark(diagnosis)
     lines = wrap((Span(f"{glyph} ", tone), Span(clean(diagnosis.title), "name")), width, indent=2)
     for sentence in diagnosis.sentences:
         lines += wrap((Span("  "), Span(clean(sentence))), width, indent=2)
@@ -260,13 +260,6 @@ def diff_rows(text: str, fix: Fix, width: int, context: int) -> list[Line]:
 
 FRESH_SECONDS: Final = 2.0
 """Seconds after which the explanation of an unhealthy pod is updated at the latest."""
-GLYPHS: Final = {
-    Health.HEALTHY: ("●", "running"),
-    Health.COMPLETED: ("✔", "completed"),
-    Health.WAITING: ("◔", "pending"),
-    Health.TERMINATING: ("◌", "terminating"),
-    Health.FAILING: ("✖", "error"),
-}
 
 
 def facts_of(
@@ -308,7 +301,7 @@ class Explanations:
         ):
             facts = facts_of(model, pod, now)
             diagnosis = diagnose(facts)
-            self._healthy = diagnosis.health is Health.HEALTHY
+            self._healthy = diagnosis.kind is Kind.NONE
             self._basis = (*basis[:-1], None if self._healthy else now // FRESH_SECONDS)
             self._line = _summary(facts, diagnosis)
         return self._line
@@ -322,14 +315,14 @@ def explain_pod(facts: Facts) -> Line:
 def titled_explanation(facts: Facts) -> tuple[str, Line]:
     """Return a title for the kind of explanation, and the explanation of `explain_pod`."""
     diagnosis = diagnose(facts)
-    title = {Health.COMPLETED: "Ended", Health.HEALTHY: "Runs"}.get(diagnosis.health, "Why")
+    title = {Kind.COMPLETION: "Ended", Kind.NONE: "Runs"}.get(diagnosis.kind, "Why")
     return title, _summary(facts, diagnosis)
 
 
 def _summary(facts: Facts, diagnosis: Diagnosis) -> Line:
-    if diagnosis.health is Health.COMPLETED:
+    if diagnosis.kind is Kind.COMPLETION:
         return _endings(facts.pod, facts.now)
-    if diagnosis.health is Health.HEALTHY:
+    if diagnosis.kind is Kind.NONE:
         return _contents(facts.pod)
     return (*_cause(facts.pod, diagnosis), *_remedy_text(diagnosis))
 
@@ -390,10 +383,20 @@ def explain_manifest(manifest: Manifest, node: Node | None = None) -> Line:
     )
 
 
-def health_text(health: Health) -> Line:
-    """Return a glyph and a word for the health of a pod."""
-    glyph, tone = GLYPHS[health]
-    return (Span(f"{glyph} {health}", tone),)
+def health_text(diagnosis: Diagnosis, manifest: Manifest | None) -> Line:
+    """Return a glyph and the word for the health of a pod, or the state of a file without a pod."""
+    glyph, tone = _mark(diagnosis)
+    state = manifest.status.state if manifest is not None else ""
+    return (Span(f"{glyph} {diagnosis.health or state}", tone),)
+
+
+def _mark(diagnosis: Diagnosis) -> tuple[str, str]:
+    """Return glyph and tone."""
+    if diagnosis.health is None:
+        family = Family.ERROR if diagnosis.kind is Kind.FAILURE else Family.RUNNING
+    else:
+        family = Family.UNSTABLE if diagnosis.besides else FAMILIES[diagnosis.health]
+    return GLYPHS[family], family.value
 
 
 def newest_of(pods: Sequence[Pod], uid: str) -> Pod | None:

@@ -30,7 +30,7 @@ from podtui.api.v1 import (
     Taint,
     Volume,
 )
-from podtui.why import Diagnosis, Facts, Health, diagnose
+from podtui.why import Diagnosis, Facts, Health, Kind, diagnose
 
 SHORT = "0/3 nodes are available: 3 Insufficient cpu. preemption: not helpful."
 
@@ -61,7 +61,7 @@ def diagnosed(
 
 def test_no_node_fits() -> None:
     found = diagnosed("Unschedulable", SHORT)
-    assert (found.cause, found.health) == ("Unschedulable", Health.FAILING)
+    assert (found.cause, found.health) == ("Unschedulable", Health.PENDING)
     # Only the event contains the result of the preemption.
     assert found.title == "No node fits: 0/3 nodes are available: 3 Insufficient cpu."
     assert found.advice == "Lower its cpu request, or add a node."
@@ -179,7 +179,7 @@ def ended(reason: str = "", message: str = "", **fields: object) -> Pod:
 def test_a_finalizer_keeps_the_record_of_a_deleted_pod() -> None:
     web = ended(deletionTimestamp="2026-01-01T00:00:00Z", finalizers=("example.com/hold",))
     found = diagnose(Facts(pod=web, now=0.0))
-    assert (found.cause, found.health) == ("HeldByFinalizers", Health.TERMINATING)
+    assert (found.cause, found.kind) == ("HeldByFinalizers", Kind.TERMINATION)
     assert found.title.endswith("finalizers keep its record: example.com/hold.")
     assert found.field == "metadata.finalizers"
     command = """kubectl patch pod web -n default -p '{"metadata":{"finalizers":null}}'"""
@@ -337,5 +337,5 @@ def test_a_restart_with_the_sandbox_is_not_a_failure_but_recovering() -> None:
     began = epoch("2026-01-01T00:00:10Z")
     assert began is not None
     found = diagnose(Facts(pod=web, now=began + 60, events=(event,)))
-    assert (found.cause, found.health) == ("Recovering", Health.WAITING)
+    assert (found.cause, found.health) == ("Recovering", Health.RESTARTING)
     assert diagnose(Facts(pod=web, now=began + 600, events=(event,))).cause == "Healthy"

@@ -147,9 +147,9 @@ async def test_a_container_replaced_by_the_kubelet_is_reported_as_such() -> None
         it.world.add(DiagnosedPod(it.world, text.replace("busybox:1", "busybox:2")).pod)
         diagnosis = await it.until("Stopped")
         assert "its definition changed" in diagnosis.title
-        assert diagnosis.health is Health.WAITING
+        assert diagnosis.health is Health.NOT_READY
         it.world.engine.faults.release("create_container")
-        assert (await it.until("Healthy")).health is Health.HEALTHY
+        assert (await it.until("Healthy")).health is Health.RUNNING
 
 
 # --- what an API server shows

@@ -16,7 +16,7 @@ from why_world import DiagnosedPod, diagnosed_pod, fix_index, fixed, one
 from podtui.api.v1 import ContainerState, ContainerStateRunning
 from podtui.kubelet.prober.state import ProbeKind
 from podtui.runtime.memory import Behaviour
-from podtui.why import Diagnosis, Health, diagnose
+from podtui.why import Diagnosis, Kind, diagnose
 from podtui.why.trial import MARGIN, Trial, Verdict, begin_trial, verify
 
 pytestmark = pytest.mark.virtual_time
@@ -129,7 +129,7 @@ async def test_a_pod_changed_in_place_is_verified_before_it_counts_as_healthy() 
             )
             found = replace(facts, pod=pod)
             diagnosis = diagnose(found)
-            assert diagnosis.health is Health.FAILING
+            assert diagnosis.kind is Kind.FAILURE
             assert "its limit (now 16Mi)" in diagnosis.title, "it may have been another one"
             return verify(trial, found, diagnosis, liveness_passed=False).verdict
 
@@ -167,7 +167,7 @@ async def test_completion_verifies_a_fix() -> None:
 
 
 async def test_a_file_without_a_pod_is_verified_by_its_new_pod() -> None:
-    trial = begin_trial(None, Diagnosis(cause="ManifestInvalid", health=Health.FAILING, title="x"))
+    trial = begin_trial(None, Diagnosis(cause="ManifestInvalid", kind=Kind.FAILURE, title="x"))
     async with diagnosed_pod(one()) as it:
         await it.until("Healthy")
         assert await verdict(it, trial) is Verdict.VERIFIED

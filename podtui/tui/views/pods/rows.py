@@ -42,7 +42,7 @@ _MANIFEST_WORDS: Final = {
     ManifestState.LAST_GOOD: ("▲ KeepsLastGood", "warning"),
     ManifestState.DUPLICATE: ("▲ DuplicatePod", "warning"),
     ManifestState.IGNORED: ("- Ignored", "muted"),
-    ManifestState.ACCEPTED: ("◔ Waiting", "pending"),
+    ManifestState.ACCEPTED: ("○ Pending", "pending"),
 }
 
 
