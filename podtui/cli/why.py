@@ -251,6 +251,9 @@ def _with_harmless_fixes(diagnosis: Diagnosis, facts: Facts) -> Diagnosis:
     before = findings(manifest.spec.text)
     harmless: list[Fix] = []
     for fix in diagnosis.fixes:
+        if not fix.edits:
+            harmless.append(fix)
+            continue
         try:
             after = findings(apply_edits(manifest.spec.text, fix.edits))
         except EditError:

@@ -135,7 +135,7 @@ def _of_container(case: Case) -> Diagnosis | None:
         return None
     diagnosis = _filled(rule, found, {"container": case.name, "image": case.container.image})
     events = _events(case.events, rule.events)
-    evidence = (*_state(case), *events, *_kill(case), *_lines(case, rule))
+    evidence = (*_state(case), *found.evidence, *events, *_kill(case), *_lines(case, rule))
     field = found.field or ((*case.path, *rule.field) if rule.field else case.path)
     diagnosis = replace(
         diagnosis,
@@ -189,7 +189,11 @@ def _placed(
 def _fixes(rule: Rule[T], subject: T, found: Found, source: Source) -> tuple[Fix, ...]:
     if rule.fixes is None:
         return ()
-    return tuple(fix for fix in rule.fixes(subject, found, source) if fix is not None and fix.edits)
+    return tuple(
+        fix
+        for fix in rule.fixes(subject, found, source)
+        if fix is not None and (fix.edits or fix.line)
+    )
 
 
 # --- evidence

@@ -64,9 +64,7 @@ def _block(report: Report) -> list[str]:
     if report.manifest is not None and diagnosis.fixes:
         lines += _fix(report.manifest.spec.text, diagnosis.fixes[0])
     if diagnosis.advice:
-        lines.append(
-            _paragraph(f"{'Alternative' if diagnosis.fixes else 'What to do'}: {diagnosis.advice}")
-        )
+        lines.append(_paragraph(f"{advice_word(diagnosis.fixes)}: {diagnosis.advice}"))
     if diagnosis.docs and not report.is_healthy:
         lines.append(f"  {diagnosis.docs}")
     return lines
@@ -76,6 +74,11 @@ def _glyph(diagnosis: Diagnosis) -> str:
     if diagnosis.health is None:
         return GLYPHS[Health.FAILING if diagnosis.kind is Kind.FAILURE else Health.RUNNING]
     return "▲" if diagnosis.besides else GLYPHS[diagnosis.health]
+
+
+def advice_word(fixes: Sequence[Fix]) -> str:
+    """Return what the advice is called beside these fixes, the first of which is shown."""
+    return "Alternative" if fixes and fixes[0].edits else "What to do"
 
 
 def _paragraph(text: str) -> str:
@@ -93,7 +96,8 @@ def _fix(text: str, fix: Fix) -> list[str]:
         diff = [f"    {one_line(line)}" for line in diff_lines(text, fix.edits) if line[:2] != "@@"]
     except EditError:
         diff = []
-    return [_paragraph(f"Fix: {fix.title}"), *diff]
+    where = f" (line {fix.line})" if fix.line is not None else ""
+    return [_paragraph(f"Fix: {fix.title}{where}"), *diff]
 
 
 def render_json(reports: Iterable[Report]) -> list[dict[str, Any]]:
@@ -127,6 +131,8 @@ def _fix_json(fix: Fix) -> dict[str, Any]:
     return {
         "title": fix.title,
         "note": fix.note,
+        "line": fix.line,
+        "weakens": fix.weakens,
         "edits": [
             {"line": e.line, "column": e.column, "old": e.old, "new": e.new} for e in fix.edits
         ],

@@ -9,7 +9,7 @@ from typing import Final
 from podtui.api.pods import run_began
 from podtui.api.times import epoch, short_duration
 from podtui.why.cases import Case, cases
-from podtui.why.types import FINE, Diagnosis, Facts, Kind
+from podtui.why.types import FINE, Diagnosis, Facts, Fix, Kind
 
 MARGIN: Final = 10.0
 """The number of seconds by which a container must outlive the failed run."""
@@ -28,7 +28,7 @@ class Verdict(StrEnum):
 class Trial:
     """The state before a fix. ``ended`` is the id of the instance that ended last, ``runs`` that of
     the running one, and ``ran`` the duration of the failed run in seconds; empty or None if there
-    is none."""
+    is none. ``weakens`` is that of the fix."""
 
     cause: str
     container: str = ""
@@ -36,6 +36,7 @@ class Trial:
     ended: str = ""
     runs: str = ""
     ran: float | None = None
+    weakens: bool = False
 
     @property
     def watches_liveness(self) -> bool:
@@ -49,14 +50,15 @@ class Outcome:
     words: str
 
 
-def begin_trial(facts: Facts | None, diagnosis: Diagnosis) -> Trial:
+def begin_trial(facts: Facts | None, diagnosis: Diagnosis, fix: Fix | None = None) -> Trial:
     """Record the state before a fix; ``facts`` is None if there is no pod."""
+    weakens = fix is not None and fix.weakens
     if facts is None:
-        return Trial(diagnosis.cause)
+        return Trial(diagnosis.cause, weakens=weakens)
     case = _case(facts, diagnosis.container)
     uid = facts.pod.metadata.uid
     if case is None:
-        return Trial(diagnosis.cause, diagnosis.container, uid)
+        return Trial(diagnosis.cause, diagnosis.container, uid, weakens=weakens)
     end = case.ending
     began, ended = (epoch(run_began(end)), epoch(end.finishedAt)) if end else (None, None)
     return Trial(
@@ -66,12 +68,21 @@ def begin_trial(facts: Facts | None, diagnosis: Diagnosis) -> Trial:
         end.containerID if end is not None else "",
         case.status.containerID if case.status is not None and case.running else "",
         None if end is None else ended - began if began is not None and ended is not None else 0.0,
+        weakens,
     )
 
 
 def verify(trial: Trial, facts: Facts, diagnosis: Diagnosis, *, liveness_passed: bool) -> Outcome:
     """Return the progress of the fix, given the fixed pod and its diagnosis. ``liveness_passed`` is
     set if the container's liveness probe has passed since the fix."""
+    outcome = _progress(trial, facts, diagnosis, liveness_passed)
+    if trial.weakens and outcome.verdict is Verdict.VERIFIED:
+        # That a weaker check passes says nothing about what the former one reported.
+        return Outcome(Verdict.VERIFIED, "the weaker check passes; the reported fault may remain")
+    return outcome
+
+
+def _progress(trial: Trial, facts: Facts, diagnosis: Diagnosis, liveness_passed: bool) -> Outcome:
     if diagnosis.kind is Kind.FAILURE:
         return _failing(trial, facts, diagnosis, liveness_passed)
     if diagnosis.kind not in FINE:

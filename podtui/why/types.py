@@ -61,11 +61,14 @@ class Evidence:
 @dataclass(frozen=True, slots=True)
 class Fix:
     """A fix that the user can apply. ``title`` begins with a verb; ``note`` is a caveat to read
-    before."""
+    before. Without ``edits``, the user corrects ``line`` in the editor. ``weakens`` is set if it
+    makes a check pass instead of curing what the check reports."""
 
     title: str
-    edits: tuple[Edit, ...]
+    edits: tuple[Edit, ...] = ()
     note: str = ""
+    line: int | None = None
+    weakens: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -107,6 +110,7 @@ class Found:
 
     words: Mapping[str, str] = field(default_factory=dict[str, str])
     field: Path | None = None
+    evidence: tuple[Evidence, ...] = ()
 
 
 T = TypeVar("T")

@@ -19,7 +19,7 @@ from podtui.tui.commands.manifest_file import (
     write_manifest_file,
 )
 from podtui.tui.commands.session import Draft, Session
-from podtui.tui.commands.terminal import editor_words, run_in_terminal
+from podtui.tui.commands.terminal import at_line, editor_words, run_in_terminal
 from podtui.tui.views.plan import changes_text_only, is_disruptive, outcome_text, plan_lines
 from podtui.tui.widgets.cells import Line, Span
 from podtui.tui.widgets.dialogs import CANCEL, Dialog, Option, confirmation
@@ -35,8 +35,11 @@ KEEP_DRAFT: Final = Option(CANCEL, "Keep draft", "n")
 DISCARD_DRAFT: Final = Option(DISCARD, "Discard draft", "d", danger=True)
 
 
-async def edit_file(session: Session, path: Path, *, begin: bytes | None = None) -> None:
-    """Edit a manifest and write it. ``begin`` is the initial text of a new file.
+async def edit_file(
+    session: Session, path: Path, *, begin: bytes | None = None, line: int | None = None
+) -> None:
+    """Edit a manifest and write it. ``begin`` is the initial text of a new file, ``line`` the one
+    at which the editor opens it.
 
     A text that is not applied is kept as a draft until it is applied or discarded, or until the
     file changes. Raises `ManifestFileError`, `podtui.tui.commands.terminal.ProgramFailed`.
@@ -48,7 +51,7 @@ async def edit_file(session: Session, path: Path, *, begin: bytes | None = None)
         text = draft.text
         session.notify("Reopened your unsaved draft.", title=path.name)
     while True:
-        text = await edited_text(session, path.name, text or b"")
+        text = await edited_text(session, path.name, text or b"", line)
         if text == base:
             session.drafts.pop(path, None)
             session.notify("Nothing was changed.", title=path.name)
@@ -90,9 +93,9 @@ async def _content(path: Path) -> bytes | None:
     return await asyncio.to_thread(read_manifest_file, path)
 
 
-async def edited_text(session: Session, name: str, text: bytes) -> bytes:
+async def edited_text(session: Session, name: str, text: bytes, line: int | None = None) -> bytes:
     """Run the user's editor on a private copy of the text, and return the result."""
-    words = editor_words(os.environ)
+    words = at_line(editor_words(os.environ), line)
     with tempfile.TemporaryDirectory(prefix="podtui-") as private:
         copy = Path(private) / name
         await asyncio.to_thread(copy.write_bytes, text)

@@ -20,6 +20,7 @@ from podtui.tui.widgets.format import ago
 from podtui.tui.widgets.sanitize import clean
 from podtui.why import Diagnosis, EditError, Evidence, Facts, Fix, Kind, diagnose, diff_lines
 from podtui.why.diagnose import diagnose_waiting
+from podtui.why.report import advice_word
 
 WIDE: Final = 130
 """Width from which manifest and fix are beside the evidence."""
@@ -209,7 +210,7 @@ def _remedy(view: WhyView, width: int, limits: TextLimits) -> list[Line]:
     if diagnosis.fixes:
         lines += _fix(view, diagnosis.fixes[view.chosen % len(diagnosis.fixes)], width, limits)
     if diagnosis.advice:
-        word = "Alternative" if diagnosis.fixes else "What to do"
+        word = advice_word(diagnosis.fixes)
         by_hand = (Span(f"{word}  ", "heading"), Span(clean(diagnosis.advice)))
         lines += ([()] if lines else []) + wrap(by_hand, width, indent=2)
     if diagnosis.docs and limits.more:
@@ -225,12 +226,14 @@ def _fix(view: WhyView, fix: Fix, width: int, limits: TextLimits) -> list[Line]:
     if fix.note:
         lines += wrap((Span(f"  {clean(fix.note)}", "muted"),), width, indent=2)
     text = view.manifest.spec.text if view.manifest is not None else ""
-    lines += diff_rows(text, fix, width, limits.context)
+    if fix.edits:
+        lines += diff_rows(text, fix, width, limits.context)
+    does = " shows the plan, then applies it" if fix.edits else f" opens it at line {fix.line}"
     if view.readonly:
         lines.append((Span("  podtui is read-only: it cannot be applied here", "muted"),))
     else:
         more = f", n shows the next of {count} fixes"
-        lines += wrap((Span("  f", "hint-key"), Span(" shows the plan, then applies it", "muted"),
+        lines += wrap((Span("  f", "hint-key"), Span(does, "muted"),
                        Span(more * (count > 1), "muted")), width, indent=2)  # fmt: skip
     return lines
 
