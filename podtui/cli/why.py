@@ -134,7 +134,14 @@ def _reports(source: _Agent | _Cluster, wanted: str | None) -> list[Report]:
         pod for pod in pods if wanted is None or _matches_name(pod, wanted, _node_of(pod, nodes))
     ]
     reports = [
-        _of_pod(source, pod, _facts(pod, pods, manifests, _node_of(pod, nodes), events))
+        _of_pod(
+            source,
+            pod,
+            replace(
+                _facts(pod, pods, manifests, _node_of(pod, nodes), events),
+                in_cluster=isinstance(source, _Cluster),
+            ),
+        )
         for pod in selected
     ]
     reported = {id(report.manifest) for report in reports}

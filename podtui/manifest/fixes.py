@@ -135,8 +135,11 @@ def read_with_fix(path: str, data: bytes, *, node_name: str, strict: bool = Fals
     if not fixed.findings:
         return result
     after = read_manifest(path, fixed.after, node_name=node_name, strict=strict)
+    # A fix may resolve findings that another one reveals; the reader knows only those of the file.
+    listed = set(map(_identity, result.diagnostics))
+    resolved = [finding for finding in fixed.findings if _identity(finding) in listed]
     fix = ManifestFix(
-        title=_title(fixed.findings),
+        title=_title(resolved or fixed.findings),
         edits=edits_between(data.decode(), fixed.after.decode()),
         errors=sum(d.severity is Severity.ERROR for d in after.diagnostics),
     )

@@ -97,7 +97,8 @@ def _fix(text: str, fix: Fix) -> list[str]:
     except EditError:
         diff = []
     where = f" (line {fix.line})" if fix.line is not None else ""
-    return [_paragraph(f"Fix: {fix.title}{where}"), *diff]
+    note = [_paragraph(fix.note)] if fix.note else []
+    return [_paragraph(f"Fix: {fix.title}{where}"), *note, *diff]
 
 
 def render_json(reports: Iterable[Report]) -> list[dict[str, Any]]:

@@ -44,6 +44,8 @@ class Facts:
     others: tuple[Pod, ...] = ()
     logs: Mapping[str, tuple[str, ...]] = field(default_factory=dict[str, tuple[str, ...]])
     log_problems: Mapping[str, str] = field(default_factory=dict[str, str])
+    in_cluster: bool = False
+    """True for a cluster, which has more kinds of objects than podtui."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -282,6 +282,7 @@ def facts_of(
         others=tuple(model.pods_beside(pod)),
         logs=logs or {},
         log_problems=log_problems or {},
+        in_cluster=model.server.is_cluster,
     )
 
 
