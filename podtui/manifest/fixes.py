@@ -23,10 +23,18 @@ from podtui.manifest.document import Document, Path, UnreadableText
 from podtui.manifest.reader import expand_lists, read_document, read_documents
 from podtui.manifest.result import ReadResult
 
-MAX_READ_BYTES: Final = 100 * 1024 * 1024
-"""The size of all texts that are read while one file is fixed."""
-MAX_AGENT_BYTES: Final = 2 * 1024 * 1024
-"""The same in an agent, whose other files wait meanwhile."""
+
+@dataclass(frozen=True, slots=True)
+class Effort:
+    """The maximum number of texts that are read while one file is fixed, and of their bytes."""
+
+    texts: int
+    size: int
+
+
+COMMAND: Final = Effort(1_000, 32 * 1024 * 1024)
+AGENT: Final = Effort(12, 256 * 1024)
+"""In an agent, other files wait meanwhile."""
 _MAX_ROUNDS: Final = 20
 _DID_YOU_MEAN: Final = re.compile(r'did you mean "([^"]+)"\?')
 _NAME: Final = re.compile(r'a valid name: "([^"]+)"')
@@ -52,23 +60,24 @@ class Fixed:
 
 @dataclass(slots=True)
 class _Reader:
-    """Reads texts as the content of one file, until their size exceeds ``left``."""
+    """Reads texts as the content of one file."""
 
     path: str
     node_name: str
     strict: bool
-    left: int
+    left: Effort
 
-    def read(self, data: bytes) -> ReadResult:
-        """Raises `_TooLarge`."""
-        if len(data) > self.left:
-            raise _TooLarge
-        self.left -= len(data)
-        return read_manifest(
+    def read(self, data: bytes) -> _State:
+        """Raises `_TooMuch`."""
+        self.left = Effort(self.left.texts - 1, self.left.size - len(data))
+        if self.left.texts < 0 or self.left.size < 0:
+            raise _TooMuch
+        result = read_manifest(
             self.path, data, node_name=self.node_name, strict=self.strict, most=None
         )
+        return _State(data, result, self._documents(data))
 
-    def documents(self, data: bytes) -> tuple[Document, ...]:
+    def _documents(self, data: bytes) -> tuple[Document, ...]:
         """Return the documents of a text in order, including the items of Lists; none if it is
         unreadable."""
         try:
@@ -79,35 +88,36 @@ class _Reader:
             return ()
 
 
-class _TooLarge(Exception):
-    """Raised if the texts to read are too large."""
+class _TooMuch(Exception):
+    """Raised if the effort is exhausted."""
 
 
 @dataclass(frozen=True, slots=True)
 class _State:
-    """A text, its findings, and those that were resolved to get it."""
+    """A text, its findings and documents, and the findings that were resolved to get it."""
 
     data: bytes
     result: ReadResult
+    documents: tuple[Document, ...]
     resolved: tuple[Diagnostic, ...] = field(default_factory=tuple[Diagnostic, ...])
 
 
 def fix_text(
-    path: str, data: bytes, *, node_name: str, strict: bool, limit: int = MAX_READ_BYTES
+    path: str, data: bytes, *, node_name: str, strict: bool, effort: Effort = COMMAND
 ) -> Fixed:
     """Apply all mechanical fixes, and further ones that they reveal. Never raises, whatever
     ``data`` contains."""
-    reader = _Reader(path, node_name, strict, limit)
+    reader = _Reader(path, node_name, strict, effort)
     try:
-        state = _State(data, reader.read(data))
-    except _TooLarge:
+        state = reader.read(data)
+    except _TooMuch:
         return Fixed(data, data)
     rejected: set[tuple[str, str, str]] = set()
     try:
         while True:
             fixes = {
                 finding: edits
-                for finding, edits in _fixes(state, reader).items()
+                for finding, edits in _fixes(state).items()
                 if _identity(finding) not in rejected
             }
             if not fixes:
@@ -118,8 +128,10 @@ def fix_text(
             if better is None:
                 rejected.add(_identity(group[0]))
             else:
+                # Each change may make way for fixes that were rejected before.
                 state = better
-    except _TooLarge:
+                rejected.clear()
+    except _TooMuch:
         # What was accepted so far is as good as any other fix.
         pass
     secret = bool(data) and not state.result.text
@@ -131,7 +143,7 @@ def read_with_fix(path: str, data: bytes, *, node_name: str, strict: bool = Fals
     result = read_manifest(path, data, node_name=node_name, strict=strict)
     if not result.text or not any(d.fix for d in result.diagnostics) or len(data) > MAX_TEXT:
         return result
-    fixed = fix_text(path, data, node_name=node_name, strict=strict, limit=MAX_AGENT_BYTES)
+    fixed = fix_text(path, data, node_name=node_name, strict=strict, effort=AGENT)
     if not fixed.findings:
         return result
     after = read_manifest(path, fixed.after, node_name=node_name, strict=strict)
@@ -174,10 +186,10 @@ def _resolved(
         if new is None:
             return None
         if is_better(state.result.diagnostics, new.result.diagnostics, group):
-            return _State(new.data, new.result, (*state.resolved, *group, *resolved))
+            return replace(new, resolved=(*state.resolved, *group, *resolved))
         revealed = {
             finding: edits
-            for finding, edits in _fixes(new, reader).items()
+            for finding, edits in _fixes(new).items()
             if before[kind_of(finding)] == 0
         }
         if not revealed:
@@ -193,16 +205,14 @@ def _applied(state: _State, fixes: _Fixes, reader: _Reader) -> _State | None:
         after = apply_edits(state.data.decode(), edits).encode()
     except EditError:
         return None
-    kept = _is_kept(reader.documents(state.data), reader.documents(after), fixes)
-    result = reader.read(after) if kept else ReadResult()
-    if not kept or (state.result.pods and not result.pods):
-        return None
-    return _State(after, result)
+    new = reader.read(after)
+    kept = _is_kept(state.documents, new.documents, fixes)
+    return new if kept and not (state.result.pods and not new.result.pods) else None
 
 
-def _fixes(state: _State, reader: _Reader) -> _Fixes:
+def _fixes(state: _State) -> _Fixes:
     """Return the mechanical fixes for the findings of each document."""
-    documents = reader.documents(state.data)
+    documents = state.documents
     if not documents:
         return {}
     try:
