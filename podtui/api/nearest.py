@@ -41,15 +41,17 @@ def meant(name: str, known: Iterable[str]) -> str:
     if len(name) > _LONGEST:
         return ""
     folded, digits = _folded(name), _DIGITS.findall(name)
-    ratios: list[tuple[float, str]] = []
+    names: dict[str, list[str]] = {}
     for one in known:
-        other = _folded(one)
-        ratio = 1.0 if other == folded else _ratio(folded, other)
-        if (ratio >= SURE or _is_slip(folded, other)) and _DIGITS.findall(one) == digits:
-            ratios.append((ratio, one))
-    ratios.sort(reverse=True)
+        if _DIGITS.findall(one) == digits:
+            names.setdefault(_folded(one), []).append(one)
+    if folded in names:
+        return names[folded][0] if len(names[folded]) == 1 else ""
+    near = set(difflib.get_close_matches(folded, names, n=2, cutoff=SURE))
+    near.update(other for other in names if _is_slip(folded, other))
+    ratios = sorted(((_ratio(folded, other), other) for other in near), reverse=True)
     ambiguous = len(ratios) > 1 and ratios[1][0] > ratios[0][0] - _MARGIN
-    return ratios[0][1] if ratios and not ambiguous else ""
+    return names[ratios[0][1]][0] if ratios and not ambiguous else ""
 
 
 def _is_slip(name: str, other: str) -> bool:

@@ -43,6 +43,7 @@ GENERAL = (
     ("ContainerStart", "CommandNotFound"),
     ("Fails", "Usage"),
     ("Killed", "KilledAfterGrace"),
+    ("Killed", "KilledAtLimit"),
     ("KilledAfterGrace", "LivenessKilled"),
     ("VolumeFailed", "HostPathKind"),
     ("SandboxFailed", "SandboxPortInUse"),
