@@ -339,6 +339,15 @@ def test_the_agent_finds_the_same_fixes_as_the_command() -> None:
     assert read_with_fix("/m/x.yaml", SECRET.encode(), node_name="n1").fix is None
 
 
+@pytest.mark.parametrize("mark", ["", "\ufeff"])
+@pytest.mark.parametrize("feed", ["\n", "\r\n"])
+def test_the_agents_edits_fit_any_line_breaks(mark: str, feed: str) -> None:
+    text = mark + f"{POD}    stdinn: true".replace("kind: Pod", "kind: pod").replace("\n", feed)
+    result = read_with_fix("/m/x.yaml", text.encode(), node_name="n1")
+    assert result.fix is not None
+    assert apply_edits(result.text, result.fix.edits).encode() == fixed(text.encode())
+
+
 def test_a_fix_that_makes_way_for_another_is_followed_by_it() -> None:
     text = POD + "    volumemounts: [{name: d, mountPath: /d}]\n"
     text += "  volumes:\n  - ame: d\n  - ame: d\n    emptyDir: {}\n"
