@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from enum import StrEnum
 from typing import Final
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from podtui.api.kills import kill_of
 from podtui.api.pods import is_sidecar, is_true, run_began
@@ -28,18 +28,38 @@ _PREFIX: Final = f"[{_CHECK_PENDING}, "
 
 
 class Health(StrEnum):
-    HEALTHY = "healthy"
+    """The one word for the state of a pod, in the order of the header's counts."""
+
+    RUNNING = "running"
+    """As intended: ready, or with containers that have completed."""
+    NOT_READY = "not ready"
+    """Runs, but is not ready; nothing has failed so far."""
+    RESTARTING = "restarting"
+    """Runs again, but restarted too recently to be trusted."""
+    PENDING = "pending"
+    """Its containers do not run yet; nothing has failed so far."""
+    INIT = "init"
+    """Its init containers are not done yet; nothing has failed so far."""
+    FAILING = "failing"
+    TERMINATING = "terminating"
     COMPLETED = "completed"
     """Completed as intended."""
-    WAITING = "waiting"
-    """Not ready yet; nothing has failed so far."""
-    TERMINATING = "terminating"
-    FAILING = "failing"
-    """Failed, or restarted too recently to be trusted."""
 
 
-WELL: Final = frozenset({Health.HEALTHY, Health.COMPLETED, Health.TERMINATING})
+WELL: Final = frozenset({Health.RUNNING, Health.COMPLETED, Health.TERMINATING})
 """The healths that the filter "unhealthy only" hides."""
+
+
+GLYPHS: Final = {
+    Health.RUNNING: "●",
+    Health.NOT_READY: "◐",
+    Health.RESTARTING: "▲",
+    Health.PENDING: "○",
+    Health.INIT: "◔",
+    Health.FAILING: "✖",
+    Health.TERMINATING: "◌",
+    Health.COMPLETED: "✔",
+}
 
 
 class PodHealth(Struct, frozen=True):
@@ -75,20 +95,31 @@ def pod_health(pod: Pod, now: float) -> PodHealth:
     completed = 0
     for container, status, init in _containers(pod):
         found = _container_health(pod, container, status, now, init=init)
-        if found.health is Health.FAILING and found.until is None:
-            return found
         if found.health is Health.FAILING:
+            return found
+        if found.health is Health.RESTARTING:
             recovering = _later(recovering, found)
-        elif found.health is Health.WAITING:
-            waiting = waiting or found
+        elif found.health is Health.PENDING:
+            waiting = waiting or _waiting(found, container, phase, init=init)
         elif found.health is Health.COMPLETED:
             completed += not init
     if recovering is not None or waiting is not None or phase != "Running":
-        return recovering or waiting or PodHealth(Health.WAITING, phase)
+        return recovering or waiting or PodHealth(Health.PENDING, phase)
     if completed and completed == len(pod.spec.containers):
         return PodHealth(Health.COMPLETED)
     # A pod with a completed container is not Ready, and never will be.
-    return PodHealth(Health.HEALTHY if completed or is_true(pod, "Ready") else Health.WAITING)
+    return PodHealth(Health.RUNNING if completed or is_true(pod, "Ready") else Health.NOT_READY)
+
+
+def _waiting(found: PodHealth, container: Container, phase: str, *, init: bool) -> PodHealth:
+    """Return the health of a pod that waits for a container: in the phase Running, a sidecar is as
+    any other container."""
+    started = phase == "Running" and (not init or is_sidecar(container))
+    if started:
+        return structs.replace(found, health=Health.NOT_READY)
+    if init or found.reason == "PodInitializing":
+        return structs.replace(found, health=Health.INIT)
+    return found
 
 
 def on_trial_until(
@@ -118,6 +149,7 @@ def on_trial_until(
 def _container_health(
     pod: Pod, container: Container, status: ContainerStatus, now: float, *, init: bool
 ) -> PodHealth:
+    """Return the health of a container; each wait is called pending."""
     state, name = status.state, container.name
     ended = state.terminated
     if ended is not None:
@@ -126,18 +158,18 @@ def _container_health(
             return PodHealth(Health.COMPLETED)
         kill = kill_of(pod, name, ended)
         on_purpose = kill is not None and kill.on_purpose
-        health = Health.WAITING if on_purpose else Health.FAILING
+        health = Health.PENDING if on_purpose else Health.FAILING
         return PodHealth(health, ended.reason or f"ExitCode:{ended.exitCode}", name)
     if state.running is None and (state.waiting is not None or not status.ready):
         return _not_running(pod, container, status)
     until = on_trial_until(pod, container, status, init=init)
     if until is not None and now < until:
-        return PodHealth(Health.FAILING, "Restarted", name, until)
+        return PodHealth(Health.RESTARTING, "Restarted", name, until)
     if init and not is_sidecar(container):
-        return PodHealth(Health.WAITING, "Init", name)
+        return PodHealth(Health.PENDING, "Init", name)
     if not status.ready or status.started is False:
-        return PodHealth(Health.WAITING, "NotReady", name)
-    return PodHealth(Health.HEALTHY)
+        return PodHealth(Health.PENDING, "NotReady", name)
+    return PodHealth(Health.RUNNING)
 
 
 def _not_running(pod: Pod, container: Container, status: ContainerStatus) -> PodHealth:
@@ -147,7 +179,7 @@ def _not_running(pod: Pod, container: Container, status: ContainerStatus) -> Pod
     failed = last is not None and not (kill is not None and kill.on_purpose)
     if reason not in ON_ITS_WAY or failed:
         return PodHealth(Health.FAILING, reason or "Restarting", container.name)
-    return PodHealth(Health.WAITING, reason, container.name)
+    return PodHealth(Health.PENDING, reason, container.name)
 
 
 def _containers(pod: Pod) -> Iterator[tuple[Container, ContainerStatus, bool]]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from enum import StrEnum
+from typing import Final
 
 import msgspec
 
@@ -29,8 +30,8 @@ class Diagnostic(Struct, frozen=True, kw_only=True):
     ``line`` and ``column`` count from 1 and are None if the finding has no position in the text.
     ``field`` is a path in the API server's notation (``spec.containers[0].image``). ``code`` is one
     of the API's error types (``FieldValueInvalid`` …) or one of podtui's (``UnknownField``,
-    ``DuplicatePod`` …). ``fix`` says what to write instead; it is empty if there is no mechanical
-    fix. ``remove`` lists the fields and items whose removal is the fix.
+    ``DuplicatePod`` …). ``fix`` says what to do; it is empty if that is not known. ``remove`` lists
+    the fields and items whose removal is the fix.
     """
 
     severity: Severity
@@ -63,6 +64,30 @@ class ManifestState(StrEnum):
     IGNORED = "Ignored"
 
 
+UNUSABLE: Final = frozenset(
+    {ManifestState.INVALID, ManifestState.LAST_GOOD, ManifestState.DUPLICATE}
+)
+"""The states of files whose content is not used."""
+
+
+class Edit(Struct, frozen=True):
+    """Replaces ``old`` at a position of a text by ``new``; both may span several lines."""
+
+    line: int
+    column: int
+    old: str
+    new: str
+
+
+class ManifestFix(Struct, frozen=True, kw_only=True):
+    """The mechanical fixes of a file's findings, as one change of its text. Applied, the text has
+    fewer findings and no new one. ``title`` begins with a verb; ``errors`` remain after it."""
+
+    title: str
+    edits: tuple[Edit, ...]
+    errors: int = 0
+
+
 class ManifestSpec(Struct, frozen=True, kw_only=True):
     """``path`` is absolute. ``text`` is the content as last read, cut at 256 KiB, with undecodable
     bytes replaced."""
@@ -81,6 +106,7 @@ class ManifestStatus(Struct, frozen=True, kw_only=True):
     """Positions of the pod's fields in the text, encoded by `podtui.api.places`; at most
     `podtui.api.places.MAX_PLACES` of them."""
     diagnostics: tuple[Diagnostic, ...] = ()
+    fix: ManifestFix | None = None
 
 
 class Manifest(Struct, frozen=True, kw_only=True):

@@ -3,12 +3,20 @@
 from __future__ import annotations
 
 import difflib
+import re
 from collections.abc import Iterable
 from typing import Final
 
 MAYBE: Final = 0.6
 """The default similarity that a suggestion needs."""
+SURE: Final = 0.82
+"""The similarity of a slip of the keyboard, as opposed to a guess."""
+_MARGIN: Final = 0.05
+"""How much more similar the sure name is than the next one."""
 _LONGEST: Final = 64
+_SHORTEST: Final = 4
+"""Shorter names that differ in one letter are usually different names."""
+_DIGITS: Final = re.compile("[0-9]+")
 
 
 def _folded(name: str) -> str:
@@ -25,3 +33,51 @@ def closest(name: str, known: Iterable[str], cutoff: float = MAYBE) -> str:
         return names[folded]
     found = difflib.get_close_matches(folded, names, n=1, cutoff=cutoff)
     return names[found[0]] if found else ""
+
+
+def meant(name: str, known: Iterable[str]) -> str:
+    """Return the known name of which ``name`` is a slip of the keyboard; empty if several are
+    similar, or if the numbers in them differ: ``data-2`` is not ``data-3``."""
+    if len(name) > _LONGEST:
+        return ""
+    folded, digits = _folded(name), _DIGITS.findall(name)
+    names: dict[str, list[str]] = {}
+    for one in known:
+        if _DIGITS.findall(one) == digits:
+            names.setdefault(_folded(one), []).append(one)
+    if folded in names:
+        return names[folded][0] if len(names[folded]) == 1 else ""
+    near = set(difflib.get_close_matches(folded, names, n=2, cutoff=SURE))
+    near.update(other for other in names if _is_slip(folded, other))
+    ratios = sorted(((_ratio(folded, other), other) for other in near), reverse=True)
+    ambiguous = len(ratios) > 1 and ratios[1][0] > ratios[0][0] - _MARGIN
+    return names[ratios[0][1]][0] if ratios and not ambiguous else ""
+
+
+def _is_slip(name: str, other: str) -> bool:
+    """Return whether one letter is wrong, missing or too many, or two are exchanged."""
+    if abs(len(name) - len(other)) > 1 or min(len(name), len(other)) < _SHORTEST:
+        return False
+    a, b = _without_common_start(name, other)
+    a, b = _without_common_start(a[::-1], b[::-1])
+    return max(len(a), len(b)) <= 1 or (len(a) == 2 and a == b[::-1])
+
+
+def _without_common_start(name: str, other: str) -> tuple[str, str]:
+    count = 0
+    while name[count : count + 1] == other[count : count + 1] != "":
+        count += 1
+    return name[count:], other[count:]
+
+
+def _ratio(name: str, other: str) -> float:
+    return difflib.SequenceMatcher(None, other, name).ratio()
+
+
+def suggestion(name: str, known: Iterable[str]) -> str:
+    """Return a sentence with the known name that was probably meant: a question if it is a slip of
+    the keyboard, which podtui can correct, and otherwise a guess. Empty if none is similar."""
+    names = tuple(known)
+    sure = meant(name, names)
+    guess = sure or closest(name, names)
+    return f'did you mean "{sure}"?' if sure else f'perhaps "{guess}" is meant' if guess else ""

@@ -33,7 +33,8 @@ from podtui.why.amounts import plain
 
 
 def run(namespace: argparse.Namespace) -> int:
-    """Print the findings, after fixing what can be fixed with ``--fix``; return 1 for errors."""
+    """Print the findings, after fixing what can be fixed with ``--fix``; return 1 for errors, and
+    for pods that would not run."""
     settings = settings_of(namespace)
     if namespace.fix and [str(path) for path in namespace.paths] == ["-"]:
         good = fix_stdin(settings, err=lambda text: print(text, file=sys.stderr))
@@ -74,7 +75,8 @@ class TrialNode:
 def check(
     paths: Sequence[Path], settings: Settings, *, output: str, color: bool
 ) -> tuple[str, bool]:
-    """Check the manifests. Return the findings as text or JSON, and whether there are errors."""
+    """Check the manifests. Return the findings as text or JSON, and whether there are errors, or
+    pods in the files that would not run."""
     results = check_paths(
         paths,
         node_name=settings.nodeName,
@@ -86,7 +88,7 @@ def check(
         text = render_json(results).decode().rstrip("\n")
     else:
         text = render_text(results, color, strict=settings.kubeletStrict).rstrip("\n")
-    return text, any(result.errors for result in results)
+    return text, any(result.errors or result.unread for result in results)
 
 
 def try_admission(results: Sequence[FileCheck], on: TrialNode) -> list[FileCheck]:

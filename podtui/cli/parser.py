@@ -119,7 +119,11 @@ def build_parsers() -> tuple[argparse.ArgumentParser, dict[str, argparse.Argumen
         return command
 
     add("agent", "agent:run", "run the kubelet in the foreground, without a screen")
-    status = add("status", "status:run", "print the node and its pods once")
+    status = add(
+        "status",
+        "status:run",
+        "print the node, its pods and the files that are not used; exit 1 if there are such files",
+    )
     status.add_argument("-o", "--output", choices=("table", "json"), default="table")
     why = add("why", "why:run", "explain why a pod does not run, and what to change")
     why.add_argument("pod", metavar="POD", nargs="?", help="its name (default: all unhealthy pods)")

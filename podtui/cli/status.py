@@ -1,4 +1,4 @@
-"""``podtui status``: the node and its pods, as the API's tables or as JSON."""
+"""``podtui status``: the node, its pods, and files that cannot be used, as tables or as JSON."""
 
 from __future__ import annotations
 
@@ -12,6 +12,8 @@ from typing import Any, Final
 
 from podtui.api.health import pod_health
 from podtui.api.lenient import lenient_convert
+from podtui.api.local import UNUSABLE
+from podtui.api.names import GROUP_VERSION
 from podtui.api.v1 import Pod
 from podtui.cli.invocation import FAILED, OK, socket_of
 from podtui.client.blocking import get_bytes, get_json
@@ -26,33 +28,52 @@ _JSON: Final = "application/json"
 
 
 def run(namespace: argparse.Namespace) -> int:
-    """Print nodes and pods, and whether the agent is healthy. Raises `ApiError` and
-    `podtui.errors.AgentUnavailable`."""
+    """Print nodes, pods and unusable files. Return 1 if there are such files, or if the agent is
+    not healthy. Raises `ApiError` and `podtui.errors.AgentUnavailable`."""
     if namespace.cluster:
         return _print_cluster(namespace)
     socket = socket_of(namespace)
+    files = unusable_files(get_json(socket, f"/apis/{GROUP_VERSION}/manifests", timeout=5.0))
     if namespace.output == "table":
         for index, path in enumerate(("/api/v1/nodes", "/api/v1/pods?includeObject=Object")):
             table = get_json(socket, path, timeout=5.0, accept=TABLE)
             health = health_words(table, time.time()) if index else None
             print(lines(("\n" if index else "") + render(table, health=health)))
-        return _print_health(socket)
-    items: list[Any] = []
-    for path in ("/api/v1/nodes", "/api/v1/pods"):
-        items += with_kinds(get_json(socket, path, timeout=5.0))
-    _print_list(items)
-    return _print_health(socket)
+        if files:
+            print(lines("\n" + render(files_table(files))))
+    else:
+        items: list[Any] = []
+        for path in ("/api/v1/nodes", "/api/v1/pods"):
+            items += with_kinds(get_json(socket, path, timeout=5.0))
+        _print_list([*items, *files])
+    healthy = _print_health(socket)
+    return OK if healthy and not files else FAILED
 
 
-def _print_health(socket: Path) -> int:
-    """Print the failed health checks of the agent to standard error, and return the exit status."""
+def _print_health(socket: Path) -> bool:
+    """Return whether the agent is healthy; print its failed health checks to standard error."""
     try:
         get_bytes(socket, "/readyz", timeout=5.0)
     except ApiError as error:
         failed = [line for line in str(error).splitlines() if line.startswith("[-]")]
         print(lines("podtui: the agent is not healthy:\n" + "\n".join(failed)), file=sys.stderr)
-        return FAILED
-    return OK
+        return False
+    return True
+
+
+def unusable_files(listing: dict[str, Any]) -> list[dict[str, Any]]:
+    """Return the files of the folder whose content is not used."""
+    return [item for item in with_kinds(listing) if item["status"]["state"] in UNUSABLE]
+
+
+def files_table(files: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    """Return a Table of files, with the reason why each is not used."""
+    columns = [{"name": name} for name in ("File", "State", "Message")]
+    rows = [
+        {"cells": [file["metadata"]["name"], file["status"]["state"], file["status"]["message"]]}
+        for file in files
+    ]
+    return {"columnDefinitions": columns, "rows": rows}
 
 
 def _print_cluster(namespace: argparse.Namespace) -> int:

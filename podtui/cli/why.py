@@ -12,15 +12,25 @@ from typing import Any, Final, TypeVar
 from urllib.parse import urlencode
 
 from podtui.api.lenient import lenient_convert
-from podtui.api.local import Manifest, manifest_of
+from podtui.api.local import Diagnostic, Manifest, manifest_of
 from podtui.api.names import GROUP_VERSION
 from podtui.api.v1 import Event, Node, Pod
 from podtui.cli.invocation import FAILED, OK, socket_of
 from podtui.client.blocking import get_bytes, get_json
 from podtui.client.decoding import decode_response, decode_with
+from podtui.editing.findings import is_better
 from podtui.errors import AgentUnavailable, ApiError, UsageError
+from podtui.manifest.diagnose import read_manifest
 from podtui.terminal_text import lines
-from podtui.why import Facts, diagnose, diagnose_manifest
+from podtui.why import (
+    Diagnosis,
+    EditError,
+    Facts,
+    Fix,
+    apply_edits,
+    diagnose,
+    diagnose_manifest,
+)
 from podtui.why.cases import log_failure
 from podtui.why.diagnose import diagnose_waiting
 from podtui.why.folder import is_unusable
@@ -124,7 +134,14 @@ def _reports(source: _Agent | _Cluster, wanted: str | None) -> list[Report]:
         pod for pod in pods if wanted is None or _matches_name(pod, wanted, _node_of(pod, nodes))
     ]
     reports = [
-        _of_pod(source, pod, _facts(pod, pods, manifests, _node_of(pod, nodes), events))
+        _of_pod(
+            source,
+            pod,
+            replace(
+                _facts(pod, pods, manifests, _node_of(pod, nodes), events),
+                in_cluster=isinstance(source, _Cluster),
+            ),
+        )
         for pod in selected
     ]
     reported = {id(report.manifest) for report in reports}
@@ -224,7 +241,33 @@ def _of_pod(source: _Agent | _Cluster, pod: Pod, facts: Facts) -> Report:
             log_problems={diagnosis.container: problem} if problem else {},
         )
         diagnosis = diagnose(known)
+    diagnosis = _with_harmless_fixes(diagnosis, facts)
     return Report(_shown(pod.metadata.namespace, pod.metadata.name), diagnosis, facts.manifest)
+
+
+def _with_harmless_fixes(diagnosis: Diagnosis, facts: Facts) -> Diagnosis:
+    """Leave out the fixes that would add a finding to the manifest."""
+    manifest = facts.manifest
+    if manifest is None or not diagnosis.fixes:
+        return diagnosis
+
+    def findings(text: str) -> tuple[Diagnostic, ...]:
+        node = facts.node.metadata.name if facts.node is not None else ""
+        return read_manifest(manifest.spec.path, text.encode(), node_name=node).diagnostics
+
+    before = findings(manifest.spec.text)
+    harmless: list[Fix] = []
+    for fix in diagnosis.fixes:
+        if not fix.edits:
+            harmless.append(fix)
+            continue
+        try:
+            after = findings(apply_edits(manifest.spec.text, fix.edits))
+        except EditError:
+            continue
+        if is_better(before, after):
+            harmless.append(fix)
+    return replace(diagnosis, fixes=tuple(harmless))
 
 
 def _log(source: _Agent | _Cluster, pod: Pod, container: str) -> tuple[tuple[str, ...], str]:

@@ -298,6 +298,7 @@ class Kubelet:
             documents=documents,
             clock=clock,
             on_mirror=self._statuses.mirror_changed,
+            events=self._events,
         )
         self._documents = ports.documents
         pods = PodControl(

@@ -12,7 +12,7 @@ import msgspec
 from podtui.api.local import Diagnostic, Manifest, ManifestState, Severity
 from podtui.api.v1 import Pod
 from podtui.manifest.diagnose import read_manifest
-from podtui.manifest.document import MAX_BYTES, as_utf8, printable, source_lines
+from podtui.manifest.document import FURTHER_DOCUMENT, MAX_BYTES, as_utf8, printable, source_lines
 from podtui.manifest.folder_state import FolderState
 from podtui.manifest.listing import Listed, Stamp, list_path, read_file, shown_path
 from podtui.manifest.result import ReadResult
@@ -47,6 +47,11 @@ class FileCheck:
         return sum(d.severity is Severity.ERROR for d in self.diagnostics)
 
     @property
+    def unread(self) -> int:
+        """The number of findings about pods, or text that may have pods, that do not run."""
+        return sum(d.code == FURTHER_DOCUMENT for d in self.diagnostics)
+
+    @property
     def warnings(self) -> int:
         return sum(d.severity is Severity.WARNING for d in self.diagnostics)
 
@@ -66,15 +71,17 @@ def _failed(path: str, message: str, code: str) -> ReadResult:
     return ReadResult(diagnostics=(diagnostic,))
 
 
-def _read(path: str, *, node_name: str, strict: bool) -> tuple[ReadResult, tuple[str, ...]]:
+def _read(
+    path: str, data: bytes | None, *, node_name: str, strict: bool
+) -> tuple[ReadResult, tuple[str, ...]]:
     shown = shown_path(path)
-    try:
-        content = read_file(path)
-    except OSError as error:
-        return _failed(
-            shown, f"the file cannot be read: {error.strerror or error}", "Unreadable"
-        ), ()
-    return _read_data(shown, content.data, node_name=node_name, strict=strict)
+    if data is None:
+        try:
+            data = read_file(path).data
+        except OSError as error:
+            message = f"the file cannot be read: {error.strerror or error}"
+            return _failed(shown, message, "Unreadable"), ()
+    return _read_data(shown, data, node_name=node_name, strict=strict)
 
 
 def _read_data(
@@ -103,12 +110,15 @@ def check_paths(
     node_name: str,
     strict: bool = False,
     stdin: BinaryIO | None = None,
+    contents: Mapping[str, bytes] | None = None,
 ) -> list[FileCheck]:
     """Check files, and all files of folders (without subfolders), in the order given.
 
     The path ``-`` reads ``stdin``, if that is given. Files of one folder are checked together. A
-    missing path yields a result with an error.
+    missing path yields a result with an error. ``contents``, by path as it was given, replace what
+    the files have.
     """
+    given_data = contents or {}
     groups: dict[str, _Group] = {}
     checks: list[tuple[int, FileCheck]] = []
     count = 0
@@ -150,19 +160,28 @@ def check_paths(
             if name not in group.requested:
                 shown = requested if listing.single else os.path.join(requested, name)
                 group.requested[name] = (count, shown)
-                _enter(group, folder, listed, node_name=node_name, strict=strict)
+                data = given_data.get(shown)
+                _enter(group, folder, listed, data, node_name=node_name, strict=strict)
                 count += 1
     for group in groups.values():
         checks += _group_checks(group)
     return [check for _, check in sorted(checks, key=lambda pair: pair[0])]
 
 
-def _enter(group: _Group, folder: str, listed: Listed, *, node_name: str, strict: bool) -> None:
+def _enter(
+    group: _Group,
+    folder: str,
+    listed: Listed,
+    data: bytes | None,
+    *,
+    node_name: str,
+    strict: bool,
+) -> None:
     path = os.path.join(folder, listed.name)
     if listed.stamp is None:
         group.folder_state.ignore(listed.name, shown_path(path), 1, listed.ignored)
         return
-    result, lines = _read(path, node_name=node_name, strict=strict)
+    result, lines = _read(path, data, node_name=node_name, strict=strict)
     group.lines[listed.name] = lines
     group.folder_state.read(listed.name, shown_path(path), 1, listed.stamp, b"", result)
 
@@ -229,8 +248,11 @@ def render_text(results: Sequence[FileCheck], color: bool = False, *, strict: bo
             out += _finding(diagnostic, check, path, paint, strict=strict)
     errors = sum(check.errors for check in results)
     warnings = sum(check.warnings for check in results)
+    unread = sum(check.unread for check in results)
+    more = f", {unread} of them about what does not run" if unread else ""
     out.append(
-        f"{plural(len(results), 'file')}, {plural(errors, 'error')}, {plural(warnings, 'warning')}"
+        f"{plural(len(results), 'file')}, {plural(errors, 'error')},"
+        f" {plural(warnings, 'warning')}{more}"
     )
     return "\n".join(out) + "\n"
 

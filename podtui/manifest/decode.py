@@ -8,14 +8,14 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Container, Iterable
+from collections.abc import Collection, Container, Iterable
 from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any, Final, cast
 
 from podtui.api import v1
 from podtui.api.local import Severity
-from podtui.api.nearest import closest
+from podtui.api.nearest import SURE, closest, meant, suggestion
 from podtui.api.places import field_path
 from podtui.api.quantity import SYNTAX, canonical
 from podtui.api.shape import (
@@ -29,10 +29,20 @@ from podtui.api.shape import (
     shape_at,
 )
 from podtui.manifest.document import Document, MapKey, Path, Problem, path_text, printable, quoted
-from podtui.manifest.foreign import foreign_list, foreign_object, kind_advice, plain_text
+from podtui.manifest.foreign import (
+    foreign_list,
+    foreign_object,
+    is_foreign,
+    kind_advice,
+    known_kind,
+    plain_text,
+)
 from podtui.manifest.scalars import number_text
 
-_SURE = 0.85
+_ONE_OF: Final = frozenset(
+    {v1.Volume, v1.VolumeProjection, v1.EnvVarSource, v1.Probe, v1.LifecycleHandler}
+)
+"""Types of which an object may set one member only: a source, or a handler."""
 
 
 def _common(place: tuple[str, ...], path: Path) -> int:
@@ -44,26 +54,43 @@ def _common(place: tuple[str, ...], path: Path) -> int:
     return count
 
 
-def belongs_at(name: str, path: Path, written: Container[Path] = ()) -> str:
-    """Return where in a Pod a field of this name belongs, relative to ``path``; empty if unknown.
+def belongs_at(name: str, path: Path, written: Container[Path] = ()) -> tuple[str, ...]:
+    """Return where in a Pod a field of this name belongs, relative to ``path``: one place, or
+    several that are equally likely; none if it is unknown.
 
     Preferred are, in this order: a place in an object around ``path``, one in an object that is
     ``written``, the one that shares most steps with ``path``, the one nearest to the root. Its
-    indexes are taken from ``path`` as far as both agree.
+    indexes are taken from ``path`` as far as both agree. A field of one volume source is not one of
+    another source.
     """
-    places = places_of_names().get(name, ())
-    if not places:
-        return ""
 
     def rank(place: tuple[str, ...]) -> tuple[bool, bool, int, int]:
         common = _common(place, path)
         parent = (*path[:common], *place[common:-1])
         return common == len(place) - 1, parent in written, common, -len(place)
 
-    best = max(places, key=rank)
-    shared = _common(best, path)
+    places = [
+        place
+        for place in places_of_names().get(name, ())
+        if rank(place)[1] or not _is_alternative(place, path)
+    ]
+    best = max(map(rank, places), default=None)
+    texts = [_place_text(place, path) for place in places if rank(place) == best]
+    # Where an item is missing, the position is only an example.
+    return tuple(texts[:1] if texts and LIST_STEP in texts[0] else texts)
+
+
+def _is_alternative(place: tuple[str, ...], path: Path) -> bool:
+    """Return whether ``place`` and ``path`` are in two members of which an object has only one."""
+    common = _common(place, path)
+    shape = shape_at(v1.Pod, path[:common]) if common < min(len(path), len(place) - 1) else None
+    return shape is not None and shape.struct in _ONE_OF
+
+
+def _place_text(place: tuple[str, ...], path: Path) -> str:
+    shared = _common(place, path)
     text = path_text((*path[:shared],))
-    for step in best[shared:]:
+    for step in place[shared:]:
         text += step if step == LIST_STEP else (f".{step}" if text else step)
     return text
 
@@ -75,27 +102,30 @@ def unknown_field(
     *,
     written: Container[Path] = (),
     in_pod: bool = True,
+    beside: Collection[str] = (),
 ) -> Problem:
     """Return the problem for the field ``name`` of the object at ``path``. ``written`` are the
-    paths that the document has."""
+    paths that the document has, ``beside`` the fields of the object."""
     siblings = tuple(known)
-    message, fix = f"unknown field {quoted(name)}", ""
-    sibling = closest(name, siblings, _SURE)
-    place = "" if sibling or not in_pod else belongs_at(name, path, written)
-    if place:
-        message += f"; it belongs at {place}"
-        fix = f"move it to {place}"
+    free = tuple(one for one in siblings if one not in beside)
+    message, fix, path_meant = f"unknown field {quoted(name)}", "", ()
+    sibling, other = closest(name, free, SURE), closest(name, siblings, SURE)
+    if other and other in beside:
+        fix = f'"{other}" is set as well: keep one of the two'
+    elif not sibling and in_pod and (places := belongs_at(name, path, written)):
+        message += f"; it belongs at {' or '.join(places)}"
+        fix = f"move it to {' or '.join(places)}"
+        path_meant = field_path(places[0])
     else:
-        sibling = sibling or closest(name, siblings)
-        if sibling:
-            fix = f'did you mean "{sibling}"?'
+        fix = suggestion(name, free)
+        sibling = sibling or closest(name, free)
     return Problem(
         code="UnknownField",
         message=message,
         path=(*path, name),
         fix=fix,
         at_key=True,
-        stands_for=field_path(place) if place else (*path, sibling),
+        stands_for=path_meant or (*path, sibling),
     )
 
 
@@ -289,7 +319,9 @@ class _Walker:
             if field is None:
                 written = self.document.values
                 self.problems.append(
-                    unknown_field(key, path, known, written=written, in_pod=self.in_pod)
+                    unknown_field(
+                        key, path, known, written=written, in_pod=self.in_pod, beside=value.keys()
+                    )
                 )
             elif element is not None:
                 found = self.value(element, field.shape, (*path, key))
@@ -306,23 +338,38 @@ class _Walker:
 
 def _kind_problems(tree: dict[str, Any], kind: str, version: str, *, strict: bool) -> list[Problem]:
     found: object = tree.get("kind")
-    if found is not None and found != kind:
-        return [_wrong_kind(found, (kind,) if strict or kind != "Pod" else _READ)]
     problems: list[Problem] = []
+    if found is not None and found != kind:
+        problems.append(_wrong_kind(found, (kind,) if strict or kind != "Pod" else _READ))
+        if strict or known_kind(str(found)) != kind:
+            return problems
+        # A misspelt kind does not hide the other findings.
+        found = kind
     if strict and tree.get("apiVersion") == f"/{version}":
         tree = {**tree, "apiVersion": version}
     for name, got, want in (("kind", found, kind), ("apiVersion", tree.get("apiVersion"), version)):
         if got == want:
             continue
         if got is None:
-            guess = closest(name, (k for k in tree if k not in {"metadata", "spec", "status"}))
+            guess = meant(name, (k for k in tree if k not in fields(v1.Pod)))
             fix = f'"{printable(guess)}" should be "{name}"' if guess else f"add {name}: {want}"
+            if name == "kind" and not guess and not _is_pod_without_kind(tree):
+                fix = f"add kind: {want}, if it is one"
             problems.append(
                 Problem(code="FieldValueRequired", message="Required value", path=(name,), fix=fix)
             )
         else:
-            problems.append(_unsupported(name, got, (want,), f"write {name}: {want}"))
+            # Another group has other kinds: this may not be the object that it seems to be.
+            foreign = isinstance(got, str) and is_foreign(got)
+            fix = f"a {kind} has {name}: {want}" if foreign else f"write {name}: {want}"
+            problems.append(_unsupported(name, got, (want,), fix))
     return problems
+
+
+def _is_pod_without_kind(tree: dict[str, Any]) -> bool:
+    spec, version = tree.get("spec"), tree.get("apiVersion")
+    foreign = isinstance(version, str) and is_foreign(version)
+    return isinstance(spec, dict) and "containers" in spec and not foreign
 
 
 def _undecodable(document: Document, value: object, path: Path) -> list[Problem]:
@@ -334,6 +381,10 @@ def _undecodable(document: Document, value: object, path: Path) -> list[Problem]
     walker = _Walker(document, v1.Pod, strict=True)
     walker.value(value, shape, path)
     return [p for p in walker.problems if p.code in {"FieldValueTypeInvalid", "FieldValueInvalid"}]
+
+
+def _is_about_kind(problem: Problem) -> bool:
+    return problem.path == ("kind",) and problem.code == "FieldValueNotSupported"
 
 
 def _wrong_kind(found: object, known: tuple[str, ...]) -> Problem:
@@ -376,7 +427,8 @@ def decode(
         place = document.place(foreign.path, at_key=True)
         return None, [replace(foreign, path=(), place=place)]
     problems = _kind_problems(tree, name, "v1", strict=strict)
-    if any(p.path == ("kind",) and p.code == "FieldValueNotSupported" for p in problems):
+    misspelt = not strict and known_kind(str(tree.get("kind"))) == name
+    if not misspelt and any(map(_is_about_kind, problems)):
         return None, problems
     if struct is v1.Pod and (status := tree.get("status")):
         message = "the kubelet writes the status; the status in the file is ignored"

@@ -33,9 +33,14 @@ from podtui.manifest.foreign import foreign_bytes, foreign_object, foreign_text,
 from podtui.manifest.identity import identify
 from podtui.manifest.no_effect_fields import missing_ports, no_effect_fields, unscheduled_fields
 from podtui.manifest.objects import FolderObject, ObjectKey, object_key, read_object, references
-from podtui.manifest.problems import diagnostics, validation_problems, without_consequences
+from podtui.manifest.problems import (
+    MAX_DIAGNOSTICS,
+    diagnostics,
+    validation_problems,
+    without_consequences,
+)
 from podtui.manifest.reader import Contents, read_document, read_documents, split_documents
-from podtui.manifest.result import ReadResult
+from podtui.manifest.result import ReadResult, is_reference
 from podtui.manifest.validation import validate_pod, validate_static, written_empties
 from podtui.manifest.validation.errors import INVALID
 
@@ -43,7 +48,17 @@ _log = logging.getLogger(__name__)
 
 NAME: Final[Path] = ("metadata", "name")
 MAX_TEXT: Final = 256 * 1024
-_FOLDER_VOLUMES: Final = {("configMap",), ("secret",), ("projected",)}
+_NO_CLAIMS: Final = "use an emptyDir or hostPath volume: podtui has no PersistentVolumeClaims"
+_NO_ACCOUNT: Final = (
+    "remove it; a pod that is created through the API can have a service account and its token"
+)
+_TOKEN: Final = ("serviceAccountToken",)
+_REMEDIES: Final = {
+    "secrets": "put that Secret into the folder, or write its values into the manifest",
+    "configmaps": "put that ConfigMap into the folder, or write its values into the manifest",
+    "persistentvolumeclaims": _NO_CLAIMS,
+    "serviceaccounts": _NO_ACCOUNT,
+}
 _SECRET: Final = re.compile(rb"kind[\"']?\s*:\s*[\"']?secret", re.IGNORECASE)
 _QUOTATION: Final = re.compile(r'"(?:[^"\\]|\\.)*"|[*&][^\s*&]+')
 _QUOTING: Final = ("InvalidAlias", "InvalidYAML", "InvalidJSON", FURTHER_DOCUMENT)
@@ -54,11 +69,13 @@ Placed = tuple[Problem, Document]
 
 @dataclass(frozen=True, slots=True)
 class PodReading:
-    """``pod`` is set if at most missing ConfigMaps and Secrets prevent its use; ``needs`` are those
+    """``pod`` is set if at most missing ConfigMaps and Secrets prevent its use. ``referrer`` is the
+    pod if it refers to ConfigMaps and Secrets, whatever else prevents its use; ``needs`` are those
     that it requires (departure 7)."""
 
     problems: tuple[Problem, ...]
     pod: v1.Pod | None = None
+    referrer: v1.Pod | None = None
     needs: frozenset[ObjectKey] = field(default_factory=frozenset[ObjectKey])
 
 
@@ -123,32 +140,37 @@ def _with_references(
     """Return the reading, with its pod unless problems or the rules for static pods exclude it."""
     refused = validation_problems(validate_static(pod), document, problems)
     good = all(p.severity is Severity.WARNING for p in problems)
-    wanted = references(pod)
-    if not strict and wanted.found:
-        fix = "put that ConfigMap or Secret into the folder, or write its values into the manifest"
-        refused = [replace(p, fix=p.fix or fix) if _resolvable(p) else p for p in refused]
-    all_problems = (*problems, *refused)
-    if not good or (refused and strict) or not all(map(_resolvable, refused)):
-        return PodReading(all_problems)
-    return PodReading(all_problems, pod, wanted.needed if refused else frozenset())
-
-
-def _resolvable(problem: Problem) -> bool:
-    """Return whether the refused reference is a ConfigMap or Secret that the folder could
-    provide."""
-    if problem.path[1:2] == ("volumes",) and problem.path[3:4] not in _FOLDER_VOLUMES:
-        return False
-    return problem.message.endswith(
-        ("static pods may not reference secrets", "static pods may not reference configmaps")
+    if strict:
+        return PodReading((*problems, *refused), pod if good and not refused else None)
+    refused = [replace(p, fix=p.fix or _remedy(p.message)) for p in refused]
+    resolvable = [p for p in refused if is_reference(p.path, p.message)]
+    problems = [p if p.path[-1:] != _TOKEN else replace(p, fix=_NO_ACCOUNT) for p in problems]
+    return PodReading(
+        (*problems, *refused),
+        pod if good and len(resolvable) == len(refused) else None,
+        pod if resolvable else None,
+        references(pod).needed if resolvable else frozenset(),
     )
 
 
-def read_manifest(path: str, data: bytes, *, node_name: str, strict: bool = False) -> ReadResult:
+def _remedy(message: str) -> str:
+    """Return what to do about a reference that a static pod may not have."""
+    return next((fix for what, fix in _REMEDIES.items() if what in message), "")
+
+
+def read_manifest(
+    path: str,
+    data: bytes,
+    *,
+    node_name: str,
+    strict: bool = False,
+    most: int | None = MAX_DIAGNOSTICS,
+) -> ReadResult:
     """Read one manifest: its first Pod, and its ConfigMaps and Secrets (kubelet.md §1.1, §1.3–1.5).
 
     ``path`` is absolute, because it is part of the pod's identity. ``strict`` is ``kubeletStrict``:
-    only the first document is read, as a Pod, and unknown fields are warnings. Never raises,
-    whatever ``data`` contains.
+    only the first document is read, as a Pod, and unknown fields are warnings. ``most`` limits the
+    diagnostics. Never raises, whatever ``data`` contains.
     """
     shown = as_utf8(data, "replace")
     secret = _SECRET.search(shown) is not None
@@ -169,7 +191,7 @@ def read_manifest(path: str, data: bytes, *, node_name: str, strict: bool = Fals
     if secret:
         problems = [(_without_quotations(problem), document) for problem, document in problems]
     text = "" if secret else shown[:MAX_TEXT].decode("utf-8", "replace")
-    return replace(result, diagnostics=diagnostics(problems, path), text=text)
+    return replace(result, diagnostics=diagnostics(problems, path, most), text=text)
 
 
 def _foreign(data: bytes) -> Problem | None:
@@ -208,8 +230,12 @@ def _read(
     problems += read.problems
     if not read.sound or (contents.pod is not None and not (result.pods or result.candidate)):
         # A file is used as a whole or not at all.
-        return problems, ReadResult(name_place=result.name_place, places=result.places)
-    return problems, replace(result, objects=tuple(read.found), object_places=read.places)
+        result = replace(result, pods=(), candidate=None)
+        return problems, replace(result, present=frozenset(read.places))
+    objects = tuple(read.found)
+    return problems, replace(
+        result, objects=objects, object_places=read.places, present=frozenset(read.places)
+    )
 
 
 def _foreign_pod(document: Document, data: bytes) -> Problem | None:
@@ -226,12 +252,15 @@ def _foreign_pod(document: Document, data: bytes) -> Problem | None:
 
 def _of_pod(reading: PodReading, document: Document) -> ReadResult:
     result = ReadResult(
-        name_place=document.place(NAME), places=write_places(document.keys, document.values)
+        name_place=document.place(NAME),
+        places=write_places(document.keys, document.values),
+        referrer=reading.referrer,
+        needs=reading.needs,
     )
     if reading.pod is None:
         return result
     if any(p.severity is Severity.ERROR for p in reading.problems):
-        return replace(result, candidate=reading.pod, needs=reading.needs)
+        return replace(result, candidate=reading.pod)
     return replace(result, pods=(reading.pod,))
 
 

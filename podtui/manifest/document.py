@@ -20,7 +20,9 @@ MAX_BYTES: Final = 10 * 1024 * 1024
 MAX_DEPTH: Final = 100
 MAX_NODES: Final = 100_000
 FURTHER_DOCUMENT: Final = "FurtherDocument"
-"""The code of problems about text that is not read."""
+"""The code of problems about text that is not read, and about pods in it that do not run."""
+OTHER_OBJECT: Final = "OtherObject"
+"""The code of problems about objects that no pod needs to run, and that are not read."""
 MAX_CHARACTERS: Final = 2 * MAX_BYTES
 
 _UTF_16: Final = {b"\xff\xfe": "utf-16-le", b"\xfe\xff": "utf-16-be"}

@@ -146,6 +146,7 @@ def record_of(entry: FileState) -> Manifest:
             podUID=meta.uid,
             places=entry.result.places,
             diagnostics=entry.result.diagnostics,
+            fix=entry.result.fix,
         ),
     )
     file.drawn = (basis, manifest)

@@ -21,7 +21,7 @@ from typing import Final
 from podtui.api.local import Diagnostic, Severity
 from podtui.api.v1 import Pod
 from podtui.clock import Clock
-from podtui.manifest.diagnose import read_manifest
+from podtui.manifest.fixes import read_with_fix
 from podtui.manifest.folder_state import Folder, FolderState
 from podtui.manifest.identity import from_record, seen_text
 from podtui.manifest.listing import (
@@ -328,7 +328,7 @@ class ManifestFolder:
         digest = hashlib.blake2b(content.data, digest_size=16).digest()
         result = None
         if digest != self._state.digest(name):
-            result = read_manifest(
+            result = read_with_fix(
                 shown, content.data, node_name=self._node_name, strict=self._strict
             )
         return _Read(name, content.stamp, digest, result, content.complete, content.open)

@@ -73,6 +73,8 @@ class FolderState:
         self._objects: FileIndex[ObjectKey] = FileIndex()
         self._object_keys: FileIndex[tuple[ObjectKey, str]] = FileIndex()
         self._needs: FileIndex[ObjectKey] = FileIndex()
+        self._present: FileIndex[ObjectKey] = FileIndex()
+        """The objects of all files, also of those that cannot be used."""
         self._unmet: set[str] = set()
         """The files that need objects which the folder does not have."""
         self._claims: FileIndex[Claim] = FileIndex()
@@ -161,11 +163,12 @@ class FolderState:
             for key in object_keys(item)
         )
         changed = {key for key, _ in self._object_keys.put(name, pairs) ^ pairs} | before ^ objects
-        self._needs.put(name, result.needs if result.candidate is not None else ())
+        self._needs.put(name, result.needs)
+        present = self._present.put(name, result.present)
         self._changed.add(name)
         for key in changed:
             self._changed.update(self._needs.names(key))
-        if before != objects:
+        if before != objects or present != result.present:
             # The messages about missing objects list the objects that exist.
             self._changed.update(self._unmet)
 
@@ -217,6 +220,7 @@ class FolderState:
         other._changed = set(self._changed)
         other._states, other._settled = dict(self._states), dict(self._settled)
         other._objects, other._needs = self._objects.copy(), self._needs.copy()
+        other._present = self._present.copy()
         other._object_keys, other._unmet = self._object_keys.copy(), set(self._unmet)
         other._claims, other._uids = self._claims.copy(), self._uids.copy()
         other._folder = self._folder
@@ -253,9 +257,9 @@ class FolderState:
             return FileState(file, ManifestState.IGNORED, ReadResult())
         available = [key for key in file.result.needs if self._objects.names(key)]
         result = accept_if_complete(file.result, available)
-        if result.candidate is not None:
+        if result.referrer is not None and not result.pods:
             self._unmet.add(file.name)
-            result = name_missing(result, self._objects.keys())
+            result = name_missing(result, self._objects.keys(), self._present.first_names())
         elif available:
             result = missing_keys(result, self._available_objects(available))
         if result.pods:
@@ -374,6 +378,10 @@ class FileIndex(Generic[_Key]):
 
     def names(self, key: _Key) -> Collection[str]:
         return self._names.get(key, ())
+
+    def first_names(self) -> dict[_Key, str]:
+        """Return the first file of each key, by name."""
+        return {key: min(names) for key, names in self._names.items()}
 
     def connected(self, names: Iterable[str]) -> set[str]:
         """Return these files and all that are connected to them, directly or not, by shared

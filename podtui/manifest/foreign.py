@@ -11,14 +11,15 @@ from collections.abc import Callable, Collection, Iterator
 from itertools import islice
 from typing import Any, Final, cast
 
-from podtui.api.nearest import closest
+from podtui.api.nearest import closest, meant
 from podtui.manifest.document import Document, Path, Place, Problem, place_at, printable
 
 CODE: Final = "NotAPod"
 _POD_FIELDS: Final = ("apiVersion", "kind", "metadata", "spec")
 _LIKE_A_POD_FIELD: Final = 0.85
 _KINDS_READ: Final = ("Pod", "ConfigMap", "Secret", "List")
-_LIKE_A_KIND: Final = 0.8
+_CORE: Final = re.compile(r"/?[vV]?[0-9][A-Za-z0-9.]*")
+"""Versions of the core group, valid ones and misspelt ones."""
 _MOST_KEYS: Final = 100
 _MOVE_OUT: Final = "move it out of the folder"
 _HELM: Final = "run 'helm template NAME CHART' and put the Pods that it prints into the folder"
@@ -38,7 +39,8 @@ _USE_HOST_PORT: Final = (
     "give the container's port a hostPort, or run 'podtui port-forward POD PORT'; "
 ) + _MOVE_OUT
 _USE_VOLUME: Final = f"use a hostPath or emptyDir volume in the Pod; {_MOVE_OUT}"
-_NO_API: Final = f"a static pod has no credentials for an API server; {_MOVE_OUT}"
+_ACCOUNT: Final = f"a static pod has no service account; use it with API pods; {_MOVE_OUT}"
+_NO_RULES: Final = f"podtui has no RBAC rules; {_MOVE_OUT}"
 _ADVICE: Final = {
     "Service": _USE_HOST_PORT,
     "Ingress": _USE_HOST_PORT,
@@ -48,12 +50,15 @@ _ADVICE: Final = {
     "PersistentVolume": _USE_VOLUME,
     "StorageClass": _USE_VOLUME,
     "Namespace": f"metadata.namespace of a Pod is all that is needed; {_MOVE_OUT}",
-    "ServiceAccount": _NO_API,
-    "Role": _NO_API,
-    "RoleBinding": _NO_API,
-    "ClusterRole": _NO_API,
-    "ClusterRoleBinding": _NO_API,
-    "PodList": "write kind: List, and apiVersion: v1 and kind: Pod in each item",
+    "ServiceAccount": _ACCOUNT,
+    "Role": _NO_RULES,
+    "RoleBinding": _NO_RULES,
+    "ClusterRole": _NO_RULES,
+    "ClusterRoleBinding": _NO_RULES,
+    **{
+        f"{kind}List": f"write kind: List, and apiVersion: v1 and kind: {kind} in each item"
+        for kind in ("Pod", "ConfigMap", "Secret")
+    },
 }
 
 Tree = dict[str, Any]
@@ -96,6 +101,11 @@ def foreign_object(tree: Tree) -> Problem | None:
     )
 
 
+def is_foreign(api_version: str) -> bool:
+    """Return whether an apiVersion names a group, whose kinds are not those of the core group."""
+    return bool(api_version) and _CORE.fullmatch(api_version) is None
+
+
 def kind_advice(kind: str, known: Collection[str]) -> str:
     """Return advice for an object whose kind is not in ``known``."""
     template = _TEMPLATES.get(kind)
@@ -106,8 +116,20 @@ def kind_advice(kind: str, known: Collection[str]) -> str:
         )
     if kind in _ADVICE:
         return _ADVICE[kind]
-    guess = closest(kind, known, _LIKE_A_KIND)
+    guess = known_kind(kind, known)
     return f"write kind: {guess}" if guess else _MOVE_OUT
+
+
+def known_kind(kind: str, known: Collection[str] = _KINDS_READ) -> str:
+    """Return the kind of which ``kind`` is a misspelling; empty if it may be another kind."""
+    if kind.endswith("List") and kind != "List":
+        return ""
+    return meant(kind, known)
+
+
+def runs_pods(kind: str) -> bool:
+    """Return whether objects of this kind are pods, or make pods."""
+    return kind in _TEMPLATES or known_kind(kind) == "Pod" or kind == "PodList"
 
 
 def unsupported_kind(kind: str) -> str:
@@ -127,11 +149,16 @@ def _foreign_kind(kind: str, tree: Tree) -> Problem | None:
     if kind == "KubeletConfiguration":
         fix = f"{_MOVE_OUT}; 'podtui --config FILE' uses it"
         return _problem("these are a kubelet's settings, not a Pod", fix, path)
-    if closest(kind, _KINDS_READ, _LIKE_A_KIND):
+    version = tree.get("apiVersion")
+    foreign = isinstance(version, str) and is_foreign(version)
+    if kind == "Pod" or (known_kind(kind) and not foreign):
         return None
     advice = kind_advice(kind, ())
     rest = "podtui runs only Pods, and reads ConfigMaps and Secrets for them"
-    return _problem(f"{unsupported_kind(kind)}: {rest}", advice, path)
+    what = f"{unsupported_kind(kind)}"
+    if foreign and kind in _KINDS_READ:
+        what = f"{kind} of {printable(str(version), 60)} is not supported"
+    return _problem(f"{what}: {rest}", advice, path)
 
 
 def _compose(tree: Tree) -> Problem | None:

@@ -1,5 +1,5 @@
-"""Warnings about fields without effect: on Linux, on a static pod, which has no API server and no
-scheduler, or because they name a port that no container has."""
+"""Warnings about fields without effect: on Linux, on a static pod, which uses neither an API server
+nor a scheduler, or because they name a port that no container has."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import Any, Final
 
 from podtui.api.local import Severity
-from podtui.api.nearest import closest
+from podtui.api.nearest import suggestion
 from podtui.api.v1 import Container, Pod
 from podtui.manifest.document import Path, Problem, printable
 from podtui.manifest.problems import not_named
@@ -16,7 +16,7 @@ _NO_SCHEDULER: Final = "has no effect: no scheduler chooses a node for a static 
 _NO_TAINTS: Final = "has no effect: taints do not keep static pods away"
 _NO_CHOICE: Final = "has no effect: for static pods the node makes room by priority alone"
 _NO_PRIORITY: Final = (
-    "has no effect: there is no API server that has the class; give priority its number"
+    "has no effect: a static pod cannot use the classes of an API server; give priority its number"
 )
 _COUNTED: Final = "is counted against allocatable, but container engines have no such limit"
 _CHOOSES: Final = ("topologySpreadConstraints", "schedulingGroup")
@@ -36,9 +36,9 @@ _KEPT_BY_A_SERVER: Final = (
     "finalizers",
     "managedFields",
 )
-_NO_SERVER: Final = "has no effect: a static pod has no object on an API server"
+_NO_SERVER: Final = "has no effect: the API server sets it, and only in the mirror pod"
 _HOOKS: Final = ("postStart", "preStop")
-_NO_TOKENS: Final = "has no effect: there is no API server to give tokens"
+_NO_TOKENS: Final = "has no effect: a static pod has no service account, and gets no token"
 _NO_RELABELLING: Final = "has no effect: volumes are not given SELinux labels here"
 _NO_WINDOWS: Final = "has no effect: containers run on Linux here"
 
@@ -132,13 +132,12 @@ def missing_ports(pod: Pod) -> Iterator[Problem]:
             for path, port in _named_ports(container):
                 if port in names:
                     continue
-                guess = closest(port, names)
                 owner = f"the container {printable(container.name, 60)}"
                 yield Problem(
                     code="FieldValueNotFound",
                     message=not_named("port", port, names, owner),
                     path=("spec", kind, index, *path),
-                    fix=f'did you mean "{printable(guess)}"?' if guess else "",
+                    fix=printable(suggestion(port, names)),
                     severity=Severity.WARNING,
                 )
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import base64
 import binascii
-from collections.abc import Iterator
+import dataclasses
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final, Literal, TypeAlias
 
@@ -117,11 +118,26 @@ def read_object(
     if isinstance(item, v1.Secret):
         item = replace(item, metadata=metadata, type=item.type or "Opaque")
         content |= {key: _bytes(text) for key, text in item.stringData.items()}
-        problems += validation_problems(validate_secret(item, content), document, problems)
+        errors = validate_secret(item, content)
+        problems += _with_size(validation_problems(errors, document, problems), content)
         return replace(item, data=_encoded(content), stringData={}), problems
     item = replace(item, metadata=metadata)
-    problems += validation_problems(validate_config_map(item, content), document, problems)
+    errors = validate_config_map(item, content)
+    text = {key: _bytes(value) for key, value in item.data.items()}
+    problems += _with_size(validation_problems(errors, document, problems), text | content)
     return replace(item, binaryData=_encoded(content)), problems
+
+
+def _with_size(problems: list[Problem], content: Mapping[str, bytes]) -> list[Problem]:
+    """Say how large the data is, and what to do, where it exceeds the API server's limit."""
+    size = sum(map(len, content.values()))
+    fix = f"it has {size} bytes; split it, or mount large files with a hostPath volume"
+    return [
+        dataclasses.replace(problem, fix=fix)
+        if problem.code == "FieldValueTooLong" and problem.path == ("data",)
+        else problem
+        for problem in problems
+    ]
 
 
 def _decoded(text: str) -> bytes:

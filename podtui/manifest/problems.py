@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterable, Sequence
-from typing import Any, Final
+from typing import Any, Final, cast
 
 from podtui.api.local import Diagnostic, Severity
-from podtui.api.nearest import closest
+from podtui.api.nearest import suggestion
 from podtui.api.places import field_path, field_text
 from podtui.manifest.document import (
     Document,
@@ -29,6 +29,13 @@ _NOUNS: Final[dict[str | int, str]] = {
     "targetContainerName": "container",
 }
 """The noun for fields that refer to another part of the pod."""
+_PARTS: Final[dict[str | int, Path]] = {
+    "volumeMounts": ("spec", "volumes"),
+    "volumeDevices": ("spec", "volumes"),
+    "claims": ("spec", "resourceClaims"),
+    "targetContainerName": ("spec", "containers"),
+}
+"""The parts of the pod that these fields refer to."""
 _PLACEHOLDER: Final = re.compile(r"\$\{?\w+\}?")
 _QUOTED: Final = re.compile(r'"((?:[^"\\]|\\.)*)"')
 
@@ -39,10 +46,9 @@ def _rfc1123(text: str) -> str:
     return "" if name == text else name
 
 
-def _fix(error: FieldError, document: Document, path: Path) -> str:
+def _fix(error: FieldError, document: Document, path: Path, names: Sequence[str]) -> str:
     if error.type == "FieldValueNotSupported" and isinstance(error.value, str):
-        guess = closest(error.value, _QUOTED.findall(error.detail))
-        return f'did you mean "{printable(guess)}"?' if guess else ""
+        return printable(suggestion(error.value, _QUOTED.findall(error.detail)))
     if error.type == "FieldValueInvalid" and "RFC 1123" in error.detail:
         written = value_at(document.value, path)
         if isinstance(written, str) and (placeholder := _PLACEHOLDER.search(written)):
@@ -52,8 +58,7 @@ def _fix(error: FieldError, document: Document, path: Path) -> str:
     if error.type == "FieldValueDuplicate":
         return "give each one of its own"
     if error.known is not None and isinstance(error.value, str):
-        guess = closest(error.value, error.known)
-        return f'did you mean "{printable(guess)}"?' if guess else ""
+        return printable(suggestion(error.value, names))
     if error.type == "FieldValueRequired" and path and isinstance(path[-1], str):
         return f"add {printable(path[-1])}"
     return ""
@@ -67,11 +72,24 @@ def not_named(what: str, name: object, known: Sequence[str], owner: str = "the P
     return f"there is no {what} {quoted(name, 60)}; {owner} {has}"
 
 
-def _message(error: FieldError, path: Path, *, strict: bool) -> str:
+def _message(error: FieldError, path: Path, names: Sequence[str], *, strict: bool) -> str:
     if strict or error.known is None:
         return printable(error.body(), 600)
     nouns = (noun for step in reversed(path) if (noun := _NOUNS.get(step)))
-    return not_named(next(nouns, "name"), error.value, error.known)
+    return not_named(next(nouns, "name"), error.value, names)
+
+
+def _written_names(error: FieldError, document: Document, path: Path) -> Sequence[str]:
+    """Return the names that a reference may have: also those of parts that have errors of their
+    own."""
+    parts = next((_PARTS[step] for step in reversed(path) if step in _PARTS), None)
+    written: object = value_at(document.value, parts) if parts is not None else None
+    names = list(error.known or ())
+    for item in cast("list[object]", written) if isinstance(written, list) else ():
+        name = cast("dict[str, object]", item).get("name") if isinstance(item, dict) else None
+        if isinstance(name, str) and name not in names:
+            names.append(name)
+    return names
 
 
 def value_at(value: Any, path: Path) -> Any:
@@ -98,12 +116,16 @@ def validation_problems(
     problems: list[Problem] = []
     for error in errors:
         path = field_path(error.location)
+        names = _written_names(error, document, path) if error.known is not None else ()
+        if not strict and error.known is not None and error.value in names:
+            # What it refers to has an error of its own.
+            continue
         problems.append(
             Problem(
                 code=error.type,
-                message=_message(error, path, strict=strict),
+                message=_message(error, path, names, strict=strict),
                 path=path,
-                fix=_fix(error, document, path),
+                fix=_fix(error, document, path, names),
                 at_key=error.type == "FieldValueForbidden",
             )
         )
@@ -126,8 +148,10 @@ def without_consequences(problems: Iterable[Problem], known: Collection[Problem]
     return kept
 
 
-def diagnostics(problems: Iterable[tuple[Problem, Document]], path: str) -> tuple[Diagnostic, ...]:
-    """Return each problem once, sorted by line and column; at most a hundred."""
+def diagnostics(
+    problems: Iterable[tuple[Problem, Document]], path: str, most: int | None = MAX_DIAGNOSTICS
+) -> tuple[Diagnostic, ...]:
+    """Return each problem once, sorted by line and column, and how many are beyond ``most``."""
     unique: dict[Diagnostic, None] = {}
     for problem, document in problems:
         place = problem.place or document.place(problem.path, at_key=problem.at_key)
@@ -146,15 +170,15 @@ def diagnostics(problems: Iterable[tuple[Problem, Document]], path: str) -> tupl
             )
         ] = None
     ordered = sorted(unique, key=lambda d: (d.line or 0, d.column or 0))
-    if len(ordered) <= MAX_DIAGNOSTICS:
+    if most is None or len(ordered) <= most:
         return tuple(ordered)
     # Errors go first: cutting them off must not make an invalid manifest look usable.
     ordered.sort(key=lambda d: d.severity is Severity.WARNING)
-    rest = len(ordered) - MAX_DIAGNOSTICS
+    rest = len(ordered) - most
     more = Diagnostic(
-        severity=ordered[MAX_DIAGNOSTICS].severity,
+        severity=ordered[most].severity,
         path=path,
         code="MoreProblems",
         message=f"{rest} more problems are not shown",
     )
-    return (*ordered[:MAX_DIAGNOSTICS], more)
+    return (*ordered[:most], more)

@@ -9,10 +9,10 @@ from typing import Any, Final, cast
 
 from podtui.api import v1
 from podtui.api.local import Severity
-from podtui.api.nearest import closest
 from podtui.manifest.decode import found_text
 from podtui.manifest.document import (
     FURTHER_DOCUMENT,
+    OTHER_OBJECT,
     Document,
     Place,
     Problem,
@@ -20,7 +20,7 @@ from podtui.manifest.document import (
     decode_text,
     within,
 )
-from podtui.manifest.foreign import kind_advice, unsupported_kind
+from podtui.manifest.foreign import is_foreign, kind_advice, known_kind, runs_pods, unsupported_kind
 from podtui.manifest.json_reader import read_json
 from podtui.manifest.objects import OBJECT_KINDS
 from podtui.manifest.yaml_reader import read_all_yaml, read_yaml
@@ -52,14 +52,14 @@ def split_documents(documents: Iterable[Document]) -> Contents:
     others: list[Document] = []
     for document in expand_lists(documents, contents.problems):
         kind = _kind(document)
-        if kind in OBJECT_KINDS:
+        if kind in OBJECT_KINDS and not _is_foreign(document):
             contents.objects.append((document, OBJECT_KINDS[kind]))
         elif contents.pod is None and kind == "Pod":
             contents.pod = document
         else:
             others.append(document)
     if contents.pod is None:
-        contents.pod = next((one for one in others if closest(_kind(one), ("Pod",), 0.8)), None)
+        contents.pod = next((one for one in others if _is_like_a_pod(one)), None)
         if contents.pod is not None:
             others.remove(contents.pod)
     if contents.pod is None and not contents.objects:
@@ -94,6 +94,15 @@ def _kind(document: Document) -> str:
     return kind if isinstance(kind, str) else ""
 
 
+def _is_like_a_pod(document: Document) -> bool:
+    return not _is_foreign(document) and known_kind(_kind(document)) == "Pod"
+
+
+def _is_foreign(document: Document) -> bool:
+    version: object = _map(document).get("apiVersion")
+    return isinstance(version, str) and is_foreign(version)
+
+
 def _is_list(document: Document) -> bool:
     found = _map(document)
     listed = (found.get("apiVersion"), found.get("kind")) == ("v1", "List")
@@ -124,7 +133,11 @@ def _not_read(document: Document) -> Problem:
         return _remark(message, place, _OWN_FILE)
     if not kind:
         return _remark("an object without a kind; ignored", place)
-    return _remark(f"{unsupported_kind(kind)}; ignored", place, kind_advice(kind, ()))
+    if runs_pods(kind):
+        message = f"{unsupported_kind(kind)}: its pods do not run"
+        return _remark(message, place, kind_advice(kind, ()))
+    message = f"{unsupported_kind(kind)}; ignored"
+    return replace(_remark(message, place, kind_advice(kind, ())), code=OTHER_OBJECT)
 
 
 def _remark(message: str, place: Place | None, fix: str = "") -> Problem:

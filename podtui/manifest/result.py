@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal
+from typing import Any, Final, Literal
 
 import msgspec
 
 from podtui.api import v1
-from podtui.api.local import Diagnostic, Severity
-from podtui.api.nearest import closest
+from podtui.api.local import Diagnostic, ManifestFix, Severity
+from podtui.api.nearest import suggestion
 from podtui.api.places import Path, field_path, read_places
-from podtui.manifest.document import Document, Place, Problem, printable
+from podtui.manifest.document import Document, Place, Problem, printable, quoted
 from podtui.manifest.objects import FolderObject, ObjectKey, immutable_problems, object_key
 from podtui.manifest.problems import diagnostics, not_named
 
@@ -37,7 +37,14 @@ class ReadResult:
     name_place: Place | None = None
     object_places: Mapping[ObjectKey, Place] = field(default_factory=dict[ObjectKey, Place])
     candidate: v1.Pod | None = None
+    referrer: v1.Pod | None = None
+    """The pod whose references to ConfigMaps and Secrets are among the diagnostics, even if the
+    file has other errors."""
+    present: frozenset[ObjectKey] = field(default_factory=frozenset[ObjectKey])
+    """The ConfigMaps and Secrets of the file, even if the file cannot be used."""
     needs: frozenset[ObjectKey] = field(default_factory=frozenset[ObjectKey])
+    fix: ManifestFix | None = None
+    """The mechanical fixes of the file itself, if they were looked for."""
 
     @property
     def invalid(self) -> bool:
@@ -50,29 +57,45 @@ class ReadResult:
         return self.candidate is not None or not self.invalid
 
 
-def name_missing(result: ReadResult, known: Collection[ObjectKey]) -> ReadResult:
-    """Name the missing ConfigMaps and Secrets of the candidate in its errors, with those that
-    exist."""
-    pod = result.candidate
+_VOLUMES: Final = ("configMap", "secret", "projected")
+_REFERENCES: Final = (
+    "static pods may not reference secrets",
+    "static pods may not reference configmaps",
+)
+
+
+def is_reference(path: Path, message: str) -> bool:
+    """Return whether a refused reference is to a ConfigMap or Secret that the folder could
+    provide."""
+    if path[1:2] == ("volumes",) and path[3:4] not in [(name,) for name in _VOLUMES]:
+        return False
+    return message.endswith(_REFERENCES)
+
+
+def name_missing(
+    result: ReadResult, known: Collection[ObjectKey], unusable: Mapping[ObjectKey, str]
+) -> ReadResult:
+    """Name the missing ConfigMaps and Secrets of the file's pod in its errors, with those that
+    exist. ``unusable`` are objects of files that cannot be used, with the name of the file."""
+    pod = result.referrer
     if pod is None:
         return result
     updated: list[Diagnostic] = []
     for d in result.diagnostics:
-        kind = "Secret" if d.message.endswith("secrets") else "ConfigMap"
-        name = _named(pod, d.field)
-        key: ObjectKey = (kind, pod.metadata.namespace, name)
-        if d.severity is not Severity.ERROR:
-            pass
-        elif key in known:
-            d = _not_portable(d)
-        elif key in result.needs:
-            there = sorted(n for k, ns, n in known if (k, ns) == key[:2])
-            guess = closest(name, there)
-            d = msgspec.structs.replace(
-                d,
-                message=not_named(kind, name, there, "the folder"),
-                fix=f'did you mean "{printable(guess)}"?' if guess else d.fix,
-            )
+        if d.severity is Severity.ERROR and is_reference(field_path(d.field), d.message):
+            kind = "Secret" if d.message.endswith("secrets") else "ConfigMap"
+            key: ObjectKey = (kind, pod.metadata.namespace, _named(pod, d.field))
+            if key in known or key in result.present or key not in result.needs:
+                d = _not_portable(d)
+            elif key in unusable:
+                message = f"the {kind} {quoted(key[2], 60)} is in {unusable[key]}, which has errors"
+                fix = "correct that file"
+                d = msgspec.structs.replace(d, message=message, fix=fix)
+            else:
+                there = sorted(n for k, ns, n in known if (k, ns) == key[:2])
+                message = not_named(kind, key[2], there, "the folder")
+                fix = printable(suggestion(key[2], there)) or d.fix
+                d = msgspec.structs.replace(d, message=message, fix=fix)
         updated.append(d)
     return replace(result, diagnostics=tuple(updated))
 
@@ -110,14 +133,13 @@ def missing_keys(result: ReadResult, held: Mapping[ObjectKey, frozenset[str]]) -
         there = held.get((kind, pod.metadata.namespace, name))
         if there is None or key in there:
             continue
-        guess = closest(key, sorted(there))
         place = read_places(result.places).get(path)
         problem = Problem(
             code="FieldValueNotFound",
             message=not_named("key", key, sorted(there), f"the {kind} {name}"),
             path=path,
             place=place.value if place is not None else None,
-            fix=f'did you mean "{printable(guess)}"?' if guess else "",
+            fix=printable(suggestion(key, sorted(there))),
             severity=Severity.WARNING,
         )
         problems.append((problem, Document(None)))

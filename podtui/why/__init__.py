@@ -5,9 +5,10 @@ Pure functions of API objects; nothing here reads a file or sends a request.
 """
 
 from podtui.api.health import Health
+from podtui.api.local import Edit
+from podtui.editing.edits import EditError, apply_edits, diff_lines, diff_texts
 from podtui.why.diagnose import diagnose, diagnose_manifest
-from podtui.why.edits import Edit, EditError, apply_edits, diff_lines, diff_texts
-from podtui.why.types import Diagnosis, Evidence, Facts, Fix
+from podtui.why.types import Diagnosis, Evidence, Facts, Fix, Kind
 
 __all__ = [
     "Diagnosis",
@@ -17,6 +18,7 @@ __all__ = [
     "Facts",
     "Fix",
     "Health",
+    "Kind",
     "apply_edits",
     "diagnose",
     "diagnose_manifest",

@@ -7,6 +7,7 @@ import re
 from collections.abc import Callable, Iterator
 
 from podtui.api.v1 import Pod
+from podtui.editing.source import Source
 from podtui.why.amounts import (
     HostPort,
     allocatable,
@@ -20,7 +21,6 @@ from podtui.why.amounts import (
     port_holder,
     requested,
 )
-from podtui.why.source import Source
 from podtui.why.types import Facts, Fix, Found, Rule
 
 _DOCS = "https://kubernetes.io/docs/"

@@ -8,8 +8,8 @@ from collections.abc import Callable, Iterator
 from podtui.api.places import Path
 from podtui.api.pod_resources import is_static
 from podtui.api.v1 import Container
+from podtui.editing.source import Source
 from podtui.why.cases import Case
-from podtui.why.source import Source
 from podtui.why.types import Facts, Fix, Found, Rule
 
 _DOCS = "https://kubernetes.io/docs/"

@@ -13,10 +13,11 @@ from dataclasses import replace
 from typing import Final, TypeVar
 
 from podtui.api.events import event_count, last_seen
-from podtui.api.health import unready, unready_words
+from podtui.api.health import Health, pod_health, unready, unready_words
 from podtui.api.local import Manifest, ManifestState
 from podtui.api.places import Path, field_text
 from podtui.api.v1 import Event, Node
+from podtui.editing.source import Source
 from podtui.why.admission import ADMISSION
 from podtui.why.cases import Case, cases, ordered
 from podtui.why.container_config import CONTAINER_CONFIG
@@ -24,7 +25,7 @@ from podtui.why.endings import ENDINGS, STOPPED
 from podtui.why.folder import (
     FOLDER,
     errors_of,
-    fix_errors,
+    fixes_of,
     is_unusable,
     manifest_evidence,
     manifest_words,
@@ -34,9 +35,8 @@ from podtui.why.pod_rules import ENGINE, REMAINING, TERMINATIONS, engine_advice
 from podtui.why.probes import KILLED, NOT_READY, PENDING
 from podtui.why.sandbox import SANDBOX
 from podtui.why.scheduling import SCHEDULING
-from podtui.why.source import Source
 from podtui.why.starting import CREATING, STARTING
-from podtui.why.types import Diagnosis, Evidence, Facts, Fix, Found, Health, Rule
+from podtui.why.types import FINE, Diagnosis, Evidence, Facts, Fix, Found, Kind, Rule
 
 # All rules in the order in which they are tried: root causes come first.
 BEFORE: tuple[Rule[Facts], ...] = (*SCHEDULING, ENGINE, FOLDER, *ADMISSION, *TERMINATIONS, *SANDBOX)
@@ -56,23 +56,27 @@ T = TypeVar("T", Facts, Case)
 
 def diagnose(facts: Facts) -> Diagnosis:
     """Return the diagnosis of a pod. Never raises, whatever an API server reports of the pod."""
+    return replace(_cause(facts), health=pod_health(facts.pod, facts.now).health)
+
+
+def _cause(facts: Facts) -> Diagnosis:
     first = _of_pod(BEFORE, facts)
     if first is not None:
         return first
     waiting: Diagnosis | None = None
     for case in cases(facts):
         found = _of_container(case)
-        if found is not None and found.health is Health.FAILING:
+        if found is not None and found.kind is Kind.FAILURE:
             return found
         waiting = waiting or found
     last = _of_pod(AFTER, facts)
-    if waiting is not None and (last is None or last.health is Health.WAITING):
+    if waiting is not None and (last is None or last.kind is Kind.WAIT):
         return waiting
     return _with_remarks(last, facts.manifest) if last else waiting or _no_information()
 
 
 def _no_information() -> Diagnosis:
-    return Diagnosis(cause="Unknown", health=Health.WAITING, title="No information yet.")
+    return Diagnosis(cause="Unknown", kind=Kind.WAIT, title="No information yet.")
 
 
 def diagnose_manifest(manifest: Manifest) -> Diagnosis:
@@ -80,25 +84,19 @@ def diagnose_manifest(manifest: Manifest) -> Diagnosis:
     if not is_unusable(manifest):
         ignored = manifest.status.state is ManifestState.IGNORED
         title = f"It is ignored: {manifest.status.message}" if ignored else "It is in use."
-        fine = Diagnosis(cause="ManifestFine", health=Health.HEALTHY, title=title)
+        fine = Diagnosis(cause="ManifestFine", kind=Kind.NONE, title=title)
         return _with_remarks(fine, manifest)
     found = manifest_words(manifest)
     diagnosis = _filled(FOLDER, found, {})
-    source = Source.of(manifest)
-    fixes = tuple(fix_errors(manifest, source)) if source is not None else ()
-    return _at_error(replace(diagnosis, fixes=fixes), manifest)
+    return _at_error(replace(diagnosis, fixes=fixes_of(manifest)), manifest)
 
 
 def _with_remarks(diagnosis: Diagnosis, manifest: Manifest | None) -> Diagnosis:
     """Add the mechanical fixes of a file's warnings if there is nothing else to do."""
-    if (
-        manifest is None
-        or diagnosis.fixes
-        or diagnosis.health not in (Health.HEALTHY, Health.COMPLETED)
-    ):
+    if manifest is None or diagnosis.fixes or diagnosis.kind not in FINE:
         return diagnosis
-    source = Source.of(manifest) if manifest.status.state is ManifestState.ACCEPTED else None
-    fixes = tuple(fix_errors(manifest, source)) if source is not None else ()
+    accepted = manifest.status.state is ManifestState.ACCEPTED
+    fixes = fixes_of(manifest) if accepted else ()
     if not fixes:
         return diagnosis
     return replace(
@@ -122,8 +120,7 @@ def _of_pod(rules: Sequence[Rule[Facts]], facts: Facts) -> Diagnosis | None:
         return None
     diagnosis = _filled(rule, found, {"container": ""})
     if rule is FOLDER and facts.manifest is not None:
-        source = Source.of(facts.manifest)
-        fixes = _fixes(rule, facts, found, source) if source is not None else ()
+        fixes = fixes_of(facts.manifest)
         return _at_error(replace(diagnosis, fixes=fixes), facts.manifest)
     evidence = (*_pod_state(facts), *_events(facts.events, rule.events))
     return _placed(replace(diagnosis, evidence=evidence), rule, facts, facts, found, found.field)
@@ -138,7 +135,7 @@ def _of_container(case: Case) -> Diagnosis | None:
         return None
     diagnosis = _filled(rule, found, {"container": case.name, "image": case.container.image})
     events = _events(case.events, rule.events)
-    evidence = (*_state(case), *events, *_kill(case), *_lines(case, rule))
+    evidence = (*_state(case), *found.evidence, *events, *_kill(case), *_lines(case, rule))
     field = found.field or ((*case.path, *rule.field) if rule.field else case.path)
     diagnosis = replace(
         diagnosis,
@@ -164,7 +161,7 @@ def _filled(rule: Rule[T], found: Found, more: dict[str, str]) -> Diagnosis:
     sentences = (template.format_map(words).strip() for template in rule.sentences)
     return Diagnosis(
         cause=rule.id,
-        health=found.health or rule.health,
+        kind=rule.kind,
         title=rule.title.format_map(words).strip(),
         sentences=tuple(sentence for sentence in sentences if sentence),
         advice=rule.advice.format_map(words),
@@ -177,7 +174,7 @@ def _placed(
 ) -> Diagnosis:
     """Add the line of the manifest to change, and the mechanical fixes for it."""
     path = rule.field if field is None else field
-    if not path or diagnosis.health in (Health.HEALTHY, Health.COMPLETED):
+    if not path or diagnosis.kind in FINE:
         return diagnosis
     diagnosis = replace(diagnosis, field=field_text(path))
     source = Source.of(facts.manifest)
@@ -192,7 +189,11 @@ def _placed(
 def _fixes(rule: Rule[T], subject: T, found: Found, source: Source) -> tuple[Fix, ...]:
     if rule.fixes is None:
         return ()
-    return tuple(fix for fix in rule.fixes(subject, found, source) if fix is not None and fix.edits)
+    return tuple(
+        fix
+        for fix in rule.fixes(subject, found, source)
+        if fix is not None and (fix.edits or fix.line)
+    )
 
 
 # --- evidence
@@ -266,7 +267,8 @@ def diagnose_waiting(manifest: Manifest, node: Node | None) -> Diagnosis | None:
     of_runtime = "container runtime" in reason
     return Diagnosis(
         cause="NodeNotReady",
-        health=Health.WAITING,
+        kind=Kind.WAIT,
+        health=Health.PENDING,
         title=f"It waits for the node {node.metadata.name}, which is not ready: {first}",
         evidence=(
             Evidence("node", f"{condition.reason}: {reason}", condition.lastTransitionTime or "",

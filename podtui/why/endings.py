@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from typing import Final
 
 from podtui.api.kills import KillReason
 from podtui.api.places import Path
+from podtui.editing.source import Source
 from podtui.why.amounts import quantity
 from podtui.why.cases import Case
-from podtui.why.source import Source
-from podtui.why.types import Fix, Found, Health, Rule
+from podtui.why.types import Evidence, Fix, Found, Kind, Rule
 
 _DOCS = "https://kubernetes.io/docs/"
 _EVENTS = ("BackOff", "Killing")
@@ -106,6 +107,29 @@ def _more_memory(case: Case, found: Found, source: Source) -> Iterator[Fix | Non
         path, more = memory_limit(case), str(limit + limit)
         yield Fix(f"Double the memory limit to {more}", source.set(path, more),
                   "A memory leak will reach this limit, too.")  # fmt: skip
+
+
+_OFTEN: Final = 2
+"""The number of restarts from which the limit is the probable cause of a kill."""
+
+
+def _killed_at_limit(case: Case) -> Found | None:
+    """Match repeated kills of unknown origin under a memory limit."""
+    ending, limit = case.ending, _limit(case)
+    if ending is None or ending.exitCode != 137 or not limit or case.restarts < _OFTEN:
+        return None
+    observed = f"{case.name} has a memory limit of {limit}; the engine reports no OOM kill"
+    evidence = (Evidence("state", observed),)
+    return Found({**_words(case), "limit": limit}, memory_limit(case), evidence)
+
+
+_IF_MEMORY: Final = "This helps only if memory is the cause: check its usage first."
+
+
+def _perhaps_more_memory(case: Case, found: Found, source: Source) -> Iterator[Fix | None]:
+    for fix in _more_memory(case, found, source):
+        if fix is not None:
+            yield replace(fix, note=_IF_MEMORY)
 
 
 # --- terminations that are not failures
@@ -217,7 +241,7 @@ ENDINGS: tuple[Rule[Case], ...] = (
         title="{container} was stopped by the kubelet: {why}.",
         sentences=("It exited with code {code}.",),
         events=_EVENTS,
-        health=Health.WAITING,
+        kind=Kind.WAIT,
     ),
     Rule(
         id="AllRestarted",
@@ -247,7 +271,7 @@ ENDINGS: tuple[Rule[Case], ...] = (
     Rule(
         id="AddressInUse",
         match=_by_output(*_IN_USE),
-        title="{container} exited with code {code}: a port that it listens on is already in use.",
+        title="{container} exited with code {code}, probably because a port is already in use.",
         sentences=(
             "Log: {line}",
             "All containers of a pod share one address; with hostNetwork it is the machine's.",
@@ -259,7 +283,8 @@ ENDINGS: tuple[Rule[Case], ...] = (
     Rule(
         id="ReadOnly",
         match=_by_output(*_READ_ONLY),
-        title="{container} exited with code {code}: it writes to a read-only file system.",
+        title="{container} exited with code {code}, probably because it writes to a read-only file"
+        " system.",
         sentences=("Log: {line}",),
         advice="Mount an emptyDir there, or remove readOnlyRootFilesystem or readOnly.",
         events=_EVENTS,
@@ -269,7 +294,7 @@ ENDINGS: tuple[Rule[Case], ...] = (
     Rule(
         id="Forbidden",
         match=_by_output(*_FORBIDDEN),
-        title="{container} exited with code {code}: permission denied.",
+        title="{container} exited with code {code}, probably because it lacks a permission.",
         sentences=("Log: {line}",),
         advice="Check the user it runs as (runAsUser, fsGroup) and the owner of the files.",
         events=_EVENTS,
@@ -279,7 +304,8 @@ ENDINGS: tuple[Rule[Case], ...] = (
     Rule(
         id="DependencyMissing",
         match=_by_output(*_UNREACHED),
-        title="{container} exited with code {code}: a service that it needs does not respond.",
+        title="{container} exited with code {code}, probably because a service that it needs does"
+        " not respond.",
         sentences=("Log: {line}", "It is restarted with back-off until the service responds."),
         advice="Start what it needs first, or let an init container wait for it.",
         events=_EVENTS,
@@ -299,6 +325,25 @@ ENDINGS: tuple[Rule[Case], ...] = (
         events=_EVENTS,
         logs=True,
         docs=_DOCS + "concepts/workloads/pods/pod-lifecycle/#pod-termination",
+    ),
+    Rule(
+        id="KilledAtLimit",
+        match=_killed_at_limit,
+        title="{container} was killed again and again: exit code 137 (SIGKILL), probably for"
+        " reaching its memory limit of {limit}.",
+        sentences=(
+            (
+                "This is a guess: neither the kubelet nor the engine recorded what killed it. An"
+                " engine can miss that the kernel killed a process for lack of memory."
+            ),
+            "{again}",
+        ),
+        advice="Compare its memory usage with the limit, and look for its name in dmesg. If memory"
+        " is not the cause, check if another program or user kills it.",
+        events=_EVENTS,
+        logs=True,
+        fixes=_perhaps_more_memory,
+        docs=_DOCS + "tasks/configure-pod-container/assign-memory-resource/",
     ),
     Rule(
         id="Killed",
@@ -326,7 +371,7 @@ ENDINGS: tuple[Rule[Case], ...] = (
         match=_code(139),
         title="{container} crashed: segmentation fault (exit code 139, SIGSEGV).",
         sentences=(
-            "The program has a bug, or the image is for another processor or C library.",
+            "Probably, the program has a bug, or the image is for another processor or C library.",
             "{again}",
         ),
         field=("image",),
@@ -344,8 +389,8 @@ ENDINGS: tuple[Rule[Case], ...] = (
     Rule(
         id="NoSuchCommand",
         match=_code(127),
-        title="{container} exited with code 127: the shell found no such command.",
-        sentences=("{last_output}", "The image lacks that program, or its name has a typo."),
+        title="{container} exited with code 127: probably, a shell found no such command.",
+        sentences=("{last_output}", "If so, the image lacks that program, or its name has a typo."),
         advice="Correct the name, or use an image that has it.",
         events=_EVENTS,
         logs=True,
@@ -354,8 +399,9 @@ ENDINGS: tuple[Rule[Case], ...] = (
     Rule(
         id="NotExecutable",
         match=_code(126),
-        title="{container} exited with code 126: the command is there, but cannot be executed.",
-        sentences=("{last_output}", "The file is not executable, or not a program."),
+        title="{container} exited with code 126: probably, a command is there, but cannot be"
+        " executed.",
+        sentences=("{last_output}", "If so, the file is not executable, or not a program."),
         advice="Make it executable in the image, or name its interpreter.",
         events=_EVENTS,
         logs=True,

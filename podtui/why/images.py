@@ -8,9 +8,9 @@ from collections.abc import Callable, Iterator
 
 from podtui.api.image_reference import parse_image_reference
 from podtui.api.v1 import Node
+from podtui.editing.source import Source
 from podtui.why.cases import Case, newest
-from podtui.why.source import Source
-from podtui.why.types import Fix, Found, Health, Rule
+from podtui.why.types import Fix, Found, Kind, Rule
 
 _DOCS = "https://kubernetes.io/docs/concepts/containers/images/"
 _PULLING = ("ErrImagePull", "ImagePullBackOff")
@@ -272,6 +272,6 @@ IMAGES: tuple[Rule[Case], ...] = (
         title="The image {image} is being pulled.",
         field=("image",),
         events=("Pulling",),
-        health=Health.WAITING,
+        kind=Kind.WAIT,
     ),
 )

@@ -6,11 +6,12 @@ import re
 from collections.abc import Callable, Iterator
 from typing import Final
 
-from podtui.api.health import pod_health
+from podtui.api.health import Health, pod_health
 from podtui.api.names import AGENT_CLASH, KUBELET_NOT_READY
 from podtui.api.places import Path
 from podtui.api.times import short_duration
 from podtui.api.v1 import NodeCondition, Pod
+from podtui.editing.source import Source
 from podtui.why.cases import (
     cases,
     is_finished,
@@ -18,8 +19,7 @@ from podtui.why.cases import (
     newest,
     pod_events,
 )
-from podtui.why.source import Source
-from podtui.why.types import Facts, Fix, Found, Health, Rule
+from podtui.why.types import Facts, Fix, Found, Kind, Rule
 
 _DOCS = "https://kubernetes.io/docs/"
 _STORAGE: Final = re.compile(
@@ -197,7 +197,7 @@ def _recovering(facts: Facts) -> Found | None:
 
 
 def _healthy(facts: Facts) -> Found | None:
-    if pod_health(facts.pod, facts.now).health is not Health.HEALTHY:
+    if pod_health(facts.pod, facts.now).health is not Health.RUNNING:
         return None
     count = len(facts.pod.spec.containers)
     ready = sum(status.ready for status in facts.pod.status.containerStatuses)
@@ -228,7 +228,7 @@ ENGINE: Rule[Facts] = Rule(
         "podtui continues with them when the engine answers.",
     ),
     advice="{advice}",
-    health=Health.FAILING,
+    kind=Kind.FAILURE,
     docs=_DOCS + "concepts/architecture/nodes/#condition",
 )
 TERMINATIONS: tuple[Rule[Facts], ...] = (
@@ -284,7 +284,7 @@ TERMINATIONS: tuple[Rule[Facts], ...] = (
         ' \'{{"metadata":{{"finalizers":null}}}}\'',
         field=("metadata", "finalizers"),
         events=("Killing",),
-        health=Health.TERMINATING,
+        kind=Kind.TERMINATION,
         docs=_DOCS + "concepts/overview/working-with-objects/finalizers/",
     ),
     Rule(
@@ -298,7 +298,7 @@ TERMINATIONS: tuple[Rule[Facts], ...] = (
         ),
         field=("spec", "terminationGracePeriodSeconds"),
         events=("Killing", "FailedPreStopHook", "FailedKillPod", "ExceededGracePeriod"),
-        health=Health.TERMINATING,
+        kind=Kind.TERMINATION,
         fixes=_shorten_grace,
         docs=_DOCS + "concepts/workloads/pods/pod-lifecycle/#pod-termination",
     ),
@@ -311,7 +311,7 @@ TERMINATIONS: tuple[Rule[Facts], ...] = (
         ),
         field=("spec", "terminationGracePeriodSeconds"),
         events=("Killing", "FailedKillPod"),
-        health=Health.WAITING,
+        kind=Kind.WAIT,
         fixes=_shorten_grace,
         docs=_DOCS + "concepts/workloads/pods/pod-lifecycle/#pod-termination",
     ),
@@ -331,21 +331,21 @@ REMAINING: tuple[Rule[Facts], ...] = (
         id="Succeeded",
         match=_done,
         title="It succeeded: every container exited with code 0.",
-        health=Health.COMPLETED,
+        kind=Kind.COMPLETION,
     ),
     Rule(
         id="Recovering",
         match=_recovering,
         title="{name} runs again after a restart; it counts as healthy in {left}.",
         events=("SandboxChanged", "Killing", "Started"),
-        health=Health.WAITING,
+        kind=Kind.WAIT,
     ),
     Rule(
         id="Healthy",
         match=_healthy,
         title="It is healthy: {all}.",
         sentences=("{simulated}",),
-        health=Health.HEALTHY,
+        kind=Kind.NONE,
     ),
     Rule(
         id="OnItsWay",
@@ -353,6 +353,6 @@ REMAINING: tuple[Rule[Facts], ...] = (
         title="It is starting: {text}.",
         sentences=("{simulated}",),
         events=("Pulling", "Pulled", "Created", "Started", "SandboxChanged"),
-        health=Health.WAITING,
+        kind=Kind.WAIT,
     ),
 )

@@ -7,14 +7,15 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from podtui.api.kills import KillReason
+from podtui.api.local import Edit
 from podtui.api.places import Path
 from podtui.api.pods import run_began
 from podtui.api.times import epoch
 from podtui.api.v1 import Event, Probe
+from podtui.editing.edits import EditError, apply_edits
+from podtui.editing.source import Source
 from podtui.why.cases import Case, newest
-from podtui.why.edits import Edit, EditError, apply_edits
-from podtui.why.source import Source
-from podtui.why.types import Fix, Found, Health, Rule
+from podtui.why.types import Fix, Found, Kind, Rule
 
 _DOCS = "https://kubernetes.io/docs/tasks/configure-pod-container/configure-liveness-readiness-startup-probes/"
 _STATUS = re.compile(r"statuscode: (\d+)")
@@ -217,6 +218,7 @@ def _fixes(
             yield from _declared_port(case, failure, source)
         if failure.category in ("missing", "denied"):
             yield from _readiness_path(case, failure, source)
+            yield _path_by_hand(failure, source)
             yield _port_alone(case, failure, source)
         if failure.category in ("https", "http"):
             yield _scheme(case, failure, source)
@@ -264,6 +266,11 @@ def _readiness_path(case: Case, failure: Failure, source: Source) -> Iterator[Fi
     yield Fix(f"Probe {wanted}, the path of the readiness probe", source.set(path, wanted))
 
 
+def _path_by_hand(failure: Failure, source: Source) -> Fix | None:
+    place, _ = source.find(failure.field)
+    return Fix("Correct the path in the editor", line=place[0]) if place is not None else None
+
+
 def _port_alone(case: Case, failure: Failure, source: Source) -> Fix | None:
     http = failure.probe.httpGet
     if http is None:
@@ -277,8 +284,9 @@ def _port_alone(case: Case, failure: Failure, source: Source) -> Fix | None:
     found = tuple([edit for edit in edits if edit is not None])
     if len(found) != len(edits) or not _fits(source, found):
         return None
-    note = "The server responds there, so this passes; it does not check that the program works."
-    return Fix(f"Check only that port {http.port} accepts connections", found, note)
+    note = "This passes at once, because the server responds; it does not show that it works."
+    title = f"Weaken the check: test only that port {http.port} accepts connections"
+    return Fix(title, found, note, weakens=True)
 
 
 def _fits(source: Source, edits: tuple[Edit, ...]) -> bool:
@@ -449,7 +457,7 @@ PENDING: tuple[Rule[Case], ...] = (
         title="The init container {container} is still running; the app containers wait for it.",
         logs=True,
         events=("Started",),
-        health=Health.WAITING,
+        kind=Kind.WAIT,
         docs="https://kubernetes.io/docs/concepts/workloads/pods/init-containers/",
     ),
     Rule(
@@ -457,7 +465,7 @@ PENDING: tuple[Rule[Case], ...] = (
         match=_probe_pending,
         title="{container} runs; its {probe} probe has not passed yet.",
         events=_EVENTS,
-        health=Health.WAITING,
+        kind=Kind.WAIT,
         docs=_DOCS,
     ),
 )

@@ -7,20 +7,13 @@ from dataclasses import dataclass
 from textwrap import fill
 from typing import Any, Final
 
-from podtui.api.health import WELL, Health
+from podtui.api.health import GLYPHS, WELL, Health
 from podtui.api.local import Manifest
+from podtui.editing.edits import EditError, diff_lines
 from podtui.terminal_text import one_line
-from podtui.why.edits import EditError, diff_lines
-from podtui.why.types import Diagnosis, Fix
+from podtui.why.types import Diagnosis, Fix, Kind
 
 WIDTH: Final = 100
-_GLYPHS: Final = {
-    Health.HEALTHY: "●",
-    Health.COMPLETED: "✔",
-    Health.WAITING: "◔",
-    Health.TERMINATING: "◌",
-    Health.FAILING: "✖",
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +26,15 @@ class Report:
 
     @property
     def is_healthy(self) -> bool:
-        return self.diagnosis.health in WELL
+        health = self.diagnosis.health
+        return self.diagnosis.kind is not Kind.FAILURE and (health is None or health in WELL)
+
+    @property
+    def state(self) -> str:
+        """The health of the pod, or the state of a file without a pod."""
+        if self.diagnosis.health is not None:
+            return str(self.diagnosis.health)
+        return str(self.manifest.status.state) if self.manifest is not None else ""
 
 
 def render_text(reports: Sequence[Report]) -> str:
@@ -44,7 +45,7 @@ def render_text(reports: Sequence[Report]) -> str:
 def _block(report: Report) -> list[str]:
     diagnosis = report.diagnosis
     lines = [
-        f"{_GLYPHS[diagnosis.health]} {one_line(report.name)}  {diagnosis.health}",
+        f"{_glyph(diagnosis)} {one_line(report.name)}  {report.state}",
         _paragraph(diagnosis.title),
     ]
     lines += (_paragraph(sentence) for sentence in diagnosis.sentences)
@@ -63,12 +64,21 @@ def _block(report: Report) -> list[str]:
     if report.manifest is not None and diagnosis.fixes:
         lines += _fix(report.manifest.spec.text, diagnosis.fixes[0])
     if diagnosis.advice:
-        lines.append(
-            _paragraph(f"{'Alternative' if diagnosis.fixes else 'What to do'}: {diagnosis.advice}")
-        )
+        lines.append(_paragraph(f"{advice_word(diagnosis.fixes)}: {diagnosis.advice}"))
     if diagnosis.docs and not report.is_healthy:
         lines.append(f"  {diagnosis.docs}")
     return lines
+
+
+def _glyph(diagnosis: Diagnosis) -> str:
+    if diagnosis.health is None:
+        return GLYPHS[Health.FAILING if diagnosis.kind is Kind.FAILURE else Health.RUNNING]
+    return "▲" if diagnosis.besides else GLYPHS[diagnosis.health]
+
+
+def advice_word(fixes: Sequence[Fix]) -> str:
+    """Return what the advice is called beside these fixes, the first of which is shown."""
+    return "Alternative" if fixes and fixes[0].edits else "What to do"
 
 
 def _paragraph(text: str) -> str:
@@ -86,7 +96,9 @@ def _fix(text: str, fix: Fix) -> list[str]:
         diff = [f"    {one_line(line)}" for line in diff_lines(text, fix.edits) if line[:2] != "@@"]
     except EditError:
         diff = []
-    return [_paragraph(f"Fix: {fix.title}"), *diff]
+    where = f" (line {fix.line})" if fix.line is not None else ""
+    note = [_paragraph(fix.note)] if fix.note else []
+    return [_paragraph(f"Fix: {fix.title}{where}"), *note, *diff]
 
 
 def render_json(reports: Iterable[Report]) -> list[dict[str, Any]]:
@@ -94,7 +106,7 @@ def render_json(reports: Iterable[Report]) -> list[dict[str, Any]]:
     return [
         {
             "name": report.name,
-            "health": str(report.diagnosis.health),
+            "health": report.state,
             "cause": report.diagnosis.cause,
             "title": report.diagnosis.title,
             "sentences": list(report.diagnosis.sentences),
@@ -120,6 +132,8 @@ def _fix_json(fix: Fix) -> dict[str, Any]:
     return {
         "title": fix.title,
         "note": fix.note,
+        "line": fix.line,
+        "weakens": fix.weakens,
         "edits": [
             {"line": e.line, "column": e.column, "old": e.old, "new": e.new} for e in fix.edits
         ],

@@ -26,7 +26,10 @@ ALIVE = ("Pending", "Running", "Unknown")
 _DOCS = "https://kubernetes.io/docs/"
 _PREEMPTION: Final = re.compile(r" *(?:no new claims to deallocate, )?preemption: ")
 _INSUFFICIENT: Final = re.compile(r"Insufficient (\S+?)(?=[,.]? |[,.]?$)")
-_CLAIM: Final = re.compile(r'persistentvolumeclaim "[^"]*" not found')
+_CLAIM: Final = re.compile(
+    r'persistentvolumeclaim "[^"]*" not found|to create the persistentvolumeclaim "'
+)
+_NO_CLAIM: Final = "Use an emptyDir or hostPath volume: podtui has no PersistentVolumeClaims."
 _NODE_AFFINITY: Final[Path] = (
     "spec", "affinity", "nodeAffinity", "requiredDuringSchedulingIgnoredDuringExecution",
 )  # fmt: skip
@@ -118,7 +121,8 @@ def _remedies(facts: Facts, message: str) -> Iterator[_Remedy]:
         advice = "Raise maxSkew, or set whenUnsatisfiable to ScheduleAnyway."
         yield _Remedy(("spec", "topologySpreadConstraints"), advice)
     if _CLAIM.search(message):
-        yield _Remedy(("spec", "volumes"), "Create the claim, or use another volume type.")
+        claim = "Create the claim, or use another volume type." if facts.in_cluster else _NO_CLAIM
+        yield _Remedy(("spec", "volumes"), claim)
 
 
 def _lower(facts: Facts, resource: str) -> _Remedy:

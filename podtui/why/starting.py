@@ -7,11 +7,11 @@ from collections.abc import Callable, Iterator
 
 from podtui.api.kills import KillReason
 from podtui.api.places import Path
+from podtui.editing.source import Source
 from podtui.why.admission import move_port
 from podtui.why.amounts import HostPort, host_ports, port_holder
 from podtui.why.cases import Case, newest
-from podtui.why.source import Source
-from podtui.why.types import Facts, Fix, Found, Health, Rule
+from podtui.why.types import Facts, Fix, Found, Kind, Rule
 
 _DOCS = "https://kubernetes.io/docs/"
 _START = ("CreateContainerError", "RunContainerError")
@@ -275,5 +275,5 @@ CREATING: Rule[Case] = Rule(
     match=_creating,
     title="The container {container} is being created.",
     events=("Pulled", "Created", "Started"),
-    health=Health.WAITING,
+    kind=Kind.WAIT,
 )

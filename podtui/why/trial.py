@@ -6,11 +6,10 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
 
-from podtui.api.health import Health
 from podtui.api.pods import run_began
 from podtui.api.times import epoch, short_duration
 from podtui.why.cases import Case, cases
-from podtui.why.types import Diagnosis, Facts
+from podtui.why.types import FINE, Diagnosis, Facts, Fix, Kind
 
 MARGIN: Final = 10.0
 """The number of seconds by which a container must outlive the failed run."""
@@ -29,7 +28,7 @@ class Verdict(StrEnum):
 class Trial:
     """The state before a fix. ``ended`` is the id of the instance that ended last, ``runs`` that of
     the running one, and ``ran`` the duration of the failed run in seconds; empty or None if there
-    is none."""
+    is none. ``weakens`` is that of the fix."""
 
     cause: str
     container: str = ""
@@ -37,6 +36,7 @@ class Trial:
     ended: str = ""
     runs: str = ""
     ran: float | None = None
+    weakens: bool = False
 
     @property
     def watches_liveness(self) -> bool:
@@ -50,14 +50,15 @@ class Outcome:
     words: str
 
 
-def begin_trial(facts: Facts | None, diagnosis: Diagnosis) -> Trial:
+def begin_trial(facts: Facts | None, diagnosis: Diagnosis, fix: Fix | None = None) -> Trial:
     """Record the state before a fix; ``facts`` is None if there is no pod."""
+    weakens = fix is not None and fix.weakens
     if facts is None:
-        return Trial(diagnosis.cause)
+        return Trial(diagnosis.cause, weakens=weakens)
     case = _case(facts, diagnosis.container)
     uid = facts.pod.metadata.uid
     if case is None:
-        return Trial(diagnosis.cause, diagnosis.container, uid)
+        return Trial(diagnosis.cause, diagnosis.container, uid, weakens=weakens)
     end = case.ending
     began, ended = (epoch(run_began(end)), epoch(end.finishedAt)) if end else (None, None)
     return Trial(
@@ -67,19 +68,28 @@ def begin_trial(facts: Facts | None, diagnosis: Diagnosis) -> Trial:
         end.containerID if end is not None else "",
         case.status.containerID if case.status is not None and case.running else "",
         None if end is None else ended - began if began is not None and ended is not None else 0.0,
+        weakens,
     )
 
 
 def verify(trial: Trial, facts: Facts, diagnosis: Diagnosis, *, liveness_passed: bool) -> Outcome:
     """Return the progress of the fix, given the fixed pod and its diagnosis. ``liveness_passed`` is
     set if the container's liveness probe has passed since the fix."""
-    if diagnosis.health is Health.FAILING:
+    outcome = _progress(trial, facts, diagnosis, liveness_passed)
+    if trial.weakens and outcome.verdict is Verdict.VERIFIED:
+        # That a weaker check passes says nothing about what the former one reported.
+        return Outcome(Verdict.VERIFIED, "the weaker check passes; the reported fault may remain")
+    return outcome
+
+
+def _progress(trial: Trial, facts: Facts, diagnosis: Diagnosis, liveness_passed: bool) -> Outcome:
+    if diagnosis.kind is Kind.FAILURE:
         return _failing(trial, facts, diagnosis, liveness_passed)
-    if diagnosis.health not in (Health.HEALTHY, Health.COMPLETED):
+    if diagnosis.kind not in FINE:
         return Outcome(Verdict.PENDING, "waiting for the pod to become ready")
     case = _case(facts, trial.container)
-    if case is None or case.completed or diagnosis.health is Health.COMPLETED:
-        words = "completed" if diagnosis.health is Health.COMPLETED else "the pod is healthy"
+    if case is None or case.completed or diagnosis.kind is Kind.COMPLETION:
+        words = "completed" if diagnosis.kind is Kind.COMPLETION else "the pod is healthy"
         return Outcome(Verdict.VERIFIED, words)
     return _running(trial, case, facts.now, liveness_passed)
 

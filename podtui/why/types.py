@@ -4,14 +4,30 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Generic, TypeVar
+from enum import StrEnum
+from typing import Final, Generic, TypeVar
 
-from podtui.api.health import Health
-from podtui.api.local import Manifest
+from podtui.api.health import WELL, Health
+from podtui.api.local import Edit, Manifest
 from podtui.api.places import Path, Place
 from podtui.api.v1 import Event, Node, Pod
-from podtui.why.edits import Edit
-from podtui.why.source import Source
+from podtui.editing.source import Source
+
+
+class Kind(StrEnum):
+    """What a cause means for the pod."""
+
+    FAILURE = "failure"
+    """Something has to be changed."""
+    WAIT = "wait"
+    """It passes by itself."""
+    TERMINATION = "termination"
+    COMPLETION = "completion"
+    NONE = "none"
+    """All is as intended."""
+
+
+FINE: Final = frozenset({Kind.COMPLETION, Kind.NONE})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,6 +44,8 @@ class Facts:
     others: tuple[Pod, ...] = ()
     logs: Mapping[str, tuple[str, ...]] = field(default_factory=dict[str, tuple[str, ...]])
     log_problems: Mapping[str, str] = field(default_factory=dict[str, str])
+    in_cluster: bool = False
+    """True for a cluster, which has more kinds of objects than podtui."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,22 +63,27 @@ class Evidence:
 @dataclass(frozen=True, slots=True)
 class Fix:
     """A fix that the user can apply. ``title`` begins with a verb; ``note`` is a caveat to read
-    before."""
+    before. Without ``edits``, the user corrects ``line`` in the editor. ``weakens`` is set if it
+    makes a check pass instead of curing what the check reports."""
 
     title: str
-    edits: tuple[Edit, ...]
+    edits: tuple[Edit, ...] = ()
     note: str = ""
+    line: int | None = None
+    weakens: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Diagnosis:
-    """The diagnosis of a pod. ``cause`` is the id of a rule. ``field`` is the path of the manifest
+    """The diagnosis of a pod. ``cause`` is the id of a rule, ``kind`` that of the rule; ``health``
+    is the pod's, or None for a file without a pod. ``field`` is the path of the manifest
     field to change, at ``place`` in its text (or, if ``written`` is false, the position of its
     nearest ancestor)."""
 
     cause: str
-    health: Health
+    kind: Kind
     title: str
+    health: Health | None = None
     sentences: tuple[str, ...] = ()
     container: str = ""
     evidence: tuple[Evidence, ...] = ()
@@ -76,15 +99,20 @@ class Diagnosis:
     log_problem: str = ""
     """The reason why that log could not be read."""
 
+    @property
+    def besides(self) -> bool:
+        """True if the failure is not the pod's: its file or its node has one."""
+        return self.kind is Kind.FAILURE and self.health in WELL
+
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """The result of a rule's predicate. ``words`` fill the rule's templates; ``field`` and
-    ``health`` override those of the rule if they are set."""
+    """The result of a rule's predicate. ``words`` fill the rule's templates; ``field`` overrides
+    that of the rule if it is set."""
 
     words: Mapping[str, str] = field(default_factory=dict[str, str])
     field: Path | None = None
-    health: Health | None = None
+    evidence: tuple[Evidence, ...] = ()
 
 
 T = TypeVar("T")
@@ -104,6 +132,6 @@ class Rule(Generic[T]):
     field: Path = ()
     events: tuple[str, ...] = ()
     logs: bool = False
-    health: Health = Health.FAILING
+    kind: Kind = Kind.FAILURE
     fixes: Callable[[T, Found, Source], Iterable[Fix | None]] | None = None
     docs: str = ""

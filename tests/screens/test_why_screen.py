@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -12,7 +13,14 @@ from tui_scene import FakeClient, ended, full_client, pod, status, waiting
 
 from podtui.api.insight import PodInsight, ProbeReport
 from podtui.api.kills import Kill, KillReason, with_kill
-from podtui.api.local import Manifest, Plan, PlanOutcome, PodPlan
+from podtui.api.local import (
+    Diagnostic,
+    Manifest,
+    Plan,
+    PlanOutcome,
+    PodPlan,
+    Severity,
+)
 from podtui.api.names import KILLS
 from podtui.api.v1 import (
     Container,
@@ -24,13 +32,18 @@ from podtui.api.v1 import (
     Probe,
 )
 from podtui.client.protocol import Changed, Removed
+from podtui.editing.edits import edits_between
 from podtui.manifest.diagnose import read_manifest
+from podtui.tui.commands import edit_manifest
 from podtui.tui.commands.edit_manifest import rewrite_file
+from podtui.tui.commands.fix import apply_fix
 from podtui.tui.commands.manifest_file import Rewrite
+from podtui.tui.commands.session import Session
 from podtui.tui.screens import why_screen
 from podtui.tui.screens.why_screen import WhyScreen
 from podtui.tui.widgets.dialogs import Dialog
 from podtui.tui.widgets.tones import LinesView
+from podtui.why import Fix
 
 # --- the line in the pods pane
 
@@ -77,7 +90,16 @@ PLAN = Plan(
 )
 
 
-async def test_a_liveness_fix_is_verified_by_a_probe_that_passes(tmp_path: Path) -> None:
+async def test_a_missing_path_is_corrected_in_the_editor_or_the_check_weakened(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    opened: list[str] = []
+
+    async def edit(session: Session, words: Sequence[str]) -> None:
+        opened.extend(words)
+
+    monkeypatch.setattr(edit_manifest, "run_in_terminal", edit)
+    monkeypatch.setenv("PODTUI_EDITOR", "vi")
     path = tmp_path / "web.yaml"
     text = (
         "apiVersion: v1\nkind: Pod\nmetadata: {name: web}\nspec:\n  containers:\n"
@@ -124,7 +146,14 @@ async def test_a_liveness_fix_is_verified_by_a_probe_that_passes(tmp_path: Path)
         def why_text() -> str:
             return "\n".join(texts(app.screen.query_one("#why-text", LinesView).lines))
 
-        await wait_for(pilot, lambda: "Check only" in why_text(), "the fix is shown")
+        await wait_for(pilot, lambda: "Correct the path" in why_text(), "the fix is shown")
+        await pilot.press("f")
+        await wait_for(pilot, lambda: bool(opened), "the editor is open")
+        assert opened[:2] == ["vi", "+9"]
+        assert "/healthz" in text.splitlines()[8]
+        await wait_for(pilot, lambda: isinstance(app.screen, WhyScreen), "it was closed")
+        await pilot.press("n")
+        await wait_for(pilot, lambda: "Weaken the check" in why_text(), "the next fix is shown")
         await pilot.press("f")
         await wait_for(pilot, lambda: isinstance(app.screen, Dialog), "the plan is shown")
         await pilot.press("y")
@@ -135,13 +164,38 @@ async def test_a_liveness_fix_is_verified_by_a_probe_that_passes(tmp_path: Path)
         report = ProbeReport(container="app", probe="Liveness", last="Success", running=True)
         client.insights["web-n1"] = PodInsight(time=0.0, version="2", probes=(report,))
         await wait_for(
-            pilot, lambda: "verified: the liveness probe passes" in why_text(), "it passed"
+            pilot, lambda: "verified: the weaker check passes" in why_text(), "it passed"
         )
         again = status("app", waiting("CrashLoopBackOff"), restarts=1, last=looping.lastState)
         show(web("uid-new", again, **{KILLS: with_kill({}, "app", kill)}))
         await wait_for(
             pilot, lambda: "applied, but it failed again" in why_text(), "it failed again"
         )
+
+
+async def test_a_fix_that_adds_a_finding_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "hungry.yaml"
+    path.write_text(HUNGRY)
+    client: FakeClient = full_client()
+    worse = Diagnostic(
+        severity=Severity.ERROR, path=str(path), code="DuplicatePod", message="it is there"
+    )
+    client.answer_plan = structs.replace(PLAN, diagnostics=(worse,), message="it is there already")
+    async with running(client, (120, 36)) as (app, pilot):
+        manifest = oom_killed_manifest(str(path))
+        fix = Fix("Double it", edits_between(HUNGRY, AFTER))
+
+        async def apply() -> None:
+            assert await apply_fix(app.session, manifest, fix) is None
+
+        app.session.start("Fix", apply)
+        await wait_for(
+            pilot,
+            lambda: any("Not applied: it is there" in n.message for n in app.notices),
+            "the refusal",
+        )
+        assert not isinstance(app.screen, Dialog)
+        assert path.read_text() == HUNGRY
 
 
 async def test_a_key_applies_a_fix_and_the_pod_becomes_healthy(tmp_path: Path) -> None:

@@ -313,6 +313,8 @@ CAUSES: tuple[Cause, ...] = (
     Cause("NotExecutable", runs("exit 126"), field="spec.containers[0].command"),
     Cause("NoSuchCommand", runs("exit 127"), field="spec.containers[0].command"),
     Cause("Killed", runs("exit 137"), field="spec.containers[0].command"),
+    Cause("KilledAtLimit", runs("exit 137", LIMIT),
+          field="spec.containers[0].resources.limits.memory"),
     Cause("Terminated", runs("exit 143"), field="spec.containers[0].command"),
     Cause("SegmentationFault", runs("exit 139"), field="spec.containers[0].command"),
     Cause("Aborted", runs("exit 134"), field="spec.containers[0].command"),

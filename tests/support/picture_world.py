@@ -54,7 +54,7 @@ from podtui.api.local import (
     WhatIf,
 )
 from podtui.api.v1 import ContainerPort, HTTPGetAction, ObjectMeta, Pod, Probe
-from podtui.manifest.diagnose import read_manifest
+from podtui.manifest.fixes import read_with_fix
 from podtui.tui.commands.manifest_file import TrashedFile
 from podtui.tui.commands.session import RunningForward
 from podtui.tui.views.journal import JournalEntry
@@ -362,17 +362,16 @@ def oom_killed_manifest() -> Manifest:
 
 def broken_manifest() -> Manifest:
     """Return an invalid manifest with the agent's messages, whose fix can be applied."""
-    made = broken()
-    (wrong,) = made.status.diagnostics
-    diagnostics = (structs.replace(wrong, fix='did you mean "image"?'),)
-    return _placed(
-        structs.replace(made, status=structs.replace(made.status, diagnostics=diagnostics))
-    )
+    return _placed(broken())
 
 
 def _placed(made: Manifest) -> Manifest:
-    places = read_manifest(made.spec.path, made.spec.text.encode(), node_name="n1").places
-    return structs.replace(made, status=structs.replace(made.status, places=places))
+    """Return a manifest with what the agent found in its text."""
+    result = read_with_fix(made.spec.path, made.spec.text.encode(), node_name="n1")
+    status = structs.replace(
+        made.status, places=result.places, diagnostics=result.diagnostics, fix=result.fix
+    )
+    return structs.replace(made, status=status)
 
 
 def web_manifest() -> Manifest:

@@ -10,13 +10,15 @@ from typing import Any
 from kubelet_world import World
 from msgspec import structs
 
-from podtui.api.health import WELL, pod_health
+from podtui.api.health import pod_health
 from podtui.api.local import Manifest, ManifestSpec, ManifestState, ManifestStatus
 from podtui.api.names import CONFIG_SOURCE
 from podtui.api.times import epoch
 from podtui.api.v1 import ObjectMeta, Pod
+from podtui.editing.findings import is_better
 from podtui.manifest.diagnose import read_manifest
-from podtui.why import Diagnosis, Facts, Fix, apply_edits, diagnose
+from podtui.manifest.fixes import read_with_fix
+from podtui.why import Diagnosis, Facts, Fix, Kind, apply_edits, diagnose
 
 HEAD = "apiVersion: v1\nkind: Pod\nmetadata:\n  name: web\nspec:\n"
 
@@ -38,7 +40,7 @@ def one(text: str = "", pod: str = "") -> str:
 
 def manifest_of(text: str, name: str = "web") -> tuple[Manifest, Pod | None]:
     """Return the record of a file and its pod, as the folder creates them."""
-    result = read_manifest(f"/m/{name}.yaml", text.encode(), node_name="n1")
+    result = read_with_fix(f"/m/{name}.yaml", text.encode(), node_name="n1")
     pod = (*result.pods, result.candidate)[0]
     meta = pod.metadata if pod is not None else ObjectMeta()
     status = ManifestStatus(
@@ -48,6 +50,7 @@ def manifest_of(text: str, name: str = "web") -> tuple[Manifest, Pod | None]:
         podUID=meta.uid,
         places=result.places,
         diagnostics=result.diagnostics,
+        fix=result.fix,
     )
     spec_ = ManifestSpec(path=f"/m/{name}.yaml", text=result.text)
     return Manifest(metadata=ObjectMeta(name=f"{name}.yaml"), spec=spec_, status=status), pod
@@ -88,7 +91,9 @@ class DiagnosedPod:
         diagnosis = diagnose(facts)
         if diagnosis.cause not in ("EngineLost", "ManifestInvalid"):
             health = pod_health(facts.pod, facts.now)
-            assert (diagnosis.health in WELL) is health.well, (diagnosis, health)
+            assert diagnosis.health is health.health
+            well = diagnosis.kind not in (Kind.FAILURE, Kind.WAIT)
+            assert well is health.well, (diagnosis, health)
         return diagnosis
 
     async def until(self, cause: str, limit: float = 120.0, **more: Any) -> Diagnosis:
@@ -116,10 +121,12 @@ async def diagnosed_pod(text: str, world: World | None = None) -> AsyncIterator[
 
 
 def fixed(diagnosis: Diagnosis, text: str, number: int = 0) -> str:
-    """Return the text with a fix applied; it must be valid, and the rest unchanged."""
+    """Return the text with a fix applied; it must be valid, without new findings."""
     new = apply_edits(text, diagnosis.fixes[number].edits)
     result = read_manifest("/m/web.yaml", new.encode(), node_name="n1")
     assert result.sound, (new, result.diagnostics)
+    before = read_manifest("/m/web.yaml", text.encode(), node_name="n1").diagnostics
+    assert is_better(before, result.diagnostics), (new, result.diagnostics)
     return new
 
 

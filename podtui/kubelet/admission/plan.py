@@ -15,10 +15,10 @@ from typing import Any, Final, cast
 import msgspec
 
 from podtui.api.local import (
+    UNUSABLE,
     FieldChange,
     FilePlan,
     Manifest,
-    ManifestState,
     ObjectPlan,
     Plan,
     PlanOutcome,
@@ -78,12 +78,11 @@ def plan_of(preview: Preview, rejections: Mapping[tuple[str, str], str] | None =
     pods = tuple(_pods(preview, rejections or {}))
     old = before.manifests.get(preview.name)
     path = record.spec.path if record else old.spec.path if old else preview.name
-    bad = (ManifestState.INVALID, ManifestState.LAST_GOOD, ManifestState.DUPLICATE)
     return Plan(
         metadata=ObjectMeta(name=preview.name),
         path=path,
         state=record.status.state if record else None,
-        usable=record is None or record.status.state not in bad,
+        usable=record is None or record.status.state not in UNUSABLE,
         message=record.status.message if record else "",
         diagnostics=record.status.diagnostics if record else (),
         pods=pods,

@@ -170,6 +170,12 @@ TOPOLOGY_ERRORS: Final = Counter(
     "Pods that the topology manager did not admit",
     registry=KUBELET,
 )
+MANIFESTS: Final = Gauge(
+    "podtui_manifests",
+    "Files of the static-pod folder by their state",
+    ["state"],
+    registry=KUBELET,
+)
 HEALTH_CHECK: Final = Gauge(
     "kubernetes_healthcheck",
     "Result of the last health check: 1 if it passed",

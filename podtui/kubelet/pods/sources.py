@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections import Counter
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
 from contextlib import aclosing
 from dataclasses import dataclass
@@ -12,13 +13,15 @@ from typing import Final, Protocol
 
 from msgspec import structs
 
-from podtui.api.local import Manifest
+from podtui.api.local import UNUSABLE, Manifest, ManifestState
 from podtui.api.names import CONFIG_MIRROR, CONFIG_SEEN, CONFIG_SOURCE
 from podtui.api.pods import full_name, is_mirror
 from podtui.api.v1 import Pod
 from podtui.clock import Clock
+from podtui.kubelet.base.kubelet_metrics import MANIFESTS
 from podtui.kubelet.base.ports import PodChanges, PodClient
 from podtui.kubelet.base.types import PodOperation, PodUpdate
+from podtui.kubelet.events.recorder import WARNING, EventRecorder
 from podtui.kubelet.volumes.documents import Documents
 from podtui.manifest.folder_state import Folder
 from podtui.manifest.identity import seen_text
@@ -26,6 +29,8 @@ from podtui.manifest.objects import ObjectKey
 from podtui.store.protocol import Records
 
 _LOG = logging.getLogger(__name__)
+INVALID_MANIFEST: Final = "InvalidManifest"
+"""The reason of an event of the node that a kubelet does not have."""
 FILE: Final = "file"
 API: Final = "api"
 _LOCAL: Final = frozenset({CONFIG_SOURCE, CONFIG_MIRROR, CONFIG_SEEN})
@@ -38,7 +43,7 @@ class FolderProvider(Protocol):
 
 
 class FolderReader:
-    """Receives folder snapshots and records their manifests.
+    """Receives folder snapshots, records their manifests, and reports files that cannot be used.
 
     Each snapshot is complete, so only the newest one counts. ``changed`` is set for each.
     """
@@ -48,8 +53,10 @@ class FolderReader:
         folders: AsyncIterator[Folder] | FolderProvider,
         records: Records,
         changed: asyncio.Event,
+        events: EventRecorder,
     ) -> None:
         self._folders = folders
+        self._unusable = UnusableFiles(events)
         self._manifests = ManifestRecorder(records)
         self._newest: Folder | None = None
         self._changed = changed
@@ -66,12 +73,40 @@ class FolderReader:
         async for folder in folders:
             self._newest = folder
             self._changed.set()
+            self._unusable.report(folder.manifests)
             await self._manifests.record(folder.manifests)
 
     def take(self) -> Folder | None:
         """Return the newest snapshot; None if it was taken before."""
         newest, self._newest = self._newest, None
         return newest
+
+
+class UnusableFiles:
+    """Reports each file that cannot be used, when it changes: in the log, as a kubelet does, and as
+    an event of the node."""
+
+    def __init__(self, events: EventRecorder) -> None:
+        self._events = events
+        self._known: dict[str, Manifest] = {}
+
+    def report(self, manifests: Mapping[str, Manifest]) -> None:
+        before, self._known = self._known, dict(manifests)
+        for name, manifest in manifests.items():
+            old = before.get(name)
+            if manifest is old or manifest.status.state not in UNUSABLE:
+                continue
+            if old is None or _error_of(old) != _error_of(manifest):
+                text = f"manifest file {manifest.spec.path!r}: {manifest.status.message}"
+                _LOG.error("Could not process %s", text)
+                self._events.node(WARNING, INVALID_MANIFEST, f"Could not process {text}")
+        states = Counter(manifest.status.state for manifest in manifests.values())
+        for state in ManifestState:
+            MANIFESTS.labels(state).set(states[state])
+
+
+def _error_of(manifest: Manifest) -> tuple[ManifestState, str]:
+    return manifest.status.state, manifest.status.message
 
 
 class PodReader:
@@ -161,7 +196,7 @@ class PodSources:
     """The folder and the API. ``changed`` is set when one of them has something new.
 
     ``documents`` takes the ConfigMaps and Secrets of the folder; ``on_mirror`` is that of
-    `PodReader`.
+    `PodReader`, ``events`` that of `UnusableFiles`.
     """
 
     def __init__(
@@ -173,9 +208,10 @@ class PodSources:
         documents: Documents,
         clock: Clock,
         on_mirror: Callable[[str, str], None],
+        events: EventRecorder,
     ) -> None:
         self.changed = asyncio.Event()
-        self.folder = FolderReader(folders, records, self.changed)
+        self.folder = FolderReader(folders, records, self.changed, events)
         self.api = PodReader(client, clock, self.changed, on_mirror)
         self._documents = documents
         self._diffs = {source: SourceDiff(source) for source in (FILE, API)}

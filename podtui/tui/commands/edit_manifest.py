@@ -5,11 +5,12 @@ from __future__ import annotations
 import asyncio
 import os
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Final
 
-from podtui.api.local import Plan
+from podtui.api.local import Diagnostic, Plan
+from podtui.editing.findings import is_better
 from podtui.errors import AgentUnavailable, ApiError
 from podtui.tui.commands.manifest_file import (
     ManifestChanged,
@@ -18,7 +19,7 @@ from podtui.tui.commands.manifest_file import (
     write_manifest_file,
 )
 from podtui.tui.commands.session import Draft, Session
-from podtui.tui.commands.terminal import editor_words, run_in_terminal
+from podtui.tui.commands.terminal import at_line, editor_words, run_in_terminal
 from podtui.tui.views.plan import changes_text_only, is_disruptive, outcome_text, plan_lines
 from podtui.tui.widgets.cells import Line, Span
 from podtui.tui.widgets.dialogs import CANCEL, Dialog, Option, confirmation
@@ -34,8 +35,11 @@ KEEP_DRAFT: Final = Option(CANCEL, "Keep draft", "n")
 DISCARD_DRAFT: Final = Option(DISCARD, "Discard draft", "d", danger=True)
 
 
-async def edit_file(session: Session, path: Path, *, begin: bytes | None = None) -> None:
-    """Edit a manifest and write it. ``begin`` is the initial text of a new file.
+async def edit_file(
+    session: Session, path: Path, *, begin: bytes | None = None, line: int | None = None
+) -> None:
+    """Edit a manifest and write it. ``begin`` is the initial text of a new file, ``line`` the one
+    at which the editor opens it.
 
     A text that is not applied is kept as a draft until it is applied or discarded, or until the
     file changes. Raises `ManifestFileError`, `podtui.tui.commands.terminal.ProgramFailed`.
@@ -47,7 +51,7 @@ async def edit_file(session: Session, path: Path, *, begin: bytes | None = None)
         text = draft.text
         session.notify("Reopened your unsaved draft.", title=path.name)
     while True:
-        text = await edited_text(session, path.name, text or b"")
+        text = await edited_text(session, path.name, text or b"", line)
         if text == base:
             session.drafts.pop(path, None)
             session.notify("Nothing was changed.", title=path.name)
@@ -89,9 +93,9 @@ async def _content(path: Path) -> bytes | None:
     return await asyncio.to_thread(read_manifest_file, path)
 
 
-async def edited_text(session: Session, name: str, text: bytes) -> bytes:
+async def edited_text(session: Session, name: str, text: bytes, line: int | None = None) -> bytes:
     """Run the user's editor on a private copy of the text, and return the result."""
-    words = editor_words(os.environ)
+    words = at_line(editor_words(os.environ), line)
     with tempfile.TemporaryDirectory(prefix="podtui-") as private:
         copy = Path(private) / name
         await asyncio.to_thread(copy.write_bytes, text)
@@ -107,11 +111,15 @@ async def _plan(session: Session, name: str, text: bytes) -> tuple[Plan | None, 
         return None, str(error)
 
 
-async def rewrite_file(session: Session, change: Rewrite) -> bool:
+async def rewrite_file(
+    session: Session, change: Rewrite, before: Iterable[Diagnostic] | None = None
+) -> bool:
     """Show the diff and the plan, ask, and write the new text; return whether that was done. It can
     be undone. Raises `ManifestFileError`.
+
+    ``before`` are the findings of the old text: a change that adds one is refused.
     """
-    if not await _rewritten(session, change, f"{change.what}?", "Apply"):
+    if not await _rewritten(session, change, f"{change.what}?", "Apply", before):
         return False
     session.undoable.append(change)
     session.notify_undo(f"{change.path.name}: {change.what}", "undoes it")
@@ -128,9 +136,19 @@ async def undo_rewrite(session: Session, change: Rewrite) -> None:
         session.notify(f"Undone: {change.what}", title=change.path.name)
 
 
-async def _rewritten(session: Session, change: Rewrite, title: str, verb: str) -> bool:
+async def _rewritten(
+    session: Session,
+    change: Rewrite,
+    title: str,
+    verb: str,
+    before: Iterable[Diagnostic] | None = None,
+) -> bool:
     name = change.path.name
     plan, problem = await _plan(session, name, change.after)
+    if plan is not None and before is not None and not is_better(before, plan.diagnostics):
+        reason = plan.message or "it adds a finding to the file"
+        session.notify(f"Not applied: {reason}", title=name, severity="warning")
+        return False
     if await session.ask(rewrite_dialog(change, title, verb, plan, problem)) == CANCEL:
         return False
     await asyncio.to_thread(write_manifest_file, change.path, change.after, expected=change.before)

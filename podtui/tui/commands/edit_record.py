@@ -55,8 +55,9 @@ class UpdateMethod(Struct, frozen=True):
     refusal: str = ""
 
 
-async def edit_pod(session: Session, pod: Pod) -> None:
-    """Edit an API pod, show the change and how the API applies it, and apply it.
+async def edit_pod(session: Session, pod: Pod, line: int | None = None) -> None:
+    """Edit an API pod, show the change and how the API applies it, and apply it. The editor opens
+    its text at ``line``.
 
     A text that is not applied is kept as a draft, as for a file. Raises `ApiError`,
     `podtui.tui.commands.terminal.ProgramFailed`.
@@ -70,7 +71,7 @@ async def edit_pod(session: Session, pod: Pod) -> None:
         text = draft.text
         session.notify("Reopened your unsaved draft.", title=pod_label(pod))
     while True:
-        text = await edited_text(session, name, text)
+        text = await edited_text(session, name, text, line)
         if text == base.encode():
             session.drafts.pop(key, None)
             session.notify("Nothing was changed.", title=pod_label(pod))

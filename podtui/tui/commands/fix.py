@@ -52,7 +52,7 @@ async def apply_fix(session: Session, manifest: Manifest, fix: Fix) -> Rewrite |
     text = manifest.spec.text
     after = apply_edits(text, fix.edits)
     change = Rewrite(Path(manifest.spec.path), text.encode(), after.encode(), fix.title)
-    return change if await rewrite_file(session, change) else None
+    return change if await rewrite_file(session, change, manifest.status.diagnostics) else None
 
 
 def outcome(

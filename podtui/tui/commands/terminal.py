@@ -14,7 +14,7 @@ import threading
 from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
 from types import FrameType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from textual.app import SuspendNotSupported
 
@@ -127,6 +127,12 @@ def write_to_terminal(text: str) -> None:
     sys.__stderr__.flush()
 
 
+_LINE_EDITORS: Final = frozenset(
+    "vi vim nvim view nano emacs emacsclient micro joe jed kak mg ne".split()
+)
+"""Editors that take ``+LINE`` before a file."""
+
+
 def editor_words(environment: Mapping[str, str]) -> list[str]:
     """Return the editor's command line from the first of `EDITORS` that is set. Raises
     `ProgramFailed`.
@@ -139,6 +145,12 @@ def editor_words(environment: Mapping[str, str]) -> list[str]:
             except ValueError as error:
                 raise ProgramFailed(f"{name} cannot be read: {error}") from error
     return [FALLBACK]
+
+
+def at_line(words: Sequence[str], line: int | None) -> list[str]:
+    """Return an editor's command line that opens a file at a line, if the editor can do so."""
+    known = line is not None and os.path.basename(words[0]) in _LINE_EDITORS
+    return [*words, f"+{line}"] if known else list(words)
 
 
 async def run_in_terminal(

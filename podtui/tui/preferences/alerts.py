@@ -87,7 +87,7 @@ def pod_condition(pod: Pod, now: float) -> Condition:
         return Condition(AlertKind.CRASH_LOOP, word=f"{line.word}, restarted {line.restarts} times")
     if health.health is Health.COMPLETED:
         return Condition(healthy=True, word="Completed")
-    return Condition(healthy=health.health is Health.HEALTHY, word="ready again")
+    return Condition(healthy=health.health is Health.RUNNING, word="ready again")
 
 
 def node_condition(node: Node) -> Condition:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from dataclasses import replace
 from functools import partial
+from pathlib import Path
 from typing import ClassVar
 
 from textual.app import ComposeResult
@@ -16,7 +17,8 @@ from podtui.api.pods import is_api_pod
 from podtui.api.v1 import Pod
 from podtui.client.protocol import LogQuery
 from podtui.errors import PodtuiError
-from podtui.tui.commands.edit_record import fix_pod
+from podtui.tui.commands.edit_manifest import edit_file
+from podtui.tui.commands.edit_record import edit_pod, fix_pod
 from podtui.tui.commands.fix import Applied, apply_fix, outcome, outcome_line
 from podtui.tui.model.model import Changes
 from podtui.tui.screens.acting_screen import ActingScreen
@@ -29,7 +31,7 @@ from podtui.tui.widgets.cells import Line, Span
 from podtui.tui.widgets.delays import call_after
 from podtui.tui.widgets.sanitize import clean
 from podtui.tui.widgets.tones import LinesView
-from podtui.why import Diagnosis, Facts, Fix, Health, diagnose, diagnose_manifest
+from podtui.why import Diagnosis, Facts, Fix, Kind, diagnose, diagnose_manifest
 from podtui.why.cases import log_failure
 from podtui.why.diagnose import diagnose_waiting
 from podtui.why.trial import begin_trial
@@ -142,7 +144,7 @@ class WhyScreen(ActingScreen, BackScreen):
         ):
             self._chosen = 0
         self._diagnosis = diagnosis
-        self._header(health_text(diagnosis.health))
+        self._header(health_text(diagnosis, manifest))
         view = self.query_one("#why-text", LinesView)
         shown = WhyView(
             diagnosis,
@@ -217,7 +219,7 @@ class WhyScreen(ActingScreen, BackScreen):
         if basis == self._log_of:
             return
         self._log_of = basis
-        previous = runs and end is not None and diagnosis.health is Health.FAILING and status.ready
+        previous = runs and end is not None and diagnosis.kind is Kind.FAILURE and status.ready
         query = LogQuery(container=status.name, follow=False, previous=previous, tail=LOG_LINES,
                          timestamps=False)  # fmt: skip
         self.run_worker(partial(self._fetch, pod, query), group="why-log", exclusive=True)
@@ -272,6 +274,9 @@ class WhyScreen(ActingScreen, BackScreen):
         pod = self._pod
         if fix is None or diagnosis is None:
             return
+        if not fix.edits:
+            self._edit_by_hand(fix)
+            return
         if manifest is not None:
             write = partial(apply_fix, self.session, manifest, fix)
         elif pod is not None and _is_changeable(pod):
@@ -279,7 +284,7 @@ class WhyScreen(ActingScreen, BackScreen):
         else:
             return
         facts = self._facts(pod, self.session.now()) if pod is not None else None
-        trial = begin_trial(facts, diagnosis)
+        trial = begin_trial(facts, diagnosis, fix)
 
         async def apply() -> None:
             change = await write()
@@ -293,6 +298,15 @@ class WhyScreen(ActingScreen, BackScreen):
             self._draw(self.session.now())
 
         self.session.start("Fix", apply)
+
+    def _edit_by_hand(self, fix: Fix) -> None:
+        """Open the manifest in the editor, at the line that the fix names."""
+        manifest, pod = self.manifest, self._pod
+        if manifest is not None:
+            path = Path(manifest.spec.path)
+            self.session.start("Edit", partial(edit_file, self.session, path, line=fix.line))
+        elif pod is not None and _is_changeable(pod):
+            self.session.start("Edit", partial(edit_pod, self.session, pod, fix.line))
 
     async def _watch_liveness(self, container: str) -> None:
         """Wait until the liveness probe of the fixed pod has passed."""

@@ -12,7 +12,7 @@ from podtui.api.v1 import Node
 from podtui.tui.model.model import LinkState, Model
 from podtui.tui.model.usage import Usage, amount
 from podtui.tui.views.node.allocation import is_ready, node_state, whole_node, whole_use
-from podtui.tui.views.pod_status import GLYPHS, Family
+from podtui.tui.views.pod_status import FAMILIES, GLYPHS, Family
 from podtui.tui.views.pods.rows import Totals
 from podtui.tui.widgets.cells import Line, Span, level, line_width, sized, suffix, width_of
 from podtui.tui.widgets.format import cores, percent, size
@@ -73,16 +73,8 @@ def cluster_status(model: Model, namespace: str | None, width: int) -> Line:
     return tuple(spans)
 
 
-WORDS: Final = {
-    Family.RUNNING: "running",
-    Family.UNREADY: "not ready",
-    Family.UNSTABLE: "restarting",
-    Family.PENDING: "pending",
-    Family.INIT: "init",
-    Family.ERROR: "failing",
-    Family.TERMINATING: "terminating",
-    Family.COMPLETED: "completed",
-}
+WORDS: Final = {family: str(health) for health, family in FAMILIES.items()}
+"""The word for each family is that of its health."""
 
 
 def header(model: Model, totals: Totals, width: int) -> tuple[Line, Line]:

@@ -7,8 +7,9 @@ from typing import Final
 
 from msgspec import Struct
 
-from podtui.api.health import ON_ITS_WAY, Health, PodHealth, pod_health
-from podtui.api.printing import INIT, pod_line
+from podtui.api.health import GLYPHS as HEALTH_GLYPHS
+from podtui.api.health import Health, PodHealth, pod_health
+from podtui.api.printing import pod_line
 from podtui.api.v1 import Pod
 
 
@@ -27,27 +28,27 @@ class Family(StrEnum):
     COMPLETED = "completed"
 
 
-GLYPHS: Final = {
-    Family.RUNNING: "●",
-    Family.UNREADY: "◐",
-    Family.UNSTABLE: "▲",
-    Family.PENDING: "○",
-    Family.INIT: "◔",
-    Family.ERROR: "✖",
-    Family.TERMINATING: "◌",
-    Family.COMPLETED: "✔",
-}
 REJECTED: Final = "Pod was rejected: "
 """The prefix of the message of a pod that was not admitted."""
-_WELL: Final = frozenset({Family.RUNNING, Family.COMPLETED, Family.TERMINATING})
+FAMILIES: Final = {
+    Health.RUNNING: Family.RUNNING,
+    Health.NOT_READY: Family.UNREADY,
+    Health.RESTARTING: Family.UNSTABLE,
+    Health.PENDING: Family.PENDING,
+    Health.INIT: Family.INIT,
+    Health.FAILING: Family.ERROR,
+    Health.TERMINATING: Family.TERMINATING,
+    Health.COMPLETED: Family.COMPLETED,
+}
+"""The family of each health."""
+GLYPHS: Final = {FAMILIES[health]: glyph for health, glyph in HEALTH_GLYPHS.items()}
 
 
 class PodStatusLine(Struct, frozen=True):
     """The status of a pod.
 
     ``last_restart`` is epoch seconds. ``rejected`` means that the node did not admit the pod.
-    ``family`` agrees with ``health``: healthy pods have the families running, completed and
-    terminating, others do not.
+    ``family`` is that of the ``health``.
     """
 
     word: str
@@ -64,10 +65,9 @@ def pod_status_line(pod: Pod, now: float) -> PodStatusLine:
     """Return the status as kubectl shows it, with its display family."""
     line = pod_line(pod)
     health = pod_health(pod, now)
-    family = _of_health(_family(pod, line.word), health)
     return PodStatusLine(
         line.word,
-        family,
+        FAMILIES[health.health],
         line.ready,
         line.wanted,
         line.restarts,
@@ -75,17 +75,6 @@ def pod_status_line(pod: Pod, now: float) -> PodStatusLine:
         health,
         is_rejected(pod),
     )
-
-
-def _of_health(family: Family, health: PodHealth) -> Family:
-    """Return the family suggested by the status text, corrected if the health contradicts it."""
-    if health.well is (family in _WELL):
-        return family
-    if health.until is not None:
-        return Family.UNSTABLE
-    if not health.well:
-        return Family.UNREADY if family is Family.RUNNING else Family.ERROR
-    return Family.COMPLETED if health.health is Health.COMPLETED else Family.RUNNING
 
 
 def is_rejected(pod: Pod) -> bool:
@@ -100,33 +89,3 @@ def is_rejected(pod: Pod) -> bool:
         and bool(status.reason)
         and not status.conditions
     )
-
-
-def _init_family(word: str) -> Family:
-    rest = word.removeprefix(INIT)
-    return Family.INIT if "/" in rest or rest in ON_ITS_WAY else Family.ERROR
-
-
-def _family(pod: Pod, word: str) -> Family:
-    phase = pod.status.phase
-    if pod.metadata.deletionTimestamp and phase not in ("Succeeded", "Failed"):
-        return Family.TERMINATING
-    if word.startswith(INIT):
-        return _init_family(word)
-    if phase == "Succeeded" or (word == "Completed" and phase != "Failed"):
-        return Family.COMPLETED
-    if phase == "Failed" or phase == "Unknown":
-        return Family.ERROR
-    if word == "PodInitializing":
-        return Family.INIT
-    if any(
-        s.state.waiting is not None and s.state.waiting.reason not in ON_ITS_WAY
-        for s in pod.status.containerStatuses
-    ):
-        return Family.ERROR
-    if any(
-        s.state.terminated is not None and s.state.terminated.exitCode != 0
-        for s in pod.status.containerStatuses
-    ):
-        return Family.ERROR
-    return Family.RUNNING if phase == "Running" and word != "ContainerCreating" else Family.PENDING

@@ -11,15 +11,16 @@ from podtui.api.local import Manifest
 from podtui.api.printing import ending
 from podtui.api.times import epoch, short_duration
 from podtui.api.v1 import Node, Pod
+from podtui.editing.edits import BREAK
 from podtui.tui.model.model import Model
 from podtui.tui.views.labels import manifest_message, place_of
-from podtui.tui.views.pod_status import is_rejected
+from podtui.tui.views.pod_status import FAMILIES, GLYPHS, Family, is_rejected
 from podtui.tui.widgets.cells import Line, Span, line_width, prefix, sized, width_of, wrap
 from podtui.tui.widgets.format import ago
 from podtui.tui.widgets.sanitize import clean
-from podtui.why import Diagnosis, EditError, Evidence, Facts, Fix, Health, diagnose, diff_lines
+from podtui.why import Diagnosis, EditError, Evidence, Facts, Fix, Kind, diagnose, diff_lines
 from podtui.why.diagnose import diagnose_waiting
-from podtui.why.edits import BREAK
+from podtui.why.report import advice_word
 
 WIDE: Final = 130
 """Width from which manifest and fix are beside the evidence."""
@@ -114,7 +115,7 @@ def _beside(left: list[Line], right: list[Line], width: int) -> list[Line]:
 
 def _head(view: WhyView, width: int) -> list[Line]:
     diagnosis = view.diagnosis
-    glyph, tone = GLYPHS[diagnosis.health]
+    glyph, tone = _mark(diagnosis)
     lines = wrap((Span(f"{glyph} ", tone), Span(clean(diagnosis.title), "name")), width, indent=2)
     for sentence in diagnosis.sentences:
         lines += wrap((Span("  "), Span(clean(sentence))), width, indent=2)
@@ -209,7 +210,7 @@ def _remedy(view: WhyView, width: int, limits: TextLimits) -> list[Line]:
     if diagnosis.fixes:
         lines += _fix(view, diagnosis.fixes[view.chosen % len(diagnosis.fixes)], width, limits)
     if diagnosis.advice:
-        word = "Alternative" if diagnosis.fixes else "What to do"
+        word = advice_word(diagnosis.fixes)
         by_hand = (Span(f"{word}  ", "heading"), Span(clean(diagnosis.advice)))
         lines += ([()] if lines else []) + wrap(by_hand, width, indent=2)
     if diagnosis.docs and limits.more:
@@ -225,12 +226,14 @@ def _fix(view: WhyView, fix: Fix, width: int, limits: TextLimits) -> list[Line]:
     if fix.note:
         lines += wrap((Span(f"  {clean(fix.note)}", "muted"),), width, indent=2)
     text = view.manifest.spec.text if view.manifest is not None else ""
-    lines += diff_rows(text, fix, width, limits.context)
+    if fix.edits:
+        lines += diff_rows(text, fix, width, limits.context)
+    does = " shows the plan, then applies it" if fix.edits else f" opens it at line {fix.line}"
     if view.readonly:
         lines.append((Span("  podtui is read-only: it cannot be applied here", "muted"),))
     else:
         more = f", n shows the next of {count} fixes"
-        lines += wrap((Span("  f", "hint-key"), Span(" shows the plan, then applies it", "muted"),
+        lines += wrap((Span("  f", "hint-key"), Span(does, "muted"),
                        Span(more * (count > 1), "muted")), width, indent=2)  # fmt: skip
     return lines
 
@@ -260,13 +263,6 @@ def diff_rows(text: str, fix: Fix, width: int, context: int) -> list[Line]:
 
 FRESH_SECONDS: Final = 2.0
 """Seconds after which the explanation of an unhealthy pod is updated at the latest."""
-GLYPHS: Final = {
-    Health.HEALTHY: ("●", "running"),
-    Health.COMPLETED: ("✔", "completed"),
-    Health.WAITING: ("◔", "pending"),
-    Health.TERMINATING: ("◌", "terminating"),
-    Health.FAILING: ("✖", "error"),
-}
 
 
 def facts_of(
@@ -286,6 +282,7 @@ def facts_of(
         others=tuple(model.pods_beside(pod)),
         logs=logs or {},
         log_problems=log_problems or {},
+        in_cluster=model.server.is_cluster,
     )
 
 
@@ -308,7 +305,7 @@ class Explanations:
         ):
             facts = facts_of(model, pod, now)
             diagnosis = diagnose(facts)
-            self._healthy = diagnosis.health is Health.HEALTHY
+            self._healthy = diagnosis.kind is Kind.NONE
             self._basis = (*basis[:-1], None if self._healthy else now // FRESH_SECONDS)
             self._line = _summary(facts, diagnosis)
         return self._line
@@ -322,14 +319,14 @@ def explain_pod(facts: Facts) -> Line:
 def titled_explanation(facts: Facts) -> tuple[str, Line]:
     """Return a title for the kind of explanation, and the explanation of `explain_pod`."""
     diagnosis = diagnose(facts)
-    title = {Health.COMPLETED: "Ended", Health.HEALTHY: "Runs"}.get(diagnosis.health, "Why")
+    title = {Kind.COMPLETION: "Ended", Kind.NONE: "Runs"}.get(diagnosis.kind, "Why")
     return title, _summary(facts, diagnosis)
 
 
 def _summary(facts: Facts, diagnosis: Diagnosis) -> Line:
-    if diagnosis.health is Health.COMPLETED:
+    if diagnosis.kind is Kind.COMPLETION:
         return _endings(facts.pod, facts.now)
-    if diagnosis.health is Health.HEALTHY:
+    if diagnosis.kind is Kind.NONE:
         return _contents(facts.pod)
     return (*_cause(facts.pod, diagnosis), *_remedy_text(diagnosis))
 
@@ -390,10 +387,20 @@ def explain_manifest(manifest: Manifest, node: Node | None = None) -> Line:
     )
 
 
-def health_text(health: Health) -> Line:
-    """Return a glyph and a word for the health of a pod."""
-    glyph, tone = GLYPHS[health]
-    return (Span(f"{glyph} {health}", tone),)
+def health_text(diagnosis: Diagnosis, manifest: Manifest | None) -> Line:
+    """Return a glyph and the word for the health of a pod, or the state of a file without a pod."""
+    glyph, tone = _mark(diagnosis)
+    state = manifest.status.state if manifest is not None else ""
+    return (Span(f"{glyph} {diagnosis.health or state}", tone),)
+
+
+def _mark(diagnosis: Diagnosis) -> tuple[str, str]:
+    """Return glyph and tone."""
+    if diagnosis.health is None:
+        family = Family.ERROR if diagnosis.kind is Kind.FAILURE else Family.RUNNING
+    else:
+        family = Family.UNSTABLE if diagnosis.besides else FAMILIES[diagnosis.health]
+    return GLYPHS[family], family.value
 
 
 def newest_of(pods: Sequence[Pod], uid: str) -> Pod | None:

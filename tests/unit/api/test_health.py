@@ -85,12 +85,12 @@ def deleted(made: Pod) -> Pod:
 @pytest.mark.parametrize(
     ("made", "health", "container"),
     [
-        (pod(status()), Health.HEALTHY, ""),
-        (pod(phase="Pending", ready=False), Health.WAITING, ""),
-        (pod(status(waiting("ContainerCreating")), phase="Pending"), Health.WAITING, "c"),
-        (pod(status(ready=False), ready=False), Health.WAITING, "c"),
-        (pod(status(started=False), ready=False), Health.WAITING, "c"),
-        (pod(status(), ready=False), Health.WAITING, ""),  # a readiness gate
+        (pod(status()), Health.RUNNING, ""),
+        (pod(phase="Pending", ready=False), Health.PENDING, ""),
+        (pod(status(waiting("ContainerCreating")), phase="Pending"), Health.PENDING, "c"),
+        (pod(status(ready=False), ready=False), Health.NOT_READY, "c"),
+        (pod(status(started=False), ready=False), Health.NOT_READY, "c"),
+        (pod(status(), ready=False), Health.NOT_READY, ""),  # a readiness gate
         (pod(status(waiting("ImagePullBackOff")), phase="Pending"), Health.FAILING, "c"),
         (pod(status(waiting("CrashLoopBackOff"), restartCount=5)), Health.FAILING, "c"),
         (pod(status(waiting("ContainerCreating"), lastState=ended())), Health.FAILING, "c"),
@@ -101,21 +101,21 @@ def deleted(made: Pod) -> Pod:
         (pod(status(ended(0)), policy="OnFailure", ready=False), Health.COMPLETED, ""),
         (
             pod(status(ended(0)), status(name="d"), policy="OnFailure", ready=False),
-            Health.HEALTHY,
+            Health.RUNNING,
             "",
         ),
         (pod(phase="Unknown"), Health.FAILING, ""),
         (deleted(pod(status(waiting("CrashLoopBackOff")))), Health.TERMINATING, ""),
         (deleted(pod(phase="Failed")), Health.FAILING, ""),
         (pod(status(waiting("PodInitializing")), init=(status(ended(0), "i"),), phase="Pending"),
-         Health.WAITING, "c"),
+         Health.INIT, "c"),
         (pod(status(waiting("PodInitializing")), init=(status(name="i"),), phase="Pending"),
-         Health.WAITING, "i"),
+         Health.INIT, "i"),
         (pod(status(waiting("PodInitializing")), init=(status(ended(2), "i"),), phase="Pending"),
          Health.FAILING, "i"),
         (pod(status(), init=(status(waiting("CrashLoopBackOff"), "s"),), sidecars=True),
          Health.FAILING, "s"),
-        (pod(status(), init=(status(name="s"),), sidecars=True), Health.HEALTHY, ""),
+        (pod(status(), init=(status(name="s"),), sidecars=True), Health.RUNNING, ""),
     ],
 )  # fmt: skip
 def test_health(made: Pod, health: Health, container: str) -> None:
@@ -126,7 +126,7 @@ def test_health(made: Pod, health: Health, container: str) -> None:
 @pytest.mark.parametrize("count", [1, 5, 13])
 def test_a_recently_restarted_pod_is_not_healthy(count: int) -> None:
     found = pod_health(pod(restarted(count)), NOW)
-    assert (found.health, found.container, found.well) == (Health.FAILING, "c", False)
+    assert (found.health, found.container, found.well) == (Health.RESTARTING, "c", False)
     assert found.until == NOW - 10 + STABLE_SECONDS
 
 
@@ -134,9 +134,9 @@ def test_a_restarted_pod_becomes_healthy_after_a_long_run() -> None:
     made = pod(restarted(13))
     until = pod_health(made, NOW).until
     assert until is not None
-    assert pod_health(made, until - 1).health is Health.FAILING
-    assert pod_health(made, until).health is Health.HEALTHY
-    assert pod_health(pod(restarted(1, ago=STABLE_SECONDS)), NOW).health is Health.HEALTHY
+    assert pod_health(made, until - 1).health is Health.RESTARTING
+    assert pod_health(made, until).health is Health.RUNNING
+    assert pod_health(pod(restarted(1, ago=STABLE_SECONDS)), NOW).health is Health.RUNNING
 
 
 def test_a_pod_that_fails_every_half_hour_must_run_longer() -> None:
@@ -186,7 +186,7 @@ def test_a_finished_init_container_is_not_counted() -> None:
 def test_missing_times_are_accepted() -> None:
     last = {"terminated": {"exitCode": 1}}
     made = pod(status({"running": {}}, restartCount=2, lastState=last))
-    assert pod_health(made, NOW).health is Health.HEALTHY
+    assert pod_health(made, NOW).health is Health.RUNNING
 
 
 @given(

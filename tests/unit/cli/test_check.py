@@ -42,3 +42,27 @@ def test_missing_resources_are_shown_as_quantities() -> None:
         "cpu: 3500m requested, 1750m of 2 free; memory: 64Ti requested, 24Gi of 24Gi free;"
         " pods: 1 requested, 0 of 110 free"
     )
+
+
+@pytest.mark.parametrize(
+    ("document", "status"),
+    [
+        ("apiVersion: apps/v1\nkind: Deployment\nmetadata: {name: d}\n", 1),
+        ("apiVersion: batch/v1\nkind: CronJob\nmetadata: {name: d}\n", 1),
+        ("apiVersion: v1\nkind: Pod\nmetadata: {name: d}\n", 1),
+        ("metadata: {name: d}\n", 1),
+        ("[unfinished\n", 1),
+        ("apiVersion: v1\nkind: Service\nmetadata: {name: d}\n", 0),
+        ("apiVersion: v1\nkind: ConfigMap\nmetadata: {name: d}\n", 0),
+    ],
+)
+def test_pods_of_a_file_that_do_not_run_make_it_fail(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], document: str, status: int
+) -> None:
+    path = tmp_path / "a.yaml"
+    path.write_text(
+        "apiVersion: v1\nkind: Pod\nmetadata: {name: a}\n"
+        f"spec: {{containers: [{{name: a, image: b}}]}}\n---\n{document}"
+    )
+    assert main(["check", "--root-dir", str(tmp_path / "r"), str(path)]) == status
+    assert ("1 of them about what does not run" in capsys.readouterr().out) is bool(status)

@@ -16,9 +16,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from repository import GOLDEN
 
+from podtui.api import v1
+from podtui.api.shape import fields
 from podtui.cli import main
-from podtui.cli.fix import fix_text
+from podtui.editing.edits import apply_edits
+from podtui.editing.findings import is_better
 from podtui.manifest.diagnose import read_manifest
+from podtui.manifest.fixes import fix_text, read_with_fix
 
 RECORDS = sorted(GOLDEN.glob("**/pod.json"))
 GOLDEN_PODS = [path for path in RECORDS if path.read_bytes().startswith(b"{")]
@@ -260,3 +264,153 @@ def test_fixing_terminates_and_adds_no_errors(changes: list[tuple[int, str]], st
     unread = {"InvalidYAML", "DuplicateKey", "InvalidAlias"}
     assert unread & {d.code for d in result.diagnostics} <= {d.code for d in before.diagnostics}
     assert after.count(b"#") == text.count(b"#")
+    assert_better(text, after, strict=strict)
+
+
+def assert_better(text: bytes, after: bytes, *, strict: bool = False) -> None:
+    """A changed text has fewer findings, and no new one."""
+    before, new = (
+        read_manifest("/m/x.yaml", data, node_name="n1", strict=strict, most=None).diagnostics
+        for data in (text, after)
+    )
+    assert is_better(before, new), [d for d in new if d not in before]
+    assert after == text or len(new) < len(before)
+
+
+POD = """apiVersion: v1
+kind: Pod
+metadata: {name: web}
+spec:
+  containers:
+  - name: web
+    image: busybox:1.36
+"""
+# Fixes of these faults would be guesses, or make the file worse.
+UNFIXABLE = {
+    "the right key is there": POD + "    resources: {request: {cpu: 1}, requests: {memory: 1Gi}}\n",
+    "a flow map has the right key": POD + "    env: [{name: A, valu: x, value: z}]\n",
+    "the key in another case is there": POD + "    Image: nginx\n",
+    "two keys mean the same field": POD + "    env: [{name: A, valu: x, vale: z, value: c}]\n",
+    "the field is another one": POD + "  volumes: [{name: d, rbd: {monitors: [m], image: i,"
+    " imageformat: '2'}}]\n",
+    "the field is not similar enough": POD + "    cmd: x\n",
+    "the field of another volume source": POD + "  volumes: [{name: d, storageos: {pool: p}}]\n",
+    "a second volume source": POD
+    + "  volumes: [{name: d, hostPath: {path: /x}, medium: Memory}]\n",
+    "a second handler": POD + "    livenessProbe: {tcpSocket: {port: 80}, path: /x}\n",
+    "the field of several probes": POD + "    periodSeconds: 5\n"
+    "    livenessProbe: {tcpSocket: {port: 80}}\n    readinessProbe: {tcpSocket: {port: 80}}\n",
+    "the opposite value": POD + "  tolerations: [{key: a, operator: NotExists}]\n",
+    "another volume by its number": POD + "    volumeMounts: [{name: data-3, mountPath: /d}]\n"
+    "  volumes: [{name: data-1, emptyDir: {}}, {name: data-2, emptyDir: {}}]\n",
+    "two similar volumes": POD + "    volumeMounts: [{name: web-dat, mountPath: /d}]\n"
+    "  volumes: [{name: web-data, emptyDir: {}}, {name: web-date, emptyDir: {}}]\n",
+    "a value that stays invalid": POD + "    ports: [{containerPort: '99999'}]\n",
+    "skaffold": "apiVersion: skaffold/v4beta13\nkind: Config\nmetadata: {name: a}\nbuild: {}\n",
+    "a list of another group": "apiVersion: example.com/v1\nkind: List\nitems: []\n",
+    "ConfigMapList": "apiVersion: v1\nkind: ConfigMapList\nitems:\n- metadata: {name: a}\n",
+    "SecretList": "apiVersion: v1\nkind: SecretList\nitems: []\n",
+    "a core kind of another group": POD.replace("apiVersion: v1", "apiVersion: example.com/v1"),
+    "Prometheus": "apiVersion: monitoring.coreos.com/v1\nkind: Pods\nmetadata: {name: a}\n",
+    "a ConfigMap without its kind": "apiVersion: v1\nmetadata: {name: a}\ndata: {a: b}\n",
+    "a Deployment without its kind": "apiVersion: apps/v1\nmetadata: {name: a}\n"
+    "spec: {replicas: 1, template: {spec: {containers: [{name: a, image: b}]}}}\n",
+    "another group without a kind": POD.replace("v1\nkind: Pod", "example.com/v1"),
+}
+
+
+@pytest.mark.parametrize("name", UNFIXABLE)
+def test_a_fix_that_would_be_a_guess_is_not_applied(name: str) -> None:
+    text = UNFIXABLE[name].encode()
+    assert read_manifest("/m/x.yaml", text, node_name="n1").diagnostics
+    assert fixed(text) == text
+    assert read_with_fix("/m/x.yaml", text, node_name="n1").fix is None
+
+
+def test_the_agent_finds_the_same_fixes_as_the_command() -> None:
+    found = read_with_fix("/m/x.yaml", BROKEN.encode(), node_name="n1").fix
+    assert found is not None
+    assert apply_edits(BROKEN, found.edits) == FIXED
+    text = POD + "    imagePullpolicy: always\n    resources: {request: {}, requests: {}}\n"
+    found = read_with_fix("/m/x.yaml", text.encode(), node_name="n1").fix
+    assert found is not None
+    # The value is found only with the right key: it is none of the file's two findings.
+    assert (found.title, found.errors) == ('Write "imagePullPolicy"', 1)
+    assert read_with_fix("/m/x.yaml", SECRET.encode(), node_name="n1").fix is None
+
+
+@pytest.mark.parametrize("mark", ["", "\ufeff"])
+@pytest.mark.parametrize("feed", ["\n", "\r\n"])
+def test_the_agents_edits_fit_any_line_breaks(mark: str, feed: str) -> None:
+    text = mark + f"{POD}    stdinn: true".replace("kind: Pod", "kind: pod").replace("\n", feed)
+    result = read_with_fix("/m/x.yaml", text.encode(), node_name="n1")
+    assert result.fix is not None
+    assert apply_edits(result.text, result.fix.edits).encode() == fixed(text.encode())
+
+
+def test_a_fix_that_makes_way_for_another_is_followed_by_it() -> None:
+    text = POD + "    volumemounts: [{name: d, mountPath: /d}]\n"
+    text += "  volumes:\n  - ame: d\n  - ame: d\n    emptyDir: {}\n"
+    after = fixed(text.encode())
+    assert b"volumeMounts" in after
+    assert fixed(after) == after
+
+
+def test_a_fix_in_a_file_with_unfixable_faults_is_applied() -> None:
+    text = POD + "    resources: {request: {}, requests: {}}\n    imagePullpolicy: always\n"
+    after = fixed(text.encode()).decode()
+    assert after == text.replace("imagePullpolicy: always", "imagePullPolicy: Always")
+
+
+def test_more_findings_than_are_shown_are_fixed_as_well() -> None:
+    env = "".join(f"    - {{name: A{n}, value: {n}}}\n" for n in range(150))
+    assert fixed(f"{POD}    env:\n{env}".encode()).count(b'"') == 300
+
+
+def test_a_fix_that_gives_two_pods_one_name_is_not_applied(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "a.yaml").write_text(POD)
+    bad = tmp_path / "b.yaml"
+    bad.write_text(POD.replace("name: web}", "name: Web}"))
+    assert run(tmp_path, "--fix", "--yes", str(tmp_path)) == 1
+    assert "name: Web}" in bad.read_text()
+    assert "nothing to fix" in capsys.readouterr().out
+    assert run(tmp_path, "--fix", "--yes", str(bad)) == 0  # alone, there is no other pod
+
+
+NAMES = sorted({*fields(v1.Container), *fields(v1.PodSpec), *fields(v1.Volume), *fields(v1.Probe)})
+SLIPS = st.sampled_from(NAMES).flatmap(
+    lambda name: st.tuples(
+        st.just(name), st.integers(0, len(name) - 1), st.sampled_from(["drop", "twice", "upper"])
+    )
+)
+VALUES = st.sampled_from(
+    ["1", "'1'", "yes", "{}", "[]", "x", "{name: web}", "[{name: web}]", "{path: /x}", "always"]
+)
+
+
+@given(
+    st.lists(st.tuples(SLIPS, VALUES, st.sampled_from(["    ", "  ", "      "])), max_size=6),
+    st.sampled_from(["v1", "v2", "V1", "apps/v1", "example.com/v1", ""]),
+    st.sampled_from(["Pod", "pod", "Pods", "Config", "ConfigMap", "configmaps", "PodList", ""]),
+    st.booleans(),
+)
+@examples(200)
+def test_no_fix_makes_a_file_worse(
+    slips: list[tuple[tuple[str, int, str], str, str]], version: str, kind: str, strict: bool
+) -> None:
+    lines = [POD.replace("v1", version, 1).replace("Pod", kind, 1)]
+    for (name, at, slip), value, indent in slips:
+        letter = {"drop": "", "twice": name[at] * 2, "upper": name[at].upper()}[slip]
+        lines.append(f"{indent}{name[:at]}{letter}{name[at + 1 :]}: {value}\n")
+    text = "".join(lines).encode()
+    after = fixed(text, strict=strict)
+    assert_better(text, after, strict=strict)
+    foreign = "/" in version
+    assert not foreign or after.startswith(f"apiVersion: {version}\n".encode())
+    with_fix = read_with_fix("/m/x.yaml", text, node_name="n1", strict=strict).fix
+    if with_fix is not None:
+        assert after != text
+        # An agent makes less effort: it may find fewer fixes.
+        assert_better(text, apply_edits(text.decode(), with_fix.edits).encode(), strict=strict)

@@ -1,7 +1,16 @@
 from __future__ import annotations
 
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
 from rich.cells import cell_len
 
+from podtui.api.local import Manifest, ManifestSpec, ManifestState, ManifestStatus
+from podtui.api.v1 import ObjectMeta
+from podtui.cli import main
+from podtui.cli import status as status_module
 from podtui.cli.status import render
 
 TABLE = {
@@ -42,3 +51,49 @@ def test_wide_characters_and_marks_are_aligned() -> None:
     drawn = render({**TABLE, "rows": rows}).splitlines()
     assert {cell_len(line[: line.index("1/1")]) for line in drawn[1:]} == {7}
     assert drawn[0].index("READY") == 7
+
+
+def file_record(name: str, state: ManifestState, message: str = "") -> Manifest:
+    return Manifest(
+        metadata=ObjectMeta(name=name),
+        spec=ManifestSpec(path=f"/m/{name}"),
+        status=ManifestStatus(state=state, message=message),
+    )
+
+
+@pytest.mark.parametrize(
+    ("state", "exit_status"),
+    [
+        (ManifestState.ACCEPTED, 0),
+        (ManifestState.IGNORED, 0),
+        (ManifestState.INVALID, 1),
+        (ManifestState.LAST_GOOD, 1),
+        (ManifestState.DUPLICATE, 1),
+    ],
+)
+@pytest.mark.parametrize("output", ["table", "json"])
+def test_files_that_are_not_used_are_shown_and_make_it_fail(
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    tmp_path: Path,
+    state: ManifestState,
+    exit_status: int,
+    output: str,
+) -> None:
+    record = file_record("web.yaml", state, "line 3: bad\x1b[31m")
+
+    def answer(socket: Path, path: str, **options: object) -> dict[str, Any]:
+        if path.endswith("/manifests"):
+            return {"kind": "ManifestList", "items": [msgspec.to_builtins(record)]}
+        return {**TABLE, "rows": None} if "accept" in options else {"items": []}
+
+    monkeypatch.setattr(status_module, "get_json", answer)
+    monkeypatch.setattr(status_module, "socket_of", lambda namespace: tmp_path)
+    assert main(["status", "-o", output]) == exit_status
+    out = capsys.readouterr().out
+    if output == "json":
+        kinds = [item["kind"] for item in msgspec.json.decode(out)["items"]]
+        assert kinds == ["Manifest"] * exit_status
+    else:
+        rows = [line.split() for line in out.splitlines() if line.startswith("web.yaml")]
+        assert rows == [["web.yaml", str(state), "line", "3:", "bad"]] * exit_status

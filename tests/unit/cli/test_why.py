@@ -151,9 +151,9 @@ def test_pods_that_cannot_start_are_not_healthy(monkeypatch: pytest.MonkeyPatch)
     assert not well
     seen, new = text.split("\n\n")
     assert seen.startswith(
-        "✖ there-n1  failing\n  The node is not ready: container runtime is down"
+        "▲ there-n1  running\n  The node is not ready: container runtime is down"
     )
-    assert new.startswith("◔ new-n1  waiting\n  It waits for the node n1, which is not ready: ")
+    assert new.startswith("○ new-n1  pending\n  It waits for the node n1, which is not ready: ")
 
 
 @pytest.mark.parametrize("wanted", ["new", "new-n1", "default/new", "new.yaml"])

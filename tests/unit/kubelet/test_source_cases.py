@@ -10,6 +10,7 @@ from folder_world import FolderWorld
 from podtui.api import names
 from podtui.api.local import ManifestState
 from podtui.api.v1 import Event, Pod
+from podtui.kubelet.base.kubelet_metrics import KUBELET
 from podtui.runtime.memory import Behaviour
 from podtui.runtime.memory.images import simulated_image
 from podtui.runtime.protocol import ContainerRecord
@@ -194,3 +195,31 @@ async def test_a_config_map_beside_its_pod_reaches_the_container() -> None:
         await world.runtime.stop_container(old.id, 0)
         await world.until(lambda: bool(world.running_containers()))
         assert variables(world)["A"] == "c"
+
+
+async def test_an_invalid_file_is_logged_counted_and_reported_once(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    def count(state: ManifestState) -> float | None:
+        return KUBELET.get_sample_value("podtui_manifests", {"state": state})
+
+    world = FolderWorld()
+    async with world.running():
+        await running(world)
+        world.put("bad.yaml", BROKEN)
+        world.put("same.yaml", WEB)
+        await world.until(lambda: count(ManifestState.DUPLICATE) == 1)
+        assert (count(ManifestState.ACCEPTED), count(ManifestState.INVALID)) == (1, 1)
+        world.put("other.yaml", WEB.replace("name: web", "name: other"))
+        world.put("web.yaml", BROKEN)  # a change of another file reports nothing again
+        await world.until(lambda: count(ManifestState.LAST_GOOD) == 1)
+        await world.sleep(2.0)
+        events = [e for e in await world.events("n1") if e.reason == "InvalidManifest"]
+        world.put("bad.yaml", WEB.replace("name: web", "name: bad"))
+        await world.until(lambda: count(ManifestState.INVALID) == 0)
+    errors = [r.getMessage() for r in caplog.records if r.levelname == "ERROR"]
+    assert len(errors) == len(events) == 3
+    assert {event.involvedObject.kind for event in events} == {"Node"}
+    (bad,) = (text for text in errors if "bad.yaml" in text)
+    assert bad.startswith("Could not process manifest file '/m/bad.yaml': line ")
+    assert {event.message for event in events} == set(errors)

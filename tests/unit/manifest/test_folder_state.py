@@ -165,8 +165,13 @@ class ReferenceModel:
             key: frozenset[str]().union(*(object_keys(it) for it in items if object_key(it) == key))
             for key in there
         }
-        unmet = result.candidate is not None
-        result = name_missing(result, there) if unmet else missing_keys(result, held)
+        if result.referrer is not None and not result.pods:
+            files = sorted(self.files.values(), key=lambda f: f.name, reverse=True)
+            read = [(f.name, f.result) for f in files if f.result is not None]
+            named = {key: name for name, other in read for key in other.present}
+            result = name_missing(result, there, named)
+        else:
+            result = missing_keys(result, held)
         if result.pods:
             (pod,) = result.pods
             if file.good is None or file.raw != pod:
@@ -421,13 +426,50 @@ def test_a_dangling_reference_lists_the_existing_objects() -> None:
 
     ((message, fix),) = messages()
     assert message == 'there is no ConfigMap "m"; the folder has none'
-    assert fix.startswith("put that ConfigMap or Secret into the folder")
+    assert fix.startswith("put that ConfigMap into the folder")
     enter(state, "other", config("M-", "A"))
     enter(state, "other", config("mm", "A"))
-    assert messages() == [('there is no ConfigMap "m"; the folder has "mm"', 'did you mean "mm"?')]
+    missing = 'there is no ConfigMap "m"; the folder has "mm"'
+    assert messages() == [(missing, 'perhaps "mm" is meant')]
     enter(state, "c", config("m", "a"))
     assert messages() == [('there is no key "A"; the ConfigMap m has "a"', 'did you mean "a"?')]
     enter(state, "c", config("m", "A"))
     assert messages() == []
     state.forget("c")
     assert messages()[0][0] == 'there is no ConfigMap "m"; the folder has "mm"'
+
+
+CLAIM = "  volumes: [{name: d, persistentVolumeClaim: {claimName: x}}]\n"
+
+
+def test_a_reference_of_a_file_with_other_errors_is_compared_with_the_folder() -> None:
+    state = FolderState(strict=False, previous={})
+
+    def references() -> list[tuple[str, str]]:
+        found = state.folder("1").manifests["pod"].status.diagnostics
+        return [(d.code, d.message) for d in found if "onfig" in d.message]
+
+    claims = pod_text("q", extra=NEEDS + CLAIM)
+    enter(state, "pod", claims)
+    missing = ("FieldValueForbidden", 'there is no ConfigMap "m"; the folder has none')
+    assert references() == [missing]
+    enter(state, "other", MAP)
+    ((code, _),) = references()
+    assert code == "NotPortable"
+    state.forget("other")
+    assert references() == [missing]
+    enter(state, "third", pod_text("r", extra=CLAIM) + CONFIG)
+    unusable = 'the ConfigMap "m" is in third, which has errors'
+    assert references() == [("FieldValueForbidden", unusable)]
+    enter(state, "pod", claims + CONFIG)
+    ((code, _),) = references()
+    assert code == "NotPortable"
+
+
+def test_an_optional_reference_is_no_error_beside_other_errors() -> None:
+    state = FolderState(strict=False, previous={})
+    extra = "    envFrom: [{configMapRef: {name: m, optional: true}}]\n" + CLAIM
+    enter(state, "pod", pod_text("q", extra=extra))
+    found = state.folder("1").manifests["pod"].status.diagnostics
+    assert [d.code for d in found] == ["NotPortable", "FieldValueForbidden"]
+    assert "no PersistentVolumeClaims" in found[1].fix

@@ -19,12 +19,12 @@ def test_text_output_has_position_line_caret_and_fix(folder: Path) -> None:
     assert render_text(check_paths([path], node_name=NODE)).startswith(
         f"{path}:9:1: error: a tab cannot indent YAML"
     )
-    path.write_text(pod_text(extra="    imagee: x\n"))
+    path.write_text(pod_text(extra="    stdinn: true\n"))
     assert render_text(check_paths([path], node_name=NODE)) == (
-        f'{path}:9:5: error: unknown field "imagee" (spec.containers[0].imagee)\n'
-        "  9 |     imagee: x\n"
+        f'{path}:9:5: error: unknown field "stdinn" (spec.containers[0].stdinn)\n'
+        "  9 |     stdinn: true\n"
         "    |     ^\n"
-        '  fix: did you mean "image"?\n'
+        '  fix: did you mean "stdin"?\n'
         "1 file, 1 error, 0 warnings\n"
     )
 

@@ -39,7 +39,9 @@ def test_restart_policy_under_metadata_names_its_correct_place() -> None:
 @pytest.mark.parametrize(
     ("line", "fix"),
     [
-        ("imagee: x", 'did you mean "image"?'),
+        ("imagee: x", '"image" is set as well: keep one of the two'),
+        ("imge_pull_policy: Always", 'did you mean "imagePullPolicy"?'),
+        ("workdirectory: /tmp", 'perhaps "workingDir" is meant'),
         ("image_pull_policy: Always", 'did you mean "imagePullPolicy"?'),
         ("ImagePullPolicy: Always", 'did you mean "imagePullPolicy"?'),
         ("volumeMount: []", 'did you mean "volumeMounts"?'),
@@ -62,9 +64,9 @@ def test_unknown_field_in_the_spec_points_into_the_containers() -> None:
 
 def test_suggests_the_nearest_valid_position() -> None:
     here = ("spec", "containers", 2, "livenessProbe")
-    assert belongs_at("restartPolicy", here) == "spec.containers[2].restartPolicy"
-    assert belongs_at("restartPolicy", ("metadata",)) == "spec.restartPolicy"
-    assert belongs_at("nowhere", ()) == ""
+    assert belongs_at("restartPolicy", here) == ("spec.containers[2].restartPolicy",)
+    assert belongs_at("restartPolicy", ("metadata",)) == ("spec.restartPolicy",)
+    assert belongs_at("nowhere", ()) == ()
     assert ("spec", "restartPolicy") in places_of_names()["restartPolicy"]
 
 

@@ -62,7 +62,7 @@ def test_only_the_first_pod_of_a_file_runs_with_a_warning() -> None:
     assert made(result) == ["web-n1", "c"]
     assert [(d.code, d.severity, d.line) for d in result.diagnostics] == [
         ("FurtherDocument", Severity.WARNING, 16),
-        ("FurtherDocument", Severity.WARNING, 25),
+        ("OtherObject", Severity.WARNING, 25),
         ("FurtherDocument", Severity.WARNING, 28),
     ]
     assert result.diagnostics[0].fix == "put each pod into its own file"

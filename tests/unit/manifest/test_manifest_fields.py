@@ -74,7 +74,7 @@ OWNER = {"apiVersion": "v1", "kind": "Node", "name": "box", "uid": "u"}
 )
 def test_api_server_fields_are_reported_as_ignored(field: str, value: object) -> None:
     assert warned(read({field: value})) == [
-        (f"metadata.{field}", "has no effect: a static pod has no object on an API server")
+        (f"metadata.{field}", "has no effect: the API server sets it, and only in the mirror pod")
     ]
 
 
@@ -102,7 +102,7 @@ def test_a_service_account_token_is_not_available() -> None:
     assert warned(read(automountServiceAccountToken=True)) == [
         (
             "spec.automountServiceAccountToken",
-            "has no effect: there is no API server to give tokens",
+            "has no effect: a static pod has no service account, and gets no token",
         )
     ]
     assert warned(read(automountServiceAccountToken=False)) == []
@@ -183,3 +183,58 @@ def test_a_dangling_volume_or_port_reference_lists_the_existing_ones() -> None:
         ('there is no volume "date"; the Pod has "data", "tmp"', 'did you mean "data"?'),
     ]
     assert messages(strict=True) == [port, ('Not found: "date"', 'did you mean "data"?')]
+
+
+@pytest.mark.parametrize(
+    "volume",
+    [
+        "{name: d, hostPath: {path: /x, type: Dir}}",
+        "{name: d, emptyDir: yes}",
+        "{name: d, hostPath: {path: /x}, emptyDir: {}}",
+        "{name: d, emtpyDir: {}}",
+        "{name: D_, emptyDir: {}}",
+    ],
+)
+def test_a_volume_with_errors_is_not_called_missing(volume: str) -> None:
+    name = volume.partition(",")[0].removeprefix("{name: ")
+    extra = (
+        f"    volumeMounts: [{{name: {name}, mountPath: /d}}, {{name: other, mountPath: /o}}]\n"
+        f"  volumes: [{volume}]\n"
+    )
+    found = read_manifest("/m/web.yaml", pod_text(extra=extra).encode(), node_name=NODE).diagnostics
+    missing = [d.message for d in found if d.message.startswith("there is no")]
+    assert missing == [f'there is no volume "other"; the Pod has "{name}"']
+    assert len(found) == 2
+
+
+@pytest.mark.parametrize("kind", ["ConfigMap", "Secret"])
+def test_too_much_data_is_reported_with_its_size_and_the_limit(kind: str) -> None:
+    part = "data" if kind == "ConfigMap" else "stringData"
+    text = (
+        f"apiVersion: v1\nkind: {kind}\nmetadata: {{name: a}}\n{part}: {{a: {'x' * 5_000_000}}}\n"
+    )
+    (found,) = read_manifest("/m/a.yaml", text.encode(), node_name=NODE).diagnostics
+    assert (found.code, found.field) == ("FieldValueTooLong", "data")
+    assert "1048576 bytes" in found.message
+    assert "it has 5000000 bytes" in found.fix
+
+
+@pytest.mark.parametrize(
+    ("extra", "fix"),
+    [
+        ("  serviceAccountName: x\n", "can have a service account"),
+        (
+            "  volumes: [{name: t, projected: {sources: [{serviceAccountToken: {path: t}}]}}]\n",
+            "can have a service account",
+        ),
+        (
+            "  volumes: [{name: t, persistentVolumeClaim: {claimName: t}}]\n",
+            "podtui has no PersistentVolumeClaims",
+        ),
+    ],
+)
+def test_a_reference_that_only_an_api_pod_may_have_says_so(extra: str, fix: str) -> None:
+    data = pod_text(extra=extra).encode()
+    (found,) = read_manifest("/m/web.yaml", data, node_name=NODE).diagnostics
+    assert found.code == "FieldValueForbidden"
+    assert fix in found.fix

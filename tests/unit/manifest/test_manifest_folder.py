@@ -477,13 +477,13 @@ async def test_only_what_changed_is_read_again(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     parsed: list[str] = []
-    real = folder_module.read_manifest
+    real = folder_module.read_with_fix
 
     def read_manifest(path: str, data: bytes, *, node_name: str, strict: bool = False) -> object:
         parsed.append(Path(path).name)
         return real(path, data, node_name=node_name, strict=strict)
 
-    monkeypatch.setattr(folder_module, "read_manifest", read_manifest)
+    monkeypatch.setattr(folder_module, "read_with_fix", read_manifest)
     for i in range(50):
         put(folder / f"p{i}.yaml", pod_text(f"p{i}"))
     async with watch(folder, full_list_seconds=0.3) as watched:

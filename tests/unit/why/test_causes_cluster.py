@@ -30,7 +30,7 @@ from podtui.api.v1 import (
     Taint,
     Volume,
 )
-from podtui.why import Diagnosis, Facts, Health, diagnose
+from podtui.why import Diagnosis, Facts, Health, Kind, diagnose
 
 SHORT = "0/3 nodes are available: 3 Insufficient cpu. preemption: not helpful."
 
@@ -61,7 +61,7 @@ def diagnosed(
 
 def test_no_node_fits() -> None:
     found = diagnosed("Unschedulable", SHORT)
-    assert (found.cause, found.health) == ("Unschedulable", Health.FAILING)
+    assert (found.cause, found.health) == ("Unschedulable", Health.PENDING)
     # Only the event contains the result of the preemption.
     assert found.title == "No node fits: 0/3 nodes are available: 3 Insufficient cpu."
     assert found.advice == "Lower its cpu request, or add a node."
@@ -132,7 +132,11 @@ def test_a_port_names_its_holder() -> None:
          "Delete the pods"),
         ("1 node(s) didn't match pod topology spread constraints",
          "spec.topologySpreadConstraints", "ScheduleAnyway"),
-        ('persistentvolumeclaim "data" not found', "spec.volumes", "Create the claim"),
+        (
+            'persistentvolumeclaim "data" not found',
+            "spec.volumes",
+            "Use an emptyDir or hostPath volume: podtui has no PersistentVolumeClaims.",
+        ),
         ("1 node(s) are on strike", "spec", "Lower the requests"),
     ],
 )  # fmt: skip
@@ -175,7 +179,7 @@ def ended(reason: str = "", message: str = "", **fields: object) -> Pod:
 def test_a_finalizer_keeps_the_record_of_a_deleted_pod() -> None:
     web = ended(deletionTimestamp="2026-01-01T00:00:00Z", finalizers=("example.com/hold",))
     found = diagnose(Facts(pod=web, now=0.0))
-    assert (found.cause, found.health) == ("HeldByFinalizers", Health.TERMINATING)
+    assert (found.cause, found.kind) == ("HeldByFinalizers", Kind.TERMINATION)
     assert found.title.endswith("finalizers keep its record: example.com/hold.")
     assert found.field == "metadata.finalizers"
     command = """kubectl patch pod web -n default -p '{"metadata":{"finalizers":null}}'"""
@@ -333,5 +337,17 @@ def test_a_restart_with_the_sandbox_is_not_a_failure_but_recovering() -> None:
     began = epoch("2026-01-01T00:00:10Z")
     assert began is not None
     found = diagnose(Facts(pod=web, now=began + 60, events=(event,)))
-    assert (found.cause, found.health) == ("Recovering", Health.WAITING)
+    assert (found.cause, found.health) == ("Recovering", Health.RESTARTING)
     assert diagnose(Facts(pod=web, now=began + 600, events=(event,))).cause == "Healthy"
+
+
+def test_only_a_cluster_can_have_the_missing_claim() -> None:
+    text = '0/1 nodes are available: persistentvolumeclaim "data" not found.'
+    wait = PodCondition(type="PodScheduled", status="False", reason="Unschedulable", message=text)
+    waits = Pod(
+        metadata=ObjectMeta(name="web", namespace="default", uid="u"),
+        spec=PodSpec(containers=(Container(name="c", image="a:1"),)),
+        status=PodStatus(phase="Pending", conditions=(wait,)),
+    )
+    assert "reate the claim" not in diagnose(Facts(pod=waits, now=0.0)).advice
+    assert "Create the claim" in diagnose(Facts(pod=waits, now=0.0, in_cluster=True)).advice

@@ -24,7 +24,7 @@ from podtui.api.v1 import (
 )
 from podtui.runtime.memory import Behaviour
 from podtui.runtime.memory.images import simulated_image
-from podtui.why import Facts, Health, diagnose, diagnose_manifest
+from podtui.why import Facts, Health, Kind, diagnose, diagnose_manifest
 
 pytestmark = pytest.mark.virtual_time
 
@@ -47,7 +47,7 @@ async def test_the_engine_is_unavailable() -> None:
         await it.until("Healthy")
         it.world.engine.faults.make_unavailable("no engine answers")
         diagnosis = await it.until("EngineLost")
-        assert diagnosis.health is Health.FAILING
+        assert (diagnosis.kind, diagnosis.health) == (Kind.FAILURE, Health.RUNNING)
         assert "not ready" in diagnosis.title
 
 
@@ -67,7 +67,7 @@ async def test_the_engine_has_not_the_runtime_of_a_class() -> None:
 def test_all_errors_of_an_invalid_file_are_fixed_together() -> None:
     manifest, _ = manifest_of(UNREADABLE)
     diagnosis = diagnose_manifest(manifest)
-    assert (diagnosis.cause, diagnosis.health) == ("ManifestInvalid", Health.FAILING)
+    assert (diagnosis.cause, diagnosis.kind) == ("ManifestInvalid", Kind.FAILURE)
     assert diagnosis.place == (5, 3)
     assert fixed(diagnosis, UNREADABLE) == (
         UNREADABLE.replace("  restartPolicy: Never  # once\n", "")

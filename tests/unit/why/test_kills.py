@@ -12,11 +12,21 @@ from hypothesis import given
 from hypothesis import strategies as st
 from kubelet_world import World
 from msgspec import structs
-from why_world import DiagnosedPod, diagnosed_pod, fix_index, fix_titles, fixed, one
+from why_world import DiagnosedPod, diagnosed_pod, fix_index, fix_titles, fixed, manifest_of, one
 
 from podtui.api.kills import KillReason, kills_of
 from podtui.api.names import KILLS
-from podtui.api.v1 import Event, ObjectMeta, ObjectReference, Pod
+from podtui.api.v1 import (
+    ContainerState,
+    ContainerStateTerminated,
+    ContainerStateWaiting,
+    ContainerStatus,
+    Event,
+    ObjectMeta,
+    ObjectReference,
+    Pod,
+    PodStatus,
+)
 from podtui.kubelet.prober.handlers import ProbeHandlers
 from podtui.kubelet.prober.state import SUCCESS, ProbeKind, ProbeOutcome, failure
 from podtui.runtime.memory import Behaviour
@@ -147,9 +157,9 @@ async def test_a_container_replaced_by_the_kubelet_is_reported_as_such() -> None
         it.world.add(DiagnosedPod(it.world, text.replace("busybox:1", "busybox:2")).pod)
         diagnosis = await it.until("Stopped")
         assert "its definition changed" in diagnosis.title
-        assert diagnosis.health is Health.WAITING
+        assert diagnosis.health is Health.NOT_READY
         it.world.engine.faults.release("create_container")
-        assert (await it.until("Healthy")).health is Health.HEALTHY
+        assert (await it.until("Healthy")).health is Health.RUNNING
 
 
 # --- what an API server shows
@@ -266,6 +276,8 @@ async def found(text: str, output: str, kind: ProbeKind = ProbeKind.LIVENESS) ->
 
 
 SOON = "terminationGracePeriodSeconds: 2\n"
+BY_HAND = "Correct the path in the editor"
+WEAKEN = "Weaken the check: test only that port 8080 accepts connections"
 REFUSED = "dial tcp 10.0.0.2:8080: connect: connection refused"
 
 
@@ -273,10 +285,10 @@ REFUSED = "dial tcp 10.0.0.2:8080: connect: connection refused"
 @pytest.mark.parametrize(
     ("output", "titles"),
     [
-        (NOT_FOUND, ["Check only that port 8080 accepts connections"]),
+        (NOT_FOUND, [BY_HAND, WEAKEN]),
         (
             "HTTP probe failed with statuscode: 401",
-            ["Check only that port 8080 accepts connections"],
+            [BY_HAND, WEAKEN],
         ),
         ("HTTP probe failed with statuscode: 503", ["Raise initialDelaySeconds to 30s"]),
         (REFUSED, ["Raise initialDelaySeconds to 30s"]),
@@ -343,7 +355,9 @@ async def test_the_path_of_a_readiness_probe_that_passes_is_the_first_fix_of_a_4
     world.use_probes(Scripted(outcomes))
     async with diagnosed_pod(text, world) as it:
         diagnosis = await it.until("LivenessKilled")
-    assert fix_titles(diagnosis)[0] == "Probe /ready, the path of the readiness probe"
+    assert fix_titles(diagnosis) == [
+        "Probe /ready, the path of the readiness probe", BY_HAND, WEAKEN,
+    ]  # fmt: skip
     assert fixed(diagnosis, text) == text.replace("/healthz", "/ready")
 
 
@@ -358,10 +372,57 @@ async def test_the_path_of_a_readiness_probe_that_passes_is_the_first_fix_of_a_4
         "  httpGet:\n    path: /x\n    httpHeaders:\n    - {name: A, value: b}\n    port: 8080\n",
     ],
 )
-async def test_a_tcp_probe_replaces_a_missing_path(handler: str) -> None:
+async def test_correcting_a_missing_path_comes_before_a_weaker_tcp_probe(handler: str) -> None:
     text = one(PROBE.replace("  httpGet: {path: /healthz, port: 8080}\n", handler), SOON)
     diagnosis = await found(text, NOT_FOUND)
-    new = fixed(diagnosis, text, fix_index(diagnosis, "Check only"))
+    by_hand, *others = diagnosis.fixes
+    assert (by_hand.edits, by_hand.weakens) == ((), False)
+    assert by_hand.line is not None
+    assert "path" in text.splitlines()[by_hand.line - 1]
+    assert [fix.weakens for fix in others] == [True]
+    new = fixed(diagnosis, text, fix_index(diagnosis, "Weaken"))
     assert "tcpSocket" in new
     assert "httpGet" not in new
     assert "path" not in new
+
+
+def limited(restarts: int, *, limit: str = "16Mi", reason: str = "Error") -> Diagnosis:
+    """Return the diagnosis of a container that was killed under a memory limit."""
+    text = one(f"resources:\n  limits:\n    memory: {limit}\n" if limit else "")
+    manifest, made = manifest_of(text)
+    assert made is not None
+    ended = ContainerStateTerminated(exitCode=137, reason=reason)
+    status = ContainerStatus(
+        name="c", image="busybox:1", imageID="", ready=False, restartCount=restarts,
+        state=ContainerState(waiting=ContainerStateWaiting(reason="CrashLoopBackOff")),
+        lastState=ContainerState(terminated=ended),
+    )  # fmt: skip
+    pod = msgspec.structs.replace(
+        made, status=PodStatus(phase="Running", containerStatuses=(status,))
+    )
+    return diagnose(Facts(pod=pod, now=0.0, manifest=manifest))
+
+
+def test_repeated_kills_under_a_limit_are_probably_for_lack_of_memory() -> None:
+    diagnosis = limited(6)
+    assert diagnosis.cause == "KilledAtLimit"
+    assert "probably for reaching its memory limit of 16Mi" in diagnosis.title
+    assert any("no OOM kill" in evidence.text for evidence in diagnosis.evidence)
+    assert diagnosis.field == "spec.containers[0].resources.limits.memory"
+    (fix,) = diagnosis.fixes
+    assert fix.title == "Double the memory limit to 32Mi"
+    assert "only if memory is the cause" in fix.note
+
+
+def test_an_oom_kill_that_the_engine_reports_is_no_guess() -> None:
+    diagnosis = limited(6, reason="OOMKilled")
+    assert diagnosis.cause == "OutOfMemory"
+    assert "probably" not in diagnosis.title
+
+
+@pytest.mark.parametrize(("restarts", "limit"), [(0, "16Mi"), (1, "16Mi"), (6, "")])
+def test_a_single_kill_or_one_without_a_limit_says_nothing_about_memory_limits(
+    restarts: int, limit: str
+) -> None:
+    diagnosis = limited(restarts, limit=limit)
+    assert (diagnosis.cause, diagnosis.fixes) == ("Killed", ())

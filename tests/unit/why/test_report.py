@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import json
 
+import pytest
 from why_world import manifest_of, one
 
-from podtui.why import Diagnosis, Edit, Evidence, Fix, Health
+from podtui.why import Diagnosis, Edit, Evidence, Fix, Health, Kind
 from podtui.why.report import Report, render_json, render_text
 
 TEXT = one("tty: true\n")
 DIAGNOSIS = Diagnosis(
     cause="Fails",
+    kind=Kind.FAILURE,
     health=Health.FAILING,
     title="c fails.",
     sentences=("It said \x1b[31mno\x1b[0m.",),
@@ -69,7 +71,29 @@ def test_json_contains_everything_to_apply_a_fix() -> None:
     assert found["evidence"][1]["text"] == "a\x07b"
 
 
-def test_failing_and_waiting_pods_are_not_healthy() -> None:
-    for health in Health:
-        diagnosis = Diagnosis(cause="x", health=health, title="x")
-        assert report(diagnosis).is_healthy is (health not in (Health.FAILING, Health.WAITING))
+@pytest.mark.parametrize("kind", Kind)
+@pytest.mark.parametrize("health", [None, *Health])
+def test_a_pod_is_healthy_if_neither_it_nor_its_file_or_node_has_a_fault(
+    health: Health | None, kind: Kind
+) -> None:
+    well = health in (None, Health.RUNNING, Health.COMPLETED, Health.TERMINATING)
+    diagnosis = Diagnosis(cause="x", kind=kind, health=health, title="x")
+    assert report(diagnosis).is_healthy is (well and kind is not Kind.FAILURE)
+
+
+@pytest.mark.parametrize(
+    ("health", "kind", "head"),
+    [
+        (Health.NOT_READY, Kind.FAILURE, "◐ web  not ready"),
+        (Health.RUNNING, Kind.FAILURE, "▲ web  running"),
+        (Health.RUNNING, Kind.NONE, "● web  running"),
+        (None, Kind.FAILURE, "✖ web  Invalid"),
+    ],
+)
+def test_the_first_line_has_the_health_of_the_pod(
+    health: Health | None, kind: Kind, head: str
+) -> None:
+    diagnosis = Diagnosis(cause="x", kind=kind, health=health, title="x")
+    manifest, _ = manifest_of("kind: [")
+    text = render_text([Report("web", diagnosis, manifest)])
+    assert text.splitlines()[0] == head

@@ -14,7 +14,7 @@ from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
 from why_world import one, spec
 
-from podtui.api.local import Manifest, ManifestSpec, ManifestState, ManifestStatus
+from podtui.api.local import Diagnostic, Manifest, ManifestSpec, ManifestState, ManifestStatus
 from podtui.api.v1 import (
     ContainerState,
     ContainerStateRunning,
@@ -28,6 +28,7 @@ from podtui.api.v1 import (
     PodCondition,
     PodStatus,
 )
+from podtui.editing.findings import is_better
 from podtui.manifest.diagnose import read_manifest
 from podtui.why import Facts, apply_edits, diagnose, diff_lines
 from podtui.why.diagnose import AFTER, BEFORE, EACH, RUNNING
@@ -42,6 +43,7 @@ GENERAL = (
     ("ContainerStart", "CommandNotFound"),
     ("Fails", "Usage"),
     ("Killed", "KilledAfterGrace"),
+    ("Killed", "KilledAtLimit"),
     ("KilledAfterGrace", "LivenessKilled"),
     ("VolumeFailed", "HostPathKind"),
     ("SandboxFailed", "SandboxPortInUse"),
@@ -169,6 +171,11 @@ def pod_of(text: str) -> tuple[Pod, Manifest]:
     return pod, manifest
 
 
+@functools.cache
+def findings_of(text: str) -> tuple[Diagnostic, ...]:
+    return read_manifest("/m/web.yaml", text.encode(), node_name="n1").diagnostics
+
+
 EVENT = st.builds(
     Event,
     metadata=st.just(ObjectMeta(name="e")),
@@ -243,4 +250,7 @@ def test_no_status_makes_a_rule_fail(
     assert diagnosis.title
     for fix in diagnosis.fixes:
         assert diff_lines(text, fix.edits)
-        assert apply_edits(text, fix.edits) != text
+        after = apply_edits(text, fix.edits)
+        assert after != text
+        new = read_manifest("/m/web.yaml", after.encode(), node_name="n1").diagnostics
+        assert is_better(findings_of(text), new), (fix.title, new)

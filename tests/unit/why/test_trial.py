@@ -16,7 +16,7 @@ from why_world import DiagnosedPod, diagnosed_pod, fix_index, fixed, one
 from podtui.api.v1 import ContainerState, ContainerStateRunning
 from podtui.kubelet.prober.state import ProbeKind
 from podtui.runtime.memory import Behaviour
-from podtui.why import Diagnosis, Health, diagnose
+from podtui.why import Diagnosis, Fix, Kind, diagnose
 from podtui.why.trial import MARGIN, Trial, Verdict, begin_trial, verify
 
 pytestmark = pytest.mark.virtual_time
@@ -129,7 +129,7 @@ async def test_a_pod_changed_in_place_is_verified_before_it_counts_as_healthy() 
             )
             found = replace(facts, pod=pod)
             diagnosis = diagnose(found)
-            assert diagnosis.health is Health.FAILING
+            assert diagnosis.kind is Kind.FAILURE
             assert "its limit (now 16Mi)" in diagnosis.title, "it may have been another one"
             return verify(trial, found, diagnosis, liveness_passed=False).verdict
 
@@ -167,7 +167,7 @@ async def test_completion_verifies_a_fix() -> None:
 
 
 async def test_a_file_without_a_pod_is_verified_by_its_new_pod() -> None:
-    trial = begin_trial(None, Diagnosis(cause="ManifestInvalid", health=Health.FAILING, title="x"))
+    trial = begin_trial(None, Diagnosis(cause="ManifestInvalid", kind=Kind.FAILURE, title="x"))
     async with diagnosed_pod(one()) as it:
         await it.until("Healthy")
         assert await verdict(it, trial) is Verdict.VERIFIED
@@ -177,3 +177,14 @@ async def test_a_run_that_never_started_has_no_duration() -> None:
     async with diagnosed_pod(one('command: ["sleep 3600"]\n'), World(behave=one_word)) as it:
         diagnosis = await it.until("CommandNotFound")
         assert begin_trial(await it.facts(), diagnosis).ran == 0
+
+
+async def test_a_weaker_check_that_passes_is_not_called_a_healthy_pod() -> None:
+    async with diagnosed_pod(one()) as it:
+        diagnosis = await it.until("Healthy")
+        facts = await it.facts()
+        for weakens, words in ((False, "the pod is healthy"), (True, "the weaker check passes")):
+            trial = begin_trial(None, diagnosis, Fix("x", weakens=weakens))
+            found = verify(trial, facts, diagnosis, liveness_passed=False)
+            assert found.verdict is Verdict.VERIFIED
+            assert found.words.startswith(words)

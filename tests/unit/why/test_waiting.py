@@ -38,7 +38,7 @@ def test_a_pod_that_cannot_start_reports_missing_node_conditions(
 ) -> None:
     diagnosis = diagnose_waiting(manifest_of(one())[0], node(message))
     assert diagnosis is not None
-    assert (diagnosis.cause, diagnosis.health) == ("NodeNotReady", Health.WAITING)
+    assert (diagnosis.cause, diagnosis.health) == ("NodeNotReady", Health.PENDING)
     assert diagnosis.title.startswith("It waits for the node n1, which is not ready: ")
     assert title in diagnosis.title
     assert "\n" not in diagnosis.title

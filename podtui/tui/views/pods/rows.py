@@ -8,7 +8,7 @@ from typing import Any, Final
 from msgspec import Struct
 from msgspec.structs import replace
 
-from podtui.api.local import Manifest, ManifestState
+from podtui.api.local import UNUSABLE, Manifest, ManifestState
 from podtui.api.pods import is_mirror
 from podtui.api.times import epoch
 from podtui.api.v1 import Pod
@@ -37,13 +37,12 @@ CRITICAL: Final = 90
 
 _NEVER: Final = -1.0
 _BLANK: Final = Cell("-", "muted")
-_WRONG: Final = frozenset({ManifestState.INVALID, ManifestState.LAST_GOOD, ManifestState.DUPLICATE})
 _MANIFEST_WORDS: Final = {
     ManifestState.INVALID: ("✖ InvalidManifest", "error"),
     ManifestState.LAST_GOOD: ("▲ KeepsLastGood", "warning"),
     ManifestState.DUPLICATE: ("▲ DuplicatePod", "warning"),
     ManifestState.IGNORED: ("- Ignored", "muted"),
-    ManifestState.ACCEPTED: ("◔ Waiting", "pending"),
+    ManifestState.ACCEPTED: ("○ Pending", "pending"),
 }
 
 
@@ -268,7 +267,7 @@ def measured_row(row: Row, usage: Usage | None, ask: RequestsAndLimits) -> Row:
 
 def is_wrong(manifest: Manifest) -> bool:
     """Return whether the file needs a correction: it defines no pod, or an older version runs."""
-    return manifest.status.state in _WRONG
+    return manifest.status.state in UNUSABLE
 
 
 def manifest_row(manifest: Manifest, waits_for: str = "", *, on_top: bool = True) -> Row | None:

@@ -20,6 +20,7 @@ from tui_scene import (
     waiting,
 )
 
+from podtui.api.health import pod_health
 from podtui.api.local import ManifestState
 from podtui.api.v1 import (
     Container,
@@ -28,12 +29,17 @@ from podtui.api.v1 import (
     ContainerStateTerminated,
     Pod,
 )
+from podtui.cli.status import health_words
 from podtui.tui.model.usage import Usage
 from podtui.tui.views.events import EVENT_COLUMNS, event_row
+from podtui.tui.views.header import WORDS
 from podtui.tui.views.pod_status import Family, pod_status_line
 from podtui.tui.views.pods.rows import POD_COLUMNS, manifest_row, pod_row
+from podtui.tui.views.why import health_text
 from podtui.tui.widgets.cells import Row
 from podtui.tui.widgets.format import address_key, natural_key
+from podtui.why import Facts, diagnose
+from podtui.why.report import Report
 
 FIRST = ("name", "ready", "status", "restarts", "cpu", "memory", "ip", "age")
 
@@ -84,7 +90,7 @@ CASES = [
     ),
     (
         "one of two done", pod("a", status("x"), status("y", ended(0))),
-        "NotReady", Family.UNREADY, (1, 2),
+        "NotReady", Family.ERROR, (1, 2),
     ),
     ("leaving", pod("a", status(), deleted=True), "Terminating", Family.TERMINATING, (1, 1)),
     (
@@ -130,6 +136,19 @@ CASES = [
 def test_status(name: str, given: Pod, word: str, family: Family, ready: tuple[int, int]) -> None:
     line = pod_status_line(given, 0.0)
     assert (line.word, line.family, (line.ready, line.wanted)) == (word, family, ready)
+
+
+@pytest.mark.parametrize(("name", "given", "word", "family", "ready"), CASES)
+def test_status_header_and_why_use_one_word_for_the_health(
+    name: str, given: Pod, word: str, family: Family, ready: tuple[int, int]
+) -> None:
+    health = str(pod_health(given, 0.0).health)
+    row = {"object": msgspec.to_builtins(given)}
+    assert health_words({"rows": [row]}, 0.0) == [health]
+    assert WORDS[pod_status_line(given, 0.0).family] == health
+    diagnosis = diagnose(Facts(pod=given, now=0.0))
+    assert Report("web", diagnosis).state == health
+    assert "".join(span.text for span in health_text(diagnosis, None)).endswith(f" {health}")
 
 
 def test_a_rejected_pod_has_no_sandbox() -> None:

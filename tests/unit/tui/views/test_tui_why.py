@@ -27,13 +27,14 @@ from podtui.tui.views.why import (
     why_lines,
 )
 from podtui.tui.widgets.cells import line_width
-from podtui.why import Diagnosis, Edit, Evidence, Fix, Health, diagnose
+from podtui.why import Diagnosis, Edit, Evidence, Fix, Health, Kind, diagnose
 from podtui.why.trial import Trial
 
 LIMIT = "spec.containers[0].resources.limits.memory"
 FIX = Fix("Double it", (Edit(11, 17, "16Mi", "32Mi"),), "A note.")
 DIAGNOSIS = Diagnosis(
     cause="OutOfMemory",
+    kind=Kind.FAILURE,
     health=Health.FAILING,
     title="app was killed for its memory.",
     sentences=("It is restarted.",),
@@ -174,20 +175,20 @@ APPLIED = Applied(CHANGE, Trial("OutOfMemory", "app", "uid-hungry", "docker://ol
         (
             HUNGRY,
             "uid-new",
-            (Health.FAILING, "OutOfMemory"),
+            (Kind.FAILURE, "OutOfMemory"),
             "waiting for the agent to read the file",
         ),
-        (AFTER, "other", (Health.FAILING, "OutOfMemory"), "waiting for the pod to be replaced"),
-        (AFTER, "uid-new", (Health.WAITING, "Creating"), "not verified yet: waiting for the pod"),
-        (AFTER, "uid-new", (Health.HEALTHY, "Healthy"), "and verified: app has run for"),
-        (AFTER, "uid-new", (Health.FAILING, "OutOfMemory"), "but it failed again"),
-        (AFTER, "uid-new", (Health.FAILING, "Fails"), "but there is a different cause now"),
+        (AFTER, "other", (Kind.FAILURE, "OutOfMemory"), "waiting for the pod to be replaced"),
+        (AFTER, "uid-new", (Kind.WAIT, "Creating"), "not verified yet: waiting for the pod"),
+        (AFTER, "uid-new", (Kind.NONE, "Healthy"), "and verified: app has run for"),
+        (AFTER, "uid-new", (Kind.FAILURE, "OutOfMemory"), "but it failed again"),
+        (AFTER, "uid-new", (Kind.FAILURE, "Fails"), "but there is a different cause now"),
     ],
 )
 def test_an_applied_fix_is_followed(
-    text: str, uid: str, found: tuple[Health, str], words: str
+    text: str, uid: str, found: tuple[Kind, str], words: str
 ) -> None:
-    diagnosis = Diagnosis(cause=found[1], health=found[0], title="x", container="app")
+    diagnosis = Diagnosis(cause=found[1], kind=found[0], title="x", container="app")
     pod = oom_killed_pod("uid-new", well=True)
     facts = facts_of(model_of(pod), pod, NOW.timestamp())
     found = outcome(

@@ -11,10 +11,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from podtui.api.places import field_path, read_places, write_places
+from podtui.editing.source import Source, Value
 from podtui.manifest.diagnose import read_manifest
 from podtui.manifest.reader import read_document
 from podtui.why import Edit, EditError, apply_edits, diff_lines
-from podtui.why.source import Source, Value
 
 PLAIN = """\
 # what it is

@@ -14,9 +14,9 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from itertools import pairwise
 from typing import Final, cast
 
-from podtui.api.local import Manifest
+from podtui.api.local import Edit, Manifest
 from podtui.api.places import FieldPlace, Path, Place, read_places
-from podtui.why.edits import BREAK, Edit
+from podtui.editing.edits import BREAK
 
 MAX_TEXT: Final = 256 * 1024 - 4
 """A longer text may have been truncated."""

@@ -5,24 +5,14 @@ from __future__ import annotations
 import difflib
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import Final
 
+from podtui.api.local import Edit
 from podtui.errors import PodtuiError
 
 # The line breaks of YAML 1.1, as the manifest reader counts them.
 BREAK: Final = re.compile("\r\n|[\n\r\x85\u2028\u2029]")
 CONTEXT = 2
-
-
-@dataclass(frozen=True, slots=True)
-class Edit:
-    """Replaces ``old`` at a position by ``new``; both may span several lines."""
-
-    line: int
-    column: int
-    old: str
-    new: str
 
 
 class EditError(PodtuiError):
@@ -60,3 +50,24 @@ def diff_texts(before: str, after: str, context: int = CONTEXT) -> tuple[str, ..
     """Return the unified diff of two texts, in the format of `diff_lines`."""
     old, new = BREAK.split(before), BREAK.split(after)
     return tuple(difflib.unified_diff(old, new, lineterm="", n=context))[2:]
+
+
+def edits_between(before: str, after: str) -> tuple[Edit, ...]:
+    """Return the edits of whole lines that turn one text into the other."""
+    old, new = _with_breaks(before), _with_breaks(after)
+    edits: list[Edit] = []
+    for tag, start, end, from_, to in difflib.SequenceMatcher(None, old, new, False).get_opcodes():
+        if tag != "equal":
+            removed, added = "".join(old[start:end]), "".join(new[from_:to])
+            if start == 0:
+                # Positions do not count a byte-order mark.
+                removed, added = removed.removeprefix("\ufeff"), added.removeprefix("\ufeff")
+            edits.append(Edit(start + 1, 1, removed, added))
+    return tuple(edits)
+
+
+def _with_breaks(text: str) -> list[str]:
+    """Split a text after each line break."""
+    ends = [match.end() for match in BREAK.finditer(text)]
+    pieces = [text[start:end] for start, end in zip([0, *ends], [*ends, len(text)], strict=True)]
+    return pieces if pieces[-1] else pieces[:-1]

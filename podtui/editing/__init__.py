@@ -1,0 +1,1 @@
+"""Edits of a manifest's text: positions of fields, changes of single fields, and their effect."""
