@@ -88,6 +88,7 @@ def test_files_that_are_not_used_are_shown_and_make_it_fail(
         return {**TABLE, "rows": None} if "accept" in options else {"items": []}
 
     monkeypatch.setattr(status_module, "get_json", answer)
+    monkeypatch.setattr(status_module, "get_bytes", lambda socket, path, timeout: b"ok")
     monkeypatch.setattr(status_module, "socket_of", lambda namespace: tmp_path)
     assert main(["status", "-o", output]) == exit_status
     out = capsys.readouterr().out
