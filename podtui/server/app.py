@@ -9,7 +9,7 @@ from aiohttp.typedefs import Middleware
 
 from podtui.clock import Clock, SystemClock
 from podtui.server.auth.access import Access
-from podtui.server.encoding.media_types import yaml_responses
+from podtui.server.encoding.media_types import compressed_responses, yaml_responses
 from podtui.server.limits import LARGEST_BODY, Limits, RequestLimits
 from podtui.server.node.files import FileRoutes
 from podtui.server.node.kubelet import KubeletRoutes
@@ -59,6 +59,7 @@ def build_app(
     app = web.Application(
         middlewares=[
             request_limits.send,
+            compressed_responses,
             yaml_responses,
             errors_as_status,
             access.middleware,

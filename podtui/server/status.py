@@ -181,19 +181,9 @@ def invalid_fields(
     )
 
 
-def flag_value(text: str, name: str) -> bool:
-    """Parse a boolean parameter; a present one without a value is true. Raises 400."""
-    if text.lower() in ("false", "f", "0"):
-        return False
-    if text.lower() in ("", "true", "t", "1"):
-        return True
-    raise bad_request(f"invalid value for {name}: {text!r}")
-
-
-def invalid(kind: str, name: str, problem: str) -> StatusError:
-    return StatusError(
-        422, f'{kind} "{name}" is invalid: {problem}', details=StatusDetails(name=name, kind=kind)
-    )
+def flag_value(text: str) -> bool:
+    """Read a boolean parameter as the API server does: only ``false`` and ``0`` are false."""
+    return text.lower() not in ("false", "0")
 
 
 @web.middleware

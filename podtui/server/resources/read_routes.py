@@ -18,7 +18,7 @@ from podtui.server.encoding.media_types import PARTIAL, PARTIAL_LIST, TABLE, Med
 from podtui.server.resources.definitions import Resource
 from podtui.server.resources.objects import ApiObject, ObjectChange, Objects, ObjectSource
 from podtui.server.resources.paging import LATEST, Continued, ContinueToken, encode_token, too_old
-from podtui.server.resources.query import ListQuery, include_object, parse_query
+from podtui.server.resources.query import ListQuery, check_version, include_object, parse_query
 from podtui.server.resources.table import empty_row, partial_metadata, table
 from podtui.server.status import expired, json_response, not_found, too_large_version
 from podtui.server.transport.streams import Outflow, Producer, Streams, closed_after
@@ -52,14 +52,22 @@ class ResourceRoutes:
         if self._resource.namespaced:
             within = f"{root}/namespaces/{{namespace}}/{plural}"
             collections.append(within)
-        return [
+        routes = [
             *(web.get(path, self.collection) for path in collections),
             web.get(f"{within}/{{name}}", self.item),
         ]
+        if self._resource.watchable:
+            # Deprecated since Kubernetes v1.11, and still served.
+            watched = (*collections, f"{within}/{{name}}")
+            routes += (
+                web.get(path.replace(root, f"{root}/watch", 1), self.watch) for path in watched
+            )
+        return routes
 
     async def item(self, request: web.Request) -> web.Response:
         name = request.match_info["name"]
         media = negotiate(request.headers.get("Accept", ""), TABLE, PARTIAL)
+        await check_version(request, self._source)
         item = await self._source.get(request.match_info.get("namespace", ""), name)
         if item is None:
             raise not_found(self._resource.plural, name, self._resource.group)
@@ -68,6 +76,9 @@ class ResourceRoutes:
     async def collection(self, request: web.Request) -> web.StreamResponse:
         query = parse_query(request, self._resource)
         return await (self._watch(request, query) if query.watch else self._list(query))
+
+    async def watch(self, request: web.Request) -> web.StreamResponse:
+        return await self._watch(request, parse_query(request, self._resource, watch=True))
 
     async def _list(self, query: ListQuery) -> web.Response:
         listing = await self._listing(query)

@@ -41,6 +41,18 @@ async def test_aggregated(version: str, http: aiohttp.ClientSession) -> None:
     assert found["policy"] == set()
 
 
+async def test_clients_keep_the_aggregated_form_by_its_tag(http: aiohttp.ClientSession) -> None:
+    for path in ("/api", "/apis"):
+        async with http.get(path, headers={"Accept": KUBECTL}) as response:
+            tag = response.headers["ETag"]
+            assert response.headers["Cache-Control"] == "public"
+        async with http.get(path, headers={"Accept": KUBECTL, "If-None-Match": tag}) as response:
+            assert (response.status, await response.read()) == (304, b"")
+            assert response.headers["ETag"] == tag
+        async with http.get(path, headers={"If-None-Match": tag}) as response:
+            assert (response.status, response.headers.get("ETag")) == (200, None)
+
+
 async def test_plain_lists_lead_to_every_resource(http: aiohttp.ClientSession) -> None:
     assert (await (await http.get("/api")).json())["versions"] == ["v1"]
     groups = (await (await http.get("/apis")).json())["groups"]
