@@ -61,6 +61,7 @@ from podtui.server.node.insight import EngineCallRoutes, InsightRoutes
 from podtui.server.node.kubelet import FigureRoutes
 from podtui.server.node.what_if import ManifestReader, Planner, PlanRoutes, Simulator, WhatIfRoutes
 from podtui.server.resources.garbage_collector import GarbageCollector
+from podtui.server.resources.kubernetes_service import publish_service
 from podtui.server.resources.namespace_care import NamespaceCare
 from podtui.server.transport.tls import TlsServer
 from podtui.settings import SETTINGS, Settings, attribute_name
@@ -191,6 +192,7 @@ async def serve(settings: Settings, stopped: asyncio.Event, power_failing: async
         )
         namespaces = NamespaceCare(store, clock, lambda: pki.authority.decode())
         await namespaces.prepare()
+        await publish_service(store, point.port)
         runner = await stack.enter_async_context(serve_unix(app, settings.socket_path))
         _tune_garbage_collection()
         _LOG.info("serving %s on %s", settings.staticPodPath, settings.socket_path)

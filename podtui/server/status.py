@@ -39,6 +39,9 @@ _REASONS = {
     503: "ServiceUnavailable",
     504: "Timeout",
 }
+_API_PATHS = ("/api/", "/apis/")
+SERVED = web.AppKey("served", str)
+"""What the server serves, for messages about other resources."""
 T = TypeVar("T")
 MODIFIED = (
     "the object has been modified; please apply your changes to the latest version and try again"
@@ -198,7 +201,7 @@ async def errors_as_status(request: web.Request, handler: Handler) -> web.Stream
     except EngineUnavailable as error:
         return StatusError(503, str(error)).response()
     except web.HTTPException as error:
-        return _of_http(error).response()
+        return _of_http(error, request).response()
     except Exception as error:
         log.exception("%s %s failed", request.method, request.path)
         details = StatusDetails(causes=(StatusCause(message=str(error)),))
@@ -206,9 +209,12 @@ async def errors_as_status(request: web.Request, handler: Handler) -> web.Stream
         return StatusError(500, message, details=details).response()
 
 
-def _of_http(error: web.HTTPException) -> StatusError:
+def _of_http(error: web.HTTPException, request: web.Request) -> StatusError:
     if isinstance(error, web.HTTPNotFound):
-        return StatusError(404, "the server could not find the requested resource")
+        message = "the server could not find the requested resource"
+        if request.path.startswith(_API_PATHS) and SERVED in request.app:
+            message += f"; {request.app[SERVED]}"
+        return StatusError(404, message)
     if isinstance(error, web.HTTPMethodNotAllowed):
         return StatusError(
             405,

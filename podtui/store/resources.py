@@ -16,6 +16,7 @@ from podtui.api.v1 import (
     Node,
     Pod,
     Secret,
+    Service,
     ServiceAccount,
 )
 
@@ -26,6 +27,7 @@ Object = (
     | Namespace
     | ConfigMap
     | Secret
+    | Service
     | ServiceAccount
     | Lease
     | Manifest
@@ -39,6 +41,7 @@ Resource = Literal[
     "namespaces",
     "configmaps",
     "secrets",
+    "services",
     "serviceaccounts",
     "leases",
     "manifests",
@@ -68,6 +71,7 @@ RESOURCES: Final[Mapping[Resource, Retention]] = {
     "namespaces": Retention(type=Namespace),
     "configmaps": Retention(type=ConfigMap),
     "secrets": Retention(type=Secret),
+    "services": Retention(type=Service),
     "serviceaccounts": Retention(type=ServiceAccount),
     "leases": Retention(type=Lease, history=256, durable=False),
     "manifests": Retention(type=Manifest),
