@@ -15,6 +15,7 @@ from podtui.server.node.files import FileRoutes
 from podtui.server.node.kubelet import KubeletRoutes
 from podtui.server.node.locations import PodLocations
 from podtui.server.node.logs import LogRoutes
+from podtui.server.node.pod_proxy import PodProxyRoutes
 from podtui.server.node.port_forward import PortForwardRoutes
 from podtui.server.node.remote_command import RemoteCommandRoutes
 from podtui.server.protocol import KubeletEndpoints
@@ -92,6 +93,7 @@ def build_app(
     app.add_routes(KubeletRoutes(kubelet).routes())
     for part in (RemoteCommandRoutes, PortForwardRoutes):
         app.add_routes(part(kubelet.sessions, sockets, locations).routes())
+    app.add_routes(PodProxyRoutes(kubelet.sessions, sockets, streams, locations).routes())
     app.add_routes(FileRoutes(kubelet.sessions, sockets).routes())
     app.add_routes(extra_routes)
     return app

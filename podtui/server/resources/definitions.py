@@ -140,6 +140,7 @@ PODS = Resource(
         "exec": ("create", "get"),
         "log": ("get",),
         "portforward": ("create", "get"),
+        "proxy": ("create", "delete", "get", "patch", "update"),
         "resize": ("get", "patch", "update"),
         "status": ("get", "patch", "update"),
     },

@@ -91,6 +91,7 @@ _KINDS: Final[Mapping[str, Kind]] = {
     "eviction": Kind("policy/v1", "Eviction"),
     "exec": Kind("v1", "PodExecOptions"),
     "portforward": Kind("v1", "PodPortForwardOptions"),
+    "proxy": Kind("v1", "PodProxyOptions"),
     "token": Kind("authentication.k8s.io/v1", "TokenRequest"),
 }
 """The kinds of subresources that are not the kind of their resource."""

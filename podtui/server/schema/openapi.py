@@ -9,7 +9,13 @@ from typing import Any, Final
 from podtui.server.schema.catalog import GroupVersion, Kind, Served, Subresource, group_versions
 from podtui.server.schema.openapi_schemas import META, REFERENCE, Json, Schemas, gvk, texts
 
-_METHODS: Final = {"get": "get", "create": "post", "update": "put", "patch": "patch"}
+_METHODS: Final = {
+    "get": "get",
+    "create": "post",
+    "update": "put",
+    "patch": "patch",
+    "delete": "delete",
+}
 _PATCHES: Final = (
     "application/apply-patch+yaml",
     "application/json-patch+json",

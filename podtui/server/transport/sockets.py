@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import select
-from collections.abc import AsyncGenerator, Coroutine, Sequence
+from collections.abc import AsyncGenerator, Coroutine, Mapping, Sequence
 from contextlib import asynccontextmanager
 from typing import Any, Final
 
@@ -13,7 +13,7 @@ from aiohttp import WSCloseCode, web
 
 from podtui.clock import Clock
 from podtui.server.status import StatusError, bad_request
-from podtui.server.transport.spdy_upgrade import SpdySocket, is_upgrade, negotiated
+from podtui.server.transport.spdy_upgrade import SpdySocket, UpgradedSocket, is_upgrade, negotiated
 
 log = logging.getLogger(__name__)
 
@@ -102,6 +102,17 @@ class Sockets:
             await response.close(code=WSCloseCode.GOING_AWAY if going else WSCloseCode.OK)
 
     @asynccontextmanager
+    async def upgrade(
+        self, request: web.Request, headers: Mapping[str, str]
+    ) -> AsyncGenerator[UpgradedSocket]:
+        """Answer 101 with the headers, and pass on the bytes of whatever protocol they name.
+        Raises ConnectionError."""
+        socket = UpgradedSocket(headers, self._clock)
+        await socket.start(request)
+        yield socket
+        await socket.drain(_CLOSE_SECONDS)
+
+    @asynccontextmanager
     async def counted(self) -> AsyncGenerator[None]:
         """Count a session. Raises `StatusError` 429 if too many are open."""
         if self._open >= MOST_OPEN:
@@ -116,7 +127,7 @@ class Sockets:
     async def run(
         self,
         request: web.Request,
-        socket: Socket | SpdySocket,
+        socket: Socket | UpgradedSocket,
         *jobs: Coroutine[Any, Any, None],
     ) -> None:
         """Run jobs concurrently until one of them ends, the client disconnects, the socket is idle
@@ -136,7 +147,7 @@ class Sockets:
         except* ConnectionError:
             log.debug("a client left its session")
 
-    async def _disconnected(self, request: web.Request, socket: Socket | SpdySocket) -> None:
+    async def _disconnected(self, request: web.Request, socket: Socket | UpgradedSocket) -> None:
         """Return when the client has closed its connection.
 
         A job that waits until the pod reads its input does not read from the client, and would not

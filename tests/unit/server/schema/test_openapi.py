@@ -62,6 +62,7 @@ def described() -> list[GroupVersion]:
 
 def test_every_served_resource_and_subresource_has_a_path() -> None:
     methods = {"get": "get", "create": "post", "update": "put", "patch": "patch"}
+    methods["delete"] = "delete"
     for served in described():
         paths = DOCUMENTS[served.path]["paths"]
         for resource in served.resources:
@@ -126,7 +127,7 @@ def test_texts_are_about_existing_types_and_fields() -> None:
         if owner != "every":
             assert set(described) <= set(known[owner].fields), owner
     groups = {"path", "every", "list", "watch", "write", "patch", "delete"}
-    subresources = {"log", "exec", "attach", "portforward"}
+    subresources = {"log", "exec", "attach", "portforward", "proxy"}
     assert set(texts().parameters) == groups | subresources
 
 
