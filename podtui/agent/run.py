@@ -63,6 +63,7 @@ from podtui.server.node.what_if import ManifestReader, Planner, PlanRoutes, Simu
 from podtui.server.resources.garbage_collector import GarbageCollector
 from podtui.server.resources.kubernetes_service import publish_service
 from podtui.server.resources.namespace_care import NamespaceCare
+from podtui.server.resources.token_secrets import TokenSecrets
 from podtui.server.transport.tls import TlsServer
 from podtui.settings import SETTINGS, Settings, attribute_name
 from podtui.store import Store, open_store
@@ -191,6 +192,7 @@ async def serve(settings: Settings, stopped: asyncio.Event, power_failing: async
             ],
         )
         namespaces = NamespaceCare(store, clock, lambda: pki.authority.decode())
+        secrets = TokenSecrets(store, tokens.issuer, clock, lambda: pki.authority.decode())
         await namespaces.prepare()
         await publish_service(store, point.port)
         runner = await stack.enter_async_context(serve_unix(app, settings.socket_path))
@@ -201,6 +203,7 @@ async def serve(settings: Settings, stopped: asyncio.Event, power_failing: async
                 group.create_task(kubelet.run(), name="kubelet"),
                 group.create_task(store.run(), name="store"),
                 group.create_task(namespaces.run(), name="namespaces"),
+                group.create_task(secrets.run(), name="token secrets"),
                 group.create_task(NodeLifecycle(store, clock).run(), name="node taints"),
                 group.create_task(GarbageCollector(store, clock).run(), name="garbage collector"),
             ]
