@@ -19,13 +19,13 @@ from podtui.server.node.pod_proxy import PodProxyRoutes
 from podtui.server.node.port_forward import PortForwardRoutes
 from podtui.server.node.remote_command import RemoteCommandRoutes
 from podtui.server.protocol import KubeletEndpoints
-from podtui.server.resources.definitions import sources, writable
+from podtui.server.resources.definitions import sources, unserved
 from podtui.server.resources.pod_routes import PodRequestRoutes
 from podtui.server.resources.read_routes import ResourceRoutes
 from podtui.server.resources.write_routes import WriteRoutes
 from podtui.server.schema import discovery
 from podtui.server.schema.openapi_routes import OpenApiRoutes
-from podtui.server.status import SERVED, errors_as_status
+from podtui.server.status import UNSERVED, errors_as_status
 from podtui.server.transport.sockets import Sockets
 from podtui.server.transport.streams import STREAMS, Streams
 from podtui.store.protocol import Records
@@ -71,7 +71,7 @@ def build_app(
         client_max_size=LARGEST_BODY + 1,
     )
     app[STREAMS] = streams
-    app[SERVED] = f"clients can create {writable()}"
+    app[UNSERVED] = unserved
 
     async def end_streams(app: web.Application) -> None:
         streams.close()

@@ -39,9 +39,8 @@ _REASONS = {
     503: "ServiceUnavailable",
     504: "Timeout",
 }
-_API_PATHS = ("/api/", "/apis/")
-SERVED = web.AppKey("served", str)
-"""What the server serves, for messages about other resources."""
+UNSERVED: web.AppKey[Callable[[str], str]] = web.AppKey("unserved")
+"""Returns what the server serves, if a path is that of a resource that it does not serve."""
 T = TypeVar("T")
 MODIFIED = (
     "the object has been modified; please apply your changes to the latest version and try again"
@@ -212,9 +211,8 @@ async def errors_as_status(request: web.Request, handler: Handler) -> web.Stream
 def _of_http(error: web.HTTPException, request: web.Request) -> StatusError:
     if isinstance(error, web.HTTPNotFound):
         message = "the server could not find the requested resource"
-        if request.path.startswith(_API_PATHS) and SERVED in request.app:
-            message += f"; {request.app[SERVED]}"
-        return StatusError(404, message)
+        served = request.app[UNSERVED](request.path) if UNSERVED in request.app else ""
+        return StatusError(404, f"{message}; {served}" if served else message)
     if isinstance(error, web.HTTPMethodNotAllowed):
         return StatusError(
             405,

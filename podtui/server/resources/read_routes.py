@@ -91,7 +91,7 @@ class ResourceRoutes:
             why = f"podtui has no {resource.plural}"
         else:
             why = f"{resource.qualified_name} are read-only"
-        text = f"{why}; clients can create {writable()}"
+        text = f"{why}; {writable()}"
         if not name:
             raise StatusError(404 if resource.is_absent else 405, text)
         await self._existing(request)
@@ -106,7 +106,7 @@ class ResourceRoutes:
         error = not_found(resource.plural, name, resource.group)
         if not resource.is_absent:
             raise error
-        why = f"podtui has no {resource.plural}; clients can create {writable()}"
+        why = f"podtui has no {resource.plural}; {writable()}"
         raise StatusError(404, f"{error}: {why}", details=error.details)
 
     async def collection(self, request: web.Request) -> web.StreamResponse:

@@ -66,8 +66,10 @@ async def test_an_unknown_resource_gets_what_is_served(http: aiohttp.ClientSessi
             status = await send(http, method, path, 404)
             message = f"the server could not find the requested resource; {WRITABLE}"
             assert status["message"] == message
-    status = await send(http, "GET", "/nosuch", 404)
-    assert status["message"] == "the server could not find the requested resource"
+    # Not for a subresource that a served resource does not have.
+    for path in ("/nosuch", "/api/v1/namespaces/default/pods/web/scale"):
+        status = await send(http, "GET", path, 404)
+        assert status["message"] == "the server could not find the requested resource"
 
 
 async def test_the_service_of_the_api_is_read_only(
