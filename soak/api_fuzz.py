@@ -1,9 +1,9 @@
 """An agent on the simulated engine that gets generated requests, and the invariants to check.
 
 No request hangs, gets a status of 500 or more that a real API server would not send, or gets an
-answer that the OpenAPI document does not describe. A restarted agent has the same records. When they
-are deleted, no task, file descriptor or record is left. No log has a secret in it, and no record but
-Secrets.
+answer that the OpenAPI document does not describe. A restarted agent has the same records. When
+they are deleted, no task, file descriptor or record is left. No log has a secret in it, and no
+record but Secrets.
 """
 
 from __future__ import annotations
@@ -328,7 +328,10 @@ async def _remove_all(it: World) -> None:
                 left.extend([f"{plural}/{meta['name']}"] if plural != "events" else [])
         return not left
 
-    await _until(removed, "records are left")
+    try:
+        await _until(removed, "records are left")
+    except Defect as error:
+        raise Defect(f"{error}: {left}") from error
 
 
 def _is_made(plural: str, meta: Mapping[str, Any]) -> bool:

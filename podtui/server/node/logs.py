@@ -106,6 +106,9 @@ def parse_log_request(request: web.Request, clock: Clock) -> LogRequest:
         problem = f'cannot parse "{moment}" as "2006"'
         raise bad_request(f'parsing time "{moment}" as "{layout}": {problem}')
     errors = list(_option_errors(tail, limit, seconds, since))
+    if "stream" in query:
+        # The feature gate PodLogsQuerySplitStreams is off.
+        errors.append(forbidden("stream", "may not be specified"))
     if errors:
         raise invalid_fields("PodLogOptions", pod, errors)
     if seconds is not None:

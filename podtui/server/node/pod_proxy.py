@@ -6,6 +6,7 @@ certificate is not verified. The connection is made in the same way as for ``por
 
 from __future__ import annotations
 
+import asyncio
 import ipaddress
 import logging
 import os
@@ -34,7 +35,7 @@ from podtui.server.transport.http_client import (
     beside,
     http_connection,
 )
-from podtui.server.transport.sockets import Sockets
+from podtui.server.transport.sockets import IDLE_SECONDS, Sockets
 from podtui.server.transport.spdy_upgrade import UpgradedSocket
 from podtui.server.transport.streams import Outflow, Streams
 
@@ -213,11 +214,14 @@ class PodProxyRoutes:
                     chunked = "Transfer-Encoding" in headers
                     upload = _send_body(request, connection, chunked=chunked)
                     await stack.enter_async_context(beside(upload))
-                head = await connection.read_head()
+                async with asyncio.timeout(IDLE_SECONDS):
+                    head = await connection.read_head()
             except (EngineError, SessionError) as error:
                 raise _refused(dial_problem(address, port, error), upgrade) from error
             except (HttpProblem, ConnectionError) as error:
                 raise _refused(str(error), upgrade) from error
+            except TimeoutError as error:
+                raise _refused("net/http: timeout awaiting response headers", upgrade) from error
             if head.status == HTTPStatus.SWITCHING_PROTOCOLS:
                 return await self._pass_on(request, connection, head)
             if upgrade and head.status < HTTPStatus.BAD_REQUEST:

@@ -110,6 +110,7 @@ async def test_parameters_passed_to_the_kubelet(
         (f"{LOG}?tailLines=x", 400, 'strconv.ParseInt: parsing "x": invalid syntax'),
         (f"/api/v1/pods?timeoutSeconds={'9' * 5000}", 400, "strconv.ParseInt"),
         (f"{LOG}?sinceSeconds=0", 422, "must be greater than 0"),
+        (f"{LOG}?stream=Stdout", 422, "stream: Forbidden: may not be specified"),
         (f"{LOG}?sinceTime=yesterday", 400, 'cannot parse "yesterday" as "2006"'),
         (f"{LOG}?sinceSeconds=1&sinceTime=2026-01-01T00:00:00Z", 422, "at most one"),
     ],

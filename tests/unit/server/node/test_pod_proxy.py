@@ -361,3 +361,23 @@ def test_a_head_is_parsed() -> None:
     ):
         with pytest.raises(HttpProblem):
             parse_head(block)
+
+
+@pytest.mark.virtual_time
+async def test_a_server_that_never_answers_has_a_limit_of_time(
+    served: Served, http: aiohttp.ClientSession, tmp_path: Path
+) -> None:
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.read()
+        writer.close()
+
+    path = str(tmp_path / "silent")
+    served.kubelet.sessions.sockets[9000] = path
+    unlimited = aiohttp.ClientTimeout(total=None)
+    async with (
+        await asyncio.start_unix_server(serve, path),
+        http.get(f"{PROXY.format('web:9000')}/", timeout=unlimited) as response,
+    ):
+        status = await response.json()
+    assert response.status == 503
+    assert "timeout awaiting response headers" in status["message"]
