@@ -42,6 +42,8 @@ _CORE: Final = "http://podtui/api/v1"
 _DELETED: Final = ("pods", "configmaps", "secrets", "leases", "events", "serviceaccounts")
 _KEPT: Final = frozenset({"default", "kube-system", "kube-public", "kube-node-lease"})
 _SECRET: Final = {"metadata": {"name": "canary"}, "stringData": {"k": SECRET}}
+_FINALIZERS: Final = {"finalizers": ["kubernetes"]}
+"""The finalizers that namespaces have without clients."""
 _READERS: Final[Mapping[str, Callable[[bytes], Any]]] = {
     "application/json": json.loads,
     "application/yaml": yaml.safe_load,
@@ -323,6 +325,9 @@ async def _remove_all(it: World) -> None:
                 url = f"http://podtui/{group}/{place}{plural}/{meta['name']}"
                 if meta.get("finalizers"):
                     await it.unfinalize(url)
+                if set(item.get("spec", {}).get("finalizers", ())) - {"kubernetes"}:
+                    body = {"metadata": {"name": meta["name"]}, "spec": _FINALIZERS}
+                    await it.ask("PUT", f"{url}/finalize", body)
                 await it.ask("DELETE", f"{url}?gracePeriodSeconds=0")
                 # The agent may write new events meanwhile.
                 left.extend([f"{plural}/{meta['name']}"] if plural != "events" else [])
