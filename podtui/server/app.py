@@ -9,6 +9,7 @@ from aiohttp.typedefs import Middleware
 
 from podtui.clock import Clock, SystemClock
 from podtui.server.auth.access import Access
+from podtui.server.auth.attributes import parse_attributes
 from podtui.server.encoding.media_types import compressed_responses, yaml_responses
 from podtui.server.limits import LARGEST_BODY, Limits, RequestLimits
 from podtui.server.node.files import FileRoutes
@@ -19,7 +20,7 @@ from podtui.server.node.pod_proxy import PodProxyRoutes
 from podtui.server.node.port_forward import PortForwardRoutes
 from podtui.server.node.remote_command import RemoteCommandRoutes
 from podtui.server.protocol import KubeletEndpoints
-from podtui.server.resources.definitions import sources, unserved
+from podtui.server.resources.definitions import ALL, sources, writable
 from podtui.server.resources.pod_routes import PodRequestRoutes
 from podtui.server.resources.read_routes import ResourceRoutes
 from podtui.server.resources.write_routes import WriteRoutes
@@ -71,7 +72,7 @@ def build_app(
         client_max_size=LARGEST_BODY + 1,
     )
     app[STREAMS] = streams
-    app[UNSERVED] = unserved
+    app[UNSERVED] = _unserved
 
     async def end_streams(app: web.Application) -> None:
         streams.close()
@@ -97,3 +98,13 @@ def build_app(
     app.add_routes(FileRoutes(kubelet.sessions, sockets).routes())
     app.add_routes(extra_routes)
     return app
+
+
+def _unserved(path: str) -> str:
+    """Return what clients can create, if a path is that of an unknown resource; else nothing."""
+    attributes = parse_attributes("GET", path, {})
+    group, version = attributes.group, attributes.version
+    resource = (f"{group}/{version}" if group else version, attributes.resource)
+    if not attributes.resource or resource in {(one.api_version, one.plural) for one in ALL}:
+        return ""
+    return writable()

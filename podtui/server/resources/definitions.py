@@ -11,7 +11,6 @@ from msgspec import structs
 
 from podtui.api.local import NodeMetrics, PodMetrics
 from podtui.api.names import GROUP_VERSION, METRICS_GROUP_VERSION
-from podtui.server.auth.attributes import parse_attributes
 from podtui.server.encoding.decoding import Tree
 from podtui.server.protocol import KubeletEndpoints
 from podtui.server.resources import table
@@ -412,16 +411,6 @@ ALL = (
     *REVIEWS,
     *ABSENT,
 )
-
-
-def unserved(path: str) -> str:
-    """Return what clients can create, if a path is that of an unknown resource; else nothing."""
-    attributes = parse_attributes("GET", path, {})
-    group, version = attributes.group, attributes.version
-    resource = (f"{group}/{version}" if group else version, attributes.resource)
-    if not attributes.resource or resource in {(one.api_version, one.plural) for one in ALL}:
-        return ""
-    return writable()
 
 
 def writable() -> str:
