@@ -208,6 +208,11 @@ MIRROR_MASKS: Final = (
 )
 MIRROR_LEAVES: Final = (
     Leave(
+        r"^metadata\.managedFields(\[|\.| = )",
+        "",
+        "the recordings were made by kubectl get, which leaves out who manages the fields",
+    ),
+    Leave(
         r"^metadata\.uid = ",
         "",
         "an API server assigns a UID to a mirror pod; podtui keeps the UID of the static pod",

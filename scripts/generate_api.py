@@ -30,6 +30,7 @@ META = "io.k8s.apimachinery.pkg.apis.meta.v1."
 ROOTS = (
     *(CORE + name for name in ("Pod", "PodList", "Node", "NodeList", "Event", "EventList")),
     *(CORE + name for name in ("ConfigMap", "Secret", "Namespace", "ServiceAccount", "Binding")),
+    CORE + "Service",
     API + "coordination.v1.Lease",
     API + "node.v1.RuntimeClass",
     API + "policy.v1.Eviction",
@@ -65,6 +66,9 @@ BY_VALUE = {
     ("Namespace", "status"),
     ("ServiceAccount", "metadata"),
     ("Binding", "metadata"),
+    ("Service", "metadata"),
+    ("Service", "spec"),
+    ("Service", "status"),
     ("Lease", "metadata"),
     ("Lease", "spec"),
     ("RuntimeClass", "metadata"),

@@ -7,7 +7,8 @@ from typing import Final, cast
 
 from msgspec import structs
 
-from podtui.api.times import rfc3339_micros
+from podtui.agent.kubelet_fields import as_created, with_status
+from podtui.api.times import rfc3339, rfc3339_micros
 from podtui.api.v1 import (
     ConfigMap,
     Event,
@@ -41,7 +42,7 @@ def home_ports(
 ) -> Ports:
     """Return the ports of a kubelet whose API is the records of its own agent."""
     return Ports(
-        pods=HomePods(records, node_name),
+        pods=HomePods(records, clock, node_name),
         events=HomeEvents(records),
         node=HomeNode(records, clock, node_name),
         documents=HomeDocuments(records),
@@ -51,8 +52,9 @@ def home_ports(
 
 
 class HomePods:
-    def __init__(self, records: Records, node_name: str) -> None:
+    def __init__(self, records: Records, clock: Clock, node_name: str) -> None:
         self._records = records
+        self._clock = clock
         self._node_name = node_name
 
     async def changes(self) -> AsyncIterator[PodChanges]:
@@ -80,14 +82,14 @@ class HomePods:
         return cast("Pod | None", await self._records.get("pods", namespace, name))
 
     async def create(self, pod: Pod) -> Pod:
-        return await self._records.create("pods", pod)
+        return await self._records.create("pods", as_created(pod, rfc3339(self._clock.now())))
 
     async def update(self, pod: Pod, change: Callable[[Pod], Pod]) -> Pod:
         meta = pod.metadata
 
         def checked(stored: Pod) -> Pod:
             _require_uid(stored, meta.uid)
-            return change(stored)
+            return with_status(change(stored), stored, rfc3339(self._clock.now()))
 
         return await self._records.update("pods", meta.namespace, meta.name, checked)
 
@@ -150,10 +152,13 @@ class HomeNode:
         return cast("Node | None", await self._records.get("nodes", "", self._name))
 
     async def create(self, node: Node) -> Node:
-        return await self._records.create("nodes", node)
+        return await self._records.create("nodes", as_created(node, rfc3339(self._clock.now())))
 
     async def update(self, change: Callable[[Node], Node]) -> Node:
-        return await self._records.update("nodes", "", self._name, change)
+        def changed(stored: Node) -> Node:
+            return with_status(change(stored), stored, rfc3339(self._clock.now()))
+
+        return await self._records.update("nodes", "", self._name, changed)
 
     async def renew_lease(self, seconds: int) -> None:
         now = rfc3339_micros(self._clock.now())

@@ -65,8 +65,10 @@ from podtui.server.node.insight import EngineCallRoutes, InsightRoutes
 from podtui.server.node.kubelet import FigureRoutes
 from podtui.server.node.what_if import ManifestReader, Planner, PlanRoutes, Simulator, WhatIfRoutes
 from podtui.server.resources.garbage_collector import GarbageCollector
+from podtui.server.resources.kubernetes_service import publish_service
 from podtui.server.resources.namespace_care import NamespaceCare
 from podtui.server.resources.taint_eviction import TaintEviction
+from podtui.server.resources.token_secrets import TokenSecrets
 from podtui.server.transport.tls import TlsServer
 from podtui.settings import SETTINGS, Settings, attribute_name
 from podtui.store import Store, open_store
@@ -205,7 +207,14 @@ async def serve(settings: Settings, stopped: asyncio.Event, power_failing: async
             ],
         )
         namespaces = NamespaceCare(store, clock, lambda: pki.authority.decode())
+        secrets = TokenSecrets(store, tokens.issuer, clock, lambda: pki.authority.decode())
+
+        async def publish_authority() -> None:
+            await namespaces.update_root_ca()
+            await secrets.update()
+
         await namespaces.prepare()
+        await publish_service(store, point.port)
         runner = await stack.enter_async_context(serve_unix(app, settings.socket_path))
         _tune_garbage_collection()
         _LOG.info("serving %s on %s", settings.staticPodPath, settings.socket_path)
@@ -213,6 +222,7 @@ async def serve(settings: Settings, stopped: asyncio.Event, power_failing: async
             jobs: dict[str, Callable[[], Awaitable[object]]] = {
                 "expiry of events": store.run,
                 "namespaces": namespaces.run,
+                "token secrets": secrets.run,
                 "node taints": NodeLifecycle(store, clock).run,
                 "garbage collector": GarbageCollector(store, clock).run,
                 "taint eviction": TaintEviction(store, clock).run,
@@ -220,7 +230,7 @@ async def serve(settings: Settings, stopped: asyncio.Event, power_failing: async
             }
             if settings.enableServer:
                 jobs["API over TCP"] = partial(
-                    serve_tls, settings, runner, pki, point, names, clock, namespaces
+                    serve_tls, settings, runner, pki, point, names, clock, publish_authority
                 )
             if settings.enableScheduler:
                 client = UnixClient(settings.socket_path, clock=clock)
@@ -254,9 +264,10 @@ async def serve_tls(
     point: AccessPoint,
     names: Sequence[str],
     clock: Clock,
-    namespaces: NamespaceCare,
+    publish_authority: Callable[[], Awaitable[None]],
 ) -> None:
-    """Write the kubeconfig, and serve the API over TCP. Raises `PodtuiError`."""
+    """Write the kubeconfig, and serve the API over TCP. ``publish_authority`` gives pods a new
+    authority. Raises `PodtuiError`."""
 
     async def write() -> None:
         await asyncio.to_thread(
@@ -265,7 +276,7 @@ async def serve_tls(
 
     async def publish() -> None:
         await write()
-        await namespaces.update_root_ca()
+        await publish_authority()
 
     await write()
     await TlsServer(runner, pki, point, names, clock=clock, on_authority=publish).run()

@@ -7,12 +7,17 @@ from datetime import UTC, datetime
 
 def rfc3339(moment: datetime) -> str:
     """Format as ``2026-01-02T03:04:05Z``; the fraction of a second is dropped."""
-    return moment.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    return f"{_in_utc(moment).isoformat(timespec='seconds')}Z"
 
 
 def rfc3339_micros(moment: datetime) -> str:
     """Format as ``2026-01-02T03:04:05.678901Z``, the API's MicroTime."""
-    return moment.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+    return f"{_in_utc(moment).isoformat(timespec='microseconds')}Z"
+
+
+def _in_utc(moment: datetime) -> datetime:
+    """``isoformat`` pads the year to four digits; ``strftime`` does not."""
+    return moment.astimezone(UTC).replace(tzinfo=None)
 
 
 def parse_time(text: str | None) -> datetime | None:

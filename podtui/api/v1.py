@@ -1275,6 +1275,85 @@ class Binding(Struct, frozen=True, kw_only=True):
     target: ObjectReference
 
 
+class ServicePort(Struct, frozen=True, kw_only=True):
+    appProtocol: str = ""
+    name: str = ""
+    nodePort: int | None = None
+    port: int
+    protocol: str = ""
+    targetPort: IntOrString | None = None
+
+
+class ClientIPConfig(Struct, frozen=True, kw_only=True):
+    timeoutSeconds: int | None = None
+
+
+class SessionAffinityConfig(Struct, frozen=True, kw_only=True):
+    clientIP: ClientIPConfig | None = None
+
+
+class ServiceSpec(Struct, frozen=True, kw_only=True):
+    allocateLoadBalancerNodePorts: bool | None = None
+    clusterIP: str = ""
+    clusterIPs: tuple[str, ...] = ()
+    externalIPs: tuple[str, ...] = ()
+    externalName: str = ""
+    externalTrafficPolicy: str = ""
+    healthCheckNodePort: int | None = None
+    internalTrafficPolicy: str = ""
+    ipFamilies: tuple[str, ...] = ()
+    ipFamilyPolicy: str = ""
+    loadBalancerClass: str = ""
+    loadBalancerIP: str = ""
+    loadBalancerSourceRanges: tuple[str, ...] = ()
+    ports: tuple[ServicePort, ...] = ()
+    publishNotReadyAddresses: bool | None = None
+    selector: dict[str, str] = {}
+    sessionAffinity: str = ""
+    sessionAffinityConfig: SessionAffinityConfig | None = None
+    trafficDistribution: str = ""
+    type: str = ""
+
+
+class Condition(Struct, frozen=True, kw_only=True):
+    lastTransitionTime: Time
+    message: str
+    observedGeneration: int | None = None
+    reason: str
+    status: str
+    type: str
+
+
+class PortStatus(Struct, frozen=True, kw_only=True):
+    error: str = ""
+    port: int
+    protocol: str
+
+
+class LoadBalancerIngress(Struct, frozen=True, kw_only=True):
+    hostname: str = ""
+    ip: str = ""
+    ipMode: str = ""
+    ports: tuple[PortStatus, ...] = ()
+
+
+class LoadBalancerStatus(Struct, frozen=True, kw_only=True):
+    ingress: tuple[LoadBalancerIngress, ...] = ()
+
+
+class ServiceStatus(Struct, frozen=True, kw_only=True):
+    conditions: tuple[Condition, ...] = ()
+    loadBalancer: LoadBalancerStatus | None = None
+
+
+class Service(Struct, frozen=True, kw_only=True):
+    apiVersion: str = ""
+    kind: str = ""
+    metadata: ObjectMeta = ObjectMeta()
+    spec: ServiceSpec = ServiceSpec()
+    status: ServiceStatus = ServiceStatus()
+
+
 class LeaseSpec(Struct, frozen=True, kw_only=True):
     acquireTime: Time | None = None
     holderIdentity: str = ""

@@ -14,6 +14,7 @@ import msgspec
 from msgspec.structs import replace
 
 from podtui.api import names
+from podtui.api.times import rfc3339_micros
 from podtui.api.v1 import Pod, PodStatus, Toleration
 
 _OF_RECORDS: Final = frozenset(
@@ -80,7 +81,7 @@ def seen_text(moment: datetime, nanoseconds: int = 0) -> str:
 
     ``nanoseconds`` are the three digits below the microsecond, which a datetime cannot hold.
     """
-    return f"{moment:%Y-%m-%dT%H:%M:%S}.{moment.microsecond:06d}{nanoseconds:03d}Z"
+    return f"{rfc3339_micros(moment).removesuffix('Z')}{nanoseconds:03d}Z"
 
 
 def with_seen(pod: Pod, seen: str) -> Pod:

@@ -29,6 +29,8 @@ from podtui.errors import PodtuiError
 ISSUER: Final = "https://kubernetes.default.svc.cluster.local"
 """The issuer of a cluster that was set up by kubeadm."""
 ALGORITHM: Final = "ES256"
+LEGACY_ISSUER: Final = "kubernetes/serviceaccount"
+_LEGACY: Final = "kubernetes.io/serviceaccount/"
 _INTEGER: Final = 32
 _LONGEST: Final = 16 * 1024
 
@@ -69,6 +71,21 @@ class Claims(Struct, frozen=True, kw_only=True):
         return datetime.fromtimestamp(self.exp, UTC)
 
 
+class LegacyClaims(Struct, frozen=True, kw_only=True):
+    """The claims of a token in a Secret, which is valid as long as the Secret exists."""
+
+    iss: str
+    sub: str
+    namespace: str = msgspec.field(name=f"{_LEGACY}namespace")
+    secret: str = msgspec.field(name=f"{_LEGACY}secret.name")
+    account: str = msgspec.field(name=f"{_LEGACY}service-account.name")
+    uid: str = msgspec.field(name=f"{_LEGACY}service-account.uid")
+
+
+class _Issued(Struct, frozen=True):
+    iss: str
+
+
 class TokenIssuer:
     """Signs and verifies tokens with one key. ``audience`` is that of the API server."""
 
@@ -98,17 +115,32 @@ class TokenIssuer:
             jti=str(uuid.uuid4()),
             binding=binding,
             nbf=at,
-            sub=f"system:serviceaccount:{binding.namespace}:{binding.serviceaccount.name}",
+            sub=_user(binding.namespace, binding.serviceaccount.name),
         )
-        body = _without_empty(msgspec.to_builtins(claims))
+        return self._signed(_without_empty(msgspec.to_builtins(claims))), claims
+
+    def issue_legacy(self, namespace: str, account: Reference, secret: str) -> str:
+        """Return the token of a Secret."""
+        claims = LegacyClaims(
+            iss=LEGACY_ISSUER,
+            sub=_user(namespace, account.name),
+            namespace=namespace,
+            secret=secret,
+            account=account.name,
+            uid=account.uid,
+        )
+        return self._signed(msgspec.to_builtins(claims))
+
+    def _signed(self, claims: dict[str, Any]) -> str:
         head = {"alg": ALGORITHM, "kid": self._key_id}
-        signed = f"{_base64(_json(head))}.{_base64(_json(body))}".encode()
+        signed = f"{_base64(_json(head))}.{_base64(_json(claims))}".encode()
         r, s = decode_dss_signature(self._key.sign(signed, ec.ECDSA(hashes.SHA256())))
         signature = r.to_bytes(_INTEGER, "big") + s.to_bytes(_INTEGER, "big")
-        return f"{signed.decode()}.{_base64(signature)}", claims
+        return f"{signed.decode()}.{_base64(signature)}"
 
-    def verify(self, token: str, audiences: Sequence[str], now: datetime) -> Claims:
-        """Return the claims of a token for one of ``audiences``. Raises `InvalidToken`."""
+    def verify(self, token: str, audiences: Sequence[str], now: datetime) -> Claims | LegacyClaims:
+        """Return the claims of a token for one of ``audiences``; one of a Secret is for the API
+        server. Raises `InvalidToken`."""
         if len(token) > _LONGEST or token.count(".") != 2:
             raise InvalidToken("invalid bearer token")
         signed, _, signature = token.rpartition(".")
@@ -118,9 +150,14 @@ class TokenIssuer:
             if header != {"alg": ALGORITHM, "kid": self._key_id}:
                 raise InvalidToken("invalid bearer token")
             self._check(signed.encode("ascii"), _bytes(signature))
-            claims = msgspec.json.decode(_bytes(body), type=Claims)
+            decoded = _bytes(body)
+            is_legacy = msgspec.json.decode(decoded, type=_Issued).iss == LEGACY_ISSUER
+            claims = msgspec.json.decode(decoded, type=LegacyClaims if is_legacy else Claims)
         except (ValueError, RecursionError, InvalidSignature) as error:
             raise InvalidToken("invalid bearer token") from error
+        if isinstance(claims, LegacyClaims):
+            self._check_audience((self.audience,), audiences)
+            return claims
         at = now.timestamp()
         if claims.iss != self.issuer:
             raise InvalidToken("invalid bearer token")
@@ -128,13 +165,15 @@ class TokenIssuer:
             raise InvalidToken("invalid bearer token, token is not valid yet")
         if at >= claims.exp:
             raise InvalidToken("invalid bearer token, service account token has expired")
-        if not set(claims.aud) & set(audiences):
-            granted, requested = _listed(claims.aud), _listed(audiences)
-            raise InvalidToken(
-                f"[invalid bearer token, token audiences {granted} is invalid for the target"
-                f" audiences {requested}]"
-            )
+        self._check_audience(claims.aud, audiences)
         return claims
+
+    def _check_audience(self, granted: Sequence[str], wanted: Sequence[str]) -> None:
+        if not set(granted) & set(wanted):
+            raise InvalidToken(
+                f"[invalid bearer token, token audiences {_listed(granted)} is invalid for the"
+                f" target audiences {_listed(wanted)}]"
+            )
 
     def _check(self, signed: bytes, signature: bytes) -> None:
         """Raises InvalidSignature."""
@@ -168,6 +207,10 @@ class TokenIssuer:
             "subject_types_supported": ["public"],
             "id_token_signing_alg_values_supported": [ALGORITHM],
         }
+
+
+def _user(namespace: str, account: str) -> str:
+    return f"system:serviceaccount:{namespace}:{account}"
 
 
 def _json(value: object) -> bytes:

@@ -12,12 +12,12 @@ from contextlib import (
     asynccontextmanager,
     contextmanager,
 )
-from datetime import UTC
 from typing import Any, Final, TypeVar, cast
 
 import msgspec
 
 from podtui.api.local import EngineCall
+from podtui.api.times import rfc3339_micros
 from podtui.clock import Clock
 from podtui.runtime import command_lines as lines
 from podtui.runtime.protocol import (
@@ -77,11 +77,10 @@ class Journal:
             error = str(failure)[:SHOWN_ERROR] or type(failure).__name__
             raise
         finally:
-            moment = self._clock.now().astimezone(UTC)
             self.add(
                 EngineCall(
                     serial=0,
-                    time=f"{moment:%Y-%m-%dT%H:%M:%S.%f}Z",
+                    time=rfc3339_micros(self._clock.now()),
                     line=line,
                     verb=verb,
                     namespace=of.namespace if of else "",

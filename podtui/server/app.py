@@ -10,22 +10,24 @@ from aiohttp.typedefs import Middleware
 from podtui.clock import Clock, SystemClock
 from podtui.server.audit import AuditLog
 from podtui.server.auth.access import Access
-from podtui.server.encoding.media_types import yaml_responses
+from podtui.server.auth.attributes import parse_attributes
+from podtui.server.encoding.media_types import compressed_responses, yaml_responses
 from podtui.server.limits import LARGEST_BODY, Limits, RequestLimits
 from podtui.server.node.files import FileRoutes
 from podtui.server.node.kubelet import KubeletRoutes
 from podtui.server.node.locations import PodLocations
 from podtui.server.node.logs import LogRoutes
+from podtui.server.node.pod_proxy import PodProxyRoutes
 from podtui.server.node.port_forward import PortForwardRoutes
 from podtui.server.node.remote_command import RemoteCommandRoutes
 from podtui.server.protocol import KubeletEndpoints
-from podtui.server.resources.definitions import sources
+from podtui.server.resources.definitions import ALL, sources, writable
 from podtui.server.resources.pod_routes import PodRequestRoutes
 from podtui.server.resources.read_routes import ResourceRoutes
 from podtui.server.resources.write_routes import WriteRoutes
 from podtui.server.schema import discovery
 from podtui.server.schema.openapi_routes import OpenApiRoutes
-from podtui.server.status import errors_as_status
+from podtui.server.status import UNSERVED, errors_as_status
 from podtui.server.transport.sockets import Sockets
 from podtui.server.transport.streams import STREAMS, Streams
 from podtui.store.protocol import Records
@@ -61,6 +63,7 @@ def build_app(
     app = web.Application(
         middlewares=[
             request_limits.send,
+            compressed_responses,
             yaml_responses,
             *([] if audit is None else [audit.middleware]),
             errors_as_status,
@@ -74,6 +77,7 @@ def build_app(
     app[STREAMS] = streams
     if audit is not None:
         app.on_response_prepare.append(audit.on_response)
+    app[UNSERVED] = _unserved
 
     async def end_streams(app: web.Application) -> None:
         streams.close()
@@ -95,6 +99,17 @@ def build_app(
     app.add_routes(KubeletRoutes(kubelet).routes())
     for part in (RemoteCommandRoutes, PortForwardRoutes):
         app.add_routes(part(kubelet.sessions, sockets, locations).routes())
+    app.add_routes(PodProxyRoutes(kubelet.sessions, sockets, streams, locations).routes())
     app.add_routes(FileRoutes(kubelet.sessions, sockets).routes())
     app.add_routes(extra_routes)
     return app
+
+
+def _unserved(path: str) -> str:
+    """Return what clients can create, if a path is that of an unknown resource; else nothing."""
+    attributes = parse_attributes("GET", path, {})
+    group, version = attributes.group, attributes.version
+    resource = (f"{group}/{version}" if group else version, attributes.resource)
+    if not attributes.resource or resource in {(one.api_version, one.plural) for one in ALL}:
+        return ""
+    return writable()

@@ -20,6 +20,7 @@ from aiohttp import web
 from podtui.api.names import GROUP
 from podtui.api.v1 import StatusDetails
 from podtui.server.auth.access import ATTRIBUTES, USER
+from podtui.server.auth.attributes import Attributes
 from podtui.server.status import Handler, StatusError
 from podtui.server.transport.unix import is_local
 
@@ -27,6 +28,7 @@ log = logging.getLogger(__name__)
 
 LARGEST_BODY: Final = 3 * 1024 * 1024
 _FILES: Final = "files"
+_PROXY: Final = "proxy"
 """The subresource whose bodies are streams (`podtui.server.node.files`)."""
 
 
@@ -78,7 +80,7 @@ class RequestLimits:
         """Raises `StatusError` 408, 413, 429 and 504."""
         attributes = request[ATTRIBUTES]
         with self._counted(request):
-            if not (attributes.group == GROUP and attributes.subresource == _FILES):
+            if not _passes_body_on(attributes):
                 await self._read_body(request)
             if attributes.long_running or attributes.group == GROUP:
                 return await handler(request)
@@ -140,3 +142,10 @@ class RequestLimits:
 
 def too_large() -> StatusError:
     return StatusError(413, f"Request entity too large: limit is {LARGEST_BODY}")
+
+
+def _passes_body_on(attributes: Attributes) -> bool:
+    """Return whether the body of a request goes to a pod, piece by piece."""
+    if attributes.group == GROUP:
+        return attributes.subresource == _FILES
+    return attributes.resource == "pods" and attributes.subresource == _PROXY

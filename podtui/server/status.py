@@ -39,6 +39,8 @@ _REASONS = {
     503: "ServiceUnavailable",
     504: "Timeout",
 }
+UNSERVED: web.AppKey[Callable[[str], str]] = web.AppKey("unserved")
+"""Returns what the server serves, if a path is that of a resource that it does not serve."""
 T = TypeVar("T")
 MODIFIED = (
     "the object has been modified; please apply your changes to the latest version and try again"
@@ -181,19 +183,9 @@ def invalid_fields(
     )
 
 
-def flag_value(text: str, name: str) -> bool:
-    """Parse a boolean parameter; a present one without a value is true. Raises 400."""
-    if text.lower() in ("false", "f", "0"):
-        return False
-    if text.lower() in ("", "true", "t", "1"):
-        return True
-    raise bad_request(f"invalid value for {name}: {text!r}")
-
-
-def invalid(kind: str, name: str, problem: str) -> StatusError:
-    return StatusError(
-        422, f'{kind} "{name}" is invalid: {problem}', details=StatusDetails(name=name, kind=kind)
-    )
+def flag_value(text: str) -> bool:
+    """Read a boolean parameter as the API server does: only ``false`` and ``0`` are false."""
+    return text.lower() not in ("false", "0")
 
 
 @web.middleware
@@ -208,7 +200,7 @@ async def errors_as_status(request: web.Request, handler: Handler) -> web.Stream
     except EngineUnavailable as error:
         return StatusError(503, str(error)).response()
     except web.HTTPException as error:
-        return _of_http(error).response()
+        return _of_http(error, request).response()
     except Exception as error:
         log.exception("%s %s failed", request.method, request.path)
         details = StatusDetails(causes=(StatusCause(message=str(error)),))
@@ -216,9 +208,11 @@ async def errors_as_status(request: web.Request, handler: Handler) -> web.Stream
         return StatusError(500, message, details=details).response()
 
 
-def _of_http(error: web.HTTPException) -> StatusError:
+def _of_http(error: web.HTTPException, request: web.Request) -> StatusError:
     if isinstance(error, web.HTTPNotFound):
-        return StatusError(404, "the server could not find the requested resource")
+        message = "the server could not find the requested resource"
+        served = request.app[UNSERVED](request.path) if UNSERVED in request.app else ""
+        return StatusError(404, f"{message}; {served}" if served else message)
     if isinstance(error, web.HTTPMethodNotAllowed):
         return StatusError(
             405,

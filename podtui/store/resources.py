@@ -17,6 +17,7 @@ from podtui.api.v1 import (
     Pod,
     RuntimeClass,
     Secret,
+    Service,
     ServiceAccount,
 )
 
@@ -27,6 +28,7 @@ Object = (
     | Namespace
     | ConfigMap
     | Secret
+    | Service
     | ServiceAccount
     | Lease
     | RuntimeClass
@@ -41,6 +43,7 @@ Resource = Literal[
     "namespaces",
     "configmaps",
     "secrets",
+    "services",
     "serviceaccounts",
     "leases",
     "runtimeclasses",
@@ -73,6 +76,7 @@ RESOURCES: Final[Mapping[Resource, Retention]] = {
     "namespaces": Retention(type=Namespace),
     "configmaps": Retention(type=ConfigMap),
     "secrets": Retention(type=Secret),
+    "services": Retention(type=Service),
     "serviceaccounts": Retention(type=ServiceAccount),
     "leases": Retention(type=Lease, history=256, durable=False),
     "runtimeclasses": Retention(type=RuntimeClass),

@@ -198,7 +198,7 @@ async def test_version(run: Run) -> None:
     ("arguments", "words"),
     [
         (("get", "pod", "x"), 'Error from server (NotFound): pods "x" not found'),
-        (("get", "deploy"), "the server doesn't have a resource type"),
+        (("get", "widgets"), "the server doesn't have a resource type"),
         (("get", "pods", "--field-selector", "spec.x=y"), "field label not supported: spec.x"),
     ],
 )

@@ -189,3 +189,53 @@ def test_logs_are_followed_from_several_pods(agent: KubectlAgent) -> None:
     assert lines == {
         "[pod/again/c] second\n", "[pod/talker/one] one-b\n", "[pod/talker/two] two-a\n"
     }  # fmt: skip
+
+
+@pytest.mark.parametrize("version", [NEWEST, *OLDER])
+def test_discovery_is_kept_after_the_first_command(agent: KubectlAgent, version: str) -> None:
+    for _ in range(2):
+        done = agent.run("get", "pods", "-v=6", version=version)
+    requests = re.findall(r"https://[^/\s]+(/[^\s\"?]*)", done.stderr)
+    assert requests == ["/api/v1/namespaces/default/pods"], done.stderr
+
+
+@pytest.mark.parametrize("version", [NEWEST, *OLDER])
+def test_a_file_with_unserved_kinds_is_applied_in_part(agent: KubectlAgent, version: str) -> None:
+    kinds = ("v1 PodTemplate", "example.com/v1 Widget", "v1 Service", "apps/v1 Deployment")
+    documents = [
+        f"apiVersion: {group}\nkind: {kind}\nmetadata: {{name: x}}\n"
+        for group, kind in map(str.split, (*kinds, "v1 ConfigMap"))
+    ]
+    (agent.work / "mixed.yaml").write_text("---\n".join(documents))
+    done = agent.run("apply", "-f", "mixed.yaml", version=version)
+    assert (done.returncode, done.stdout) == (1, "configmap/x created\n"), done.stderr
+    for words in (
+        'no matches for kind "PodTemplate" in version "v1"',
+        'no matches for kind "Widget" in version "example.com/v1"',
+        "services are read-only; clients can create",
+        "podtui has no deployments; clients can create",
+    ):
+        assert words in done.stderr
+    # kubectl prunes objects of a list of kinds of its own.
+    agent.out("label", "configmap", "x", "pruned=yes")
+    (agent.work / "kept.yaml").write_text(
+        "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: kept, labels: {pruned: 'yes'}}\n"
+    )
+    prune = ("apply", "--prune", "-l", "pruned=yes", "-f", "kept.yaml")
+    done = agent.run(*prune, version=version)
+    assert (done.returncode, "configmap/x pruned" in done.stdout) == (0, True), done.stderr
+
+
+def test_a_server_in_a_pod_is_reached_through_the_api(agent: KubectlAgent) -> None:
+    serve = "mkdir /w; echo hello > /w/index.html; exec httpd -f -p 8080 -h /w"
+    agent.out("run", "web", "--image=busybox:1.36", "--port=8080", "--", "sh", "-c", serve)
+    agent.out("wait", "--for=condition=Ready", "pod/web", "--timeout=120s")
+    path = "/api/v1/namespaces/default/pods/{}/proxy/"
+    agent.until(lambda: agent.run("get", "--raw", path.format("web")).stdout == "hello\n")
+    assert agent.out("get", "--raw", path.format("http:web:8080")) == "hello\n"
+    refused = agent.run("get", "--raw", path.format("web:81"))
+    assert re.search(
+        r"error trying to reach service: dial tcp [\d.]+:81: connect: connection refused",
+        refused.stderr,
+    ), refused.stderr
+    agent.out("delete", "pod", "web", "--now")

@@ -21,10 +21,12 @@ TRANSCRIPTS: Final = ROOT / "tests" / "e2e" / "transcripts"
 _MASKS: Final = tuple(
     (re.compile(pattern), put)
     for pattern, put in (
+        (r"\x1b\[[\d;]*m", ""),
         (r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d[\d.]*(Z| \+0000)", "TIME"),
         (r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", "UID"),
         (r"https://127\.0\.0\.1:\d+", "SERVER"),
         (r"\b\d+\.\d+\.\d+\.\d+\b", "ADDRESS"),
+        (r"\b\d+/TCP\b", "PORT/TCP"),
         (r"\b(\d+[dhms])+\b( \(x\d+ over (\d+[dhms])+\))?", "AGE"),
         (r"^[EIW]\d{4} [\d:.]+ +\d+ ", "LOG "),
         (r"(LIVE|MERGED)-\d+", r"\1"),

@@ -12,13 +12,14 @@ import logging
 from collections import OrderedDict
 from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Final, Generic, TypeVar
 
 from msgspec import structs
 
 from podtui.api.names import COMPONENT
 from podtui.api.pods import all_containers
+from podtui.api.times import rfc3339
 from podtui.api.v1 import Event, EventSource, ObjectMeta, ObjectReference, Pod
 from podtui.clock import Clock
 from podtui.errors import PodtuiError
@@ -95,7 +96,7 @@ class EventRecorder:
         annotations: Mapping[str, str] = NO_ANNOTATIONS,
     ) -> None:
         now = self._clock.now()
-        stamp = f"{now.astimezone(UTC):%Y-%m-%dT%H:%M:%SZ}"
+        stamp = rfc3339(now)
         event = Event(
             apiVersion="v1",
             kind="Event",

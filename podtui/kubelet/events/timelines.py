@@ -16,7 +16,7 @@ from msgspec import structs
 
 from podtui.api.insight import PodStart, Step, StepKind, Timeline
 from podtui.api.pods import is_sidecar
-from podtui.api.times import epoch
+from podtui.api.times import epoch, rfc3339_micros
 from podtui.api.v1 import Container, ContainerStatus, ObjectMeta, Pod, PodStatus
 from podtui.clock import Clock
 from podtui.errors import PodtuiError
@@ -97,7 +97,7 @@ class Timelines:
             if step.kind is StepKind.RUN and step.ended is None:
                 one = self._instance(observed, step.subject)
                 if one is not None and one.state is ContainerState.EXITED:
-                    at = stamp(one.finished_at or self._clock.now())
+                    at = rfc3339_micros(one.finished_at or self._clock.now())
                     start = end_run(start, one.name, at, one.exit_code, one.reason)
         self._put(pod, start)
 
@@ -134,7 +134,7 @@ class Timelines:
         return self._starts.get((namespace, name), ())
 
     def _now(self) -> str:
-        return stamp(self._clock.now())
+        return rfc3339_micros(self._clock.now())
 
     def _newest(self, pod: Pod) -> PodStart | None:
         """Return the newest start if it belongs to this pod (by UID)."""
@@ -213,11 +213,6 @@ def _name(pod: Pod) -> _Name:
 
 
 # --- one start: pure functions of immutable values
-
-
-def stamp(moment: datetime) -> str:
-    """Format a time, such as ``2026-01-02T03:04:05.123456Z``."""
-    return f"{moment.astimezone(UTC):%Y-%m-%dT%H:%M:%S.%f}Z"
 
 
 def last_step(start: PodStart, kind: StepKind, subject: str) -> Step | None:
@@ -344,7 +339,7 @@ def outdated(
     timelines: Mapping[tuple[str, str], tuple[PodStart, ...]], now: datetime
 ) -> tuple[tuple[str, str], ...]:
     """Return the names of pods that have been gone for longer than `KEPT_SECONDS`."""
-    oldest = stamp(datetime.fromtimestamp(now.timestamp() - KEPT_SECONDS, UTC))
+    oldest = rfc3339_micros(datetime.fromtimestamp(now.timestamp() - KEPT_SECONDS, UTC))
     return tuple(
         name
         for name, starts in timelines.items()

@@ -11,10 +11,10 @@ from datetime import datetime
 from typing import Final
 
 from podtui.api.insight import ProbeReport, ProbeRun
+from podtui.api.times import rfc3339_micros
 from podtui.api.v1 import Container, Pod, Probe
 from podtui.kubelet.base.types import ObservedContainer, ProbeResult
 from podtui.kubelet.containers.killer import container_spec
-from podtui.kubelet.events.timelines import stamp
 from podtui.kubelet.prober.state import (
     ProbeKind,
     ProbeOutcome,
@@ -77,7 +77,7 @@ def probe_run(outcome: ProbeOutcome, began: datetime, seconds: float) -> ProbeRu
     """Return the record of one run, with the output cut."""
     lines = outcome.text[:_OUTPUT_LIMIT].splitlines()[:_OUTPUT_LINES]
     return ProbeRun(
-        time=stamp(began),
+        time=rfc3339_micros(began),
         verdict=outcome.verdict.value,
         seconds=round(seconds, 6),
         output="\n".join(lines),

@@ -195,7 +195,7 @@ class Dialing:
                     on_failure.pop_all()
                     return sock
         if failures:
-            raise _refused(port, failures[0])
+            raise _refused(port, failures[0]) from failures[0]
         return None
 
     async def _through_container(

@@ -13,7 +13,7 @@ import os
 from collections import deque
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing
-from datetime import UTC, datetime
+from datetime import datetime
 from enum import Enum, auto
 from functools import lru_cache
 from itertools import dropwhile
@@ -22,7 +22,7 @@ from typing import Any, Final
 from msgspec.structs import replace
 
 from podtui.api.quantity import Format, Quantity
-from podtui.api.times import parse_time
+from podtui.api.times import parse_time, rfc3339_micros
 from podtui.errors import EngineError, EngineNotFound
 from podtui.runtime.docker.answers import mapping
 from podtui.runtime.docker.errors import Refused, translate_errors
@@ -395,7 +395,7 @@ def is_before(line: LogLine, moment: datetime) -> bool:
 @lru_cache(maxsize=16)
 def _stamp(moment: datetime) -> str:
     """Format a time as Docker does."""
-    return moment.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S.%f000Z")
+    return f"{rfc3339_micros(moment).removesuffix('Z')}000Z"
 
 
 def _seconds(when: datetime) -> str:

@@ -16,6 +16,7 @@ from typing import Final, Literal
 
 from msgspec.structs import replace
 
+from podtui.api.times import rfc3339_micros
 from podtui.runtime.protocol import ContainerConfig, LogLine
 
 KILLED: Final = 137
@@ -88,7 +89,7 @@ def _simulated(words: tuple[str, ...]) -> str:
 
 def rfc3339(moment: datetime) -> str:
     """Format with nanoseconds, as an engine does."""
-    return f"{moment:%Y-%m-%dT%H:%M:%S}.{moment.microsecond:06d}000Z"
+    return f"{rfc3339_micros(moment).removesuffix('Z')}000Z"
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,6 +10,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
+from podtui.server.status import flag_value
+
 _VERBS: Final = {
     "POST": "create",
     "PUT": "update",
@@ -55,6 +57,10 @@ def parse_attributes(method: str, path: str, query: Mapping[str, str]) -> Attrib
             pass
         case _:
             return plain
+    is_watch_path = rest[0] == "watch"  # Deprecated: ``/api/v1/watch/pods``.
+    rest = rest[is_watch_path:]
+    if not rest:
+        return plain
     namespace = ""
     match rest:
         case ["namespaces", namespace, resource, *names] if resource not in _NAMESPACE_SUBRESOURCES:
@@ -64,9 +70,9 @@ def parse_attributes(method: str, path: str, query: Mapping[str, str]) -> Attrib
         case _:
             resource, *names = rest
     name, subresource = (*names[:2], "", "")[:2]
-    verb = _VERBS.get(method, "")
+    verb = "watch" if is_watch_path else _VERBS.get(method, "")
     if verb == "get" and not name:
-        watch = query.get("watch", "").lower() not in ("", "false", "f", "0")
+        watch = "watch" in query and flag_value(query["watch"])
         verb = "watch" if watch else "list"
     elif verb == "delete" and not name:
         verb = "deletecollection"

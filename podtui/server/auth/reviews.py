@@ -29,6 +29,7 @@ from podtui.server.auth.service_accounts import (
 )
 from podtui.server.auth.users import User, may, rules_of
 from podtui.server.encoding.bodies import parse_body
+from podtui.server.encoding.media_types import without_table
 from podtui.server.status import StatusError, bad_request, json_response
 
 AUTHORIZATION: Final = "authorization.k8s.io/v1"
@@ -94,14 +95,17 @@ class ReviewRoutes:
         authorization, authentication = f"/apis/{AUTHORIZATION}", f"/apis/{AUTHENTICATION}"
         local = "namespaces/{namespace}/localsubjectaccessreviews"
         account = "/api/v1/namespaces/{namespace}/serviceaccounts/{name}/token"
+        created = {
+            f"{authorization}/selfsubjectaccessreviews": self.self_access,
+            f"{authorization}/selfsubjectrulesreviews": self.self_rules,
+            f"{authorization}/subjectaccessreviews": self.access,
+            f"{authorization}/{local}": self.local_access,
+            f"{authentication}/selfsubjectreviews": self.self_review,
+            f"{authentication}/tokenreviews": self.token_review,
+            account: self.token_request,
+        }
         return [
-            web.post(f"{authorization}/selfsubjectaccessreviews", self.self_access),
-            web.post(f"{authorization}/selfsubjectrulesreviews", self.self_rules),
-            web.post(f"{authorization}/subjectaccessreviews", self.access),
-            web.post(f"{authorization}/{local}", self.local_access),
-            web.post(f"{authentication}/selfsubjectreviews", self.self_review),
-            web.post(f"{authentication}/tokenreviews", self.token_review),
-            web.post(account, self.token_request),
+            *(web.post(path, without_table(handler)) for path, handler in created.items()),
             web.get("/.well-known/openid-configuration", self.openid_configuration),
             web.get("/openid/v1/jwks", self.keys),
         ]

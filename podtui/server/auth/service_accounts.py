@@ -2,13 +2,22 @@
 
 from __future__ import annotations
 
+import base64
+import hmac
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from podtui.api.v1 import ServiceAccount
+from podtui.api.v1 import Secret, ServiceAccount
 from podtui.clock import Clock
-from podtui.pki.tokens import Claims, InvalidToken, Reference, TokenBinding, TokenIssuer
+from podtui.pki.tokens import (
+    Claims,
+    InvalidToken,
+    LegacyClaims,
+    Reference,
+    TokenBinding,
+    TokenIssuer,
+)
 from podtui.server.auth.users import User, service_account
 from podtui.server.status import StatusError, bad_request, not_found
 from podtui.store.protocol import Records
@@ -120,6 +129,8 @@ class TokenRegistry:
         The account and the bound objects must still exist. Raises `InvalidToken`.
         """
         claims = self.issuer.verify(token, audiences, self._clock.now())
+        if isinstance(claims, LegacyClaims):
+            return await self._of_secret(token, claims), (self.issuer.audience,)
         binding = claims.binding
         namespace, account = binding.namespace, binding.serviceaccount
         await self._exists("serviceaccounts", namespace, account)
@@ -138,7 +149,25 @@ class TokenRegistry:
         user = service_account(namespace, account.name, account.uid, extra)
         return user, tuple(one for one in audiences if one in claims.aud)
 
+    async def _of_secret(self, token: str, claims: LegacyClaims) -> User:
+        """Return the user of a token that a Secret has. Raises `InvalidToken`."""
+        secret = await self._records.get("secrets", claims.namespace, claims.secret)
+        encoded = base64.b64encode(token.encode()).decode()
+        if (
+            not isinstance(secret, Secret)
+            or secret.metadata.deletionTimestamp is not None
+            or not hmac.compare_digest(secret.data.get("token", ""), encoded)
+        ):
+            raise _invalidated()
+        account = Reference(claims.account, claims.uid)
+        await self._exists("serviceaccounts", claims.namespace, account)
+        return service_account(claims.namespace, claims.account, claims.uid, {})
+
     async def _exists(self, resource: Resource, namespace: str, wanted: Reference) -> None:
         item = await self._records.get(resource, namespace, wanted.name)
         if item is None or item.metadata.uid != wanted.uid:
-            raise InvalidToken("[invalid bearer token, service account token has been invalidated]")
+            raise _invalidated()
+
+
+def _invalidated() -> InvalidToken:
+    return InvalidToken("[invalid bearer token, service account token has been invalidated]")

@@ -20,6 +20,7 @@ from podtui.api import v1
 from podtui.api.json_text import valid_json
 from podtui.api.quantity import canonical
 from podtui.api.shape import Form, Shape, StructField, empty, fields, required_names
+from podtui.api.times import rfc3339, rfc3339_micros
 
 Tree = dict[str, Any]
 
@@ -252,8 +253,7 @@ def _time(text: str, *, micro: bool) -> str:
         ).astimezone(UTC)
     except (ValueError, OverflowError) as error:
         raise DecodeError(f'parsing time "{text}": day out of range') from error
-    seconds = f"{moment.replace(tzinfo=None):%Y-%m-%dT%H:%M:%S}"
-    return f"{seconds}.{moment.microsecond:06d}Z" if micro else f"{seconds}Z"
+    return rfc3339_micros(moment) if micro else rfc3339(moment)
 
 
 def _base64(text: str) -> str:

@@ -1,11 +1,13 @@
 """The media types of responses: what a client accepts, and responses in YAML.
 
-Handlers respond in JSON. A middleware converts the response for a client that prefers YAML.
+Handlers respond in JSON. A middleware converts the response for a client that prefers YAML, another
+one compresses large responses.
 """
 
 from __future__ import annotations
 
 import asyncio
+import gzip
 import re
 from dataclasses import dataclass
 from typing import Final, cast
@@ -37,6 +39,9 @@ _NOT_ACCEPTABLE: Final = (
     "406: Not Acceptable\n\nAvailable representations: application/json, application/yaml,"
     " application/json;stream=watch"
 )
+MIN_COMPRESSED_BYTES: Final = 128 * 1024
+"""Smaller responses are not compressed."""
+_COMPRESSION_LEVEL: Final = 1
 _SMALL_BODY: Final = 4096
 """Up to this many bytes are converted without a thread."""
 _LOWEST: Final = 0.001
@@ -68,6 +73,17 @@ def negotiate(header: str, *shapes: str) -> MediaType:
         if shape in shapes and (shape, parameters.get("g", ""), version) in _SHAPES:
             return MediaType(shape, version, is_yaml=kind == YAML)
     raise StatusError(406, _NOT_ACCEPTABLE, details=StatusDetails())
+
+
+def without_table(handler: Handler) -> Handler:
+    """Return a handler of objects that are requests, which have no Tables. It raises `StatusError`
+    406 before the request has an effect."""
+
+    async def negotiated(request: web.Request) -> web.StreamResponse:
+        negotiate(request.headers.get("Accept", ""))
+        return await handler(request)
+
+    return negotiated
 
 
 def accepted(header: str) -> list[tuple[str, dict[str, str]]]:
@@ -106,6 +122,21 @@ async def yaml_responses(request: web.Request, handler: Handler) -> web.StreamRe
     )
     response.body = text
     response.content_type = YAML
+    return response
+
+
+@web.middleware
+async def compressed_responses(request: web.Request, handler: Handler) -> web.StreamResponse:
+    """Compress large documents for a client that accepts ``gzip``, as the API server does."""
+    response = await handler(request)
+    if not isinstance(response, JsonResponse):
+        return response
+    body = cast("bytes", response.body)
+    header = request.headers.get("Accept-Encoding", "")
+    if len(body) > MIN_COMPRESSED_BYTES and "gzip" in map(str.strip, header.split(",")):
+        response.body = await asyncio.to_thread(gzip.compress, body, _COMPRESSION_LEVEL)
+        response.headers["Content-Encoding"] = "gzip"
+        response.headers.add("Vary", "Accept-Encoding")
     return response
 
 

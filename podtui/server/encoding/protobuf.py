@@ -10,7 +10,7 @@ import base64
 import functools
 import struct
 from collections.abc import Iterator, Mapping
-from datetime import UTC, datetime
+from datetime import date
 from typing import Any, Final
 
 from podtui.api.fields import LIST, MAP, Field, name_of_kind, types
@@ -223,8 +223,8 @@ def _time(data: memoryview, *, micro: bool) -> str | None:
     if not _ZERO_TIME <= seconds <= _LAST_SECOND or not 0 <= nanoseconds < 1_000_000_000:
         raise ProtobufError("a time is out of range")
     days, rest = divmod(seconds, 86_400)
-    moment = datetime.fromordinal(days + datetime(1970, 1, 1, tzinfo=UTC).toordinal())
-    text = f"{moment:%Y-%m-%d}T{rest // 3600:02}:{rest // 60 % 60:02}:{rest % 60:02}"
+    day = date.fromordinal(days + date(1970, 1, 1).toordinal())
+    text = f"{day.isoformat()}T{rest // 3600:02}:{rest // 60 % 60:02}:{rest % 60:02}"
     return f"{text}.{nanoseconds // 1000:06}Z" if micro else f"{text}Z"
 
 

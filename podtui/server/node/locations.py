@@ -20,7 +20,10 @@ class PodLocations:
 
     async def pod(self, request: web.Request) -> Pod:
         """Return the pod that a request names. Raises `StatusError` 404."""
-        namespace, name = request.match_info["namespace"], request.match_info["pod"]
+        return await self.named(request.match_info["namespace"], request.match_info["pod"])
+
+    async def named(self, namespace: str, name: str) -> Pod:
+        """Raises `StatusError` 404."""
         found = await self._records.get("pods", namespace, name)
         if not isinstance(found, Pod):
             raise not_found("pods", name)

@@ -5,21 +5,25 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from typing import Final
 
 from aiohttp import web
 
 from podtui.api.names import LOG_GAP, LOG_GAPS
 from podtui.api.times import parse_time
 from podtui.clock import Clock
+from podtui.manifest.validation.errors import Errors, forbidden, invalid
 from podtui.runtime.protocol import LogLines, LogOptions
 from podtui.server.node.kubelet import NODE_PROXY
 from podtui.server.node.locations import PodLocations, check_container
 from podtui.server.protocol import KubeletEndpoints, LogError
-from podtui.server.resources.query import flag
-from podtui.server.status import StatusError, bad_request, invalid
+from podtui.server.resources.query import flag, integer
+from podtui.server.status import StatusError, bad_request, invalid_fields
 from podtui.server.transport.socket_streams import accept_log
 from podtui.server.transport.sockets import is_websocket
 from podtui.server.transport.streams import Outflow, Streams, closed_after
+
+_POSITIVE: Final = "must be greater than 0"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -99,29 +103,24 @@ def parse_log_request(request: web.Request, clock: Clock) -> LogRequest:
     match, query = request.match_info, request.query
     pod = match["pod"]
 
-    def number(name: str, least: int) -> int | None:
-        text = query.get(name, "")
-        if not text:
-            return None
-        try:
-            value = int(text)
-        except ValueError:
-            raise bad_request(f"invalid value for {name}: {text!r}") from None
-        if value < least:
-            bound = "greater than or equal to 0" if least == 0 else "greater than 0"
-            raise invalid("PodLogOptions", pod, f"{name}: Invalid value: {value}: must be {bound}")
-        return value
-
-    tail = number("tailLines", 0)
+    tail = integer(request, "tailLines")
     if tail is None and query.get("tail", "all") != "all":
-        tail = number("tail", 0)
-    seconds, moment = number("sinceSeconds", 1), query.get("sinceTime", "")
-    if seconds is not None and moment:
-        problem = "Forbidden: at most one of `sinceTime` or `sinceSeconds` may be specified"
-        raise invalid("PodLogOptions", pod, problem)
-    since = _ago(clock, seconds) if seconds is not None else parse_time(moment)
+        tail = integer(request, "tail")
+    limit, seconds = integer(request, "limitBytes"), integer(request, "sinceSeconds")
+    moment = query.get("sinceTime", "")
+    since = parse_time(moment)
     if moment and since is None:
-        raise bad_request(f"invalid value for sinceTime: {moment!r}")
+        layout = "2006-01-02T15:04:05Z07:00"
+        problem = f'cannot parse "{moment}" as "2006"'
+        raise bad_request(f'parsing time "{moment}" as "{layout}": {problem}')
+    errors = list(_option_errors(tail, limit, seconds, since))
+    if "stream" in query:
+        # The feature gate PodLogsQuerySplitStreams is off.
+        errors.append(forbidden("stream", "may not be specified"))
+    if errors:
+        raise invalid_fields("PodLogOptions", pod, errors)
+    if seconds is not None:
+        since = _ago(clock, seconds)
     timestamps = flag(request, "timestamps")
     gaps = timestamps and flag(request, LOG_GAPS)
     return LogRequest(
@@ -130,9 +129,23 @@ def parse_log_request(request: web.Request, clock: Clock) -> LogRequest:
         container=match.get("container") or query.get("container", ""),
         previous=flag(request, "previous"),
         timestamps=timestamps,
-        limit=number("limitBytes", 1),
+        limit=limit,
         options=LogOptions(follow=flag(request, "follow"), tail=tail, since=since, gaps=gaps),
     )
+
+
+def _option_errors(
+    tail: int | None, limit: int | None, seconds: int | None, since: datetime | None
+) -> Errors:
+    if tail is not None and tail < 0:
+        yield invalid("tailLines", tail, "must be greater than or equal to 0")
+    if limit is not None and limit < 1:
+        yield invalid("limitBytes", limit, _POSITIVE)
+    if seconds is not None and since is not None:
+        # The API server names this field by an empty path, which it prints like this.
+        yield forbidden("[]", "at most one of `sinceTime` or `sinceSeconds` may be specified")
+    elif seconds is not None and seconds < 1:
+        yield invalid("sinceSeconds", seconds, _POSITIVE)
 
 
 def _ago(clock: Clock, seconds: int) -> datetime | None:

@@ -115,7 +115,7 @@ class RemoteCommandRoutes:
                 )
             except* EngineError as errors:
                 log.warning("%s broke off: %s", request.path, errors.exceptions[0])
-                await streams.finish(failure(f"{failed}: {errors.exceptions[0]}"))
+                await streams.finish(stream_failure(failed, errors.exceptions[0]))
             except* SpdyError as errors:
                 log.warning("%s broke off: %s", request.path, errors.exceptions[0])
         return socket.response
@@ -149,7 +149,7 @@ async def _forward_output(
         status = outcome(await session.exit_code())
     except EngineError as error:
         log.warning("%s: %s", failed, error)
-        status = failure(f"{failed}: {error}")
+        status = stream_failure(failed, error)
     await streams.finish(status)
 
 
@@ -188,6 +188,12 @@ def failure(message: str) -> Status:
         details=StatusDetails(causes=(StatusCause(message=message),)),
         code=500,
     )
+
+
+def stream_failure(failed: str, error: Exception) -> Status:
+    """Return the ``Status`` of a session that an engine's error ended. A kubelet v1.36 with
+    containerd names the internal error twice."""
+    return failure(f"Internal error occurred: {failed}: {error}")
 
 
 # --- the streams of one session

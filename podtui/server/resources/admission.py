@@ -1,6 +1,6 @@
-"""Admission: complete or refuse an object when it is created. Implements the plugins
-NamespaceLifecycle, ServiceAccount, Priority, DefaultTolerationSeconds and RuntimeClass of a
-default API server."""
+"""Admission: complete or refuse an object when it is created or updated. Implements the plugins
+NamespaceLifecycle, ServiceAccount, Priority, DefaultTolerationSeconds, RuntimeClass and
+PodResizeValidator of a default API server."""
 
 from __future__ import annotations
 
@@ -10,7 +10,9 @@ from typing import Any, Final
 
 from msgspec import structs
 
+from podtui.api.pod_resources import in_unit, request_amounts
 from podtui.api.pods import is_mirror
+from podtui.api.quantity import Quantity, parse_quantity
 from podtui.api.v1 import (
     ConfigMapProjection,
     Container,
@@ -18,6 +20,7 @@ from podtui.api.v1 import (
     DownwardAPIVolumeFile,
     KeyToPath,
     Namespace,
+    Node,
     ObjectFieldSelector,
     Pod,
     PodSpec,
@@ -66,6 +69,46 @@ def admission(
         return item
 
     return admit
+
+
+async def update_admission(
+    subresource: str, old: Any, records: Records
+) -> Callable[[Any, Any], None]:
+    """Return the check of an update (new, old), which raises `StatusError` 403."""
+    if subresource != "resize" or not isinstance(old, Pod):
+        return _admit_all
+    node = await records.get("nodes", "", old.spec.nodeName) if old.spec.nodeName else None
+
+    def check(new: Pod, before: Pod) -> None:
+        if new.spec != before.spec and new.spec.nodeName:
+            _check_resize(new, node if isinstance(node, Node) else None)
+
+    return check
+
+
+def _admit_all(new: Any, old: Any) -> None:
+    pass
+
+
+def _check_resize(pod: Pod, node: Node | None) -> None:
+    """Refuse requests that the node could not hold even without other pods. Raises `StatusError`
+    403."""
+    if node is None:
+        raise _forbidden(pod, f'node "{pod.spec.nodeName}" not found')
+    requests, excess = request_amounts(pod), list[str]()
+    for name in ("cpu", "memory"):
+        amount = requests.get(name, Quantity(0))
+        limit = parse_quantity(node.status.allocatable.get(name, "0"))
+        if limit < amount:
+            wanted, allocatable = in_unit(name, amount), in_unit(name, limit)
+            excess.append(f"{name}, requested: {wanted}, allocatable: {allocatable}")
+    if excess:
+        why = f"node didn't have enough allocatable resources: {'; '.join(excess)}"
+        refusal = _forbidden(pod, why)
+        assert refusal.details is not None
+        causes = (StatusCause(reason="NodeCapacity"),)
+        refusal.details = structs.replace(refusal.details, causes=causes)
+        raise refusal
 
 
 def check_deletion(resource: Resource, name: str) -> None:

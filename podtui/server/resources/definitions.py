@@ -17,6 +17,7 @@ from podtui.server.resources import table
 from podtui.server.resources.objects import (
     ApiObject,
     LiveObjects,
+    NoObjects,
     ObjectSource,
     RecordedObjects,
     encode,
@@ -66,6 +67,8 @@ class Resource:
     """The reverse of ``to_wire``."""
     is_virtual: bool = False
     """True if objects are requests that are answered and never stored."""
+    is_absent: bool = False
+    """True if there are no objects, and clients cannot create any."""
     _last_encoded: list[tuple[ApiObject, bytes]] = field(
         default_factory=list[tuple[ApiObject, bytes]], init=False, repr=False, compare=False
     )
@@ -154,6 +157,7 @@ PODS = Resource(
         "exec": ("create", "get"),
         "log": ("get",),
         "portforward": ("create", "get"),
+        "proxy": ("create", "delete", "get", "patch", "update"),
         "resize": ("get", "patch", "update"),
         "status": ("get", "patch", "update"),
     },
@@ -296,6 +300,17 @@ NAMESPACES = Resource(
     strategy=namespaces.NAMESPACES,
     updates={"finalize": namespaces.FINALIZE, "status": namespaces.STATUS},
 )
+SERVICES = Resource(
+    api_version="v1",
+    plural="services",
+    singular="service",
+    kind="Service",
+    namespaced=True,
+    columns=table.SERVICES,
+    short_names=("svc",),
+    categories=("all",),
+    record="services",
+)
 MANIFESTS = Resource(
     api_version=GROUP_VERSION,
     plural="manifests",
@@ -354,6 +369,57 @@ REVIEWS = tuple(
         ("authorization.k8s.io", "SubjectAccessReview"),
     )
 )
+
+
+def _absent(
+    api_version: str,
+    kind: str,
+    plural: str,
+    *short_names: str,
+    namespaced: bool = True,
+    categories: tuple[str, ...] = (),
+) -> Resource:
+    return Resource(
+        api_version=api_version,
+        plural=plural,
+        singular=kind.lower(),
+        kind=kind,
+        namespaced=namespaced,
+        columns=table.NAMES,
+        short_names=short_names,
+        categories=categories,
+        is_absent=True,
+    )
+
+
+ABSENT = (
+    _absent("v1", "Endpoints", "endpoints", "ep"),
+    _absent("v1", "LimitRange", "limitranges", "limits"),
+    _absent("v1", "PersistentVolume", "persistentvolumes", "pv", namespaced=False),
+    _absent("v1", "PersistentVolumeClaim", "persistentvolumeclaims", "pvc"),
+    _absent("v1", "ReplicationController", "replicationcontrollers", "rc", categories=("all",)),
+    _absent("v1", "ResourceQuota", "resourcequotas", "quota"),
+    _absent("apps/v1", "DaemonSet", "daemonsets", "ds", categories=("all",)),
+    _absent("apps/v1", "Deployment", "deployments", "deploy", categories=("all",)),
+    _absent("apps/v1", "ReplicaSet", "replicasets", "rs", categories=("all",)),
+    _absent("apps/v1", "StatefulSet", "statefulsets", "sts", categories=("all",)),
+    _absent("batch/v1", "CronJob", "cronjobs", "cj", categories=("all",)),
+    _absent("batch/v1", "Job", "jobs", categories=("all",)),
+    _absent("networking.k8s.io/v1", "Ingress", "ingresses", "ing"),
+    _absent("policy/v1", "PodDisruptionBudget", "poddisruptionbudgets", "pdb"),
+    _absent("discovery.k8s.io/v1", "EndpointSlice", "endpointslices"),
+    _absent(
+        "apiextensions.k8s.io/v1",
+        "CustomResourceDefinition",
+        "customresourcedefinitions",
+        "crd",
+        "crds",
+        namespaced=False,
+        categories=("api-extensions",),
+    ),
+)
+"""Kinds that clients of Kubernetes list without being asked: kubectl when it prunes and validates,
+finds the workloads of a drained node, or reads a group from its cache."""
 ALL = (
     CONFIG_MAPS,
     EVENTS,
@@ -361,6 +427,7 @@ ALL = (
     NODES,
     PODS,
     SECRETS,
+    SERVICES,
     SERVICE_ACCOUNTS,
     NEW_EVENTS,
     LEASES,
@@ -370,7 +437,15 @@ ALL = (
     POD_METRICS,
     NODE_METRICS,
     *REVIEWS,
+    *ABSENT,
 )
+
+
+def writable() -> str:
+    """Return which resources clients can create, for error messages."""
+    return "clients can create " + ", ".join(
+        sorted({one.qualified_name for one in ALL if one.strategy is not None})
+    )
 
 
 def sources(records: Records, kubelet: KubeletEndpoints) -> list[tuple[Resource, ObjectSource]]:
@@ -399,8 +474,10 @@ def sources(records: Records, kubelet: KubeletEndpoints) -> list[tuple[Resource,
         for resource in ALL
         if resource.record is not None
     ]
+    nothing = NoObjects(records)
     return [
         *recorded,
+        *((resource, nothing) for resource in ABSENT),
         (POD_METRICS, LiveObjects(pod_metrics)),
         (NODE_METRICS, LiveObjects(node_metrics)),
     ]

@@ -10,13 +10,22 @@ from __future__ import annotations
 
 import contextlib
 import logging
-from collections.abc import Callable
-from typing import Final
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping
+from typing import Final, NamedTuple
 
 from msgspec import structs
 
 from podtui.api.pods import is_mirror
-from podtui.api.v1 import ConfigMap, Namespace, ObjectMeta, Pod, ServiceAccount
+from podtui.api.times import rfc3339
+from podtui.api.v1 import (
+    ConfigMap,
+    Namespace,
+    NamespaceCondition,
+    ObjectMeta,
+    Pod,
+    ServiceAccount,
+)
 from podtui.clock import Clock
 from podtui.errors import AlreadyExists, NotFound
 from podtui.server.resources.admission import DEFAULT_ACCOUNT, ROOT_CA
@@ -26,7 +35,7 @@ from podtui.server.resources.definitions import Resource as ApiResource
 from podtui.server.resources.deletion import delete_record
 from podtui.server.resources.strategies.namespaces import FINALIZER, TERMINATING, new_namespace
 from podtui.store.protocol import Change, Records, WatchType
-from podtui.store.resources import Resource
+from podtui.store.resources import Object, Resource
 
 log = logging.getLogger(__name__)
 
@@ -38,6 +47,8 @@ _CA_NOTE: Final = {
     " kubernetes.default.svc. No other usage is guaranteed across distributions of Kubernetes"
     " clusters."
 }
+Remaining = Mapping[str, list[Object]]
+"""The objects that are still in a namespace, by resource and group (``pods.``)."""
 _RESTORED: Final = ("namespaces", "serviceaccounts", "configmaps")
 """A pass restores what clients change or delete of these."""
 
@@ -82,7 +93,9 @@ class NamespaceCare:
         item = change.object
         if resource in _RESTORED:
             return True
-        if item is None or change.type is WatchType.MODIFIED:
+        if item is None:
+            return False
+        if change.type is WatchType.MODIFIED and not _released(item, change.previous):
             return False
         found = await self._records.get("namespaces", "", item.metadata.namespace)
         return not isinstance(found, Namespace) or _terminating(found)
@@ -124,33 +137,46 @@ class NamespaceCare:
         await self._records.put("configmaps", updated)
 
     async def _end(self, namespace: Namespace) -> None:
-        """Delete the content of a namespace, then the namespace."""
-        name, left = namespace.metadata.name, 0
-        for resource in self._contents.values():
-            left += await self._empty(resource, name)
-        if left:
-            return
-        finalizers = tuple(one for one in namespace.spec.finalizers if one != FINALIZER)
+        """Delete the content of a namespace, then the namespace. Its pods are deleted first; the
+        rest stays until they are gone, because they may need it to end."""
+        name = namespace.metadata.name
+        remaining = await self._empty(("pods",), name)
+        if not remaining:
+            remaining = await self._empty(self._contents, name)
+        now = rfc3339(self._clock.now())
 
-        def finalized(item: Namespace) -> Namespace:
+        def updated(item: Namespace) -> Namespace:
+            conditions = deletion_conditions(item.status.conditions, remaining, now)
+            item = structs.replace(item, status=structs.replace(item.status, conditions=conditions))
+            if remaining:
+                return item
+            finalizers = tuple(one for one in item.spec.finalizers if one != FINALIZER)
             return structs.replace(item, spec=structs.replace(item.spec, finalizers=finalizers))
 
         with contextlib.suppress(NotFound):
-            ended = await self._records.update("namespaces", "", name, finalized)
-            if not finalizers and not ended.metadata.finalizers:
+            ended = await self._records.update("namespaces", "", name, updated)
+            if not ended.spec.finalizers and not ended.metadata.finalizers:
                 await self._records.delete("namespaces", "", name)
                 log.info("namespace %s is gone", name)
 
-    async def _empty(self, resource: ApiResource, namespace: str) -> int:
-        """Delete the objects of one resource. Return how many are still there."""
+    async def _empty(self, resources: Iterable[Resource], namespace: str) -> Remaining:
+        """Delete the objects of some resources. Return what is still there."""
+        left = {
+            f"{resource.plural}.{resource.group}": await self._delete_all(resource, namespace)
+            for resource in map(self._contents.__getitem__, resources)
+        }
+        return {name: items for name, items in left.items() if items}
+
+    async def _delete_all(self, resource: ApiResource, namespace: str) -> list[Object]:
+        """Delete the objects of one resource. Return those that are still there."""
         assert resource.record is not None
         assert resource.strategy is not None
-        left = 0
+        left: list[Object] = []
         for item in (await self._records.list(resource.record, namespace)).items:
             if isinstance(item, Pod) and is_mirror(item):
                 continue
             with contextlib.suppress(NotFound):
-                _, gone = await delete_record(
+                deleted, gone = await delete_record(
                     self._records,
                     resource.record,
                     resource.strategy,
@@ -158,8 +184,76 @@ class NamespaceCare:
                     seconds=None,
                     now=self._clock.now(),
                 )
-                left += not gone
+                if not gone:
+                    left.append(deleted)
         return left
+
+
+def deletion_conditions(
+    before: tuple[NamespaceCondition, ...], remaining: Remaining, now: str
+) -> tuple[NamespaceCondition, ...]:
+    """Return the conditions of a terminating namespace, in the words of Kubernetes' namespace
+    controller. A time changes with the status only."""
+    content = finalizers = _Finding("ContentRemoved", "All content successfully removed")
+    if remaining:
+        counts = (f"{name} has {len(items)}" for name, items in remaining.items())
+        text = _instances("Some resources are remaining", counts)
+        content = _Finding("SomeResourcesRemain", text, status="True")
+    held = Counter(
+        name for items in remaining.values() for item in items for name in item.metadata.finalizers
+    )
+    if held:
+        counts = (f"{name} in {count}" for name, count in held.items())
+        text = _instances("Some content in the namespace has finalizers remaining", counts)
+        finalizers = _Finding("SomeFinalizersRemain", text, status="True")
+    findings = {
+        "NamespaceDeletionDiscoveryFailure": _Finding(
+            "ResourcesDiscovered", "All resources successfully discovered"
+        ),
+        "NamespaceDeletionGroupVersionParsingFailure": _Finding(
+            "ParsedGroupVersions", "All legacy kube types successfully parsed"
+        ),
+        "NamespaceDeletionContentFailure": _Finding(
+            "ContentDeleted", "All content successfully deleted, may be waiting on finalization"
+        ),
+        "NamespaceContentRemaining": content,
+        "NamespaceFinalizersRemaining": finalizers,
+    }
+    known = {one.type: one for one in before}
+    others = tuple(one for one in before if one.type not in findings)
+    return (
+        *others,
+        *(finding.condition(kind, known.get(kind), now) for kind, finding in findings.items()),
+    )
+
+
+class _Finding(NamedTuple):
+    reason: str
+    message: str
+    status: str = "False"
+
+    def condition(
+        self, kind: str, before: NamespaceCondition | None, now: str
+    ) -> NamespaceCondition:
+        same = before is not None and before.status == self.status
+        return NamespaceCondition(
+            type=kind,
+            status=self.status,
+            reason=self.reason,
+            message=self.message,
+            lastTransitionTime=before.lastTransitionTime if before is not None and same else now,
+        )
+
+
+def _released(item: Object, before: Object | None) -> bool:
+    """Return whether an object that is being deleted has other finalizers than before."""
+    if item.metadata.deletionTimestamp is None or before is None:
+        return False
+    return item.metadata.finalizers != before.metadata.finalizers
+
+
+def _instances(head: str, counts: Iterable[str]) -> str:
+    return f"{head}: {', '.join(sorted(f'{one} resource instances' for one in counts))}"
 
 
 def _terminating(namespace: Namespace) -> bool:

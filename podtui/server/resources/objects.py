@@ -8,15 +8,18 @@ from __future__ import annotations
 import functools
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol, cast
+from typing import Any, Final, Protocol, cast
 
 import msgspec
 from msgspec import structs
 
 from podtui.api.v1 import ObjectMeta
 from podtui.server.status import StatusError
-from podtui.store.protocol import Records, WatchType
+from podtui.store.protocol import Change, Records, WatchType
 from podtui.store.resources import Resource
+
+_SMALL: Final[Resource] = "services"
+"""Records whose list is quick to read."""
 
 
 class ApiObject(Protocol):
@@ -80,6 +83,24 @@ class RecordedObjects:
 
     def watch(self, since: int) -> AsyncIterator[ObjectChange]:
         return self._records.watch(self._resource, since=since)
+
+
+class NoObjects:
+    """A resource without objects. Lists and watches have the versions of the records."""
+
+    def __init__(self, records: Records) -> None:
+        self._records = records
+
+    async def get(self, namespace: str, name: str) -> ApiObject | None:
+        return None
+
+    async def list(self, namespace: str, at: int | None = None) -> Objects:
+        listing = await self._records.list(_SMALL, namespace, at)
+        return Objects((), listing.resource_version)
+
+    async def watch(self, since: int) -> AsyncIterator[ObjectChange]:
+        async for change in self._records.watch(_SMALL, since=since):
+            yield Change(WatchType.BOOKMARK, None, change.resource_version)
 
 
 class LiveObjects:

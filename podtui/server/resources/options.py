@@ -45,7 +45,7 @@ def write_options(request: web.Request, kind: str, *, apply: bool = False) -> Wr
     """Read the query. ``kind`` is that of the options: ``CreateOptions`` and so on. Raises
     `StatusError` 400 or 422."""
     query = request.query
-    force = flag_value(query["force"], "force") if "force" in query else None
+    force = flag_value(query["force"]) if "force" in query else None
     errors = list(_write_errors(request, kind, force, apply=apply))
     if errors:
         raise invalid_fields(kind, "", errors, META_GROUP)
@@ -140,7 +140,7 @@ def _from_query(query: Mapping[str, str]) -> DeleteOptions:
     return DeleteOptions(
         dryRun=(query["dryRun"],) if query.get("dryRun") else (),
         gracePeriodSeconds=grace,
-        orphanDependents=flag_value(orphan, "orphanDependents") if orphan else None,
+        orphanDependents=flag_value(orphan) if orphan else None,
         propagationPolicy=query.get("propagationPolicy", ""),
     )
 

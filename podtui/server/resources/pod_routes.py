@@ -15,6 +15,7 @@ from podtui.errors import NotFound
 from podtui.manifest.validation.errors import FieldError, not_supported, required
 from podtui.server.encoding.bodies import decode_body, parse_body, to_struct
 from podtui.server.encoding.decoding import decode_object
+from podtui.server.encoding.media_types import without_table
 from podtui.server.resources.deletion import delete_record, propagation
 from podtui.server.resources.options import precondition_failure, write_options
 from podtui.server.resources.strategies.pods import PODS
@@ -37,9 +38,9 @@ class PodRequestRoutes:
 
     def routes(self) -> list[web.RouteDef]:
         return [
-            web.post("/api/v1/namespaces/{namespace}/bindings", self.bind),
-            web.post(f"{_PODS}/binding", self.bind),
-            web.post(f"{_PODS}/eviction", self.evict),
+            web.post("/api/v1/namespaces/{namespace}/bindings", without_table(self.bind)),
+            web.post(f"{_PODS}/binding", without_table(self.bind)),
+            web.post(f"{_PODS}/eviction", without_table(self.evict)),
         ]
 
     async def bind(self, request: web.Request) -> web.Response:

@@ -12,11 +12,17 @@ from aiohttp import web
 from podtui.manifest.validation.errors import Errors, GoText, forbidden, not_supported
 from podtui.server.encoding.media_types import PARTIAL, PARTIAL_LIST, TABLE, MediaType, negotiate
 from podtui.server.resources.definitions import Resource, reader
-from podtui.server.resources.objects import ApiObject
+from podtui.server.resources.objects import ApiObject, ObjectSource
 from podtui.server.resources.options import META_GROUP
 from podtui.server.resources.paging import ContinueToken, parse_token
 from podtui.server.resources.selectors import FieldTest, LabelTest, parse_fields, parse_labels
-from podtui.server.status import StatusError, bad_request, flag_value, invalid_fields
+from podtui.server.status import (
+    StatusError,
+    bad_request,
+    flag_value,
+    invalid_fields,
+    too_large_version,
+)
 
 _NO_MATCH: Final = "resourceVersionMatch is forbidden when continue is provided"
 _ONLY_JSON: Final = "only the following media types are accepted: application/json;stream=watch"
@@ -26,12 +32,14 @@ _MOST_DIGITS: Final = 19
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ListQuery:
-    """``resource_version`` is None if the client accepts any version; ``timeout`` is in seconds.
-    ``limit`` is 0 for a whole list, and ``token`` says where the page begins. ``initial_events`` is
-    None if a watch without a version is to begin with the existing objects, without a bookmark."""
+    """``namespace`` and ``name`` are empty for all. ``resource_version`` is None if the client
+    accepts any version; ``timeout`` is in seconds. ``limit`` is 0 for a whole list, and ``token``
+    says where the page begins. ``initial_events`` is None if a watch without a version is to begin
+    with the existing objects, without a bookmark."""
 
     resource: Resource
     namespace: str
+    name: str
     media: MediaType
     include: str
     watch: bool
@@ -54,13 +62,18 @@ class ListQuery:
     def selects(self, item: ApiObject | None) -> bool:
         if item is None or self.namespace not in ("", item.metadata.namespace):
             return False
+        if self.name not in ("", item.metadata.name):
+            return False
         return self.labels(item.metadata.labels) and self.fields(reader(item))
 
 
-def parse_query(request: web.Request, resource: Resource) -> ListQuery:
-    """Raises `StatusError` 400, 406 or 410."""
+def parse_query(
+    request: web.Request, resource: Resource, *, watch: bool | None = None
+) -> ListQuery:
+    """``watch`` is None if the query says it. Raises `StatusError` 400, 406 or 410."""
     query = request.query
-    watch = flag(request, "watch")
+    if watch is None:
+        watch = flag(request, "watch")
     match = query.get("resourceVersionMatch", "")
     errors = list(_watch_errors(query) if watch else _list_errors(query))
     if errors:
@@ -73,6 +86,7 @@ def parse_query(request: web.Request, resource: Resource) -> ListQuery:
     return ListQuery(
         resource=resource,
         namespace=request.match_info.get("namespace", ""),
+        name=request.match_info.get("name", ""),
         media=_media(request, watch=watch),
         include=include_object(request),
         watch=watch,
@@ -139,24 +153,53 @@ def include_object(request: web.Request) -> str:
 
 def flag(request: web.Request, name: str) -> bool:
     value = request.query.get(name)
-    return value is not None and flag_value(value, name)
+    return value is not None and flag_value(value)
 
 
-def whole_number(request: web.Request, name: str) -> int | None:
-    """Parse a number; None if the parameter is missing or negative."""
+def integer(request: web.Request, name: str) -> int | None:
+    """Parse a number; None if the parameter is missing. Raises `StatusError` 400."""
     value = request.query.get(name, "")
     if not value:
         return None
     if not re.fullmatch(r"[-+]?[0-9]+", value) or len(value) > _MOST_DIGITS:
         raise bad_request(f'strconv.ParseInt: parsing "{value}": invalid syntax')
-    return int(value) if int(value) >= 0 else None
+    return int(value)
+
+
+def whole_number(request: web.Request, name: str) -> int | None:
+    """Parse a number; None if the parameter is missing or negative."""
+    value = integer(request, name)
+    return value if value is not None and value >= 0 else None
 
 
 def _version(text: str) -> int | None:
     """Parse a resourceVersion; "0" accepts any version, like a missing parameter."""
-    if not ((text.isascii() and text.isdigit()) or not text) or len(text) > _MOST_DIGITS:
-        raise bad_request(
-            f'invalid resource version: resourceVersion: Invalid value: "{text}":'
-            f' strconv.ParseUint: parsing "{text}": invalid syntax'
-        )
+    problem = _version_problem(text)
+    if problem:
+        raise bad_request(f"invalid resource version: {problem}")
     return int(text or 0) or None
+
+
+def _version_problem(text: str) -> str:
+    """Return why a resourceVersion is invalid; empty if it is not."""
+    if ((text.isascii() and text.isdigit()) or not text) and len(text) <= _MOST_DIGITS:
+        return ""
+    return (
+        f'resourceVersion: Invalid value: "{text}": strconv.ParseUint: parsing "{text}":'
+        " invalid syntax"
+    )
+
+
+async def check_version(request: web.Request, source: ObjectSource) -> None:
+    """Check the version that a request for one object asks for: the object must be at least that
+    new. Raises `StatusError` 500 (an API server does not answer 400 here) or 504."""
+    text = request.query.get("resourceVersion", "")
+    problem = _version_problem(text)
+    if problem:
+        raise StatusError(500, problem, reason="")
+    requested = int(text or 0)
+    if requested:
+        listing = await source.list(request.match_info.get("namespace", ""))
+        current = listing.resource_version
+        if current is not None and requested > current:
+            raise too_large_version(requested, current)

@@ -15,12 +15,18 @@ from msgspec import structs
 from podtui.clock import Clock
 from podtui.errors import StoreGone
 from podtui.server.encoding.media_types import PARTIAL, PARTIAL_LIST, TABLE, MediaType, negotiate
-from podtui.server.resources.definitions import Resource
+from podtui.server.resources.definitions import Resource, writable
 from podtui.server.resources.objects import ApiObject, ObjectChange, Objects, ObjectSource
 from podtui.server.resources.paging import LATEST, Continued, ContinueToken, encode_token, too_old
-from podtui.server.resources.query import ListQuery, include_object, parse_query
+from podtui.server.resources.query import ListQuery, check_version, include_object, parse_query
 from podtui.server.resources.table import empty_row, partial_metadata, table
-from podtui.server.status import expired, json_response, not_found, too_large_version
+from podtui.server.status import (
+    StatusError,
+    expired,
+    json_response,
+    not_found,
+    too_large_version,
+)
 from podtui.server.transport.socket_streams import accept_watch
 from podtui.server.transport.sockets import is_websocket
 from podtui.server.transport.streams import Outflow, Producer, Streams, closed_after
@@ -54,22 +60,63 @@ class ResourceRoutes:
         if self._resource.namespaced:
             within = f"{root}/namespaces/{{namespace}}/{plural}"
             collections.append(within)
-        return [
+        item = f"{within}/{{name}}"
+        routes = [
             *(web.get(path, self.collection) for path in collections),
-            web.get(f"{within}/{{name}}", self.item),
+            web.get(item, self.item),
         ]
+        if self._resource.strategy is None:
+            routes += (
+                web.post(within, self.refuse),
+                web.put(item, self.refuse),
+                web.patch(item, self.refuse),
+                web.delete(item, self.refuse),
+            )
+        if self._resource.watchable:
+            # Deprecated since Kubernetes v1.11, and still served.
+            routes += (
+                web.get(path.replace(root, f"{root}/watch", 1), self.watch)
+                for path in (*collections, item)
+            )
+        return routes
 
     async def item(self, request: web.Request) -> web.Response:
-        name = request.match_info["name"]
         media = negotiate(request.headers.get("Accept", ""), TABLE, PARTIAL)
-        item = await self._source.get(request.match_info.get("namespace", ""), name)
-        if item is None:
-            raise not_found(self._resource.plural, name, self._resource.group)
+        await check_version(request, self._source)
+        item = await self._existing(request)
         return json_response(self._rendering.encode_one(media, include_object(request), item))
+
+    async def refuse(self, request: web.Request) -> web.Response:
+        """Refuse a write, and say what clients can write."""
+        resource, name = self._resource, request.match_info.get("name", "")
+        if resource.is_absent:
+            why = f"podtui has no {resource.plural}"
+        else:
+            why = f"{resource.qualified_name} are read-only"
+        text = f"{why}; {writable()}"
+        if not name:
+            raise StatusError(404 if resource.is_absent else 405, text)
+        await self._existing(request)
+        raise StatusError(405, text)
+
+    async def _existing(self, request: web.Request) -> ApiObject:
+        """Return the object that a request names. Raises `StatusError` 404."""
+        name, resource = request.match_info["name"], self._resource
+        item = await self._source.get(request.match_info.get("namespace", ""), name)
+        if item is not None:
+            return item
+        error = not_found(resource.plural, name, resource.group)
+        if not resource.is_absent:
+            raise error
+        why = f"podtui has no {resource.plural}; {writable()}"
+        raise StatusError(404, f"{error}: {why}", details=error.details)
 
     async def collection(self, request: web.Request) -> web.StreamResponse:
         query = parse_query(request, self._resource)
         return await (self._watch(request, query) if query.watch else self._list(query))
+
+    async def watch(self, request: web.Request) -> web.StreamResponse:
+        return await self._watch(request, parse_query(request, self._resource, watch=True))
 
     async def _list(self, query: ListQuery) -> web.Response:
         listing = await self._listing(query)

@@ -23,6 +23,7 @@ from podtui.api.v1 import (
     Pod,
     RuntimeClass,
     Secret,
+    Service,
 )
 from podtui.server.encoding.media_types import PARTIAL
 from podtui.server.resources.objects import ApiObject
@@ -169,6 +170,19 @@ def _config_map(item: ConfigMap, now: datetime) -> list[Cell]:
 def _secret(item: Secret, now: datetime) -> list[Cell]:
     name, age = _name_and_age(item, now)
     return [name, item.type, len(item.data), age]
+
+
+def _service(item: Service, now: datetime) -> list[Cell]:
+    spec = item.spec
+    return [
+        item.metadata.name,
+        spec.type,
+        next(iter(spec.clusterIPs), NONE),
+        ",".join(spec.externalIPs) or NONE,
+        ",".join(f"{one.port}/{one.protocol}" for one in spec.ports) or NONE,
+        since(item.metadata.creationTimestamp, now),
+        ",".join(f"{key}={value}" for key, value in sorted(spec.selector.items())) or NONE,
+    ]
 
 
 def _lease(item: Lease, now: datetime) -> list[Cell]:
@@ -334,6 +348,18 @@ SECRETS = Columns(
     _secret,
 )
 SERVICE_ACCOUNTS = NAMES
+SERVICES = Columns(
+    (
+        _NAME,
+        TableColumn("Type", "Type of the service."),
+        TableColumn("Cluster-IP", "First IP address of the service in the cluster."),
+        TableColumn("External-IP", "IP addresses outside of the cluster."),
+        TableColumn("Port(s)", "Ports of the service, with their protocols."),
+        _AGE,
+        TableColumn("Selector", "Labels of the pods behind the service.", wide=True),
+    ),
+    _service,
+)
 LEASES = Columns((_NAME, TableColumn("Holder", "Identity of the lease's holder."), _AGE), _lease)
 RUNTIME_CLASSES = Columns(
     (_NAME, TableColumn("Handler", "Runtime of the engine that runs the pods."), _AGE),

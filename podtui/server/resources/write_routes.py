@@ -40,9 +40,10 @@ from podtui.server.encoding.bodies import decode_body, parse_body, to_struct
 from podtui.server.encoding.decoding import DecodeError, Tree, decode_object
 from podtui.server.encoding.media_types import PARTIAL, TABLE, MediaType, negotiate
 from podtui.server.protocol import KubeletEndpoints
-from podtui.server.resources.admission import admission, check_deletion
+from podtui.server.resources.admission import admission, check_deletion, update_admission
 from podtui.server.resources.definitions import Resource
 from podtui.server.resources.deletion import delete_record, propagation, update_record
+from podtui.server.resources.objects import RecordedObjects
 from podtui.server.resources.options import (
     WriteOptions,
     delete_options,
@@ -56,7 +57,7 @@ from podtui.server.resources.patches import (
     Patches,
     parse_patch,
 )
-from podtui.server.resources.query import include_object, parse_query
+from podtui.server.resources.query import check_version, include_object, parse_query
 from podtui.server.resources.read_routes import Rendering
 from podtui.server.resources.strategies.strategy import Strategy, keep_system_fields, with_meta
 from podtui.server.status import (
@@ -127,6 +128,7 @@ class WriteRoutes:
     def _subresource(self, path: str, name: str, strategy: Strategy) -> list[web.RouteDef]:
         async def read(request: web.Request) -> web.Response:
             answer = self._answer(request)
+            await check_version(request, RecordedObjects(self._records, self._record))
             return self._respond(answer, await self._stored(request))
 
         async def update(request: web.Request) -> web.Response:
@@ -372,12 +374,14 @@ class WriteRoutes:
             self._check_version(new, old, strategy)
             new = self._prepared(strategy, new, old)
             self._refuse(old.metadata.name, self._update_errors(strategy, new, old))
+            admit(new, old)
             answer.warnings.extend(strategy.warnings(new, old))
             return new
 
         old = await self._records.get(self._record, namespace, name)
         if old is None:
             raise NotFound(name)
+        admit = await update_admission(subresource, old, self._records)
         if subresource == "ephemeralcontainers" and isinstance(old, Pod) and is_mirror(old):
             return await self._debug_static(old, change(old), options)
         if options.dry_run:

@@ -22,10 +22,15 @@ _GROUPS: Final = (
     "policy",
     "coordination.k8s.io",
     "node.k8s.io",
+    "apps",
+    "batch",
+    "networking.k8s.io",
+    "discovery.k8s.io",
+    "apiextensions.k8s.io",
     METRICS_GROUP_VERSION.partition("/")[0],
     GROUP,
 )
-"""The order of the groups. ``policy`` has no resources, but the kind of evictions."""
+"""The order of the groups."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +72,8 @@ class Served:
     short_names: tuple[str, ...] = ()
     categories: tuple[str, ...] = ()
     subresources: tuple[Subresource, ...] = ()
+    is_absent: bool = False
+    """True for a kind without objects, which has no schema."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,6 +92,7 @@ _KINDS: Final[Mapping[str, Kind]] = {
     "eviction": Kind("policy/v1", "Eviction"),
     "exec": Kind("v1", "PodExecOptions"),
     "portforward": Kind("v1", "PodPortForwardOptions"),
+    "proxy": Kind("v1", "PodProxyOptions"),
     "token": Kind("authentication.k8s.io/v1", "TokenRequest"),
 }
 """The kinds of subresources that are not the kind of their resource."""
@@ -113,6 +121,7 @@ def _served(resource: Resource) -> Served:
             Subresource(name, _KINDS.get(name, kind), verbs)
             for name, verbs in sorted(resource.subresources.items())
         ),
+        is_absent=resource.is_absent,
     )
 
 
@@ -120,7 +129,7 @@ def group_versions() -> tuple[GroupVersion, ...]:
     """Return the catalog by group and version; resources are sorted by name."""
     served = [_BINDINGS, *map(_served, definitions.ALL)]
     served.sort(key=lambda resource: resource.plural)
-    versions = {resource.kind.api_version for resource in served} | {"policy/v1"}
+    versions = {resource.kind.api_version for resource in served}
     return tuple(
         GroupVersion(version, tuple(r for r in served if r.kind.api_version == version))
         for version in sorted(versions, key=lambda v: _GROUPS.index(v.rpartition("/")[0]))

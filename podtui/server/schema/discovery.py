@@ -5,6 +5,7 @@ Serves both forms: the aggregated document, which kubectl requests since 1.26, a
 
 from __future__ import annotations
 
+import hashlib
 import platform
 from collections.abc import Sequence
 from typing import Any
@@ -80,14 +81,21 @@ def _negotiated(path: str, plain: dict[str, Any], groups: Sequence[GroupVersion]
     bodies = {
         version: msgspec.json.encode(_aggregated(groups, version)) for version in ("v2", "v2beta1")
     }
+    tags = {
+        version: f'"{hashlib.sha512(body).hexdigest().upper()}"' for version, body in bodies.items()
+    }
     bodies[""] = msgspec.json.encode(plain)
 
     async def answer(request: web.Request) -> web.Response:
+        """As in an API server, only the aggregated form has a tag, by which clients keep it."""
         media = negotiate(request.headers.get("Accept", ""), _SHAPE)
-        kind = "application/json"
+        headers = {"Vary": "Accept"}
         if media.shape:
-            kind += f";g=apidiscovery.k8s.io;v={media.version};as={_SHAPE}"
-        headers = {"Content-Type": kind, "Vary": "Accept"}
+            headers |= {"ETag": tags[media.version], "Cache-Control": "public"}
+            if request.headers.get("If-None-Match") == headers["ETag"]:
+                return web.Response(status=304, headers=headers)
+            kind = f"application/json;g=apidiscovery.k8s.io;v={media.version};as={_SHAPE}"
+            headers["Content-Type"] = kind
         return json_response(bodies[media.version], headers=headers)
 
     return web.get(path, answer)

@@ -9,7 +9,13 @@ from typing import Any, Final
 from podtui.server.schema.catalog import GroupVersion, Kind, Served, Subresource, group_versions
 from podtui.server.schema.openapi_schemas import META, REFERENCE, Json, Schemas, gvk, texts
 
-_METHODS: Final = {"get": "get", "create": "post", "update": "put", "patch": "patch"}
+_METHODS: Final = {
+    "get": "get",
+    "create": "post",
+    "update": "put",
+    "patch": "patch",
+    "delete": "delete",
+}
 _PATCHES: Final = (
     "application/apply-patch+yaml",
     "application/json-patch+json",
@@ -44,6 +50,8 @@ _INTEGERS: Final = frozenset(
         "timeoutSeconds",
     }
 )
+_WITHOUT_RESOURCES: Final = {"policy/v1": ("Eviction",)}
+"""Kinds that are described although no resource of their group has them."""
 
 
 def document(group_version: GroupVersion, version: str) -> Json:
@@ -51,11 +59,12 @@ def document(group_version: GroupVersion, version: str) -> Json:
     schemas = Schemas()
     paths: Json = {}
     for resource in group_version.resources:
-        paths |= _paths(resource, schemas)
+        if not resource.is_absent:
+            paths |= _paths(resource, schemas)
     for sub in ("Status", "DeleteOptions"):
         schemas.add(sub)
-    if group_version.api_version == "policy/v1":
-        schemas.add("Eviction")
+    for name in _WITHOUT_RESOURCES.get(group_version.api_version, ()):
+        schemas.add(name)
     return {
         "openapi": "3.0.0",
         "info": {"title": "podtui", "version": version},
@@ -77,7 +86,12 @@ def document(group_version: GroupVersion, version: str) -> Json:
 
 def documents(version: str) -> dict[str, Json]:
     """Return all documents by path (``api/v1``)."""
-    return {served.path: document(served, version) for served in group_versions()}
+    return {
+        served.path: document(served, version)
+        for served in group_versions()
+        if served.api_version in _WITHOUT_RESOURCES
+        or not all(resource.is_absent for resource in served.resources)
+    }
 
 
 def _paths(resource: Served, schemas: Schemas) -> Json:

@@ -16,17 +16,18 @@ import msgspec
 from podtui.api.fields import LIST, MAP, Field, Type, name_of_kind, types
 from podtui.api.insight import Timeline
 from podtui.api.local import Manifest, NodeMetrics, PodMetrics
-from podtui.api.v1 import ObjectMeta
+from podtui.api.v1 import ObjectMeta, Service
 from podtui.explain import facts
 from podtui.server.schema.catalog import Kind
 
 Json = dict[str, Any]
 REFERENCE: Final = "#/components/schemas/"
 META: Final = "io.k8s.apimachinery.pkg.apis.meta.v1."
-_OWN: Final = (Manifest, Timeline, PodMetrics, NodeMetrics)
+_OWN: Final = (Manifest, Timeline, PodMetrics, NodeMetrics, Service)
 """Kinds without facts: their schemas are read from the types."""
 _OWN_MODELS: Final = {
     "podtui.dev/v1alpha1": "dev.podtui.v1alpha1.",
+    "v1": "io.k8s.api.core.v1.",
     "metrics.k8s.io/v1beta1": "io.k8s.metrics.pkg.apis.metrics.v1beta1.",
 }
 _SPECIAL: Final[Mapping[str, tuple[str, Json]]] = {
@@ -208,8 +209,11 @@ class Schemas:
                     {key: REFERENCE + prefix + value} if value not in meta else self.add(value)
                 )
             elif key == "anyOf":
-                [kept] = [item for item in value if item != {"type": "null"}]
-                converted |= self._plain(kept, prefix, meta)
+                kept = [item for item in value if item != {"type": "null"}]
+                is_single = len(kept) == 1
+                converted |= (
+                    self._plain(kept[0], prefix, meta) if is_single else self._value("IntOrString")
+                )
             elif key == "description":
                 converted[key] = _paragraph(value)
             elif key not in ("title", "default"):

@@ -6,7 +6,7 @@ import asyncio
 import base64
 import logging
 import select
-from collections.abc import AsyncGenerator, Coroutine, Sequence
+from collections.abc import AsyncGenerator, Coroutine, Mapping, Sequence
 from contextlib import asynccontextmanager
 from typing import Any, Final
 
@@ -16,7 +16,7 @@ from podtui.api import channels
 from podtui.clock import Clock
 from podtui.http_server import require_masked_frames
 from podtui.server.status import StatusError, bad_request
-from podtui.server.transport.spdy_upgrade import SpdySocket, is_upgrade, negotiated
+from podtui.server.transport.spdy_upgrade import SpdySocket, UpgradedSocket, is_upgrade, negotiated
 from podtui.server.transport.unix import connected_socket, is_local
 
 log = logging.getLogger(__name__)
@@ -118,6 +118,17 @@ class Sockets:
             await response.close(code=WSCloseCode.GOING_AWAY if going else WSCloseCode.OK)
 
     @asynccontextmanager
+    async def upgrade(
+        self, request: web.Request, headers: Mapping[str, str]
+    ) -> AsyncGenerator[UpgradedSocket]:
+        """Answer 101 with the headers, and pass on the bytes of whatever protocol they name.
+        Raises ConnectionError."""
+        socket = UpgradedSocket(headers, self._clock)
+        await socket.start(request)
+        yield socket
+        await socket.drain(_CLOSE_SECONDS)
+
+    @asynccontextmanager
     async def counted(self, request: web.Request) -> AsyncGenerator[None]:
         """Count a session. Raises `StatusError` 429 if too many are open."""
         most = MOST_OPEN if is_local(request) else MOST_OPEN - RESERVED
@@ -133,7 +144,7 @@ class Sockets:
     async def run(
         self,
         request: web.Request,
-        socket: Socket | SpdySocket,
+        socket: Socket | UpgradedSocket,
         *jobs: Coroutine[Any, Any, None],
     ) -> None:
         """Run jobs concurrently until one of them ends, the client disconnects, the socket is idle
@@ -153,7 +164,7 @@ class Sockets:
         except* ConnectionError:
             log.debug("a client left its session")
 
-    async def _disconnected(self, request: web.Request, socket: Socket | SpdySocket) -> None:
+    async def _disconnected(self, request: web.Request, socket: Socket | UpgradedSocket) -> None:
         """Return when the client has closed its connection.
 
         A job that waits until the pod reads its input does not read from the client, and would not

@@ -7,7 +7,7 @@ that replaces aiohttp's on the transport, and passes everything but the bytes on
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from typing import Final
 
 from aiohttp import web
@@ -51,12 +51,11 @@ def _listed(names: Sequence[str]) -> str:
     return f"[{' '.join(names)}]"
 
 
-class SpdySocket:
-    """The bytes of an upgraded connection, like `podtui.server.transport.sockets.Socket`."""
+class UpgradedSocket:
+    """The bytes of an upgraded connection, like `podtui.server.transport.sockets.Socket`.
+    ``headers`` are those of the answer 101."""
 
-    def __init__(self, protocol: str, clock: Clock) -> None:
-        self.protocol = protocol
-        headers = {"Connection": "Upgrade", "Upgrade": UPGRADE, _HEADER: protocol}
+    def __init__(self, headers: Mapping[str, str], clock: Clock) -> None:
         self.response = web.StreamResponse(status=101, headers=headers)
         self.response.force_close()
         self._clock = clock
@@ -86,8 +85,8 @@ class SpdySocket:
         await self.response.write(data)
 
     async def ping(self) -> None:
-        """Send a ping. Raises ConnectionError if the client has disconnected."""
-        await self.response.write(ping_frame(_PING_NUMBER))
+        """Send a ping, if the protocol has one. Raises ConnectionError if the client has
+        disconnected."""
 
     async def wait_until_idle(self, seconds: float) -> None:
         """Return after nothing was sent or received for this long."""
@@ -103,6 +102,15 @@ class SpdySocket:
                     pass
         except TimeoutError:
             return
+
+
+class SpdySocket(UpgradedSocket):
+    def __init__(self, protocol: str, clock: Clock) -> None:
+        super().__init__({"Connection": "Upgrade", "Upgrade": UPGRADE, _HEADER: protocol}, clock)
+        self.protocol = protocol
+
+    async def ping(self) -> None:
+        await self.response.write(ping_frame(_PING_NUMBER))
 
 
 class _Inflow(asyncio.Protocol):

@@ -12,6 +12,7 @@ from podtui.api.pod_resources import compute_qos_class
 from podtui.api.v1 import (
     Container,
     LabelSelectorRequirement,
+    Lifecycle,
     Pod,
     PodAffinity,
     PodAffinityTerm,
@@ -60,6 +61,7 @@ def _defaults(tree: Tree) -> None:
 
 
 def _prepare_create(pod: Pod) -> Pod:
+    pod = structs.replace(pod, spec=without_stop_signals(pod.spec))
     pod = structs.replace(pod, spec=_with_label_keys(_with_apparmor(pod), pod.metadata.labels))
     status = PodStatus(
         phase="Pending",
@@ -67,6 +69,26 @@ def _prepare_create(pod: Pod) -> Pod:
         conditions=_gated(pod),
     )
     return with_meta(structs.replace(pod, status=status), generation=1)
+
+
+def without_stop_signals(spec: PodSpec) -> PodSpec:
+    """Drop the stop signals of a pod without ``os.name``. An API server drops all of them, because
+    their feature gate is off; a kubelet refuses these in a manifest."""
+    if spec.os is not None:
+        return spec
+
+    def dropped(container: Container) -> Container:
+        hooks = container.lifecycle
+        if hooks is None or not hooks.stopSignal:
+            return container
+        rest = structs.replace(hooks, stopSignal="")
+        return structs.replace(container, lifecycle=None if rest == Lifecycle() else rest)
+
+    return structs.replace(
+        spec,
+        containers=tuple(map(dropped, spec.containers)),
+        initContainers=tuple(map(dropped, spec.initContainers)),
+    )
 
 
 def _with_apparmor(pod: Pod) -> PodSpec:
@@ -165,7 +187,7 @@ def _prepare_update(new: Pod, old: Pod) -> Pod:
     spec = new.spec
     if spec.priority is None:
         spec = structs.replace(spec, priority=old.spec.priority)
-    spec = with_tolerations(spec)
+    spec = with_tolerations(without_stop_signals(spec))
     return _counted(structs.replace(new, spec=spec, status=old.status), old)
 
 

@@ -102,7 +102,8 @@ def split_lines(lines: Sequence[bytes], last: int = 0) -> tuple[list[int], list[
 
 @lru_cache(maxsize=4096)
 def _date(seconds: int) -> str:
-    return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%S")
+    # ``isoformat`` pads the year to four digits; ``strftime`` does not.
+    return datetime.fromtimestamp(seconds, UTC).replace(tzinfo=None).isoformat()
 
 
 def rfc3339(moment: int) -> str:

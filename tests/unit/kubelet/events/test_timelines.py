@@ -6,6 +6,7 @@ from msgspec import structs
 from pod_builders import at, ctr, make_pod
 
 from podtui.api.insight import PodStart, StepKind
+from podtui.api.times import rfc3339_micros
 from podtui.api.v1 import ContainerState, ContainerStateRunning, ContainerStatus, PodCondition
 from podtui.kubelet.events import timelines
 from podtui.kubelet.events.timelines import (
@@ -14,14 +15,13 @@ from podtui.kubelet.events.timelines import (
     begin_step,
     close_start,
     end_step,
-    stamp,
 )
 
-UP = ContainerState(running=ContainerStateRunning(startedAt=stamp(at(1))))
+UP = ContainerState(running=ContainerStateRunning(startedAt=rfc3339_micros(at(1))))
 
 
 def t(seconds: float) -> str:
-    return stamp(at(seconds))
+    return rfc3339_micros(at(seconds))
 
 
 def fresh(uid: str = "u1", began: float = 0) -> PodStart:

@@ -51,6 +51,23 @@ async def admin(world: TlsWorld) -> AsyncIterator[aiohttp.ClientSession]:
         yield client
 
 
+@pytest.mark.parametrize(
+    "path",
+    [
+        f"{AUTHORIZATION}/selfsubjectaccessreviews",
+        f"{AUTHENTICATION}/selfsubjectreviews",
+        TOKEN,
+        "/api/v1/namespaces/default/pods/web/binding",
+        "/api/v1/namespaces/default/pods/web/eviction",
+    ],
+)
+async def test_requests_have_no_tables(path: str, admin: aiohttp.ClientSession) -> None:
+    accept = {"Accept": "application/json;as=Table;v=v1;g=meta.k8s.io"}
+    async with admin.post(path, json={}, headers=accept) as response:
+        status = await response.json()
+    assert (response.status, status["reason"]) == (406, "NotAcceptable")
+
+
 async def post(client: aiohttp.ClientSession, path: str, spec: Any = None, **more: Any) -> Any:
     body = {**more} if spec is None else {"spec": spec, **more}
     async with client.post(path, json=body) as response:

@@ -57,6 +57,15 @@ def test_values_become_canonical() -> None:
     assert "command" not in container
 
 
+@pytest.mark.parametrize("year", ["0001", "0999", "2026"])
+def test_years_have_four_digits(year: str) -> None:
+    for text in (f"{year}-02-03T04:05:06Z", f"{year}-02-03T05:05:06+01:00"):
+        clean, _ = decode_object({"metadata": {"creationTimestamp": text}}, Pod)
+        assert clean["metadata"]["creationTimestamp"] == f"{year}-02-03T04:05:06Z"
+    clean, _ = decode_object({"spec": {"renewTime": f"{year}-02-03T04:05:06.789000Z"}}, Lease)
+    assert clean["spec"]["renewTime"] == f"{year}-02-03T04:05:06.789000Z"
+
+
 def test_remarks_come_in_the_order_of_the_document() -> None:
     text = (
         b'{"a":1,"metadata":{"labels":{"x":"1","x":"2"},"b":2},"spec":{"containers":'

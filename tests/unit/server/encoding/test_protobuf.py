@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
@@ -84,6 +85,18 @@ def test_errors_are_named(body: bytes, message: str) -> None:
     with pytest.raises(ProtobufError) as caught:
         protobuf.decode(body)
     assert str(caught.value) == message
+
+
+def test_years_have_four_digits() -> None:
+    def of(year: int) -> bytes:
+        seconds = int(datetime(year, 2, 3, 4, 5, 6, tzinfo=UTC).timestamp()) % (1 << 64)
+        time = b"\x08" + varint(seconds)
+        meta = bytes([8 << 3 | 2, len(time)]) + time
+        return envelope("v1", "Pod", bytes([1 << 3 | 2, len(meta)]) + meta)
+
+    for year, text in ((1, "0001"), (999, "0999"), (2026, "2026")):
+        found = protobuf.decode(of(year))["metadata"]["creationTimestamp"]
+        assert found == f"{text}-02-03T04:05:06Z"
 
 
 def test_options_of_another_group_are_known() -> None:

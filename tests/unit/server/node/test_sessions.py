@@ -203,7 +203,8 @@ async def test_the_kubelets_own_paths(http: aiohttp.ClientSession) -> None:
         (f"{EXEC}&command=true", "SPDY/3", 400, "Upgrade request required"),
         (EXEC, "", 400, "at least one command"),
         (f"{POD}/exec?command=true", "", 400, "at least 1 of stdin, stdout, stderr"),
-        (f"{POD}/exec?command=true&stdout=perhaps", "", 400, "invalid value for stdout"),
+        (f"{POD}/exec?command=true&stdout=0", "", 400, "at least 1 of stdin, stdout, stderr"),
+        (f"{POD}/exec?command=true&stdout=perhaps", "", 400, "Upgrade request required"),
         (f"{POD}/attach?container=z&stdout=1", "", 400, "container z is not valid for pod web"),
         (f"{POD}/portforward", "", 400, "Upgrade request required"),
         (POD.replace("web", "none") + "/portforward", "", 404, 'pods "none" not found'),
@@ -562,6 +563,6 @@ async def test_a_command_that_cannot_start_is_an_error(http: aiohttp.ClientSessi
         _, frame = await received(socket)
     assert frame[0] == channels.ERROR
     assert json.loads(frame[1:])["message"] == (
-        "Internal error occurred: error executing command in container:"
+        "Internal error occurred: Internal error occurred: error executing command in container:"
         " failed to start exec: no such file"
     )

@@ -12,10 +12,10 @@ from msgspec import structs
 from served import pod
 
 from podtui.api.names import CONFIG_MIRROR
-from podtui.api.v1 import ConfigMap, ObjectMeta, Pod, Secret
+from podtui.api.v1 import ConfigMap, Lease, LeaseSpec, ObjectMeta, Pod, Secret
 from podtui.clock import SystemClock
 from podtui.server.resources.deletion import delete_record
-from podtui.server.resources.namespace_care import PERMANENT, NamespaceCare
+from podtui.server.resources.namespace_care import PERMANENT, NamespaceCare, deletion_conditions
 from podtui.server.resources.strategies.namespaces import NAMESPACES
 from podtui.server.resources.strategies.strategy import with_meta
 from podtui.store import Store, open_store
@@ -92,7 +92,7 @@ async def test_missing_objects_are_recreated(store: Store) -> None:
         await until(lambda: store.get("serviceaccounts", "shop", "default"))
 
 
-async def test_a_deleted_namespace_ends_its_content_first(store: Store) -> None:
+async def test_a_deleted_namespace_ends_its_pods_first(store: Store) -> None:
     async with caring(store):
         await store.put("pods", mirror("static", "shop"))
         first: Any = await until(lambda: store.get("namespaces", "", "shop"))
@@ -107,7 +107,17 @@ async def test_a_deleted_namespace_ends_its_content_first(store: Store) -> None:
             return found is not None and found.metadata.deletionTimestamp is not None
 
         await until(ending)
-        assert await store.get("configmaps", "shop", "c") is None
+
+        async def reported() -> bool:
+            return (await conditions(store)).get("NamespaceContentRemaining") == (
+                "True",
+                "SomeResourcesRemain",
+                "Some resources are remaining: pods. has 1 resource instances",
+            )
+
+        await until(reported)
+        # A pod that is ending may still need its configuration.
+        assert await store.get("configmaps", "shop", "c") is not None
         kept: Any = await store.get("namespaces", "", "shop")
         assert kept.status.phase == "Terminating"
         # The kubelet has ended the pod.
@@ -142,6 +152,81 @@ async def test_finalizers_hold_a_namespace(store: Store) -> None:
             return found.spec.finalizers == ("a/b",)
 
         await until(finalized)
+
+
+async def conditions(store: Store) -> dict[str, tuple[str, str, str]]:
+    namespace: Any = await store.get("namespaces", "", "shop")
+    found = namespace.status.conditions
+    return {one.type: (one.status, one.reason, one.message) for one in found}
+
+
+async def test_the_conditions_name_what_is_left(store: Store) -> None:
+    async with caring(store):
+        await store.put("pods", mirror("static", "shop"))
+        await until(lambda: store.get("namespaces", "", "shop"))
+        await store.delete("pods", "shop", "static")
+        meta = ObjectMeta(name="s", namespace="shop", finalizers=("a/b", "a/c"))
+        await store.put("secrets", Secret(metadata=meta))
+        meta = structs.replace(meta, finalizers=("a/b",))
+        await store.put("leases", Lease(metadata=meta, spec=LeaseSpec()))
+        await delete(store, "shop")
+
+        async def complete() -> bool:
+            return len(await conditions(store)) == 5
+
+        await until(complete)
+        assert await conditions(store) == {
+            "NamespaceDeletionDiscoveryFailure": (
+                "False",
+                "ResourcesDiscovered",
+                "All resources successfully discovered",
+            ),
+            "NamespaceDeletionGroupVersionParsingFailure": (
+                "False",
+                "ParsedGroupVersions",
+                "All legacy kube types successfully parsed",
+            ),
+            "NamespaceDeletionContentFailure": (
+                "False",
+                "ContentDeleted",
+                "All content successfully deleted, may be waiting on finalization",
+            ),
+            "NamespaceContentRemaining": (
+                "True",
+                "SomeResourcesRemain",
+                (
+                    "Some resources are remaining: leases.coordination.k8s.io has 1 resource"
+                    " instances, secrets. has 1 resource instances"
+                ),
+            ),
+            "NamespaceFinalizersRemaining": (
+                "True",
+                "SomeFinalizersRemain",
+                (
+                    "Some content in the namespace has finalizers remaining: a/b in 2 resource"
+                    " instances, a/c in 1 resource instances"
+                ),
+            ),
+        }
+        await store.update(
+            "secrets", "shop", "s", lambda item: with_meta(item, finalizers=("a/b",))
+        )
+
+        async def updated() -> bool:
+            return "a/c" not in (await conditions(store))["NamespaceFinalizersRemaining"][2]
+
+        await until(updated)
+
+
+def test_a_condition_keeps_its_time_while_its_status_stays() -> None:
+    secret = Secret(metadata=ObjectMeta(name="s", finalizers=("a/b",)))
+    first = deletion_conditions((), {"secrets.": [secret]}, "1")
+    second = deletion_conditions(first, {"secrets.": [secret, secret]}, "2")
+    assert {one.lastTransitionTime for one in second} == {"1"}
+    assert "has 2 resource instances" in second[3].message
+    third = deletion_conditions(second, {}, "3")
+    assert [one.lastTransitionTime for one in third] == ["1", "1", "1", "3", "3"]
+    assert [one.status for one in third] == ["False"] * 5
 
 
 async def test_a_namespace_ends_after_the_last_finalizer_of_any_object(store: Store) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 
 import aiohttp
 import pytest
-from served import Served, event, node, pod, serving
+from served import Served, event, node, pod, put_records, serving
 
 from podtui.api.local import Diagnostic, Manifest, ManifestSpec, ManifestState, ManifestStatus
 from podtui.api.v1 import ObjectMeta
@@ -118,7 +118,6 @@ async def test_events_by_their_object(served: Served, http: aiohttp.ClientSessio
         (f"{PODS}?fieldSelector=spec.color%3Dred", 400, "BadRequest"),
         (f"{PODS}?labelSelector=a+in+b", 400, "BadRequest"),
         (f"{PODS}?resourceVersion=new", 400, "BadRequest"),
-        (f"{PODS}?watch=perhaps", 400, "BadRequest"),
         (f"{PODS}?continue=abc", 400, "BadRequest"),
         (f"{PODS}?resourceVersion=9999999999999999999", 504, "Timeout"),
         (f"{PODS}?resourceVersion=1&resourceVersionMatch=Exact", 410, "Expired"),
@@ -134,6 +133,88 @@ async def test_refusals_are_statuses(
     status = await fetch(http, path, code)
     assert (status["kind"], status["code"], status["reason"]) == ("Status", code, reason)
     assert status["message"]
+
+
+@pytest.mark.parametrize(
+    ("version", "code", "reason", "words"),
+    [
+        ("", 200, None, None),
+        ("0", 200, None, None),
+        ("1", 200, None, None),
+        ("9999999999999999999", 504, "Timeout", "Too large resource version: 9999999999999999999"),
+        ("new", 500, None, 'parsing "new": invalid syntax'),
+        ("-1", 500, None, 'resourceVersion: Invalid value: "-1"'),
+    ],
+)
+@pytest.mark.parametrize("path", [f"{PODS}/web", f"{PODS}/web/status"])
+async def test_one_object_of_at_least_a_version(
+    path: str,
+    version: str,
+    code: int,
+    reason: str | None,
+    words: str | None,
+    served: Served,
+    http: aiohttp.ClientSession,
+) -> None:
+    await put_records(served.store)
+    document = await fetch(http, f"{path}?resourceVersion={version}", code)
+    assert document.get("reason") == reason
+    assert words is None or words in document["message"]
+
+
+async def test_a_present_flag_is_true_unless_it_is_false_or_zero(
+    served: Served, http: aiohttp.ClientSession
+) -> None:
+    await put_records(served.store)
+    for value, is_watch in (
+        ("", True),
+        ("maybe", True),
+        ("F", True),
+        ("False", False),
+        ("0", False),
+    ):
+        async with http.get(f"{PODS}?watch={value}&timeoutSeconds=1") as response:
+            document = json.loads((await response.content.readline()) or b"{}")
+        assert (document.get("kind") != "PodList") == is_watch, value
+
+
+@pytest.mark.parametrize(
+    ("path", "expected"),
+    [
+        ("/api/v1/watch/pods", {"web", "db", "far"}),
+        ("/api/v1/watch/namespaces/default/pods", {"web", "db"}),
+        ("/api/v1/watch/namespaces/default/pods?labelSelector=app", {"web"}),
+        ("/api/v1/watch/namespaces/default/pods/db", {"db"}),
+        ("/api/v1/watch/nodes/node", {"node"}),
+    ],
+)
+async def test_the_deprecated_paths_of_watches(
+    path: str, expected: set[str], served: Served, http: aiohttp.ClientSession
+) -> None:
+    await put_records(served.store)
+    separator = "&" if "?" in path else "?"
+    async with http.get(f"{path}{separator}timeoutSeconds=1") as response:
+        events = [json.loads(row) for row in (await response.read()).splitlines()]
+    assert {one["type"] for one in events} == {"ADDED"}
+    assert {one["object"]["metadata"]["name"] for one in events} == expected
+
+
+async def test_large_lists_are_compressed_for_clients_that_accept_it(
+    served: Served, http: aiohttp.ClientSession
+) -> None:
+    for number in range(150):
+        await served.store.put("pods", pod(f"p{number}", note="x" * 1000))
+    plain = {"Accept-Encoding": "identity"}
+    async with http.get(PODS, headers=plain) as response:
+        expected = await response.read()
+        assert "Content-Encoding" not in response.headers
+    async with http.get(PODS, headers={"Accept-Encoding": "deflate, gzip"}) as response:
+        assert response.headers["Content-Encoding"] == "gzip"
+        assert response.headers["Vary"] == "Accept-Encoding"
+        assert int(response.headers["Content-Length"]) < len(expected) / 5
+        assert await response.read() == expected
+    async with http.get(f"{PODS}/p1", headers={"Accept-Encoding": "gzip"}) as response:
+        assert "Content-Encoding" not in response.headers
 
 
 async def test_only_json_is_accepted(http: aiohttp.ClientSession) -> None:

@@ -8,10 +8,13 @@ from typing import Any
 
 import aiohttp
 from msgspec import structs
-from served import Served, pod
+from served import Served, node, pod
 
 from podtui.api.names import CONFIG_MIRROR, MANIFEST_PATH
+from podtui.api.v1 import ResourceRequirements
+from podtui.clock import SystemClock
 from podtui.errors import PodtuiError
+from podtui.server.resources.namespace_care import NamespaceCare
 from podtui.server.resources.strategies.strategy import with_meta
 
 MAPS = "/api/v1/namespaces/default/configmaps"
@@ -156,3 +159,63 @@ async def test_events_are_served_in_two_groups(http: aiohttp.ClientSession) -> N
     counted = await send(http, "PATCH", f"{core}/e", {"count": 2}, kind=MERGE)
     assert counted["count"] == 2
     assert (await send(http, "GET", f"{new}/e"))["deprecatedCount"] == 2
+
+
+async def put_on_node(served: Served) -> None:
+    await served.store.put("nodes", node())
+    item = pod("web")
+    requests = ResourceRequirements(requests={"cpu": "1", "memory": "100Mi"})
+    [container] = item.spec.containers
+    container = structs.replace(container, resources=requests)
+    spec = structs.replace(item.spec, containers=(container,))
+    [shown] = item.status.containerStatuses
+    shown = structs.replace(shown, resources=requests)
+    status = structs.replace(item.status, qosClass="Burstable", containerStatuses=(shown,))
+    await served.store.put("pods", structs.replace(item, spec=spec, status=status))
+
+
+async def test_a_resize_beyond_the_node_is_forbidden(
+    served: Served, http: aiohttp.ClientSession
+) -> None:
+    await put_on_node(served)
+
+    def resized(cpu: str, memory: str) -> dict[str, Any]:
+        requests = {"cpu": cpu, "memory": memory}
+        return {"spec": {"containers": [{"name": "c", "resources": {"requests": requests}}]}}
+
+    async def resize(cpu: str, memory: str, code: int, query: str = "") -> dict[str, Any]:
+        path = f"{PODS}/web/resize{query}"
+        kind = "application/strategic-merge-patch+json"
+        return await send(http, "PATCH", path, resized(cpu, memory), kind=kind, code=code)
+
+    for query in ("", "?dryRun=All"):
+        refused = await resize("3", "2Gi", 403, query)
+        assert refused["message"] == (
+            'pods "web" is forbidden: node didn\'t have enough allocatable resources:'
+            " cpu, requested: 3000, allocatable: 2000;"
+            " memory, requested: 2147483648, allocatable: 1073741824"
+        )
+        assert refused["details"]["causes"] == [{"reason": "NodeCapacity"}]
+    assert "memory" not in (await resize("2001m", "100Mi", 403))["message"]
+    await resize("2", "1Gi", 200)
+    # Without a change nothing is checked, even if the node has become smaller.
+    smaller = structs.replace(node().status, allocatable={"cpu": "1", "memory": "1Gi"})
+    await served.store.put("nodes", structs.replace(node(), status=smaller))
+    await resize("2", "1Gi", 200)
+    await served.store.delete("nodes", "", "node")
+    assert 'node "node" not found' in (await resize("1", "1Gi", 403))["message"]
+
+
+async def test_a_stop_signal_without_an_os_is_dropped(
+    served: Served, http: aiohttp.ClientSession
+) -> None:
+    await NamespaceCare(served.store, SystemClock()).prepare()
+
+    async def created(name: str, **spec: Any) -> dict[str, Any]:
+        hooks = {"stopSignal": "SIGUSR1"}
+        containers = [{"name": "c", "image": "a", "lifecycle": hooks}]
+        body = {"metadata": {"name": name}, "spec": {"containers": containers, **spec}}
+        return (await send(http, "POST", PODS, body, code=201))["spec"]["containers"][0]
+
+    assert "lifecycle" not in await created("a")
+    assert (await created("b", os={"name": "linux"}))["lifecycle"] == {"stopSignal": "SIGUSR1"}

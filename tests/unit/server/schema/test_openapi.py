@@ -13,6 +13,7 @@ import pytest
 
 from podtui.api import fields
 from podtui.server.schema import catalog, openapi, openapi_v2
+from podtui.server.schema.catalog import GroupVersion
 from podtui.server.schema.openapi_schemas import REFERENCE, texts
 
 DOCUMENTS = openapi.documents("0.0.test")
@@ -50,11 +51,23 @@ def test_operations_have_unique_names() -> None:
     assert max(names.values()) == 1
 
 
+def described() -> list[GroupVersion]:
+    """Return the groups with a document: those that have objects, or kinds of requests."""
+    return [
+        served
+        for served in catalog.group_versions()
+        if served.group == "policy" or not all(one.is_absent for one in served.resources)
+    ]
+
+
 def test_every_served_resource_and_subresource_has_a_path() -> None:
     methods = {"get": "get", "create": "post", "update": "put", "patch": "patch"}
-    for served in catalog.group_versions():
+    methods["delete"] = "delete"
+    for served in described():
         paths = DOCUMENTS[served.path]["paths"]
         for resource in served.resources:
+            if resource.is_absent:
+                continue
             scope = "/namespaces/{namespace}" if resource.namespaced else ""
             collection = f"/{served.path}{scope}/{resource.plural}"
             item = f"{collection}/{{name}}"
@@ -70,14 +83,15 @@ def test_every_served_resource_and_subresource_has_a_path() -> None:
 
 
 def test_every_kind_has_its_schema() -> None:
-    for served in catalog.group_versions():
+    for served in described():
         found = {
             (kind["group"], kind["version"], kind["kind"])
             for schema in DOCUMENTS[served.path]["components"]["schemas"].values()
             for kind in schema.get("x-kubernetes-group-version-kind", ())
         }
         for resource in served.resources:
-            assert (served.group, served.version, resource.kind.name) in found
+            kind = (served.group, served.version, resource.kind.name)
+            assert (kind in found) != resource.is_absent
 
 
 def test_kubectl_finds_how_patches_merge_lists() -> None:
@@ -113,13 +127,13 @@ def test_texts_are_about_existing_types_and_fields() -> None:
         if owner != "every":
             assert set(described) <= set(known[owner].fields), owner
     groups = {"path", "every", "list", "watch", "write", "patch", "delete"}
-    subresources = {"log", "exec", "attach", "portforward"}
+    subresources = {"log", "exec", "attach", "portforward", "proxy"}
     assert set(texts().parameters) == groups | subresources
 
 
 async def test_the_index_names_each_document_by_its_digest(http: aiohttp.ClientSession) -> None:
     index = (await (await http.get("/openapi/v3")).json())["paths"]
-    assert set(index) == {served.path for served in catalog.group_versions()}
+    assert set(index) == {served.path for served in described()}
     address = index["api/v1"]["serverRelativeURL"]
     async with http.get(address) as response:
         document = await response.json()

@@ -1,0 +1,240 @@
+"""One HTTP/1.1 exchange over a connection to a pod.
+
+The connection has no socket of its own: a pair of sockets carries its bytes, so that asyncio's
+streams, with TLS or without, read and write them.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import re
+import socket
+import ssl
+from collections.abc import AsyncGenerator, AsyncIterator, Coroutine
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from typing import Any, Final
+
+from multidict import CIMultiDict
+
+from podtui.errors import EngineError
+from podtui.runtime.protocol import Duplex
+
+log = logging.getLogger(__name__)
+
+MAX_HEAD_BYTES: Final = 1 << 20
+"""As in Go's client."""
+_PIECE_BYTES: Final = 64 * 1024
+_CHUNK_END: Final = b"\r\n"
+_STATUS: Final = re.compile(r"HTTP/1\.[01] (\d{3})(?: (.*))?", re.ASCII)
+_NAME: Final = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+", re.ASCII)
+_SWITCHING: Final = 101
+
+
+class HttpProblem(Exception):
+    """Raised if the pod does not answer as an HTTP server does; the text is that of Go's client."""
+
+
+@dataclass(frozen=True, slots=True)
+class ResponseHead:
+    status: int
+    reason: str
+    headers: CIMultiDict[str]
+
+
+@asynccontextmanager
+async def http_connection(
+    stream: Duplex, tls: ssl.SSLContext | None
+) -> AsyncGenerator[HttpConnection]:
+    """Raises `HttpProblem` if the handshake of TLS fails, and the errors of the block."""
+    near, far = socket.socketpair()
+    far.setblocking(False)
+    try:
+        async with beside(_up(far, stream), _down(stream, far)):
+            connection = await _opened(near, tls)
+            try:
+                yield connection
+            finally:
+                connection.abort()
+    finally:
+        near.close()
+        far.close()
+
+
+@asynccontextmanager
+async def beside(*jobs: Coroutine[Any, Any, None]) -> AsyncGenerator[None]:
+    """Run jobs, which raise nothing, until the block ends. Its error is raised as it is."""
+    try:
+        async with asyncio.TaskGroup() as group:
+            tasks = [group.create_task(job) for job in jobs]
+            try:
+                yield
+            finally:
+                for task in tasks:
+                    task.cancel()
+    except* Exception as errors:
+        raise errors.exceptions[0] from errors
+
+
+async def _opened(near: socket.socket, tls: ssl.SSLContext | None) -> HttpConnection:
+    near.setblocking(False)
+    name = None if tls is None else ""
+    try:
+        reader, writer = await asyncio.open_connection(
+            sock=near, ssl=tls, server_hostname=name, limit=MAX_HEAD_BYTES
+        )
+    except ssl.SSLError as error:
+        if error.reason in ("WRONG_VERSION_NUMBER", "HTTP_REQUEST", "RECORD_LAYER_FAILURE"):
+            raise HttpProblem("http: server gave HTTP response to HTTPS client") from error
+        raise HttpProblem(f"tls: {error.reason or error}") from error
+    except ConnectionError as error:
+        raise HttpProblem("EOF") from error
+    return HttpConnection(reader, writer)
+
+
+async def _up(far: socket.socket, stream: Duplex) -> None:
+    """Carry bytes to the pod. If it has left, they are discarded: its response may still come."""
+    loop, broken = asyncio.get_running_loop(), False
+    while data := await loop.sock_recv(far, _PIECE_BYTES):
+        try:
+            if not broken:
+                await stream.write(data)
+        except EngineError as error:
+            log.debug("the pod reads no more: %s", error)
+            broken = True
+    if not broken:
+        await stream.end()
+
+
+async def _down(stream: Duplex, far: socket.socket) -> None:
+    loop = asyncio.get_running_loop()
+    try:
+        while data := await stream.read():
+            await loop.sock_sendall(far, data)
+    except EngineError as error:
+        log.debug("the connection to the pod broke: %s", error)
+    except ConnectionError:
+        return  # Our side is closed.
+    far.shutdown(socket.SHUT_WR)
+
+
+class HttpConnection:
+    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self._reader = reader
+        self._writer = writer
+
+    async def send_head(self, method: str, target: str, headers: CIMultiDict[str]) -> None:
+        lines = [f"{method} {target} HTTP/1.1"]
+        lines += (f"{key}: {value}" for key, value in headers.items())
+        await self.send(("\r\n".join(lines) + "\r\n\r\n").encode("utf-8", "surrogateescape"))
+
+    async def send(self, data: bytes) -> None:
+        """Return when there is room for more. Raises ConnectionError."""
+        self._writer.write(data)
+        await self._writer.drain()
+
+    async def send_chunk(self, data: bytes) -> None:
+        """Send a chunk of a body; an empty one ends it."""
+        await self.send(b"%x\r\n%b\r\n" % (len(data), data))
+
+    async def end_writing(self) -> None:
+        """TLS has no end of one direction."""
+        if self._writer.can_write_eof():
+            self._writer.write_eof()
+
+    def abort(self) -> None:
+        self._writer.transport.abort()
+
+    async def read_head(self) -> ResponseHead:
+        """Read the head of the response, after those that are only informational. Raises
+        `HttpProblem`."""
+        while True:
+            try:
+                block = await self._reader.readuntil(b"\r\n\r\n")
+            except asyncio.IncompleteReadError as error:
+                if not error.partial:
+                    raise HttpProblem("EOF") from error
+                raise _malformed(error.partial) from error
+            except asyncio.LimitOverrunError as error:
+                raise HttpProblem(
+                    "net/http: server response headers exceeded the limit; aborted"
+                ) from error
+            except (ConnectionError, ssl.SSLError) as error:
+                raise HttpProblem(str(error)) from error
+            head = parse_head(block)
+            if head.status >= 200 or head.status == _SWITCHING:
+                return head
+
+    async def body(self, head: ResponseHead, method: str) -> AsyncIterator[bytes]:
+        """Yield the body of a response. Raises ConnectionError if it is cut off."""
+        coding = head.headers.get("Transfer-Encoding", "").lower()
+        length = head.headers.get("Content-Length", "")
+        if method == "HEAD" or head.status in (204, 304):
+            return
+        if coding == "chunked":
+            async for data in self._chunks():
+                yield data
+        elif length.isascii() and length.isdigit():
+            async for data in self._exactly(int(length)):
+                yield data
+        else:
+            async for data in self.rest():
+                yield data
+
+    async def rest(self) -> AsyncIterator[bytes]:
+        """Yield all bytes until the pod closes its side."""
+        while data := await self._reader.read(_PIECE_BYTES):
+            yield data
+
+    async def _exactly(self, length: int) -> AsyncIterator[bytes]:
+        left = length
+        while left:
+            data = await self._reader.read(min(left, _PIECE_BYTES))
+            if not data:
+                raise ConnectionAbortedError("unexpected EOF")
+            left -= len(data)
+            yield data
+
+    async def _chunks(self) -> AsyncIterator[bytes]:
+        try:
+            while True:
+                line = await self._reader.readuntil(_CHUNK_END)
+                size = int(line.partition(b";")[0], 16)
+                if size <= 0:
+                    break
+                async for data in self._exactly(size):
+                    yield data
+                await self._reader.readuntil(_CHUNK_END)
+            # Skip the trailer.
+            while await self._reader.readuntil(_CHUNK_END) != _CHUNK_END:
+                pass
+        except (asyncio.IncompleteReadError, asyncio.LimitOverrunError, ValueError) as error:
+            raise ConnectionAbortedError("malformed chunked encoding") from error
+
+
+def parse_head(block: bytes) -> ResponseHead:
+    """Parse the head of a response. Raises `HttpProblem`."""
+    first, *lines = block.decode("latin-1").removesuffix("\r\n\r\n").split("\r\n")
+    match = _STATUS.fullmatch(first)
+    if match is None:
+        raise _malformed(block)
+    headers: CIMultiDict[str] = CIMultiDict()
+    for line in lines:
+        name, colon, value = line.partition(":")
+        if not colon or not _NAME.fullmatch(name) or not _is_safe(value):
+            raise _malformed(line.encode("latin-1"))
+        headers.add(name, value.strip(" \t"))
+    return ResponseHead(int(match[1]), match[2] or "", headers)
+
+
+def _is_safe(value: str) -> bool:
+    return not any(char in value for char in "\r\n\0")
+
+
+def _malformed(data: bytes) -> HttpProblem:
+    line = data.splitlines()[0].decode("utf-8", "replace") if data else ""
+    shown = "".join(char if char.isprintable() else "?" for char in line[:80])
+    return HttpProblem(
+        f'net/http: HTTP/1.x transport connection broken: malformed HTTP response "{shown}"'
+    )

@@ -1,0 +1,119 @@
+"""Kinds without objects, and the Service that is only read."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import aiohttp
+import pytest
+from served import Served, put_records
+
+from podtui.server.resources.definitions import ABSENT, Resource
+from podtui.server.resources.kubernetes_service import publish_service
+
+pytestmark = pytest.mark.virtual_time
+SERVICES = "/api/v1/namespaces/default/services"
+WRITABLE = (
+    "clients can create configmaps, events, events.events.k8s.io, leases.coordination.k8s.io,"
+    " namespaces, nodes, pods, secrets, serviceaccounts"
+)
+
+
+async def send(
+    http: aiohttp.ClientSession, method: str, path: str, code: int, body: Any = None
+) -> Any:
+    async with http.request(method, path, json=body) as response:
+        document = json.loads(await response.read())
+        assert response.status == code, document
+        return document
+
+
+def collection(resource: Resource) -> str:
+    within = "/namespaces/default" if resource.namespaced else ""
+    return f"{resource.root}{within}/{resource.plural}"
+
+
+@pytest.mark.parametrize("resource", ABSENT, ids=lambda one: one.qualified_name)
+async def test_an_absent_kind_is_listed_watched_and_found_nowhere(
+    resource: Resource, served: Served, http: aiohttp.ClientSession
+) -> None:
+    await put_records(served.store)
+    path = collection(resource)
+    for listed in {path, f"{resource.root}/{resource.plural}"}:
+        found = await send(http, "GET", listed, 200)
+        assert (found["kind"], found["items"]) == (f"{resource.kind}List", [])
+    version = found["metadata"]["resourceVersion"]
+    pods = await send(http, "GET", "/api/v1/pods", 200)
+    assert version == pods["metadata"]["resourceVersion"]
+    watch = f"{path}?watch=1&resourceVersion={version}&timeoutSeconds=1"
+    async with http.get(watch) as response:
+        assert (response.status, await response.read()) == (200, b"")
+    expected = (
+        f'{resource.qualified_name} "x" not found: podtui has no {resource.plural}; {WRITABLE}'
+    )
+    for method in ("GET", "PUT", "PATCH", "DELETE"):
+        status = await send(http, method, f"{path}/x", 404, {})
+        assert (status["reason"], status["message"]) == ("NotFound", expected)
+        assert status["details"]["name"] == "x"
+    status = await send(http, "POST", path, 404, {})
+    assert status["message"] == f"podtui has no {resource.plural}; {WRITABLE}"
+
+
+async def test_an_unknown_resource_gets_what_is_served(http: aiohttp.ClientSession) -> None:
+    for path in ("/apis/rbac.authorization.k8s.io/v1/roles", "/api/v1/podtemplates"):
+        for method in ("GET", "POST"):
+            status = await send(http, method, path, 404)
+            message = f"the server could not find the requested resource; {WRITABLE}"
+            assert status["message"] == message
+    # Not for a subresource that a served resource does not have.
+    for path in ("/nosuch", "/api/v1/namespaces/default/pods/web/scale"):
+        status = await send(http, "GET", path, 404)
+        assert status["message"] == "the server could not find the requested resource"
+
+
+async def test_the_service_of_the_api_is_read_only(
+    served: Served, http: aiohttp.ClientSession
+) -> None:
+    await publish_service(served.store, 6443)
+    service = await send(http, "GET", f"{SERVICES}/kubernetes", 200)
+    assert (service["kind"], service["apiVersion"]) == ("Service", "v1")
+    [port] = service["spec"]["ports"]
+    assert port == {"name": "https", "port": 6443, "protocol": "TCP", "targetPort": 6443}
+    listed = await send(http, "GET", "/api/v1/services?labelSelector=component=apiserver", 200)
+    assert [one["metadata"]["name"] for one in listed["items"]] == ["kubernetes"]
+    for method, path in (
+        ("POST", SERVICES),
+        ("PUT", f"{SERVICES}/kubernetes"),
+        ("PATCH", f"{SERVICES}/kubernetes"),
+        ("DELETE", f"{SERVICES}/kubernetes"),
+    ):
+        status = await send(http, method, path, 405, {})
+        assert status["reason"] == "MethodNotAllowed"
+        assert status["message"] == f"services are read-only; {WRITABLE}"
+    await send(http, "DELETE", f"{SERVICES}/other", 404)
+    assert await send(http, "GET", f"{SERVICES}/kubernetes", 200) == service
+
+
+async def test_the_service_keeps_its_identity_and_follows_the_port(
+    served: Served, http: aiohttp.ClientSession
+) -> None:
+    await publish_service(served.store, 6443)
+    first = await send(http, "GET", f"{SERVICES}/kubernetes", 200)
+    await publish_service(served.store, 6443)
+    assert await send(http, "GET", f"{SERVICES}/kubernetes", 200) == first
+    await publish_service(served.store, 7443)
+    second = await send(http, "GET", f"{SERVICES}/kubernetes", 200)
+    assert second["metadata"]["uid"] == first["metadata"]["uid"]
+    assert second["spec"]["ports"][0]["port"] == 7443
+
+
+async def test_services_as_a_table(served: Served, http: aiohttp.ClientSession) -> None:
+    await publish_service(served.store, 6443)
+    accept = {"Accept": "application/json;as=Table;v=v1;g=meta.k8s.io"}
+    async with http.get(SERVICES, headers=accept) as response:
+        table = await response.json()
+    [row] = table["rows"]
+    cells = row["cells"]
+    assert cells[:5] == ["kubernetes", "ClusterIP", "None", "<none>", "6443/TCP"]
+    assert len(cells) == len(table["columnDefinitions"])
