@@ -273,6 +273,62 @@ def session(machine: Machine) -> Iterator[Callable[..., Session]]:
         yield start
 
 
+MODES = (
+    "#{scroll_region_upper}-#{scroll_region_lower} origin=#{origin_flag} insert=#{insert_flag}"
+    " keypad=#{keypad_flag},#{keypad_cursor_flag} mouse=#{mouse_utf8_flag}"
+)
+LEFTOVERS = r"\033[5;10r\033[?6h\033[4h\033[?1h\033=\033[?1005h\033(0\033]2;changed\007\033[?2026h"
+"""A scroll region, origin mode, insert mode, keypad modes, a mouse encoding, line drawing
+characters, a title, synchronized output."""
+
+
+@simulated
+@pytest.mark.parametrize("unfinished", ["", r"\033[?1049h", r"\033]2;open", r"\033[12"])
+def test_what_a_program_leaves_in_the_terminal_is_reset(
+    machine: Machine, tmp_path: Path, unfinished: str
+) -> None:
+    terminal = machine.terminal
+    write(machine, "web", "sleep 3600")
+    editor = tmp_path / "editor"
+    ended = tmp_path / "ended"
+    editor.write_text(f"#!/bin/sh\nprintf '{LEFTOVERS}{unfinished}'\ntouch '{ended}'\n")
+    editor.chmod(0o700)
+    machine.env["PODTUI_EDITOR"] = str(editor)
+    machine.screen(80, 24)
+    terminal.wait_for(r"web-n1\s+1/1\s+● Running")
+    terminal.call("select-pane", "-T", "before")
+    modes = terminal.call("display-message", "-p", MODES)
+    assert modes == "0-23 origin=0 insert=0 keypad=0,0 mouse=0\n"
+    terminal.keys("e")
+    wait_until(ended.exists, "the editor ended")
+    terminal.wait_for(r"Nothing was changed")
+    terminal.wait_gone(r"Nothing was changed")
+    assert terminal.call("display-message", "-p", MODES) == modes
+    assert terminal.call("display-message", "-p", "#{pane_title}") == "before\n"
+    rows = terminal.screen().splitlines()
+    assert rows[0].startswith(" podtui")
+    assert rows[1].startswith("╭─ 1 Pods")
+    assert rows[23].startswith(" SIMULATED")
+
+
+@simulated
+def test_line_settings_that_a_program_leaves_are_restored(
+    session: Callable[..., Session], machine: Machine, tmp_path: Path
+) -> None:
+    write(machine, "web", "sleep 3600")
+    editor = tmp_path / "editor"
+    editor.write_text("#!/bin/sh\nstty raw -echo\necho editor-ends\n")
+    editor.chmod(0o700)
+    machine.env["PODTUI_EDITOR"] = str(editor)
+    opened = session()
+    opened.wait_for(b"web-n1")
+    opened.press(b"e")
+    wait_until(lambda: b"web-n1" in opened.read().partition(b"editor-ends")[2], "the screen again")
+    opened.press(b"q")
+    assert opened.wait() == 0
+    assert opened.modes_left_on() == set()
+
+
 @pytest.mark.parametrize(
     "number", [signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT, signal.SIGINT], ids=lambda n: n.name
 )

@@ -12,9 +12,9 @@ import sys
 import termios
 import threading
 from collections.abc import Callable, Generator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from types import FrameType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Final
 
 from textual.app import SuspendNotSupported
 
@@ -29,6 +29,27 @@ GRACE_SECONDS = 2.0
 """Seconds for a program to terminate when podtui exits."""
 END_SECONDS = 5
 """Seconds for podtui to exit after its terminal was closed."""
+SAVE_TITLE: Final = "\x1b[22;0t"
+RESTORE_TITLE: Final = "\x1b[23;0t"
+RESET: Final = "".join((
+    "\x18",  # cancel an unfinished control sequence
+    "\x1b[!p",  # soft reset
+    "\x1b[?1047l",  # the normal screen; unlike 1049, this does not move its cursor
+    # No margins, origin mode and scroll region. This moves the cursor, so do it on the alternate
+    # screen: leaving that restores the position. DECRC would restore the origin mode as well.
+    "\x1b[?1049h\x1b[?69l\x1b[?6l\x1b[r\x1b[?1049l",
+    "\x1b[0m\x1b(B\x1b)B\x1b*B\x1b+B\x0f",  # no colours, no line drawing characters
+    "\x1b[4l\x1b[20l",  # replace instead of insert; a line feed does not return the carriage
+    "\x1b[?1l\x1b>",  # cursor keys and keypad
+    "\x1b[>4m\x1b[=0u",  # keys as xterm's modifyOtherKeys and kitty's protocol report them
+    "\x1b[?5l\x1b[?7h",  # normal video, automatic wrap
+    # Mouse reports, focus reports, bracketed paste, synchronized output, reports of colour changes
+    # and of sizes.
+    *(f"\x1b[?{mode}l" for mode in
+      (9, 1000, 1001, 1002, 1003, 1005, 1006, 1015, 1016, 1004, 2004, 2026, 2031, 2048)),
+    "\x1b[?25h\x1b[0 q",  # a visible cursor of the default shape
+))  # fmt: skip
+"""Undoes what a program that does not clean up leaves in the terminal, without clearing it."""
 
 
 class ProgramFailed(PodtuiError):
@@ -38,7 +59,7 @@ class ProgramFailed(PodtuiError):
 @contextmanager
 def lent_terminal(session: Session) -> Generator[None]:
     """Lend the terminal, restored to its state before the app. Watches and timers continue, but
-    nothing is drawn.
+    nothing is drawn. The terminal is reset when it is returned.
 
     Textual's own `App.suspend` assumes that nothing happens meanwhile, so drawing is held back
     here. Raises `ProgramFailed` if there is no terminal to lend.
@@ -53,12 +74,39 @@ def lent_terminal(session: Session) -> Generator[None]:
         except SuspendNotSupported as error:
             raise ProgramFailed("no other program can run in this terminal") from error
         try:
-            yield
+            with _reset_after():
+                yield
         finally:
             # An app that a signal ends has already restored the terminal. It must not take it back.
             if not session.is_leaving:
                 # Given an exception, Textual would not take the terminal back.
                 suspension.__exit__(None, None, None)
+
+
+@contextmanager
+def _reset_after() -> Generator[None]:
+    """Restore the modes and the title of the terminal when a program returns it."""
+    attributes = _line_settings()
+    write_to_terminal(SAVE_TITLE)
+    try:
+        yield
+    finally:
+        # A terminal that was closed meanwhile needs no reset; `on_hang_up` ends the screen.
+        with suppress(OSError, termios.error):
+            write_to_terminal(RESET + RESTORE_TITLE)
+            if attributes is not None:
+                assert sys.__stdin__ is not None
+                # Discard keys meant for the program, and late answers to its queries.
+                termios.tcsetattr(sys.__stdin__.fileno(), termios.TCSAFLUSH, attributes)
+
+
+def _line_settings() -> list[Any] | None:
+    """Return the terminal's settings of input and output; None without a terminal."""
+    assert sys.__stdin__ is not None
+    try:
+        return termios.tcgetattr(sys.__stdin__.fileno())
+    except termios.error:
+        return None
 
 
 def abandon_closed_terminal() -> None:
@@ -114,10 +162,21 @@ def ignore_stray_continue() -> None:
         nonlocal stopped
         if stopped and callable(resume):
             stopped = False
+            if _in_foreground():
+                write_to_terminal(RESET)
             resume(number, frame)
 
     signal.signal(signal.SIGTSTP, on_stop)
     signal.signal(signal.SIGCONT, on_continue)
+
+
+def _in_foreground() -> bool:
+    """Return whether podtui may write to the terminal; after ``bg`` in a shell it may not."""
+    assert sys.__stdin__ is not None
+    try:
+        return os.tcgetpgrp(sys.__stdin__.fileno()) == os.getpgrp()
+    except OSError:
+        return False
 
 
 def write_to_terminal(text: str) -> None:
