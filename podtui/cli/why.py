@@ -19,7 +19,7 @@ from podtui.cli.invocation import FAILED, OK, socket_of
 from podtui.client.blocking import get_bytes, get_json
 from podtui.client.decoding import decode_response, decode_with
 from podtui.errors import AgentUnavailable, ApiError, UsageError
-from podtui.terminal_text import lines
+from podtui.terminal_text import after_return, lines
 from podtui.why import Facts, diagnose, diagnose_manifest
 from podtui.why.cases import log_failure
 from podtui.why.diagnose import diagnose_waiting
@@ -238,7 +238,9 @@ def _log(source: _Agent | _Cluster, pod: Pod, container: str) -> tuple[tuple[str
     meta = pod.metadata
     path = f"/api/v1/namespaces/{meta.namespace}/pods/{meta.name}/log?{urlencode(query)}"
     try:
-        tail = tuple(source.text(path).decode(errors="replace").splitlines())
+        text = source.text(path).removesuffix(b"\n")
+        tail = tuple(after_return(line).decode(errors="replace") for line in text.split(b"\n"))
+        tail = tail if text else ()
     except (ApiError, AgentUnavailable) as error:
         return (), str(error)
     problem = log_failure(tail)

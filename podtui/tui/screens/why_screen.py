@@ -16,6 +16,7 @@ from podtui.api.pods import is_api_pod
 from podtui.api.v1 import Pod
 from podtui.client.protocol import LogQuery
 from podtui.errors import PodtuiError
+from podtui.terminal_text import after_return
 from podtui.tui.commands.edit_record import fix_pod
 from podtui.tui.commands.fix import Applied, apply_fix, outcome, outcome_line
 from podtui.tui.model.model import Changes
@@ -336,5 +337,6 @@ def _is_changeable(pod: Pod) -> bool:
 
 
 def _shortened(line: bytes) -> str:
+    line = after_return(line)
     more = "…" if len(line) > LONGEST_LINE else ""
     return line[:LONGEST_LINE].decode(errors="replace") + more
