@@ -7,8 +7,9 @@ from pathlib import Path
 import pytest
 from textual.widgets import Input
 from tui_app import log_text, main, running, wait_for
-from tui_scene import FakeClient, ended, event, full_client, node, pod, status
+from tui_scene import FakeClient, ended, event, full_client, node, pod, status, waiting
 
+from podtui.api.v1 import ContainerStatus, Pod
 from podtui.tui.screens.logs import log_commands, logs_pane
 from podtui.tui.screens.logs.log_commands import LogPrompt
 from podtui.tui.screens.logs.log_view import LogView
@@ -322,6 +323,67 @@ async def test_a_log_continues_with_the_next_instance() -> None:
         await wait_for(pilot, lambda: "run 2" in log_text(view), "the second")
         assert "app ended with exit code 3 (Error), restart 1" in log_text(view)
         assert log_text(view).count("run 1") == 1
+
+
+INIT = status("fetch", ready=False)
+DONE = status("fetch", ended(0))
+
+
+def initializing(*init: ContainerStatus, app: ContainerStatus | None = None) -> Pod:
+    app = app or status("app", waiting("PodInitializing"))
+    running = app.state.running is not None
+    phase = "Running" if running else "Pending"
+    return pod("web", app, init=init, phase=phase, initialized=running, version=phase)
+
+
+class InitClient(FakeClient):
+    """A log of the init container ``fetch``, and one of ``app``."""
+
+    def __init__(self, start: Pod) -> None:
+        super().__init__()
+        self.log_lines["fetch"] = [b"2026-11-21T12:00:00Z fetched"]
+        self.log_lines["app"] = [b"2026-11-21T12:00:01Z serving"]
+        self.fill((start,), (), (), (node(),))
+
+
+async def test_the_log_moves_on_from_a_completed_init_container() -> None:
+    client = InitClient(initializing(INIT))
+    async with running(client) as (app, pilot):
+        view = main(app).logs.view
+        await wait_for(pilot, lambda: "fetched" in log_text(view), "the init container's log")
+        assert "› fetch" in str(main(app).logs.border_title)
+        client.change(initializing(DONE, app=status("app")))
+        await wait_for(pilot, lambda: "serving" in log_text(view), "the app's log")
+        assert "› app" in str(main(app).logs.border_title)
+        assert "fetched" not in log_text(view)
+
+
+@pytest.mark.parametrize("key", ["s", "m", "left_square_bracket"])
+async def test_the_log_stays_on_an_init_container_that_the_user_reads(key: str) -> None:
+    """Paused, with a mark, or chosen."""
+    client = InitClient(initializing(INIT))
+    async with running(client) as (app, pilot):
+        logs = main(app).logs
+        await wait_for(pilot, lambda: "fetched" in log_text(logs.view), "the log")
+        await pilot.press("l", key)
+        if key == "left_square_bracket":
+            await pilot.press("right_square_bracket")
+        await wait_for(pilot, lambda: "fetched" in log_text(logs.view), "the log")
+        client.change(initializing(DONE, app=status("app")))
+        await wait_for(
+            pilot, lambda: app.model.pods["uid-web"].status.phase == "Running", "it runs"
+        )
+        await pilot.pause(0.2)
+        assert "fetched" in log_text(logs.view)
+        if key == "s":
+            await pilot.press("G")
+            await wait_for(pilot, lambda: "serving" in log_text(logs.view), "the app's log")
+        elif key != "m":
+            note = "ended with exit code 0"
+            await wait_for(
+                pilot, lambda: note in str(logs.border_subtitle), "the end in the border"
+            )
+            assert "follow" not in str(logs.border_subtitle)
 
 
 async def test_the_previous_log_names_its_instance_and_how_it_ended() -> None:

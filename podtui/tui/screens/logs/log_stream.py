@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterator, Sequence
 from contextlib import aclosing
+from functools import partial
 from itertools import takewhile
 from typing import Any, Final, Protocol, cast
 
@@ -28,6 +29,9 @@ from podtui.tui.views.logs.times import SECOND, clock, parse_stamp, rfc3339
 from podtui.tui.widgets.sanitize import clean
 
 RETRY: Final = 2.0
+OPEN: Final = 1.0
+"""Seconds after which a request that has not failed counts as open: a quiet log delivers nothing,
+and some servers send no headers before the first line."""
 _GAP: Final = LOG_GAP.encode()
 
 
@@ -142,12 +146,19 @@ class LogStream:
             gaps=True,
         )
         self._gap = ""
-        batches = self._client.logs(target.namespace, target.pod, query)
-        async with aclosing(cast("Any", batches)):
-            async for lines in batches:
-                for gap, part in split_gaps(lines):
-                    self._gap = gap or self._gap
-                    self._take(part)
+        # Without a line, the error of the last attempt would stay.
+        opened = asyncio.get_running_loop().call_later(
+            OPEN, partial(self._report_state, "", quiet=True)
+        )
+        try:
+            batches = self._client.logs(target.namespace, target.pod, query)
+            async with aclosing(cast("Any", batches)):
+                async for lines in batches:
+                    for gap, part in split_gaps(lines):
+                        self._gap = gap or self._gap
+                        self._take(part)
+        finally:
+            opened.cancel()
 
     def _take(self, lines: Sequence[bytes]) -> None:
         if not lines:

@@ -19,6 +19,7 @@ from podtui.terminal_text import plural
 from podtui.tui.model.model import LinkState, Model, pod_key
 from podtui.tui.screens.logs.log_commands import LogCommands
 from podtui.tui.screens.logs.log_stream import LogStream
+from podtui.tui.screens.logs.log_view import LogView
 from podtui.tui.views.labels import pod_label
 from podtui.tui.views.logs.ansi import plain_text
 from podtui.tui.views.logs.line_buffer import GAP, RULE
@@ -31,6 +32,7 @@ from podtui.tui.views.logs.target import (
     LogTarget,
     container_status,
     default_container,
+    has_completed,
     source_names,
     targets_of,
 )
@@ -157,14 +159,35 @@ class LogsPane(LogCommands):
             found = pods.get(stream.target.key)
             if found is not None:
                 stream.publish(found)
-        if self._targets and not self.view.lines.log_lines and self._wanted() != self._targets:
-            self._retarget()
+        self._move_on()
         self._take_events()
         if self._model.link is not self._link:
             self._link = self._model.link
             for stream in self._streams:
                 stream.reconnect_now()
             self._show_state()
+
+    def _move_on(self) -> None:
+        """Show the pod's next container, if the user chose none and nothing more is expected here:
+        there is no line yet, or the view follows an init container that has completed.
+        """
+        wanted = self._wanted()
+        if not self._targets or wanted == self._targets:
+            return
+        pods = {pod_key(pod): pod for pod in self._pods}
+        is_over = any(
+            has_completed(pods[target.key], target.container) and not target.previous
+            for target in self._targets
+            if target not in wanted and target.key in pods
+        )
+        if not self.view.lines.log_lines or (
+            is_over and self.view.follow and not self.view.lines.marks
+        ):
+            self._retarget()
+
+    def on_log_view_follow_changed(self, message: LogView.FollowChanged) -> None:
+        if message.view.follow:
+            self._move_on()
 
     def _container(self, pod: Pod) -> str:
         return self._chosen.get(pod_key(pod)) or default_container(pod)
@@ -338,11 +361,25 @@ class LogsPane(LogCommands):
             parts.append("] next container")
         return parts
 
+    def _ending(self) -> str:
+        """Describe how the logs ended; empty while one of them may continue."""
+        pods = {pod_key(pod): pod for pod in self._pods}
+        codes: list[int] = []
+        for target in self._targets:
+            if target.previous:
+                continue
+            pod = pods.get(target.key)
+            status = container_status(pod, target.container) if pod is not None else None
+            if status is None or status.state.terminated is None:
+                return ""
+            codes.append(status.state.terminated.exitCode)
+        return f"ended with exit code {codes[0]}" if len(codes) == 1 else "ended"
+
     def _following(self) -> str:
         end = self.view.buffer.end
         if self.view.follow:
             self._paused_at = None
-            return "follow"
+            return self._ending() or "follow"
         self._paused_at = end if self._paused_at is None else self._paused_at
         fresh = end - max(self._paused_at, self.view.buffer.first)
         return f"paused, {fresh:,} new below" if fresh > 0 else "paused"

@@ -8,7 +8,7 @@ from typing import Final
 
 from msgspec import Struct
 
-from podtui.api.pods import container_names, container_statuses, run_began
+from podtui.api.pods import container_names, container_statuses, is_sidecar, run_began
 from podtui.api.printing import ending
 from podtui.api.v1 import ContainerStatus, Pod
 from podtui.tui.model.model import pod_key
@@ -137,6 +137,14 @@ def default_container(pod: Pod) -> str:
                 continue
             return status.name
     return pod.spec.containers[0].name if pod.spec.containers else ""
+
+
+def has_completed(pod: Pod, container: str) -> bool:
+    """Return whether this is an init container that will not run again."""
+    status = next((s for s in pod.status.initContainerStatuses if s.name == container), None)
+    ended = status.state.terminated if status is not None else None
+    sidecars = {init.name for init in pod.spec.initContainers if is_sidecar(init)}
+    return ended is not None and ended.exitCode == 0 and container not in sidecars
 
 
 def container_status(pod: Pod, container: str) -> ContainerStatus | None:

@@ -20,6 +20,10 @@ from podtui.tui.views.logs.target import RANGES, LogTarget
 pytestmark = pytest.mark.virtual_time
 
 
+class Waits:
+    """A stream that delivers nothing for now."""
+
+
 class Script:
     """A client with scripted streams, one after the other."""
 
@@ -33,6 +37,8 @@ class Script:
         for batch in stream:
             if isinstance(batch, Exception):
                 raise batch
+            if isinstance(batch, Waits):
+                await asyncio.Event().wait()
             yield batch
         if not self.streams:
             await asyncio.Event().wait()
@@ -101,6 +107,23 @@ async def test_a_broken_stream_is_reopened_without_repeating_a_line() -> None:
     assert (first.tail, first.since_seconds) == (5000, None)
     assert second.tail is None
     assert parse_time(second.since_time) == datetime(2026, 11, 21, 12, 0, 2, tzinfo=UTC)
+
+
+async def test_an_error_disappears_when_a_quiet_log_is_open_again() -> None:
+    """After a restart of the agent, no line may come for hours."""
+    script = Script(
+        ([line(1, "a")], ApiError(404, "NotFound", 'pod "web" does not exist')),
+        ([line(1, "a")], Waits()),
+    )
+    heard = Heard()
+    stream = LogStream(script, TARGET, 0, heard, pod("web", status()))  # type: ignore[arg-type]
+    async with asyncio.TaskGroup() as group:
+        task = group.create_task(stream.run())
+        await until(lambda: 'pod "web" does not exist' in heard.states)
+        await until(lambda: len(script.queries) == 2)
+        await until(lambda: heard.states[-1] == "")
+        task.cancel()
+    assert heard.lines == ["a"]
 
 
 @pytest.mark.parametrize(
