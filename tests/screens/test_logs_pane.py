@@ -82,12 +82,13 @@ async def test_log_keys() -> None:
         await wait_for(pilot, lambda: client.queries[-1][1].previous, "the log before")
         assert "previous" in str(logs.border_title)
         for key, tail, since in (("7", 5000, None), ("3", None, 300), ("1", None, None)):
+            before = len(client.queries)
             await pilot.press("R", key)
             await wait_for(
                 pilot,
-                lambda tail=tail, since=since: (
-                    (client.queries[-1][1].tail, client.queries[-1][1].since_seconds)
-                    == (tail, since)
+                lambda tail=tail, since=since, before=before: (
+                    (tail, since)
+                    in [(query.tail, query.since_seconds) for _, query in client.queries[before:]]
                 ),
                 f"the range of {key}",
             )

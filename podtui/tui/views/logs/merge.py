@@ -163,6 +163,30 @@ class EventLines:
                 yield tag, moment, event_text(event).encode(errors="replace")
 
 
+class HeadLine(Struct, frozen=True):
+    """A line of the oldest part of a view. ``sequence`` is its number in the buffer so far, None
+    for a line that is new."""
+
+    stamp: int
+    tag: int
+    text: bytes
+    sequence: int | None = None
+
+
+def merge_heads(head: Iterable[HeadLine], earlier: Sequence[HeadLine]) -> list[HeadLine]:
+    """Merge earlier lines into the head of a view by their times. The order within each of both
+    stays; of lines with the same time, those of ``head`` are first.
+    """
+    merged: list[HeadLine] = []
+    place = 0
+    for line in head:
+        while place < len(earlier) and earlier[place].stamp < line.stamp:
+            merged.append(earlier[place])
+            place += 1
+        merged.append(line)
+    return [*merged, *earlier[place:]]
+
+
 def event_text(event: Event) -> str:
     """Format an event: ``BackOff  Back-off restarting failed container (x4)``."""
     count = event_count(event)

@@ -95,6 +95,15 @@ def source_names(targets: Sequence[LogTarget]) -> tuple[str, ...]:
     )
 
 
+def describe_cut(range: Range, loaded: int, name: str = "") -> str:
+    """Describe which part of a log is shown, for the row above it; ``loaded`` earlier lines were
+    added to the requested ones."""
+    part = f"last {range.tail + loaded:,} lines" if range.tail is not None else range.words
+    if range.tail is None and loaded:
+        part += f" and the {loaded:,} lines before"
+    return f"▲ {f'{name}: ' if name else ''}{part} when opened · scroll up for earlier lines"
+
+
 def describe_end(container: str, status: ContainerStatus | None) -> str:
     """Describe the end of the last instance, for the separator between two logs."""
     ended = status.lastState.terminated if status is not None else None
