@@ -169,8 +169,10 @@ class EarlierLines:
 
 
 def _entries(lines: Sequence[bytes]) -> int:
-    """Return the number of lines as servers count them, rather too high than too low."""
-    return len(lines) + sum(map(len, lines)) // PART_BYTES
+    """Return the number of lines as servers count them."""
+    if max(map(len, lines), default=0) <= PART_BYTES:
+        return len(lines)
+    return sum(1 + len(line) // PART_BYTES for line in lines)
 
 
 def stamp_of(line: bytes) -> bytes:

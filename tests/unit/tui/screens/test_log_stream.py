@@ -9,7 +9,7 @@ from msgspec import structs
 from tui_scene import ended, pod, status
 
 from podtui.api.times import parse_time
-from podtui.api.v1 import ContainerState, ContainerStateWaiting
+from podtui.api.v1 import ContainerState, ContainerStateWaiting, Pod
 from podtui.client.protocol import LogQuery
 from podtui.errors import AgentUnavailable, ApiError
 from podtui.tui.screens.logs import log_stream
@@ -294,3 +294,33 @@ def test_a_reopened_stream_repeats_nothing() -> None:
     assert list(resumption.take([line(3, "f")])) == [line(3, "f")]
     resumption.reopen()
     assert list(resumption.take([b"2026-11-21T12:00:03.5Z g"])) == [b"2026-11-21T12:00:03.5Z g"]
+
+
+@pytest.mark.parametrize(
+    ("now", "last", "previous"),
+    [("a", "", False), ("b", "a", True), ("c", "b", None)],
+    ids=["the same instance", "restarted once", "restarted twice"],
+)
+async def test_earlier_lines_are_in_the_log_of_the_instance_that_wrote_the_first_line(
+    now: str, last: str, previous: bool | None
+) -> None:
+    def instance(name: str, before: str) -> Pod:
+        state = structs.replace(ended(1, seconds=1).terminated, containerID=before)  # type: ignore[arg-type]
+        return pod(
+            "web",
+            structs.replace(
+                status(restarts=1),
+                containerID=name,
+                lastState=ContainerState(terminated=state if before else None),
+            ),
+        )
+
+    script = Script(([line(1, "a")], Waits()))
+    heard = Heard()
+    stream = LogStream(script, TARGET, 0, heard, instance("a", ""))  # type: ignore[arg-type]
+    async with asyncio.TaskGroup() as group:
+        task = group.create_task(stream.run())
+        await until(lambda: heard.lines)
+        stream.publish(instance(now, last))
+        assert stream.first_is_previous is previous
+        task.cancel()
