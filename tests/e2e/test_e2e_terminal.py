@@ -21,6 +21,8 @@ import pytest
 from rich.cells import cell_len
 from tmux_harness import PODTUI, Machine, wait_until
 
+from podtui.tui.commands.terminal import STATE_QUERY
+
 simulated = pytest.mark.parametrize("machine", ["memory"], indirect=True)
 
 POD = """\
@@ -324,6 +326,8 @@ def test_line_settings_that_a_program_leaves_are_restored(
     opened.wait_for(b"web-n1")
     opened.press(b"e")
     wait_until(lambda: b"web-n1" in opened.read().partition(b"editor-ends")[2], "the screen again")
+    # The screen asks the terminal for its state, and goes on though this one does not answer.
+    assert STATE_QUERY.encode() in opened.output.partition(b"editor-ends")[2]
     opened.press(b"q")
     assert opened.wait() == 0
     assert opened.modes_left_on() == set()

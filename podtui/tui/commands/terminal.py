@@ -11,14 +11,15 @@ import signal
 import sys
 import termios
 import threading
-from collections.abc import Callable, Generator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import AsyncGenerator, Callable, Generator, Mapping, Sequence
+from contextlib import asynccontextmanager, contextmanager, suppress
 from types import FrameType
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from textual.app import SuspendNotSupported
 
 from podtui.errors import PodtuiError
+from podtui.tui.commands.raw_terminal import raw
 
 if TYPE_CHECKING:
     from podtui.tui.commands.session import Session
@@ -29,6 +30,10 @@ GRACE_SECONDS = 2.0
 """Seconds for a program to terminate when podtui exits."""
 END_SECONDS = 5
 """Seconds for podtui to exit after its terminal was closed."""
+ANSWER_SECONDS = 0.5
+"""Seconds for the terminal to answer a query."""
+STATE_QUERY: Final = "\x1b[5n"
+STATE_ANSWER: Final = b"\x1b[0n"
 SAVE_TITLE: Final = "\x1b[22;0t"
 RESTORE_TITLE: Final = "\x1b[23;0t"
 RESET: Final = "".join((
@@ -56,8 +61,8 @@ class ProgramFailed(PodtuiError):
     """Raised if a program cannot be run, or fails; the text is shown to the user."""
 
 
-@contextmanager
-def lent_terminal(session: Session) -> Generator[None]:
+@asynccontextmanager
+async def lent_terminal(session: Session) -> AsyncGenerator[None]:
     """Lend the terminal, restored to its state before the app. Watches and timers continue, but
     nothing is drawn. The terminal is reset when it is returned.
 
@@ -74,7 +79,7 @@ def lent_terminal(session: Session) -> Generator[None]:
         except SuspendNotSupported as error:
             raise ProgramFailed("no other program can run in this terminal") from error
         try:
-            with _reset_after():
+            async with _reset_after(session):
                 yield
         finally:
             # An app that a signal ends has already restored the terminal. It must not take it back.
@@ -83,10 +88,14 @@ def lent_terminal(session: Session) -> Generator[None]:
                 suspension.__exit__(None, None, None)
 
 
-@contextmanager
-def _reset_after() -> Generator[None]:
-    """Restore the modes and the title of the terminal when a program returns it."""
-    attributes = _line_settings()
+@asynccontextmanager
+async def _reset_after(session: Session) -> AsyncGenerator[None]:
+    """Restore the modes and the title of the terminal when a program returns it, and discard what
+    the program has not read.
+    """
+    assert sys.__stdin__ is not None
+    fd = sys.__stdin__.fileno()
+    attributes = termios.tcgetattr(fd) if os.isatty(fd) else None
     write_to_terminal(SAVE_TITLE)
     try:
         yield
@@ -95,18 +104,41 @@ def _reset_after() -> Generator[None]:
         with suppress(OSError, termios.error):
             write_to_terminal(RESET + RESTORE_TITLE)
             if attributes is not None:
-                assert sys.__stdin__ is not None
-                # Discard keys meant for the program, and late answers to its queries.
-                termios.tcsetattr(sys.__stdin__.fileno(), termios.TCSAFLUSH, attributes)
+                if not session.is_leaving:
+                    await discard_answers(fd)
+                termios.tcsetattr(fd, termios.TCSAFLUSH, attributes)
 
 
-def _line_settings() -> list[Any] | None:
-    """Return the terminal's settings of input and output; None without a terminal."""
-    assert sys.__stdin__ is not None
-    try:
-        return termios.tcgetattr(sys.__stdin__.fileno())
-    except termios.error:
-        return None
+async def discard_answers(fd: int) -> None:
+    """Ask the terminal for its state, and discard all input up to the answer.
+
+    Editors query the terminal. If such a program ends at once, the answers come later; the app
+    would take them as keys. A terminal answers in the order of the queries.
+    """
+    loop = asyncio.get_running_loop()
+    received = bytearray()
+    answered = asyncio.Event()
+
+    def take() -> None:
+        try:
+            data = os.read(fd, 4096)
+        except OSError:
+            data = b""
+        received.extend(data)
+        if not data or STATE_ANSWER in received:
+            answered.set()
+
+    with raw(fd):
+        loop.add_reader(fd, take)
+        try:
+            write_to_terminal(STATE_QUERY)
+            async with asyncio.timeout(ANSWER_SECONDS):
+                await answered.wait()
+        except TimeoutError:
+            # A terminal without this query.
+            return
+        finally:
+            loop.remove_reader(fd)
 
 
 def abandon_closed_terminal() -> None:
@@ -206,20 +238,23 @@ async def run_in_terminal(
     """Run a program in the terminal until it ends, without a shell; ``environment`` is added to the
     app's environment. ctrl+c goes to the program only. Raises `ProgramFailed`.
     """
-    with lent_terminal(session), _ignore_terminal_signals(session):
-        try:
-            process = await asyncio.create_subprocess_exec(
-                *words, env={**os.environ, **(environment or {})}
-            )
-        except (OSError, ValueError) as error:
-            raise ProgramFailed(why_not_run(words[0], error)) from error
-        try:
-            code = await process.wait()
-        finally:
-            if process.returncode is None:
-                await _end(process)
+    async with lent_terminal(session):
+        with _ignore_terminal_signals(session):
+            code = await _run(words, environment or {})
     if code:
         raise ProgramFailed(f"{os.path.basename(words[0])} {ending(code)}")
+
+
+async def _run(words: Sequence[str], environment: Mapping[str, str]) -> int:
+    try:
+        process = await asyncio.create_subprocess_exec(*words, env={**os.environ, **environment})
+    except (OSError, ValueError) as error:
+        raise ProgramFailed(why_not_run(words[0], error)) from error
+    try:
+        return await process.wait()
+    finally:
+        if process.returncode is None:
+            await _end(process)
 
 
 async def _end(process: asyncio.subprocess.Process) -> None:
