@@ -452,6 +452,8 @@ class LogView(ScrolledText):
         at = self._line_at(last + 1 if step > 0 else first - 1)
         if at is None:
             self.follow = step > 0
+            if step < 0:
+                self._ask_for_earlier()
             return
         self.follow = False
         self._cursor = at[0]

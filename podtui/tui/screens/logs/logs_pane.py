@@ -325,7 +325,11 @@ class LogsPane(LogCommands):
             # Events are drawn without a source name: with several pods, name the pod in the text.
             whose = f"{pod_label(pod)}  ".encode(errors="replace") if several else b""
             key = pod_key(pod)
-            for tag, stamp, text in self._events.take(self._model.events_of(pod)):
+            # The messages of most events do not name their container.
+            events = self._events.take(
+                self._model.events_of(pod), names_container=len(container_names(pod)) > 1
+            )
+            for tag, stamp, text in events:
                 if stamp < self._shown_since(key):
                     self._hidden_events.append((key, HeadLine(stamp, tag, whose + text)))
                     continue
