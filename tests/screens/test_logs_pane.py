@@ -535,7 +535,7 @@ def rows_of(view: LogView) -> list[str]:
     return [row.strip() for row in log_text(view).splitlines()]
 
 
-CUT_ROW = "── ▲ last 5,000 lines when opened · scroll up for earlier lines ─"
+CUT_ROW = "── ▲ last 5,000 lines when opened · scroll up for more ─"
 
 
 async def test_the_first_row_says_which_part_of_the_log_is_shown() -> None:

@@ -100,8 +100,8 @@ def describe_cut(range: Range, loaded: int, name: str = "") -> str:
     added to the requested ones."""
     part = f"last {range.tail + loaded:,} lines" if range.tail is not None else range.words
     if range.tail is None and loaded:
-        part += f" and the {loaded:,} lines before"
-    return f"▲ {f'{name}: ' if name else ''}{part} when opened · scroll up for earlier lines"
+        part += f" and {loaded:,} lines before"
+    return f"▲ {f'{name}: ' if name else ''}{part} when opened · scroll up for more"
 
 
 def describe_end(container: str, status: ContainerStatus | None) -> str:
