@@ -84,7 +84,7 @@ class PaintOptions(Struct, frozen=True):
         """
         width = self.text_width
         if tag in REMARKS:
-            shown = rule_text(text)
+            width, shown = self.width, rule_text(text)
         else:
             along = self.prefix is Prefix.ALONG and tag < GAP
             shown = " " * (self.source_width if along else 0) + plain_text(text)

@@ -19,6 +19,7 @@ from podtui.tui.widgets.sanitize import clean
 
 TAIL: Final = 5000
 """Number of past lines requested by default."""
+HINT: Final = " · scroll up for more"
 
 
 class Range(Struct, frozen=True):
@@ -101,7 +102,7 @@ def describe_cut(range: Range, loaded: int, name: str = "") -> str:
     part = f"last {range.tail + loaded:,} lines" if range.tail is not None else range.words
     if range.tail is None and loaded:
         part += f" and {loaded:,} lines before"
-    return f"▲ {f'{name}: ' if name else ''}{part} when opened · scroll up for more"
+    return f"▲ {f'{name}: ' if name else ''}{part} when opened{HINT}"
 
 
 def describe_end(container: str, status: ContainerStatus | None) -> str:
