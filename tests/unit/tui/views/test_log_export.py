@@ -96,7 +96,7 @@ def test_a_file_does_not_say_how_to_scroll() -> None:
 def test_a_partly_written_file_is_removed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
 
-    def lines_then_trouble(export: Export) -> Iterator[bytes]:
+    def lines_then_trouble(export: Export, change: object = bytes) -> Iterator[bytes]:
         yield b"one"
         raise OSError(errno.ENOSPC, "No space left on device")
 
