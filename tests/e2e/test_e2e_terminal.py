@@ -448,6 +448,29 @@ def test_sigcont_resumes_the_screen(session: Callable[..., Session]) -> None:
 
 
 @simulated
+def test_a_stopped_screen_resets_the_terminal_when_it_continues(machine: Machine) -> None:
+    terminal = machine.terminal
+    terminal.start(["bash", "--norc"], columns=80, rows=24, env=machine.env, cwd=machine.folder)
+    terminal.type(" ".join(map(shlex.quote, PODTUI)) + "\n")
+    terminal.wait_for(r"No pods yet")
+    shell = terminal.call("display-message", "-p", "#{pane_pid}").strip()
+    screen = Path(f"/proc/{shell}/task/{shell}/children").read_text().split()[0]
+    os.kill(int(screen), signal.SIGTSTP)
+    terminal.wait_for(r"Stopped")
+    terminal.type(r"printf '\033[5;10r\033[?6h'; fg" + "\n")
+    wait_until(
+        lambda: terminal.call("display-message", "-p", MODES).startswith("0-23 origin=0 "),
+        "the terminal is reset",
+    )
+
+    def is_drawn() -> bool:
+        rows = terminal.screen().splitlines()
+        return len(rows) == 24 and rows[0].startswith(" podtui") and "SIMULATED" in rows[23]
+
+    wait_until(is_drawn, "the screen in its rows")
+
+
+@simulated
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP], ids=lambda n: n.name)
 def test_a_shell_is_usable_after_a_signal(machine: Machine, number: signal.Signals) -> None:
     terminal = machine.terminal
