@@ -70,6 +70,13 @@ def lines(text: str) -> str:
     return "\n".join(map(one_line, text.split("\n")))
 
 
+def after_return(line: bytes) -> bytes:
+    """Return the part of a log line that a terminal shows at last: what follows the last carriage
+    return, as in a progress bar. A carriage return at the end belongs to the line ending.
+    """
+    return line.rstrip(b"\r").rpartition(b"\r")[2] if b"\r" in line else line
+
+
 def json_text(text: str) -> str:
     """Escape all non-printable characters in JSON, without changing its meaning."""
     return "".join(c if c.isprintable() or c == "\n" else _escape(c) for c in text)

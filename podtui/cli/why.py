@@ -21,7 +21,7 @@ from podtui.client.decoding import decode_response, decode_with
 from podtui.editing.findings import is_better
 from podtui.errors import AgentUnavailable, ApiError, UsageError
 from podtui.manifest.diagnose import read_manifest
-from podtui.terminal_text import lines
+from podtui.terminal_text import after_return, lines
 from podtui.why import (
     Diagnosis,
     EditError,
@@ -281,7 +281,9 @@ def _log(source: _Agent | _Cluster, pod: Pod, container: str) -> tuple[tuple[str
     meta = pod.metadata
     path = f"/api/v1/namespaces/{meta.namespace}/pods/{meta.name}/log?{urlencode(query)}"
     try:
-        tail = tuple(source.text(path).decode(errors="replace").splitlines())
+        text = source.text(path).removesuffix(b"\n")
+        tail = tuple(after_return(line).decode(errors="replace") for line in text.split(b"\n"))
+        tail = tail if text else ()
     except (ApiError, AgentUnavailable) as error:
         return (), str(error)
     problem = log_failure(tail)

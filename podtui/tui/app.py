@@ -13,7 +13,7 @@ import time
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, ClassVar, cast
 
 from rich.console import RenderableType
 from rich.terminal_theme import TerminalTheme
@@ -218,6 +218,7 @@ class PodtuiApp(KeyQueue):
         if not self.is_headless:
             # After Textual has set its own signal handlers.
             ignore_stray_continue()
+            cast("Any", self).app_resume_signal.subscribe(self, self._draw_again)
             loop = asyncio.get_running_loop()
             on_hang_up(lambda: loop.call_soon_threadsafe(self.exit_on_signal, signal.SIGHUP))
         self.set_interval(1.0, self.tick)
@@ -226,6 +227,10 @@ class PodtuiApp(KeyQueue):
         self._report_theme_problems()
         self._report_memory_problem()
         self.preferred.start()
+
+    def _draw_again(self, _: object) -> None:
+        """Draw the whole screen; after a SIGCONT, Textual draws only what changes."""
+        self.refresh(layout=True)
 
     def _start(self) -> None:
         if self._on_painted is not None:

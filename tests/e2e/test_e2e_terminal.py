@@ -21,6 +21,8 @@ import pytest
 from rich.cells import cell_len
 from tmux_harness import PODTUI, Machine, wait_until
 
+from podtui.tui.commands.terminal import STATE_QUERY
+
 simulated = pytest.mark.parametrize("machine", ["memory"], indirect=True)
 
 POD = """\
@@ -273,6 +275,64 @@ def session(machine: Machine) -> Iterator[Callable[..., Session]]:
         yield start
 
 
+MODES = (
+    "#{scroll_region_upper}-#{scroll_region_lower} origin=#{origin_flag} insert=#{insert_flag}"
+    " keypad=#{keypad_flag},#{keypad_cursor_flag} mouse=#{mouse_utf8_flag}"
+)
+LEFTOVERS = r"\033[5;10r\033[?6h\033[4h\033[?1h\033=\033[?1005h\033(0\033]2;changed\007\033[?2026h"
+"""A scroll region, origin mode, insert mode, keypad modes, a mouse encoding, line drawing
+characters, a title, synchronized output."""
+
+
+@simulated
+@pytest.mark.parametrize("unfinished", ["", r"\033[?1049h", r"\033]2;open", r"\033[12"])
+def test_what_a_program_leaves_in_the_terminal_is_reset(
+    machine: Machine, tmp_path: Path, unfinished: str
+) -> None:
+    terminal = machine.terminal
+    write(machine, "web", "sleep 3600")
+    editor = tmp_path / "editor"
+    ended = tmp_path / "ended"
+    editor.write_text(f"#!/bin/sh\nprintf '{LEFTOVERS}{unfinished}'\ntouch '{ended}'\n")
+    editor.chmod(0o700)
+    machine.env["PODTUI_EDITOR"] = str(editor)
+    machine.screen(80, 24)
+    terminal.wait_for(r"web-n1\s+1/1\s+● Running")
+    terminal.call("select-pane", "-T", "before")
+    modes = terminal.call("display-message", "-p", MODES)
+    assert modes == "0-23 origin=0 insert=0 keypad=0,0 mouse=0\n"
+    terminal.keys("e")
+    wait_until(ended.exists, "the editor ended")
+    terminal.wait_for(r"Nothing was changed")
+    terminal.wait_gone(r"Nothing was changed")
+    assert terminal.call("display-message", "-p", MODES) == modes
+    assert terminal.call("display-message", "-p", "#{pane_title}") == "before\n"
+    rows = terminal.screen().splitlines()
+    assert rows[0].startswith(" podtui")
+    assert rows[1].startswith("╭─ 1 Pods")
+    assert rows[23].startswith(" SIMULATED")
+
+
+@simulated
+def test_line_settings_that_a_program_leaves_are_restored(
+    session: Callable[..., Session], machine: Machine, tmp_path: Path
+) -> None:
+    write(machine, "web", "sleep 3600")
+    editor = tmp_path / "editor"
+    editor.write_text("#!/bin/sh\nstty raw -echo\necho editor-ends\n")
+    editor.chmod(0o700)
+    machine.env["PODTUI_EDITOR"] = str(editor)
+    opened = session()
+    opened.wait_for(b"web-n1")
+    opened.press(b"e")
+    wait_until(lambda: b"web-n1" in opened.read().partition(b"editor-ends")[2], "the screen again")
+    # The screen asks the terminal for its state, and goes on though this one does not answer.
+    assert STATE_QUERY.encode() in opened.output.partition(b"editor-ends")[2]
+    opened.press(b"q")
+    assert opened.wait() == 0
+    assert opened.modes_left_on() == set()
+
+
 @pytest.mark.parametrize(
     "number", [signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT, signal.SIGINT], ids=lambda n: n.name
 )
@@ -385,6 +445,29 @@ def test_sigcont_resumes_the_screen(session: Callable[..., Session]) -> None:
     opened.press(b"\x03")
     assert opened.wait() == 0
     assert opened.modes_left_on() == set()
+
+
+@simulated
+def test_a_stopped_screen_resets_the_terminal_when_it_continues(machine: Machine) -> None:
+    terminal = machine.terminal
+    terminal.start(["bash", "--norc"], columns=80, rows=24, env=machine.env, cwd=machine.folder)
+    terminal.type(" ".join(map(shlex.quote, PODTUI)) + "\n")
+    terminal.wait_for(r"No pods yet")
+    shell = terminal.call("display-message", "-p", "#{pane_pid}").strip()
+    screen = Path(f"/proc/{shell}/task/{shell}/children").read_text().split()[0]
+    os.kill(int(screen), signal.SIGTSTP)
+    terminal.wait_for(r"Stopped")
+    terminal.type(r"printf '\033[5;10r\033[?6h'; fg" + "\n")
+    wait_until(
+        lambda: terminal.call("display-message", "-p", MODES).startswith("0-23 origin=0 "),
+        "the terminal is reset",
+    )
+
+    def is_drawn() -> bool:
+        rows = terminal.screen().splitlines()
+        return len(rows) == 24 and rows[0].startswith(" podtui") and "SIMULATED" in rows[23]
+
+    wait_until(is_drawn, "the screen in its rows")
 
 
 @simulated

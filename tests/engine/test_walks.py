@@ -59,6 +59,7 @@ spec:
 """
 HELPERS = {
     "podtui/terminal_text.py",
+    "podtui/tui/screens/logs/earlier_lines.py",
     "podtui/tui/views/logs/ansi.py",
     "podtui/tui/views/logs/levels.py",
     "podtui/tui/views/logs/times.py",

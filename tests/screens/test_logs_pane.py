@@ -2,20 +2,25 @@ from __future__ import annotations
 
 import asyncio
 import threading
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
+from textual.events import MouseScrollUp
 from textual.widgets import Input
-from tui_app import log_text, main, running, wait_for
-from tui_scene import FakeClient, ended, event, full_client, node, pod, status
+from tui_app import log_text, main, notified, running, wait_for
+from tui_scene import NOW, FakeClient, ended, event, full_client, node, pod, status, waiting
 
+from podtui.api.v1 import ContainerStatus, Event, Pod
+from podtui.client.protocol import Changed
+from podtui.errors import ApiError
 from podtui.tui.screens.logs import log_commands, logs_pane
 from podtui.tui.screens.logs.log_commands import LogPrompt
 from podtui.tui.screens.logs.log_view import LogView
 from podtui.tui.screens.logs.logs_pane import LogsPane
 from podtui.tui.screens.pods.pod_screen import PodScreen
 from podtui.tui.views.logs.export import Export
-from podtui.tui.views.logs.line_buffer import RULE
+from podtui.tui.views.logs.line_buffer import CUT, EVENTS, RULE
 
 
 async def test_logs_follow_the_cursor_after_it_stops(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -81,12 +86,13 @@ async def test_log_keys() -> None:
         await wait_for(pilot, lambda: client.queries[-1][1].previous, "the log before")
         assert "previous" in str(logs.border_title)
         for key, tail, since in (("7", 5000, None), ("3", None, 300), ("1", None, None)):
+            before = len(client.queries)
             await pilot.press("R", key)
             await wait_for(
                 pilot,
-                lambda tail=tail, since=since: (
-                    (client.queries[-1][1].tail, client.queries[-1][1].since_seconds)
-                    == (tail, since)
+                lambda tail=tail, since=since, before=before: (
+                    (tail, since)
+                    in [(query.tail, query.since_seconds) for _, query in client.queries[before:]]
                 ),
                 f"the range of {key}",
             )
@@ -324,6 +330,67 @@ async def test_a_log_continues_with_the_next_instance() -> None:
         assert log_text(view).count("run 1") == 1
 
 
+INIT = status("fetch", ready=False)
+DONE = status("fetch", ended(0))
+
+
+def initializing(*init: ContainerStatus, app: ContainerStatus | None = None) -> Pod:
+    app = app or status("app", waiting("PodInitializing"))
+    running = app.state.running is not None
+    phase = "Running" if running else "Pending"
+    return pod("web", app, init=init, phase=phase, initialized=running, version=phase)
+
+
+class InitClient(FakeClient):
+    """A log of the init container ``fetch``, and one of ``app``."""
+
+    def __init__(self, start: Pod) -> None:
+        super().__init__()
+        self.log_lines["fetch"] = [b"2026-11-21T12:00:00Z fetched"]
+        self.log_lines["app"] = [b"2026-11-21T12:00:01Z serving"]
+        self.fill((start,), (), (), (node(),))
+
+
+async def test_the_log_moves_on_from_a_completed_init_container() -> None:
+    client = InitClient(initializing(INIT))
+    async with running(client) as (app, pilot):
+        view = main(app).logs.view
+        await wait_for(pilot, lambda: "fetched" in log_text(view), "the init container's log")
+        assert "› fetch" in str(main(app).logs.border_title)
+        client.change(initializing(DONE, app=status("app")))
+        await wait_for(pilot, lambda: "serving" in log_text(view), "the app's log")
+        assert "› app" in str(main(app).logs.border_title)
+        assert "fetched" not in log_text(view)
+
+
+@pytest.mark.parametrize("key", ["s", "m", "left_square_bracket"])
+async def test_the_log_stays_on_an_init_container_that_the_user_reads(key: str) -> None:
+    """Paused, with a mark, or chosen."""
+    client = InitClient(initializing(INIT))
+    async with running(client) as (app, pilot):
+        logs = main(app).logs
+        await wait_for(pilot, lambda: "fetched" in log_text(logs.view), "the log")
+        await pilot.press("l", key)
+        if key == "left_square_bracket":
+            await pilot.press("right_square_bracket")
+        await wait_for(pilot, lambda: "fetched" in log_text(logs.view), "the log")
+        client.change(initializing(DONE, app=status("app")))
+        await wait_for(
+            pilot, lambda: app.model.pods["uid-web"].status.phase == "Running", "it runs"
+        )
+        await pilot.pause(0.2)
+        assert "fetched" in log_text(logs.view)
+        if key == "s":
+            await pilot.press("G")
+            await wait_for(pilot, lambda: "serving" in log_text(logs.view), "the app's log")
+        elif key != "m":
+            note = "ended with exit code 0"
+            await wait_for(
+                pilot, lambda: note in str(logs.border_subtitle), "the end in the border"
+            )
+            assert "follow" not in str(logs.border_subtitle)
+
+
 async def test_the_previous_log_names_its_instance_and_how_it_ended() -> None:
     class EndingClient(FakeClient):
         async def logs(self, namespace, pod, query):
@@ -426,3 +493,187 @@ async def test_a_restart_in_merged_logs_names_its_pod() -> None:
         await wait_for(
             pilot, lambda: "── counter-n1/app ended with" in log_text(logs.view), "whose it was"
         )
+
+
+BEGIN = NOW - timedelta(hours=6)
+
+
+def stamped(number: int, text: str, *, step: float = 1.0) -> bytes:
+    moment = BEGIN + timedelta(seconds=number * step)
+    return f"{moment.isoformat(timespec='microseconds')[:26]}Z {text} {number}".encode()
+
+
+class LongLogs(FakeClient):
+    """Long logs; the server returns the last lines of them, as requested."""
+
+    def __init__(self, **counts: tuple[int, float]) -> None:
+        super().__init__()
+        for name, (count, step) in counts.items():
+            self.log_lines[name] = [stamped(n, name, step=step) for n in range(count)]
+        self.more: dict[str, asyncio.Queue[list[bytes]]] = {}
+        statuses = [status(name) for name in counts]
+        started = event("web", "Started", "Container started", seen=6 * 3600 + 1)
+        self.fill((pod("web", *statuses),), (started,), (), (node(),))
+
+    async def logs(self, namespace, pod, query):
+        self.queries.append((pod, query))
+        if query.container in self.log_errors and query.tail != 5000:
+            raise ApiError(500, "InternalError", self.log_errors[query.container])
+        lines = self.log_lines[query.container]
+        lines = lines if query.tail is None else lines[-query.tail :]
+        for start in range(0, len(lines), 700):
+            yield lines[start : start + 700]
+        while query.follow:
+            yield await self.more.setdefault(query.container, asyncio.Queue()).get()
+
+
+def scroll_up(view: LogView) -> MouseScrollUp:
+    return MouseScrollUp(view, 1, 1, 0, -1, 0, False, False, False)
+
+
+def rows_of(view: LogView) -> list[str]:
+    return [row.strip() for row in log_text(view).splitlines()]
+
+
+CUT_ROW = "── ▲ last 5,000 lines when opened · scroll up for more ─"
+
+
+async def test_the_first_row_says_which_part_of_the_log_is_shown() -> None:
+    async with running(LongLogs(app=(12_345, 1.0)), size=(100, 30)) as (app, pilot):
+        logs, view = main(app).logs, main(app).logs.view
+        await wait_for(pilot, lambda: "app 12344" in log_text(view), "the end of the log")
+        assert "Started" not in log_text(view)
+        await pilot.press("l", "g")
+        await wait_for(pilot, lambda: rows_of(view)[0].startswith(CUT_ROW), "the first row")
+        assert rows_of(view)[1] == "app 7345"
+        await pilot.press("L", "L", "L")
+        assert rows_of(view)[0].startswith(CUT_ROW), "a filter does not hide it"
+        await pilot.press("L", "L")
+        assert "new below" not in str(logs.border_subtitle)
+
+
+@pytest.mark.parametrize("key", ["k", "g", "pageup", "wheel"])
+async def test_scrolling_up_at_the_top_loads_earlier_lines(key: str) -> None:
+    async with running(LongLogs(app=(12_345, 1.0)), size=(100, 30)) as (app, pilot):
+        view = main(app).logs.view
+
+        async def up() -> None:
+            if key == "wheel":
+                view.post_message(scroll_up(view))
+                await pilot.pause()
+            else:
+                await pilot.press(key)
+
+        await wait_for(pilot, lambda: view.lines.log_lines == 5000, "the log")
+        await pilot.press("l", "g")
+        await wait_for(pilot, lambda: rows_of(view)[0].startswith(CUT_ROW), "the first row")
+        await pilot.press("j", "m", "k")
+        for count, first in ((10_000, "app 7344"), (12_345, "app 2344")):
+            await up()
+            await wait_for(pilot, lambda count=count: view.lines.log_lines == count, "a page")
+            assert rows_of(view)[0] == first, "the lines stay in their rows"
+            await pilot.press("g")
+        # The beginning of the log, with the event before it, and no remark.
+        assert rows_of(view)[0].endswith("Started  Container started")
+        assert rows_of(view)[1] == "app 0"
+        await pilot.press("apostrophe")
+        assert "app 7345" in log_text(view), "the mark is on its line"
+        assert [bytes(view.buffer[n]) for n in view.lines.marks] == [b"app 7345"]
+
+
+async def test_a_page_keeps_filter_and_search() -> None:
+    async with running(LongLogs(app=(6_000, 1.0)), size=(100, 30)) as (app, pilot):
+        view = main(app).logs.view
+        await wait_for(pilot, lambda: view.lines.log_lines == 5000, "the log")
+        await pilot.press("l", "slash", *"5$", "enter", "F", *"15$", "enter")
+        await wait_for(pilot, lambda: view.match_count == 50, "matches")
+        assert rows_of(view)[0].startswith(CUT_ROW)
+        await pilot.press("g")
+        await wait_for(pilot, lambda: view.match_count == 60, "the matches of all lines")
+        await pilot.press("g")
+        shown = [row for row in rows_of(view) if row.startswith("app")]
+        assert shown[:3] == ["app 5", "app 15", "app 25"]
+
+
+async def test_earlier_lines_of_several_logs_are_merged() -> None:
+    """``side`` writes a line in the time of ten lines of ``app``."""
+    client = LongLogs(app=(6_000, 1.0), side=(600, 10.0))
+    async with running(client, size=(100, 30)) as (app, pilot):
+        view = main(app).logs.view
+        await pilot.press("l", "a")
+        await wait_for(pilot, lambda: view.lines.log_lines == 5600, "both logs")
+        cut = "app: last 5,000 lines when opened"
+        await wait_for(
+            pilot, lambda: CUT in {view.buffer.tag(n) for n in numbers(view)}, "a remark"
+        )
+        await pilot.press("g")
+        assert "Started" in rows_of(view)[0], "side is shown from its start"
+        assert rows_of(view)[1:4] == [
+            "side │ side 0", "side │ side 1", "side │ side 2",
+        ]  # fmt: skip
+        place = next(n for n in numbers(view) if view.buffer.tag(n) == CUT)
+        view.go_to(place)
+        await pilot.pause()
+        assert cut in log_text(view)
+        await pilot.press("k")
+        await wait_for(pilot, lambda: view.lines.log_lines == 6600, "the page")
+        stamps = [view.buffer.stamp(n) for n in numbers(view)]
+        assert stamps == sorted(stamps)
+        assert CUT not in tags(view)
+
+
+def numbers(view: LogView) -> range:
+    return range(view.buffer.first, view.buffer.end)
+
+
+def tags(view: LogView) -> set[int]:
+    return {view.buffer.tag(n) for n in numbers(view)}
+
+
+async def test_an_error_while_loading_earlier_lines_is_reported_and_can_be_retried() -> None:
+    client = LongLogs(app=(6_000, 1.0))
+    async with running(client, size=(100, 30)) as (app, pilot):
+        view = main(app).logs.view
+        await wait_for(pilot, lambda: view.lines.log_lines == 5000, "the log")
+        await pilot.press("l", "g")
+        await wait_for(pilot, lambda: rows_of(view)[0].startswith(CUT_ROW), "the first row")
+        client.log_errors["app"] = "the disk is broken"
+        await pilot.press("k")
+        await notified(app, pilot, "the disk is broken")
+        del client.log_errors["app"]
+        await pilot.press("k")
+        await wait_for(pilot, lambda: view.lines.log_lines == 6000, "the page")
+
+
+async def test_only_lines_that_came_after_the_pause_count_as_new() -> None:
+    client = LongLogs(app=(3_000, 1.0))
+    async with running(client, size=(100, 30)) as (app, pilot):
+        logs, view = main(app).logs, main(app).logs.view
+        await wait_for(pilot, lambda: view.lines.log_lines == 3000, "the log")
+        await pilot.press("l", "R", "1")
+        await wait_for(pilot, lambda: view.lines.log_lines == 3000, "the log from its start")
+        await pilot.press("j")
+        assert "paused" in str(logs.border_subtitle)
+        assert "new below" not in str(logs.border_subtitle), "these lines are the past"
+        new = stamped(7 * 3600, "new")
+        client.more["app"].put_nowait([new, new])
+        await wait_for(pilot, lambda: "paused, 2 new below" in str(logs.border_subtitle), "two")
+        client.send(Event, Changed((event("web", "BackOff", "again", seen=-1),)))
+        await wait_for(pilot, lambda: tags(view) & set(EVENTS), "the event")
+        await pilot.pause(1.2)
+        assert "paused, 2 new below" in str(logs.border_subtitle)
+        await pilot.press("slash", *"zzz", "enter")
+        await wait_for(pilot, lambda: str(logs.border_subtitle).endswith("paused"), "no new match")
+
+
+async def test_a_cleared_view_has_no_earlier_lines() -> None:
+    client = LongLogs(app=(6_000, 1.0))
+    async with running(client, size=(100, 30)) as (app, pilot):
+        view = main(app).logs.view
+        await wait_for(pilot, lambda: view.lines.log_lines == 5000, "the log")
+        await pilot.press("l", "C")
+        client.more["app"].put_nowait([stamped(6000, "app")])
+        await wait_for(pilot, lambda: "app 6000" in log_text(view), "a new line")
+        await pilot.press("g", "k", "g")
+        await pilot.pause(0.2)
+        assert rows_of(view)[0] == "app 6000"

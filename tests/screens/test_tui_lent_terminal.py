@@ -75,7 +75,7 @@ async def test_alerts_wait_while_another_program_has_the_terminal(
     bell = Preferences(notify_on=frozenset({"crashLoop"}), notify_by=("bell",))
     async with running(client, preferences=bell) as (app, pilot):
         with with_lendable_terminal(app, monkeypatch) as terminal:
-            with lent_terminal(app.session):
+            async with lent_terminal(app.session):
                 for each in pods:
                     crashing = pod(
                         each.metadata.name.removesuffix("-n1"),

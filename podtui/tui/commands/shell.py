@@ -44,7 +44,7 @@ async def open_shell(session: Session, pod: Pod) -> None:
         return
     query = ExecQuery(container=container, command=SHELL, stdin=True, tty=True)
     meta = pod.metadata
-    with lent_terminal(session):
+    async with lent_terminal(session):
         print_line(f"Shell in {clean(container)} of {pod_label(pod)}; type exit to leave it.")
         async with session.client.exec(meta.namespace, meta.name, query) as process:
             result = await run_session(process)
@@ -70,7 +70,7 @@ async def attach_to(session: Session, pod: Pod, container: str = "") -> None:
     keys, words = (DETACH, "ctrl+p ctrl+q") if tty else (INTERRUPT, "ctrl+c")
     meta = pod.metadata
     query = AttachQuery(container=container, stdin=stdin, tty=tty)
-    with lent_terminal(session):
+    async with lent_terminal(session):
         no_input = "" if stdin else " It takes no input (stdin is not set)."
         print_line(
             f"Attached to {clean(container)} of {pod_label(pod)}; {words} detaches.{no_input}"

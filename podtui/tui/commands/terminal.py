@@ -11,14 +11,15 @@ import signal
 import sys
 import termios
 import threading
-from collections.abc import Callable, Generator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import AsyncGenerator, Callable, Generator, Mapping, Sequence
+from contextlib import asynccontextmanager, contextmanager, suppress
 from types import FrameType
 from typing import TYPE_CHECKING, Final
 
 from textual.app import SuspendNotSupported
 
 from podtui.errors import PodtuiError
+from podtui.tui.commands.raw_terminal import raw
 
 if TYPE_CHECKING:
     from podtui.tui.commands.session import Session
@@ -29,16 +30,41 @@ GRACE_SECONDS = 2.0
 """Seconds for a program to terminate when podtui exits."""
 END_SECONDS = 5
 """Seconds for podtui to exit after its terminal was closed."""
+ANSWER_SECONDS = 0.5
+"""Seconds for the terminal to answer a query."""
+STATE_QUERY: Final = "\x1b[5n"
+STATE_ANSWER: Final = b"\x1b[0n"
+SAVE_TITLE: Final = "\x1b[22;0t"
+RESTORE_TITLE: Final = "\x1b[23;0t"
+RESET: Final = "".join((
+    "\x18",  # cancel an unfinished control sequence
+    "\x1b[!p",  # soft reset
+    "\x1b[?1047l",  # the normal screen; unlike 1049, this does not move its cursor
+    # No margins, origin mode and scroll region. This moves the cursor, so do it on the alternate
+    # screen: leaving that restores the position. DECRC would restore the origin mode as well.
+    "\x1b[?1049h\x1b[?69l\x1b[?6l\x1b[r\x1b[?1049l",
+    "\x1b[0m\x1b(B\x1b)B\x1b*B\x1b+B\x0f",  # no colours, no line drawing characters
+    "\x1b[4l\x1b[20l",  # replace instead of insert; a line feed does not return the carriage
+    "\x1b[?1l\x1b>",  # cursor keys and keypad
+    "\x1b[>4m\x1b[=0u",  # keys as xterm's modifyOtherKeys and kitty's protocol report them
+    "\x1b[?5l\x1b[?7h",  # normal video, automatic wrap
+    # Mouse reports, focus reports, bracketed paste, synchronized output, reports of colour changes
+    # and of sizes.
+    *(f"\x1b[?{mode}l" for mode in
+      (9, 1000, 1001, 1002, 1003, 1005, 1006, 1015, 1016, 1004, 2004, 2026, 2031, 2048)),
+    "\x1b[?25h\x1b[0 q",  # a visible cursor of the default shape
+))  # fmt: skip
+"""Undoes what a program that does not clean up leaves in the terminal, without clearing it."""
 
 
 class ProgramFailed(PodtuiError):
     """Raised if a program cannot be run, or fails; the text is shown to the user."""
 
 
-@contextmanager
-def lent_terminal(session: Session) -> Generator[None]:
+@asynccontextmanager
+async def lent_terminal(session: Session) -> AsyncGenerator[None]:
     """Lend the terminal, restored to its state before the app. Watches and timers continue, but
-    nothing is drawn.
+    nothing is drawn. The terminal is reset when it is returned.
 
     Textual's own `App.suspend` assumes that nothing happens meanwhile, so drawing is held back
     here. Raises `ProgramFailed` if there is no terminal to lend.
@@ -53,12 +79,66 @@ def lent_terminal(session: Session) -> Generator[None]:
         except SuspendNotSupported as error:
             raise ProgramFailed("no other program can run in this terminal") from error
         try:
-            yield
+            async with _reset_after(session):
+                yield
         finally:
             # An app that a signal ends has already restored the terminal. It must not take it back.
             if not session.is_leaving:
                 # Given an exception, Textual would not take the terminal back.
                 suspension.__exit__(None, None, None)
+
+
+@asynccontextmanager
+async def _reset_after(session: Session) -> AsyncGenerator[None]:
+    """Restore the modes and the title of the terminal when a program returns it, and discard what
+    the program has not read.
+    """
+    assert sys.__stdin__ is not None
+    fd = sys.__stdin__.fileno()
+    attributes = termios.tcgetattr(fd) if os.isatty(fd) else None
+    write_to_terminal(SAVE_TITLE)
+    try:
+        yield
+    finally:
+        # A terminal that was closed meanwhile needs no reset; `on_hang_up` ends the screen.
+        with suppress(OSError, termios.error):
+            write_to_terminal(RESET + RESTORE_TITLE)
+            if attributes is not None:
+                if not session.is_leaving:
+                    await discard_answers(fd)
+                termios.tcsetattr(fd, termios.TCSAFLUSH, attributes)
+
+
+async def discard_answers(fd: int) -> None:
+    """Ask the terminal for its state, and discard all input up to the answer.
+
+    Editors query the terminal. If such a program ends at once, the answers come later; the app
+    would take them as keys. A terminal answers in the order of the queries.
+    """
+    loop = asyncio.get_running_loop()
+    received = bytearray()
+    answered = asyncio.Event()
+
+    def take() -> None:
+        try:
+            data = os.read(fd, 4096)
+        except OSError:
+            data = b""
+        received.extend(data)
+        if not data or STATE_ANSWER in received:
+            answered.set()
+
+    with raw(fd):
+        loop.add_reader(fd, take)
+        try:
+            write_to_terminal(STATE_QUERY)
+            async with asyncio.timeout(ANSWER_SECONDS):
+                await answered.wait()
+        except TimeoutError:
+            # A terminal without this query.
+            return
+        finally:
+            loop.remove_reader(fd)
 
 
 def abandon_closed_terminal() -> None:
@@ -114,10 +194,21 @@ def ignore_stray_continue() -> None:
         nonlocal stopped
         if stopped and callable(resume):
             stopped = False
+            if _in_foreground():
+                write_to_terminal(RESET)
             resume(number, frame)
 
     signal.signal(signal.SIGTSTP, on_stop)
     signal.signal(signal.SIGCONT, on_continue)
+
+
+def _in_foreground() -> bool:
+    """Return whether podtui may write to the terminal; after ``bg`` in a shell it may not."""
+    assert sys.__stdin__ is not None
+    try:
+        return os.tcgetpgrp(sys.__stdin__.fileno()) == os.getpgrp()
+    except OSError:
+        return False
 
 
 def write_to_terminal(text: str) -> None:
@@ -159,20 +250,23 @@ async def run_in_terminal(
     """Run a program in the terminal until it ends, without a shell; ``environment`` is added to the
     app's environment. ctrl+c goes to the program only. Raises `ProgramFailed`.
     """
-    with lent_terminal(session), _ignore_terminal_signals(session):
-        try:
-            process = await asyncio.create_subprocess_exec(
-                *words, env={**os.environ, **(environment or {})}
-            )
-        except (OSError, ValueError) as error:
-            raise ProgramFailed(why_not_run(words[0], error)) from error
-        try:
-            code = await process.wait()
-        finally:
-            if process.returncode is None:
-                await _end(process)
+    async with lent_terminal(session):
+        with _ignore_terminal_signals(session):
+            code = await _run(words, environment or {})
     if code:
         raise ProgramFailed(f"{os.path.basename(words[0])} {ending(code)}")
+
+
+async def _run(words: Sequence[str], environment: Mapping[str, str]) -> int:
+    try:
+        process = await asyncio.create_subprocess_exec(*words, env={**os.environ, **environment})
+    except (OSError, ValueError) as error:
+        raise ProgramFailed(why_not_run(words[0], error)) from error
+    try:
+        return await process.wait()
+    finally:
+        if process.returncode is None:
+            await _end(process)
 
 
 async def _end(process: asyncio.subprocess.Process) -> None:

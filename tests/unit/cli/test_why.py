@@ -104,6 +104,14 @@ def test_healthy_pods_are_reported_as_such(monkeypatch: pytest.MonkeyPatch) -> N
     assert why(SOCKET, None, "text") == ("All pods are healthy.", True)
 
 
+def test_a_log_line_shows_what_follows_its_last_carriage_return(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    serve(monkeypatch, pod("bad", fails=True), log=b"10%\r50%\rit broke\r\n")
+    text, _ = why(SOCKET, None, "text")
+    assert "Last log line: it broke\n" in text
+
+
 @pytest.mark.parametrize("wanted", ["bad", "bad-n1", "default/bad-n1", "default/bad"])
 def test_a_pod_is_found_by_name_with_or_without_the_node_suffix(
     monkeypatch: pytest.MonkeyPatch, wanted: str

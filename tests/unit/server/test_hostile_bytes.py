@@ -107,11 +107,20 @@ async def test_paths_and_queries(served: Served, caplog: pytest.LogCaptureFixtur
         if "watch" not in path:
             start = f"{path}{'&' if '?' in path else '?'}"
             targets += [f"{start}{name}={text}" for name in QUERIES for text in hostile]
+    # Any text is a true value of ``watch``.
+    targets = [f"{one}&timeoutSeconds=1" if "watch=" in one else one for one in targets]
     codes: dict[str, int] = {}
-    for target in targets:
+
+    async def get(target: str) -> None:
         head = lines("GET", target, "Connection: close").encode("latin-1")
         codes[target], _ = await ask(served, head)
-    assert {target: code for target, code in codes.items() if code >= 500} == {}
+
+    for first in range(0, len(targets), 30):
+        await asyncio.gather(*map(get, targets[first : first + 30]))
+    # An API server answers 500 to an invalid version of a single object.
+    versions = f"{PODS}/web?resourceVersion="
+    failed = {target: code for target, code in codes.items() if code >= 500}
+    assert {target for target in failed if not target.startswith(versions)} == set()
     assert not [one for one in caplog.records if one.levelno >= logging.ERROR]
 
 

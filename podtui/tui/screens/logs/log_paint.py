@@ -17,7 +17,7 @@ from textual.strip import Strip
 from podtui.tui.views.logs.ansi import MAX_SHOWN, is_plain, parse, plain_text
 from podtui.tui.views.logs.json_rows import JsonRow, pretty
 from podtui.tui.views.logs.levels import LETTERS, Level
-from podtui.tui.views.logs.line_buffer import EVENT_WARNING, EVENTS, GAP, RULE
+from podtui.tui.views.logs.line_buffer import EVENT_WARNING, EVENTS, GAP, REMARKS, RULE
 from podtui.tui.views.logs.lines import LogLines
 from podtui.tui.views.logs.times import Times, shown_time
 from podtui.tui.widgets.cells import Span, sized, width_of, wrap
@@ -83,8 +83,8 @@ class PaintOptions(Struct, frozen=True):
         A wide character is never split.
         """
         width = self.text_width
-        if tag in (GAP, RULE):
-            shown = rule_text(text)
+        if tag in REMARKS:
+            width, shown = self.width, rule_text(text)
         else:
             along = self.prefix is Prefix.ALONG and tag < GAP
             shown = " " * (self.source_width if along else 0) + plain_text(text)
@@ -132,7 +132,7 @@ def paint(row: LogRow, options: PaintOptions, part: Styles, base: Style) -> Stri
     def style(name: str) -> Style:
         return base + part(name)
 
-    if row.tag in (GAP, RULE):
+    if row.tag in REMARKS:
         return _rule(row, options, style, base)
     head = [*_gutter(row, style, base), *_time(row, options, style)]
     if row.json is not None:
@@ -181,7 +181,7 @@ def rule_text(text: bytes) -> str:
 
 
 def _rule(row: LogRow, options: PaintOptions, style: Styles, base: Style) -> Strip:
-    part = style("gap" if row.tag == GAP else "rule")
+    part = style("rule" if row.tag == RULE else "gap")
     text = rule_text(row.text)
     start, stop = options.shift, options.shift + options.width
     if options.wrap:
@@ -321,7 +321,7 @@ def marked_spans(lines: LogLines, text: bytes, tag: int) -> tuple[Spans, bool]:
 
     Without a search match, the ranges are those of the filter.
     """
-    if tag in (GAP, RULE):
+    if tag in REMARKS:
         return (), False
     pattern = lines.pattern
     if pattern is not None:

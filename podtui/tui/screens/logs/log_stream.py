@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterator, Sequence
 from contextlib import aclosing
+from functools import partial
 from itertools import takewhile
 from typing import Any, Final, Protocol, cast
 
@@ -16,6 +17,7 @@ from podtui.api.names import LOG_GAP
 from podtui.api.v1 import Pod
 from podtui.client.protocol import Client, LogQuery
 from podtui.errors import AgentUnavailable, ApiError
+from podtui.tui.screens.logs.earlier_lines import EarlierLines, stamp_of, to_rfc3339
 from podtui.tui.views.logs.line_buffer import GAP, RULE
 from podtui.tui.views.logs.target import (
     LogTarget,
@@ -28,6 +30,9 @@ from podtui.tui.views.logs.times import SECOND, clock, parse_stamp, rfc3339
 from podtui.tui.widgets.sanitize import clean
 
 RETRY: Final = 2.0
+OPEN: Final = 1.0
+"""Seconds after which a request that has not failed counts as open: a quiet log delivers nothing,
+and some servers send no headers before the first line."""
 _GAP: Final = LOG_GAP.encode()
 
 
@@ -78,6 +83,7 @@ class LogStream:
         self._any = False
         self._gap = ""
         self._resumption = Resumption()
+        self.earlier = EarlierLines(client, target)
 
     def publish(self, pod: Pod) -> None:
         """Update the pod; if its container changed, a finished log may continue."""
@@ -142,12 +148,19 @@ class LogStream:
             gaps=True,
         )
         self._gap = ""
-        batches = self._client.logs(target.namespace, target.pod, query)
-        async with aclosing(cast("Any", batches)):
-            async for lines in batches:
-                for gap, part in split_gaps(lines):
-                    self._gap = gap or self._gap
-                    self._take(part)
+        # Without a line, the error of the last attempt would stay.
+        opened = asyncio.get_running_loop().call_later(
+            OPEN, partial(self._report_state, "", quiet=True)
+        )
+        try:
+            batches = self._client.logs(target.namespace, target.pod, query)
+            async with aclosing(cast("Any", batches)):
+                async for lines in batches:
+                    for gap, part in split_gaps(lines):
+                        self._gap = gap or self._gap
+                        self._take(part)
+        finally:
+            opened.cancel()
 
     def _take(self, lines: Sequence[bytes]) -> None:
         if not lines:
@@ -167,12 +180,34 @@ class LogStream:
             stamp = parse_stamp(to_rfc3339(stamp_of(fresh[0])))
             self._sink.take_remark(self._source, GAP, f"▲ {clean(gap)}", stamp)
         self._any = True
+        self.earlier.add(fresh, self._container_id())
         self._sink.take_lines(self._source, fresh)
         self._report_state("", quiet=False)
 
     def _restarted(self, seen: str) -> bool:
         before, now = _id_of(seen), _id_of(self._instance)
         return bool(before and now and before != now and self._any)
+
+    @property
+    def first_is_previous(self) -> bool | None:
+        """Whether the first shown line is in the log of the previous instance; None if the server
+        has no log with it any more.
+        """
+        status, instance = self._status(), self.earlier.instance
+        if status is None or not instance:
+            return self.target.previous
+        if status.containerID == instance:
+            return False
+        ended = status.lastState.terminated
+        return True if ended is not None and ended.containerID == instance else None
+
+    def _container_id(self) -> str:
+        """Return the id of the container whose log is read."""
+        if not self.target.previous:
+            return _id_of(self._instance)
+        status = self._status()
+        ended = status.lastState.terminated if status is not None else None
+        return ended.containerID if ended is not None else ""
 
     def _runs(self) -> bool:
         status = self._status()
@@ -266,16 +301,3 @@ def split_gaps(lines: Sequence[bytes]) -> Iterator[tuple[str, Sequence[bytes]]]:
             yield gap, lines[start:number]
             gap, start = line[len(_GAP) :].decode(errors="replace"), number + 1
     yield gap, lines[start:]
-
-
-def stamp_of(line: bytes) -> bytes:
-    """Return the time stamp without its ``Z``, so that more digits compare as later."""
-    return line.partition(b" ")[0].removesuffix(b"Z")
-
-
-def to_rfc3339(stamp: bytes) -> bytes:
-    """Convert a value of `stamp_of` back to an RFC 3339 time.
-
-    A time with a zone offset stays as it is: engines write one if their zone is not UTC.
-    """
-    return stamp if stamp[-6:-5] in (b"+", b"-") else stamp + b"Z"

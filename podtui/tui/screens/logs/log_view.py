@@ -37,9 +37,17 @@ from podtui.tui.screens.logs.log_paint import (
 from podtui.tui.views.logs.filters import LogFilter
 from podtui.tui.views.logs.json_rows import row_count
 from podtui.tui.views.logs.levels import Level
-from podtui.tui.views.logs.line_buffer import DISK_BYTES, GAP, Chunk, LineBuffer, is_log
+from podtui.tui.views.logs.line_buffer import (
+    CUT,
+    DISK_BYTES,
+    GAP,
+    Chunk,
+    LineBuffer,
+    is_log,
+)
 from podtui.tui.views.logs.line_index import RowCount
 from podtui.tui.views.logs.lines import LogLines, Query
+from podtui.tui.views.logs.merge import HeadLine
 from podtui.tui.views.logs.times import Times
 from podtui.tui.widgets.delays import call_after
 from podtui.tui.widgets.scrolled_text import ScrolledText
@@ -136,6 +144,15 @@ class LogView(ScrolledText):
             super().__init__()
             self.view = view
 
+    class EarlierWanted(Message):
+        """Posted when the user moves up and remarks on earlier lines (`CUT`) are visible; ``cuts``
+        are their sequence numbers."""
+
+        def __init__(self, view: LogView, cuts: Sequence[int]) -> None:
+            super().__init__()
+            self.view = view
+            self.cuts = cuts
+
     def __init__(
         self,
         *,
@@ -204,6 +221,38 @@ class LogView(ScrolledText):
             self.lines.add(stamps, texts, tag)
             self._came += len(texts)
             self._wake()
+
+    def rewrite_head(
+        self, until: int, rewrite: Callable[[list[HeadLine]], Sequence[HeadLine]]
+    ) -> bool:
+        """Replace all lines before ``until`` by what ``rewrite`` makes of them. What is visible,
+        the cursor and the marks stay. Returns False if lines were dropped: then there is no head.
+        """
+        top = self._top()
+        if self._stale:
+            self.lines.refresh()
+        if self.lines.buffer.dropped:
+            return False
+        moved = self.lines.replace_head(until, rewrite(self.lines.head(until)))
+
+        def now(sequence: int) -> int:
+            # The line above ``until`` takes the place of one that is gone.
+            return sequence if sequence >= until else moved.get(sequence, until - 1)
+
+        self._cursor = None if self._cursor is None else now(self._cursor)
+        self._hold = None if self._hold is None else (now(self._hold[0]), self._hold[1])
+        place, cursor = self._origin
+        self._origin = (
+            None if place is None else (now(place[0]), place[1]),
+            None if cursor is None else now(cursor),
+        )
+        self._expanded = {now(n) for n in self._expanded if n >= until or n in moved}
+        self._strip.cache_clear()
+        self._settle(None if top is None else (now(top[0]), top[1]))
+        self._worked = True
+        self.refresh()
+        self._wake()
+        return True
 
     def clear(self) -> None:
         """Drop all lines and their matches; keep the filter and the search."""
@@ -391,6 +440,8 @@ class LogView(ScrolledText):
             return
         self._hold = None
         self._seeking = False
+        if step < 0 and self.lines.buffer.tag(here) == CUT:
+            self._ask_for_earlier()
         top, height = round(self.scroll_y), self.size.height
         first, last = self._row_of(here), self._last_row(here)
         # Scroll row by row through a line that extends beyond the view.
@@ -401,6 +452,8 @@ class LogView(ScrolledText):
         at = self._line_at(last + 1 if step > 0 else first - 1)
         if at is None:
             self.follow = step > 0
+            if step < 0:
+                self._ask_for_earlier()
             return
         self.follow = False
         self._cursor = at[0]
@@ -462,10 +515,26 @@ class LogView(ScrolledText):
         self._move(1)
 
     def action_scroll_home(self) -> None:
+        self._ask_for_earlier()
         self.follow = False
         self._place(0)
         self._cursor = self.lines.buffer.first
         self.refresh()
+
+    def action_page_up(self) -> None:
+        self._ask_for_earlier()
+        super().action_page_up()
+
+    def on_mouse_scroll_up(self) -> None:
+        self._ask_for_earlier()
+
+    def _ask_for_earlier(self) -> None:
+        """Ask for the earlier lines that a visible remark is about, before the user moves up."""
+        buffer, top = self.lines.buffer, round(self.scroll_y)
+        lines = (self._line_at(row) for row in range(top, top + self.size.height))
+        cuts = [at[0] for at in lines if at is not None and buffer.tag(at[0]) == CUT]
+        if cuts:
+            self.post_message(self.EarlierWanted(self, cuts))
 
     def action_scroll_end(self) -> None:
         self.follow = True

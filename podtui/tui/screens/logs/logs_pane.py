@@ -4,8 +4,12 @@ from __future__ import annotations
 
 import asyncio
 from asyncio import TimerHandle
+from bisect import bisect_right
 from collections.abc import Sequence
+from contextlib import suppress
 from functools import partial
+from itertools import repeat
+from operator import attrgetter
 from time import monotonic
 from typing import Any, ClassVar, Final, cast
 
@@ -15,14 +19,17 @@ from textual.timer import Timer
 from podtui.api.pods import container_names
 from podtui.api.v1 import Pod
 from podtui.client.protocol import Client
+from podtui.errors import AgentUnavailable, ApiError
 from podtui.terminal_text import plural
 from podtui.tui.model.model import LinkState, Model, pod_key
+from podtui.tui.screens.logs.earlier_lines import Page
 from podtui.tui.screens.logs.log_commands import LogCommands
 from podtui.tui.screens.logs.log_stream import LogStream
+from podtui.tui.screens.logs.log_view import LogView
 from podtui.tui.views.labels import pod_label
 from podtui.tui.views.logs.ansi import plain_text
-from podtui.tui.views.logs.line_buffer import GAP, RULE
-from podtui.tui.views.logs.merge import EventLines, Merger
+from podtui.tui.views.logs.line_buffer import CUT, EVENTS, GAP, RULE, is_log
+from podtui.tui.views.logs.merge import EventLines, HeadLine, Merger, merge_heads
 from podtui.tui.views.logs.target import (
     DEFAULT_RANGE,
     RANGES,
@@ -31,10 +38,12 @@ from podtui.tui.views.logs.target import (
     LogTarget,
     container_status,
     default_container,
+    describe_cut,
+    has_completed,
     source_names,
     targets_of,
 )
-from podtui.tui.views.logs.times import split_lines
+from podtui.tui.views.logs.times import SECOND, split_lines
 from podtui.tui.widgets.cells import Span
 from podtui.tui.widgets.delays import call_after
 from podtui.tui.widgets.sanitize import clean
@@ -43,6 +52,7 @@ SETTLE: Final = 0.15
 """Seconds that the cursor must rest on a pod before its log is requested."""
 PUMP: Final = 0.1
 EVENTS_EVERY: Final = 0.5
+READ_ERRORS: Final = (ApiError, AgentUnavailable, TimeoutError)
 AT_ONCE: Final = 20_000
 """Number of waiting lines above which they are merged at once instead of by the timer."""
 
@@ -86,7 +96,14 @@ class LogsPane(LogCommands):
         self._next: tuple[Pod, ...] | None = None
         self._pumping: Timer | None = None
         self._states: dict[int, str] = {}
-        self._paused_at: int | None = None
+        self._opened = 0
+        self._new_from: int | None = None
+        self._fresh = 0
+        self._cuts: dict[int, bytes] = {}
+        self._asked: set[int] = set()
+        self._event_pods: dict[tuple[int, bytes], str] = {}
+        self._hidden_events: list[tuple[str, HeadLine]] = []
+        self._loading = False
 
     def on_mount(self) -> None:
         super().on_mount()
@@ -157,14 +174,35 @@ class LogsPane(LogCommands):
             found = pods.get(stream.target.key)
             if found is not None:
                 stream.publish(found)
-        if self._targets and not self.view.lines.log_lines and self._wanted() != self._targets:
-            self._retarget()
+        self._move_on()
         self._take_events()
         if self._model.link is not self._link:
             self._link = self._model.link
             for stream in self._streams:
                 stream.reconnect_now()
             self._show_state()
+
+    def _move_on(self) -> None:
+        """Show the pod's next container, if the user chose none and nothing more is expected here:
+        there is no line yet, or the view follows an init container that has completed.
+        """
+        wanted = self._wanted()
+        if not self._targets or wanted == self._targets:
+            return
+        pods = {pod_key(pod): pod for pod in self._pods}
+        is_over = any(
+            has_completed(pods[target.key], target.container) and not target.previous
+            for target in self._targets
+            if target not in wanted and target.key in pods
+        )
+        if not self.view.lines.log_lines or (
+            is_over and self.view.follow and not self.view.lines.marks
+        ):
+            self._retarget()
+
+    def on_log_view_follow_changed(self, message: LogView.FollowChanged) -> None:
+        if message.view.follow:
+            self._move_on()
 
     def _container(self, pod: Pod) -> str:
         return self._chosen.get(pod_key(pod)) or default_container(pod)
@@ -190,6 +228,10 @@ class LogsPane(LogCommands):
         since = self._range.since
         self._events = EventLines(self.app_now() - since if since is not None else None)
         self._states = {}
+        self._opened = int(self.app_now() * SECOND)
+        self._new_from, self._fresh = None, 0
+        self._forget_earlier()
+        self._asked.clear()
         self.view.clear()
         self.view.name_sources(self.source_names)
         self.view.follow = not self._range.from_start
@@ -225,6 +267,11 @@ class LogsPane(LogCommands):
         if len(self._targets) == 1 or self._merger.waiting > AT_ONCE:
             self._pump()
         self._wake()
+        stream = self._streams[source]
+        if source not in self._asked and stream.earlier.may_exist:
+            self._asked.add(source)
+            work = partial(self._find_start, stream, source)
+            self.run_worker(work, group="earlier lines")
 
     def take_remark(self, source: int, tag: int, text: str, stamp: int = 0) -> None:
         if tag == GAP and len(self._targets) > 1:
@@ -256,6 +303,16 @@ class LogsPane(LogCommands):
         else:
             for run in self._merger.ready(monotonic()):
                 self.view.add(run.stamps, run.texts, run.tag)
+                if self._new_from is not None and is_log(run.tag):
+                    self._count_new(run.stamps)
+
+    def _count_new(self, stamps: Sequence[int]) -> None:
+        """Count lines that came while the view is paused, without those that are older than the
+        view: a long log is delivered from its start."""
+        new = len(stamps) - bisect_right(stamps, self._opened)
+        if new < len(stamps):
+            self._new_from = self.view.buffer.end - new
+        self._fresh += new
 
     def _take_events(self) -> None:
         now = monotonic()
@@ -267,9 +324,115 @@ class LogsPane(LogCommands):
         for pod in self._pods:
             # Events are drawn without a source name: with several pods, name the pod in the text.
             whose = f"{pod_label(pod)}  ".encode(errors="replace") if several else b""
-            for tag, stamp, text in self._events.take(self._model.events_of(pod)):
+            key = pod_key(pod)
+            # The messages of most events do not name their container.
+            events = self._events.take(
+                self._model.events_of(pod), names_container=len(container_names(pod)) > 1
+            )
+            for tag, stamp, text in events:
+                if stamp < self._shown_since(key):
+                    self._hidden_events.append((key, HeadLine(stamp, tag, whose + text)))
+                    continue
+                self._event_pods[stamp, whose + text] = key
                 self._merger.take_event(tag, stamp, whose + text)
                 self._wake()
+
+    # --- earlier lines
+
+    async def _find_start(self, stream: LogStream, source: int) -> None:
+        """Show above the first line of a log whether there are earlier lines."""
+        previous = stream.first_is_previous
+        if previous is None:
+            return
+        with suppress(*READ_ERRORS):
+            # If there is no answer, the attempt to load earlier lines reports the reason.
+            if not await stream.earlier.exist(previous=previous):
+                return
+        until = await self._first_shown(source)
+        self.view.rewrite_head(until, partial(self._with_page, source, Page(more=True)))
+
+    async def _first_shown(self, source: int) -> int:
+        """Return the number of the first line of a log."""
+        while (first := self.view.buffer.first_of(source)) is None:  # noqa: ASYNC110
+            # It waits for lines of other logs, at most for the time of `Merger`.
+            await asyncio.sleep(PUMP)
+        return first
+
+    def _cut_text(self, source: int) -> bytes:
+        stream = self._streams[source]
+        name = self.source_names[source] if len(self._targets) > 1 else ""
+        text = describe_cut(stream.target.range, stream.earlier.loaded, name)
+        return text.encode(errors="replace")
+
+    def _forget_earlier(self) -> None:
+        """Give up earlier lines, because the lines below them are gone."""
+        cast("Any", self).workers.cancel_group(self, "earlier lines")
+        self._cuts, self._asked, self._loading = {}, set(range(len(self._targets))), False
+        self._event_pods, self._hidden_events = {}, []
+
+    def on_log_view_earlier_wanted(self, message: LogView.EarlierWanted) -> None:
+        message.stop()
+        buffer = self.view.buffer
+        texts = {buffer[cut] for cut in message.cuts if cut >= buffer.first}
+        sources = [source for source, text in self._cuts.items() if text in texts]
+        if sources and not self._loading:
+            self._loading = True
+            self.show_note()
+            self.run_worker(partial(self._load_earlier, sources), group="earlier lines")
+
+    async def _load_earlier(self, sources: Sequence[int]) -> None:
+        """Load a page of earlier lines of each of these logs."""
+        try:
+            for source in sources:
+                stream = self._streams[source]
+                previous = stream.first_is_previous
+                if previous is None:
+                    page = Page(gap="Earlier lines are gone: the container was replaced")
+                else:
+                    page = await stream.earlier.page(previous=previous)
+                until = await self._first_shown(source)
+                self.view.rewrite_head(until, partial(self._with_page, source, page))
+        except READ_ERRORS as error:
+            reason = clean(str(error)) or "no answer in time"
+            self.notify(reason, title="Earlier lines", severity="error", markup=False)
+        self._loading = False
+        self.show_note()
+
+    def _with_page(self, source: int, page: Page, head: Sequence[HeadLine]) -> list[HeadLine]:
+        """Return the lines above the first line of a log, with earlier ones of this log, a remark
+        on what is still missing, and the events of the time that is now shown."""
+        stream = self._streams[source]
+        before = self._cuts.pop(source, None)
+        stamps, texts = split_lines(page.lines)
+        lines = [HeadLine(*line) for line in zip(stamps, repeat(source), texts, strict=False)]
+        if page.more:
+            self._cuts[source] = self._cut_text(source)
+            lines.insert(0, HeadLine(stream.earlier.first, CUT, self._cuts[source]))
+        elif page.gap:
+            remark = f"▲ {clean(page.gap)}".encode(errors="replace")
+            lines.insert(0, HeadLine(stream.earlier.first, GAP, remark))
+        kept: list[HeadLine] = []
+        for line in head:
+            pod = self._event_pods.get((line.stamp, line.text)) if line.tag in EVENTS else None
+            if pod is not None and line.stamp < self._shown_since(pod):
+                self._hidden_events.append((pod, line))
+            elif line.tag != CUT or line.text != before:
+                kept.append(line)
+        events = [line for pod, line in self._hidden_events if line.stamp >= self._shown_since(pod)]
+        self._hidden_events = [
+            (pod, line) for pod, line in self._hidden_events if line.stamp < self._shown_since(pod)
+        ]
+        events.sort(key=attrgetter("stamp"))
+        return merge_heads(kept, merge_heads(events, lines))
+
+    def _shown_since(self, pod: str) -> int:
+        """Return the time from which on a pod's logs are shown; 0 if one is shown from its start.
+        Events before it would look like the beginning of the log.
+        """
+        sources = [n for n, target in enumerate(self._targets) if target.key == pod]
+        if any(source not in self._cuts for source in sources):
+            return 0
+        return min((self._streams[source].earlier.first for source in sources), default=0)
 
     # --- titles and notes
 
@@ -324,6 +487,8 @@ class LogsPane(LogCommands):
         view = self.view
         parts = self.narrowing()
         parts.append(self._following())
+        if self._loading:
+            parts.append("loading earlier lines")
         marks = len(view.lines.marks)
         parts += [word for word, on in (
             (plural(marks, "mark"), marks), ("wrap", view.wrap),
@@ -338,16 +503,36 @@ class LogsPane(LogCommands):
             parts.append("] next container")
         return parts
 
+    def _ending(self) -> str:
+        """Describe how the logs ended; empty while one of them may continue."""
+        pods = {pod_key(pod): pod for pod in self._pods}
+        codes: list[int] = []
+        for target in self._targets:
+            if target.previous:
+                continue
+            pod = pods.get(target.key)
+            status = container_status(pod, target.container) if pod is not None else None
+            if status is None or status.state.terminated is None:
+                return ""
+            codes.append(status.state.terminated.exitCode)
+        return f"ended with exit code {codes[0]}" if len(codes) == 1 else "ended"
+
     def _following(self) -> str:
-        end = self.view.buffer.end
+        buffer, shown = self.view.buffer, self.view.lines.rows.shown
         if self.view.follow:
-            self._paused_at = None
-            return "follow"
-        self._paused_at = end if self._paused_at is None else self._paused_at
-        fresh = end - max(self._paused_at, self.view.buffer.first)
+            self._new_from, self._fresh = None, 0
+            return self._ending() or "follow"
+        self._new_from = buffer.end if self._new_from is None else self._new_from
+        fresh = min(self._fresh, len(buffer))
+        if shown is not None:
+            fresh = shown.count - shown.rank(max(self._new_from, buffer.first))
         return f"paused, {fresh:,} new below" if fresh > 0 else "paused"
 
     # --- actions
+
+    def action_clear(self) -> None:
+        self._forget_earlier()
+        super().action_clear()
 
     def action_toggle_previous(self) -> None:
         self._settle()

@@ -18,6 +18,7 @@ from podtui.terminal_text import (
     LONGEST,
     NO_LETTER,
     TAB,
+    after_return,
     control_symbol,
     cut_words,
     settled,
@@ -40,6 +41,7 @@ def is_plain(line: bytes) -> bool:
 
 def parse(line: bytes, base: Style = NO_STYLE) -> list[Segment]:
     """Return the segments of one line; their text never contains a control character."""
+    line = after_return(line)
     text = line[: MAX_SHOWN * 4].decode(errors="replace")
     wide = text[: MAX_SHOWN + 1].expandtabs(TAB)
     cut = len(wide) > MAX_SHOWN or len(line) > MAX_SHOWN * 4
@@ -77,6 +79,7 @@ def colours_only(line: bytes) -> bytes:
     """Strip all control sequences but colours, for display by another program."""
     if is_plain(line):
         return line
+    line = after_return(line)
     text = line.decode(errors="replace").replace("\0", "").replace("\t", "\0")
     kept = CONTROL.sub(lambda m: m[0] if m[1] is not None else "\t" * (m[0] == "\0"), text)
     return (kept + "\x1b[0m" * ("\x1b" in kept)).encode()

@@ -7,15 +7,16 @@ import re
 import shlex
 import tempfile
 from array import array
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Final
 
 from msgspec import Struct
 
 from podtui.tui.views.logs.ansi import colours_only, plain_text
-from podtui.tui.views.logs.line_buffer import EVENTS, LineBlock, LineSnapshot, is_log
+from podtui.tui.views.logs.line_buffer import CUT, EVENTS, LineBlock, LineSnapshot, is_log
 from podtui.tui.views.logs.lines import LogLines
+from podtui.tui.views.logs.target import HINT
 from podtui.tui.views.logs.times import rfc3339
 
 MOST_COPIED: Final = 100_000
@@ -35,8 +36,9 @@ class Export(Struct, frozen=True):
     chosen: tuple[array[int], ...] | None = None
     names: tuple[str, ...] = ()
 
-    def lines(self) -> Iterator[bytes]:
+    def lines(self, change: Callable[[bytes], bytes] = bytes) -> Iterator[bytes]:
         """Yield the lines with their times, including remarks on gaps and restarts but no events.
+        ``change`` is applied to their texts.
 
         Raises OSError.
         """
@@ -44,7 +46,7 @@ class Export(Struct, frozen=True):
             selected = range(len(block)) if self.chosen is None else self.chosen[number]
             for index in selected:
                 if block.tags[index] not in EVENTS:
-                    yield _export(block, index, self.names)
+                    yield _export(block, index, self.names, change)
 
     def save(self, path: Path) -> int:
         """Write to a new file that only the owner can read. Returns the number of lines.
@@ -58,7 +60,7 @@ class Export(Struct, frozen=True):
         """Write a temporary file for a pager: only the owner can read it, and it contains no
         control sequences but colours. Raises OSError and then leaves no file behind."""
         descriptor, name = tempfile.mkstemp(prefix="podtui-", suffix=".log")
-        _write_whole(descriptor, Path(name), map(colours_only, self.lines()))
+        _write_whole(descriptor, Path(name), self.lines(colours_only))
         return Path(name)
 
 
@@ -74,8 +76,13 @@ def export_of(lines: LogLines, *, names: Sequence[str] = (), everything: bool = 
     return Export(lines.buffer.snapshot(), selected, tuple(names))
 
 
-def _export(block: LineBlock, index: int, names: Sequence[str]) -> bytes:
-    text, tag = block.line(index), block.tags[index]
+def _export(
+    block: LineBlock, index: int, names: Sequence[str], change: Callable[[bytes], bytes]
+) -> bytes:
+    text, tag = change(block.line(index)), block.tags[index]
+    if tag == CUT:
+        # How to see more concerns the screen only.
+        text = text.partition(HINT.encode())[0]
     if not is_log(tag):
         return b"--- " + text
     stamp = rfc3339(block.stamps[index]).encode()

@@ -15,6 +15,7 @@ from typing import Final
 from msgspec import Struct
 
 from podtui.errors import UsageError
+from podtui.terminal_text import after_return
 from podtui.tui.views.logs.line_buffer import LineBlock
 from podtui.tui.widgets.search import case_flags, compile_search, spans_of
 
@@ -91,8 +92,8 @@ def matching_lines(block: LineBlock, pattern: re.Pattern[bytes], start: int = 0)
     """Return the indexes, from ``start`` on, of a block's lines that match."""
     if start >= len(block):
         return []
-    if b"\x1b" in block.data:
-        lines = (_SGR.sub(b"", line) for line in block.lines(start))
+    if b"\x1b" in block.data or b"\r" in block.data:
+        lines = (_SGR.sub(b"", after_return(line)) for line in block.lines(start))
         return [n for n, line in enumerate(lines, start) if pattern.search(line)]
     if _ALONE.search(pattern.pattern.decode(errors="replace")):
         return [n for n, line in enumerate(block.lines(start), start) if pattern.search(line)]

@@ -6,6 +6,8 @@ import re
 from enum import IntEnum
 from typing import Final
 
+from podtui.terminal_text import after_return
+
 
 class Level(IntEnum):
     """A severity; lines of level UNKNOWN are shown whenever INFO lines are."""
@@ -84,7 +86,7 @@ _PINO: Final = ((60, Level.FATAL), (50, Level.ERROR), (40, Level.WARN), (30, Lev
 
 def level_of(line: bytes) -> Level:
     """Return the level stated in a line, or UNKNOWN."""
-    line = line[:FIELDS]
+    line = after_return(line)[:FIELDS]
     if b"\x1b" in line:
         line = _SGR.sub(b"", line)
     if line[:1] == b"{":
@@ -125,4 +127,5 @@ def _level_word(head: bytes) -> Level:
 
 def continues(line: bytes) -> bool:
     """Return True if a line without a level continues the line above, as in a stack trace."""
+    line = after_return(line)
     return line[:1] in (b" ", b"\t") or line.startswith((b"Caused by:", b"Traceback ", b"}"))

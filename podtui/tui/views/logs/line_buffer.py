@@ -14,7 +14,7 @@ import weakref
 from array import array
 from bisect import bisect_right
 from collections import OrderedDict
-from collections.abc import Iterator, Sequence
+from collections.abc import Container, Iterator, Sequence
 from itertools import accumulate
 from typing import Final
 
@@ -29,6 +29,9 @@ RULE: Final = 251
 EVENT: Final = 252
 EVENT_WARNING: Final = 253
 EVENTS: Final = (EVENT, EVENT_WARNING)
+CUT: Final = 254
+"""The tag of a remark on earlier lines of a log that are not loaded yet."""
+REMARKS: Final = (GAP, RULE, CUT)
 
 
 def is_log(tag: int) -> bool:
@@ -93,9 +96,9 @@ class RunStore:
         other._files.update({number: os.dup(file) for number, file in self._files.items()})
         return other
 
-    def drop_before(self, segment: int) -> None:
-        """Free the disk space of all segments before this one."""
-        for old in [number for number in self._files if number < segment]:
+    def drop_unused(self, used: Container[int]) -> None:
+        """Free the disk space of all other segments."""
+        for old in [number for number in self._files if number not in used]:
             os.close(self._files.pop(old))
 
     def clear(self) -> None:
@@ -184,6 +187,14 @@ class LineBlock:
         self.stamps.extend(stamps)
         self.tags += tags
 
+    def part(self, start: int) -> LineBlock:
+        """Return a copy of the lines from index ``start`` on."""
+        offset = self.ends[start - 1] if start else 0
+        ends = array("I", (end - offset for end in self.ends[start:]))
+        return LineBlock(
+            bytearray(self.data[offset:]), ends, self.stamps[start:], self.tags[start:]
+        )
+
     def pack(self) -> bytes:
         return b"".join((self.ends.tobytes(), self.stamps.tobytes(), self.tags, self.data))
 
@@ -203,11 +214,11 @@ class Chunk:
 
     __slots__ = ("block", "count", "first", "nbytes", "place")
 
-    def __init__(self, first: int) -> None:
+    def __init__(self, first: int, block: LineBlock | None = None) -> None:
         self.first = first
-        self.count = 0
-        self.nbytes = 0
-        self.block: LineBlock | None = LineBlock()
+        self.block: LineBlock | None = block or LineBlock()
+        self.count = len(self.block)
+        self.nbytes = self.block.nbytes
         self.place: Location | None = None
 
     @property
@@ -270,7 +281,7 @@ class LineBuffer:
         """Add lines given without line feeds; replace a line feed inside a line by a space."""
         if not lines:
             return
-        clean = [line.replace(b"\n", b" ") if b"\n" in line else line for line in lines]
+        clean = _without_line_feeds(lines)
         self.longest = max(self.longest, max(map(len, clean)))
         stamps = stamps or [0] * len(clean)
         marks = bytes((tags,)) * len(clean) if isinstance(tags, int) else tags
@@ -285,6 +296,45 @@ class LineBuffer:
             chunk.block.append(clean[start:stop], stamps[start:stop], marks[start:stop])
             self.nbytes += chunk.block.nbytes - chunk.nbytes
             chunk.count, chunk.nbytes = len(chunk.block), chunk.block.nbytes
+
+    def replace_head(
+        self, until: int, lines: Sequence[bytes], stamps: Sequence[int], tags: bytes
+    ) -> None:
+        """Replace all lines before ``until``. The lines from there on keep their sequence numbers.
+        Must not be called after lines were dropped.
+        """
+        clean = _without_line_feeds(lines)
+        self.longest = max(self.longest, max(map(len, clean), default=0))
+        place = self.place_of(until)
+        kept = self.chunks[place:]
+        chunk = kept[0]
+        old = self.chunks[:place]
+        if until > chunk.first:
+            old.append(chunk)
+            kept[0] = Chunk(until, self.block(chunk).part(until - chunk.first))
+            self.nbytes += kept[0].nbytes
+            if len(kept) > 1:
+                self._pending.append(kept[0])
+        self._forget(old)
+        new: list[Chunk] = []
+        for start, stop in _parts(clean):
+            block = LineBlock()
+            block.append(clean[start:stop], stamps[start:stop], tags[start:stop])
+            new.append(Chunk(until - len(clean) + start, block))
+        self.nbytes += sum(chunk.nbytes for chunk in new)
+        self.chunks = [*new, *kept]
+        self.began = self.first
+        self._pending += new
+        self._write_pending()
+        self._store.drop_unused(self._used_segments())
+
+    def first_of(self, tag: int) -> int | None:
+        """Return the sequence number of the first line with this tag."""
+        for chunk in self.chunks:
+            index = self.block(chunk).tags.find(tag)
+            if index >= 0:
+                return chunk.first + index
+        return None
 
     def trim(self) -> None:
         """Drop the oldest lines until the buffer is within its bounds.
@@ -393,15 +443,21 @@ class LineBuffer:
         if oldest is not None:
             same = (c.place is not None and c.place.segment == oldest.segment for c in self.chunks)
             count = next((n for n, kept in enumerate(same) if not kept), len(self.chunks))
-        for chunk in self.chunks[:count]:
+        self._forget(self.chunks[:count])
+        del self.chunks[:count]
+        if oldest is not None:
+            self._store.drop_unused(self._used_segments())
+
+    def _forget(self, chunks: Sequence[Chunk]) -> None:
+        for chunk in chunks:
             self.nbytes -= chunk.nbytes
             if chunk in self._pending:
                 self._pending.remove(chunk)
             cached = self._cache.pop(chunk.first, None)
             self._cached -= cached.nbytes if cached is not None else 0
-        del self.chunks[:count]
-        if oldest is not None:
-            self._store.drop_before(oldest.segment + 1)
+
+    def _used_segments(self) -> set[int]:
+        return {chunk.place.segment for chunk in self.chunks if chunk.place is not None}
 
 
 class LineSnapshot:
@@ -420,6 +476,10 @@ class LineSnapshot:
 
     def close(self) -> None:
         self._store.clear()
+
+
+def _without_line_feeds(lines: Sequence[bytes]) -> list[bytes]:
+    return [line.replace(b"\n", b" ") if b"\n" in line else line for line in lines]
 
 
 def _first_of(chunk: Chunk) -> int:

@@ -56,6 +56,17 @@ class LineSet:
         self._seen = buffer.end
         self._starts = None
 
+    def forget_head(self, until: int) -> None:
+        """Register that all lines before ``until`` were replaced; `scan_more` scans them last."""
+        for gone in [key for key in self._known if key < until]:
+            self.scanned -= self._known.pop(gone)
+            self._hits.pop(gone, None)
+            self._members.pop(gone, None)
+        head = self._buffer.chunks[: self._buffer.place_of(until) + 1]
+        fresh = [c.first for c in head if self._known.get(c.first, 0) < c.count]
+        self._waiting = [*fresh, *(w for w in self._waiting if w > until)]
+        self._starts = None
+
     def scan_more(self) -> bool:
         """Scan one chunk. Returns False if no chunk was waiting."""
         while self._waiting:
@@ -201,6 +212,13 @@ class RowIndex:
         for chunk in self._buffer.chunks[-2:]:
             if chunk is self._buffer.chunks[-1] or chunk.first in self._rows:
                 self._add_rows(chunk)
+
+    def forget_head(self, until: int) -> None:
+        """Register that all lines before ``until`` were replaced."""
+        for gone in [key for key in self._rows if key < until]:
+            del self._rows[gone]
+            self._details.pop(gone, None)
+        self.refresh()
 
     def recount(self, sequence: int) -> None:
         """Count the rows of the chunk of a line again."""

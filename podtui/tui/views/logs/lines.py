@@ -8,6 +8,7 @@ from __future__ import annotations
 from bisect import bisect_left, insort
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Sequence
+from itertools import islice
 from re import Pattern
 from typing import Final
 
@@ -21,11 +22,13 @@ from podtui.tui.views.logs.line_buffer import (
     EVENT_WARNING,
     EVENTS,
     GAP,
-    RULE,
+    REMARKS,
     Chunk,
     LineBuffer,
+    is_log,
 )
 from podtui.tui.views.logs.line_index import LineSet, RowCount, RowIndex
+from podtui.tui.views.logs.merge import HeadLine
 from podtui.tui.views.logs.times import split_lines
 
 TRACE_LINES: Final = 200
@@ -86,6 +89,49 @@ class LogLines:
         self._levels.clear()
         self.log_lines = self._last_stamp = 0
         self.rebuild(self._count, self._uneven)
+
+    def head(self, until: int) -> list[HeadLine]:
+        """Return all lines before ``until``."""
+        head: list[HeadLine] = []
+        for chunk in self.buffer.chunks:
+            if chunk.first >= until:
+                break
+            block = self.buffer.block(chunk)
+            count = min(chunk.count, until - chunk.first)
+            head += map(
+                HeadLine,
+                block.stamps[:count],
+                block.tags[:count],
+                islice(block.lines(), count),
+                range(chunk.first, chunk.first + count),
+            )
+        return head
+
+    def replace_head(self, until: int, head: Sequence[HeadLine]) -> dict[int, int]:
+        """Replace all lines before ``until``; the later ones keep their sequence numbers. Returns
+        the new numbers of the replaced lines that are kept.
+        """
+        first = until - len(head)
+        moved = {
+            line.sequence: new for new, line in enumerate(head, first) if line.sequence is not None
+        }
+        self.buffer.replace_head(
+            until,
+            [line.text for line in head],
+            [line.stamp for line in head],
+            bytes(line.tag for line in head),
+        )
+        self.log_lines += sum(line.sequence is None and is_log(line.tag) for line in head)
+        self.marks = sorted(
+            moved.get(mark, mark) for mark in self.marks if mark >= until or mark in moved
+        )
+        for gone in [key for key in self._levels if key < until]:
+            del self._levels[gone]
+        for lines in (self.rows.shown, self.found):
+            if lines is not None:
+                lines.forget_head(until)
+        self.rows.forget_head(until)
+        return moved
 
     def refresh(self) -> None:
         """Register new lines and drop those beyond the buffer's bounds."""
@@ -169,9 +215,9 @@ class LogLines:
             levels = self._levels_of(chunk)
             hits = [n for n in hits if Level(levels[n]).rank >= query.level]
         tags = block.tags
-        gaps_and_rules = [n for n in range(start, len(block)) if tags[n] in (GAP, RULE)]
-        if gaps_and_rules:
-            hits = sorted({*hits, *gaps_and_rules})
+        remarks = [n for n in range(start, len(block)) if tags[n] in REMARKS]
+        if remarks:
+            hits = sorted({*hits, *remarks})
         if not query.events and (EVENT in tags or EVENT_WARNING in tags):
             hits = [n for n in hits if tags[n] not in EVENTS]
         return hits

@@ -147,7 +147,9 @@ class EventLines:
         self._since = since
         self._yielded: dict[str, tuple[int, str]] = {}
 
-    def take(self, events: Iterable[Event]) -> Iterator[tuple[int, int, bytes]]:
+    def take(
+        self, events: Iterable[Event], *, names_container: bool = False
+    ) -> Iterator[tuple[int, int, bytes]]:
         """Yield (tag, nanoseconds, text) for each new occurrence."""
         for event in sorted(events, key=event_order):
             seen = last_seen(event)
@@ -160,11 +162,38 @@ class EventLines:
             self._yielded[key] = occurrence
             if self._since is None or moment >= self._since * SECOND:
                 tag = EVENT_WARNING if event.type == "Warning" else EVENT
-                yield tag, moment, event_text(event).encode(errors="replace")
+                text = event_text(event, names_container=names_container)
+                yield tag, moment, text.encode(errors="replace")
 
 
-def event_text(event: Event) -> str:
-    """Format an event: ``BackOff  Back-off restarting failed container (x4)``."""
+class HeadLine(Struct, frozen=True):
+    """A line of the oldest part of a view. ``sequence`` is its number in the buffer so far, None
+    for a line that is new."""
+
+    stamp: int
+    tag: int
+    text: bytes
+    sequence: int | None = None
+
+
+def merge_heads(head: Iterable[HeadLine], earlier: Sequence[HeadLine]) -> list[HeadLine]:
+    """Merge earlier lines into the head of a view by their times. The order within each of both
+    stays; of lines with the same time, those of ``head`` are first.
+    """
+    merged: list[HeadLine] = []
+    place = 0
+    for line in head:
+        while place < len(earlier) and earlier[place].stamp < line.stamp:
+            merged.append(earlier[place])
+            place += 1
+        merged.append(line)
+    return [*merged, *earlier[place:]]
+
+
+def event_text(event: Event, *, names_container: bool = False) -> str:
+    """Format an event: ``BackOff  app: Back-off restarting failed container (x4)``."""
     count = event_count(event)
     times = f" (x{count})" if count > 1 else ""
-    return f"{clean(event.reason)}  {clean(event.message)}{times}"
+    _, brace, rest = event.involvedObject.fieldPath.partition("{")
+    container = f"{clean(rest.removesuffix('}'))}: " if brace and names_container else ""
+    return f"{clean(event.reason)}  {container}{clean(event.message)}{times}"

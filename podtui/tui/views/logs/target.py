@@ -8,7 +8,7 @@ from typing import Final
 
 from msgspec import Struct
 
-from podtui.api.pods import container_names, container_statuses, run_began
+from podtui.api.pods import container_names, container_statuses, is_sidecar, run_began
 from podtui.api.printing import ending
 from podtui.api.v1 import ContainerStatus, Pod
 from podtui.tui.model.model import pod_key
@@ -19,6 +19,7 @@ from podtui.tui.widgets.sanitize import clean
 
 TAIL: Final = 5000
 """Number of past lines requested by default."""
+HINT: Final = " · scroll up for more"
 
 
 class Range(Struct, frozen=True):
@@ -95,6 +96,15 @@ def source_names(targets: Sequence[LogTarget]) -> tuple[str, ...]:
     )
 
 
+def describe_cut(range: Range, loaded: int, name: str = "") -> str:
+    """Describe which part of a log is shown, for the row above it; ``loaded`` earlier lines were
+    added to the requested ones."""
+    part = f"last {range.tail + loaded:,} lines" if range.tail is not None else range.words
+    if range.tail is None and loaded:
+        part += f" and {loaded:,} lines before"
+    return f"▲ {f'{name}: ' if name else ''}{part} when opened{HINT}"
+
+
 def describe_end(container: str, status: ContainerStatus | None) -> str:
     """Describe the end of the last instance, for the separator between two logs."""
     ended = status.lastState.terminated if status is not None else None
@@ -137,6 +147,14 @@ def default_container(pod: Pod) -> str:
                 continue
             return status.name
     return pod.spec.containers[0].name if pod.spec.containers else ""
+
+
+def has_completed(pod: Pod, container: str) -> bool:
+    """Return whether this is an init container that will not run again."""
+    status = next((s for s in pod.status.initContainerStatuses if s.name == container), None)
+    ended = status.state.terminated if status is not None else None
+    sidecars = {init.name for init in pod.spec.initContainers if is_sidecar(init)}
+    return ended is not None and ended.exitCode == 0 and container not in sidecars
 
 
 def container_status(pod: Pod, container: str) -> ContainerStatus | None:

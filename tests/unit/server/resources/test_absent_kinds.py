@@ -16,7 +16,7 @@ pytestmark = pytest.mark.virtual_time
 SERVICES = "/api/v1/namespaces/default/services"
 WRITABLE = (
     "clients can create configmaps, events, events.events.k8s.io, leases.coordination.k8s.io,"
-    " namespaces, nodes, pods, secrets, serviceaccounts"
+    " namespaces, nodes, pods, runtimeclasses.node.k8s.io, secrets, serviceaccounts"
 )
 
 

@@ -20,7 +20,7 @@ from podtui.tui.screens.logs.log_paint import (
 )
 from podtui.tui.views.logs.ansi import plain_text
 from podtui.tui.views.logs.levels import Level
-from podtui.tui.views.logs.line_buffer import EVENT, EVENT_WARNING, GAP, RULE, is_log
+from podtui.tui.views.logs.line_buffer import EVENT, EVENT_WARNING, GAP, REMARKS, RULE, is_log
 from podtui.tui.views.logs.times import Times
 from podtui.tui.widgets.cells import width_of
 
@@ -53,7 +53,7 @@ def style(part: str) -> Style:
     return Style()
 
 
-@given(nasty, paint_options, st.sampled_from([0, 1, 2, GAP, RULE, EVENT, EVENT_WARNING]),
+@given(nasty, paint_options, st.sampled_from([0, 1, 2, *REMARKS, EVENT, EVENT_WARNING]),
        st.sampled_from(Level), st.integers(0, 3), st.booleans())  # fmt: skip
 def test_any_line_becomes_a_row_of_the_views_width_without_control_characters(
     text: bytes, options: PaintOptions, tag: int, level: Level, inside: int, marked: bool
@@ -121,3 +121,13 @@ def test_separator_text_has_its_width() -> None:
     assert width_of(rule_text(b"x")) == 5
     assert not is_log(GAP)
     assert unicodedata.category("◆") == "So"
+
+
+def test_a_wrapped_remark_uses_the_whole_width() -> None:
+    options = PaintOptions(40, Times.ABSOLUTE, wrap=True, names=("one", "two"))
+    text = b"x" * 30
+    assert options.rows_of(text, GAP) == 1
+    assert options.rows_of(text, 0) > 1
+    assert paint(LogRow(text, GAP), options, style, Style()).text == f"\u2500\u2500 {'x' * 30} " + (
+        "\u2500" * 6
+    )

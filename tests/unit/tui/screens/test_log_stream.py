@@ -9,7 +9,7 @@ from msgspec import structs
 from tui_scene import ended, pod, status
 
 from podtui.api.times import parse_time
-from podtui.api.v1 import ContainerState, ContainerStateWaiting
+from podtui.api.v1 import ContainerState, ContainerStateWaiting, Pod
 from podtui.client.protocol import LogQuery
 from podtui.errors import AgentUnavailable, ApiError
 from podtui.tui.screens.logs import log_stream
@@ -18,6 +18,10 @@ from podtui.tui.views.logs.line_buffer import GAP, RULE
 from podtui.tui.views.logs.target import RANGES, LogTarget
 
 pytestmark = pytest.mark.virtual_time
+
+
+class Waits:
+    """A stream that delivers nothing for now."""
 
 
 class Script:
@@ -33,6 +37,8 @@ class Script:
         for batch in stream:
             if isinstance(batch, Exception):
                 raise batch
+            if isinstance(batch, Waits):
+                await asyncio.Event().wait()
             yield batch
         if not self.streams:
             await asyncio.Event().wait()
@@ -101,6 +107,23 @@ async def test_a_broken_stream_is_reopened_without_repeating_a_line() -> None:
     assert (first.tail, first.since_seconds) == (5000, None)
     assert second.tail is None
     assert parse_time(second.since_time) == datetime(2026, 11, 21, 12, 0, 2, tzinfo=UTC)
+
+
+async def test_an_error_disappears_when_a_quiet_log_is_open_again() -> None:
+    """After a restart of the agent, no line may come for hours."""
+    script = Script(
+        ([line(1, "a")], ApiError(404, "NotFound", 'pod "web" does not exist')),
+        ([line(1, "a")], Waits()),
+    )
+    heard = Heard()
+    stream = LogStream(script, TARGET, 0, heard, pod("web", status()))  # type: ignore[arg-type]
+    async with asyncio.TaskGroup() as group:
+        task = group.create_task(stream.run())
+        await until(lambda: 'pod "web" does not exist' in heard.states)
+        await until(lambda: len(script.queries) == 2)
+        await until(lambda: heard.states[-1] == "")
+        task.cancel()
+    assert heard.lines == ["a"]
 
 
 @pytest.mark.parametrize(
@@ -271,3 +294,33 @@ def test_a_reopened_stream_repeats_nothing() -> None:
     assert list(resumption.take([line(3, "f")])) == [line(3, "f")]
     resumption.reopen()
     assert list(resumption.take([b"2026-11-21T12:00:03.5Z g"])) == [b"2026-11-21T12:00:03.5Z g"]
+
+
+@pytest.mark.parametrize(
+    ("now", "last", "previous"),
+    [("a", "", False), ("b", "a", True), ("c", "b", None)],
+    ids=["the same instance", "restarted once", "restarted twice"],
+)
+async def test_earlier_lines_are_in_the_log_of_the_instance_that_wrote_the_first_line(
+    now: str, last: str, previous: bool | None
+) -> None:
+    def instance(name: str, before: str) -> Pod:
+        state = structs.replace(ended(1, seconds=1).terminated, containerID=before)  # type: ignore[arg-type]
+        return pod(
+            "web",
+            structs.replace(
+                status(restarts=1),
+                containerID=name,
+                lastState=ContainerState(terminated=state if before else None),
+            ),
+        )
+
+    script = Script(([line(1, "a")], Waits()))
+    heard = Heard()
+    stream = LogStream(script, TARGET, 0, heard, instance("a", ""))  # type: ignore[arg-type]
+    async with asyncio.TaskGroup() as group:
+        task = group.create_task(stream.run())
+        await until(lambda: heard.lines)
+        stream.publish(instance(now, last))
+        assert stream.first_is_previous is previous
+        task.cancel()

@@ -34,6 +34,22 @@ def test_sequences_are_neutralised(line: bytes, shown: str) -> None:
     assert plain_text(line) == shown
 
 
+@pytest.mark.parametrize(
+    ("line", "shown"),
+    [
+        (b"progress  10%\rprogress 100%", "progress 100%"),
+        (b"progress 100%\r", "progress 100%"),
+        (b"from a terminal\r\r", "from a terminal"),
+        (b"\x1b[31mold\r\x1b[32mnew\r", "new"),
+        (b"\r", ""),
+        (b"x" * 1_000_000 + b"\rdone", "done"),
+    ],
+)
+def test_a_line_shows_what_follows_its_last_carriage_return(line: bytes, shown: str) -> None:
+    assert plain_text(line) == shown
+    assert plain_text(colours_only(line)) == shown
+
+
 def test_colours_are_kept() -> None:
     red, plain = parse(b"\x1b[1;31mred\x1b[0m plain")
     assert red.style is not None

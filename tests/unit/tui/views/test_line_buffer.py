@@ -3,6 +3,7 @@ from __future__ import annotations
 import errno
 import os
 import tracemalloc
+from collections.abc import Container, Iterator
 from pathlib import Path
 
 import pytest
@@ -36,9 +37,9 @@ class FullDisk(RunStore):
         self.taken[place.segment] = self.taken.get(place.segment, 0) + len(data)
         return place
 
-    def drop_before(self, segment: int) -> None:
-        super().drop_before(segment)
-        self.taken = {n: size for n, size in self.taken.items() if n >= segment}
+    def drop_unused(self, used: Container[int]) -> None:
+        super().drop_unused(used)
+        self.taken = {n: size for n, size in self.taken.items() if n in used}
 
 
 @given(st.lists(lines, max_size=6))
@@ -194,3 +195,56 @@ def test_clear_continues_the_numbering() -> None:
     buffer.clear()
     buffer.append([b"c"])
     assert (buffer.first, buffer.end, buffer[2], buffer.dropped) == (2, 3, b"c", 0)
+
+
+@pytest.fixture
+def small_chunks() -> Iterator[None]:
+    """Chunks of a few lines, so that a few lines fill many."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(line_buffer, "CHUNK_LINES", 4)
+        patch.setattr(line_buffer, "CHUNK_BYTES", 120)
+        yield
+
+
+@pytest.mark.usefixtures("small_chunks")
+@given(st.data(), st.lists(lines, min_size=1, max_size=4))
+def test_the_head_is_replaced_and_later_lines_keep_their_numbers(
+    data: st.DataObject, batches: list[list[bytes]]
+) -> None:
+    buffer = LineBuffer()
+    kept: dict[int, tuple[bytes, int, int]] = {}
+    for number, batch in enumerate(batches):
+        end = buffer.end
+        buffer.append(batch, range(len(batch)), number)
+        kept |= {end + n: (line, n, number) for n, line in enumerate(batch)}
+        until = data.draw(st.integers(buffer.first, buffer.end))
+        head = data.draw(lines)
+        tags = bytes(200 + n % 7 for n in range(len(head)))
+        buffer.replace_head(until, head, range(len(head)), tags)
+        kept = {n: line for n, line in kept.items() if n >= until}
+        first = until - len(head)
+        kept |= {first + n: (line, n, tags[n]) for n, line in enumerate(head)}
+    assert (buffer.first, buffer.end, buffer.dropped) == (min(kept, default=buffer.end),
+                                                          buffer.end, 0)  # fmt: skip
+    found = {
+        n: (buffer[n], buffer.stamp(n), buffer.tag(n)) for n in range(buffer.first, buffer.end)
+    }
+    assert found == kept
+    assert buffer.nbytes == sum(buffer.block(chunk).nbytes for chunk in buffer.chunks)
+    tag = data.draw(st.sampled_from([0, 1, 200, 206]))
+    assert buffer.first_of(tag) == min(
+        (n for n, line in kept.items() if line[2] == tag), default=None
+    )
+
+
+def test_dropping_a_replaced_head_keeps_the_lines_after_it() -> None:
+    """The head is on disk behind the lines that follow it."""
+    buffer = LineBuffer(16 * CHUNK_BYTES)
+    buffer.append([b"%0999d" % n for n in range(1000)])
+    buffer.replace_head(500, [b"%0999d" % n for n in range(500)], [0] * 500, bytes(500))
+    for n in range(1000, 3000):
+        buffer.append([b"%0999d" % n])
+        buffer.trim()
+    assert buffer.dropped > 500
+    assert list(buffer) == [b"%0999d" % n for n in range(buffer.first, 3000)]
+    assert buffer.nbytes <= 16 * CHUNK_BYTES

@@ -2,9 +2,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from podtui.tui.views.logs import line_buffer
 from podtui.tui.views.logs.line_buffer import CHUNK_LINES, Chunk, LineBuffer
 from podtui.tui.views.logs.line_index import LineSet, RowCount, RowIndex
 
@@ -157,3 +159,41 @@ def test_an_expanded_line_moves_those_below() -> None:
     out.clear()
     index.recount(10)
     assert index.rows == 100
+
+
+@given(st.data(), lines, lines, st.integers(0, 3))
+def test_both_indexes_follow_a_replaced_head(
+    data: st.DataObject, batch: list[bytes], head: list[bytes], context: int
+) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(line_buffer, "CHUNK_LINES", 4)
+        buffer = LineBuffer()
+        hits = having(buffer, b"a")
+        shown = LineSet(buffer, hits, context)
+        index = RowIndex(buffer, shown, rows_at(buffer, 7))
+        buffer.append(batch)
+        shown.refresh()
+        for _ in range(data.draw(st.integers(0, 20))):
+            shown.scan_more()
+        until = data.draw(st.integers(buffer.first, buffer.end))
+        buffer.replace_head(until, head, [0] * len(head), bytes(len(head)))
+        shown.forget_head(until)
+        index.forget_head(until)
+        buffer.append(batch[:9])
+        shown.refresh()
+        index.refresh()
+        while shown.scan_more():
+            index.refresh()
+        while index.count_more():
+            pass
+        new = LineSet(buffer, hits, context)
+        while new.scan_more():
+            pass
+        expected = RowIndex(buffer, new, rows_at(buffer, 7))
+        while expected.count_more():
+            pass
+        assert [shown.at(rank) for rank in range(shown.count)] == [
+            new.at(rank) for rank in range(new.count)
+        ]
+        assert shown.scanned == len(buffer)
+        assert mapped(index) == mapped(expected)

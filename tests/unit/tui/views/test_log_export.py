@@ -16,8 +16,9 @@ from podtui.tui.views.logs.export import (
     pager_command,
 )
 from podtui.tui.views.logs.filters import parse_log_filter
-from podtui.tui.views.logs.line_buffer import EVENT, GAP
+from podtui.tui.views.logs.line_buffer import CUT, EVENT, GAP
 from podtui.tui.views.logs.lines import LogLines, Query
+from podtui.tui.views.logs.target import DEFAULT_RANGE, describe_cut
 from podtui.tui.views.logs.times import SECOND
 
 NOON = 1795262400 * SECOND
@@ -73,10 +74,29 @@ def test_a_pager_gets_no_sequences_except_colours() -> None:
         path.unlink()
 
 
+def test_a_pager_gets_the_time_and_the_last_text_of_a_progress_bar() -> None:
+    held = LogLines()
+    held.add([NOON], [b"10%\r100%\r"], 0)
+    export = export_of(held, names=("app", "side"))
+    path = export.temporary()
+    stamp = "2026-11-21T12:00:00.000000000Z"
+    assert path.read_text() == f"{stamp} app 100%\n"
+    path.unlink()
+    assert [*export.lines()] == [f"{stamp} app 10%\r100%\r".encode()]
+
+
+def test_a_file_does_not_say_how_to_scroll() -> None:
+    held = LogLines()
+    held.add([NOON], [describe_cut(DEFAULT_RANGE, 0).encode()], CUT)
+    assert [line.decode() for line in export_of(held).lines()] == [
+        "--- ▲ last 5,000 lines when opened"
+    ]
+
+
 def test_a_partly_written_file_is_removed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
 
-    def lines_then_trouble(export: Export) -> Iterator[bytes]:
+    def lines_then_trouble(export: Export, change: object = bytes) -> Iterator[bytes]:
         yield b"one"
         raise OSError(errno.ENOSPC, "No space left on device")
 

@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from podtui.errors import UsageError
+from podtui.terminal_text import after_return
 from podtui.tui.views.logs.filters import fuzzy, matching_lines, parse_log_filter
 from podtui.tui.views.logs.line_buffer import LineBlock
 from podtui.tui.widgets.search import compile_search
@@ -32,7 +33,9 @@ def test_search_agrees_with_a_line_by_line_search(
     pattern = compile_search(text)
     strip = re.compile(rb"\x1b\[[0-9;:]*m")
     expected = [
-        n for n, line in enumerate(batch) if n >= start and pattern.search(strip.sub(b"", line))
+        n
+        for n, line in enumerate(batch)
+        if n >= start and pattern.search(strip.sub(b"", after_return(line)))
     ]
     assert matching_lines(block_of(batch), pattern, start) == expected
 
@@ -69,6 +72,8 @@ def test_an_inverse_filter_shows_all_the_others(batch: list[bytes], text: str) -
         ("", b"anything", True),
         ("!", b"anything", True),
         ("-C 3", b"anything", True),
+        ("10%", b"10%\r100%\r", False),
+        ("0%$", b"10%\r100%\r", True),
     ],
 )
 def test_the_grammar(text: str, line: bytes, found: bool) -> None:

@@ -47,6 +47,8 @@ T, D, I, W, E, F, U = (  # noqa: E741
         (b"[E] x", E), (b"11-21 12:00:00.000  1  1 W/Tag: x", W),
         # colours
         (b"\x1b[31mERROR\x1b[0m x", E), (b"\x1b[2m12:00\x1b[0m \x1b[33mWRN\x1b[0m x", W),
+        # progress bars
+        (b"ERROR at 10%\rINFO at 100%\r", I), (b"x" * 9999 + b"\rWARN x", W),
         # no level
         (b"", U), (b"GET /healthz 200 1ms", U), (b"listening on :8080", U),
         (b"the informer has no errors", U), (b"retry after an error, once more", U),

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 from hypothesis import given
 from hypothesis import strategies as st
+from tui_scene import event
 
 from podtui.api.v1 import Event, EventSeries, ObjectMeta, ObjectReference
 from podtui.tui.views.logs.line_buffer import EVENT, RULE
@@ -149,3 +150,13 @@ def test_a_separator_keeps_its_position() -> None:
     runs = merger.ready(0.0)
     assert texts(runs) == [b"before", b"restarted", b"after"]
     assert [run.tag for run in runs] == [0, RULE, 0]
+
+
+def test_an_event_of_a_pod_with_several_containers_names_its_container() -> None:
+    started = event("web", "Started", "Container started", container="app")
+    ((_, _, text),) = EventLines().take([started], names_container=True)
+    assert text == b"Started  app: Container started"
+    ((_, _, text),) = EventLines().take([started])
+    assert text == b"Started  Container started"
+    ((_, _, text),) = EventLines().take([event("web", "Scheduled", "it is")], names_container=True)
+    assert text == b"Scheduled  it is"

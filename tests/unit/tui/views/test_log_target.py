@@ -7,10 +7,13 @@ from podtui.tui.views.logs.line_buffer import EVENT, EVENT_WARNING, SOURCES, Lin
 from podtui.tui.views.logs.merge import EventLines
 from podtui.tui.views.logs.target import (
     DEFAULT_RANGE,
+    RANGES,
     LogTarget,
     container_status,
+    describe_cut,
     describe_end,
     describe_previous,
+    has_completed,
     source_names,
     targets_of,
 )
@@ -79,3 +82,25 @@ def test_an_event_with_an_invalid_time_comes_first() -> None:
     ((tag, moment, text),) = lines.take([late])
     buffer.append([text], [moment], tag)
     assert buffer.stamp(0) == 0
+
+
+def test_the_row_above_a_cut_log_says_which_part_is_shown() -> None:
+    since = next(r for r in RANGES if r.since == 300)
+    assert describe_cut(DEFAULT_RANGE, 0) == "▲ last 5,000 lines when opened · scroll up for more"
+    assert describe_cut(DEFAULT_RANGE, 5000, "app").startswith("▲ app: last 10,000 lines when")
+    assert describe_cut(since, 0) == "▲ last 5m when opened · scroll up for more"
+    longest = describe_cut(since, 5000)
+    assert longest.startswith("▲ last 5m and 5,000 lines before when opened")
+    assert len(longest) < 72, "it fits into 80 columns"
+
+
+def test_an_init_container_has_completed_unless_it_runs_again() -> None:
+    done, failed = status("init", ended(0)), status("init", ended(1))
+    assert has_completed(pod("web", status(), init=[done]), "init")
+    assert not has_completed(pod("web", status(), init=[failed]), "init")
+    assert not has_completed(pod("web", status(), init=[status("init")]), "init")
+    assert not has_completed(pod("web", status("app", ended(0))), "app")
+    sidecar = pod("web", status(), init=[done])
+    init = structs.replace(sidecar.spec.initContainers[0], restartPolicy="Always")
+    sidecar = structs.replace(sidecar, spec=structs.replace(sidecar.spec, initContainers=(init,)))
+    assert not has_completed(sidecar, "init")
