@@ -166,6 +166,14 @@ def in_columns(fields: Iterable[ColumnValue]) -> Content:
     return cells, sort, values
 
 
+def most_important(columns: Sequence[Column]) -> int:
+    """Return the index of the column with the highest rank, which is always shown.
+
+    It identifies the row, usually by name.
+    """
+    return max(range(len(columns)), key=lambda index: columns[index].rank)
+
+
 class Fitted(Struct, frozen=True):
     """A shown column: its index among all columns, its width, and True if its cells are short."""
 

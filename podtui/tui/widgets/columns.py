@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from textual import events
 from textual.binding import Binding, BindingType
 
-from podtui.tui.widgets.cells import Column, Line, Span, Visibility, sized
+from podtui.tui.widgets.cells import Column, Line, Span, Visibility, most_important, sized
 from podtui.tui.widgets.dialogs import ListDialog, movement_bindings
 
 
@@ -52,14 +52,6 @@ class ColumnChoice(Struct, frozen=True):
     def widened(self) -> ColumnChoice:
         """Return the choice with the wide view toggled."""
         return replace(self, wide=not self.wide)
-
-
-def most_important(columns: Sequence[Column]) -> int:
-    """Return the index of the column with the highest rank, which is always shown.
-
-    It identifies the row, usually by name.
-    """
-    return max(range(len(columns)), key=lambda index: columns[index].rank)
 
 
 class ColumnsScreen(ListDialog[ColumnChoice]):

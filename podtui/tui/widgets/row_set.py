@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from msgspec import Struct
 
-from podtui.tui.widgets.cells import Cell, Column, Row, width_of
+from podtui.tui.widgets.cells import Cell, Column, Row, most_important, width_of
 from podtui.tui.widgets.filters import ALL, Filter
 
 
@@ -32,6 +32,8 @@ class RowSet:
 
     def __init__(self, columns: Sequence[Column], sort: int, *, descending: bool = False) -> None:
         self.columns = columns
+        self._name = most_important(columns)
+        """Index of the column that names the rows."""
         self.rows: dict[str, Row] = {}
         self.order: list[str] = []
         self.index: dict[str, int] = {}
@@ -113,14 +115,15 @@ class RowSet:
         self._arrange()
         return True
 
-    def _place(self, row: Row) -> tuple[int, Any]:
-        return row.pin, row.sort[self.sort]
+    def _place(self, row: Row) -> tuple[int, Any, Any]:
+        return row.pin, row.sort[self.sort], row.sort[self._name]
 
     def _arrange(self) -> None:
         self.sorts += 1
         shown = [row for row in self.rows.values() if self.passes(row)]
-        # Three stable sorts: by key, so that equal rows keep their order; by the column; by pin.
+        # Stable sorts, the most significant last: equal rows are in the order of their names.
         shown.sort(key=lambda row: row.key)
+        shown.sort(key=lambda row: row.sort[self._name])
         shown.sort(key=lambda row: row.sort[self.sort], reverse=self.descending)
         shown.sort(key=lambda row: row.pin)
         self.order = [row.key for row in shown]

@@ -16,8 +16,18 @@ from textual.reactive import reactive
 from textual.scroll_view import ScrollView
 from textual.strip import Strip
 
-from podtui.tui.widgets.cells import GAP, Column, Fitted, Row, Span, fit, line_width, wrap_all
-from podtui.tui.widgets.columns import ColumnChoice, most_important
+from podtui.tui.widgets.cells import (
+    GAP,
+    Column,
+    Fitted,
+    Row,
+    Span,
+    fit,
+    line_width,
+    most_important,
+    wrap_all,
+)
+from podtui.tui.widgets.columns import ColumnChoice
 from podtui.tui.widgets.filters import Filter
 from podtui.tui.widgets.row_set import Marks, RowSet
 from podtui.tui.widgets.table_lines import DrawnRows, cell_text, gutter, plain_text, title_spans
@@ -25,6 +35,8 @@ from podtui.tui.widgets.tones import Toned
 
 KEEP: Final = 1.0
 """Seconds between two checks for marked rows that no longer exist."""
+SUCCEEDS_SECONDS: Final = 5.0
+"""Seconds in which a row that replaces the cursor's lost row gets the cursor."""
 
 
 class _OfRow(Message):
@@ -43,7 +55,9 @@ class _OfRow(Message):
 class Table(Toned, ScrollView, can_focus=True):
     """Rows with a cursor, marks and sorting; a click on a title sorts by its column.
 
-    The first line shows the column titles and does not scroll.
+    The first line shows the column titles and does not scroll. The cursor belongs to an object, not
+    to a position: it stays on its row wherever that row moves. With ``follow_top``, new rows appear
+    on top, and the table stays scrolled to them until a key or a click selects a row.
     """
 
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -119,6 +133,7 @@ class Table(Toned, ScrollView, can_focus=True):
         """Key of the row that the user moved to: a filter that hides and shows it returns to it."""
         self._identity = ""
         self._gone = ""
+        self._gone_at = 0.0
         self._position = 0
         self._kept_at = 0.0
         self.fitted: tuple[Fitted, ...] = ()
@@ -156,9 +171,9 @@ class Table(Toned, ScrollView, can_focus=True):
         if self._anchor not in self.set.rows:
             self._anchor = self.cursor_key
         self.set.filter_by(wanted, faults_only=faults_only)
-        if self._touched and len(self.set):
-            self._put_cursor(self.set.index.get(self._anchor, 0))
-            self.call_after_refresh(self._show_cursor)
+        if len(self.set):
+            self._put_cursor(self.set.index.get(self._anchor, self._home()))
+            self.call_after_refresh(self.show_cursor)
         self._settle()
         self._resize()
         self._fit()
@@ -223,11 +238,23 @@ class Table(Toned, ScrollView, can_focus=True):
         self._touched = True
         self._put_cursor(max(0, min(position, len(self.set) - 1)))
         self._anchor = self.cursor_key
-        self._show_cursor()
+        self.show_cursor()
 
     def on_key(self) -> None:
-        # Any key refers to the row under the cursor, so the cursor stays on it from now on.
-        self._touched = True
+        self._touch()
+
+    def _touch(self) -> None:
+        """Prepare for a key: it must not act on a row that is out of sight."""
+        self._gone = ""
+        if not self._touched:
+            self._touched = True
+            if self._follow_top and len(self.set) and not self.cursor_in_sight:
+                self._put_cursor(0)
+
+    @property
+    def cursor_in_sight(self) -> bool:
+        """True if the row under the cursor is visible."""
+        return self._position in self._in_sight()
 
     def _put_cursor(self, position: int) -> None:
         self._gone = ""
@@ -251,26 +278,26 @@ class Table(Toned, ScrollView, can_focus=True):
             self.post_message(self.CursorMoved(self, key))
 
     def _settle(self) -> None:
-        """Find the cursor's row again after rows moved, or its neighbour if the row is gone.
-
-        Until the first key press or click, the cursor stays at the home row.
-        """
-        at_top = self._follow_top and self._position == 0
-        position = self.set.index.get(self.cursor_key) if self._touched and not at_top else None
-        if self._touched and (position is None or self._gone):
+        """Find the cursor's row again after rows moved, or its neighbour if the row is gone."""
+        position = self.set.index.get(self.cursor_key)
+        if position is None or self._gone:
             position = self._successor(position)
         if position is None:
-            position = self._position if self._touched else self._home()
-            position = 0 if at_top else max(0, min(position, len(self.set) - 1))
+            position = min(self._position, len(self.set) - 1) if self.cursor_key else self._home()
+            position = max(0, position)
             self._point(self.set.order[position] if len(self.set) else "")
         if position != self._position:
             self._position = position
-            self.call_after_refresh(self._show_cursor)
+            if self._touched or not self._follow_top:
+                self.call_after_refresh(self.show_cursor)
 
     def _successor(self, position: int | None) -> int | None:
         """Return the position of the row that replaced the cursor's lost row, once it exists."""
         if position is None and not self._gone:
-            self._gone = self._identity
+            self._gone, self._gone_at = self._identity, self.now
+        if self.now - self._gone_at > SUCCEEDS_SECONDS:
+            # By then the user has seen the cursor on its new row.
+            self._gone = ""
         if self._gone:
             for index, key in enumerate(self.set.order):
                 if self.set.rows[key].identity == self._gone:
@@ -318,7 +345,8 @@ class Table(Toned, ScrollView, can_focus=True):
         )
         return self.drawn.set_layout(self.fitted, max(0, width - 2))
 
-    def _show_cursor(self) -> None:
+    def show_cursor(self) -> None:
+        """Scroll the row under the cursor into view."""
         top = round(self.scroll_y)
         high = self._rows_high()
         # Force scrolling: after rows were added, the scroll bar may not exist yet, and Textual
@@ -351,7 +379,7 @@ class Table(Toned, ScrollView, can_focus=True):
         self._resize()
         if self._fit():
             self.refresh()
-        self.call_after_refresh(self._show_cursor)
+        self.call_after_refresh(self.show_cursor)
 
     # --- drawing
 
