@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import ClassVar
 
 from msgspec import Struct
@@ -20,13 +20,22 @@ class ColumnChoice(Struct, frozen=True):
     chosen: tuple[str, ...] | None = None
     wide: bool = False
 
-    def shown(self, columns: Sequence[Column], sort: int | None = None) -> tuple[int, ...]:
-        """Return the indexes of the columns to show, in table order, including the sort column."""
+    def shown(
+        self,
+        columns: Sequence[Column],
+        sort: int | None = None,
+        needed: Collection[str] = (),
+    ) -> tuple[int, ...]:
+        """Return the indexes of the columns to show, in table order, including the sort column.
+        Columns with the keys ``needed`` are shown unless the user chose others.
+        """
         first = most_important(columns)
         return tuple(
             index
             for index, column in enumerate(columns)
-            if index == sort or self._shows(column, first=index == first)
+            if index == sort
+            or (self.chosen is None and column.key in needed)
+            or self._shows(column, first=index == first)
         )
 
     def _shows(self, column: Column, *, first: bool) -> bool:

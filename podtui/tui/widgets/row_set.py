@@ -40,6 +40,8 @@ class RowSet:
         self.sort = sort
         self.descending = descending
         self.filter: Filter = ALL
+        self.scope: Filter = ALL
+        """A second filter, which outlasts the first one."""
         self.faults_only = False
         self.now = 0.0
         """Epoch seconds, for filters on ages."""
@@ -88,8 +90,12 @@ class RowSet:
         self.sort, self.descending = column, descending
         self._arrange()
 
-    def filter_by(self, wanted: Filter, *, faults_only: bool = False) -> None:
+    def filter_by(
+        self, wanted: Filter, *, faults_only: bool = False, scope: Filter | None = None
+    ) -> None:
         self.filter, self.faults_only = wanted, faults_only
+        if scope is not None:
+            self.scope = scope
         self.natural = [0] * len(self.columns)
         self.short = [0] * len(self.columns)
         for row in self.rows.values():
@@ -101,9 +107,18 @@ class RowSet:
     def is_filtered(self) -> bool:
         return bool(self.filter.text) or self.faults_only
 
+    @property
+    def is_narrowed(self) -> bool:
+        """True if a filter or a scope hides rows."""
+        return self.is_filtered or bool(self.scope.text)
+
     def passes(self, row: Row) -> bool:
         """Return True if a row passes the filter."""
-        return (row.fault or not self.faults_only) and self.filter.matches(row, self.now)
+        return (
+            (row.fault or not self.faults_only)
+            and self.filter.matches(row, self.now)
+            and self.scope.matches(row, self.now)
+        )
 
     def advance_time(self, now: float) -> bool:
         """Set the time. Returns True if rows appeared or disappeared due to a filter on ages."""

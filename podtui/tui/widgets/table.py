@@ -122,6 +122,8 @@ class Table(Toned, ScrollView, can_focus=True):
         self.cursor_key = ""
         self.marks = Marks()
         self.choice = ColumnChoice()
+        self.needed: frozenset[str] = frozenset()
+        """Keys of columns that the objects need, such as the namespace of pods in several."""
         self.column_cursor: str = ""
         """Key of the column that key actions apply to; empty until one is selected."""
         self.repaints = 0
@@ -166,11 +168,14 @@ class Table(Toned, ScrollView, can_focus=True):
         fresh = {row.key: row for row in rows}
         self.change(fresh.values(), [key for key in self.set.rows if key not in fresh])
 
-    def filter_by(self, wanted: Filter, *, faults_only: bool = False) -> None:
-        """Show the rows that pass the filter. The cursor stays on its row, or goes to the first."""
+    def filter_by(
+        self, wanted: Filter, *, faults_only: bool = False, scope: Filter | None = None
+    ) -> None:
+        """Show the rows that pass the filter, and ``scope``, which remains until it is replaced.
+        The cursor stays on its row, or goes to the first."""
         if self._anchor not in self.set.rows:
             self._anchor = self.cursor_key
-        self.set.filter_by(wanted, faults_only=faults_only)
+        self.set.filter_by(wanted, faults_only=faults_only, scope=scope)
         if len(self.set):
             self._put_cursor(self.set.index.get(self._anchor, self._home()))
             self.call_after_refresh(self.show_cursor)
@@ -196,7 +201,12 @@ class Table(Toned, ScrollView, can_focus=True):
     @property
     def left_out(self) -> int:
         """The number of chosen columns that do not fit."""
-        return len(self.shown_columns()) - len(self.fitted) if self.fitted else 0
+        shown = [
+            index
+            for index in self.shown_columns()
+            if self.set.natural[index] or not self.columns[index].optional
+        ]
+        return max(0, len(shown) - len(self.fitted)) if self.fitted else 0
 
     @property
     def marked(self) -> tuple[Row, ...]:
@@ -206,8 +216,20 @@ class Table(Toned, ScrollView, can_focus=True):
     def column_index(self, key: str) -> int:
         return next(i for i, column in enumerate(self.columns) if column.key == key)
 
+    def need_columns(self, needed: frozenset[str]) -> None:
+        """Show these columns, unless the user chose others."""
+        if needed != self.needed:
+            self.needed = needed
+            self._fit()
+            self.refresh()
+
     def shown_columns(self) -> tuple[int, ...]:
-        return self.choice.shown(self.columns, self.set.sort)
+        return self.choice.shown(self.columns, self.set.sort, self.needed)
+
+    def shows(self, key: str) -> bool:
+        """Return whether a column is drawn; before the first layout, whether it is chosen."""
+        shown = [place.index for place in self.fitted] or self.shown_columns()
+        return self.column_index(key) in shown
 
     def tick(self, now: float) -> bool:
         """Advance the time and redraw the visible ages that changed.
@@ -342,6 +364,7 @@ class Table(Toned, ScrollView, can_focus=True):
             shown=self.shown_columns(),
             wanted=[n for n in (self.set.sort, selected) if ticked is None or n in ticked],
             ticked=ticked or (),
+            permanent=[n for n, column in enumerate(self.columns) if column.key in self.needed],
         )
         return self.drawn.set_layout(self.fitted, max(0, width - 2))
 
@@ -516,6 +539,10 @@ class Table(Toned, ScrollView, can_focus=True):
         if row is None:
             return
         key = self.column_cursor
+        if row.summary and not key:
+            cast("App[Any]", cast("Any", self).app).copy_to_clipboard(row.summary)
+            self.notify(row.summary, title="Copied", timeout=2, markup=False)
+            return
         index = self.column_index(key) if key else most_important(self.columns)
         tail = row.tail if row.tail is not None and index >= row.tail_from else None
         text = tail.text if tail is not None else cell_text(row.cells[index], self.now)

@@ -102,6 +102,12 @@ def tone_style(tone: str, variables: Mapping[str, str], *, few: bool, none: bool
     ) + Style.parse(definition.text)
 
 
+def content_style(tone: str) -> str:
+    """Return a tone as a style of Textual's `Content`, for titles of borders."""
+    definition = TONE_STYLES[tone] if tone else ToneStyle()
+    return f"{definition.text} ${definition.color}".strip() if definition.color else definition.text
+
+
 class Toned(Widget):
     """Mixin for widgets that draw spans."""
 
