@@ -300,6 +300,12 @@ class Body(Container):
         return shape_of(self._room.width, self._room.height + BAR_ROWS)
 
     @property
+    def shown(self) -> frozenset[str]:
+        """The panes that are visible."""
+        width, height = self._room
+        return frozenset(panes_in(width, height, self.view))
+
+    @property
     def shares_place(self) -> bool:
         """True if events, logs and node share one place."""
         return self.shape in (LayoutShape.NARROW, LayoutShape.FLAT)

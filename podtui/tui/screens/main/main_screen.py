@@ -25,7 +25,12 @@ from podtui.tui.screens.main.events_pane import EventsPane
 from podtui.tui.screens.main.layout import PANES, Body, View
 from podtui.tui.screens.main.node_pane import NodePane
 from podtui.tui.screens.main.pods_pane import PodsPane
-from podtui.tui.screens.main.screen_memory import MemoryFile, ScreenMemory, memory_of, recalled_view
+from podtui.tui.screens.main.screen_memory import (
+    MemoryFile,
+    ScreenMemory,
+    layout_of,
+    recalled_view,
+)
 from podtui.tui.screens.node.node_screen import NodeScreen
 from podtui.tui.screens.pods.pod_screen import PodScreen
 from podtui.tui.screens.text_screens import EventScreen, ManifestScreen
@@ -200,15 +205,13 @@ class MainScreen(ActingScreen, PromptedScreen):
         yield Bar(id="status")
 
     def on_mount(self) -> None:
-        memory = self._host.memory.memory
+        layout = self._host.memory.memory.layout
         for name, pane in self._tables.items():
-            if name in memory.tables:
-                pane.recall(memory.tables[name])
+            if name in layout.tables:
+                pane.recall(layout.tables[name])
         with self.prevent(Body.Arranged):
-            self.body.show_view(recalled_view(memory))
+            self.body.show_view(recalled_view(layout))
         self.body.fit(self.size.width, self.size.height)
-        if self.active != "pods":
-            self.call_after_refresh(self.set_focus, self.focus_of(self.active))
 
     # --- selection
 
@@ -221,6 +224,15 @@ class MainScreen(ActingScreen, PromptedScreen):
     def chosen_manifests(self) -> tuple[Manifest, ...]:
         manifest = self.pods.manifest
         return (manifest,) if manifest is not None else super().chosen_manifests()
+
+    def show_selection(self) -> None:
+        """Show the pods and the row under the cursor, if they are out of sight."""
+        if "pods" not in self.body.shown and self.body.view.zoomed:
+            self.action_zoom(False)
+        if "pods" not in self.body.shown:
+            self._show_pane("pods")
+        if not self.pods.table.cursor_in_sight:
+            self.pods.table.show_cursor()
 
     def _follow_choice(self) -> None:
         """Show the logs of the selected pods if the selection has changed, by cursor, marks, filter
@@ -500,7 +512,7 @@ class MainScreen(ActingScreen, PromptedScreen):
     def memory(self) -> ScreenMemory:
         tables = {name: pane.memory for name, pane in self._tables.items()}
         theme, over = self._host.theme_choice
-        return replace(memory_of(self.body.view, tables), theme=theme, theme_over=over)
+        return ScreenMemory(layout_of(self.body.view, tables), theme, over)
 
     # --- the row under the cursor
 
@@ -537,6 +549,8 @@ class MainScreen(ActingScreen, PromptedScreen):
     def on_table_opened(self, message: Table.Opened) -> None:
         if message.table is self.pods.table:
             self.action_open("overview")
+        elif self.events.is_on_routine:
+            self.events.toggle_routine()
         else:
             event = self.events.event
             if event is not None:
@@ -571,6 +585,8 @@ class MainScreen(ActingScreen, PromptedScreen):
             self.session.push(PodScreen(pod_key(pod), tab))
         elif manifest is not None:
             self.session.push(ManifestScreen(manifest.metadata.name))
+        elif self.pods.is_on_files:
+            self.pods.toggle_files()
 
     def action_why(self) -> None:
         pod, manifest = self.pods.pod, self.pods.manifest

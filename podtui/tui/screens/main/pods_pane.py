@@ -26,6 +26,7 @@ from podtui.tui.views.pods.rows import (
     RequestsAndLimits,
     Totals,
     files_row,
+    files_text,
     is_wrong,
     manifest_row,
     measured_row,
@@ -105,6 +106,7 @@ class PodsPane(TablePane):
         self.explanation: Line = ()
         """The explanation of the row under the cursor, as it is shown in the lower border."""
         self._explained: tuple[Line, int] = ((), 0)
+        self._pressed_row = -1
 
     def compose(self) -> ComposeResult:
         yield self.table
@@ -320,10 +322,7 @@ class PodsPane(TablePane):
             explained = self._explanations
             line = pull_line(pull) if pull else explained.of(self.pod, self.table.now)
         elif self.is_on_files:
-            line = (
-                Span("These files define no pod, or an earlier version of it runs. "),
-                Span("enter", "hint-key"), Span(" lists or folds them", "muted"),
-            )  # fmt: skip
+            line = (Span(files_text(list(self._wrong.values()))),)
         width = max(10, self.outer_size.width - 6)
         if (line, width) == self._explained:
             return
@@ -340,8 +339,13 @@ class PodsPane(TablePane):
     def on_table_marks_changed(self) -> None:
         self.update_title()
 
+    def on_mouse_down(self, event: events.MouseDown) -> None:
+        self._pressed_row = event.screen_y
+
     async def on_click(self, event: events.Click) -> None:
-        if event.widget is self and event.button == 1 and event.y == self.outer_size.height - 1:
+        on_border = event.widget is self and event.y == self.outer_size.height - 1
+        # A drag of the border also ends with a click.
+        if on_border and event.button == 1 and event.screen_y == self._pressed_row:
             await self.run_action("screen.why")
 
     def update_title(self) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Sequence
 from functools import lru_cache
 from typing import Any, Final
@@ -332,6 +333,17 @@ def shares_row(files: int, pods: int, height: int) -> bool:
     would take too many rows from the pods.
     """
     return files > max(1, height // MAX_FILES_SHARE) and files + pods > height
+
+
+def files_text(files: Sequence[Manifest]) -> str:
+    """Return what invalid files mean for their pods."""
+    states = Counter(manifest.status.state for manifest in files)
+    words = {
+        ManifestState.INVALID: "invalid, without a pod",
+        ManifestState.LAST_GOOD: "invalid, an earlier version runs",
+        ManifestState.DUPLICATE: "ignored, another file has the pod",
+    }
+    return " · ".join(f"{states[state]} {text}" for state, text in words.items() if states[state])
 
 
 def files_row(files: Sequence[Manifest], *, expanded: bool) -> Row:
