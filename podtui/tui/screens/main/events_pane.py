@@ -82,8 +82,10 @@ class EventsPane(TablePane):
 
     def _arrange_routine(self) -> None:
         """Fold the events of normal starts into one row, if they would hide warnings."""
-        hides = bool(self._warnings) and len(self._routine) > 1 and not self._only
-        folded = hides and not self._expanded and not self.table.set.filter.text
+        # A filter must find each event.
+        narrowed = self._only or bool(self.table.set.filter.text)
+        hides = bool(self._warnings) and len(self._routine) > 1 and not narrowed
+        folded = hides and not self._expanded
         changed: list[Row] = []
         removed: list[str] = []
         if hides:
@@ -110,7 +112,6 @@ class EventsPane(TablePane):
 
     def filter_by(self, wanted: Filter) -> None:
         super().filter_by(wanted)
-        # A filter must also find the events that share one row.
         self._arrange_routine()
         self.update_title()
 

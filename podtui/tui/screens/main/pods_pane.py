@@ -239,8 +239,11 @@ class PodsPane(TablePane):
     def _arrange_files(self) -> None:
         """Give each invalid file its row, or one row to all of them if the pods need the space."""
         height = self.table.size.height - 1
-        shares = shares_row(len(self._wrong), len(self._model.pods), height)
-        folded = shares and not self._expanded and not self.table.set.filter.text
+        # A filter must find each file.
+        shares = not self.table.set.filter.text and shares_row(
+            len(self._wrong), len(self._model.pods), height
+        )
+        folded = shares and not self._expanded
         changed: list[Row] = []
         removed: list[str] = []
         if shares:
@@ -267,7 +270,6 @@ class PodsPane(TablePane):
 
     def filter_by(self, wanted: Filter) -> None:
         super().filter_by(wanted)
-        # A filter must also find the files that share one row.
         self._arrange_files()
         self.update_title()
 
@@ -343,7 +345,7 @@ class PodsPane(TablePane):
         self._pressed_row = event.screen_y
 
     async def on_click(self, event: events.Click) -> None:
-        on_border = event.widget is self and event.y == self.outer_size.height - 1
+        on_border = event.screen_y == self.region.bottom - 1
         # A drag of the border also ends with a click.
         if on_border and event.button == 1 and event.screen_y == self._pressed_row:
             await self.run_action("screen.why")
