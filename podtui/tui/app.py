@@ -482,7 +482,8 @@ class PodtuiApp(KeyQueue):
             self._restart_agent()
             return
         requested, pods = self.requested_path, list(self.model.pods.values())
-        dialog = switch_dialog(self.folder, self.other_folder, pods)
+        forwards = [one.address for one in self.session.forwards if not one.failed]
+        dialog = switch_dialog(self.folder, self.other_folder, pods, forwards)
 
         async def switch() -> None:
             if await self.session.confirm(dialog):

@@ -18,7 +18,7 @@ from tui_scene import (
 )
 
 from podtui.api.local import Manifest, ManifestState
-from podtui.api.v1 import Node, Pod
+from podtui.api.v1 import Event, Node, Pod
 from podtui.client.protocol import Synced
 from podtui.tui.screens.help_screen import HelpScreen
 from podtui.tui.screens.logs.log_view import LogView
@@ -625,6 +625,10 @@ async def test_files_that_are_known_before_the_pods_do_not_get_the_cursor() -> N
         assert table.cursor_key == "uid-web"
 
 
+def unhealthy(message: str, version: int) -> Event:
+    return event("web", "Unhealthy", message, warning=True, seen=0, version=version)
+
+
 async def test_an_event_keeps_the_cursor_while_newer_ones_appear_on_top() -> None:
     client = full_client()
     async with running(client, size=(120, 36)) as (app, pilot):
@@ -632,12 +636,16 @@ async def test_an_event_keeps_the_cursor_while_newer_ones_appear_on_top() -> Non
         first = table.cursor_key
         await pilot.press("2")
         for n in range(3):
-            client.change(event("web", "Unhealthy", f"again {n}", warning=True, seen=0, version=50 + n))
+            client.change(
+                event("web", "Unhealthy", f"again {n}", warning=True, seen=0, version=50 + n)
+            )
         await wait_for(pilot, lambda: "again 2" in "".join(table_text(app, "events")), "new events")
         assert table.cursor_key == first
         assert table.scroll_y == 0
         for n in range(30):
-            client.change(event("web", "Unhealthy", f"more {n}", warning=True, seen=0, version=60 + n))
+            client.change(
+                event("web", "Unhealthy", f"more {n}", warning=True, seen=0, version=60 + n)
+            )
         await wait_for(pilot, lambda: not table.cursor_in_sight, "it is out of sight")
         # The table stays at the newest event, and a key selects what is seen.
         await pilot.press("c")

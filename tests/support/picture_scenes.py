@@ -30,7 +30,7 @@ from podtui.tui.commands import copy_files, custom_runner, edit_manifest, edit_r
 from podtui.tui.commands import images as image_commands
 from podtui.tui.commands.agent import switch_dialog
 from podtui.tui.commands.custom_commands import CommandTarget, CustomCommand
-from podtui.tui.commands.delete import delete_dialog, delete_pods_dialog
+from podtui.tui.commands.delete import delete_dialog
 from podtui.tui.commands.manifest_file import Rewrite
 from podtui.tui.commands.session import RecordChange, leave_dialog
 from podtui.tui.screens import output_screen, trash_screen
@@ -258,8 +258,8 @@ DIALOGS: Final = {
                               [ended_by_deletion(), "the agent does not answer"]),
         "delete.delete_dialog", "2 files"),
     "delete-in-cluster": dialog(
-        lambda: delete_pods_dialog(pods("web", "counter")),
-        "delete.delete_pods_dialog", "no undo"),
+        lambda: delete_dialog([], [], pods("web", "counter")),
+        "delete.delete_dialog", "no undo"),
     "restart": dialog(lambda: restart.restart_dialog(pods("web", "batch", "crash-loop")),
                       "restart.restart_dialog", "Restart 3 pods"),
     "restart-container": key(Dialog, "Restart app", "ctrl+k", size=SMALL,

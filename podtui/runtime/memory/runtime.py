@@ -45,6 +45,7 @@ from podtui.runtime.protocol import (
     LogLine,
     LogLines,
     LogOptions,
+    OtherContainer,
     PodVolume,
     ProcessSession,
     PullProgress,
@@ -137,6 +138,10 @@ class MemoryRuntime:
             sandboxes=tuple(c.record for pod in pods for c in reversed(pod.sandboxes.values())),
             containers=tuple(c.record for pod in pods for c in reversed(pod.containers.values())),
         )
+
+    async def list_other_containers(self) -> tuple[OtherContainer, ...]:
+        await self._enter("list_other_containers")
+        return self.engine.other_containers
 
     async def list_foreign(self) -> tuple[ForeignSandbox, ...]:
         await self._enter("list_foreign")

@@ -12,7 +12,7 @@ from podtui.api.pods import is_api_pod
 from podtui.api.v1 import Pod
 from podtui.tui.commands.copy_files import transfer_files
 from podtui.tui.commands.create_pod import create_pod
-from podtui.tui.commands.delete import delete_manifests, delete_pods, undo_last
+from podtui.tui.commands.delete import delete_selected, undo_last
 from podtui.tui.commands.edit_manifest import edit_file
 from podtui.tui.commands.edit_record import create_through_api, edit_pod
 from podtui.tui.commands.images import pull_image
@@ -83,10 +83,7 @@ def _delete(session: Session, selection: Selection, _: str) -> None:
         return
 
     async def delete() -> None:
-        done = not pods or await delete_pods(session, pods)
-        if done and manifests and not of_cluster:
-            done = await delete_manifests(session, manifests)
-        if done:
+        if await delete_selected(session, () if of_cluster else manifests, pods):
             selection.clear()
 
     session.start("Delete", delete)

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from datetime import datetime
 from pathlib import Path
 from typing import Protocol
 
 from podtui.api.names import STATIC_POD_PATH
+from podtui.api.pods import is_api_pod
 from podtui.api.times import short_duration
 from podtui.api.v1 import Node, Pod
 from podtui.terminal_text import plural
+from podtui.tui.views.endings import ending_text, losses
 from podtui.tui.views.labels import pod_label
 from podtui.tui.widgets.cells import Line, Span
 from podtui.tui.widgets.dialogs import Dialog, confirmation
@@ -74,25 +77,46 @@ def stale_line(contact: float, now: float, key: str) -> Line:
     return (Span(f" STALE since {at:%H:%M:%S} ({ago} ago) ", "simulated"), Span(offer, "error"))
 
 
-MOST_NAMED = 12
+MAX_NAMED = 12
+"""Pods that the dialog names; for more, only their number is given."""
 
 
-def switch_dialog(watched: str, requested: str, pods: list[Pod]) -> Dialog:
-    """Return the dialog that asks whether the agent should watch another folder."""
+def switch_dialog(
+    watched: str, requested: str, pods: Sequence[Pod], forwards: Sequence[str] = ()
+) -> Dialog:
+    """Return the dialog that asks whether the agent should watch another folder.
+
+    The static pods end: their files are in the old folder. Pods of the API keep running.
+    ``forwards`` are the running port-forwards of this screen.
+    """
+    static = [pod for pod in pods if not is_api_pod(pod)]
+    others = [pod for pod in pods if is_api_pod(pod)]
     lines: list[Line] = [
         (Span("The agent restarts and watches "), Span(clean(requested), "key"),
          Span(" instead of "), Span(clean(watched), "key"), Span(".")),
         (),
     ]  # fmt: skip
-    for pod in pods[:MOST_NAMED]:
-        grace = pod.spec.terminationGracePeriodSeconds
-        seconds = 30 if grace is None else grace
-        lines.append((Span("✖ ", "error"), Span(pod_label(pod), "name"),
-                      Span(f"  terminates (up to {seconds} s)", "muted")))  # fmt: skip
-    if len(pods) > MOST_NAMED:
-        lines.append((Span(f"✖ and {plural(len(pods) - MOST_NAMED, 'more pod')}", "error"),))
     lines += [
-        *([()] if pods else []),
-        (Span(f"No file is changed. The pods of {clean(requested)} start.", "muted"),),
-    ]
+        (Span("✖ ", "error"), Span(pod_label(pod), "name"),
+         Span(f"  {ending_text(pod)}", "muted"))
+        for pod in static[:MAX_NAMED]
+    ]  # fmt: skip
+    if len(static) > MAX_NAMED:
+        more = plural(len(static) - MAX_NAMED, "more static pod")
+        lines.append((Span(f"✖ and {more}", "error"),))
+    lines += losses(static)
+    lines += [
+        (Span("✖ ", "error"), Span(f"connections of {clean(each)}", "name"),
+         Span("  are cut", "muted"))
+        for each in forwards
+    ]  # fmt: skip
+    if static or forwards:
+        lines.append(())
+    if others:
+        names = ", ".join(map(pod_label, others[:MAX_NAMED]))
+        more = f" and {len(others) - MAX_NAMED} more" if len(others) > MAX_NAMED else ""
+        verb = "keeps" if len(others) == 1 else "keep"
+        lines.append((Span("= ", "muted"), Span(names + more, "name"),
+                      Span(f"  {verb} running: created through the API", "muted")))  # fmt: skip
+    lines.append((Span(f"No file is changed. The pods of {clean(requested)} start.", "muted"),))
     return confirmation("Switch the agent to another folder?", lines, "Switch")
