@@ -413,7 +413,8 @@ class PodtuiApp(KeyQueue):
         model = self.model
         if model.link is not LinkState.LOST or model.contact_at is None or model.server.is_cluster:
             return ()
-        return stale_line(model.contact_at, self.session.clock(), self._agent_key)
+        width = self.size.width
+        return stale_line(model.contact_at, self.session.clock(), self._agent_key, width)
 
     @property
     def _agent_key(self) -> str:
@@ -640,6 +641,7 @@ class PodtuiApp(KeyQueue):
         return completions(
             {
                 "theme": self.available_themes,
+                "namespace": sorted({pod.metadata.namespace for pod in self.model.pods.values()}),
                 "sort": columns,
                 "hide": PANES,
                 "show": PANES,

@@ -5,8 +5,9 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from datetime import datetime
+from itertools import zip_longest
 from pathlib import Path
-from typing import Protocol
+from typing import Final, Protocol
 
 from podtui.api.names import STATIC_POD_PATH
 from podtui.api.pods import is_api_pod
@@ -15,9 +16,12 @@ from podtui.api.v1 import Node, Pod
 from podtui.terminal_text import plural
 from podtui.tui.views.endings import ending_text, losses
 from podtui.tui.views.labels import pod_label
-from podtui.tui.widgets.cells import Line, Span
+from podtui.tui.widgets.cells import Line, Span, line_width
 from podtui.tui.widgets.dialogs import Dialog, confirmation
 from podtui.tui.widgets.sanitize import clean
+
+MIN_HEAD_CELLS: Final = 8
+"""Cells of the header that remain visible beside the line for a lost agent."""
 
 
 class Agent(Protocol):
@@ -67,14 +71,20 @@ def shortened(path: Path) -> str:
     return str(path)
 
 
-def stale_line(contact: float, now: float, key: str) -> Line:
-    """Return the header line for a lost agent. ``key`` restarts the agent; empty if not
-    available.
+def stale_line(contact: float, now: float, key: str, width: int) -> Line:
+    """Return the header line for a lost agent, for a terminal of ``width`` cells. ``key`` restarts
+    the agent; empty if not available. The key outlasts the details.
     """
     ago = short_duration(max(0.0, now - contact))
     at = datetime.fromtimestamp(contact).astimezone()
-    offer = f" {key} restarts the agent " if key else " "
-    return (Span(f" STALE since {at:%H:%M:%S} ({ago} ago) ", "simulated"), Span(offer, "error"))
+    states = (f" STALE since {at:%H:%M:%S} ({ago} ago) ", f" STALE for {ago} ", " STALE ")
+    offers = (f" {key} restarts the agent ", f" {key} restarts ", f" {key} ") if key else (" ",)
+    lines: list[Line] = [
+        (Span(state, "simulated"), Span(offer, "error"))
+        for state, offer in zip_longest(states, offers, fillvalue=offers[-1])
+    ]
+    fitting = (line for line in lines if line_width(line) <= width - MIN_HEAD_CELLS)
+    return next(fitting, lines[-1])
 
 
 MAX_NAMED = 12

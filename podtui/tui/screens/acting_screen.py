@@ -43,6 +43,7 @@ class ActingScreen(LiveScreen):
             self._log_line(),
             self.SHOWS_PULLS,
             self.clear_marks,
+            self.why_nothing(),
         )
 
     def _log_line(self) -> tuple[str, str, str] | None:
@@ -74,6 +75,10 @@ class ActingScreen(LiveScreen):
 
     def clear_marks(self) -> None:
         """Clear the marks after an action on the marked rows."""
+
+    def why_nothing(self) -> str:
+        """Return why nothing is selected, if the cursor is on a row without an object."""
+        return ""
 
     def show_selection(self) -> None:
         """Show the selection if it is out of sight."""

@@ -27,6 +27,7 @@ from podtui.tui.views.why import WhyView, facts_of, health_text, newest_of, why_
 from podtui.tui.widgets.bars import Bar, Hints
 from podtui.tui.widgets.cells import Line, Span
 from podtui.tui.widgets.delays import call_after
+from podtui.tui.widgets.prompt import Prompt
 from podtui.tui.widgets.sanitize import clean
 from podtui.tui.widgets.tones import LinesView
 from podtui.why import Diagnosis, Facts, Fix, Health, diagnose, diagnose_manifest
@@ -87,6 +88,7 @@ class WhyScreen(ActingScreen, BackScreen):
         yield Bar(id="header")
         yield LinesView(id="why-text")
         yield Hints()
+        yield Prompt()
 
     # --- subject
 

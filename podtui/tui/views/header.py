@@ -210,10 +210,11 @@ def _figures(resource: Amounts, detail: Detail) -> Line:
             Span(f" ┃used {used}", tone),
             Span(f" of {resource.text(whole)}", "muted"),
         )
-    used = Span("┃" + ("?" if resource.used is None else percent(resource.used, whole)), tone)
+    used = Span("?" if resource.used is None else percent(resource.used, whole), tone)
     if detail is Detail.TINY:
-        return (used,)
-    return (Span(f"█{percent(resource.requested, whole)} ", requested_tone), used)
+        return (Span("used ", "muted"), used)
+    requested = Span(percent(resource.requested, whole), requested_tone)
+    return (Span("requested ", "muted"), requested, Span(" used ", "muted"), used)
 
 
 def is_simulated(node: Node | None) -> bool:

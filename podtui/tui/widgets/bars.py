@@ -34,6 +34,13 @@ class Bar(Toned):
         self.left: Line = ()
         self.right: Line = ()
         self.notice: Line = ()
+        self.narrowing: Line = ()
+
+    def show_narrowing(self, narrowing: Line) -> None:
+        """Show what narrows the table or text below, after ``left``; empty removes it."""
+        if narrowing != self.narrowing:
+            self.narrowing = narrowing
+            self.refresh()
 
     def warn(self, notice: Line) -> None:
         """Show ``notice`` at the right end instead of ``right``; empty removes it."""
@@ -50,7 +57,7 @@ class Bar(Toned):
     def render_line(self, y: int) -> Strip:
         width = self.size.width
         base = self.base
-        left = Strip(self.segments(self.left, base))
+        left = Strip(self.segments((*self.left, *self.narrowing), base))
         right = Strip(self.segments(self.right, base))
         room = width - left.cell_length
         if self.notice:

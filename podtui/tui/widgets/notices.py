@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
-from typing import Final
+from functools import partial
+from typing import Any, Final, cast
 from uuid import uuid4
 
 from msgspec import Struct
 from textual.app import App
 from textual.markup import escape
 from textual.notifications import Notification, Notify, SeverityLevel
+from textual.screen import ModalScreen, Screen
+from textual.signal import Signal
 
 from podtui.tui.widgets.cells import prefix, width_of
 from podtui.tui.widgets.sanitize import clean, clean_lines
@@ -33,7 +37,8 @@ class Notices(App[None]):
     """An app base class that sanitizes notifications and limits their length and number.
 
     The newest `MOST` are shown. Repeated ones are merged into one with a count (``×3``) and the
-    timeout of the last. The message of a notification with markup is passed on unchanged.
+    timeout of the last. The message of a notification with markup is passed on unchanged. A dialog
+    is never covered: notifications wait until it is closed.
     """
 
     def __init__(self) -> None:
@@ -41,6 +46,8 @@ class Notices(App[None]):
         self._notices: list[_Notice] = []
         self._posted: set[str] = set()
         """The identities of notifications that `on_notify` has posted."""
+        self._held: list[Callable[[], None]] = []
+        """Notifications that wait until the dialog is closed."""
 
     @property
     def notices(self) -> list[Notification]:
@@ -56,13 +63,58 @@ class Notices(App[None]):
         timeout: float | None = None,
         markup: bool = True,
     ) -> None:
-        super().notify(
-            message if markup else short(message),
+        text = message if markup else short(message)
+        show = partial(
+            super().notify,
+            text,
             title=short(title),
             severity=severity,
             timeout=timeout,
             markup=markup,
         )
+        if self._shows_dialog:
+            self._held.append(show)
+        else:
+            show()
+
+    def on_mount(self) -> None:
+        changed = cast("Signal[Screen[Any]]", cast("Any", self).screen_change_signal)
+        changed.subscribe(self, self._screen_changed, immediate=True)
+
+    def _screen_changed(self, _: Screen[Any]) -> None:
+        if self._shows_dialog:
+            self._hold_shown()
+        else:
+            self._show_held()
+
+    @property
+    def _shows_dialog(self) -> bool:
+        return bool(self.screen_stack) and isinstance(self.screen_stack[-1], ModalScreen)
+
+    def _hold_shown(self) -> None:
+        """Take the notifications off the screen until the dialog is closed."""
+        for each in self._notices:
+            if not each.shown.has_expired:
+                self._hold(each.shown)
+        self.clear_notifications()
+
+    def _hold(self, note: Notification) -> None:
+        self._held.append(
+            partial(
+                super().notify,
+                note.message,
+                title=note.title,
+                severity=note.severity,
+                timeout=note.timeout,
+                markup=note.markup,
+            )
+        )
+
+    def _show_held(self) -> None:
+        """Show the notifications that waited for the end of a dialog."""
+        held, self._held = self._held, []
+        for show in held:
+            show()
 
     def clear_notifications(self) -> None:
         self._notices.clear()
@@ -71,6 +123,11 @@ class Notices(App[None]):
     def on_notify(self, event: Notify) -> None:
         """Merge and limit the notifications, before Textual adds the new one."""
         note = event.notification
+        if self._shows_dialog:
+            # It was posted before the dialog opened.
+            event.prevent_default()
+            self._hold(note)
+            return
         live = [each for each in self._notices if not each.shown.has_expired]
         if note.identity in self._posted:
             self._posted.discard(note.identity)

@@ -58,12 +58,17 @@ class TablePane(Pane):
         faults = " · ▲ unhealthy only" if table.faults_only else ""
         return scope + faults + (f" · /{clean(table.filter.text)}" if table.filter.text else "")
 
-    namespace = ""
-    """The only namespace that is shown, cleaned; empty for all."""
+    scope = ""
+    """The only namespace that is shown; empty for all."""
+
+    @property
+    def namespace(self) -> str:
+        """The only namespace that is shown, cleaned."""
+        return clean(self.scope)
 
     def show_scope(self, namespace: str) -> None:
         """Show only the rows of a namespace; empty for all."""
-        self.namespace = clean(namespace)
+        self.scope = namespace
         quoted = f'namespace="{namespace}"'
         scope = parse_filter(quoted, self.table.columns) if namespace else ALL
         table = self.table.set

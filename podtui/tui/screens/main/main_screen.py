@@ -16,6 +16,7 @@ from podtui.api.local import Manifest
 from podtui.api.v1 import Pod
 from podtui.errors import UsageError
 from podtui.explain.places import find_place
+from podtui.terminal_text import plural
 from podtui.tui.model.model import Changes, pod_key
 from podtui.tui.screens.acting_screen import ActingScreen
 from podtui.tui.screens.explain_screen import ExplainScreen
@@ -41,6 +42,7 @@ from podtui.tui.views.tree import TREE_COLUMNS
 from podtui.tui.widgets.bars import Bar, Hints
 from podtui.tui.widgets.cells import Line, Span, line_width
 from podtui.tui.widgets.delays import call_after
+from podtui.tui.widgets.dialogs import Picker
 from podtui.tui.widgets.filters import FilterError, column_named, complete_filter, parse_filter
 from podtui.tui.widgets.pane import Pane
 from podtui.tui.widgets.prompt import Prompt, Purpose
@@ -50,6 +52,8 @@ from podtui.tui.widgets.table_pane import TablePane
 
 REMEMBER = 1.0
 """Seconds after a change of sizes or columns until it is saved."""
+
+ALL_NAMESPACES: Final = "all"
 
 ON_CHOSEN_PODS = frozenset({"logs", "previous", "open('yaml')"})
 
@@ -126,7 +130,7 @@ class PromptedScreen(LiveScreen):
     """A separate base, so that its key is listed before those of `ActingScreen`."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("slash", "filter", "Filter", tooltip="Filter the table, or search the log",
+        Binding("slash", "filter", "Filter", tooltip="Filter the table, or search the text",
                 id="main.filter"),
     ]  # fmt: skip
 
@@ -224,6 +228,9 @@ class MainScreen(ActingScreen, PromptedScreen):
     def chosen_manifests(self) -> tuple[Manifest, ...]:
         manifest = self.pods.manifest
         return (manifest,) if manifest is not None else super().chosen_manifests()
+
+    def why_nothing(self) -> str:
+        return "this row stands for several files: enter lists them" * self.pods.is_on_files
 
     def show_selection(self) -> None:
         """Show the pods and the row under the cursor, if they are out of sight."""
@@ -369,9 +376,9 @@ class MainScreen(ActingScreen, PromptedScreen):
     def action_filter(self) -> None:
         prompt = self.query_one(Prompt)
         pane = self.active_table
-        if self.active == "logs":
+        if pane is None:
             prompt.ask(Purpose.SEARCH)
-        elif pane is not None:
+        else:
             table = pane.table.set
             prompt.ask(
                 Purpose.FILTER,
@@ -423,6 +430,8 @@ class MainScreen(ActingScreen, PromptedScreen):
         if message.purpose is Purpose.FILTER:
             self.filter_table(message.text)
             self.add_to_history()
+        elif message.purpose is Purpose.SEARCH and self.active == "node":
+            self._search_node(message.text)
         elif message.purpose is Purpose.SEARCH:
             self.logs.find(message.text)
         else:
@@ -432,6 +441,18 @@ class MainScreen(ActingScreen, PromptedScreen):
         self._prompting(False)
         if message.purpose is Purpose.FILTER:
             self.filter_table("")
+        elif self.active == "node":
+            self.node.view.search("")
+
+    def _search_node(self, text: str) -> None:
+        """Search in the node's pane; without a text, go to the next match."""
+        view = self.node.view
+        if text:
+            view.search(text)
+        view.next_match()
+        if not view.matches:
+            self.notify(f"No match for {clean(text or view.pattern)}", severity="warning",
+                        markup=False)  # fmt: skip
 
     # --- commands
 
@@ -445,6 +466,36 @@ class MainScreen(ActingScreen, PromptedScreen):
                 self.notify(str(error), severity="error", title="Filter", markup=False)
             else:
                 self.add_to_history()
+
+    def action_namespace(self, name: str) -> None:
+        """Show only the pods and events of a namespace, or of all; without a name, ask for one."""
+        counts = self.pods.namespaces
+        if name in counts:
+            self._show_namespace(name)
+        elif name == ALL_NAMESPACES:
+            self._show_namespace("")
+        elif name:
+            known = ", ".join((ALL_NAMESPACES, *map(clean, sorted(counts))))
+            self.notify(f"No pod is in the namespace {clean(name)}; known: {known}",
+                        severity="warning", markup=False)  # fmt: skip
+        else:
+            names = sorted(counts)
+            lines = [
+                (Span(f"{clean(each)}  ", "name"), Span(plural(count, "pod"), "muted"))
+                for each, count in [("all", len(self.session.model.pods)), *sorted(counts.items())]
+            ]
+            here = names.index(self.pods.scope) + 1 if self.pods.scope in names else 0
+
+            def take(place: int | None) -> None:
+                if place is not None:
+                    self._show_namespace(["", *names][place])
+
+            self.session.app.push_screen(Picker("Namespace", lines, start=here), take)
+
+    def _show_namespace(self, namespace: str) -> None:
+        for pane in self._tables.values():
+            pane.show_scope(namespace)
+        self.publish(Changes(), self.session.now())
 
     def action_sort_by(self, column: str) -> None:
         """Sort the table by a column, given by any of its names."""
@@ -621,8 +672,6 @@ class MainScreen(ActingScreen, PromptedScreen):
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         if action == "zoom" and parameters == (False,):
             return self.is_mounted and self.body.view.zoomed
-        if action == "filter" and self.is_mounted:
-            return self.active == "logs" or self.active_table is not None
         if action == "why":
             return self.opened and bool(self.pods.pod or self.pods.manifest)
         return super().check_action(action, parameters)
@@ -639,6 +688,8 @@ class MainScreen(ActingScreen, PromptedScreen):
             self.publish(Changes(), self.session.now())
         elif self.active == "logs" and self.logs.view.match_count:
             self.logs.search("")
+        elif self.active == "node" and self.node.view.pattern:
+            self.node.view.search("")
         elif self.body.view.zoomed:
             self.action_zoom(False)
         else:

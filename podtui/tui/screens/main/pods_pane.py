@@ -294,12 +294,6 @@ class PodsPane(TablePane):
             moment = self.table.now
             self.table.change([self._row(pod, moment) for pod in self._model.pods.values()])
 
-    def show_namespace(self, namespace: str) -> None:
-        """Show the pods of one namespace; empty for all."""
-        self.show_scope(namespace)
-        self._arrange_files()
-        self.update_title()
-
     def show_columns(self, choice: ColumnChoice) -> None:
         super().show_columns(choice)
         self._name_pods()

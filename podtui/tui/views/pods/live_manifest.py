@@ -92,8 +92,10 @@ def _restarts(old: Any, new: Any) -> bool:
 _PARTS: Final = ("requests", "limits")
 
 
-def _amount(container: Any, part: str, resource: str) -> Any:
-    return ((container.get("resources") or {}).get(part) or {}).get(resource)
+def _amount(container: Any, part: str, resource: str) -> object:
+    resources: Any = container.get("resources") or {}
+    amounts: Any = resources.get(part) or {}
+    return amounts.get(resource)
 
 
 def _without_resources(text: str) -> Any:
