@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 from podtui.api.local import Manifest, Plan, PlanOutcome
@@ -81,7 +81,7 @@ def delete_dialog(
     plans: Sequence[Plan | str],
     pods: Sequence[Pod] = (),
     *,
-    known: Iterable[Pod] = (),
+    known: Sequence[Pod] = (),
     undo: bool = False,
 ) -> Dialog:
     """Return the dialog that lists the files to move, with the pods that end with them, and the
@@ -89,6 +89,11 @@ def delete_dialog(
     again. ``known`` are all pods.
     """
     lines: list[Line] = []
+    over = {
+        (pod.metadata.namespace, pod.metadata.name)
+        for pod in known
+        if pod.status.phase in ("Succeeded", "Failed")
+    }
     ended: list[tuple[str, str]] = []
     for manifest, plan in zip(manifests, plans, strict=True):
         path = Path(manifest.spec.path)
@@ -99,7 +104,7 @@ def delete_dialog(
         ended += [
             (pod.namespace, pod.name) for pod in plan.pods if pod.outcome is PlanOutcome.REMOVED
         ]
-        lines += [(Span("  "), *line) for line in plan_lines(plan)]
+        lines += [(Span("  "), *line) for line in plan_lines(plan, over)]
     for pod in pods:
         lines.append((Span("✖ ", "error"), Span(pod_label(pod), "name")))
         lines.append((Span(f"  {deletion_effect(pod)}", "muted"),))

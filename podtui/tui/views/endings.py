@@ -41,9 +41,12 @@ def losses(pods: Iterable[Pod]) -> list[Line]:
     if not removed:
         return []
     volumes = list(dict.fromkeys(name for pod in removed for name in data_volumes(pod)))
-    data = f", and the data of {_names(volumes)}" if volumes else ""
-    whose = "Its logs" if len(removed) == 1 else "Their logs"
-    return [(Span(f"{whose}, what the containers wrote{data} are lost.", "muted"),)]
+    whose = ("Its", "its") if len(removed) == 1 else ("Their", "their")
+    files = f"{whose[1]} containers' files"
+    text = f"{whose[0]} logs and {files}"
+    if volumes:
+        text = f"{whose[0]} logs, {files} and the data of {_names(volumes)}"
+    return [(Span(f"{text} are lost.", "muted"),)]
 
 
 def _names(names: Sequence[str], most: int = 4) -> str:

@@ -8,9 +8,10 @@ from typing import Any, Final, cast
 from msgspec import Struct
 from textual import events
 from textual.app import App
-from textual.screen import Screen
+from textual.screen import ModalScreen, Screen
 from textual.signal import Signal
 from textual.strip import Strip
+from textual.widget import Widget
 from textual.widgets import Input
 
 from podtui.tui.widgets.cells import Line, Span, line_width
@@ -79,6 +80,9 @@ class Hints(Bar):
     def on_mount(self) -> None:
         updated = cast("Signal[Screen[Any]]", cast("Any", self.screen).bindings_updated_signal)
         updated.subscribe(self, self._changed)
+        # The keys of a screen do not work below a dialog.
+        screens = cast("Signal[Screen[Any]]", cast("Any", self).app.screen_change_signal)
+        screens.subscribe(self, lambda _: self._changed(self.screen))
         self._changed(self.screen)
 
     def on_resize(self) -> None:
@@ -89,7 +93,7 @@ class Hints(Bar):
             return
         here: list[KeyHint] = []
         always: list[KeyHint] = []
-        for hint in key_hints(screen):
+        for hint in () if _is_below_dialog(self) else key_hints(screen):
             (always if hint.action in ALWAYS else here).append(hint)
         room = self.size.width - sum(line_width(hint.spans) for hint in always)
         spans: list[Span] = []
@@ -118,6 +122,12 @@ class Hints(Bar):
             if left <= event.x < right:
                 self.app.simulate_key(key)  # pyright: ignore[reportUnknownMemberType]
                 return
+
+
+def _is_below_dialog(widget: Widget) -> bool:
+    app = cast("App[Any]", cast("Any", widget).app)
+    top = app.screen_stack[-1]
+    return isinstance(top, ModalScreen) and top is not cast("Any", widget).screen
 
 
 class KeyHint(Struct, frozen=True):

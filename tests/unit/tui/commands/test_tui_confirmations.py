@@ -55,7 +55,7 @@ def test_a_switch_of_the_folder_ends_static_pods_only() -> None:
     assert "✖ web-n1  terminates (up to 30 s)" in said
     assert "✖ batch-n1  has ended, and is removed" in said
     assert "✖ old-n1  is terminating already" in said
-    assert "the data of volume cache are lost" in said
+    assert "Their logs, their containers' files and the data of volume cache are lost." in said
     assert "= api-n1, other-n1  keep running: created through the API" in said
     assert "✖ connections of 127.0.0.1:8080  are cut" in said
     assert "✖ api-n1" not in said
