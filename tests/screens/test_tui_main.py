@@ -428,6 +428,16 @@ async def test_help_lists_the_bindings() -> None:
         assert app.screen is main(app)
 
 
+async def test_help_finds_a_key_by_its_name_and_by_its_sign() -> None:
+    async with running() as (app, pilot):
+        for text in ("^d", "ctrl+d"):
+            await pilot.press("question_mark", "slash", *text)
+            assert isinstance(app.screen, HelpScreen)
+            view = app.screen.query_one(LinesView)
+            await wait_for(pilot, lambda view=view: "Move the manifest" in view_text(view), text)
+            await pilot.press("escape", "escape")
+
+
 def test_every_binding_can_be_remapped() -> None:
     from podtui.tui.app import PodtuiApp
     from podtui.tui.screens.logs.logs_pane import LogsPane

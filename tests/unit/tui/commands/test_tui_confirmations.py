@@ -10,7 +10,7 @@ from tui_scene import ended, manifest, pod, status
 
 from podtui.api.local import PlanOutcome
 from podtui.api.v1 import EmptyDirVolumeSource, OwnerReference, Pod, Volume
-from podtui.tui.commands.agent import switch_dialog
+from podtui.tui.commands.agent import stale_line, switch_dialog
 from podtui.tui.commands.delete import delete_dialog
 from podtui.tui.commands.edit_manifest import plan_dialog
 from podtui.tui.commands.edit_record import (
@@ -24,6 +24,7 @@ from podtui.tui.commands.edit_record import (
 from podtui.tui.commands.restart import container_dialog, refusal, restart_dialog
 from podtui.tui.commands.session import RecordChange
 from podtui.tui.views.pods.live_manifest import restarted_containers
+from podtui.tui.widgets.cells import line_width
 from podtui.tui.widgets.dialogs import Dialog
 
 
@@ -190,3 +191,13 @@ def test_a_pod_that_changed_meanwhile_is_not_overwritten_by_enter() -> None:
     dialog = edit_dialog(change, UpdateMethod(RESIZE), changed=True)
     assert "The pod has changed since the editor opened" in text(dialog)
     assert words(dialog)[0] == "Keep draft"
+
+
+@pytest.mark.parametrize("width", [30, 45, 60, 80, 120, 200])
+def test_the_key_that_restarts_a_lost_agent_fits_every_terminal(width: int) -> None:
+    line = stale_line(1000.0, 1025.0, "^t", width)
+    assert line_width(line) < width
+    assert "STALE" in line[0].text
+    assert "^t" in line[1].text
+    assert ("25s ago" in line[0].text) is (width >= 80)
+    assert "^" not in text_of([stale_line(1000.0, 1025.0, "", width)])
