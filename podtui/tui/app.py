@@ -484,7 +484,8 @@ class PodtuiApp(KeyQueue):
             return
         requested, pods = self.requested_path, list(self.model.pods.values())
         forwards = [one.address for one in self.session.forwards if not one.failed]
-        dialog = switch_dialog(self.folder, self.other_folder, pods, forwards)
+        manifests = self.model.manifests.values()
+        dialog = switch_dialog(self.folder, self.other_folder, pods, forwards, manifests)
 
         async def switch() -> None:
             if await self.session.confirm(dialog):

@@ -140,7 +140,7 @@ class DockerRuntime:
     async def list_other_containers(self) -> tuple[OtherContainer, ...]:
         with translate_errors():
             entries = await self._connection.link.calls.run(
-                lambda client: client.containers(all=True)
+                lambda client: client.containers(all=True, filters={})
             )
         with parsing("the list of containers"):
             return other_containers(entries, self._root)

@@ -141,7 +141,15 @@ class MemoryRuntime:
 
     async def list_other_containers(self) -> tuple[OtherContainer, ...]:
         await self._enter("list_other_containers")
-        return self.engine.other_containers
+        ours = self._root
+        return (
+            *self.engine.other_containers,
+            *(
+                OtherContainer(name=cell.record.id, image_id=cell.image_id)
+                for cell in self.engine.containers.values()
+                if cell.root != ours
+            ),
+        )
 
     async def list_foreign(self) -> tuple[ForeignSandbox, ...]:
         await self._enter("list_foreign")

@@ -93,8 +93,8 @@ _PARTS: Final = ("requests", "limits")
 
 
 def _amount(container: Any, part: str, resource: str) -> object:
-    resources: Any = container.get("resources") or {}
-    amounts: Any = resources.get(part) or {}
+    resources: dict[str, Any] = container.get("resources") or {}
+    amounts: dict[str, Any] = resources.get(part) or {}
     return amounts.get(resource)
 
 
