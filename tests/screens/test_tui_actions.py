@@ -347,7 +347,7 @@ async def test_a_restart_lists_what_it_ends_or_loses(tmp_path: Path) -> None:
         await pilot.press("r")
         dialog = await open_dialog(app, pilot)
         assert dialog.buttons.options[1].words == "Restart batch-n1"
-        assert "its containers, their logs, what they wrote" in dialog_text(dialog)
+        assert "its containers, their logs and what they" in dialog_text(dialog)
         await pilot.press("y")
         await wait_for(pilot, lambda: len(client.restarted) == 2, "the second restart")
 

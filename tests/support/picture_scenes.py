@@ -251,6 +251,8 @@ DIALOGS: Final = {
     "choose-context": Scene(shows=Picker, text="staging", client=cluster, size=SMALL,
                             opens=typed("context"), settings={"server": CONTEXTS},
                             opened_by="app._ask_context"),
+    "choose-namespace": Scene(shows=Picker, text="default", opens=typed("ns"), size=SMALL,
+                              opened_by="main_screen.action_namespace"),
     "own-choose": Scene(shows=Picker, text="select a container", opens=choose_target, size=SMALL,
                         opened_by="custom_runner._choose"),
     "delete-several": dialog(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from podtui.api.names import GROUP_VERSION
-from podtui.api.pods import all_containers, is_api_pod, is_sidecar
+from podtui.api.pods import all_containers, container_statuses, is_api_pod, is_sidecar
 from podtui.api.v1 import Pod
 from podtui.errors import AgentUnavailable, ApiError
 from podtui.tui.commands.session import Session
@@ -109,6 +109,8 @@ def restart_dialog(pods: Sequence[Pod]) -> Dialog:
 def _effect(pod: Pod) -> str:
     if is_rejected(pod):
         return "is admitted again, if it fits now; nothing of it runs"
+    if not starts_over(pod) and not any(s.state.running for s in container_statuses(pod)):
+        return "its containers start now, without back-off; nothing of it runs"
     if not starts_over(pod):
         return (
             f"its containers are stopped ({grace_text(pod)}) and started again; what they wrote"
@@ -116,11 +118,10 @@ def _effect(pod: Pod) -> str:
         )
     policy = pod.spec.restartPolicy or "Always"
     volumes = data_volumes(pod)
-    data = f", and the data of {', '.join(volumes)}" if volumes else ""
-    return (
-        f"is recreated (restartPolicy {clean(policy)}): its containers, their logs, what they"
-        f" wrote{data} are lost"
-    )
+    lost = "their logs and what they wrote"
+    if volumes:
+        lost = f"their logs, what they wrote and the data of {', '.join(volumes)}"
+    return f"is recreated (restartPolicy {clean(policy)}): its containers, {lost} are lost"
 
 
 async def choose_container(
@@ -158,12 +159,14 @@ def container_line(pod: Pod, name: str) -> Line:
 
 def container_dialog(pod: Pod, name: str, verb: str) -> Dialog:
     what = f"{clean(name)} of {pod_label(pod)}"
-    lines = [container_line(pod, name), (Span(container_effect(pod), "muted"),)]
+    lines = [container_line(pod, name), (Span(container_effect(pod, name), "muted"),)]
     return confirmation(f"{verb} {what}?", lines, f"{verb} {clean(name)}")
 
 
-def container_effect(pod: Pod) -> str:
+def container_effect(pod: Pod, name: str) -> str:
     """Return what a restart of one container ends and loses."""
+    if not any(s.name == name and s.state.running for s in container_statuses(pod)):
+        return "It does not run; it starts now, without back-off."
     return (
         f"It is stopped ({grace_text(pod)}) and started again; what it wrote outside of volumes is"
         " lost."

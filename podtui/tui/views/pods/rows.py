@@ -187,7 +187,7 @@ def _level(percent: float) -> tuple[str, str]:
 
 
 POD_COLUMNS: Final = (
-    Column("namespace", "NAMESPACE", 60, maximum=32, shown=Visibility.WIDE,
+    Column("namespace", "NAMESPACE", 72, maximum=32, shown=Visibility.WIDE,
            of=lambda one: _muted(clean(one.pod.metadata.namespace))),
     Column("name", "NAME", 100, minimum=14, maximum=64, flexible=True,
            of=lambda one: ColumnValue(Cell(one.name, "name"), natural_key(one.name), one.name)),
@@ -231,7 +231,7 @@ POD_COLUMNS: Final = (
 _MEASURED_COLUMNS: Final = tuple(
     (place, column.of) for place, column in enumerate(POD_COLUMNS) if column.measured
 )
-_IN_CLUSTERS: Final = {"namespace": 60, "node": 52}
+_IN_CLUSTERS: Final = {"namespace": 72, "node": 52}
 CLUSTER_COLUMNS: Final = tuple(
     replace(column, shown=Visibility.ALWAYS, rank=_IN_CLUSTERS[column.key])
     if column.key in _IN_CLUSTERS

@@ -6,7 +6,7 @@ import pytest
 from action_scene import plan
 from msgspec import structs
 from tui_records import text_of
-from tui_scene import ended, manifest, pod, status
+from tui_scene import ended, manifest, pod, status, waiting
 
 from podtui.api.local import ManifestState, PlanOutcome
 from podtui.api.v1 import EmptyDirVolumeSource, OwnerReference, Pod, Volume
@@ -126,9 +126,17 @@ def test_a_restart_names_the_pods_that_the_agent_refuses() -> None:
     assert "cache" not in said, "a restart in place keeps the volumes"
 
 
+def test_a_restart_of_what_does_not_run_ends_nothing() -> None:
+    loop = pod("loop", status("app", waiting("CrashLoopBackOff"), restarts=3))
+    assert "start now, without back-off; nothing of it runs" in text(restart_dialog([loop]))
+    said = text(container_dialog(loop, "app", "Restart"))
+    assert "It does not run; it starts now, without back-off." in said
+
+
 def test_a_pod_that_starts_over_loses_its_volumes() -> None:
     over = with_data(pod("batch", status("job", ended(0)), phase="Succeeded"), "cache")
-    assert "the data of cache are lost" in text(restart_dialog([over]))
+    lost = "its containers, their logs, what they wrote and the data of cache are lost"
+    assert lost in text(restart_dialog([over]))
 
 
 def test_the_restart_of_a_container_says_what_is_lost() -> None:
