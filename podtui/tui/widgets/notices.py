@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
-from functools import partial
 from typing import Any, Final, cast
 from uuid import uuid4
 
@@ -46,7 +44,7 @@ class Notices(App[None]):
         self._notices: list[_Notice] = []
         self._posted: set[str] = set()
         """The identities of notifications that `on_notify` has posted."""
-        self._held: list[Callable[[], None]] = []
+        self.held: list[Notification] = []
         """Notifications that wait until the dialog is closed."""
 
     @property
@@ -63,19 +61,13 @@ class Notices(App[None]):
         timeout: float | None = None,
         markup: bool = True,
     ) -> None:
-        text = message if markup else short(message)
-        show = partial(
-            super().notify,
-            text,
+        super().notify(
+            message if markup else short(message),
             title=short(title),
             severity=severity,
             timeout=timeout,
             markup=markup,
         )
-        if self._shows_dialog:
-            self._held.append(show)
-        else:
-            show()
 
     def on_mount(self) -> None:
         changed = cast("Signal[Screen[Any]]", cast("Any", self).screen_change_signal)
@@ -93,28 +85,15 @@ class Notices(App[None]):
 
     def _hold_shown(self) -> None:
         """Take the notifications off the screen until the dialog is closed."""
-        for each in self._notices:
-            if not each.shown.has_expired:
-                self._hold(each.shown)
+        self.held += [each.shown for each in self._notices if not each.shown.has_expired]
         self.clear_notifications()
-
-    def _hold(self, note: Notification) -> None:
-        self._held.append(
-            partial(
-                super().notify,
-                note.message,
-                title=note.title,
-                severity=note.severity,
-                timeout=note.timeout,
-                markup=note.markup,
-            )
-        )
 
     def _show_held(self) -> None:
         """Show the notifications that waited for the end of a dialog."""
-        held, self._held = self._held, []
-        for show in held:
-            show()
+        held, self.held = self.held, []
+        for note in held:
+            fresh = Notification(note.message, note.title, note.severity, note.timeout, note.markup)
+            self.post_message(Notify(fresh))
 
     def clear_notifications(self) -> None:
         self._notices.clear()
@@ -124,9 +103,8 @@ class Notices(App[None]):
         """Merge and limit the notifications, before Textual adds the new one."""
         note = event.notification
         if self._shows_dialog:
-            # It was posted before the dialog opened.
             event.prevent_default()
-            self._hold(note)
+            self.held.append(note)
             return
         live = [each for each in self._notices if not each.shown.has_expired]
         if note.identity in self._posted:
