@@ -484,8 +484,7 @@ class PodtuiApp(KeyQueue):
             return
         requested, pods = self.requested_path, list(self.model.pods.values())
         forwards = [one.address for one in self.session.forwards if not one.failed]
-        manifests = self.model.manifests.values()
-        dialog = switch_dialog(self.folder, self.other_folder, pods, forwards, manifests)
+        dialog = switch_dialog(self.folder, self.other_folder, pods, forwards)
 
         async def switch() -> None:
             if await self.session.confirm(dialog):

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import os
-import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from datetime import datetime
 from itertools import zip_longest
 from pathlib import Path
 from typing import Final, Protocol
 
-from podtui.api.local import Manifest, ManifestState
 from podtui.api.names import STATIC_POD_PATH
 from podtui.api.pods import is_api_pod
 from podtui.api.times import short_duration
@@ -89,67 +87,41 @@ def stale_line(contact: float, now: float, key: str, width: int) -> Line:
     return next(fitting, lines[-1])
 
 
-MAX_NAMED = 12
-"""Pods that the dialog names; for more, only their number is given."""
-
-
-_OBJECT: Final = re.compile(r'kind"?:\s*"?(ConfigMap|Secret)\b')
-
-
-def files_with_objects(manifests: Iterable[Manifest]) -> list[str]:
-    """Return the files that define ConfigMaps or Secrets; the text of a Secret is hidden."""
-    return sorted(
-        clean(manifest.metadata.name)
-        for manifest in manifests
-        if manifest.status.state is ManifestState.ACCEPTED
-        and (not manifest.spec.text or _OBJECT.search(manifest.spec.text))
-    )
-
-
 def switch_dialog(
     watched: str,
     requested: str,
     pods: Sequence[Pod],
     forwards: Sequence[str] = (),
-    manifests: Iterable[Manifest] = (),
 ) -> Dialog:
     """Return the dialog that asks whether the agent should watch another folder.
 
-    What the files of the old folder define ends: static pods, ConfigMaps and Secrets. Pods of the
-    API keep running. ``forwards`` are the running port-forwards of this screen.
+    The static pods end: their files are in the old folder. Pods of the API keep running.
+    ``forwards`` are the running port-forwards of this screen.
     """
     static = [pod for pod in pods if not is_api_pod(pod)]
     others = [pod for pod in pods if is_api_pod(pod)]
     lines: list[Line] = [
         (Span("The agent restarts and watches "), Span(clean(requested), "key"),
          Span(" instead of "), Span(clean(watched), "key"), Span(".")),
-        (),
+        (Span(f"No file is changed. The pods of {clean(requested)} start.", "muted"),),
     ]  # fmt: skip
+    if others:
+        verb = "keeps" if len(others) == 1 else "keep"
+        names = ", ".join(map(pod_label, others))
+        lines.append((Span("= ", "muted"), Span(names, "name"),
+                      Span(f"  {verb} running: created through the API", "muted")))  # fmt: skip
+    if static:
+        verb = "ends" if len(static) == 1 else "end"
+        lines += [(), (Span(f"{plural(len(static), 'static pod')} {verb}:", "soft"),)]
     lines += [
         (Span("✖ ", "error"), Span(pod_label(pod), "name"),
          Span(f"  {ending_text(pod)}", "muted"))
-        for pod in static[:MAX_NAMED]
+        for pod in static
     ]  # fmt: skip
-    if len(static) > MAX_NAMED:
-        more = plural(len(static) - MAX_NAMED, "more static pod")
-        lines.append((Span(f"✖ and {more}", "error"),))
     lines += losses(static)
-    objects = files_with_objects(manifests)
-    if objects:
-        lines.append((Span("✖ ", "error"), Span(", ".join(objects), "name"),
-                      Span("  its ConfigMaps and Secrets go", "muted")))  # fmt: skip
     lines += [
         (Span("✖ ", "error"), Span(f"connections of {clean(each)}", "name"),
          Span("  are cut", "muted"))
         for each in forwards
     ]  # fmt: skip
-    if static or objects or forwards:
-        lines.append(())
-    if others:
-        names = ", ".join(map(pod_label, others[:MAX_NAMED]))
-        more = f" and {len(others) - MAX_NAMED} more" if len(others) > MAX_NAMED else ""
-        verb = "keeps" if len(others) == 1 else "keep"
-        lines.append((Span("= ", "muted"), Span(names + more, "name"),
-                      Span(f"  {verb} running: created through the API", "muted")))  # fmt: skip
-    lines.append((Span(f"No file is changed. The pods of {clean(requested)} start.", "muted"),))
     return confirmation("Switch the agent to another folder?", lines, "Switch")

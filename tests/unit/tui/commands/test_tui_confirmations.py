@@ -8,7 +8,7 @@ from msgspec import structs
 from tui_records import text_of
 from tui_scene import ended, manifest, pod, status, waiting
 
-from podtui.api.local import ManifestState, PlanOutcome
+from podtui.api.local import PlanOutcome
 from podtui.api.v1 import EmptyDirVolumeSource, OwnerReference, Pod, Volume
 from podtui.tui.commands.agent import stale_line, switch_dialog
 from podtui.tui.commands.delete import delete_dialog
@@ -52,14 +52,7 @@ def test_a_switch_of_the_folder_ends_static_pods_only() -> None:
     over = pod("batch", status("job", ended(0)), phase="Succeeded")
     leaving = pod("old", status("app"), deleted=True)
     pods = [static, over, leaving, api_pod("api"), api_pod("other")]
-    files = [
-        manifest("conf.yaml", text="kind: ConfigMap\n"),
-        manifest("web.yaml", text="kind: Pod\n"),
-        manifest("hidden.yaml", text=""),
-        manifest("bad.yaml", ManifestState.INVALID, text="kind: Secret\n"),
-    ]
-    said = text(switch_dialog("./one", "./two", pods, ["127.0.0.1:8080"], files))
-    assert "✖ conf.yaml, hidden.yaml  its ConfigMaps and Secrets go" in said
+    said = text(switch_dialog("./one", "./two", pods, ["127.0.0.1:8080"]))
     assert "✖ web-n1  terminates (up to 30 s)" in said
     assert "✖ batch-n1  has ended, and is removed" in said
     assert "✖ old-n1  is terminating already" in said
