@@ -513,6 +513,9 @@ class PodtuiApp(KeyQueue):
 
     def action_custom_command(self, name: str) -> None:
         """Run a custom command of the user."""
+        screen = self.screen
+        if isinstance(screen, ActingScreen) and screen.selection.log_line is None:
+            screen.show_selection()
         self.custom.run(name)
 
     def action_hotkey(self, place: int) -> None:

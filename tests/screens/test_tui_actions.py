@@ -227,6 +227,7 @@ async def test_marked_pods_of_both_kinds_are_deleted_after_one_question(tmp_path
         assert dialog.buttons.options[1].words == "Delete 2 pods"
         await pilot.press("y")
         await notified(app, pilot, "a.yaml moved to the trash")
+        await notified(app, pilot, "b-n1 deleted: The second u creates it again.")
         assert deleted == ["b-n1"]
         assert not (tmp_path / "a.yaml").exists()
         assert not isinstance(app.screen, Dialog)

@@ -41,7 +41,7 @@ async def delete_selected(
     if not await session.confirm(dialog):
         return False
     if pods:
-        await _delete_pods(session, pods, undo=undo)
+        await _delete_pods(session, pods, undo=undo, before_files=bool(manifests))
     if manifests:
         await _move_to_trash(session, manifests)
     return True
@@ -109,7 +109,7 @@ def delete_dialog(
         lines.append((Span("✖ ", "error"), Span(pod_label(pod), "name")))
         lines.append((Span(f"  {deletion_effect(pod)}", "muted"),))
     removed = [pod for pod in known if (pod.metadata.namespace, pod.metadata.name) in ended]
-    lost = losses([*removed, *pods])
+    lost = losses([*removed, *filter(_ends, pods)])
     lines += [(), *lost] if lost else [()]
     if manifests:
         lines.append((Span("u restores the files and starts their pods again.", "muted"),))
@@ -185,9 +185,11 @@ async def restore(session: Session, files: Sequence[TrashedFile]) -> None:
     session.notify(names, title="Restored")
 
 
-async def _delete_pods(session: Session, pods: Sequence[Pod], *, undo: bool) -> None:
+async def _delete_pods(
+    session: Session, pods: Sequence[Pod], *, undo: bool, before_files: bool
+) -> None:
     """Delete the pods one after the other. Pods that the server refuses to delete are listed in a
-    notification.
+    notification. With ``before_files``, files follow, which the first undo restores.
     """
     failed: list[str] = []
     done: list[Pod] = []
@@ -208,9 +210,18 @@ async def _delete_pods(session: Session, pods: Sequence[Pod], *, undo: bool) -> 
         alone = tuple(pod for pod in done if owner_of(pod) is None)
         if undo and alone:
             session.undoable.append(DeletedPods(alone))
-            session.notify_undo(f"{what} deleted", "creates it again")
+            if before_files:
+                session.notify("The second u creates it again.", title=f"{what} deleted")
+            else:
+                session.notify_undo(f"{what} deleted", "creates it again")
         else:
             session.notify(what, title="Deleted")
+
+
+def _ends(pod: Pod) -> bool:
+    """Return whether a pod ends with its record: a static pod goes on."""
+    owner = owner_of(pod)
+    return owner is None or owner.kind != "Node"
 
 
 def deletion_effect(pod: Pod) -> str:

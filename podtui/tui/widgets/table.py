@@ -268,10 +268,13 @@ class Table(Toned, ScrollView, can_focus=True):
     def _touch(self) -> None:
         """Prepare for a key: it must not act on a row that is out of sight."""
         self._gone = ""
-        if not self._touched:
-            self._touched = True
-            if self._follow_top and len(self.set) and not self.cursor_in_sight:
-                self._put_cursor(0)
+        hidden = len(self.set) > 0 and not self.cursor_in_sight
+        if hidden and self._follow_top and not self._touched:
+            # The user sees the newest rows, and has selected none of the others.
+            self._put_cursor(0)
+        elif hidden:
+            self.show_cursor()
+        self._touched = True
 
     @property
     def cursor_in_sight(self) -> bool:

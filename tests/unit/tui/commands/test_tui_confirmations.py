@@ -101,6 +101,17 @@ def test_undo_is_promised_only_for_pods_without_an_owner() -> None:
     assert "The API has no undo." in text(delete_dialog([], [], [alone]))
 
 
+def test_the_record_of_a_static_pod_of_a_cluster_loses_nothing() -> None:
+    owner = OwnerReference(apiVersion="v1", kind="Node", name="n1", uid="u")
+    mirror = api_pod("a")
+    mirror = structs.replace(
+        mirror, metadata=structs.replace(mirror.metadata, ownerReferences=(owner,))
+    )
+    said = text(delete_dialog([], [], [mirror]))
+    assert "its kubelet recreates the mirror pod" in said
+    assert "lost" not in said
+
+
 def test_a_restart_names_the_pods_that_the_agent_refuses() -> None:
     over = api_pod("over", status=pod("x", status("app", ended(0)), phase="Succeeded").status)
     leaving = pod("leaving", status("app"), deleted=True)
