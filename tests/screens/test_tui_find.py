@@ -72,6 +72,8 @@ async def test_the_events_of_a_pod_are_filtered() -> None:
         main(app).open_pod("uid-web")
         await wait_for(pilot, lambda: shows_pod(app), "the pod")
         await pilot.press("3")
+        await find(pilot, "nothing")
+        await wait_for(pilot, lambda: "No row matches the filter." in screen_text(app), "that")
         await find(pilot, "Pulled")
         await wait_for(pilot, lambda: "/Pulled 1 of 3" in bar_text(app, "header"), "the filter")
         await pilot.press("escape")

@@ -39,6 +39,12 @@ SUCCEEDS_SECONDS: Final = 5.0
 """Seconds in which a row that replaces the cursor's lost row gets the cursor."""
 
 
+NO_MATCH: Final = (
+    (Span("No row matches the filter.", "soft"),),
+    (Span("Esc clears it.", "muted"),),
+)
+
+
 class _OfRow(Message):
     """A message about the row ``key`` of a table; empty for none."""
 
@@ -128,6 +134,8 @@ class Table(Toned, ScrollView, can_focus=True):
         """Key of the column that key actions apply to; empty until one is selected."""
         self.repaints = 0
         """Number of lines drawn since the start; tests check it instead of the time."""
+        self.no_match: tuple[tuple[Span, ...], ...] = NO_MATCH
+        """Lines shown if there are rows, but none passes the filter; empty to show ``empty``."""
         self._follow_top = follow_top
         self._home_pin = home_pin
         self._touched = False
@@ -423,7 +431,8 @@ class Table(Toned, ScrollView, can_focus=True):
         return self._row_strip(row, width, base)
 
     def _empty_line(self, y: int, width: int, base: Style) -> Strip:
-        lines = wrap_all(self.empty, width - 2)
+        hidden = bool(self.set.rows) and bool(self.no_match)
+        lines = wrap_all(self.no_match if hidden else self.empty, width - 2)
         start = max(0, (self.size.height - len(lines)) // 2)
         if not start <= y < start + len(lines):
             return Strip.blank(width, base)

@@ -45,6 +45,7 @@ class EventsPane(TablePane):
         self.table = Table(
             EVENT_COLUMNS, sort="seen", descending=True, follow_top=True, id="events-table"
         )
+        self.table.no_match = ()  # `_empty` says more
 
     def compose(self) -> ComposeResult:
         yield self.table

@@ -20,7 +20,7 @@ from podtui.terminal_text import plural
 from podtui.tui.model.model import Changes, pod_key
 from podtui.tui.screens.acting_screen import ActingScreen
 from podtui.tui.screens.explain_screen import ExplainScreen
-from podtui.tui.screens.live_screen import LiveScreen
+from podtui.tui.screens.live_screen import LiveScreen, filter_error
 from podtui.tui.screens.logs.logs_pane import LogsPane
 from podtui.tui.screens.main.events_pane import EventsPane
 from podtui.tui.screens.main.layout import PANES, Body, View
@@ -386,7 +386,7 @@ class MainScreen(ActingScreen, PromptedScreen):
                 complete=lambda text: complete_filter(
                     text, table.columns, lambda n: (row.values[n] for row in table.rows.values())
                 ),
-                check=lambda text: self._fault_of(text, pane),
+                check=lambda text: filter_error(text, pane.table),
             )
         self._prompting(prompt.is_open)
 
@@ -403,13 +403,6 @@ class MainScreen(ActingScreen, PromptedScreen):
 
     # --- answers
 
-    def _fault_of(self, text: str, pane: TablePane) -> FilterError | None:
-        try:
-            parse_filter(text, pane.table.columns)
-        except FilterError as error:
-            return error
-        return None
-
     def filter_table(self, text: str) -> None:
         """Filter the focused table, by default the pods. Raises `FilterError`."""
         pane = self.active_table or self.pods
@@ -421,7 +414,7 @@ class MainScreen(ActingScreen, PromptedScreen):
         if (
             message.purpose is Purpose.FILTER
             and pane is not None
-            and self._fault_of(message.text, pane) is None
+            and filter_error(message.text, pane.table) is None
         ):
             self.filter_table(message.text)
 

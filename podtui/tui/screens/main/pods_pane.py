@@ -88,6 +88,7 @@ class PodsPane(TablePane):
         self._is_missing = is_missing
         columns = CLUSTER_COLUMNS if model.server.is_cluster else POD_COLUMNS
         self.table = Table(columns, sort="name", home_pin=1, id="pods-table")
+        self.table.no_match = ()  # `_empty` says more
         self.totals = Totals()
         self._waiting = Waiting(model)
         self._asked: dict[str, RequestsAndLimits] = {}
