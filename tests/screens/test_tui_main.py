@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 from textual.widgets import Input
 from tui_app import bar_text, log_text, main, make_app, running, table_text, view_text, wait_for
-from tui_records import line_text
+from tui_records import text_of
 from tui_scene import (
     FakeClient,
     broken,
@@ -248,7 +248,7 @@ async def test_why_explains_a_pod_that_does_not_run() -> None:
             assert screen.pods.table.select(key)
 
             def explained(words: str = words) -> bool:
-                return words in line_text(screen.pods.explanation)
+                return words in text_of(screen.pods.explanation)
 
             await wait_for(pilot, explained, f"why of {key}")
 
@@ -552,7 +552,7 @@ async def test_invalid_files_share_one_row_if_pods_need_the_space() -> None:
         # Enter lists the files, and folds them again.
         table.select(FILES_KEY)
         await wait_for(
-            pilot, lambda: line_text(pane.explanation) == "16 invalid, without a pod", "their state"
+            pilot, lambda: text_of(pane.explanation) == "16 invalid, without a pod", "their state"
         )
         await pilot.press("enter")
         await wait_for(pilot, lambda: "manifest:bad-07.yaml" in table.set.index, "the list")

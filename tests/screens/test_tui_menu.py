@@ -183,13 +183,14 @@ async def test_a_cause_precedes_its_fix_and_marks_truncation() -> None:
             hint = (Span("  X ", "hint-key"), Span("a cure of several words"))
             with patch.object(Explanations, "of", return_value=(Span("cause " * count), *hint)):
                 pods.explain()
-            assert line_width(pods.explanation) <= 74
-            return text_of(pods.explanation).split("  ")
+            assert max(map(line_width, pods.explanation)) <= 74
+            assert pods.why.display is (len(pods.explanation) > 1)
+            return " ".join(map(text_of, pods.explanation)).split("  ")
 
         assert explained(7)[1:] == [" X a cure of several words"]
-        assert explained(10)[0].strip() == " ".join(["cause"] * 10)
-        assert explained(10)[1:] == [" X: details"]
-        assert explained(12)[0].endswith("cause…")
+        assert explained(17)[1:] == [" X a cure of several words"]
+        assert explained(22) == [" ".join(["cause"] * 22), " X: details"]
+        assert explained(30)[0].endswith("cause …")
 
 
 @pytest.mark.parametrize("size", [(80, 24), (200, 60)])

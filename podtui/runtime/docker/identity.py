@@ -273,9 +273,9 @@ def snapshot(entries: list[dict[str, Any]]) -> RuntimeSnapshot:
 def other_containers(entries: list[dict[str, Any]], root: str) -> tuple[OtherContainer, ...]:
     """Return the containers without the label of this root directory."""
     return tuple(
-        OtherContainer(name=listed_container(entry).name, image_id=str(entry["ImageID"]))
+        OtherContainer(name=found.name, image_id=str(entry["ImageID"]))
         for entry in entries
-        if (entry.get("Labels") or {}).get(names.ROOT_LABEL) != root
+        if (found := listed_container(entry)).labels.get(names.ROOT_LABEL) != root
     )
 
 

@@ -36,17 +36,20 @@ from podtui.tui.views.pods.rows import (
 )
 from podtui.tui.views.pulls import pull_line, pull_of
 from podtui.tui.views.waiting import Waiting, refused_text, waiting_text
-from podtui.tui.widgets.cells import Line, Row, Span, line_width, sized, width_of
+from podtui.tui.widgets.cells import Line, Row, Span, line_width, sized, width_of, wrap
 from podtui.tui.widgets.columns import ColumnChoice
 from podtui.tui.widgets.filters import Filter
 from podtui.tui.widgets.format import natural_key
 from podtui.tui.widgets.sanitize import clean
 from podtui.tui.widgets.table import Table
 from podtui.tui.widgets.table_pane import TablePane
+from podtui.tui.widgets.tones import LinesView
 
 if TYPE_CHECKING:
     from podtui.tui.views.why import Explanations
 
+WHY_ROWS: Final = 2
+"""Maximum rows of the explanation."""
 MORE: Final = (Span("  X", "hint-key"), Span(": details", "muted"))
 """Shown after an explanation that does not fit."""
 
@@ -74,6 +77,7 @@ class PodsPane(TablePane):
     PodsPane {
         border-subtitle-align: left; border-subtitle-color: $foreground;
         & > Table { height: 1fr; }
+        & > LinesView { height: 1; background: $background; padding: 0 1; display: none; }
     }
     """
     number = 1
@@ -104,13 +108,17 @@ class PodsPane(TablePane):
         """True if the invalid files share one row."""
         self._apart = False
         """True if the namespace has its own column."""
-        self.explanation: Line = ()
-        """The explanation of the row under the cursor, as it is shown in the lower border."""
+        self.explanation: list[Line] = []
+        """The explanation of the row under the cursor; its last row is in the lower border."""
+        self.why = LinesView(id="why")
+        """The row of the explanation above the border, if it needs two."""
+        self.why.can_focus = False
         self._explained: tuple[Line, int] = ((), 0)
         self._pressed_row = -1
 
     def compose(self) -> ComposeResult:
         yield self.table
+        yield self.why
 
     def on_resize(self) -> None:
         self.explain()
@@ -326,14 +334,18 @@ class PodsPane(TablePane):
         if (line, width) == self._explained:
             return
         self._explained = line, width
-        if line_width(line) > width:
+        rows = wrap(line, width)
+        if len(rows) > WHY_ROWS:
             # The cause matters more than the remedy, which one key shows.
-            cause = tuple(takewhile(lambda span: span.tone != "hint-key", line))
-            if line_width((*cause, *MORE)) > width:
-                cause = _cut(cause, width - line_width(MORE))
-            line = (*cause, *MORE)
-        self.explanation = line
-        self.set_note(line)
+            cause = takewhile(lambda span: span.tone != "hint-key", line)
+            rows = wrap((*cause, *MORE), width)
+        if len(rows) > WHY_ROWS:
+            rows[WHY_ROWS - 1 :] = [(*_cut(rows[WHY_ROWS - 1], width - line_width(MORE)), *MORE)]
+        self.explanation = rows
+        # The last row is in the border, the one before takes a row from the table.
+        self.why.display = len(rows) > 1
+        self.why.show(rows[:-1])
+        self.set_note(rows[-1])
 
     def on_table_marks_changed(self) -> None:
         self.update_title()
@@ -344,7 +356,9 @@ class PodsPane(TablePane):
     async def on_click(self, event: events.Click) -> None:
         on_border = event.screen_y == self.region.bottom - 1
         # A drag of the border also ends with a click.
-        if on_border and event.button == 1 and event.screen_y == self._pressed_row:
+        on_border = on_border and event.screen_y == self._pressed_row
+        on_why = self.why.display and event.screen_y == self.why.region.y
+        if event.button == 1 and (on_border or on_why):
             await self.run_action("screen.why")
 
     def update_title(self) -> None:
