@@ -158,8 +158,9 @@ async def test_c_copies_an_event_as_a_line(monkeypatch: pytest.MonkeyPatch) -> N
         assert copied == [f"Warning Unhealthy slow-start-n1/app: {message}"]
 
 
-async def test_the_keys_of_a_screen_are_not_shown_below_a_dialog() -> None:
-    async with running(size=(80, 24)) as (app, pilot):
+@pytest.mark.parametrize("height", [16, 20])
+async def test_a_dialog_leaves_no_fragments_of_the_keys_beside_it(height: int) -> None:
+    async with running(size=(80, height)) as (app, pilot):
         main(app).pods.table.select("uid-web")
         hints = main(app).query_one("#hints")
         assert "Filter" in hints.render_line(0).text
@@ -167,3 +168,10 @@ async def test_the_keys_of_a_screen_are_not_shown_below_a_dialog() -> None:
         await wait_for(pilot, lambda: not hints.render_line(0).text.strip(), "no keys")
         await pilot.press("escape")
         await wait_for(pilot, lambda: "Filter" in hints.render_line(0).text, "the keys")
+
+
+@pytest.mark.parametrize("height", range(21, 61))
+def test_from_a_certain_height_no_dialog_reaches_the_keys(height: int) -> None:
+    tallest = int(height * 0.9)
+    bottom = (height - tallest) // 2 + tallest
+    assert bottom <= height - 2

@@ -18,6 +18,8 @@ from podtui.tui.widgets.cells import Line, Span, line_width
 from podtui.tui.widgets.key_names import UNBOUND
 from podtui.tui.widgets.tones import Toned
 
+FREE_HEIGHT: Final = 21
+"""Rows of a terminal from which no dialog reaches the keys; it takes 90 % at most."""
 ALWAYS: Final = frozenset(
     {"app.help", "help", "app.quit", "quit", "app.command", "command", "back", "menu"}
 )
@@ -80,7 +82,7 @@ class Hints(Bar):
     def on_mount(self) -> None:
         updated = cast("Signal[Screen[Any]]", cast("Any", self.screen).bindings_updated_signal)
         updated.subscribe(self, self._changed)
-        # The keys of a screen do not work below a dialog.
+        # On a low terminal, a dialog would leave fragments of the keys beside it.
         screens = cast("Signal[Screen[Any]]", cast("Any", self).app.screen_change_signal)
         screens.subscribe(self, lambda _: self._changed(self.screen))
         self._changed(self.screen)
@@ -125,9 +127,11 @@ class Hints(Bar):
 
 
 def _is_below_dialog(widget: Widget) -> bool:
+    """Return whether a dialog may cover a part of the widget."""
     app = cast("App[Any]", cast("Any", widget).app)
     top = app.screen_stack[-1]
-    return isinstance(top, ModalScreen) and top is not cast("Any", widget).screen
+    is_below = isinstance(top, ModalScreen) and top is not cast("Any", widget).screen
+    return is_below and app.size.height < FREE_HEIGHT
 
 
 class KeyHint(Struct, frozen=True):
