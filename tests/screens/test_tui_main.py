@@ -12,6 +12,7 @@ from tui_scene import (
     full_client,
     manifest,
     node,
+    now,
     pod,
     status,
     waiting,
@@ -27,7 +28,7 @@ from podtui.tui.screens.text_screens import EventScreen, ManifestScreen
 from podtui.tui.views.events import ROUTINE_KEY
 from podtui.tui.views.pods.rows import FILES_KEY
 from podtui.tui.widgets.dialogs import Dialog
-from podtui.tui.widgets.table import Table
+from podtui.tui.widgets.table import SUCCEEDS_SECONDS, Table
 from podtui.tui.widgets.text_view import TextView
 from podtui.tui.widgets.tones import LinesView
 
@@ -134,6 +135,21 @@ async def test_the_cursor_goes_to_the_successor_of_an_edited_pod() -> None:
         client.change(pod("web", status(), uid="uid-web-2"))
         await wait_for(pilot, lambda: "uid-web-2" in table.set.index, "the new is there")
         assert table.cursor_key == "uid-web-2"
+
+
+async def test_a_late_successor_does_not_take_the_cursor_away() -> None:
+    client, clock = full_client(), [now()]
+    async with running(client, now=lambda: clock[0]) as (app, pilot):
+        table = main(app).pods.table
+        assert table.select("uid-web")
+        client.remove(pod("web", status()))
+        await wait_for(pilot, lambda: "uid-web" not in table.set.index, "the old is gone")
+        neighbour = table.cursor_key
+        clock[0] += SUCCEEDS_SECONDS + 1
+        app.tick()
+        client.change(pod("web", status(), uid="uid-web-2"))
+        await wait_for(pilot, lambda: "uid-web-2" in table.set.index, "the new is there")
+        assert table.cursor_key == neighbour
 
 
 async def test_sorting_by_key_and_by_click() -> None:
