@@ -204,16 +204,22 @@ class NodeImage(Struct, frozen=True, kw_only=True):
     """One image; a Node's status lists at most 50, without their age.
 
     ``names`` are its tags, or its digests if it has no tags; ``created`` is the build time.
-    ``usedBy`` lists the pods (``namespace/name``) that have a container of this image,
-    including stopped ones. ``collectable`` is set if image garbage collection may delete it once no
-    container uses it."""
+    ``usedBy`` lists the pods (``namespace/name``) that have a container of this image, including
+    stopped ones; ``otherContainers`` lists the containers that are not podtui's. ``collectable`` is
+    set if image garbage collection may delete it once no container uses it."""
 
     id: str
     names: tuple[str, ...] = ()
     sizeBytes: int = 0
     created: Time | None = None
     usedBy: tuple[str, ...] = ()
+    otherContainers: tuple[str, ...] = ()
     collectable: bool = False
+
+    @property
+    def users(self) -> tuple[str, ...]:
+        """The pods and the other containers that use the image."""
+        return (*self.usedBy, *(f"container {name}" for name in self.otherContainers))
 
 
 class NodeImageList(Struct, frozen=True, kw_only=True):

@@ -56,8 +56,11 @@ def down(namespace: argparse.Namespace) -> int:
         settings = replace(settings, engine=last)
     if not namespace.yes:
         if not sys.stdin.isatty():
-            raise UsageError("'podtui down' removes containers and volumes: confirm with --yes")
-        if not confirm(f"Remove every container and volume of {settings.rootDir}?"):
+            raise UsageError(
+                "'podtui down' removes containers, volumes and API objects: confirm with --yes"
+            )
+        lost = "every container, volume, log and API object"
+        if not confirm(f"Stop the agent, and remove {lost} of {settings.rootDir}?"):
             print("Nothing was changed.")
             return OK
     from podtui.agent.cleanup import remove_all

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from typing import Final, NoReturn
 
 from podtui.api.insight import AT_ONCE, InsightQuery, NodeInsight, PodInsight, ProbeRun
@@ -103,7 +103,7 @@ class ClusterClient(ApiClient):
     async def remove_image(self, image_id: str) -> None:
         _absent("image removal")
 
-    async def prune_images(self) -> PrunedImages:
+    async def prune_images(self, ids: Sequence[str]) -> PrunedImages:
         _absent("image removal")
 
     def pull_image(self, image: str) -> AsyncIterator[PullStep]:

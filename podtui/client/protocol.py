@@ -5,7 +5,7 @@ Screens and commands import this; tests implement it with a scripted client.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Literal, Protocol, TypeVar
@@ -318,8 +318,9 @@ class Client(SessionClient, Protocol):
         the users of the image."""
         ...
 
-    async def prune_images(self) -> PrunedImages:
-        """Remove all unused images that the agent pulled. Raises `ApiError`."""
+    async def prune_images(self, ids: Sequence[str]) -> PrunedImages:
+        """Remove those of these images that the agent pulled and nothing uses. Raises
+        `ApiError`."""
         ...
 
     def pull_image(self, image: str) -> AsyncIterator[PullStep]:

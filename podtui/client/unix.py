@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Sequence
 from pathlib import Path
 from typing import Final
 from urllib.parse import quote, urlencode
@@ -107,9 +107,10 @@ class UnixClient(ApiClient):
         async with self._connection.stream("DELETE", path, total=REMOVAL_SECONDS) as response:
             await response.read()
 
-    async def prune_images(self) -> PrunedImages:
+    async def prune_images(self, ids: Sequence[str]) -> PrunedImages:
         """See `Client.prune_images`."""
-        path = f"/apis/{GROUP_VERSION}/images/prune"
+        query = urlencode({"id": ids}, doseq=True)
+        path = f"/apis/{GROUP_VERSION}/images/prune?{query}"
         async with self._connection.stream("POST", path, total=REMOVAL_SECONDS) as response:
             return decode_response(path, await response.read(), PrunedImages)
 

@@ -188,6 +188,14 @@ class ForeignSandbox:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class OtherContainer:
+    """A container that does not belong to this root directory."""
+
+    name: str
+    image_id: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class SandboxStatus:
     """An inspected sandbox. ``ips`` has the primary IP first and is empty for host network or when
     the sandbox is not ready."""
@@ -596,6 +604,11 @@ class Runtime(Protocol):
     async def list(self, pod_uid: str | None = None) -> RuntimeSnapshot:
         """Return all our sandboxes and containers, or those of one pod, in any state. One engine
         call."""
+        ...
+
+    async def list_other_containers(self) -> tuple[OtherContainer, ...]:
+        """Return all containers of the engine that do not belong to this root directory, including
+        stopped ones."""
         ...
 
     async def list_foreign(self) -> tuple[ForeignSandbox, ...]:

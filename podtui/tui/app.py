@@ -418,7 +418,8 @@ class PodtuiApp(KeyQueue):
         model = self.model
         if model.link is not LinkState.LOST or model.contact_at is None or model.server.is_cluster:
             return ()
-        return stale_line(model.contact_at, self.session.clock(), self._agent_key)
+        width = self.size.width
+        return stale_line(model.contact_at, self.session.clock(), self._agent_key, width)
 
     @property
     def _agent_key(self) -> str:
@@ -487,7 +488,8 @@ class PodtuiApp(KeyQueue):
             self._restart_agent()
             return
         requested, pods = self.requested_path, list(self.model.pods.values())
-        dialog = switch_dialog(self.folder, self.other_folder, pods)
+        forwards = [one.address for one in self.session.forwards if not one.failed]
+        dialog = switch_dialog(self.folder, self.other_folder, pods, forwards)
 
         async def switch() -> None:
             if await self.session.confirm(dialog):
@@ -516,6 +518,9 @@ class PodtuiApp(KeyQueue):
 
     def action_custom_command(self, name: str) -> None:
         """Run a custom command of the user."""
+        screen = self.screen
+        if isinstance(screen, ActingScreen) and screen.selection.log_line is None:
+            screen.show_selection()
         self.custom.run(name)
 
     def action_hotkey(self, place: int) -> None:
@@ -644,6 +649,7 @@ class PodtuiApp(KeyQueue):
         return completions(
             {
                 "theme": self.available_themes,
+                "namespace": sorted({pod.metadata.namespace for pod in self.model.pods.values()}),
                 "sort": columns,
                 "hide": PANES,
                 "show": PANES,

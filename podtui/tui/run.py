@@ -48,7 +48,8 @@ def run_tui(
     from podtui.tui.preferences.live import PreferencesFile
     from podtui.tui.preferences.preferences import preferences_of
 
-    preferences, memory = preferences_of(resolved, theme=forced), remembered(os.environ)
+    preferences = preferences_of(resolved, theme=forced)
+    memory = remembered(os.environ, str(settings.rootDir))
     app = PodtuiApp(
         UnixClient(settings.socket_path),
         theme=theme_of(preferences, memory) or few or None,
@@ -103,7 +104,8 @@ def run_cluster(
     from podtui.tui.preferences.live import PreferencesFile
     from podtui.tui.preferences.preferences import preferences_of
 
-    preferences, memory = preferences_of(resolved, theme=forced), remembered(os.environ)
+    preferences = preferences_of(resolved, theme=forced)
+    memory = remembered(os.environ, target.cluster.server)
     app = PodtuiApp(
         client,
         theme=theme_of(preferences, memory) or few or None,
@@ -178,11 +180,11 @@ def has_few_colours(environ: Mapping[str, str]) -> bool:
     return not (term.endswith(("256color", "direct")) or "kitty" in term)
 
 
-def remembered(environ: Mapping[str, str]) -> MemoryFile:
-    """Read the saved layout of the screen from the user's state directory."""
+def remembered(environ: Mapping[str, str], server: str) -> MemoryFile:
+    """Read the saved layout for a root directory or a cluster from the user's state directory."""
     from podtui.tui.screens.main.screen_memory import MemoryFile
 
-    file = MemoryFile(default_root_dir(environ) / "screen.json")
+    file = MemoryFile(default_root_dir(environ) / "screen.json", server)
     file.read()
     return file
 

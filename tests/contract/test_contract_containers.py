@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 
 import pytest
-from runtime_bench import IMAGE, Bench
+from runtime_bench import IMAGE, Bench, rooted
 
 from podtui.errors import (
     ContainerStartError,
@@ -113,6 +113,15 @@ async def test_the_command_of_the_image_runs(engine_bench: Bench) -> None:
 
 
 @pytest.mark.engine
+async def test_containers_of_other_roots_use_their_images(bench: Bench) -> None:
+    sandbox = await bench.sandbox()
+    await bench.start(sandbox)
+    ours = {one.name for one in await bench.runtime.list_other_containers()}
+    other = await bench.open(rooted())
+    found = [one for one in await other.list_other_containers() if one.name not in ours]
+    assert bench.image.id in {one.image_id for one in found}
+
+
 @pytest.mark.parametrize("grace", [25.0, float(2**63 - 1)])
 async def test_a_stop_within_the_grace_period(engine_bench: Bench, grace: float) -> None:
     sandbox = await engine_bench.sandbox()

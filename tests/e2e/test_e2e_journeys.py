@@ -159,7 +159,8 @@ class Mouse:
         self.terminal.click(LOOPS)
 
     def explain(self) -> None:
-        self.terminal.click("app cannot start")
+        # The explanation, not the same words in the row of the pod.
+        self.terminal.click(r"^[│╰]─? (app cannot start)")
 
     def apply_fix(self) -> None:
         self.terminal.click("f Apply the fix")

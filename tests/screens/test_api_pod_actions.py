@@ -123,7 +123,7 @@ async def test_a_pod_of_the_api_is_deleted_through_the_api() -> None:
         await pilot.press("ctrl+d")
         dialog = await open_dialog(app, pilot)
         text = "\n".join("".join(span.text for span in line) for line in dialog.view.lines)
-        assert "has 30 s to terminate; no owner recreates it" in text
+        assert "terminates (up to 30 s); no owner recreates it" in text
         assert client.deleted == []
         await pilot.press("y")
         await notified(app, pilot, "web-n1")

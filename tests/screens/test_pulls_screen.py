@@ -24,7 +24,7 @@ async def test_pull_progress_appears_below_the_table_until_the_pull_ends() -> No
     async with running(client, size=(80, 24)) as (app, pilot):
 
         def text_below_pods() -> str:
-            return "".join(s.text for line in main(app).pods.why.lines for s in line)
+            return "".join(span.text for line in main(app).pods.explanation for span in line)
 
         await wait_for(
             pilot, lambda: text_below_pods() == "◔ pulling big:1 41% 12/29Mi", "the pull"

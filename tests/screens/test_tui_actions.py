@@ -17,7 +17,7 @@ from tui_app import bar_text, notified, wait_for
 from tui_scene import ended, pod, status
 
 from podtui.api.local import EngineCall, PlanOutcome
-from podtui.api.v1 import EphemeralContainer
+from podtui.api.v1 import EphemeralContainer, Pod
 from podtui.cli import build_parser
 from podtui.client.protocol import ExecQuery
 from podtui.errors import AgentUnavailable
@@ -177,6 +177,62 @@ async def test_a_file_changed_by_others_is_overwritten_only_after_confirmation(
         assert path.read_bytes() == b"mine"
 
 
+async def test_a_plan_says_that_the_file_changed_while_the_editor_was_open(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "web.yaml"
+
+    def edit(copy: Path) -> None:
+        write_manifest_file(path, b"theirs", expected=WEB)
+        copy.write_bytes(b"mine")
+
+    leave(monkeypatch, edit)
+    async with running_app(tmp_path) as (app, pilot, client):
+        client.answer_plan = plan(PlanOutcome.NEW)
+        await pilot.press("e")
+        dialog = await open_dialog(app, pilot)
+        assert "has changed since the editor opened" in dialog_text(dialog)
+        await pilot.press("enter")
+        await notified(app, pilot, "e reopens your draft")
+        assert path.read_bytes() == b"theirs"
+        # The warning was seen: applying overwrites without a second question.
+        monkeypatch.setattr(edit_manifest, "run_in_terminal", _untouched)
+        await pilot.press("e")
+        await open_dialog(app, pilot)
+        await pilot.press("y")
+        await notified(app, pilot, "web.yaml applied")
+        assert path.read_bytes() == b"mine"
+
+
+async def _untouched(app: object, words: Sequence[str]) -> None:
+    """Leave the editor without a change."""
+
+
+async def test_marked_pods_of_both_kinds_are_deleted_after_one_question(tmp_path: Path) -> None:
+    made = pod("b", status("app"))
+    of_api = structs.replace(made, metadata=structs.replace(made.metadata, annotations={}))
+    async with running_app(tmp_path, pod("a", status("app"))) as (app, pilot, client):
+        deleted: list[str] = []
+
+        async def delete_pod(one: Pod) -> None:
+            deleted.append(one.metadata.name)
+
+        client.delete_pod = delete_pod  # type: ignore[method-assign]
+        client.answer_plan = plan(PlanOutcome.REMOVED)
+        client.change(of_api)
+        table = app.screen_stack[0].pods.table
+        await wait_for(pilot, lambda: len(table.set) == 2, "both pods")
+        await pilot.press("space", "space", "ctrl+d")
+        dialog = await open_dialog(app, pilot)
+        assert dialog.buttons.options[1].words == "Delete 2 pods"
+        await pilot.press("y")
+        await notified(app, pilot, "a.yaml moved to the trash")
+        await notified(app, pilot, "b-n1 deleted: The second u creates it again.")
+        assert deleted == ["b-n1"]
+        assert not (tmp_path / "a.yaml").exists()
+        assert not isinstance(app.screen, Dialog)
+
+
 async def test_an_invalid_draft_cannot_be_applied(tmp_path: Path, typing: list[bytes]) -> None:
     typing += [b"broken", WEB]
     async with running_app(tmp_path) as (app, pilot, client):
@@ -277,7 +333,9 @@ async def test_a_restart_lists_what_it_ends_or_loses(tmp_path: Path) -> None:
         table = app.screen_stack[0].pods.table
         table.select("uid-web")
         await pilot.press("r")
-        assert "stopped (up to 30 s) and restarted" in dialog_text(await open_dialog(app, pilot))
+        assert "stopped (up to 30 s) and started again" in dialog_text(
+            await open_dialog(app, pilot)
+        )
         await pilot.press("enter")
         await wait_for(pilot, lambda: not app.session.asking, "the answer is taken")
         assert client.restarted == []
@@ -290,7 +348,7 @@ async def test_a_restart_lists_what_it_ends_or_loses(tmp_path: Path) -> None:
         await pilot.press("r")
         dialog = await open_dialog(app, pilot)
         assert dialog.buttons.options[1].words == "Restart batch-n1"
-        assert "are lost" in dialog_text(dialog)
+        assert "its containers, their logs and what they" in dialog_text(dialog)
         await pilot.press("y")
         await wait_for(pilot, lambda: len(client.restarted) == 2, "the second restart")
 

@@ -85,7 +85,7 @@ async def test_keys_after_a_log_filter_go_to_the_log() -> None:
 
 @pytest.mark.parametrize(
     ("opened", "closing"),
-    [(["question_mark"], "q"), (["y"], "q"), (["colon", *"tree", "enter"], "qq")],
+    [(["question_mark"], "q"), (["y"], "qq"), (["colon", *"tree", "enter"], "qq")],
 )
 async def test_keys_after_a_search_go_to_the_searched_screen(
     opened: list[str], closing: str

@@ -3,6 +3,7 @@ from __future__ import annotations
 import pytest
 from textual.widgets import Input
 from tui_app import bar_text, log_text, main, make_app, running, table_text, view_text, wait_for
+from tui_records import text_of
 from tui_scene import (
     FakeClient,
     broken,
@@ -11,20 +12,23 @@ from tui_scene import (
     full_client,
     manifest,
     node,
+    now,
     pod,
     status,
     waiting,
 )
 
-from podtui.api.local import ManifestState
-from podtui.api.v1 import Pod
+from podtui.api.local import Manifest, ManifestState
+from podtui.api.v1 import Event, Node, Pod
 from podtui.client.protocol import Synced
 from podtui.tui.screens.help_screen import HelpScreen
 from podtui.tui.screens.logs.log_view import LogView
-from podtui.tui.screens.main.pods_pane import MOST_ON_TOP
 from podtui.tui.screens.pods.pod_screen import PodScreen
 from podtui.tui.screens.text_screens import EventScreen, ManifestScreen
-from podtui.tui.widgets.table import Table
+from podtui.tui.views.events import ROUTINE_KEY
+from podtui.tui.views.pods.rows import FILES_KEY
+from podtui.tui.widgets.dialogs import Dialog
+from podtui.tui.widgets.table import SUCCEEDS_SECONDS, Table
 from podtui.tui.widgets.text_view import TextView
 from podtui.tui.widgets.tones import LinesView
 
@@ -33,7 +37,7 @@ async def test_pods_are_ordered_with_failing_ones_first() -> None:
     async with running() as (app, _):
         lines = table_text(app)
         assert lines[0].split() == [
-            "NAME↑", "READY", "STATUS", "RESTARTS", "CPU", "MEM", "IP", "AGE",
+            "NAME↑", "READY", "STATUS", "RESTARTS", "CPU", "MEM", "IP", "AGE", "WHY",
         ]  # fmt: skip
         assert lines[1].startswith(" hello.yaml:9:7")
         assert "✖ InvalidManifest" in lines[1]
@@ -131,6 +135,21 @@ async def test_the_cursor_goes_to_the_successor_of_an_edited_pod() -> None:
         client.change(pod("web", status(), uid="uid-web-2"))
         await wait_for(pilot, lambda: "uid-web-2" in table.set.index, "the new is there")
         assert table.cursor_key == "uid-web-2"
+
+
+async def test_a_late_successor_does_not_take_the_cursor_away() -> None:
+    client, clock = full_client(), [now()]
+    async with running(client, now=lambda: clock[0]) as (app, pilot):
+        table = main(app).pods.table
+        assert table.select("uid-web")
+        client.remove(pod("web", status()))
+        await wait_for(pilot, lambda: "uid-web" not in table.set.index, "the old is gone")
+        neighbour = table.cursor_key
+        clock[0] += SUCCEEDS_SECONDS + 1
+        app.tick()
+        client.change(pod("web", status(), uid="uid-web-2"))
+        await wait_for(pilot, lambda: "uid-web-2" in table.set.index, "the new is there")
+        assert table.cursor_key == neighbour
 
 
 async def test_sorting_by_key_and_by_click() -> None:
@@ -238,14 +257,16 @@ async def test_why_explains_a_pod_that_does_not_run() -> None:
         for key, words in (
             ("uid-crash-loop", "app fails: it exited with code 1.  X: details"),
             ("uid-no-such-image", "There is no image busybox:1.36"),
-            ("uid-too-big", "rejected It requests 64 of cpu"),
+            ("uid-too-big", "It requests 64 of cpu"),
             ("uid-web", "nginx busybox:1.36  ·  exporter"),
             ("manifest:hello.yaml", 'unknown field "imago" → image'),
         ):
             assert screen.pods.table.select(key)
-            await wait_for(
-                pilot, lambda words=words: words in view_text(screen.pods.why), f"why of {key}"
-            )
+
+            def explained(words: str = words) -> bool:
+                return words in text_of(screen.pods.explanation)
+
+            await wait_for(pilot, explained, f"why of {key}")
 
 
 async def test_the_events_of_a_file_without_a_pod_are_explained() -> None:
@@ -281,7 +302,7 @@ async def test_events_of_all_pods_or_one_are_newest_first() -> None:
         screen.pods.table.select("uid-leaving")
         await wait_for(pilot, lambda: len(screen.events.table.set) == 1, "those of the chosen one")
         await pilot.press("E")
-        assert len(screen.events.table.set) == 12
+        assert "· all · 12" in str(screen.events.border_title)
 
 
 async def test_an_event_opens_in_full() -> None:
@@ -423,6 +444,16 @@ async def test_help_lists_the_bindings() -> None:
         assert app.screen is main(app)
 
 
+async def test_help_finds_a_key_by_its_name_and_by_its_sign() -> None:
+    async with running() as (app, pilot):
+        for text in ("^d", "ctrl+d"):
+            await pilot.press("question_mark", "slash", *text)
+            assert isinstance(app.screen, HelpScreen)
+            view = app.screen.query_one(LinesView)
+            await wait_for(pilot, lambda view=view: "Move the manifest" in view_text(view), text)
+            await pilot.press("escape", "escape")
+
+
 def test_every_binding_can_be_remapped() -> None:
     from podtui.tui.app import PodtuiApp
     from podtui.tui.screens.logs.logs_pane import LogsPane
@@ -468,7 +499,8 @@ async def test_q_quits_at_once() -> None:
 
 async def test_a_thousand_pods_draw_only_visible_rows() -> None:
     client = FakeClient()
-    many = [pod(f"p{n:04}", status(), uid=f"u{n}") for n in range(1000)]
+    # One of them is not ready, so that the column of causes is shown from the start.
+    many = [pod(f"p{n:04}", status(ready=n != 999), uid=f"u{n}") for n in range(1000)]
     client.fill(many, (), (), (node(),))
     async with running(client, size=(120, 36)) as (app, pilot):
         table = main(app).pods.table
@@ -513,48 +545,163 @@ async def test_two_hundred_changes_are_published_together() -> None:
         assert published <= 3
 
 
-async def test_invalid_files_do_not_push_pods_out_of_view() -> None:
-    client = full_client()
-    for n in range(60):
-        client.change(broken(f"bad-{n:02}.yaml"))
+async def test_invalid_files_share_one_row_if_pods_need_the_space() -> None:
+    client = FakeClient()
+    client.fill(
+        [pod(f"p{n:02}", status()) for n in range(60)],
+        manifests=[broken(f"bad-{n:02}.yaml") for n in range(16)],
+        nodes=[node()],
+    )
     async with running(client, size=(80, 24)) as (app, pilot):
-        screen = main(app)
-        pane, table = screen.pods, screen.pods.table
-        await wait_for(pilot, lambda: "61 files need attention" in str(pane.border_subtitle), "all")
-        await wait_for(pilot, lambda: table.set.rows["uid-web"], "the pods")
-        on_top = min(MOST_ON_TOP, table.size.height // 3)
-        assert f"{61 - on_top} below the pods" in str(pane.border_subtitle)
-        kinds = ["file" if key.startswith("manifest:") else "pod" for key in table.set.order]
-        assert kinds[: on_top + 9] == ["file"] * on_top + ["pod"] * 9
-        assert kinds[on_top + 9 :] == ["file"] * (62 - on_top)
-        assert table.set.order[0] == "manifest:bad-00.yaml"
-        assert table.cursor_key == "uid-batch"
-        assert any("batch-n1" in line for line in table_text(app))
-        # When a file is corrected, the next one takes its place.
-        client.change(manifest("bad-00.yaml"))
-        await wait_for(pilot, lambda: table.set.order[0] == "manifest:bad-01.yaml", "the next")
-        assert [key.startswith("manifest:") for key in table.set.order[: on_top + 1]] == [
-            *[True] * on_top, False,
+        pane, table = main(app).pods, main(app).pods.table
+        await wait_for(pilot, lambda: FILES_KEY in table.set.index, "the files")
+        lines = table_text(app)
+        assert sum("Running" in line for line in lines) >= 12
+        assert "16 files need attention, enter lists them: bad-00.yaml" in lines[1]
+        assert table.set.order[:2] == [FILES_KEY, "uid-p00"]
+        assert table.cursor_key == "uid-p00"
+        # A filter finds each file.
+        await pilot.press("slash", *"bad-07", "enter")
+        await wait_for(pilot, lambda: "manifest:bad-07.yaml" in table.set.index, "the file")
+        await pilot.press("escape")
+        await wait_for(pilot, lambda: "manifest:bad-07.yaml" not in table.set.index, "one row")
+        # Enter lists the files, and folds them again.
+        table.select(FILES_KEY)
+        await wait_for(
+            pilot, lambda: text_of(pane.explanation) == "16 invalid, without a pod", "their state"
+        )
+        await pilot.press("enter")
+        await wait_for(pilot, lambda: "manifest:bad-07.yaml" in table.set.index, "the list")
+        assert table.cursor_key == FILES_KEY
+        await pilot.press("j", "enter")
+        await wait_for(pilot, lambda: isinstance(app.screen, ManifestScreen), "the file")
+        await pilot.press("escape", "k", "enter")
+        await wait_for(pilot, lambda: "manifest:bad-07.yaml" not in table.set.index, "folded")
+        # When almost all are corrected, the last one has its own row.
+        for n in range(15):
+            client.change(manifest(f"bad-{n:02}.yaml"))
+        await wait_for(pilot, lambda: FILES_KEY not in table.set.index, "the last file")
+        assert table.set.order[0] == "manifest:bad-15.yaml"
+
+
+async def test_files_have_rows_of_their_own_if_everything_fits() -> None:
+    client = FakeClient()
+    client.fill(
+        [pod("web", status())],
+        manifests=[broken(f"bad-{n}.yaml") for n in range(6)],
+        nodes=[node()],
+    )
+    async with running(client, size=(80, 24)) as (app, pilot):
+        table = main(app).pods.table
+        await wait_for(pilot, lambda: len(table.set) == 7, "all rows")
+        assert FILES_KEY not in table.set.index
+        assert table.cursor_key == "uid-web"
+
+
+async def test_a_failing_pod_shows_its_cause_and_is_first_by_one_key() -> None:
+    async with running(size=(200, 60)) as (app, pilot):
+        row = next(line for line in table_text(app) if "crash-loop" in line)
+        assert row.endswith("app fails: it exited with code 1.")
+        await pilot.press("S")
+        words = [line.split()[2] for line in table_text(app) if "-n1" in line]
+        assert words == ["✖"] * 3 + ["◐", "◔", "◌", "●", "●", "✔"]
+        assert main(app).pods.table.set.order[1:4] == [
+            "uid-crash-loop", "uid-no-such-image", "uid-too-big",
         ]  # fmt: skip
 
 
-async def test_the_cursor_is_on_the_first_row_until_a_key_or_the_mouse_moves_it() -> None:
+async def test_without_failing_pods_there_is_no_column_for_causes() -> None:
     client = FakeClient()
-    client.fill((), (), (), (node(),))
+    client.fill([pod("web", status())], nodes=[node()])
+    async with running(client) as (app, pilot):
+        assert "WHY" not in table_text(app)[0]
+        crashed = status("app", waiting("CrashLoopBackOff"), restarts=2, last=ended(1))
+        client.change(pod("web", crashed, version="2"))
+        await wait_for(pilot, lambda: "WHY" in table_text(app)[0], "the column")
+
+
+async def test_the_cursor_stays_on_its_pod_from_the_first_frame() -> None:
+    client = FakeClient()
+    client.fill([pod("m", status())], nodes=[node()])
     async with running(client) as (app, pilot):
         table = main(app).pods.table
-        for n in range(200, 0, -1):
-            client.change(pod(f"p{n:03}", status()))
-            if n % 50 == 0:
-                await wait_for(pilot, lambda n=n: f"uid-p{n:03}" in table.set.rows, "the pods")
-        await wait_for(pilot, lambda: len(table.set) == 200, "all pods")
-        assert table.cursor_key == "uid-p001"
-        assert "p001-n1" in table_text(app)[1]
-        # After a key, the cursor stays on its row.
+        assert table.cursor_key == "uid-m"
+        client.change(pod("a", status()))
+        await wait_for(pilot, lambda: len(table.set) == 2, "a pod above")
+        assert table.cursor_key == "uid-m"
+        assert table_text(app)[2].startswith("▌m-n1")
+        client.change(broken())
+        await wait_for(pilot, lambda: len(table.set) == 3, "a file above")
+        assert table.cursor_key == "uid-m"
+        await pilot.press("r")
+        await wait_for(pilot, lambda: isinstance(app.screen, Dialog), "the question")
+        assert "m-n1" in str(app.screen.box.border_title)
+        await pilot.press("escape")
+
+
+async def test_files_that_are_known_before_the_pods_do_not_get_the_cursor() -> None:
+    client = FakeClient()
+    client.send(Node, Synced((node(),)))
+    client.send(Manifest, Synced((broken(),)))
+    async with running(client) as (app, pilot):
+        await wait_for(pilot, lambda: app.model.manifests, "the file")
+        table = main(app).pods.table
+        client.send(Pod, Synced((pod("web", status()),)))
+        await wait_for(pilot, lambda: len(table.set) == 2, "both rows")
+        assert table.cursor_key == "uid-web"
+
+
+def unhealthy(message: str, version: int) -> Event:
+    return event("web", "Unhealthy", message, warning=True, seen=0, version=version)
+
+
+async def test_an_event_keeps_the_cursor_while_newer_ones_appear_on_top() -> None:
+    client = full_client()
+    async with running(client, size=(120, 36)) as (app, pilot):
+        table = main(app).events.table
+        first = table.cursor_key
+        await pilot.press("2")
+        for n in range(3):
+            client.change(
+                event("web", "Unhealthy", f"again {n}", warning=True, seen=0, version=50 + n)
+            )
+        await wait_for(pilot, lambda: "again 2" in "".join(table_text(app, "events")), "new events")
+        assert table.cursor_key == first
+        assert table.scroll_y == 0
+        for n in range(30):
+            client.change(
+                event("web", "Unhealthy", f"more {n}", warning=True, seen=0, version=60 + n)
+            )
+        await wait_for(pilot, lambda: not table.cursor_in_sight, "it is out of sight")
+        # The table stays at the newest event, and a key selects what is seen.
         await pilot.press("c")
-        client.change(pod("p000", status()))
-        await wait_for(pilot, lambda: len(table.set) == 201, "one more")
-        assert table.cursor_key == "uid-p001"
+        assert table.cursor_key == table.set.order[0]
+
+
+async def test_events_of_normal_starts_share_one_row_behind_warnings() -> None:
+    client = FakeClient()
+    starts = [event("web", reason, reason) for reason in ("Scheduled", "Pulled", "Started")]
+    client.fill([pod("web", status())], events=starts, nodes=[node()])
+    async with running(client) as (app, pilot):
+        pane, table = main(app).events, main(app).events.table
+        await wait_for(pilot, lambda: len(table.set) == 3, "the events")
+        client.change(event("web", "Unhealthy", "probe failed", warning=True))
+        await wait_for(pilot, lambda: len(table.set) == 2, "two rows")
+        assert table.set.order[-1] == ROUTINE_KEY
+        folded = table_text(app, "events")[2]
+        assert "3 events of normal starts, enter lists them" in folded
+        assert "· 4" in str(pane.border_title)
+        await pilot.press("2")
+        table.select(ROUTINE_KEY)
+        await pilot.press("enter")
+        await wait_for(pilot, lambda: len(table.set) == 5, "all events")
+        await pilot.press("enter")
+        await wait_for(pilot, lambda: len(table.set) == 2, "folded again")
+        # The events of one pod, and those that match a filter, are not folded.
+        await pilot.press("slash", *"Pulled", "enter")
+        await wait_for(pilot, lambda: len(table.set) == 1, "the match")
+        await pilot.press("escape", "E")
+        await wait_for(pilot, lambda: len(table.set) == 4, "the events of the pod")
 
 
 async def test_a_filter_puts_the_cursor_on_its_first_row_and_back() -> None:

@@ -10,7 +10,7 @@ import pytest
 from textual import events
 from textual.pilot import Pilot
 from tui_app import bar_text, main, notified, running, wait_for
-from tui_scene import FakeClient, gallery, node
+from tui_scene import FakeClient, full_client, gallery, node, pod, status
 
 from podtui.tui.app import PodtuiApp
 from podtui.tui.commands.key_registry import known_bindings
@@ -183,12 +183,14 @@ async def test_a_cause_precedes_its_fix_and_marks_truncation() -> None:
             hint = (Span("  X ", "hint-key"), Span("a cure of several words"))
             with patch.object(Explanations, "of", return_value=(Span("cause " * count), *hint)):
                 pods.explain()
-            assert max(map(line_width, pods.why.lines)) <= pods.why.content_size.width
-            return " ".join(map(text_of, pods.why.lines)).split("  ")
+            assert max(map(line_width, pods.explanation)) <= 74
+            assert pods.why.display is (len(pods.explanation) > 1)
+            return " ".join(map(text_of, pods.explanation)).split("  ")
 
+        assert explained(7)[1:] == [" X a cure of several words"]
         assert explained(17)[1:] == [" X a cure of several words"]
         assert explained(22) == [" ".join(["cause"] * 22), " X: details"]
-        assert explained(30)[0].endswith(" ca…")
+        assert explained(30)[0].endswith("cause …")
 
 
 @pytest.mark.parametrize("size", [(80, 24), (200, 60)])
@@ -196,8 +198,9 @@ async def test_a_click_on_the_explanation_opens_why(size: tuple[int, int]) -> No
     async with running(size=size) as (app, pilot):
         pods = main(app).pods
         pods.table.select("uid-crash-loop")
-        await wait_for(pilot, lambda: pods.why.lines, "the explanation")
-        await pilot.click(pods.why, offset=(4, 0))
+        await wait_for(pilot, lambda: pods.explanation, "the explanation")
+        border = pods.region.bottom - 1
+        await pilot.click(offset=(6, border))
         await wait_for(pilot, lambda: isinstance(app.screen, WhyScreen), "the why screen")
 
 
@@ -212,10 +215,13 @@ async def test_back_and_menu_keys_are_shown_at_80_columns() -> None:
 
 
 async def test_a_long_table_scrolls_with_cursor_and_wheel() -> None:
-    async with running(size=(80, 24)) as (app, pilot):
+    client = full_client()
+    async with running(client, size=(80, 24)) as (app, pilot):
         table = main(app).pods.table
+        for n in range(9):
+            client.change(pod(f"zz{n}", status()))
+        await wait_for(pilot, lambda: len(table.set) > table.size.height, "more pods")
         last = table.set.rows[table.set.order[-1]]
-        assert len(table.set) >= table.size.height
         await pilot.press("end")
         await wait_for(pilot, lambda: table.scroll_y > 0, "the end of the table")
         await wait_for(pilot, lambda: last.search.split()[0] in shown_of(table), "its last row")

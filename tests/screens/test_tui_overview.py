@@ -7,12 +7,13 @@ from pathlib import Path
 import pytest
 from textual.events import MouseMove
 from tui_app import bar_text, main, make_app, running, screen_text, table_text, wait_for
-from tui_scene import full_client
+from tui_scene import FakeClient, full_client, node, pod, status
 
 from podtui.tui.screens.help_screen import AliasesScreen
 from podtui.tui.screens.main.screen_memory import MemoryFile
 from podtui.tui.screens.pods.pod_screen import PodScreen
 from podtui.tui.widgets.columns import ColumnsScreen
+from podtui.tui.widgets.dialogs import Dialog
 from podtui.tui.widgets.prompt import Prompt
 
 
@@ -20,10 +21,10 @@ async def test_sizes_hidden_panes_sorting_and_columns_are_remembered(tmp_path: P
     path = tmp_path / "screen.json"
     async with running(size=(200, 60), memory=MemoryFile(path)) as (app, pilot):
         screen = main(app)
-        before = screen.pods.size
-        await pilot.press("greater_than_sign", "greater_than_sign", "alt+up")
-        await wait_for(pilot, lambda: screen.pods.size.width == before.width + 8, "the width")
-        assert screen.pods.size.height == before.height + 2
+        before = screen.logs.size
+        await pilot.press("3", "greater_than_sign", "greater_than_sign", "alt+up")
+        await wait_for(pilot, lambda: screen.logs.size.width == before.width + 8, "the width")
+        assert screen.logs.size.height == before.height + 2
         await pilot.press("4", "backslash")
         await wait_for(pilot, lambda: not screen.node.display, "the node is hidden")
         assert screen.active == "pods"
@@ -35,14 +36,58 @@ async def test_sizes_hidden_panes_sorting_and_columns_are_remembered(tmp_path: P
     again.read()
     async with running(size=(200, 60), memory=again) as (app, pilot):
         screen = main(app)
-        await wait_for(pilot, lambda: screen.pods.size.width == before.width + 8, "the width")
+        await wait_for(pilot, lambda: screen.logs.size.width == before.width + 8, "the width")
         assert not screen.node.display
         assert screen.pods.table.set.order[1] == "uid-crash-loop"
         assert "NAMESPACE" in table_text(app)[0]
         await pilot.press("4")
         await wait_for(pilot, lambda: screen.node.display, "its number shows the node again")
         await pilot.press("equals_sign")
-        await wait_for(pilot, lambda: screen.pods.size == before, "sizes as at first")
+        await wait_for(pilot, lambda: screen.logs.size == before, "sizes as at first")
+
+
+async def test_a_screen_opens_with_its_pods_visible_and_focused(tmp_path: Path) -> None:
+    path = tmp_path / "screen.json"
+    memory = MemoryFile(path, "/root/one")
+    async with running(size=(80, 24), memory=memory) as (app, pilot):
+        await pilot.press("3", "plus")
+        await wait_for(pilot, lambda: not main(app).pods.display, "only the log")
+        await pilot.press("q")
+        await wait_for(pilot, lambda: app.session.is_leaving, "the end")
+    for root in ("/root/one", "/root/two"):
+        again = MemoryFile(path, root)
+        again.read()
+        async with running(size=(80, 24), memory=again) as (app, _):
+            assert main(app).pods.display
+            assert app.focused is main(app).pods.table
+
+
+@pytest.mark.parametrize("size", [(80, 24), (50, 20)])
+async def test_an_action_shows_a_selection_that_is_out_of_sight(size: tuple[int, int]) -> None:
+    async with running(size=size) as (app, pilot):
+        screen = main(app)
+        screen.pods.table.select("uid-web")
+        await pilot.press("3", "plus")
+        await wait_for(pilot, lambda: not screen.pods.display, "only the log")
+        await pilot.press("r")
+        await wait_for(pilot, lambda: isinstance(app.screen, Dialog), "the question")
+        assert screen.pods.display
+        assert screen.pods.table.cursor_in_sight
+        await pilot.press("escape")
+
+
+async def test_an_action_scrolls_to_the_row_under_the_cursor() -> None:
+    client = FakeClient()
+    client.fill([pod(f"p{n:03}", status()) for n in range(60)], nodes=[node()])
+    async with running(client, size=(80, 24)) as (app, pilot):
+        table = main(app).pods.table
+        table.scroll_to(y=40, animate=False, force=True)
+        await wait_for(pilot, lambda: not table.cursor_in_sight, "the wheel scrolls away")
+        await pilot.press("r")
+        await wait_for(pilot, lambda: isinstance(app.screen, Dialog), "the question")
+        assert table.cursor_key == "uid-p000"
+        assert table.cursor_in_sight
+        await pilot.press("escape")
 
 
 async def test_an_invalid_state_file_is_reported(tmp_path: Path) -> None:
@@ -66,6 +111,10 @@ async def test_a_border_is_dragged_with_the_mouse() -> None:
         await pilot.mouse_down(offset=(60, border))
         screen.body.post_message(dragged(60, border + 5))
         await wait_for(pilot, lambda: screen.pods.region.bottom - 1 == border + 5, "the new size")
+        # The end of a drag is not a click on the explanation in the border.
+        await pilot.mouse_up(offset=(60, border + 5))
+        await pilot.pause()
+        assert app.screen is screen
 
 
 async def test_the_prompt_shows_errors_completes_and_keeps_history() -> None:

@@ -85,17 +85,23 @@ async def test_ten_refused_keys_show_one_notification() -> None:
         await wait_for(pilot, lambda: places() == WORDS, "three toasts")
 
 
-async def test_a_notification_leaves_the_buttons_of_a_dialog_in_reach() -> None:
+async def test_notifications_never_cover_a_dialog_and_are_shown_after_it() -> None:
     app = make_app()
     async with app.run_test(size=(80, 24), notifications=True) as pilot:
-        app.notify("web.yaml: Fix 2 errors\nsaved", title="Applied")
-        lines = [(Span(f"line {number}"),) for number in range(20)]
-        dialog = confirmation("Undo?", lines, "Undo and replace web-n1")
-        app.push_screen(dialog)
+        app.notify("web.yaml", title="Applied")
         await wait_for(pilot, lambda: "Applied" in screen_text(app), "the notification")
-        region = dialog.buttons.region
-        tops = {dialog.get_widget_at(x, region.y)[0] for x in range(region.x, region.right)}
-        assert tops == {dialog.buttons}
+        lines = [(Span(f"line {number}"),) for number in range(20)]
+        app.notify("posted", title="At the same time")
+        app.push_screen(confirmation("Undo?", lines, "Undo and replace web-n1"))
+        await wait_for(pilot, lambda: "line 3" in screen_text(app), "the dialog")
+        app.notify("crashed", title="Alert")
+        await pilot.pause()
+        shown = screen_text(app)
+        for title in ("Applied", "At the same time", "Alert"):
+            assert title not in shown
+        await pilot.press("escape")
+        for title in ("Applied", "At the same time", "Alert"):
+            await wait_for(pilot, lambda title=title: title in screen_text(app), title)
 
 
 WORDS = ["alpha", "beta", "×10"]

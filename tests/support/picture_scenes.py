@@ -30,7 +30,7 @@ from podtui.tui.commands import copy_files, custom_runner, edit_manifest, edit_r
 from podtui.tui.commands import images as image_commands
 from podtui.tui.commands.agent import switch_dialog
 from podtui.tui.commands.custom_commands import CommandTarget, CustomCommand
-from podtui.tui.commands.delete import delete_dialog, delete_pods_dialog
+from podtui.tui.commands.delete import delete_dialog
 from podtui.tui.commands.manifest_file import Rewrite
 from podtui.tui.commands.session import RecordChange, leave_dialog
 from podtui.tui.screens import output_screen, trash_screen
@@ -251,6 +251,8 @@ DIALOGS: Final = {
     "choose-context": Scene(shows=Picker, text="staging", client=cluster, size=SMALL,
                             opens=typed("context"), settings={"server": CONTEXTS},
                             opened_by="app._ask_context"),
+    "choose-namespace": Scene(shows=Picker, text="default", opens=typed("ns"), size=SMALL,
+                              opened_by="main_screen.action_namespace"),
     "own-choose": Scene(shows=Picker, text="select a container", opens=choose_target, size=SMALL,
                         opened_by="custom_runner._choose"),
     "delete-several": dialog(
@@ -258,8 +260,8 @@ DIALOGS: Final = {
                               [ended_by_deletion(), "the agent does not answer"]),
         "delete.delete_dialog", "2 files"),
     "delete-in-cluster": dialog(
-        lambda: delete_pods_dialog(pods("web", "counter")),
-        "delete.delete_pods_dialog", "no undo"),
+        lambda: delete_dialog([], [], pods("web", "counter")),
+        "delete.delete_dialog", "no undo"),
     "restart": dialog(lambda: restart.restart_dialog(pods("web", "batch", "crash-loop")),
                       "restart.restart_dialog", "Restart 3 pods"),
     "restart-container": key(Dialog, "Restart app", "ctrl+k", size=SMALL,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterator, Iterable, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -495,8 +495,8 @@ class FakeClient:
         self.images_removed.append(image_id)
         self.image_list = tuple(one for one in self.image_list if one.id != image_id)
 
-    async def prune_images(self) -> PrunedImages:
-        gone = tuple(one for one in self.image_list if one.collectable and not one.usedBy)
+    async def prune_images(self, ids: Sequence[str]) -> PrunedImages:
+        gone = tuple(one for one in self.image_list if one.id in ids and not one.users)
         self.image_list = tuple(one for one in self.image_list if one not in gone)
         return PrunedImages(
             removed=tuple(one.names[0] for one in gone),

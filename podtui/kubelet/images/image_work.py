@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from typing import Final
 
 from podtui.api.image_reference import with_default_tag
@@ -13,7 +13,7 @@ from podtui.clock import Clock
 from podtui.errors import EngineConflict, EngineError, EngineUnavailable
 from podtui.kubelet.base.types import ObservedPod
 from podtui.kubelet.images.pulled_images import PulledImages
-from podtui.runtime.protocol import ImageRecord, PullProgress, Runtime
+from podtui.runtime.protocol import ImageRecord, OtherContainer, PullProgress, Runtime
 
 STEP_PERIOD: Final = 0.25
 """Minimum seconds between two progress reports of a pull."""
@@ -45,7 +45,8 @@ class ImageWork:
 
     async def list(self) -> NodeImageList:
         """Return the engine's images. Raises `EngineError`."""
-        return self._listed(await self._runtime.list_images())
+        images = await self._runtime.list_images()
+        return self._listed(images, await self._runtime.list_other_containers())
 
     async def remove(self, image_id: str) -> None:
         """Remove an unused image with all its names, even if podtui did not pull it.
@@ -58,21 +59,22 @@ class ImageWork:
         if image is None:
             raise LookupError(f'image "{image_id}" not found')
         name = name_of(image)
-        if image.usedBy:
-            raise EngineConflict(f"{name} is used by {', '.join(image.usedBy)}")
+        if image.users:
+            raise EngineConflict(f"{name} is used by {', '.join(image.users)}")
         try:
             await self._runtime.remove_image(image.id)
         except EngineConflict as error:
             raise EngineConflict(f"{name} stays: {error}") from error
         await self._changed(one.id for one in images if one.id != image.id)
 
-    async def prune(self) -> PrunedImages:
-        """Remove every unused image that podtui pulled. Raises `EngineUnavailable`."""
+    async def prune(self, ids: Collection[str]) -> PrunedImages:
+        """Remove the images with these ids that podtui pulled and nothing uses. Raises
+        `EngineUnavailable`."""
         images = (await self.list()).items
         gone: list[NodeImage] = []
         kept: list[str] = []
         try:
-            for image in prunable(images):
+            for image in (one for one in prunable(images) if one.id in ids):
                 try:
                     await self._runtime.remove_image(image.id)
                 except EngineUnavailable:
@@ -104,8 +106,13 @@ class ImageWork:
         self._on_change()
         return self._listed((record,)).items[0]
 
-    def _listed(self, images: Iterable[ImageRecord]) -> NodeImageList:
-        return disk_images(images, self._pods, lambda one: self._strict or self._pulled.owns(one))
+    def _listed(
+        self, images: Iterable[ImageRecord], others: Iterable[OtherContainer] = ()
+    ) -> NodeImageList:
+        def collectable(image: ImageRecord) -> bool:
+            return self._strict or self._pulled.owns(image)
+
+        return disk_images(images, self._pods, collectable, others)
 
     async def _changed(self, present: Iterable[str]) -> None:
         await self._pulled.keep(present)
@@ -135,7 +142,7 @@ class _Steps:
 
 def prunable(images: Iterable[NodeImage]) -> tuple[NodeImage, ...]:
     """Return the unused images that podtui may remove."""
-    return tuple(one for one in images if one.collectable and not one.usedBy)
+    return tuple(one for one in images if one.collectable and not one.users)
 
 
 def name_of(image: NodeImage) -> str:
@@ -147,8 +154,14 @@ def disk_images(
     images: Iterable[ImageRecord],
     pods: Iterable[ObservedPod],
     collectable: Callable[[ImageRecord], bool],
+    others: Iterable[OtherContainer] = (),
 ) -> NodeImageList:
-    """Return the images with their users, largest first."""
+    """Return the images with their users, largest first. ``others`` are the containers outside of
+    podtui.
+    """
+    outside: dict[str, list[str]] = {}
+    for other in others:
+        outside.setdefault(other.image_id, []).append(other.name)
     users: dict[str, set[str]] = {}
     for pod in pods:
         for container in pod.containers:
@@ -160,6 +173,7 @@ def disk_images(
             sizeBytes=image.size,
             created=optional_rfc3339(image.created_at),
             usedBy=tuple(sorted(users.get(image.id, ()))),
+            otherContainers=tuple(sorted(outside.get(image.id, ()))),
             collectable=collectable(image),
         )
         for image in images

@@ -20,6 +20,7 @@ from podtui.runtime.protocol import (
     ContainerState,
     ForeignSandbox,
     NamespaceMode,
+    OtherContainer,
     RuntimeSnapshot,
     SandboxConfig,
     SandboxRecord,
@@ -272,6 +273,15 @@ def snapshot(entries: list[dict[str, Any]]) -> RuntimeSnapshot:
         elif container := container_record(seen):
             containers.append(container)
     return RuntimeSnapshot(sandboxes=tuple(sandboxes), containers=tuple(containers))
+
+
+def other_containers(entries: list[dict[str, Any]], root: str) -> tuple[OtherContainer, ...]:
+    """Return the containers without the label of this root directory."""
+    return tuple(
+        OtherContainer(name=found.name, image_id=str(entry["ImageID"]))
+        for entry in entries
+        if (found := listed_container(entry)).labels.get(names.ROOT_LABEL) != root
+    )
 
 
 def foreign_sandboxes(entries: list[dict[str, Any]], root: str) -> tuple[ForeignSandbox, ...]:

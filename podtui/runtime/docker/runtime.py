@@ -15,11 +15,16 @@ from podtui.runtime.docker.answers import label_filter, labelled
 from podtui.runtime.docker.archives import read_files, write_files
 from podtui.runtime.docker.containers import Containers
 from podtui.runtime.docker.dialing import Dialing
-from podtui.runtime.docker.errors import translate_errors
+from podtui.runtime.docker.errors import parsing, translate_errors
 from podtui.runtime.docker.events import read_events
 from podtui.runtime.docker.helper_container import HelperContainers
 from podtui.runtime.docker.host_files import HostFiles
-from podtui.runtime.docker.identity import foreign_sandboxes, root_key, snapshot
+from podtui.runtime.docker.identity import (
+    foreign_sandboxes,
+    other_containers,
+    root_key,
+    snapshot,
+)
 from podtui.runtime.docker.image_users import ImageAccounts
 from podtui.runtime.docker.images import Images
 from podtui.runtime.docker.link import Connection
@@ -43,6 +48,7 @@ from podtui.runtime.protocol import (
     ImageRecord,
     LogLines,
     LogOptions,
+    OtherContainer,
     PodVolume,
     ProcessSession,
     PullProgress,
@@ -130,6 +136,14 @@ class DockerRuntime:
                 lambda client: client.containers(all=True, filters={"label": labels})
             )
         return snapshot(labelled(entries, wanted))
+
+    async def list_other_containers(self) -> tuple[OtherContainer, ...]:
+        with translate_errors():
+            entries = await self._connection.link.calls.run(
+                lambda client: client.containers(all=True, filters={})
+            )
+        with parsing("the list of containers"):
+            return other_containers(entries, self._root)
 
     async def list_foreign(self) -> tuple[ForeignSandbox, ...]:
         with translate_errors():

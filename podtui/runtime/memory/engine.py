@@ -46,6 +46,7 @@ from podtui.runtime.protocol import (
     HostPathKind,
     ImageRecord,
     NamespaceMode,
+    OtherContainer,
     PortMapping,
     Resources,
     RuntimeEvent,
@@ -116,6 +117,8 @@ class MemoryEngine:
         self._pods: dict[tuple[str, str], PodCell] = {}
         self.sandboxes: dict[str, SandboxCell] = {}
         self.containers: dict[str, ContainerCell] = {}
+        self.other_containers: tuple[OtherContainer, ...] = ()
+        """Containers that other programs run."""
         self._names: set[str] = set()
         self.host = SimulatedHost()
         self.info = SIMULATED

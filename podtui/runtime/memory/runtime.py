@@ -45,6 +45,7 @@ from podtui.runtime.protocol import (
     LogLine,
     LogLines,
     LogOptions,
+    OtherContainer,
     PodVolume,
     ProcessSession,
     PullProgress,
@@ -136,6 +137,18 @@ class MemoryRuntime:
         return RuntimeSnapshot(
             sandboxes=tuple(c.record for pod in pods for c in reversed(pod.sandboxes.values())),
             containers=tuple(c.record for pod in pods for c in reversed(pod.containers.values())),
+        )
+
+    async def list_other_containers(self) -> tuple[OtherContainer, ...]:
+        await self._enter("list_other_containers")
+        ours = self._root
+        return (
+            *self.engine.other_containers,
+            *(
+                OtherContainer(name=cell.record.id, image_id=cell.image_id)
+                for cell in self.engine.containers.values()
+                if cell.root != ours
+            ),
         )
 
     async def list_foreign(self) -> tuple[ForeignSandbox, ...]:

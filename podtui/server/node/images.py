@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import Protocol
 
 import msgspec
@@ -28,13 +28,13 @@ class ImageService(Protocol):
         with a text for the user."""
         ...
 
-    async def prune(self) -> PrunedImages: ...
+    async def prune(self, ids: Collection[str]) -> PrunedImages: ...
 
     async def pull(self, image: str, on_step: Callable[[PullStep], None]) -> NodeImage: ...
 
 
 class ImageRoutes:
-    """``GET …/images``; ``DELETE …/images/ID``; ``POST …/images/prune``; ``POST
+    """``GET …/images``; ``DELETE …/images/ID``; ``POST …/images/prune?id=ID&id=…``; ``POST
     …/images/pull?image=NAME``, which streams one ``PullStep`` per line until the pull ends. A pull
     is cancelled when its client disconnects."""
 
@@ -65,7 +65,8 @@ class ImageRoutes:
         return success()
 
     async def prune(self, request: web.Request) -> web.Response:
-        return json_response(msgspec.json.encode(await self._images.prune()))
+        ids = request.query.getall("id", [])
+        return json_response(msgspec.json.encode(await self._images.prune(ids)))
 
     async def pull(self, request: web.Request) -> web.StreamResponse:
         image = request.query.get("image", "")

@@ -8,11 +8,12 @@ from typing import Final
 
 from msgspec import Struct
 
+from podtui.api.local import Manifest, ManifestState
 from podtui.api.pods import is_api_pod
 from podtui.api.v1 import Pod
 from podtui.tui.commands.copy_files import transfer_files
 from podtui.tui.commands.create_pod import create_pod
-from podtui.tui.commands.delete import delete_manifests, delete_pods, undo_last
+from podtui.tui.commands.delete import delete_selected, undo_last
 from podtui.tui.commands.edit_manifest import edit_file
 from podtui.tui.commands.edit_record import create_through_api, edit_pod
 from podtui.tui.commands.images import pull_image
@@ -25,7 +26,7 @@ from podtui.tui.commands.restart import (
 )
 from podtui.tui.commands.session import Selection, Session
 from podtui.tui.commands.shell import attach_to, open_shell, start_debugger
-from podtui.tui.views.labels import pod_label
+from podtui.tui.views.labels import manifest_message, pod_label
 from podtui.tui.views.pod_status import is_rejected
 from podtui.tui.widgets.sanitize import clean
 
@@ -83,10 +84,7 @@ def _delete(session: Session, selection: Selection, _: str) -> None:
         return
 
     async def delete() -> None:
-        done = not pods or await delete_pods(session, pods)
-        if done and manifests and not of_cluster:
-            done = await delete_manifests(session, manifests)
-        if done:
+        if await delete_selected(session, () if of_cluster else manifests, pods):
             selection.clear()
 
     session.start("Delete", delete)
@@ -243,9 +241,19 @@ def _one_pod(session: Session, selection: Selection) -> Pod | None:
 
 def _notify_no_pod(session: Session, selection: Selection) -> None:
     manifests = selection.manifests
-    file = clean(manifests[0].metadata.name) if manifests else ""
-    words = f"{file} has no pod to act on" if file else "no pod is selected"
+    words = no_pod_text(manifests[0]) if manifests else selection.nothing or "no pod is selected"
     session.notify(words, severity="warning")
+
+
+def no_pod_text(manifest: Manifest) -> str:
+    """Return why a file has no pod to act on."""
+    state, name = manifest.status.state, clean(manifest.metadata.name)
+    why = manifest_message(manifest) or clean(manifest.status.message)
+    if state is ManifestState.ACCEPTED:
+        return f"{name} has no pod yet"
+    verb = {ManifestState.DUPLICATE: "defines a pod of another file",
+            ManifestState.IGNORED: "is ignored"}.get(state, "is invalid")  # fmt: skip
+    return f"{name} has no pod: it {verb}" + (f": {why}" if why else "")
 
 
 def _notify_no_file(session: Session, selection: Selection) -> None:
@@ -255,5 +263,5 @@ def _notify_no_file(session: Session, selection: Selection) -> None:
     elif selection.pods:
         words = f"no manifest file found for {pod_label(selection.pods[0])}"
     else:
-        words = "no pod is selected"
+        words = selection.nothing or "no pod is selected"
     session.notify(words, severity="warning")

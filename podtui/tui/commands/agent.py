@@ -3,18 +3,25 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from datetime import datetime
+from itertools import zip_longest
 from pathlib import Path
-from typing import Protocol
+from typing import Final, Protocol
 
 from podtui.api.names import STATIC_POD_PATH
+from podtui.api.pods import is_api_pod
 from podtui.api.times import short_duration
 from podtui.api.v1 import Node, Pod
 from podtui.terminal_text import plural
+from podtui.tui.views.endings import ending_text, losses
 from podtui.tui.views.labels import pod_label
-from podtui.tui.widgets.cells import Line, Span
+from podtui.tui.widgets.cells import Line, Span, line_width
 from podtui.tui.widgets.dialogs import Dialog, confirmation
 from podtui.tui.widgets.sanitize import clean
+
+MIN_HEAD_CELLS: Final = 8
+"""Cells of the header that remain visible beside the line for a lost agent."""
 
 
 class Agent(Protocol):
@@ -64,35 +71,57 @@ def shortened(path: Path) -> str:
     return str(path)
 
 
-def stale_line(contact: float, now: float, key: str) -> Line:
-    """Return the header line for a lost agent. ``key`` restarts the agent; empty if not
-    available.
+def stale_line(contact: float, now: float, key: str, width: int) -> Line:
+    """Return the header line for a lost agent, for a terminal of ``width`` cells. ``key`` restarts
+    the agent; empty if not available. The key outlasts the details.
     """
     ago = short_duration(max(0.0, now - contact))
     at = datetime.fromtimestamp(contact).astimezone()
-    offer = f" {key} restarts the agent " if key else " "
-    return (Span(f" STALE since {at:%H:%M:%S} ({ago} ago) ", "simulated"), Span(offer, "error"))
+    states = (f" STALE since {at:%H:%M:%S} ({ago} ago) ", f" STALE for {ago} ", " STALE ")
+    offers = (f" {key} restarts the agent ", f" {key} restarts ", f" {key} ") if key else (" ",)
+    lines: list[Line] = [
+        (Span(state, "simulated"), Span(offer, "error"))
+        for state, offer in zip_longest(states, offers, fillvalue=offers[-1])
+    ]
+    fitting = (line for line in lines if line_width(line) <= width - MIN_HEAD_CELLS)
+    return next(fitting, lines[-1])
 
 
-MOST_NAMED = 12
+def switch_dialog(
+    watched: str,
+    requested: str,
+    pods: Sequence[Pod],
+    forwards: Sequence[str] = (),
+) -> Dialog:
+    """Return the dialog that asks whether the agent should watch another folder.
 
-
-def switch_dialog(watched: str, requested: str, pods: list[Pod]) -> Dialog:
-    """Return the dialog that asks whether the agent should watch another folder."""
+    The static pods end: their files are in the old folder. Pods of the API keep running.
+    ``forwards`` are the running port-forwards of this screen.
+    """
+    static = [pod for pod in pods if not is_api_pod(pod)]
+    others = [pod for pod in pods if is_api_pod(pod)]
     lines: list[Line] = [
         (Span("The agent restarts and watches "), Span(clean(requested), "key"),
          Span(" instead of "), Span(clean(watched), "key"), Span(".")),
-        (),
-    ]  # fmt: skip
-    for pod in pods[:MOST_NAMED]:
-        grace = pod.spec.terminationGracePeriodSeconds
-        seconds = 30 if grace is None else grace
-        lines.append((Span("✖ ", "error"), Span(pod_label(pod), "name"),
-                      Span(f"  terminates (up to {seconds} s)", "muted")))  # fmt: skip
-    if len(pods) > MOST_NAMED:
-        lines.append((Span(f"✖ and {plural(len(pods) - MOST_NAMED, 'more pod')}", "error"),))
-    lines += [
-        *([()] if pods else []),
         (Span(f"No file is changed. The pods of {clean(requested)} start.", "muted"),),
-    ]
+    ]  # fmt: skip
+    if others:
+        verb = "keeps" if len(others) == 1 else "keep"
+        names = ", ".join(map(pod_label, others))
+        lines.append((Span("= ", "muted"), Span(names, "name"),
+                      Span(f"  {verb} running: created through the API", "muted")))  # fmt: skip
+    if static:
+        verb = "ends" if len(static) == 1 else "end"
+        lines += [(), (Span(f"{plural(len(static), 'static pod')} {verb}:", "soft"),)]
+    lines += [
+        (Span("✖ ", "error"), Span(pod_label(pod), "name"),
+         Span(f"  {ending_text(pod)}", "muted"))
+        for pod in static
+    ]  # fmt: skip
+    lines += losses(static)
+    lines += [
+        (Span("✖ ", "error"), Span(f"connections of {clean(each)}", "name"),
+         Span("  are cut", "muted"))
+        for each in forwards
+    ]  # fmt: skip
     return confirmation("Switch the agent to another folder?", lines, "Switch")

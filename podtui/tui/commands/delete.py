@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Sequence
 from pathlib import Path
 
-from podtui.api.local import Manifest, Plan
+from podtui.api.local import Manifest, Plan, PlanOutcome
 from podtui.api.v1 import OwnerReference, Pod
 from podtui.errors import AgentUnavailable, ApiError
 from podtui.terminal_text import plural
@@ -20,6 +20,7 @@ from podtui.tui.commands.manifest_file import (
     restore_file,
 )
 from podtui.tui.commands.session import DeletedPods, RecordChange, Session
+from podtui.tui.views.endings import ending_text, losses
 from podtui.tui.views.labels import pod_label
 from podtui.tui.views.plan import plan_lines
 from podtui.tui.widgets.cells import Line, Span
@@ -27,13 +28,27 @@ from podtui.tui.widgets.dialogs import Dialog, confirmation
 from podtui.tui.widgets.sanitize import clean
 
 
-async def delete_manifests(session: Session, manifests: Sequence[Manifest]) -> bool:
-    """Ask, then move the files to the trash; return whether that was done. Raises
-    `ManifestFileError`.
+async def delete_selected(
+    session: Session, manifests: Sequence[Manifest], pods: Sequence[Pod]
+) -> bool:
+    """Ask once, then delete the pods through the API and move the files to the trash; return
+    whether the user agreed. Raises `ManifestFileError`.
     """
+    undo = not session.model.server.is_cluster
     plans = await _plans(session, manifests)
-    if not await session.confirm(delete_dialog(manifests, plans)):
+    known = tuple(session.model.pods.values())
+    dialog = delete_dialog(manifests, plans, pods, known=known, undo=undo)
+    if not await session.confirm(dialog):
         return False
+    if pods:
+        await _delete_pods(session, pods, undo=undo, before_files=bool(manifests))
+    if manifests:
+        await _move_to_trash(session, manifests)
+    return True
+
+
+async def _move_to_trash(session: Session, manifests: Sequence[Manifest]) -> None:
+    """Move the files to the trash. Raises `ManifestFileError`."""
     trashed: list[TrashedFile] = []
     try:
         for manifest in manifests:
@@ -47,7 +62,6 @@ async def delete_manifests(session: Session, manifests: Sequence[Manifest]) -> b
         if trashed:
             session.undoable.append(tuple(trashed))
     session.notify_undo(f"{_files(manifests)} moved to the trash")
-    return True
 
 
 async def _plans(session: Session, manifests: Sequence[Manifest]) -> list[Plan | str]:
@@ -62,39 +76,69 @@ async def _plans(session: Session, manifests: Sequence[Manifest]) -> list[Plan |
     return [task.result() for task in tasks]
 
 
-def delete_dialog(manifests: Sequence[Manifest], plans: Sequence[Plan | str]) -> Dialog:
-    """Return the dialog that lists the files to move and the pods that end with them."""
+def delete_dialog(
+    manifests: Sequence[Manifest],
+    plans: Sequence[Plan | str],
+    pods: Sequence[Pod] = (),
+    *,
+    known: Sequence[Pod] = (),
+    undo: bool = False,
+) -> Dialog:
+    """Return the dialog that lists the files to move, with the pods that end with them, and the
+    pods to delete through the API, with what follows. With ``undo``, deleted pods can be created
+    again. ``known`` are all pods.
+    """
     lines: list[Line] = []
-    ended = 0
+    over = {
+        (pod.metadata.namespace, pod.metadata.name)
+        for pod in known
+        if pod.status.phase in ("Succeeded", "Failed")
+    }
+    ended: list[tuple[str, str]] = []
     for manifest, plan in zip(manifests, plans, strict=True):
         path = Path(manifest.spec.path)
         lines.append((Span(f"{clean(path.name)}", "name"), Span(" → .trash/", "muted")))
         if isinstance(plan, str):
             lines.append((Span(f"  ▲ the affected pods are unknown: {clean(plan)}", "warning"),))
             continue
-        ended += len(plan.pods)
-        lines += [(Span("  "), *line) for line in plan_lines(plan)]
-    lines += [
-        (),
-        (
-            Span(
-                "A static pod runs as long as its file exists, even if its API object is deleted.",
-                "muted",
-            ),
-        ),
-        (Span("u restores the last deleted files and creates their pods again.", "muted"),),
-    ]
-    what = _files(manifests) if ended != len(manifests) else _pods(plans)
+        ended += [
+            (pod.namespace, pod.name) for pod in plan.pods if pod.outcome is PlanOutcome.REMOVED
+        ]
+        lines += [(Span("  "), *line) for line in plan_lines(plan, over)]
+    for pod in pods:
+        lines.append((Span("✖ ", "error"), Span(pod_label(pod), "name")))
+        lines.append((Span(f"  {deletion_effect(pod)}", "muted"),))
+    removed = [pod for pod in known if (pod.metadata.namespace, pod.metadata.name) in ended]
+    lost = losses([*removed, *filter(_ends, pods)])
+    lines += [(), *lost] if lost else [()]
+    if manifests:
+        lines.append((Span("u restores the files and starts their pods again.", "muted"),))
+    alone = sum(owner_of(pod) is None for pod in pods)
+    if pods and not undo:
+        lines.append((Span("The API has no undo.", "warning"),))
+    elif alone:
+        which = "the deleted pods" if alone == len(pods) else "those without an owner"
+        before = "Another u" if manifests else "u"
+        lines.append((Span(f"{before} creates {which} again.", "muted"),))
+    what = _what(manifests, ended, pods)
     return confirmation(f"Delete {what}?", lines, f"Delete {what}")
+
+
+def _what(
+    manifests: Sequence[Manifest], ended: Sequence[tuple[str, str]], pods: Sequence[Pod]
+) -> str:
+    """Name what is deleted: the pods if each file ends one, else the files as well."""
+    if len(ended) == len(manifests):
+        names = [clean(name) for _, name in ended] + [pod_label(pod) for pod in pods]
+        return names[0] if len(names) == 1 else plural(len(names), "pod")
+    files = _files(manifests)
+    if not pods:
+        return files
+    return f"{files} and {pod_label(pods[0]) if len(pods) == 1 else plural(len(pods), 'pod')}"
 
 
 def _files(manifests: Sequence[Manifest]) -> str:
     return clean(manifests[0].metadata.name) if len(manifests) == 1 else f"{len(manifests)} files"
-
-
-def _pods(plans: Sequence[Plan | str]) -> str:
-    names = [pod.name for plan in plans if not isinstance(plan, str) for pod in plan.pods]
-    return clean(names[0]) if len(names) == 1 else f"{len(names)} pods"
 
 
 async def undo_last(session: Session) -> None:
@@ -141,13 +185,12 @@ async def restore(session: Session, files: Sequence[TrashedFile]) -> None:
     session.notify(names, title="Restored")
 
 
-async def delete_pods(session: Session, pods: Sequence[Pod]) -> bool:
-    """Ask, then delete the pods one after the other; return whether the user agreed. Pods that the
-    server refuses to delete are listed in a notification.
+async def _delete_pods(
+    session: Session, pods: Sequence[Pod], *, undo: bool, before_files: bool
+) -> None:
+    """Delete the pods one after the other. Pods that the server refuses to delete are listed in a
+    notification. With ``before_files``, files follow, which the first undo restores.
     """
-    undo = not session.model.server.is_cluster
-    if not await session.confirm(delete_pods_dialog(pods, undo=undo)):
-        return False
     failed: list[str] = []
     done: list[Pod] = []
     for pod in pods:
@@ -167,34 +210,25 @@ async def delete_pods(session: Session, pods: Sequence[Pod]) -> bool:
         alone = tuple(pod for pod in done if owner_of(pod) is None)
         if undo and alone:
             session.undoable.append(DeletedPods(alone))
-            session.notify_undo(f"{what} deleted", "creates it again")
+            if before_files:
+                session.notify("The second u creates it again.", title=f"{what} deleted")
+            else:
+                session.notify_undo(f"{what} deleted", "creates it again")
         else:
             session.notify(what, title="Deleted")
-    return True
 
 
-def delete_pods_dialog(pods: Sequence[Pod], *, undo: bool = False) -> Dialog:
-    """Return the dialog that says for each pod what follows its deletion. With ``undo``, deleted
-    pods can be created again.
-    """
-    lines: list[Line] = []
-    for pod in pods:
-        lines.append((Span("✖ ", "error"), Span(pod_label(pod), "name")))
-        lines.append((Span(f"  {deletion_effect(pod)}", "muted"),))
-    if undo:
-        lines += [(), (Span("u creates the deleted pods again.", "muted"),)]
-    else:
-        lines += [(), (Span("The API has no undo.", "warning"),)]
-    what = pod_label(pods[0]) if len(pods) == 1 else plural(len(pods), "pod")
-    return confirmation(f"Delete {what}?", lines, f"Delete {what}")
+def _ends(pod: Pod) -> bool:
+    """Return whether a pod ends with its record: a static pod goes on."""
+    owner = owner_of(pod)
+    return owner is None or owner.kind != "Node"
 
 
 def deletion_effect(pod: Pod) -> str:
     """Return what follows the deletion: the grace period, and whether an owner recreates the
     pod.
     """
-    grace = pod.spec.terminationGracePeriodSeconds
-    ends = f"has {30 if grace is None else grace} s to terminate"
+    ends = ending_text(pod)
     owner = owner_of(pod)
     if owner is None:
         return f"{ends}; no owner recreates it"

@@ -59,7 +59,12 @@ async def edit_file(
         # Keep the draft until the file is written, so that no failure in between loses it.
         session.drafts[path] = Draft(base, text)
         plan, problem = await _plan(session, path.name, text)
-        answer = await session.ask(plan_dialog(path.name, plan, problem))
+        current = await _content(path)
+        changed = current != base
+        # The dialog says what was changed meanwhile: an answer to it is about the current file.
+        base = current
+        session.drafts[path] = Draft(base, text)
+        answer = await session.ask(plan_dialog(path.name, plan, problem, changed=changed))
         while answer == APPLY:
             try:
                 await asyncio.to_thread(write_manifest_file, path, text, expected=base)
@@ -178,22 +183,27 @@ def rewrite_dialog(
     return confirmation(clean(title), lines, what)
 
 
-def plan_dialog(name: str, plan: Plan | None, problem: str = "") -> Dialog:
-    """Return the dialog with the plan and the possible answers. Unusable text cannot be applied."""
+_CHANGED: Final = "▲ The file has changed since the editor opened: applying discards that change."
+
+
+def plan_dialog(
+    name: str, plan: Plan | None, problem: str = "", *, changed: bool = False
+) -> Dialog:
+    """Return the dialog with the plan and the possible answers. Unusable text cannot be applied.
+    ``changed`` means that the file has changed meanwhile.
+    """
     title = f"Plan for {clean(name)}"
+    warning: list[Line] = [(Span(_CHANGED, "warning"),), ()] if changed else []
     if plan is None:
-        lines: list[Line] = [(Span(f"▲ No plan: {clean(problem)}", "warning"),)]
+        lines: list[Line] = [*warning, (Span(f"▲ No plan: {clean(problem)}", "warning"),)]
         save = Option(APPLY, "Save anyway", "y", True)
         return Dialog(title, lines, (KEEP_DRAFT, EDIT_AGAIN, DISCARD_DRAFT, save))
-    lines = plan_lines(plan)
+    lines = [*warning, *plan_lines(plan)]
     if not plan.usable:
         return Dialog(title, lines, (EDIT_AGAIN, KEEP_DRAFT, DISCARD_DRAFT))
-    if changes_text_only(plan):
-        return Dialog(
-            title, lines, (Option(APPLY, "Save", "y"), EDIT_AGAIN, KEEP_DRAFT, DISCARD_DRAFT)
-        )
-    danger = is_disruptive([plan])
-    apply = Option(APPLY, _verb(plan), "y", danger)
+    danger = is_disruptive([plan]) or changed
+    verb = "Save" if changes_text_only(plan) else _verb(plan)
+    apply = Option(APPLY, verb, "y", danger)
     options: Sequence[Option] = (
         (KEEP_DRAFT, EDIT_AGAIN, DISCARD_DRAFT, apply)
         if danger

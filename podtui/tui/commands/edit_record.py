@@ -22,11 +22,13 @@ from podtui.tui.commands.edit_manifest import (
     edited_text,
 )
 from podtui.tui.commands.session import DeletedPods, Draft, RecordChange, Session
+from podtui.tui.views.endings import ending_text, grace_text, losses
 from podtui.tui.views.labels import pod_label
 from podtui.tui.views.pods.live_manifest import (
     changes_resources_only,
     identity_of,
     live_manifest,
+    restarted_containers,
 )
 from podtui.tui.widgets.cells import Line, Span
 from podtui.tui.widgets.dialogs import CANCEL, CANCELS, Dialog, Option
@@ -39,7 +41,7 @@ RECREATE: Final = "recreate"
 _WORDS: Final = {
     UPDATE: "The API updates the pod in place.",
     RESIZE: "The pod is resized in place.",
-    RECREATE: "The API does not allow this change of a pod: it is deleted, and created again.",
+    RECREATE: "The API does not allow this change of a pod: it is deleted, and created again. It",
 }
 _CONFLICT: Final = 409
 _GONE_SECONDS: Final = 30.0
@@ -297,13 +299,25 @@ def _change_lines(change: RecordChange, method: UpdateMethod) -> list[Line]:
         for line in diff_texts(change.before, change.after)
         if not line.startswith("@@")
     ]
-    return [*lines, (), (Span(_WORDS[method.name], "warning" if method.name == RECREATE else ""),)]
+    if method.name == RECREATE:
+        text = f"{_WORDS[RECREATE]} {ending_text(change.pod)}."
+        return [*lines, (), (Span(text, "warning"),), *losses([change.pod])]
+    lines += [(), (Span(_WORDS[method.name]),)]
+    restarts = ", ".join(map(clean, _restarted(change)))
+    if restarts:
+        text = f"↻ Restarts ({grace_text(change.pod)} to stop): {restarts}"
+        lines.append((Span(text, "warning"),))
+    return lines
+
+
+def _restarted(change: RecordChange) -> tuple[str, ...]:
+    return restarted_containers(change.before, change.after)
 
 
 def change_dialog(change: RecordChange, method: UpdateMethod, title: str, verb: str) -> Dialog:
     """Return the dialog with the diff, and how the API applies it."""
     what = "Delete and create again" if method.name == RECREATE else verb
-    return Dialog(title, _change_lines(change, method), _options(method, CANCELS, what))
+    return Dialog(title, _change_lines(change, method), _options(CANCELS, what, danger=True))
 
 
 def edit_dialog(change: RecordChange, method: UpdateMethod, *, changed: bool = False) -> Dialog:
@@ -315,12 +329,13 @@ def edit_dialog(change: RecordChange, method: UpdateMethod, *, changed: bool = F
         text = "▲ The pod has changed since the editor opened: the diff undoes that change, too."
         lines.append((Span(text, "warning"),))
     verb = "Delete and create again" if method.name == RECREATE else "Apply"
-    options = _options(method, KEEP_DRAFT, verb, EDIT_AGAIN, DISCARD_DRAFT)
+    # Apply is preselected only if nothing ends or is undone by it.
+    danger = method.name == RECREATE or changed or bool(_restarted(change))
+    options = _options(KEEP_DRAFT, verb, EDIT_AGAIN, DISCARD_DRAFT, danger=danger)
     return Dialog(f"Change {clean(pod_label(change.pod))}", lines, options)
 
 
-def _options(method: UpdateMethod, keep: Option, verb: str, *others: Option) -> Sequence[Option]:
-    danger = method.name == RECREATE or keep is CANCELS
+def _options(keep: Option, verb: str, *others: Option, danger: bool) -> Sequence[Option]:
     apply = Option(APPLY, verb, "y", danger)
     return (keep, *others, apply) if danger else (apply, *others, keep)
 

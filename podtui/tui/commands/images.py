@@ -56,8 +56,8 @@ async def remove_image(session: Session, image: NodeImage) -> bool:
     Return whether it was removed. Raises `ApiError`.
     """
     name = name_of(image)
-    if image.usedBy:
-        text = f"{name} is used by {', '.join(image.usedBy)}"
+    if image.users:
+        text = f"{name} is used by {', '.join(image.users)}"
         session.notify(text, title="Not removed", severity="warning")
         return False
     if not await session.confirm(removal_dialog(image)):
@@ -78,8 +78,9 @@ async def prune_images(session: Session, images: Sequence[NodeImage]) -> bool:
         return False
     if not await session.confirm(prune_dialog(found)):
         return False
-    pruned = await session.client.prune_images()
-    _note(session, "prune images", "POST", "/prune")
+    ids = [image.id for image in found]
+    pruned = await session.client.prune_images(ids)
+    _note(session, "prune images", "POST", f"/prune?{urlencode({'id': ids}, doseq=True)}")
     session.notify(pruned_text(pruned), title="Pruned")
     if pruned.kept:
         session.notify("\n".join(pruned.kept), title="Not removed", severity="warning")
@@ -88,7 +89,7 @@ async def prune_images(session: Session, images: Sequence[NodeImage]) -> bool:
 
 def prunable(images: Sequence[NodeImage]) -> tuple[NodeImage, ...]:
     """Return the images that the agent would remove."""
-    return tuple(one for one in images if one.collectable and not one.usedBy)
+    return tuple(one for one in images if one.collectable and not one.users)
 
 
 def name_of(image: NodeImage) -> str:

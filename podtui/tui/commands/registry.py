@@ -61,6 +61,7 @@ COMMANDS: Final = (
     ),
     Command("tree", ("xray",), "Pods, containers and volumes as a tree", "tree", (), "FILTER"),
     Command("explain", ("ex",), "Explain a field of a manifest", "explain", (), "FIELD"),
+    Command("namespace", ("ns",), "Show one namespace, or all", "namespace", (), "NAME"),
     Command("sort", (), "Sort the table by a column", "sort_by", (), "COLUMN"),
     Command("columns", ("cols",), "Select the columns of the table", "choose_columns"),
     Command("hide", (), "Hide a pane", "hide", (), "PANE"),

@@ -5,20 +5,30 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from podtui.api.names import GROUP_VERSION
-from podtui.api.pods import all_containers, is_sidecar
+from podtui.api.pods import all_containers, container_statuses, is_api_pod, is_sidecar
 from podtui.api.v1 import Pod
 from podtui.errors import AgentUnavailable, ApiError
 from podtui.tui.commands.session import Session
+from podtui.tui.views.endings import data_volumes, grace_text
 from podtui.tui.views.labels import pod_label
+from podtui.tui.views.pod_status import is_rejected
 from podtui.tui.widgets.cells import Line, Span
 from podtui.tui.widgets.dialogs import Dialog, Picker, confirmation
 from podtui.tui.widgets.sanitize import clean
 
 
 async def restart_pods(session: Session, pods: Sequence[Pod]) -> bool:
-    """Ask, then restart the pods; return whether the user agreed."""
+    """Ask, then restart the pods; return whether the user agreed. Pods that the agent would refuse
+    to restart are left out.
+    """
+    able = [pod for pod in pods if not refusal(pod)]
+    if not able:
+        text = "\n".join(f"{pod_label(pod)}: {refusal(pod)}" for pod in pods)
+        session.notify(text, title="Not restarted", severity="warning")
+        return False
     if not await session.confirm(restart_dialog(pods)):
         return False
+    pods = able
     failed: list[str] = []
     done: list[Pod] = []
     for pod in pods:
@@ -68,24 +78,50 @@ def starts_over(pod: Pod) -> bool:
     )
 
 
+def refusal(pod: Pod) -> str:
+    """Return why the agent would not restart a pod; empty if it would."""
+    if pod.metadata.deletionTimestamp:
+        return "it is terminating"
+    if is_api_pod(pod) and (is_rejected(pod) or starts_over(pod)):
+        return "it was created through the API, and only a static pod can start over"
+    return ""
+
+
 def restart_dialog(pods: Sequence[Pod]) -> Dialog:
+    """Return the dialog that lists the pods to restart with what is lost, and those that stay as
+    they are.
+    """
+    able = [pod for pod in pods if not refusal(pod)]
     lines: list[Line] = [
-        (Span("↻ ", "warning"), Span(pod_label(pod), "name"), Span(_words(pod))) for pod in pods
+        (Span("↻ ", "warning"), Span(pod_label(pod), "name"), Span(f"  {_effect(pod)}"))
+        for pod in able
     ]
-    what = pod_label(pods[0]) if len(pods) == 1 else f"{len(pods)} pods"
+    lines += [
+        (Span("= ", "muted"), Span(pod_label(pod), "name"),
+         Span(f"  is not restarted: {refusal(pod)}", "muted"))
+        for pod in pods
+        if refusal(pod)
+    ]  # fmt: skip
+    what = pod_label(able[0]) if len(able) == 1 else f"{len(able)} pods"
     return confirmation(f"Restart {what}?", lines, f"Restart {what}")
 
 
-def _words(pod: Pod) -> str:
-    grace = pod.spec.terminationGracePeriodSeconds
-    seconds = 30 if grace is None else grace
+def _effect(pod: Pod) -> str:
+    if is_rejected(pod):
+        return "is admitted again, if it fits now; nothing of it runs"
+    if not starts_over(pod) and not any(s.state.running for s in container_statuses(pod)):
+        return "its containers start now, without back-off; nothing of it runs"
     if not starts_over(pod):
-        return f"  its containers are stopped (up to {seconds} s) and restarted"
+        return (
+            f"its containers are stopped ({grace_text(pod)}) and started again; what they wrote"
+            " outside of volumes is lost"
+        )
     policy = pod.spec.restartPolicy or "Always"
-    return (
-        f"  is recreated (restartPolicy {clean(policy)}): its containers, their logs and what they"
-        " wrote are lost"
-    )
+    volumes = data_volumes(pod)
+    lost = "their logs and what they wrote"
+    if volumes:
+        lost = f"their logs, what they wrote and the data of {', '.join(volumes)}"
+    return f"is recreated (restartPolicy {clean(policy)}): its containers, {lost} are lost"
 
 
 async def choose_container(
@@ -103,9 +139,10 @@ async def choose_container(
             return ""
         return candidates[0]
     lines = [container_line(pod, name) for name in candidates]
+    title = f"{verb} a container ({grace_text(pod)} to stop)" if ask else f"{verb} a container"
     regular = {one.name for one in pod.spec.containers}
     start = next((place for place, name in enumerate(candidates) if name in regular), 0)
-    place = await session.ask(Picker(f"{verb} a container", lines, start=start))
+    place = await session.ask(Picker(title, lines, start=start))
     return "" if place is None else candidates[place]
 
 
@@ -122,4 +159,15 @@ def container_line(pod: Pod, name: str) -> Line:
 
 def container_dialog(pod: Pod, name: str, verb: str) -> Dialog:
     what = f"{clean(name)} of {pod_label(pod)}"
-    return confirmation(f"{verb} {what}?", [container_line(pod, name)], f"{verb} {clean(name)}")
+    lines = [container_line(pod, name), (Span(container_effect(pod, name), "muted"),)]
+    return confirmation(f"{verb} {what}?", lines, f"{verb} {clean(name)}")
+
+
+def container_effect(pod: Pod, name: str) -> str:
+    """Return what a restart of one container ends and loses."""
+    if not any(s.name == name and s.state.running for s in container_statuses(pod)):
+        return "It does not run; it starts now, without back-off."
+    return (
+        f"It is stopped ({grace_text(pod)}) and started again; what it wrote outside of volumes is"
+        " lost."
+    )

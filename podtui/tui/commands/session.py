@@ -86,6 +86,8 @@ class Selection(Struct, frozen=True):
     """True if the screen shows the progress of image pulls."""
     clear: Callable[[], None] = lambda: None
     """Remove the marks after a command on the marked objects."""
+    nothing: str = ""
+    """Why the selection is empty, if the screen knows it."""
 
 
 class Screens(Protocol):

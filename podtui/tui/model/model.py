@@ -100,6 +100,10 @@ class Model:
         self._measured: dict[str, None] = {}
         self._usage_changed = False
         self._link_changed = True
+        self._events_about: dict[tuple[str, str], list[Event]] = {}
+        """The events of pods by namespace and name, grouped when ``event_turns`` was
+        ``_events_at``."""
+        self._events_at = 0
         self.event_turns = 0
         """Counts changes of the events: a cache derived from them is valid while it stays the same.
         """
@@ -141,7 +145,15 @@ class Model:
         """Return the pod's events, matched by name: the UID of a static pod differs from the UID in
         its record.
         """
-        return [e for e in self.events.values() if is_about(e, pod)]
+        if self._events_at != self.event_turns:
+            self._events_at = self.event_turns
+            self._events_about = {}
+            for event in self.events.values():
+                involved = event.involvedObject
+                if involved.kind == "Pod":
+                    about = (involved.namespace, involved.name)
+                    self._events_about.setdefault(about, []).append(event)
+        return list(self._events_about.get((pod.metadata.namespace, pod.metadata.name), ()))
 
     def fold(self, kind: type, delta: Delta) -> None:
         """Apply a delta of one watch."""

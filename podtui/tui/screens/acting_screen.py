@@ -43,6 +43,7 @@ class ActingScreen(LiveScreen):
             self._log_line(),
             self.SHOWS_PULLS,
             self.clear_marks,
+            self.why_nothing(),
         )
 
     def _log_line(self) -> tuple[str, str, str] | None:
@@ -75,6 +76,13 @@ class ActingScreen(LiveScreen):
     def clear_marks(self) -> None:
         """Clear the marks after an action on the marked rows."""
 
+    def why_nothing(self) -> str:
+        """Return why nothing is selected, if the cursor is on a row without an object."""
+        return ""
+
+    def show_selection(self) -> None:
+        """Show the selection if it is out of sight."""
+
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         if action == "do" and self.session.readonly and ACTIONS[str(parameters[0])].writes:
             return None  # disabled: the app refuses its key
@@ -90,5 +98,7 @@ class ActingScreen(LiveScreen):
         return super().has_target(action)
 
     def action_do(self, name: str, argument: str = "") -> None:
-        """Run one of `ACTIONS` on the selection."""
+        """Run one of `ACTIONS` on the selection, which is shown first if it is out of sight."""
+        if ACTIONS[name].on:
+            self.show_selection()
         ACTIONS[name].run(self.session, self.selection, argument)

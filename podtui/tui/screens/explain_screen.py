@@ -14,6 +14,7 @@ from podtui.tui.screens.live_screen import BackScreen
 from podtui.tui.views.explain import FIELD_COLUMNS, explanation_lines, field_row
 from podtui.tui.widgets.bars import Bar, Hints
 from podtui.tui.widgets.cells import Span
+from podtui.tui.widgets.prompt import Prompt
 from podtui.tui.widgets.table import Table
 from podtui.tui.widgets.tones import LinesView
 
@@ -56,6 +57,7 @@ class ExplainScreen(BackScreen):
         yield self.text
         yield self.fields
         yield Hints()
+        yield Prompt()
 
     def begin(self) -> None:
         self._show(self.place)
@@ -110,6 +112,8 @@ class ExplainScreen(BackScreen):
         self._show(find_place(".".join(here.path[:-1])), here.text)
 
     def action_back(self) -> None:
+        if self.end_find():
+            return
         if self._before:
             self._show(*self._before.pop())
         else:

@@ -27,6 +27,7 @@ from podtui.tui.widgets.cells import (
 )
 from podtui.tui.widgets.dialogs import Dialog, confirmation
 from podtui.tui.widgets.format import size
+from podtui.tui.widgets.prompt import Prompt
 from podtui.tui.widgets.sanitize import clean
 from podtui.tui.widgets.table import Table
 from podtui.tui.widgets.tones import LinesView
@@ -116,6 +117,7 @@ class ForwardsScreen(ListScreen):
         yield self.table
         yield self.problem
         yield Hints()
+        yield Prompt()
 
     def on_table_cursor_moved(self, message: Table.CursorMoved) -> None:
         self._show_problem()

@@ -23,7 +23,7 @@ from podtui.tui.commands.key_registry import (
 )
 from podtui.tui.commands.registry import Command
 from podtui.tui.widgets.cells import Line, Span, line_width, sized, width_of, wrap
-from podtui.tui.widgets.key_names import UNBOUND
+from podtui.tui.widgets.key_names import UNBOUND, shown_key
 from podtui.tui.widgets.tones import LinesView
 
 KEYS: Final = 16
@@ -43,6 +43,8 @@ class KeyLine:
     shown: tuple[str, ...]
     words: str
     here: bool = False
+    names: tuple[str, ...] = ()
+    """The keys as they are written in settings and documents, such as ``ctrl+d``."""
 
     @property
     def group(self) -> str:
@@ -89,9 +91,15 @@ def _add(
     name = binding.id
     if not name:
         return
-    shown = tuple(app.get_key_display(each) for each in _chosen(binding, keymap.get(name)))
+    chosen = _chosen(binding, keymap.get(name))
+    shown = map(app.get_key_display, chosen)
+    names = (shown_key(each.key) for each in chosen)
     before = by_id.get(name) or KeyLine(name, (), words_of(binding), here)
-    by_id[name] = replace(before, shown=tuple(dict.fromkeys((*before.shown, *shown))))
+    by_id[name] = replace(
+        before,
+        shown=tuple(dict.fromkeys((*before.shown, *shown))),
+        names=tuple(dict.fromkeys((*before.names, *names))),
+    )
 
 
 def _chosen(binding: Binding, keys: str | None) -> list[Binding]:
@@ -107,7 +115,7 @@ def matching(lines: Iterable[KeyLine], wanted: str) -> list[KeyLine]:
     """
     text = wanted.strip()
     if len(text) == 1:
-        exact = [line for line in lines if text in line.shown]
+        exact = [line for line in lines if text in (*line.shown, *line.names)]
         if exact:
             return exact
     words = text.lower().split()
@@ -115,7 +123,9 @@ def matching(lines: Iterable[KeyLine], wanted: str) -> list[KeyLine]:
 
 
 def _search_text(line: KeyLine) -> str:
-    return " ".join((*line.shown, line.words, line.id, group_title(line.group))).lower()
+    return " ".join(
+        (*line.shown, *line.names, line.words, line.id, group_title(line.group))
+    ).lower()
 
 
 def help_lines(lines: Sequence[KeyLine], *, ids: bool, width: int) -> list[Line]:

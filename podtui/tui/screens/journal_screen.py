@@ -14,6 +14,7 @@ from podtui.tui.views.journal import COLUMNS, LINE, journal_rows
 from podtui.tui.views.labels import pod_label
 from podtui.tui.widgets.bars import Bar, Hints
 from podtui.tui.widgets.cells import Column, Line, Row, Span, wrap
+from podtui.tui.widgets.prompt import Prompt
 from podtui.tui.widgets.table import Table
 from podtui.tui.widgets.tones import LinesView
 
@@ -49,6 +50,7 @@ class JournalScreen(ListScreen):
         yield self.table
         yield self.line
         yield Hints()
+        yield Prompt()
 
     def on_table_cursor_moved(self, message: Table.CursorMoved) -> None:
         self._show_line()

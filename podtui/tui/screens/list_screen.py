@@ -13,6 +13,7 @@ from podtui.tui.model.model import Changes
 from podtui.tui.screens.live_screen import BackScreen
 from podtui.tui.widgets.bars import Bar, Hints
 from podtui.tui.widgets.cells import Column, Line, Row, Span
+from podtui.tui.widgets.prompt import Prompt
 from podtui.tui.widgets.sanitize import clean
 from podtui.tui.widgets.table import Table
 
@@ -46,6 +47,7 @@ class ListScreen(BackScreen):
         yield Bar(id="header")
         yield self.table
         yield Hints()
+        yield Prompt()
 
     def begin(self) -> None:
         self.table.empty = tuple((Span(words, "soft" if not n else "muted"),)

@@ -22,7 +22,7 @@ from podtui.tui.views.explain import field_at
 from podtui.tui.views.labels import manifest_message, place_of
 from podtui.tui.widgets.bars import Bar, Hints
 from podtui.tui.widgets.cells import Line, Span, wrap
-from podtui.tui.widgets.prompt import Prompt, Purpose
+from podtui.tui.widgets.prompt import Prompt
 from podtui.tui.widgets.sanitize import clean, clean_lines, literal
 from podtui.tui.widgets.text_view import ManifestText, Mark, TextView
 from podtui.tui.widgets.tones import LinesView
@@ -69,7 +69,7 @@ class ManifestScreen(ActingScreen, BackScreen):
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("x", "explain", "Explain", id="manifest.explain",
                 tooltip="Explain the field on this line"),
-        Binding("slash", "search", "Search", id="manifest.search"),
+        Binding("slash", "find", "Search", id="manifest.search"),
         Binding("n", "match(1)", "Next match", show=False, id="manifest.next"),
         Binding("N", "match(-1)", "Previous match", show=False, id="manifest.before"),
     ]  # fmt: skip
@@ -127,28 +127,12 @@ class ManifestScreen(ActingScreen, BackScreen):
         for manifest in self.chosen_manifests():
             explain_line(self.session, manifest, self.query_one(ManifestText).line)
 
-    def action_search(self) -> None:
-        self.query_one(Prompt).ask(Purpose.SEARCH)
-        self.query_one(Hints).display = False
-
     def action_match(self, step: int) -> None:
         view = self.query_one(TextView)
         if step > 0:
             view.next_match()
         else:
             view.previous_match()
-
-    def on_prompt_submitted(self, message: Prompt.Submitted) -> None:
-        self._searched()
-        self.query_one(TextView).search(message.text)
-        self.action_match(1)
-
-    def on_prompt_cancelled(self, message: Prompt.Cancelled) -> None:
-        self._searched()
-
-    def _searched(self) -> None:
-        self.query_one(Hints).display = True
-        self.set_focus(self.query_one(TextView))
 
 
 class EventScreen(BackScreen):
@@ -165,12 +149,17 @@ class EventScreen(BackScreen):
         self._event = event
 
     def compose(self) -> ComposeResult:
+        yield Bar(id="header")
         yield LinesView()
         yield Hints()
+        yield Prompt()
+
+    def begin(self) -> None:
+        head = (Span(" event ", "brand"), Span(f" {event_object(self._event)} ", "name"))
+        self.query_one("#header", Bar).show(head)
 
     def on_resize(self) -> None:
         view = self.query_one(LinesView)
-        view.border_title = literal(f"Event · {event_object(self._event)}")
         view.show(event_lines(self._event, max(20, self.size.width - 8)))
 
 

@@ -30,6 +30,7 @@ from podtui.tui.views.why import WhyView, facts_of, health_text, newest_of, why_
 from podtui.tui.widgets.bars import Bar, Hints
 from podtui.tui.widgets.cells import Line, Span
 from podtui.tui.widgets.delays import call_after
+from podtui.tui.widgets.prompt import Prompt
 from podtui.tui.widgets.sanitize import clean
 from podtui.tui.widgets.tones import LinesView
 from podtui.why import Diagnosis, Facts, Fix, Kind, diagnose, diagnose_manifest
@@ -90,6 +91,7 @@ class WhyScreen(ActingScreen, BackScreen):
         yield Bar(id="header")
         yield LinesView(id="why-text")
         yield Hints()
+        yield Prompt()
 
     # --- subject
 

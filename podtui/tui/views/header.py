@@ -106,7 +106,7 @@ def header(model: Model, totals: Totals, width: int) -> tuple[Line, Line]:
         states = _states(counts, words=words)
         if line_width(left) + line_width(states) + line_width(right) <= width:
             break
-    for detail in (Detail.LONG, Detail.PERCENT, Detail.SHORT):
+    for detail in (Detail.LONG, Detail.PERCENT, Detail.SHORT, Detail.USED):
         longer = meters(amounts, detail)
         if line_width(left) + line_width(states) + line_width(longer) <= width:
             right = longer
@@ -128,6 +128,8 @@ class Detail(Enum):
     """
 
     TINY = auto()
+    """Percentage used, without the word."""
+    USED = auto()
     """Percentage used."""
     SHORT = auto()
     """Percentages requested and used."""
@@ -170,7 +172,7 @@ def meters(amounts: Iterable[Amounts], detail: Detail) -> Line:
     """Return a gauge for each resource."""
     spans: list[Span] = []
     for resource in amounts:
-        if resource.used is None and detail is Detail.TINY:
+        if resource.used is None and detail in (Detail.TINY, Detail.USED):
             continue
         spans.append(Span(f" {'cpu' if resource.name == 'cpu' else 'mem'} ", "muted"))
         cells = {Detail.LONG: 12, Detail.PERCENT: 6}.get(detail, 0)
@@ -202,10 +204,13 @@ def _figures(resource: Amounts, detail: Detail) -> Line:
             Span(f" ┃used {used}", tone),
             Span(f" of {resource.text(whole)}", "muted"),
         )
-    used = Span("┃" + ("?" if resource.used is None else percent(resource.used, whole)), tone)
+    used = Span("?" if resource.used is None else percent(resource.used, whole), tone)
     if detail is Detail.TINY:
         return (used,)
-    return (Span(f"█{percent(resource.requested, whole)} ", requested_tone), used)
+    if detail is Detail.USED:
+        return (Span("used ", "muted"), used)
+    requested = Span(percent(resource.requested, whole), requested_tone)
+    return (Span("requested ", "muted"), requested, Span(" used ", "muted"), used)
 
 
 def is_simulated(node: Node | None) -> bool:

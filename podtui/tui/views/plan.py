@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from typing import Final
 
 from podtui.api.local import (
@@ -24,8 +24,10 @@ MOST: Final = 40
 _EMPTY: Final = "—"
 
 
-def plan_lines(plan: Plan) -> list[Line]:
-    """Return the errors if they make the text unusable, then the effects, then the warnings."""
+def plan_lines(plan: Plan, ended: Collection[tuple[str, str]] = ()) -> list[Line]:
+    """Return the errors if they make the text unusable, then the effects, then the warnings.
+    ``ended`` are the pods, by namespace and name, that have ended already.
+    """
     errors = [d for d in plan.diagnostics if d.severity is Severity.ERROR]
     warnings = [d for d in plan.diagnostics if d.severity is not Severity.ERROR]
     lines: list[Line] = []
@@ -36,7 +38,7 @@ def plan_lines(plan: Plan) -> list[Line]:
     for pod in plan.pods:
         # The first line says what an unusable text changes: nothing.
         if plan.usable or pod.outcome is not PlanOutcome.UNCHANGED:
-            effects += pod_lines(pod)
+            effects += pod_lines(pod, has_ended=(pod.namespace, pod.name) in ended)
     for item in plan.objects:
         effects.append(object_line(item))
     for file in plan.files:
@@ -83,10 +85,10 @@ def _diagnostic(diagnostic: Diagnostic) -> Line:
     return tuple(spans)
 
 
-def pod_lines(plan: PodPlan) -> Iterator[Line]:
+def pod_lines(plan: PodPlan, *, has_ended: bool = False) -> Iterator[Line]:
     """Return the effect on one pod, and the fields that cause it."""
     name = Span(clean(plan.name), "name")
-    glyph, tone, words = _words(plan)
+    glyph, tone, words = _words(plan, has_ended=has_ended)
     yield (Span(f"{glyph} ", tone), name, Span(f" {words}"))
     if plan.rejection:
         yield (
@@ -97,7 +99,7 @@ def pod_lines(plan: PodPlan) -> Iterator[Line]:
     yield from _limited([_change(one) for one in plan.changes], "more fields")
 
 
-def _words(plan: PodPlan) -> tuple[str, str, str]:
+def _words(plan: PodPlan, *, has_ended: bool) -> tuple[str, str, str]:
     """Return glyph, tone and words."""
     match plan.outcome:
         case PlanOutcome.UNCHANGED:
@@ -108,13 +110,13 @@ def _words(plan: PodPlan) -> tuple[str, str, str]:
             return (
                 "↻",
                 "warning",
-                f"is replaced: {_ends(plan, 'the old one')}, then a new one starts.",
+                f"is replaced: {_ends(plan, 'the old one', has_ended)}, then a new one starts.",
             )
         case PlanOutcome.REMOVED:
             return (
                 "−",
                 "error",
-                f"is removed: {_ends(plan, 'it')}, then its containers are removed.",
+                f"is removed: {_ends(plan, 'it', has_ended)}, then its containers are removed.",
             )
         case PlanOutcome.IN_PLACE if plan.restarts:
             names = ", ".join(map(clean, plan.restarts))
@@ -124,7 +126,9 @@ def _words(plan: PodPlan) -> tuple[str, str, str]:
             return "~", "init", "keeps running (fixed UID); nothing restarts now."
 
 
-def _ends(plan: PodPlan, what: str) -> str:
+def _ends(plan: PodPlan, what: str, has_ended: bool) -> str:
+    if has_ended:
+        return f"{what} has ended"
     grace = f"within {plan.grace} s" if plan.grace else "immediately"
     return f"{what} is terminated {grace}"
 

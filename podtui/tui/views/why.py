@@ -310,6 +310,10 @@ class Explanations:
             self._line = _summary(facts, diagnosis)
         return self._line
 
+    def cause_of(self, pod: Pod, now: float) -> str:
+        """Return the cause of a failure in one sentence."""
+        return clean(diagnose(facts_of(self._model, pod, now)).title)
+
 
 def explain_pod(facts: Facts) -> Line:
     """Return the cause and the fix of a problem; for a healthy pod, its containers."""

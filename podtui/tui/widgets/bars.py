@@ -8,15 +8,18 @@ from typing import Any, Final, cast
 from msgspec import Struct
 from textual import events
 from textual.app import App
-from textual.screen import Screen
+from textual.screen import ModalScreen, Screen
 from textual.signal import Signal
 from textual.strip import Strip
+from textual.widget import Widget
 from textual.widgets import Input
 
 from podtui.tui.widgets.cells import Line, Span, line_width
 from podtui.tui.widgets.key_names import UNBOUND
 from podtui.tui.widgets.tones import Toned
 
+FREE_HEIGHT: Final = 21
+"""Rows of a terminal from which no dialog reaches the keys; it takes 90 % at most."""
 ALWAYS: Final = frozenset(
     {"app.help", "help", "app.quit", "quit", "app.command", "command", "back", "menu"}
 )
@@ -34,6 +37,13 @@ class Bar(Toned):
         self.left: Line = ()
         self.right: Line = ()
         self.notice: Line = ()
+        self.narrowing: Line = ()
+
+    def show_narrowing(self, narrowing: Line) -> None:
+        """Show what narrows the table or text below, after ``left``; empty removes it."""
+        if narrowing != self.narrowing:
+            self.narrowing = narrowing
+            self.refresh()
 
     def warn(self, notice: Line) -> None:
         """Show ``notice`` at the right end instead of ``right``; empty removes it."""
@@ -50,7 +60,7 @@ class Bar(Toned):
     def render_line(self, y: int) -> Strip:
         width = self.size.width
         base = self.base
-        left = Strip(self.segments(self.left, base))
+        left = Strip(self.segments((*self.left, *self.narrowing), base))
         right = Strip(self.segments(self.right, base))
         room = width - left.cell_length
         if self.notice:
@@ -72,6 +82,9 @@ class Hints(Bar):
     def on_mount(self) -> None:
         updated = cast("Signal[Screen[Any]]", cast("Any", self.screen).bindings_updated_signal)
         updated.subscribe(self, self._changed)
+        # On a low terminal, a dialog would leave fragments of the keys beside it.
+        screens = cast("Signal[Screen[Any]]", cast("Any", self).app.screen_change_signal)
+        screens.subscribe(self, lambda _: self._changed(self.screen))
         self._changed(self.screen)
 
     def on_resize(self) -> None:
@@ -82,7 +95,7 @@ class Hints(Bar):
             return
         here: list[KeyHint] = []
         always: list[KeyHint] = []
-        for hint in key_hints(screen):
+        for hint in () if _is_below_dialog(self) else key_hints(screen):
             (always if hint.action in ALWAYS else here).append(hint)
         room = self.size.width - sum(line_width(hint.spans) for hint in always)
         spans: list[Span] = []
@@ -111,6 +124,14 @@ class Hints(Bar):
             if left <= event.x < right:
                 self.app.simulate_key(key)  # pyright: ignore[reportUnknownMemberType]
                 return
+
+
+def _is_below_dialog(widget: Widget) -> bool:
+    """Return whether a dialog may cover a part of the widget."""
+    app = cast("App[Any]", cast("Any", widget).app)
+    top = app.screen_stack[-1]
+    is_below = isinstance(top, ModalScreen) and top is not cast("Any", widget).screen
+    return is_below and app.size.height < FREE_HEIGHT
 
 
 class KeyHint(Struct, frozen=True):

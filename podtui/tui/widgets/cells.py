@@ -74,7 +74,8 @@ class Row(Struct, frozen=True, gc=False):
     from column ``tail_from`` on. ``search`` is the text that a regular expression searches.
     ``identity`` survives replacement: when a row disappears, the cursor and its
     mark move to the new row with the same ``identity``. ``fault``: the object is unhealthy.
-    ``markable``: actions can be applied to it.
+    ``markable``: actions can be applied to it. ``summary`` is the text to copy if no column is
+    selected; empty for that of the column that names the row.
     """
 
     key: str
@@ -89,6 +90,7 @@ class Row(Struct, frozen=True, gc=False):
     identity: str = ""
     fault: bool = False
     markable: bool = False
+    summary: str = ""
 
 
 class ColumnValue(NamedTuple):
@@ -144,6 +146,9 @@ class Column(Struct, frozen=True, dict=True):
     """Return the field of an object; the module of the table says which type its objects have."""
     measured: bool = False
     """True if the field depends on the measured usage only."""
+    optional: bool = False
+    """True if the column is hidden while all its cells are empty, and shrinks to its minimum before
+    other columns do."""
 
     @cached_property
     def names(self) -> tuple[str, ...]:
@@ -166,6 +171,14 @@ def in_columns(fields: Iterable[ColumnValue]) -> Content:
     return cells, sort, values
 
 
+def most_important(columns: Sequence[Column]) -> int:
+    """Return the index of the column with the highest rank, which is always shown.
+
+    It identifies the row, usually by name.
+    """
+    return max(range(len(columns)), key=lambda index: columns[index].rank)
+
+
 class Fitted(Struct, frozen=True):
     """A shown column: its index among all columns, its width, and True if its cells are short."""
 
@@ -183,6 +196,7 @@ def fit(
     shown: Sequence[int] | None = None,
     wanted: Collection[int] = (),
     ticked: Collection[int] = (),
+    permanent: Collection[int] = (),
 ) -> tuple[Fitted, ...]:
     """Select the columns for a table of ``available`` cells and compute their widths.
 
@@ -190,16 +204,19 @@ def fit(
     If space is short, cells are shortened first, then flexible columns shrink down to their
     minimum, then whole columns are removed by rank. Only columns of ``shown`` are considered. If
     the user has ``ticked`` columns, all others except the one with the highest rank are removed
-    before them; columns of ``wanted`` and the one with the highest rank are removed last.
+    before them; columns of ``wanted`` and the one with the highest rank are removed last. Columns
+    of ``permanent`` count as always shown.
     """
     kept = list(range(len(columns)) if shown is None else shown)
+    kept = [i for i in kept if natural[i] or not columns[i].optional or i in wanted]
     added = {i for i in kept if i in ticked and columns[i].shown is not Visibility.ALWAYS}
     first = max(kept, key=lambda i: columns[i].rank, default=0)
     rank = {
         i: columns[i].rank + 1000 * (i in wanted or i == first) + 500 * (i in added) for i in kept
     }
     wide = {i: _clamp(columns[i], max(natural[i], columns[i].usual_width)) for i in kept}
-    tight = {i: _clamp(columns[i], short[i]) for i in kept}
+    least_of = {i: columns[i].minimum for i in kept if columns[i].optional}
+    tight = {i: _clamp(columns[i], short[i]) for i in kept} | least_of
     least = {i: columns[i].minimum if columns[i].flexible else tight[i] for i in kept}
     extra = [
         i
@@ -208,17 +225,27 @@ def fit(
         and i not in added
         and (
             (bool(ticked) and i not in ticked)
-            or (columns[i].shown is not Visibility.ALWAYS and i not in wanted)
+            or (columns[i].shown is not Visibility.ALWAYS and i not in (*wanted, *permanent))
         )
     ]
     while extra and max(_total(tight, kept), _total(least, kept)) > available:
         # Remove optional columns before shrinking permanent ones.
         extra.remove(least_ranked := min(extra, key=lambda i: rank[i]))
         kept.remove(least_ranked)
+    for optional in least_of.keys() & kept:
+        # Remove less important columns before cutting names for it.
+        usual = {i: _usual(columns[i], tight[i]) for i in kept}
+        while _total(usual, kept) > available and (
+            others := [i for i in kept if rank[i] < rank[optional]]
+        ):
+            kept.remove(min(others, key=lambda i: rank[i]))
     while len(kept) > 1 and _total(least, kept) > available:
         kept.remove(min(kept, key=lambda i: rank[i]))
     is_short = dict.fromkeys(kept, False)
     widths = {i: wide[i] for i in kept}
+    for index in least_of.keys() & kept:
+        over = max(0, _total(widths, kept) - available)
+        widths[index] = max(least[index], widths[index] - over)
     for index in sorted(kept, key=lambda i: rank[i]):
         if _total(widths, kept) <= available:
             break
@@ -255,6 +282,11 @@ def _shrink(columns: Sequence[Column], widths: dict[int, int], over: int) -> Non
 
 def _clamp(column: Column, width: int) -> int:
     return max(len(column.title) + 1, min(width, column.maximum))
+
+
+def _usual(column: Column, width: int) -> int:
+    """Return the width that shows usual values in full."""
+    return min(width, column.usual_width or 2 * column.minimum) if column.flexible else width
 
 
 def _total(widths: Mapping[int, int], kept: Sequence[int]) -> int:

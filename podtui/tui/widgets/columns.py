@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import ClassVar
 
 from msgspec import Struct
@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from textual import events
 from textual.binding import Binding, BindingType
 
-from podtui.tui.widgets.cells import Column, Line, Span, Visibility, sized
+from podtui.tui.widgets.cells import Column, Line, Span, Visibility, most_important, sized
 from podtui.tui.widgets.dialogs import ListDialog, movement_bindings
 
 
@@ -20,13 +20,22 @@ class ColumnChoice(Struct, frozen=True):
     chosen: tuple[str, ...] | None = None
     wide: bool = False
 
-    def shown(self, columns: Sequence[Column], sort: int | None = None) -> tuple[int, ...]:
-        """Return the indexes of the columns to show, in table order, including the sort column."""
+    def shown(
+        self,
+        columns: Sequence[Column],
+        sort: int | None = None,
+        needed: Collection[str] = (),
+    ) -> tuple[int, ...]:
+        """Return the indexes of the columns to show, in table order, including the sort column.
+        Columns with the keys ``needed`` are shown unless the user chose others.
+        """
         first = most_important(columns)
         return tuple(
             index
             for index, column in enumerate(columns)
-            if index == sort or self._shows(column, first=index == first)
+            if index == sort
+            or (self.chosen is None and column.key in needed)
+            or self._shows(column, first=index == first)
         )
 
     def _shows(self, column: Column, *, first: bool) -> bool:
@@ -52,14 +61,6 @@ class ColumnChoice(Struct, frozen=True):
     def widened(self) -> ColumnChoice:
         """Return the choice with the wide view toggled."""
         return replace(self, wide=not self.wide)
-
-
-def most_important(columns: Sequence[Column]) -> int:
-    """Return the index of the column with the highest rank, which is always shown.
-
-    It identifies the row, usually by name.
-    """
-    return max(range(len(columns)), key=lambda index: columns[index].rank)
 
 
 class ColumnsScreen(ListDialog[ColumnChoice]):

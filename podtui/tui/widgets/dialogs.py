@@ -26,6 +26,8 @@ from podtui.tui.widgets.tones import LinesView, Toned
 
 CANCEL = "cancel"
 WIDEST = 96
+NARROW = 60
+"""Cells of a terminal below which a dialog takes the whole width."""
 GAP = 2
 SCROLLBAR = 1
 """Cells that the scrollbar of a long text takes."""
@@ -165,9 +167,13 @@ class Dialog(ModalScreen[str]):
 
     def _place(self) -> None:
         """Fit the dialog to the longest line and to the height of the screen."""
-        widest = min(WIDEST, max(20, self.size.width - 4) - 6)
+        # On a narrow terminal, the dialog takes the whole width: next to it, there would be only
+        # fragments of the screen below.
+        narrow = self.size.width < NARROW
+        widest = min(WIDEST, max(20, self.size.width - 4 * (not narrow)) - 6)
         longest = max(map(line_width, self._text), default=0)
-        inner = min(widest, max(longest, self.buttons.total_width, len(self._title) + 4, 30))
+        wanted = max(longest, self.buttons.total_width, len(self._title) + 4, 30)
+        inner = widest if narrow else min(widest, wanted)
         lines = self._wrapped(inner)
         room = int(self.size.height * 0.9) - 5 - self.buttons.fit(inner)
         if len(lines) > room:

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Final
+from typing import Any, Final, cast
 from uuid import uuid4
 
 from msgspec import Struct
 from textual.app import App
 from textual.markup import escape
 from textual.notifications import Notification, Notify, SeverityLevel
+from textual.screen import ModalScreen, Screen
+from textual.signal import Signal
 
 from podtui.tui.widgets.cells import prefix, width_of
 from podtui.tui.widgets.sanitize import clean, clean_lines
@@ -33,7 +35,8 @@ class Notices(App[None]):
     """An app base class that sanitizes notifications and limits their length and number.
 
     The newest `MOST` are shown. Repeated ones are merged into one with a count (``×3``) and the
-    timeout of the last. The message of a notification with markup is passed on unchanged.
+    timeout of the last. The message of a notification with markup is passed on unchanged. A dialog
+    is never covered: notifications wait until it is closed.
     """
 
     def __init__(self) -> None:
@@ -41,6 +44,8 @@ class Notices(App[None]):
         self._notices: list[_Notice] = []
         self._posted: set[str] = set()
         """The identities of notifications that `on_notify` has posted."""
+        self.held: list[Notification] = []
+        """Notifications that wait until the dialog is closed."""
 
     @property
     def notices(self) -> list[Notification]:
@@ -64,6 +69,32 @@ class Notices(App[None]):
             markup=markup,
         )
 
+    def on_mount(self) -> None:
+        changed = cast("Signal[Screen[Any]]", cast("Any", self).screen_change_signal)
+        changed.subscribe(self, self._screen_changed, immediate=True)
+
+    def _screen_changed(self, _: Screen[Any]) -> None:
+        if self._shows_dialog:
+            self._hold_shown()
+        else:
+            self._show_held()
+
+    @property
+    def _shows_dialog(self) -> bool:
+        return bool(self.screen_stack) and isinstance(self.screen_stack[-1], ModalScreen)
+
+    def _hold_shown(self) -> None:
+        """Take the notifications off the screen until the dialog is closed."""
+        self.held += [each.shown for each in self._notices if not each.shown.has_expired]
+        self.clear_notifications()
+
+    def _show_held(self) -> None:
+        """Show the notifications that waited for the end of a dialog."""
+        held, self.held = self.held, []
+        for note in held:
+            fresh = Notification(note.message, note.title, note.severity, note.timeout, note.markup)
+            self.post_message(Notify(fresh))
+
     def clear_notifications(self) -> None:
         self._notices.clear()
         super().clear_notifications()
@@ -71,6 +102,10 @@ class Notices(App[None]):
     def on_notify(self, event: Notify) -> None:
         """Merge and limit the notifications, before Textual adds the new one."""
         note = event.notification
+        if self._shows_dialog:
+            event.prevent_default()
+            self.held.append(note)
+            return
         live = [each for each in self._notices if not each.shown.has_expired]
         if note.identity in self._posted:
             self._posted.discard(note.identity)

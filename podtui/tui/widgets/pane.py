@@ -11,6 +11,9 @@ from textual.content import Content
 from textual.geometry import Region
 from textual.markup import escape
 
+from podtui.tui.widgets.cells import Line, Span
+from podtui.tui.widgets.tones import content_style
+
 
 class Pane(Vertical):
     """A pane; ``number`` is the key that focuses it, ``name_`` its title."""
@@ -40,7 +43,7 @@ class Pane(Vertical):
     def __init__(self, *, id: str) -> None:
         super().__init__(id=id)
         self._detail = ""
-        self._note = ""
+        self._note: str | Line = ""
         self._neighbours: tuple[Pane, ...] = ()
 
     def set_detail(self, detail: str) -> None:
@@ -49,12 +52,14 @@ class Pane(Vertical):
             self._detail = detail
             self._retitle()
 
-    def set_note(self, note: str) -> None:
+    def set_note(self, note: str | Line) -> None:
         """Set the text in the lower border."""
         if note != self._note:
             self._note = note
+            spans = (Span(note),) if isinstance(note, str) else note
+            content = Content.assemble(*((span.text, content_style(span.tone)) for span in spans))
             with self._edge(self.outer_size.height - 1):
-                self.border_subtitle = Content(note) if note else None
+                self.border_subtitle = content if note else None
 
     def share_with(self, panes: tuple[Pane, ...]) -> None:
         """List the panes that share this one's place as clickable tabs in the title."""

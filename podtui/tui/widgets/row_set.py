@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from msgspec import Struct
 
-from podtui.tui.widgets.cells import Cell, Column, Row, width_of
+from podtui.tui.widgets.cells import Cell, Column, Row, most_important, width_of
 from podtui.tui.widgets.filters import ALL, Filter
 
 
@@ -32,12 +32,16 @@ class RowSet:
 
     def __init__(self, columns: Sequence[Column], sort: int, *, descending: bool = False) -> None:
         self.columns = columns
+        self._name = most_important(columns)
+        """Index of the column that names the rows."""
         self.rows: dict[str, Row] = {}
         self.order: list[str] = []
         self.index: dict[str, int] = {}
         self.sort = sort
         self.descending = descending
         self.filter: Filter = ALL
+        self.scope: Filter = ALL
+        """A second filter, which outlasts the first one."""
         self.faults_only = False
         self.now = 0.0
         """Epoch seconds, for filters on ages."""
@@ -86,8 +90,12 @@ class RowSet:
         self.sort, self.descending = column, descending
         self._arrange()
 
-    def filter_by(self, wanted: Filter, *, faults_only: bool = False) -> None:
+    def filter_by(
+        self, wanted: Filter, *, faults_only: bool = False, scope: Filter | None = None
+    ) -> None:
         self.filter, self.faults_only = wanted, faults_only
+        if scope is not None:
+            self.scope = scope
         self.natural = [0] * len(self.columns)
         self.short = [0] * len(self.columns)
         for row in self.rows.values():
@@ -99,9 +107,18 @@ class RowSet:
     def is_filtered(self) -> bool:
         return bool(self.filter.text) or self.faults_only
 
+    @property
+    def is_narrowed(self) -> bool:
+        """True if a filter or a scope hides rows."""
+        return self.is_filtered or bool(self.scope.text)
+
     def passes(self, row: Row) -> bool:
         """Return True if a row passes the filter."""
-        return (row.fault or not self.faults_only) and self.filter.matches(row, self.now)
+        return (
+            (row.fault or not self.faults_only)
+            and self.filter.matches(row, self.now)
+            and self.scope.matches(row, self.now)
+        )
 
     def advance_time(self, now: float) -> bool:
         """Set the time. Returns True if rows appeared or disappeared due to a filter on ages."""
@@ -113,14 +130,15 @@ class RowSet:
         self._arrange()
         return True
 
-    def _place(self, row: Row) -> tuple[int, Any]:
-        return row.pin, row.sort[self.sort]
+    def _place(self, row: Row) -> tuple[int, Any, Any]:
+        return row.pin, row.sort[self.sort], row.sort[self._name]
 
     def _arrange(self) -> None:
         self.sorts += 1
         shown = [row for row in self.rows.values() if self.passes(row)]
-        # Three stable sorts: by key, so that equal rows keep their order; by the column; by pin.
+        # Stable sorts, the most significant last: equal rows are in the order of their names.
         shown.sort(key=lambda row: row.key)
+        shown.sort(key=lambda row: row.sort[self._name])
         shown.sort(key=lambda row: row.sort[self.sort], reverse=self.descending)
         shown.sort(key=lambda row: row.pin)
         self.order = [row.key for row in shown]

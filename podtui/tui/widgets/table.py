@@ -16,8 +16,18 @@ from textual.reactive import reactive
 from textual.scroll_view import ScrollView
 from textual.strip import Strip
 
-from podtui.tui.widgets.cells import GAP, Column, Fitted, Row, Span, fit, line_width, wrap_all
-from podtui.tui.widgets.columns import ColumnChoice, most_important
+from podtui.tui.widgets.cells import (
+    GAP,
+    Column,
+    Fitted,
+    Row,
+    Span,
+    fit,
+    line_width,
+    most_important,
+    wrap_all,
+)
+from podtui.tui.widgets.columns import ColumnChoice
 from podtui.tui.widgets.filters import Filter
 from podtui.tui.widgets.row_set import Marks, RowSet
 from podtui.tui.widgets.table_lines import DrawnRows, cell_text, gutter, plain_text, title_spans
@@ -25,6 +35,14 @@ from podtui.tui.widgets.tones import Toned
 
 KEEP: Final = 1.0
 """Seconds between two checks for marked rows that no longer exist."""
+SUCCEEDS_SECONDS: Final = 5.0
+"""Seconds in which a row that replaces the cursor's lost row gets the cursor."""
+
+
+NO_MATCH: Final = (
+    (Span("No row matches the filter.", "soft"),),
+    (Span("Esc clears it.", "muted"),),
+)
 
 
 class _OfRow(Message):
@@ -43,7 +61,9 @@ class _OfRow(Message):
 class Table(Toned, ScrollView, can_focus=True):
     """Rows with a cursor, marks and sorting; a click on a title sorts by its column.
 
-    The first line shows the column titles and does not scroll.
+    The first line shows the column titles and does not scroll. The cursor belongs to an object, not
+    to a position: it stays on its row wherever that row moves. With ``follow_top``, new rows appear
+    on top, and the table stays scrolled to them until a key or a click selects a row.
     """
 
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -108,10 +128,14 @@ class Table(Toned, ScrollView, can_focus=True):
         self.cursor_key = ""
         self.marks = Marks()
         self.choice = ColumnChoice()
+        self.needed: frozenset[str] = frozenset()
+        """Keys of columns that the objects need, such as the namespace of pods in several."""
         self.column_cursor: str = ""
         """Key of the column that key actions apply to; empty until one is selected."""
         self.repaints = 0
         """Number of lines drawn since the start; tests check it instead of the time."""
+        self.no_match: tuple[tuple[Span, ...], ...] = NO_MATCH
+        """Lines shown if there are rows, but none passes the filter; empty to show ``empty``."""
         self._follow_top = follow_top
         self._home_pin = home_pin
         self._touched = False
@@ -119,6 +143,7 @@ class Table(Toned, ScrollView, can_focus=True):
         """Key of the row that the user moved to: a filter that hides and shows it returns to it."""
         self._identity = ""
         self._gone = ""
+        self._gone_at = 0.0
         self._position = 0
         self._kept_at = 0.0
         self.fitted: tuple[Fitted, ...] = ()
@@ -151,14 +176,17 @@ class Table(Toned, ScrollView, can_focus=True):
         fresh = {row.key: row for row in rows}
         self.change(fresh.values(), [key for key in self.set.rows if key not in fresh])
 
-    def filter_by(self, wanted: Filter, *, faults_only: bool = False) -> None:
-        """Show the rows that pass the filter. The cursor stays on its row, or goes to the first."""
+    def filter_by(
+        self, wanted: Filter, *, faults_only: bool = False, scope: Filter | None = None
+    ) -> None:
+        """Show the rows that pass the filter, and ``scope``, which remains until it is replaced.
+        The cursor stays on its row, or goes to the first."""
         if self._anchor not in self.set.rows:
             self._anchor = self.cursor_key
-        self.set.filter_by(wanted, faults_only=faults_only)
-        if self._touched and len(self.set):
-            self._put_cursor(self.set.index.get(self._anchor, 0))
-            self.call_after_refresh(self._show_cursor)
+        self.set.filter_by(wanted, faults_only=faults_only, scope=scope)
+        if len(self.set):
+            self._put_cursor(self.set.index.get(self._anchor, self._home()))
+            self.call_after_refresh(self.show_cursor)
         self._settle()
         self._resize()
         self._fit()
@@ -181,7 +209,12 @@ class Table(Toned, ScrollView, can_focus=True):
     @property
     def left_out(self) -> int:
         """The number of chosen columns that do not fit."""
-        return len(self.shown_columns()) - len(self.fitted) if self.fitted else 0
+        shown = [
+            index
+            for index in self.shown_columns()
+            if self.set.natural[index] or not self.columns[index].optional
+        ]
+        return max(0, len(shown) - len(self.fitted)) if self.fitted else 0
 
     @property
     def marked(self) -> tuple[Row, ...]:
@@ -191,8 +224,20 @@ class Table(Toned, ScrollView, can_focus=True):
     def column_index(self, key: str) -> int:
         return next(i for i, column in enumerate(self.columns) if column.key == key)
 
+    def need_columns(self, needed: frozenset[str]) -> None:
+        """Show these columns, unless the user chose others."""
+        if needed != self.needed:
+            self.needed = needed
+            self._fit()
+            self.refresh()
+
     def shown_columns(self) -> tuple[int, ...]:
-        return self.choice.shown(self.columns, self.set.sort)
+        return self.choice.shown(self.columns, self.set.sort, self.needed)
+
+    def shows(self, key: str) -> bool:
+        """Return whether a column is drawn; before the first layout, whether it is chosen."""
+        shown = [place.index for place in self.fitted] or self.shown_columns()
+        return self.column_index(key) in shown
 
     def tick(self, now: float) -> bool:
         """Advance the time and redraw the visible ages that changed.
@@ -223,11 +268,26 @@ class Table(Toned, ScrollView, can_focus=True):
         self._touched = True
         self._put_cursor(max(0, min(position, len(self.set) - 1)))
         self._anchor = self.cursor_key
-        self._show_cursor()
+        self.show_cursor()
 
     def on_key(self) -> None:
-        # Any key refers to the row under the cursor, so the cursor stays on it from now on.
+        self._touch()
+
+    def _touch(self) -> None:
+        """Prepare for a key: it must not act on a row that is out of sight."""
+        self._gone = ""
+        hidden = len(self.set) > 0 and not self.cursor_in_sight
+        if hidden and self._follow_top and not self._touched:
+            # The user sees the newest rows, and has selected none of the others.
+            self._put_cursor(0)
+        elif hidden:
+            self.show_cursor()
         self._touched = True
+
+    @property
+    def cursor_in_sight(self) -> bool:
+        """True if the row under the cursor is visible."""
+        return self._position in self._in_sight()
 
     def _put_cursor(self, position: int) -> None:
         self._gone = ""
@@ -251,26 +311,26 @@ class Table(Toned, ScrollView, can_focus=True):
             self.post_message(self.CursorMoved(self, key))
 
     def _settle(self) -> None:
-        """Find the cursor's row again after rows moved, or its neighbour if the row is gone.
-
-        Until the first key press or click, the cursor stays at the home row.
-        """
-        at_top = self._follow_top and self._position == 0
-        position = self.set.index.get(self.cursor_key) if self._touched and not at_top else None
-        if self._touched and (position is None or self._gone):
+        """Find the cursor's row again after rows moved, or its neighbour if the row is gone."""
+        position = self.set.index.get(self.cursor_key)
+        if position is None or self._gone:
             position = self._successor(position)
         if position is None:
-            position = self._position if self._touched else self._home()
-            position = 0 if at_top else max(0, min(position, len(self.set) - 1))
+            position = min(self._position, len(self.set) - 1) if self.cursor_key else self._home()
+            position = max(0, position)
             self._point(self.set.order[position] if len(self.set) else "")
         if position != self._position:
             self._position = position
-            self.call_after_refresh(self._show_cursor)
+            if self._touched or not self._follow_top:
+                self.call_after_refresh(self.show_cursor)
 
     def _successor(self, position: int | None) -> int | None:
         """Return the position of the row that replaced the cursor's lost row, once it exists."""
         if position is None and not self._gone:
-            self._gone = self._identity
+            self._gone, self._gone_at = self._identity, self.now
+        if self.now - self._gone_at > SUCCEEDS_SECONDS:
+            # By then the user has seen the cursor on its new row.
+            self._gone = ""
         if self._gone:
             for index, key in enumerate(self.set.order):
                 if self.set.rows[key].identity == self._gone:
@@ -315,10 +375,12 @@ class Table(Toned, ScrollView, can_focus=True):
             shown=self.shown_columns(),
             wanted=[n for n in (self.set.sort, selected) if ticked is None or n in ticked],
             ticked=ticked or (),
+            permanent=[n for n, column in enumerate(self.columns) if column.key in self.needed],
         )
         return self.drawn.set_layout(self.fitted, max(0, width - 2))
 
-    def _show_cursor(self) -> None:
+    def show_cursor(self) -> None:
+        """Scroll the row under the cursor into view."""
         top = round(self.scroll_y)
         high = self._rows_high()
         # Force scrolling: after rows were added, the scroll bar may not exist yet, and Textual
@@ -351,7 +413,7 @@ class Table(Toned, ScrollView, can_focus=True):
         self._resize()
         if self._fit():
             self.refresh()
-        self.call_after_refresh(self._show_cursor)
+        self.call_after_refresh(self.show_cursor)
 
     # --- drawing
 
@@ -369,7 +431,8 @@ class Table(Toned, ScrollView, can_focus=True):
         return self._row_strip(row, width, base)
 
     def _empty_line(self, y: int, width: int, base: Style) -> Strip:
-        lines = wrap_all(self.empty, width - 2)
+        hidden = bool(self.set.rows) and bool(self.no_match)
+        lines = wrap_all(self.no_match if hidden else self.empty, width - 2)
         start = max(0, (self.size.height - len(lines)) // 2)
         if not start <= y < start + len(lines):
             return Strip.blank(width, base)
@@ -488,6 +551,10 @@ class Table(Toned, ScrollView, can_focus=True):
         if row is None:
             return
         key = self.column_cursor
+        if row.summary and not key:
+            cast("App[Any]", cast("Any", self).app).copy_to_clipboard(row.summary)
+            self.notify(row.summary, title="Copied", timeout=2, markup=False)
+            return
         index = self.column_index(key) if key else most_important(self.columns)
         tail = row.tail if row.tail is not None and index >= row.tail_from else None
         text = tail.text if tail is not None else cell_text(row.cells[index], self.now)

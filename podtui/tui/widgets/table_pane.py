@@ -12,7 +12,7 @@ from textual.binding import Binding, BindingType
 
 from podtui.terminal_text import plural
 from podtui.tui.widgets.columns import ColumnChoice, ColumnsScreen
-from podtui.tui.widgets.filters import ALL, Filter
+from podtui.tui.widgets.filters import ALL, Filter, parse_filter
 from podtui.tui.widgets.pane import Pane
 from podtui.tui.widgets.sanitize import clean
 from podtui.tui.widgets.table import Table
@@ -54,8 +54,26 @@ class TablePane(Pane):
     def filter_words(self) -> str:
         """The filter for the title; empty if there is none."""
         table = self.table.set
+        scope = f" · namespace {self.namespace}" if self.namespace else ""
         faults = " · ▲ unhealthy only" if table.faults_only else ""
-        return faults + (f" · /{clean(table.filter.text)}" if table.filter.text else "")
+        return scope + faults + (f" · /{clean(table.filter.text)}" if table.filter.text else "")
+
+    scope = ""
+    """The only namespace that is shown; empty for all."""
+
+    @property
+    def namespace(self) -> str:
+        """The only namespace that is shown, cleaned."""
+        return clean(self.scope)
+
+    def show_scope(self, namespace: str) -> None:
+        """Show only the rows of a namespace; empty for all."""
+        self.scope = namespace
+        quoted = f'namespace="{namespace}"'
+        scope = parse_filter(quoted, self.table.columns) if namespace else ALL
+        table = self.table.set
+        self.table.filter_by(table.filter, faults_only=table.faults_only, scope=scope)
+        self.update_title()
 
     def clear_filter(self) -> None:
         """Remove all filters."""

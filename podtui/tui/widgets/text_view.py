@@ -94,6 +94,8 @@ class TextView(ScrolledText):
         self._source: tuple[str, tuple[Mark, ...]] = ("", ())
         self._longest = 0
         self._shift = 0
+        self.pattern = ""
+        """The text that is searched; empty for none."""
         self._pattern: re.Pattern[bytes] | None = None
         self._matches: list[int] = []
 
@@ -119,11 +121,17 @@ class TextView(ScrolledText):
 
     def search(self, pattern: str) -> None:
         """Highlight all matches; an empty pattern ends the search."""
+        self.pattern = pattern
         self._pattern = compile_search(pattern) if pattern else None
         self.match_number = 0
         self._find()
         self.refresh()
         self.post_message(self.SearchChanged(self))
+
+    @property
+    def matches(self) -> list[int]:
+        """The indexes of the rows that match."""
+        return self._matches
 
     def next_match(self) -> None:
         self._go(forward=True)

@@ -8,6 +8,7 @@ before the first frame.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
 from typing import Any, ClassVar, Final, cast
 
@@ -21,6 +22,8 @@ from textual.strip import Strip
 from textual.widget import Widget
 
 from podtui.tui.widgets.cells import Span
+from podtui.tui.widgets.scrolled_text import characters, restyle
+from podtui.tui.widgets.search import compile_search, spans_of
 
 
 class ToneStyle(Struct, frozen=True):
@@ -64,6 +67,7 @@ TONE_STYLES: Final = {
     "hint-key": ToneStyle("primary", text="bold"),
     "cursor": ToneStyle(background="cursor-background"),
     "cursor-blurred": ToneStyle(background="cursor-blurred"),
+    "match": ToneStyle("background", "warning", "bold"),
 }
 # With few or no colours, bold and reverse text replace the colours that carry meaning.
 _FEW_COLORS: Final = {
@@ -71,6 +75,7 @@ _FEW_COLORS: Final = {
     "cursor-blurred": ToneStyle(background="cursor-blurred", text="underline"),
     "brand": ToneStyle("foreground", "background", "bold reverse"),
     "tab-active": ToneStyle("foreground", "background", "bold reverse"),
+    "match": ToneStyle("foreground", "background", "bold reverse"),
 }
 _NO_COLORS: Final = {
     "simulated": ToneStyle("simulated-foreground", "simulated-background", "bold reverse"),
@@ -100,6 +105,12 @@ def tone_style(tone: str, variables: Mapping[str, str], *, few: bool, none: bool
         color=front.rich_color if front is not None else None,
         bgcolor=back.rich_color if back is not None else None,
     ) + Style.parse(definition.text)
+
+
+def content_style(tone: str) -> str:
+    """Return a tone as a style of Textual's `Content`, for titles of borders."""
+    definition = TONE_STYLES[tone] if tone else ToneStyle()
+    return f"{definition.text} ${definition.color}".strip() if definition.color else definition.text
 
 
 class Toned(Widget):
@@ -151,7 +162,7 @@ class Toned(Widget):
 
 
 class LinesView(Toned, ScrollView, can_focus=True):
-    """Read-only lines of spans, scrolled up and down."""
+    """Read-only lines of spans, scrolled up and down, and searched."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("j", "scroll_down", "Down", show=False, id="lines.down", tooltip="A line down"),
@@ -168,6 +179,11 @@ class LinesView(Toned, ScrollView, can_focus=True):
     def __init__(self, *, id: str | None = None, classes: str | None = None) -> None:
         super().__init__(id=id, classes=classes)
         self.lines: list[tuple[Span, ...]] = []
+        self.pattern = ""
+        """The text that is searched; empty for none."""
+        self._compiled: re.Pattern[bytes] | None = None
+        self._match: int | None = None
+        """The line of the current match."""
 
     def show(self, lines: list[tuple[Span, ...]]) -> None:
         """Replace the lines, keeping the scroll position; redraw only changed lines."""
@@ -184,6 +200,41 @@ class LinesView(Toned, ScrollView, can_focus=True):
             if old != new:
                 self.refresh_line(number)
 
+    # --- search
+
+    def search(self, pattern: str) -> None:
+        """Highlight all matches; an empty pattern ends the search."""
+        self.pattern, self._match = pattern, None
+        self._compiled = compile_search(pattern) if pattern else None
+        self.refresh()
+
+    @property
+    def matches(self) -> list[int]:
+        """The numbers of the lines that match."""
+        pattern = self._compiled
+        if pattern is None:
+            return []
+        return [n for n, line in enumerate(self.lines) if pattern.search(_bytes_of(line))]
+
+    def next_match(self) -> None:
+        self._go(1)
+
+    def previous_match(self) -> None:
+        self._go(-1)
+
+    def _go(self, step: int) -> None:
+        """Go to the next line that matches, from the last one on to the first."""
+        found = self.matches
+        if not found:
+            return
+        here = round(self.scroll_y) - 1 if self._match is None else self._match
+        if step > 0:
+            self._match = next((line for line in found if line > here), found[0])
+        else:
+            self._match = next((line for line in reversed(found) if line < here), found[-1])
+        self.scroll_to(y=max(0, self._match - self.size.height // 3), animate=False)
+        self.refresh()
+
     def on_resize(self) -> None:
         self.virtual_size = self.size.with_height(len(self.lines))
 
@@ -193,4 +244,15 @@ class LinesView(Toned, ScrollView, can_focus=True):
         number = round(self.scroll_y) + y
         if not 0 <= number < len(self.lines):
             return Strip.blank(width, base)
-        return Strip(self.segments(self.lines[number], base)).crop_extend(0, width, base)
+        line = self.lines[number]
+        segments = self.segments(line, base)
+        if self._compiled is not None:
+            raw = _bytes_of(line)
+            style = self.tone("match") + Style(underline=number == self._match or None)
+            spans = characters(raw, spans_of(self._compiled, raw))
+            segments = restyle(segments, spans, style)
+        return Strip(segments).crop_extend(0, width, base)
+
+
+def _bytes_of(line: Iterable[Span]) -> bytes:
+    return "".join(span.text for span in line).encode()

@@ -93,7 +93,10 @@ def test_down_does_nothing_without_confirmation(
     answer: str | EOFError,
 ) -> None:
     def confirm(question: str) -> str:
-        assert question == f"Remove every container and volume of {root}? [y/N] "
+        assert question == (
+            "Stop the agent, and remove every container, volume, log and API object of"
+            f" {root}? [y/N] "
+        )
         if isinstance(answer, EOFError):
             raise answer
         return answer

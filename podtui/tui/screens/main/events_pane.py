@@ -6,10 +6,18 @@ from textual.app import ComposeResult
 
 from podtui.api.v1 import Event, Pod
 from podtui.tui.model.model import Changes, Model, is_about
-from podtui.tui.views.events import EVENT_COLUMNS, event_row
+from podtui.tui.views.events import (
+    EVENT_COLUMNS,
+    ROUTINE_KEY,
+    event_row,
+    is_routine,
+    is_warning,
+    routine_row,
+)
 from podtui.tui.views.labels import pod_label
 from podtui.tui.views.waiting import refused_text, waiting_text
 from podtui.tui.widgets.cells import Line, Row, Span
+from podtui.tui.widgets.filters import Filter
 from podtui.tui.widgets.sanitize import clean
 from podtui.tui.widgets.table import Table
 from podtui.tui.widgets.table_pane import TablePane
@@ -27,9 +35,17 @@ class EventsPane(TablePane):
         self._file = ""
         """The manifest under the cursor, if it defines no pod."""
         self._only = False
+        self._routine: dict[str, Event] = {}
+        """The shown events of normal starts by key, folded or not."""
+        self._warnings: set[str] = set()
+        """The keys of the shown warnings."""
+        self._expanded = False
+        """True if the user wants each event of a normal start in a row of its own."""
+        self._folded = False
         self.table = Table(
             EVENT_COLUMNS, sort="seen", descending=True, follow_top=True, id="events-table"
         )
+        self.table.no_match = ()  # `_empty` says more
 
     def compose(self) -> ComposeResult:
         yield self.table
@@ -44,17 +60,66 @@ class EventsPane(TablePane):
         removed: list[str] = []
         for key in changes.events:
             event = self._model.events.get(key)
-            if event is None or not self._wanted(event):
+            wanted = event is not None and self._wanted(event)
+            self._routine.pop(key, None)
+            self._warnings.discard(key)
+            if event is not None and wanted:
+                if is_routine(event):
+                    self._routine[key] = event
+                if is_warning(event):
+                    self._warnings.add(key)
+            if event is None or not wanted or (self._folded and is_routine(event)):
                 removed.append(key)
             else:
                 changed.append(event_row(event))
         if changed or removed:
             self.table.change(changed, removed)
+            self._arrange_routine()
         came = self.table.tick(now)
         if not len(self.table.set):
             self.table.empty = self._empty(start_error)
         if changes or came:
             self.update_title()
+
+    def _arrange_routine(self) -> None:
+        """Fold the events of normal starts into one row, if they would hide warnings."""
+        # A filter must find each event.
+        narrowed = self._only or bool(self.table.set.filter.text)
+        hides = bool(self._warnings) and len(self._routine) > 1 and not narrowed
+        folded = hides and not self._expanded
+        changed: list[Row] = []
+        removed: list[str] = []
+        if hides:
+            changed.append(routine_row(list(self._routine.values()), expanded=self._expanded))
+        else:
+            removed.append(ROUTINE_KEY)
+        if folded and not self._folded:
+            removed += self._routine
+        elif self._folded and not folded:
+            changed += map(event_row, self._routine.values())
+        self._folded = folded
+        self.table.change(changed, removed)
+
+    @property
+    def is_on_routine(self) -> bool:
+        """True if the cursor is on the row that stands for the events of normal starts."""
+        return self.table.cursor_key == ROUTINE_KEY
+
+    def toggle_routine(self) -> None:
+        """List the events of normal starts, or fold them again."""
+        self._expanded = not self._expanded
+        self._arrange_routine()
+        self.update_title()
+
+    def filter_by(self, wanted: Filter) -> None:
+        super().filter_by(wanted)
+        self._arrange_routine()
+        self.update_title()
+
+    def clear_filter(self) -> None:
+        super().clear_filter()
+        self._arrange_routine()
+        self.update_title()
 
     def choose(self, pod: Pod | None, file: str = "") -> None:
         """Set the pod under the cursor, or the manifest that defines no pod."""
@@ -74,7 +139,12 @@ class EventsPane(TablePane):
         self._fill()
 
     def _fill(self) -> None:
-        self.table.replace(event_row(e) for e in self._model.events.values() if self._wanted(e))
+        events = {key: event for key, event in self._model.events.items() if self._wanted(event)}
+        self._routine = {key: event for key, event in events.items() if is_routine(event)}
+        self._warnings = {key for key, event in events.items() if is_warning(event)}
+        self._folded = False
+        self.table.replace(map(event_row, events.values()))
+        self._arrange_routine()
         self.table.empty = self._empty("")
         self.update_title()
 
@@ -85,7 +155,9 @@ class EventsPane(TablePane):
         scope = "all"
         if self._only:
             scope = pod_label(self._pod) if self._pod is not None else clean(self._file) or "no pod"
-        self.set_detail(f"· {scope} · {len(self.table.set):,}{self.filter_words}")
+        count = sum(key in self._model.events for key in self.table.set.order)
+        count += len(self._routine) if self._folded else 0
+        self.set_detail(f"· {scope} · {count:,}{self.filter_words}")
 
     def _empty(self, start_error: str) -> tuple[Line, ...]:
         waiting = waiting_text(self._model, start_error) or refused_text(self._model, Event)
@@ -93,6 +165,8 @@ class EventsPane(TablePane):
             return waiting
         if self.table.set.is_filtered and self.table.set.rows:
             return ((Span("No event matches the filter. Esc clears it.", "muted"),),)
+        if self.namespace and self.table.set.rows:
+            return ((Span(f"No events in namespace {self.namespace}.", "muted"),),)
         if self._only:
             words = "No events of this pod."
             if self._pod is None:

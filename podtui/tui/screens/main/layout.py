@@ -29,8 +29,8 @@ LEAST_COLUMNS: Final = 20
 
 
 class LayoutShape(Enum):
-    WIDE = auto()
-    MEDIUM = auto()
+    FULL = auto()
+    """All four panes: the pods above, over the whole width, for their long messages."""
     NARROW = auto()
     FLAT = auto()
     """Wide but low: two panes side by side."""
@@ -42,7 +42,7 @@ def shape_of(width: int, height: int) -> LayoutShape:
     if width < 60 or height < 15:
         return LayoutShape.SINGLE
     if height >= 30 and width >= 120:
-        return LayoutShape.WIDE if width >= 160 else LayoutShape.MEDIUM
+        return LayoutShape.FULL
     return LayoutShape.FLAT if width >= 140 else LayoutShape.NARROW
 
 
@@ -66,19 +66,13 @@ LOWER: Final = "lower"
 """Placeholder for the selected one of the panes that share a place."""
 
 _TREES: Final[Mapping[LayoutShape, Tree]] = {
-    LayoutShape.NARROW: Split("narrow", True, "pods", LOWER, 0.48, (7, 0)),
+    LayoutShape.NARROW: Split("narrow", True, "pods", LOWER, 0.55, (16, 5)),
     LayoutShape.FLAT: Split("flat", False, "pods", LOWER, 0.55),
-    LayoutShape.MEDIUM: Split(
-        "medium", True, "pods",
-        Split("medium-lower", False,
-              Split("medium-left", True, "events", "node", 0.54), "logs", 0.5),
-        0.42,
-    ),
-    LayoutShape.WIDE: Split(
-        "wide", False,
-        Split("wide-left", True, "pods", "events", 0.58),
-        Split("wide-right", True, "logs", "node", 0.62, (0, 12)),
-        0.55,
+    LayoutShape.FULL: Split(
+        "full", True, "pods",
+        Split("full-lower", False,
+              Split("full-left", True, "events", "node", 0.54), "logs", 0.5),
+        0.5,
     ),
 }  # fmt: skip
 
@@ -304,6 +298,12 @@ class Body(Container):
     @property
     def shape(self) -> LayoutShape:
         return shape_of(self._room.width, self._room.height + BAR_ROWS)
+
+    @property
+    def shown(self) -> frozenset[str]:
+        """The panes that are visible."""
+        width, height = self._room
+        return frozenset(panes_in(width, height, self.view))
 
     @property
     def shares_place(self) -> bool:

@@ -16,16 +16,22 @@ from podtui.api.local import Manifest
 from podtui.api.v1 import Pod
 from podtui.errors import UsageError
 from podtui.explain.places import find_place
+from podtui.terminal_text import plural
 from podtui.tui.model.model import Changes, pod_key
 from podtui.tui.screens.acting_screen import ActingScreen
 from podtui.tui.screens.explain_screen import ExplainScreen
-from podtui.tui.screens.live_screen import LiveScreen
+from podtui.tui.screens.live_screen import LiveScreen, filter_error
 from podtui.tui.screens.logs.logs_pane import LogsPane
 from podtui.tui.screens.main.events_pane import EventsPane
 from podtui.tui.screens.main.layout import PANES, Body, View
 from podtui.tui.screens.main.node_pane import NodePane
 from podtui.tui.screens.main.pods_pane import PodsPane
-from podtui.tui.screens.main.screen_memory import MemoryFile, ScreenMemory, memory_of, recalled_view
+from podtui.tui.screens.main.screen_memory import (
+    MemoryFile,
+    ScreenMemory,
+    layout_of,
+    recalled_view,
+)
 from podtui.tui.screens.node.node_screen import NodeScreen
 from podtui.tui.screens.pods.pod_screen import PodScreen
 from podtui.tui.screens.text_screens import EventScreen, ManifestScreen
@@ -36,6 +42,7 @@ from podtui.tui.views.tree import TREE_COLUMNS
 from podtui.tui.widgets.bars import Bar, Hints
 from podtui.tui.widgets.cells import Line, Span, line_width
 from podtui.tui.widgets.delays import call_after
+from podtui.tui.widgets.dialogs import Picker
 from podtui.tui.widgets.filters import FilterError, column_named, complete_filter, parse_filter
 from podtui.tui.widgets.pane import Pane
 from podtui.tui.widgets.prompt import Prompt, Purpose
@@ -45,6 +52,8 @@ from podtui.tui.widgets.table_pane import TablePane
 
 REMEMBER = 1.0
 """Seconds after a change of sizes or columns until it is saved."""
+
+ALL_NAMESPACES: Final = "all"
 
 ON_CHOSEN_PODS = frozenset({"logs", "previous", "open('yaml')"})
 
@@ -121,7 +130,7 @@ class PromptedScreen(LiveScreen):
     """A separate base, so that its key is listed before those of `ActingScreen`."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("slash", "filter", "Filter", tooltip="Filter the table, or search the log",
+        Binding("slash", "filter", "Filter", tooltip="Filter the table, or search the text",
                 id="main.filter"),
     ]  # fmt: skip
 
@@ -200,15 +209,13 @@ class MainScreen(ActingScreen, PromptedScreen):
         yield Bar(id="status")
 
     def on_mount(self) -> None:
-        memory = self._host.memory.memory
+        layout = self._host.memory.memory.layout
         for name, pane in self._tables.items():
-            if name in memory.tables:
-                pane.recall(memory.tables[name])
+            if name in layout.tables:
+                pane.recall(layout.tables[name])
         with self.prevent(Body.Arranged):
-            self.body.show_view(recalled_view(memory))
+            self.body.show_view(recalled_view(layout))
         self.body.fit(self.size.width, self.size.height)
-        if self.active != "pods":
-            self.call_after_refresh(self.set_focus, self.focus_of(self.active))
 
     # --- selection
 
@@ -221,6 +228,18 @@ class MainScreen(ActingScreen, PromptedScreen):
     def chosen_manifests(self) -> tuple[Manifest, ...]:
         manifest = self.pods.manifest
         return (manifest,) if manifest is not None else super().chosen_manifests()
+
+    def why_nothing(self) -> str:
+        return "this row stands for several files: enter lists them" * self.pods.is_on_files
+
+    def show_selection(self) -> None:
+        """Show the pods and the row under the cursor, if they are out of sight."""
+        if "pods" not in self.body.shown and self.body.view.zoomed:
+            self.action_zoom(False)
+        if "pods" not in self.body.shown:
+            self._show_pane("pods")
+        if not self.pods.table.cursor_in_sight:
+            self.pods.table.show_cursor()
 
     def _follow_choice(self) -> None:
         """Show the logs of the selected pods if the selection has changed, by cursor, marks, filter
@@ -357,9 +376,9 @@ class MainScreen(ActingScreen, PromptedScreen):
     def action_filter(self) -> None:
         prompt = self.query_one(Prompt)
         pane = self.active_table
-        if self.active == "logs":
+        if pane is None:
             prompt.ask(Purpose.SEARCH)
-        elif pane is not None:
+        else:
             table = pane.table.set
             prompt.ask(
                 Purpose.FILTER,
@@ -367,7 +386,7 @@ class MainScreen(ActingScreen, PromptedScreen):
                 complete=lambda text: complete_filter(
                     text, table.columns, lambda n: (row.values[n] for row in table.rows.values())
                 ),
-                check=lambda text: self._fault_of(text, pane),
+                check=lambda text: filter_error(text, pane.table),
             )
         self._prompting(prompt.is_open)
 
@@ -384,13 +403,6 @@ class MainScreen(ActingScreen, PromptedScreen):
 
     # --- answers
 
-    def _fault_of(self, text: str, pane: TablePane) -> FilterError | None:
-        try:
-            parse_filter(text, pane.table.columns)
-        except FilterError as error:
-            return error
-        return None
-
     def filter_table(self, text: str) -> None:
         """Filter the focused table, by default the pods. Raises `FilterError`."""
         pane = self.active_table or self.pods
@@ -402,7 +414,7 @@ class MainScreen(ActingScreen, PromptedScreen):
         if (
             message.purpose is Purpose.FILTER
             and pane is not None
-            and self._fault_of(message.text, pane) is None
+            and filter_error(message.text, pane.table) is None
         ):
             self.filter_table(message.text)
 
@@ -411,6 +423,8 @@ class MainScreen(ActingScreen, PromptedScreen):
         if message.purpose is Purpose.FILTER:
             self.filter_table(message.text)
             self.add_to_history()
+        elif message.purpose is Purpose.SEARCH and self.active == "node":
+            self._search_node(message.text)
         elif message.purpose is Purpose.SEARCH:
             self.logs.find(message.text)
         else:
@@ -420,6 +434,18 @@ class MainScreen(ActingScreen, PromptedScreen):
         self._prompting(False)
         if message.purpose is Purpose.FILTER:
             self.filter_table("")
+        elif self.active == "node":
+            self.node.view.search("")
+
+    def _search_node(self, text: str) -> None:
+        """Search in the node's pane; without a text, go to the next match."""
+        view = self.node.view
+        if text:
+            view.search(text)
+        view.next_match()
+        if not view.matches:
+            self.notify(f"No match for {clean(text or view.pattern)}", severity="warning",
+                        markup=False)  # fmt: skip
 
     # --- commands
 
@@ -433,6 +459,36 @@ class MainScreen(ActingScreen, PromptedScreen):
                 self.notify(str(error), severity="error", title="Filter", markup=False)
             else:
                 self.add_to_history()
+
+    def action_namespace(self, name: str) -> None:
+        """Show only the pods and events of a namespace, or of all; without a name, ask for one."""
+        counts = self.pods.namespaces
+        if name in counts:
+            self._show_namespace(name)
+        elif name == ALL_NAMESPACES:
+            self._show_namespace("")
+        elif name:
+            known = ", ".join((ALL_NAMESPACES, *map(clean, sorted(counts))))
+            self.notify(f"No pod is in the namespace {clean(name)}; known: {known}",
+                        severity="warning", markup=False)  # fmt: skip
+        else:
+            names = sorted(counts)
+            lines = [
+                (Span(f"{clean(each)}  ", "name"), Span(plural(count, "pod"), "muted"))
+                for each, count in [("all", len(self.session.model.pods)), *sorted(counts.items())]
+            ]
+            here = names.index(self.pods.scope) + 1 if self.pods.scope in names else 0
+
+            def take(place: int | None) -> None:
+                if place is not None:
+                    self._show_namespace(["", *names][place])
+
+            self.session.app.push_screen(Picker("Namespace", lines, start=here), take)
+
+    def _show_namespace(self, namespace: str) -> None:
+        for pane in self._tables.values():
+            pane.show_scope(namespace)
+        self.publish(Changes(), self.session.now())
 
     def action_sort_by(self, column: str) -> None:
         """Sort the table by a column, given by any of its names."""
@@ -500,7 +556,7 @@ class MainScreen(ActingScreen, PromptedScreen):
     def memory(self) -> ScreenMemory:
         tables = {name: pane.memory for name, pane in self._tables.items()}
         theme, over = self._host.theme_choice
-        return replace(memory_of(self.body.view, tables), theme=theme, theme_over=over)
+        return ScreenMemory(layout_of(self.body.view, tables), theme, over)
 
     # --- the row under the cursor
 
@@ -537,6 +593,8 @@ class MainScreen(ActingScreen, PromptedScreen):
     def on_table_opened(self, message: Table.Opened) -> None:
         if message.table is self.pods.table:
             self.action_open("overview")
+        elif self.events.is_on_routine:
+            self.events.toggle_routine()
         else:
             event = self.events.event
             if event is not None:
@@ -571,6 +629,8 @@ class MainScreen(ActingScreen, PromptedScreen):
             self.session.push(PodScreen(pod_key(pod), tab))
         elif manifest is not None:
             self.session.push(ManifestScreen(manifest.metadata.name))
+        elif self.pods.is_on_files:
+            self.pods.toggle_files()
 
     def action_why(self) -> None:
         pod, manifest = self.pods.pod, self.pods.manifest
@@ -605,8 +665,6 @@ class MainScreen(ActingScreen, PromptedScreen):
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         if action == "zoom" and parameters == (False,):
             return self.is_mounted and self.body.view.zoomed
-        if action == "filter" and self.is_mounted:
-            return self.active == "logs" or self.active_table is not None
         if action == "why":
             return self.opened and bool(self.pods.pod or self.pods.manifest)
         return super().check_action(action, parameters)
@@ -623,6 +681,8 @@ class MainScreen(ActingScreen, PromptedScreen):
             self.publish(Changes(), self.session.now())
         elif self.active == "logs" and self.logs.view.match_count:
             self.logs.search("")
+        elif self.active == "node" and self.node.view.pattern:
+            self.node.view.search("")
         elif self.body.view.zoomed:
             self.action_zoom(False)
         else:

@@ -1,7 +1,8 @@
-"""The pods pane: the table, and below it the explanation of the pod under the cursor."""
+"""The pods pane: the table, and in its border the explanation of the pod under the cursor."""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Sequence
 from functools import cached_property
 from itertools import takewhile
@@ -20,19 +21,24 @@ from podtui.tui.model.usage import Usage
 from podtui.tui.views.events import MANIFEST_KEY
 from podtui.tui.views.pods.rows import (
     CLUSTER_COLUMNS,
+    FILES_KEY,
     POD_COLUMNS,
     RequestsAndLimits,
     Totals,
+    files_row,
+    files_text,
     is_wrong,
     manifest_row,
     measured_row,
     pod_row,
     requests_and_limits,
+    shares_row,
 )
 from podtui.tui.views.pulls import pull_line, pull_of
 from podtui.tui.views.waiting import Waiting, refused_text, waiting_text
 from podtui.tui.widgets.cells import Line, Row, Span, line_width, sized, width_of, wrap
 from podtui.tui.widgets.columns import ColumnChoice
+from podtui.tui.widgets.filters import Filter
 from podtui.tui.widgets.format import natural_key
 from podtui.tui.widgets.sanitize import clean
 from podtui.tui.widgets.table import Table
@@ -42,11 +48,8 @@ from podtui.tui.widgets.tones import LinesView
 if TYPE_CHECKING:
     from podtui.tui.views.why import Explanations
 
-WHY_LINES = 2
-"""Rows of the explanation, unless the pane is low."""
-LOW = 8
-MOST_ON_TOP = 3
-"""Maximum invalid files above the pods; the others are below them."""
+WHY_ROWS: Final = 2
+"""Maximum rows of the explanation."""
 MORE: Final = (Span("  X", "hint-key"), Span(": details", "muted"))
 """Shown after an explanation that does not fit."""
 
@@ -57,7 +60,14 @@ class PodsPane(TablePane):
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("N", "sort('name')", "Sort by name", show=False, id="pods.sort-name"),
         Binding("A", "sort('age')", "Sort by age", show=False, id="pods.sort-age"),
-        Binding("S", "sort('status')", "Sort by status", show=False, id="pods.sort-status"),
+        Binding(
+            "S",
+            "sort('status')",
+            "Sort by status",
+            show=False,
+            id="pods.sort-status",
+            tooltip="Sort by status, failing pods first",
+        ),
         Binding("R", "sort('restarts')", "Sort by restarts", show=False, id="pods.sort-restarts"),
         Binding("C", "sort('cpu')", "Sort by CPU", show=False, id="pods.sort-cpu"),
         Binding("M", "sort('memory')", "Sort by memory", show=False, id="pods.sort-memory"),
@@ -65,9 +75,9 @@ class PodsPane(TablePane):
     ]
     DEFAULT_CSS = """
     PodsPane {
+        border-subtitle-align: left; border-subtitle-color: $foreground;
         & > Table { height: 1fr; }
-        & > LinesView { height: 2; background: $background; padding: 0 1; }
-        &.-low > LinesView { height: 1; }
+        & > LinesView { height: 1; background: $background; padding: 0 1; display: none; }
     }
     """
     number = 1
@@ -82,27 +92,41 @@ class PodsPane(TablePane):
         self._is_missing = is_missing
         columns = CLUSTER_COLUMNS if model.server.is_cluster else POD_COLUMNS
         self.table = Table(columns, sort="name", home_pin=1, id="pods-table")
+        self.table.no_match = ()  # `_empty` says more
         self.totals = Totals()
         self._waiting = Waiting(model)
         self._asked: dict[str, RequestsAndLimits] = {}
-        self._on_top: frozenset[str] = frozenset()
-        """Names of the invalid files above the pods."""
-        self._explained: tuple[Line, int, int] = ((), 0, 0)
+        self._wrong: dict[str, Manifest] = {}
+        """The invalid files by name."""
+        self._unwell: dict[tuple[str, str], str] = {}
+        """The keys of unhealthy pods by namespace and name."""
+        self._files_shown = False
+        """True after files were shown, which is when the pods are known."""
+        self._expanded = False
+        """True if the user wants each invalid file in a row of its own."""
+        self._folded = False
+        """True if the invalid files share one row."""
+        self._apart = False
+        """True if the namespace has its own column."""
+        self.explanation: list[Line] = []
+        """The explanation of the row under the cursor; its last row is in the lower border."""
         self.why = LinesView(id="why")
+        """The row of the explanation above the border, if it needs two."""
         self.why.can_focus = False
+        self._explained: tuple[Line, int] = ((), 0)
+        self._pressed_row = -1
 
     def compose(self) -> ComposeResult:
         yield self.table
         yield self.why
 
     def on_resize(self) -> None:
-        self.set_class(self.size.height < LOW, "-low")
         self.explain()
         self.call_after_refresh(self._resized)
 
     def _resized(self) -> None:
-        rows = map(self._file_row, self._place_files())
-        self.table.change([row for row in rows if row is not None])
+        self._arrange_files()
+        self._name_pods()
         self.update_title()
 
     # --- selection
@@ -129,6 +153,16 @@ class PodsPane(TablePane):
             return None
         return self._model.manifests.get(key.removeprefix(MANIFEST_KEY))
 
+    @property
+    def is_on_files(self) -> bool:
+        """True if the cursor is on the row that stands for the invalid files."""
+        return self.table.cursor_key == FILES_KEY
+
+    @property
+    def namespaces(self) -> dict[str, int]:
+        """The namespaces with their number of pods."""
+        return Counter(pod.metadata.namespace for pod in self._model.pods.values())
+
     # --- display
 
     def publish(self, changes: Changes, now: float, start_error: str) -> None:
@@ -136,22 +170,34 @@ class PodsPane(TablePane):
         changed: list[Row] = []
         removed: list[str] = []
         model = self._model
-        namespaced = self._namespaced
-        for key in changes.pods:
+        for key in changes.pods | self._explained_by(changes):
             pod = model.pods.get(key)
             if pod is None:
                 removed.append(key)
                 self.totals.drop(key)
                 self._asked.pop(key, None)
+                if key in self._unwell.values():
+                    self._unwell = {name: k for name, k in self._unwell.items() if k != key}
             elif key in changes.measured and key in self._asked:
                 before = self.table.set.rows[key]
                 changed.append(measured_row(before, self._use(pod), self._asked[key]))
             else:
-                changed.append(self._row(pod, namespaced, now))
-        names = changes.manifests | self._waiting.update(changes)
-        if changes.manifests:
-            names |= self._place_files()
+                changed.append(self._row(pod, now))
+        if not model.is_synced(Pod):
+            # The cursor begins on a pod, not on a file that is known earlier.
+            names = frozenset[str]()
+        elif not self._files_shown:
+            self._files_shown = True
+            self._waiting.update(changes)
+            names = frozenset(model.manifests)
+        else:
+            names = changes.manifests | self._waiting.update(changes)
         for name in names:
+            manifest = model.manifests.get(name)
+            if manifest is not None and is_wrong(manifest):
+                self._wrong[name] = manifest
+            else:
+                self._wrong.pop(name, None)
             row = self._file_row(name)
             if row is None:
                 removed.append(MANIFEST_KEY + name)
@@ -159,6 +205,9 @@ class PodsPane(TablePane):
                 changed.append(row)
         if changed or removed:
             self.table.change(changed, removed)
+            self._arrange_files()
+        if changes.pods - changes.measured:
+            self._need_namespaces()
         came = self.table.tick(now)
         if not len(self.table.set):
             self.table.empty = self._empty(start_error)
@@ -166,44 +215,99 @@ class PodsPane(TablePane):
             self.update_title()
         self.explain()
 
-    def _row(self, pod: Pod, namespaced: bool, moment: float) -> Row:
+    def _explained_by(self, changes: Changes) -> frozenset[str]:
+        """Return the unhealthy pods with new events, which may tell the cause."""
+        if not self._unwell:
+            return frozenset()
+        events = (self._model.events.get(key) for key in changes.events)
+        about = {(e.involvedObject.namespace, e.involvedObject.name) for e in events if e}
+        return frozenset(self._unwell[name] for name in about if name in self._unwell)
+
+    def _row(self, pod: Pod, moment: float) -> Row:
         ask = requests_and_limits(pod)
-        row = pod_row(pod, self._use(pod), now=moment, ask=ask, namespaced=namespaced)
+        row = pod_row(
+            pod, self._use(pod),
+            now=moment, ask=ask, namespaced=self._apart, cause_of=self._cause_of,
+        )  # fmt: skip
         self._asked[row.key] = ask
         self.totals.put(pod, row, ask)
+        name = (pod.metadata.namespace, pod.metadata.name)
+        if row.fault:
+            self._unwell[name] = row.key
+        elif self._unwell.get(name) == row.key:
+            del self._unwell[name]
         return row
+
+    def _cause_of(self, pod: Pod) -> str:
+        return self._explanations.cause_of(pod, self.table.now)
 
     def _file_row(self, name: str) -> Row | None:
         manifest = self._model.manifests.get(name)
-        if manifest is None:
+        if manifest is None or (self._folded and name in self._wrong):
             return None
-        return manifest_row(manifest, self._waiting.reason_of(name), on_top=name in self._on_top)
+        return manifest_row(manifest, self._waiting.reason_of(name))
 
-    def _place_files(self) -> frozenset[str]:
-        """Choose the invalid files above the pods, leaving most rows to pods. Return the files to
-        move.
-        """
-        wrong = (name for name, one in self._model.manifests.items() if is_wrong(one))
-        room = min(MOST_ON_TOP, self.table.size.height // 3)
-        selected = frozenset(sorted(wrong, key=natural_key)[:room])
-        moved, self._on_top = selected ^ self._on_top, selected
-        return moved
+    def _arrange_files(self) -> None:
+        """Give each invalid file its row, or one row to all of them if the pods need the space."""
+        height = self.table.size.height - 1
+        # A filter must find each file.
+        shares = not self.table.set.filter.text and shares_row(
+            len(self._wrong), len(self._model.pods), height
+        )
+        folded = shares and not self._expanded
+        changed: list[Row] = []
+        removed: list[str] = []
+        if shares:
+            names = sorted(self._wrong, key=natural_key)
+            changed.append(files_row([self._wrong[n] for n in names], expanded=self._expanded))
+        else:
+            removed.append(FILES_KEY)
+        if folded is not self._folded:
+            self._folded = folded
+            if folded and self.manifest is not None and self.manifest.metadata.name in self._wrong:
+                self.table.change(changed)
+                self.table.select(FILES_KEY)
+            if folded:
+                removed += [MANIFEST_KEY + name for name in self._wrong]
+            else:
+                changed += [row for row in map(self._file_row, self._wrong) if row is not None]
+        self.table.change(changed, removed)
+
+    def toggle_files(self) -> None:
+        """List the invalid files that share one row, or fold them again."""
+        self._expanded = not self._expanded
+        self._arrange_files()
+        self.update_title()
+
+    def filter_by(self, wanted: Filter) -> None:
+        super().filter_by(wanted)
+        self._arrange_files()
+        self.update_title()
+
+    def clear_filter(self) -> None:
+        super().clear_filter()
+        self._arrange_files()
+        self.update_title()
 
     def _use(self, pod: Pod) -> Usage | None:
         return self._model.usage.get((pod.metadata.namespace, pod.metadata.name))
 
-    @property
-    def _namespaced(self) -> bool:
-        """True if a separate column shows the namespace."""
-        return any(POD_COLUMNS[n].key == "namespace" for n in self.table.shown_columns())
+    def _need_namespaces(self) -> None:
+        several = len(self.namespaces) > 1
+        self.table.need_columns(frozenset({"namespace"} if several else ()))
+        self._name_pods()
+
+    def _name_pods(self) -> None:
+        """Name the pods without their namespaces if these have their own column."""
+        apart = self.table.shows("namespace")
+        if apart is not self._apart:
+            self._apart = apart
+            moment = self.table.now
+            self.table.change([self._row(pod, moment) for pod in self._model.pods.values()])
 
     def show_columns(self, choice: ColumnChoice) -> None:
-        before = self._namespaced
         super().show_columns(choice)
-        now = self._namespaced
-        if now is not before:
-            moment = self.table.now
-            self.table.change([self._row(pod, now, moment) for pod in self._model.pods.values()])
+        self._name_pods()
         self.update_title()
 
     @cached_property
@@ -214,8 +318,7 @@ class PodsPane(TablePane):
         return Explanations(self._model)
 
     def explain(self) -> None:
-        """Update the explanation of the selected row below the table."""
-        width = max(10, self.content_size.width - 2)
+        """Update the explanation of the selected row in the lower border."""
         line: Line = ()
         if self.manifest is not None:
             from podtui.tui.views.why import explain_manifest
@@ -225,54 +328,68 @@ class PodsPane(TablePane):
             pull = pull_of(self.pod, self._model.pods.values())
             explained = self._explanations
             line = pull_line(pull) if pull else explained.of(self.pod, self.table.now)
-        height = 1 if self.has_class("-low") else WHY_LINES
-        if (line, width, height) == self._explained:
+        elif self.is_on_files:
+            line = (Span(files_text(list(self._wrong.values()))),)
+        width = max(10, self.outer_size.width - 6)
+        if (line, width) == self._explained:
             return
-        self._explained = line, width, height
+        self._explained = line, width
         rows = wrap(line, width)
-        if len(rows) > height:
+        if len(rows) > WHY_ROWS:
             # The cause matters more than the remedy, which one key shows.
             cause = takewhile(lambda span: span.tone != "hint-key", line)
             rows = wrap((*cause, *MORE), width)
-        if len(rows) > height:
-            rows[height - 1 :] = [(*_cut(rows[height - 1], width - line_width(MORE)), *MORE)]
-        self.why.show(list(rows))
+        if len(rows) > WHY_ROWS:
+            rows[WHY_ROWS - 1 :] = [(*_cut(rows[WHY_ROWS - 1], width - line_width(MORE)), *MORE)]
+        self.explanation = rows
+        # The last row is in the border, the one before takes a row from the table.
+        self.why.display = len(rows) > 1
+        self.why.show(rows[:-1])
+        self.set_note(rows[-1])
 
     def on_table_marks_changed(self) -> None:
         self.update_title()
 
+    def on_mouse_down(self, event: events.MouseDown) -> None:
+        self._pressed_row = event.screen_y
+
     async def on_click(self, event: events.Click) -> None:
-        if event.widget is self.why and event.button == 1:
+        on_border = event.screen_y == self.region.bottom - 1
+        # A drag of the border also ends with a click.
+        on_border = on_border and event.screen_y == self._pressed_row
+        on_why = self.why.display and event.screen_y == self.why.region.y
+        if event.button == 1 and (on_border or on_why):
             await self.run_action("screen.why")
 
     def update_title(self) -> None:
         table = self.table
-        shown = sum(not key.startswith(MANIFEST_KEY) for key in table.set.order)
+        shown = sum(key in self._model.pods for key in table.set.order)
         total = len(self._model.pods)
         text = f"· {total:,}" if shown == total else f"· {shown:,} of {total:,}"
         marked = len(table.marked)
-        self.set_detail(text + self.filter_words + (f" · ◆ {marked:,} marked" if marked else ""))
-        wrong = sum(map(is_wrong, self._model.manifests.values()))
-        notes: list[str] = []
-        if wrong:
-            below = wrong - len(self._on_top)
-            where = f", {below:,} below the pods" if below and self._model.pods else ""
-            verb = "file needs" if wrong == 1 else "files need"
-            notes.append(f"▲ {wrong:,} {verb} attention{where}")
+        words = self.filter_words + (f" · ◆ {marked:,} marked" if marked else "")
+        if self._wrong:
+            words += f" · ▲ {plural(len(self._wrong), 'file')}"
         if table.left_out and (table.choice.wide or table.choice.chosen is not None):
-            notes.append(f"{plural(table.left_out, 'more column')} in a wider pane")
-        self.set_note(" · ".join(notes))
+            words += f" · {plural(table.left_out, 'more column')} in a wider pane"
+        self.set_detail(text + words)
 
     def _empty(self, start_error: str) -> tuple[Line, ...]:
         waiting = waiting_text(self._model, start_error) or refused_text(self._model, Pod)
         if waiting and not self._model.pods:
             return waiting
-        if self.table.set.is_filtered and self._model.pods:
-            text = self.table.set.filter.text
+        rows = self.table.set
+        if rows.is_filtered and self._model.pods:
+            text = rows.filter.text
             words = f"No pod matches /{clean(text)}" if text else "No unhealthy pods"
             return (
                 (Span(words, "soft"),),
                 (Span("Esc clears the filter", "muted"),),
+            )
+        if rows.scope.text and self._model.pods:
+            return (
+                (Span(f"No pods in namespace {self.namespace}", "soft"),),
+                (Span(":ns", "hint-key"), Span(" selects another one", "muted")),
             )
         if not self._model.is_synced(Pod):
             return ((Span("◔ loading the pods…", "init"),),)

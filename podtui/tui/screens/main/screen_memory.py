@@ -1,7 +1,8 @@
-"""The saved state of the screen: sizes, hidden panes, sorting, columns, theme.
+"""The saved state of the screen: the layout for each server, and the theme.
 
 It is a small JSON file in the user's state directory. An unreadable file is reported once, and kept
-until there is something to save.
+until there is something to save. A screen always opens with its pods visible and focused: focus and
+zoom are not saved.
 """
 
 from __future__ import annotations
@@ -13,27 +14,32 @@ from pathlib import Path
 from typing import Final
 
 import msgspec
-from msgspec.structs import replace
 
 from podtui.tui.screens.main.layout import PANES, View
 from podtui.tui.widgets.table_pane import TableMemory
 
 MAX_BYTES: Final = 65536
+MAX_LAYOUTS: Final = 32
+"""Layouts that are kept, those of the servers shown last."""
 
 
-class ScreenMemory(msgspec.Struct, frozen=True, omit_defaults=True):
-    """The saved state of the screen: ``shares`` by split, ``tables`` by pane.
+class ScreenLayout(msgspec.Struct, frozen=True, omit_defaults=True):
+    """The saved arrangement of the panes: ``shares`` by split, ``tables`` by pane."""
+
+    shares: dict[str, float] = {}
+    hidden: tuple[str, ...] = ()
+    lower: str = "logs"
+    tables: dict[str, TableMemory] = {}
+
+
+class ScreenMemory(msgspec.Struct, frozen=True):
+    """What a screen remembers.
 
     ``theme`` was chosen by a key or a command while the settings said ``theme_over``; it is valid
     until the settings change.
     """
 
-    shares: dict[str, float] = {}
-    hidden: tuple[str, ...] = ()
-    active: str = "pods"
-    lower: str = "logs"
-    zoomed: bool = False
-    tables: dict[str, TableMemory] = {}
+    layout: ScreenLayout = ScreenLayout()
     theme: str = ""
     theme_over: str = ""
 
@@ -42,68 +48,84 @@ class ScreenMemory(msgspec.Struct, frozen=True, omit_defaults=True):
         return self.theme if self.theme and self.theme_over == settings_theme else settings_theme
 
 
-def recalled_view(memory: ScreenMemory) -> View:
-    """Return the saved view, without unknown panes and invalid sizes."""
+class _Content(msgspec.Struct, frozen=True, omit_defaults=True):
+    """The content of the file; ``layouts`` is by server, the one shown last at the end."""
+
+    theme: str = ""
+    theme_over: str = ""
+    layouts: dict[str, ScreenLayout] = {}
+
+
+def recalled_view(layout: ScreenLayout) -> View:
+    """Return the saved view, without unknown panes and invalid sizes. The pods are visible."""
     view = View(
-        active=memory.active if memory.active in PANES else "pods",
-        lower=memory.lower if memory.lower in PANES[1:] else "logs",
-        shares={name: share for name, share in memory.shares.items() if 0 < share < 1},
+        lower=layout.lower if layout.lower in PANES[1:] else "logs",
+        shares={name: share for name, share in layout.shares.items() if 0 < share < 1},
     )
-    for pane in memory.hidden:
-        view = view.without(pane)
-    return replace(view, zoomed=memory.zoomed)
+    for pane in layout.hidden:
+        if pane != "pods":
+            view = view.without(pane)
+    return view
 
 
-def memory_of(view: View, tables: Mapping[str, TableMemory]) -> ScreenMemory:
-    return ScreenMemory(
-        dict(view.shares),
-        tuple(name for name in PANES if name in view.hidden),
-        view.active,
-        view.lower,
-        view.zoomed,
-        dict(tables),
-    )
+def layout_of(view: View, tables: Mapping[str, TableMemory]) -> ScreenLayout:
+    hidden = tuple(name for name in PANES if name in view.hidden)
+    return ScreenLayout(dict(view.shares), hidden, view.lower, dict(tables))
 
 
 class MemoryFile:
-    """The file of the saved state. With ``path`` None, nothing is saved. ``problem`` is the reason
-    why the file was not used.
+    """The file of the saved state. ``server`` is what the screen shows: a root directory or the
+    address of a cluster. With ``path`` None, nothing is saved. ``problem`` is the reason why the
+    file was not used.
     """
 
-    def __init__(self, path: Path | None) -> None:
+    def __init__(self, path: Path | None, server: str = "") -> None:
         self._path = path
+        self._server = server
         self.problem = ""
         self.memory = ScreenMemory()
 
     def read(self) -> None:
         """Read the file, if it exists. Blocks."""
+        content = self._content()
+        layout = content.layouts.get(self._server, ScreenLayout())
+        self.memory = ScreenMemory(layout, content.theme, content.theme_over)
+
+    def _content(self) -> _Content:
         if self._path is None:
-            return
+            return _Content()
         try:
             with self._path.open("rb") as file:
                 data = file.read(MAX_BYTES + 1)
         except FileNotFoundError:
-            return
+            return _Content()
         except OSError as error:
             self.problem = f"{self._path}: {error.strerror}"
-            return
+            return _Content()
         try:
             if len(data) > MAX_BYTES:
                 raise msgspec.DecodeError("it is too large")
-            self.memory = msgspec.json.decode(data, type=ScreenMemory)
+            return msgspec.json.decode(data, type=_Content)
         except msgspec.DecodeError as error:
             self.problem = f"{self._path} is not used: {error}"
+            return _Content()
 
     def write(self, memory: ScreenMemory) -> None:
         """Save the state atomically. Blocks; raises OSError."""
         self.memory = memory
         if self._path is None:
             return
+        # Read it again: screens of other servers may have saved theirs since.
+        layouts = self._content().layouts
+        layouts.pop(self._server, None)
+        layouts[self._server] = memory.layout
+        newest = dict(list(layouts.items())[-MAX_LAYOUTS:])
+        content = _Content(memory.theme, memory.theme_over, newest)
         self._path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         descriptor, name = tempfile.mkstemp(prefix=".screen-", dir=self._path.parent)
         try:
             with os.fdopen(descriptor, "wb") as file:
-                file.write(msgspec.json.format(msgspec.json.encode(memory)) + b"\n")
+                file.write(msgspec.json.format(msgspec.json.encode(content)) + b"\n")
             os.replace(name, self._path)
         except OSError:
             Path(name).unlink(missing_ok=True)

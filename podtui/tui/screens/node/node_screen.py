@@ -39,6 +39,7 @@ from podtui.tui.views.node.overview import overview_lines
 from podtui.tui.views.node.tables import REJECTED_COLUMNS, SHARE_COLUMNS, rejected_row, share_row
 from podtui.tui.widgets.bars import Bar, Hints
 from podtui.tui.widgets.cells import Row, Span
+from podtui.tui.widgets.prompt import Prompt
 from podtui.tui.widgets.sanitize import clean
 from podtui.tui.widgets.table import Table
 from podtui.tui.widgets.tones import LinesView
@@ -141,6 +142,7 @@ class NodeScreen(ActingScreen, BackScreen):
             yield _part(self.rejected)
             yield self.what_if
         yield Hints()
+        yield Prompt()
 
     def begin(self) -> None:
         self.action_tab(self.tab)
@@ -275,6 +277,7 @@ class NodeScreen(ActingScreen, BackScreen):
                 Span(words, "muted" if ready else "error"),
             )
         self.query_one("#header", Bar).show(head)
+        self.show_narrowing()
         count = len(self._rejections)
         self.query_one(TabBar).show_tabs(self.tab, {"rejected": f" ✖{count}"} if count else {})
 

@@ -172,7 +172,8 @@ class PodScreen(ActingScreen, BackScreen):
                 tooltip="Go to the next tab"),
         Binding("shift+tab", "cycle(-1)", "Previous tab", show=False, id="pod.before",
                 tooltip="Go to the previous tab"),
-        Binding("slash", "search", "Search", id="pod.search", tooltip="Search in the text"),
+        Binding("slash", "find", "Search", id="pod.search",
+                tooltip="Search in the text, or filter the events"),
         Binding("n", "match(1)", "Next match", show=False, id="pod.next-match",
                 tooltip="Go to the next match"),
         Binding("N", "match(-1)", "Previous match", show=False, id="pod.match-before",
@@ -262,6 +263,7 @@ class PodScreen(ActingScreen, BackScreen):
         if gone:
             head = (*head, Span("  · deleted; last known state", "warning"))
         self.query_one("#header", Bar).show(head)
+        self.show_narrowing()
         manifest = model.manifest_of(pod)
         remarks = len(manifest.status.diagnostics) if manifest is not None else 0
         marks = {"manifest": f" ▲{remarks}"} if remarks else {}
@@ -383,8 +385,10 @@ class PodScreen(ActingScreen, BackScreen):
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         if action == "explain":
             return self.tab == "manifest"
-        if action in ("search", "match"):
-            return self.tab in ("logs", "yaml", "manifest")
+        if action == "find" and self.tab == "logs":
+            return True
+        if action == "match":
+            return not isinstance(self.find_target, Table)
         return super().check_action(action, parameters)
 
     def on_table_opened(self, message: Table.Opened) -> None:
@@ -392,31 +396,36 @@ class PodScreen(ActingScreen, BackScreen):
         if event is not None:
             self.session.push(EventScreen(event))
 
-    def action_search(self) -> None:
-        self.query_one(Prompt).ask(Purpose.SEARCH)
-        self.query_one(Hints).display = False
+    def action_find(self) -> None:
+        if self.tab == "logs":
+            self.query_one(Prompt).ask(Purpose.SEARCH)
+            self.query_one(Hints).display = False
+        else:
+            super().action_find()
 
     def action_match(self, step: int) -> None:
-        if self.tab in ("yaml", "manifest"):
-            view = self.query_one(f"#{self.tab}", TextView)
+        target = self.find_target
+        if isinstance(target, (LinesView, TextView)):
             if step > 0:
-                view.next_match()
+                target.next_match()
             else:
-                view.previous_match()
+                target.previous_match()
 
     def on_prompt_submitted(self, message: Prompt.Submitted) -> None:
-        self._searched()
         if self.tab == "logs":
+            self._close_prompt()
             self.logs.find(message.text)
         else:
-            self.query_one(f"#{self.tab}", TextView).search(message.text)
-            self.action_match(1)
+            super().on_prompt_submitted(message)
 
     def on_prompt_cancelled(self, message: Prompt.Cancelled) -> None:
-        self._searched()
+        if self.tab == "logs":
+            self._close_prompt()
+        else:
+            super().on_prompt_cancelled(message)
 
-    def _searched(self) -> None:
-        self.query_one(Hints).display = True
+    def _close_prompt(self) -> None:
+        super()._close_prompt()
         self.set_focus(self._body())
 
 

@@ -108,13 +108,13 @@ def _first_name(image: NodeImage) -> ColumnValue:
 
 
 def _user_count(image: NodeImage) -> ColumnValue:
-    count = len(image.usedBy)
+    count = len(image.users)
     return ColumnValue(Cell(str(count)) if count else _NONE, count, float(count))
 
 
 def _users(image: NodeImage) -> ColumnValue:
     """Return the users, shown without the namespace ``default``."""
-    users = [clean(user) for user in image.usedBy]
+    users = [clean(user) for user in image.users]
     text = " ".join(users)
     shown = " ".join(user.removeprefix("default/") for user in users)
     return ColumnValue(Cell(shown, "soft") if users else _NONE, natural_key(text), text)
@@ -128,7 +128,7 @@ IMAGE_COLUMNS: Final = (
                Cell(size(image.sizeBytes)), image.sizeBytes, float(image.sizeBytes))),
     Column("age", "AGE", 80, align="right", kind=ValueKind.AGE,
            of=lambda image: _since(epoch(image.created))),
-    Column("pods", "PODS", 70, align="right", descending=True, kind=ValueKind.COUNT,
+    Column("used", "USES", 70, align="right", descending=True, kind=ValueKind.COUNT,
            of=_user_count),
     Column("users", "USED BY", 60, minimum=9, maximum=48, flexible=True, of=_users),
     Column("when-unused", "WHEN UNUSED", 50, maximum=16,
@@ -142,7 +142,7 @@ def image_row(image: NodeImage) -> Row:
     return Row(
         image.id,
         *content_of(IMAGE_COLUMNS, image),
-        search=" ".join((*_names(image), *map(clean, image.usedBy))),
+        search=" ".join((*_names(image), *map(clean, image.users))),
     )
 
 
@@ -188,7 +188,7 @@ def rejected_row(pod: Pod, rejection: RejectedPod) -> Row:
 def image_summary(images: Sequence[NodeImage]) -> str:
     """Summarize the number and size of all images and of the unused ones."""
     total = sum(image.sizeBytes for image in images)
-    unused = [image for image in images if not image.usedBy]
+    unused = [image for image in images if not image.users]
     spare = sum(image.sizeBytes for image in unused)
     return (
         f"{plural(len(images), 'image')}, {size(total)} · {len(unused)} unused, {size(spare)}"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, Final
 
 import yaml
 from msgspec import structs
@@ -55,6 +55,47 @@ def changes_resources_only(before: str, after: str) -> bool:
     """Return whether two texts of a pod differ in resources of containers, and in nothing else: a
     resize ignores all other changes."""
     return before != after and _without_resources(before) == _without_resources(after)
+
+
+def restarted_containers(before: str, after: str) -> tuple[str, ...]:
+    """Return the containers that an update in place or a resize from one text of a pod to another
+    restarts: those with a new image, and those whose ``resizePolicy`` says so.
+    """
+    old = {one["name"]: one for one in _running(before)}
+    return tuple(
+        one["name"]
+        for one in _running(after)
+        if one["name"] in old and _restarts(old[one["name"]], one)
+    )
+
+
+def _running(text: str) -> Iterator[Any]:
+    """Yield the containers that keep running: the regular ones and the sidecars."""
+    spec: Any = yaml.safe_load(text)["spec"]
+    yield from spec.get("containers") or ()
+    for container in spec.get("initContainers") or ():
+        if container.get("restartPolicy") == "Always":
+            yield container
+
+
+def _restarts(old: Any, new: Any) -> bool:
+    if old.get("image") != new.get("image"):
+        return True
+    policies = {one["resourceName"]: one["restartPolicy"] for one in new.get("resizePolicy") or ()}
+    return any(
+        policy == "RestartContainer"
+        and any(_amount(old, part, name) != _amount(new, part, name) for part in _PARTS)
+        for name, policy in policies.items()
+    )
+
+
+_PARTS: Final = ("requests", "limits")
+
+
+def _amount(container: Any, part: str, resource: str) -> object:
+    resources: dict[str, Any] = container.get("resources") or {}
+    amounts: dict[str, Any] = resources.get(part) or {}
+    return amounts.get(resource)
 
 
 def _without_resources(text: str) -> Any:

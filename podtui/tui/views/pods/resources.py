@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
 from podtui.api.insight import NetworkSeries, UsageSeries
-from podtui.api.pods import is_sidecar
-from podtui.api.times import short_duration
-from podtui.api.v1 import Container, Pod
+from podtui.api.pods import container_statuses, is_sidecar
+from podtui.api.times import epoch, short_duration
+from podtui.api.v1 import Container, ContainerStateTerminated, Pod
 from podtui.tui.model.usage import amount
 from podtui.tui.widgets.cells import Line, Span, sized, wrap
 from podtui.tui.widgets.chart import SPANS, Chart, Frame, columns_for, grid, rate
@@ -54,10 +55,10 @@ def resource_lines(
     ]
     times = [series.times for series in (*used.usage, used.network) if series.times]
     if not times:
-        return _no_usage_lines(span)
+        return _no_usage_lines(used.pod, containers, now, span)
     begin = max(now - SPANS[span], min(every[0] for every in times))
     end = max(now, *(every[-1] for every in times), begin + _SPACING)
-    sections = [(clean(c.name), _charts(used, c, known.get(c.name))) for c in containers]
+    sections = [(_title(pod, c, now), _charts(used, c, known.get(c.name))) for c in containers]
     sections.append(("the pod's network", _network(used)))
     most = max(sum(map(_is_plotted, charts)) for _, charts in sections)
     columns = columns_for(width, max(1, most))
@@ -69,13 +70,48 @@ def resource_lines(
     return lines + wrap(_legend(end - begin, span), width, indent=1)
 
 
-def _no_usage_lines(span: str) -> list[Line]:
-    words = "The first ones are taken ten seconds after a container starts,"
-    return [
-        (Span(f" No measurements of this pod in the last {span}.", "soft"),),
-        (Span(f" {words}", "muted"),),
-        (Span(" those of disk and network ten seconds later.", "muted"),),
+def _title(pod: Pod, container: Container, now: float) -> str:
+    """Return the container's name, with its state if it does not run."""
+    state = idle_text(pod, container.name, now)
+    return f"{clean(container.name)} · {state}" if state else clean(container.name)
+
+
+def idle_text(pod: Pod, container: str, now: float) -> str:
+    """Return why a container does not run; empty if it runs."""
+    status = next((s for s in container_statuses(pod) if s.name == container), None)
+    if status is None:
+        reason = clean(pod.status.reason)
+        return f"has not started: {reason}" if reason else "has not started yet"
+    if status.state.running is not None:
+        return ""
+    ended = status.state.terminated
+    if ended is not None:
+        return _ended_text(ended, now)
+    waiting = status.state.waiting
+    reason = clean(waiting.reason) if waiting is not None and waiting.reason else "waiting"
+    last = status.lastState.terminated
+    return f"not running: {reason}" + (f", {_ended_text(last, now)}" if last is not None else "")
+
+
+def _ended_text(ended: ContainerStateTerminated, now: float) -> str:
+    when = epoch(ended.finishedAt)
+    ago = f" {short_duration(now - when)} ago" if when is not None else ""
+    return f"exited with code {ended.exitCode}{ago}"
+
+
+def _no_usage_lines(pod: Pod, containers: Sequence[Container], now: float, span: str) -> list[Line]:
+    lines: list[Line] = [(Span(f" No measurements of this pod in the last {span}.", "soft"),), ()]
+    idle = [(c, idle_text(pod, c.name, now)) for c in containers]
+    lines += [
+        (Span(f" {clean(c.name)} ", "name"), Span(state, "soft")) for c, state in idle if state
     ]
+    if len(idle) > sum(bool(state) for _, state in idle):
+        words = "The first ones are taken ten seconds after a container starts,"
+        lines += [
+            (Span(f" {words}", "muted"),),
+            (Span(" those of disk and network ten seconds later.", "muted"),),
+        ]
+    return lines
 
 
 def _section(charts: list[Chart], width: int, columns: int, frame: Frame) -> list[Line]:
@@ -83,7 +119,7 @@ def _section(charts: list[Chart], width: int, columns: int, frame: Frame) -> lis
     Resources with the same reason share a line.
     """
     if not charts:
-        return [(Span("   not running", "muted"),)]
+        return [(Span("   no measurements", "muted"),)]
     lines = grid([c for c in charts if _is_plotted(c)], width, columns, frame)
     if still := [chart for chart in charts if chart.is_zero and not _is_plotted(chart)]:
         words = f"{still[0].shown(0)} constantly"

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Callable, Sequence
 from functools import lru_cache
 from typing import Any, Final
 
@@ -12,6 +14,7 @@ from podtui.api.local import UNUSABLE, Manifest, ManifestState
 from podtui.api.pods import is_mirror
 from podtui.api.times import epoch
 from podtui.api.v1 import Pod
+from podtui.terminal_text import plural
 from podtui.tui.model.model import pod_key
 from podtui.tui.model.usage import Usage, is_active, limited, requested
 from podtui.tui.views.events import MANIFEST_KEY
@@ -27,6 +30,7 @@ from podtui.tui.widgets.cells import (
     Visibility,
     content_of,
     in_columns,
+    text_field,
 )
 from podtui.tui.widgets.format import address_key, mebibytes, millicores, natural_key
 from podtui.tui.widgets.sanitize import clean
@@ -46,6 +50,13 @@ _MANIFEST_WORDS: Final = {
 }
 
 
+_FAILING_FIRST: Final = (
+    Family.ERROR, Family.UNSTABLE, Family.UNREADY, Family.PENDING, Family.INIT,
+    Family.TERMINATING, Family.RUNNING, Family.COMPLETED,
+)  # fmt: skip
+"""The order of a table that is sorted by status."""
+_EXPLAINED: Final = frozenset({Family.ERROR, Family.UNSTABLE, Family.UNREADY})
+"""The families whose cause is shown in the table."""
 _NOT_MEASURED: Final = ColumnValue(_BLANK, _NEVER, None)
 
 
@@ -76,11 +87,13 @@ class _Measured(Struct, frozen=True):
 
 
 class _PodSubject(_Measured, frozen=True):
-    """The object of all columns: a pod with its status line, and its name as it is shown."""
+    """The object of all columns: a pod with its status line, its name as it is shown, and the
+    cause of its failure."""
 
     pod: Pod
     line: PodStatusLine
     name: str
+    cause: str
 
 
 def _muted(text: str) -> ColumnValue:
@@ -97,7 +110,8 @@ def _ready(subject: _PodSubject) -> ColumnValue:
 
 def _status(subject: _PodSubject) -> ColumnValue:
     family, word = subject.line.family, clean(subject.line.word)
-    return ColumnValue(Cell(f"{GLYPHS[family]} {word}", family.value), word, word)
+    cell = Cell(f"{GLYPHS[family]} {word}", family.value)
+    return ColumnValue(cell, (_FAILING_FIRST.index(family), word), word)
 
 
 def _restarts(subject: _PodSubject) -> ColumnValue:
@@ -172,7 +186,7 @@ def _level(percent: float) -> tuple[str, str]:
 
 
 POD_COLUMNS: Final = (
-    Column("namespace", "NAMESPACE", 60, maximum=32, shown=Visibility.WIDE,
+    Column("namespace", "NAMESPACE", 72, maximum=32, shown=Visibility.WIDE,
            of=lambda one: _muted(clean(one.pod.metadata.namespace))),
     Column("name", "NAME", 100, minimum=14, maximum=64, flexible=True,
            of=lambda one: ColumnValue(Cell(one.name, "name"), natural_key(one.name), one.name)),
@@ -210,11 +224,13 @@ POD_COLUMNS: Final = (
     Column("labels", "LABELS", 15, minimum=12, maximum=64, flexible=True,
            shown=Visibility.ON_REQUEST, of=_labels),
     Column("age", "AGE", 80, align="right", kind=ValueKind.AGE, usual_width=5, of=_age),
+    Column("why", "WHY", 75, minimum=20, maximum=40, flexible=True, filling=True, optional=True,
+           of=lambda one: text_field(one.cause, "soft")),
 )  # fmt: skip
 _MEASURED_COLUMNS: Final = tuple(
     (place, column.of) for place, column in enumerate(POD_COLUMNS) if column.measured
 )
-_IN_CLUSTERS: Final = {"namespace": 60, "node": 52}
+_IN_CLUSTERS: Final = {"namespace": 72, "node": 52}
 CLUSTER_COLUMNS: Final = tuple(
     replace(column, shown=Visibility.ALWAYS, rank=_IN_CLUSTERS[column.key])
     if column.key in _IN_CLUSTERS
@@ -233,17 +249,20 @@ def pod_row(
     now: float,
     ask: RequestsAndLimits | None = None,
     namespaced: bool = False,
+    cause_of: Callable[[Pod], str] = lambda _: "",
 ) -> Row:
     """Return the row for `POD_COLUMNS`.
 
     ``ask`` are the pod's requests and limits, if the caller has them. With ``namespaced``, the name
-    is shown without the namespace, which has its own column.
+    is shown without the namespace, which has its own column. ``cause_of`` returns the cause of a
+    failure.
     """
     line = pod_status_line(pod, now)
     label = pod_label(pod)
     name = clean(pod.metadata.name) if namespaced else label
     cpu, memory = (usage.cpu, usage.memory) if usage else (None, None)
-    subject = _PodSubject(cpu, memory, ask or requests_and_limits(pod), pod, line, name)
+    cause = cause_of(pod) if line.family in _EXPLAINED else ""
+    subject = _PodSubject(cpu, memory, ask or requests_and_limits(pod), pod, line, name, cause)
     return Row(
         pod_key(pod),
         *content_of(POD_COLUMNS, subject),
@@ -270,11 +289,11 @@ def is_wrong(manifest: Manifest) -> bool:
     return manifest.status.state in UNUSABLE
 
 
-def manifest_row(manifest: Manifest, waits_for: str = "", *, on_top: bool = True) -> Row | None:
+def manifest_row(manifest: Manifest, waits_for: str = "") -> Row | None:
     """Return the row of a file without a usable pod; None for other files.
 
     An accepted file whose pod cannot start yet is among the pods, with ``waits_for`` as the reason.
-    An invalid file is above the pods, or below them if ``on_top`` is false.
+    An invalid file is above the pods.
     """
     state = manifest.status.state
     accepted = state is ManifestState.ACCEPTED
@@ -283,20 +302,62 @@ def manifest_row(manifest: Manifest, waits_for: str = "", *, on_top: bool = True
     word, tone = _MANIFEST_WORDS[state]
     place, message = place_of(manifest), waits_for or manifest_message(manifest)
     ignored = state is ManifestState.IGNORED
+    family = Family.PENDING if accepted else Family.COMPLETED if ignored else Family.ERROR
     fields = {column.key: _empty_field(column) for column in POD_COLUMNS} | {
         "name": ColumnValue(Cell(place, "muted" if tone == "muted" else "name"), natural_key(place),
                       place),
         "ready": ColumnValue(_BLANK, _NEVER, None),
-        "status": ColumnValue(Cell(word, tone), word, word[2:]),
+        "status": ColumnValue(Cell(word, tone), (_FAILING_FIRST.index(family), word[2:]), word[2:]),
     }  # fmt: skip
     return Row(
         MANIFEST_KEY + manifest.metadata.name,
         *in_columns(fields.values()),
         search=f"{place} {word[2:]} {message}",
-        pin=1 if accepted else 3 if ignored else 0 if on_top else 2,
+        pin=1 if accepted else 2 if ignored else 0,
         tail=Span(message, "muted" if tone == "muted" else ""),
         tail_from=STATUS + 1,
         fault=not ignored and not accepted,
+    )
+
+
+FILES_KEY: Final = "files"
+"""The key of the row that stands for all invalid files."""
+MAX_FILES_SHARE: Final = 10
+"""With more invalid files than one in this number of rows, they share one row if the pods need the
+space."""
+
+
+def shares_row(files: int, pods: int, height: int) -> bool:
+    """Return whether invalid files share one row of a table with ``height`` rows, because they
+    would take too many rows from the pods.
+    """
+    return files > max(1, height // MAX_FILES_SHARE) and files + pods > height
+
+
+def files_text(files: Sequence[Manifest]) -> str:
+    """Return what invalid files mean for their pods."""
+    states = Counter(manifest.status.state for manifest in files)
+    words = {
+        ManifestState.INVALID: "invalid, without a pod",
+        ManifestState.LAST_GOOD: "invalid, an earlier version runs",
+        ManifestState.DUPLICATE: "ignored, another file has the pod",
+    }
+    return " · ".join(f"{states[state]} {text}" for state, text in words.items() if states[state])
+
+
+def files_row(files: Sequence[Manifest], *, expanded: bool) -> Row:
+    """Return the row that stands for all invalid files; ``expanded``: they are listed below it."""
+    names = ", ".join(map(place_of, files))
+    sign, verb = ("▾", "folds") if expanded else ("▸", "lists")
+    text = f"{sign} ▲ {plural(len(files), 'file')} need attention, enter {verb} them: {names}"
+    fields = {column.key: _empty_field(column) for column in POD_COLUMNS}
+    return Row(
+        FILES_KEY,
+        *in_columns(fields.values()),
+        search=names,
+        pin=-1,
+        tail=Span(text, "warning"),
+        fault=True,
     )
 
 
@@ -305,6 +366,10 @@ def _empty_field(column: Column) -> ColumnValue:
     blank = Cell("", "muted")
     if column.key == "ip":
         return ColumnValue(blank, address_key(""), None)
+    if column.key == "status":
+        return ColumnValue(blank, (0, ""), None)
+    if column.key == "name":
+        return ColumnValue(blank, natural_key(""), None)
     return ColumnValue(blank, "" if column.kind is ValueKind.TEXT else _NEVER, None)
 
 

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 
+import pytest
 from kubelet_world import PRESENT, World, pod
 from virtual_time import virtual
 
+from podtui.errors import EngineConflict
 from podtui.kubelet.base.types import ObservedContainer, ObservedPod
-from podtui.kubelet.images.image_work import disk_images
-from podtui.runtime.protocol import ContainerState, ImageRecord
+from podtui.kubelet.images.image_work import disk_images, prunable
+from podtui.runtime.protocol import ContainerState, ImageRecord, OtherContainer
 
 MADE = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
 
@@ -40,6 +42,31 @@ def test_images_are_listed_by_size_with_their_users() -> None:
     assert (small.names, small.usedBy) == (("small:1",), ("default/job", "default/web"))
     assert small.created == "2026-01-02T03:04:05Z"
     assert (large.collectable, small.collectable) == (True, False)
+
+
+def test_an_image_that_another_container_uses_is_not_unused() -> None:
+    image = ImageRecord(id="sha256:a", tags=("a:1",), size=5)
+    others = (OtherContainer(name="mine", image_id="sha256:a"),)
+    (listed,) = disk_images([image], [], lambda _: True, others).items
+    assert listed.otherContainers == ("mine",)
+    assert listed.users == ("container mine",)
+    assert not prunable([listed])
+
+
+@virtual()
+async def test_images_in_use_by_other_containers_are_neither_removed_nor_pruned() -> None:
+    world = World()
+    async with world.running():
+        await world.kubelet.images.pull("extra:1", lambda _: None)
+        (image,) = [i for i in (await world.kubelet.images.list()).items if "extra:1" in i.names]
+        world.engine.other_containers = (OtherContainer(name="mine", image_id=image.id),)
+        with pytest.raises(EngineConflict, match="used by container mine"):
+            await world.kubelet.images.remove(image.id)
+        assert (await world.kubelet.images.prune([image.id])).removed == ()
+        world.engine.other_containers = ()
+        # Only the images that were shown are removed.
+        assert (await world.kubelet.images.prune([])).removed == ()
+        assert (await world.kubelet.images.prune([image.id])).removed == ("extra:1",)
 
 
 @virtual()

@@ -52,7 +52,7 @@ async def test_prune_removes_only_images_pulled_by_podtui() -> None:
         images = world.kubelet.images
         pulled = await images.pull(MORE, unheard)
         assert (pulled.names, pulled.collectable) == ((MORE,), True)
-        pruned = await images.prune()
+        pruned = await images.prune([pulled.id])
         assert (pruned.removed, pruned.sizeBytes, pruned.kept) == (
             (MORE,), pulled.sizeBytes, (),
         )  # fmt: skip
@@ -68,7 +68,8 @@ async def test_a_pull_does_not_own_a_preexisting_image() -> None:
     async with world.running():
         again = await world.kubelet.images.pull(PRESENT, unheard)
         assert not again.collectable
-        assert (await world.kubelet.images.prune()).removed == ()
+        ids = [image.id for image in (await world.kubelet.images.list()).items]
+        assert (await world.kubelet.images.prune(ids)).removed == ()
     assert names(world) == {PRESENT}
 
 
@@ -78,7 +79,8 @@ async def test_prune_keeps_images_of_pods() -> None:
     world.add(pod("web-n1", "web", container(image=MORE)))
     async with world.running():
         await world.until(world.runs("web"))
-        assert (await world.kubelet.images.prune()).removed == ()
+        ids = [image.id for image in (await world.kubelet.images.list()).items]
+        assert (await world.kubelet.images.prune(ids)).removed == ()
     assert names(world) == {PRESENT, MORE}
 
 

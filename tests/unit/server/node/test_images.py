@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, Callable, Collection
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -53,8 +53,9 @@ class Images:
         self._check()
         self.removed.append(image_id)
 
-    async def prune(self) -> PrunedImages:
+    async def prune(self, ids: Collection[str]) -> PrunedImages:
         self._check()
+        self.pruned = list(ids)
         return PrunedImages(removed=("a:1",), sizeBytes=5, kept=("b:1: in use",))
 
     async def pull(self, image: str, on_step: Callable[[PullStep], None]) -> NodeImage:
@@ -122,8 +123,10 @@ async def test_a_refused_removal_has_a_reason(
 
 
 async def test_prune_lists_removed_and_kept_images(tmp_path: Path) -> None:
-    async with client_of(tmp_path, Images()) as client:
-        pruned = await client.prune_images()
+    images = Images()
+    async with client_of(tmp_path, images) as client:
+        pruned = await client.prune_images(["sha256:a", "sha256:b"])
+    assert images.pruned == ["sha256:a", "sha256:b"]
     assert pruned == PrunedImages(removed=("a:1",), sizeBytes=5, kept=("b:1: in use",))
 
 

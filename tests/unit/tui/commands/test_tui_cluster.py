@@ -149,10 +149,10 @@ async def test_a_kind_that_becomes_readable_is_shown() -> None:
 @pytest.mark.parametrize(
     ("owner", "words"),
     [
-        (("ReplicaSet", "web-1"), "has 30 s to terminate; ReplicaSet web-1 recreates it"),
-        (("Job", "j"), "has 30 s to terminate; Job j may recreate it"),
+        (("ReplicaSet", "web-1"), "terminates (up to 30 s); ReplicaSet web-1 recreates it"),
+        (("Job", "j"), "terminates (up to 30 s); Job j may recreate it"),
         (("Node", "n1"), "is a static pod of Node n1; its kubelet recreates the mirror pod"),
-        (None, "has 30 s to terminate; no owner recreates it"),
+        (None, "terminates (up to 30 s); no owner recreates it"),
     ],
 )
 def test_consequences_of_a_deletion(owner: tuple[str, str] | None, words: str) -> None:

@@ -4,29 +4,29 @@ import stat
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from podtui.tui.preferences.preferences import Preferences
 from podtui.tui.run import remembered, theme_of
 from podtui.tui.screens.main.layout import View
 from podtui.tui.screens.main.screen_memory import (
     MAX_BYTES,
+    MAX_LAYOUTS,
     MemoryFile,
+    ScreenLayout,
     ScreenMemory,
-    memory_of,
+    layout_of,
     recalled_view,
 )
 from podtui.tui.widgets.table_pane import TableMemory
 
-MEMORY = ScreenMemory(
-    {"wide": 0.4},
+LAYOUT = ScreenLayout(
+    {"full": 0.4},
     ("events",),
     "node",
-    "node",
-    True,
     {"pods": TableMemory("cpu", True, ("name", "cpu"), True)},
-    "podtui-light",
-    "podtui-dark",
 )
+MEMORY = ScreenMemory(LAYOUT, "podtui-light", "podtui-dark")
 
 
 def test_saved_state_round_trips(tmp_path: Path) -> None:
@@ -40,6 +40,29 @@ def test_saved_state_round_trips(tmp_path: Path) -> None:
     assert [p.name for p in path.parent.iterdir()] == ["screen.json"]
 
 
+def test_each_server_has_its_own_layout_and_all_share_the_theme(tmp_path: Path) -> None:
+    path = tmp_path / "screen.json"
+    MemoryFile(path, "/root/one").write(MEMORY)
+    other = MemoryFile(path, "/root/two")
+    other.read()
+    assert other.memory == ScreenMemory(theme="podtui-light", theme_over="podtui-dark")
+    other.write(ScreenMemory(ScreenLayout(lower="events")))
+    one = MemoryFile(path, "/root/one")
+    one.read()
+    assert one.memory == ScreenMemory(LAYOUT)
+
+
+def test_only_the_layouts_shown_last_are_kept(tmp_path: Path) -> None:
+    path = tmp_path / "screen.json"
+    for number in range(MAX_LAYOUTS + 1):
+        MemoryFile(path, f"/root/{number}").write(MEMORY)
+    found = [MemoryFile(path, f"/root/{number}") for number in range(MAX_LAYOUTS + 1)]
+    for file in found:
+        file.read()
+    kept = [file.memory.layout == LAYOUT for file in found]
+    assert kept == [False, *[True] * MAX_LAYOUTS]
+
+
 def test_a_missing_state_file_is_accepted(tmp_path: Path) -> None:
     file = MemoryFile(tmp_path / "none.json")
     file.read()
@@ -49,7 +72,8 @@ def test_a_missing_state_file_is_accepted(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     "text",
-    ["", "{", "[]", '{"zoomed": 1}', '{"tables": {"pods": {"columns": "name"}}}', "\x00",
+    ["", "{", "[]", '{"theme": 1}', '{"layouts": {"": {"tables": {"pods": {"columns": "name"}}}}}',
+     "\x00",
      " " * (MAX_BYTES + 1) + "{}"],
 )  # fmt: skip
 def test_an_invalid_state_file_is_reported_and_ignored(tmp_path: Path, text: str) -> None:
@@ -63,10 +87,10 @@ def test_an_invalid_state_file_is_reported_and_ignored(tmp_path: Path, text: str
 
 def test_unknown_fields_of_a_later_version_are_ignored(tmp_path: Path) -> None:
     path = tmp_path / "screen.json"
-    path.write_text('{"zoomed": true, "more": {"of": 1}}')
+    path.write_text('{"theme": "contrast", "more": {"of": 1}}')
     file = MemoryFile(path)
     file.read()
-    assert file.memory == ScreenMemory(zoomed=True)
+    assert file.memory == ScreenMemory(theme="contrast")
 
 
 def test_a_failed_write_keeps_the_old_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -85,33 +109,30 @@ def test_a_failed_write_keeps_the_old_file(tmp_path: Path, monkeypatch: pytest.M
     assert [p.name for p in tmp_path.iterdir()] == ["screen.json"]
 
 
-def test_views_are_restored() -> None:
-    view = View("node", "node", True, frozenset({"events"}), {"wide": 0.4})
-    assert recalled_view(memory_of(view, {})) == view
+def test_a_layout_is_restored_with_the_pods_visible_and_focused() -> None:
+    view = View("node", "node", True, frozenset({"events"}), {"full": 0.4})
+    assert recalled_view(layout_of(view, {})) == replace(view, active="pods", zoomed=False)
+    every = recalled_view(ScreenLayout(hidden=("pods", "events", "logs", "node")))
+    assert every.panes == ("pods",)
+    assert every.active == "pods"
 
 
 @pytest.mark.parametrize(
-    "memory",
+    "layout",
     [
-        ScreenMemory(active="gone", lower="pods"),
-        ScreenMemory(shares={"wide": -3.0, "flat": 1e300}),
-        ScreenMemory(hidden=("nothing",)),
+        ScreenLayout(lower="pods"),
+        ScreenLayout(shares={"full": -3.0, "flat": 1e300}),
+        ScreenLayout(hidden=("nothing",)),
     ],
 )
-def test_invalid_values_are_ignored(memory: ScreenMemory) -> None:
-    assert recalled_view(memory) == View()
-
-
-def test_not_all_panes_can_be_hidden() -> None:
-    view = recalled_view(ScreenMemory(hidden=("pods", "events", "logs", "node")))
-    assert view.panes == ("node",)
-    assert view.active == "node"
+def test_invalid_values_are_ignored(layout: ScreenLayout) -> None:
+    assert recalled_view(layout) == View()
 
 
 def test_the_state_file_is_in_the_users_state_directory(tmp_path: Path) -> None:
     environ = {"XDG_STATE_HOME": str(tmp_path)}
-    MemoryFile(tmp_path / "podtui" / "screen.json").write(MEMORY)
-    assert remembered(environ).memory == MEMORY
+    MemoryFile(tmp_path / "podtui" / "screen.json", "/root").write(MEMORY)
+    assert remembered(environ, "/root").memory == MEMORY
 
 
 @pytest.mark.parametrize(

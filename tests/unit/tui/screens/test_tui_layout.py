@@ -19,8 +19,8 @@ from podtui.tui.screens.main.layout import (
     with_share,
 )
 
-SIZES = {LayoutShape.NARROW: (80, 21), LayoutShape.FLAT: (150, 17), LayoutShape.MEDIUM: (120, 33),
-         LayoutShape.WIDE: (200, 57), LayoutShape.SINGLE: (50, 9)}  # fmt: skip
+SIZES = {LayoutShape.NARROW: (80, 21), LayoutShape.FLAT: (150, 17), LayoutShape.FULL: (120, 33),
+         LayoutShape.SINGLE: (50, 9)}  # fmt: skip
 
 
 @pytest.mark.parametrize(("shape", "size"), SIZES.items())
@@ -35,7 +35,7 @@ VIEWS = st.builds(
     zoomed=st.booleans(),
     hidden=st.frozensets(st.sampled_from(PANES), max_size=3),
     shares=st.dictionaries(
-        st.sampled_from(["narrow", "flat", "medium", "medium-left", "wide", "wide-right"]),
+        st.sampled_from(["narrow", "flat", "full", "full-lower", "full-left"]),
         st.floats(0.01, 0.99),
     ),
 )
@@ -67,14 +67,13 @@ def test_every_pane_keeps_a_minimum_size(shape: LayoutShape, view: View, share: 
             assert region.width >= 20
 
 
-@pytest.mark.parametrize(
-    "shape", [LayoutShape.NARROW, LayoutShape.FLAT, LayoutShape.MEDIUM, LayoutShape.WIDE]
-)
+@pytest.mark.parametrize("shape", [LayoutShape.NARROW, LayoutShape.FLAT, LayoutShape.FULL])
 @pytest.mark.parametrize("pane", PANES)
 @pytest.mark.parametrize("stacked", [True, False])
 def test_a_key_zooms_the_pane_and_back(shape: LayoutShape, pane: str, stacked: bool) -> None:
     width, height = SIZES[shape]
-    view = View().go(pane)
+    # At 80x24, the lower pane has only one row to give.
+    view = with_share(View().go(pane), "narrow", 0.5)
     before = panes_in(width, height, view)[pane]
     larger = resized(width, height, view, 2, stacked=stacked)
     grown = panes_in(width, height, larger)[pane]
@@ -84,32 +83,32 @@ def test_a_key_zooms_the_pane_and_back(shape: LayoutShape, pane: str, stacked: b
 
 
 def test_keys_resize_in_their_direction_if_possible() -> None:
-    size = SIZES[LayoutShape.WIDE]
-    wider = panes_in(*size, resized(*size, View(), 4, stacked=False))["pods"]
-    taller = panes_in(*size, resized(*size, View(), 2, stacked=True))["pods"]
-    first = panes_in(*size, View())["pods"]
+    size, view = SIZES[LayoutShape.FULL], View().go("events")
+    wider = panes_in(*size, resized(*size, view, 4, stacked=False))["events"]
+    taller = panes_in(*size, resized(*size, view, 2, stacked=True))["events"]
+    first = panes_in(*size, view)["events"]
     assert (wider.width, wider.height) == (first.width + 4, first.height)
     assert (taller.width, taller.height) == (first.width, first.height + 2)
 
 
 def test_a_border_between_panes_can_be_dragged() -> None:
-    size = SIZES[LayoutShape.MEDIUM]
+    size = SIZES[LayoutShape.FULL]
     regions = panes_in(*size, View())
     found = {d.split.name: d for d in dividers(*size, View())}
-    top = found["medium"]
+    top = found["full"]
     assert top.place == Region(0, regions["pods"].bottom - 1, 120, 2)
-    assert found["medium-lower"].place.x == regions["logs"].x - 1
-    dragged = with_share(View(), "medium", top.share_at(60, 20))
+    assert found["full-lower"].place.x == regions["logs"].x - 1
+    dragged = with_share(View(), "full", top.share_at(60, 20))
     assert panes_in(*size, dragged)["pods"].height == 20
 
 
 def test_hiding_a_pane_enlarges_the_others() -> None:
-    size = SIZES[LayoutShape.WIDE]
+    size = SIZES[LayoutShape.FULL]
     view = View().without("node")
-    assert panes_in(*size, view)["logs"].height == size[1]
+    assert panes_in(*size, view)["events"].height == panes_in(*size, view)["logs"].height
     view = view.without("logs")
     found = panes_in(*size, view)
-    assert {name: r.width for name, r in found.items()} == {"pods": 200, "events": 200}
+    assert {name: r.width for name, r in found.items()} == {"pods": 120, "events": 120}
 
 
 def test_hiding_the_active_pane_focuses_another_and_the_last_stays() -> None:
@@ -129,8 +128,8 @@ def test_hiding_the_active_pane_focuses_another_and_the_last_stays() -> None:
         (LayoutShape.NARROW, View(), ("events", "logs", "node")),
         (LayoutShape.NARROW, View(hidden=frozenset({"node"})), ("events", "logs")),
         (LayoutShape.SINGLE, View(), PANES),
-        (LayoutShape.WIDE, View(), ()),
-        (LayoutShape.WIDE, View(zoomed=True), PANES),
+        (LayoutShape.FULL, View(), ()),
+        (LayoutShape.FULL, View(zoomed=True), PANES),
     ],
 )
 def test_panes_that_share_a_place(shape: LayoutShape, view: View, shared: tuple[str, ...]) -> None:

@@ -27,9 +27,13 @@ MEMORY = Amounts("memory", 2 * GI, 7 * GI, 8 * GI)
 @pytest.mark.parametrize(
     ("detail", "wanted"),
     [
-        (Detail.TINY, " cpu ┃11%  mem ┃25% "),
-        (Detail.SHORT, " cpu █17% ┃11%  mem █88% ┃25% "),
-        (Detail.PERCENT, " cpu ┃░░░░░ █17% ┃11%  mem █┃███░ █88% ┃25% "),
+        (Detail.TINY, " cpu 11%  mem 25% "),
+        (Detail.USED, " cpu used 11%  mem used 25% "),
+        (Detail.SHORT, " cpu requested 17% used 11%  mem requested 88% used 25% "),
+        (
+            Detail.PERCENT,
+            " cpu ┃░░░░░ requested 17% used 11%  mem █┃███░ requested 88% used 25% ",
+        ),
         (
             Detail.LONG,
             (
@@ -46,7 +50,7 @@ def test_meters(detail: Detail, wanted: str) -> None:
 def test_an_overcommitted_node_without_usage() -> None:
     over = Amounts("cpu", None, 9000, 4000)
     assert line_text(meters((over,), Detail.TINY)) == ""
-    assert "██████ █225% ┃?" in line_text(meters((over,), Detail.PERCENT))
+    assert "██████ requested 225% used ?" in line_text(meters((over,), Detail.PERCENT))
 
 
 def test_gauges_of_header_and_node_pane_agree() -> None:
@@ -58,7 +62,7 @@ def test_gauges_of_header_and_node_pane_agree() -> None:
         pane = line_text(node_lines([gauge], [], width=76, height=8)[0])
         requested = percent(gauge.requested, gauge.allocatable)
         used = percent(gauge.used or 0, gauge.allocatable)
-        assert f"█{requested} ┃{used}" in line
+        assert f"requested {requested} used {used}" in line
         assert requested in pane.partition(" █ ")[2].partition("┃")[0]
         assert used in pane.partition(" █ ")[2].partition("┃")[2]
 
@@ -89,7 +93,9 @@ def test_the_header_fits_with_states_and_figures(width: int) -> None:
     assert "cpu" in line_text(right)
     assert "mem" in line_text(right)
     assert ("not ready" in line_text(left)) is (width >= 120)
-    assert ("requested" in line_text(right)) is (width >= 200)
+    # Percentages name what they measure.
+    assert "used" in line_text(right)
+    assert ("requested" in line_text(right)) is (width >= 160)
 
 
 def test_totals_count_existing_pods() -> None:

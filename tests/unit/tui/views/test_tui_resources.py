@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from msgspec import structs
 from tui_records import text_of
-from tui_scene import pod, status
+from tui_scene import ended, pod, status, waiting
 from usage_builders import AT, MI, TIMES, ramp, series
 
 from podtui.api.insight import NetworkSeries, UsageSeries
@@ -194,7 +194,21 @@ def test_without_figures_their_time_is_announced() -> None:
     output = shown(Used(web), 80, 20)
     assert "No measurements of this pod in the last 1h" in output
     assert "ten seconds after" in output
-    assert "not running" in shown(used(web, series("app")), 80, 20)
+    assert "no measurements" in shown(used(web, series("app")), 80, 20)
+
+
+def test_a_container_that_does_not_run_shows_its_state() -> None:
+    loop = status("app", waiting("CrashLoopBackOff"), last=ended(1, seconds=12), restarts=4)
+    crashed = pod("web", loop, status("side", ended(0, minutes=2)))
+    output = shown(Used(crashed), 80, 20)
+    assert "app not running: CrashLoopBackOff, exited with code 1 12s ago" in output
+    assert "side exited with code 0 2m ago" in output
+    assert "ten seconds after" not in output, "nothing starts"
+    with_past = shown(used(crashed, series("app")), 80, 20)
+    assert "app · not running: CrashLoopBackOff" in with_past
+    assert "side · exited with code 0" in with_past
+    rejected = pod("big", phase="Failed", reason="OutOfcpu")
+    assert "app has not started: OutOfcpu" in shown(Used(rejected), 80, 20)
 
 
 def test_a_pod_with_one_container_fits_a_small_terminal() -> None:

@@ -72,13 +72,13 @@ def test_fitted_columns_never_overflow(available: int, natural: list[int], wide:
 
 
 NATURAL = {"name": 20, "ready": 5, "status": 20, "restarts": 11, "cpu": 5, "memory": 6, "ip": 12,
-           "age": 6}  # fmt: skip
+           "age": 6, "why": 0}  # fmt: skip
 
 
-def fitted(available: int, *wanted: str) -> list[str]:
+def fitted(available: int, *wanted: str, why: int = 0) -> list[str]:
     keys = [column.key for column in POD_COLUMNS]
-    natural = [NATURAL.get(key, 8) for key in keys]
-    short = [1 if key == "restarts" else NATURAL.get(key, 8) for key in keys]
+    natural = [why if key == "why" else NATURAL.get(key, 8) for key in keys]
+    short = [1 if key == "restarts" else width for key, width in zip(keys, natural, strict=True)]
     found = fit(
         POD_COLUMNS, natural, short, available,
         shown=ColumnChoice().shown(POD_COLUMNS), wanted=[keys.index(key) for key in wanted],
@@ -90,7 +90,12 @@ def test_the_least_important_column_is_hidden_first() -> None:
     assert fitted(78) == ["name", "ready", "status", "restarts", "cpu", "memory", "age"]
     assert fitted(40)[:3] == ["name", "ready", "status"]
     assert {"cpu", "memory", "ip"}.isdisjoint(fitted(40))
-    assert fitted(120) == list(NATURAL)
+    assert fitted(120) == [key for key in NATURAL if key != "why"]
+
+
+def test_causes_take_the_place_of_figures_but_not_of_names() -> None:
+    assert fitted(78, why=60) == ["name", "ready", "status", "age", "why"]
+    assert fitted(200, why=60) == list(NATURAL)
 
 
 def test_additional_columns_do_not_truncate_fixed_ones() -> None:

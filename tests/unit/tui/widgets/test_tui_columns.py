@@ -130,7 +130,7 @@ def test_an_event_names_its_pod_before_its_message_is_shown_in_full(
 ) -> None:
     shown = [n for n, column in enumerate(EVENT_COLUMNS) if column.key in
              ("seen", "reason", "object", "message")]  # fmt: skip
-    natural = [5, 8, 25, 5, 20, 8, 400]
+    natural = [5, 8, 25, 5, 20, 9, 8, 400]
     found = fit(EVENT_COLUMNS, natural, natural, available, shown=shown)
     assert sum(f.width for f in found) + 2 * (len(found) - 1) == available
     assert {EVENT_COLUMNS[f.index].key: f.width for f in found} == widths
