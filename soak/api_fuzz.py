@@ -51,7 +51,11 @@ _READERS: Final[Mapping[str, Callable[[bytes], Any]]] = {
     "application/json": json.loads,
     "application/yaml": yaml.safe_load,
 }
-_SERVER_ERRORS: Final = ("resourceVersion: Invalid value: ", "error trying to reach service: ")
+_SERVER_ERRORS: Final = (
+    "resourceVersion: Invalid value: ",
+    "error trying to reach service: ",
+    "invalid upgrade response: ",
+)
 """The beginnings of messages that a real API server sends with 500 and 503, too."""
 _USER: Final = {
     "metadata": {"name": "uses-secret"},

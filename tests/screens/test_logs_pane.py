@@ -666,6 +666,21 @@ async def test_only_lines_that_came_after_the_pause_count_as_new() -> None:
         await wait_for(pilot, lambda: str(logs.border_subtitle).endswith("paused"), "no new match")
 
 
+async def test_a_late_event_of_the_start_is_shown_above_the_first_line() -> None:
+    client = LongLogs(app=(3, 1.0))
+    async with running(client) as (app, pilot):
+        view = main(app).logs.view
+        await pilot.press("l")
+        await wait_for(pilot, lambda: "app 2" in log_text(view), "the lines")
+        late = (("Created", 6 * 3600 + 2), ("Pulled", 6 * 3600 + 3), ("BackOff", 1))
+        for reason, seen in late:
+            client.send(Event, Changed((event("web", reason, "it", seen=seen),)))
+        await wait_for(pilot, lambda: "BackOff" in log_text(view), "the events")
+        shown = [view.buffer[n] for n in range(view.buffer.first, view.buffer.end)]
+        firsts = [text.split()[0].decode() for text in shown]
+        assert firsts == ["Pulled", "Created", "Started", "app", "app", "app", "BackOff"]
+
+
 async def test_a_cleared_view_has_no_earlier_lines() -> None:
     client = LongLogs(app=(6_000, 1.0))
     async with running(client, size=(100, 30)) as (app, pilot):

@@ -321,6 +321,9 @@ class LogsPane(LogCommands):
             return
         self._events_at, self._events_turn = now, turn
         several = len({target.key for target in self._targets}) > 1
+        first = self.view.buffer.first_log()
+        begin = 0 if first is None else self.view.buffer.stamp(first)
+        late: list[HeadLine] = []
         for pod in self._pods:
             # Events are drawn without a source name: with several pods, name the pod in the text.
             whose = f"{pod_label(pod)}  ".encode(errors="replace") if several else b""
@@ -334,8 +337,15 @@ class LogsPane(LogCommands):
                     self._hidden_events.append((key, HeadLine(stamp, tag, whose + text)))
                     continue
                 self._event_pods[stamp, whose + text] = key
-                self._merger.take_event(tag, stamp, whose + text)
-                self._wake()
+                if stamp < begin:
+                    late.append(HeadLine(stamp, tag, whose + text))
+                else:
+                    self._merger.take_event(tag, stamp, whose + text)
+                    self._wake()
+        if first is not None and late:
+            # Events arrive separately: those of a start often after the first lines.
+            late.sort(key=attrgetter("stamp"))
+            self.view.rewrite_head(first, partial(merge_heads, earlier=late))
 
     # --- earlier lines
 

@@ -328,6 +328,14 @@ class LineBuffer:
         self._write_pending()
         self._store.drop_unused(self._used_segments())
 
+    def first_log(self) -> int | None:
+        """Return the sequence number of the first line of a log."""
+        for chunk in self.chunks:
+            for index, tag in enumerate(self.block(chunk).tags):
+                if is_log(tag):
+                    return chunk.first + index
+        return None
+
     def first_of(self, tag: int) -> int | None:
         """Return the sequence number of the first line with this tag."""
         for chunk in self.chunks:
