@@ -26,6 +26,7 @@ from podtui.runtime.protocol import HostPathKind
 
 _LINK_BIT: Final = 1 << 27
 _SETGID_BIT: Final = 1 << 22
+_STICKY_BIT: Final = 1 << 20
 _KINDS: Final = {
     0: HostPathKind.FILE,
     1 << 31: HostPathKind.DIRECTORY,
@@ -54,7 +55,7 @@ _SILENT_SECONDS: Final = 60.0
 @dataclass(frozen=True, slots=True)
 class PathStat:
     mode: int
-    """The permission bits and the setgid bit."""
+    """The permission bits, the setgid and the sticky bit."""
     kind: HostPathKind | None
     """None for a symlink, a named pipe and any other kind without an enum member."""
     target: str = ""
@@ -67,7 +68,9 @@ def _read_stat(header: str | None) -> PathStat | None:
     found: dict[str, Any] = json.loads(base64.b64decode(header))
     mode = int(found["mode"])
     return PathStat(
-        mode & 0o777 | (stat.S_ISGID if mode & _SETGID_BIT else 0),
+        mode & 0o777
+        | (stat.S_ISGID if mode & _SETGID_BIT else 0)
+        | (stat.S_ISVTX if mode & _STICKY_BIT else 0),
         _KINDS.get(mode & _TYPE),
         str(found["linkTarget"]) if mode & _LINK_BIT else "",
     )
