@@ -678,6 +678,23 @@ async def test_an_event_keeps_the_cursor_while_newer_ones_appear_on_top() -> Non
         assert table.cursor_key == table.set.order[0]
 
 
+async def test_events_open_at_the_newest_one() -> None:
+    client = full_client()
+    async with running(client, size=(80, 24)) as (app, pilot):
+        pane, table = main(app).events, main(app).events.table
+        for n in range(30):
+            client.change(unhealthy(f"again {n}", 50 + n))
+        await wait_for(pilot, lambda: len(table.set) > 30, "the events")
+        assert table.set.order.index(table.cursor_key) > 10
+        await pilot.press("2")
+        await wait_for(pilot, lambda: table.size.height > 1, "the pane")
+        await pilot.pause()
+        assert table.scroll_y == 0
+        pane.show_scope("default")
+        await pilot.pause()
+        assert table.scroll_y == 0
+
+
 async def test_events_of_normal_starts_share_one_row_behind_warnings() -> None:
     client = FakeClient()
     starts = [event("web", reason, reason) for reason in ("Scheduled", "Pulled", "Started")]
