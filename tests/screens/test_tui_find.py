@@ -43,6 +43,20 @@ async def find(pilot: Pilot[Any], text: str) -> None:
     await pilot.press("slash", *text, "enter")
 
 
+async def test_a_search_is_shown_beside_a_long_name() -> None:
+    name = "worker-" * 12 + "1"
+    client = FakeClient()
+    client.fill([pod(name, status())], nodes=[node()])
+    async with running(client, size=(80, 24)) as (app, pilot):
+        main(app).open_pod(f"uid-{name}")
+        await wait_for(pilot, lambda: shows_pod(app), "the pod")
+        await find(pilot, "image")
+        await wait_for(
+            pilot, lambda: screen_text(app).splitlines()[0].endswith("esc"), "the search"
+        )
+        assert "/image" in screen_text(app).splitlines()[0]
+
+
 async def test_a_text_is_searched_and_esc_ends_the_search() -> None:
     async with running() as (app, pilot):
         main(app).open_pod("uid-web")
