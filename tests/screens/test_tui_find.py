@@ -135,7 +135,9 @@ async def test_a_second_namespace_has_a_column_and_can_be_selected() -> None:
         await pilot.press("escape")
         await wait_for(pilot, lambda: table.set.order == ["uid-api"], "its pod again")
         await command(pilot, "ns nowhere")
-        await notified(app, pilot, "No pod is in the namespace nowhere; known: all, default, team")
+        await notified(
+            app, pilot, "No pod is in the namespace nowhere; choose from all, default, team"
+        )
         await command(pilot, "ns")
         await wait_for(pilot, lambda: "3 team  1 pod" in screen_text(app), "the picker")
         await pilot.press("1")

@@ -251,7 +251,7 @@ class PodsPane(TablePane):
 
     def _arrange_files(self) -> None:
         """Give each invalid file its row, or one row to all of them if the pods need the space."""
-        # Without the row of titles. The row that a long explanation takes does not count: moving the
+        # Without the row of titles, but with the row that a long explanation takes: moving the
         # cursor must not fold the rows.
         height = self.content_size.height - 1
         # A filter must find each file.
