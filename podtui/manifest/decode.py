@@ -107,7 +107,7 @@ def unknown_field(
     """Return the problem for the field ``name`` of the object at ``path``. ``written`` are the
     paths that the document has, ``beside`` the fields of the object."""
     siblings = tuple(known)
-    free = tuple(one for one in siblings if one not in beside)
+    free = tuple(sibling for sibling in siblings if sibling not in beside)
     message, fix, path_meant = f"unknown field {quoted(name)}", "", ()
     sibling, other = closest(name, free, SURE), closest(name, siblings, SURE)
     if other and other in beside:

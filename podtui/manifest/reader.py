@@ -59,7 +59,7 @@ def split_documents(documents: Iterable[Document]) -> Contents:
         else:
             others.append(document)
     if contents.pod is None:
-        contents.pod = next((one for one in others if _is_like_a_pod(one)), None)
+        contents.pod = next(filter(_is_like_a_pod, others), None)
         if contents.pod is not None:
             others.remove(contents.pod)
     if contents.pod is None and not contents.objects:

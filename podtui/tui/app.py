@@ -488,7 +488,7 @@ class PodtuiApp(KeyQueue):
             self._restart_agent()
             return
         requested, pods = self.requested_path, list(self.model.pods.values())
-        forwards = [one.address for one in self.session.forwards if not one.failed]
+        forwards = [forward.address for forward in self.session.forwards if not forward.failed]
         dialog = switch_dialog(self.folder, self.other_folder, pods, forwards)
 
         async def switch() -> None:

@@ -165,8 +165,8 @@ def _no_handler(facts: Facts, pattern: re.Pattern[str]) -> Found | None:
     if name is None:
         return None
     runtimes = _RUNTIMES.search(text)
-    known = f" The engine has the runtimes {runtimes[1]}." if runtimes else ""
-    return Found({"name": name[1], "class": facts.pod.spec.runtimeClassName, "known": known})
+    offer = f" The engine has the runtimes {runtimes[1]}." if runtimes else ""
+    return Found({"name": name[1], "class": facts.pod.spec.runtimeClassName, "offer": offer})
 
 
 def _no_sandbox(facts: Facts) -> Found | None:
@@ -217,7 +217,7 @@ SANDBOX: tuple[Rule[Facts], ...] = (
         match=_no_class,
         title="The RuntimeClass {name} does not exist.",
         sentences=("It chooses the runtime that runs the pod's containers.",),
-        advice="Create it (kubectl apply), or remove runtimeClassName.{known}",
+        advice="Create it (kubectl apply), or remove runtimeClassName.{offer}",
         field=("spec", "runtimeClassName"),
         events=("FailedCreatePodSandBox",),
         docs=_DOCS + "concepts/containers/runtime-class/",
@@ -226,7 +226,7 @@ SANDBOX: tuple[Rule[Facts], ...] = (
         id="RuntimeMissing",
         match=_no_runtime,
         title="The engine has no runtime {name}, the handler of the RuntimeClass {class}.",
-        advice="Add the runtime to the engine's configuration, or use another class.{known}",
+        advice="Add the runtime to the engine's configuration, or use another class.{offer}",
         field=("spec", "runtimeClassName"),
         events=("FailedCreatePodSandBox",),
         docs=_DOCS + "concepts/containers/runtime-class/",

@@ -20,7 +20,7 @@ from podtui.tui.screens.logs.log_view import LogView
 from podtui.tui.screens.logs.logs_pane import LogsPane
 from podtui.tui.screens.pods.pod_screen import PodScreen
 from podtui.tui.views.logs.export import Export
-from podtui.tui.views.logs.line_buffer import CUT, EVENTS, RULE
+from podtui.tui.views.logs.line_buffer import CUT, EVENTS, RULE, LineBuffer
 
 
 async def test_logs_follow_the_cursor_after_it_stops(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -643,6 +643,24 @@ async def test_an_error_while_loading_earlier_lines_is_reported_and_can_be_retri
         del client.log_errors["app"]
         await pilot.press("k")
         await wait_for(pilot, lambda: view.lines.log_lines == 6000, "the page")
+
+
+async def test_a_full_view_says_that_it_has_no_room_for_earlier_lines(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    client = LongLogs(app=(6_000, 1.0))
+    async with running(client, size=(100, 30)) as (app, pilot):
+        view = main(app).logs.view
+        await wait_for(pilot, lambda: view.lines.log_lines == 5000, "the log")
+        await pilot.press("l", "g")
+        await wait_for(pilot, lambda: rows_of(view)[0].startswith(CUT_ROW), "the first row")
+        # As if all lines of this log were dropped while others go on.
+        monkeypatch.setattr(LineBuffer, "dropped", 1)
+        monkeypatch.setattr(LineBuffer, "first_of", lambda *_: None)
+        await pilot.press("k")
+        await notified(app, pilot, "The view is full")
+        await wait_for(pilot, lambda: "loading" not in str(main(app).logs.border_subtitle), "end")
+        assert view.lines.log_lines == 5000
 
 
 async def test_only_lines_that_came_after_the_pause_count_as_new() -> None:

@@ -43,6 +43,20 @@ async def find(pilot: Pilot[Any], text: str) -> None:
     await pilot.press("slash", *text, "enter")
 
 
+async def test_a_search_is_shown_beside_a_long_name() -> None:
+    name = "worker-" * 12 + "1"
+    client = FakeClient()
+    client.fill([pod(name, status())], nodes=[node()])
+    async with running(client, size=(80, 24)) as (app, pilot):
+        main(app).open_pod(f"uid-{name}")
+        await wait_for(pilot, lambda: shows_pod(app), "the pod")
+        await find(pilot, "image")
+        await wait_for(
+            pilot, lambda: screen_text(app).splitlines()[0].endswith("esc"), "the search"
+        )
+        assert "/image" in screen_text(app).splitlines()[0]
+
+
 async def test_a_text_is_searched_and_esc_ends_the_search() -> None:
     async with running() as (app, pilot):
         main(app).open_pod("uid-web")
@@ -121,7 +135,9 @@ async def test_a_second_namespace_has_a_column_and_can_be_selected() -> None:
         await pilot.press("escape")
         await wait_for(pilot, lambda: table.set.order == ["uid-api"], "its pod again")
         await command(pilot, "ns nowhere")
-        await notified(app, pilot, "No pod is in the namespace nowhere; known: all, default, team")
+        await notified(
+            app, pilot, "No pod is in the namespace nowhere; choose from all, default, team"
+        )
         await command(pilot, "ns")
         await wait_for(pilot, lambda: "3 team  1 pod" in screen_text(app), "the picker")
         await pilot.press("1")

@@ -18,7 +18,7 @@ from tui_scene import (
     waiting,
 )
 
-from podtui.api.local import Manifest, ManifestState
+from podtui.api.local import Diagnostic, Manifest, ManifestState, Severity
 from podtui.api.v1 import Event, Node, Pod
 from podtui.client.protocol import Synced
 from podtui.tui.screens.help_screen import HelpScreen
@@ -584,6 +584,32 @@ async def test_invalid_files_share_one_row_if_pods_need_the_space() -> None:
         assert table.set.order[0] == "manifest:bad-15.yaml"
 
 
+def misnamed(name: str, line: int = 3) -> Manifest:
+    error = Diagnostic(
+        severity=Severity.ERROR, path=f"/m/{name}", code="FieldValueInvalid", line=line, column=3,
+        message="a name consists of lower-case letters, digits and hyphens, and begins with one",
+    )  # fmt: skip
+    return manifest(name, ManifestState.INVALID, error)
+
+
+async def test_a_long_explanation_does_not_fold_the_files() -> None:
+    client = FakeClient()
+    client.fill([pod("web", status())], manifests=[misnamed("a.yaml")], nodes=[node()])
+    async with running(client, size=(80, 24)) as (app, pilot):
+        pane, table = main(app).pods, main(app).pods.table
+        await wait_for(pilot, lambda: len(table.set) == 2, "both rows")
+        high = table.size.height - 1
+        for n in range(high - 2):
+            client.change(misnamed(f"b{n:02}.yaml"))
+        await wait_for(pilot, lambda: len(table.set) == high, "a full table")
+        await pilot.press("g")
+        await wait_for(pilot, lambda: pane.why.display and table.size.height == high, "two rows")
+        client.change(misnamed("a.yaml", line=7))
+        await wait_for(pilot, lambda: ":7:3" in text_of(pane.explanation), "the change")
+        assert table.cursor_key == "manifest:a.yaml"
+        assert FILES_KEY not in table.set.index
+
+
 async def test_files_have_rows_of_their_own_if_everything_fits() -> None:
     client = FakeClient()
     client.fill(
@@ -676,6 +702,23 @@ async def test_an_event_keeps_the_cursor_while_newer_ones_appear_on_top() -> Non
         # The table stays at the newest event, and a key selects what is seen.
         await pilot.press("c")
         assert table.cursor_key == table.set.order[0]
+
+
+async def test_events_open_at_the_newest_one() -> None:
+    client = full_client()
+    async with running(client, size=(80, 24)) as (app, pilot):
+        pane, table = main(app).events, main(app).events.table
+        for n in range(30):
+            client.change(unhealthy(f"again {n}", 50 + n))
+        await wait_for(pilot, lambda: len(table.set) > 30, "the events")
+        assert table.set.order.index(table.cursor_key) > 10
+        await pilot.press("2")
+        await wait_for(pilot, lambda: table.size.height > 1, "the pane")
+        await pilot.pause()
+        assert table.scroll_y == 0
+        pane.show_scope("default")
+        await pilot.pause()
+        assert table.scroll_y == 0
 
 
 async def test_events_of_normal_starts_share_one_row_behind_warnings() -> None:

@@ -104,4 +104,28 @@ async def test_notifications_never_cover_a_dialog_and_are_shown_after_it() -> No
             await wait_for(pilot, lambda title=title: title in screen_text(app), title)
 
 
+async def test_notifications_that_waited_for_a_dialog_are_counted_and_limited() -> None:
+    app = make_app()
+    async with app.run_test(size=(80, 24), notifications=True) as pilot:
+
+        def notes() -> list[str]:
+            return [note.title for note in (*app.notices, *app.held)]
+
+        for _ in range(2):
+            app.notify("crashed", title="Alert")
+        await wait_for(pilot, lambda: notes() == ["Alert ×2"], "both")
+        for count in (3, 4):
+            app.push_screen(confirmation("Undo?", [], "Undo"))
+            await wait_for(pilot, lambda: app.held, "the dialog")
+            app.notify("crashed", title="Alert")
+            await wait_for(pilot, lambda count=count: notes() == [f"Alert ×{count}"], "the next")
+            await pilot.press("escape")
+            await wait_for(pilot, lambda: app.notices, "the end of the dialog")
+            assert notes() == [f"Alert ×{count}"]
+        app.push_screen(confirmation("Undo?", [], "Undo"))
+        for number in range(10):
+            app.notify("crashed", title=str(number))
+        await wait_for(pilot, lambda: notes() == ["7", "8", "9"], "the newest")
+
+
 WORDS = ["alpha", "beta", "×10"]

@@ -120,8 +120,8 @@ def switch_dialog(
     ]  # fmt: skip
     lines += losses(static)
     lines += [
-        (Span("✖ ", "error"), Span(f"connections of {clean(each)}", "name"),
+        (Span("✖ ", "error"), Span(f"connections of {clean(address)}", "name"),
          Span("  are cut", "muted"))
-        for each in forwards
+        for address in forwards
     ]  # fmt: skip
     return confirmation("Switch the agent to another folder?", lines, "Switch")

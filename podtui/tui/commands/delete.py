@@ -36,8 +36,8 @@ async def delete_selected(
     """
     undo = not session.model.server.is_cluster
     plans = await _plans(session, manifests)
-    known = tuple(session.model.pods.values())
-    dialog = delete_dialog(manifests, plans, pods, known=known, undo=undo)
+    all_pods = tuple(session.model.pods.values())
+    dialog = delete_dialog(manifests, plans, pods, all_pods=all_pods, undo=undo)
     if not await session.confirm(dialog):
         return False
     if pods:
@@ -81,17 +81,17 @@ def delete_dialog(
     plans: Sequence[Plan | str],
     pods: Sequence[Pod] = (),
     *,
-    known: Sequence[Pod] = (),
+    all_pods: Sequence[Pod] = (),
     undo: bool = False,
 ) -> Dialog:
     """Return the dialog that lists the files to move, with the pods that end with them, and the
     pods to delete through the API, with what follows. With ``undo``, deleted pods can be created
-    again. ``known`` are all pods.
+    again. ``all_pods`` are those of the server.
     """
     lines: list[Line] = []
     over = {
         (pod.metadata.namespace, pod.metadata.name)
-        for pod in known
+        for pod in all_pods
         if pod.status.phase in ("Succeeded", "Failed")
     }
     ended: list[tuple[str, str]] = []
@@ -108,7 +108,7 @@ def delete_dialog(
     for pod in pods:
         lines.append((Span("✖ ", "error"), Span(pod_label(pod), "name")))
         lines.append((Span(f"  {deletion_effect(pod)}", "muted"),))
-    removed = [pod for pod in known if (pod.metadata.namespace, pod.metadata.name) in ended]
+    removed = [pod for pod in all_pods if (pod.metadata.namespace, pod.metadata.name) in ended]
     lost = losses([*removed, *filter(_ends, pods)])
     lines += [(), *lost] if lost else [()]
     if manifests:

@@ -45,10 +45,10 @@ async def edit_file(
     file changes. Raises `ManifestFileError`, `podtui.tui.commands.terminal.ProgramFailed`.
     """
     base = None if begin is not None else await asyncio.to_thread(read_manifest_file, path)
-    text = base if begin is None else begin
+    text, outdated = base if begin is None else begin, False
     draft = session.drafts.get(path)
     if draft is not None and draft.base == base:
-        text = draft.text
+        text, outdated = draft.text, draft.outdated
         session.notify("Reopened your unsaved draft.", title=path.name)
     while True:
         text = await edited_text(session, path.name, text or b"", line)
@@ -57,21 +57,22 @@ async def edit_file(
             session.notify("Nothing was changed.", title=path.name)
             return
         # Keep the draft until the file is written, so that no failure in between loses it.
-        session.drafts[path] = Draft(base, text)
+        session.drafts[path] = Draft(base, text, outdated)
         plan, problem = await _plan(session, path.name, text)
         current = await _content(path)
-        changed = current != base
+        # The text lacks the change until it is applied, also if it is edited again.
+        outdated = outdated or current != base
         # The dialog says what was changed meanwhile: an answer to it is about the current file.
         base = current
-        session.drafts[path] = Draft(base, text)
-        answer = await session.ask(plan_dialog(path.name, plan, problem, changed=changed))
+        session.drafts[path] = Draft(base, text, outdated)
+        answer = await session.ask(plan_dialog(path.name, plan, problem, changed=outdated))
         while answer == APPLY:
             try:
                 await asyncio.to_thread(write_manifest_file, path, text, expected=base)
             except ManifestChanged as error:
                 answer = await session.ask(changed_dialog(path.name, str(error)))
-                base = await _content(path)
-                session.drafts[path] = Draft(base, text)
+                base, outdated = await _content(path), True
+                session.drafts[path] = Draft(base, text, outdated)
                 if answer == OVERWRITE:
                     answer = APPLY
             else:

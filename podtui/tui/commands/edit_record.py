@@ -67,10 +67,10 @@ async def edit_pod(session: Session, pod: Pod, line: int | None = None) -> None:
     meta = pod.metadata
     name, key = f"{meta.name}.yaml", Path(meta.namespace, f"{meta.name}.yaml")
     base = manifest_of(await session.client.get(Pod, meta.namespace, meta.name))
-    text = base.encode()
+    text, outdated = base.encode(), False
     draft = session.drafts.get(key)
     if draft is not None and draft.base == base.encode():
-        text = draft.text
+        text, outdated = draft.text, draft.outdated
         session.notify("Reopened your unsaved draft.", title=pod_label(pod))
     while True:
         text = await edited_text(session, name, text, line)
@@ -78,22 +78,22 @@ async def edit_pod(session: Session, pod: Pod, line: int | None = None) -> None:
             session.drafts.pop(key, None)
             session.notify("Nothing was changed.", title=pod_label(pod))
             return
-        session.drafts[key] = Draft(base.encode(), text)
+        session.drafts[key] = Draft(base.encode(), text, outdated)
         current = await session.client.get(Pod, meta.namespace, meta.name)
         change = RecordChange(current, manifest_of(current), text.decode(errors="replace"), "edit")
+        outdated = outdated or change.before != base
         try:
             method = await find_method(session, change)
         except ApiError as error:
             answer = await session.ask(refusal_dialog(name, str(error), KEEP_DRAFT))
         else:
-            dialog = edit_dialog(change, method, changed=change.before != base)
-            answer = await session.ask(dialog)
+            answer = await session.ask(edit_dialog(change, method, changed=outdated))
             if answer == APPLY:
                 await _apply(session, change, method)
                 session.drafts.pop(key, None)
                 return
         base = change.before
-        session.drafts[key] = Draft(base.encode(), text)
+        session.drafts[key] = Draft(base.encode(), text, outdated)
         if answer == DISCARD:
             del session.drafts[key]
             session.notify("Draft discarded; nothing was changed.", title=pod_label(pod))

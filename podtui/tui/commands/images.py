@@ -89,7 +89,7 @@ async def prune_images(session: Session, images: Sequence[NodeImage]) -> bool:
 
 def prunable(images: Sequence[NodeImage]) -> tuple[NodeImage, ...]:
     """Return the images that the agent would remove."""
-    return tuple(one for one in images if one.collectable and not one.users)
+    return tuple(image for image in images if image.collectable and not image.users)
 
 
 def name_of(image: NodeImage) -> str:

@@ -48,10 +48,12 @@ READ_ONLY: Final = "podtui is read-only: nothing can be changed"
 
 
 class Draft(Struct):
-    """An edited text that was not applied, and the content of the file at that time."""
+    """An edited text that was not applied, and the content of the file at that time. ``outdated``:
+    the text lacks a change that the file got while it was edited."""
 
     base: bytes | None
     text: bytes
+    outdated: bool = False
 
 
 class RecordChange(Struct, frozen=True):

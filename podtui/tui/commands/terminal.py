@@ -240,8 +240,8 @@ def editor_words(environment: Mapping[str, str]) -> list[str]:
 
 def at_line(words: Sequence[str], line: int | None) -> list[str]:
     """Return an editor's command line that opens a file at a line, if the editor can do so."""
-    known = line is not None and os.path.basename(words[0]) in _LINE_EDITORS
-    return [*words, f"+{line}"] if known else list(words)
+    can_open = line is not None and os.path.basename(words[0]) in _LINE_EDITORS
+    return [*words, f"+{line}"] if can_open else list(words)
 
 
 async def run_in_terminal(

@@ -128,34 +128,26 @@ class FindingScreen(LiveScreen):
         return super().check_action(action, parameters)
 
     def action_find(self) -> None:
-        target = self._found_in = self.find_target
+        target = self._prompt_target = self.find_target
         prompt = self.query_one(Prompt)
         if isinstance(target, Table):
-            table = target.set
-            prompt.ask(
-                Purpose.FILTER,
-                table.filter.text,
-                complete=lambda text: complete_filter(
-                    text, table.columns, lambda n: (row.values[n] for row in table.rows.values())
-                ),
-                check=lambda text: filter_error(text, target),
-            )
+            ask_filter(prompt, target)
         elif target is not None:
             prompt.ask(Purpose.SEARCH)
         else:
             return
         self.query_one(Hints).display = False
 
-    _found_in: Table | LinesView | TextView | None = None
+    _prompt_target: Table | LinesView | TextView | None = None
     """The widget for which the prompt was opened."""
 
     def on_prompt_changed(self, message: Prompt.Changed) -> None:
-        target = self._found_in
+        target = self._prompt_target
         if isinstance(target, Table) and filter_error(message.text, target) is None:
             self._narrow(target, message.text)
 
     def on_prompt_submitted(self, message: Prompt.Submitted) -> None:
-        target = self._found_in
+        target = self._prompt_target
         self._close_prompt()
         if target is not None and isinstance(target, Table):
             self._narrow(target, message.text)
@@ -166,14 +158,14 @@ class FindingScreen(LiveScreen):
             target.next_match()
 
     def on_prompt_cancelled(self, message: Prompt.Cancelled) -> None:
-        target = self._found_in
+        target = self._prompt_target
         self._close_prompt()
         if target is not None:
             self._narrow(target, "")
 
     def _close_prompt(self) -> None:
         self.query_one(Hints).display = True
-        self.set_focus(self._found_in)
+        self.set_focus(self._prompt_target)
 
     def _narrow(self, target: Table | LinesView | TextView, text: str) -> None:
         if isinstance(target, Table):
@@ -205,6 +197,19 @@ class FindingScreen(LiveScreen):
             return False
         self._narrow(target, "")
         return True
+
+
+def ask_filter(prompt: Prompt, table: Table) -> None:
+    """Ask for the filter of a table."""
+    rows = table.set
+    prompt.ask(
+        Purpose.FILTER,
+        rows.filter.text,
+        complete=lambda text: complete_filter(
+            text, rows.columns, lambda n: (row.values[n] for row in rows.rows.values())
+        ),
+        check=lambda text: filter_error(text, table),
+    )
 
 
 def filter_error(text: str, table: Table) -> FilterError | None:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from itertools import zip_longest
 from typing import Final
 
-from podtui.api.local import Manifest
+from podtui.api.local import Manifest, ManifestState
 from podtui.api.printing import ending
 from podtui.api.times import epoch, short_duration
 from podtui.api.v1 import Node, Pod
@@ -383,11 +383,12 @@ def explain_manifest(manifest: Manifest, node: Node | None = None) -> Line:
             Span(place_of(manifest), "key"),
             *_remedy_text(waits),
         )
-    state = manifest.status.message
+    # The other states need no words: their message repeats the first error.
+    runs = manifest.status.state is ManifestState.LAST_GOOD
     return (
         Span(f"{manifest_message(manifest)}  "),
         Span(place_of(manifest), "key"),
-        Span(f"  {clean(state)}" if state and manifest.status.diagnostics else "", "muted"),
+        Span(f"  {clean(manifest.status.message)}" if runs else "", "muted"),
     )
 
 

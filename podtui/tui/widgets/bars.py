@@ -60,7 +60,9 @@ class Bar(Toned):
     def render_line(self, y: int) -> Strip:
         width = self.size.width
         base = self.base
-        left = Strip(self.segments((*self.left, *self.narrowing), base))
+        narrowing = Strip(self.segments(self.narrowing, base))
+        left = Strip(self.segments(self.left, base)).crop(0, max(0, width - narrowing.cell_length))
+        left = Strip.join((left, narrowing))
         right = Strip(self.segments(self.right, base))
         room = width - left.cell_length
         if self.notice:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, Final, cast
 from uuid import uuid4
@@ -26,9 +27,15 @@ WIDEST: Final = 800
 class _Notice(Struct):
     """A notification as shown, with the title, message and severity that were given."""
 
-    given: tuple[str, str, str]
+    given: tuple[str, str, SeverityLevel]
     count: int
     shown: Notification
+
+    @property
+    def fresh(self) -> Notification:
+        """The notification as it was given, to be shown from now on."""
+        title, message, severity = self.given
+        return Notification(message, title, severity, self.shown.timeout, self.shown.markup)
 
 
 class Notices(App[None]):
@@ -44,13 +51,19 @@ class Notices(App[None]):
         self._notices: list[_Notice] = []
         self._posted: set[str] = set()
         """The identities of notifications that `on_notify` has posted."""
-        self.held: list[Notification] = []
-        """Notifications that wait until the dialog is closed."""
+        self._held: list[_Notice] = []
+        self._counts: dict[str, int] = {}
+        """How often notifications that waited were given, by the identity of the posted one."""
 
     @property
     def notices(self) -> list[Notification]:
         """The notifications on the screen, the newest last."""
         return [each.shown for each in self._notices if not each.shown.has_expired]
+
+    @property
+    def held(self) -> list[Notification]:
+        """The notifications that wait until the dialog is closed."""
+        return [each.shown for each in self._held]
 
     def notify(
         self,
@@ -85,15 +98,16 @@ class Notices(App[None]):
 
     def _hold_shown(self) -> None:
         """Take the notifications off the screen until the dialog is closed."""
-        self.held += [each.shown for each in self._notices if not each.shown.has_expired]
+        self._held += [each for each in self._notices if not each.shown.has_expired]
         self.clear_notifications()
 
     def _show_held(self) -> None:
         """Show the notifications that waited for the end of a dialog."""
-        held, self.held = self.held, []
-        for note in held:
-            fresh = Notification(note.message, note.title, note.severity, note.timeout, note.markup)
-            self.post_message(Notify(fresh))
+        held, self._held = self._held, []
+        for notice in held:
+            note = notice.fresh
+            self._counts[note.identity] = notice.count
+            self.post_message(Notify(note))
 
     def clear_notifications(self) -> None:
         self._notices.clear()
@@ -102,9 +116,14 @@ class Notices(App[None]):
     def on_notify(self, event: Notify) -> None:
         """Merge and limit the notifications, before Textual adds the new one."""
         note = event.notification
+        given = (note.title, note.message, note.severity)
         if self._shows_dialog:
             event.prevent_default()
-            self.held.append(note)
+            if note.identity in self._posted:
+                # It is among those that `_hold_shown` took off the screen.
+                self._posted.discard(note.identity)
+            else:
+                self._held = _merged(self._held, given, self._counts.pop(note.identity, 1), note)
             return
         live = [each for each in self._notices if not each.shown.has_expired]
         if note.identity in self._posted:
@@ -113,10 +132,7 @@ class Notices(App[None]):
                 # A newer notification has replaced it meanwhile.
                 event.prevent_default()
             return
-        given = (note.title, note.message, note.severity)
-        count = 1 + sum(each.count for each in live if each.given == given)
-        kept = [each for each in live if each.given != given]
-        self._notices = [*kept, _Notice(given, count, _counted(note, count))][-MOST:]
+        self._notices = _merged(live, given, self._counts.pop(note.identity, 1), note)
         if len(self._notices) > len(live):
             return
         # Textual removes either one that has expired or all.
@@ -126,6 +142,18 @@ class Notices(App[None]):
             each.shown = replace(each.shown, identity=str(uuid4()))
             self._posted.add(each.shown.identity)
             self.post_message(Notify(each.shown))
+
+
+def _merged(
+    notices: Sequence[_Notice],
+    given: tuple[str, str, SeverityLevel],
+    count: int,
+    note: Notification,
+) -> list[_Notice]:
+    """Return the newest `MOST` notices after ``note`` was given ``count`` times."""
+    count += sum(notice.count for notice in notices if notice.given == given)
+    kept = [notice for notice in notices if notice.given != given]
+    return [*kept, _Notice(given, count, _counted(note, count))][-MOST:]
 
 
 def _counted(notification: Notification, count: int) -> Notification:

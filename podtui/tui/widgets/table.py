@@ -185,7 +185,9 @@ class Table(Toned, ScrollView, can_focus=True):
             self._anchor = self.cursor_key
         self.set.filter_by(wanted, faults_only=faults_only, scope=scope)
         if len(self.set):
-            self._put_cursor(self.set.index.get(self._anchor, self._home()))
+            # A table that follows its newest rows goes on doing so.
+            row = self._home() if self._follows else self.set.index.get(self._anchor, self._home())
+            self._put_cursor(row)
             self.call_after_refresh(self.show_cursor)
         self._settle()
         self._resize()
@@ -277,12 +279,17 @@ class Table(Toned, ScrollView, can_focus=True):
         """Prepare for a key: it must not act on a row that is out of sight."""
         self._gone = ""
         hidden = len(self.set) > 0 and not self.cursor_in_sight
-        if hidden and self._follow_top and not self._touched:
+        if hidden and self._follows:
             # The user sees the newest rows, and has selected none of the others.
             self._put_cursor(0)
         elif hidden:
             self.show_cursor()
         self._touched = True
+
+    @property
+    def _follows(self) -> bool:
+        """True while the table stays scrolled to its newest rows."""
+        return self._follow_top and not self._touched
 
     @property
     def cursor_in_sight(self) -> bool:
@@ -321,7 +328,7 @@ class Table(Toned, ScrollView, can_focus=True):
             self._point(self.set.order[position] if len(self.set) else "")
         if position != self._position:
             self._position = position
-            if self._touched or not self._follow_top:
+            if not self._follows:
                 self.call_after_refresh(self.show_cursor)
 
     def _successor(self, position: int | None) -> int | None:
@@ -413,7 +420,8 @@ class Table(Toned, ScrollView, can_focus=True):
         self._resize()
         if self._fit():
             self.refresh()
-        self.call_after_refresh(self.show_cursor)
+        if not self._follows:
+            self.call_after_refresh(self.show_cursor)
 
     # --- drawing
 

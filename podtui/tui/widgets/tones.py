@@ -224,14 +224,14 @@ class LinesView(Toned, ScrollView, can_focus=True):
 
     def _go(self, step: int) -> None:
         """Go to the next line that matches, from the last one on to the first."""
-        found = self.matches
-        if not found:
+        matches = self.matches
+        if not matches:
             return
         here = round(self.scroll_y) - 1 if self._match is None else self._match
         if step > 0:
-            self._match = next((line for line in found if line > here), found[0])
+            self._match = next((line for line in matches if line > here), matches[0])
         else:
-            self._match = next((line for line in reversed(found) if line < here), found[-1])
+            self._match = next((line for line in reversed(matches) if line < here), matches[-1])
         self.scroll_to(y=max(0, self._match - self.size.height // 3), animate=False)
         self.refresh()
 

@@ -358,15 +358,19 @@ class LogsPane(LogCommands):
             # If there is no answer, the attempt to load earlier lines reports the reason.
             if not await stream.earlier.exist(previous=previous):
                 return
-        until = await self._first_shown(source)
-        self.view.rewrite_head(until, partial(self._with_page, source, Page(more=True)))
+        await self._show_page(source, Page(more=True))
 
-    async def _first_shown(self, source: int) -> int:
-        """Return the number of the first line of a log."""
-        while (first := self.view.buffer.first_of(source)) is None:  # noqa: ASYNC110
+    async def _show_page(self, source: int, page: Page) -> bool:
+        """Show a page above the first line of a log. Returns False if the view is full and has
+        dropped lines: then nothing can be added above."""
+        buffer = self.view.buffer
+        while not buffer.dropped:
+            first = buffer.first_of(source)
+            if first is not None:
+                return self.view.rewrite_head(first, partial(self._with_page, source, page))
             # It waits for lines of other logs, at most for the time of `Merger`.
             await asyncio.sleep(PUMP)
-        return first
+        return False
 
     def _cut_text(self, source: int) -> bytes:
         stream = self._streams[source]
@@ -400,8 +404,9 @@ class LogsPane(LogCommands):
                     page = Page(gap="Earlier lines are gone: the container was replaced")
                 else:
                     page = await stream.earlier.page(previous=previous)
-                until = await self._first_shown(source)
-                self.view.rewrite_head(until, partial(self._with_page, source, page))
+                if not await self._show_page(source, page):
+                    self.notify("The view is full: it drops the oldest lines.",
+                                title="Earlier lines", severity="warning")  # fmt: skip
         except READ_ERRORS as error:
             reason = clean(str(error)) or "no answer in time"
             self.notify(reason, title="Earlier lines", severity="error", markup=False)

@@ -20,7 +20,7 @@ from podtui.terminal_text import plural
 from podtui.tui.model.model import Changes, pod_key
 from podtui.tui.screens.acting_screen import ActingScreen
 from podtui.tui.screens.explain_screen import ExplainScreen
-from podtui.tui.screens.live_screen import LiveScreen, filter_error
+from podtui.tui.screens.live_screen import LiveScreen, ask_filter, filter_error
 from podtui.tui.screens.logs.logs_pane import LogsPane
 from podtui.tui.screens.main.events_pane import EventsPane
 from podtui.tui.screens.main.layout import PANES, Body, View
@@ -43,7 +43,7 @@ from podtui.tui.widgets.bars import Bar, Hints
 from podtui.tui.widgets.cells import Line, Span, line_width
 from podtui.tui.widgets.delays import call_after
 from podtui.tui.widgets.dialogs import Picker
-from podtui.tui.widgets.filters import FilterError, column_named, complete_filter, parse_filter
+from podtui.tui.widgets.filters import FilterError, column_named, parse_filter
 from podtui.tui.widgets.pane import Pane
 from podtui.tui.widgets.prompt import Prompt, Purpose
 from podtui.tui.widgets.sanitize import clean
@@ -379,15 +379,7 @@ class MainScreen(ActingScreen, PromptedScreen):
         if pane is None:
             prompt.ask(Purpose.SEARCH)
         else:
-            table = pane.table.set
-            prompt.ask(
-                Purpose.FILTER,
-                table.filter.text,
-                complete=lambda text: complete_filter(
-                    text, table.columns, lambda n: (row.values[n] for row in table.rows.values())
-                ),
-                check=lambda text: filter_error(text, pane.table),
-            )
+            ask_filter(prompt, pane.table)
         self._prompting(prompt.is_open)
 
     def ask_command(self) -> None:
@@ -468,22 +460,25 @@ class MainScreen(ActingScreen, PromptedScreen):
         elif name == ALL_NAMESPACES:
             self._show_namespace("")
         elif name:
-            known = ", ".join((ALL_NAMESPACES, *map(clean, sorted(counts))))
-            self.notify(f"No pod is in the namespace {clean(name)}; known: {known}",
+            others = ", ".join((ALL_NAMESPACES, *map(clean, sorted(counts))))
+            self.notify(f"No pod is in the namespace {clean(name)}; choose from {others}",
                         severity="warning", markup=False)  # fmt: skip
         else:
             names = sorted(counts)
             lines = [
-                (Span(f"{clean(each)}  ", "name"), Span(plural(count, "pod"), "muted"))
-                for each, count in [("all", len(self.session.model.pods)), *sorted(counts.items())]
+                (Span(f"{clean(namespace)}  ", "name"), Span(plural(count, "pod"), "muted"))
+                for namespace, count in [
+                    (ALL_NAMESPACES, len(self.session.model.pods)),
+                    *sorted(counts.items()),
+                ]
             ]
-            here = names.index(self.pods.scope) + 1 if self.pods.scope in names else 0
+            start = names.index(self.pods.scope) + 1 if self.pods.scope in names else 0
 
-            def take(place: int | None) -> None:
-                if place is not None:
-                    self._show_namespace(["", *names][place])
+            def show(index: int | None) -> None:
+                if index is not None:
+                    self._show_namespace(["", *names][index])
 
-            self.session.app.push_screen(Picker("Namespace", lines, start=here), take)
+            self.session.app.push_screen(Picker("Namespace", lines, start=start), show)
 
     def _show_namespace(self, namespace: str) -> None:
         for pane in self._tables.values():

@@ -205,8 +205,10 @@ class PodsPane(TablePane):
                 changed.append(row)
         if changed or removed:
             self.table.change(changed, removed)
+        pods_changed = bool(changes.pods - changes.measured)
+        if names or pods_changed:
             self._arrange_files()
-        if changes.pods - changes.measured:
+        if pods_changed:
             self._need_namespaces()
         came = self.table.tick(now)
         if not len(self.table.set):
@@ -249,7 +251,9 @@ class PodsPane(TablePane):
 
     def _arrange_files(self) -> None:
         """Give each invalid file its row, or one row to all of them if the pods need the space."""
-        height = self.table.size.height - 1
+        # Without the row of titles, but with the row that a long explanation takes: moving the
+        # cursor must not fold the rows.
+        height = self.content_size.height - 1
         # A filter must find each file.
         shares = not self.table.set.filter.text and shares_row(
             len(self._wrong), len(self._model.pods), height

@@ -305,10 +305,10 @@ class LineBuffer:
         """
         clean = _without_line_feeds(lines)
         self.longest = max(self.longest, max(map(len, clean), default=0))
-        place = self.place_of(until)
-        kept = self.chunks[place:]
+        index = self.place_of(until)
+        kept = self.chunks[index:]
         chunk = kept[0]
-        old = self.chunks[:place]
+        old = self.chunks[:index]
         if until > chunk.first:
             old.append(chunk)
             kept[0] = Chunk(until, self.block(chunk).part(until - chunk.first))

@@ -181,13 +181,13 @@ def merge_heads(head: Iterable[HeadLine], earlier: Sequence[HeadLine]) -> list[H
     stays; of lines with the same time, those of ``head`` are first.
     """
     merged: list[HeadLine] = []
-    place = 0
+    index = 0
     for line in head:
-        while place < len(earlier) and earlier[place].stamp < line.stamp:
-            merged.append(earlier[place])
-            place += 1
+        while index < len(earlier) and earlier[index].stamp < line.stamp:
+            merged.append(earlier[index])
+            index += 1
         merged.append(line)
-    return [*merged, *earlier[place:]]
+    return [*merged, *earlier[index:]]
 
 
 def event_text(event: Event, *, names_container: bool = False) -> str:

@@ -61,11 +61,11 @@ def restarted_containers(before: str, after: str) -> tuple[str, ...]:
     """Return the containers that an update in place or a resize from one text of a pod to another
     restarts: those with a new image, and those whose ``resizePolicy`` says so.
     """
-    old = {one["name"]: one for one in _running(before)}
+    old = {container["name"]: container for container in _running(before)}
     return tuple(
-        one["name"]
-        for one in _running(after)
-        if one["name"] in old and _restarts(old[one["name"]], one)
+        container["name"]
+        for container in _running(after)
+        if container["name"] in old and _restarts(old[container["name"]], container)
     )
 
 
@@ -81,7 +81,9 @@ def _running(text: str) -> Iterator[Any]:
 def _restarts(old: Any, new: Any) -> bool:
     if old.get("image") != new.get("image"):
         return True
-    policies = {one["resourceName"]: one["restartPolicy"] for one in new.get("resizePolicy") or ()}
+    policies = {
+        policy["resourceName"]: policy["restartPolicy"] for policy in new.get("resizePolicy") or ()
+    }
     return any(
         policy == "RestartContainer"
         and any(_amount(old, part, name) != _amount(new, part, name) for part in _PARTS)

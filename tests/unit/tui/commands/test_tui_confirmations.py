@@ -72,7 +72,7 @@ def test_one_dialog_deletes_files_and_pods_of_the_api() -> None:
     web = with_data(pod("web", status("app")), "cache")
     api = with_data(api_pod("api"), "work")
     removed = plan(PlanOutcome.REMOVED)
-    dialog = delete_dialog([manifest("web.yaml")], [removed], [api], known=[web, api], undo=True)
+    dialog = delete_dialog([manifest("web.yaml")], [removed], [api], all_pods=[web, api], undo=True)
     assert words(dialog) == ["Cancel", "Delete 2 pods"]
     said = text(dialog)
     assert "web.yaml → .trash/" in said

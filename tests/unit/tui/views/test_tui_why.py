@@ -6,10 +6,11 @@ import dataclasses
 from pathlib import Path
 
 import pytest
+from msgspec import structs
 from tui_records import HUNGRY, oom_killed_manifest, oom_killed_pod, texts
-from tui_scene import NOW
+from tui_scene import NOW, broken
 
-from podtui.api.local import Manifest
+from podtui.api.local import Manifest, ManifestState
 from podtui.api.v1 import (
     Pod,
 )
@@ -22,6 +23,7 @@ from podtui.tui.views.why import (
     WhyView,
     diff_rows,
     excerpt,
+    explain_manifest,
     explain_pod,
     facts_of,
     why_lines,
@@ -197,6 +199,20 @@ def test_an_applied_fix_is_followed(
     line = texts([outcome_line(APPLIED, found)])[0]
     assert words in line
     assert line.endswith("(Double it)  u undoes it")
+
+
+def test_an_invalid_file_is_explained_by_its_error_once() -> None:
+    file = broken()
+    repeated = 'line 9: unknown field "imago" (spec.containers[0].imago)'
+    for state, message, more in (
+        (ManifestState.INVALID, repeated, ""),
+        (ManifestState.LAST_GOOD, "the previous version keeps running", "  the previous version"),
+    ):
+        status = structs.replace(file.status, state=state, message=message)
+        line = texts([explain_manifest(structs.replace(file, status=status))])[0]
+        expected = 'unknown field "imago" → image · spec.containers[0].imago  hello.yaml:9:7'
+        assert line.startswith(expected + more)
+        assert repeated not in line
 
 
 def test_the_scene_matches_the_rules() -> None:
