@@ -514,7 +514,7 @@ class Writer:
         """Commit the batch. Return the error, empty on success."""
         durable = any(RESOURCES[resource].durable for resource, _, _ in batch)
         try:
-            if _identity(self._path) != self._identity:
+            if self._identity is None or _identity(self._path) != self._identity:
                 # SQLite would go on writing to a file that no one can open again.
                 batch |= self._renew("removed or replaced")
             self._connection.execute(f"PRAGMA synchronous = {'FULL' if durable else 'NORMAL'}")
