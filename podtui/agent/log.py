@@ -73,7 +73,7 @@ def _origin(error: BaseException) -> Iterator[tuple[type[BaseException], CodeTyp
             frame = frame.tb_next
         if isinstance(error, BaseExceptionGroup):
             pending += cast("BaseExceptionGroup[BaseException]", error).exceptions
-        pending += [one for one in (error.__cause__, error.__context__) if one is not None]
+        pending += [cause for cause in (error.__cause__, error.__context__) if cause is not None]
 
 
 def log_to(stream: TextIO | None = None) -> None:

@@ -51,7 +51,7 @@ class _Failure:
 
 
 class Parts:
-    """The tasks that run as long as the agent, and whatever else it needs to be healthy.
+    """The tasks that run as long as the agent, and the other conditions of its health.
 
     The health endpoints and the node's condition Ready report the problems.
     """
@@ -66,7 +66,7 @@ class Parts:
         self._checks[name] = problem
 
     async def keep_running(self, name: str, task: Callable[[], Awaitable[object]]) -> NoReturn:
-        """Run ``task``, which must not end: restart it a second after an error or its end."""
+        """Run ``task``, and restart it a second after it failed or ended."""
         count = 0
         while True:
             began = self._clock.monotonic()
