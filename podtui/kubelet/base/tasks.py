@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Final, NoReturn, cast
 
 from podtui.clock import Clock
-from podtui.errors import EngineError, EngineUnavailable, PodtuiError
+from podtui.errors import EngineError, EngineUnavailable, PodtuiError, is_reported
 
 _LOG = logging.getLogger(__name__)
 PAUSE: Final = 1.0
@@ -79,7 +79,7 @@ class Parts:
             except Exception as error:  # noqa: BLE001 - the other parts go on; it is logged
                 text, traceback = _text_of(error), error
             count = 1 if self._clock.monotonic() - began >= RECOVERY_SECONDS else count + 1
-            if traceback is not None or count == 10 ** (len(str(count)) - 1):
+            if traceback is not None or is_reported(count):
                 # The log counts repeated tracebacks.
                 times = f" ({count:,} times in a row)" if count > 1 and traceback is None else ""
                 _LOG.error(
