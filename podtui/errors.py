@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 
 def is_reported(count: int) -> bool:
-    """Return whether the log has the repetition with this number: the 1st, 10th, 100th and so on."""
+    """Return whether the log has the repetition of this number: the 1st, 10th, 100th …."""
     return count == 10 ** (len(str(count)) - 1)
 
 
