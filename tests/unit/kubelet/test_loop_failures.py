@@ -11,8 +11,10 @@ from virtual_time import virtual
 from podtui.api.v1 import Event, Node, NodeCondition, Pod
 from podtui.kubelet.admission.admissions import Admissions
 from podtui.kubelet.base.types import PodOperation, PodUpdate
+from podtui.kubelet.events.timelines import Timelines
 from podtui.kubelet.node.node_manager import NodeManager
 from podtui.kubelet.pods.sync_loop import merged_operation
+from podtui.kubelet.status.status_manager import StatusManager
 from podtui.store import Store
 
 
@@ -102,6 +104,30 @@ async def test_the_newest_version_of_a_pod_is_tried_again(monkeypatch: pytest.Mo
         broken = False
         await world.sleep(5)
         assert tried[before:] == ["busybox:2"]
+
+
+@virtual()
+async def test_an_error_of_the_last_writes_does_not_keep_the_others(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    world = World()
+    async with world.running():
+        world.add(pod("web-n1", "u1"))
+        await world.until(world.runs("u1"))
+        await world.sleep(5)
+        drained: list[str] = []
+
+        async def fail(_: StatusManager) -> None:
+            raise TypeError("not foreseen")
+
+        async def note(_: Timelines) -> None:
+            drained.append("timelines")
+
+        monkeypatch.setattr(StatusManager, "drain", fail)
+        monkeypatch.setattr(Timelines, "drain", note)
+        await world.stop_kubelet()
+    assert drained == ["timelines"]
+    assert "the last records are not written" in caplog.text
 
 
 def test_a_newer_version_gets_the_effect_of_an_update_that_failed() -> None:
