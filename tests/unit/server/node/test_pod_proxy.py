@@ -290,6 +290,23 @@ async def test_answers_of_odd_servers(
         assert text in body
 
 
+async def test_the_name_of_the_pods_server_is_passed_on(
+    served: Served, http: aiohttp.ClientSession, tmp_path: Path
+) -> None:
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+        writer.write(b"HTTP/1.1 200 OK\r\nServer: theirs\r\nContent-Length: 0\r\n\r\n")
+        writer.close()
+
+    path = str(tmp_path / "named")
+    served.kubelet.sessions.sockets[9000] = path
+    async with (
+        await asyncio.start_unix_server(serve, path),
+        http.get(f"{PROXY.format('web:9000')}/") as response,
+    ):
+        assert response.headers["Server"] == "theirs"
+
+
 async def test_a_body_that_is_cut_off_breaks_the_connection(
     served: Served, http: aiohttp.ClientSession, tmp_path: Path
 ) -> None:
