@@ -8,6 +8,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 
+def is_reported(count: int) -> bool:
+    """Return whether the log has the repetition of this number: the 1st, 10th, 100th …."""
+    return count == 10 ** (len(str(count)) - 1)
+
+
 class PodtuiError(Exception):
     """Base of all errors that podtui raises deliberately; the text is suitable for users."""
 

@@ -11,7 +11,7 @@ from typing import Final
 
 from aiohttp import web
 from aiohttp.abc import AbstractStreamWriter
-from aiohttp.http import RawRequestMessage, StreamWriter
+from aiohttp.http import SERVER_SOFTWARE, RawRequestMessage, StreamWriter
 from aiohttp.streams import StreamReader
 from aiohttp.web_protocol import RequestHandler
 from multidict import CIMultiDict, CIMultiDictProxy
@@ -29,8 +29,8 @@ def prepare_requests(runner: web.AppRunner) -> None:
     """Prepare a runner that is set up.
 
     The headers of requests are valid Unicode: bytes that are not UTF-8 are replaced, so that they
-    can be part of an answer. Responses, also those of the HTTP parser, have no ``Server`` header,
-    which would name the versions of Python and aiohttp.
+    can be part of an answer. Responses, also those of the HTTP parser, do not have aiohttp's header
+    ``Server``, which names the versions of Python and aiohttp.
     """
     server = runner.server
     assert server is not None
@@ -58,7 +58,8 @@ def _readable(message: RawRequestMessage) -> RawRequestMessage:
 
 class _QuietWriter(StreamWriter):
     async def write_headers(self, status_line: str, headers: CIMultiDict[str]) -> None:
-        headers.popall(_SERVER, None)
+        if headers.get(_SERVER) == SERVER_SOFTWARE:
+            del headers[_SERVER]
         await super().write_headers(status_line, headers)
 
 

@@ -103,7 +103,7 @@ def open_private(path: Path, flags: int) -> int:
 
 
 def write_private(path: Path, data: bytes) -> None:
-    """Replace a file atomically. Its mode is 0600 from the start, whatever the umask is."""
+    """Replace a file atomically. Its mode is 0600 from the start, under any umask."""
     descriptor, name = tempfile.mkstemp(prefix=f".{path.name}-", dir=path.parent)
     try:
         with os.fdopen(descriptor, "wb") as file:

@@ -46,11 +46,12 @@ class AbsentNodes:
             # Only a kubelet sets this annotation; nodes that API clients created have none.
             if name == self._node_name or STATIC_POD_PATH not in node.metadata.annotations:
                 continue
-            await self._records.delete("nodes", "", name)
-            await self._records.delete("leases", _LEASES, name)
             pods = [pod for pod in await self._pods() if pod.spec.nodeName == name]
             for pod in pods:
                 await self._end(pod)
+            # The node goes last: if the agent is killed before, its next start finishes the rest.
+            await self._records.delete("leases", _LEASES, name)
+            await self._records.delete("nodes", "", name)
             _LOG.warning(
                 "this node was %s and is %s now: %s and its %s are deleted",
                 name,

@@ -76,7 +76,7 @@ def with_status(new: T, old: T, now: str) -> T:
             fieldsV1=fields,
             subresource=_STATUS,
         )
-    others = (one for one in new.metadata.managedFields if not _is_status(one))
+    others = (other for other in new.metadata.managedFields if not _is_status(other))
     return _with_managers(new, (*others, structs.replace(entry, time=now)))
 
 
@@ -101,8 +101,8 @@ def _owned(item: Pod | Node) -> dict[str, Any]:
     if isinstance(item, Pod) and not is_mirror(item):
         # The API server set the class when the pod was created.
         tree.pop("qosClass", None)
-        conditions = [one for one in tree.get("conditions", ()) if one["type"] in _CONDITIONS]
-        tree["conditions"] = conditions
+        conditions = tree.get("conditions", ())
+        tree["conditions"] = [item for item in conditions if item["type"] in _CONDITIONS]
     return tree
 
 

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from types import CodeType
 from typing import Final, TextIO, cast
 
+from podtui.errors import is_reported
 from podtui.terminal_text import lines, one_line
 
 MAX_TRACEBACKS: Final = 1000
@@ -48,7 +49,7 @@ class RepeatedTracebacks(logging.Filter):
         count = self._counts[key]
         if count == 1:
             return True
-        if count != 10 ** (len(str(count)) - 1):
+        if not is_reported(count):
             return False
         text = f"{record.getMessage()}: {type(error).__name__}: {error}"
         record.msg = f"{text} ({count:,} times since the agent started; the traceback is above)"
@@ -73,7 +74,7 @@ def _origin(error: BaseException) -> Iterator[tuple[type[BaseException], CodeTyp
             frame = frame.tb_next
         if isinstance(error, BaseExceptionGroup):
             pending += cast("BaseExceptionGroup[BaseException]", error).exceptions
-        pending += [one for one in (error.__cause__, error.__context__) if one is not None]
+        pending += [cause for cause in (error.__cause__, error.__context__) if cause is not None]
 
 
 def log_to(stream: TextIO | None = None) -> None:

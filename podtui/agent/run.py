@@ -214,7 +214,7 @@ async def serve(settings: Settings, stopped: asyncio.Event, power_failing: async
             await secrets.update()
 
         await namespaces.prepare()
-        await publish_service(store, point.port)
+        await publish_service(store, config.endpoint_port)
         runner = await stack.enter_async_context(serve_unix(app, settings.socket_path))
         _tune_garbage_collection()
         _LOG.info("serving %s on %s", settings.staticPodPath, settings.socket_path)

@@ -28,7 +28,7 @@ _PREFIX: Final = f"[{_CHECK_PENDING}, "
 
 
 class Health(StrEnum):
-    """The one word for the state of a pod, in the order of the header's counts."""
+    """The states of a pod, in the order of the header's counts."""
 
     RUNNING = "running"
     """As intended: ready, or with containers that have completed."""
@@ -94,14 +94,14 @@ def pod_health(pod: Pod, now: float) -> PodHealth:
     recovering: PodHealth | None = None
     completed = 0
     for container, status, init in _containers(pod):
-        found = _container_health(pod, container, status, now, init=init)
-        if found.health is Health.FAILING:
-            return found
-        if found.health is Health.RESTARTING:
-            recovering = _later(recovering, found)
-        elif found.health is Health.PENDING:
-            waiting = waiting or _waiting(found, container, phase, init=init)
-        elif found.health is Health.COMPLETED:
+        health = _container_health(pod, container, status, now, init=init)
+        if health.health is Health.FAILING:
+            return health
+        if health.health is Health.RESTARTING:
+            recovering = _later(recovering, health)
+        elif health.health is Health.PENDING:
+            waiting = waiting or _waiting(health, container, phase, init=init)
+        elif health.health is Health.COMPLETED:
             completed += not init
     if recovering is not None or waiting is not None or phase != "Running":
         return recovering or waiting or PodHealth(Health.PENDING, phase)
@@ -111,15 +111,15 @@ def pod_health(pod: Pod, now: float) -> PodHealth:
     return PodHealth(Health.RUNNING if completed or is_true(pod, "Ready") else Health.NOT_READY)
 
 
-def _waiting(found: PodHealth, container: Container, phase: str, *, init: bool) -> PodHealth:
-    """Return the health of a pod that waits for a container: in the phase Running, a sidecar is as
-    any other container."""
+def _waiting(health: PodHealth, container: Container, phase: str, *, init: bool) -> PodHealth:
+    """Return the health of a pod that waits for a container. In the phase Running, a sidecar counts
+    like any other container."""
     started = phase == "Running" and (not init or is_sidecar(container))
     if started:
-        return structs.replace(found, health=Health.NOT_READY)
-    if init or found.reason == "PodInitializing":
-        return structs.replace(found, health=Health.INIT)
-    return found
+        return structs.replace(health, health=Health.NOT_READY)
+    if init or health.reason == "PodInitializing":
+        return structs.replace(health, health=Health.INIT)
+    return health
 
 
 def on_trial_until(
@@ -149,7 +149,7 @@ def on_trial_until(
 def _container_health(
     pod: Pod, container: Container, status: ContainerStatus, now: float, *, init: bool
 ) -> PodHealth:
-    """Return the health of a container; each wait is called pending."""
+    """Return the health of a container: `Health.PENDING` for every wait."""
     state, name = status.state, container.name
     ended = state.terminated
     if ended is not None:

@@ -10,7 +10,7 @@ from typing import Final
 MAYBE: Final = 0.6
 """The default similarity that a suggestion needs."""
 SURE: Final = 0.82
-"""The similarity of a slip of the keyboard, as opposed to a guess."""
+"""The similarity of a typing error, as opposed to a guess."""
 _MARGIN: Final = 0.05
 """How much more similar the sure name is than the next one."""
 _LONGEST: Final = 64
@@ -35,16 +35,16 @@ def closest(name: str, known: Iterable[str], cutoff: float = MAYBE) -> str:
     return names[found[0]] if found else ""
 
 
-def meant(name: str, known: Iterable[str]) -> str:
-    """Return the known name of which ``name`` is a slip of the keyboard; empty if several are
-    similar, or if the numbers in them differ: ``data-2`` is not ``data-3``."""
+def meant(name: str, candidates: Iterable[str]) -> str:
+    """Return the name that ``name`` spells with a typing error; empty if several are similar, or if
+    the numbers in them differ: ``data-2`` is not ``data-3``."""
     if len(name) > _LONGEST:
         return ""
     folded, digits = _folded(name), _DIGITS.findall(name)
     names: dict[str, list[str]] = {}
-    for one in known:
-        if _DIGITS.findall(one) == digits:
-            names.setdefault(_folded(one), []).append(one)
+    for candidate in candidates:
+        if _DIGITS.findall(candidate) == digits:
+            names.setdefault(_folded(candidate), []).append(candidate)
     if folded in names:
         return names[folded][0] if len(names[folded]) == 1 else ""
     near = set(difflib.get_close_matches(folded, names, n=2, cutoff=SURE))
@@ -74,10 +74,10 @@ def _ratio(name: str, other: str) -> float:
     return difflib.SequenceMatcher(None, other, name).ratio()
 
 
-def suggestion(name: str, known: Iterable[str]) -> str:
-    """Return a sentence with the known name that was probably meant: a question if it is a slip of
-    the keyboard, which podtui can correct, and otherwise a guess. Empty if none is similar."""
-    names = tuple(known)
+def suggestion(name: str, candidates: Iterable[str]) -> str:
+    """Return a sentence with the name that was probably meant: a question if it is a typing error,
+    which podtui can correct, and otherwise a guess. Empty if none is similar."""
+    names = tuple(candidates)
     sure = meant(name, names)
     guess = sure or closest(name, names)
     return f'did you mean "{sure}"?' if sure else f'perhaps "{guess}" is meant' if guess else ""

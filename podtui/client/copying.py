@@ -42,7 +42,7 @@ _LONGEST_COMPLAINT: Final = 2000
 _SILENT_SECONDS: Final = 120.0
 _MOST_MEMBERS: Final = 1_000_000
 _OWN_MODE: Final = 0o600
-"""The permissions that the owner of an unpacked file gets, whatever those in the archive are."""
+"""The permissions that the owner of an unpacked file always gets."""
 
 
 class Copying:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import random
 from collections.abc import AsyncIterator, Callable
 from functools import partial
@@ -67,6 +68,7 @@ from podtui.manifest.objects import DocumentKind
 from podtui.runtime.protocol import ContainerState, Runtime
 from podtui.store.protocol import Records
 
+_LOG = logging.getLogger(__name__)
 LAST_WRITES_SECONDS: Final = 1.0
 NOT_LOCAL: Final = (
     "CPU and memory manager are disabled: the engine runs on another machine, whose CPU topology "
@@ -387,10 +389,11 @@ class Kubelet:
         finally:
             # Allow a moment to write the last decisions.
             async with asyncio.timeout(LAST_WRITES_SECONDS):
-                await self._statuses.drain()
-                await self._events.drain()
-                await self._allocations.drain()
-                await self._timelines.drain()
+                for recorder in (self._statuses, self._events, self._allocations, self._timelines):
+                    try:
+                        await recorder.drain()
+                    except Exception:  # noqa: BLE001 - the others still write; it is logged
+                        _LOG.exception("the last records are not written")
 
     async def _supervise(self) -> None:
         async with asyncio.TaskGroup() as group:

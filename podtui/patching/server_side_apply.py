@@ -319,7 +319,7 @@ def _required_lists(schema: str, part: str) -> Object | None:
     if field is None:
         return None
     fields = types()[field.type].fields.items()
-    return {name: None for name, known in fields if known.required and known.type.startswith(LIST)}
+    return {name: None for name, item in fields if item.required and item.type.startswith(LIST)}
 
 
 def _finished(live: Object | None, document: Object, managers: Managers) -> Object:

@@ -60,6 +60,7 @@ def build_app(
     streams, sockets = Streams(limits.stalled_seconds), Sockets(clock)
     request_limits = RequestLimits(limits)
     access = access or Access()
+    locations = PodLocations(records, kubelet.node_name)
     app = web.Application(
         middlewares=[
             request_limits.send,
@@ -69,6 +70,7 @@ def build_app(
             errors_as_status,
             access.middleware,
             request_limits.middleware,
+            locations.own_node,
             *middlewares,
         ],
         # One more, because aiohttp refuses a body of exactly this size.
@@ -94,7 +96,6 @@ def build_app(
         if resource.strategy is not None:
             app.add_routes(WriteRoutes(resource, records, kubelet, clock).routes())
     app.add_routes(PodRequestRoutes(records, clock).routes())
-    locations = PodLocations(records, kubelet.node_name)
     app.add_routes(LogRoutes(locations, kubelet, clock=clock, streams=streams).routes())
     app.add_routes(KubeletRoutes(kubelet).routes())
     for part in (RemoteCommandRoutes, PortForwardRoutes):
@@ -109,7 +110,8 @@ def _unserved(path: str) -> str:
     """Return what clients can create, if a path is that of an unknown resource; else nothing."""
     attributes = parse_attributes("GET", path, {})
     group, version = attributes.group, attributes.version
-    resource = (f"{group}/{version}" if group else version, attributes.resource)
-    if not attributes.resource or resource in {(one.api_version, one.plural) for one in ALL}:
+    requested = (f"{group}/{version}" if group else version, attributes.resource)
+    served = {(resource.api_version, resource.plural) for resource in ALL}
+    if not attributes.resource or requested in served:
         return ""
     return writable()

@@ -24,6 +24,7 @@ from aiohttp import web
 from podtui.api.names import GROUP
 from podtui.api.times import rfc3339_micros
 from podtui.clock import Clock
+from podtui.private_files import open_private
 from podtui.server.auth.access import ATTRIBUTES, REQUESTER, USER
 from podtui.server.auth.attributes import Attributes
 from podtui.server.auth.users import ANONYMOUS, User
@@ -38,7 +39,7 @@ MAX_FILES: Final = 5
 _READING: Final = frozenset({"get", "list", "watch", "head", "options"})
 _SESSIONS: Final = frozenset({"exec", "attach", "portforward", "proxy"})
 _SESSION_PATHS: Final = ("/exec/", "/attach/", "/portForward/")
-"""The kubelet's own."""
+"""The beginnings of the kubelet's own paths for sessions."""
 _DECISION: Final = "authorization.k8s.io/decision"
 _EVENT: Final = web.RequestKey("audit event", dict[str, Any])
 _SESSION: Final = web.RequestKey("session", web.StreamResponse)
@@ -59,24 +60,24 @@ class AuditFile:
 
     def append(self, line: bytes) -> None:
         """Append a whole line or nothing."""
-        descriptor = self._open()
+        if self._is_full(len(line)):
+            self._rotate()
+        descriptor = open_private(self._path, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
         try:
+            os.fchmod(descriptor, 0o600)
             size = os.fstat(descriptor).st_size
-            if size and size + len(line) > self._max_bytes:
-                self._rotate()
-                os.close(descriptor)
-                descriptor, size = self._open(), 0
             if os.write(descriptor, line) < len(line):
                 os.ftruncate(descriptor, size)
                 raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
         finally:
             os.close(descriptor)
 
-    def _open(self) -> int:
-        flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC
-        descriptor = os.open(self._path, flags, 0o600)
-        os.fchmod(descriptor, 0o600)
-        return descriptor
+    def _is_full(self, added: int) -> bool:
+        try:
+            size = os.lstat(self._path).st_size
+        except FileNotFoundError:
+            return False
+        return size > 0 and size + added > self._max_bytes
 
     def _rotate(self) -> None:
         files = [self._path, *(Path(f"{self._path}.{n}") for n in range(1, self._max_files))]

@@ -1,8 +1,8 @@
 """The database file of the records: schema, recovery from damage, and the thread that writes it.
 
-Whatever a damaged file raises, it is moved aside. Records of kinds that this version does not know
-are left in the file, unread: a newer podtui wrote them. A file with a newer schema is refused, and
-the file is copied before another version than the one that wrote it uses it
+A damaged file is moved aside, whichever error its content raises. Records of kinds that this
+version does not know are left in the file, unread: a newer podtui wrote them. A file with a newer
+schema is refused, and the file is copied before another version than the one that wrote it uses it
 (docs/reliability.md, "Upgrades and downgrades").
 
 Changes are written in batches. Of several changes of one object between two commits, only the last
@@ -222,7 +222,7 @@ def _read(path: str, now: datetime, version: str) -> Loaded:
         code = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_ERROR)
         if code & 0xFF in _ENVIRONMENT and code != _SHORT_READ:
             raise
-        # Whatever else the content of the file makes SQLite or Python raise.
+        # The content of the file raised any other error of SQLite or Python.
         raise _Damaged(str(error) or type(error).__name__) from error
 
 
@@ -249,8 +249,8 @@ def _check(connection: sqlite3.Connection) -> str:
             raise _Damaged(f"the table {name} has another definition")
     problem = _integrity(connection, "1")
     for name in _RECORD_TABLES if problem else ():
-        if found := _integrity(connection, name):
-            raise _Damaged(found)
+        if damage := _integrity(connection, name):
+            raise _Damaged(damage)
     if any(tables.get(name, statement) != statement for name, statement in TABLES.items()):
         problem = "the usage history has another definition"
     # Fails if a damaged header makes the file read-only. Nothing reaches the disk.
@@ -262,12 +262,12 @@ def _check(connection: sqlite3.Connection) -> str:
 
 def _integrity(connection: sqlite3.Connection, scope: str) -> str:
     """Return the first problem in a table, or in the whole file with scope ``1``."""
-    found: str = connection.execute(f"PRAGMA integrity_check({scope})").fetchone()[0]
-    return "" if found == "ok" else " ".join(found.split())
+    result: str = connection.execute(f"PRAGMA integrity_check({scope})").fetchone()[0]
+    return "" if result == "ok" else " ".join(result.split())
 
 
 def _without_usage(connection: sqlite3.Connection, path: str, now: datetime, problem: str) -> str:
-    """Write the file anew with its sound tables: all but the usage history. Return a note about it.
+    """Rewrite the file with its sound tables: all but the usage history. Return a note about it.
     Raises `_Damaged`."""
     aside = _aside(path, now)
     _copy(connection, aside)
@@ -319,7 +319,7 @@ def _take_over(
                 unknown[resource] += 1
                 continue
             rows[resource, namespace, name] = _decoded(resource, namespace, name, rv, written, data)
-        except Exception as error:  # noqa: BLE001 - whatever damaged data makes the decoders raise
+        except Exception as error:  # noqa: BLE001 - damaged data may raise any error in the decoders
             log.warning("dropping the unreadable record %s: %s", shown, error)
             unreadable[number] = shown
     if unknown:
@@ -365,7 +365,7 @@ def _is_version(value: object) -> TypeGuard[int]:
 def _decoded(
     resource: Resource, namespace: str, name: str, rv: int, written: object, data: Any
 ) -> RecordRow:
-    """Raises whatever damaged values make the decoder raise, and `ValueError`."""
+    """Raises `ValueError`, and any error of the decoder."""
     item = _DECODERS[resource].decode(data)
     meta = item.metadata
     if (meta.namespace, meta.name, meta.resourceVersion) != (namespace, name, str(rv)):
@@ -514,7 +514,7 @@ class Writer:
         """Commit the batch. Return the error, empty on success."""
         durable = any(RESOURCES[resource].durable for resource, _, _ in batch)
         try:
-            if _identity(self._path) != self._identity:
+            if self._identity is None or _identity(self._path) != self._identity:
                 # SQLite would go on writing to a file that no one can open again.
                 batch |= self._renew("removed or replaced")
             self._connection.execute(f"PRAGMA synchronous = {'FULL' if durable else 'NORMAL'}")
@@ -525,7 +525,7 @@ class Writer:
                     raise
                 batch |= self._renew(f"damaged ({error})")
                 failed = write(self._connection, batch.items(), version)
-        except Exception as error:  # noqa: BLE001 - the thread survives whatever a commit raises
+        except Exception as error:  # noqa: BLE001 - the thread survives any error of a commit
             self._problem = f"{error}" if isinstance(error, sqlite3.Error) else repr(error)
             log.warning("cannot write %d records to %s: %s", len(batch), self._path, self._problem)
             return self._problem
@@ -561,7 +561,7 @@ class Writer:
 
 
 def _identity(path: str) -> tuple[int, int] | None:
-    """Return what tells the file from another one with its name; None if there is none."""
+    """Return device and inode, which differ if another file has the name; None without a file."""
     try:
         info = os.stat(path)
     except FileNotFoundError:

@@ -44,6 +44,21 @@ async def main(path, name):
 asyncio.run(main(*sys.argv[1:]))
 """
 
+ADD_CLASS = """
+import asyncio, sys
+from podtui.api.v1 import ObjectMeta, RuntimeClass
+from podtui.clock import SystemClock
+from podtui.store import open_store
+
+async def main(path):
+    store = open_store(path, clock=SystemClock())
+    item = RuntimeClass(metadata=ObjectMeta(name="gvisor"), handler="runsc")
+    await store.put("runtimeclasses", item)
+    await store.close()
+
+asyncio.run(main(sys.argv[1]))
+"""
+
 
 @pytest.fixture(scope="module")
 def release(tmp_path_factory: pytest.TempPathFactory) -> Path:
@@ -59,17 +74,24 @@ def release(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def run(code: Path, path: Path, name: str = "") -> dict[str, str]:
+def run(code: Path, path: Path, name: str = "", *, dropped: str = "") -> dict[str, str]:
     """Open the file with this code, and create objects with this name. Return the UIDs of all."""
+    printed = json.loads(execute(code, SCRIPT, path, name))
+    if dropped:
+        assert dropped in printed["recovered"]
+    else:
+        assert printed["recovered"] == ""
+    return printed["objects"]
+
+
+def execute(code: Path, script: str, path: Path, *arguments: str) -> str:
     environment = {**os.environ, "PYTHONPATH": str(code)}
-    command = [sys.executable, "-c", SCRIPT, str(path), name]
+    command = [sys.executable, "-c", script, str(path), *arguments]
     done = subprocess.run(
         command, env=environment, cwd=path.parent, capture_output=True, text=True, timeout=120
     )
     assert done.returncode == 0, done.stderr
-    printed = json.loads(done.stdout)
-    assert printed["recovered"] == ""
-    return printed["objects"]
+    return done.stdout
 
 
 def test_no_object_is_lost_on_the_way_up_and_back(release: Path, tmp_path: Path) -> None:
@@ -83,6 +105,13 @@ def test_no_object_is_lost_on_the_way_up_and_back(release: Path, tmp_path: Path)
     later = run(release, path, "later")
     assert run(ROOT, path) == later
     assert later.items() > new.items()
+
+
+def test_the_release_drops_only_kinds_that_it_does_not_know(release: Path, tmp_path: Path) -> None:
+    path = tmp_path / "records.db"
+    new = run(ROOT, path, "new")
+    execute(ROOT, ADD_CLASS, path)
+    assert run(release, path, dropped="runtimeclasses//gvisor") == new
 
 
 def test_the_records_of_the_release_are_copied_first(release: Path, tmp_path: Path) -> None:

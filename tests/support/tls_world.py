@@ -25,9 +25,11 @@ from podtui.server.transport.tls import TlsServer
 
 @dataclass
 class ShiftedClock:
-    """The machine's clock plus ``ahead``; a sleep sets ``waiting`` and lasts until a tick."""
+    """The machine's clock plus ``ahead``, its monotonic clock plus ``later`` seconds; a sleep sets
+    ``waiting`` and lasts until a tick."""
 
     ahead: timedelta = timedelta()
+    later: float = 0.0
     ticks: asyncio.Event = field(default_factory=asyncio.Event)
     waiting: asyncio.Event = field(default_factory=asyncio.Event)
 
@@ -35,7 +37,7 @@ class ShiftedClock:
         return datetime.now(UTC) + self.ahead
 
     def monotonic(self) -> float:
-        return asyncio.get_running_loop().time()
+        return asyncio.get_running_loop().time() + self.later
 
     async def sleep(self, seconds: float) -> None:
         self.waiting.set()

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Final, NoReturn, cast
 
 from podtui.clock import Clock
-from podtui.errors import EngineError, EngineUnavailable, PodtuiError
+from podtui.errors import EngineError, EngineUnavailable, PodtuiError, is_reported
 
 _LOG = logging.getLogger(__name__)
 PAUSE: Final = 1.0
@@ -51,7 +51,7 @@ class _Failure:
 
 
 class Parts:
-    """The tasks that run as long as the agent, and whatever else it needs to be healthy.
+    """The tasks that run as long as the agent, and the other conditions of its health.
 
     The health endpoints and the node's condition Ready report the problems.
     """
@@ -66,7 +66,7 @@ class Parts:
         self._checks[name] = problem
 
     async def keep_running(self, name: str, task: Callable[[], Awaitable[object]]) -> NoReturn:
-        """Run ``task``, which must not end: restart it a second after an error or its end."""
+        """Run ``task``, and restart it a second after it failed or ended."""
         count = 0
         while True:
             began = self._clock.monotonic()
@@ -79,7 +79,7 @@ class Parts:
             except Exception as error:  # noqa: BLE001 - the other parts go on; it is logged
                 text, traceback = _text_of(error), error
             count = 1 if self._clock.monotonic() - began >= RECOVERY_SECONDS else count + 1
-            if traceback is not None or count == 10 ** (len(str(count)) - 1):
+            if traceback is not None or is_reported(count):
                 # The log counts repeated tracebacks.
                 times = f" ({count:,} times in a row)" if count > 1 and traceback is None else ""
                 _LOG.error(

@@ -153,8 +153,7 @@ class LogFiles:
             make_directory(each)
         for file in files:
             make_directory(directory / file.container)
-            known = lowest.get(file.container, file.number)
-            lowest[file.container] = min(known, file.number)
+            lowest[file.container] = min(lowest.get(file.container, file.number), file.number)
             _put(directory / file.path, file.target)
             if file.target:
                 _put(self._links / file.link, str(directory / file.path))

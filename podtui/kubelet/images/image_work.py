@@ -74,7 +74,9 @@ class ImageWork:
         gone: list[NodeImage] = []
         kept: list[str] = []
         try:
-            for image in (one for one in prunable(images) if one.id in ids):
+            for image in prunable(images):
+                if image.id not in ids:
+                    continue
                 try:
                     await self._runtime.remove_image(image.id)
                 except EngineUnavailable:
@@ -142,7 +144,7 @@ class _Steps:
 
 def prunable(images: Iterable[NodeImage]) -> tuple[NodeImage, ...]:
     """Return the unused images that podtui may remove."""
-    return tuple(one for one in images if one.collectable and not one.users)
+    return tuple(image for image in images if image.collectable and not image.users)
 
 
 def name_of(image: NodeImage) -> str:
@@ -156,9 +158,8 @@ def disk_images(
     collectable: Callable[[ImageRecord], bool],
     others: Iterable[OtherContainer] = (),
 ) -> NodeImageList:
-    """Return the images with their users, largest first. ``others`` are the containers outside of
-    podtui.
-    """
+    """Return the images with their users, largest first. ``others`` are the containers that are not
+    podtui's."""
     outside: dict[str, list[str]] = {}
     for other in others:
         outside.setdefault(other.image_id, []).append(other.name)

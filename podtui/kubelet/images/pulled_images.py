@@ -66,14 +66,14 @@ class PulledImages:
 
 def _read(path: Path) -> dict[str, frozenset[str]]:
     try:
-        found: Any = json.loads(read_private(path) or b"{}")
+        document: Any = json.loads(read_private(path) or b"{}")
     except (OSError, ValueError, RecursionError) as error:
         _LOG.warning("%s cannot be read; no image is collected that it named: %s", path, error)
         return {}
-    if not isinstance(found, dict):
+    if not isinstance(document, dict):
         return {}
     return {
         str(key): frozenset(map(str, cast(list[object], names)))
-        for key, names in cast(dict[object, object], found).items()
+        for key, names in cast(dict[object, object], document).items()
         if isinstance(names, list)
     }

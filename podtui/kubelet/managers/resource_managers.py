@@ -314,17 +314,17 @@ class ResourceManagers:
             data = read_private(self._root / name)
             if data is None:
                 return None
-            found = msgspec.json.decode(data, type=kind)
+            state = msgspec.json.decode(data, type=kind)
         except (OSError, ValueError, RecursionError) as error:
             raise self._bad_state(manager, name, str(error)) from error
-        if found.policyName != policy:
+        if state.policyName != policy:
             raise self._bad_state(
                 manager,
                 name,
                 f'configured policy "{policy}" differs from state checkpoint policy '
-                f'"{found.policyName}"',
+                f'"{state.policyName}"',
             )
-        return found
+        return state
 
     def _bad_state(self, manager: str, name: str, problem: str) -> PodtuiError:
         path = (self._root or Path()) / name

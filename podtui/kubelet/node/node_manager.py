@@ -61,8 +61,8 @@ class NodeManager:
     by default). Labels, annotations, taints and everything else that API clients set are kept.
 
     ``stalled`` returns the problem of the PLEG, and ``problem`` those of the agent's parts, if any.
-    Both keep the node from being ready. ``on_resources`` is called when the node's
-    resources may have changed. ``host`` is None if no machine may be inspected.
+    Both keep the node from being ready. ``on_resources`` is called when the node's resources may
+    have changed. ``host`` is None if no machine may be inspected.
     """
 
     def __init__(
@@ -273,14 +273,14 @@ class NodeManager:
         def unready(node: Node) -> Node:
             conditions = tuple(
                 structs.replace(
-                    one,
+                    condition,
                     status="False",
                     reason=KUBELET_NOT_READY,
                     message=f"node status failed: {text}",
                 )
-                if one.type == "Ready"
-                else one
-                for one in node.status.conditions
+                if condition.type == "Ready"
+                else condition
+                for condition in node.status.conditions
             )
             return structs.replace(node, status=structs.replace(node.status, conditions=conditions))
 

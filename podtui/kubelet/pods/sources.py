@@ -337,6 +337,7 @@ class ManifestRecorder:
             if self._known.get(name) is not manifest:
                 await self._records.put("manifests", manifest)
                 self._stored[name] = (manifest.metadata.namespace, manifest.metadata.name)
-        for name in self._known.keys() - manifests.keys():
-            await self._records.delete("manifests", *self._stored.pop(name))
+        for name in self._stored.keys() - manifests.keys():
+            await self._records.delete("manifests", *self._stored[name])
+            del self._stored[name]
         self._known = dict(manifests)

@@ -40,6 +40,10 @@ class PodControl:
     workers: PodWorkers
 
 
+_BY_EFFECT: Final = (PodOperation.ADD, PodOperation.UPDATE, PodOperation.RECONCILE)
+"""Each does all that the next one does."""
+
+
 class SyncLoop:
     """Passes the pods of the folder and of the API to the pod workers while an engine answers."""
 
@@ -70,8 +74,8 @@ class SyncLoop:
         self._config = config
         self._last_alive: float | None = None
         self._begun = False
-        self._unhandled: list[PodUpdate] = []
-        """Updates to handle, among them those that failed."""
+        self._failed: dict[str, PodUpdate] = {}
+        """The update to try again, by the UID of the pod."""
 
     # --- health
 
@@ -94,7 +98,7 @@ class SyncLoop:
         """Apply the newest pods of each source after each change. An update that fails is kept for
         the next run of this loop; the other pods go first."""
         while True:
-            if not self._unhandled:
+            if not self._failed:
                 await self._sources.changed.wait()
             await self._link.wait_ready()
             await self._apply()
@@ -118,15 +122,17 @@ class SyncLoop:
 
     async def _apply(self) -> None:
         changes = self._sources.take()
-        self._unhandled += changes.updates
         if not self._begun and self._sources.ready:
             self._begin()
             self._begun = True
-        updates, self._unhandled = self._unhandled, []
+        failed, self._failed = self._failed, {}
         errors: list[Exception] = []
-        for update in updates:
-            errors += await self._handle(update)
-        if updates:
+        for update in changes.updates:
+            errors += await self._handle(update, failed)
+        retried = list(failed.values())
+        for update in retried:
+            errors += await self._handle(update, failed)
+        if changes.updates or retried:
             self._admissions.review()
         self.wake_readers(changes.documents)
         if errors:
@@ -149,20 +155,22 @@ class SyncLoop:
 
     # --- pods
 
-    async def _handle(self, update: PodUpdate) -> list[Exception]:
-        """Handle each pod of an update. Return the errors of those to try again."""
+    async def _handle(self, update: PodUpdate, failed: dict[str, PodUpdate]) -> list[Exception]:
+        """Handle each pod of an update. ``failed`` has the updates that failed before; one of the
+        same pod is replaced. Return the errors of those to try again."""
         errors: list[Exception] = []
         pods = list(update.pods)
-        if update.operation is not PodOperation.REMOVE:
-            pods = [self._ephemerals.onto(pod) if is_static(pod) else pod for pod in pods]
         if update.operation is PodOperation.ADD:
             pods.sort(key=lambda pod: pod.metadata.creationTimestamp or "")
         for pod in pods:
+            uid = pod.metadata.uid
+            earlier = failed.pop(uid, None) or self._failed.pop(uid, None)
+            operation = merged_operation(earlier, update.operation)
             try:
-                await self._handle_pod(update.operation, pod)
+                await self._handle_pod(operation, pod)
             except Exception as error:  # noqa: BLE001 - it is raised after the other pods
                 errors.append(error)
-                self._unhandled.append(replace(update, pods=(pod,)))
+                self._failed[uid] = replace(update, operation=operation, pods=(pod,))
         if update.operation is PodOperation.REMOVE:
             self._resizes.retry_soon()
         if update.operation is PodOperation.ADD:
@@ -170,6 +178,8 @@ class SyncLoop:
         return errors
 
     async def _handle_pod(self, operation: PodOperation, pod: Pod) -> None:
+        if operation is not PodOperation.REMOVE and is_static(pod):
+            pod = self._ephemerals.onto(pod)
         match operation:
             case PodOperation.REMOVE:
                 self._remove(pod)
@@ -245,3 +255,10 @@ class SyncLoop:
         else:
             self._statuses.mark_deleted(uid, effective_grace(pod))
         self._workers.remove(uid)
+
+
+def merged_operation(failed: PodUpdate | None, newer: PodOperation) -> PodOperation:
+    """Return what to do with the newer version of a pod, an earlier update of which failed."""
+    if failed is None or failed.operation is PodOperation.REMOVE or newer is PodOperation.REMOVE:
+        return newer
+    return min(failed.operation, newer, key=_BY_EFFECT.index)

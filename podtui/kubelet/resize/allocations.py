@@ -27,8 +27,9 @@ RESIZABLE: Final = ("cpu", "memory")
 _LOG = logging.getLogger(__name__)
 FILE_NAME: Final = "allocations.json"
 SETTLE: Final = 0.5
-RETRY_SECONDS: Final = 5.0
 """Seconds in which further changes are combined into one write."""
+RETRY_SECONDS: Final = 5.0
+"""Seconds until a write that failed is repeated."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -126,14 +126,14 @@ class Resizes:
         """Try all pending resizes: first those that do not increase requests, then by priority and
         QoS class, then those that have waited longest."""
         async with self._lock:
-            found = [pod for uid in self._pending if (pod := self._find(uid)) is not None]
-            found.sort(key=self._rank)
+            pending = [pod for uid in self._pending if (pod := self._find(uid)) is not None]
+            pending.sort(key=self._rank)
             self._pending = []
-            for index, pod in enumerate(found):
+            for index, pod in enumerate(pending):
                 try:
                     await self._try(pod)
                 except Exception:
-                    self._pending += [one.metadata.uid for one in found[index:]]
+                    self._pending += [left.metadata.uid for left in pending[index:]]
                     raise
 
     def _rank(self, pod: Pod) -> tuple[bool, int, bool, bool, str]:

@@ -122,11 +122,11 @@ class SandboxMaker:
         name = pod.spec.runtimeClassName
         if not name:
             return ""
-        found = await self._runtime_classes.get(name)
-        if found is None:
-            known = listed_runtimes(engine.runtimes)
-            raise ConfigError(f'runtimeclass.node.k8s.io "{name}" not found; {known}')
-        return found.handler
+        runtime_class = await self._runtime_classes.get(name)
+        if runtime_class is None:
+            runtimes = listed_runtimes(engine.runtimes)
+            raise ConfigError(f'runtimeclass.node.k8s.io "{name}" not found; {runtimes}')
+        return runtime_class.handler
 
     async def check_config(self, pod: Pod, engine: EngineInfo) -> StartFailure | None:
         """Build the resolver configuration again, as a kubelet does in each sync, to record its

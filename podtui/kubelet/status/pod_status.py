@@ -79,7 +79,7 @@ def _ips(
         return host_ips
     if observed.sandboxes and observed.sandboxes[0].state is SandboxState.READY:
         return sorted_pod_ips(observed.sandboxes[0].ips, host_ips)
-    return () if previous is None else tuple(one.ip for one in previous.podIPs)
+    return () if previous is None else tuple(entry.ip for entry in previous.podIPs)
 
 
 def pod_status(

@@ -475,8 +475,9 @@ def renewed_mirror(record: Pod, mirror: Mirror) -> Pod:
     manifest.
     """
     fresh = mirror_pod(mirror)
-    computed = (*OWNED, *RESIZE, DISRUPTION_TARGET, *(one.type for one in fresh.status.conditions))
-    added = [one for one in record.status.conditions if one.type not in computed]
+    conditions = fresh.status.conditions
+    computed = {*OWNED, *RESIZE, DISRUPTION_TARGET, *(item.type for item in conditions)}
+    added = [item for item in record.status.conditions if item.type not in computed]
     known, meta = record.metadata, fresh.metadata
     kept = {name: value for name, value in known.annotations.items() if name not in _OWN}
     return structs.replace(
@@ -489,7 +490,7 @@ def renewed_mirror(record: Pod, mirror: Mirror) -> Pod:
             deletionTimestamp=meta.deletionTimestamp,
             deletionGracePeriodSeconds=meta.deletionGracePeriodSeconds,
         ),
-        status=structs.replace(fresh.status, conditions=(*added, *fresh.status.conditions)),
+        status=structs.replace(fresh.status, conditions=(*added, *conditions)),
     )
 
 

@@ -278,9 +278,9 @@ def snapshot(entries: list[dict[str, Any]]) -> RuntimeSnapshot:
 def other_containers(entries: list[dict[str, Any]], root: str) -> tuple[OtherContainer, ...]:
     """Return the containers without the label of this root directory."""
     return tuple(
-        OtherContainer(name=found.name, image_id=str(entry["ImageID"]))
+        OtherContainer(name=container.name, image_id=str(entry["ImageID"]))
         for entry in entries
-        if (found := listed_container(entry)).labels.get(names.ROOT_LABEL) != root
+        if (container := listed_container(entry)).labels.get(names.ROOT_LABEL) != root
     )
 
 

@@ -101,8 +101,11 @@ class Sandboxes:
             raise EngineError(NO_USER_NAMESPACES)
         await _check_runtime(link, config.runtime_handler)
         if not link.able.memory_files:
-            on_disk = [replace(one, memory=False) if one.files else one for one in config.volumes]
-            config = replace(config, volumes=tuple(on_disk))
+            volumes = (
+                replace(volume, memory=False) if volume.files else volume
+                for volume in config.volumes
+            )
+            config = replace(config, volumes=tuple(volumes))
         nonce = secrets.token_hex(8)
         memory = {
             volume.name: volume_name(self._root, config.uid, volume.name)
@@ -156,7 +159,7 @@ class Sandboxes:
         for one in config.volumes:
             if one.name in memory:
                 await self._make_volume(link, memory[one.name], config.uid, nonce, {}, one)
-        held = {one.name: memory[one.name] for one in config.volumes if is_held(one)}
+        held = {item.name: memory[item.name] for item in config.volumes if is_held(item)}
         volume_labels = labels_of(pod_volume)
         fresh = volume_labels.get(NONCE_LABEL) == nonce
         layout_of = partial(
@@ -289,8 +292,8 @@ class Sandboxes:
         def undo(client: DockerClient) -> None:
             for name in containers:
                 try:
-                    found = client.inspect_container(name)
-                    if labels_of(found["Config"]).get(NONCE_LABEL) == nonce:
+                    container = client.inspect_container(name)
+                    if labels_of(container["Config"]).get(NONCE_LABEL) == nonce:
                         client.remove_container(name, force=True)
                 except Missing:
                     continue
@@ -363,8 +366,8 @@ class Sandboxes:
         self._emptied.discard(pod_uid)
 
         def find(client: DockerClient) -> list[str]:
-            found = client.volumes(filters={"label": label_filter(wanted)})
-            return [str(one["Name"]) for one in labelled(found.get("Volumes") or (), wanted)]
+            volumes = client.volumes(filters={"label": label_filter(wanted)}).get("Volumes") or ()
+            return [str(volume["Name"]) for volume in labelled(volumes, wanted)]
 
         with translate_errors():
             volumes = await link.calls.run(find)

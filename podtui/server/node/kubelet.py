@@ -48,24 +48,24 @@ class KubeletRoutes:
         """Return ``ok``, or 500 with one line per check and, for the admin, the reasons of the
         failed ones. With query parameter ``verbose``, always list the checks; ``exclude`` leaves
         one out."""
-        check = request.match_info.get("check", "")
+        requested = request.match_info.get("check", "")
         problems = self._kubelet.health_checks()
-        if check and check not in problems:
+        if requested and requested not in problems:
             raise web.HTTPNotFound
         # Reasons may contain names of objects.
         shown = MASTERS in request.get(USER, ANONYMOUS).groups
         lines: list[str] = []
         failed = False
-        for one, problem in problems.items():
-            if one in request.query.getall("exclude", []):
-                lines.append(f"[+]{one} excluded: ok")
+        for check, problem in problems.items():
+            if check in request.query.getall("exclude", []):
+                lines.append(f"[+]{check} excluded: ok")
             elif problem:
                 reason = one_line(problem) if shown else "reason withheld"
-                lines.append(f"[-]{one} failed: {reason}")
-                failed |= check in ("", one)
+                lines.append(f"[-]{check} failed: {reason}")
+                failed |= requested in ("", check)
             else:
-                lines.append(f"[+]{one} ok")
-        if failed or ("verbose" in request.query and not check):
+                lines.append(f"[+]{check} ok")
+        if failed or ("verbose" in request.query and not requested):
             lines.append(f"{name} check {'failed' if failed else 'passed'}")
             return web.Response(text="\n".join([*lines, ""]), status=500 if failed else 200)
         return web.Response(text="ok", headers={"X-Content-Type-Options": "nosniff"})

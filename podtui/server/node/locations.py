@@ -5,12 +5,39 @@ The kubelet has its own checks, with other texts, and does not know pods that no
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from typing import Final
+
 from aiohttp import web
 
 from podtui.api.pods import container_names
 from podtui.api.v1 import Pod
 from podtui.server.status import Handler, StatusError, bad_request, not_found
 from podtui.store.protocol import Records
+
+_SCHEMES: Final = ("", "http", "https")
+
+
+@dataclass(frozen=True, slots=True)
+class ProxyTarget:
+    """The pod or node that a proxy request names. ``scheme`` and ``port`` may be empty."""
+
+    scheme: str
+    name: str
+    port: str
+
+
+def parse_target(text: str, kind: str) -> ProxyTarget:
+    """Parse ``NAME``, ``NAME:PORT`` or ``SCHEME:NAME:PORT``. Raises `StatusError` 400."""
+    parts = text.split(":")
+    if len(parts) < 3:
+        parts = ["", *parts]
+    if len(parts) == 2:
+        parts.append("")
+    scheme, name, *port = parts
+    if len(port) != 1 or not name or scheme not in _SCHEMES:
+        raise bad_request(f'invalid {kind} request "{text}"')
+    return ProxyTarget(scheme, name, port[0])
 
 
 class PodLocations:
@@ -24,10 +51,24 @@ class PodLocations:
 
     async def named(self, namespace: str, name: str) -> Pod:
         """Raises `StatusError` 404."""
-        found = await self._records.get("pods", namespace, name)
-        if not isinstance(found, Pod):
+        pod = await self._records.get("pods", namespace, name)
+        if not isinstance(pod, Pod):
             raise not_found("pods", name)
-        return found
+        return pod
+
+    @web.middleware
+    async def own_node(self, request: web.Request, handler: Handler) -> web.StreamResponse:
+        """Refuse requests through the proxy of another node. Raises `StatusError` 400, 404 or 500.
+
+        The port that a client may add is ignored: the kubelet of this node is the agent itself.
+        """
+        if "node" in request.match_info:
+            name = parse_target(request.match_info["node"], "node").name
+            if name != self._node_name:
+                if await self._records.get("nodes", "", name) is None:
+                    raise not_found("nodes", name)
+                raise StatusError(500, self._unreachable(f'the request is for node "{name}"'))
+        return await handler(request)
 
     def checked(self, handler: Handler, *, container: bool) -> Handler:
         """Return a handler that first checks that the pod has a node and, with ``container``, the
@@ -49,11 +90,11 @@ class PodLocations:
         kubelets of other nodes."""
         node = pod.spec.nodeName
         if node != self._node_name:
-            raise StatusError(
-                500,
-                f'pod "{pod.metadata.name}" is bound to node "{node}", '
-                f'but this agent reaches only the kubelet of node "{self._node_name}"',
-            )
+            text = f'pod "{pod.metadata.name}" is bound to node "{node}"'
+            raise StatusError(500, self._unreachable(text))
+
+    def _unreachable(self, text: str) -> str:
+        return f'{text}, but this agent reaches only the kubelet of node "{self._node_name}"'
 
 
 def check_container(pod: Pod, name: str) -> None:

@@ -12,7 +12,6 @@ import logging
 import os
 import ssl
 from contextlib import AsyncExitStack, aclosing
-from dataclasses import dataclass
 from functools import cache
 from http import HTTPStatus
 from typing import Final
@@ -24,7 +23,7 @@ from yarl import URL
 
 from podtui.api.v1 import Pod
 from podtui.errors import EngineError, SessionError
-from podtui.server.node.locations import PodLocations
+from podtui.server.node.locations import PodLocations, ProxyTarget, parse_target
 from podtui.server.node.port_forward import parse_port
 from podtui.server.protocol import SessionEndpoints
 from podtui.server.status import StatusError, bad_request
@@ -65,43 +64,23 @@ _PRIVATE: Final = ("authorization", "impersonate-")
 _CORS: Final = "access-control-allow-"
 
 
-@dataclass(frozen=True, slots=True)
-class ProxyTarget:
-    """The pod that a request names. ``port`` is empty for the first one of the pod."""
-
-    scheme: str
-    name: str
-    port: str
-
-
-def parse_target(text: str) -> ProxyTarget:
-    """Raises `StatusError` 400."""
-    parts = text.split(":")
-    if len(parts) < 3:
-        parts = ["", *parts]
-    if len(parts) == 2:
-        parts.append("")
-    scheme, name, *port = parts
-    if len(port) != 1 or not name or scheme not in _DEFAULT_PORTS:
-        raise bad_request(f'invalid pod request "{text}"')
-    return ProxyTarget(scheme, name, port[0])
-
-
 def target_port(pod: Pod, target: ProxyTarget) -> int:
-    """Return the named port, or else the first one that a container declares. Raises `StatusError`
-    503."""
+    """Return the port of the request, or else the first that a container declares. Raises
+    `StatusError` 503."""
     if target.port:
         port = parse_port(target.port)
         if port is None:
             raise _refused(f"dial tcp: address {target.port}: invalid port", "")
         return port
-    declared = (port.containerPort for one in pod.spec.containers for port in one.ports[:1])
+    declared = (
+        port.containerPort for container in pod.spec.containers for port in container.ports[:1]
+    )
     return next(declared, _DEFAULT_PORTS[target.scheme])
 
 
 def pod_address(pod: Pod) -> str:
     """Return the pod's IP. Raises `StatusError` 400."""
-    address = pod.status.podIP or next((one.ip for one in pod.status.podIPs), "")
+    address = pod.status.podIP or next((entry.ip for entry in pod.status.podIPs), "")
     try:
         ipaddress.ip_address(address)
     except ValueError as error:
@@ -192,7 +171,7 @@ class PodProxyRoutes:
         ]
 
     async def proxy(self, request: web.Request) -> web.StreamResponse:
-        target = parse_target(request.match_info["pod"])
+        target = parse_target(request.match_info["pod"], "pod")
         pod = await self._locations.named(request.match_info["namespace"], target.name)
         address, port = pod_address(pod), target_port(pod, target)
         self._locations.check_node(pod)

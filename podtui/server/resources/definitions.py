@@ -444,7 +444,7 @@ ALL = (
 def writable() -> str:
     """Return which resources clients can create, for error messages."""
     return "clients can create " + ", ".join(
-        sorted({one.qualified_name for one in ALL if one.strategy is not None})
+        sorted({item.qualified_name for item in ALL if item.strategy is not None})
     )
 
 

@@ -46,7 +46,10 @@ def kubernetes_service(port: int) -> Service:
 
 
 async def publish_service(records: Records, port: int) -> None:
-    """Create or correct the Service."""
+    """Create or correct the Service. With port 0, for an API without a port, remove it."""
+    if not port:
+        await records.delete("services", _NAMESPACE, _NAME)
+        return
     service = kubernetes_service(port)
     stored = await records.get("services", _NAMESPACE, _NAME)
     if isinstance(stored, Service):

@@ -150,7 +150,7 @@ class NamespaceCare:
             item = structs.replace(item, status=structs.replace(item.status, conditions=conditions))
             if remaining:
                 return item
-            finalizers = tuple(one for one in item.spec.finalizers if one != FINALIZER)
+            finalizers = tuple(name for name in item.spec.finalizers if name != FINALIZER)
             return structs.replace(item, spec=structs.replace(item.spec, finalizers=finalizers))
 
         with contextlib.suppress(NotFound):
@@ -219,11 +219,11 @@ def deletion_conditions(
         "NamespaceContentRemaining": content,
         "NamespaceFinalizersRemaining": finalizers,
     }
-    known = {one.type: one for one in before}
-    others = tuple(one for one in before if one.type not in findings)
+    earlier = {condition.type: condition for condition in before}
+    others = tuple(condition for condition in before if condition.type not in findings)
     return (
         *others,
-        *(finding.condition(kind, known.get(kind), now) for kind, finding in findings.items()),
+        *(finding.condition(kind, earlier.get(kind), now) for kind, finding in findings.items()),
     )
 
 
@@ -253,7 +253,7 @@ def _released(item: Object, before: Object | None) -> bool:
 
 
 def _instances(head: str, counts: Iterable[str]) -> str:
-    return f"{head}: {', '.join(sorted(f'{one} resource instances' for one in counts))}"
+    return f"{head}: {', '.join(sorted(f'{count} resource instances' for count in counts))}"
 
 
 def _terminating(namespace: Namespace) -> bool:

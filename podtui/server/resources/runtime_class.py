@@ -17,10 +17,10 @@ async def runtime_class_of(pod: Pod, records: Records) -> RuntimeClass | None:
     name = pod.spec.runtimeClassName
     if not name:
         return None
-    found = await records.get("runtimeclasses", "", name)
-    if not isinstance(found, RuntimeClass):
+    runtime_class = await records.get("runtimeclasses", "", name)
+    if not isinstance(runtime_class, RuntimeClass):
         raise _rejected(pod, f'RuntimeClass "{name}" not found')
-    return found
+    return runtime_class
 
 
 def with_runtime_class(pod: Pod, runtime_class: RuntimeClass | None) -> Pod:
@@ -62,8 +62,8 @@ def merged_tolerations(
     every = (*first, *second)
     merged: list[Toleration] = []
     for index, toleration in enumerate(every):
-        later = (one for one in every[index + 1 :] if one != toleration)
-        if not any(_includes(one, toleration) for one in (*merged, *later)):
+        later = (other for other in every[index + 1 :] if other != toleration)
+        if not any(_includes(other, toleration) for other in (*merged, *later)):
             merged.append(toleration)
     return tuple(merged)
 

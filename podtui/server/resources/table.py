@@ -179,7 +179,7 @@ def _service(item: Service, now: datetime) -> list[Cell]:
         spec.type,
         next(iter(spec.clusterIPs), NONE),
         ",".join(spec.externalIPs) or NONE,
-        ",".join(f"{one.port}/{one.protocol}" for one in spec.ports) or NONE,
+        ",".join(f"{port.port}/{port.protocol}" for port in spec.ports) or NONE,
         since(item.metadata.creationTimestamp, now),
         ",".join(f"{key}={value}" for key, value in sorted(spec.selector.items())) or NONE,
     ]

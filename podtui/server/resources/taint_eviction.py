@@ -89,9 +89,9 @@ class TaintEviction:
     async def _pass(self) -> float | None:
         """Schedule, cancel and carry out evictions. Return the seconds until the next one."""
         taints = {
-            node.metadata.name: found
+            node.metadata.name: no_execute
             for node in (await self._records.list("nodes")).items
-            if (found := no_execute_taints(node))
+            if (no_execute := no_execute_taints(node))
         }
         self._tainted = bool(taints)
         if not taints and not self._scheduled:
@@ -117,9 +117,10 @@ class TaintEviction:
                 self._scheduled[uid] = _Eviction(pods[uid], now + seconds)
         for uid, eviction in list(self._scheduled.items()):
             if eviction.due <= now:
+                # It stays scheduled if it fails, and the loop is restarted.
+                await self._evict(eviction.pod)
                 del self._scheduled[uid]
                 self._evicted.add(uid)
-                await self._evict(eviction.pod)
         left = [eviction.due - now for eviction in self._scheduled.values()]
         return min(left, default=None)
 
@@ -177,7 +178,7 @@ def toleration_seconds(tolerations: Iterable[Toleration], taints: Iterable[Taint
     tolerations = tuple(tolerations)
     seconds: list[int] = []
     for taint in taints:
-        first = next((one for one in tolerations if tolerates((one,), taint)), None)
+        first = next((item for item in tolerations if tolerates((item,), taint)), None)
         if first is None:
             return 0
         if first.tolerationSeconds is not None:

@@ -29,6 +29,8 @@ _PIECE_BYTES: Final = 64 * 1024
 _CHUNK_END: Final = b"\r\n"
 _STATUS: Final = re.compile(r"HTTP/1\.[01] (\d{3})(?: (.*))?", re.ASCII)
 _NAME: Final = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+", re.ASCII)
+_LENGTH: Final = re.compile(r"\d{1,18}", re.ASCII)
+_SHOWN_CHARACTERS: Final = 80
 _SWITCHING: Final = 101
 
 
@@ -175,7 +177,7 @@ class HttpConnection:
         if coding == "chunked":
             async for data in self._chunks():
                 yield data
-        elif length.isascii() and length.isdigit():
+        elif length:
             async for data in self._exactly(int(length)):
                 yield data
         else:
@@ -225,6 +227,9 @@ def parse_head(block: bytes) -> ResponseHead:
         if not colon or not _NAME.fullmatch(name) or not _is_safe(value):
             raise _malformed(line.encode("latin-1"))
         headers.add(name, value.strip(" \t"))
+    length = headers.get("Content-Length", "")
+    if length and not _LENGTH.fullmatch(length):
+        raise HttpProblem(f'bad Content-Length "{length[:_SHOWN_CHARACTERS]}"')
     return ResponseHead(int(match[1]), match[2] or "", headers)
 
 
@@ -234,7 +239,7 @@ def _is_safe(value: str) -> bool:
 
 def _malformed(data: bytes) -> HttpProblem:
     line = data.splitlines()[0].decode("utf-8", "replace") if data else ""
-    shown = "".join(char if char.isprintable() else "?" for char in line[:80])
+    shown = "".join(char if char.isprintable() else "?" for char in line[:_SHOWN_CHARACTERS])
     return HttpProblem(
         f'net/http: HTTP/1.x transport connection broken: malformed HTTP response "{shown}"'
     )

@@ -121,7 +121,7 @@ class Sockets:
     async def upgrade(
         self, request: web.Request, headers: Mapping[str, str]
     ) -> AsyncGenerator[UpgradedSocket]:
-        """Answer 101 with the headers, and pass on the bytes of whatever protocol they name.
+        """Answer 101 with the headers, and pass on the bytes of the protocol that they name.
         Raises ConnectionError."""
         socket = UpgradedSocket(headers, self._clock)
         await socket.start(request)

@@ -63,6 +63,7 @@ class TlsServer:
         self._handshakes = 0
         self._on_authority = on_authority
         self._renewal = asyncio.Lock()
+        self._published = pki.authority
         self._retry_at = 0.0
         self._reported = False
         self.listening = asyncio.Event()
@@ -161,28 +162,32 @@ class TlsServer:
             await self._renew_if_due(context)
 
     async def _renew_if_due(self, context: ssl.SSLContext) -> None:
-        """Renew the certificates if the wall clock is outside of their time. New connections get
-        the new one."""
-        if not self._pki.is_due(self._clock.now()):
+        """Renew the certificates if the wall clock is outside of their time, and publish a new
+        authority. New connections get the new certificate."""
+        if not self._is_due():
             return
         async with self._renewal:
-            if self._clock.monotonic() < self._retry_at or not self._pki.is_due(self._clock.now()):
+            if self._clock.monotonic() < self._retry_at or not self._is_due():
                 return
-            authority = self._pki.authority
             try:
                 if await asyncio.to_thread(
                     self._pki.ensure_server_certificate, self._names, self._clock.now()
                 ):
                     context.load_cert_chain(self._pki.server_path)
                     log.info("renewed the certificate of %s", self._point.url)
-                if self._pki.authority != authority and self._on_authority is not None:
+                authority = self._pki.authority
+                if authority != self._published and self._on_authority is not None:
                     await self._on_authority()
+                self._published = authority
                 self._reported = False
             except (PodtuiError, OSError) as error:
                 self._retry_at = self._clock.monotonic() + _RENEWAL_CHECK.total_seconds()
                 if not self._reported:
                     log.warning("cannot renew the certificate of %s: %s", self._point.url, error)
                 self._reported = True
+
+    def _is_due(self) -> bool:
+        return self._pki.is_due(self._clock.now()) or self._pki.authority != self._published
 
 
 def tls_context(path: Path) -> ssl.SSLContext:

@@ -61,6 +61,31 @@ async def test_the_node_of_an_earlier_name_is_removed_with_its_pods(
 
 
 @virtual()
+async def test_the_next_start_ends_the_pods_that_an_interrupted_start_left(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    store = open_store(None, clock=VirtualClock())
+    await store.put("nodes", node("old"))
+    for name in ("a", "b"):
+        await store.put("pods", pod(name, "old"))
+    absent = AbsentNodes(store, VirtualClock(), "new")
+    update, broken = store.update, True
+
+    async def update_or_fail(resource: str, namespace: str, name: str, *rest: object) -> object:
+        if broken and name == "b":
+            raise TypeError("not foreseen")
+        return await update(resource, namespace, name, *rest)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(store, "update", update_or_fail)
+    with pytest.raises(TypeError):
+        await absent.remove_former()
+    broken = False
+    await absent.remove_former()
+    assert await names(store, "pods") == []
+    assert await names(store, "nodes") == []
+
+
+@virtual()
 async def test_nothing_is_removed_while_the_name_stays() -> None:
     store = open_store(None, clock=VirtualClock())
     await store.put("nodes", node("n1"))

@@ -5,12 +5,16 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from kubelet_world import World, pod
+from kubelet_world import World, container, pod
 from virtual_time import virtual
 
 from podtui.api.v1 import Event, Node, NodeCondition, Pod
 from podtui.kubelet.admission.admissions import Admissions
+from podtui.kubelet.base.types import PodOperation, PodUpdate
+from podtui.kubelet.events.timelines import Timelines
 from podtui.kubelet.node.node_manager import NodeManager
+from podtui.kubelet.pods.sync_loop import merged_operation
+from podtui.kubelet.status.status_manager import StatusManager
 from podtui.store import Store
 
 
@@ -49,6 +53,95 @@ async def test_a_pod_that_breaks_the_sync_loop_is_tried_again_and_others_run(
         await world.sleep(30)
         assert (await ready(world)).status == "True"
         assert not any(world.kubelet.endpoints.health_checks().values())
+
+
+@virtual()
+async def test_an_update_that_failed_does_not_bring_a_removed_pod_back(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    admit = Admissions.admit
+    broken = True
+
+    async def admit_or_fail(self: Admissions, wanted: Pod) -> bool:
+        if broken:
+            raise TypeError("not foreseen")
+        return await admit(self, wanted)
+
+    monkeypatch.setattr(Admissions, "admit", admit_or_fail)
+    world = World()
+    async with world.running():
+        world.add(pod("web-n1", "u1"))
+        await world.sleep(5)
+        world.remove("u1")
+        await world.sleep(5)
+        broken = False
+        await world.sleep(30)
+        assert not world.running_containers("u1")
+        assert (await world.store.list("pods")).items == ()
+        assert not any(world.kubelet.endpoints.health_checks().values())
+
+
+@virtual()
+async def test_the_newest_version_of_a_pod_is_tried_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    admit = Admissions.admit
+    tried: list[str] = []
+    broken = True
+
+    async def admit_or_fail(self: Admissions, wanted: Pod) -> bool:
+        tried.append(wanted.spec.containers[0].image)
+        if broken:
+            raise TypeError("not foreseen")
+        return await admit(self, wanted)
+
+    monkeypatch.setattr(Admissions, "admit", admit_or_fail)
+    world = World()
+    async with world.running():
+        world.add(pod("web-n1", "u1"))
+        await world.sleep(5)
+        world.add(pod("web-n1", "u1", container(image="busybox:2")))
+        await world.sleep(5)
+        before = len(tried)
+        broken = False
+        await world.sleep(5)
+        assert tried[before:] == ["busybox:2"]
+
+
+@virtual()
+async def test_an_error_of_the_last_writes_does_not_keep_the_others(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    world = World()
+    async with world.running():
+        world.add(pod("web-n1", "u1"))
+        await world.until(world.runs("u1"))
+        await world.sleep(5)
+        drained: list[str] = []
+
+        async def fail(_: StatusManager) -> None:
+            raise TypeError("not foreseen")
+
+        async def note(_: Timelines) -> None:
+            drained.append("timelines")
+
+        monkeypatch.setattr(StatusManager, "drain", fail)
+        monkeypatch.setattr(Timelines, "drain", note)
+        await world.stop_kubelet()
+    assert drained == ["timelines"]
+    assert "the last records are not written" in caplog.text
+
+
+def test_a_newer_version_gets_the_effect_of_an_update_that_failed() -> None:
+    add, update, reconcile = PodOperation.ADD, PodOperation.UPDATE, PodOperation.RECONCILE
+    for failed, newer, expected in (
+        (None, update, update),
+        (add, update, add),
+        (reconcile, update, update),
+        (update, reconcile, update),
+        (add, PodOperation.REMOVE, PodOperation.REMOVE),
+        (PodOperation.REMOVE, add, add),
+    ):
+        earlier = None if failed is None else PodUpdate(operation=failed, pods=())
+        assert merged_operation(earlier, newer) is expected
 
 
 @virtual()

@@ -13,7 +13,8 @@ from msgspec import structs
 from virtual_time import VirtualClock, settle, virtual
 
 from podtui.agent.home import home_ports
-from podtui.api.v1 import ContainerStatus, Pod, PodCondition, PodStatus
+from podtui.api.local import Manifest, ManifestSpec, ManifestState, ManifestStatus
+from podtui.api.v1 import ContainerStatus, ObjectMeta, Pod, PodCondition, PodStatus
 from podtui.errors import EngineConflict, EngineError, EngineUnavailable, PodtuiError
 from podtui.kubelet.base.config import KubeletConfig
 from podtui.kubelet.base.ports import PodClient
@@ -24,7 +25,7 @@ from podtui.kubelet.node.link import EngineLink
 from podtui.kubelet.pleg.pleg import Pleg
 from podtui.kubelet.pleg.pod_cache import PodCache
 from podtui.kubelet.pods.pod_manager import PodManager
-from podtui.kubelet.pods.sources import FILE, SourceDiff
+from podtui.kubelet.pods.sources import FILE, ManifestRecorder, SourceDiff
 from podtui.kubelet.status.status_manager import SYNC_SECONDS, StatusManager
 from podtui.runtime.protocol import ContainerState, Runtime, RuntimeEvent, RuntimeSnapshot
 from podtui.store import open_store
@@ -67,6 +68,36 @@ def test_local_annotations_are_not_a_change(key: str) -> None:
     annotations = {**one.metadata.annotations, key: "other"}
     other = structs.replace(one, metadata=structs.replace(one.metadata, annotations=annotations))
     assert operations(source, other) == []
+
+
+@virtual()
+async def test_a_record_of_a_manifest_that_cannot_be_deleted_is_deleted_later(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    store = open_store(None, clock=VirtualClock())
+    recorder = ManifestRecorder(store)
+    manifests = {
+        name: Manifest(
+            metadata=ObjectMeta(name=name),
+            spec=ManifestSpec(path=f"/m/{name}"),
+            status=ManifestStatus(state=ManifestState.ACCEPTED),
+        )
+        for name in ("a.yaml", "b.yaml", "c.yaml")
+    }
+    await recorder.record(manifests)
+    delete, deleted = store.delete, list[str]()
+
+    async def delete_or_fail(resource: Resource, namespace: str, name: str) -> bool:
+        deleted.append(name)
+        if len(deleted) == 2:
+            raise TypeError("not foreseen")
+        return await delete(resource, namespace, name)
+
+    monkeypatch.setattr(store, "delete", delete_or_fail)
+    with pytest.raises(TypeError):
+        await recorder.record({})
+    await recorder.record({})
+    assert (await store.list("manifests")).items == ()
 
 
 def test_a_fixed_uid_under_another_name_is_another_pod() -> None:

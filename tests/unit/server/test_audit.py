@@ -160,7 +160,7 @@ async def test_no_secret_is_recorded(tmp_path: Path) -> None:
     assert TOKEN not in text
 
 
-async def test_a_session_is_recorded_at_its_begin_and_end(tmp_path: Path) -> None:
+async def test_a_session_is_recorded_at_its_beginning_and_end(tmp_path: Path) -> None:
     audit = AuditLog(AuditFile(tmp_path / "audit.log"), SystemClock())
     make = memory(commands=COMMANDS)
     options = {"audit": audit, "access": Access(TOKEN)}

@@ -158,8 +158,9 @@ async def test_a_file_that_is_damaged_while_it_is_open_is_replaced_without_loss(
     assert set(await names_after_restart(opened, store)) == expected
 
 
+@pytest.mark.parametrize("step", ["_create_private", "connect", "_check"])
 async def test_a_new_file_that_cannot_be_made_is_tried_again(
-    opened: Callable[..., Store], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    step: str, opened: Callable[..., Store], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("podtui.store.database.RETRY_SECONDS", 0.01)
     path = tmp_path / "records.db"
@@ -171,7 +172,7 @@ async def test_a_new_file_that_cannot_be_made_is_tried_again(
         raise OSError(28, "No space left on device")
 
     with monkeypatch.context() as patch:
-        patch.setattr("podtui.store.database._check", failing)
+        patch.setattr(f"podtui.store.database.{step}", failing)
         _removed(path)
         await store.put("configmaps", config_map("b"))
         for _ in range(5):

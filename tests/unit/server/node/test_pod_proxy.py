@@ -20,12 +20,8 @@ from podtui.clock import SystemClock
 from podtui.errors import EngineError
 from podtui.pki.pki import Pki
 from podtui.runtime.protocol import Duplex
-from podtui.server.node.pod_proxy import (
-    ProxyTarget,
-    dial_problem,
-    parse_target,
-    rewritten_location,
-)
+from podtui.server.node.locations import ProxyTarget, parse_target
+from podtui.server.node.pod_proxy import dial_problem, rewritten_location
 from podtui.server.status import StatusError
 from podtui.server.transport.http_client import HttpProblem, parse_head
 
@@ -294,6 +290,23 @@ async def test_answers_of_odd_servers(
         assert text in body
 
 
+async def test_the_name_of_the_pods_server_is_passed_on(
+    served: Served, http: aiohttp.ClientSession, tmp_path: Path
+) -> None:
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+        writer.write(b"HTTP/1.1 200 OK\r\nServer: theirs\r\nContent-Length: 0\r\n\r\n")
+        writer.close()
+
+    path = str(tmp_path / "named")
+    served.kubelet.sessions.sockets[9000] = path
+    async with (
+        await asyncio.start_unix_server(serve, path),
+        http.get(f"{PROXY.format('web:9000')}/") as response,
+    ):
+        assert response.headers["Server"] == "theirs"
+
+
 async def test_a_body_that_is_cut_off_breaks_the_connection(
     served: Served, http: aiohttp.ClientSession, tmp_path: Path
 ) -> None:
@@ -311,13 +324,16 @@ async def test_a_body_that_is_cut_off_breaks_the_connection(
 
 
 def test_targets_are_parsed_as_by_kubernetes() -> None:
-    assert parse_target("a") == ProxyTarget("", "a", "")
-    assert parse_target("a:1") == ProxyTarget("", "a", "1")
-    assert parse_target("a:") == ProxyTarget("", "a", "")
-    assert parse_target("https:a:") == ProxyTarget("https", "a", "")
+    for text, target in (
+        ("a", ProxyTarget("", "a", "")),
+        ("a:1", ProxyTarget("", "a", "1")),
+        ("a:", ProxyTarget("", "a", "")),
+        ("https:a:", ProxyTarget("https", "a", "")),
+    ):
+        assert parse_target(text, "pod") == target
     for text in ("", ":1", "a:b:c", "https::1", "http:a:1:2"):
         with pytest.raises(StatusError, match="invalid pod request"):
-            parse_target(text)
+            parse_target(text, "pod")
 
 
 @pytest.mark.parametrize(
@@ -358,6 +374,8 @@ def test_a_head_is_parsed() -> None:
         b"HTTP/2 200\r\n\r\n",
         b"HTTP/1.1 200\r\nA\x00: b\r\n\r\n",
         b"HTTP/1.1 200\r\nA: b\rc\r\n\r\n",
+        b"HTTP/1.1 200\r\nContent-Length: -1\r\n\r\n",
+        b"HTTP/1.1 200\r\nContent-Length: " + b"9" * 5000 + b"\r\n\r\n",
     ):
         with pytest.raises(HttpProblem):
             parse_head(block)

@@ -106,6 +106,8 @@ async def test_the_service_keeps_its_identity_and_follows_the_port(
     second = await send(http, "GET", f"{SERVICES}/kubernetes", 200)
     assert second["metadata"]["uid"] == first["metadata"]["uid"]
     assert second["spec"]["ports"][0]["port"] == 7443
+    await publish_service(served.store, 0)
+    await send(http, "GET", f"{SERVICES}/kubernetes", 404)
 
 
 async def test_services_as_a_table(served: Served, http: aiohttp.ClientSession) -> None:

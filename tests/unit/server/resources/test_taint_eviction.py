@@ -15,6 +15,7 @@ from podtui.api.v1 import Event, Node, NodeSpec, ObjectMeta, Pod, Taint, Tolerat
 from podtui.manifest.identity import identify
 from podtui.server.resources.taint_eviction import TaintEviction, toleration_seconds
 from podtui.store import Store, open_store
+from podtui.store.resources import Object, Resource
 
 pytestmark = pytest.mark.virtual_time
 
@@ -174,3 +175,26 @@ async def test_a_static_pod_is_not_deleted() -> None:
     async with controlled(identify(pod("web"), node_name="node", path="/m/web.yaml")) as store:
         await taint(store, TAINT, SECOND)
         assert not await is_evicted(store, "web-node")
+
+
+async def test_an_eviction_that_fails_is_tried_again_by_the_next_run() -> None:
+    clock = VirtualClock()
+    store = open_store(None, clock=clock)
+    await store.put("nodes", node(TAINT))
+    await store.put("pods", pod("web"))
+    put, broken = store.put, True
+
+    async def put_or_fail(resource: Resource, item: Object) -> Object:
+        if broken and resource == "events":
+            raise TypeError("not foreseen")
+        return await put(resource, item)
+
+    store.put = put_or_fail  # type: ignore[method-assign]
+    eviction = TaintEviction(store, clock)
+    with pytest.raises(ExceptionGroup):
+        await eviction.run()
+    broken = False
+    with pytest.raises(TimeoutError):
+        async with asyncio.timeout(1):
+            await eviction.run()
+    assert await is_evicted(store, "web")

@@ -215,6 +215,29 @@ async def test_a_jump_backward_renews_the_authority_too(tmp_path: Path) -> None:
     assert len(authorities) == 1
 
 
+async def test_an_authority_that_cannot_be_published_is_published_later(tmp_path: Path) -> None:
+    clock = ShiftedClock(ahead=2 * SERVER_LIFE)
+    attempts = 0
+
+    async def publish() -> None:
+        nonlocal attempts
+        attempts += 1
+        if attempts == 1:
+            raise OSError(28, "No space left on device")
+
+    async with tls_world(tmp_path, clock=clock, server={"on_authority": publish}) as world:
+        clock.ahead = timedelta()
+        with pytest.raises(ssl.SSLCertVerificationError):
+            await asyncio.to_thread(world.raw)
+        assert attempts == 1
+        clock.later = 61
+        async with world.client() as client:
+            assert (await ask(client, "/api"))[0] == 200
+        async with world.client() as client:
+            assert (await ask(client, "/api"))[0] == 200
+    assert attempts == 2
+
+
 async def test_a_certificate_that_cannot_be_renewed_is_reported_once(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
