@@ -107,5 +107,4 @@ def safety_headers(host: str) -> Mapping[str, str]:
         "Cross-Origin-Opener-Policy": "same-origin",
         "Cross-Origin-Resource-Policy": "same-origin",
         "Permissions-Policy": "camera=(), geolocation=(), microphone=()",
-        "Server": "podtui",
     }
