@@ -112,7 +112,6 @@ async def test_the_command_of_the_image_runs(engine_bench: Bench) -> None:
     assert await bench.run(sandbox, (), **dropped) == (0, [""])
 
 
-@pytest.mark.engine
 async def test_containers_of_other_roots_use_their_images(bench: Bench) -> None:
     sandbox = await bench.sandbox()
     await bench.start(sandbox)
@@ -122,6 +121,7 @@ async def test_containers_of_other_roots_use_their_images(bench: Bench) -> None:
     assert bench.image.id in {one.image_id for one in found}
 
 
+@pytest.mark.engine
 @pytest.mark.parametrize("grace", [25.0, float(2**63 - 1)])
 async def test_a_stop_within_the_grace_period(engine_bench: Bench, grace: float) -> None:
     sandbox = await engine_bench.sandbox()
