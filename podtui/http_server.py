@@ -1,4 +1,4 @@
-"""What podtui's HTTP servers, the API and ``podtui web``, change about aiohttp's.
+"""Changes to aiohttp's HTTP server, for the API and ``podtui web``.
 
 aiohttp has no settings for these: the changes are made to the objects of a request, and to the
 bytes of a WebSocket before aiohttp reads them.

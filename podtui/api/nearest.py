@@ -12,7 +12,7 @@ MAYBE: Final = 0.6
 SURE: Final = 0.82
 """The similarity of a typing error, as opposed to a guess."""
 _MARGIN: Final = 0.05
-"""How much more similar the sure name is than the next one."""
+"""The minimum difference in similarity between the sure name and the next one."""
 _LONGEST: Final = 64
 _SHORTEST: Final = 4
 """Shorter names that differ in one letter are usually different names."""

@@ -35,12 +35,12 @@ def socket_of(namespace: argparse.Namespace) -> Path:
     settings = settings_of(namespace)
     try:
         check_root(settings.rootDir)
-        found = settings.socket_path.exists()
+        exists = settings.socket_path.exists()
     except FileNotFoundError:
-        found = False
+        exists = False
     except PermissionError as error:
         raise permission_denied(settings.rootDir) from error
-    if not found:
+    if not exists:
         start = f"{typed_program()}{root_words(namespace, settings)}"
         raise AgentUnavailable(f"no agent runs for {settings.rootDir}; '{start}' starts one")
     return settings.socket_path

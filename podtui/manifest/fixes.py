@@ -259,7 +259,7 @@ def _is_kept(
 
 def _scalars(value: object, gone: Sequence[Path]) -> Counter[str]:
     """Count each scalar of a tree, except those at or below the paths ``gone``."""
-    found: Counter[str] = Counter()
+    counts: Counter[str] = Counter()
     pending: list[tuple[Path, object]] = [((), value)]
     removed = set(gone)
     while pending:
@@ -272,8 +272,8 @@ def _scalars(value: object, gone: Sequence[Path]) -> Counter[str]:
         elif isinstance(item, list):
             pending += [((*path, i), child) for i, child in enumerate(cast("list[Any]", item))]
         elif item is not None:
-            found[str(item)] += 1
-    return found
+            counts[str(item)] += 1
+    return counts
 
 
 # --- the edits of one finding

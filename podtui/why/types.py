@@ -15,7 +15,7 @@ from podtui.editing.source import Source
 
 
 class Kind(StrEnum):
-    """What a cause means for the pod."""
+    """The effect of a cause on the pod."""
 
     FAILURE = "failure"
     """Something has to be changed."""

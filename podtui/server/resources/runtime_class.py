@@ -1,4 +1,4 @@
-"""What a pod gets from its RuntimeClass when it is created: the admission plugin RuntimeClass."""
+"""The admission plugin RuntimeClass: add the fields of its class to a pod that is created."""
 
 from __future__ import annotations
 

@@ -241,8 +241,8 @@ def _one_pod(session: Session, selection: Selection) -> Pod | None:
 
 def _notify_no_pod(session: Session, selection: Selection) -> None:
     manifests = selection.manifests
-    words = no_pod_text(manifests[0]) if manifests else selection.nothing or "no pod is selected"
-    session.notify(words, severity="warning")
+    text = no_pod_text(manifests[0]) if manifests else selection.nothing or "no pod is selected"
+    session.notify(text, severity="warning")
 
 
 def no_pod_text(manifest: Manifest) -> str:

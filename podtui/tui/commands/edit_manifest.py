@@ -101,11 +101,11 @@ async def _content(path: Path) -> bytes | None:
 
 async def edited_text(session: Session, name: str, text: bytes, line: int | None = None) -> bytes:
     """Run the user's editor on a private copy of the text, and return the result."""
-    words = at_line(editor_words(os.environ), line)
+    command = at_line(editor_words(os.environ), line)
     with tempfile.TemporaryDirectory(prefix="podtui-") as private:
         copy = Path(private) / name
         await asyncio.to_thread(copy.write_bytes, text)
-        await run_in_terminal(session, [*words, str(copy)])
+        await run_in_terminal(session, [*command, str(copy)])
         return await asyncio.to_thread(read_manifest_file, copy)
 
 

@@ -142,8 +142,8 @@ async def choose_container(
     title = f"{verb} a container ({grace_text(pod)} to stop)" if ask else f"{verb} a container"
     regular = {one.name for one in pod.spec.containers}
     start = next((place for place, name in enumerate(candidates) if name in regular), 0)
-    place = await session.ask(Picker(title, lines, start=start))
-    return "" if place is None else candidates[place]
+    index = await session.ask(Picker(title, lines, start=start))
+    return "" if index is None else candidates[index]
 
 
 def restartable_names(pod: Pod) -> list[str]:

@@ -1,4 +1,4 @@
-"""What ends or is lost with a pod, in the words of the confirmations."""
+"""Texts of confirmations: the pods that end, and the data that is lost with them."""
 
 from __future__ import annotations
 

@@ -53,7 +53,7 @@ class Notices(App[None]):
         """The identities of notifications that `on_notify` has posted."""
         self._held: list[_Notice] = []
         self._counts: dict[str, int] = {}
-        """How often notifications that waited were given, by the identity of the posted one."""
+        """The number of equal notifications that waited, by the identity of the posted one."""
 
     @property
     def notices(self) -> list[Notification]:

@@ -190,7 +190,7 @@ class LogStream:
 
     @property
     def first_is_previous(self) -> bool | None:
-        """Whether the first shown line is in the log of the previous instance; None if the server
+        """True if the first shown line is in the log of the previous instance; None if the server
         has no log with it any more.
         """
         status, instance = self._status(), self.earlier.instance

@@ -33,7 +33,7 @@ class ScreenLayout(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class ScreenMemory(msgspec.Struct, frozen=True):
-    """What a screen remembers.
+    """The saved state of a screen.
 
     ``theme`` was chosen by a key or a command while the settings said ``theme_over``; it is valid
     until the settings change.
