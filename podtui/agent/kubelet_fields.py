@@ -53,8 +53,7 @@ def as_created(item: T, now: str) -> T:
     tree.pop(_STATUS, None)
     # Fields that are always written are not set by the creator.
     tree = {name: value for name, value in tree.items() if value != {}}
-    document = update_managers(type(item).__name__, None, tree, manager=MANAGER, time=now)
-    entries = document["metadata"].get("managedFields", [])
+    entries = update_managers(type(item).__name__, None, tree, manager=MANAGER, time=now)
     managers = msgspec.convert(entries, tuple[ManagedFieldsEntry, ...])
     item = _with_managers(item, managers)
     return with_status(item, structs.replace(item, status=type(item.status)()), now)

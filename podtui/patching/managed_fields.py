@@ -6,7 +6,10 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
+from functools import lru_cache
 from typing import Any, Final, cast
+
+import msgspec
 
 from podtui.patching.errors import PatchError
 from podtui.patching.field_set import FieldSet, decode
@@ -15,6 +18,7 @@ APPLY: Final = "Apply"
 UPDATE: Final = "Update"
 MOST_UPDATERS: Final = 10
 ANCIENT: Final = "ancient-changes"
+_MAX_CACHED_SETS: Final = 256
 Object = dict[str, Any]
 
 
@@ -80,8 +84,25 @@ def decode_managers(entries: Any) -> Managers:
             _text(entry, "subresource"),
         )
         time = _text(entry, "time") or None
-        managers[manager] = Entry(decode(entry.get("fieldsV1") or {}), version, time)
+        managers[manager] = Entry(
+            _decoded(msgspec.json.encode(entry.get("fieldsV1"))), version, time
+        )
     return managers
+
+
+# Most of the sets of an update are those of the update before: both functions return the same
+# objects for them.
+
+
+@lru_cache(maxsize=_MAX_CACHED_SETS)
+def _decoded(fields: bytes) -> FieldSet:
+    """Decode ``FieldsV1``. Raises `PatchError`."""
+    return decode(msgspec.json.decode(fields) or {})
+
+
+@lru_cache(maxsize=_MAX_CACHED_SETS)
+def _encoded(fields: FieldSet) -> Object:
+    return fields.encode()
 
 
 def _text(entry: Object, name: str) -> str:
@@ -103,7 +124,7 @@ def encode_managers(managers: Mapping[FieldManager, Entry]) -> list[Object]:
             "apiVersion": entry.version,
             "time": entry.time,
             "fieldsType": "FieldsV1",
-            "fieldsV1": entry.fields.encode(),
+            "fieldsV1": _encoded(entry.fields),
             "subresource": manager.subresource,
         }
         entries.append({key: value for key, value in encoded.items() if value not in ("", None)})

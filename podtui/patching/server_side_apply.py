@@ -124,8 +124,8 @@ def update_managers(
     manager: str,
     time: str,
     subresource: str = "",
-) -> Object:
-    """Return a created or updated object with its new ``managedFields``.
+) -> list[Object]:
+    """Return the ``managedFields`` of a created or updated object.
 
     ``new`` has its defaults filled in; ``live`` is None for an object to be created. An entry keeps
     its time if the manager changes no field.
@@ -140,7 +140,7 @@ def update_managers(
         updater = FieldManager(manager or "unknown", UPDATE, version, subresource)
         _update(schema, before, after, managers, updater, time, _ignored(schema, subresource))
         merge_oldest_updaters(managers)
-    return _finished(live, new, managers)
+    return encode_managers(managers)
 
 
 def _managers_of_request(live: Object, new: Object, subresource: str) -> Managers:
@@ -177,7 +177,9 @@ def _update(
     taken = (changes.modified | changes.added) - _NEVER_MANAGED
     if taken:
         known = managers.get(updater)
-        fields = taken | known.fields if known is not None else taken
+        fields = taken
+        if known is not None:
+            fields = taken | known.fields if taken - known.fields else known.fields
         managers[updater] = Entry(fields, updater.version, time)
 
 
@@ -185,11 +187,10 @@ def _take_over(
     managers: Managers, changes: Comparison, workflow: FieldManager | None, version: str
 ) -> None:
     """Remove changed and removed fields from all managers but one."""
-    changed = changes.modified | changes.added
-    for manager, entry in list(managers.items()):
-        if manager == workflow or entry.version != version:
-            continue
-        entry.fields = entry.fields - changed - changes.removed
+    touched = changes.modified | changes.added | changes.removed
+    for manager, entry in managers.items():
+        if manager != workflow and entry.version == version and entry.fields & touched:
+            entry.fields = entry.fields - touched
     for manager in [manager for manager, entry in managers.items() if not entry.fields]:
         del managers[manager]
 

@@ -23,7 +23,7 @@ class History:
         self._next = 0
         self._floor = floor
         self._closed = False
-        self._grown = asyncio.Event()
+        self._waiting: list[asyncio.Future[None]] = []
 
     def append(self, change: Change) -> None:
         """Append the change and wake the readers; drops the oldest change if the ring is full."""
@@ -63,6 +63,7 @@ class History:
 
     async def read(self, position: int) -> AsyncIterator[Change]:
         """Yield every change from ``position`` on, forever. Raises `StoreGone` when overtaken."""
+        loop = asyncio.get_running_loop()
         while True:
             if self._next - position > len(self._ring):
                 raise StoreGone("the watch fell too far behind")
@@ -74,7 +75,10 @@ class History:
             elif self._closed:
                 return
             else:
-                await self._grown.wait()
+                # Readers wake for each change: plain futures cost less than events.
+                waiting = loop.create_future()
+                self._waiting.append(waiting)
+                await waiting
 
     def _version_at(self, position: int) -> int:
         change = self._ring[position % len(self._ring)]
@@ -82,5 +86,7 @@ class History:
         return change.resource_version
 
     def _wake(self) -> None:
-        self._grown.set()
-        self._grown = asyncio.Event()
+        waiting, self._waiting = self._waiting, []
+        for future in waiting:
+            if not future.done():  # the reader was cancelled
+                future.set_result(None)

@@ -37,6 +37,9 @@ from podtui.kubelet.status.status_reporter import StatusReporter
 _LOG = logging.getLogger(__name__)
 # Seconds until the next step after the engine became unavailable; it then waits for the link.
 ENGINE_RETRY = 1.0
+# Seconds in which changes of a pod other than of its spec are gathered for one pass. No container
+# changes with them, and a kubelet waits for the next relist of its PLEG, up to a second.
+GATHER_SECONDS = 0.1
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,6 +116,8 @@ class _Worker:
     wake: asyncio.Event = field(default_factory=asyncio.Event)
     stopped: asyncio.Event = field(default_factory=asyncio.Event)
     kill_task: asyncio.Task[Exception | None] | None = None
+    gather_timer: asyncio.TimerHandle | None = None
+    """Set while changes of the pod are gathered."""
 
     @property
     def uid(self) -> str:
@@ -200,19 +205,34 @@ class PodWorkers:
     # --- commands
 
     def update(self, pod: Pod, *, wake: bool = True) -> None:
-        """Run this pod, or continue to run it in this version: at once, or with ``wake`` False from
-        its next pass."""
+        """Run this pod, or continue to run it in this version: at once if its spec changed, soon
+        otherwise, or with ``wake`` False from its next pass."""
         worker = self._workers.get(pod.metadata.uid)
         if worker is None:
             self._start(_Worker(pod))
         elif worker.state is WorkerState.SYNC:
+            changed = pod.spec != worker.pod.spec
             worker.pod = pod
-            if wake:
+            if wake and changed:
                 worker.wake.set()
+            elif wake:
+                self._gather(worker)
         elif worker.again is not None:
             worker.again = pod
         elif worker.deleted:
             worker.restart = pod
+
+    def _gather(self, worker: _Worker) -> None:
+        """Run a pass soon; the changes until then share it."""
+        if worker.gather_timer is not None:
+            return
+
+        def wake() -> None:
+            worker.gather_timer = None
+            worker.wake.set()
+
+        loop = asyncio.get_running_loop()
+        worker.gather_timer = loop.call_later(GATHER_SECONDS, wake)
 
     def wake(self, uid: str) -> None:
         """Run another pass as soon as possible; a finished pod is left alone."""

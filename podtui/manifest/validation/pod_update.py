@@ -47,6 +47,10 @@ _EPHEMERAL: Final = "spec.ephemeralContainers"
 
 def validate_update(new: Pod, old: Pod) -> Errors:
     """Check an update of the pod itself: only a few fields of the spec may change."""
+    if new.spec is old.spec:
+        yield from _metadata(new)
+        yield from _annotation_changes(new, old)
+        return
     yield from _metadata_and_spec(new)
     yield from _annotation_changes(new, old)
     for field in ("containers", "initContainers"):
@@ -78,9 +82,13 @@ def validate_update(new: Pod, old: Pod) -> Errors:
 
 def _metadata_and_spec(pod: Pod) -> Errors:
     """Check the rules for metadata and spec that every pod keeps."""
+    yield from _metadata(pod)
+    yield from spec_errors(pod)
+
+
+def _metadata(pod: Pod) -> Errors:
     yield from metadata.object_meta(pod.metadata, "metadata")
     yield from known_annotations(pod, "metadata.annotations")
-    yield from spec_errors(pod)
 
 
 def _annotation_changes(new: Pod, old: Pod) -> Errors:

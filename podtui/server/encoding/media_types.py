@@ -9,7 +9,9 @@ from __future__ import annotations
 import asyncio
 import gzip
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Final, cast
 
 import msgspec
@@ -45,6 +47,7 @@ _COMPRESSION_LEVEL: Final = 1
 _SMALL_BODY: Final = 4096
 """Up to this many bytes are converted without a thread."""
 _LOWEST: Final = 0.001
+_MAX_CACHED_HEADERS: Final = 128
 _QUALITY: Final = re.compile(r"0(\.[0-9]{0,3})?|1(\.0{0,3})?")
 
 
@@ -86,7 +89,8 @@ def without_table(handler: Handler) -> Handler:
     return negotiated
 
 
-def accepted(header: str) -> list[tuple[str, dict[str, str]]]:
+@lru_cache(maxsize=_MAX_CACHED_HEADERS)
+def accepted(header: str) -> tuple[tuple[str, Mapping[str, str]], ...]:
     """Return the media ranges of an ``Accept`` header with their parameters, preferred ones first.
 
     The order is that of the API server: by quality value, then specific ranges before those with a
@@ -101,7 +105,7 @@ def accepted(header: str) -> list[tuple[str, dict[str, str]]]:
         if quality:
             ranges.append((quality, kind.strip().lower(), parameters))
     ranges.sort(key=lambda one: (-one[0], one[1].startswith("*"), one[1].endswith("*")))
-    return [(kind, parameters) for _, kind, parameters in ranges]
+    return tuple((kind, parameters) for _, kind, parameters in ranges)
 
 
 def _quality(text: str) -> float:

@@ -22,7 +22,7 @@ from podtui.server.encoding.bodies import parse_yaml
 from podtui.server.encoding.decoding import DecodeError, Tree, json_kind, parse_json
 from podtui.server.resources.definitions import Resource
 from podtui.server.resources.options import WriteOptions
-from podtui.server.resources.strategies.strategy import with_meta
+from podtui.server.resources.strategies.strategy import with_meta, with_meta_of
 from podtui.server.status import StatusError, bad_request
 
 JSON_PATCH: Final = "application/json-patch+json"
@@ -41,10 +41,23 @@ class Patches:
         self._resource = resource
         self._clock = clock
         self._schema = facts.name_of_kind(resource.api_version, resource.kind) or resource.kind
+        self._last_item: object = None
+        self._last_document: Tree = {}
 
     def document(self, item: Any) -> Tree:
-        """Return the JSON form of an object."""
-        return cast("Tree", msgspec.json.decode(self._resource.encode(item)))
+        """Return the JSON form of an object. It is shared with later calls: do not change it."""
+        if item is not self._last_item:
+            self._last_document = msgspec.json.decode(self._resource.encode(item))
+            self._last_item = item
+        return self._last_document
+
+    def _changed_document(self, new: Any, old: Any) -> Tree:
+        """Return the JSON form of an object that may differ from another one in its metadata
+        only. Most updates do, and to encode a pod's spec and status takes longer than the rest."""
+        if old is None or self._resource.to_wire is not None or with_meta_of(new, old) != old:
+            return cast("Tree", msgspec.json.decode(self._resource.encode(new)))
+        metadata = msgspec.json.decode(msgspec.json.encode(new.metadata))
+        return {**self.document(old), "metadata": metadata}
 
     def patched(self, item: Any, media: str, patch: Any) -> Tree:
         """Return the document of a patched object. Raises `StatusError`."""
@@ -81,12 +94,12 @@ class Patches:
 
     def managed(self, new: Any, old: Any, options: WriteOptions, subresource: str) -> Any:
         """Return the object with the managers of its fields."""
-        after = self.document(new)
+        after = self._changed_document(new, old)
         if old is None:
             # Fields that are always written are not set by the creator.
             after = {name: value for name, value in after.items() if value not in _EMPTY}
         try:
-            document = server_side_apply.update_managers(
+            entries = server_side_apply.update_managers(
                 self._schema,
                 None if old is None else self.document(old),
                 after,
@@ -97,7 +110,6 @@ class Patches:
         except PatchError:
             # A list without its keys, for instance. Kubernetes keeps no managers then.
             return with_meta(new, managedFields=())
-        entries = document["metadata"].get("managedFields", [])
         managers = msgspec.convert(entries, tuple[ManagedFieldsEntry, ...])
         return with_meta(new, managedFields=managers)
 

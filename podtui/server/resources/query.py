@@ -64,7 +64,9 @@ class ListQuery:
             return False
         if self.name not in ("", item.metadata.name):
             return False
-        return self.labels(item.metadata.labels) and self.fields(reader(item))
+        return not self.selective or (
+            self.labels(item.metadata.labels) and self.fields(reader(item))
+        )
 
 
 def parse_query(

@@ -343,7 +343,8 @@ class WriteRoutes:
             for name, wanted in expected.items():
                 if document.get(name) != wanted:
                     raise DecodeError(f"{name} {document.get(name)} does not match {wanted}")
-            tree, remarks = self._typed_changes(document, old)
+            changed, same = self._changed_parts(document, old)
+            tree, remarks = self._typed(changed)
             if shown:  # Go sorts the unknown fields of a document that it does not read as JSON.
                 remarks = sorted(remarks)
             if remarks and options.validation == "Strict":
@@ -354,6 +355,13 @@ class WriteRoutes:
             raise invalid_fields("", "", [why]) from error
         if options.validation == "Warn":
             answer.warnings += remarks
+        if old is not None and same.keys() == document.keys() - {"metadata"}:
+            # The other parts have their defaults already. That they are the same objects makes it
+            # quick to compare them.
+            metadata = to_struct(tree["metadata"], ObjectMeta)
+            return self._addressed(request, msgspec.structs.replace(old, metadata=metadata))
+        kept = {name: part for name, part in same.items() if name not in expected}
+        tree |= msgspec.json.decode(msgspec.json.encode(kept))
         self._strategy.defaults(tree)
         return self._addressed(request, to_struct(tree, self._strategy.struct))
 
@@ -535,17 +543,18 @@ class WriteRoutes:
         clean.pop("kind", None)
         return clean, remarks
 
-    def _typed_changes(self, document: Tree, old: Any | None) -> tuple[Tree, list[str]]:
-        """Decode a patched document. The parts that are as before are valid already: to decode a
-        pod's spec and status takes longer than the rest of most patches."""
-        if old is None or self._resource.from_wire is not None:
-            return self._typed(document)
-        before = self._patches.document(old)
-        same = {name: part for name, part in before.items() if _same(document.get(name), part)}
-        changed = {name: part for name, part in document.items() if name not in same}
-        clean, remarks = self._typed(changed)
-        clean |= {name: same[name] for name in same.keys() - {"apiVersion", "kind"}}
-        return clean, remarks
+    def _changed_parts(self, document: Tree, old: Any | None) -> tuple[Tree, Tree]:
+        """Return the parts of a patched document that changed, and those that did not. The latter
+        are valid already: to decode a pod's spec and status takes longer than most patches."""
+        before = {} if old is None else self._patches.document(old)
+        if self._resource.from_wire is not None or before.keys() - document.keys():
+            return document, {}
+        changed: Tree = {}
+        same: Tree = {}
+        for name, part in document.items():
+            is_same = name in before and _same(part, before[name])
+            (same if is_same else changed)[name] = part
+        return changed, same
 
     def _decode(
         self, request: web.Request, body: bytes, options: WriteOptions, answer: Answer
@@ -646,7 +655,7 @@ def _mirror_warnings(item: Any) -> Iterable[str]:
 
 def _same(value: Any, other: Any) -> bool:
     """Compare values in their JSON form: True is not 1 there."""
-    return msgspec.json.encode(value) == msgspec.json.encode(other)
+    return value is other or msgspec.json.encode(value) == msgspec.json.encode(other)
 
 
 def _headers(answer: Answer) -> CIMultiDict[str]:

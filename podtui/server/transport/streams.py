@@ -29,7 +29,11 @@ class Outflow:
     def __init__(self) -> None:
         self._buffer = bytearray()
         self._ended = False
-        self._changed = asyncio.Event()
+        self._waiting: asyncio.Future[None] | None = None
+        """The writer, if there is nothing to write: each change wakes all watches, and a plain
+        future costs less than an event."""
+        self.writing: object = None
+        """The write in progress."""
         self._room = asyncio.Event()
         self._room.set()
 
@@ -44,7 +48,7 @@ class Outflow:
     def add(self, data: bytes) -> bool:
         """Add bytes. Returns whether there is room for more; otherwise await `room` first."""
         self._buffer += data
-        self._changed.set()
+        self._wake()
         if len(self._buffer) < LIMIT:
             return True
         self._room.clear()
@@ -56,24 +60,26 @@ class Outflow:
     def end(self) -> None:
         """Write the buffered bytes and end the response. Idempotent."""
         self._ended = True
-        self._changed.set()
+        self._wake()
 
-    async def write_to(self, response: web.StreamResponse, seconds: float) -> None:
-        """Raises ConnectionError if the client leaves, or does not read for ``seconds``."""
+    def _wake(self) -> None:
+        if self._waiting is not None and not self._waiting.done():
+            self._waiting.set_result(None)
+
+    async def write_to(self, response: web.StreamResponse) -> None:
+        """Raises ConnectionError if the client leaves."""
+        loop = asyncio.get_running_loop()
         while True:
             if self._buffer:
-                data, self._buffer = self._buffer, bytearray()
+                self.writing, self._buffer = self._buffer, bytearray()
                 self._room.set()
-                try:
-                    async with asyncio.timeout(seconds):
-                        await response.write(data)
-                except TimeoutError as error:
-                    raise ConnectionAbortedError("the client does not read") from error
+                await response.write(self.writing)
+                self.writing = None
             elif self._ended:
                 return
             else:
-                await self._changed.wait()
-                self._changed.clear()
+                self._waiting = loop.create_future()
+                await self._waiting
 
 
 @asynccontextmanager
@@ -90,8 +96,8 @@ Producer = Callable[[Outflow], Awaitable[None]]
 
 
 class Streams:
-    """All open streams of one server. One whose client does not read for ``stalled_seconds`` is
-    ended."""
+    """All open streams of one server. One whose client does not read for ``stalled_seconds``, or up
+    to twice as long, is ended."""
 
     def __init__(self, stalled_seconds: float) -> None:
         self._stalled_seconds = stalled_seconds
@@ -170,7 +176,8 @@ class Streams:
                 tasks.append(group.create_task(_end_with(response, outflow)))
             if timeout is not None:
                 tasks.append(group.create_task(_end_after(timeout, outflow)))
-            await outflow.write_to(response, self._stalled_seconds)
+            tasks.append(group.create_task(_abort_stalled(self._stalled_seconds, outflow)))
+            await outflow.write_to(response)
             for task in tasks:
                 task.cancel()
         await response.write_eof()
@@ -187,6 +194,16 @@ async def _produce(producer: Producer, outflow: Outflow) -> None:
 async def _end_with(socket: SocketStream, outflow: Outflow) -> None:
     await socket.wait_closed()
     outflow.end()
+
+
+async def _abort_stalled(seconds: float, outflow: Outflow) -> None:
+    """Raises ConnectionError if one write takes longer than ``seconds``, or up to twice as long. A
+    timeout for each write would cost more than the write."""
+    while True:
+        writing = outflow.writing
+        await asyncio.sleep(seconds)
+        if writing is not None and outflow.writing is writing:
+            raise ConnectionAbortedError("the client does not read")
 
 
 async def _end_after(seconds: float, outflow: Outflow) -> None:

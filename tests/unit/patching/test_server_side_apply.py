@@ -47,6 +47,13 @@ def comparable(document: Document) -> Document:
     return {key: value for key, value in found.items() if value != {} or key == "metadata"}
 
 
+def updated(kind: str, live: Document | None, new: Document, **who: Any) -> Document:
+    """Return a created or updated document with its managers."""
+    entries = server_side_apply.update_managers(kind, live, new, **who)
+    metadata = {name: value for name, value in new["metadata"].items() if name != "managedFields"}
+    return {**new, "metadata": metadata | ({"managedFields": entries} if entries else {})}
+
+
 def replay(case: dict[str, Any]) -> list[Document]:
     kind, live = case["kind"], None
     results: list[Document] = []
@@ -62,7 +69,7 @@ def replay(case: dict[str, Any]) -> list[Document]:
                 new = step["object"]
                 if live is not None:
                     new = {**new, "metadata": {**new["metadata"], "uid": "u"}}
-                after = server_side_apply.update_managers(kind, live, new, **who)
+                after = updated(kind, live, new, **who)
         except (PatchError, ApplyConflict) as error:
             results.append({"error": str(error)})
             continue
@@ -127,7 +134,7 @@ def test_kubectl_takes_over_what_client_side_apply_set() -> None:
     last = json.dumps(config_map(x="1"))
     annotations = {server_side_apply.LAST_APPLIED: last}
     created = {**config_map(x="1"), "metadata": {"name": "a", "annotations": annotations}}
-    live = server_side_apply.update_managers(
+    live = updated(
         "ConfigMap", None, created, manager="kubectl-client-side-apply", time="2024-01-01T00:00:00Z"
     )
     with pytest.raises(ApplyConflict, match=r'"kubectl-client-side-apply" using v1: \.data\.x'):
@@ -152,7 +159,7 @@ def test_the_oldest_updaters_are_merged() -> None:
         data[f"k{number}"] = "1"
         managers = {} if live is None else {"managedFields": live["metadata"]["managedFields"]}
         new = {**config_map(**data), "metadata": {"name": "a", "uid": "u", **managers}}
-        live = server_side_apply.update_managers(
+        live = updated(
             "ConfigMap", live, new, manager=f"m{number:02}", time=f"2024-01-01T00:00:{number:02}Z"
         )
     assert live is not None
@@ -165,9 +172,7 @@ def test_the_oldest_updaters_are_merged() -> None:
 def test_an_empty_list_of_managers_resets_them() -> None:
     live = applied(None, config_map(x="1"), "one")
     new = {**live, "metadata": {**live["metadata"], "managedFields": [{}]}}
-    after = server_side_apply.update_managers(
-        "ConfigMap", live, new, manager="two", time="2024-01-01T00:00:01Z"
-    )
+    after = updated("ConfigMap", live, new, manager="two", time="2024-01-01T00:00:01Z")
     assert "managedFields" not in after["metadata"]
 
 

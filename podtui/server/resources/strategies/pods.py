@@ -185,6 +185,8 @@ def with_tolerations(spec: PodSpec) -> PodSpec:
 
 def _prepare_update(new: Pod, old: Pod) -> Pod:
     spec = new.spec
+    if spec is old.spec:
+        return structs.replace(new, status=old.status)
     if spec.priority is None:
         spec = structs.replace(spec, priority=old.spec.priority)
     spec = with_tolerations(without_stop_signals(spec))

@@ -75,6 +75,11 @@ def with_meta(item: T, **changes: Any) -> T:
     return structs.replace(item, metadata=structs.replace(item.metadata, **changes))
 
 
+def with_meta_of(item: T, other: T) -> T:
+    """Return the object with the metadata of another one."""
+    return structs.replace(item, metadata=other.metadata)
+
+
 def keep_system_fields(new: T, old: T) -> T:
     """Set the fields of the metadata that no update changes."""
     before, after = old.metadata, new.metadata

@@ -84,9 +84,13 @@ async def test_parameters_passed_to_the_kubelet(
     logged: Served, http: aiohttp.ClientSession
 ) -> None:
     moment = "2026-01-01T10:00:00.5Z"
-    await http.get(f"{LOG}?container=c&previous=true&sinceTime={moment}&tailLines=7")
-    await http.get("/containerLogs/default/web/c?tail=3")
-    await http.get("/containerLogs/default/web/c?tail=all")
+    for path in (
+        f"{LOG}?container=c&previous=true&sinceTime={moment}&tailLines=7",
+        "/containerLogs/default/web/c?tail=3",
+        "/containerLogs/default/web/c?tail=all",
+    ):
+        async with http.get(path) as response:
+            await response.read()
     since = datetime(2026, 1, 1, 10, 0, 0, 500000, UTC)
     assert logged.kubelet.log_requests == [
         ("default", "web", "c", True, LogOptions(tail=7, since=since)),
