@@ -48,7 +48,7 @@ _EPHEMERAL: Final = "spec.ephemeralContainers"
 def validate_update(new: Pod, old: Pod) -> Errors:
     """Check an update of the pod itself: only a few fields of the spec may change."""
     if new.spec is old.spec:
-        yield from _metadata(new)
+        yield from known_annotations(new, "metadata.annotations")
         yield from _annotation_changes(new, old)
         return
     yield from _metadata_and_spec(new)
@@ -81,14 +81,11 @@ def validate_update(new: Pod, old: Pod) -> Errors:
 
 
 def _metadata_and_spec(pod: Pod) -> Errors:
-    """Check the rules for metadata and spec that every pod keeps."""
-    yield from _metadata(pod)
+    """Check the rules that every pod keeps, besides those of every object's metadata."""
+    yield from known_annotations(pod, "metadata.annotations")
     yield from spec_errors(pod)
 
 
-def _metadata(pod: Pod) -> Errors:
-    yield from metadata.object_meta(pod.metadata, "metadata")
-    yield from known_annotations(pod, "metadata.annotations")
 
 
 def _annotation_changes(new: Pod, old: Pod) -> Errors:
