@@ -423,3 +423,25 @@ async def test_a_node_shutdown_fails_an_api_pod_permanently() -> None:
         text = "Pod was terminated in response to imminent node shutdown."
         assert (status.phase, status.reason, status.message) == ("Failed", "Terminated", text)
         assert not world.running_containers()
+
+
+async def test_frequent_changes_of_annotations_share_a_pass_and_a_spec_has_its_own() -> None:
+    world = World()
+    async with world.running():
+        await world.create(api_pod())
+        await world.until(world.runs(UID))
+        await world.sleep(0.5)
+        before = world.calls["list"]
+        for number in range(20):
+            await world.change(lambda found, n=number: annotated(found, str(n)))
+            await world.sleep(0.01)
+        await world.sleep(0.1)
+        assert 1 <= world.calls["list"] - before <= 4
+        await world.change(lambda found: with_image(found, "busybox:1.36"))
+        await world.sleep(0.05)
+        assert len(await world.events("web", "Killing")) == 1
+
+
+def annotated(found: Pod, value: str) -> Pod:
+    metadata = structs.replace(found.metadata, annotations={"turn": value})
+    return structs.replace(found, metadata=metadata)
