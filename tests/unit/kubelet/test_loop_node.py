@@ -412,6 +412,22 @@ async def test_a_new_node_reports_its_properties() -> None:
         assert status.allocatable["memory"] == f"{32 * 1024 - 8}Mi", "huge pages are excluded"
 
 
+async def test_a_runtime_that_the_engine_gets_later_is_listed() -> None:
+    world = World()
+
+    async def handlers() -> list[str]:
+        return [handler.name for handler in (await world.node()).status.runtimeHandlers]
+
+    async with world.running():
+        await world.sleep(5.0)
+        assert await handlers() == ["", "runc"]
+        known = await world.events("n1")
+        world.engine.info = replace(world.engine.info, runtimes=("kata", "runc"))
+        await world.sleep(11.0)
+        assert await handlers() == ["", "kata", "runc"]
+        assert await world.events("n1") == known, "the node's resources are the same"
+
+
 async def test_a_reboot_is_detected() -> None:
     host = FakeHost()
     world = World(host=host)
@@ -459,7 +475,7 @@ async def test_an_idle_kubelet_lists_once_every_five_seconds() -> None:
         await world.sleep(100.0)
         spent = world.engine.faults.calls - before
         assert spent.pop("pod_data", 0) <= 2, "orphaned volumes are searched once a minute"
-        assert spent == {"list": 20}
+        assert spent == {"list": 20, "read info": 10}
 
 
 @pytest.mark.parametrize("count", [10, 200])
