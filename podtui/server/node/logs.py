@@ -20,8 +20,8 @@ from podtui.server.protocol import KubeletEndpoints, LogError
 from podtui.server.resources.query import flag, integer
 from podtui.server.status import StatusError, bad_request, invalid_fields
 from podtui.server.transport.socket_streams import accept_log
-from podtui.server.transport.sockets import is_websocket
 from podtui.server.transport.streams import Outflow, Streams, closed_after
+from podtui.server.transport.websocket_headers import is_websocket
 
 _POSITIVE: Final = "must be greater than 0"
 
@@ -63,7 +63,7 @@ class LogRoutes:
             # An unscheduled pod has no log yet.
             return web.Response(status=204)
         self._locations.check_node(pod)
-        return await self._answer(request, websocket=is_websocket(request))
+        return await self._answer(request, websocket=is_websocket(request.headers))
 
     async def of_kubelet(self, request: web.Request) -> web.StreamResponse:
         return await self._answer(request)
