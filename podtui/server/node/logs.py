@@ -82,14 +82,18 @@ class LogRoutes:
             raise StatusError(error.code, str(error)) from error
 
         async def produce(outflow: Outflow) -> None:
-            async with closed_after(batches):
-                await copy(
-                    batches,
-                    outflow,
-                    timestamps=requested.timestamps,
-                    limit=requested.limit,
-                    gaps=requested.options.gaps,
-                )
+            try:
+                async with closed_after(batches):
+                    await copy(
+                        batches,
+                        outflow,
+                        timestamps=requested.timestamps,
+                        limit=requested.limit,
+                        gaps=requested.options.gaps,
+                    )
+            except LogError as error:
+                # The status 200 is sent: only a broken connection still tells of the error.
+                raise ConnectionAbortedError(str(error)) from error
 
         if websocket:
             response = await accept_log(request)

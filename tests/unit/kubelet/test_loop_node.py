@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import itertools
+from collections.abc import AsyncIterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -17,7 +18,7 @@ from podtui.errors import EngineUnavailable, LogError
 from podtui.manifest.diagnose import read_manifest
 from podtui.manifest.identity import from_record
 from podtui.runtime.memory import Behaviour
-from podtui.runtime.protocol import EngineInfo, LogOptions
+from podtui.runtime.protocol import EngineInfo, LogLines, LogOptions
 from podtui.server import build_app, serve_unix
 
 pytestmark = pytest.mark.virtual_time
@@ -538,6 +539,32 @@ async def test_logs_and_reasons_for_missing_logs() -> None:
         world.runtime.kill(world.containers(UID)[0].id, 1)
         await world.sleep(1.0)
         assert await read("web-n1", "c", previous=True) == [b"hello"]
+
+
+async def test_a_log_whose_container_is_removed_during_the_request() -> None:
+    world = World()
+    world.behaviours["c"] = Behaviour(lines=("hello",))
+    async with world.running():
+        world.add(pod())
+        await world.until(world.runs(UID))
+        await world.sleep(1.0)
+        ident = world.containers(UID)[0].id
+        endpoints = world.kubelet.endpoints
+        gone = f"unable to retrieve container logs for memory://{ident}"
+
+        async def request() -> AsyncIterator[LogLines]:
+            return await endpoints.container_logs(
+                "default", "web-n1", "c", previous=False, options=LogOptions()
+            )
+
+        opened = await request()
+        cell = world.engine.containers.pop(ident)
+        # The kubelet has not noticed it yet.
+        with pytest.raises(LogError, match=gone):
+            await request()
+        with pytest.raises(LogError, match=gone):
+            await anext(opened)
+        world.engine.containers[ident] = cell
 
 
 async def test_metrics_and_health() -> None:
