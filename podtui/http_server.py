@@ -7,6 +7,7 @@ bytes of a WebSocket before aiohttp reads them.
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from typing import Final
 
 from aiohttp import web
@@ -25,8 +26,17 @@ _RESERVED_BITS: Final = b"\x70\x80"
 """The head of a frame that every WebSocket refuses as a protocol error."""
 
 
-def prepare_requests(runner: web.AppRunner) -> None:
-    """Prepare a runner that is set up.
+Headers = CIMultiDictProxy[str]
+
+
+def _unchanged(headers: Headers) -> Headers:
+    return headers
+
+
+def prepare_requests(
+    runner: web.AppRunner, change_headers: Callable[[Headers], Headers] = _unchanged
+) -> None:
+    """Prepare a runner that is set up. ``change_headers`` changes the headers of each request.
 
     The headers of requests are valid Unicode: bytes that are not UTF-8 are replaced, so that they
     can be part of an answer. Responses, also those of the HTTP parser, do not have aiohttp's header
@@ -44,7 +54,12 @@ def prepare_requests(runner: web.AppRunner) -> None:
         task: asyncio.Task[None],
     ) -> web.BaseRequest:
         quiet = _QuietWriter(protocol, asyncio.get_running_loop())
-        return make(_readable(message), payload, protocol, quiet, task)
+        message = _readable(message)
+        headers = change_headers(message.headers)
+        if headers is not message.headers:
+            # The raw headers still have what was changed.
+            message = message._replace(headers=headers, raw_headers=())
+        return make(message, payload, protocol, quiet, task)
 
     server.request_factory = make_request
 

@@ -1,8 +1,8 @@
 """End the pods of nodes that do not exist, as the pod garbage collector of a cluster does.
 
 The agent's node gets another name with the setting ``nodeName``. The node of the earlier name is
-removed at the next start: no kubelet runs its pods. A pod of any other absent node ends as soon as
-it is deleted, because no kubelet would end it.
+removed at the next start: no kubelet runs its pods. The pods of any other absent node end after a
+quarantine, in which the node may appear; a pod that a client deletes ends at once.
 """
 
 from __future__ import annotations
@@ -29,6 +29,8 @@ from podtui.terminal_text import plural
 _LOG = logging.getLogger(__name__)
 _LEASES: Final = "kube-node-lease"
 _ENDED: Final = frozenset({"Succeeded", "Failed"})
+QUARANTINE_SECONDS: Final = 40.0
+"""How long a node must be absent, as in a cluster."""
 
 
 class AbsentNodes:
@@ -38,6 +40,8 @@ class AbsentNodes:
         self._records = records
         self._clock = clock
         self._node_name = node_name
+        self._absent_since: dict[str, float] = {}
+        """When each absent node with pods was first seen to be absent, by name."""
 
     async def remove_former(self) -> None:
         """Remove the nodes that the agent of this root directory had before, with their pods."""
@@ -61,7 +65,7 @@ class AbsentNodes:
             )
 
     async def run(self) -> None:
-        """End deleted pods of nodes that do not exist. Runs forever."""
+        """End the pods of nodes that do not exist. Runs forever."""
         await run_control_loop(
             "absent nodes",
             self._records,
@@ -72,19 +76,33 @@ class AbsentNodes:
 
     async def _matters(self, _: Resource, change: Change) -> bool:
         if isinstance(change.object, Node):
-            return change.type is WatchType.DELETED
-        return isinstance(change.object, Pod) and self._is_waiting(change.object)
+            return change.type is not WatchType.MODIFIED
+        if not isinstance(change.object, Pod) or change.type is WatchType.DELETED:
+            return False
+        name = change.object.spec.nodeName
+        return self._is_foreign(name) and await self._records.get("nodes", "", name) is None
 
-    def _is_waiting(self, pod: Pod) -> bool:
-        node = pod.spec.nodeName
-        deleted = pod.metadata.deletionTimestamp is not None
-        return deleted and bool(node) and node != self._node_name
+    def _is_foreign(self, name: str) -> bool:
+        """Return whether pods are bound to a node that is not the own one, which registers itself
+        again when it is deleted."""
+        return name not in ("", self._node_name)
 
-    async def _pass(self) -> None:
+    async def _pass(self) -> float | None:
+        """End the pods that are due, and return the seconds until the next ones are."""
         nodes = {node.metadata.name for node in (await self._records.list("nodes")).items}
-        for pod in await self._pods():
-            if self._is_waiting(pod) and pod.spec.nodeName not in nodes:
+        pods = [
+            pod
+            for pod in await self._pods()
+            if self._is_foreign(pod.spec.nodeName) and pod.spec.nodeName not in nodes
+        ]
+        now = self._clock.monotonic()
+        names = {pod.spec.nodeName for pod in pods}
+        self._absent_since = {name: self._absent_since.get(name, now) for name in names}
+        due = {name: since + QUARANTINE_SECONDS for name, since in self._absent_since.items()}
+        for pod in pods:
+            if pod.metadata.deletionTimestamp is not None or due[pod.spec.nodeName] <= now:
                 await self._end(pod)
+        return min((moment - now for moment in due.values() if moment > now), default=None)
 
     async def _pods(self) -> list[Pod]:
         items = (await self._records.list("pods")).items

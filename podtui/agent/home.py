@@ -7,7 +7,7 @@ from typing import Final, cast
 
 from msgspec import structs
 
-from podtui.agent.kubelet_fields import as_created, with_status
+from podtui.agent.kubelet_fields import MANAGER, as_created, with_status
 from podtui.api.times import rfc3339, rfc3339_micros
 from podtui.api.v1 import (
     ConfigMap,
@@ -26,6 +26,7 @@ from podtui.errors import NotFound, PodtuiError, StoreGone
 from podtui.kubelet.base.ports import PodChanges, Ports, ServiceAccountTokens, Token, TokenRequest
 from podtui.manifest.objects import DocumentKind, ObjectKey
 from podtui.server.auth.service_accounts import BoundObject, TokenRegistry
+from podtui.server.resources.field_managers import managed
 from podtui.server.status import StatusError
 from podtui.store.protocol import Records, WatchType
 from podtui.store.resources import Object, Resource
@@ -43,7 +44,7 @@ def home_ports(
     """Return the ports of a kubelet whose API is the records of its own agent."""
     return Ports(
         pods=HomePods(records, clock, node_name),
-        events=HomeEvents(records),
+        events=HomeEvents(records, clock),
         node=HomeNode(records, clock, node_name),
         documents=HomeDocuments(records),
         runtime_classes=HomeRuntimeClasses(records),
@@ -122,11 +123,13 @@ def _pods(items: tuple[Object, ...]) -> list[Pod]:
 
 
 class HomeEvents:
-    def __init__(self, records: Records) -> None:
+    def __init__(self, records: Records, clock: Clock) -> None:
         self._records = records
+        self._clock = clock
 
     async def put(self, event: Event) -> None:
-        await self._records.put("events", event)
+        now = rfc3339(self._clock.now())
+        await self._records.put("events", managed(event, None, manager=MANAGER, now=now))
 
 
 class HomeNode:
@@ -161,18 +164,26 @@ class HomeNode:
         return await self._records.update("nodes", "", self._name, changed)
 
     async def renew_lease(self, seconds: int) -> None:
-        now = rfc3339_micros(self._clock.now())
+        now = self._clock.now()
 
         def renewed(lease: Lease) -> Lease:
             spec = structs.replace(
-                lease.spec, holderIdentity=self._name, leaseDurationSeconds=seconds, renewTime=now
+                lease.spec,
+                holderIdentity=self._name,
+                leaseDurationSeconds=seconds,
+                renewTime=rfc3339_micros(now),
             )
             return structs.replace(lease, spec=spec)
 
+        def changed(lease: Lease) -> Lease:
+            return managed(renewed(lease), lease, manager=MANAGER, now=rfc3339(now))
+
         try:
-            await self._records.update("leases", LEASES, self._name, renewed)
+            await self._records.update("leases", LEASES, self._name, changed)
         except NotFound:
-            await self._records.create("leases", renewed(await self._lease()))
+            lease = renewed(await self._lease())
+            lease = managed(lease, None, manager=MANAGER, now=rfc3339(now))
+            await self._records.create("leases", lease)
 
     async def _lease(self) -> Lease:
         node = await self.get()

@@ -15,8 +15,8 @@ from msgspec import structs
 from podtui.api.pods import is_mirror
 from podtui.api.v1 import ManagedFieldsEntry, Node, Pod
 from podtui.patching.managed_fields import UPDATE
-from podtui.patching.server_side_apply import update_managers
 from podtui.patching.typed import fields_of
+from podtui.server.resources.field_managers import managed
 
 MANAGER: Final = "kubelet"
 _STATUS: Final = "status"
@@ -48,14 +48,7 @@ T = TypeVar("T", Pod, Node)
 
 def as_created(item: T, now: str) -> T:
     """Return a new object, all of whose fields the kubelet manages."""
-    tree: dict[str, Any] = {**_tree(item), "apiVersion": _VERSION}
-    tree["kind"] = type(item).__name__
-    tree.pop(_STATUS, None)
-    # Fields that are always written are not set by the creator.
-    tree = {name: value for name, value in tree.items() if value != {}}
-    entries = update_managers(type(item).__name__, None, tree, manager=MANAGER, time=now)
-    managers = msgspec.convert(entries, tuple[ManagedFieldsEntry, ...])
-    item = _with_managers(item, managers)
+    item = managed(item, None, manager=MANAGER, now=now)
     return with_status(item, structs.replace(item, status=type(item.status)()), now)
 
 

@@ -154,22 +154,29 @@ class NodeMetrics(Struct, frozen=True, kw_only=True):
     kind: str = "NodeMetrics"
 
 
-def manifest_of(pod: Pod, manifests: Iterable[Manifest]) -> Manifest | None:
-    """Return the manifest that a pod came from. It is matched by UID, then by path, then by name,
+class ManifestIndex:
+    """Finds the manifest that a pod came from. It is matched by UID, then by path, then by name,
     which is not unique among the files."""
-    meta = pod.metadata
-    path = meta.annotations.get(MANIFEST_PATH)
-    of_path: Manifest | None = None
-    of_name: Manifest | None = None
-    for manifest in manifests:
-        status = manifest.status
-        if status.podUID and status.podUID == meta.uid:
-            return manifest
-        if path and manifest.spec.path == path:
-            of_path = of_path or manifest
-        elif (status.podName, status.podNamespace) == (meta.name, meta.namespace):
-            of_name = of_name or manifest
-    return of_path or of_name
+
+    def __init__(self, manifests: Iterable[Manifest] = ()) -> None:
+        self._by_uid: dict[str, Manifest] = {}
+        self._by_path: dict[str, Manifest] = {}
+        self._by_name: dict[tuple[str, str], Manifest] = {}
+        for manifest in manifests:
+            status = manifest.status
+            self._by_uid.setdefault(status.podUID, manifest)
+            self._by_path.setdefault(manifest.spec.path, manifest)
+            self._by_name.setdefault((status.podNamespace, status.podName), manifest)
+        self._by_uid.pop("", None)
+        self._by_path.pop("", None)
+
+    def manifest_of(self, pod: Pod) -> Manifest | None:
+        meta = pod.metadata
+        return (
+            self._by_uid.get(meta.uid)
+            or self._by_path.get(meta.annotations.get(MANIFEST_PATH, ""))
+            or self._by_name.get((meta.namespace, meta.name))
+        )
 
 
 class EngineCall(Struct, frozen=True, kw_only=True):

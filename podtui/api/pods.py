@@ -50,6 +50,10 @@ def is_true(pod: Pod, condition: str) -> bool:
     return any(c.type == condition and c.status == "True" for c in pod.status.conditions)
 
 
+def is_finished(pod: Pod) -> bool:
+    return pod.status.phase in ("Succeeded", "Failed")
+
+
 def run_began(ended: ContainerStateTerminated) -> str | None:
     """Return when the run began; for a container that failed to start, when it failed."""
     return ended.finishedAt if ended.startedAt == NEVER_STARTED else ended.startedAt

@@ -12,7 +12,7 @@ from typing import Any, Final, TypeVar
 from urllib.parse import urlencode
 
 from podtui.api.lenient import lenient_convert
-from podtui.api.local import Diagnostic, Manifest, manifest_of
+from podtui.api.local import Diagnostic, Manifest, ManifestIndex
 from podtui.api.names import GROUP_VERSION
 from podtui.api.v1 import Event, Node, Pod
 from podtui.cli.invocation import FAILED, OK, socket_of
@@ -34,6 +34,7 @@ from podtui.why import (
 from podtui.why.cases import log_failure
 from podtui.why.diagnose import diagnose_waiting
 from podtui.why.folder import is_unusable
+from podtui.why.node_pods import NodePods, by_node
 from podtui.why.report import Report, render_json, render_text
 
 LOG_LINES: Final = 8
@@ -133,17 +134,8 @@ def _reports(source: _Agent | _Cluster, wanted: str | None) -> list[Report]:
     selected = [
         pod for pod in pods if wanted is None or _matches_name(pod, wanted, _node_of(pod, nodes))
     ]
-    reports = [
-        _of_pod(
-            source,
-            pod,
-            replace(
-                _facts(pod, pods, manifests, _node_of(pod, nodes), events),
-                in_cluster=isinstance(source, _Cluster),
-            ),
-        )
-        for pod in selected
-    ]
+    facts_of = _facts_source(pods, manifests, nodes, events, isinstance(source, _Cluster))
+    reports = [_of_pod(source, pod, facts_of(pod)) for pod in selected]
     reported = {id(report.manifest) for report in reports}
     there = {(pod.metadata.namespace, pod.metadata.name) for pod in pods}
     unreported = [one for one in manifests if id(one) not in reported]
@@ -205,29 +197,37 @@ def _shown(namespace: str, name: str) -> str:
     return name if namespace == "default" else f"{namespace}/{name}"
 
 
-def _facts(
-    pod: Pod,
+def _facts_source(
     pods: Sequence[Pod],
     manifests: Sequence[Manifest],
-    node: Node | None,
+    nodes: Sequence[Node],
     events: Sequence[Event],
-) -> Facts:
-    meta = pod.metadata
-    key = (meta.namespace, meta.name)
-    home = pod.spec.nodeName or (node.metadata.name if node is not None else "")
-    return Facts(
-        pod=pod,
-        now=time.time(),
-        events=tuple(
-            event
-            for event in events
-            if (event.involvedObject.namespace, event.involvedObject.name) == key
-            and event.involvedObject.kind == "Pod"
-        ),
-        manifest=manifest_of(pod, manifests),
-        node=node,
-        others=tuple(other for other in pods if other is not pod and other.spec.nodeName == home),
-    )
+    in_cluster: bool,
+) -> Callable[[Pod], Facts]:
+    """Return a function that returns the facts about a pod. What pods have in common is indexed
+    once.
+    """
+    index, pods_of = ManifestIndex(manifests), by_node(pods)
+    events_about: dict[tuple[str, str], list[Event]] = {}
+    for event in events:
+        involved = event.involvedObject
+        if involved.kind == "Pod":
+            events_about.setdefault((involved.namespace, involved.name), []).append(event)
+
+    def facts(pod: Pod) -> Facts:
+        meta, node = pod.metadata, _node_of(pod, nodes)
+        home = pod.spec.nodeName or (node.metadata.name if node is not None else "")
+        return Facts(
+            pod=pod,
+            now=time.time(),
+            events=tuple(events_about.get((meta.namespace, meta.name), ())),
+            manifest=index.manifest_of(pod),
+            node=node,
+            node_pods=pods_of.get(home) or NodePods(),
+            in_cluster=in_cluster,
+        )
+
+    return facts
 
 
 def _of_pod(source: _Agent | _Cluster, pod: Pod, facts: Facts) -> Report:

@@ -99,13 +99,18 @@ class Endpoints:
             raise LogError(404, f'pod "{pod}" does not exist')
         name = container or only_container(record)
         container_id = log_container(record, name, previous=previous)
+        engine = "" if self._link.info is None else f"{self._link.info.name}://"
+        gone = f"unable to retrieve container logs for {engine}{container_id}"
         observed = self._cache.get(record.metadata.uid)
         if observed is None or all(one.id != container_id for one in observed.containers):
             # For example, the containers of a deleted pod whose record has a finalizer.
-            engine = "" if self._link.info is None else f"{self._link.info.name}://"
-            raise LogError(400, f"unable to retrieve container logs for {engine}{container_id}")
-        batches = self._runtime.logs(container_id, options)
-        return _translated(batches, f'container "{name}" in pod "{pod}" is not available')
+            raise LogError(400, gone)
+        try:
+            # A container that was just removed gets an error instead of the status 200.
+            await self._runtime.container_status(container_id)
+        except EngineNotFound as error:
+            raise LogError(400, gone) from error
+        return _until_removed(self._runtime.logs(container_id, options), gone)
 
     async def pod_metrics(self) -> tuple[PodMetrics, ...]:
         return await self._metrics.pods()
@@ -429,9 +434,13 @@ def _no_path(path: str) -> Generator[None]:
         raise SessionError(404, f"{path}: no such file or directory") from error
 
 
-async def _translated(batches: AsyncIterator[LogLines], missing: str) -> AsyncIterator[LogLines]:
+async def _until_removed(batches: AsyncIterator[LogLines], gone: str) -> AsyncIterator[LogLines]:
+    """End a log when its container is removed. Raises `LogError` if no line was read before."""
+    empty = True
     try:
         async for lines in batches:
+            empty = False
             yield lines
     except EngineNotFound as error:
-        raise LogError(400, missing) from error
+        if empty:
+            raise LogError(400, gone) from error

@@ -411,6 +411,7 @@ class Kubelet:
                 "refreshes": self._pleg.run_refreshes,
                 "node status": self._node.run,
                 "node images": self._node.run_images,
+                "engine information": self._node.run_engine_info,
                 "probes": self._probes.run,
                 "node": self._node.watch,
                 "node lease": self._node.renew_lease,

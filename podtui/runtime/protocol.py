@@ -601,6 +601,11 @@ class Runtime(Protocol):
         """Raises `EngineUnavailable` if the engine does not answer."""
         ...
 
+    async def read_info(self) -> EngineInfo:
+        """Read what the engine reports again, because a reload of its configuration changes it. The
+        machine's CPUs and memory stay those of the connection."""
+        ...
+
     async def list(self, pod_uid: str | None = None) -> RuntimeSnapshot:
         """Return all our sandboxes and containers, or those of one pod, in any state. One engine
         call."""

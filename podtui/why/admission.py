@@ -11,14 +11,11 @@ from podtui.editing.source import Source
 from podtui.why.amounts import (
     HostPort,
     allocatable,
-    holders,
     host_ports,
     lacking,
     largest_request,
     lowered,
-    next_port,
     plain,
-    port_holder,
     requested,
 )
 from podtui.why.types import Facts, Fix, Found, Rule
@@ -48,13 +45,13 @@ def _shortage(facts: Facts) -> dict[str, str]:
         if resource == "pods":
             continue
         total = allocatable(facts.node, resource)
-        holding = holders(facts.others, resource)
+        holders = facts.node_pods.holders(resource, facts.pod)
         return {
             "resource": resource,
             "lack": plain(missing),
             "request": plain(requested(facts.pod, resource)),
             "allocatable": plain(total) if total is not None else "less than that",
-            "holders": ", ".join(f"{name} {plain(amount)}" for name, amount in holding[:4])
+            "holders": ", ".join(f"{name} {plain(amount)}" for name, amount in holders)
             or "no other pod",
         }
     return {}
@@ -100,7 +97,7 @@ def _too_many(facts: Facts) -> Found | None:
 def _taken(facts: Facts) -> tuple[HostPort, str] | None:
     """Return the host port that another pod already uses, and that pod's name."""
     for port in host_ports(facts.pod):
-        holder = port_holder(port, facts.others)
+        holder = facts.node_pods.port_holder(port, facts.pod)
         if holder:
             return port, holder
     return None
@@ -121,7 +118,7 @@ def move_port(facts: Facts, port: HostPort, source: Source) -> Iterator[Fix | No
     """Offer another host port, or none at all; the container port stays unchanged."""
     if facts.pod.spec.hostNetwork:
         return
-    other = next_port(port, (facts.pod, *facts.others))
+    other = facts.node_pods.next_port(port, facts.pod)
     if other is not None:
         yield Fix(f"Use port {other} of the node instead", source.set(port.path, other))
     edit = source.remove(port.path)

@@ -1,9 +1,9 @@
-"""Resources and ports: what pods request from the node, and which pods hold them."""
+"""Resources and ports: what pods request from the node."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
 
@@ -11,11 +11,8 @@ from podtui.api.places import Path
 from podtui.api.pods import is_sidecar
 from podtui.api.quantity import Format, Quantity, parse_quantity
 from podtui.api.v1 import Container, Node, Pod
-from podtui.why.cases import is_finished
 
 _LACKING: Final = re.compile(r"\(res: ([^,]+), q: (\d+)\)")
-_FIRST_PORT: Final = 1024
-_LAST_PORT: Final = 65535
 _ROUND: Final = {"cpu": 10 * 10**6, "memory": 1024**2 * 10**9}
 """Nano units to which a lowered request is rounded down."""
 
@@ -74,14 +71,6 @@ def allocatable(node: Node | None, resource: str) -> Quantity | None:
     return quantity(text) if text else None
 
 
-def holders(others: Iterable[Pod], resource: str) -> list[tuple[str, Quantity]]:
-    """List the pods with their requests for a resource, largest first; ended pods hold nothing."""
-    found = [
-        (pod.metadata.name, requested(pod, resource)) for pod in others if not is_finished(pod)
-    ]
-    return sorted((one for one in found if one[1]), key=lambda one: one[1], reverse=True)
-
-
 def largest_request(pod: Pod, resource: str) -> tuple[Path, Quantity] | None:
     """Return the field with the largest request for a resource."""
     shared = pod.spec.resources
@@ -132,20 +121,3 @@ def host_ports(pod: Pod) -> Iterator[HostPort]:
                     ip = "" if port.hostIP in ("", "0.0.0.0") else port.hostIP
                     path = ("spec", kind, index, "ports", number, "hostPort")
                     yield HostPort(port.hostPort, port.protocol or "TCP", ip, path)
-
-
-def port_holder(wanted: HostPort, others: Iterable[Pod]) -> str:
-    """Return the name of the pod that already uses a port; empty if there is none."""
-    for pod in others:
-        if not is_finished(pod) and any(wanted.clashes(port) for port in host_ports(pod)):
-            return pod.metadata.name
-    return ""
-
-
-def next_port(wanted: HostPort, pods: Iterable[Pod]) -> int | None:
-    """Return the nearest higher port that no pod uses, or else the nearest lower one; None if there
-    is no unprivileged one."""
-    taken = {port.number for pod in pods for port in host_ports(pod)}
-    higher = range(wanted.number + 1, _LAST_PORT + 1)
-    lower = range(wanted.number - 1, _FIRST_PORT - 1, -1)
-    return next((number for number in (*higher, *lower) if number not in taken), None)

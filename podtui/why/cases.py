@@ -261,7 +261,3 @@ def condition(facts: Facts, kind: str) -> str:
 
 def is_terminating(pod: Pod) -> bool:
     return bool(pod.metadata.deletionTimestamp)
-
-
-def is_finished(pod: Pod) -> bool:
-    return pod.status.phase in ("Succeeded", "Failed")

@@ -9,12 +9,12 @@ from typing import Final
 from podtui.api.health import Health, pod_health
 from podtui.api.names import AGENT_CLASH, KUBELET_NOT_READY
 from podtui.api.places import Path
+from podtui.api.pods import is_finished
 from podtui.api.times import short_duration
-from podtui.api.v1 import NodeCondition, Pod
+from podtui.api.v1 import NodeCondition
 from podtui.editing.source import Source
 from podtui.why.cases import (
     cases,
-    is_finished,
     is_terminating,
     newest,
     pod_events,
@@ -141,21 +141,15 @@ def _shorten_grace(facts: Facts, found: Found, source: Source) -> Iterator[Fix |
 
 def _old_version(facts: Facts) -> Found | None:
     """Match a pod with the same name that has not terminated yet: the new version waits for it."""
-    meta, status = facts.pod.metadata, facts.pod.status
+    status = facts.pod.status
     if status.phase not in ("", "Pending") or status.containerStatuses or status.conditions:
         return None
-    old = next((p for p in facts.others if _same_name(p, facts.pod) and p.metadata.uid != meta.uid),
-               None)  # fmt: skip
+    old = facts.node_pods.namesake(facts.pod)
     stopping = newest(pod_events(facts, "Killing"))
     if old is None and stopping is None:
         return None
     grace = (old or facts.pod).spec.terminationGracePeriodSeconds
     return Found({"grace": str(grace if grace is not None else 30)})
-
-
-def _same_name(one: Pod, other: Pod) -> bool:
-    a, b = one.metadata, other.metadata
-    return (a.namespace, a.name) == (b.namespace, b.name)
 
 
 # --- remaining causes when all containers are healthy

@@ -7,12 +7,12 @@ from collections.abc import Iterator
 
 from podtui.api.events import last_seen
 from podtui.api.places import Path
-from podtui.api.pods import run_began
+from podtui.api.pods import is_finished, run_began
 from podtui.api.times import epoch
 from podtui.api.v1 import Event
 from podtui.editing.source import Source
 from podtui.why.admission import move_port
-from podtui.why.cases import condition, is_finished, newest, pod_events
+from podtui.why.cases import condition, newest, pod_events
 from podtui.why.container_config import missing_document
 from podtui.why.starting import PORT_TEXTS, port_words, taken_port
 from podtui.why.types import Facts, Fix, Found, Rule

@@ -13,11 +13,9 @@ from podtui.api.places import Path
 from podtui.api.v1 import PodCondition
 from podtui.why.amounts import (
     allocatable,
-    holders,
     host_ports,
     largest_request,
     plain,
-    port_holder,
     requested,
 )
 from podtui.why.types import Facts, Found, Rule
@@ -134,7 +132,8 @@ def _lower(facts: Facts, resource: str) -> _Remedy:
     detail = f"It requests {plain(asks)} of {resource}; the node has {plain(whole)}."
     if asks > whole:
         return _Remedy(field, f"Lower its {resource} request.", detail)
-    held = [f"{name} {plain(amount)}" for name, amount in holders(facts.others, resource)[:4]]
+    holders = facts.node_pods.holders(resource, facts.pod)
+    held = [f"{name} {plain(amount)}" for name, amount in holders]
     others = f" Other pods request: {', '.join(held)}." if held else ""
     return _Remedy(field, f"Lower its {resource} request, or delete other pods.", detail + others)
 
@@ -142,7 +141,7 @@ def _lower(facts: Facts, resource: str) -> _Remedy:
 def _other_port(facts: Facts) -> _Remedy:
     advice = "Use another hostPort, or delete the pod that uses it."
     for port in host_ports(facts.pod):
-        holder = port_holder(port, facts.others)
+        holder = facts.node_pods.port_holder(port, facts.pod)
         if holder:
             return _Remedy(port.path, advice, f"{port.protocol} {port.number} is used by {holder}.")
     return _Remedy(("spec", "containers"), advice)

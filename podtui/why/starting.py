@@ -9,7 +9,7 @@ from podtui.api.kills import KillReason
 from podtui.api.places import Path
 from podtui.editing.source import Source
 from podtui.why.admission import move_port
-from podtui.why.amounts import HostPort, host_ports, port_holder
+from podtui.why.amounts import HostPort, host_ports
 from podtui.why.cases import Case, newest
 from podtui.why.types import Facts, Fix, Found, Kind, Rule
 
@@ -129,7 +129,7 @@ def taken_port(facts: Facts, text: str) -> HostPort | None:
 def port_words(facts: Facts, port: HostPort | None, text: str) -> dict[str, str]:
     match = _BIND.search(text)
     number = str(port.number) if port else match[1] if match else "?"
-    holder = port_holder(port, facts.others) if port else ""
+    holder = facts.node_pods.port_holder(port, facts.pod) if port else ""
     owner = f"the pod {holder}" if holder else "another program or container of this machine"
     return {"port": number, "holder": owner, "text": text}
 

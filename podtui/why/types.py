@@ -12,6 +12,7 @@ from podtui.api.local import Edit, Manifest
 from podtui.api.places import Path, Place
 from podtui.api.v1 import Event, Node, Pod
 from podtui.editing.source import Source
+from podtui.why.node_pods import NodePods
 
 
 class Kind(StrEnum):
@@ -33,7 +34,7 @@ FINE: Final = frozenset({Kind.COMPLETION, Kind.NONE})
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Facts:
     """The input of a diagnosis. ``now`` is in Unix seconds. ``events`` are those about the pod's
-    name; ``others`` are the other pods of the node. ``logs`` has the last lines by container,
+    name; ``node_pods`` are the pods of its node. ``logs`` has the last lines by container,
     oldest first; ``log_problems`` has the reason, by container, why a log could not be read."""
 
     pod: Pod
@@ -41,7 +42,7 @@ class Facts:
     events: tuple[Event, ...] = ()
     manifest: Manifest | None = None
     node: Node | None = None
-    others: tuple[Pod, ...] = ()
+    node_pods: NodePods = field(default_factory=NodePods)
     logs: Mapping[str, tuple[str, ...]] = field(default_factory=dict[str, tuple[str, ...]])
     log_problems: Mapping[str, str] = field(default_factory=dict[str, str])
     in_cluster: bool = False

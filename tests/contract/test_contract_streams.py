@@ -134,6 +134,10 @@ async def test_follow_can_be_cancelled(bench: Bench) -> None:
     await bench.runtime.ping()
 
 
+async def test_the_engines_information_can_be_read_again(bench: Bench) -> None:
+    assert await bench.runtime.read_info() == bench.info
+
+
 async def test_logs_of_a_missing_container(bench: Bench) -> None:
     with pytest.raises(EngineNotFound):
         await bench.lines("f" * 64)

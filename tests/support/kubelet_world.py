@@ -132,8 +132,8 @@ def _script(words: tuple[str, ...]) -> str:
 class LocalMemoryRuntime(MemoryRuntime):
     """A simulated engine on this machine, whose host is a `FakeHost`."""
 
-    async def connect(self) -> EngineInfo:
-        info = await super().connect()
+    async def read_info(self) -> EngineInfo:
+        info = await super().read_info()
         return replace(info, local=True, local_host_network=True, root_dir=ENGINE_ROOT)
 
 

@@ -19,6 +19,7 @@ from podtui.editing.findings import is_better
 from podtui.manifest.diagnose import read_manifest
 from podtui.manifest.fixes import read_with_fix
 from podtui.why import Diagnosis, Facts, Fix, Kind, apply_edits, diagnose
+from podtui.why.node_pods import NodePods
 
 HEAD = "apiVersion: v1\nkind: Pod\nmetadata:\n  name: web\nspec:\n"
 
@@ -72,7 +73,7 @@ class DiagnosedPod:
     async def facts(self, **more: Any) -> Facts:
         name = self.pod.metadata.name
         listing = await self.world.store.list("pods")
-        others = tuple(p for p in listing.items if isinstance(p, Pod) and p.metadata.name != name)
+        pods = NodePods(p for p in listing.items if isinstance(p, Pod))
         record = await self.world.record(name)
         assert record is not None
         known: dict[str, Any] = {
@@ -80,7 +81,7 @@ class DiagnosedPod:
             "events": tuple(reversed(await self.world.events(name))),
             "manifest": self.manifest,
             "node": await self.world.node(),
-            "others": others,
+            "node_pods": pods,
             "now": epoch(self.world.clock.now().isoformat()),
         }
         return Facts(**{**known, **more})

@@ -320,6 +320,23 @@ class NodeManager:
         labels = {**meta.labels, **self._labels}
         return structs.replace(meta, labels=labels, annotations={**kept, **annotations})
 
+    async def run_engine_info(self) -> None:
+        """Read what the engine reports once per status period, because a reload of its
+        configuration changes its runtimes. Runs forever; separate for the same reason as
+        `run_images`.
+        """
+        while True:
+            await self._clock.sleep(self._config.node_status_period)
+            await self._link.wait_ready()
+            try:
+                self._link.info = await self._runtime.read_info()
+            except EngineError as error:
+                self._link.suspect(error)
+                continue
+            if self._link.info != self._known_engine:
+                await self.update_engine_info()
+                self.refresh_soon()
+
     async def run_images(self) -> None:
         """List the images after a change, at most once per status period. Runs forever.
 

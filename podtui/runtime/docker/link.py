@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from typing import Any, Final, TypeVar
@@ -23,7 +23,7 @@ from podtui.runtime.docker.abilities import (
     is_rootless,
 )
 from podtui.runtime.docker.answers import mapping
-from podtui.runtime.docker.errors import Refused, engine_error, parsing
+from podtui.runtime.docker.errors import Refused, engine_error, parsing, translate_errors
 from podtui.runtime.docker.locate import Endpoint, find_engine
 from podtui.runtime.docker.pause import (
     CHANGES,
@@ -45,6 +45,7 @@ all sandboxes, and no network would be removed before all containers have stoppe
 _OLDEST_API: Final = (1, 40)
 _PING_SECONDS: Final = 5.0
 _CONNECT_SECONDS: Final = 15.0
+_INFO_SECONDS: Final = 30.0
 
 
 @dataclass(slots=True)
@@ -56,6 +57,8 @@ class Link:
     wire: Wire
     info: EngineInfo
     able: Abilities
+    version: Mapping[str, Any]
+    """The engine's ``/version``."""
     clock: Clock
     pause_id: str = ""
     """The id of the sandbox image: Podman stores it under a different name than requested."""
@@ -176,6 +179,23 @@ class Connection:
         """Raises `EngineUnavailable`."""
         await _ping(self.link.wire)
 
+    async def read_info(self) -> EngineInfo:
+        """Read ``/info`` again. Docker reads its runtimes and live-restore again on SIGHUP, without
+        a restart; Podman has no such reload."""
+        link = self.link
+        if link.is_podman:
+            return link.info
+        with translate_errors():
+            info: dict[str, Any] = await link.wire.send("GET", "/info", total=_INFO_SECONDS)
+        described, able = _understood(
+            link.endpoint, link.version, info, api=link.info.api_version, controllers=None
+        )
+        link.info = replace(described, cpus=link.info.cpus, memory=link.info.memory)
+        link.able = able
+        for fallback in self._fallbacks:
+            link.use_fallback(fallback)
+        return link.info
+
     async def _make(self) -> Link:
         search = await in_thread(lambda: find_engine(self._url))
         if search.found is None:
@@ -183,21 +203,32 @@ class Connection:
         endpoint = search.found
         version, info, api = await _describe(endpoint)
         podman = engine_name(version) == "podman"
-        able = abilities(
-            info,
-            podman=podman,
-            api=_numbers(api),
-            version=_numbers(str(version.get("Version") or "")),
-            controllers=await _controllers(endpoint, api, info) if podman else None,
-        )
-        described = engine_info(
-            info, version, api_version=api, able=able, local=is_local(endpoint, info)
-        )
+        controllers = await _controllers(endpoint, api, info) if podman else None
+        described, able = _understood(endpoint, version, info, api=api, controllers=controllers)
         calls, wire = Calls(endpoint, api), Wire(endpoint, api)
-        link = Link(endpoint, calls, wire, described, able, self._clock)
+        link = Link(endpoint, calls, wire, described, able, version, self._clock)
         for fallback in self._fallbacks:
             link.use_fallback(fallback)
         return link
+
+
+def _understood(
+    endpoint: Endpoint,
+    version: Mapping[str, Any],
+    info: Mapping[str, Any],
+    *,
+    api: str,
+    controllers: Collection[str] | None,
+) -> tuple[EngineInfo, Abilities]:
+    able = abilities(
+        info,
+        podman=engine_name(version) == "podman",
+        api=_numbers(api),
+        version=_numbers(str(version.get("Version") or "")),
+        controllers=controllers,
+    )
+    local = is_local(endpoint, info)
+    return engine_info(info, version, api_version=api, able=able, local=local), able
 
 
 async def _describe(endpoint: Endpoint) -> tuple[dict[str, Any], dict[str, Any], str]:

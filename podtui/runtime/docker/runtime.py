@@ -126,6 +126,9 @@ class DockerRuntime:
     async def ping(self) -> None:
         await self._connection.ping()
 
+    async def read_info(self) -> EngineInfo:
+        return await self._connection.read_info()
+
     async def list(self, pod_uid: str | None = None) -> RuntimeSnapshot:
         wanted = {names.ROOT_LABEL: self._root}
         if pod_uid is not None:

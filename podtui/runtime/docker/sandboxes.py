@@ -14,7 +14,6 @@ from typing import Any, Final
 
 from podtui.api import names
 from podtui.errors import EngineConflict, EngineError, EngineNotFound, EngineUnavailable
-from podtui.runtime.docker.abilities import oci_runtimes
 from podtui.runtime.docker.answers import label_filter, labelled, labels_of
 from podtui.runtime.docker.archives import stat_path, upload
 from podtui.runtime.docker.errors import Refused, engine_error, translate_errors
@@ -56,7 +55,6 @@ from podtui.runtime.protocol import (
 
 _log = logging.getLogger(__name__)
 START_SECONDS: Final = 120.0
-_INFO_SECONDS: Final = 30.0
 _PAGE: Final = 4096
 _PAUSE_GRACE: Final = 2
 _HOLDER: Final = "holder"
@@ -95,11 +93,19 @@ class Sandboxes:
         enterable = info.local and status.pid is not None and is_enterable(status.pid)
         return replace(status, routable=routable, enterable=enterable)
 
+    async def _check_runtime(self, handler: str) -> None:
+        """Raises `EngineError` if the engine does not have this runtime."""
+        if not handler or handler in self._connection.link.info.runtimes:
+            return
+        runtimes = (await self._connection.read_info()).runtimes
+        if handler not in runtimes:
+            raise EngineError(no_runtime(handler, runtimes))
+
     async def run(self, config: SandboxConfig) -> Started:
         link = self._connection.link
         if not config.host_users and not link.info.user_namespaces:
             raise EngineError(NO_USER_NAMESPACES)
-        await _check_runtime(link, config.runtime_handler)
+        await self._check_runtime(config.runtime_handler)
         if not link.able.memory_files:
             volumes = (
                 replace(volume, memory=False) if volume.files else volume
@@ -435,18 +441,6 @@ def source_address(address: str) -> str:
             return str(sock.getsockname()[0])
     except OSError:
         return ""
-
-
-async def _check_runtime(link: Link, handler: str) -> None:
-    """Raises `EngineError` if the engine does not have this runtime."""
-    if not handler or handler in link.info.runtimes:
-        return
-    # Docker reads its runtimes again on SIGHUP, without a restart.
-    with translate_errors():
-        info = await link.wire.send("GET", "/info", total=_INFO_SECONDS)
-    runtimes = oci_runtimes(info, podman=link.is_podman)
-    if handler not in runtimes:
-        raise EngineError(no_runtime(handler, runtimes))
 
 
 async def _is_filled(link: Link, container_id: str, layout: Layout) -> bool:

@@ -122,7 +122,7 @@ class MemoryRuntime:
     async def connect(self) -> EngineInfo:
         self._closed = False
         await self._enter("connect")
-        return self.engine.info
+        return await self.read_info()
 
     async def close(self) -> None:
         self._closed = True
@@ -130,6 +130,10 @@ class MemoryRuntime:
 
     async def ping(self) -> None:
         await self._enter("ping")
+
+    async def read_info(self) -> EngineInfo:
+        await self._enter("read info")
+        return self.engine.info
 
     async def list(self, pod_uid: str | None = None) -> RuntimeSnapshot:
         await self._enter("list")

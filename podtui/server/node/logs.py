@@ -20,8 +20,8 @@ from podtui.server.protocol import KubeletEndpoints, LogError
 from podtui.server.resources.query import flag, integer
 from podtui.server.status import StatusError, bad_request, invalid_fields
 from podtui.server.transport.socket_streams import accept_log
-from podtui.server.transport.sockets import is_websocket
 from podtui.server.transport.streams import Outflow, Streams, closed_after
+from podtui.server.transport.websocket_headers import is_websocket
 
 _POSITIVE: Final = "must be greater than 0"
 
@@ -63,7 +63,7 @@ class LogRoutes:
             # An unscheduled pod has no log yet.
             return web.Response(status=204)
         self._locations.check_node(pod)
-        return await self._answer(request, websocket=is_websocket(request))
+        return await self._answer(request, websocket=is_websocket(request.headers))
 
     async def of_kubelet(self, request: web.Request) -> web.StreamResponse:
         return await self._answer(request)
@@ -82,14 +82,18 @@ class LogRoutes:
             raise StatusError(error.code, str(error)) from error
 
         async def produce(outflow: Outflow) -> None:
-            async with closed_after(batches):
-                await copy(
-                    batches,
-                    outflow,
-                    timestamps=requested.timestamps,
-                    limit=requested.limit,
-                    gaps=requested.options.gaps,
-                )
+            try:
+                async with closed_after(batches):
+                    await copy(
+                        batches,
+                        outflow,
+                        timestamps=requested.timestamps,
+                        limit=requested.limit,
+                        gaps=requested.options.gaps,
+                    )
+            except LogError as error:
+                # The status 200 is sent: only a broken connection still tells of the error.
+                raise ConnectionAbortedError(str(error)) from error
 
         if websocket:
             response = await accept_log(request)

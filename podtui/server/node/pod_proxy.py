@@ -216,7 +216,7 @@ class PodProxyRoutes:
             prefix = _prefix(request)
             hosts = (host, request.host)
             headers["Location"] = rewritten_location(headers["Location"], prefix, hosts)
-        response = web.StreamResponse(status=head.status, reason=head.reason, headers=headers)
+        response = web.StreamResponse(status=head.status, headers=headers)
 
         async def produce(outflow: Outflow) -> None:
             async for data in connection.body(head, request.method):

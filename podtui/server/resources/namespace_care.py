@@ -33,7 +33,13 @@ from podtui.server.resources.control_loop import run_control_loop
 from podtui.server.resources.definitions import ALL
 from podtui.server.resources.definitions import Resource as ApiResource
 from podtui.server.resources.deletion import delete_record
-from podtui.server.resources.strategies.namespaces import FINALIZER, TERMINATING, new_namespace
+from podtui.server.resources.field_managers import API_SERVER, CONTROLLER_MANAGER, managed
+from podtui.server.resources.strategies.namespaces import (
+    FINALIZER,
+    NAME_LABEL,
+    TERMINATING,
+    new_namespace,
+)
 from podtui.store.protocol import Change, Records, WatchType
 from podtui.store.resources import Object, Resource
 
@@ -118,8 +124,10 @@ class NamespaceCare:
 
     async def _create(self, name: str) -> None:
         with contextlib.suppress(AlreadyExists):
-            namespace = new_namespace(Namespace(metadata=ObjectMeta(name=name)))
-            await self._records.create("namespaces", namespace)
+            now = rfc3339(self._clock.now())
+            namespace = Namespace(metadata=ObjectMeta(name=name, labels={NAME_LABEL: name}))
+            namespace = managed(namespace, None, manager=API_SERVER, now=now)
+            await self._records.create("namespaces", new_namespace(namespace))
 
     async def _create_defaults(self, name: str) -> None:
         """Create the service account and the CA certificate of a namespace."""
@@ -130,10 +138,11 @@ class NamespaceCare:
         if not certificate:
             return
         bundle = await self._records.get("configmaps", name, ROOT_CA)
-        if not isinstance(bundle, ConfigMap):
-            meta = ObjectMeta(name=ROOT_CA, namespace=name, annotations=_CA_NOTE)
-            bundle = ConfigMap(metadata=meta)
-        updated = structs.replace(bundle, data={_CA_KEY: certificate})
+        stored = bundle if isinstance(bundle, ConfigMap) else None
+        meta = ObjectMeta(name=ROOT_CA, namespace=name, annotations=_CA_NOTE)
+        updated = structs.replace(stored or ConfigMap(metadata=meta), data={_CA_KEY: certificate})
+        now = rfc3339(self._clock.now())
+        updated = managed(updated, stored, manager=CONTROLLER_MANAGER, now=now)
         await self._records.put("configmaps", updated)
 
     async def _end(self, namespace: Namespace) -> None:

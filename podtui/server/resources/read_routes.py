@@ -28,8 +28,8 @@ from podtui.server.status import (
     too_large_version,
 )
 from podtui.server.transport.socket_streams import accept_watch
-from podtui.server.transport.sockets import is_websocket
 from podtui.server.transport.streams import Outflow, Producer, Streams, closed_after
+from podtui.server.transport.websocket_headers import is_websocket
 from podtui.store.protocol import WatchType
 
 INITIAL_EVENTS_END = "k8s.io/initial-events-end"
@@ -160,7 +160,7 @@ class ResourceRoutes:
             produce = partial(_report_gone, error)
         else:
             produce = Watch(query, beginning, self._rendering, self._bookmark_seconds).produce
-        if is_websocket(request):
+        if is_websocket(request.headers):
             response = await accept_watch(request)
         else:
             response = web.StreamResponse(headers={"Content-Type": "application/json"})

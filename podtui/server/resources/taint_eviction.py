@@ -29,6 +29,7 @@ from podtui.clock import Clock
 from podtui.errors import NotFound
 from podtui.server.resources.control_loop import run_control_loop
 from podtui.server.resources.deletion import delete_record
+from podtui.server.resources.field_managers import CONTROLLER_MANAGER, managed
 from podtui.server.resources.pod_routes import with_condition
 from podtui.server.resources.strategies.pods import PODS
 from podtui.store.protocol import Change, Records, WatchType
@@ -163,6 +164,7 @@ class TaintEviction:
             lastTimestamp=rfc3339(now),
             count=1,
         )
+        event = managed(event, None, manager=CONTROLLER_MANAGER, now=rfc3339(now))
         await self._records.put("events", event)
 
 

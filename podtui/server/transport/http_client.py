@@ -27,9 +27,11 @@ MAX_HEAD_BYTES: Final = 1 << 20
 """As in Go's client."""
 _PIECE_BYTES: Final = 64 * 1024
 _CHUNK_END: Final = b"\r\n"
-_STATUS: Final = re.compile(r"HTTP/1\.[01] (\d{3})(?: (.*))?", re.ASCII)
+_STATUS: Final = re.compile(r"HTTP/1\.[01] (\d{3})(?: .*)?", re.ASCII)
 _NAME: Final = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+", re.ASCII)
 _LENGTH: Final = re.compile(r"\d{1,18}", re.ASCII)
+_CONTROL: Final = re.compile(r"[\x00-\x08\x0a-\x1f\x7f]")
+"""Characters that the server refuses to send in a header."""
 _SHOWN_CHARACTERS: Final = 80
 _SWITCHING: Final = 101
 
@@ -40,8 +42,9 @@ class HttpProblem(Exception):
 
 @dataclass(frozen=True, slots=True)
 class ResponseHead:
+    """Without the reason phrase: as Go's server, ours sends the phrase of the status."""
+
     status: int
-    reason: str
     headers: CIMultiDict[str]
 
 
@@ -49,8 +52,12 @@ class ResponseHead:
 async def http_connection(
     stream: Duplex, tls: ssl.SSLContext | None
 ) -> AsyncGenerator[HttpConnection]:
-    """Raises `HttpProblem` if the handshake of TLS fails, and the errors of the block."""
-    near, far = socket.socketpair()
+    """Raises `HttpProblem` if there is no socket or the handshake of TLS fails, and the errors of
+    the block."""
+    try:
+        near, far = socket.socketpair()
+    except OSError as error:
+        raise HttpProblem(f"socket: {(error.strerror or str(error)).lower()}") from error
     far.setblocking(False)
     try:
         async with beside(_up(far, stream), _down(stream, far)):
@@ -170,11 +177,10 @@ class HttpConnection:
 
     async def body(self, head: ResponseHead, method: str) -> AsyncIterator[bytes]:
         """Yield the body of a response. Raises ConnectionError if it is cut off."""
-        coding = head.headers.get("Transfer-Encoding", "").lower()
         length = head.headers.get("Content-Length", "")
         if method == "HEAD" or head.status in (204, 304):
             return
-        if coding == "chunked":
+        if "Transfer-Encoding" in head.headers:
             async for data in self._chunks():
                 yield data
         elif length:
@@ -216,30 +222,46 @@ class HttpConnection:
 
 
 def parse_head(block: bytes) -> ResponseHead:
-    """Parse the head of a response. Raises `HttpProblem`."""
-    first, *lines = block.decode("latin-1").removesuffix("\r\n\r\n").split("\r\n")
+    """Parse the head of a response. Bytes that are not UTF-8 are replaced, as in requests. Raises
+    `HttpProblem`."""
+    text = block.decode("utf-8", "replace")
+    first, *lines = text.removesuffix("\r\n\r\n").split("\r\n")
     match = _STATUS.fullmatch(first)
     if match is None:
         raise _malformed(block)
     headers: CIMultiDict[str] = CIMultiDict()
     for line in lines:
         name, colon, value = line.partition(":")
-        if not colon or not _NAME.fullmatch(name) or not _is_safe(value):
-            raise _malformed(line.encode("latin-1"))
+        if not colon or not _NAME.fullmatch(name) or _CONTROL.search(value):
+            raise _malformed(line.encode())
         headers.add(name, value.strip(" \t"))
-    length = headers.get("Content-Length", "")
-    if length and not _LENGTH.fullmatch(length):
-        raise HttpProblem(f'bad Content-Length "{length[:_SHOWN_CHARACTERS]}"')
-    return ResponseHead(int(match[1]), match[2] or "", headers)
+    _frame(headers)
+    return ResponseHead(int(match[1]), headers)
 
 
-def _is_safe(value: str) -> bool:
-    return not any(char in value for char in "\r\n\0")
+def _frame(headers: CIMultiDict[str]) -> None:
+    """Leave one header that says where the body ends. Raises `HttpProblem` if there are several
+    answers to that: the client could read another one than we did."""
+    lengths = headers.popall("Content-Length", [])
+    codings = headers.getall("Transfer-Encoding", [])
+    if codings:
+        if [coding.lower() for coding in codings] != ["chunked"]:
+            raise _broken(f'unsupported transfer encoding: "{", ".join(codings)}"')
+        return
+    if len(set(lengths)) > 1:
+        raise _broken("http: message cannot contain multiple Content-Length headers")
+    if lengths:
+        if not _LENGTH.fullmatch(lengths[0]):
+            raise _broken(f'bad Content-Length "{lengths[0]}"')
+        headers["Content-Length"] = lengths[0]
 
 
 def _malformed(data: bytes) -> HttpProblem:
     line = data.splitlines()[0].decode("utf-8", "replace") if data else ""
-    shown = "".join(char if char.isprintable() else "?" for char in line[:_SHOWN_CHARACTERS])
-    return HttpProblem(
-        f'net/http: HTTP/1.x transport connection broken: malformed HTTP response "{shown}"'
-    )
+    return _broken(f'malformed HTTP response "{line[:_SHOWN_CHARACTERS]}"')
+
+
+def _broken(text: str) -> HttpProblem:
+    """``text`` may quote the pod."""
+    shown = "".join(char if char.isprintable() else "?" for char in text[: 2 * _SHOWN_CHARACTERS])
+    return HttpProblem(f"net/http: HTTP/1.x transport connection broken: {shown}")

@@ -18,6 +18,7 @@ from podtui.http_server import require_masked_frames
 from podtui.server.status import StatusError, bad_request
 from podtui.server.transport.spdy_upgrade import SpdySocket, UpgradedSocket, is_upgrade, negotiated
 from podtui.server.transport.unix import connected_socket, is_local
+from podtui.server.transport.websocket_headers import is_websocket
 
 log = logging.getLogger(__name__)
 
@@ -195,16 +196,9 @@ def require_upgrade(request: web.Request, served: Sequence[str], spdy_served: Se
     if it names no supported protocol."""
     if is_upgrade(request):
         return negotiated(request, spdy_served)
-    if not is_websocket(request):
+    if not is_websocket(request.headers):
         raise bad_request("Upgrade request required")
     return websocket_protocol(request, served)
-
-
-def is_websocket(request: web.Request) -> bool:
-    """Return whether a request is an upgrade to a WebSocket."""
-    connection = request.headers.get("Connection", "").lower().split(",")
-    upgrade = request.headers.get("Upgrade", "").lower()
-    return upgrade == "websocket" and "upgrade" in map(str.strip, connection)
 
 
 def websocket_protocol(request: web.Request, served: Sequence[str]) -> str:

@@ -18,6 +18,7 @@ from aiohttp.http import HttpProcessingError
 
 from podtui.errors import PodtuiError
 from podtui.http_server import prepare_requests
+from podtui.server.transport.websocket_headers import token_as_authorization
 
 SHUTDOWN_SECONDS = 2.0
 """How long running requests may take to finish after the streams have ended."""
@@ -69,7 +70,7 @@ async def serve_unix(app: web.Application, path: Path | str) -> AsyncGenerator[w
     )
     try:
         await runner.setup()
-        prepare_requests(runner)
+        prepare_requests(runner, token_as_authorization)
         # asyncio repeats a failed accept as often as the backlog says before it waits a second.
         await web.SockSite(runner, listener, backlog=1).start()
         listener.listen(BACKLOG)

@@ -15,7 +15,7 @@ from typing import Any, Final
 from msgspec import Struct
 
 from podtui.api.health import pod_health
-from podtui.api.local import Manifest, NodeMetrics, PodMetrics, manifest_of
+from podtui.api.local import Manifest, ManifestIndex, NodeMetrics, PodMetrics
 from podtui.api.times import epoch
 from podtui.api.v1 import Event, Node, Pod
 from podtui.client.protocol import LOCAL, Delta, Lost, Removed, Server, Synced
@@ -104,9 +104,13 @@ class Model:
         """The events of pods by namespace and name, grouped when ``event_turns`` was
         ``_events_at``."""
         self._events_at = 0
+        self._manifest_index: ManifestIndex | None = None
+        """None after a change of the manifests."""
         self.event_turns = 0
         """Counts changes of the events: a cache derived from them is valid while it stays the same.
         """
+        self.pod_turns = 0
+        """Counts changes of the pods, as ``event_turns`` does."""
 
     @property
     def node(self) -> Node | None:
@@ -117,15 +121,6 @@ class Model:
         if len(self.nodes) == 1 and not self.server.capabilities.several_nodes:
             return self.node
         return self.nodes.get(pod.spec.nodeName) if pod is not None else None
-
-    def pods_beside(self, pod: Pod) -> Iterable[Pod]:
-        """Return the other pods on the pod's node."""
-        several = self.server.capabilities.several_nodes
-        return (
-            other
-            for other in self.pods.values()
-            if other is not pod and not (several and other.spec.nodeName != pod.spec.nodeName)
-        )
 
     def use_of(self, node: Node) -> Usage | None:
         """Return the usage of a node; None if it is not measured."""
@@ -139,7 +134,9 @@ class Model:
 
     def manifest_of(self, pod: Pod) -> Manifest | None:
         """Return the manifest file that a pod came from."""
-        return manifest_of(pod, self.manifests.values())
+        if self._manifest_index is None:
+            self._manifest_index = ManifestIndex(self.manifests.values())
+        return self._manifest_index.manifest_of(pod)
 
     def events_of(self, pod: Pod) -> list[Event]:
         """Return the pod's events, matched by name: the UID of a static pod differs from the UID in
@@ -167,6 +164,9 @@ class Model:
         objects = self._objects(kind)
         dirty = self._dirty[kind]
         self.event_turns += kind is Event
+        self.pod_turns += kind is Pod
+        if kind is Manifest:
+            self._manifest_index = None
         if isinstance(delta, Removed):
             for item in delta.items:
                 key = object_key(item)

@@ -20,6 +20,7 @@ from podtui.tui.widgets.format import ago
 from podtui.tui.widgets.sanitize import clean
 from podtui.why import Diagnosis, EditError, Evidence, Facts, Fix, Kind, diagnose, diff_lines
 from podtui.why.diagnose import diagnose_waiting
+from podtui.why.node_pods import NodePods, by_node
 from podtui.why.report import advice_word
 
 WIDE: Final = 130
@@ -271,15 +272,22 @@ def facts_of(
     now: float,
     logs: Mapping[str, tuple[str, ...]] | None = None,
     log_problems: Mapping[str, str] | None = None,
+    nodes: Mapping[str, NodePods] | None = None,
 ) -> Facts:
-    """Return the facts about a pod that the screen has."""
+    """Return the facts about a pod that the screen has. ``nodes`` are the pods by node, if the
+    caller has them.
+    """
+    node = model.home_of(pod)
+    name = pod.spec.nodeName or (node.metadata.name if node is not None else "")
+    if nodes is None:
+        nodes = by_node(model.pods.values())
     return Facts(
         pod=pod,
         now=now,
         events=tuple(model.events_of(pod)),
         manifest=model.manifest_of(pod),
-        node=model.home_of(pod),
-        others=tuple(model.pods_beside(pod)),
+        node=node,
+        node_pods=nodes.get(name) or NodePods(),
         logs=logs or {},
         log_problems=log_problems or {},
         in_cluster=model.server.is_cluster,
@@ -287,13 +295,17 @@ def facts_of(
 
 
 class Explanations:
-    """The explanation of the pod under the cursor, cached while its inputs are unchanged."""
+    """The explanation of the pod under the cursor, cached while its inputs are unchanged, and the
+    causes of failures.
+    """
 
     def __init__(self, model: Model) -> None:
         self._model = model
         self._basis: tuple[object, ...] = ()
         self._healthy = False
         self._line: Line = ()
+        self._nodes: dict[str, NodePods] = {}
+        self._nodes_turn = -1
 
     def of(self, pod: Pod, now: float) -> Line:
         model = self._model
@@ -303,7 +315,7 @@ class Explanations:
         if len(basis) != len(self._basis) or any(
             a is not b and a != b for a, b in zip(basis, self._basis, strict=True)
         ):
-            facts = facts_of(model, pod, now)
+            facts = self._facts(pod, now)
             diagnosis = diagnose(facts)
             self._healthy = diagnosis.kind is Kind.NONE
             self._basis = (*basis[:-1], None if self._healthy else now // FRESH_SECONDS)
@@ -312,7 +324,13 @@ class Explanations:
 
     def cause_of(self, pod: Pod, now: float) -> str:
         """Return the cause of a failure in one sentence."""
-        return clean(diagnose(facts_of(self._model, pod, now)).title)
+        return clean(diagnose(self._facts(pod, now)).title)
+
+    def _facts(self, pod: Pod, now: float) -> Facts:
+        model = self._model
+        if self._nodes_turn != model.pod_turns:
+            self._nodes_turn, self._nodes = model.pod_turns, by_node(model.pods.values())
+        return facts_of(model, pod, now, nodes=self._nodes)
 
 
 def explain_pod(facts: Facts) -> Line:

@@ -97,6 +97,38 @@ async def test_nothing_is_removed_while_the_name_stays() -> None:
 
 
 @virtual()
+async def test_pods_of_an_absent_node_end_after_a_quarantine() -> None:
+    store = open_store(None, clock=VirtualClock())
+    for name in ("n1", "other"):
+        await store.put("nodes", node(name, ours=False))
+    absent = AbsentNodes(store, VirtualClock(), "n1")
+    async with asyncio.TaskGroup() as group:
+        running = group.create_task(absent.run())
+        await store.put("pods", pod("held", "nowhere", finalizers=("example.com/wait",)))
+        for name, where in (("a", "nowhere"), ("b", "n1"), ("c", "other"), ("d", "")):
+            await store.put("pods", pod(name, where))
+        await asyncio.sleep(39)
+        assert await names(store, "pods") == ["a", "b", "c", "d", "held"]
+        await asyncio.sleep(2)
+        assert await names(store, "pods") == ["b", "c", "d", "held"]
+        # A node that appears in the meantime keeps its pods.
+        await store.delete("nodes", "", "other")
+        await asyncio.sleep(30)
+        await store.put("nodes", node("other", ours=False))
+        await asyncio.sleep(30)
+        await store.delete("nodes", "", "other")
+        await asyncio.sleep(39)
+        assert await names(store, "pods") == ["b", "c", "d", "held"]
+        # The own node registers itself again.
+        await store.delete("nodes", "", "n1")
+        await asyncio.sleep(2)
+        assert await names(store, "pods") == ["b", "d", "held"]
+        await asyncio.sleep(100)
+        assert await names(store, "pods") == ["b", "d", "held"]
+        running.cancel()
+
+
+@virtual()
 async def test_a_deleted_pod_of_an_absent_node_ends() -> None:
     store = open_store(None, clock=VirtualClock())
     for name in ("n1", "other"):

@@ -2,15 +2,27 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
 from msgspec import structs
 from served import node, pod
+from virtual_time import VirtualClock, virtual
 
 from podtui.agent.home import home_ports
 from podtui.agent.kubelet_fields import as_created, with_status
 from podtui.api.names import CONFIG_MIRROR
-from podtui.api.v1 import ManagedFieldsEntry, Pod, PodCondition, PodIP, PodStatus
+from podtui.api.v1 import (
+    Event,
+    Lease,
+    ManagedFieldsEntry,
+    ObjectMeta,
+    ObjectReference,
+    Pod,
+    PodCondition,
+    PodIP,
+    PodStatus,
+)
 from podtui.clock import SystemClock
 from podtui.store import open_store
 
@@ -106,3 +118,50 @@ async def test_the_kubelet_writes_its_managers() -> None:
     assert again.metadata.resourceVersion == version
     machine = await ports.node.create(node())
     assert machine.metadata.managedFields[-1].manager == "kubelet"
+
+
+@virtual()
+async def test_events_and_the_lease_have_the_kubelet_as_their_manager() -> None:
+    clock = VirtualClock()
+    store = open_store(None, clock=clock)
+    ports = home_ports(store, clock, "node")
+    event = Event(
+        apiVersion="v1",
+        kind="Event",
+        metadata=ObjectMeta(name="a.1", namespace="default"),
+        involvedObject=ObjectReference(kind="Pod", name="a", namespace="default"),
+        reason="Started",
+        message="Started container",
+        type="Normal",
+        count=1,
+    )
+    await ports.events.put(event)
+    stored = await store.get("events", "default", "a.1")
+    assert isinstance(stored, Event)
+    [entry] = stored.metadata.managedFields
+    assert (entry.manager, entry.operation, entry.apiVersion) == ("kubelet", "Update", "v1")
+    # As in a cluster: not the object's identity, and no field that is null.
+    assert set(entry.fieldsV1) == {"f:count", "f:involvedObject", "f:message", "f:reason", "f:type"}
+    await ports.node.renew_lease(40)
+    await asyncio.sleep(10)
+    await store.update("leases", "kube-node-lease", "node", of_client)
+    await ports.node.renew_lease(40)
+    lease = await store.get("leases", "kube-node-lease", "node")
+    assert isinstance(lease, Lease)
+    [other, entry] = lease.metadata.managedFields
+    assert (entry.manager, entry.apiVersion) == ("kubelet", "coordination.k8s.io/v1")
+    renewed = lease.spec.renewTime or ""
+    assert entry.time == renewed[:19] + "Z"
+    assert {"f:holderIdentity", "f:renewTime"} <= set(entry.fieldsV1["f:spec"])
+    assert other.manager == CREATOR.manager, "a client's fields stay its own"
+
+
+def of_client(lease: Lease) -> Lease:
+    meta = lease.metadata
+    entry = structs.replace(
+        CREATOR,
+        apiVersion="coordination.k8s.io/v1",
+        fieldsV1={"f:metadata": {"f:labels": {".": {}, "f:a": {}}}},
+    )
+    meta = structs.replace(meta, labels={"a": "b"}, managedFields=(*meta.managedFields, entry))
+    return structs.replace(lease, metadata=meta)

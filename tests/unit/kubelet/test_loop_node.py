@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import itertools
+from collections.abc import AsyncIterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -17,7 +18,7 @@ from podtui.errors import EngineUnavailable, LogError
 from podtui.manifest.diagnose import read_manifest
 from podtui.manifest.identity import from_record
 from podtui.runtime.memory import Behaviour
-from podtui.runtime.protocol import EngineInfo, LogOptions
+from podtui.runtime.protocol import EngineInfo, LogLines, LogOptions
 from podtui.server import build_app, serve_unix
 
 pytestmark = pytest.mark.virtual_time
@@ -412,6 +413,22 @@ async def test_a_new_node_reports_its_properties() -> None:
         assert status.allocatable["memory"] == f"{32 * 1024 - 8}Mi", "huge pages are excluded"
 
 
+async def test_a_runtime_that_the_engine_gets_later_is_listed() -> None:
+    world = World()
+
+    async def handlers() -> list[str]:
+        return [handler.name for handler in (await world.node()).status.runtimeHandlers]
+
+    async with world.running():
+        await world.sleep(5.0)
+        assert await handlers() == ["", "runc"]
+        known = await world.events("n1")
+        world.engine.info = replace(world.engine.info, runtimes=("kata", "runc"))
+        await world.sleep(11.0)
+        assert await handlers() == ["", "kata", "runc"]
+        assert await world.events("n1") == known, "the node's resources are the same"
+
+
 async def test_a_reboot_is_detected() -> None:
     host = FakeHost()
     world = World(host=host)
@@ -459,7 +476,7 @@ async def test_an_idle_kubelet_lists_once_every_five_seconds() -> None:
         await world.sleep(100.0)
         spent = world.engine.faults.calls - before
         assert spent.pop("pod_data", 0) <= 2, "orphaned volumes are searched once a minute"
-        assert spent == {"list": 20}
+        assert spent == {"list": 20, "read info": 10}
 
 
 @pytest.mark.parametrize("count", [10, 200])
@@ -522,6 +539,32 @@ async def test_logs_and_reasons_for_missing_logs() -> None:
         world.runtime.kill(world.containers(UID)[0].id, 1)
         await world.sleep(1.0)
         assert await read("web-n1", "c", previous=True) == [b"hello"]
+
+
+async def test_a_log_whose_container_is_removed_during_the_request() -> None:
+    world = World()
+    world.behaviours["c"] = Behaviour(lines=("hello",))
+    async with world.running():
+        world.add(pod())
+        await world.until(world.runs(UID))
+        await world.sleep(1.0)
+        ident = world.containers(UID)[0].id
+        endpoints = world.kubelet.endpoints
+        gone = f"unable to retrieve container logs for memory://{ident}"
+
+        async def request() -> AsyncIterator[LogLines]:
+            return await endpoints.container_logs(
+                "default", "web-n1", "c", previous=False, options=LogOptions()
+            )
+
+        opened = await request()
+        cell = world.engine.containers.pop(ident)
+        # The kubelet has not noticed it yet.
+        with pytest.raises(LogError, match=gone):
+            await request()
+        with pytest.raises(LogError, match=gone):
+            await anext(opened)
+        world.engine.containers[ident] = cell
 
 
 async def test_metrics_and_health() -> None:

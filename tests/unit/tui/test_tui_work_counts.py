@@ -6,14 +6,20 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 from recorded_calls import record_calls
-from tui_scene import node, pod, status
+from tui_scene import FOLDER, REJECTED, node, now, pod, status
 
-from podtui.api.v1 import Pod
+from podtui.api.local import Manifest, ManifestSpec, ManifestState, ManifestStatus
+from podtui.api.v1 import ObjectMeta, Pod
+from podtui.client.protocol import Changed, Synced
+from podtui.tui.model import model as model_module
+from podtui.tui.model.model import Model
 from podtui.tui.model.usage import Usage
 from podtui.tui.views.logs import lines as log_lines
 from podtui.tui.views.logs.levels import Level
 from podtui.tui.views.logs.lines import LogLines, Query
 from podtui.tui.views.node.allocation import Shares, gauges, requests_of
+from podtui.tui.views.why import Explanations
+from podtui.why import node_pods
 
 
 def filtered(lines: LogLines, least: Level) -> list[int]:
@@ -86,3 +92,38 @@ def test_shares_are_sorted_again_when_requests_change() -> None:
     assert gauges(node(), more, {}, None, kept) == gauges(node(), more, {}, None)
     assert kept.sorts == 2 * sorts
     assert gauges(node(), more[1:], {}, None, kept) == gauges(node(), more[1:], {}, None)
+
+
+# --- the pods
+
+
+def test_the_causes_of_many_failures_read_each_pod_and_file_once(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    count = 40
+    rejected = [
+        pod(f"r{n}", phase="Failed", reason="UnexpectedAdmissionError", message=REJECTED,
+            requests={"cpu": "64"})
+        for n in range(count)
+    ]  # fmt: skip
+    files = [
+        Manifest(
+            metadata=ObjectMeta(name=f"r{n}.yaml"),
+            spec=ManifestSpec(path=f"{FOLDER}/r{n}.yaml"),
+            status=ManifestStatus(state=ManifestState.ACCEPTED),
+        )
+        for n in range(count)
+    ]
+    model = Model()
+    model.fold(Pod, Synced((*pods(count), *rejected)))
+    model.fold(Manifest, Synced(tuple(files)))
+    requests = record_calls(monkeypatch, node_pods, "requested")
+    indexes = record_calls(monkeypatch, model_module, "ManifestIndex")
+    explanations = Explanations(model)
+    causes = {explanations.cause_of(one, now()) for one in rejected}
+    assert causes == {"The node lacks 62 of cpu: the pod requests 64, others the rest."}
+    assert len(requests) == count, "ended pods hold nothing"
+    assert len(indexes) == 1
+    model.fold(Pod, Changed((pod("big", status(), requests={"cpu": "60"}),)))
+    assert explanations.cause_of(rejected[0], now())
+    assert len(requests) == 2 * count + 1, "a change of the pods is seen"

@@ -31,6 +31,7 @@ from podtui.api.v1 import (
     Volume,
 )
 from podtui.why import Diagnosis, Facts, Health, Kind, diagnose
+from podtui.why.node_pods import NodePods
 
 SHORT = "0/3 nodes are available: 3 Insufficient cpu. preemption: not helpful."
 
@@ -85,7 +86,7 @@ def pending(reasons: str, *others: Pod, **fields: object) -> Diagnosis:
         spec=structs.replace(home.spec, taints=taints),
         status=structs.replace(home.status, allocatable={"memory": "4Gi", "cpu": "2"}),
     )
-    return diagnose(Facts(pod=waits, now=0.0, node=home, others=others))
+    return diagnose(Facts(pod=waits, now=0.0, node=home, node_pods=NodePods(others)))
 
 
 def asking(name: str, memory: str) -> Container:

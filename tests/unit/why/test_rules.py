@@ -32,6 +32,7 @@ from podtui.editing.findings import is_better
 from podtui.manifest.diagnose import read_manifest
 from podtui.why import Facts, apply_edits, diagnose, diff_lines
 from podtui.why.diagnose import AFTER, BEFORE, EACH, RUNNING
+from podtui.why.node_pods import NodePods
 
 LIFE = (Path(__file__).parent / "test_causes_life.py").read_text()
 CLUSTERS = (Path(__file__).parent / "test_causes_cluster.py").read_text()
@@ -226,7 +227,10 @@ def test_a_volume_removed_from_the_manifest_is_not_fixed(why: str, cause: str) -
         reason="FailedMount",
         message=f'MountVolume.SetUp failed for volume "v" : {why}',
     )
-    diagnosis = diagnose(Facts(pod=pod, now=0.0, events=(event,), manifest=manifest, others=(pod,)))
+    pods = NodePods([pod])
+    diagnosis = diagnose(
+        Facts(pod=pod, now=0.0, events=(event,), manifest=manifest, node_pods=pods)
+    )
     assert (diagnosis.cause, diagnosis.fixes) == (cause, ())
 
 
@@ -243,7 +247,12 @@ def test_no_status_makes_a_rule_fail(
     pod, manifest = pod_of(text)
     pod = msgspec.structs.replace(pod, status=status)
     facts = Facts(
-        pod=pod, now=1767323105.0, events=events, manifest=manifest, others=(pod,), logs={"c": logs}
+        pod=pod,
+        now=1767323105.0,
+        events=events,
+        manifest=manifest,
+        node_pods=NodePods([pod]),
+        logs={"c": logs},
     )
     diagnosis = diagnose(facts)
     assert diagnosis.cause in IDS

@@ -176,13 +176,13 @@ class PodsPane(TablePane):
                 removed.append(key)
                 self.totals.drop(key)
                 self._asked.pop(key, None)
-                if key in self._unwell.values():
-                    self._unwell = {name: k for name, k in self._unwell.items() if k != key}
             elif key in changes.measured and key in self._asked:
                 before = self.table.set.rows[key]
                 changed.append(measured_row(before, self._use(pod), self._asked[key]))
             else:
                 changed.append(self._row(pod, now))
+        if removed:
+            self._unwell = {name: key for name, key in self._unwell.items() if key in model.pods}
         if not model.is_synced(Pod):
             # The cursor begins on a pod, not on a file that is known earlier.
             names = frozenset[str]()

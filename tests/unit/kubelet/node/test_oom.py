@@ -59,7 +59,7 @@ def test_process_names_may_contain_brackets_and_spaces():
 async def test_the_log_becomes_an_event_on_the_node() -> None:
     clock = VirtualClock()
     store = open_store(None, clock=clock)
-    events = EventRecorder(HomeEvents(store), clock, "n1")
+    events = EventRecorder(HomeEvents(store, clock), clock, "n1")
     kernel, ours = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     ours.setblocking(False)
     with kernel, ours:
@@ -81,7 +81,7 @@ async def test_the_log_becomes_an_event_on_the_node() -> None:
 
 async def test_an_unreadable_kernel_log_is_reported_once(caplog: pytest.LogCaptureFixture) -> None:
     clock = VirtualClock()
-    events = EventRecorder(HomeEvents(open_store(None, clock=clock)), clock, "n1")
+    events = EventRecorder(HomeEvents(open_store(None, clock=clock), clock), clock, "n1")
     with caplog.at_level(logging.INFO):
         await watch_oom(events, "/nowhere/kmsg")
     assert "no SystemOOM events" in caplog.text

@@ -99,7 +99,7 @@ async def problem(hook: LifecycleHandler) -> str:
         hooks = HookRunner(
             runtime=world.runtime,
             addresses=PodAddresses(lambda uid: None, lambda: None),
-            events=EventRecorder(HomeEvents(world.store), world.clock, "n1"),
+            events=EventRecorder(HomeEvents(world.store, world.clock), world.clock, "n1"),
             clock=world.clock,
         )
         return await hooks.post_start(wanted, hooked(post_start=hook), running)

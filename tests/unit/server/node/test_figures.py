@@ -196,6 +196,7 @@ async def test_the_dashboard_shows_metrics_that_are_served() -> None:
     used = set(re.findall(r"\b([a-z_]+)\{", dashboard))
     assert len(used) > 10
     assert {name.removesuffix("_bucket") for name in used} <= names
+    assert {name for name in names if name.startswith("podtui_")} <= used
 
 
 @virtual()

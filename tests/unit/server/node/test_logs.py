@@ -1,6 +1,8 @@
 from __future__ import annotations
 
 import asyncio
+import logging
+from collections.abc import AsyncIterator
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -177,6 +179,26 @@ async def test_a_broken_log_stream_differs_from_its_end(
         assert await response.content.readline() == b"one\n"
         with pytest.raises(aiohttp.ClientError):
             await response.content.readline()
+
+
+async def test_a_log_of_a_removed_container_leaves_no_traceback(
+    logged: Served,
+    http: aiohttp.ClientSession,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    async def lines() -> AsyncIterator[list[LogLine]]:
+        raise LogError(400, "unable to retrieve container logs for docker://1")
+        yield []
+
+    async def container_logs(*_: object, **__: object) -> AsyncIterator[list[LogLine]]:
+        return lines()
+
+    monkeypatch.setattr(logged.kubelet, "container_logs", container_logs)
+    with pytest.raises(aiohttp.ClientError):
+        async with http.get(LOG) as response:
+            await response.read()
+    assert not [one for one in caplog.records if one.levelno >= logging.WARNING]
 
 
 async def test_a_disconnected_client_closes_the_log(

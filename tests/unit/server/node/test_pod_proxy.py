@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import errno
+import os
 import ssl
 from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import asynccontextmanager
@@ -23,6 +25,7 @@ from podtui.runtime.protocol import Duplex
 from podtui.server.node.locations import ProxyTarget, parse_target
 from podtui.server.node.pod_proxy import dial_problem, rewritten_location
 from podtui.server.status import StatusError
+from podtui.server.transport import http_client
 from podtui.server.transport.http_client import HttpProblem, parse_head
 
 PROXY = "/api/v1/namespaces/default/pods/{}/proxy"
@@ -267,6 +270,10 @@ async def test_a_web_socket_passes_through(http: aiohttp.ClientSession) -> None:
         (b"", 503, "error trying to reach service: EOF"),
         (b"SSH-2.0\r\n\r\n", 503, 'malformed HTTP response \\"SSH-2.0'),
         (b"HTTP/1.1 200 OK\r\nbad header\r\n\r\n", 503, 'malformed HTTP response \\"bad header'),
+        (b"HTTP/1.1 200 OK\r\nA: b\x01\r\n\r\n", 503, 'malformed HTTP response \\"A: b?'),
+        (b"HTTP/1.1 200 \xff\x01\r\nContent-Length: 2\r\n\r\nok", 200, "ok"),
+        (b"HTTP/1.1 200 a\rb\r\nContent-Length: 2\r\n\r\nok", 200, "ok"),
+        (CHUNKED[:-2] + b"Content-Length: 9\r\n\r\n2\r\nok\r\n0\r\n\r\n", 200, "ok"),
         (b"HTTP/1.1 100 Continue\r\n\r\nHTTP/1.0 200 OK\r\n\r\nto the end", 200, "to the end"),
         (b"HTTP/1.1 204 No Content\r\nContent-Length: 5\r\n\r\n", 204, ""),
         (CHUNKED + b"3;x=1\r\nabc\r\n0\r\nA: b\r\n\r\n", 200, "abc"),
@@ -288,6 +295,39 @@ async def test_answers_of_odd_servers(
             body = await response.text()
         assert response.status == code
         assert text in body
+
+
+async def test_header_values_of_pods_keep_their_characters(
+    served: Served, http: aiohttp.ClientSession, tmp_path: Path
+) -> None:
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+        head = "HTTP/1.1 302 Found\r\nX-Name: Zoë €\r\nLocation: /é\r\nContent-Length: 0\r\n\r\n"
+        writer.write(head.encode())
+        writer.close()
+
+    path = str(tmp_path / "odd")
+    served.kubelet.sessions.sockets[9000] = path
+    name = PROXY.format("web:9000")
+    async with (
+        await asyncio.start_unix_server(serve, path),
+        http.get(f"{name}/", allow_redirects=False) as response,
+    ):
+        assert response.headers["X-Name"] == "Zoë €"
+        assert response.headers["Location"] == f"{name}/é"
+
+
+async def test_a_lack_of_sockets_is_the_words_of_the_answer(
+    http: aiohttp.ClientSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full() -> None:
+        raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
+
+    monkeypatch.setattr(http_client.socket, "socketpair", full)
+    async with http.get(f"{WEB}/x") as response:
+        status = await response.json()
+    assert response.status == 503
+    assert status["message"] == "error trying to reach service: socket: too many open files"
 
 
 async def test_the_name_of_the_pods_server_is_passed_on(
@@ -369,11 +409,22 @@ def test_dial_errors_have_the_words_of_go() -> None:
 
 def test_a_head_is_parsed() -> None:
     head = parse_head(b"HTTP/1.1 200\r\nA:  b \r\na: c\r\n\r\n")
-    assert (head.status, head.reason, head.headers.getall("A")) == (200, "", ["b", "c"])
+    assert (head.status, head.headers.getall("A")) == (200, ["b", "c"])
+    head = parse_head(
+        "HTTP/1.1 200\r\nA: é\r\nContent-Length: 2\r\n".encode()
+        + b"Content-Length: 2\r\nB: \xff\r\n\r\n"
+    )
+    assert dict(head.headers) == {"A": "é", "B": "\ufffd", "Content-Length": "2"}
+    head = parse_head(b"HTTP/1.1 200\r\nContent-Length: 2\r\nTransfer-Encoding: Chunked\r\n\r\n")
+    assert dict(head.headers) == {"Transfer-Encoding": "Chunked"}
     for block in (
         b"HTTP/2 200\r\n\r\n",
         b"HTTP/1.1 200\r\nA\x00: b\r\n\r\n",
         b"HTTP/1.1 200\r\nA: b\rc\r\n\r\n",
+        b"HTTP/1.1 200\r\nA: b\x01c\r\n\r\n",
+        b"HTTP/1.1 200\r\nA: b\x7f\r\n\r\n",
+        b"HTTP/1.1 200\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\n",
+        b"HTTP/1.1 200\r\nTransfer-Encoding: gzip, chunked\r\n\r\n",
         b"HTTP/1.1 200\r\nContent-Length: -1\r\n\r\n",
         b"HTTP/1.1 200\r\nContent-Length: " + b"9" * 5000 + b"\r\n\r\n",
     ):

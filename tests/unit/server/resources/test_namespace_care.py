@@ -12,7 +12,7 @@ from msgspec import structs
 from served import pod
 
 from podtui.api.names import CONFIG_MIRROR
-from podtui.api.v1 import ConfigMap, Lease, LeaseSpec, ObjectMeta, Pod, Secret
+from podtui.api.v1 import ConfigMap, Lease, LeaseSpec, Namespace, ObjectMeta, Pod, Secret
 from podtui.clock import SystemClock
 from podtui.server.resources.deletion import delete_record
 from podtui.server.resources.namespace_care import PERMANENT, NamespaceCare, deletion_conditions
@@ -79,6 +79,17 @@ async def test_initial_objects(store: Store) -> None:
         found = await store.get("configmaps", namespace, "kube-root-ca.crt")
         assert isinstance(found, ConfigMap)
         assert found.data == {"ca.crt": "PEM"}
+        [entry] = found.metadata.managedFields
+        assert (entry.manager, entry.operation) == ("kube-controller-manager", "Update")
+        record = await store.get("namespaces", "", namespace)
+        assert isinstance(record, Namespace)
+        [entry] = record.metadata.managedFields
+        assert (entry.manager, set(entry.fieldsV1)) == ("kube-apiserver", {"f:metadata"})
+    before = found.metadata
+    await NamespaceCare(store, CLOCK, lambda: "PEM").prepare()
+    again = await store.get("configmaps", "shop", "kube-root-ca.crt")
+    assert isinstance(again, ConfigMap)
+    assert again.metadata == before, "an unchanged object is not written"
 
 
 async def test_missing_objects_are_recreated(store: Store) -> None:

@@ -120,6 +120,8 @@ async def test_a_pod_that_does_not_tolerate_a_taint_is_deleted_with_a_condition(
             "Marking for deletion Pod default/web",
             "taint-eviction-controller",
         )
+        [entry] = event.metadata.managedFields
+        assert entry.manager == "kube-controller-manager"
         await asyncio.sleep(60)
         assert len(await messages(store)) == 1
 

@@ -1,0 +1,43 @@
+"""``metadata.managedFields`` of objects that the agent's own parts write."""
+
+from __future__ import annotations
+
+from typing import Any, Final, TypeVar
+
+import msgspec
+from msgspec import structs
+
+from podtui.api.v1 import (
+    ConfigMap,
+    Event,
+    Lease,
+    ManagedFieldsEntry,
+    Namespace,
+    Node,
+    Pod,
+)
+from podtui.patching.server_side_apply import update_managers
+
+API_SERVER: Final = "kube-apiserver"
+CONTROLLER_MANAGER: Final = "kube-controller-manager"
+"""The component of a cluster that does what the agent's controllers do."""
+_EMPTY: Final[tuple[object, ...]] = (None, "", {})
+T = TypeVar("T", ConfigMap, Event, Lease, Namespace, Node, Pod)
+
+
+def managed(new: T, old: T | None, *, manager: str, now: str) -> T:
+    """Return the object as ``manager`` created it or changed it from ``old``. The status has
+    managers of its own."""
+    kind = type(new).__name__
+    live = None if old is None else _document(old)
+    entries = update_managers(kind, live, _document(new), manager=manager, time=now)
+    managers = msgspec.convert(entries, tuple[ManagedFieldsEntry, ...])
+    return structs.replace(new, metadata=structs.replace(new.metadata, managedFields=managers))
+
+
+def _document(item: T) -> dict[str, Any]:
+    """Return the JSON form, without fields that are always written: no manager sets them."""
+    tree: dict[str, Any] = msgspec.json.decode(msgspec.json.encode(item))
+    tree.pop("status", None)
+    document = {name: value for name, value in tree.items() if value not in _EMPTY}
+    return {**document, "kind": type(item).__name__}
