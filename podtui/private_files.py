@@ -132,12 +132,10 @@ def read_private(path: Path) -> bytes | None:
 
 
 @contextmanager
-def locked(directory: Path) -> Generator[None]:
-    """Create the directory with mode 0700, and hold its lock. Blocks while another process has
-    it."""
-    make_directory(directory)
-    os.chmod(directory, 0o700)
-    descriptor = open_private(directory / "lock", os.O_RDWR | os.O_CREAT)
+def locked(path: Path) -> Generator[None]:
+    """Hold the lock of this file, which is created if it does not exist. Blocks while another
+    process has it. Raises OSError."""
+    descriptor = open_private(path, os.O_RDWR | os.O_CREAT)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX)
         yield

@@ -9,18 +9,17 @@ from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final, TypeVar
-from urllib.parse import urlencode
+from urllib.parse import quote, urlencode
 
 from podtui.api.lenient import lenient_convert
-from podtui.api.local import Diagnostic, Manifest, ManifestIndex
+from podtui.api.local import Manifest, ManifestIndex, Plan
 from podtui.api.names import GROUP_VERSION
 from podtui.api.v1 import Event, Node, Pod
 from podtui.cli.invocation import FAILED, OK, socket_of
-from podtui.client.blocking import get_bytes, get_json
+from podtui.client.blocking import get_bytes, get_json, post_bytes
 from podtui.client.decoding import decode_response, decode_with
 from podtui.editing.findings import is_better
 from podtui.errors import AgentUnavailable, ApiError, UsageError
-from podtui.manifest.diagnose import read_manifest
 from podtui.terminal_text import after_return, lines
 from podtui.why import (
     Diagnosis,
@@ -96,6 +95,12 @@ class _Agent:
 
     def text(self, path: str) -> bytes:
         return get_bytes(self._socket_path, path)
+
+    def plan(self, name: str, text: bytes) -> Plan:
+        """Return the effects of a text if it were the content of a file of the folder."""
+        path = f"/apis/{GROUP_VERSION}/manifests/{quote(name, safe='')}/plan"
+        body = post_bytes(self._socket_path, path, text)
+        return decode_response(path, body, Plan)
 
 
 class _Cluster:
@@ -241,33 +246,29 @@ def _of_pod(source: _Agent | _Cluster, pod: Pod, facts: Facts) -> Report:
             log_problems={diagnosis.container: problem} if problem else {},
         )
         diagnosis = diagnose(known)
-    diagnosis = _with_harmless_fixes(diagnosis, facts)
+    diagnosis = _with_harmless_fixes(diagnosis, facts.manifest, source)
     return Report(_shown(pod.metadata.namespace, pod.metadata.name), diagnosis, facts.manifest)
 
 
-def _with_harmless_fixes(diagnosis: Diagnosis, facts: Facts) -> Diagnosis:
-    """Leave out the fixes that would add a finding to the manifest."""
-    manifest = facts.manifest
-    if manifest is None or not diagnosis.fixes:
+def _with_harmless_fixes(
+    diagnosis: Diagnosis, manifest: Manifest | None, source: _Agent | _Cluster
+) -> Diagnosis:
+    """Leave out the fixes that would add a finding to the manifest, as the agent would read it."""
+    if manifest is None or isinstance(source, _Cluster):
         return diagnosis
+    fixes = tuple(
+        fix for fix in diagnosis.fixes if not fix.edits or _is_harmless(fix, manifest, source)
+    )
+    return replace(diagnosis, fixes=fixes)
 
-    def findings(text: str) -> tuple[Diagnostic, ...]:
-        node = facts.node.metadata.name if facts.node is not None else ""
-        return read_manifest(manifest.spec.path, text.encode(), node_name=node).diagnostics
 
-    before = findings(manifest.spec.text)
-    harmless: list[Fix] = []
-    for fix in diagnosis.fixes:
-        if not fix.edits:
-            harmless.append(fix)
-            continue
-        try:
-            after = findings(apply_edits(manifest.spec.text, fix.edits))
-        except EditError:
-            continue
-        if is_better(before, after):
-            harmless.append(fix)
-    return replace(diagnosis, fixes=tuple(harmless))
+def _is_harmless(fix: Fix, manifest: Manifest, agent: _Agent) -> bool:
+    try:
+        text = apply_edits(manifest.spec.text, fix.edits)
+        plan = agent.plan(manifest.metadata.name, text.encode())
+    except (EditError, ApiError):
+        return False
+    return is_better(manifest.status.diagnostics, plan.diagnostics)
 
 
 def _log(source: _Agent | _Cluster, pod: Pod, container: str) -> tuple[tuple[str, ...], str]:

@@ -44,18 +44,30 @@ def get_bytes(
     socket_path: Path | str, path: str, timeout: float = 5.0, accept: str = "*/*"
 ) -> bytes:
     """Return the raw response of ``path``. Raises the same errors as `get_json`."""
+    return _request(socket_path, "GET", path, None, timeout, accept)
+
+
+def post_bytes(socket_path: Path | str, path: str, body: bytes, timeout: float = 5.0) -> bytes:
+    """Return the response to a body that is sent to ``path``. Raises the same errors as
+    `get_json`."""
+    return _request(socket_path, "POST", path, body, timeout, "application/json")
+
+
+def _request(
+    socket_path: Path | str, method: str, path: str, body: bytes | None, timeout: float, accept: str
+) -> bytes:
     connection = _UnixConnection(str(socket_path), timeout)
     try:
-        connection.request("GET", path, headers={"Accept": accept})
+        connection.request(method, path, body, headers={"Accept": accept})
         response = connection.getresponse()
-        body = response.read(MAX_BODY)
+        content = response.read(MAX_BODY)
     except (OSError, http.client.HTTPException) as error:
         raise AgentUnavailable(f"no agent answers on {socket_path}: {error}") from error
     finally:
         connection.close()
     if response.status >= 400:
-        raise refusal(response.status, response.reason, body)
-    return body
+        raise refusal(response.status, response.reason, content)
+    return content
 
 
 def refusal(

@@ -30,6 +30,16 @@ _ITEM: Final = re.compile(r"( *)-[ \t]+")
 _COMMA: Final = re.compile(r"\s*,\s*")
 
 
+def find_place(places: Mapping[Path, FieldPlace], path: Path) -> tuple[Place | None, bool]:
+    """Return the position of a field, or of its nearest ancestor in the text, and whether the field
+    itself is in the text."""
+    for end in range(len(path), 0, -1):
+        found = places.get(path[:end])
+        if found is not None:
+            return found.key or found.value, end == len(path)
+    return None, False
+
+
 class Source:
     """``text`` as the agent read it; ``places`` are the positions of its fields, by path."""
 
@@ -62,13 +72,8 @@ class Source:
         return text.removeprefix("\ufeff") if number == 1 else text
 
     def find(self, path: Path) -> tuple[Place | None, bool]:
-        """Return the position of a field, or of its nearest ancestor in the text, and whether the
-        field itself is in the text."""
-        for end in range(len(path), 0, -1):
-            found = self.places.get(path[:end])
-            if found is not None:
-                return found.key or found.value, end == len(path)
-        return None, False
+        """See `find_place`."""
+        return find_place(self.places, path)
 
     def is_at(self, path: Path, line: int | None, column: int | None) -> bool:
         """Return whether a field or its key is at this position."""

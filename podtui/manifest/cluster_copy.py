@@ -36,7 +36,7 @@ _SIGNS: Final = (
 _ANNOTATIONS: Final = re.compile(
     r"kubectl\.kubernetes\.io/last-applied-configuration"
     r"|kubernetes\.io/(?:config\.(?:hash|mirror|seen|source)|limit-ranger|psp)"
-    r"|cni\.projectcalico\.org/.*|k8s\.v1\.cni\.cncf\.io/network(?:s)?-status|k8s\.ovn\.org/.*"
+    r"|podtui\.dev/.*|cni\.projectcalico\.org/.*|k8s\.v1\.cni\.cncf\.io/network(?:s)?-status|k8s\.ovn\.org/.*"
 )
 _LABELS: Final = frozenset(
     {

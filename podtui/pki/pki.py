@@ -12,8 +12,10 @@
 from __future__ import annotations
 
 import logging
+import os
 import secrets
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Generator, Sequence
+from contextlib import contextmanager
 from datetime import datetime
 from pathlib import Path
 from typing import Final, TypeVar
@@ -33,13 +35,22 @@ from podtui.pki.certificates import (
     pem,
     read_key,
 )
-from podtui.private_files import locked, read_private, write_private
+from podtui.private_files import locked, make_directory, read_private, write_private
 
 log = logging.getLogger(__name__)
 
 _TOKEN_BYTES: Final = 32
 _LEAST_TOKEN: Final = 32
 T = TypeVar("T")
+
+
+@contextmanager
+def _locked(directory: Path) -> Generator[None]:
+    """Create the directory with mode 0700, and hold its lock."""
+    make_directory(directory)
+    os.chmod(directory, 0o700)
+    with locked(directory / "lock"):
+        yield
 
 
 class Pki:
@@ -52,7 +63,7 @@ class Pki:
         self._directory = directory
         self._server: x509.Certificate | None = None
         try:
-            with locked(directory):
+            with _locked(directory):
                 self._authority_key = self._key("ca.key")
                 self._authority = self._authority_certificate(self._authority_key, now)
                 self.signing_key = self._key("sa.key")
@@ -79,7 +90,7 @@ class Pki:
         names; first the authority's certificate, if it is due. Return whether the server's is
         new."""
         try:
-            with locked(self._directory):
+            with _locked(self._directory):
                 self._authority = self._authority_certificate(self._authority_key, now)
                 return self._make_server_certificate(names, now)
         except OSError as error:

@@ -10,6 +10,7 @@ from podtui.api.pod_resources import is_static
 from podtui.api.v1 import Container
 from podtui.editing.source import Source
 from podtui.why.cases import Case
+from podtui.why.folder import findings_at
 from podtui.why.types import Facts, Fix, Found, Rule
 
 _DOCS = "https://kubernetes.io/docs/"
@@ -81,7 +82,9 @@ def _key(case: Case) -> Found | None:
     if match is None:
         return None
     words = {"key": match[1], "kind": match[2], "name": match[4]}
-    return Found(words, _reference(case.container, case.path, match[4], match[1]))
+    field = _reference(case.container, case.path, match[4], match[1])
+    # The finding names the keys that exist.
+    return Found(words, field, findings_at(case.facts.manifest, field))
 
 
 def _reference(container: Container, path: Path, name: str, key: str) -> Path:
@@ -99,6 +102,13 @@ def _reference(container: Container, path: Path, name: str, key: str) -> Path:
             if ref is not None and ref.name == name:
                 return (*path, "envFrom", index, field, "name")
     return (*path, "env")
+
+
+def _correct_key(case: Case, found: Found, source: Source) -> Iterator[Fix | None]:
+    place, written = source.find(found.field or ())
+    if place is not None and written:
+        yield Fix("Correct the key in the editor", line=place[0])
+    yield from _optional(case, found, source)
 
 
 def _optional(case: Case, found: Found, source: Source) -> Iterator[Fix | None]:
@@ -159,7 +169,7 @@ CONTAINER_CONFIG: tuple[Rule[Case], ...] = (
         title="The {kind} {name} has no key {key}.",
         advice="Add the key, or refer to an existing one.",
         events=_EVENTS,
-        fixes=_optional,
+        fixes=_correct_key,
         docs=_DOCS + "tasks/configure-pod-container/configure-pod-configmap/",
     ),
     Rule(

@@ -15,9 +15,9 @@ from typing import Final, TypeVar
 from podtui.api.events import event_count, last_seen
 from podtui.api.health import Health, pod_health, unready, unready_words
 from podtui.api.local import Manifest, ManifestState
-from podtui.api.places import Path, field_text
+from podtui.api.places import Path, field_text, read_places
 from podtui.api.v1 import Event, Node
-from podtui.editing.source import Source
+from podtui.editing.source import Source, find_place
 from podtui.why.admission import ADMISSION
 from podtui.why.cases import Case, cases, ordered
 from podtui.why.container_config import CONTAINER_CONFIG
@@ -177,10 +177,14 @@ def _placed(
     if not path or diagnosis.kind in FINE:
         return diagnosis
     diagnosis = replace(diagnosis, field=field_text(path))
-    source = Source.of(facts.manifest)
     manifest = facts.manifest
-    if source is None or manifest is None or manifest.status.state is not ManifestState.ACCEPTED:
+    if manifest is None or manifest.status.state is not ManifestState.ACCEPTED:
         return diagnosis
+    source = Source.of(manifest)
+    if source is None:
+        # A text that may contain a Secret is not known, but its positions are.
+        place, written = find_place(read_places(manifest.status.places), path)
+        return replace(diagnosis, place=place, written=written)
     place, written = source.find(path)
     fixes = _fixes(rule, subject, found, source)
     return replace(diagnosis, place=place, written=written, fixes=fixes)

@@ -409,9 +409,14 @@ ENDINGS: tuple[Rule[Case], ...] = (
     Rule(
         id="Usage",
         match=_code(2),
-        title="{container} exited with code 2: most programs use it for wrong arguments.",
-        sentences=("{last_output}", "{again}"),
-        advice="Check command and args: each argument is a separate item.",
+        title="{container} exited with code 2, possibly because of wrong arguments.",
+        sentences=(
+            "{last_output}",
+            "Many programs use this code for them, others for any error.",
+            "{again}",
+        ),
+        advice="Read its log; if it names no other cause, check command and args: each argument is"
+        " a separate item.",
         events=_EVENTS,
         logs=True,
         docs=_DOCS + "tasks/inject-data-application/define-command-argument-container/",

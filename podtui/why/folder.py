@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from podtui.api.local import UNUSABLE, Diagnostic, Manifest, ManifestState, Severity
-from podtui.api.places import field_path
+from podtui.api.places import Path, field_path, field_text
 from podtui.why.types import Evidence, Facts, Fix, Found, Rule
 
 
@@ -45,14 +45,18 @@ def manifest_words(manifest: Manifest) -> Found:
 
 def manifest_evidence(manifest: Manifest) -> tuple[Evidence, ...]:
     """Return one line of evidence per diagnostic."""
-    return tuple(
-        Evidence(
-            "manifest",
-            f"{f'line {d.line}: ' if d.line is not None else ''}{d.text}",
-            warning=d.severity is Severity.ERROR,
-        )
-        for d in manifest.status.diagnostics
-    )
+    return tuple(map(_evidence, manifest.status.diagnostics))
+
+
+def findings_at(manifest: Manifest | None, path: Path) -> tuple[Evidence, ...]:
+    """Return the diagnostics of one field."""
+    every = manifest.status.diagnostics if manifest is not None else ()
+    return tuple(_evidence(d) for d in every if d.field == field_text(path))
+
+
+def _evidence(finding: Diagnostic) -> Evidence:
+    line = f"line {finding.line}: " if finding.line is not None else ""
+    return Evidence("manifest", f"{line}{finding.text}", warning=finding.severity is Severity.ERROR)
 
 
 def fixes_of(manifest: Manifest) -> tuple[Fix, ...]:

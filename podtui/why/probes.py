@@ -321,7 +321,8 @@ def _raise(
     now = getattr(failure.probe, field)
     wanted = max(least, 2 * (default if now is None else now))
     path = (*case.path, f"{failure.kind}Probe", field)
-    note = "This helps a slow program, but not one that hangs."
+    but = "listens on another port" if failure.category == "refused" else "hangs"
+    note = f"This helps a slow program, but not one that {but}."
     return Fix(f"Raise {field} to {wanted}{unit}", source.set(path, wanted), note)
 
 

@@ -359,12 +359,18 @@ async def test_a_restart_lists_what_it_ends_or_loses(tmp_path: Path) -> None:
         await wait_for(pilot, lambda: len(client.restarted) == 2, "the second restart")
 
 
-async def test_a_container_is_restarted_by_its_number(tmp_path: Path) -> None:
+async def test_a_container_is_chosen_by_its_number_and_restarted_after_confirmation(
+    tmp_path: Path,
+) -> None:
     two = pod("web", status("app"), status("side"))
     async with running_app(tmp_path, two) as (app, pilot, client):
         await pilot.press("ctrl+k")
         await wait_for(pilot, lambda: isinstance(app.screen, Picker), "the containers")
         await pilot.press("2")
+        dialog = await open_dialog(app, pilot)
+        assert "what it wrote outside of volumes is lost" in dialog_text(dialog)
+        assert client.restarted == []
+        await pilot.press("y")
         await wait_for(pilot, lambda: client.restarted == [("web-n1", "side")], "the restart")
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any, cast
@@ -13,7 +15,15 @@ from tui_scene import FakeClient, node, pod, status, waiting
 from podtui.api.v1 import Pod
 from podtui.client.protocol import Changed
 from podtui.tui.app import PodtuiApp
-from podtui.tui.commands.terminal import ProgramFailed, lent_terminal, run_in_terminal
+from podtui.tui.commands import terminal as terminal_module
+from podtui.tui.commands.terminal import (
+    RESET,
+    RESTORE_TITLE,
+    SAVE_TITLE,
+    ProgramFailed,
+    lent_terminal,
+    run_in_terminal,
+)
 from podtui.tui.preferences.preferences import Preferences
 
 
@@ -93,3 +103,38 @@ async def test_alerts_wait_while_another_program_has_the_terminal(
                 await pilot.pause(0.3)
                 assert "\x07" not in terminal.written + terminal.barred
             assert 1 <= terminal.written.count("\x07") <= 20
+
+
+async def test_a_terminal_that_takes_no_output_does_not_block_the_app(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A terminal that is stopped with ctrl+s blocks the process that writes to it."""
+    async with running() as (app, _):
+        written: list[str] = []
+        loop = asyncio.get_running_loop()
+
+        def write(text: str) -> None:
+            works = threading.Event()
+            loop.call_soon_threadsafe(works.set)
+            assert works.wait(2), "the event loop is blocked"
+            written.append(text)
+
+        monkeypatch.setattr(terminal_module, "write_to_terminal", write)
+        with with_lendable_terminal(app, monkeypatch):
+            async with lent_terminal(app.session):
+                pass
+        assert written == [SAVE_TITLE, RESET + RESTORE_TITLE]
+
+
+async def test_the_app_continues_if_the_terminal_takes_no_output(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async with running() as (app, _):
+        stopped = threading.Event()
+        monkeypatch.setattr(terminal_module, "WRITE_SECONDS", 0.01)
+        monkeypatch.setattr(terminal_module, "write_to_terminal", lambda _: stopped.wait(120))
+        with with_lendable_terminal(app, monkeypatch) as terminal:
+            async with lent_terminal(app.session):
+                pass
+            assert terminal.turns == ["lent", "back"]
+        stopped.set()

@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from itertools import takewhile
 from typing import Any, Final, cast
 
 import msgspec
@@ -40,6 +41,8 @@ from podtui.manifest.objects import ObjectKey, references
 from podtui.manifest.preview import Places, Preview
 
 SHOWN: Final = 80
+CONTEXT: Final = 24
+"""Characters before the first difference of two long values that are shown."""
 """Maximum length of a displayed value, in characters."""
 _LOCAL: Final = frozenset({CONFIG_HASH, CONFIG_MIRROR, CONFIG_SEEN, CONFIG_SOURCE, MANIFEST_PATH})
 # Keys that identify list items; the first one that all items of both lists have is used.
@@ -172,10 +175,11 @@ def _change(one: FieldDifference, effect: _Effect, preview: Preview) -> FieldCha
     if gone:
         place = _place(one.path, preview.old)
     line, column = place or (None, None)
+    old, new = shown_pair(one.old, one.new)
     return FieldChange(
         field=one.field,
-        old=shown(one.old),
-        new=shown(one.new),
+        old=old,
+        new=new,
         line=line,
         column=column,
         gone=gone,
@@ -296,12 +300,28 @@ def pod_differences(old: Pod, new: Pod) -> list[FieldDifference]:
     return list(_compare((), _manifest_part(old), _manifest_part(new)))
 
 
-def shown(value: Any) -> str:
-    """Format a value on one line of at most `SHOWN` characters; None gives an empty text."""
+def shown_pair(old: Any, new: Any) -> tuple[str, str]:
+    """Format a value before and after a change, each on one line of at most `SHOWN` characters.
+    Long values are cut so that the first difference is visible; None gives an empty text."""
+    before, after = _one_line(old), _one_line(new)
+    if max(len(before), len(after)) <= SHOWN:
+        return before, after
+    same = takewhile(lambda pair: pair[0] == pair[1], zip(before, after, strict=False))
+    start = sum(1 for _ in same) - CONTEXT
+    return _cut(before, start), _cut(after, start)
+
+
+def _one_line(value: Any) -> str:
     if value is None:
         return ""
     text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
-    text = "".join(c if c.isprintable() else " " for c in text) or '""'
+    return "".join(c if c.isprintable() else " " for c in text) or '""'
+
+
+def _cut(text: str, start: int) -> str:
+    """Return at most `SHOWN` characters from ``start`` on."""
+    if len(text) > SHOWN and start > 0:
+        text = "…" + text[start + 1 :]
     return text if len(text) <= SHOWN else text[: SHOWN - 1] + "…"
 
 

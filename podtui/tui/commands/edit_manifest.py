@@ -9,7 +9,8 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Final
 
-from podtui.api.local import Diagnostic, Plan
+from podtui.api.local import Diagnostic, Plan, PlanOutcome
+from podtui.api.v1 import Pod
 from podtui.editing.findings import is_better
 from podtui.errors import AgentUnavailable, ApiError
 from podtui.tui.commands.manifest_file import (
@@ -20,6 +21,7 @@ from podtui.tui.commands.manifest_file import (
 )
 from podtui.tui.commands.session import Draft, Session
 from podtui.tui.commands.terminal import at_line, editor_words, run_in_terminal
+from podtui.tui.views.endings import losses
 from podtui.tui.views.plan import changes_text_only, is_disruptive, outcome_text, plan_lines
 from podtui.tui.widgets.cells import Line, Span
 from podtui.tui.widgets.dialogs import CANCEL, Dialog, Option, confirmation
@@ -65,7 +67,9 @@ async def edit_file(
         # The dialog says what was changed meanwhile: an answer to it is about the current file.
         base = current
         session.drafts[path] = Draft(base, text, outdated)
-        answer = await session.ask(plan_dialog(path.name, plan, problem, changed=outdated))
+        pods = session.model.pods.values()
+        dialog = plan_dialog(path.name, plan, problem, changed=outdated, pods=pods)
+        answer = await session.ask(dialog)
         while answer == APPLY:
             try:
                 await asyncio.to_thread(write_manifest_file, path, text, expected=base)
@@ -155,7 +159,8 @@ async def _rewritten(
         reason = plan.message or "it adds a finding to the file"
         session.notify(f"Not applied: {reason}", title=name, severity="warning")
         return False
-    if await session.ask(rewrite_dialog(change, title, verb, plan, problem)) == CANCEL:
+    pods = session.model.pods.values()
+    if await session.ask(rewrite_dialog(change, title, verb, plan, problem, pods=pods)) == CANCEL:
         return False
     await asyncio.to_thread(write_manifest_file, change.path, change.after, expected=change.before)
     pods = [pod.name for pod in plan.pods] if plan is not None else []
@@ -164,9 +169,15 @@ async def _rewritten(
 
 
 def rewrite_dialog(
-    change: Rewrite, title: str, verb: str, plan: Plan | None, problem: str = ""
+    change: Rewrite,
+    title: str,
+    verb: str,
+    plan: Plan | None,
+    problem: str = "",
+    *,
+    pods: Iterable[Pod] = (),
 ) -> Dialog:
-    """Return the dialog with the diff, followed by the effect on the pods."""
+    """Return the dialog with the diff, followed by the effect on ``pods``, those of the server."""
     tones = {"-": "error", "+": "good"}
     diff = diff_texts(change.before.decode(errors="replace"), change.after.decode(errors="replace"))
     lines: list[Line] = [(Span(clean(change.path.name), "name"),)]
@@ -179,7 +190,7 @@ def rewrite_dialog(
     if plan is None:
         lines.append((Span(f"▲ No plan: {clean(problem)}", "warning"),))
     else:
-        lines += plan_lines(plan)
+        lines += _effects(plan, pods)
     what = _verb(plan, verb) if plan is not None and is_disruptive([plan]) else verb
     return confirmation(clean(title), lines, what)
 
@@ -187,11 +198,29 @@ def rewrite_dialog(
 _CHANGED: Final = "▲ The file has changed since the editor opened: applying discards that change."
 
 
+def _effects(plan: Plan, pods: Iterable[Pod]) -> list[Line]:
+    """Return the lines of a plan with what is lost, given the pods of the server."""
+    known = {(pod.metadata.namespace, pod.metadata.name): pod for pod in pods}
+    over = {key for key, pod in known.items() if pod.status.phase in ("Succeeded", "Failed")}
+    ends = (PlanOutcome.REPLACED, PlanOutcome.REMOVED)
+    keys = [(pod.namespace, pod.name) for pod in plan.pods if pod.outcome in ends]
+    lost = losses(known[key] for key in keys if key in known)
+    if any(pod.restarts for pod in plan.pods):
+        text = "What restarted containers wrote outside of volumes is lost."
+        lost.append((Span(text, "muted"),))
+    return [*plan_lines(plan, over), *([(), *lost] if lost else ())]
+
+
 def plan_dialog(
-    name: str, plan: Plan | None, problem: str = "", *, changed: bool = False
+    name: str,
+    plan: Plan | None,
+    problem: str = "",
+    *,
+    changed: bool = False,
+    pods: Iterable[Pod] = (),
 ) -> Dialog:
     """Return the dialog with the plan and the possible answers. Unusable text cannot be applied.
-    ``changed`` means that the file has changed meanwhile.
+    ``changed`` means that the file has changed meanwhile; ``pods`` are those of the server.
     """
     title = f"Plan for {clean(name)}"
     warning: list[Line] = [(Span(_CHANGED, "warning"),), ()] if changed else []
@@ -199,7 +228,7 @@ def plan_dialog(
         lines: list[Line] = [*warning, (Span(f"▲ No plan: {clean(problem)}", "warning"),)]
         save = Option(APPLY, "Save anyway", "y", True)
         return Dialog(title, lines, (KEEP_DRAFT, EDIT_AGAIN, DISCARD_DRAFT, save))
-    lines = [*warning, *plan_lines(plan)]
+    lines = [*warning, *_effects(plan, pods)]
     if not plan.usable:
         return Dialog(title, lines, (EDIT_AGAIN, KEEP_DRAFT, DISCARD_DRAFT))
     danger = is_disruptive([plan]) or changed

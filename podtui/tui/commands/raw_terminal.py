@@ -10,6 +10,7 @@ from collections.abc import AsyncIterator, Generator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from tty import setraw
+from typing import Any
 
 from podtui.client.protocol import RemoteSession
 from podtui.errors import PodtuiError
@@ -57,15 +58,25 @@ def raw(fd: int, *, lines: bool = False) -> Generator[None]:
     line at the left margin.
     """
     before = termios.tcgetattr(fd)
-    setraw(fd)
+    setraw(fd, termios.TCSANOW)
+    now = termios.tcgetattr(fd)
     if lines:
-        now = termios.tcgetattr(fd)
         now[1] |= termios.OPOST | termios.ONLCR
-        termios.tcsetattr(fd, termios.TCSAFLUSH, now)
+    set_modes(fd, now)
     try:
         yield
     finally:
-        termios.tcsetattr(fd, termios.TCSAFLUSH, before)
+        set_modes(fd, before)
+
+
+def set_modes(fd: int, modes: list[Any]) -> None:
+    """Set the modes of a terminal, and discard input that was not read.
+
+    Does not block: TCSAFLUSH would wait until the terminal has taken all output, which a serial
+    line that is stopped (ctrl+s) never does.
+    """
+    termios.tcflush(fd, termios.TCIFLUSH)
+    termios.tcsetattr(fd, termios.TCSANOW, modes)
 
 
 async def run_session(

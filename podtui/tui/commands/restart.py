@@ -129,21 +129,22 @@ async def choose_container(
 ) -> str:
     """Ask for one container of a pod; return an empty string if the user cancels.
 
-    With ``ask``, confirm even if there is only one container. ``names`` are the candidates, by
-    default the sidecars and the regular containers. The first regular container is preselected, as
-    in kubectl.
+    With ``ask``, confirm what ``verb`` ends. ``names`` are the candidates, by default the sidecars
+    and the regular containers. The first regular container is preselected, as in kubectl.
     """
     candidates = list(names) or restartable_names(pod)
-    if len(candidates) == 1:
-        if ask and not await session.confirm(container_dialog(pod, candidates[0], verb)):
-            return ""
-        return candidates[0]
-    lines = [container_line(pod, name) for name in candidates]
-    title = f"{verb} a container ({grace_text(pod)} to stop)" if ask else f"{verb} a container"
-    regular = {one.name for one in pod.spec.containers}
-    start = next((place for place, name in enumerate(candidates) if name in regular), 0)
-    index = await session.ask(Picker(title, lines, start=start))
-    return "" if index is None else candidates[index]
+    index: int | None = 0
+    if len(candidates) > 1:
+        lines = [container_line(pod, name) for name in candidates]
+        regular = {one.name for one in pod.spec.containers}
+        start = next((place for place, name in enumerate(candidates) if name in regular), 0)
+        index = await session.ask(Picker(f"{verb} a container", lines, start=start))
+    if index is None:
+        return ""
+    container = candidates[index]
+    if ask and not await session.confirm(container_dialog(pod, container, verb)):
+        return ""
+    return container
 
 
 def restartable_names(pod: Pod) -> list[str]:

@@ -301,5 +301,5 @@ def session_of(node: DOMNode) -> Session:
 def leave_dialog(verb: str, lost: Sequence[Line]) -> Dialog:
     """Return the dialog before leaving. ``verb`` names the way out; ``lost`` lists what is lost."""
     return confirmation(
-        f"{verb}?", [*lost, (), (Span("These end when you leave.", "muted"),)], verb
+        f"{verb}?", [*lost, (), (Span("These end or are lost when you leave.", "muted"),)], verb
     )

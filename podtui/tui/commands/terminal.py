@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Final
 from textual.app import SuspendNotSupported
 
 from podtui.errors import PodtuiError
-from podtui.tui.commands.raw_terminal import raw
+from podtui.tui.commands.raw_terminal import raw, set_modes
 
 if TYPE_CHECKING:
     from podtui.tui.commands.session import Session
@@ -32,6 +32,8 @@ END_SECONDS = 5
 """Seconds for podtui to exit after its terminal was closed."""
 ANSWER_SECONDS = 0.5
 """Seconds for the terminal to answer a query."""
+WRITE_SECONDS = 10.0
+"""Seconds for the terminal to take what is written; then the app continues."""
 STATE_QUERY: Final = "\x1b[5n"
 STATE_ANSWER: Final = b"\x1b[0n"
 SAVE_TITLE: Final = "\x1b[22;0t"
@@ -96,17 +98,29 @@ async def _reset_after(session: Session) -> AsyncGenerator[None]:
     assert sys.__stdin__ is not None
     fd = sys.__stdin__.fileno()
     attributes = termios.tcgetattr(fd) if os.isatty(fd) else None
-    write_to_terminal(SAVE_TITLE)
+    await _write(SAVE_TITLE)
     try:
         yield
     finally:
         # A terminal that was closed meanwhile needs no reset; `on_hang_up` ends the screen.
         with suppress(OSError, termios.error):
-            write_to_terminal(RESET + RESTORE_TITLE)
-            if attributes is not None:
-                if not session.is_leaving:
+            if session.is_leaving:
+                write_to_terminal(RESET + RESTORE_TITLE)
+            else:
+                await _write(RESET + RESTORE_TITLE)
+                if attributes is not None:
                     await discard_answers(fd)
-                termios.tcsetattr(fd, termios.TCSAFLUSH, attributes)
+            if attributes is not None:
+                set_modes(fd, attributes)
+
+
+async def _write(text: str) -> None:
+    """Write control sequences in a thread: a terminal that is stopped (ctrl+s) or slow blocks.
+    After `WRITE_SECONDS`, the thread finishes alone, ahead of what is written next.
+    """
+    with suppress(TimeoutError):
+        async with asyncio.timeout(WRITE_SECONDS):
+            await asyncio.to_thread(write_to_terminal, text)
 
 
 async def discard_answers(fd: int) -> None:
@@ -131,7 +145,7 @@ async def discard_answers(fd: int) -> None:
     with raw(fd):
         loop.add_reader(fd, take)
         try:
-            write_to_terminal(STATE_QUERY)
+            await _write(STATE_QUERY)
             async with asyncio.timeout(ANSWER_SECONDS):
                 await answered.wait()
         except TimeoutError:

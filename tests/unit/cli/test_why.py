@@ -9,7 +9,17 @@ from typing import Any
 import msgspec
 import pytest
 
-from podtui.api.local import Manifest, ManifestSpec, ManifestState, ManifestStatus
+from podtui.api.local import (
+    Diagnostic,
+    Edit,
+    Manifest,
+    ManifestFix,
+    ManifestSpec,
+    ManifestState,
+    ManifestStatus,
+    Plan,
+    Severity,
+)
 from podtui.api.names import GROUP_VERSION
 from podtui.api.v1 import (
     ContainerState,
@@ -67,6 +77,8 @@ class Api:
         }
         self._log = log
         self.log_paths: list[str] = []
+        self.plan = b""
+        self.planned: list[tuple[str, bytes]] = []
 
     def json(self, socket: Path, path: str) -> Any:
         return {"items": msgspec.to_builtins(self.items.get(path, []))}
@@ -77,6 +89,10 @@ class Api:
             raise self._log
         return self._log
 
+    def post(self, socket: Path, path: str, body: bytes) -> bytes:
+        self.planned.append((path, body))
+        return self.plan
+
 
 def serve(
     monkeypatch: pytest.MonkeyPatch, *pods: Pod, log: bytes | Exception = b"one\nit broke\n"
@@ -84,6 +100,7 @@ def serve(
     api = Api(*pods, log=log)
     monkeypatch.setattr(why_module, "get_json", api.json)
     monkeypatch.setattr(why_module, "get_bytes", api.bytes)
+    monkeypatch.setattr(why_module, "post_bytes", api.post)
     return api
 
 
@@ -206,6 +223,32 @@ def test_a_kubelets_message_in_place_of_a_log_is_not_container_output(
     serve(monkeypatch, pod("bad", fails=True), log=body)
     (found,) = json.loads(why(SOCKET, "bad", "json")[0])
     assert (found["cause"], found["logError"]) == ("Fails", body.decode().strip())
+
+
+@pytest.mark.parametrize("code", ["UnknownField", "Invalid"])
+def test_a_fix_is_offered_if_the_agent_finds_nothing_new_in_its_text(
+    monkeypatch: pytest.MonkeyPatch, code: str
+) -> None:
+    """Only the agent knows its settings, such as kubeletStrict, and the other files."""
+    before = Diagnostic(
+        severity=Severity.ERROR, path="/m/a b.yaml", code="UnknownField", message=""
+    )
+    after = Diagnostic(severity=Severity.WARNING, path="/m/a b.yaml", code=code, message="")
+    api = serve(monkeypatch, pod("bad", fails=True))
+    fix = ManifestFix(title="Correct it", edits=(Edit(line=2, column=7, old="Pood", new="Pod"),))
+    status = ManifestStatus(state=ManifestState.INVALID, diagnostics=(before,), fix=fix,
+                            podNamespace="default", podName="bad-n1")  # fmt: skip
+    spec = ManifestSpec(path="/m/a b.yaml", text="apiVersion: v1\nkind: Pood\n")
+    broken = Manifest(metadata=ObjectMeta(name="a b.yaml"), spec=spec, status=status)
+    api.items[f"/apis/{GROUP_VERSION}/manifests"] = [broken]
+    found = before if code == before.code else after
+    plan = Plan(metadata=ObjectMeta(name="a b.yaml"), path="/m/a b.yaml", diagnostics=(found,))
+    api.plan = msgspec.json.encode(plan)
+    (report,) = json.loads(why(SOCKET, "bad", "json")[0])
+    assert [fix["title"] for fix in report["fixes"]] == ["Correct it"] * (found is before)
+    assert api.planned == [
+        (f"/apis/{GROUP_VERSION}/manifests/a%20b.yaml/plan", b"apiVersion: v1\nkind: Pod\n")
+    ]
 
 
 def test_without_an_agent_why_exits_with_3(

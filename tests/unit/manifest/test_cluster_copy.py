@@ -132,3 +132,12 @@ spec:
 """
     fixes = {d.field: d.fix for d in found(text)}
     assert fixes["metadata.name"] == 'a valid name: "web"'
+
+
+def test_the_annotations_of_podtui_are_removed() -> None:
+    text = COPY.replace(
+        "  annotations:\n", "  annotations:\n    podtui.dev/manifest: /m/web.yaml\n"
+    )
+    copy, *_ = found(text)
+    # All annotations were added.
+    assert "metadata.annotations" in copy.remove

@@ -5,8 +5,10 @@ from __future__ import annotations
 import pytest
 from cause_cases import CAUSES, Cause
 from kubelet_world import World
+from msgspec import structs
 from why_world import diagnosed_pod, fix_index, fixed
 
+from podtui.api.local import Diagnostic, Severity
 from podtui.why import Diagnosis
 
 pytestmark = pytest.mark.virtual_time
@@ -31,6 +33,9 @@ async def test_the_cause_is_found_and_its_fix_resolves_it(cause: Cause) -> None:
     if cause.field and cause.text.count(cause.field.rpartition(".")[2].partition("[")[0]):
         assert diagnosis.place is not None
     for number, fix in enumerate(diagnosis.fixes):
+        if not fix.edits:
+            assert fix.line is not None
+            continue
         new = fixed(diagnosis, cause.text, number)
         remarks = [line.partition("#")[2] for line in cause.text.splitlines() if "#" in line]
         removed = "".join(edit.old for edit in fix.edits)
@@ -41,3 +46,37 @@ async def test_the_cause_is_found_and_its_fix_resolves_it(cause: Cause) -> None:
             await it.world.sleep(40.0)
             after = await it.why()
         assert after.cause != cause.cause
+
+
+KEY = next(cause for cause in CAUSES if cause.cause == "KeyMissing")
+
+
+async def test_a_missing_key_is_corrected_in_the_editor_first() -> None:
+    """What is right is not known: the key may be misspelt. Without it, the variable is not set."""
+    diagnosis = await found(KEY, KEY.text)
+    line = 1 + next(n for n, text in enumerate(KEY.text.splitlines()) if "key: " in text)
+    assert diagnosis.place is not None
+    assert [(fix.title, fix.line) for fix in diagnosis.fixes] == [
+        ("Correct the key in the editor", line),
+        ("Start without it: optional true", None),
+    ]
+    assert diagnosis.place[0] == line
+
+
+async def test_a_missing_key_is_shown_beside_the_keys_that_exist() -> None:
+    async with diagnosed_pod(KEY.text, world_of(KEY)) as it:
+        await it.until("KeyMissing")
+        text = 'there is no key "a"; the ConfigMap settings has "b"'
+        finding = Diagnostic(severity=Severity.WARNING, path="/m/web.yaml", code="NotFound",
+                             message=text, line=9, field=KEY.field)  # fmt: skip
+        status = structs.replace(it.manifest.status, diagnostics=(finding,))
+        diagnosis = await it.why(manifest=structs.replace(it.manifest, status=status))
+    assert any(text in evidence.text for evidence in diagnosis.evidence)
+
+
+async def test_the_line_is_named_also_if_the_text_may_contain_a_secret() -> None:
+    async with diagnosed_pod(KEY.text, world_of(KEY)) as it:
+        known = await it.until("KeyMissing")
+        spec = structs.replace(it.manifest.spec, text="")
+        secret = await it.why(manifest=structs.replace(it.manifest, spec=spec))
+    assert (secret.place, secret.written, secret.fixes) == (known.place, True, ())

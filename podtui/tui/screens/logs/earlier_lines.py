@@ -1,7 +1,12 @@
 """Read the lines of a log before the first one that is shown, page by page.
 
 The API can only be asked for the last lines of a log. A page is therefore requested as the last
-``n`` lines, where ``n`` includes those that are shown; reading ends at the first of these.
+``n`` lines, where ``n`` includes those that are shown; reading ends at the first of these, before
+any of them is sent.
+
+An end of the range in the API would not help: Kubernetes has none, and Docker applies ``until`` to
+the lines that ``tail`` has selected from the end of the log. Without ``tail`` it decodes the log
+from its beginning. To find the last ``n`` lines, it only searches line feeds backwards.
 """
 
 from __future__ import annotations

@@ -19,7 +19,7 @@ from podtui.tui.views.logs.json_rows import JsonRow, pretty
 from podtui.tui.views.logs.levels import LETTERS, Level
 from podtui.tui.views.logs.line_buffer import EVENT_WARNING, EVENTS, GAP, REMARKS, RULE
 from podtui.tui.views.logs.lines import LogLines
-from podtui.tui.views.logs.times import Times, shown_time
+from podtui.tui.views.logs.times import Times, event_time, shown_time
 from podtui.tui.widgets.cells import Span, sized, width_of, wrap
 from podtui.tui.widgets.scrolled_text import characters, restyle
 from podtui.tui.widgets.search import spans_of
@@ -305,11 +305,17 @@ def log_row(
 
 
 def _time_shown(lines: LogLines, sequence: int, times: Times, now: float) -> str:
+    """Return the time of a line. No difference to an event is shown: its time is not exact."""
+    buffer = lines.buffer
+    if buffer.tag(sequence) in EVENTS:
+        return event_time(times, buffer.stamp(sequence), now)
     above = 0
     if times is Times.BETWEEN:
         before = lines.before(sequence)
-        above = lines.buffer.stamp(before) if before is not None else 0
-    return shown_time(times, lines.buffer.stamp(sequence), above, now)
+        while before is not None and buffer.tag(before) in EVENTS:
+            before = lines.before(before)
+        above = buffer.stamp(before) if before is not None else 0
+    return shown_time(times, buffer.stamp(sequence), above, now)
 
 
 Spans = tuple[tuple[int, int], ...]

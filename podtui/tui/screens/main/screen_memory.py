@@ -7,14 +7,13 @@ zoom are not saved.
 
 from __future__ import annotations
 
-import os
-import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
 import msgspec
 
+from podtui.private_files import locked, write_private
 from podtui.tui.screens.main.layout import PANES, View
 from podtui.tui.widgets.table_pane import TableMemory
 
@@ -111,22 +110,20 @@ class MemoryFile:
             return _Content()
 
     def write(self, memory: ScreenMemory) -> None:
-        """Save the state atomically. Blocks; raises OSError."""
-        self.memory = memory
+        """Save the layout, and the theme if this screen changed it. Blocks; raises OSError."""
+        before, self.memory = self.memory, memory
         if self._path is None:
             return
-        # Read it again: screens of other servers may have saved theirs since.
-        layouts = self._content().layouts
-        layouts.pop(self._server, None)
-        layouts[self._server] = memory.layout
-        newest = dict(list(layouts.items())[-MAX_LAYOUTS:])
-        content = _Content(memory.theme, memory.theme_over, newest)
         self._path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        descriptor, name = tempfile.mkstemp(prefix=".screen-", dir=self._path.parent)
-        try:
-            with os.fdopen(descriptor, "wb") as file:
-                file.write(msgspec.json.format(msgspec.json.encode(content)) + b"\n")
-            os.replace(name, self._path)
-        except OSError:
-            Path(name).unlink(missing_ok=True)
-            raise
+        # Other screens save theirs in the same file.
+        with locked(self._path.with_suffix(".lock")):
+            content = self._content()
+            layouts = dict(content.layouts)
+            layouts.pop(self._server, None)
+            layouts[self._server] = memory.layout
+            themes = (memory.theme, memory.theme_over)
+            if themes == (before.theme, before.theme_over):
+                themes = (content.theme, content.theme_over)
+            content = _Content(*themes, dict(list(layouts.items())[-MAX_LAYOUTS:]))
+            text = msgspec.json.format(msgspec.json.encode(content)) + b"\n"
+            write_private(self._path, text)

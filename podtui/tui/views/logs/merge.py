@@ -139,6 +139,9 @@ def _runs(entries: Iterable[tuple[int, int, bytes]]) -> list[Run]:
     return runs
 
 
+RESTART_BACKOFF: Final = "Back-off restarting failed container"
+
+
 class EventLines:
     """Yields each occurrence of an event once."""
 
@@ -155,6 +158,9 @@ class EventLines:
             seen = last_seen(event)
             # Whole seconds, so that events of one second keep their order.
             moment = parse_stamp(seen.encode()) // SECOND * SECOND
+            if event.message.startswith(RESTART_BACKOFF):
+                # It follows the end of the container, and so the last line of this second.
+                moment += SECOND - 1
             occurrence = (event_count(event), seen)
             key = event_key(event)
             if self._yielded.get(key) == occurrence:

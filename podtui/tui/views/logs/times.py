@@ -128,6 +128,13 @@ def shown_time(times: Times, moment: int, before: int, now: float) -> str:
     return between(moment - before) if before else ""
 
 
+def event_time(times: Times, moment: int, now: float) -> str:
+    """Return the time to show before an event, which is known in whole seconds."""
+    if times is Times.BETWEEN:
+        return ""
+    return shown_time(times, moment, 0, now).partition(".")[0]
+
+
 def between(nanoseconds: int) -> str:
     """Format a difference as ``+0.012s``, ``+34.5s`` or ``+12m``: at most eight cells."""
     sign = "-" if nanoseconds < 0 else "+"

@@ -238,6 +238,16 @@ def test_a_removed_config_map_names_its_readers(tmp_path: Path) -> None:
     )
 
 
+def test_the_difference_of_long_values_is_visible(tmp_path: Path) -> None:
+    old, new = (f'value: "{"x" * 500}{end}{"y" * 500}"' for end in ("tick", "tock"))
+    before, after = (WEB.replace("value: red", value) for value in (old, new))
+    (change,) = only(planned(tmp_path, before, after)).changes
+    assert "xtick" in change.old
+    assert "xtock" in change.new
+    assert change.old.startswith("…x")
+    assert max(len(change.old), len(change.new)) <= 80
+
+
 def test_values_are_shown_on_one_line_and_truncated(tmp_path: Path) -> None:
     text = WEB.replace("value: red", f'value: "{"x" * 500}\\n\\e[31m"')
     (change,) = only(planned(tmp_path, WEB, text)).changes

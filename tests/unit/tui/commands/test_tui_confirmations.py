@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 from action_scene import plan
 from msgspec import structs
@@ -12,7 +14,7 @@ from podtui.api.local import PlanOutcome
 from podtui.api.v1 import EmptyDirVolumeSource, OwnerReference, Pod, Volume
 from podtui.tui.commands.agent import stale_line, switch_dialog
 from podtui.tui.commands.delete import delete_dialog
-from podtui.tui.commands.edit_manifest import plan_dialog
+from podtui.tui.commands.edit_manifest import plan_dialog, rewrite_dialog
 from podtui.tui.commands.edit_record import (
     RECREATE,
     RESIZE,
@@ -21,6 +23,7 @@ from podtui.tui.commands.edit_record import (
     change_dialog,
     edit_dialog,
 )
+from podtui.tui.commands.manifest_file import Rewrite
 from podtui.tui.commands.restart import container_dialog, refusal, restart_dialog
 from podtui.tui.commands.session import RecordChange
 from podtui.tui.views.pods.live_manifest import restarted_containers
@@ -194,6 +197,32 @@ def test_a_pod_that_is_created_again_loses_its_volumes() -> None:
     said = text(change_dialog(change, UpdateMethod(RECREATE), "Edit?", "Apply"))
     assert "it is deleted, and created again. It terminates (up to 30 s)." in said
     assert "the data of volume work are lost" in said
+
+
+@pytest.mark.parametrize("outcome", [PlanOutcome.REPLACED, PlanOutcome.REMOVED])
+def test_a_changed_file_says_what_is_lost_with_its_pod(outcome: PlanOutcome) -> None:
+    pods = [with_data(pod("web"), "work"), with_data(pod("other"), "kept")]
+    made = plan(outcome)
+    change = Rewrite(Path("web.yaml"), b"a: 1\n", b"a: 2\n", "set a")
+    for dialog in (
+        plan_dialog("web.yaml", made, pods=pods),
+        rewrite_dialog(change, "Set a?", "Apply", made, pods=pods),
+    ):
+        said = text(dialog)
+        assert "Its logs, its containers' files and the data of volume work are lost." in said
+        assert "kept" not in said
+
+
+def test_a_changed_file_says_what_restarted_containers_lose() -> None:
+    made = plan(PlanOutcome.IN_PLACE)
+    in_place = structs.replace(made, pods=(structs.replace(made.pods[0], restarts=("app",)),))
+    said = text(plan_dialog("web.yaml", in_place, pods=[pod("web")]))
+    assert "What restarted containers wrote outside of volumes is lost." in said
+
+
+def test_a_changed_file_that_replaces_nothing_loses_nothing() -> None:
+    for outcome in (PlanOutcome.UNCHANGED, PlanOutcome.NEW, PlanOutcome.IN_PLACE):
+        assert "lost" not in text(plan_dialog("web.yaml", plan(outcome), pods=[pod("web")]))
 
 
 def test_a_file_that_changed_meanwhile_is_not_overwritten_by_enter() -> None:

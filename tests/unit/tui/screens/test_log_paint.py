@@ -14,6 +14,7 @@ from podtui.tui.screens.logs.log_paint import (
     LogRow,
     PaintOptions,
     Prefix,
+    log_row,
     paint,
     rule_text,
     shown_spans,
@@ -21,6 +22,7 @@ from podtui.tui.screens.logs.log_paint import (
 from podtui.tui.views.logs.ansi import plain_text
 from podtui.tui.views.logs.levels import Level
 from podtui.tui.views.logs.line_buffer import EVENT, EVENT_WARNING, GAP, REMARKS, RULE, is_log
+from podtui.tui.views.logs.lines import LogLines
 from podtui.tui.views.logs.times import Times
 from podtui.tui.widgets.cells import width_of
 
@@ -105,6 +107,19 @@ def test_a_wrapped_line_is_shown_completely(text: bytes, width: int, prefix: Pre
 )  # fmt: skip
 def test_rows(row: LogRow, options: PaintOptions, shown: str) -> None:
     assert paint(row, options, style, Style()).text.rstrip() == shown
+
+
+def test_the_time_since_the_previous_line_leaves_out_events() -> None:
+    lines = LogLines()
+    stamps = [1_000_000_000, 2_000_000_000, 2_500_000_000]
+    lines.add(stamps[:1], [b"one"], 0)
+    lines.add(stamps[1:2], [b"Pulled"], EVENT)
+    lines.add(stamps[2:], [b"two"], 0)
+    options = PaintOptions(40, Times.BETWEEN)
+    rows = [log_row(lines, n, 0, options, now=5.0, match=None) for n in range(3)]
+    assert [row.time for row in rows] == ["", "", "+1.500s"]
+    options = PaintOptions(40, Times.ABSOLUTE)
+    assert log_row(lines, 1, 0, options, now=5.0, match=None).time == "00:00:02"
 
 
 def test_a_line_of_a_megabyte_costs_only_its_visible_part() -> None:

@@ -1,11 +1,13 @@
 from __future__ import annotations
 
 import stat
+import threading
 from pathlib import Path
 
 import pytest
 from msgspec.structs import replace
 
+from podtui.private_files import write_private
 from podtui.tui.preferences.preferences import Preferences
 from podtui.tui.run import remembered, theme_of
 from podtui.tui.screens.main.layout import View
@@ -37,7 +39,7 @@ def test_saved_state_round_trips(tmp_path: Path) -> None:
     assert again.memory == MEMORY
     assert not again.problem
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
-    assert [p.name for p in path.parent.iterdir()] == ["screen.json"]
+    assert {p.name for p in path.parent.iterdir()} == {"screen.json", "screen.lock"}
 
 
 def test_each_server_has_its_own_layout_and_all_share_the_theme(tmp_path: Path) -> None:
@@ -50,6 +52,38 @@ def test_each_server_has_its_own_layout_and_all_share_the_theme(tmp_path: Path) 
     one = MemoryFile(path, "/root/one")
     one.read()
     assert one.memory == ScreenMemory(LAYOUT)
+
+
+def test_screens_that_close_at_once_save_all_their_layouts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "screen.json"
+    second = threading.Thread(target=lambda: MemoryFile(path, "/root/two").write(MEMORY))
+
+    def slow(target: Path, data: bytes) -> None:
+        monkeypatch.undo()
+        second.start()
+        second.join(0.3)
+        write_private(target, data)
+
+    monkeypatch.setattr("podtui.tui.screens.main.screen_memory.write_private", slow)
+    MemoryFile(path, "/root/one").write(MEMORY)
+    second.join()
+    for server in ("/root/one", "/root/two"):
+        file = MemoryFile(path, server)
+        file.read()
+        assert file.memory == MEMORY
+
+
+def test_a_theme_that_another_screen_chose_since_is_kept(tmp_path: Path) -> None:
+    path = tmp_path / "screen.json"
+    first, second = MemoryFile(path, "/root/one"), MemoryFile(path, "/root/two")
+    first.read()
+    second.read()
+    second.write(ScreenMemory(theme="contrast"))
+    first.write(ScreenMemory(LAYOUT))
+    first.read()
+    assert first.memory == ScreenMemory(LAYOUT, theme="contrast")
 
 
 def test_only_the_layouts_shown_last_are_kept(tmp_path: Path) -> None:
@@ -100,13 +134,13 @@ def test_a_failed_write_keeps_the_old_file(tmp_path: Path, monkeypatch: pytest.M
     def full(source: str, target: Path) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("podtui.tui.screens.main.screen_memory.os.replace", full)
+    monkeypatch.setattr("podtui.private_files.os.replace", full)
     with pytest.raises(OSError, match="No space"):
         MemoryFile(path).write(ScreenMemory())
     again = MemoryFile(path)
     again.read()
     assert again.memory == MEMORY
-    assert [p.name for p in tmp_path.iterdir()] == ["screen.json"]
+    assert {p.name for p in tmp_path.iterdir()} == {"screen.json", "screen.lock"}
 
 
 def test_a_layout_is_restored_with_the_pods_visible_and_focused() -> None:

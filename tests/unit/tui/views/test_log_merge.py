@@ -7,6 +7,7 @@ from tui_scene import event
 from podtui.api.v1 import Event, EventSeries, ObjectMeta, ObjectReference
 from podtui.tui.views.logs.line_buffer import EVENT, RULE
 from podtui.tui.views.logs.merge import MOST_WAITING, OPENING, WINDOW, EventLines, Merger
+from podtui.tui.views.logs.times import SECOND
 
 WEB = ObjectReference(kind="Pod", namespace="default", name="web")
 
@@ -132,6 +133,18 @@ def test_the_schedulers_event_comes_before_those_of_the_kubelet() -> None:
     assert lines[0][1] == lines[1][1]
     assert lines[0][2].endswith(b"(x2)")
     assert list(events.take([pulled, scheduled])) == []
+
+
+def test_a_back_off_is_shown_below_the_lines_of_its_second() -> None:
+    """It follows the end of the container; its time is in whole seconds."""
+    text = "Back-off restarting failed container app in pod web-n1_default(uid-web)"
+    ((tag, stamp, line),) = EventLines().take([event("web", "BackOff", text, warning=True)])
+    second = stamp // SECOND * SECOND
+    merger = Merger([0], 0.0)
+    merger.take(0, [second + SECOND // 2], [b"it broke"], 0.0)
+    merger.take_event(tag, stamp, line)
+    merger.finish(0)
+    assert texts(merger.ready(WINDOW))[0] == b"it broke"
 
 
 def test_events_are_shown_without_logs() -> None:

@@ -10,6 +10,7 @@ from podtui.tui.views.logs.times import (
     Times,
     between,
     clock,
+    event_time,
     parse_stamp,
     rfc3339,
     shown_time,
@@ -122,3 +123,10 @@ def test_three_ways_to_show_a_time() -> None:
     assert shown_time(Times.BETWEEN, moment, 0, now) == ""
     assert clock(0) == rfc3339(0) == ""
     assert Times.BETWEEN.next is Times.OFF
+
+
+def test_the_time_of_an_event_is_in_whole_seconds() -> None:
+    moment, now = NOON + 5 * SECOND, NOON / SECOND + 65
+    assert event_time(Times.ABSOLUTE, moment, now) == "12:00:05"
+    assert event_time(Times.RELATIVE, moment, now) == "60s"
+    assert event_time(Times.BETWEEN, moment, now) == event_time(Times.OFF, moment, now) == ""
