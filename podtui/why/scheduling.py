@@ -62,6 +62,7 @@ def _unschedulable(facts: Facts) -> Found | None:
     remedies = list(_remedies(facts, message))
     words = {
         "explained": explained,
+        "reasons": explained.partition(": ")[2] or explained,
         "detail": " ".join(one.detail for one in remedies).strip(),
         "advice": " ".join(one.advice for one in remedies) or _NO_REMEDY,
     }
@@ -168,6 +169,7 @@ SCHEDULING: tuple[Rule[Facts], ...] = (
         id="NodeLost",
         match=_node_lost,
         title="Its node {node} is not ready: {text}.",
+        brief="node {node} is not ready",
         sentences=("The pod is shown as its kubelet last reported it.",),
         advice="Check the node; controllers recreate their pods on other nodes after some minutes.",
         docs=_DOCS + "concepts/architecture/nodes/#condition",
@@ -176,6 +178,7 @@ SCHEDULING: tuple[Rule[Facts], ...] = (
         id="SchedulingGated",
         match=_gated,
         title="It waits for its scheduling gates: {gates}.",
+        brief="scheduling gates: {gates}",
         sentences=("The component that set the gate must remove it.",),
         field=("spec", "schedulingGates"),
         docs=_DOCS + "concepts/scheduling-eviction/pod-scheduling-readiness/",
@@ -184,6 +187,7 @@ SCHEDULING: tuple[Rule[Facts], ...] = (
         id="Unschedulable",
         match=_unschedulable,
         title="No node fits: {explained}.",
+        brief="{reasons}",
         sentences=("{detail}", "The scheduler tries again when nodes or pods change."),
         advice="{advice}",
         field=("spec",),

@@ -627,13 +627,21 @@ async def test_files_have_rows_of_their_own_if_everything_fits() -> None:
 async def test_a_failing_pod_shows_its_cause_and_is_first_by_one_key() -> None:
     async with running(size=(200, 60)) as (app, pilot):
         row = next(line for line in table_text(app) if "crash-loop" in line)
-        assert row.endswith("app fails: it exited with code 1.")
+        assert row.endswith("exit code 1")
         await pilot.press("S")
         words = [line.split()[2] for line in table_text(app) if "-n1" in line]
         assert words == ["✖"] * 3 + ["◐", "◔", "◌", "●", "●", "✔"]
         assert main(app).pods.table.set.order[1:4] == [
             "uid-crash-loop", "uid-no-such-image", "uid-too-big",
         ]  # fmt: skip
+
+
+async def test_a_narrow_screen_shows_the_facts_of_the_causes() -> None:
+    async with running(size=(80, 24)) as (app, _):
+        rows = [line for line in table_text(app) if "✖" in line]
+        assert next(row for row in rows if "crash-loop-n1" in row).endswith("exit code 1")
+        assert "no such image: " in next(row for row in rows if "no-such-image-n1" in row)
+        assert "cpu requested" in next(row for row in rows if "too-big-n1" in row)
 
 
 async def test_without_failing_pods_there_is_no_column_for_causes() -> None:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from itertools import zip_longest
 from typing import Final
 
+from podtui.api.health import Health
 from podtui.api.local import Manifest, ManifestState
 from podtui.api.printing import ending
 from podtui.api.times import epoch, short_duration
@@ -311,8 +312,20 @@ class Explanations:
         return self._line
 
     def cause_of(self, pod: Pod, now: float) -> str:
-        """Return the cause of a failure in one sentence."""
-        return clean(diagnose(facts_of(self._model, pod, now)).title)
+        """Return the cause of a failure in a few words, empty if nothing has failed."""
+        return brief_cause(facts_of(self._model, pod, now))
+
+
+def brief_cause(facts: Facts) -> str:
+    """Return the cause of a failure in a few words, with the container if the pod has several;
+    empty for a pod that only waits."""
+    diagnosis = diagnose(facts)
+    if diagnosis.kind is Kind.WAIT and diagnosis.health in (Health.PENDING, Health.INIT):
+        return ""
+    spec = facts.pod.spec
+    several = len(spec.containers) + len(spec.initContainers) > 1
+    container = f" ({diagnosis.container})" if several and diagnosis.container else ""
+    return clean(diagnosis.brief + container if diagnosis.brief else diagnosis.title)
 
 
 def explain_pod(facts: Facts) -> Line:

@@ -148,7 +148,7 @@ class Column(Struct, frozen=True, dict=True):
     """True if the field depends on the measured usage only."""
     optional: bool = False
     """True if the column is hidden while all its cells are empty, and shrinks to its minimum before
-    other columns do."""
+    other columns become too narrow for usual values."""
 
     @cached_property
     def names(self) -> tuple[str, ...]:
@@ -244,12 +244,17 @@ def fit(
     is_short = dict.fromkeys(kept, False)
     widths = {i: wide[i] for i in kept}
     for index in least_of.keys() & kept:
+        # Long values of other columns are cut before the optional column.
+        for other in (i for i in kept if i != index and columns[i].flexible):
+            over = max(0, _total(widths, kept) - available)
+            widths[other] -= min(over, widths[other] - _usual(columns[other], widths[other]))
         over = max(0, _total(widths, kept) - available)
         widths[index] = max(least[index], widths[index] - over)
     for index in sorted(kept, key=lambda i: rank[i]):
         if _total(widths, kept) <= available:
             break
-        widths[index], is_short[index] = tight[index], tight[index] < wide[index]
+        widths[index] = min(widths[index], tight[index])
+        is_short[index] = tight[index] < wide[index]
     _shrink(columns, widths, _total(widths, kept) - available)
     spare = available - _total(widths, kept)
     filling = [i for i in kept if columns[i].filling]

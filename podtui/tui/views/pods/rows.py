@@ -55,8 +55,10 @@ _FAILING_FIRST: Final = (
     Family.TERMINATING, Family.RUNNING, Family.COMPLETED,
 )  # fmt: skip
 """The order of a table that is sorted by status."""
-_EXPLAINED: Final = frozenset({Family.ERROR, Family.UNSTABLE, Family.UNREADY})
-"""The families whose cause is shown in the table."""
+_EXPLAINED: Final = frozenset(
+    {Family.ERROR, Family.UNSTABLE, Family.UNREADY, Family.PENDING, Family.INIT}
+)
+"""The families whose cause, if there is one, is shown in the table."""
 _NOT_MEASURED: Final = ColumnValue(_BLANK, _NEVER, None)
 
 
@@ -224,7 +226,7 @@ POD_COLUMNS: Final = (
     Column("labels", "LABELS", 15, minimum=12, maximum=64, flexible=True,
            shown=Visibility.ON_REQUEST, of=_labels),
     Column("age", "AGE", 80, align="right", kind=ValueKind.AGE, usual_width=5, of=_age),
-    Column("why", "WHY", 75, minimum=20, maximum=40, flexible=True, filling=True, optional=True,
+    Column("why", "WHY", 85, minimum=24, maximum=40, flexible=True, filling=True, optional=True,
            of=lambda one: text_field(one.cause, "soft")),
 )  # fmt: skip
 _MEASURED_COLUMNS: Final = tuple(

@@ -94,8 +94,22 @@ def test_the_least_important_column_is_hidden_first() -> None:
 
 
 def test_causes_take_the_place_of_figures_but_not_of_names() -> None:
-    assert fitted(78, why=60) == ["name", "ready", "status", "age", "why"]
+    assert fitted(78, why=60) == ["name", "ready", "status", "why"]
+    assert fitted(84, why=60) == ["name", "ready", "status", "age", "why"]
     assert fitted(200, why=60) == list(NATURAL)
+
+
+def test_unusually_long_values_are_cut_before_causes() -> None:
+    keys = [column.key for column in POD_COLUMNS]
+    natural = [{**NATURAL, "status": 30, "why": 60}.get(key, 8) for key in keys]
+    shown = ColumnChoice().shown(POD_COLUMNS)
+    for available in range(76, 140):
+        widths = {
+            keys[f.index]: f.width
+            for f in fit(POD_COLUMNS, natural, natural, available, shown=shown)
+        }
+        assert widths["status"] <= 19 or widths["why"] == 40
+        assert widths["name"] >= 19
 
 
 def test_additional_columns_do_not_truncate_fixed_ones() -> None:
