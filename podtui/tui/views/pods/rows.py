@@ -325,15 +325,14 @@ def manifest_row(manifest: Manifest, waits_for: str = "") -> Row | None:
 FILES_KEY: Final = "files"
 """The key of the row that stands for all invalid files."""
 MAX_FILES_SHARE: Final = 10
-"""With more invalid files than one in this number of rows, they share one row if the pods need the
-space."""
+"""With more invalid files than one in this number of rows, they share one row."""
 
 
-def shares_row(files: int, pods: int, height: int) -> bool:
-    """Return whether invalid files share one row of a table with ``height`` rows, because they
-    would take too many rows from the pods.
+def shares_row(files: int, height: int) -> bool:
+    """Return whether invalid files share one row of a table with ``height`` rows. It depends on the
+    files only: that more pods come must not move the pods.
     """
-    return files > max(1, height // MAX_FILES_SHARE) and files + pods > height
+    return files > max(1, height // MAX_FILES_SHARE)
 
 
 def files_text(files: Sequence[Manifest]) -> str:
