@@ -139,7 +139,7 @@ async def test_a_second_namespace_has_a_column_and_can_be_selected() -> None:
             app, pilot, "No pod is in the namespace nowhere; choose from all, default, team"
         )
         await command(pilot, "ns")
-        await wait_for(pilot, lambda: "3 team  1 pod" in screen_text(app), "the picker")
+        await wait_for(pilot, lambda: "3 team     1 pod" in screen_text(app), "the picker")
         await pilot.press("1")
         await wait_for(pilot, lambda: len(table.set) == 2, "all pods")
         client.remove(in_team(pod("api", status())))
