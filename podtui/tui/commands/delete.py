@@ -21,7 +21,7 @@ from podtui.tui.commands.manifest_file import (
 )
 from podtui.tui.commands.session import DeletedPods, RecordChange, Session
 from podtui.tui.views.endings import ending_text, losses
-from podtui.tui.views.labels import pod_label
+from podtui.tui.views.labels import name_label, pod_label
 from podtui.tui.views.plan import plan_lines
 from podtui.tui.widgets.cells import Line, Span
 from podtui.tui.widgets.dialogs import Dialog, confirmation
@@ -112,7 +112,7 @@ def delete_dialog(
     lost = losses([*removed, *filter(_ends, pods)])
     lines += [(), *lost] if lost else [()]
     if manifests:
-        lines.append((Span("u restores the files and starts their pods again.", "muted"),))
+        lines.append((Span(_undo_text(len(manifests), len(ended)), "muted"),))
     alone = sum(owner_of(pod) is None for pod in pods)
     if pods and not undo:
         lines.append((Span("The API has no undo.", "warning"),))
@@ -129,12 +129,20 @@ def _what(
 ) -> str:
     """Name what is deleted: the pods if each file ends one, else the files as well."""
     if len(ended) == len(manifests):
-        names = [clean(name) for _, name in ended] + [pod_label(pod) for pod in pods]
+        names = [name_label(*pod) for pod in ended] + [pod_label(pod) for pod in pods]
         return names[0] if len(names) == 1 else plural(len(names), "pod")
     files = _files(manifests)
     if not pods:
         return files
     return f"{files} and {pod_label(pods[0]) if len(pods) == 1 else plural(len(pods), 'pod')}"
+
+
+def _undo_text(files: int, pods: int) -> str:
+    what = "the file" if files == 1 else "the files"
+    if not pods:
+        return f"u restores {what}."
+    whose = "its" if files == 1 else "their"
+    return f"u restores {what} and starts {whose} {'pod' if pods == 1 else 'pods'} again."
 
 
 def _files(manifests: Sequence[Manifest]) -> str:
