@@ -273,7 +273,7 @@ class MainScreen(ActingScreen, PromptedScreen):
     def _update_bars(self) -> None:
         host, model = self._host, self.session.model
         width = self.size.width
-        left, right = header(model, self.pods.totals, width)
+        left, right = header(model, self.pods.totals, width, self.pods.scope)
         self.query_one("#header", Bar).show(left, right)
         hidden = [self._pane(name) for name in PANES if name in self.body.view.hidden]
         names = " ".join(f"{pane.number} {pane.name_}" for pane in hidden)
@@ -483,6 +483,7 @@ class MainScreen(ActingScreen, PromptedScreen):
         for pane in self._tables.values():
             pane.show_scope(namespace)
         self.publish(Changes(), self.session.now())
+        self._update_bars()
 
     def action_sort_by(self, column: str) -> None:
         """Sort the table by a column, given by any of its names."""

@@ -371,7 +371,8 @@ class PodsPane(TablePane):
         marked = len(table.marked)
         words = self.filter_words + (f" · ◆ {marked:,} marked" if marked else "")
         if self._wrong:
-            words += f" · ▲ {plural(len(self._wrong), 'file')}"
+            hidden = " hidden" if self.scope else ""  # an invalid file is in no namespace
+            words += f" · ▲ {plural(len(self._wrong), 'file')}{hidden}"
         if table.left_out and (table.choice.wide or table.choice.chosen is not None):
             words += f" · {plural(table.left_out, 'more column')} in a wider pane"
         self.set_detail(text + words)

@@ -378,6 +378,7 @@ FAMILIES: Final = {family.value: family for family in Family}
 
 
 class _Part(Struct, frozen=True):
+    namespace: str
     family: Family
     cpu: int
     memory: int
@@ -398,9 +399,19 @@ class Totals:
         """Add or update a pod; ``row`` is its row in the table."""
         self.drop(row.key)
         holds = is_active(pod)
-        part = _Part(FAMILIES[row.cells[STATUS].tone], holds * ask.cpu, holds * ask.memory)
+        family = FAMILIES[row.cells[STATUS].tone]
+        part = _Part(pod.metadata.namespace, family, holds * ask.cpu, holds * ask.memory)
         self._parts[row.key] = part
         self._add(part, 1)
+
+    def counts_in(self, namespace: str) -> dict[Family, int]:
+        """Return the number of pods of a namespace by family; empty for those of all."""
+        if not namespace:
+            return self.counts
+        counts = dict.fromkeys(Family, 0)
+        for part in self._parts.values():
+            counts[part.family] += part.namespace == namespace
+        return counts
 
     def drop(self, key: str) -> None:
         """Remove a pod."""
