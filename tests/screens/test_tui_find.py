@@ -10,7 +10,7 @@ from pictures import played
 from textual.pilot import Pilot
 from textual.widgets import Input
 from tui_app import bar_text, main, notified, running, screen_text, table_text, wait_for
-from tui_scene import FakeClient, broken, event, full_client, node, pod, status
+from tui_scene import FakeClient, broken, event, full_client, node, pod, status, waiting
 
 from podtui.tui.app import PodtuiApp
 from podtui.tui.screens.main.main_screen import MainScreen
@@ -191,6 +191,22 @@ async def test_without_space_for_a_column_names_tell_the_namespace() -> None:
     async with running(in_namespaces(), size=(50, 20)) as (app, _):
         assert "NAMESPACE" not in table_text(app)[0]
         assert any("team/api-n1" in line for line in table_text(app))
+
+
+async def test_names_differ_although_they_are_cut_and_omit_the_only_namespace() -> None:
+    client = in_namespaces()
+    names = [f"a-name-that-is-too-long-for-the-column-{n}" for n in range(2)]
+    client.change(
+        *(in_team(pod(name, status("app", waiting("CrashLoopBackOff")))) for name in names)
+    )
+    async with running(client, size=(60, 20)) as (app, pilot):
+        cut = [line for line in table_text(app) if "…" in line]
+        assert [name for name in names if any(f"{name[-1]}-n1 " in line for line in cut)] == names
+        await command(pilot, "ns team")
+        await wait_for(pilot, lambda: len(main(app).pods.table.set.order) == 3, "its pods")
+        assert not any("team/" in line for line in table_text(app))
+        await command(pilot, "ns all")
+        await wait_for(pilot, lambda: any("team/" in line for line in table_text(app)), "all")
 
 
 async def command(pilot: Pilot[Any], text: str) -> None:

@@ -18,6 +18,8 @@ from podtui.api.times import short_duration
 
 GAP = 2
 """Blank cells between two columns."""
+MIN_MIDDLE_CUT = 9
+"""Width in cells from which the ends of a text tell more than its beginning."""
 
 
 class Span(Struct, frozen=True, gc=False):
@@ -134,6 +136,8 @@ class Column(Struct, frozen=True, dict=True):
     maximum: int = 60
     align: Literal["left", "right"] = "left"
     flexible: bool = False
+    middle_cut: bool = False
+    """True if texts that do not fit lose their middle: names often differ at their ends only."""
     filling: bool = False
     descending: bool = False
     """True if the first click sorts in descending order."""
@@ -309,6 +313,14 @@ def sized(text: str, width: int, align: str = "left") -> str:
     if cells > width:
         return set_cell_size(text, max(0, width - 1)) + "…" if width > 0 else ""
     return " " * (width - cells) + text if align == "right" else text + " " * (width - cells)
+
+
+def sized_in_middle(text: str, width: int) -> str:
+    """Pad ``text`` to exactly ``width`` cells, or cut its middle with an ellipsis."""
+    if width_of(text) <= width or width < MIN_MIDDLE_CUT:
+        return sized(text, width)
+    tail = (width - 1) // 2
+    return sized(f"{prefix(text, width - 1 - tail)}…{suffix(text, tail)}", width)
 
 
 def line_width(line: Iterable[Span]) -> int:

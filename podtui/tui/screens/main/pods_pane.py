@@ -281,6 +281,10 @@ class PodsPane(TablePane):
         self._arrange_files()
         self.update_title()
 
+    def show_scope(self, namespace: str) -> None:
+        super().show_scope(namespace)
+        self._name_pods()
+
     def filter_by(self, wanted: Filter) -> None:
         super().filter_by(wanted)
         self._arrange_files()
@@ -300,8 +304,9 @@ class PodsPane(TablePane):
         self._name_pods()
 
     def _name_pods(self) -> None:
-        """Name the pods without their namespaces if these have their own column."""
-        apart = self.table.shows("namespace")
+        """Name the pods without their namespaces if these have their own column, or if only one is
+        shown."""
+        apart = bool(self.scope) or self.table.shows("namespace")
         if apart is not self._apart:
             self._apart = apart
             moment = self.table.now
