@@ -17,6 +17,7 @@ from podtui.tui.commands.manifest_file import (
     Rewrite,
     TrashedFile,
     move_to_trash,
+    require_text_path,
     restore_file,
 )
 from podtui.tui.commands.session import DeletedPods, RecordChange, Session
@@ -35,6 +36,8 @@ async def delete_selected(
     whether the user agreed. Raises `ManifestFileError`.
     """
     undo = not session.model.server.is_cluster
+    for manifest in manifests:
+        await asyncio.to_thread(require_text_path, Path(manifest.spec.path))
     plans = await _plans(session, manifests)
     all_pods = tuple(session.model.pods.values())
     dialog = delete_dialog(manifests, plans, pods, all_pods=all_pods, undo=undo)
