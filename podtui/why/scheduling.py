@@ -33,6 +33,7 @@ _NO_CLAIM: Final = "Use an emptyDir or hostPath volume: podtui has no Persistent
 _NODE_AFFINITY: Final[Path] = (
     "spec", "affinity", "nodeAffinity", "requiredDuringSchedulingIgnoredDuringExecution",
 )  # fmt: skip
+_ONE_NODE: Final = "0/1 nodes are available: 1 "
 _NO_REMEDY: Final = "Lower the requests, relax selectors and tolerations, or add a node."
 
 
@@ -52,6 +53,13 @@ def _gated(facts: Facts) -> Found | None:
     return Found({"gates": gates or "unknown"})
 
 
+def _reasons(explained: str) -> str:
+    """Return the reasons of the nodes, without the number of nodes if there is only one."""
+    if explained.startswith(_ONE_NODE):
+        return explained.removeprefix(_ONE_NODE).replace(", 1 ", ", ")
+    return explained.partition(": ")[2] or explained
+
+
 def _unschedulable(facts: Facts) -> Found | None:
     condition = _scheduled(facts)
     if condition is None:
@@ -62,7 +70,7 @@ def _unschedulable(facts: Facts) -> Found | None:
     remedies = list(_remedies(facts, message))
     words = {
         "explained": explained,
-        "reasons": explained.partition(": ")[2] or explained,
+        "reasons": _reasons(explained),
         "detail": " ".join(one.detail for one in remedies).strip(),
         "advice": " ".join(one.advice for one in remedies) or _NO_REMEDY,
     }

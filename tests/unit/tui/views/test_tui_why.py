@@ -190,7 +190,12 @@ def test_a_pending_pod_has_a_brief_cause_only_if_something_failed() -> None:
     )  # fmt: skip
     waits = PodStatus(phase="Pending", conditions=(unscheduled,))
     pending = structs.replace(make_pod(static=False, nodeName=""), status=waits)
-    assert brief_cause(Facts(pod=pending, now=now)) == "1 Insufficient cpu"
+    assert brief_cause(Facts(pod=pending, now=now)) == "Insufficient cpu"
+    several = "0/3 nodes are available: 1 Insufficient cpu, 2 node(s) were unschedulable."
+    unscheduled = structs.replace(unscheduled, message=several)
+    pending = structs.replace(pending, status=structs.replace(waits, conditions=(unscheduled,)))
+    reasons = "1 Insufficient cpu, 2 node(s) were unschedulable"
+    assert brief_cause(Facts(pod=pending, now=now)) == reasons
     starting = structs.replace(make_pod(), status=PodStatus(phase="Pending"))
     assert brief_cause(Facts(pod=starting, now=now)) == ""
 
