@@ -305,6 +305,7 @@ async def test_marked_pods_are_deleted_and_undone_together(tmp_path: Path) -> No
         assert "b.yaml" in dialog_text(dialog)
         await pilot.press("right", "enter")
         await notified(app, pilot, "2 files moved to the trash")
+        assert app.notices[-1].message.endswith(" restores them.")
         await pilot.press("u")
         await notified(app, pilot, "Restored: a.yaml, b.yaml")
         assert sorted(os.listdir(tmp_path)) == [TRASH, "a.yaml", "b.yaml"]

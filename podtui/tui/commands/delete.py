@@ -64,7 +64,8 @@ async def _move_to_trash(session: Session, manifests: Sequence[Manifest]) -> Non
     finally:
         if trashed:
             session.undoable.append(tuple(trashed))
-    session.notify_undo(f"{_files(manifests)} moved to the trash")
+    follows = "restores it" if len(manifests) == 1 else "restores them"
+    session.notify_undo(f"{_files(manifests)} moved to the trash", follows)
 
 
 async def _plans(session: Session, manifests: Sequence[Manifest]) -> list[Plan | str]:
@@ -219,12 +220,16 @@ async def _delete_pods(
     if done:
         what = pod_label(done[0]) if len(done) == 1 else plural(len(done), "pod")
         alone = tuple(pod for pod in done if owner_of(pod) is None)
+        if len(alone) == len(done):
+            follows = "creates it again" if len(done) == 1 else "creates them again"
+        else:
+            follows = "creates those without an owner again"
         if undo and alone:
             session.undoable.append(DeletedPods(alone))
             if before_files:
-                session.notify("The second u creates it again.", title=f"{what} deleted")
+                session.notify(f"The second u {follows}.", title=f"{what} deleted")
             else:
-                session.notify_undo(f"{what} deleted", "creates it again")
+                session.notify_undo(f"{what} deleted", follows)
         else:
             session.notify(what, title="Deleted")
 
